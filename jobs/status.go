@@ -1,0 +1,42 @@
+package jobs
+
+import "slices"
+
+// A Status says where a job is in its life.
+type Status string
+
+// The statuses of a job, in the order of a life without surprises.
+const (
+	Queued       Status = "queued"        // waiting for its turn
+	Running      Status = "running"       // at work
+	WaitingInput Status = "waiting_input" // at work, and a program of it waits for input
+	Completed    Status = "completed"     // ran to its end, or exited 0
+	Failed       Status = "failed"        // ended in any other way that nobody asked for
+	Cancelled    Status = "cancelled"     // ended because somebody asked
+)
+
+// moves is the whole life of a job. A status without a successor is final.
+var moves = map[Status][]Status{
+	Queued:       {Running, Failed, Cancelled},
+	Running:      {WaitingInput, Completed, Failed, Cancelled},
+	WaitingInput: {Running, Completed, Failed, Cancelled},
+	Completed:    nil,
+	Failed:       nil,
+	Cancelled:    nil,
+}
+
+// Final reports whether a job in s has ended.
+func (s Status) Final() bool { return s == Completed || s == Failed || s == Cancelled }
+
+// mayBecome reports whether a job in s may move to t.
+func (s Status) mayBecome(t Status) bool { return slices.Contains(moves[s], t) }
+
+// A Kind says what sort of work a job is.
+type Kind string
+
+// The kinds of job.
+const (
+	Python  Kind = "python"
+	Shell   Kind = "shell"
+	Package Kind = "package"
+)
