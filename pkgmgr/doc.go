@@ -1,0 +1,23 @@
+// Package pkgmgr finds the Python of a workspace, makes a virtual environment
+// where there is none, and installs packages into it.
+//
+// Rules:
+//
+//   - The environment is the first of: the interpreter that was named (used as
+//     it is), the environment directory that was named, the active virtual or
+//     conda environment, <workspace>/.venv. Where none of them is there, .venv
+//     is made, without pip, when a Python is first asked for and never before.
+//   - What was named and can't be used is an error with its remedy. It is never
+//     passed over for something else.
+//   - Nothing is removed, but for a directory that this package made in vain.
+//   - Requirements are parsed, and what goes to the installer is written anew
+//     from what was understood. No text of a caller reaches a shell or stands
+//     where an installer would take it for an option, a path or an address.
+//   - Installs into the environment run one at a time: pip takes no lock.
+//
+// A Manager owns the choice of the environment and the short commands that
+// find and make it. The installer itself belongs to the runner that the caller
+// hands in. The package knows nothing of protocols, sessions or terminals, and
+// reads neither environment variables nor the working directory: both are in
+// its Config.
+package pkgmgr
