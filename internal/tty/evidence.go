@@ -1,0 +1,44 @@
+//go:build unix
+
+package tty
+
+// Kinds of evidence, told by the terminal's mode.
+const (
+	Line   = "line"   // a line is awaited
+	Secret = "secret" // a line that is not shown
+	Key    = "key"    // single keys
+)
+
+// Evidence says who waits for the terminal and for what.
+type Evidence struct {
+	PID, TID int
+	Program  string
+	Kind     string // Line, Secret or Key
+	Inferred bool   // told by the terminal's mode alone; nobody was seen to read
+}
+
+// Waiting takes a full look at the processes procs, and reports the first that waits for this terminal. See look for
+// what counts.
+func (p *PTY) Waiting(procs []int) (Evidence, bool) {
+	ev, v := p.look(procs)
+	return ev, v == waits
+}
+
+// verdict is what a look came to.
+type verdict int
+
+const (
+	busy    verdict = iota // nobody waits
+	waits                  // somebody does
+	passing                // somebody would, but input or output is on its way: look again
+)
+
+func (m Mode) kind() string {
+	switch {
+	case !m.Canon:
+		return Key
+	case !m.Echo:
+		return Secret
+	}
+	return Line
+}

@@ -1,0 +1,59 @@
+//go:build unix
+
+package tty
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// ErrFull is returned by Send when the terminal takes no more: the program does not read.
+var ErrFull = errors.New("terminal takes no more input: the program does not read")
+
+// sendLimit bounds a Send whose context does not: nobody behind it waits for ever.
+const sendLimit = 5 * time.Second
+
+// Send types b at the terminal, whole and after what was sent before, and tells how much of it was taken. It ends when
+// ctx does, and with ErrFull when the terminal is full and stays so.
+//
+// From its first moment on nothing is said any more of a program that was waiting: what it does with the input must be
+// seen anew.
+func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	p.mark()
+	defer p.mark()
+
+	if err := p.master.SetWriteDeadline(time.Now().Add(sendLimit)); err != nil {
+		return 0, fmt.Errorf("writing to %s: %w", p.name, err)
+	}
+	stop := context.AfterFunc(ctx, func() { p.master.SetWriteDeadline(time.Unix(1, 0)) })
+	defer stop()
+	n, err = p.master.Write(b)
+	switch {
+	case err == nil:
+		return n, nil
+	case ctx.Err() != nil:
+		return n, context.Cause(ctx)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return n, ErrFull
+	}
+	return n, fmt.Errorf("writing to %s: %w", p.name, err)
+}
+
+// mark notes the start or the end of a Send.
+func (p *PTY) mark() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.marks++
+	if p.sent != nil {
+		p.sent()
+	}
+}
