@@ -1,0 +1,18 @@
+// Package mcpserver is the engine as an MCP client sees it: tools whose
+// arguments become jobs, and jobs that become the text of replies.
+//
+// An [Engine] is built once and shared by all connections; [Serve] makes one MCP
+// server for each of them, over any io.ReadWriteCloser, and shows it what its
+// [Scope] covers. Jobs belong to the engine, calls and waits to the connection:
+// a call that is cancelled, a client that goes, or a shutdown ends a wait and
+// never a job. The server keeps no reading position for anybody; a call that is
+// repeated is answered alike.
+//
+// What a client did wrong is the result of a tool, marked as an error, and names
+// the remedy; protocol errors are for protocol faults. What a client may read is
+// text only: clients that are given structured content hide the text from the
+// model.
+//
+// This is the only package that knows the MCP SDK. It knows no process, no
+// Python and no shell: what runs is made by the [Runners] it is handed.
+package mcpserver
