@@ -22,6 +22,9 @@ const sendLimit = 5 * time.Second
 // From its first moment on nothing is said any more of a program that was waiting: what it does with the input must be
 // seen anew.
 func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
@@ -56,4 +59,18 @@ func (p *PTY) mark() {
 	if p.sent != nil {
 		p.sent()
 	}
+}
+
+// sends is the number of marks so far.
+func (p *PTY) sends() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.marks
+}
+
+// onSend has f called at each mark, with p.mu held; nil for nobody.
+func (p *PTY) onSend(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = f
 }

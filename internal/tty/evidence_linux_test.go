@@ -1,0 +1,181 @@
+package tty
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestWaiting(t *testing.T) {
+	bash := func(script string) []string { return []string{"bash", "-c", script} }
+	python := func(code string) []string { return []string{"python3", "-c", code} }
+	for name, c := range map[string]struct {
+		argv    []string
+		program string
+		kind    string
+		child   bool // not the leader waits
+		thread  bool // not the first thread waits
+	}{
+		"read":             {argv: bash(`read x`), program: "bash", kind: Line},
+		"read -s":          {argv: bash(`read -s -p 'Password: ' x`), program: "bash", kind: Secret},
+		"read -n1":         {argv: bash(`read -n1 x`), program: "bash", kind: Key},
+		"read -s -n1":      {argv: bash(`read -s -n1 x`), program: "bash", kind: Key},
+		"cat":              {argv: []string{"cat"}, program: "cat", kind: Line},
+		"raw":              {argv: bash(`stty raw; cat; :`), program: "cat", kind: Key, child: true},
+		"of a pipeline":    {argv: bash(`cat | sort`), program: "cat", kind: Line, child: true},
+		"from /dev/tty":    {argv: bash(`cat < /dev/tty; :`), program: "cat", kind: Line, child: true},
+		"/dev/tty from fd": {argv: bash(`exec 7<>/dev/tty </dev/null; read -u 7 x`), program: "bash", kind: Line},
+		"beside others":    {argv: bash(`sleep 1000 & read x`), program: "bash", kind: Line},
+		"job control":      {argv: bash(`set -m; sleep 1000 & cat; :`), program: "cat", kind: Line, child: true},
+		"input() in child": {argv: bash(`python3 -c 'input("? ")'; :`), program: "python3", kind: Line, child: true},
+		"getpass":          {argv: python(`import getpass; getpass.getpass()`), program: "python3", kind: Secret},
+		"getpass, no stdin": {
+			argv: bash(`python3 -c 'import getpass; getpass.getpass()' < /dev/null; :`), program: "python3", kind: Secret, child: true},
+		"readv":        {argv: python(`import os; os.readv(0, [bytearray(9)])`), program: "python3", kind: Line},
+		"setsid":       {argv: bash(`setsid -w cat; :`), program: "cat", kind: Line, child: true},
+		"setsid, sole": {argv: []string{"setsid", "-w", "cat"}, program: "cat", kind: Line, child: true},
+		"thread": {argv: python(`import threading, os; threading.Thread(target=os.read, args=(0, 9)).start()`),
+			program: "python3", kind: Line, thread: true},
+		"thread of many": {argv: python(`import threading, os, time
+for i in range(100): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+threading.Thread(target=os.read, args=(0, 9)).start()`), program: "python3", kind: Line, thread: true},
+		"first thread gone": {argv: python(`import threading, os, ctypes
+threading.Thread(target=os.read, args=(0, 9)).start()
+ctypes.CDLL(None).syscall(60, 0)`), program: "python3", kind: Line, thread: true},
+		"name with brackets": {argv: bash(`exec -a 'x' bash -c 'printf "a) R (b" > /proc/self/comm; read x'`), program: "a) R (b", kind: Line},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, c.argv)
+			var ev Evidence
+			waitFor(t, "evidence", func() (ok bool) { ev, ok = p.pty.Waiting(p.tree()); return ok })
+			if ev.Program != c.program || ev.Kind != c.kind || ev.Inferred {
+				t.Errorf("got %+v, want program %q, kind %q", ev, c.program, c.kind)
+			}
+			if child := ev.PID != p.cmd.Process.Pid; child != c.child {
+				t.Errorf("got pid %d, leader %d; want a child: %t", ev.PID, p.cmd.Process.Pid, c.child)
+			}
+			if thread := ev.TID != ev.PID; thread != c.thread {
+				t.Errorf("got thread %d of %d; want another than the first: %t", ev.TID, ev.PID, c.thread)
+			}
+		})
+	}
+}
+
+// TestNotWaiting holds programs in a state that can be taken for waiting and is not. Each prints "ready" once it is in
+// that state or about to be; settled tells when it is.
+func TestNotWaiting(t *testing.T) {
+	for name, c := range map[string]struct {
+		script  string
+		settled string // a process of this name and state is in the tree
+	}{
+		"sleeps":                   {`echo ready; exec sleep 1000`, "sleep S"},
+		"computes":                 {`echo ready; while :; do :; done`, "bash R"},
+		"reads a pipe":             {`echo ready; sleep 1000 | cat`, "cat S"},
+		"reads a file of its own":  {`mkfifo $0/f; echo ready; cat <> $0/f; :`, "cat S"},
+		"background, no terminal":  {`cat & echo ready; sleep 1000; :`, "sleep S"},
+		"background, stopped":      {`set -m; cat & echo ready; sleep 1000; :`, "cat T"},
+		"stopped while it reads":   {`cat & c=$!; python3 -c 'import time; print("ready"); time.sleep(1000)'; :`, "python3 S"},
+		"reads another's terminal": {`python3 -c 'import pty, os; print("ready"); os.read(pty.openpty()[1], 9)'; :`, "python3 S"},
+		"waits for its own terminal by /dev/tty": {
+			`echo ready; exec python3 -c 'import pty, os, time; pty.fork() or os.read(os.open("/dev/tty", 2), 9); time.sleep(1000)'`, "python3 S"},
+		"waits for a child": {`echo ready; sleep 1000 & wait`, "sleep S"},
+		"only holds it":     {`echo ready; setsid -w sleep 1000; :`, "sleep S"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, []string{"bash", "-c", c.script, t.TempDir()})
+			told := p.watch(t)
+			p.waitPrinted(t, "ready")
+			waitFor(t, c.settled, func() bool {
+				for _, pid := range p.tree() {
+					if s, ok := readStat(pid, pid); ok && fmt.Sprintf("%s %c", s.program, s.state) == c.settled {
+						return true
+					}
+				}
+				return false
+			})
+			for range 200 {
+				if ev, ok := p.pty.Waiting(p.tree()); ok {
+					t.Fatalf("taken for waiting: %+v", ev)
+				}
+			}
+			select {
+			case n := <-told:
+				t.Fatalf("news: %+v", n)
+			default:
+			}
+		})
+	}
+}
+
+func TestStoppedReaderDoesNotWait(t *testing.T) {
+	p := start(t, []string{"cat"})
+	told := p.watch(t)
+	pid := nextWaiting(t, told).PID
+	unix.Kill(pid, unix.SIGSTOP)
+	if n := next(t, told); n.waiting {
+		t.Fatalf("a stopped program waits: %+v", n)
+	}
+	p.send(t, "typed ahead\n")
+	if ev, ok := p.pty.Waiting(p.tree()); ok {
+		t.Fatalf("a stopped program waits: %+v", ev)
+	}
+	unix.Kill(pid, unix.SIGCONT)
+	if n := nextWaiting(t, told); !strings.HasSuffix(n.printed, "typed ahead\r\ntyped ahead\r\n") {
+		t.Fatalf("waits again before it has read: %+v", n)
+	}
+}
+
+// TestAnswerNotYetTaken asks at once after each answer, of a program that gets the processor last of all: whenever it
+// is said to wait, it must have taken every answer.
+func TestAnswerNotYetTaken(t *testing.T) {
+	p := start(t, []string{"taskset", "-c", "0", "nice", "-n", "19", "python3", "-c", `
+import os
+n = 0
+while True:
+    os.write(1, b"<%d>" % n)
+    os.read(0, 100)
+    n += 1
+`})
+	p.send(t, "") // nothing is nothing
+	hog := exec.Command("taskset", "-c", "0", "sh", "-c", "while :; do :; done")
+	if err := hog.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { hog.Process.Kill(); hog.Wait() })
+	tree := []int{p.cmd.Process.Pid}
+	for n := range 100 {
+		waitFor(t, "evidence", func() bool { _, ok := p.pty.Waiting(tree); return ok })
+		if want := fmt.Sprintf("<%d>", n); !strings.HasSuffix(p.printed(), want) {
+			t.Fatalf("said to wait before it printed %s; printed %q", want, p.printed())
+		}
+		p.send(t, "x\n")
+	}
+}
+
+// TestEndOfFileNotYetTaken is the same for an end of file, which FIONREAD does not count.
+func TestEndOfFileNotYetTaken(t *testing.T) {
+	p := start(t, []string{"taskset", "-c", "0", "nice", "-n", "19", "python3", "-c", `
+import os
+n = 0
+while True:
+    os.write(1, b"<%d>" % n)
+    assert os.read(0, 100) == b""
+    n += 1
+`})
+	hog := exec.Command("taskset", "-c", "0", "sh", "-c", "while :; do :; done")
+	if err := hog.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { hog.Process.Kill(); hog.Wait() })
+	tree := []int{p.cmd.Process.Pid}
+	for n := range 100 {
+		waitFor(t, "evidence", func() bool { _, ok := p.pty.Waiting(tree); return ok })
+		if want := fmt.Sprintf("<%d>", n); !strings.HasSuffix(p.printed(), want) {
+			t.Fatalf("said to wait before it printed %s; printed %q", want, p.printed())
+		}
+		p.send(t, "\x04")
+	}
+}
