@@ -210,13 +210,12 @@ func readState(pid int) (string, bool) {
 	return string(b[bytes.LastIndexByte(b, ')')+2:][:1]), true
 }
 
-// load keeps the processors busy until the test's end.
-func load(t testing.TB, n int) {
-	for range n {
-		cmd := exec.Command("sh", "-c", "while :; do :; done")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+// load keeps one processor busy until the test's end; prefix may say which.
+func load(t testing.TB, prefix ...string) {
+	argv := append(prefix, "sh", "-c", "while :; do :; done")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }
