@@ -1,0 +1,261 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// args is what a call was given, checked. A field whose parameter the call left
+// out holds its zero value or, where that means something else, is nil.
+type args struct {
+	code, command, packages, text string
+	session, cwd                  string
+	jobID, before                 string
+	jobIDs                        []string
+	status, until                 string
+	env                           map[string]string
+	wait, timeout                 *time.Duration
+	maxChars, limit               *int64
+	cursor                        *int64
+	tty                           *bool
+	eof, secret, force            bool
+}
+
+// A mistake is an error in the arguments of a call, told with its remedy.
+type mistake struct{ text string }
+
+func (m *mistake) Error() string { return m.text }
+
+func mistakef(format string, a ...any) error { return &mistake{fmt.Sprintf(format, a...)} }
+
+// decode reads the arguments of a call of t. Nothing is guessed or passed over:
+// an unknown, doubled, missing or ill-typed argument is a mistake. No mistake
+// quotes a value: it may be a secret.
+func decode(t *tool, raw json.RawMessage) (*args, error) {
+	a := &args{}
+	given := map[string]bool{}
+	if len(bytes.TrimSpace(raw)) > 0 {
+		if err := each(raw, func(name string, value json.RawMessage) error {
+			p := t.parameter(name)
+			if p == nil {
+				return unknownParameter(t, name)
+			}
+			if given[name] {
+				return mistakef("%s is given twice.", name)
+			}
+			given[name] = true
+			return p.set(a, name, value)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range t.required {
+		if !given[name] {
+			return nil, mistakef("%s is missing. %s", name, t.usage())
+		}
+	}
+	return a, nil
+}
+
+// each calls f for every member of the JSON object raw, in order.
+func each(raw json.RawMessage, f func(name string, value json.RawMessage) error) error {
+	if jsonType(raw) != "an object" {
+		return mistakef("The arguments must be a JSON object, not %s.", jsonType(raw))
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := dec.Token(); err != nil {
+		return mistakef("The arguments are not valid JSON.")
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return mistakef("The arguments are not valid JSON.")
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return mistakef("The arguments are not valid JSON.")
+		}
+		if err := f(name.(string), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// jsonType names the type of a JSON value for a person.
+func jsonType(raw json.RawMessage) string {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return "nothing"
+	}
+	switch raw[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+func unknownParameter(t *tool, name string) error {
+	known := slices.Concat(t.required, t.optional)
+	hint := ""
+	if near := nearest(name, known); len(near) > 0 {
+		hint = " Did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return mistakef("Unknown parameter: %s.%s %s", headerValue(name), hint, t.usage())
+}
+
+// nearest returns the names that are most like name: those that contain it, are
+// contained in it, or differ in few letters.
+func nearest(name string, known []string) []string {
+	name = strings.ToLower(name)
+	var near []string
+	for _, k := range known {
+		if len(name) >= 3 && (strings.Contains(k, name) || strings.Contains(name, k)) || distance(name, k) <= len(k)/3 {
+			near = append(near, k)
+		}
+	}
+	return near
+}
+
+// distance is the number of letters to be inserted, dropped or changed to make b
+// of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// Limits of arguments.
+const (
+	maxWait     = 110 * time.Second // some clients move a call that takes two minutes to the background
+	maxSeconds  = 366 * 24 * 3600   // of a timeout
+	maxText     = 45_000            // characters of a reply; clients put what is longer into a file
+	defaultText = 16_000
+	maxList     = 200
+	defaultList = 20
+)
+
+func decodeString(name string, raw json.RawMessage) (string, error) {
+	if jsonType(raw) != "a string" {
+		return "", wrongType(name, "a string", raw)
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", mistakef("%s is not a valid JSON string.", name)
+	}
+	return s, nil
+}
+
+func decodeBool(name string, raw json.RawMessage) (bool, error) {
+	if jsonType(raw) != "a boolean" {
+		return false, wrongType(name, "true or false", raw)
+	}
+	return string(bytes.TrimSpace(raw)) == "true", nil
+}
+
+// decodeInt reads a whole number from 0 to most.
+func decodeInt(name string, raw json.RawMessage, least, most int64) (*int64, error) {
+	if jsonType(raw) != "a number" {
+		return nil, wrongType(name, "a whole number", raw)
+	}
+	var n int64
+	if err := json.Unmarshal(raw, &n); err != nil {
+		var f float64 // 16000.0 and 1.6e4 are whole numbers too
+		if json.Unmarshal(raw, &f) != nil || f != float64(int64(f)) || f > 1<<53 || f < -1<<53 {
+			return nil, mistakef("%s must be a whole number.", name)
+		}
+		n = int64(f)
+	}
+	if n < least {
+		return nil, mistakef("%s must be %d or more.", name, least)
+	}
+	if n > most {
+		return nil, mistakef("%s may be %s at most.", name, thousands(most))
+	}
+	return &n, nil
+}
+
+func decodeSeconds(name string, raw json.RawMessage, most time.Duration, remedy string) (*time.Duration, error) {
+	if jsonType(raw) != "a number" {
+		return nil, wrongType(name, "a number of seconds", raw)
+	}
+	var f float64
+	if err := json.Unmarshal(raw, &f); err != nil || f > most.Seconds() {
+		return nil, mistakef("%s may be %s at most%s.", name, thousands(int64(most.Seconds())), remedy)
+	}
+	if f < 0 {
+		return nil, mistakef("%s must be 0 or more.", name)
+	}
+	d := time.Duration(f * float64(time.Second))
+	return &d, nil
+}
+
+func decodeStrings(name string, raw json.RawMessage) ([]string, error) {
+	if jsonType(raw) != "an array" {
+		return nil, wrongType(name, "an array of strings", raw)
+	}
+	var elements []json.RawMessage
+	if err := json.Unmarshal(raw, &elements); err != nil {
+		return nil, mistakef("%s is not a valid JSON array.", name)
+	}
+	list := make([]string, len(elements))
+	for i, e := range elements {
+		var err error
+		if list[i], err = decodeString(fmt.Sprintf("%s[%d]", name, i), e); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func decodeEnv(name string, raw json.RawMessage) (map[string]string, error) {
+	if jsonType(raw) != "an object" {
+		return nil, wrongType(name, `an object like {"NAME": "value"}`, raw)
+	}
+	env := map[string]string{}
+	err := each(raw, func(key string, value json.RawMessage) error {
+		if key == "" || strings.ContainsAny(key, "=\x00") {
+			return mistakef("%s: a name may not be empty or hold = or NUL.", name)
+		}
+		s, err := decodeString(name+"."+headerValue(key), value)
+		if err == nil && strings.ContainsRune(s, 0) {
+			err = mistakef("%s.%s may not hold NUL.", name, headerValue(key))
+		}
+		env[key] = s
+		return err
+	})
+	return env, err
+}
+
+func wrongType(name, want string, raw json.RawMessage) error {
+	remedy := ""
+	if jsonType(raw) == "null" {
+		remedy = "; leave it out if you don't want to set it"
+	}
+	return mistakef("%s must be %s, not %s%s.", name, want, jsonType(raw), remedy)
+}

@@ -1,0 +1,197 @@
+package mcpserver
+
+import (
+	"fmt"
+	"strings"
+
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// How much of a log is looked at for one reply. What is drawn over itself can
+// take many bytes for few characters, hence more than a reply holds; and not
+// more, so that a reply costs the same however long the log is.
+const (
+	lookHead   = 256 << 10
+	lookTail   = 256 << 10
+	lookNewest = 16 << 10
+)
+
+// torn is how far back from the end of the output an unfinished sequence may
+// begin. One that is longer is none, and would hide what comes after it for ever.
+const torn = 4 << 10
+
+// The sections of output; a terminal's stands with stdout.
+const (
+	stdout = iota
+	stderr
+	sections
+)
+
+// An excerpt is what a reply shows of a job's output.
+type excerpt struct {
+	text     [sections]string
+	omitted  jobs.Range // what is left out, gone or not
+	gone     int64      // bytes of these that can't be read any more
+	diskFull bool       // and why
+	late     int64      // bytes that came after the job's end, shown or not
+	next     int64      // the cursor to read on from
+}
+
+// chars is how many characters the excerpt shows.
+func (x *excerpt) chars() int { return chars(x.text[stdout]) + chars(x.text[stderr]) }
+
+// newExcerpt shows what w asks for in at most room characters.
+func newExcerpt(log *jobs.Log, final bool, w window, room int) excerpt {
+	stat := log.Stat()
+	x := excerpt{diskFull: stat.DiskFull}
+	if stat.Final >= 0 {
+		x.late = stat.End - stat.Final
+	}
+	from := min(w.from, stat.End) // a log never shrinks; for callers that don't check
+	front, back := int64(lookHead), int64(lookTail)
+	budget := view.Budget{Head: room / 2, Max: room}
+	if w.newest && !final {
+		front, back = 0, lookNewest
+		budget = view.Budget{Max: min(room, newestChars)}
+	}
+
+	// Around what is gone, as around what is too long: head, hole, tail.
+	headEnd, tailStart := stat.End, from
+	for _, g := range stat.Gaps {
+		if overlap := min(g.To, stat.End) - max(g.From, from); overlap > 0 {
+			x.gone += overlap
+			headEnd, tailStart = min(headEnd, max(g.From, from)), max(tailStart, g.To)
+		}
+	}
+	var head, tail view.Window
+	if x.gone == 0 && budget.Head > 0 && stat.End-from <= front+back {
+		head = read(log, from, stat.End)
+		if !final {
+			head = whole(head)
+		}
+		tail.Cursor = head.End()
+	} else {
+		head = read(log, from, min(headEnd, from+front))
+		tail = read(log, max(tailStart, head.End(), stat.End-back), stat.End)
+		if !final {
+			tail = whole(tail)
+		}
+	}
+	x.next = tail.End()
+
+	page := view.Clip(head, tail, budget)
+	x.omitted = jobs.Range{From: page.From, To: page.To}
+	for i, s := range page.Sections {
+		x.text[i] = s.Head
+		if page.Omitted() > 0 {
+			x.text[i] = joined(s, budget.Head > 0, fmt.Sprintf("cursor %d..%d", page.From, page.To))
+		}
+	}
+	return x
+}
+
+// joined is a section with a hole in it; where only the newest is shown, the
+// hole needs no mark.
+func joined(s view.Section, mark bool, what string) string {
+	if !mark || s.Head == "" && s.Tail == "" {
+		return s.Head + s.Tail
+	}
+	head := s.Head
+	if head != "" && !strings.HasSuffix(head, "\n") {
+		head += "\n"
+	}
+	return head + "[… " + what + " not shown …]\n" + s.Tail
+}
+
+// read returns the bytes from..to of the log, less what is lost meanwhile.
+func read(log *jobs.Log, from, to int64) view.Window {
+	w := view.Window{Cursor: from}
+	for at := from; at < to; {
+		c := log.Read(at, int(to-at))
+		if c.Dropped > 0 && at == from {
+			w.Cursor = c.From
+		}
+		if c.Next == c.From || c.Dropped > 0 && at > from {
+			break
+		}
+		for _, s := range c.Spans {
+			w.Spans = append(w.Spans, view.Span{Section: sectionOf(s.Stream), Data: s.Data})
+		}
+		at = c.Next
+	}
+	return w
+}
+
+func sectionOf(s jobs.Stream) int {
+	if s == jobs.Stderr {
+		return stderr
+	}
+	return stdout
+}
+
+// whole cuts w back to where no stream is inside a character or an escape
+// sequence, so that what a client reads next begins with a whole one.
+func whole(w view.Window) view.Window {
+	end := w.End()
+	cut := end
+	for section := range sections {
+		var newest []byte   // of this section
+		var cursors []int64 // of each span of it, newest first
+		var lens []int
+		for i, at := len(w.Spans)-1, end; i >= 0 && end-at < torn; i-- {
+			data := w.Spans[i].Data
+			at -= int64(len(data))
+			if w.Spans[i].Section != section {
+				continue
+			}
+			if over := len(data) - torn; over > 0 {
+				data = data[over:]
+			}
+			newest = append(data[:len(data):len(data)], newest...)
+			cursors, lens = append(cursors, at+int64(len(w.Spans[i].Data)-len(data))), append(lens, len(data))
+		}
+		keep := view.Whole(newest, false)
+		if keep == len(newest) {
+			continue
+		}
+		for i := len(lens) - 1; i >= 0; i-- { // oldest first
+			if keep < lens[i] {
+				cut = min(cut, cursors[i]+int64(keep))
+				break
+			}
+			keep -= lens[i]
+		}
+	}
+	return until(w, cut)
+}
+
+// until returns w up to the cursor end.
+func until(w view.Window, end int64) view.Window {
+	left := end - w.Cursor
+	for i, s := range w.Spans {
+		if left <= int64(len(s.Data)) {
+			if left > 0 {
+				i++
+				w.Spans[i-1].Data = s.Data[:left]
+			}
+			w.Spans = w.Spans[:i]
+			break
+		}
+		left -= int64(len(s.Data))
+	}
+	return w
+}
+
+// clip shows text within room characters.
+func clip(text string, room int) string {
+	w := view.Window{Spans: []view.Span{{Data: []byte(text)}}}
+	page := view.Clip(view.Window{}, w, view.Budget{Head: room / 2, Max: room})
+	if len(page.Sections) == 0 {
+		return ""
+	}
+	if page.Omitted() == 0 {
+		return page.Sections[0].Head + page.Sections[0].Tail
+	}
+	return joined(page.Sections[0], true, thousands(page.Omitted())+" bytes")
+}

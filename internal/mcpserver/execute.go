@@ -1,0 +1,233 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"asyncrepl/jobs"
+)
+
+// titleLen bounds the line by which a list shows a job.
+const titleLen = 100
+
+func (c *conn) executePython(ctx context.Context, a *args) (string, error) {
+	session := c.session(a)
+	py, err := c.Runners.Python(c.scope, session)
+	if err != nil {
+		return "", err
+	}
+	return c.execute(ctx, a, jobs.Spec{Kind: jobs.Python, Session: session, Title: title(a.code)}, py.Exec(a.code))
+}
+
+func (c *conn) executeCommand(ctx context.Context, a *args) (string, error) {
+	dir, err := c.directory(a.cwd)
+	if err != nil {
+		return "", err
+	}
+	run, err := c.Runners.Shell(c.scope, ShellRequest{
+		Command: a.command,
+		Dir:     dir,
+		Env:     a.env,
+		TTY:     a.tty == nil || *a.tty,
+	})
+	if err != nil {
+		return "", err
+	}
+	return c.execute(ctx, a, jobs.Spec{Kind: jobs.Shell, Title: title(a.command)}, run)
+}
+
+func (c *conn) installPackage(ctx context.Context, a *args) (string, error) {
+	session := c.session(a)
+	run, err := c.Runners.Install(c.scope, session, a.packages)
+	if err != nil {
+		return "", err
+	}
+	return c.execute(ctx, a, jobs.Spec{Kind: jobs.Package, Session: session, Title: title("install " + a.packages)}, run)
+}
+
+// execute starts a job and waits its grace.
+func (c *conn) execute(ctx context.Context, a *args, spec jobs.Spec, run jobs.Runner) (string, error) {
+	spec.Tenant, spec.Timeout = c.scope.Tenant, c.Timeout
+	if a.timeout != nil {
+		spec.Timeout = *a.timeout
+	}
+	j, err := c.Jobs.Start(spec, run)
+	if err != nil {
+		return "", err
+	}
+	await(ctx, j, a.waitFor(c.grace()))
+	return c.report(ctx, j, a.window(0)), nil
+}
+
+// await waits at most d for the job to end or to ask. Why it returned is to be
+// seen in the job; a wait that is cut short is answered like one that is over.
+func await(ctx context.Context, j *jobs.Job, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	_ = j.Await(ctx)
+}
+
+// waitFor is how long the call waits, def where it doesn't say.
+func (a *args) waitFor(def time.Duration) time.Duration {
+	if a.wait != nil {
+		return *a.wait
+	}
+	return def
+}
+
+// session is the Python session that the call means.
+func (c *conn) session(a *args) string {
+	if a.session != "" {
+		return a.session
+	}
+	return c.scope.session()
+}
+
+// directory is where a command is to run: cwd, from the workspace on.
+func (c *conn) directory(cwd string) (string, error) {
+	if cwd == "" {
+		return c.scope.Workspace, nil
+	}
+	dir := cwd
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(c.scope.Workspace, dir)
+	}
+	fi, err := os.Stat(dir)
+	switch {
+	case err != nil && os.IsNotExist(err):
+		return "", mistakef("cwd: there is no directory %s. Relative paths start in the workspace, %s.", headerValue(dir), headerValue(c.scope.Workspace))
+	case err != nil:
+		return "", mistakef("cwd: %s can't be used: %v.", headerValue(dir), err)
+	case !fi.IsDir():
+		return "", mistakef("cwd: %s is not a directory.", headerValue(dir))
+	}
+	return dir, nil
+}
+
+// title is the first line of s that says something, for lists.
+func title(s string) string {
+	s = strings.TrimSpace(s)
+	first, rest, _ := strings.Cut(s, "\n")
+	first = strings.TrimRight(first, " \t\r")
+	if r := []rune(first); len(r) > titleLen {
+		return string(r[:titleLen-1]) + "…"
+	}
+	if rest != "" {
+		return first + " …"
+	}
+	return first
+}
+
+func (c *conn) listVariables(ctx context.Context, a *args) (string, error) {
+	session := c.session(a)
+	py, err := c.Runners.Python(c.scope, session)
+	if err != nil {
+		return "", err
+	}
+	vars, err := py.Variables(ctx)
+	if err != nil {
+		return "", err
+	}
+	asOf := ""
+	if vars.Busy != "" {
+		asOf = fmt.Sprintf("the session is busy with job %s; these are its names before that", vars.Busy)
+		if vars.AsOf != "" {
+			asOf = fmt.Sprintf("job %s; the session is busy with job %s", vars.AsOf, vars.Busy)
+		}
+	}
+	if len(vars.Vars) == 0 && vars.Total == 0 {
+		if asOf != "" {
+			return fmt.Sprintf("No variables in session %s (as of %s).", session, asOf), nil
+		}
+		return fmt.Sprintf("No variables in session %s.", session), nil
+	}
+	var r reply
+	r.line("Session", session)
+	r.line("Variables", thousands(int64(vars.Total)))
+	if asOf != "" {
+		r.line("As of", asOf)
+	}
+	shown := 0
+	var list strings.Builder
+	for _, v := range vars.Vars {
+		line := variableLine(v) + "\n"
+		if list.Len()+len(line) > defaultText { // bytes: an upper bound of the characters
+			break
+		}
+		list.WriteString(line)
+		shown++
+	}
+	if left := vars.Total - shown; left > 0 {
+		r.line("Omitted", thousands(int64(left))+" variables")
+	}
+	return r.String() + "\n" + list.String(), nil
+}
+
+func variableLine(v Variable) string {
+	s := headerValue(v.Name)
+	if v.Type != "" {
+		s += ": " + headerValue(v.Type)
+	}
+	switch {
+	case v.Value != "":
+		s += " = " + headerValue(v.Value)
+	case v.Size > 0:
+		s += ", " + thousands(v.Size) + " bytes"
+	}
+	return s
+}
+
+// restartPython ends a session's worker. A restart that has begun is finished
+// whatever becomes of the call: half of one would leave a session that nobody
+// asked for.
+func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
+	session := c.session(a)
+	py, err := c.Runners.Python(c.scope, session)
+	if err != nil {
+		return "", err
+	}
+	ended := c.Jobs.List(c.scope.Tenant, jobs.Filter{
+		Session: session,
+		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
+	})
+	type outcome struct {
+		had       bool
+		survivors []jobs.Process
+		err       error
+	}
+	done := make(chan outcome, 1) // buffered: the call may be gone
+	go func() {                   // owned by the session, whose ladder bounds it; ends when the worker has
+		had, survivors, err := py.Restart(context.WithoutCancel(ctx), jobs.Agent)
+		done <- outcome{had, survivors, err}
+	}()
+	var o outcome
+	select {
+	case o = <-done:
+	case <-ctx.Done():
+		return "", fmt.Errorf("the restart of session %s has been asked for and goes on", session)
+	}
+	if o.err != nil {
+		return "", o.err
+	}
+	var r reply
+	r.line("Session", session)
+	if o.had {
+		r.line("Restarted", "yes; all variables are lost, the next execute starts a new Python")
+	} else {
+		r.line("Restarted", "no Python was running; the next execute starts one")
+	}
+	for _, info := range ended {
+		if j, err := c.Jobs.Get(c.scope.Tenant, info.ID); err == nil && info.Kind == jobs.Python {
+			r.line("Ended", jobLine(j.Info()))
+		}
+	}
+	r.processes("Survivors", o.survivors, "")
+	return r.String(), nil
+}

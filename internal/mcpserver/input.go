@@ -1,0 +1,99 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"asyncrepl/jobs"
+)
+
+// sendPythonInput answers the question of a Python job. What nobody asked for is
+// refused and kept nowhere: it would answer a later question.
+func (c *conn) sendPythonInput(ctx context.Context, a *args) (string, error) {
+	if strings.Contains(strings.TrimSuffix(a.text, "\n"), "\n") {
+		return "", mistakef("text must be one line; nothing was sent. Send one line for each question.")
+	}
+	j, err := c.asking(a.jobID)
+	if err != nil {
+		return "", err
+	}
+	in := jobs.Input{Text: a.text, Line: a.text != "" || !a.eof, EOF: a.eof}
+	if q := j.Info().Question; q != nil {
+		in.Secret = q.Kind == "secret"
+	}
+	return c.send(ctx, a, j, in)
+}
+
+// asking finds the Python job that input is meant for.
+func (c *conn) asking(id string) (*jobs.Job, error) {
+	if id != "" {
+		j, err := c.Jobs.Get(c.scope.Tenant, id)
+		if err == nil && j.Info().Kind != jobs.Python {
+			err = mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Info().Kind)
+		}
+		return j, err
+	}
+	var asking []jobs.Info
+	for _, info := range c.Jobs.List(c.scope.Tenant, jobs.Filter{Status: []jobs.Status{jobs.WaitingInput}}) {
+		if info.Kind == jobs.Python {
+			asking = append(asking, info)
+		}
+	}
+	switch len(asking) {
+	case 0:
+		return nil, mistakef("No Python job waits for input; nothing was sent or kept.")
+	case 1:
+		return c.Jobs.Get(c.scope.Tenant, asking[0].ID)
+	}
+	var b strings.Builder
+	b.WriteString("Several Python jobs wait for input; nothing was sent. Name one by job_id:")
+	for _, info := range asking {
+		b.WriteString("\n" + jobLine(info))
+	}
+	return nil, mistakef("%s", b.String())
+}
+
+func (c *conn) sendCommandInput(ctx context.Context, a *args) (string, error) {
+	if a.text == "" && !a.eof {
+		return "", mistakef(`There is nothing to send: give text (a line ends with \n) or eof.`)
+	}
+	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
+	if err != nil {
+		return "", err
+	}
+	return c.send(ctx, a, j, jobs.Input{Text: a.text, EOF: a.eof, Secret: a.secret})
+}
+
+// send delivers input and waits until the job ends or asks again. The reply
+// shows the output since the call, and never what was sent.
+func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (string, error) {
+	from := j.Log().Stat().End
+	deliver, cancel := context.WithTimeout(ctx, c.grace())
+	d, err := j.Send(deliver, in)
+	cancel()
+	switch {
+	case errors.Is(err, jobs.ErrEnded):
+		return "", mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), statusText(j.Info()))
+	case errors.Is(err, jobs.ErrNotReading):
+		return "", mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), statusText(j.Info()))
+	case err != nil:
+		return "", err
+	}
+	await(ctx, j, a.waitFor(c.grace()))
+	w := a.window(from)
+	w.facts = append(w.facts, fact{"Input", delivered(d)})
+	return c.report(ctx, j, w), nil
+}
+
+func delivered(d jobs.Delivery) string {
+	s := "delivered"
+	if !d.Waiting {
+		s = "no program was waiting for it; it is there to be read"
+	}
+	if d.Note != "" {
+		s = fmt.Sprintf("%s; %s", s, d.Note)
+	}
+	return s
+}

@@ -1,0 +1,223 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// A window says what part of a job's output a reply shows, and what else the
+// reply has to say.
+type window struct {
+	from     int64  // the output from here on
+	newest   bool   // while the job runs, only the newest of it
+	maxChars int    // of the whole reply
+	facts    []fact // header lines of the call
+}
+
+// A fact is one header line.
+type fact struct{ name, value string }
+
+// newestChars is how much output of a running job is shown to one who names no
+// cursor.
+const newestChars = 2000
+
+// silence is how long a job must have been quiet before that is worth a line.
+const silence = 5 * time.Second
+
+func (a *args) window(from int64) window {
+	w := window{from: from, maxChars: defaultText}
+	if a.maxChars != nil {
+		w.maxChars = int(*a.maxChars)
+	}
+	return w
+}
+
+// report is the reply about one job. The status is taken before the output is
+// looked at, so that a final status comes with all of it.
+func (c *conn) report(ctx context.Context, j *jobs.Job, w window) string {
+	info := j.Info()
+	var r reply
+	c.describe(ctx, &r, info)
+	for _, f := range w.facts {
+		r.line(f.name, f.value)
+	}
+	room := w.maxChars - r.chars() - tailRoom
+	result := ""
+	if info.HasResult {
+		result = info.Result
+	}
+	x := newExcerpt(j.Log(), info.Status.Final(), w, max(0, room-min(chars(result), room/2)))
+	if x.late > 0 {
+		r.line("Late output", thousands(x.late)+" bytes")
+	}
+	if n := x.omitted.To - x.omitted.From; n > 0 {
+		r.line("Omitted", fmt.Sprintf("%s bytes (cursor %d..%d)", thousands(n), x.omitted.From, x.omitted.To))
+	}
+	if x.gone > 0 {
+		why := "the limit of kept output was reached"
+		if x.diskFull {
+			why = "the disk was full"
+		}
+		r.line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", thousands(x.gone), why))
+	}
+	r.cursor(x.next)
+	r.next(info)
+	r.section("STDOUT", x.text[stdout])
+	r.section("STDERR", x.text[stderr])
+	if info.HasResult {
+		r.section("RESULT", clip(result, max(0, room-x.chars())))
+	}
+	return r.String()
+}
+
+// tailRoom is kept for what is only known once the output has been cut: Late
+// output, Omitted, Dropped, Cursor, Next and three section marks.
+const tailRoom = 420
+
+// describe writes the lines that say how a job stands, but for its cursor.
+func (c *conn) describe(ctx context.Context, r *reply, info jobs.Info) {
+	r.line("Job ID", info.ID)
+	r.line("Status", statusText(info))
+	if q := info.Question; q != nil && info.Status == jobs.WaitingInput {
+		if q.Prompt != "" {
+			r.line("Prompt", q.Prompt)
+		}
+		r.line("Waiting", strings.TrimSuffix(q.Kind+", "+q.By, ", "))
+	}
+	if info.Cancelling != "" && !info.Status.Final() {
+		r.line("Cancelling", string(info.Cancelling))
+	}
+	switch {
+	case info.Status == jobs.Queued:
+		c.queued(r, info)
+	case info.Status == jobs.Running:
+		r.line("Elapsed", elapsed(info))
+		c.activity(r, info)
+	case info.Status.Final():
+		if !info.Started.IsZero() {
+			r.line("Elapsed", elapsed(info))
+		}
+		receipt(r, info.Receipt)
+	}
+}
+
+// queued names what a job stands behind, which may wait for an answer.
+func (c *conn) queued(r *reply, info jobs.Info) {
+	for _, front := range c.Jobs.List(c.scope.Tenant, jobs.Filter{
+		Session: info.Session,
+		Status:  []jobs.Status{jobs.Running, jobs.WaitingInput},
+	}) {
+		if front.Kind == info.Kind && info.Session != "" {
+			r.line("Queued behind", fmt.Sprintf("%s (%s)", front.ID, statusText(front)))
+			return
+		}
+	}
+}
+
+// activity tells silence as silence, with what the process does meanwhile.
+func (c *conn) activity(r *reply, info jobs.Info) {
+	last, what := info.LastOutput, "no output for "
+	if last.IsZero() {
+		last, what = info.Started, "no output yet, for "
+	}
+	quiet := time.Since(last)
+	if quiet < silence {
+		return
+	}
+	s := what + duration(quiet)
+	if info.PID != 0 {
+		if percent, ok := c.busy(info.PID); ok {
+			s += fmt.Sprintf(", pid %d uses %.0f %% CPU", info.PID, percent)
+		}
+	}
+	r.line("Activity", s)
+}
+
+func (c *conn) busy(pid int) (percent float64, ok bool) {
+	if c.Busy == nil {
+		return 0, false
+	}
+	return c.Busy(pid)
+}
+
+// receipt writes what a status text doesn't hold.
+func receipt(r *reply, rec jobs.Receipt) {
+	if rec.By != "" && rec.By != jobs.Program {
+		r.line("Ended by", string(rec.By))
+	}
+	if len(rec.Rungs) > 1 {
+		rungs := make([]string, len(rec.Rungs))
+		for i, rung := range rec.Rungs {
+			rungs[i] = string(rung)
+		}
+		r.line("Rungs", strings.Join(rungs, ", "))
+	}
+	r.processes("Hung up", rec.HungUp, "; give a server a job of its own")
+	r.processes("Left running", rec.Left, "")
+	r.processes("Survivors", rec.Survivors, "")
+	r.processes("Unclaimed", rec.Unclaimed, "; of this job or of another")
+	if rec.PendingTasks > 0 {
+		r.line("Pending tasks", strconv.Itoa(rec.PendingTasks))
+	}
+	for _, note := range rec.Notes {
+		r.line("Note", note)
+	}
+}
+
+// statusText is the value of the Status line.
+func statusText(info jobs.Info) string {
+	if info.Status.Final() {
+		return info.Receipt.Text()
+	}
+	return string(info.Status)
+}
+
+// jobLine shows a job in one line of a list.
+func jobLine(info jobs.Info) string {
+	s := fmt.Sprintf("%s %s, %s", info.ID, statusText(info), info.Kind)
+	if info.Session != "" {
+		s += " " + info.Session
+	}
+	if !info.Started.IsZero() {
+		s += ", " + elapsed(info)
+	}
+	s += ": " + info.Title
+	if q := info.Question; q != nil && info.Status == jobs.WaitingInput {
+		s += fmt.Sprintf(" (asks %q)", q.Prompt)
+	}
+	return view.Line(s, lineMax)
+}
+
+func elapsed(info jobs.Info) string {
+	end := info.Ended
+	if end.IsZero() {
+		end = time.Now()
+	}
+	return duration(end.Sub(info.Started))
+}
+
+// next says what must be done, where something must.
+func (r *reply) next(info jobs.Info) {
+	q := info.Question
+	if q == nil || info.Status != jobs.WaitingInput {
+		return
+	}
+	if info.Kind == jobs.Python {
+		r.line("Next", "send_python_input(text=…) or cancel_job")
+		return
+	}
+	arguments := `text="…\n"`
+	switch q.Kind {
+	case "key":
+		arguments = "text=…"
+	case "secret":
+		arguments += ", secret=true"
+	}
+	r.b.WriteString("Next: send_command_input(" + arguments + ") or cancel_job\n") // \n is meant as it stands
+}

@@ -1,0 +1,262 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"asyncrepl/jobs"
+)
+
+// remainsStep is the time between the rungs for what an ended job left behind:
+// it ignored a hangup already, so nothing milder than a termination is tried.
+const remainsStep = time.Second
+
+func (c *conn) checkJobStatus(ctx context.Context, a *args) (string, error) {
+	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
+	if err != nil {
+		return "", err
+	}
+	return c.check(ctx, a, j)
+}
+
+func (c *conn) checkPythonStatus(ctx context.Context, a *args) (string, error) {
+	if a.jobID != "" {
+		j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
+		if err != nil {
+			return "", err
+		}
+		if s := j.Info().Session; a.session != "" && a.session != s {
+			return "", mistakef("Job %s is not one of session %s. Leave session out.", j.ID(), a.session)
+		}
+		return c.check(ctx, a, j)
+	}
+	session := c.session(a)
+	var last string
+	for _, info := range c.Jobs.List(c.scope.Tenant, jobs.Filter{Session: session}) { // newest first
+		if info.Kind != jobs.Python {
+			continue
+		}
+		if info.Status == jobs.Running || info.Status == jobs.WaitingInput {
+			last = info.ID
+			break
+		}
+		if last == "" {
+			last = info.ID
+		}
+	}
+	if last == "" {
+		if a.cursor != nil {
+			return "", mistakef("Session %s has no Python job yet, so there is no output at a cursor.", session)
+		}
+		return fmt.Sprintf("No Python job yet in session %s.", session), nil
+	}
+	j, err := c.Jobs.Get(c.scope.Tenant, last)
+	if err != nil {
+		return "", err
+	}
+	return c.check(ctx, a, j)
+}
+
+func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (string, error) {
+	await(ctx, j, a.waitFor(0))
+	w := a.window(0)
+	if a.cursor == nil {
+		w.newest = true
+	} else {
+		w.from = *a.cursor
+		if end := j.Log().Stat().End; w.from > end {
+			return "", mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", w.from, j.ID(), end)
+		}
+	}
+	return c.report(ctx, j, w), nil
+}
+
+func (c *conn) listJobs(_ context.Context, a *args) (string, error) {
+	limit := defaultList
+	if a.limit != nil {
+		limit = int(*a.limit)
+	}
+	if a.before != "" {
+		if _, err := c.Jobs.Get(c.scope.Tenant, a.before); err != nil {
+			return "", err
+		}
+	}
+	f := jobs.Filter{Session: a.session, Before: a.before, Limit: limit + 1} // one more, to know whether there is
+	if a.status != "" {
+		f.Status = []jobs.Status{jobs.Status(a.status)}
+	}
+	list := c.Jobs.List(c.scope.Tenant, f)
+	if len(list) == 0 {
+		return "No such jobs.", nil
+	}
+	more := len(list) > limit
+	list = list[:min(limit, len(list))]
+	var r reply
+	r.line("Jobs", fmt.Sprintf("%d, newest first", len(list)))
+	if more {
+		r.line("More", "list_jobs with before="+list[len(list)-1].ID)
+	}
+	var b strings.Builder
+	for _, info := range list {
+		b.WriteString(jobLine(info) + "\n")
+	}
+	return r.String() + "\n" + b.String(), nil
+}
+
+// cancelJob asks a job to end, waits its grace and tells how far that came; of a
+// job that has ended it ends what was left running.
+func (c *conn) cancelJob(ctx context.Context, a *args) (string, error) {
+	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
+	if err != nil {
+		return "", err
+	}
+	w := a.window(j.Log().Stat().End)
+	if j.Info().Status.Final() {
+		w.facts = append(w.facts, c.endRemains(ctx, j, a.force)...)
+		if len(w.facts) == 0 {
+			w.facts = []fact{{"Note", "it had ended before and left nothing running"}}
+		}
+		return c.report(ctx, j, w), nil
+	}
+	st := jobs.Stop{By: jobs.Agent, From: jobs.Interrupt}
+	if a.force {
+		st.From = jobs.Kill
+	}
+	j.Stop(st)
+	grace := time.NewTimer(c.grace())
+	defer grace.Stop()
+	select {
+	case <-j.Done():
+	case <-grace.C:
+	case <-ctx.Done():
+	}
+	if info := j.Info(); info.Status.Final() && info.Receipt.Stop == nil {
+		w.facts = append(w.facts, c.endRemains(ctx, j, a.force)...) // it ended by itself meanwhile
+	}
+	return c.report(ctx, j, w), nil
+}
+
+// endRemains ends what an ended job left running and says what came of it.
+func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool) []fact {
+	st := jobs.Stop{By: jobs.Agent, From: jobs.Terminate, Step: remainsStep}
+	if force {
+		st.From = jobs.Kill
+	}
+	ended, survivors, found := j.EndRemains(ctx, st)
+	if !found {
+		return nil
+	}
+	var facts []fact
+	if len(ended) > 0 {
+		facts = append(facts, fact{"Ended now", names(ended)})
+	}
+	if len(survivors) > 0 {
+		facts = append(facts, fact{"Survivors", names(survivors)})
+	}
+	if len(facts) == 0 {
+		facts = append(facts, fact{"Note", "what it had left running has ended"})
+	}
+	return facts
+}
+
+// blocksMax is how many jobs a reply of wait_for_jobs shows in a block of lines;
+// of more it shows a line each.
+const blocksMax = 20
+
+func (c *conn) waitForJobs(ctx context.Context, a *args) (string, error) {
+	all := make([]*jobs.Job, 0, len(a.jobIDs))
+	seen := map[string]bool{}
+	for _, id := range a.jobIDs {
+		j, err := c.Jobs.Get(c.scope.Tenant, id)
+		if err != nil {
+			return "", err
+		}
+		if !seen[j.ID()] {
+			seen[j.ID()] = true
+			all = append(all, j)
+		}
+	}
+	started := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, a.waitFor(defaultLonger))
+	defer cancel()
+	waitUntil(ctx, all, a.until == untilAll)
+
+	infos := make([]jobs.Info, len(all))
+	for i, j := range all {
+		infos[i] = j.Info()
+	}
+	var r reply
+	r.line("Condition", condition(infos, a.until == untilAll))
+	r.line("Waited", duration(time.Since(started)))
+	if len(infos) > blocksMax {
+		r.blank()
+		for _, info := range infos {
+			r.text(jobLine(info))
+		}
+		return r.String(), nil
+	}
+	for i, info := range infos {
+		r.blank()
+		c.describe(ctx, &r, info)
+		r.cursor(all[i].Log().Stat().End)
+		r.next(info)
+	}
+	return r.String(), nil
+}
+
+// waitUntil returns when one or all of the jobs have ended, when one asks for
+// input, or when ctx is done.
+func waitUntil(ctx context.Context, all []*jobs.Job, every bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	news := make(chan *jobs.Job, len(all)) // as many as will ever be sent
+	for _, j := range all {
+		go func() { // owned by this call, which drains news; ends with ctx
+			_ = j.Await(ctx)
+			news <- j
+		}()
+	}
+	left := len(all)
+	for ; left > 0; left-- {
+		j := <-news
+		if ctx.Err() != nil || !every || !j.Info().Status.Final() {
+			left--
+			break
+		}
+	}
+	cancel()
+	for ; left > 0; left-- {
+		<-news
+	}
+}
+
+// condition says what ended a wait.
+func condition(infos []jobs.Info, every bool) string {
+	ended := 0
+	var met []string
+	for _, info := range infos {
+		if info.Status == jobs.WaitingInput {
+			met = append(met, "job "+info.ID+" waits for input")
+		}
+		if info.Status.Final() {
+			ended++
+			if !every {
+				met = append(met, "job "+info.ID+" "+string(info.Status))
+			}
+		}
+	}
+	if every && ended == len(infos) {
+		return "met: all have ended"
+	}
+	if len(met) > 0 {
+		slices.Sort(met)
+		const most = 3
+		if len(met) > most {
+			met = append(met[:most], fmt.Sprintf("%d more", len(met)-most))
+		}
+		return "met: " + strings.Join(met, ", ")
+	}
+	return fmt.Sprintf("not met: %d of %d have ended; call again to wait longer", ended, len(infos))
+}

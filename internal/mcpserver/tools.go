@@ -1,0 +1,196 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A tool is one entry of the list that a client is given. The order of required
+// and optional is the order of schema and documentation.
+type tool struct {
+	name     string
+	about    string // the first sentence decides whether a model takes it
+	required []string
+	optional []string
+	wait     *parameter // what wait_seconds is here
+	hints    hints
+	always   bool // to be shown to the model from the start, where tools are searched for
+	call     func(c *conn, ctx context.Context, a *args) (string, error)
+}
+
+// hints is what a client may rely on. Clients run read-only tools side by side
+// and the others one after the other.
+type hints struct{ readOnly, idempotent, destructive, openWorld bool }
+
+var (
+	reads = hints{readOnly: true, idempotent: true}
+	runs  = hints{destructive: true, openWorld: true}
+	ends  = hints{destructive: true, idempotent: true}
+)
+
+// defaultLonger is how long wait_for_jobs waits: below the minute at which some
+// clients give up.
+const defaultLonger = 45 * time.Second
+
+// tools returns all tools in order of their names, as clients see them. The
+// grace is part of what they are told.
+func tools(grace time.Duration) []*tool {
+	after := strconv.FormatFloat(grace.Seconds(), 'f', -1, 64)
+	atOnce, shortly, longer := waits("default 0, at most 110"), waits("default "+after+", at most 110"), waits("default 45, at most 110")
+	return []*tool{{
+		name:     "cancel_job",
+		about:    "Stop a job and all its processes; Python variables are kept if it can be interrupted. On an ended job: end what it left running.",
+		required: []string{"job_id"}, optional: []string{"force"},
+		hints: ends, call: (*conn).cancelJob,
+	}, {
+		name:     "check_job_status",
+		about:    "Status and output of any job. With cursor: only what came after it; without: the newest while it runs, all once ended.",
+		required: []string{"job_id"}, optional: []string{"wait_seconds", "cursor", "max_chars"},
+		wait: atOnce, hints: reads, always: true, call: (*conn).checkJobStatus,
+	}, {
+		name:     "check_python_status",
+		about:    "Like check_job_status; without job_id: the session's current Python job, else its last.",
+		optional: []string{"job_id", "session", "wait_seconds", "cursor", "max_chars"},
+		wait:     atOnce, hints: reads, always: true, call: (*conn).checkPythonStatus,
+	}, {
+		name:     "execute_command_async",
+		about:    "Run a shell command as a job on a terminal. Answers with its output, or after " + after + " s with a job id while it goes on.",
+		required: []string{"command"}, optional: []string{"cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
+		wait: shortly, hints: runs, always: true, call: (*conn).executeCommand,
+	}, {
+		name:     "execute_python",
+		about:    "Run Python as a job in a session that keeps its variables. Answers with output and result, or after " + after + " s with a job id while it goes on.",
+		required: []string{"code"}, optional: []string{"session", "wait_seconds", "timeout_seconds", "max_chars"},
+		wait: shortly, hints: runs, always: true, call: (*conn).executePython,
+	}, {
+		name:     "install_package_async",
+		about:    "Install Python packages for a session as a job; importable at once.",
+		required: []string{"package"}, optional: []string{"session", "wait_seconds"},
+		wait: shortly, hints: runs, call: (*conn).installPackage,
+	}, {
+		name:     "list_jobs",
+		about:    "List jobs, newest first.",
+		optional: []string{"status", "session", "limit", "before"},
+		hints:    reads, call: (*conn).listJobs,
+	}, {
+		name:     "list_variables",
+		about:    "List the variables of a Python session, also while it is busy.",
+		optional: []string{"session"},
+		hints:    reads, call: (*conn).listVariables,
+	}, {
+		name:     "restart_python_worker",
+		about:    "Restart a session's Python: its jobs end and all variables are lost.",
+		optional: []string{"session"},
+		hints:    ends, call: (*conn).restartPython,
+	}, {
+		name:     "send_command_input",
+		about:    "Type into a job's terminal. Nothing is added: end a line with \\n.",
+		required: []string{"job_id"}, optional: []string{"text", "eof", "secret", "wait_seconds"},
+		wait: shortly, hints: runs, call: (*conn).sendCommandInput,
+	}, {
+		name:     "send_python_input",
+		about:    "Answer the question of a Python job in waiting_input with one line.",
+		required: []string{"text"}, optional: []string{"job_id", "eof", "wait_seconds"},
+		wait: shortly, hints: runs, call: (*conn).sendPythonInput,
+	}, {
+		name:     "wait_for_jobs",
+		about:    "Wait until any or all of several jobs have ended, or one waits for input. Shows no output.",
+		required: []string{"job_ids"}, optional: []string{"until", "wait_seconds"},
+		wait: longer, hints: reads, always: true, call: (*conn).waitForJobs,
+	}}
+}
+
+// parameter returns the parameter of that name, nil if the tool has none.
+func (t *tool) parameter(name string) *parameter {
+	if !slices.Contains(t.required, name) && !slices.Contains(t.optional, name) {
+		return nil
+	}
+	if name == "wait_seconds" {
+		return t.wait
+	}
+	return parameters[name]
+}
+
+// parameterList names the parameters, the optional ones in brackets.
+func (t *tool) parameterList() string {
+	list := strings.Join(t.required, ", ")
+	if len(t.optional) > 0 {
+		if list != "" {
+			list += " "
+		}
+		list += "[" + strings.Join(t.optional, ", ") + "]"
+	}
+	return list
+}
+
+// usage is the end of a sentence about a mistake in the arguments.
+func (t *tool) usage() string { return fmt.Sprintf("%s takes: %s.", t.name, t.parameterList()) }
+
+// definition is the tool as clients are told of it.
+func (t *tool) definition() *mcp.Tool {
+	d := &mcp.Tool{
+		Name:        t.name,
+		Description: t.about,
+		InputSchema: t.inputSchema(),
+		Annotations: &mcp.ToolAnnotations{
+			ReadOnlyHint:   t.hints.readOnly,
+			IdempotentHint: t.hints.idempotent,
+			OpenWorldHint:  &t.hints.openWorld,
+		},
+	}
+	if !t.hints.readOnly { // it means nothing for a tool that changes nothing
+		d.Annotations.DestructiveHint = &t.hints.destructive
+	}
+	if t.always {
+		d.Meta = mcp.Meta{"anthropic/alwaysLoad": true}
+	}
+	return d
+}
+
+// inputSchema keeps the order of the parameters: the important ones first.
+func (t *tool) inputSchema() json.RawMessage {
+	var b strings.Builder
+	b.WriteString(`{"type":"object","properties":{`)
+	for i, name := range slices.Concat(t.required, t.optional) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%q:%s", name, marshal(t.parameter(name).schema))
+	}
+	b.WriteByte('}')
+	if len(t.required) > 0 {
+		fmt.Fprintf(&b, `,"required":%s`, marshal(t.required))
+	}
+	b.WriteString(`,"additionalProperties":false}`)
+	return json.RawMessage(b.String())
+}
+
+// marshal encodes what can always be encoded.
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// ToolTable returns the tools as a table in Markdown, for the README.
+func ToolTable() string {
+	var b strings.Builder
+	b.WriteString("| tool | parameters (optional in brackets) | read-only | what it does |\n|---|---|---|---|\n")
+	for _, t := range tools(DefaultGrace) {
+		readOnly := ""
+		if t.hints.readOnly {
+			readOnly = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", t.name, t.parameterList(), readOnly, t.about)
+	}
+	return b.String()
+}
