@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync"
 	"time"
 )
 
@@ -13,44 +15,13 @@ var (
 	ErrShutdown   = errors.New("server is shutting down")
 )
 
-// A Spec says what a job is. Timeout counts the time in [Running] only.
+// A Spec says what a job is.
 type Spec struct {
 	Kind    Kind
 	Tenant  string        // who may see it
 	Session string        // empty: none
 	Title   string        // one line for lists
-	Timeout time.Duration // 0: none
-}
-
-// A Question is what a job waits for.
-type Question struct {
-	Kind   string // line, secret or key
-	Prompt string
-	By     string // who asks: "input() in session default", "read by bash (pid 812)"
-}
-
-// Input is what a client sends to a job.
-type Input struct {
-	Text   string
-	Line   bool // an answer: one line, its final newline added if missing
-	EOF    bool // end of file after Text
-	Secret bool // Text must be kept, logged and echoed nowhere
-}
-
-// A Delivery says what became of input.
-type Delivery struct {
-	Waiting bool   // a program was waiting for it
-	Note    string // what else the sender should know
-}
-
-// An InputFunc takes input for a job.
-type InputFunc func(ctx context.Context, in Input) (Delivery, error)
-
-// An Outcome is what a runner hands back.
-type Outcome struct {
-	Receipt   Receipt
-	Result    string // repr of the last expression
-	HasResult bool
+	Timeout time.Duration // of the time in Running; 0: none
 }
 
 // An Info is a snapshot of a job.
@@ -72,36 +43,113 @@ type Info struct {
 
 // A Job is one execution, as its clients see it.
 type Job struct {
+	log    *Log
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when the status is final
+	keep   *keeper
+	input  chan struct{} // holds one token while input is being delivered
+
+	saving sync.Mutex // held over a snapshot and its Save, so that records never go back
+
+	mu         sync.Mutex
+	info       Info
+	changed    chan struct{} // closed and dropped at a change; made when somebody waits
+	generation uint64        // counts moves and deliveries: what is older is late news
+	broken     string        // the defect for which the job is going to fail
+	stop       *Stop
+	raised     chan struct{} // closed and dropped when stop changes; made when somebody waits
+	accept     InputFunc
+	leaves     func(context.Context, Stop) (ended, survivors []Process)
+	limit      *time.Timer   // runs in Running, if there is a timeout
+	since      time.Time     // when Running was last entered
+	ran        time.Duration // time in Running before that
+}
+
+// A keeper is what a job needs of its registry.
+type keeper struct {
+	store Store
+	bug   func(string)
+	log   *slog.Logger
 }
 
 // ID returns the job's ULID.
-func (j *Job) ID() string { panic("skeleton") }
-
-// Info returns a snapshot of the job.
-func (j *Job) Info() Info { panic("skeleton") }
+func (j *Job) ID() string { return j.info.ID } // never changes, so needs no lock
 
 // Done is closed when the job has ended.
-func (j *Job) Done() <-chan struct{} { panic("skeleton") }
-
-// Read returns a snapshot and the output from cursor on.
-func (j *Job) Read(cursor int64, limit int) (Info, Chunk) { panic("skeleton") }
+func (j *Job) Done() <-chan struct{} { return j.done }
 
 // Log returns the job's output.
-func (j *Job) Log() *Log { panic("skeleton") }
+func (j *Job) Log() *Log { return j.log }
 
-// Await blocks until the job has ended or asks, or ctx is done.
-func (j *Job) Await(ctx context.Context) error { panic("skeleton") }
+// Info returns a snapshot of the job.
+func (j *Job) Info() Info {
+	j.mu.Lock()
+	info := j.info
+	j.mu.Unlock()
+	info.Output, info.LastOutput = j.log.stat()
+	return info
+}
 
-// Changed returns a channel that is closed at the next change of the job.
-func (j *Job) Changed() <-chan struct{} { panic("skeleton") }
+// Read returns a snapshot of the job and its output from cursor on. The snapshot
+// is taken first, so that a final status comes with the whole of the output.
+func (j *Job) Read(cursor int64, limit int) (Info, Chunk) {
+	info := j.Info()
+	return info, j.log.Read(cursor, limit)
+}
 
-// Send gives input to the job.
-func (j *Job) Send(ctx context.Context, in Input) (Delivery, error) { panic("skeleton") }
+// Changed returns a channel that is closed at the next change of anything that
+// Info tells but output. Take it before the Info it is to follow.
+func (j *Job) Changed() <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.changed == nil {
+		j.changed = make(chan struct{})
+	}
+	return j.changed
+}
 
-// Stop asks the job to end, and does not wait.
-func (j *Job) Stop(st Stop) { panic("skeleton") }
+// Await blocks until the job has ended or waits for input, or ctx is done; it
+// returns ctx's cause in the last case.
+func (j *Job) Await(ctx context.Context) error {
+	for {
+		changed := j.Changed()
+		j.mu.Lock()
+		asks := j.info.Status == WaitingInput
+		j.mu.Unlock()
+		if asks {
+			return nil
+		}
+		select {
+		case <-j.done:
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
 
-// EndRemains ends what the ended job left running.
+// Stop asks the job to end, and does not wait. A later stop that starts at a
+// higher rung raises the one under way; any other adds nothing. Stopping an
+// ended job does nothing.
+func (j *Job) Stop(st Stop) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.stopLocked(st)
+}
+
+// EndRemains ends what the ended job left running. It reports any as false if
+// there is nothing of which the job knows.
 func (j *Job) EndRemains(ctx context.Context, st Stop) (ended, survivors []Process, any bool) {
-	panic("skeleton")
+	j.mu.Lock()
+	end := j.leaves
+	if !j.info.Status.Final() {
+		end = nil
+	}
+	j.mu.Unlock()
+	if end == nil {
+		return nil, nil, false
+	}
+	ended, survivors = end(ctx, st.withDefaults())
+	return ended, survivors, true
 }

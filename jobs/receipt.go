@@ -7,62 +7,6 @@ import (
 	"time"
 )
 
-// A Rung is one step of the ladder by which a job is ended.
-type Rung string
-
-// The rungs, from the mildest up.
-const (
-	Interrupt Rung = "interrupt"
-	Terminate Rung = "terminate"
-	Kill      Rung = "kill"
-)
-
-// height orders rungs; no rung is below all of them.
-func (r Rung) height() int {
-	switch r {
-	case Interrupt:
-		return 1
-	case Terminate:
-		return 2
-	case Kill:
-		return 3
-	}
-	return 0
-}
-
-// A By says who brought about the end of a job.
-type By string
-
-// Those who can end a job.
-const (
-	Program  By = "program"
-	Agent    By = "agent"
-	Person   By = "person"
-	Limit    By = "limit"
-	Shutdown By = "shutdown"
-	Unknown  By = "outside or unknown"
-)
-
-// DefaultStep is the time between two rungs where a [Stop] names none.
-const DefaultStep = 5 * time.Second
-
-// A Stop is a wish that a job end. It is the cause with which the job's context
-// is cancelled, and must not be changed once given away.
-type Stop struct {
-	By     By
-	From   Rung          // the rung to start at; none is Interrupt
-	Step   time.Duration // the time between two rungs; 0 is DefaultStep
-	Reason string        // what asked, where it is not a plain cancel: "restart_python_worker"
-}
-
-// Error makes a Stop the cause of a context.
-func (s *Stop) Error() string {
-	if s.Reason != "" {
-		return "stop asked by " + string(s.By) + ": " + s.Reason
-	}
-	return "stop asked by " + string(s.By)
-}
-
 // An End says how a job came to its end.
 type End string
 

@@ -1,0 +1,116 @@
+// Package jobstest runs jobs in tests: real runners in a real registry, waited
+// for by facts.
+package jobstest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs"
+)
+
+// Patience bounds every wait: a test that runs into it has failed.
+const Patience = 60 * time.Second
+
+// Registry returns a registry that is closed at the end of the test.
+func Registry(t testing.TB) *jobs.Registry {
+	t.Helper()
+	dir := t.TempDir()
+	store := jobs.NewMemory(jobs.LogConfig{Cap: 1 << 30, Dir: func() (string, error) { return dir, nil }})
+	r := jobs.NewRegistry(jobs.Config{Store: store})
+	t.Cleanup(func() { r.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill}) })
+	return r
+}
+
+// Start starts a job.
+func Start(t testing.TB, r *jobs.Registry, spec jobs.Spec, run jobs.Runner) *jobs.Job {
+	t.Helper()
+	j, err := r.Start(spec, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// End waits for the end of a job and returns its last state.
+func End(t testing.TB, j *jobs.Job) jobs.Info {
+	t.Helper()
+	select {
+	case <-j.Done():
+		return j.Info()
+	case <-time.After(Patience):
+		t.Fatalf("job %s has not ended: %+v\noutput: %q", j.ID(), j.Info(), Output(j))
+		panic("unreachable")
+	}
+}
+
+// Asks waits until a job waits for input and returns its question. A job that
+// ends instead fails the test.
+func Asks(t testing.TB, j *jobs.Job) jobs.Question {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := j.Await(ctx); err != nil {
+		t.Fatalf("job %s neither asks nor ends: %v; %+v\noutput: %q", j.ID(), err, j.Info(), Output(j))
+	}
+	info := j.Info()
+	if info.Status != jobs.WaitingInput || info.Question == nil {
+		t.Fatalf("job %s does not ask: %s\noutput: %q", j.ID(), info.Status, Output(j))
+	}
+	return *info.Question
+}
+
+// Send sends input to a job.
+func Send(t testing.TB, j *jobs.Job, in jobs.Input) jobs.Delivery {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	d, err := j.Send(ctx, in)
+	if err != nil {
+		t.Fatalf("sending to job %s: %v", j.ID(), err)
+	}
+	return d
+}
+
+// Prints waits until the output of a job holds text.
+func Prints(t testing.TB, j *jobs.Job, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	for {
+		end := j.Log().Stat().End
+		if strings.Contains(Output(j), text) {
+			return
+		}
+		if err := j.Log().Wait(ctx, end); err != nil {
+			t.Fatalf("job %s has not printed %q: %v\noutput: %q", j.ID(), text, err, Output(j))
+		}
+		if j.Info().Status.Final() && j.Log().Stat().End == end {
+			t.Fatalf("job %s ended without printing %q: %q", j.ID(), text, Output(j))
+		}
+	}
+}
+
+// Output returns all output of a job, of every stream in order of arrival.
+func Output(j *jobs.Job) string { return Stream(j, jobs.Stdout, jobs.Stderr, jobs.TTY) }
+
+// Stream returns the output of a job on some of its streams.
+func Stream(j *jobs.Job, streams ...jobs.Stream) string {
+	var b strings.Builder
+	for cursor := int64(0); ; {
+		_, chunk := j.Read(cursor, 1<<20)
+		for _, span := range chunk.Spans {
+			for _, s := range streams {
+				if span.Stream == s {
+					b.Write(span.Data)
+				}
+			}
+		}
+		if chunk.Next == cursor {
+			return b.String()
+		}
+		cursor = chunk.Next
+	}
+}

@@ -1,0 +1,66 @@
+package jobs
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// A NotFoundError says that a tenant has no job of that id. A job of another
+// tenant is not found, and not named either.
+type NotFoundError struct {
+	ID        string
+	Nearest   []Info // those with the most similar ids, at most three
+	Forgotten bool   // there was one, which is kept no longer
+}
+
+func (e *NotFoundError) Error() string {
+	if e.Forgotten {
+		return "no such job: " + e.ID + " (forgotten: too old, or too many came after it)"
+	}
+	return "no such job: " + e.ID
+}
+
+// nearest returns the jobs of the tenant whose ids are most like id, the newest
+// first among equals. An id comes back wrong with few letters changed, cut off,
+// or in small letters. The caller holds r.mu.
+func (r *Registry) nearest(tenant, id string) []Info {
+	type candidate struct {
+		*Job
+		distance int
+	}
+	id = strings.ToUpper(id[:min(len(id), 2*len("01K9ZC3V7Q0W6N8X2M4B5D7F9H"))]) // longer ones are like none
+	var all []candidate
+	for _, j := range slices.Backward(r.order) {
+		if j.info.Tenant == tenant {
+			all = append(all, candidate{j, distance(id, j.ID())})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+	var near []Info
+	for _, c := range all[:min(3, len(all))] {
+		near = append(near, c.Info())
+	}
+	return near
+}
+
+// distance is the number of bytes to insert, delete or change to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // distances from the part of a that was looked at to each beginning of b
+	for i := range row {
+		row[i] = i
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for k := range len(b) {
+			change := diagonal
+			if a[i] != b[k] {
+				change++
+			}
+			diagonal = row[k+1]
+			row[k+1] = min(change, row[k]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
