@@ -1,5 +1,11 @@
 package view
 
+import (
+	"bytes"
+	"math"
+	"unicode/utf8"
+)
+
 // A Span is a run of raw bytes that belongs to one section of a reply (0 and up).
 type Span struct {
 	Section int
@@ -21,23 +27,261 @@ func (w Window) End() int64 {
 	return end
 }
 
-// A Section is what one section of a reply shows: all of it in Head when nothing was left out.
+// Whole returns the window without what its end may still be waiting for: see [Whole].
+func (w Window) Whole(final bool) Window {
+	n := len(w.Spans)
+	if n == 0 || final {
+		return w
+	}
+	last := w.Spans[n-1]
+	last.Data = last.Data[:Whole(last.Data, false)]
+	w.Spans = append(w.Spans[:n-1:n-1], last)
+	return w
+}
+
+// A Section is what one section of a reply shows. All of it is in Head when nothing was left out.
 type Section struct{ Head, Tail string }
 
 // A Page is what a reply shows of a log.
 type Page struct {
 	Sections []Section // by Span.Section
-	From, To int64     // the bytes with these cursors are left out; equal when none are
+	From, To int64     // the bytes at these cursors are left out; equal when none are
 }
 
 // Omitted returns how many bytes of the log the page leaves out.
 func (p Page) Omitted() int64 { return p.To - p.From }
 
-// Budget is how many characters a page may have.
+// A Budget is how many characters a page may have.
 type Budget struct {
-	Head int // of these, at most so many for the head; 0 shows the tail only
-	Max  int
+	Head int // at most so many for what stands before the gap, and never more than half of Max; 0 shows the end only
+	Max  int // in all; less than 256 counts as 256
 }
 
-// Clip shows the windows within the budget.
-func Clip(head, tail Window, b Budget) Page { return Page{} }
+const (
+	minBudget = 256
+	maxLine   = 2000 // longer lines are clamped
+)
+
+// Clip shows what two windows of a log read as, within a budget: all of it if that fits, else the head of the first and
+// the tail of the second, cut at ends of lines. The windows may touch, or leave out bytes that are then counted as
+// omitted; the second may be empty. How much fits is tried, never estimated: what is returned has been rendered as it is.
+// Lines are clamped to 2,000 characters, and escaped where they would read as a section mark.
+func Clip(head, tail Window, b Budget) Page {
+	b.Max = max(b.Max, minBudget)
+	b.Head = min(b.Head, b.Max/2)
+	h, t := flatten(head), flatten(tail)
+	if len(t.data) == 0 || len(h.data) == 0 || head.End() == tail.Cursor {
+		h = flatten(Window{head.Cursor, append(head.Spans[:len(head.Spans):len(head.Spans)], tail.Spans...)})
+		if head.End() == head.Cursor {
+			h.cursor = tail.Cursor
+		}
+		t = h
+		if text, _, ok := h.render(0, len(h.data), maxLine, b.Max); ok {
+			return Page{Sections: sections(text, nil), From: h.cursor, To: h.cursor}
+		}
+	}
+	cut, text, chars := h.head(b.Head)
+	from := h.cursor + int64(cut)
+	low := 0
+	if from >= t.cursor {
+		low = int(from - t.cursor)
+	}
+	low, rest := t.tail(low, b.Max-chars)
+	return Page{Sections: sections(text, rest), From: from, To: t.cursor + int64(low)}
+}
+
+func sections(head, tail []string) []Section {
+	s := make([]Section, max(len(head), len(tail)))
+	for i := range head {
+		s[i].Head = head[i]
+	}
+	for i := range tail {
+		s[i].Tail = tail[i]
+	}
+	return s
+}
+
+// A stretch is a window with its bytes in one piece.
+type stretch struct {
+	cursor   int64
+	data     []byte
+	runs     []run
+	sections int
+}
+
+// A run is which section the bytes up to end are of.
+type run struct{ end, section int }
+
+func flatten(w Window) stretch {
+	f := stretch{cursor: w.Cursor}
+	end := 0
+	for _, s := range w.Spans {
+		end += len(s.Data)
+		f.runs = append(f.runs, run{end, s.Section})
+		f.sections = max(f.sections, s.Section+1)
+	}
+	if len(w.Spans) == 1 {
+		f.data = w.Spans[0].Data
+		return f
+	}
+	f.data = make([]byte, 0, end)
+	for _, s := range w.Spans {
+		f.data = append(f.data, s.Data...)
+	}
+	return f
+}
+
+// of returns the bytes of a section between two offsets.
+func (f stretch) of(section, from, to int) []byte {
+	var b []byte
+	copied := false
+	start := 0
+	for _, r := range f.runs {
+		lo, hi := max(start, from), min(r.end, to)
+		start = r.end
+		if r.section != section || lo >= hi {
+			continue
+		}
+		switch piece := f.data[lo:hi]; {
+		case b == nil:
+			b = piece
+		case !copied:
+			b = append(append(make([]byte, 0, to-from), b...), piece...)
+			copied = true
+		default:
+			b = append(b, piece...)
+		}
+	}
+	return b
+}
+
+// render returns what the bytes between two offsets read as, by section, and whether that has at most budget characters.
+func (f stretch) render(from, to, clamp, budget int) (text []string, chars int, ok bool) {
+	text = make([]string, f.sections)
+	for i := range text {
+		b := f.of(i, from, to)
+		if from == 0 && f.cursor > 0 {
+			b = b[Begin(b, 0):]
+		}
+		l := render(b, lines{clamp: clamp, mark: true, max: budget - chars})
+		chars += l.chars
+		if chars > budget {
+			return nil, 0, false
+		}
+		text[i] = string(l.text)
+	}
+	return text, chars, true
+}
+
+// head finds how far whole lines from the start fit the budget.
+func (f stretch) head(budget int) (cut int, text []string, chars int) {
+	if budget <= 0 {
+		return 0, nil, 0
+	}
+	fits := func(at int) bool {
+		t, n, ok := f.render(0, at, maxLine, budget)
+		if ok {
+			cut, text, chars = at, t, n
+		}
+		return ok
+	}
+	hi := len(f.data)
+	for size := budget; size < len(f.data); size *= 2 {
+		if at := f.lineEnd(size); at > cut && !fits(at) {
+			hi = at - 1
+			break
+		}
+	}
+	f.search(cut, hi, fits)
+	return cut, text, chars
+}
+
+// tail finds from where on, at a line's start not before low, the rest fits the budget.
+func (f stretch) tail(low, budget int) (start int, text []string) {
+	clamp := min(maxLine, budget)
+	start = len(f.data)
+	tooMuch := func(at int) bool {
+		t, _, ok := f.render(at, len(f.data), clamp, budget)
+		if ok {
+			start, text = at, t
+		}
+		return !ok
+	}
+	if low >= len(f.data) {
+		return start, nil
+	}
+	lo := low
+	for size := budget; size < len(f.data)-low; size *= 2 {
+		if at := f.lineEnd(len(f.data) - size); at > low && tooMuch(at) {
+			lo = at
+			break
+		}
+	}
+	if lo > low || !f.startsLine(low) || tooMuch(low) {
+		f.search(lo, start, tooMuch)
+	}
+	if start == len(f.data) {
+		return f.lastPart(low, clamp, budget)
+	}
+	return start, text
+}
+
+// lastPart is for a last line that does not fit or has no start in the window, and for a screen that is drawn without any
+// newline: the end of it is shown.
+func (f stretch) lastPart(low, clamp, budget int) (start int, text []string) {
+	start = max(low, f.lineEnd(len(f.data)-1))
+	text, _, _ = f.render(start, len(f.data), clamp, math.MaxInt)
+	for i := range text {
+		text[i] = lastChars(text[i], budget/len(text))
+	}
+	return start, text
+}
+
+// startsLine tells whether a line begins at an offset. What came before the window is known only at a log's start.
+func (f stretch) startsLine(at int) bool {
+	if at == 0 {
+		return f.cursor == 0
+	}
+	return f.data[at-1] == '\n'
+}
+
+// lineEnd returns the last end of a line that is not behind at, 0 if there is none.
+func (f stretch) lineEnd(at int) int {
+	return bytes.LastIndexByte(f.data[:at], '\n') + 1
+}
+
+// search tries ends of lines behind lo and not behind hi, halving what is left: yes says that the one looked for is this
+// one or lies behind it, no that it lies before.
+func (f stretch) search(lo, hi int, yes func(at int) bool) {
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		at := f.lineEnd(mid)
+		if at <= lo { // no line ends in the lower half
+			i := bytes.IndexByte(f.data[mid:hi], '\n')
+			if i < 0 {
+				return
+			}
+			at = mid + i + 1
+		}
+		if yes(at) {
+			lo = at
+		} else {
+			hi = at - 1
+		}
+	}
+}
+
+// lastChars returns the end of s in at most n characters, and says how much is missing.
+func lastChars(s string, n int) string {
+	count := utf8.RuneCountInString(s)
+	if count <= n {
+		return s
+	}
+	keep := max(n-markRoom, 0)
+	i := len(s)
+	for range keep {
+		_, size := utf8.DecodeLastRuneInString(s[:i])
+		i -= size
+	}
+	return "[… " + Count(count-keep) + " characters …]" + s[i:]
+}

@@ -1,19 +1,104 @@
 package view
 
-// Text returns what b reads as: escape sequences stripped, progress folded to its last state, invalid UTF-8 replaced.
-func Text(b []byte) string { return string(b) }
+import (
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
 
-// Line returns s as one header value of at most max characters, control characters escaped.
-func Line(s string, max int) string { return s }
+// screens keeps the rows of screens that are not in use: a page is tried several times.
+var screens = sync.Pool{New: func() any { return new(screen) }}
 
-// LastLine returns the line that the cursor stands in: a prompt.
-func LastLine(b []byte) string { return string(b) }
+// render draws b and collects what is then to be read.
+func render(b []byte, l lines) lines {
+	s := screens.Get().(*screen)
+	defer screens.Put(s)
+	l.line = s.out.line[:0]
+	s.reset(l)
+	s.write(b)
+	s.finish()
+	l = s.out
+	s.out = lines{line: l.line[:0]}
+	return l
+}
 
-// Whole returns how much of b may be shown without ending inside a character or an escape sequence; all of it when final.
-func Whole(b []byte, final bool) int { return len(b) }
+// Text returns what b reads as: escape sequences stripped, progress folded to its last state, CRLF as LF, other control
+// characters but tab left out, bytes that are not UTF-8 replaced by U+FFFD.
+func Text(b []byte) string {
+	return string(render(b, lines{max: -1}).text)
+}
 
-// Begin returns the first offset of b at or after at that is inside no character and no escape sequence.
-func Begin(b []byte, at int) int { return at }
+// lastLineBytes is how far back LastLine looks: more than a prompt is long, with all its colours.
+const lastLineBytes = 16 << 10
+
+// LastLine returns the line that the cursor stands in after b: a prompt, if the program waits. It is empty after a newline.
+func LastLine(b []byte) string {
+	if skip := len(b) - lastLineBytes; skip > 0 {
+		b = b[Begin(b[skip:], 0)+skip:]
+	}
+	s := screens.Get().(*screen)
+	defer screens.Put(s)
+	s.reset(lines{line: s.out.line[:0], max: -1})
+	s.write(b)
+	return string(s.cursorLine())
+}
+
+// Line returns s as the value of a header: one line of at most limit characters, control characters escaped, blanks at its
+// end kept.
+func Line(s string, limit int) string {
+	var b strings.Builder
+	n, keep := 0, 0 // characters, and the bytes of those that leave room to say that more follow
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		piece := s[i : i+size]
+		switch {
+		case r == utf8.RuneError && size == 1:
+			piece = "\uFFFD"
+		case unicode.IsControl(r) || r == '\u2028' || r == '\u2029':
+			piece = escaped(r)
+		}
+		b.WriteString(piece)
+		n += utf8.RuneCountInString(piece)
+		if n > limit {
+			return b.String()[:keep] + "…"
+		}
+		if n < limit {
+			keep = b.Len()
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// escaped writes a control character as a string literal of Python and Go would.
+func escaped(r rune) string {
+	switch r {
+	case '\n':
+		return `\n`
+	case '\r':
+		return `\r`
+	case '\t':
+		return `\t`
+	}
+	const hex = "0123456789abcdef"
+	if r < 0x100 {
+		return `\x` + string([]byte{hex[r>>4], hex[r&15]})
+	}
+	return `\u` + string([]byte{hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15]})
+}
 
 // Escape puts a backslash before each line of s that would read as a section mark of a reply.
-func Escape(s string) string { return s }
+func Escape(s string) string {
+	if !strings.Contains(s, "-") {
+		return s
+	}
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		if strings.Contains(line, "-") && isMark([]rune(strings.TrimSuffix(line, "\n"))) {
+			b.WriteByte('\\')
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}

@@ -1,0 +1,246 @@
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// numbered returns so many lines of width characters and a newline, each with its number.
+func numbered(n, width int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%0*d\n", width, i)
+	}
+	return b.String()
+}
+
+func one(cursor int64, s string) Window {
+	return Window{cursor, []Span{{0, []byte(s)}}}
+}
+
+func TestClip(t *testing.T) {
+	type want struct {
+		head, tail string
+		from, to   int64
+	}
+	lines := numbered(1000, 9) // 10 bytes each
+	long := strings.Repeat("x", 5000)
+	half := strings.Repeat("x", (maxLine-markRoom)/2)
+	tests := map[string]struct {
+		head, tail Window
+		budget     Budget
+		want       want
+	}{
+		"nothing":       {Window{}, Window{}, Budget{100, 1000}, want{}},
+		"all":           {one(7, "a\nb"), Window{}, Budget{100, 1000}, want{"a\nb", "", 7, 7}},
+		"just fits":     {one(0, lines[:1000]), Window{}, Budget{200, 1000}, want{lines[:1000], "", 0, 0}},
+		"does not":      {one(0, lines[:1010]), Window{}, Budget{200, 1000}, want{lines[:200], lines[210:1010], 200, 210}},
+		"two windows":   {one(0, lines[:5000]), one(5000, lines[5000:]), Budget{4000, 8000}, want{lines[:4000], lines[6000:], 4000, 6000}},
+		"in the second": {one(0, lines[:50]), one(50, lines[50:]), Budget{400, 1000}, want{lines[:400], lines[9400:], 400, 9400}},
+		"a gap":         {one(0, lines[:500]), one(70_005, lines[5:5000]), Budget{600, 1000}, want{lines[:500], lines[4500:5000], 500, 74_500}},
+		"torn at the gap": {one(0, lines[:20]), one(1003, "567\n"+lines[:30]), Budget{100, 1000},
+			want{lines[:20], lines[:30], 20, 1007}},
+		"newest only": {one(40, lines), Window{}, Budget{0, 300}, want{"", lines[9700:], 40, 9740}},
+		"small head":  {one(0, lines), Window{}, Budget{9, 300}, want{"", lines[9700:], 0, 9700}},
+		"head of at most half": {one(0, lines), Window{}, Budget{900, 400},
+			want{lines[:200], lines[9800:], 200, 9800}},
+		"least budget": {one(0, lines), Window{}, Budget{0, 1}, want{"", lines[9750:], 0, 9750}},
+		"no newline at the end": {one(0, lines+"end"), Window{}, Budget{0, 300},
+			want{"", lines[9710:] + "end", 0, 9710}},
+		"long line": {one(0, "a\n"+long+"\nb\n"), Window{}, Budget{1000, 9000},
+			want{"a\n" + half + "[… 3,040 characters …]" + half + "\nb\n", "", 0, 0}},
+		"long last line": {one(0, lines+long), Window{}, Budget{100, 300},
+			want{lines[:100], lines[9990:] + strings.Repeat("x", 80) + "[… 4,840 characters …]" + strings.Repeat("x", 80), 100, 9990}},
+		"progress": {one(0, strings.Repeat("\r50%", 10_000)+"\n"+lines[:100]), Window{}, Budget{100, 1000},
+			want{"50%\n" + lines[:100], "", 0, 0}},
+		"progress before much": {one(0, strings.Repeat("\r50%", 10_000)+"\n"+lines), Window{}, Budget{104, 304},
+			want{"50%\n" + lines[:100], lines[9800:], 40_101, 49_801}},
+		"looks like a mark": {one(0, "--- STDERR ---\nx"), Window{}, Budget{100, 1000},
+			want{"\\--- STDERR ---\nx", "", 0, 0}},
+		"only the second": {Window{}, one(30, lines[:30]), Budget{100, 1000}, want{lines[:30], "", 30, 30}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := Clip(tt.head, tt.tail, tt.budget)
+			var s Section
+			if len(p.Sections) > 0 {
+				s = p.Sections[0]
+			}
+			got := want{s.Head, s.Tail, p.From, p.To}
+			if got != tt.want {
+				t.Errorf("\n got %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestClipSections(t *testing.T) {
+	var w Window
+	for i := range 100 {
+		w.Spans = append(w.Spans, Span{0, fmt.Appendf(nil, "out %02d\n", i)}, Span{1, fmt.Appendf(nil, "err %02d\n", i)})
+	}
+	p := Clip(w, Window{}, Budget{70, 280})
+	if p.From != 70 || p.To != 1190 || p.Omitted() != 1120 {
+		t.Errorf("left out %d..%d", p.From, p.To)
+	}
+	for i, name := range []string{"out", "err"} {
+		s := p.Sections[i]
+		if !strings.HasPrefix(s.Head, name+" 00\n") || strings.Count(s.Head, "\n") != 5 {
+			t.Errorf("%s: head %q", name, s.Head)
+		}
+		if !strings.HasSuffix(s.Tail, name+" 99\n") || strings.Count(s.Tail, "\n") != 15 {
+			t.Errorf("%s: tail %q", name, s.Tail)
+		}
+	}
+}
+
+// A sequence that another stream's bytes stand in the middle of is one all the same.
+func TestClipJoinsSequencesOfAStream(t *testing.T) {
+	w := Window{0, []Span{{0, []byte("a\x1b[3")}, {1, []byte("err\n")}, {0, []byte("1mb\xe2")}, {1, []byte("x")}, {0, []byte("\x82\xac")}}}
+	p := Clip(w, Window{}, Budget{100, 1000})
+	if p.Sections[0].Head != "ab€" || p.Sections[1].Head != "err\nx" {
+		t.Errorf("got %q", p.Sections)
+	}
+}
+
+func TestWindowWhole(t *testing.T) {
+	w := Window{5, []Span{{0, []byte("a\x1b[3")}, {1, []byte("err\xe2")}}}
+	if got := w.Whole(true).End(); got != 13 {
+		t.Errorf("final: %d", got)
+	}
+	if got := w.Whole(false).End(); got != 12 {
+		t.Errorf("not final: %d", got)
+	}
+	if string(w.Spans[1].Data) != "err\xe2" {
+		t.Error("the caller's window was changed")
+	}
+}
+
+// A window without any newline, or with a screen that is drawn by moving the cursor.
+func TestClipWithoutLines(t *testing.T) {
+	var screen strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&screen, "\x1b[%d;1Hrow %d%s", i%40+1, i, strings.Repeat(".", 100))
+	}
+	for name, w := range map[string]Window{
+		"one line":      one(0, strings.Repeat("日本語", 100_000)),
+		"torn one line": one(12_345, strings.Repeat("日本語", 100_000)[1:]),
+		"screen":        one(0, screen.String()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := Clip(w, Window{}, Budget{400, 2000})
+			s := p.Sections[0].Head + p.Sections[0].Tail
+			if n := utf8.RuneCountInString(s); n > 2000 || n < 1000 {
+				t.Errorf("%d characters", n)
+			}
+			if strings.Contains(s, "\uFFFD") || !strings.Contains(s, "characters …]") {
+				t.Errorf("got %.80q", s)
+			}
+		})
+	}
+}
+
+// TestClipFits looks at many sizes: what is shown is what its bytes read as, and as much as fits.
+func TestClipFits(t *testing.T) {
+	var b bytes.Buffer
+	for i := range 300 {
+		fmt.Fprintf(&b, "%s\r\x1b[Kline %d %s\n", strings.Repeat("#", i%50), i, strings.Repeat("ä", i*7%97))
+	}
+	log := b.String()
+	for max := minBudget; max < 8000; max += 37 {
+		for _, head := range []int{0, 50, max / 5, max / 2} {
+			p := Clip(one(0, log), Window{}, Budget{head, max})
+			s := p.Sections[0]
+			if s.Head != Text([]byte(log[:p.From])) || s.Tail != Text([]byte(log[p.To:])) {
+				t.Fatalf("budget %d/%d: %d..%d is not what is left out", head, max, p.From, p.To)
+			}
+			n := utf8.RuneCountInString(s.Head) + utf8.RuneCountInString(s.Tail)
+			next := strings.LastIndexByte(log[:p.To-1], '\n') + 1
+			if more := n + utf8.RuneCountInString(Text([]byte(log[next:p.To]))); n > max || more <= max {
+				t.Fatalf("budget %d/%d: %d characters, %d would be the next", head, max, n, more)
+			}
+		}
+	}
+}
+
+func FuzzClip(f *testing.F) {
+	f.Add([]byte("a\nb\x1b[31mc\n--- STDOUT ---\n"), uint16(300), uint16(50), uint16(3), uint8(2), uint16(9))
+	f.Add([]byte(numbered(200, 9)), uint16(300), uint16(50), uint16(700), uint8(1), uint16(0))
+	f.Add([]byte(strings.Repeat("\x1b[3;3Hx\xff", 900)), uint16(1), uint16(0), uint16(70), uint8(3), uint16(1))
+	f.Fuzz(func(t *testing.T, b []byte, limit, head, cut uint16, width uint8, gap uint16) {
+		at := min(int(cut), len(b))
+		windows := [2]Window{{Cursor: int64(gap)}, {Cursor: int64(gap) + int64(at) + int64(gap)}}
+		for i, part := range [][]byte{b[:at], b[at:]} {
+			for n := 0; len(part) > 0; n++ {
+				size := min(len(part), int(width)*8+1)
+				windows[i].Spans = append(windows[i].Spans, Span{n % 3, part[:size]})
+				part = part[size:]
+			}
+		}
+		p := Clip(windows[0], windows[1], Budget{int(head), int(limit)})
+		n := 0
+		for _, s := range p.Sections {
+			for _, text := range []string{s.Head, s.Tail} {
+				checkReadable(t, text)
+				n += utf8.RuneCountInString(text)
+				for line := range strings.Lines(text) {
+					if isMark([]rune(strings.TrimSuffix(line, "\n"))) && line[0] != '\\' {
+						t.Fatalf("a section mark in %q", text)
+					}
+					if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > maxLine+1 {
+						t.Fatalf("a line of %d characters", n)
+					}
+				}
+			}
+		}
+		if n > max(int(limit), minBudget) {
+			t.Fatalf("%d characters of %d", n, limit)
+		}
+		start, end := windows[0].Cursor, windows[1].End()
+		if len(windows[0].Spans) == 0 && len(windows[1].Spans) > 0 {
+			start = windows[1].Cursor
+		}
+		if len(windows[1].Spans) == 0 {
+			end = windows[0].End()
+		}
+		if p.From < start || p.To < p.From || p.To > end {
+			t.Fatalf("left out %d..%d of %d..%d", p.From, p.To, start, end)
+		}
+	})
+}
+
+func BenchmarkText(b *testing.B) {
+	var bars bytes.Buffer
+	for i := range 10_000 {
+		fmt.Fprintf(&bars, "\r\x1b[2K%3d%%|####      | %d/10000 [00:01<00:00, 9.8it/s]", i/100, i)
+	}
+	for name, in := range map[string][]byte{
+		"plain":  []byte(numbered(10_000, 79)),
+		"colour": bytes.Repeat([]byte("\x1b[32m✓\x1b[0m \x1b[1mtest/case.go\x1b[22m passed in 12ms\r\n"), 10_000),
+		"bars":   bars.Bytes(),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(in)))
+			b.ReportAllocs()
+			for b.Loop() {
+				Text(in)
+			}
+		})
+	}
+}
+
+func BenchmarkClip(b *testing.B) {
+	for _, size := range []int{16 << 10, 256 << 10, 1 << 20} {
+		w := one(0, numbered(size/80, 79))
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				Clip(w, Window{}, Budget{3200, 16_000})
+			}
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package view
+
+// escape obeys an escape sequence of two bytes.
+func (s *screen) escape(final byte) {
+	switch final {
+	case '7':
+		s.save()
+	case '8':
+		s.restore()
+	case 'D', 'E': // index, next line
+		s.down()
+		if final == 'E' {
+			s.x = 0
+		}
+	case 'M':
+		s.up(1)
+	case 'c':
+		s.fresh()
+	}
+}
+
+// control obeys a control sequence: those that move the cursor or erase.
+func (s *screen) control(q sequence) {
+	if q.private {
+		if q.final == 'h' || q.final == 'l' {
+			switch q.params[0] {
+			case 47, 1047, 1049: // the other screen
+				s.fresh()
+			}
+		}
+		return
+	}
+	n := max(q.params[0], 1)
+	switch q.final {
+	case 'A', 'F':
+		s.up(n)
+	case 'B', 'E', 'e':
+		s.y = min(s.y+n, s.end-1)
+	case 'C', 'a':
+		s.x = min(s.x+n, maxCols-1)
+	case 'D':
+		s.x = max(s.x-n, 0)
+	case 'G', '`':
+		s.x = min(n, maxCols) - 1
+	case 'H', 'f':
+		s.goTo(n, max(q.params[1], 1))
+	case 'd':
+		s.goTo(n, s.x+1)
+	case 'J':
+		s.eraseScreen(q.params[0])
+	case 'K':
+		s.eraseLine(q.params[0])
+	case 'X', 'P', '@':
+		s.shift(q.final, n)
+	case 's':
+		s.save()
+	case 'u':
+		s.restore()
+	}
+	if q.final == 'E' || q.final == 'F' {
+		s.x = 0
+	}
+}
+
+func (s *screen) up(n int) { s.y = max(s.y-n, s.base) }
+
+func (s *screen) save() { s.saved, s.sy, s.sx = true, s.y, s.x }
+
+func (s *screen) restore() {
+	if s.saved {
+		s.y, s.x = min(max(s.sy, s.base), s.end-1), s.sx
+	}
+	s.saved, s.aside = false, false
+}
+
+// fresh starts a new piece of text: what stands there stays, and the program's first row is the next one.
+func (s *screen) fresh() {
+	s.y = s.end - 1
+	if len(s.row(s.y).cells) > 0 {
+		s.down()
+	}
+	s.x, s.home, s.aside = 0, s.y, false
+}
+
+// goTo takes the cursor to a place on the screen, counted from 1. Where the top of the screen is, is known only after a
+// program has cleared it or gone home; one that goes somewhere with the cursor saved draws a status line, as apt does.
+func (s *screen) goTo(row, col int) {
+	if s.home < 0 {
+		if s.saved {
+			s.aside = true
+			return
+		}
+		s.fresh()
+	}
+	want := max(s.home, s.base) + min(row, maxRows/2) - 1
+	s.y = min(want, s.end-1)
+	for s.y < want {
+		s.down()
+	}
+	s.y = max(s.y, s.base)
+	s.x = min(col, maxCols) - 1
+}
+
+// eraseScreen erases below the cursor. Whole screens are kept: clearing one takes no text away.
+func (s *screen) eraseScreen(what int) {
+	switch what {
+	case 0:
+		if s.aside {
+			return
+		}
+		s.eraseLine(0)
+		for y := s.y + 1; y < s.end; y++ {
+			s.row(y).clear()
+		}
+		s.end = s.y + 1
+	case 2, 3:
+		s.fresh()
+	}
+}
+
+func (s *screen) eraseLine(what int) {
+	if s.aside {
+		return
+	}
+	r := s.row(s.y)
+	switch what {
+	case 0:
+		r.cells = r.cells[:min(s.x, len(r.cells))]
+		r.wraps = false
+	case 1:
+		clear(r.cells[:min(s.x+1, len(r.cells))])
+	case 2:
+		r.cells = r.cells[:0]
+		r.wraps = false
+	}
+	r.edited = true
+}
+
+// shift erases (X), takes out (P) or makes room for (@) n characters at the cursor.
+func (s *screen) shift(what byte, n int) {
+	r := s.row(s.y)
+	if s.aside || s.x >= len(r.cells) {
+		return
+	}
+	rest := r.cells[s.x:]
+	n = min(n, len(rest))
+	switch what {
+	case 'X':
+		clear(rest[:n])
+	case 'P':
+		r.cells = r.cells[:s.x+copy(rest, rest[n:])]
+	case '@': // what is pushed over the row's end is gone, as on a terminal that is just as wide
+		grown := min(n, maxCols-len(r.cells))
+		for range grown {
+			r.cells = append(r.cells, 0)
+		}
+		rest = r.cells[s.x:]
+		copy(rest[n:], rest)
+		clear(rest[:n])
+	}
+	r.edited = true
+}

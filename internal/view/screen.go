@@ -1,0 +1,209 @@
+package view
+
+import "unicode/utf8"
+
+const (
+	// maxRows is how far up text can still be changed. Terminals of ours have 40 rows, a person's seldom 100.
+	maxRows = 128
+	// maxCols is where a row goes on in the next one, so that erasing one costs no more than this. A line that was
+	// wrapped here is one line again when it is read.
+	maxCols = 1024
+)
+
+// A row is one line of a terminal, or a part of one.
+type row struct {
+	cells  []rune // 0 is a cell that nothing was written to
+	wraps  bool   // the next row is the same line
+	edited bool   // something was drawn over or erased: blanks at the end mean nothing
+}
+
+// A screen is as much of a terminal as folding progress takes: rows that can be drawn over, as wide and as high as they
+// need to be. Rows are numbered from the first line of the text. Every character takes one column: that is how the
+// kernel erases what is typed, and what draws over itself draws the same again.
+type screen struct {
+	rows      [maxRows]row // a ring: row y is rows[y%maxRows]
+	base, end int          // rows that can be changed; those before base are in out
+	y, x      int          // the cursor
+	home      int          // the row that a program takes for the top, -1 while none does
+	saved     bool
+	sy, sx    int
+	aside     bool // between saving the cursor, going somewhere else, and restoring it: a status line, not shown
+	out       lines
+}
+
+func (s *screen) reset(l lines) {
+	s.base, s.end, s.y, s.x = 0, 1, 0, 0
+	s.home, s.saved, s.sy, s.sx, s.aside = -1, false, 0, 0, false
+	s.rows[0].clear()
+	s.out = l
+}
+
+func (r *row) clear() { r.cells, r.wraps, r.edited = r.cells[:0], false, false }
+
+func (s *screen) row(y int) *row { return &s.rows[y%maxRows] }
+
+// write draws b. It stops when more than out takes has been settled.
+func (s *screen) write(b []byte) {
+	for i := 0; i < len(b) && !s.out.full(); {
+		c := b[i]
+		switch {
+		case c >= 0x20 && c < 0x7f:
+			j := i + 1
+			for j < len(b) && b[j] >= 0x20 && b[j] < 0x7f {
+				j++
+			}
+			s.print(b[i:j])
+			i = j
+		case c >= utf8.RuneSelf:
+			r, n := utf8.DecodeRune(b[i:])
+			if r == 0x9b { // CSI in one character
+				q := scanCSI(b[i:], n)
+				s.control(q)
+				i += q.len
+				continue
+			}
+			if r > 0x9f {
+				s.put(r)
+			}
+			i += n
+		case c == esc:
+			q := scanEscape(b[i:])
+			if q.csi {
+				s.control(q)
+			} else {
+				s.escape(q.final)
+			}
+			i += q.len
+		default:
+			s.c0(c)
+			i++
+		}
+	}
+}
+
+func (s *screen) c0(c byte) {
+	switch c {
+	case '\n':
+		s.aside = false
+		s.down()
+		s.x = 0
+	case '\r':
+		s.x = 0
+	case '\b':
+		s.x = max(0, s.x-1)
+	case '\t':
+		s.put('\t')
+	}
+}
+
+// print draws printable ASCII.
+func (s *screen) print(b []byte) {
+	for len(b) > 0 && !s.aside {
+		r := s.row(s.y)
+		if s.x != len(r.cells) || s.x == maxCols {
+			s.put(rune(b[0]))
+			b = b[1:]
+			continue
+		}
+		n := min(len(b), maxCols-s.x)
+		for _, c := range b[:n] {
+			r.cells = append(r.cells, rune(c))
+		}
+		s.x += n
+		b = b[n:]
+	}
+}
+
+// put draws one character.
+func (s *screen) put(c rune) {
+	if s.aside {
+		return
+	}
+	r := s.row(s.y)
+	if s.x == maxCols {
+		r.wraps = true
+		s.down()
+		s.x = 0
+		r = s.row(s.y)
+	}
+	if s.x < len(r.cells) {
+		r.cells[s.x] = c
+		r.edited = true
+	} else {
+		for len(r.cells) < s.x {
+			r.cells = append(r.cells, 0)
+		}
+		r.cells = append(r.cells, c)
+	}
+	s.x++
+}
+
+// down goes to the next row and makes it if there is none.
+func (s *screen) down() {
+	s.y++
+	if s.y < s.end {
+		return
+	}
+	if s.end-s.base == maxRows {
+		s.settle(s.base, true)
+		s.base++
+	}
+	s.row(s.end).clear()
+	s.end++
+}
+
+// settle hands row y to out. Nothing can change it any more.
+func (s *screen) settle(y int, newline bool) {
+	r := s.row(y)
+	cells := r.cells
+	if r.edited && !r.wraps {
+		least := 0
+		if y == s.y {
+			least = s.x // before the cursor stands what a prompt ends with
+		}
+		for len(cells) > least && (cells[len(cells)-1] == 0 || cells[len(cells)-1] == ' ') {
+			cells = cells[:len(cells)-1]
+		}
+	}
+	s.out.add(cells)
+	if newline && !r.wraps {
+		s.out.newline()
+	}
+}
+
+// finish settles what is left. Rows under the cursor on which nothing is left are none.
+func (s *screen) finish() {
+	last := s.end - 1
+	for last > s.y && s.blank(last) {
+		last--
+	}
+	for y := s.base; y <= last && !s.out.full(); y++ {
+		s.settle(y, y < last)
+	}
+	s.out.flush()
+}
+
+func (s *screen) blank(y int) bool {
+	for _, c := range s.row(y).cells {
+		if c != 0 && c != ' ' {
+			return false
+		}
+	}
+	return true
+}
+
+// cursorLine returns the line that the cursor stands in.
+func (s *screen) cursorLine() []rune {
+	first, last := s.y, s.y
+	for first > s.base && s.row(first-1).wraps {
+		first--
+	}
+	for last < s.end-1 && s.row(last).wraps {
+		last++
+	}
+	s.out.line = s.out.line[:0]
+	for y := first; y <= last; y++ {
+		s.settle(y, false)
+	}
+	return s.out.line
+}

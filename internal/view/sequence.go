@@ -1,0 +1,173 @@
+package view
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// The scanner is our own: the parser of charmbracelet/x/ansi takes the byte after a broken UTF-8 character for a part of
+// it, a newline too, and its DecodeSequence panics on a sequence of more than 32 parameters. Tests compare with ansi.Strip
+// where both agree.
+
+const (
+	esc = 0x1b
+	can = 0x18
+	sub = 0x1a
+	bel = 0x07
+)
+
+// A sequence is one escape sequence.
+type sequence struct {
+	len     int  // in bytes
+	open    bool // the bytes ended before the sequence did
+	csi     bool
+	private bool   // a CSI with a prefix (<=>?) or an intermediate byte
+	final   byte   // 0: of no meaning here (a string, or broken)
+	params  [2]int // of a CSI, 0 where left out
+}
+
+// scanEscape reads the escape sequence that b begins with; b[0] is ESC.
+func scanEscape(b []byte) sequence {
+	if len(b) < 2 {
+		return sequence{len: len(b), open: true}
+	}
+	switch b[1] {
+	case '[':
+		return scanCSI(b, 2)
+	case ']', 'P', 'X', '^', '_':
+		return scanString(b)
+	}
+	i := 1
+	for i < len(b) && b[i] >= 0x20 && b[i] <= 0x2f {
+		i++
+	}
+	switch {
+	case i == len(b):
+		return sequence{len: i, open: true}
+	case b[i] < 0x30 || b[i] > 0x7e:
+		return sequence{len: i} // broken: what broke it is read on its own
+	case i > 1:
+		return sequence{len: i + 1} // a choice of character set and the like
+	}
+	return sequence{len: i + 1, final: b[i]}
+}
+
+// scanCSI reads a control sequence whose parameters begin at i.
+func scanCSI(b []byte, i int) sequence {
+	q := sequence{csi: true}
+	for n := 0; i < len(b) && b[i] >= 0x30 && b[i] <= 0x3f; i++ {
+		switch c := b[i]; {
+		case c == ';':
+			n++
+		case c > ';':
+			q.private = true
+		case c != ':' && n < len(q.params):
+			q.params[n] = min(q.params[n]*10+int(c-'0'), 9999)
+		}
+	}
+	for ; i < len(b) && b[i] >= 0x20 && b[i] <= 0x2f; i++ {
+		q.private = true
+	}
+	switch {
+	case i == len(b):
+		return sequence{len: i, open: true}
+	case b[i] < 0x40 || b[i] > 0x7e:
+		return sequence{len: i}
+	}
+	q.len, q.final = i+1, b[i]
+	return q
+}
+
+// scanString reads a string: OSC, DCS, APC, PM or SOS. One that is not ended as it should hides at most the rest of its
+// line: otherwise two stray bytes would hide all that follows. Only what carries images may go on over several lines.
+func scanString(b []byte) sequence {
+	multiline := b[1] == 'P' || bytes.HasPrefix(b[1:], []byte("]1337;"))
+	line := -1 // the first newline
+	for i := 2; i < len(b); i++ {
+		switch b[i] {
+		case bel:
+			if b[1] == ']' {
+				return sequence{len: i + 1}
+			}
+		case esc:
+			if i+1 == len(b) {
+				return sequence{len: endAt(line, len(b)), open: true}
+			}
+			if b[i+1] == '\\' {
+				return sequence{len: i + 2}
+			}
+			return sequence{len: endAt(line, i)}
+		case can, sub:
+			return sequence{len: endAt(line, i+1)}
+		case '\n':
+			if !multiline {
+				return sequence{len: i}
+			}
+			if line < 0 {
+				line = i
+			}
+		}
+	}
+	return sequence{len: endAt(line, len(b)), open: true}
+}
+
+func endAt(line, end int) int {
+	if line >= 0 {
+		return line
+	}
+	return end
+}
+
+// maxHeld is how long a sequence may be and still be waited for: what never ends must not hold output back for ever.
+const maxHeld = 4 << 10
+
+// Whole returns how much of b may be shown now: less than all of it if b ends inside a character or an escape sequence
+// of which the rest may still come. When final, nothing more comes, and it is all of b.
+func Whole(b []byte, final bool) int {
+	if final {
+		return len(b)
+	}
+	n := len(b)
+	low := max(0, n-maxHeld)
+	// A string's own end begins with ESC: cut there, it is still open, so look again.
+	for n > low {
+		i := bytes.LastIndexByte(b[low:n], esc)
+		if i < 0 || !scanEscape(b[low+i:n]).open {
+			break
+		}
+		n = low + i
+	}
+	if n < len(b) {
+		return n
+	}
+	for i := n - 1; i >= 0 && i >= n-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:n]) {
+				return i
+			}
+			break
+		}
+	}
+	return n
+}
+
+// Begin returns the first offset of b, at or after at, that is inside no character and no escape sequence. b should
+// begin some hundred bytes before at: what began before b can't be told, but for the rest of a character.
+func Begin(b []byte, at int) int {
+	i := 0
+	for i < len(b) && i < utf8.UTFMax-1 && !utf8.RuneStart(b[i]) {
+		i++
+	}
+	for i < at && i < len(b) {
+		switch c := b[i]; {
+		case c == esc:
+			i += scanEscape(b[i:]).len
+		case c >= utf8.RuneSelf:
+			_, n := utf8.DecodeRune(b[i:])
+			i += n
+		default:
+			i++
+		}
+	}
+	return min(i, len(b))
+}
