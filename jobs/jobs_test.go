@@ -1,0 +1,394 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A stage is a registry with fake time. A goroutine that a test leaves behind
+// fails it.
+type stage struct {
+	*Registry
+	t    *testing.T
+	over chan struct{} // closed when the test is
+}
+
+func bubble(t *testing.T, c Config, f func(t *testing.T, s stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := stage{NewRegistry(c), t, make(chan struct{})}
+		defer s.Close(Stop{By: Shutdown})
+		defer close(s.over)
+		f(t, s)
+	})
+}
+
+type runFunc func(context.Context, *Port) Outcome
+
+func (f runFunc) Run(ctx context.Context, p *Port) Outcome { return f(ctx, p) }
+
+// A puppet is a job whose runner does what the test does to its port.
+type puppet struct {
+	*Job
+	port *Port
+	ctx  context.Context
+	out  chan<- Outcome
+}
+
+// queue starts a puppet, and begin one that has begun.
+func (s stage) queue(spec Spec) puppet {
+	s.t.Helper()
+	out, ready := make(chan Outcome), make(chan puppet)
+	j, err := s.Start(spec, runFunc(func(ctx context.Context, port *Port) Outcome {
+		ready <- puppet{port: port, ctx: ctx}
+		select {
+		case o := <-out:
+			return o
+		case <-s.over:
+			return Outcome{Receipt: Receipt{End: NotRun}}
+		}
+	}))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p := <-ready
+	p.Job, p.out = j, out
+	return p
+}
+
+func (s stage) begin(spec Spec) puppet {
+	s.t.Helper()
+	p := s.queue(spec)
+	p.port.Begin()
+	return p
+}
+
+// end makes the runner return r and waits for the end of the job.
+func (p puppet) end(r Receipt) Info {
+	p.out <- Outcome{Receipt: r}
+	<-p.Done()
+	return p.Info()
+}
+
+// pass lets fake time pass.
+func pass(d time.Duration) { <-time.After(d) }
+
+func text(c Chunk) string {
+	var b strings.Builder
+	for _, s := range c.Spans {
+		b.Write(s.Data)
+	}
+	return b.String()
+}
+
+func TestLife(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		born := time.Now()
+		spec := Spec{Kind: Python, Tenant: "me", Session: "default", Title: "input('x')"}
+		p := s.queue(spec)
+		if i := p.Info(); i.Status != Queued || i.Spec != spec || i.ID != p.ID() || !i.Created.Equal(born) || !i.Started.IsZero() || i.Output.Final != -1 {
+			t.Errorf("queued: %+v", i)
+		}
+		pass(time.Second)
+		p.port.Begin()
+		p.port.Begin() // an install begins, and the command it becomes begins again
+		p.port.Shows(812)
+		if i := p.Info(); i.Status != Running || i.PID != 812 || i.Started.Sub(born) != time.Second || !i.LastOutput.IsZero() {
+			t.Errorf("running: %+v", i)
+		}
+		pass(time.Second)
+		p.port.Write(Stdout, []byte("x"))
+		q := Question{Kind: "line", Prompt: "x", By: "input()"}
+		p.port.Waits(q)
+		if i := p.Info(); i.Status != WaitingInput || i.Question == nil || *i.Question != q || i.LastOutput.Sub(born) != 2*time.Second {
+			t.Errorf("waiting: %+v", i)
+		}
+		p.port.Runs()
+		p.port.Runs()
+		if i := p.Info(); i.Status != Running || i.Question != nil {
+			t.Errorf("running again: %+v", i)
+		}
+		pass(time.Second)
+		p.out <- Outcome{Receipt: Receipt{End: Returned, State: Kept}, Result: "'42'", HasResult: true}
+		<-p.Done()
+		i := p.Info()
+		if i.Status != Completed || i.Result != "'42'" || !i.HasResult || i.Ended.Sub(born) != 3*time.Second || i.Output.Final != 1 || i.Receipt.By != Program {
+			t.Errorf("ended: %+v", i)
+		}
+
+		// What comes afterwards is late output, and news that is dropped.
+		p.port.Write(Stderr, []byte("late"))
+		p.port.Waits(q)
+		p.port.Runs()
+		p.port.Climbs(Kill)
+		p.port.Shows(1)
+		p.port.Accept(func(context.Context, Input) (Delivery, error) { return Delivery{}, nil })
+		p.Stop(Stop{By: Agent})
+		after, c := p.Read(0, 100)
+		if got := text(c); got != "xlate" || after.Output.Final != 1 || after.Output.End != 5 {
+			t.Errorf("late output: %q, %+v", got, after.Output)
+		}
+		after.Output, after.LastOutput = i.Output, i.LastOutput
+		if d := cmp.Diff(i, after); d != "" {
+			t.Errorf("news after the end changed the job: %s", d)
+		}
+	})
+}
+
+// recorder is a store that notes the end of the watched job, and before it has
+// kept that lets everybody run who can.
+type recorder struct {
+	Store
+	note func(string)
+}
+
+func (r recorder) Save(i Info) error {
+	if i.Status.Final() && i.Title == "watched" {
+		synctest.Wait()
+		r.note(fmt.Sprintf("saved %s, log final at %d", i.Status, i.Output.Final))
+	}
+	return nil
+}
+
+func TestOrderOfTheEnd(t *testing.T) {
+	notes := make(chan string, 10) // more than there are events
+	note := func(s string) { notes <- s }
+	bubble(t, Config{Store: recorder{NewMemory(LogConfig{}), note}, MaxRunning: 1}, func(t *testing.T, s stage) {
+		j, err := s.Start(Spec{Title: "watched"}, runFunc(func(_ context.Context, p *Port) Outcome {
+			p.Begin()
+			pass(time.Minute)
+			p.Write(Stdout, []byte("last words"))
+			note("drained")
+			return Outcome{Receipt: Receipt{End: Returned}}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		wait := func(name string, released func()) {
+			go func() { // ends with the job
+				released()
+				i, c := j.Read(0, 100)
+				note(fmt.Sprintf("released: %s, %q", i.Status, text(c)))
+			}()
+		}
+		wait("done", func() { <-j.Done() })
+		wait("await", func() { j.Await(t.Context()) })
+		changed := j.Changed()
+		wait("changed", func() { <-changed })
+		synctest.Wait()
+		<-j.Done()
+		if _, err := s.Start(Spec{}, runFunc(func(context.Context, *Port) Outcome {
+			return Outcome{Receipt: Receipt{End: NotRun}}
+		})); err != nil {
+			t.Errorf("no room for another job after the end of the only one: %v", err)
+		}
+		synctest.Wait()
+		want := []string{
+			"drained",
+			"saved completed, log final at 10",
+			`released: completed, "last words"`,
+			`released: completed, "last words"`,
+			`released: completed, "last words"`,
+		}
+		var got []string
+		for range want {
+			got = append(got, <-notes)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+// Who sees a final status has the whole output in the same reply, however close
+// the read is to the end.
+func TestFinalComesWithAllOutput(t *testing.T) {
+	r := NewRegistry(Config{})
+	defer r.Close(Stop{By: Shutdown})
+	for range 300 {
+		j, err := r.Start(Spec{}, runFunc(func(_ context.Context, p *Port) Outcome {
+			p.Begin()
+			for range 20 {
+				p.Write(Stdout, []byte("word "))
+			}
+			return Outcome{Receipt: Receipt{End: Exited}}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			i, c := j.Read(0, 1000)
+			if !i.Status.Final() {
+				continue
+			}
+			if n := len(text(c)); n != 100 || i.Output.Final != 100 {
+				t.Fatalf("%s with %d bytes, final at %d", i.Status, n, i.Output.Final)
+			}
+			break
+		}
+	}
+}
+
+func TestTimeoutCountsRunningOnly(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.queue(Spec{Timeout: 30 * time.Second})
+		pass(time.Hour)
+		p.port.Begin()
+		pass(20 * time.Second)
+		p.port.Waits(Question{Kind: "line"})
+		p.atLimit() // fired just before the question came
+		pass(time.Hour)
+		p.port.Runs()
+		p.atLimit() // fired for a time that was not over
+		if st, _ := p.port.Stop(); st != nil {
+			t.Fatalf("stopped after 20 s of running: %+v", st)
+		}
+		back := time.Now()
+		<-p.ctx.Done()
+		if d := time.Since(back); d != 10*time.Second {
+			t.Errorf("ran another %v, want 10s", d)
+		}
+		st, _ := p.port.Stop()
+		if want := (Stop{By: Limit, From: Interrupt, Step: DefaultStep}); *st != want || context.Cause(p.ctx) != st {
+			t.Errorf("got %+v, cause %v", st, context.Cause(p.ctx))
+		}
+		i := p.end(Receipt{End: Raised, Detail: "KeyboardInterrupt", Stop: st, Rungs: []Rung{Interrupt}, State: Kept})
+		if got, want := i.Receipt.Text(), "failed (timed out after 30s; variables kept)"; got != want || i.Status != Failed {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestNoTimeoutAfterTheEnd(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.begin(Spec{Timeout: 30 * time.Second})
+		p.end(Receipt{End: Returned})
+		pass(time.Hour)
+		if st, _ := p.port.Stop(); st != nil {
+			t.Errorf("stopped: %+v", st)
+		}
+	})
+}
+
+func TestStop(t *testing.T) {
+	type stops []Stop
+	for name, tc := range map[string]struct {
+		asked stops
+		want  Stop
+		heard int // how often the runner is told
+	}{
+		"plain":                    {stops{{By: Agent}}, Stop{By: Agent, From: Interrupt, Step: DefaultStep}, 1},
+		"with its own step":        {stops{{By: Agent, From: Terminate, Step: time.Second, Reason: "delete_session"}}, Stop{By: Agent, From: Terminate, Step: time.Second, Reason: "delete_session"}, 1},
+		"again":                    {stops{{By: Agent}, {By: Person}}, Stop{By: Agent, From: Interrupt, Step: DefaultStep}, 1},
+		"raised":                   {stops{{By: Limit}, {By: Agent, From: Kill}}, Stop{By: Limit, From: Kill, Step: DefaultStep}, 2},
+		"raised and made faster":   {stops{{By: Agent}, {By: Shutdown, From: Terminate, Step: time.Second}}, Stop{By: Agent, From: Terminate, Step: time.Second}, 2},
+		"raised, and never slower": {stops{{By: Agent, Step: time.Second}, {By: Agent, From: Kill}}, Stop{By: Agent, From: Kill, Step: time.Second}, 2},
+		"never lowered":            {stops{{By: Agent, From: Kill}, {By: Agent, From: Terminate}}, Stop{By: Agent, From: Kill, Step: DefaultStep}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, Config{}, func(t *testing.T, s stage) {
+				p := s.begin(Spec{})
+				heard := 0
+				for _, st := range tc.asked {
+					_, raised := p.port.Stop()
+					p.Stop(st)
+					select {
+					case <-raised:
+						heard++
+					default:
+					}
+				}
+				got, _ := p.port.Stop()
+				if *got != tc.want || heard != tc.heard {
+					t.Errorf("got %+v, told %d times; want %+v, %d", *got, heard, tc.want, tc.heard)
+				}
+				var cause *Stop
+				if !errors.As(context.Cause(p.ctx), &cause) || cause.By != tc.asked[0].By {
+					t.Errorf("cause: %v", context.Cause(p.ctx))
+				}
+				if i := p.Info(); i.Status != Running || i.Cancelling != cause.From {
+					t.Errorf("while it is being ended: %s, cancelling %q", i.Status, i.Cancelling)
+				}
+				p.port.Climbs(Kill)
+				if i := p.Info(); i.Cancelling != Kill {
+					t.Errorf("after the climb: cancelling %q", i.Cancelling)
+				}
+				i := p.end(Receipt{End: Signaled, Signal: "SIGKILL", Stop: got, Rungs: []Rung{Kill}})
+				if i.Status != got.status() || i.Cancelling != "" {
+					t.Errorf("ended as %s, cancelling %q", i.Status, i.Cancelling)
+				}
+			})
+		})
+	}
+}
+
+func (s *Stop) status() Status { return Receipt{Stop: s}.Status() }
+
+// The truth wins: the runner says that the job finished all the same.
+func TestDoneBeatsCancel(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.begin(Spec{})
+		p.Stop(Stop{By: Agent})
+		if i := p.end(Receipt{End: Returned, State: Kept}); i.Receipt.Text() != "completed" {
+			t.Errorf("got %q", i.Receipt.Text())
+		}
+	})
+}
+
+// A job that is stopped in the queue still runs its runner, with a context that
+// is done.
+func TestStopInQueue(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.queue(Spec{})
+		p.Stop(Stop{By: Agent})
+		st, _ := p.port.Stop()
+		if p.ctx.Err() == nil {
+			t.Error("context is not done")
+		}
+		if i := p.end(Receipt{End: NotRun, Stop: st}); i.Receipt.Text() != "cancelled (before it ran)" || !i.Started.IsZero() {
+			t.Errorf("got %q, started %v", i.Receipt.Text(), i.Started)
+		}
+	})
+}
+
+func TestAwait(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.queue(Spec{})
+		gaveUp := errors.New("gave up")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, gaveUp)
+		defer cancel()
+		if err := p.Await(ctx); err != gaveUp {
+			t.Errorf("got %v, want the cause of the context", err)
+		}
+		start := time.Now()
+		go func() { // ends within the test
+			pass(time.Minute)
+			p.port.Begin()
+			p.port.Climbs(Interrupt) // changes that are no reason to return
+			pass(time.Minute)
+			p.port.Waits(Question{Kind: "line"})
+		}()
+		if err := p.Await(t.Context()); err != nil || p.Info().Status != WaitingInput || time.Since(start) != 2*time.Minute {
+			t.Errorf("got %v, %s after %v", err, p.Info().Status, time.Since(start))
+		}
+		if err := p.Await(t.Context()); err != nil {
+			t.Errorf("a question that is open: %v", err)
+		}
+		p.port.Runs()
+		go func() { pass(time.Minute); p.end(Receipt{End: Returned}) }() // ends with the job
+		if err := p.Await(t.Context()); err != nil || p.Info().Status != Completed {
+			t.Errorf("got %v, %s", err, p.Info().Status)
+		}
+		if err := p.Await(t.Context()); err != nil {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}

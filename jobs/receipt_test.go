@@ -1,0 +1,115 @@
+package jobs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReceiptText(t *testing.T) {
+	agent := &Stop{By: Agent, From: Interrupt}
+	restart := &Stop{By: Agent, From: Terminate, Reason: "restart_python_worker"}
+	limit := &Stop{By: Limit, From: Interrupt}
+	shutdown := &Stop{By: Shutdown, From: Terminate}
+	person := &Stop{By: Person, From: Interrupt}
+	climbed := []Rung{Interrupt, Terminate, Kill}
+
+	for name, tc := range map[string]struct {
+		receipt Receipt
+		text    string
+		by      By
+	}{
+		"code returned":           {Receipt{End: Returned, State: Kept}, "completed", Program},
+		"command exited 0":        {Receipt{End: Exited}, "completed", Program},
+		"sys.exit()":              {Receipt{End: Exited, Detail: SysExit, State: Kept}, "completed (exit 0)", Program},
+		"sys.exit(3)":             {Receipt{End: Exited, Code: 3, Detail: SysExit, State: Kept}, "failed (exit 3)", Program},
+		"command exited 3":        {Receipt{End: Exited, Code: 3}, "failed (exit 3)", Program},
+		"worker exited 7":         {Receipt{End: Exited, Code: 7, State: Lost}, "failed (process exited 7; variables lost)", Program},
+		"worker exited 0":         {Receipt{End: Exited, State: Lost}, "failed (process exited 0; variables lost)", Program},
+		"exception":               {Receipt{End: Raised, Detail: "ValueError: bad literal", State: Kept}, "failed (ValueError: bad literal)", Program},
+		"nameless exception":      {Receipt{End: Raised, State: Kept}, "failed (exception)", Program},
+		"unasked interrupt":       {Receipt{End: Raised, Detail: "KeyboardInterrupt", State: Kept}, "failed (KeyboardInterrupt)", Program},
+		"signal, own fault":       {Receipt{End: Signaled, Signal: "SIGSEGV", State: Lost, By: Blame(true)}, "failed (killed by SIGSEGV; variables lost)", Program},
+		"signal, from outside":    {Receipt{End: Signaled, Signal: "SIGKILL", By: Blame(false)}, "failed (killed by SIGKILL)", Unknown},
+		"signal, nobody says":     {Receipt{End: Signaled, Signal: "SIGKILL"}, "failed (killed by SIGKILL)", Unknown},
+		"signal, reason known":    {Receipt{End: Signaled, Signal: "SIGKILL", State: Lost, Detail: "the code closed the session's channel", By: Program}, "failed (killed by SIGKILL: the code closed the session's channel; variables lost)", Program},
+		"MemoryError":             {Receipt{End: OutOfMemory, State: Kept, By: Program}, "failed (out of memory; variables kept)", Program},
+		"killed for memory":       {Receipt{End: OutOfMemory, State: Lost}, "failed (out of memory; variables lost)", Unknown},
+		"could not start":         {Receipt{End: NotStarted, Detail: "bash: not found"}, "failed (could not start: bash: not found)", Unknown},
+		"not run":                 {Receipt{End: NotRun, Detail: "variables were lost in job 01K"}, "failed (not run: variables were lost in job 01K)", Unknown},
+		"defect":                  {Receipt{End: Internal, Detail: "jobs: invalid move", State: Lost}, "failed (internal error; variables lost)", Unknown},
+		"runner said nothing":     {Receipt{}, "failed (internal error)", Unknown},
+		"cancelled":               {Receipt{End: Raised, Detail: "KeyboardInterrupt", Stop: agent, Rungs: climbed[:1], State: Kept}, "cancelled (interrupted; variables kept)", Agent},
+		"cancelled, exit 0":       {Receipt{End: Exited, Stop: agent, Rungs: climbed[:1]}, "cancelled (interrupted)", Agent},
+		"terminated":              {Receipt{End: Signaled, Signal: "SIGTERM", Stop: agent, Rungs: climbed[:2]}, "cancelled (terminated)", Agent},
+		"killed":                  {Receipt{End: Signaled, Signal: "SIGKILL", Stop: agent, Rungs: climbed, State: Lost}, "cancelled (killed; variables lost)", Agent},
+		"restarted":               {Receipt{End: Signaled, Signal: "SIGTERM", Stop: restart, Rungs: []Rung{Terminate}, State: Lost}, "cancelled (terminated by restart_python_worker; variables lost)", Agent},
+		"cancelled in the queue":  {Receipt{End: NotRun, Stop: agent}, "cancelled (before it ran)", Agent},
+		"stopped without a rung":  {Receipt{End: Returned, Stop: agent}, "cancelled (stopped)", Agent},
+		"shut down":               {Receipt{End: Signaled, Signal: "SIGTERM", Stop: shutdown, Rungs: []Rung{Terminate}}, "cancelled (terminated by shutdown)", Shutdown},
+		"a person cancelled":      {Receipt{End: Raised, Stop: person, Rungs: climbed[:1], State: Kept}, "cancelled (interrupted by person; variables kept)", Person},
+		"timed out":               {Receipt{End: Raised, Stop: limit, Rungs: climbed[:1], State: Kept}, "failed (timed out after 30s; variables kept)", Limit},
+		"timed out, worker ended": {Receipt{End: Signaled, Signal: "SIGKILL", Stop: limit, Rungs: climbed, State: Lost}, "failed (timed out after 30s; variables lost)", Limit},
+		"timed out, command":      {Receipt{End: Signaled, Signal: "SIGINT", Stop: limit, Rungs: climbed[:1]}, "failed (timed out after 30s)", Limit},
+		"timed out, own figure":   {Receipt{End: Raised, Stop: limit, Limit: 90 * time.Minute}, "failed (timed out after 1h30m)", Limit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.receipt.settle(30 * time.Second)
+			if got := tc.receipt.Text(); got != tc.text {
+				t.Errorf("text: got %q, want %q", got, tc.text)
+			}
+			if got := tc.receipt.By; got != tc.by {
+				t.Errorf("by: got %q, want %q", got, tc.by)
+			}
+		})
+	}
+}
+
+func TestBrief(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		30 * time.Second:        "30s",
+		1500 * time.Millisecond: "1.5s",
+		time.Minute:             "1m",
+		90 * time.Second:        "1m30s",
+		time.Hour:               "1h",
+		time.Hour + time.Second: "1h0m1s",
+		10 * time.Minute:        "10m",
+	} {
+		if got := brief(d); got != want {
+			t.Errorf("%d ns: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+// The table of moves, written a second time and in another way: a row says for
+// the status at its head which of the columns it may become.
+func TestMoves(t *testing.T) {
+	all := []Status{Queued, Running, WaitingInput, Completed, Failed, Cancelled}
+	want := map[Status]string{
+		Queued:       ".R..FC",
+		Running:      "..WDFC",
+		WaitingInput: ".R.DFC",
+		Completed:    "......",
+		Failed:       "......",
+		Cancelled:    "......",
+	}
+	got := make(map[Status]string)
+	for _, from := range all {
+		var row []byte
+		for i, to := range all {
+			letter := "QRWDFC"[i]
+			if !from.mayBecome(to) {
+				letter = '.'
+			}
+			row = append(row, letter)
+		}
+		got[from] = string(row)
+		if final := want[from] == "......"; from.Final() != final {
+			t.Errorf("%s: final is %t", from, from.Final())
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
