@@ -71,10 +71,11 @@ func Clip(head, tail Window, b Budget) Page {
 	b.Head = min(b.Head, b.Max/2)
 	h, t := flatten(head), flatten(tail)
 	if len(t.data) == 0 || len(h.data) == 0 || head.End() == tail.Cursor {
-		h = flatten(Window{head.Cursor, append(head.Spans[:len(head.Spans):len(head.Spans)], tail.Spans...)})
-		if head.End() == head.Cursor {
-			h.cursor = tail.Cursor
+		cursor := head.Cursor
+		if len(h.data) == 0 && len(t.data) > 0 {
+			cursor = tail.Cursor
 		}
+		h = flatten(Window{cursor, append(head.Spans[:len(head.Spans):len(head.Spans)], tail.Spans...)})
 		t = h
 		if text, _, ok := h.render(0, len(h.data), maxLine, b.Max); ok {
 			return Page{Sections: sections(text, nil), From: h.cursor, To: h.cursor}

@@ -127,28 +127,33 @@ func Whole(b []byte, final bool) int {
 	if final {
 		return len(b)
 	}
+	low := max(0, len(b)-maxHeld)
 	n := len(b)
-	low := max(0, n-maxHeld)
-	// A string's own end begins with ESC: cut there, it is still open, so look again.
+	// What is left can itself be open: the end of a string begins with ESC, too.
 	for n > low {
-		i := bytes.LastIndexByte(b[low:n], esc)
-		if i < 0 || !scanEscape(b[low+i:n]).open {
+		cut := n - partialRune(b[low:n])
+		if i := bytes.LastIndexByte(b[low:cut], esc); i >= 0 && scanEscape(b[low+i:cut]).open {
+			cut = low + i
+		}
+		if cut == n {
 			break
 		}
-		n = low + i
-	}
-	if n < len(b) {
-		return n
-	}
-	for i := n - 1; i >= 0 && i >= n-utf8.UTFMax; i-- {
-		if utf8.RuneStart(b[i]) {
-			if !utf8.FullRune(b[i:n]) {
-				return i
-			}
-			break
-		}
+		n = cut
 	}
 	return n
+}
+
+// partialRune returns how many bytes at the end of b begin a character and don't end it.
+func partialRune(b []byte) int {
+	for i := 1; i <= len(b) && i < utf8.UTFMax; i++ {
+		if c := b[len(b)-i:]; utf8.RuneStart(c[0]) {
+			if utf8.FullRune(c) {
+				return 0
+			}
+			return i
+		}
+	}
+	return 0
 }
 
 // Begin returns the first offset of b, at or after at, that is inside no character and no escape sequence. b should
