@@ -1,0 +1,301 @@
+//go:build unix
+
+package proc
+
+import (
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A family is everything that descends from this process. There is one, whatever the number of Owners.
+type family struct {
+	session int // our own: what lives in it is nobody's orphan
+
+	step    sync.RWMutex // read: start and entry, reap and leave; write: the look at our children
+	looking sync.Mutex   // held during a look; orphans are reaped by a look only
+
+	mu      sync.Mutex
+	adopts  bool // orphans come to us
+	owners  int
+	stop    chan struct{}    // ends the watch for dying children
+	started map[int]bool     // children that launch made and wait has not reaped
+	handles map[*Handle]bool // those whose tree is not proven gone
+	orphans map[int]*orphan  // children that others made
+	count   uint64           // of handles ever
+}
+
+// An orphan is a process whose parents have ended and that came to us.
+type orphan struct {
+	entry
+	of  *Handle   // nil: can't be told
+	may []*Handle // whose it may be then; none: no job's
+}
+
+var kin = &family{
+	started: make(map[int]bool),
+	handles: make(map[*Handle]bool),
+	orphans: make(map[int]*orphan),
+}
+
+// join begins to watch over our children with the first Owner.
+func (f *family) join() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.owners == 0 {
+		var err error
+		if f.session, err = unix.Getsid(0); err != nil {
+			return os.NewSyscallError("getsid", err)
+		}
+		takeIgnored()
+		if f.adopts = becomeSubreaper(); f.adopts {
+			f.stop = make(chan struct{})
+			go f.watch(f.stop) // owned by the family; ends when the last Owner leaves
+		}
+	}
+	f.owners++
+	return nil
+}
+
+func (f *family) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.owners--; f.owners == 0 && f.adopts {
+		close(f.stop)
+	}
+}
+
+// look takes in the orphans that have come to us and reaps those that have ended. It costs a few dozen microseconds
+// where there are none.
+func (f *family) look() {
+	f.looking.Lock()
+	defer f.looking.Unlock()
+	f.step.Lock()
+	pids := ownChildren()
+	f.mu.Lock()
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return f.started[pid] })
+	var ended []*Handle // their children had come to us when we looked
+	for h := range f.handles {
+		if h.gone {
+			ended = append(ended, h)
+		}
+	}
+	f.mu.Unlock()
+	f.step.Unlock()
+
+	for _, pid := range pids { // all, before any of them is reaped: they tell of one another
+		f.adopt(pid)
+	}
+	for _, pid := range pids {
+		f.bury(pid)
+	}
+	f.retire(ended)
+}
+
+// adopt takes in one child that we did not start, or looks how it is now.
+func (f *family) adopt(pid int) {
+	e, ok := inspect(pid)
+	if !ok || e.session == f.session {
+		return
+	}
+	f.mu.Lock()
+	o := f.orphans[pid]
+	if o != nil {
+		o.entry = e
+	}
+	f.mu.Unlock()
+	if o != nil {
+		return
+	}
+	o = &orphan{entry: e}
+	o.of, o.may = f.attribute(e)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.orphans[pid] = o
+	if !e.ended() {
+		for _, owner := range o.owners() {
+			owner.guard.add(e.Process)
+		}
+	}
+}
+
+// owners are those who must hear of o.
+func (o *orphan) owners() []*Owner {
+	if o.of != nil {
+		return []*Owner{o.of.owner}
+	}
+	var os []*Owner
+	for _, h := range o.may {
+		if !slices.Contains(os, h.owner) {
+			os = append(os, h.owner)
+		}
+	}
+	return os
+}
+
+// bury reaps an orphan that has ended.
+func (f *family) bury(pid int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o := f.orphans[pid]
+	if o == nil || !o.ended() {
+		return
+	}
+	var status syscall.WaitStatus
+	n, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	for err == syscall.EINTR {
+		n, err = syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	}
+	if n == 0 && err == nil { // not its last thread's end
+		return
+	}
+	delete(f.orphans, pid)
+	for _, owner := range o.owners() {
+		owner.guard.forget(o.Process)
+	}
+	if h := o.of; h != nil && h.gone && !h.climbed && err == nil && status.Signaled() && status.Signal() == syscall.SIGHUP {
+		h.hungUp = append(h.hungUp, o.Process)
+	}
+}
+
+// retire drops those of ended leaders who have left nothing.
+func (f *family) retire(ended []*Handle) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, o := range f.orphans {
+		if i := slices.Index(ended, o.of); i >= 0 {
+			ended = slices.Delete(ended, i, i+1)
+		}
+	}
+	for _, h := range ended {
+		if f.handles[h] && !lingers(h.self.PID) {
+			delete(f.handles, h)
+			h.owner.guard.forget(h.self)
+		}
+	}
+}
+
+// attribute finds out whose an orphan is: by ancestry seen earlier, session, mark, or open files, and if all fail
+// because there was only one it can be from. If it can't be told it returns whose it may be.
+func (f *family) attribute(e entry) (of *Handle, may []*Handle) {
+	f.mu.Lock()
+	for h := range f.handles {
+		if h.self.Start <= e.Start {
+			may = append(may, h)
+		}
+	}
+	// The newest first: a number or terminal that two have had is the newer one's.
+	slices.SortFunc(may, func(a, b *Handle) int { return int(b.number) - int(a.number) })
+	i := slices.IndexFunc(may, func(h *Handle) bool { return f.knows(h, e) })
+	f.mu.Unlock()
+	if i >= 0 {
+		return may[i], nil
+	}
+	if i = slices.IndexFunc(may, marked(e.PID)); i >= 0 {
+		return may[i], nil
+	}
+	if ids := openFiles(e.PID); len(ids) > 0 {
+		for _, h := range may {
+			if slices.ContainsFunc(h.files, func(id fileID) bool { return slices.Contains(ids, id) }) {
+				return h, nil
+			}
+		}
+	}
+	if len(may) == 1 {
+		return may[0], nil
+	}
+	return nil, may
+}
+
+// knows tells whether e was seen in the tree of h, or is in a session of it. The caller holds mu.
+func (f *family) knows(h *Handle, e entry) bool {
+	if e.session == h.self.PID {
+		return true
+	}
+	if old, ok := h.seen[e.PID]; ok && old.Start == e.Start {
+		return true
+	}
+	for _, old := range h.seen {
+		if old.session == e.session {
+			return true
+		}
+	}
+	for _, o := range f.orphans {
+		if o.of == h && o.session == e.session {
+			return true
+		}
+	}
+	return false
+}
+
+// marked tells of a handle whether it gave the process its mark.
+func marked(pid int) func(*Handle) bool {
+	values := make(map[string]string)
+	return func(h *Handle) bool {
+		name := h.owner.config.Mark
+		v, ok := values[name]
+		if !ok {
+			v, _ = variable(pid, name)
+			values[name] = v
+		}
+		return v != "" && v == h.mark
+	}
+}
+
+// unclaimed are the orphans whose job can't be told and that pick chooses.
+func (f *family) unclaimed(pick func(*orphan) bool) []Process {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var ps []Process
+	for _, o := range f.orphans {
+		if o.of == nil && len(o.may) > 0 && !o.ended() && pick(o) {
+			ps = append(ps, o.Process)
+		}
+	}
+	slices.SortFunc(ps, func(a, b Process) int { return a.PID - b.PID })
+	return ps
+}
+
+// endUnclaimed ends the orphans that can't be told once the last of the jobs they may belong to has ended.
+func (f *family) endUnclaimed() {
+	idle := func(o *orphan) bool {
+		return !slices.ContainsFunc(o.may, func(h *Handle) bool { return !h.gone })
+	}
+	if len(f.unclaimed(idle)) == 0 {
+		return
+	}
+	wind(func() []entry {
+		f.look()
+		return walk(0, f.unclaimed(idle))
+	}, restTime)
+}
+
+// watch looks after our children whenever one has died. Several that die together cost one look.
+func (f *family) watch(stop <-chan struct{}) {
+	dying, end := childSignals()
+	defer end()
+	timer := time.NewTimer(0)
+	<-timer.C
+	for {
+		select {
+		case <-dying:
+		case <-stop:
+			return
+		}
+		timer.Reset(lookDelay)
+		select {
+		case <-timer.C:
+			f.look()
+		case <-stop:
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// lookDelay is how long a dead orphan may lie before it is reaped. What must know at once, looks itself.
+const lookDelay = 20 * time.Millisecond

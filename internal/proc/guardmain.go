@@ -1,0 +1,121 @@
+//go:build unix
+
+package proc
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// What the guard is told, a line each: the variable that marks all that is the server's, a number and start time to
+// answer for, and a number to forget.
+const (
+	wordMark   = "mark"
+	wordAdd    = "add"
+	wordForget = "forget"
+)
+
+// guardLimit is when the guard gives up on what can't be killed.
+const guardLimit = 10 * time.Second
+
+// wards is what a guard answers for.
+type wards struct {
+	name, value string         // the mark in the environment
+	told        map[int]uint64 // start times by number: a process, its group, its session
+}
+
+// RunGuard is the whole life of the guard: it hears from r what to answer for, and when r ends, because the server has
+// ended however it did, it ends that until nothing is left. It returns the exit status. It needs r and the kernel's
+// table of processes and nothing else, and no signal that can be refused ends it.
+func RunGuard(r io.Reader) int {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	w := wards{told: make(map[int]uint64)}
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		w.hear(lines.Text())
+	}
+	until := time.Now().Add(guardLimit)
+	for p := pause(0); ; p.sleep() {
+		groups, single := w.find(everybody())
+		if len(groups)+len(single) == 0 {
+			return 0
+		}
+		signalGroups(groups, syscall.SIGKILL)
+		for _, e := range single {
+			SignalPID(e.Process, syscall.SIGKILL)
+		}
+		if time.Now().After(until) {
+			return 1
+		}
+	}
+}
+
+// hear takes in one line. What it does not understand comes from no server of this build, and means nothing.
+func (w *wards) hear(line string) {
+	word, rest, _ := strings.Cut(line, " ")
+	switch word {
+	case wordMark:
+		w.name, w.value, _ = strings.Cut(rest, "=")
+	case wordAdd:
+		number, start, _ := strings.Cut(rest, " ")
+		pid, err := strconv.Atoi(number)
+		t, err2 := strconv.ParseUint(start, 10, 64)
+		if err == nil && err2 == nil && pid > 1 {
+			w.told[pid] = t
+		}
+	case wordForget:
+		if pid, err := strconv.Atoi(rest); err == nil {
+			delete(w.told, pid)
+		}
+	}
+}
+
+// find picks out of all the processes those to end: with their whole group, what it was told of, what is in a session
+// of theirs and what descends from such; singly, what only carries the mark. Where the server died, nobody has adopted
+// anything since, so ancestry tells only of those whose parents live.
+func (w *wards) find(all []entry) (groups, single []entry) {
+	sessions := make(map[int]bool)
+	reused := make(map[int]bool) // numbers that others have now
+	for _, e := range all {
+		switch start, told := w.told[e.PID]; {
+		case told && start == e.Start:
+			sessions[e.session] = true
+		case told:
+			reused[e.PID] = true
+		}
+	}
+	for pid := range w.told {
+		if !reused[pid] {
+			sessions[pid] = true
+		}
+	}
+	in := make(map[int]bool)
+	for grown := true; grown; { // until none is added: a child may be listed before its parent
+		grown = false
+		for _, e := range all {
+			if in[e.PID] || e.ended() || e.PID == os.Getpid() {
+				continue
+			}
+			start, told := w.told[e.PID]
+			if told && start == e.Start || sessions[e.session] && e.Start >= w.told[e.session] || in[e.Parent] {
+				in[e.PID], grown = true, true
+				groups = append(groups, e)
+			}
+		}
+	}
+	for _, e := range all {
+		if in[e.PID] || e.ended() || e.PID == os.Getpid() || w.value == "" {
+			continue
+		}
+		if v, ok := variable(e.PID, w.name); ok && v == w.value {
+			single = append(single, e)
+		}
+	}
+	return groups, single
+}
