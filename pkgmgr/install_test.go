@@ -1,0 +1,315 @@
+package pkgmgr
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var packageJob = jobs.Spec{Kind: jobs.Package, Title: "install"}
+
+// start starts an install of a text as cmd does.
+func start(t testing.TB, r *jobs.Registry, m *Manager, text string) *jobs.Job {
+	t.Helper()
+	reqs, err := ParseRequirements(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := m.Install(reqs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobstest.Start(t, r, packageJob, run)
+}
+
+// A session is a Python that has been running since before an install.
+type session struct {
+	t   testing.TB
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+// newSession starts a Python that evaluates lines, with its finders' caches
+// warm.
+func newSession(t testing.TB, python string) *session {
+	t.Helper()
+	s := &session{t: t, cmd: exec.CommandContext(patient(t), python, "-c", `
+import importlib, sys
+try: import nothing_of_that_name
+except ImportError: pass
+for line in sys.stdin:
+    try: exec(line)
+    except BaseException as e: print(repr(e))
+    sys.stdout.flush()
+`)}
+	var err error
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.out = bufio.NewScanner(out)
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.in.Close()
+		s.cmd.Wait()
+	})
+	return s
+}
+
+// do runs one line that prints one line.
+func (s *session) do(line string) string {
+	s.t.Helper()
+	if _, err := io.WriteString(s.in, line+"\n"); err != nil {
+		s.t.Fatal(err)
+	}
+	if !s.out.Scan() {
+		s.t.Fatalf("no answer to %q: %v", line, s.out.Err())
+	}
+	return s.out.Text()
+}
+
+func TestInstall(t *testing.T) {
+	tests := map[string]func(*world){
+		"pip": func(*world) {},
+		"uv":  func(w *world) { w.addUV() },
+		"pip in an environment that has it": func(w *world) {
+			dir := w.environment("work space/.venv")
+			if out, err := exec.Command(dir+"/bin/python", "-I", "-m", "ensurepip").CombinedOutput(); err != nil {
+				w.t.Fatalf("ensurepip: %v\n%s", err, out)
+			}
+		},
+	}
+	for name, prepare := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			prepare(w)
+			for _, module := range []string{"pip", "json", "venv", "ensurepip", "site"} {
+				w.write("work space/"+module+".py", "raise SystemExit('a module of the workspace was imported')\n", 0o666)
+			}
+			w.wheel("spam", "1.0", "1")
+			w.wheel("spam", "2.0", "2")
+			w.wheel("eggs", "1.0", "3")
+			w.wheel("absent", "1.0", "4")
+			var installed atomic.Int32
+			w.cfg.Installed = func() { installed.Add(1) }
+			m := New(w.cfg)
+			python, err := m.Interpreter(patient(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newSession(t, python)
+			if got := s.do("import spam; print(spam.value)"); !strings.Contains(got, "ModuleNotFoundError") {
+				t.Fatalf("before the install: %s", got)
+			}
+
+			r := jobstest.Registry(t)
+			j := start(t, r, m, `spam>=1,<2 eggs 'absent; python_version<"3"'`)
+			info := jobstest.End(t, j)
+			if got := info.Receipt.Text(); got != "completed" {
+				t.Fatalf("the install %s\n%s", got, jobstest.Output(j))
+			}
+			if installed.Load() != 1 {
+				t.Errorf("Installed was called %d times, want once", installed.Load())
+			}
+			s.do("importlib.invalidate_caches(); print()")
+			for code, want := range map[string]string{
+				"import spam; print(spam.value)":     "1",
+				"import eggs; print(eggs.value)":     "3",
+				"import absent; print(absent.value)": "ModuleNotFoundError",
+			} {
+				if got := s.do(code); !strings.Contains(got, want) {
+					t.Errorf("%s: %s, want %s", code, got, want)
+				}
+			}
+
+			j = start(t, r, m, "spam no-such-package-anywhere")
+			if info := jobstest.End(t, j); info.Status != jobs.Failed || info.Receipt.End != jobs.Exited {
+				t.Errorf("an unknown package: %s\n%s", info.Receipt.Text(), jobstest.Output(j))
+			}
+			if got := jobstest.Output(j); !strings.Contains(got, "no-such-package-anywhere") {
+				t.Errorf("the output does not name the unknown package:\n%s", got)
+			}
+			if installed.Load() != 1 {
+				t.Error("Installed was called after an install that failed")
+			}
+		})
+	}
+}
+
+func TestInstallMakesEnvironment(t *testing.T) {
+	w := newWorld(t)
+	w.wheel("spam", "1.0", "1")
+	j := start(t, jobstest.Registry(t), New(w.cfg), "spam")
+	if info := jobstest.End(t, j); info.Status != jobs.Completed {
+		t.Fatalf("%s\n%s", info.Receipt.Text(), jobstest.Output(j))
+	}
+	if got := ask(t, w.venv()+"/bin/python", "import spam; print(spam.value)"); got != "1" {
+		t.Errorf("spam.value = %s", got)
+	}
+	for _, want := range []string{"Making the environment " + w.venv(), "Bringing pip into the environment", "spam"} {
+		if out := jobstest.Output(j); !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestInstallArgv(t *testing.T) {
+	w := newWorld(t)
+	env := w.environment("env")
+	w.cfg.VirtualEnv = env
+	argv := make(chan []string, 1) // one install at a time
+	w.cfg.Command = func(a, _ []string, _ string) jobs.Runner {
+		argv <- a
+		return ended{}
+	}
+	r := jobstest.Registry(t)
+	uv := w.script("bin/uv", "exit 1")
+	jobstest.End(t, start(t, r, New(w.cfg), `a[b]>=1,<2; os_name=='x' c`))
+	want := []string{uv, "pip", "install", "--python", env + "/bin/python", "--", `a[b]>=1,<2; os_name == "x"`, "c"}
+	if diff := cmp.Diff(want, <-argv); diff != "" {
+		t.Errorf("with uv: -want +got\n%s", diff)
+	}
+}
+
+func TestInstallRefuses(t *testing.T) {
+	m := New(Config{})
+	for _, reqs := range [][]string{nil, {""}, {"-r x"}, {"a", "--b"}, {"./c"}, {"a; rm"}} {
+		run, err := m.Install(reqs)
+		var refused *RequirementError
+		if run != nil || !errors.As(err, &refused) {
+			t.Errorf("Install(%q) = %v, %v; want a refusal", reqs, run, err)
+		}
+	}
+}
+
+func TestInstallCannotStart(t *testing.T) {
+	tests := map[string]struct {
+		prepare func(*world)
+		want    string
+	}{
+		"no Python": {func(w *world) { w.cfg.Path = nil }, "no python3 on PATH"},
+		"no pip": {
+			func(w *world) {
+				w.cfg.Python = w.script("bin/real", `case "$*" in
+					*async-repl*) echo "async-repl 3 12 $0" ;;
+					*ensurepip*) echo "No module named ensurepip"; exit 1 ;;
+					*) exit 1 ;; esac`)
+			},
+			"install uv, or pip",
+		},
+		"pip can't be brought in": {
+			func(w *world) {
+				w.cfg.Python = w.script("bin/real", `case "$*" in
+					*async-repl*) echo "async-repl 3 12 $0" ;;
+					*) echo "no space left on device"; exit 1 ;; esac`)
+			},
+			"no space left on device",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tt.prepare(w)
+			info := jobstest.End(t, start(t, jobstest.Registry(t), New(w.cfg), "a"))
+			got := info.Receipt.Text()
+			if !strings.HasPrefix(got, "failed (could not start: ") || !strings.Contains(got, tt.want) {
+				t.Errorf("%s\nwant that it could not start: %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// ended is a runner that has nothing to do.
+type ended struct{}
+
+func (ended) Run(_ context.Context, p *jobs.Port) jobs.Outcome {
+	p.Begin()
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Exited}}
+}
+
+// held is a runner that tells when it runs, and goes on until it is let go.
+type held struct{ runs, letGo chan struct{} }
+
+func (h held) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	h.runs <- struct{}{}
+	<-h.letGo
+	return ended{}.Run(ctx, p)
+}
+
+func TestInstallsTakeTurns(t *testing.T) {
+	w := newWorld(t)
+	w.cfg.VirtualEnv = w.environment("env")
+	w.script("bin/uv", "exit 1")
+	h := held{make(chan struct{}), make(chan struct{})}
+	w.cfg.Command = func([]string, []string, string) jobs.Runner { return h }
+	m := New(w.cfg)
+	r := jobstest.Registry(t)
+	first := start(t, r, m, "a")
+	<-h.runs
+	second, third := start(t, r, m, "b"), start(t, r, m, "c")
+	if got := second.Info().Status; got != jobs.Queued {
+		t.Errorf("the second install is %s, want queued", got)
+	}
+	second.Stop(jobs.Stop{By: jobs.Agent})
+	if got, want := jobstest.End(t, second).Receipt.Text(), "cancelled (before it ran)"; got != want {
+		t.Errorf("the second install: %s, want %s", got, want)
+	}
+	h.letGo <- struct{}{}
+	<-h.runs
+	if got := first.Info().Status; !got.Final() && jobstest.End(t, first).Status != jobs.Completed {
+		t.Errorf("the first install is %s", got)
+	}
+	h.letGo <- struct{}{}
+	if got := jobstest.End(t, third).Status; got != jobs.Completed {
+		t.Errorf("the third install is %s", got)
+	}
+}
+
+func TestInstallIsStoppedWhilePreparing(t *testing.T) {
+	tests := map[string]struct {
+		timeout time.Duration
+		want    string
+	}{
+		"cancelled": {0, "cancelled (before it ran)"},
+		"timed out": {time.Second, "failed (timed out after 1s)"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			pid := w.stuck()
+			run, err := New(w.cfg).Install([]string{"a"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := packageJob
+			spec.Timeout = tt.timeout
+			j := jobstest.Start(t, jobstest.Registry(t), spec, run)
+			stuck := pid()
+			if tt.timeout == 0 {
+				j.Stop(jobs.Stop{By: jobs.Agent})
+			}
+			if got := jobstest.End(t, j).Receipt.Text(); got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+			proctest.Gone(t, stuck)
+		})
+	}
+}

@@ -1,0 +1,196 @@
+package pkgmgr
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/jobs"
+)
+
+func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+
+// realPython is the Python behind the python3 on the PATH.
+var realPython = sync.OnceValue(func() string {
+	out, err := exec.Command("python3", "-E", "-S", "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		panic(fmt.Sprintf("these tests need a python3 on PATH: %v", err))
+	}
+	return strings.TrimSpace(string(out))
+})
+
+// A world is a workspace with a home, a PATH of its own and no configuration of
+// this machine.
+type world struct {
+	t    testing.TB
+	root string
+	cfg  Config
+}
+
+// newWorld returns a world whose PATH holds a python3 and no uv.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, root: root}
+	for _, dir := range []string{"work space", "home", "bin", "wheels"} {
+		if err := os.Mkdir(filepath.Join(root, dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.cfg = Config{
+		Workspace: w.path("work space"),
+		Path:      []string{w.path("bin"), "/usr/bin/nowhere"},
+		Env: []string{
+			"PATH=" + w.path("bin") + ":/bin:/usr/bin", "HOME=" + w.path("home"), "TMPDIR=" + root, "PYTHONDONTWRITEBYTECODE=1",
+			"PIP_CONFIG_FILE=/dev/null", "PIP_NO_INDEX=1", "PIP_FIND_LINKS=" + w.path("wheels"),
+			"UV_NO_CONFIG=1", "UV_OFFLINE=1", "UV_FIND_LINKS=" + w.path("wheels"), "UV_CACHE_DIR=" + w.path("home/uv"),
+		},
+		Owner:   proctest.Owner(t),
+		Command: func(argv, env []string, dir string) jobs.Runner { return command{argv, env, dir} },
+	}
+	w.script("bin/python3", `exec "`+realPython()+`" "$@"`)
+	return w
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.root, name) }
+
+func (w *world) venv() string { return filepath.Join(w.cfg.Workspace, ".venv") }
+
+func (w *world) write(name, text string, mode os.FileMode) string {
+	w.t.Helper()
+	path := w.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// script writes a program. That of a PATH may be replaced.
+func (w *world) script(name, body string) string {
+	w.t.Helper()
+	os.Remove(w.path(name))
+	return w.write(name, "#!/bin/sh\n"+body+"\n", 0o777)
+}
+
+func (w *world) link(target, name string) string {
+	w.t.Helper()
+	path := w.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Symlink(target, path); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// environment makes a real environment without pip.
+func (w *world) environment(name string) string {
+	w.t.Helper()
+	dir := w.path(name)
+	if out, err := exec.Command(realPython(), "-I", "-m", "venv", "--without-pip", dir).CombinedOutput(); err != nil {
+		w.t.Fatalf("making an environment: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// wheel puts a wheel with one module of one value into the world's only index.
+func (w *world) wheel(name, version, value string) {
+	w.t.Helper()
+	info := name + "-" + version + ".dist-info/"
+	files := [][2]string{
+		{name + ".py", "value = " + value + "\n"},
+		{info + "METADATA", "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n"},
+		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
+	}
+	var record, out bytes.Buffer
+	z := zip.NewWriter(&out)
+	add := func(name, text string) {
+		f, err := z.Create(name)
+		if err == nil {
+			_, err = io.WriteString(f, text)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		fmt.Fprintf(&record, "%s,,\n", name)
+	}
+	for _, f := range files {
+		add(f[0], f[1])
+	}
+	add(info+"RECORD", record.String()+info+"RECORD,,\n")
+	if err := z.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.write("wheels/"+name+"-"+version+"-py3-none-any.whl", out.String(), 0o666)
+}
+
+// addUV puts the uv of this machine on the world's PATH.
+func (w *world) addUV() {
+	w.t.Helper()
+	uv, err := exec.LookPath("uv")
+	if err != nil {
+		w.t.Skip("there is no uv on this machine to be tried")
+	}
+	w.link(uv, "bin/uv")
+}
+
+// patient is a context that bounds a wait that should be short.
+func patient(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// ask runs Python code with an interpreter and returns what it prints.
+func ask(t testing.TB, python, code string) string {
+	t.Helper()
+	out, err := exec.CommandContext(patient(t), python, "-c", code).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s -c %q: %v\n%s", python, code, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// command is a runner of a real program, on pipes.
+type command struct {
+	argv, env []string
+	dir       string
+}
+
+func (c command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	p.Begin()
+	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
+	cmd.Env, cmd.Dir = c.env, c.dir
+	cmd.Stdout = portWriter{p}
+	cmd.Stderr = cmd.Stdout
+	cmd.WaitDelay = time.Minute
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error()}}
+	}
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Exited, Code: cmd.ProcessState.ExitCode()}}
+}
+
+type portWriter struct{ p *jobs.Port }
+
+func (w portWriter) Write(b []byte) (int, error) {
+	w.p.Write(jobs.Stdout, b)
+	return len(b), nil
+}

@@ -1,0 +1,189 @@
+package pkgmgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// makeLimit bounds the commands that make an environment or bring pip in: 0.1
+// to 5 s, more on a slow disk.
+const makeLimit = 3 * time.Minute
+
+// elsewhere is the remedy where an environment can't be made in its place.
+const elsewhere = "set REPL_VENV_DIR to a directory where it may be made, or REPL_PYTHON to an interpreter"
+
+// make makes the environment and returns its Python. Of several servers that
+// make the same one the first does, the others wait and use it.
+func (m *Manager) make(ctx context.Context, pl place, say func(string)) (string, error) {
+	base, err := m.base(ctx)
+	if err != nil {
+		return "", fmt.Errorf("making the environment %s: %w", pl.dir, err)
+	}
+	created, unlock, err := m.claim(ctx, pl.dir)
+	if err != nil {
+		return "", fmt.Errorf("making the environment %s: %w; %s", pl.dir, reason(err), elsewhere)
+	}
+	defer unlock()
+	if made := placeIn(pl.dir, pl.setting); made.there {
+		return made.python, nil
+	}
+	if exists(filepath.Join(pl.dir, "Scripts")) {
+		return "", fmt.Errorf("making the environment %s: it is an environment of Windows; %s", pl.dir, elsewhere)
+	}
+	say(fmt.Sprintf("Making the environment %s from %s\n", pl.dir, base.path))
+	err = m.fill(ctx, pl.dir, base)
+	made := placeIn(pl.dir, pl.setting)
+	if err == nil && !isProgram(made.python) {
+		err = fmt.Errorf("there is no %s afterwards; %s", made.python, elsewhere)
+	}
+	if err != nil {
+		if created {
+			os.RemoveAll(pl.dir) // made in vain; the lock on it is held
+		}
+		return "", fmt.Errorf("making the environment %s: %w", pl.dir, err)
+	}
+	return made.python, nil
+}
+
+// fill makes an environment in the directory, with uv where there is one.
+func (m *Manager) fill(ctx context.Context, dir string, base interpreter) error {
+	if err := ignore(dir); err != nil {
+		return fmt.Errorf("%w; %s", reason(err), elsewhere)
+	}
+	if uv, ok := m.uv(ctx, ""); ok {
+		_, err := m.run(ctx, makeLimit, uv, "venv", "--quiet", "--no-project", "--no-config", "--offline",
+			"--allow-existing", "--python", base.path, dir)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		m.log.Warn("uv made no environment, trying venv", "uv", uv, "err", err)
+	}
+	out, err := m.run(ctx, makeLimit, base.path, "-I", "-m", "venv", "--without-pip", dir)
+	if err != nil && lacksModule(out) {
+		return fmt.Errorf("%s has no module venv; install it (Debian, Ubuntu: apt install python3-venv), or install uv", base.path)
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w; %s", err, elsewhere)
+	}
+	return err
+}
+
+// ignore keeps version control from seeing the directory.
+func ignore(dir string) error {
+	f, err := os.OpenFile(filepath.Join(dir, ".gitignore"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("*\n")
+	return errors.Join(err, f.Close())
+}
+
+// lacksModule tells whether Python complained of a part of itself that some
+// distributions package apart.
+func lacksModule(out []byte) bool {
+	s := string(out)
+	for _, word := range []string{"No module named venv", "No module named ensurepip", "No module named 'ensurepip'",
+		"ensurepip is not available", "ensurepip is disabled", "python3-venv"} {
+		if strings.Contains(s, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// claim makes the directory if it is not there and takes the lock on it that
+// keeps other servers out. The kernel gives the lock back if this one dies.
+func (m *Manager) claim(ctx context.Context, dir string) (created bool, unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
+		return false, nil, err
+	}
+	for {
+		err := os.Mkdir(dir, 0o777)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return false, nil, err
+		}
+		created = err == nil
+		unlock, err := m.lockDir(ctx, dir)
+		if !errors.Is(err, errRemoved) {
+			return created, unlock, err
+		}
+	}
+}
+
+// errRemoved says that another server made a directory in vain and removed it.
+var errRemoved = errors.New("removed meanwhile")
+
+// lockDir takes the lock on a directory.
+func (m *Manager) lockDir(ctx context.Context, dir string) (unlock func(), err error) {
+	st, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && exists(dir):
+		return nil, errors.New("it is a link to a directory that is gone")
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errRemoved
+	case err != nil:
+		return nil, err
+	case !st.IsDir():
+		return nil, errors.New("it is a file, not a directory")
+	}
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errRemoved
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := m.lock(ctx, f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if now, err := os.Stat(dir); err != nil || !os.SameFile(st, now) {
+		f.Close()
+		return nil, errRemoved
+	}
+	return func() { f.Close() }, nil
+}
+
+// lock waits for the lock on f. Where the file system has none, it goes without.
+func (m *Manager) lock(ctx context.Context, f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var flock error
+	for {
+		err := conn.Control(func(fd uintptr) { flock = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB) })
+		if err != nil {
+			return err
+		}
+		if !errors.Is(flock, syscall.EWOULDBLOCK) {
+			if flock != nil {
+				m.log.Debug("no lock on the environment", "dir", f.Name(), "err", flock)
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// reason leaves the path out of a file system's error: the message names it.
+func reason(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}

@@ -1,0 +1,91 @@
+package pkgmgr
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"asyncrepl/internal/proc"
+)
+
+// keptOutput is how much of a command's output is kept, the newest.
+const keptOutput = 64 << 10
+
+// termStep is how long a command of ours has to end when it is asked to.
+const termStep = time.Second
+
+// run runs a short command in the workspace, without a terminal or input, and
+// returns what it wrote to either stream. It is ended with ctx and at the limit.
+// An error holds the last line that the command wrote.
+func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) ([]byte, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, limit, errors.New("it takes too long"))
+	defer cancel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	h, err := m.cfg.Owner.Start(proc.Spec{
+		Argv:  argv,
+		Env:   m.cfg.Env,
+		Dir:   m.cfg.Workspace,
+		Files: []*os.File{nil, w, w},
+		Mark:  "packages",
+	})
+	w.Close()
+	if err != nil {
+		r.Close()
+		return nil, fmt.Errorf("starting %s: %v", filepath.Base(argv[0]), err)
+	}
+	var out []byte // the pump's until it is closed
+	pump := proc.NewPump(r, false, func(b []byte) {
+		out = append(out, b...)
+		if len(out) > 2*keptOutput {
+			out = append(out[:0], out[len(out)-keptOutput:]...)
+		}
+	})
+	select {
+	case <-h.Done():
+	case <-limited.Done():
+		h.Climb(proc.Ladder{From: proc.Terminate, Step: termStep})
+	}
+	pump.Drain()
+	pump.Close()
+	<-pump.Done()
+	defer h.Forget()
+	if limited.Err() != nil && ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
+	return out, failure(limited, h.Exit(), argv, out)
+}
+
+// failure says how a command failed, nil if it did not.
+func failure(limited context.Context, exit proc.Exit, argv []string, out []byte) error {
+	how := fmt.Sprintf("exit %d", exit.Code)
+	switch {
+	case limited.Err() != nil:
+		how = context.Cause(limited).Error()
+	case exit.Signal != 0:
+		how = "killed by " + proc.SignalName(exit.Signal)
+	case exit.Code == 0:
+		return nil
+	}
+	said := clip(lastLine(out))
+	if said == "" {
+		said = "it says nothing"
+	}
+	return fmt.Errorf("running %s: %s: %s", clip(strings.Join(argv, " ")), how, said)
+}
+
+// lastLine returns the last line that is not blank.
+func lastLine(out []byte) string {
+	out = bytes.TrimSpace(out)
+	return strings.TrimSpace(string(out[bytes.LastIndexByte(out, '\n')+1:]))
+}
