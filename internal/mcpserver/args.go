@@ -12,6 +12,8 @@ import (
 // args is what a call was given, checked. A field whose parameter the call left
 // out holds its zero value or, where that means something else, is nil.
 type args struct {
+	turn *turn // to be passed before the call waits for anything
+
 	code, command, packages, text string
 	session, cwd                  string
 	jobID, before                 string
@@ -38,7 +40,7 @@ func mistakef(format string, a ...any) error { return &mistake{fmt.Sprintf(forma
 func decode(t *tool, raw json.RawMessage) (*args, error) {
 	a := &args{}
 	given := map[string]bool{}
-	if len(bytes.TrimSpace(raw)) > 0 {
+	if what := jsonType(raw); what != "nothing" && what != "null" { // both are how clients give none
 		if err := each(raw, func(name string, value json.RawMessage) error {
 			p := t.parameter(name)
 			if p == nil {

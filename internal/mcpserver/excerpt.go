@@ -41,7 +41,8 @@ type excerpt struct {
 // chars is how many characters the excerpt shows.
 func (x *excerpt) chars() int { return chars(x.text[stdout]) + chars(x.text[stderr]) }
 
-// newExcerpt shows what w asks for in at most room characters.
+// newExcerpt shows what w asks for in at most room characters, or in few where
+// room is less than that; nothing where there is no room.
 func newExcerpt(log *jobs.Log, final bool, w window, room int) excerpt {
 	stat := log.Stat()
 	x := excerpt{diskFull: stat.DiskFull}
@@ -80,8 +81,17 @@ func newExcerpt(log *jobs.Log, final bool, w window, room int) excerpt {
 	}
 	x.next = tail.End()
 
+	if room < 0 {
+		x.omitted = jobs.Range{From: from, To: x.next}
+		return x
+	}
+	if len(head.Spans) == 0 {
+		budget.Head = 0 // what is left out lies before all that is shown
+	}
 	page := view.Clip(head, tail, budget)
-	x.omitted = jobs.Range{From: page.From, To: page.To}
+	if x.omitted = (jobs.Range{From: page.From, To: page.To}); len(head.Spans) == 0 {
+		x.omitted.From = min(from, x.omitted.To)
+	}
 	for i, s := range page.Sections {
 		x.text[i] = s.Head
 		if page.Omitted() > 0 {

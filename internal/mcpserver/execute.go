@@ -59,13 +59,16 @@ func (c *conn) execute(ctx context.Context, a *args, spec jobs.Spec, run jobs.Ru
 	if err != nil {
 		return "", err
 	}
-	await(ctx, j, a.waitFor(c.grace()))
+	a.await(ctx, j, c.grace())
 	return c.report(ctx, j, a.window(0)), nil
 }
 
-// await waits at most d for the job to end or to ask. Why it returned is to be
-// seen in the job; a wait that is cut short is answered like one that is over.
-func await(ctx context.Context, j *jobs.Job, d time.Duration) {
+// await waits for the job to end or to ask: as long as the call says, or def.
+// Why it returned is to be seen in the job; a wait that is cut short is answered
+// like one that is over.
+func (a *args) await(ctx context.Context, j *jobs.Job, def time.Duration) {
+	a.turn.pass()
+	d := a.waitFor(def)
 	if d <= 0 {
 		return
 	}
@@ -131,6 +134,7 @@ func (c *conn) listVariables(ctx context.Context, a *args) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	a.turn.pass()
 	vars, err := py.Variables(ctx)
 	if err != nil {
 		return "", err
@@ -208,6 +212,7 @@ func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 		done <- outcome{had, survivors, err}
 	}()
 	var o outcome
+	a.turn.pass()
 	select {
 	case o = <-done:
 	case <-ctx.Done():

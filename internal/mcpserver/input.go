@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"asyncrepl/jobs"
 )
@@ -66,12 +67,18 @@ func (c *conn) sendCommandInput(ctx context.Context, a *args) (string, error) {
 	return c.send(ctx, a, j, jobs.Input{Text: a.text, EOF: a.eof, Secret: a.secret})
 }
 
+// deliverTime is how long input that a program doesn't take may keep back the
+// calls behind it; in time, input is delivered in the order in which it was sent.
+const deliverTime = 50 * time.Millisecond
+
 // send delivers input and waits until the job ends or asks again. The reply
 // shows the output since the call, and never what was sent.
 func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (string, error) {
 	from := j.Log().Stat().End
 	deliver, cancel := context.WithTimeout(ctx, c.grace())
+	slow := time.AfterFunc(deliverTime, a.turn.pass)
 	d, err := j.Send(deliver, in)
+	slow.Stop()
 	cancel()
 	switch {
 	case errors.Is(err, jobs.ErrEnded):
@@ -81,7 +88,7 @@ func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (s
 	case err != nil:
 		return "", err
 	}
-	await(ctx, j, a.waitFor(c.grace()))
+	a.await(ctx, j, c.grace())
 	w := a.window(from)
 	w.facts = append(w.facts, fact{"Input", delivered(d)})
 	return c.report(ctx, j, w), nil

@@ -89,11 +89,11 @@ var parameters = map[string]*parameter{
 		string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)),
 	"until": choice("default any", func(a *args) *string { return &a.until }, untilAny, untilAll),
 
-	"max_chars": integer("of the reply; default 16000", func(a *args) **int64 { return &a.maxChars }, 0, maxText),
+	"max_chars": integer("default 16000, at most 45000", func(a *args) **int64 { return &a.maxChars }, 0, maxText),
 	"cursor":    integer("show what came after it", func(a *args) **int64 { return &a.cursor }, 0, 1<<53),
 	"limit":     integer("default 20", func(a *args) **int64 { return &a.limit }, 1, maxList),
 
-	"timeout_seconds": seconds("0: none", func(a *args) **time.Duration { return &a.timeout }, maxSeconds*time.Second, ""),
+	"timeout_seconds": seconds("limit of its run time", func(a *args) **time.Duration { return &a.timeout }, maxSeconds*time.Second, ""),
 
 	"eof":    flag("then send end of file", func(a *args) *bool { return &a.eof }),
 	"secret": flag("never echoed or kept", func(a *args) *bool { return &a.secret }),

@@ -42,17 +42,33 @@ func (a *args) window(from int64) window {
 // looked at, so that a final status comes with all of it.
 func (c *conn) report(ctx context.Context, j *jobs.Job, w window) string {
 	info := j.Info()
-	var r reply
-	c.describe(ctx, &r, info)
+	var head reply
+	c.describe(ctx, &head, info)
 	for _, f := range w.facts {
-		r.line(f.name, f.value)
+		head.line(f.name, f.value)
 	}
-	room := w.maxChars - r.chars() - tailRoom
-	result := ""
-	if info.HasResult {
-		result = info.Result
+	// How long the lines about the output are is known once it has been cut.
+	room := w.maxChars - head.chars() - usualRest
+	r := withOutput(head, j, info, w, max(0, room))
+	if over := r.chars() - w.maxChars; over > 0 {
+		r = withOutput(head, j, info, w, max(0, room-over))
 	}
-	x := newExcerpt(j.Log(), info.Status.Final(), w, max(0, room-min(chars(result), room/2)))
+	if r.chars() > w.maxChars {
+		r = withOutput(head, j, info, w, nothing)
+	}
+	return r.String()
+}
+
+const (
+	usualRest = 120 // characters of cursor, section marks and the like
+	nothing   = -1  // room for no output at all, not even a line
+)
+
+// withOutput completes a reply by output and result, in room characters.
+func withOutput(head reply, j *jobs.Job, info jobs.Info, w window, room int) *reply {
+	r := &reply{}
+	r.b.WriteString(head.String())
+	x := newExcerpt(j.Log(), info.Status.Final(), w, room-min(chars(info.Result), room/2))
 	if x.late > 0 {
 		r.line("Late output", thousands(x.late)+" bytes")
 	}
@@ -66,19 +82,20 @@ func (c *conn) report(ctx context.Context, j *jobs.Job, w window) string {
 		}
 		r.line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", thousands(x.gone), why))
 	}
+	result := ""
+	if info.HasResult {
+		if result = clip(info.Result, room-x.chars()); room < 0 {
+			r.line("Omitted result", thousands(int64(chars(info.Result)))+" characters")
+			result = ""
+		}
+	}
 	r.cursor(x.next)
 	r.next(info)
 	r.section("STDOUT", x.text[stdout])
 	r.section("STDERR", x.text[stderr])
-	if info.HasResult {
-		r.section("RESULT", clip(result, max(0, room-x.chars())))
-	}
-	return r.String()
+	r.section("RESULT", result)
+	return r
 }
-
-// tailRoom is kept for what is only known once the output has been cut: Late
-// output, Omitted, Dropped, Cursor, Next and three section marks.
-const tailRoom = 420
 
 // describe writes the lines that say how a job stands, but for its cursor.
 func (c *conn) describe(ctx context.Context, r *reply, info jobs.Info) {

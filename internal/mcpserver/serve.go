@@ -17,6 +17,7 @@ var errLeaving = errors.New("the connection is being closed")
 type conn struct {
 	*Engine
 	scope Scope
+	door  door
 }
 
 // Serve serves one connection until the client goes; then its calls in flight
@@ -28,7 +29,7 @@ func Serve(ctx context.Context, rwc io.ReadWriteCloser, e *Engine, sc Scope) err
 	present, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer leave(nil)
 	t := &Transport{Stream: rwc, Cut: ctx, Leave: func() { leave(errLeaving) }, Log: c.log()}
-	session, err := c.server(present).Connect(context.WithoutCancel(ctx), t, nil)
+	session, err := c.server(present).Connect(context.WithoutCancel(ctx), orderly{t, &c.door}, nil)
 	if err != nil {
 		rwc.Close()
 		return err
@@ -56,10 +57,13 @@ func (c *conn) server(present context.Context) *mcp.Server {
 // errors.
 func (c *conn) handler(t *tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		turn := c.door.current()
+		defer turn.pass()
 		a, err := decode(t, req.Params.Arguments)
 		if err != nil {
 			return result(err.Error(), true), nil
 		}
+		a.turn = turn
 		reply, err := t.call(c, ctx, a)
 		if err != nil {
 			return result(c.refusal(err), true), nil

@@ -61,7 +61,7 @@ func (c *conn) checkPythonStatus(ctx context.Context, a *args) (string, error) {
 }
 
 func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (string, error) {
-	await(ctx, j, a.waitFor(0))
+	a.await(ctx, j, 0)
 	w := a.window(0)
 	if a.cursor == nil {
 		w.newest = true
@@ -115,6 +115,7 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (string, error) {
 	}
 	w := a.window(j.Log().Stat().End)
 	if j.Info().Status.Final() {
+		a.turn.pass()
 		w.facts = append(w.facts, c.endRemains(ctx, j, a.force)...)
 		if len(w.facts) == 0 {
 			w.facts = []fact{{"Note", "it had ended before and left nothing running"}}
@@ -126,6 +127,7 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (string, error) {
 		st.From = jobs.Kill
 	}
 	j.Stop(st)
+	a.turn.pass()
 	grace := time.NewTimer(c.grace())
 	defer grace.Stop()
 	select {
@@ -179,6 +181,7 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (string, error) {
 			all = append(all, j)
 		}
 	}
+	a.turn.pass()
 	started := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, a.waitFor(defaultLonger))
 	defer cancel()

@@ -1,0 +1,173 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"asyncrepl/jobs"
+)
+
+// A program is a runner that does what its lines say, so that a test reads as a
+// story. The "Python" and the "shell" of these tests both run programs:
+//
+//	out "text"       write to stdout; err and tty: to the other streams
+//	flood N          write N numbered lines to stdout
+//	ask KIND "text"  write a prompt, wait for input and tell how long it was
+//	keys             take input from here on without asking, as a terminal does
+//	gate NAME        go on when the test opens the gate
+//	queue NAME       stay queued until then; must come first
+//	hang             run until a stop; stubborn: until a kill
+//	leave NAME       leave a process of that name, which cancel_job can end
+//	late "text"      write it after the end
+//	note "text"      say so in the receipt
+//	pid N            show a process
+//	result "repr"    have a result
+//	raise "E: text"  fail with that exception; exit N: with that code
+type program struct {
+	w    *world
+	code string
+}
+
+// Run implements jobs.Runner.
+func (g *program) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	out := jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
+	rec := &out.Receipt
+	lines := strings.Split(g.code, "\n")
+	if name, ok := strings.CutPrefix(lines[0], "queue "); ok {
+		select {
+		case <-g.w.gate(name):
+		case <-ctx.Done():
+			return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, Stop: stopOf(ctx)}}
+		}
+		lines = lines[1:]
+	}
+	p.Begin()
+	for _, line := range lines {
+		if g.step(ctx, p, strings.TrimSpace(line), &out) {
+			if rec.Stop = stopOf(ctx); rec.Stop != nil {
+				rec.End, rec.Rungs = jobs.Exited, append(rec.Rungs, rec.Stop.From)
+			}
+			return out
+		}
+	}
+	return out
+}
+
+func stopOf(ctx context.Context) *jobs.Stop {
+	st, _ := context.Cause(ctx).(*jobs.Stop)
+	return st
+}
+
+// step does one line and reports whether the program ends with it.
+func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs.Outcome) (end bool) {
+	verb, arg, _ := strings.Cut(line, " ")
+	rec := &out.Receipt
+	switch verb {
+	case "":
+	case "out":
+		p.Write(jobs.Stdout, []byte(unquote(arg)))
+	case "err":
+		p.Write(jobs.Stderr, []byte(unquote(arg)))
+	case "tty":
+		p.Write(jobs.TTY, []byte(unquote(arg)))
+	case "flood":
+		for i := range number(arg) {
+			p.Write(jobs.Stdout, fmt.Appendf(nil, "line %d\n", i))
+		}
+	case "ask":
+		kind, prompt, _ := strings.Cut(arg, " ")
+		return g.ask(ctx, p, kind, unquote(prompt))
+	case "keys":
+		p.Accept(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
+			p.Write(jobs.TTY, fmt.Appendf(nil, "typed %d\n", len(in.Text)))
+			return jobs.Delivery{}, nil
+		})
+	case "gate":
+		select {
+		case <-g.w.gate(arg):
+		case <-ctx.Done():
+			return true
+		}
+	case "hang":
+		<-ctx.Done()
+		p.Write(jobs.Stderr, []byte("KeyboardInterrupt\n"))
+		return true
+	case "stubborn":
+		for st, raised := p.Stop(); st == nil || st.From != jobs.Kill; st, raised = p.Stop() {
+			if st != nil {
+				p.Climbs(st.From)
+			}
+			<-raised
+		}
+		return true
+	case "leave":
+		left := jobs.Process{PID: 4711, Program: arg}
+		rec.Left = append(rec.Left, left)
+		p.Leaves(func(context.Context, jobs.Stop) (ended, survivors []jobs.Process) {
+			p.Leaves(nil)
+			return []jobs.Process{left}, nil
+		})
+	case "late":
+		go func() { // owned by the test; ends when the gate opens, which world.close sees to
+			<-g.w.gate("late")
+			p.Write(jobs.Stdout, []byte(unquote(arg)))
+			close(g.w.wroteLate)
+		}()
+	case "note":
+		rec.Notes = append(rec.Notes, unquote(arg))
+	case "pid":
+		p.Shows(number(arg))
+	case "result":
+		out.Result, out.HasResult = unquote(arg), true
+	case "raise":
+		rec.End, rec.Detail = jobs.Raised, unquote(arg)
+		return true
+	case "exit":
+		rec.End, rec.Code = jobs.Exited, number(arg)
+		return true
+	default:
+		panic("no such line: " + line)
+	}
+	return false
+}
+
+// ask waits for one input. Of what it was given it tells the length only.
+func (g *program) ask(ctx context.Context, p *jobs.Port, kind, prompt string) (end bool) {
+	answered := make(chan string, 1) // the one answer that is taken
+	p.Write(jobs.Stdout, []byte(prompt))
+	p.Accept(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
+		if strings.Contains(in.Text, "panic") {
+			panic("with " + strings.Repeat("x", len(in.Text)))
+		}
+		p.Accept(nil)
+		p.Runs()
+		answered <- fmt.Sprintf("%d characters, line %t, eof %t, secret %t\n", len(in.Text), in.Line, in.EOF, in.Secret)
+		return jobs.Delivery{Waiting: true}, nil
+	})
+	p.Waits(jobs.Question{Kind: kind, Prompt: prompt, By: "the test"})
+	select {
+	case a := <-answered:
+		p.Write(jobs.Stdout, []byte(a))
+		return false
+	case <-ctx.Done():
+		return true
+	}
+}
+
+func unquote(s string) string {
+	u, err := strconv.Unquote(s)
+	if err != nil {
+		panic("not quoted: " + s)
+	}
+	return u
+}
+
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}

@@ -1,0 +1,342 @@
+package mcpserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// A world is an engine with programs for Python and shell.
+type world struct {
+	t         testing.TB
+	engine    *Engine
+	workspace string
+	log       *syncBuffer
+	wroteLate chan struct{} // closed when late output was written
+
+	mu       sync.Mutex
+	gates    map[string]chan struct{}
+	vars     map[string]Variables
+	requests []ShellRequest
+	order    []string // the codes that Python was given
+}
+
+func newWorld(t testing.TB) *world {
+	w := &world{
+		t:         t,
+		workspace: t.TempDir(),
+		log:       &syncBuffer{},
+		wroteLate: make(chan struct{}),
+		gates:     map[string]chan struct{}{},
+		vars:      map[string]Variables{},
+	}
+	w.engine = &Engine{
+		Jobs:    jobstest.Registry(t),
+		Runners: w,
+		Version: "test",
+		Log:     slog.New(slog.NewTextHandler(w.log, nil)),
+	}
+	return w
+}
+
+// gate returns a channel that is closed when the test opens it.
+func (w *world) gate(name string) chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gates[name] == nil {
+		w.gates[name] = make(chan struct{})
+	}
+	return w.gates[name]
+}
+
+func (w *world) open(name string) { close(w.gate(name)) }
+
+// Python implements Runners.
+func (w *world) Python(_ Scope, session string) (PythonSession, error) {
+	if session == "full" {
+		return nil, errors.New("50 sessions are open, the most allowed; restart one")
+	}
+	return &testSession{w, session}, nil
+}
+
+// Shell implements Runners.
+func (w *world) Shell(_ Scope, req ShellRequest) (jobs.Runner, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests = append(w.requests, req)
+	return &program{w, req.Command}, nil
+}
+
+// Install implements Runners.
+func (w *world) Install(_ Scope, session, packages string) (jobs.Runner, error) {
+	if strings.HasPrefix(packages, "-") {
+		return nil, fmt.Errorf("%q looks like an option; name packages only", packages)
+	}
+	return &program{w, fmt.Sprintf("out %q", "installed "+packages+" for "+session+"\n")}, nil
+}
+
+type testSession struct {
+	w    *world
+	name string
+}
+
+func (s *testSession) Exec(code string) jobs.Runner {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	s.w.order = append(s.w.order, code)
+	return &program{s.w, code}
+}
+
+func (s *testSession) Variables(ctx context.Context) (Variables, error) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	return s.w.vars[s.name], nil
+}
+
+func (s *testSession) Restart(ctx context.Context, by jobs.By) (bool, []jobs.Process, error) {
+	had := false
+	for _, info := range s.w.engine.Jobs.List("", jobs.Filter{Session: s.name}) {
+		j, err := s.w.engine.Jobs.Get("", info.ID)
+		if err != nil {
+			return false, nil, err
+		}
+		had = true
+		j.Stop(jobs.Stop{By: by, From: jobs.Kill, Reason: "restart_python_worker"})
+		<-j.Done()
+	}
+	return had, nil, nil
+}
+
+// job returns a job by what a reply said of it.
+func (w *world) job(reply string) *jobs.Job {
+	w.t.Helper()
+	j, err := w.engine.Jobs.Get("", field(reply, "Job ID"))
+	if err != nil {
+		w.t.Fatalf("%v in reply:\n%s", err, reply)
+	}
+	return j
+}
+
+// field returns the value of a header line, "" if there is none.
+func field(reply, name string) string {
+	for line := range strings.Lines(reply) {
+		if line == "\n" {
+			break
+		}
+		if v, ok := strings.CutPrefix(line, name+": "); ok {
+			return strings.TrimSuffix(v, "\n")
+		}
+	}
+	return ""
+}
+
+// A client speaks to the server in raw lines.
+type client struct {
+	t      testing.TB
+	conn   net.Conn
+	lines  *bufio.Reader
+	nextID int
+	gone   chan error // what Serve returned
+}
+
+// connect serves one connection over a Unix socket, at first without a word.
+func (w *world) connect(ctx context.Context, sc Scope) *client {
+	w.t.Helper()
+	l, err := net.Listen("unix", filepath.Join(w.t.TempDir(), "s"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	served, err := l.Accept()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if sc.Workspace == "" {
+		sc.Workspace = w.workspace
+	}
+	c := &client{t: w.t, conn: conn, lines: bufio.NewReader(conn), gone: make(chan error, 1)}
+	go func() { c.gone <- Serve(ctx, served, w.engine, sc) }() // owned by the client; ends when it closes
+	w.t.Cleanup(func() { c.close() })
+	return c
+}
+
+// dial connects and initializes in the way of the older protocol.
+func (w *world) dial(sc Scope) *client {
+	w.t.Helper()
+	c := w.connect(w.t.Context(), sc)
+	c.request("initialize", map[string]any{
+		"protocolVersion": "2025-06-18", "capabilities": map[string]any{},
+		"clientInfo": map[string]any{"name": "test", "version": "0"},
+	})
+	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+	return c
+}
+
+// close closes the connection and waits for Serve to return.
+func (c *client) close() error {
+	c.conn.Close()
+	if c.gone == nil {
+		return nil
+	}
+	select {
+	case err := <-c.gone:
+		c.gone = nil
+		return err
+	case <-time.After(jobstest.Patience):
+		c.t.Error("Serve has not returned")
+		return nil
+	}
+}
+
+func (c *client) write(m any) {
+	c.t.Helper()
+	if _, err := c.conn.Write(append(marshal(m), '\n')); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// A message is an answer of the server.
+type message struct {
+	ID     int
+	Result json.RawMessage
+	Error  *struct {
+		Code    int
+		Message string
+	}
+}
+
+func (c *client) read() message {
+	c.t.Helper()
+	c.conn.SetReadDeadline(time.Now().Add(jobstest.Patience))
+	line, err := c.lines.ReadBytes('\n')
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var m message
+	if err := json.Unmarshal(line, &m); err != nil {
+		c.t.Fatalf("%v in %s", err, line)
+	}
+	return m
+}
+
+// start sends a request without waiting for its answer.
+func (c *client) start(method string, params any) (id int) {
+	c.t.Helper()
+	c.nextID++
+	c.write(map[string]any{"jsonrpc": "2.0", "id": c.nextID, "method": method, "params": params})
+	return c.nextID
+}
+
+func (c *client) request(method string, params any) message {
+	c.t.Helper()
+	id := c.start(method, params)
+	m := c.read()
+	if m.ID != id {
+		c.t.Fatalf("answer to %d, want to %d", m.ID, id)
+	}
+	return m
+}
+
+type arguments map[string]any
+
+func (c *client) startCall(tool string, a arguments) (id int) {
+	c.t.Helper()
+	return c.start("tools/call", map[string]any{"name": tool, "arguments": a})
+}
+
+// call calls a tool that must not refuse.
+func (c *client) call(tool string, a arguments) string {
+	c.t.Helper()
+	text, isError := toolReply(c.t, c.request("tools/call", map[string]any{"name": tool, "arguments": a}))
+	if isError {
+		c.t.Fatalf("%s(%v) refused: %s", tool, a, text)
+	}
+	return text
+}
+
+// refused calls a tool that must refuse.
+func (c *client) refused(tool string, a any) string {
+	c.t.Helper()
+	text, isError := toolReply(c.t, c.request("tools/call", map[string]any{"name": tool, "arguments": a}))
+	if !isError {
+		c.t.Fatalf("%s(%v) was not refused: %s", tool, a, text)
+	}
+	return text
+}
+
+func toolReply(t testing.TB, m message) (text string, isError bool) {
+	t.Helper()
+	if m.Error != nil {
+		t.Fatalf("protocol error: %v", *m.Error)
+	}
+	var r struct {
+		Content           []struct{ Type, Text string }
+		IsError           bool
+		StructuredContent any
+	}
+	if err := json.Unmarshal(m.Result, &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Content) != 1 || r.Content[0].Type != "text" || r.StructuredContent != nil {
+		t.Fatalf("the result is not one text: %s", m.Result)
+	}
+	return r.Content[0].Text, r.IsError
+}
+
+var (
+	ids   = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`)
+	times = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`)
+)
+
+// plain is a reply with what differs from run to run made alike: ids by the
+// order in which they are seen first, times by T.
+type plainer struct{ seen []string }
+
+func (p *plainer) plain(reply string) string {
+	reply = ids.ReplaceAllStringFunc(reply, func(id string) string {
+		for i, s := range p.seen {
+			if s == id {
+				return fmt.Sprintf("ID%d", i+1)
+			}
+		}
+		p.seen = append(p.seen, id)
+		return fmt.Sprintf("ID%d", len(p.seen))
+	})
+	return times.ReplaceAllString(reply, "T")
+}
+
+// A syncBuffer takes the log of several goroutines.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
