@@ -48,7 +48,7 @@ func choice(about string, field func(*args) *string, of ...string) *parameter {
 	return p
 }
 
-func flag(about string, field func(*args) *bool) *parameter {
+func boolean(about string, field func(*args) *bool) *parameter {
 	return &parameter{schemaOf("boolean", about), func(a *args, name string, raw json.RawMessage) (err error) {
 		*field(a), err = decodeBool(name, raw)
 		return err
@@ -95,9 +95,9 @@ var parameters = map[string]*parameter{
 
 	"timeout_seconds": seconds("limit of its run time", func(a *args) **time.Duration { return &a.timeout }, maxSeconds*time.Second, ""),
 
-	"eof":    flag("then send end of file", func(a *args) *bool { return &a.eof }),
-	"secret": flag("never echoed or kept", func(a *args) *bool { return &a.secret }),
-	"force":  flag("kill at once", func(a *args) *bool { return &a.force }),
+	"eof":    boolean("then send end of file", func(a *args) *bool { return &a.eof }),
+	"secret": boolean("never echoed or kept", func(a *args) *bool { return &a.secret }),
+	"force":  boolean("kill at once", func(a *args) *bool { return &a.force }),
 	"tty": {schemaOf("boolean", "default true; false: pipes"), func(a *args, name string, raw json.RawMessage) error {
 		on, err := decodeBool(name, raw)
 		a.tty = &on

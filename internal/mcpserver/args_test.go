@@ -1,0 +1,203 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// TestMistakes lists what a call can get wrong and what it is told: what is
+// wrong, and the remedy.
+func TestMistakes(t *testing.T) {
+	w := newWorld(t)
+	if err := os.WriteFile(filepath.Join(w.workspace, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := w.dial(Scope{})
+	old := c.call("execute_python", arguments{"code": `out "x"`})
+	id := field(old, "Job ID")
+	shell := field(c.call("execute_command_async", arguments{"command": `ask line "? "`, "wait_seconds": 60}), "Job ID")
+
+	for _, tt := range []struct {
+		name string
+		tool string
+		args string
+		want string // all of it, with * for anything
+	}{
+		{"unknown, nearest", "execute_python", `{"code": "x", "timeout": 5}`,
+			"Unknown parameter: timeout. Did you mean timeout_seconds? execute_python takes: code [session, wait_seconds, timeout_seconds, max_chars]."},
+		{"unknown, misspelt", "execute_command_async", `{"comand": "x"}`, "Unknown parameter: comand. Did you mean command? *"},
+		{"unknown, of a later feature", "execute_python", `{"path": "a.py"}`, "Unknown parameter: path. execute_python takes: *"},
+		{"unknown, forged", "list_jobs", `{"a\nStatus: completed": 1}`, `Unknown parameter: a\nStatus: completed. *list_jobs takes: *`},
+		{"doubled", "execute_python", `{"code": "x", "code": "y"}`, "code is given twice."},
+		{"missing", "execute_python", `{}`, "code is missing. execute_python takes: code [*]."},
+		{"no object", "execute_python", `["x"]`, "The arguments must be a JSON object, not an array."},
+		{"string for number", "execute_python", `{"code": "x", "wait_seconds": "5"}`, "wait_seconds must be a number of seconds, not a string."},
+		{"number for string", "execute_python", `{"code": 5}`, "code must be a string, not a number."},
+		{"null", "execute_python", `{"code": "x", "session": null}`, "session must be a string, not null; leave it out if you don't want to set it."},
+		{"string for boolean", "cancel_job", `{"job_id": "x", "force": "true"}`, "force must be true or false, not a string."},
+		{"string for list", "wait_for_jobs", `{"job_ids": "x"}`, "job_ids must be an array of strings, not a string."},
+		{"number in list", "wait_for_jobs", `{"job_ids": ["x", 1]}`, "job_ids[1] must be a string, not a number."},
+		{"empty list", "wait_for_jobs", `{"job_ids": []}`, "job_ids must hold 1 to 200 job ids."},
+		{"list for object", "execute_command_async", `{"command": "x", "env": ["A=b"]}`, `env must be an object like {"NAME": "value"}, not an array.`},
+		{"number in env", "execute_command_async", `{"command": "x", "env": {"A": 1}}`, "env.A must be a string, not a number."},
+		{"bad name in env", "execute_command_async", `{"command": "x", "env": {"A=B": "1"}}`, "env: a name may not be empty or hold = or NUL."},
+		{"fraction for integer", "list_jobs", `{"limit": 1.5}`, "limit must be a whole number."},
+		{"huge integer", "check_job_status", `{"job_id": "x", "cursor": 1e300}`, "cursor must be a whole number."},
+		{"negative cursor", "check_job_status", `{"job_id": "` + id + `", "cursor": -1}`, "cursor must be 0 or more."},
+		{"cursor beyond the end", "check_job_status", `{"job_id": "` + id + `", "cursor": 2}`,
+			"cursor 2 is beyond the end of job " + id + "'s output, 1. Use the Cursor of an earlier reply about this job."},
+		{"negative wait", "execute_python", `{"code": "x", "wait_seconds": -0.5}`, "wait_seconds must be 0 or more."},
+		{"wait above the cap", "check_job_status", `{"job_id": "x", "wait_seconds": 111}`, "wait_seconds may be 110 at most; call again to wait longer."},
+		{"wait without end", "check_job_status", `{"job_id": "x", "wait_seconds": 1e999}`, "wait_seconds may be 110 at most; call again to wait longer."},
+		{"timeout above the cap", "execute_python", `{"code": "x", "timeout_seconds": 1e9}`, "timeout_seconds may be 31,622,400 at most."},
+		{"reply too long", "execute_python", `{"code": "x", "max_chars": 45001}`, "max_chars may be 45,000 at most."},
+		{"no limit", "list_jobs", `{"limit": 0}`, "limit must be 1 or more."},
+		{"empty code", "execute_python", `{"code": " \n\t"}`, "code is empty."},
+		{"empty command", "execute_command_async", `{"command": ""}`, "command is empty."},
+		{"NUL in command", "execute_command_async", `{"command": "a\u0000b"}`, "command may not hold NUL."},
+		{"missing directory", "execute_command_async", `{"command": "x", "cwd": "no/such"}`,
+			"cwd: there is no directory " + w.workspace + "/no/such. Relative paths start in the workspace, " + w.workspace + "."},
+		{"file for directory", "execute_command_async", `{"command": "x", "cwd": "file"}`, "cwd: " + w.workspace + "/file is not a directory."},
+		{"bad session", "execute_python", `{"code": "x", "session": "a b"}`, "session must be 1 to 64 letters, *"},
+		{"sessions used up", "execute_python", `{"code": "x", "session": "full"}`, "50 sessions are open, the most allowed; restart one"},
+		{"bad requirement", "install_package_async", `{"package": "--index-url=x"}`, `"--index-url=x" looks like an option; name packages only`},
+		{"status unknown", "list_jobs", `{"status": "done"}`, "status must be one of: queued, running, waiting_input, completed, failed, cancelled."},
+		{"until unknown", "wait_for_jobs", `{"job_ids": ["x"], "until": "some"}`, "until must be one of: any, all."},
+		{"no such job", "check_job_status", `{"job_id": "` + id[:25] + `"}`, "No such job: " + id[:25] + "\nNearest:\n" + id + " completed, python default, *"},
+		{"no such job to wait for", "wait_for_jobs", `{"job_ids": ["` + id + `", "x"]}`, "No such job: x\nNearest:\n*"},
+		{"no such job to list from", "list_jobs", `{"before": "x"}`, "No such job: x\n*"},
+		{"job of no such session", "check_python_status", `{"job_id": "` + id + `", "session": "lab"}`, "Job " + id + " is not one of session lab. Leave session out."},
+		{"cursor without a job", "check_python_status", `{"session": "lab", "cursor": 5}`, "Session lab has no Python job yet, so there is no output at a cursor."},
+		{"two lines", "send_python_input", `{"text": "a\nb"}`, "text must be one line; nothing was sent. Send one line for each question."},
+		{"nobody asks", "send_python_input", `{"text": "a"}`, "No Python job waits for input; nothing was sent or kept."},
+		{"python input for a shell job", "send_python_input", `{"text": "a", "job_id": "` + shell + `"}`,
+			"Job " + shell + " is a shell job: use send_command_input. Nothing was sent."},
+		{"nothing to send", "send_command_input", `{"job_id": "` + shell + `"}`, `There is nothing to send: give text (a line ends with \n) or eof.`},
+		{"input for an ended job", "send_command_input", `{"job_id": "` + id + `", "text": "x"}`, "Job " + id + " has ended: completed. Nothing was sent."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := c.refused(tt.tool, json.RawMessage(tt.args))
+			if !matches(tt.want, got) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, tt.want)
+			}
+		})
+	}
+	if n := len(w.engine.Jobs.List("", jobs.Filter{})); n != 2 {
+		t.Errorf("%d jobs, but a refused call starts none", n)
+	}
+}
+
+// matches compares with a pattern in which * stands for anything.
+func matches(pattern, s string) bool {
+	parts := strings.Split(pattern, "*")
+	for i, part := range parts {
+		at := strings.Index(s, part)
+		if at < 0 || i == 0 && at > 0 {
+			return false
+		}
+		s = s[at+len(part):]
+	}
+	return s == "" || parts[len(parts)-1] == "" && len(parts) > 1
+}
+
+// TestGivenArguments is the other side: what is taken, and how.
+func TestGivenArguments(t *testing.T) {
+	w := newWorld(t)
+	if err := os.Mkdir(filepath.Join(w.workspace, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := w.dial(Scope{Session: "mine"})
+	c.call("execute_command_async", arguments{"command": `out ""`, "cwd": "sub", "env": map[string]string{"A": "b=c"}, "tty": false, "max_chars": 16000.0})
+	c.call("execute_command_async", arguments{"command": `out ""`, "wait_seconds": 0.25, "timeout_seconds": 0})
+	want := fmt.Sprintf("[{out \"\" %s map[A:b=c] false} {out \"\" %s map[] true}]", filepath.Join(w.workspace, "sub"), w.workspace)
+	if got := fmt.Sprint(w.requests); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := c.call("execute_python", arguments{"code": `out ""`}); w.job(got).Info().Session != "mine" {
+		t.Errorf("the scope's session is not the default: %v", w.job(got).Info())
+	}
+}
+
+func TestTimeoutOfTheEngine(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Timeout = 1
+	c := w.dial(Scope{})
+	got := c.call("execute_command_async", arguments{"command": "hang", "wait_seconds": 60})
+	if s := field(got, "Status"); s != "failed (timed out after 1ns)" {
+		t.Errorf("status %q", s)
+	}
+	got = c.call("execute_command_async", arguments{"command": "hang", "timeout_seconds": 0, "wait_seconds": 0})
+	if info := w.job(got).Info(); info.Timeout != 0 {
+		t.Errorf("timeout %v, want none", info.Timeout)
+	}
+}
+
+func TestTooManyJobs(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Jobs = jobs.NewRegistry(jobs.Config{Store: jobs.NewMemory(jobs.LogConfig{}), MaxRunning: 1})
+	defer w.engine.Jobs.Close(jobs.Stop{By: jobs.Shutdown})
+	c := w.dial(Scope{})
+	id := field(c.call("execute_command_async", arguments{"command": "hang", "wait_seconds": 0}), "Job ID")
+	got := c.refused("execute_python", arguments{"code": `out ""`})
+	want := "1 jobs are running, the most allowed; nothing was started. Wait for one or end one with cancel_job.\nThe oldest: " + id + " *, shell*: hang"
+	if !matches(want, got) {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// TestWhoIsAsked is send_python_input without an id.
+func TestWhoIsAsked(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	one := field(c.call("execute_python", arguments{"code": `ask line "one? "`, "wait_seconds": 60}), "Job ID")
+	c.call("execute_command_async", arguments{"command": `ask line "not python? "`, "wait_seconds": 60})
+	two := field(c.call("execute_python", arguments{"code": `ask line "two? "`, "session": "b", "wait_seconds": 60}), "Job ID")
+	got := c.refused("send_python_input", arguments{"text": "a"})
+	want := "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" +
+		two + ` waiting_input, python b, *s: ask line "two? " (asks "two? ")` + "\n" +
+		one + ` waiting_input, python default, *s: ask line "one? " (asks "one? ")`
+	if !matches(want, got) {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	c.call("send_python_input", arguments{"text": "a", "job_id": one, "wait_seconds": 60})
+	got = c.call("send_python_input", arguments{"text": "b", "wait_seconds": 60})
+	if field(got, "Job ID") != two || field(got, "Status") != "completed" {
+		t.Errorf("the one that waits was not meant:\n%s", got)
+	}
+}
+
+// TestSecret looks for a secret where it must not be.
+func TestSecret(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	const secret = "correct horse battery staple"
+	var replies strings.Builder
+	id := field(c.call("execute_python", arguments{"code": code(`ask secret "Password: "`, "keys", "hang"), "wait_seconds": 60}), "Job ID")
+	replies.WriteString(c.call("send_python_input", arguments{"text": secret, "wait_seconds": 0}))
+	jobstest.Prints(t, w.job("Job ID: "+id+"\n"), "secret true")
+	replies.WriteString(c.call("send_command_input", arguments{"job_id": id, "text": secret, "secret": true, "wait_seconds": 0}))
+	for _, args := range []string{
+		`{"text": ["` + secret + `"]}`, `{"text": "` + secret + `", "job_id": "x"}`, `{"text": "` + secret + `\n` + secret + `"}`,
+	} {
+		replies.WriteString(c.refused("send_python_input", json.RawMessage(args)))
+	}
+	ask := field(c.call("execute_python", arguments{"code": `ask secret "Again: "`, "session": "b", "wait_seconds": 60}), "Job ID")
+	replies.WriteString(c.refused("send_python_input", arguments{"text": "panic " + secret, "job_id": ask}))
+	replies.WriteString(c.call("check_job_status", arguments{"job_id": id}))
+	replies.WriteString(c.call("list_jobs", nil))
+	for name, text := range map[string]string{"a reply": replies.String(), "the log": w.log.String()} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the secret is in %s:\n%s", name, text)
+		}
+	}
+	if !strings.Contains(w.log.String(), "panic in a request") {
+		t.Error("the log doesn't tell of the panic that the secret may be in")
+	}
+}

@@ -1,0 +1,123 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestToolList pins all that a client is told of the tools: a change of it is
+// to be seen in review. It also holds the list to its price.
+func TestToolList(t *testing.T) {
+	raw := newWorld(t).dial(Scope{}).request("tools/list", nil).Result
+	if n := len(raw) / 4; n > 1800 {
+		t.Errorf("tools/list costs about %d tokens, more than 1800", n)
+	}
+	var list struct {
+		Tools []json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	for _, tool := range list.Tools {
+		if err := json.Indent(&got, tool, "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		got.WriteByte('\n')
+	}
+	golden(t, filepath.Join("testdata", "tools.json"), got.Bytes())
+}
+
+// golden compares with a file, or rewrites it.
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, got) {
+		t.Errorf("%s has changed (-update rewrites it):\n%s", path, got)
+	}
+}
+
+// TestToolRules are the rules of the list as such.
+func TestToolRules(t *testing.T) {
+	all := tools(DefaultGrace)
+	if !slices.IsSortedFunc(all, func(a, b *tool) int { return strings.Compare(a.name, b.name) }) {
+		t.Error("the tools are not in the order in which clients see them")
+	}
+	used := map[string]bool{}
+	var readOnly, always []string
+	for _, tool := range all {
+		if n := utf8.RuneCountInString(tool.about); n > 160 {
+			t.Errorf("%s is described in %d characters", tool.name, n)
+		}
+		if tool.hints.readOnly && (tool.hints.destructive || tool.hints.openWorld) {
+			t.Errorf("%s only reads and yet changes something", tool.name)
+		}
+		if tool.hints.readOnly {
+			readOnly = append(readOnly, tool.name)
+		}
+		if tool.always {
+			always = append(always, tool.name)
+		}
+		for _, name := range slices.Concat(tool.required, tool.optional) {
+			used[name] = true
+			p := tool.parameter(name)
+			if p == nil {
+				t.Fatalf("%s takes %s, which nobody knows", tool.name, name)
+			}
+			about, _ := p.schema["description"].(string)
+			if n := len(about); n > 40 {
+				t.Errorf("%s of %s is described in %d characters", name, tool.name, n)
+			}
+			if _, ok := p.schema["type"].(string); !ok {
+				t.Errorf("%s of %s has several types, which some clients refuse", name, tool.name)
+			}
+		}
+	}
+	if got := strings.Join(readOnly, " "); got != "check_job_status check_python_status list_jobs list_variables wait_for_jobs" {
+		t.Errorf("read-only: %s", got)
+	}
+	if got := strings.Join(always, " "); got != "check_job_status check_python_status execute_command_async execute_python wait_for_jobs" {
+		t.Errorf("always loaded: %s", got)
+	}
+	for name := range parameters {
+		if !used[name] {
+			t.Errorf("no tool takes %s", name)
+		}
+	}
+	if len(instructions) > 2000 {
+		t.Errorf("the instructions take %d bytes, clients cut them at 2,048", len(instructions))
+	}
+}
+
+func TestToolTable(t *testing.T) {
+	table := ToolTable()
+	for _, row := range []string{
+		"| `execute_python` | code [session, wait_seconds, timeout_seconds, max_chars] |  | ",
+		"| `list_variables` | [session] | yes | ",
+	} {
+		if !strings.Contains(table, row) {
+			t.Errorf("no row %q in\n%s", row, table)
+		}
+	}
+	if n := strings.Count(table, "\n"); n != 2+len(tools(DefaultGrace)) {
+		t.Errorf("%d lines", n)
+	}
+}
