@@ -70,12 +70,22 @@ func TestNotWaiting(t *testing.T) {
 		script  string
 		settled string // a process of this name and state is in the tree
 	}{
-		"sleeps":                   {`echo ready; exec sleep 1000`, "sleep S"},
-		"computes":                 {`echo ready; while :; do :; done`, "bash R"},
-		"reads a pipe":             {`echo ready; sleep 1000 | cat`, "cat S"},
-		"reads a file of its own":  {`mkfifo $0/f; echo ready; cat <> $0/f; :`, "cat S"},
-		"background, no terminal":  {`cat & echo ready; sleep 1000; :`, "sleep S"},
-		"background, stopped":      {`set -m; cat & echo ready; sleep 1000; :`, "cat T"},
+		"sleeps":                  {`echo ready; exec sleep 1000`, "sleep S"},
+		"computes":                {`echo ready; while :; do :; done`, "bash R"},
+		"reads a pipe":            {`echo ready; sleep 1000 | cat`, "cat S"},
+		"reads a file of its own": {`mkfifo $0/f; echo ready; cat <> $0/f; :`, "cat S"},
+		"background, no terminal": {`cat & echo ready; sleep 1000; :`, "sleep S"},
+		"background, stopped":     {`set -m; cat & echo ready; sleep 1000; :`, "cat T"},
+		"reads, but not in the foreground any more": {`exec python3 -c '
+import os, signal, time
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+pid = os.fork()
+if not pid:
+    os.setpgid(0, 0); os.tcsetpgrp(0, os.getpid())
+    os.execlp("cat", "cat")
+while "(cat) S" not in open("/proc/%d/stat" % pid).read(): time.sleep(0.001)
+os.tcsetpgrp(0, os.getpid())
+print("ready"); time.sleep(1000)'`, "cat S"},
 		"reads another's terminal": {`python3 -c 'import pty, os; print("ready"); os.read(pty.openpty()[1], 9)'; :`, "python3 S"},
 		"waits for its own terminal by /dev/tty": {
 			`echo ready; exec python3 -c 'import pty, os, time; pty.fork() or os.read(os.open("/dev/tty", 2), 9); time.sleep(1000)'`, "python3 S"},

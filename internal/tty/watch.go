@@ -19,10 +19,6 @@ const (
 	lookTime   = 500 * time.Microsecond
 )
 
-// epoch is where the ticks of all watches are counted from, so that they fall together: 500 idle jobs wake the process
-// eight times a second and not four thousand times.
-var epoch = time.Now()
-
 // Watch sees to it that News knows when a program of one job waits for the job's terminal, and when it does not any
 // more. Its fields are set before Run and Kick; a PTY has one running Watch at a time.
 type Watch struct {
@@ -43,9 +39,12 @@ type Watch struct {
 	once sync.Once
 	kick chan struct{} // holds one: a second kick before the look adds nothing
 
-	clocks clocks // of Run's goroutine
-	tries  int    // looks in a row that found things on their way
-	free   time.Time
+	// Of Run's goroutine, and while it rests of the pulse.
+	clocks clocks
+	pace   time.Duration // from one asking of the clocks to the next
+	rested time.Time     // since when it rests
+	tries  int           // looks in a row that found things on their way
+	free   time.Time     // the earliest time of the next look
 
 	// Guarded by PTY.mu.
 	ev      Evidence
@@ -75,9 +74,8 @@ func (w *Watch) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for w.settle(ctx, timer) {
-		if next := w.look(); !w.rest(ctx, timer, next) {
-			return
-		}
+		w.look()
+		w.rest(ctx, timer)
 	}
 }
 
@@ -109,41 +107,40 @@ func (w *Watch) settle(ctx context.Context, timer *time.Timer) bool {
 	}
 }
 
-// rest waits until there is a reason to look again, and asks the clocks for one each time next is over. It returns
-// false when ctx is done.
-func (w *Watch) rest(ctx context.Context, timer *time.Timer, next time.Duration) bool {
-	blind := time.Now().Add(restTime)
-	for {
-		timer.Reset(next - time.Since(epoch)%next)
-		select {
-		case <-w.kicks():
-			return true
-		case now := <-timer.C:
-			if w.tries > 0 || w.clocks.moved() || w.clocks.blind && !now.Before(blind) {
-				return true
-			}
-		case <-ctx.Done():
-			return false
-		}
+// rest waits until there is a reason to look again or ctx is done.
+func (w *Watch) rest(ctx context.Context, timer *time.Timer) {
+	w.rested = time.Now()
+	if w.tries > 0 { // what is on its way arrives, whether or not a thread runs for it
+		timer.Reset(w.pace)
+	} else {
+		timer.Stop()
+		beats.join(w)
+		defer beats.leave(w)
+	}
+	select {
+	case <-w.kicks():
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
-// look takes a full look, tells what it came to, and returns the time to the next tick.
-func (w *Watch) look() time.Duration {
+// look takes a full look, tells what it came to, and sets the pace.
+func (w *Watch) look() {
 	marks := w.PTY.sends()
 	printed := w.Quiet()
 	ev, v := w.evidence()
 	w.free = time.Now().Add(time.Duration(w.clocks.count) * lookTime)
-	if w.tell(ev, v, marks, printed) {
-		w.tries = 0
-	} else {
+	switch {
+	case !w.tell(ev, v, marks, printed):
+		w.pace = min(settleTime<<min(w.tries, 8), tickTime)
 		w.tries++
-		return min(settleTime<<min(w.tries-1, 8), tickTime)
+		return
+	case v == waits:
+		w.pace = restTime
+	default:
+		w.pace = tickTime
 	}
-	if v == waits {
-		return restTime
-	}
-	return tickTime
+	w.tries = 0
 }
 
 // evidence reads the clocks before it looks, so that a thread that runs while it looks is seen to have moved at the

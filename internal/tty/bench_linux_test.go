@@ -1,0 +1,139 @@
+package tty
+
+import (
+	"encoding/binary"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// BenchmarkTick is what an idle job costs at each tick.
+func BenchmarkTick(b *testing.B) {
+	p := start(b, []string{"sleep", "1000"})
+	waitState(b, p, "S")
+	var c clocks
+	defer c.close()
+	c.follow(p.tree())
+	for b.Loop() {
+		if c.moved() {
+			b.Fatal("moved")
+		}
+	}
+}
+
+// BenchmarkLook is a full look at one process.
+func BenchmarkLook(b *testing.B) {
+	for name, argv := range map[string][]string{"idle": {"sleep", "1000"}, "waiting": {"cat"}} {
+		b.Run(name, func(b *testing.B) {
+			p := start(b, argv)
+			waitState(b, p, "S")
+			tree := p.tree()
+			var c clocks
+			defer c.close()
+			for b.Loop() {
+				c.moved()
+				c.follow(tree)
+				if _, ok := p.pty.Waiting(tree); ok != (name == "waiting") {
+					b.Fatal(ok)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkIdleJobs is the share of one processor that watching 500 jobs takes.
+func BenchmarkIdleJobs(b *testing.B) {
+	const jobs = 500
+	for name, argv := range map[string][]string{"idle": {"sleep", "1000"}, "waiting": {"cat"}} {
+		b.Run(name, func(b *testing.B) {
+			var told []<-chan news
+			for range jobs {
+				p := start(b, argv)
+				told = append(told, p.watch(b))
+				waitState(b, p, "S")
+			}
+			for _, c := range told {
+				if name == "waiting" {
+					nextWaiting(b, c)
+				}
+			}
+			var used time.Duration
+			var wall time.Duration
+			for b.Loop() {
+				began, before := time.Now(), processorTime(b)
+				<-time.After(restTime)
+				used += processorTime(b) - before
+				wall += time.Since(began)
+			}
+			b.ReportMetric(100*used.Seconds()/wall.Seconds(), "%cpu")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkEvidence is the time from a program's last instruction before its read to the news. aloud: it has just
+// printed a prompt; silent: it has slept, and nothing but its clock tells.
+func BenchmarkEvidence(b *testing.B) {
+	for name, code := range map[string]string{
+		"aloud":  `os.write(1, b"? ")`,
+		"silent": `time.sleep(0.3 + n % 13 / 100)`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer r.Close()
+			p := start(b, []string{"python3", "-c", `
+import os, time
+for n in range(1000000):
+    ` + code + `
+    os.write(3, time.clock_gettime_ns(time.CLOCK_MONOTONIC).to_bytes(8, "little"))
+    os.read(0, 100)
+`}, w)
+			w.Close()
+			told := p.watch(b)
+			var took []time.Duration
+			for b.Loop() {
+				nextWaiting(b, told)
+				now := monotonic(b)
+				var then [8]byte
+				if _, err := r.Read(then[:]); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, now-time.Duration(binary.LittleEndian.Uint64(then[:])))
+				p.send(b, "\n")
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2])/1e6, "ms-median")
+			b.ReportMetric(float64(took[len(took)-1])/1e6, "ms-max")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func waitState(b *testing.B, p *program, want string) {
+	b.Helper()
+	waitFor(b, "state "+want, func() bool { s, _ := readState(p.cmd.Process.Pid); return s == want })
+}
+
+func monotonic(b *testing.B) time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(now.Nano())
+}
+
+// processorTime is what this process has used.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
