@@ -74,21 +74,26 @@ func Send(t testing.TB, j *jobs.Job, in jobs.Input) jobs.Delivery {
 	return d
 }
 
-// Prints waits until the output of a job holds text.
+// Prints waits until the output of a job holds text, late output included.
 func Prints(t testing.TB, j *jobs.Job, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	for {
-		end := j.Log().Stat().End
+		stat := j.Log().Stat()
 		if strings.Contains(Output(j), text) {
 			return
 		}
-		if err := j.Log().Wait(ctx, end); err != nil {
-			t.Fatalf("job %s has not printed %q: %v\noutput: %q", j.ID(), text, err, Output(j))
+		err := j.Log().Wait(ctx, stat.End)
+		if err == nil && stat.Final >= 0 { // nobody is told of late output: look again soon
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
 		}
-		if j.Info().Status.Final() && j.Log().Stat().End == end {
-			t.Fatalf("job %s ended without printing %q: %q", j.ID(), text, Output(j))
+		if err != nil {
+			t.Fatalf("job %s has not printed %q: %v; %+v\noutput: %q", j.ID(), text, err, j.Info(), Output(j))
 		}
 	}
 }
