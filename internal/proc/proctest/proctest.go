@@ -1,0 +1,52 @@
+// Package proctest gives tests an owner of real processes, and finds out
+// whether a process is gone.
+package proctest
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/proc"
+)
+
+// guardArg makes the test binary play the guard.
+const guardArg = "proctest-guard"
+
+// Main runs the tests of a package that starts processes: the test binary plays
+// the guard when it is started as one. Call it from TestMain.
+func Main(m *testing.M) int {
+	if len(os.Args) > 1 && os.Args[1] == guardArg {
+		return proc.RunGuard(os.Stdin)
+	}
+	return m.Run()
+}
+
+// Owner returns an owner with a guard; what it started is ended with the test.
+func Owner(t testing.TB) *proc.Owner {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := proc.NewOwner(proc.Config{Guard: []string{self, guardArg}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.Shutdown)
+	return o
+}
+
+// Gone waits until no process of that number is left. A zombie that nobody has
+// reaped is still there.
+func Gone(t testing.TB, pid int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(time.Millisecond) {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return
+		}
+	}
+	t.Errorf("process %d is still there", pid)
+}

@@ -1,0 +1,274 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/proc"
+	"asyncrepl/internal/tty"
+	"asyncrepl/jobs"
+)
+
+// Size of the terminal that a command sees, in character cells.
+const (
+	Rows = 40
+	Cols = 120
+)
+
+// A Command is a program to be run as a job. Its fields are not changed once it
+// has been started; it is run once.
+type Command struct {
+	Owner *proc.Owner
+	Argv  []string
+	Dir   string   // an existing directory
+	Env   []string // KEY=value, the whole of it
+	TTY   bool     // on a terminal; else on pipes, stdout and stderr apart
+}
+
+// Script returns the argv by which the shell at path runs a command line:
+// neither login nor rc files are read.
+func Script(path, line string) []string { return []string{path, "-c", line} }
+
+// Run starts the command, follows it to its end and reports how it ended.
+func (c *Command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	if ctx.Err() != nil {
+		return notRun(ctx)
+	}
+	p.Begin()
+	r, err := c.start(p)
+	if err != nil {
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), By: jobs.Program}}
+	}
+	return r.follow(ctx)
+}
+
+// notRun is the outcome of a command that was stopped before its turn.
+func notRun(ctx context.Context) jobs.Outcome {
+	rec := jobs.Receipt{End: jobs.NotRun, By: jobs.Unknown}
+	var st *jobs.Stop
+	if errors.As(context.Cause(ctx), &st) {
+		rec.Stop, rec.By = st, st.By
+	}
+	return jobs.Outcome{Receipt: rec}
+}
+
+// A run is one started command.
+type run struct {
+	port   *jobs.Port
+	handle *proc.Handle
+	pty    *tty.PTY // nil on pipes
+	keys   keyboard
+	pumps  []*proc.Pump
+
+	watch *tty.Watch // nil on pipes
+
+	// What the terminal shows of the program, guarded by mu.
+	mu      sync.Mutex
+	waiting bool
+}
+
+// A keyboard is where a run's input goes.
+type keyboard interface {
+	Type(ctx context.Context, text string, eof, secret bool) error
+}
+
+// start starts the program with its descriptors and the pumps that read them.
+func (c *Command) start(p *jobs.Port) (*run, error) {
+	r := &run{port: p}
+	spec := proc.Spec{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Mark: p.ID()}
+	var err error
+	if c.TTY {
+		err = r.startTTY(c.Owner, spec)
+	} else {
+		err = r.startPipes(c.Owner, spec)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.Shows(r.handle.PID())
+	return r, nil
+}
+
+func (r *run) startTTY(owner *proc.Owner, spec proc.Spec) (err error) {
+	if r.pty, err = tty.Open(Rows, Cols); err != nil {
+		return fmt.Errorf("opening a terminal: %v", err)
+	}
+	spec.TTY = r.pty
+	spec.Files = []*os.File{nil, nil, nil}
+	if r.handle, err = owner.Start(spec); err != nil {
+		r.pty.Close()
+		return err
+	}
+	r.keys = tty.NewKeyboard(r.pty)
+	r.watch = &tty.Watch{PTY: r.pty, Tree: r.tree, Quiet: r.lastOutput, News: r.news}
+	r.pumps = []*proc.Pump{proc.NewPump(r.pty.Master(), true, func(b []byte) {
+		r.port.Write(jobs.TTY, b)
+		r.watch.Kick()
+	})}
+	return nil
+}
+
+func (r *run) startPipes(owner *proc.Owner, spec proc.Spec) (err error) {
+	var ends []*os.File // the child's, closed once it has them
+	defer func() {
+		for _, f := range ends {
+			f.Close()
+		}
+	}()
+	var ours [3]*os.File
+	for i := range ours {
+		pr, pw, err := os.Pipe()
+		if err != nil {
+			for _, f := range ours[:i] {
+				f.Close()
+			}
+			return fmt.Errorf("opening pipes: %v", err)
+		}
+		if i == 0 {
+			pr, pw = pw, pr
+		}
+		ours[i], ends = pr, append(ends, pw)
+	}
+	spec.Files = ends
+	if r.handle, err = owner.Start(spec); err != nil {
+		for _, f := range ours {
+			f.Close()
+		}
+		return err
+	}
+	r.keys = &pipe{w: ours[0]}
+	r.pumps = []*proc.Pump{
+		proc.NewPump(ours[1], false, func(b []byte) { r.port.Write(jobs.Stdout, b) }),
+		proc.NewPump(ours[2], false, func(b []byte) { r.port.Write(jobs.Stderr, b) }),
+	}
+	return nil
+}
+
+// follow waits for the end of the command and settles what it left behind.
+func (r *run) follow(ctx context.Context) jobs.Outcome {
+	r.port.Accept(r.input)
+	stopWatch := r.startWatch()
+	rungs, survivors := r.await(ctx)
+	stopWatch()
+	for _, p := range r.pumps {
+		p.Drain()
+	}
+	rec := r.receipt()
+	rec.Survivors = survivors
+	if st, _ := r.port.Stop(); st != nil && len(rungs) > 0 {
+		rec.Rungs = rungs
+		if rec.End != jobs.Exited || rec.Code != 0 { // finished all the same: the truth wins
+			rec.Stop, rec.By = st, st.By
+		}
+	}
+	r.leave(&rec)
+	return jobs.Outcome{Receipt: rec}
+}
+
+// startWatch starts the look-out for a program that waits for its terminal, and
+// returns what ends it.
+func (r *run) startWatch() (stop func()) {
+	if r.watch == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { // owned by follow, which calls stop; ends when ctx does
+		defer close(done)
+		r.watch.Run(ctx)
+	}()
+	return func() { cancel(); <-done }
+}
+
+// await returns when the leader has ended, by itself or by the ladder.
+func (r *run) await(ctx context.Context) ([]jobs.Rung, []jobs.Process) {
+	select {
+	case <-r.handle.Done():
+		return nil, nil
+	case <-ctx.Done():
+	}
+	return r.climb()
+}
+
+func (r *run) climb() ([]jobs.Rung, []jobs.Process) {
+	st, _ := r.port.Stop()
+	rungs, left := r.handle.Climb(proc.Ladder{
+		From: proc.Rung(st.From), Step: st.Step,
+		Raised: func() (proc.Rung, <-chan struct{}) {
+			st, raised := r.port.Stop()
+			return proc.Rung(st.From), raised
+		},
+		Report: func(rung proc.Rung) { r.port.Climbs(jobs.Rung(rung)) },
+	})
+	names := make([]jobs.Rung, len(rungs))
+	for i, rung := range rungs {
+		names[i] = jobs.Rung(rung)
+	}
+	return names, processes(left)
+}
+
+// receipt says how the leader ended.
+func (r *run) receipt() jobs.Receipt {
+	x := r.handle.Exit()
+	switch {
+	case x.OOM:
+		return jobs.Receipt{End: jobs.OutOfMemory, By: jobs.Limit}
+	case x.Signal != 0:
+		return jobs.Receipt{End: jobs.Signaled, Signal: proc.SignalName(x.Signal), By: jobs.Blame(proc.OwnFault(x.Signal))}
+	}
+	return jobs.Receipt{End: jobs.Exited, Code: x.Code, By: jobs.Program}
+}
+
+// leave closes what is over and hands what is left behind to the job.
+func (r *run) leave(rec *jobs.Receipt) {
+	hungUp, left := r.handle.Settle()
+	rec.HungUp, rec.Left = processes(hungUp), processes(left)
+	if r.pty != nil {
+		r.pty.CloseSlave() // so that the pump ends with the last process on it
+	} else {
+		r.keys.(*pipe).close()
+	}
+	if len(left) == 0 {
+		r.release()
+		return
+	}
+	r.port.Leaves(func(ctx context.Context, st jobs.Stop) (ended, survivors []jobs.Process) {
+		before := r.handle.Tree()
+		_, alive := r.handle.Climb(proc.Ladder{From: proc.Terminate, Step: time.Second})
+		survivors = processes(alive)
+		for _, q := range processes(before) {
+			if !slices.Contains(survivors, q) {
+				ended = append(ended, q)
+			}
+		}
+		if len(alive) == 0 {
+			r.port.Leaves(nil)
+			r.release()
+		}
+		return ended, survivors
+	})
+}
+
+// release gives up the terminal and the table entry once nothing is left.
+func (r *run) release() {
+	for _, p := range r.pumps {
+		p.Close()
+	}
+	if r.pty != nil {
+		r.pty.Close()
+	}
+	r.handle.Forget()
+}
+
+func processes(ps []proc.Process) []jobs.Process {
+	var out []jobs.Process
+	for _, p := range ps {
+		out = append(out, jobs.Process{PID: p.PID, Program: p.Program})
+	}
+	return out
+}

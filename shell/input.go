@@ -1,0 +1,105 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/proc"
+	"asyncrepl/internal/tty"
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// promptWindow is how much of the newest output is looked at for the prompt.
+const promptWindow = 4096
+
+// tree names the processes that may be waiting for the terminal.
+func (r *run) tree() []int {
+	ps := r.handle.Tree()
+	pids := make([]int, len(ps))
+	for i, p := range ps {
+		pids[i] = p.PID
+	}
+	return pids
+}
+
+func (r *run) lastOutput() time.Time { return r.pumps[0].Last() }
+
+// news takes what the watch saw. A prompt is read only after the terminal has
+// been drained, so that all of it is there.
+func (r *run) news(ev tty.Evidence, waiting bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = waiting
+	if !waiting {
+		r.port.Runs()
+		return
+	}
+	r.pumps[0].Drain()
+	r.port.Waits(jobs.Question{
+		Kind:   ev.Kind,
+		Prompt: view.LastLine(r.port.Tail(promptWindow)),
+		By:     fmt.Sprintf("read by %s (pid %d)", ev.Program, ev.PID),
+	})
+}
+
+// input types what a client sent. Whether a program was waiting is told, and is
+// no condition: a terminal keeps what is typed ahead. The watch takes its news
+// back itself when something is typed, so mu is not held here.
+func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
+	select {
+	case <-r.handle.Done():
+		return jobs.Delivery{}, jobs.ErrEnded
+	default:
+	}
+	r.mu.Lock()
+	was := r.waiting
+	r.mu.Unlock()
+	if err := r.keys.Type(ctx, in.Text, in.EOF, in.Secret); err != nil {
+		return jobs.Delivery{}, err
+	}
+	return jobs.Delivery{Waiting: was}, nil
+}
+
+// errStdinClosed is the answer to input after the end of file.
+var errStdinClosed = errors.New("the command's standard input was closed by an earlier eof")
+
+// A pipe is the standard input of a command without a terminal.
+type pipe struct {
+	mu     sync.Mutex
+	w      *os.File
+	closed bool
+}
+
+// Type writes text and, on eof, closes the pipe.
+func (p *pipe) Type(ctx context.Context, text string, eof, _ bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errStdinClosed
+	}
+	if text != "" {
+		n, err := proc.WriteBounded(ctx, p.w, []byte(text))
+		if err != nil {
+			return fmt.Errorf("writing to the command's standard input: only %d of %d bytes were taken, the program does not read: %w", n, len(text), err)
+		}
+	}
+	if eof {
+		p.closed = true
+		return p.w.Close()
+	}
+	return nil
+}
+
+func (p *pipe) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.closed = true
+		p.w.Close()
+	}
+}

@@ -1,0 +1,363 @@
+package shell_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/proc"
+	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/internal/tty"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+	"asyncrepl/shell"
+)
+
+func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+
+// A bench runs real commands as real jobs.
+type bench struct {
+	t     testing.TB
+	owner *proc.Owner
+	r     *jobs.Registry
+	dir   string
+	bash  string
+}
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := proctest.Owner(t) // ended last
+	return &bench{t: t, owner: owner, r: jobstest.Registry(t), dir: t.TempDir(), bash: bash}
+}
+
+func (b *bench) command(line string, onTTY bool) *shell.Command {
+	env := append(os.Environ(), "TERM=xterm-256color")
+	return &shell.Command{Owner: b.owner, Argv: shell.Script(b.bash, line), Dir: b.dir, Env: env, TTY: onTTY}
+}
+
+func (b *bench) start(line string) *jobs.Job {
+	b.t.Helper()
+	return jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Shell, Title: line}, b.command(line, true))
+}
+
+func (b *bench) startPiped(line string) *jobs.Job {
+	b.t.Helper()
+	return jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Shell, Title: line}, b.command(line, false))
+}
+
+func TestEnds(t *testing.T) {
+	tests := map[string]struct{ line, status, output string }{
+		"exit 0":       {"echo hi", "completed", "hi\r\n"},
+		"no newline":   {"printf hi", "completed", "hi"},
+		"exit 3":       {"echo no; exit 3", "failed (exit 3)", "no\r\n"},
+		"signal":       {"echo last words; kill -SEGV $$", "failed (killed by SIGSEGV)", "last words\r\n"},
+		"kill":         {"kill -KILL $$", "failed (killed by SIGKILL)", ""},
+		"not found":    {"no-such-program-here", "failed (exit 127)", "no-such-program-here"},
+		"unusual":      {`printf '\377\000\033[31mred'`, "completed", "\xff\x00\x1b[31mred"},
+		"long line":    {"head -c 300000 /dev/zero | tr '\\0' x", "completed", strings.Repeat("x", 300_000)},
+		"size":         {"stty size", "completed", "40 120\r\n"},
+		"own terminal": {"test -t 0 && test -t 1 && test -t 2 && echo < /dev/tty yes", "completed", "yes\r\n"},
+	}
+	b := newBench(t)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			j := b.start(test.line)
+			info := jobstest.End(t, j)
+			if info.Receipt.Text() != test.status {
+				t.Errorf("status %q, want %q", info.Receipt.Text(), test.status)
+			}
+			if out := jobstest.Output(j); !strings.Contains(out, test.output) {
+				t.Errorf("output %.300q, want %.300q", out, test.output)
+			}
+		})
+	}
+}
+
+func TestNotStarted(t *testing.T) {
+	b := newBench(t)
+	c := b.command("echo", true)
+	c.Argv = []string{b.dir + "/none"}
+	info := jobstest.End(t, jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, c))
+	if text := info.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, "no such file") {
+		t.Errorf("status %q", text)
+	}
+}
+
+func TestPipes(t *testing.T) {
+	b := newBench(t)
+	j := b.startPiped("echo out; echo err >&2; test -t 0 || echo piped; cat; exit 4")
+	jobstest.Prints(t, j, "piped")
+	line := strings.Repeat("x", 200_000) + "\n"
+	jobstest.Send(t, j, jobs.Input{Text: line})
+	jobstest.Send(t, j, jobs.Input{EOF: true})
+	info := jobstest.End(t, j)
+	if info.Receipt.Text() != "failed (exit 4)" {
+		t.Errorf("status %q", info.Receipt.Text())
+	}
+	if got, want := jobstest.Stream(j, jobs.Stdout), "out\npiped\n"+line; got != want {
+		t.Errorf("stdout has %d bytes, want %d", len(got), len(want))
+	}
+	if got := jobstest.Stream(j, jobs.Stderr); got != "err\n" {
+		t.Errorf("stderr %q", got)
+	}
+}
+
+func TestQuestions(t *testing.T) {
+	tests := map[string]struct {
+		line   string
+		kind   string
+		prompt string
+		send   []jobs.Input
+		output string
+	}{
+		"read":    {`read -r -p "Proceed? [y/N] " a; echo "<$a>"`, "line", "Proceed? [y/N] ", []jobs.Input{{Text: "y\n"}}, "<y>"},
+		"no end":  {`read -r -p "? " a; echo "<$a>"`, "line", "? ", []jobs.Input{{Text: "half"}, {Text: " and half\n"}}, "<half and half>"},
+		"secret":  {`read -r -s -p "PIN: " a; echo; test "$a" = 1234 && echo right`, "secret", "PIN: ", []jobs.Input{{Text: "1234\n", Secret: true}}, "right"},
+		"key":     {`read -r -n1 -p "any key " a; echo "<$a>"`, "key", "any key ", []jobs.Input{{Text: "q"}}, "<q>"},
+		"eof":     {`cat; echo over`, "line", "", []jobs.Input{{EOF: true}}, "over"},
+		"half":    {`cat; echo over`, "line", "", []jobs.Input{{Text: "half", EOF: true}}, "halfover"},
+		"python":  {`python3 -c 'print(input("name? ")[::-1])'`, "line", "name? ", []jobs.Input{{Text: "abc\n"}}, "cba"},
+		"tty":     {`read -r -p "from tty: " a < /dev/tty; echo "<$a>"`, "line", "from tty: ", []jobs.Input{{Text: "z\n"}}, "<z>"},
+		"dressed": {`printf '\033[1mBold?\033[0m '; read -r a; echo "<$a>"`, "line", "Bold? ", []jobs.Input{{Text: "z\n"}}, "<z>"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			j := b.start(test.line)
+			q := jobstest.Asks(t, j)
+			if q.Kind != test.kind || q.Prompt != test.prompt {
+				t.Errorf("question %q %q, want %q %q", q.Kind, q.Prompt, test.kind, test.prompt)
+			}
+			for i, in := range test.send {
+				if d := jobstest.Send(t, j, in); i == 0 && !d.Waiting {
+					t.Error("the reply would not say that a program was waiting")
+				}
+			}
+			info := jobstest.End(t, j)
+			if out := jobstest.Output(j); info.Status != jobs.Completed || !strings.Contains(out, test.output) {
+				t.Errorf("%s, output %q, want %q", info.Receipt.Text(), out, test.output)
+			}
+			if out := jobstest.Output(j); test.kind == "secret" && strings.Contains(out, "1234") {
+				t.Errorf("the secret is in the output: %q", out)
+			}
+		})
+	}
+}
+
+func TestTypedAheadArrives(t *testing.T) {
+	b := newBench(t)
+	j := b.start(`echo on; while ! test -e go; do :; done; read -r a; read -r b; echo "<$a$b>"`)
+	jobstest.Prints(t, j, "on")
+	if d := jobstest.Send(t, j, jobs.Input{Text: "one\ntwo\n"}); d.Waiting {
+		t.Error("told that a program was waiting")
+	}
+	if err := os.WriteFile(b.dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	jobstest.End(t, j)
+	if out := jobstest.Output(j); !strings.Contains(out, "<onetwo>") {
+		t.Errorf("output %q", out)
+	}
+}
+
+func TestInputThatATerminalWouldSpoilIsRefused(t *testing.T) {
+	b := newBench(t)
+	j := b.start(`read -r a; echo "<$a>"`)
+	jobstest.Asks(t, j)
+	for name, test := range map[string]struct {
+		in   jobs.Input
+		want error
+	}{
+		"long":    {jobs.Input{Text: strings.Repeat("x", 5000) + "\n"}, tty.ErrLineTooLong},
+		"control": {jobs.Input{Text: "a\x03b\n"}, tty.ErrControl},
+		"secret":  {jobs.Input{Text: "1234\n", Secret: true}, tty.ErrEcho},
+	} {
+		if _, err := j.Send(context.Background(), test.in); !errors.Is(err, test.want) {
+			t.Errorf("%s: error %v, want %v", name, err, test.want)
+		}
+	}
+	jobstest.Send(t, j, jobs.Input{Text: "ok\n"})
+	jobstest.End(t, j)
+	if out := jobstest.Output(j); !strings.HasSuffix(out, "<ok>\r\n") || strings.Contains(out, "1234") {
+		t.Errorf("output %q", out)
+	}
+	if _, err := j.Send(context.Background(), jobs.Input{Text: "late\n"}); !errors.Is(err, jobs.ErrEnded) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestCancelEndsTheTree(t *testing.T) {
+	tests := map[string]struct{ line, status string }{
+		"plain":      {`sleep 300 & echo pid $!.; echo on; wait`, "cancelled (interrupted)"},
+		"foreground": {`echo on; sleep 300`, "cancelled (interrupted)"},
+		"nohup":      {`nohup sleep 300 >/dev/null 2>&1 & echo pid $!.; echo on; sleep 300`, "cancelled (interrupted)"},
+		"setsid":     {`setsid sleep 300 & echo pid $!.; echo on; sleep 300`, "cancelled (interrupted)"},
+		"double":     {`(setsid bash -c 'sleep 300 & echo pid $!.' &); echo on; sleep 300`, "cancelled (interrupted)"},
+		"bare env":   {`env -i setsid sleep 300 & echo pid $!.; echo on; sleep 300`, "cancelled (interrupted)"},
+		"trap int":   {`trap '' INT; echo on; sleep 300 & echo pid $!.; wait`, "cancelled (terminated)"},
+		"trap all":   {`trap '' INT TERM HUP; echo on; sleep 300 & echo pid $!.; while :; do sleep 300; done`, "cancelled (killed)"},
+		"stopped":    {`sleep 300 & kill -STOP $!; echo pid $!.; echo on; kill -STOP $$`, "cancelled (terminated)"},
+	}
+	for name, test := range tests {
+		for _, onTTY := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, tty %v", name, onTTY), func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t)
+				j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, b.command(test.line, onTTY))
+				jobstest.Prints(t, j, "on")
+				if strings.Contains(test.line, "pid $!.") {
+					jobstest.Prints(t, j, ".")
+				}
+				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: 300 * time.Millisecond})
+				info := jobstest.End(t, j)
+				if info.Receipt.Text() != test.status && name != "stopped" {
+					t.Errorf("status %q, want %q", info.Receipt.Text(), test.status)
+				}
+				if len(info.Receipt.Survivors)+len(info.Receipt.Left) > 0 {
+					t.Errorf("survivors %v, left %v", info.Receipt.Survivors, info.Receipt.Left)
+				}
+				for _, pid := range pids(jobstest.Output(j)) {
+					proctest.Gone(t, pid)
+				}
+			})
+		}
+	}
+}
+
+// pids finds the processes that a command named as "pid N.".
+func pids(out string) (all []int) {
+	for _, part := range strings.Split(out, "pid ")[1:] {
+		number, _, _ := strings.Cut(part, ".")
+		if pid, err := strconv.Atoi(number); err == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+func TestLeftBehind(t *testing.T) {
+	b := newBench(t)
+	j := b.start(`sleep 300 & echo pid $!.
+bash -c 'trap "" HUP; > ready; while ! test -e go; do sleep 0.01; done; echo late words; sleep 300' & echo pid $!.
+while ! test -e ready; do sleep 0.01; done`)
+	info := jobstest.End(t, j)
+	if info.Status != jobs.Completed {
+		t.Errorf("status %s", info.Receipt.Text())
+	}
+	started := pids(jobstest.Output(j))
+	if len(started) != 2 {
+		t.Fatalf("output %q", jobstest.Output(j))
+	}
+	names := func(ps []jobs.Process) (all []int) {
+		for _, p := range ps {
+			all = append(all, p.PID)
+		}
+		return all
+	}
+	if left := names(info.Receipt.Left); !slices.Contains(left, started[1]) {
+		t.Errorf("left %v, not %d", left, started[1])
+	}
+	if hung := names(info.Receipt.HungUp); !slices.Contains(hung, started[0]) {
+		t.Errorf("hung up %v, not %d; left %v", hung, started[0], info.Receipt.Left)
+	}
+	if err := os.WriteFile(b.dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	jobstest.Prints(t, j, "late words")
+	ended, survivors, any := j.EndRemains(t.Context(), jobs.Stop{By: jobs.Agent})
+	if !any || len(survivors) > 0 || !slices.Contains(names(ended), started[1]) {
+		t.Errorf("ended %v, survivors %v, any %v", ended, survivors, any)
+	}
+	for _, pid := range started {
+		proctest.Gone(t, pid)
+	}
+	if got := j.Info().Status; got != jobs.Completed {
+		t.Errorf("the status became %s", got)
+	}
+}
+
+func TestLateOutput(t *testing.T) {
+	b := newBench(t)
+	j := b.startPiped(`(while ! test -e go; do sleep 0.01; done; echo late words) & echo on time`)
+	jobstest.End(t, j)
+	if err := os.WriteFile(b.dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	jobstest.Prints(t, j, "late words\n")
+	if stat := j.Log().Stat(); stat.Final != int64(len("on time\n")) {
+		t.Errorf("final at %d", stat.Final)
+	}
+}
+
+// A child that floods the pipe for ever does not keep the job from ending.
+func TestFloodingChildDoesNotHoldTheEnd(t *testing.T) {
+	for _, onTTY := range []bool{true, false} {
+		b := newBench(t)
+		c := b.command(`trap '' HUP; yes & yes & sleep 0.2; exit 5`, onTTY)
+		j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, c)
+		if info := jobstest.End(t, j); info.Receipt.Text() != "failed (exit 5)" || len(info.Receipt.Left) == 0 {
+			t.Errorf("tty %v: %s, left %v", onTTY, info.Receipt.Text(), info.Receipt.Left)
+		}
+		j.EndRemains(t.Context(), jobs.Stop{By: jobs.Agent})
+	}
+}
+
+func TestTwoHundredAtOnce(t *testing.T) {
+	b := newBench(t)
+	var wg sync.WaitGroup
+	for i := range 200 {
+		j := b.start(fmt.Sprintf("echo first %d; read -r x; echo last $x; exit $((%d %% 2))", i, i))
+		wg.Go(func() {
+			jobstest.Asks(t, j)
+			jobstest.Send(t, j, jobs.Input{Text: fmt.Sprintf("word%d\n", i)})
+			info := jobstest.End(t, j)
+			if info.Receipt.Code != i%2 || info.Receipt.End != jobs.Exited {
+				t.Errorf("job %d: %s", i, info.Receipt.Text())
+			}
+			if out, want := jobstest.Output(j), fmt.Sprintf("first %d\r\nword%d\r\nlast word%d\r\n", i, i, i); out != want {
+				t.Errorf("job %d: output %q, want %q", i, out, want)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestFinishedAnyway(t *testing.T) {
+	b := newBench(t)
+	j := b.start(`trap 'echo cleaning up; exit 0' INT; echo on; while :; do sleep 0.01; done`)
+	jobstest.Prints(t, j, "on")
+	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt})
+	info := jobstest.End(t, j)
+	if info.Status != jobs.Completed || !strings.Contains(jobstest.Output(j), "cleaning up") {
+		t.Errorf("%s, output %q", info.Receipt.Text(), jobstest.Output(j))
+	}
+}
+
+func TestClosingTheRegistryEndsAll(t *testing.T) {
+	b := newBench(t)
+	j := b.start("sleep 300 & echo pid $!.; wait")
+	jobstest.Prints(t, j, ".")
+	b.r.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
+	if info := j.Info(); info.Status != jobs.Cancelled {
+		t.Errorf("status %s", info.Receipt.Text())
+	}
+	for _, pid := range pids(jobstest.Output(j)) {
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d is still there", pid)
+		}
+	}
+}
