@@ -302,7 +302,7 @@ func toolReply(t testing.TB, m message) (text string, isError bool) {
 }
 
 var (
-	ids   = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`)
+	ids   = regexp.MustCompile(`[0-9A-HJKMNP-TV-Z]{26}`)
 	times = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`)
 )
 
