@@ -100,7 +100,10 @@ func (m *Manager) base(ctx context.Context) (interpreter, error) {
 		return interpreter{}, fmt.Errorf("there is no python3 on PATH; %s", remedy)
 	}
 	found, ok := recorded(path)
-	if !ok || isShim(path) {
+	if isShim(path) {
+		found, ok = m.pyenvChoice(path)
+	}
+	if !ok {
 		var err error
 		if found, err = m.probe(ctx, path); err != nil {
 			return interpreter{}, fmt.Errorf("%v; %s", err, remedy)

@@ -57,8 +57,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 		h.Climb(proc.Ladder{From: proc.Terminate, Step: termStep})
 	}
 	pump.Drain()
-	pump.Close()
-	<-pump.Done()
+	pump.Close() // closes r
 	defer h.Forget()
 	if limited.Err() != nil && ctx.Err() != nil {
 		return out, context.Cause(ctx)

@@ -39,6 +39,54 @@ func head(path string, n int64) string {
 	return string(b)
 }
 
+// managerCall is the line by which the shims of pyenv and asdf become the tool:
+// exec "/home/me/.pyenv/libexec/pyenv" exec "$program" "$@".
+var managerCall = regexp.MustCompile(`(?m)^\s*exec\s+"?([^"\s]+)"?\s+exec\s`)
+
+// pyenvVersion is a version of pyenv that is named in full, or nearly so.
+var pyenvVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// pyenvChoice reads which Python the shim of pyenv leads to, in the places where
+// pyenv looks and in its order. Where that names no installed version outright
+// pyenv itself is to be asked, which takes 100 ms.
+func (m *Manager) pyenvChoice(shim string) (interpreter, bool) {
+	call := managerCall.FindStringSubmatch(head(shim, 4096))
+	if call == nil || filepath.Base(call[1]) != "pyenv" || m.getenv("PYENV_DIR") != "" {
+		return interpreter{}, false
+	}
+	root := filepath.Dir(filepath.Dir(shim))
+	wanted := strings.ReplaceAll(m.getenv("PYENV_VERSION"), ":", " ")
+	for dir := m.cfg.Workspace; wanted == ""; dir = filepath.Dir(dir) {
+		wanted = head(filepath.Join(dir, ".python-version"), 4096)
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	if wanted == "" {
+		wanted = head(filepath.Join(root, "version"), 4096)
+	}
+	words := strings.Fields(wanted)
+	if len(words) == 0 || !pyenvVersion.MatchString(words[0]) {
+		return interpreter{}, false
+	}
+	python := filepath.Join(root, "versions", words[0], "bin", "python3")
+	if !isProgram(python) {
+		return interpreter{}, false
+	}
+	return recorded(python)
+}
+
+// getenv returns a variable of the commands' environment.
+func (m *Manager) getenv(name string) string {
+	value := ""
+	for _, kv := range m.cfg.Env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v // the last one counts
+		}
+	}
+	return value
+}
+
 // uv returns the path of uv, if there is one: the environment's own, else the
 // first on the PATH. A shim with no uv behind it is passed over; another script
 // of that name is what the user calls uv.
@@ -61,10 +109,6 @@ func (m *Manager) uv(ctx context.Context, env string) (string, bool) {
 	}
 	return "", false
 }
-
-// managerCall is the line by which the shims of pyenv and asdf become the tool:
-// exec "/home/me/.pyenv/libexec/pyenv" exec "$program" "$@".
-var managerCall = regexp.MustCompile(`(?m)^\s*exec\s+"?([^"\s]+)"?\s+exec\s`)
 
 // behind asks the manager of a shim for the program that it leads to.
 func (m *Manager) behind(ctx context.Context, shim, tool string) (string, bool) {
