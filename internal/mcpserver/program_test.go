@@ -39,25 +39,21 @@ func (g *program) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		select {
 		case <-g.w.gate(name):
 		case <-ctx.Done():
-			return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, Stop: stopOf(ctx)}}
+			st, _ := p.Stop()
+			return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, Stop: st}}
 		}
 		lines = lines[1:]
 	}
 	p.Begin()
 	for _, line := range lines {
 		if g.step(ctx, p, strings.TrimSpace(line), &out) {
-			if rec.Stop = stopOf(ctx); rec.Stop != nil {
+			if rec.Stop, _ = p.Stop(); rec.Stop != nil {
 				rec.End, rec.Rungs = jobs.Exited, append(rec.Rungs, rec.Stop.From)
 			}
 			return out
 		}
 	}
 	return out
-}
-
-func stopOf(ctx context.Context) *jobs.Stop {
-	st, _ := context.Cause(ctx).(*jobs.Stop)
-	return st
 }
 
 // step does one line and reports whether the program ends with it.

@@ -1,0 +1,181 @@
+package mcpserver
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// started calls tool without waiting for the answer and returns the job that it
+// starts, once that runs.
+func (w *world) started(c *client, tool string, a arguments) (id int, j *jobs.Job) {
+	w.t.Helper()
+	before := len(w.engine.Jobs.List("", jobs.Filter{}))
+	id = c.startCall(tool, a)
+	for limit := time.After(jobstest.Patience); ; {
+		if list := w.engine.Jobs.List("", jobs.Filter{}); len(list) > before && list[0].Status != jobs.Queued {
+			j, err := w.engine.Jobs.Get("", list[0].ID)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			return id, j
+		}
+		select {
+		case <-limit:
+			w.t.Fatal("no job has been started")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// TestTwoConnections has one client that leaves in the middle of its calls. Its
+// jobs live on, and so do the calls of the other one.
+func TestTwoConnections(t *testing.T) {
+	w := newWorld(t)
+	leaves, stays := w.dial(Scope{}), w.dial(Scope{})
+	_, left := w.started(leaves, "execute_python", arguments{"code": code(`out "begun\n"`, "gate go", `out "done\n"`), "wait_seconds": 100})
+	leaves.startCall("wait_for_jobs", arguments{"job_ids": []string{left.ID()}, "wait_seconds": 100})
+	call, stayed := w.started(stays, "execute_command_async", arguments{"command": code("gate go", `out "mine\n"`), "wait_seconds": 100})
+
+	leaves.close()
+	if s := left.Info().Status; s != jobs.Running {
+		t.Errorf("the job of the client that left is %s", s)
+	}
+	w.open("go")
+	m := stays.read()
+	if text, _ := toolReply(t, m); m.ID != call || field(text, "Job ID") != stayed.ID() || field(text, "Status") != "completed" {
+		t.Errorf("answer to %d: %s", m.ID, text)
+	}
+	jobstest.End(t, left)
+	got := stays.call("check_job_status", arguments{"job_id": left.ID()})
+	if !strings.HasSuffix(got, "--- STDOUT ---\nbegun\ndone\n") {
+		t.Errorf("the job of the client that left:\n%s", got)
+	}
+}
+
+// TestTenants has one that guesses another's ids.
+func TestTenants(t *testing.T) {
+	w := newWorld(t)
+	mine, other := w.dial(Scope{}), w.dial(Scope{Tenant: "other"})
+	id := field(mine.call("execute_python", arguments{"code": `ask line "secret plans? "`, "wait_seconds": 60}), "Job ID")
+	for tool, a := range map[string]arguments{
+		"check_job_status":    {"job_id": id},
+		"check_python_status": {"job_id": id},
+		"cancel_job":          {"job_id": id, "force": true},
+		"send_command_input":  {"job_id": id, "text": "x"},
+		"send_python_input":   {"job_id": id, "text": "x"},
+		"wait_for_jobs":       {"job_ids": []string{id}},
+		"list_jobs":           {"before": id},
+	} {
+		if got, want := other.refused(tool, a), "No such job: "+id+"\nThere are no jobs yet."; got != want {
+			t.Errorf("%s: %q, want %q", tool, got, want)
+		}
+	}
+	if got := other.refused("send_python_input", arguments{"text": "x"}); !strings.Contains(got, "No Python job waits") {
+		t.Errorf("another's job is asked: %s", got)
+	}
+	if got := other.call("list_jobs", nil); got != "No such jobs." {
+		t.Errorf("another's jobs are listed: %s", got)
+	}
+	if s := field(mine.call("check_job_status", arguments{"job_id": id}), "Status"); s != "waiting_input" {
+		t.Errorf("status %s", s)
+	}
+}
+
+// TestCallsRunSideBySide has many calls that wait, and one that doesn't.
+func TestCallsRunSideBySide(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	_, j := w.started(c, "execute_python", arguments{"code": "gate go", "wait_seconds": 100})
+	for range 50 {
+		c.startCall("check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 100})
+	}
+	if got := c.call("check_job_status", arguments{"job_id": j.ID()}); field(got, "Status") != "running" {
+		t.Errorf("status while the others wait:\n%s", got)
+	}
+	w.open("go")
+	for range 51 {
+		if text, _ := toolReply(t, c.read()); field(text, "Status") != "completed" {
+			t.Errorf("a call that waited for the end is answered:\n%s", text)
+		}
+	}
+}
+
+// TestCut is a shutdown: calls in flight are answered at once with the present
+// status, and Serve returns.
+func TestCut(t *testing.T) {
+	w := newWorld(t)
+	ctx, cut := context.WithCancel(t.Context())
+	c := w.connect(ctx, Scope{})
+	c.request("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{},
+		"clientInfo": map[string]any{"name": "test", "version": "0"}})
+	_, j := w.started(c, "execute_python", arguments{"code": code(`out "tick\n"`, "hang"), "wait_seconds": 100})
+	cut()
+	if text, _ := toolReply(t, c.read()); field(text, "Status") != "running" || !strings.HasSuffix(text, "\ntick\n") {
+		t.Errorf("answer at the cut:\n%s", text)
+	}
+	select {
+	case <-c.gone:
+		c.gone = nil
+	case <-time.After(jobstest.Patience):
+		t.Fatal("Serve has not returned")
+	}
+	if s := j.Info().Status; s != jobs.Running {
+		t.Errorf("the cut of a connection has made the job %s", s)
+	}
+}
+
+// TestCancelledCall takes a call back: its job lives on.
+func TestCancelledCall(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	id, j := w.started(c, "execute_python", arguments{"code": "gate go", "wait_seconds": 100})
+	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id}})
+	if got := c.call("check_job_status", arguments{"job_id": j.ID()}); field(got, "Status") != "running" {
+		t.Errorf("the job of a cancelled call:\n%s", got)
+	}
+	w.open("go")
+	if s := jobstest.End(t, j).Status; s != jobs.Completed {
+		t.Errorf("the job of a cancelled call is %s in the end", s)
+	}
+}
+
+// TestPanic has a handler with a defect.
+func TestPanic(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	j := w.job(c.call("execute_python", arguments{"code": `ask line "? "`, "wait_seconds": 60}))
+	got := c.refused("send_python_input", arguments{"text": "panic"})
+	if got != "Internal error: a defect of this server, told in its log. Jobs go on; list_jobs shows them." {
+		t.Errorf("the client is told %q", got)
+	}
+	for _, want := range []string{"panic in a request", "tool=send_python_input", "with xxxxx", "program_test.go"} {
+		if !strings.Contains(w.log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, w.log.String())
+		}
+	}
+	c.call("send_python_input", arguments{"text": "fine", "wait_seconds": 60})
+	if s := jobstest.End(t, j).Status; s != jobs.Completed {
+		t.Errorf("status %s", s)
+	}
+}
+
+// TestCancelling sees a job that resists, while it does.
+func TestCancelling(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Grace = 50 * time.Millisecond
+	c := w.dial(Scope{})
+	j := w.job(c.call("execute_python", arguments{"code": "stubborn"}))
+	got := c.call("cancel_job", arguments{"job_id": j.ID()})
+	if field(got, "Status") != "running" || field(got, "Cancelling") != "interrupt" {
+		t.Errorf("after the grace:\n%s", got)
+	}
+	c.call("cancel_job", arguments{"job_id": j.ID(), "force": true})
+	if s := field(c.call("check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 60}), "Status"); s != "cancelled (killed)" {
+		t.Errorf("status %q", s)
+	}
+}
