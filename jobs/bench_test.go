@@ -56,25 +56,33 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkPoll reads the newest 500 bytes, as a client does that asks again: of
-// a log in memory, and of one of 1 GB. The floor is a copy of as many bytes.
+// BenchmarkPoll reads 500 new bytes, as a client does that asks again: of a log of
+// 1 KB, and of one of 1 GB at its end, which is in memory, and in the middle,
+// which is on disk. The floor is a copy of as many bytes.
 func BenchmarkPoll(b *testing.B) {
 	const news = 500
-	for _, size := range []int64{1 << 10, 1 << 30} {
-		b.Run(fmt.Sprintf("%d", size), func(b *testing.B) {
-			l, _ := spilling(b, 0)
-			chunk := bytes.Repeat([]byte("x"), 1<<10)
-			for written := int64(0); written < size; written += int64(len(chunk)) {
-				l.Write(TTY, chunk)
-			}
+	poll := func(l *Log, cursor int64) func(*testing.B) {
+		return func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if c := l.Read(size-news, 16_000); c.Next-c.From != news {
+				if c := l.Read(cursor, news); c.Next-c.From != news {
 					b.Fatalf("read %d bytes", c.Next-c.From)
 				}
 			}
-		})
+		}
 	}
+	filled := func(size int) *Log {
+		l, _ := spilling(b, 0)
+		chunk := bytes.Repeat([]byte("x"), 1<<10)
+		for range size / len(chunk) {
+			l.Write(TTY, chunk)
+		}
+		return l
+	}
+	b.Run("1KB", poll(filled(1<<10), 1<<10-news))
+	big := filled(1 << 30)
+	b.Run("1GB/end", poll(big, 1<<30-news))
+	b.Run("1GB/middle", poll(big, 1<<29))
 	b.Run("floor=copy", func(b *testing.B) {
 		from := make([]byte, news)
 		for b.Loop() {

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -62,7 +63,7 @@ func TestLogInMemoryUntilItIsNot(t *testing.T) {
 // While a log is written at full speed and its tail goes round, every reader
 // gets what was written where he reads, or is told what he missed.
 func TestLogReadersAndWriter(t *testing.T) {
-	const total, limit = 12 << 20, 512 << 10
+	const total, limit = 4 << 20, 512 << 10
 	l, _ := spilling(t, limit)
 	var readers sync.WaitGroup
 	for r := range 3 {
@@ -74,8 +75,8 @@ func TestLogReadersAndWriter(t *testing.T) {
 				at := c.From
 				for _, s := range c.Spans {
 					pattern(want[:len(s.Data)], at)
-					if d := cmp.Diff(want[:len(s.Data)], s.Data); d != "" {
-						t.Errorf("bytes at %d: %s", at, d)
+					if !bytes.Equal(want[:len(s.Data)], s.Data) {
+						t.Errorf("bytes at %d: got %q, want %q", at, s.Data, want[:len(s.Data)])
 						return
 					}
 					if s.Stream != streamAt(at) || s.Stream != streamAt(at+int64(len(s.Data))-1) {
@@ -191,7 +192,7 @@ func TestSpansAreApart(t *testing.T) {
 	l.Write(Stdout, []byte("one"))
 	l.Write(Stderr, []byte("two"))
 	c := l.Read(0, 100)
-	_ = append(c.Spans[0].Data, "three"...)
+	_ = append(c.Spans[0].Data, "3"...)
 	want := []Span{{Stdout, []byte("one")}, {Stderr, []byte("two")}}
 	if d := cmp.Diff(want, c.Spans); d != "" {
 		t.Error(d)
@@ -211,5 +212,23 @@ func TestWriteAllocatesNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(1000, write); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Ended jobs are kept for long: what was reserved for more output is given back,
+// and what comes late still finds its place.
+func TestFinishGivesBackMemory(t *testing.T) {
+	l := NewMemory(LogConfig{}).NewLog("")
+	for range 100 {
+		l.Write(Stdout, []byte("out"))
+		l.Write(Stderr, []byte("err"))
+	}
+	l.Finish()
+	if n := cap(l.active.data) + cap(l.active.runs); n > 600+200+64 { // bytes, a label each, and what an allocation rounds up
+		t.Errorf("600 bytes in %d", n)
+	}
+	l.Write(Stdout, []byte("late"))
+	if c := l.Read(597, 100); text(c) != "errlate" || len(c.Spans) != 2 {
+		t.Errorf("got %+v", c)
 	}
 }

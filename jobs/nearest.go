@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // A NotFoundError says that a tenant has no job of that id. A job of another
@@ -29,7 +31,7 @@ func (r *Registry) nearest(tenant, id string) []Info {
 		*Job
 		distance int
 	}
-	id = strings.ToUpper(id[:min(len(id), 2*len("01K9ZC3V7Q0W6N8X2M4B5D7F9H"))]) // longer ones are like none
+	id = strings.ToUpper(id[:min(len(id), 2*ulid.EncodedSize)]) // what is longer is like none
 	var all []candidate
 	for _, j := range slices.Backward(r.order) {
 		if j.info.Tenant == tenant {

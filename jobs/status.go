@@ -20,13 +20,10 @@ var moves = map[Status][]Status{
 	Queued:       {Running, Failed, Cancelled},
 	Running:      {WaitingInput, Completed, Failed, Cancelled},
 	WaitingInput: {Running, Completed, Failed, Cancelled},
-	Completed:    nil,
-	Failed:       nil,
-	Cancelled:    nil,
 }
 
 // Final reports whether a job in s has ended.
-func (s Status) Final() bool { return s == Completed || s == Failed || s == Cancelled }
+func (s Status) Final() bool { return len(moves[s]) == 0 }
 
 // mayBecome reports whether a job in s may move to t.
 func (s Status) mayBecome(t Status) bool { return slices.Contains(moves[s], t) }
