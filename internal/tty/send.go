@@ -34,7 +34,7 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	p.mark()
 	defer p.mark()
 
-	if err := p.master.SetWriteDeadline(time.Now().Add(sendLimit)); err != nil {
+	if err := p.master.SetWriteDeadline(time.Now().Add(p.limit)); err != nil {
 		return 0, fmt.Errorf("writing to %s: %w", p.name, err)
 	}
 	stop := context.AfterFunc(ctx, func() { p.master.SetWriteDeadline(time.Unix(1, 0)) })

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -31,7 +32,8 @@ type PTY struct {
 	name          string
 	node          node
 
-	turn chan struct{} // held by the one who sends
+	turn  chan struct{} // held by the one who sends
+	limit time.Duration // of one Send
 
 	mu    sync.Mutex // orders what is sent and what is said
 	marks uint64     // one more at each start and each end of a Send: odd while one is under way
@@ -50,7 +52,7 @@ func Open(rows, cols uint16) (*PTY, error) {
 	}
 	defer m.Close()
 	defer s.Close()
-	p := &PTY{name: s.Name(), turn: make(chan struct{}, 1)}
+	p := &PTY{name: s.Name(), turn: make(chan struct{}, 1), limit: sendLimit}
 	if p.master, err = renew(m, true); err != nil {
 		return nil, err
 	}
@@ -111,10 +113,10 @@ func (p *PTY) CloseSlave() { p.slave.Close() }
 
 // Close closes both ends, wakes a Read or Send that is under way, and hangs the terminal up.
 func (p *PTY) Close() {
+	p.master.Close()
 	if p.slave != nil {
 		p.slave.Close()
 	}
-	p.master.Close()
 }
 
 // Resize sets the size; the kernel tells the foreground group.

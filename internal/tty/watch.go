@@ -186,10 +186,11 @@ func (w *Watch) answered() {
 
 // lastTraffic is the time of the newest output or input.
 func (w *Watch) lastTraffic() time.Time {
+	printed := w.Quiet()
 	w.PTY.mu.Lock()
 	defer w.PTY.mu.Unlock()
-	if q := w.Quiet(); q.After(w.typed) {
-		return q
+	if printed.After(w.typed) {
+		return printed
 	}
 	return w.typed
 }
