@@ -2,30 +2,258 @@ package mcpserver
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A Transport serves MCP as newline-delimited JSON over one stream. It makes one connection.
+// A Transport carries MCP over one stream, a JSON object a line, and makes one
+// connection. The SDK's own ends the session where this one answers and goes on,
+// drops the answers that are due at the end of input, and changes ids.
+//
+//   - A line that can't be used is answered with an error, and only that line is
+//     lost. A call that was cancelled is not answered. Ids go back as they came.
+//   - At the end of input, calls in flight are answered as they would be, for the
+//     time of Drain. A failing write is an end of input for which nobody waits.
+//   - Memory is bounded: a client that does not read its answers blocks its own
+//     calls, one that sends more calls than it takes answers is refused.
+//
+// A connection has two goroutines: one reads lines, one writes. Both end with
+// Close; a read that closing the stream does not interrupt, as of a standard
+// input, outlives it.
 type Transport struct {
 	Stream io.ReadWriteCloser
 
-	// Cut, when done, ends the connection as an end of input would, without the wait for calls in flight.
+	// Cut, when done, ends the connection as the end of input does, but the calls
+	// in flight are told to leave at once. Nil is never done.
 	Cut context.Context
-	// Leave is called once, when calls in flight should answer at once with what they have: Cut is done, or the drain is over.
+	// Leave is called, at most once, when calls in flight should answer with what
+	// they have: Cut is done, or the drain is over. Nil tells nobody.
 	Leave func()
-	// Drain is how long after the end of input calls in flight are waited for. 0 is 5 s.
+	// Drain is how long calls in flight are waited for after the end of input.
+	// 0 is 5 s.
 	Drain time.Duration
-	// MaxLine is the longest line that is taken. 0 is 16 MiB.
+	// MaxLine is how long a line may be. 0 is 16 MiB.
 	MaxLine int
-	Log     *slog.Logger
+	// Log is told of lines that were refused. Nil is silent.
+	Log *slog.Logger
 }
+
+const (
+	defaultDrain   = 5 * time.Second
+	defaultMaxLine = 16 << 20
+	// lastWords is how long answers may take that were asked to come at once, and
+	// the client to read them.
+	lastWords = 100 * time.Millisecond
+)
 
 // Connect implements mcp.Transport.
 func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
-	return nil, errors.New("connecting: not built")
+	c := &lineConn{
+		Transport: *t,
+		lines:     make(chan inputLine),
+		eof:       make(chan struct{}),
+		closed:    make(chan struct{}),
+		out:       newOutbox(t.Stream),
+		calls:     newCalls(),
+	}
+	if c.Cut == nil {
+		c.Cut = context.Background()
+	}
+	if c.Leave == nil {
+		c.Leave = func() {}
+	}
+	if c.Drain == 0 {
+		c.Drain = defaultDrain
+	}
+	if c.MaxLine == 0 {
+		c.MaxLine = defaultMaxLine
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	go c.readLines() // owned by lineConn; ends at the end of input, or after Close with the read it is in
+	go c.out.run()   // owned by lineConn; ends at Close or with a failing write
+	return c, nil
+}
+
+// A lineConn is the connection of a Transport.
+type lineConn struct {
+	Transport
+	lines chan inputLine // unbuffered: a line is read when the one before is taken
+	eof   chan struct{}  // closed by the reader behind the last line
+	out   *outbox
+	calls *calls
+
+	closing  sync.Once
+	closed   chan struct{}
+	closeErr error
+}
+
+// SessionID implements mcp.Connection: a stream has no sessions.
+func (c *lineConn) SessionID() string { return "" }
+
+// readLines hands on line after line.
+func (c *lineConn) readLines() {
+	defer close(c.eof)
+	r := newLineReader(c.Stream, c.MaxLine)
+	for {
+		line, err := r.next()
+		if line.text != nil || line.tooLong {
+			select {
+			case c.lines <- line:
+			case <-c.closed:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Read implements mcp.Connection. It returns the next message that the SDK is to
+// have; what else comes it answers itself.
+func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		if c.Cut.Err() != nil {
+			return nil, c.end()
+		}
+		select {
+		case line := <-c.lines:
+			m, refused := c.take(line)
+			if refused != nil {
+				c.Log.Warn("line refused", "reason", refused.message)
+				if err := c.out.send(c.Cut, refused.appendTo); err != nil {
+					return nil, c.end()
+				}
+				continue
+			}
+			if m != nil {
+				return m, nil
+			}
+		case <-c.eof:
+			return nil, c.end()
+		case <-c.Cut.Done():
+			return nil, c.end()
+		case <-c.out.failed:
+			return nil, c.end()
+		case <-c.closed:
+			return nil, io.EOF
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// end waits until nothing is owed to the client any more, and is the end of input
+// as the SDK is told it, which ends every handler that is left.
+func (c *lineConn) end() error {
+	answered := c.calls.answered()
+	drain := time.NewTimer(c.Drain)
+	defer drain.Stop()
+	select {
+	case <-answered:
+	case <-drain.C:
+	case <-c.Cut.Done():
+	case <-c.out.failed:
+	case <-c.closed:
+	}
+	last, stop := context.WithTimeout(context.Background(), lastWords)
+	defer stop()
+	select {
+	case <-answered:
+	default:
+		c.Leave()
+		select {
+		case <-answered:
+		case <-last.Done():
+		case <-c.out.failed:
+		case <-c.closed:
+		}
+	}
+	c.out.flush(last)
+	return io.EOF
+}
+
+// take makes a message of a line, or the answer to one that can't be used. It
+// returns neither for what is to be ignored.
+func (c *lineConn) take(line inputLine) (jsonrpc.Message, *refusal) {
+	if line.tooLong {
+		return nil, refuse(line.id, jsonrpc.CodeInvalidRequest,
+			"the line is longer than %d bytes and was skipped: send less at a time, for instance the path of a file", c.MaxLine)
+	}
+	e, refused := parseLine(line.text)
+	if refused != nil {
+		return nil, refused
+	}
+	if e.method == nil {
+		m, refused := e.response()
+		if m == nil {
+			return nil, refused // not as a Message that holds a nil pointer
+		}
+		return m, nil
+	}
+	m, refused := e.request()
+	if refused != nil {
+		return nil, refused
+	}
+	switch {
+	case m.IsCall():
+		if refused := c.calls.open(m.ID, call{id: e.id, bytes: len(line.text), endless: m.Method == "subscriptions/listen"}); refused != nil {
+			return nil, refused
+		}
+	case m.Method == "notifications/cancelled":
+		c.cancel(m)
+	}
+	return m, nil
+}
+
+// cancel notes that a call is not to be answered. The SDK ends its handler; it
+// knows the call by our name.
+func (c *lineConn) cancel(m *jsonrpc.Request) {
+	raw := member(m.Params, "requestId")
+	id, ok := parseID(raw)
+	if !ok {
+		return
+	}
+	c.calls.cancel(id)
+	if isRenamed(id) {
+		m.Params = withMember(m.Params, "requestId", appendJSON(nil, id.Raw()))
+	}
+}
+
+// Write implements mcp.Connection. It returns when the message has its place in
+// the queue to the client; there it waits only while the queue is full.
+func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	r, ok := m.(*jsonrpc.Response)
+	if !ok {
+		return c.out.send(ctx, func(b []byte) []byte { return appendRequest(b, m.(*jsonrpc.Request)) })
+	}
+	defer c.calls.close(r.ID) // after it was queued: what has been answered will be flushed
+	return c.out.send(ctx, func(b []byte) []byte {
+		id, wanted := c.calls.answer(r.ID)
+		if !wanted {
+			return b
+		}
+		return appendResponse(b, id, r)
+	})
+}
+
+// Close implements mcp.Connection. What is queued is written first, if the client
+// reads it soon.
+func (c *lineConn) Close() error {
+	c.closing.Do(func() {
+		close(c.closed)
+		last, stop := context.WithTimeout(context.Background(), lastWords)
+		defer stop()
+		c.out.flush(last)
+		c.out.close()
+		c.closeErr = c.Stream.Close()
+	})
+	return c.closeErr
 }

@@ -1,0 +1,113 @@
+package mcpserver
+
+import (
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// A client that sends more than this without taking the answers is refused.
+const (
+	maxCalls     = 4096
+	maxCallBytes = 64 << 20
+)
+
+// A call is a request that is not answered yet.
+type call struct {
+	id        []byte // as the client wrote it
+	bytes     int
+	endless   bool // answered only when it is cancelled: nobody waits for it
+	cancelled bool // not to be answered
+}
+
+func (c call) owed() bool { return !c.endless && !c.cancelled }
+
+// calls are the requests of a connection that are not answered yet.
+type calls struct {
+	mu      sync.Mutex
+	pending map[jsonrpc.ID]call
+	bytes   int           // of their lines
+	owed    int           // answers that the client waits for
+	none    chan struct{} // closed when owed is 0; nil until somebody asks
+}
+
+func newCalls() *calls { return &calls{pending: make(map[jsonrpc.ID]call)} }
+
+// open enters a call. The refusal of one whose id is taken names no id: the
+// client would take it for the answer to the other one.
+func (cs *calls) open(id jsonrpc.ID, c call) *refusal {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if _, ok := cs.pending[id]; ok {
+		return refuse(nil, jsonrpc.CodeInvalidRequest,
+			"id %s is that of a call still in flight: give each call an id of its own", c.id)
+	}
+	if len(cs.pending) >= maxCalls || len(cs.pending) > 0 && cs.bytes+c.bytes > maxCallBytes {
+		return refuse(c.id, codeBusy, "%d calls (%d bytes) are in flight: wait for their answers", len(cs.pending), cs.bytes)
+	}
+	cs.pending[id] = c
+	cs.bytes += c.bytes
+	if c.owed() {
+		cs.owed++
+	}
+	return nil
+}
+
+// cancel notes that nobody waits for the answer to id any more.
+func (cs *calls) cancel(id jsonrpc.ID) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c, ok := cs.pending[id]
+	if !ok || c.cancelled {
+		return
+	}
+	owed := c.owed()
+	c.cancelled = true
+	cs.pending[id] = c
+	if owed {
+		cs.settle()
+	}
+}
+
+// answer returns the id to answer with, and whether there is to be an answer.
+func (cs *calls) answer(id jsonrpc.ID) (raw []byte, wanted bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c, ok := cs.pending[id]
+	return c.id, ok && !c.cancelled
+}
+
+// close takes out a call that has had its answer.
+func (cs *calls) close(id jsonrpc.ID) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c, ok := cs.pending[id]
+	if !ok {
+		return
+	}
+	delete(cs.pending, id)
+	cs.bytes -= c.bytes
+	if c.owed() {
+		cs.settle()
+	}
+}
+
+// settle counts down what is owed. The lock is held.
+func (cs *calls) settle() {
+	cs.owed--
+	if cs.owed == 0 && cs.none != nil {
+		close(cs.none)
+	}
+}
+
+// answered returns a channel that is closed when nothing is owed any more. It is
+// asked for once, when no more calls are opened.
+func (cs *calls) answered() <-chan struct{} {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.none = make(chan struct{})
+	if cs.owed == 0 {
+		close(cs.none)
+	}
+	return cs.none
+}
