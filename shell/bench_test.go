@@ -1,0 +1,122 @@
+package shell_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+
+	"github.com/creack/pty"
+)
+
+// compare runs what is measured and its floor in turn, so that a drift of the
+// machine hits both, and reports the ratio of the times they took together.
+func compare(b *testing.B, measured, floor func()) {
+	var ours, theirs time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		measured()
+		middle := time.Now()
+		floor()
+		ours += middle.Sub(begin)
+		theirs += time.Since(middle)
+	}
+	b.ReportMetric(float64(ours)/float64(theirs), "x-floor")
+	b.ReportMetric(float64(ours)/1e6/float64(b.N), "ms/job")
+}
+
+func end(b *testing.B, j *jobs.Job) {
+	if info := jobstest.End(b, j); info.Status != jobs.Completed {
+		b.Fatal(info.Receipt.Text())
+	}
+}
+
+// bareTTY runs a command on a PTY as a program of a few lines would, and reads
+// all it prints.
+func bareTTY(b *testing.B, bash, line string) (n int64) {
+	cmd := exec.Command(bash, "-c", line)
+	f, err := pty.Start(cmd)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	n, err = io.Copy(io.Discard, onlyReader{f})
+	if err != nil && !errors.Is(err, syscall.EIO) {
+		b.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// An onlyReader keeps io.Copy from other roads than read(2).
+type onlyReader struct{ io.Reader }
+
+// Aim: 2x of the same command on a PTY, started, read and waited for in Go.
+func BenchmarkEcho(b *testing.B) {
+	s := newBench(b)
+	end(b, s.start("true")) // the first job starts the guard
+	compare(b,
+		func() { end(b, s.start("echo hi")) },
+		func() { bareTTY(b, s.bash, "echo hi") })
+}
+
+const flood = "head -c 67108864 /dev/zero"
+
+// Aim: 90 % of a bare reader, so at most 1.11x its time.
+func BenchmarkFloodTTY(b *testing.B) {
+	s := newBench(b)
+	b.SetBytes(64 << 20)
+	compare(b,
+		func() { end(b, s.start(flood)) },
+		func() {
+			if n := bareTTY(b, s.bash, flood); n != 64<<20 {
+				b.Fatalf("%d bytes", n)
+			}
+		})
+}
+
+// Aim: 90 % of a bare reader that appends to a file.
+func BenchmarkFloodPipe(b *testing.B) {
+	s := newBench(b)
+	dir := b.TempDir() // emptied at the end, as the logs of the jobs are
+	b.SetBytes(64 << 20)
+	compare(b,
+		func() { end(b, s.startPiped(flood)) },
+		func() { barePipe(b, s.bash, dir) })
+}
+
+// barePipe appends what a command prints to a file.
+func barePipe(b *testing.B, bash, dir string) {
+	file, err := os.CreateTemp(dir, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command(bash, "-c", flood)
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	w.Close()
+	buf := make([]byte, 64<<10)
+	n, err := io.CopyBuffer(struct{ io.Writer }{file}, onlyReader{r}, buf)
+	if err != nil || n != 64<<20 {
+		b.Fatal(n, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		b.Fatal(err)
+	}
+}
