@@ -13,7 +13,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// A Config configures a [Registry]. A zero field takes the default named.
+// A Config configures a [Registry]. A zero field takes the default named. Bug is
+// called in the middle of a move: it must not ask the job about itself.
 type Config struct {
 	Store      Store            // NewMemory(LogConfig{})
 	MaxRunning int              // 1,000 jobs that have not ended

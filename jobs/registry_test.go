@@ -330,6 +330,7 @@ func TestStoreErrorsAreLogged(t *testing.T) {
 				t.Errorf("got %s", i.Status)
 			}
 		}
+		synctest.Wait() // for the registry to forget one: nothing is forgotten once it closes
 	})
 	for line, want := range map[string]int{"saving job": 4, "removing job": 1} {
 		if got := strings.Count(log.String(), line); got != want {
