@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// playFloor makes the test binary be the least server that the SDK allows.
+const playFloor = "ASYNC_REPL_TEST_PLAY_FLOOR"
+
+// serveFloor is that server: one tool that answers at once.
+func serveFloor() int {
+	s := mcp.NewServer(&mcp.Implementation{Name: "floor", Version: "0"}, nil)
+	schema := map[string]any{"type": "object"}
+	s.AddTool(&mcp.Tool{Name: "echo", InputSchema: schema}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "ok"}}}, nil
+	})
+	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		return 1
+	}
+	return 0
+}
+
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// compare runs what is measured and its floor in turn, so that a drift of the
+// machine hits both, and reports the medians and what lies between them.
+func compare(b *testing.B, measured, floor func() time.Duration) {
+	var ours, theirs []time.Duration
+	for b.Loop() {
+		ours = append(ours, measured())
+		theirs = append(theirs, floor())
+	}
+	m, f := median(ours), median(theirs)
+	b.ReportMetric(float64(m)/float64(f), "x-floor")
+	b.ReportMetric(float64(m-f)/1e6, "ms-over-floor")
+	b.ReportMetric(float64(m)/1e6, "ms")
+}
+
+// startTime is the time from the start of a server to its first answer.
+func startTime(b *testing.B, env ...string) time.Duration {
+	begin := time.Now()
+	s := startServer(b, env...)
+	d := time.Since(begin)
+	s.stdin.Close()
+	s.exit()
+	return d
+}
+
+// Aim: within 1.5x of an empty SDK server.
+func BenchmarkStartToFirstAnswer(b *testing.B) {
+	compare(b,
+		func() time.Duration { return startTime(b) },
+		func() time.Duration { return startTime(b, playFloor+"=1") })
+}
+
+// realPython is an interpreter past any version manager.
+func realPython(b *testing.B) string {
+	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// Aim: bare python3 -c plus 40 ms, where the environment exists.
+func BenchmarkStartToFirstPython(b *testing.B) {
+	python := realPython(b)
+	compare(b,
+		func() time.Duration {
+			begin := time.Now()
+			s := startServer(b, "REPL_PYTHON="+python)
+			r := s.do("execute_python", "code", "6 * 7")
+			d := time.Since(begin)
+			if err := expect(r, "completed", "42"); err != nil {
+				b.Fatal(err)
+			}
+			s.stdin.Close()
+			s.exit()
+			return d
+		},
+		func() time.Duration {
+			begin := time.Now()
+			cmd := exec.Command(python, "-c", "print(6 * 7)")
+			cmd.Env = withoutSettings(os.Environ())
+			if out, err := cmd.Output(); err != nil || string(out) != "42\n" {
+				b.Fatal(err, out)
+			}
+			return time.Since(begin)
+		})
+}
+
+// Aim: the SDK's echo round trip plus 0.2 ms.
+func BenchmarkExecuteOverStdio(b *testing.B) {
+	s := startServer(b, "REPL_PYTHON="+realPython(b))
+	floor := startServer(b, playFloor+"=1")
+	call := func(s *server, tool string, args ...any) func() time.Duration {
+		s.do(tool, args...)
+		return func() time.Duration {
+			begin := time.Now()
+			s.do(tool, args...)
+			return time.Since(begin)
+		}
+	}
+	compare(b, call(s, "execute_python", "code", "x=1"), call(floor, "echo"))
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// A client speaks to a server as a coding agent's client does: JSON-RPC, a
+// message a line. It serves the demo, the tests and the benchmarks.
+type client struct {
+	w io.Writer
+
+	// Guarded by mu.
+	mu      sync.Mutex
+	last    int
+	waiting map[int]chan message
+	err     error // why nothing more will come
+}
+
+type message struct {
+	ID     *int            `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// newClient starts reading r, until it ends.
+func newClient(r io.Reader, w io.Writer) *client {
+	c := &client{w: w, waiting: make(map[int]chan message)}
+	go c.read(r) // ends with r, which is the caller's to close
+	return c
+}
+
+func (c *client) read(r io.Reader) {
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			c.fail(fmt.Errorf("the server closed its output: %w", err))
+			return
+		}
+		var m message
+		if err := json.Unmarshal(line, &m); err != nil {
+			c.fail(fmt.Errorf("the server wrote a line that is not JSON: %q", line))
+			return
+		}
+		if m.ID == nil {
+			continue // a notification
+		}
+		c.mu.Lock()
+		answer := c.waiting[*m.ID]
+		delete(c.waiting, *m.ID)
+		c.mu.Unlock()
+		if answer != nil {
+			answer <- m // has room: one answer for each request
+		}
+	}
+}
+
+func (c *client) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+	for _, answer := range c.waiting {
+		close(answer)
+	}
+	c.waiting = nil
+}
+
+// request sends a request and waits for its result.
+func (c *client) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	answer := make(chan message, 1)
+	c.mu.Lock()
+	if c.err != nil {
+		defer c.mu.Unlock()
+		return nil, c.err
+	}
+	c.last++
+	id := c.last
+	c.waiting[id] = answer
+	err := c.write(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case m, ok := <-answer:
+		switch {
+		case !ok:
+			return nil, c.err
+		case m.Error != nil:
+			return nil, fmt.Errorf("%s: error %d: %s", method, m.Error.Code, m.Error.Message)
+		}
+		return m.Result, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c *client) write(m any) error {
+	line, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = c.w.Write(append(line, '\n'))
+	return err
+}
+
+// open does what a client does first.
+func (c *client) open(ctx context.Context) error {
+	_, err := c.request(ctx, "initialize", map[string]any{
+		"protocolVersion": "2025-06-18",
+		"capabilities":    map[string]any{},
+		"clientInfo":      map[string]any{"name": "async-repl", "version": "0"},
+	})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+}
+
+// errTool is the error of a call that the tool itself refused.
+var errTool = errors.New("tool error")
+
+// A reply is the text that a tool answered.
+type reply string
+
+// call calls a tool.
+func (c *client) call(ctx context.Context, tool string, args map[string]any) (reply, error) {
+	raw, err := c.request(ctx, "tools/call", map[string]any{"name": tool, "arguments": args})
+	if err != nil {
+		return "", err
+	}
+	var result struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, part := range result.Content {
+		text.WriteString(part.Text)
+	}
+	if result.IsError {
+		return "", fmt.Errorf("%s: %w: %s", tool, errTool, text.String())
+	}
+	return reply(text.String()), nil
+}
+
+// header returns the value of the first header line of that name.
+func (r reply) header(name string) string {
+	head, _, _ := strings.Cut(string(r), "\n\n")
+	for line := range strings.Lines(head) {
+		if value, ok := strings.CutPrefix(line, name+": "); ok {
+			return strings.TrimSuffix(value, "\n")
+		}
+	}
+	return ""
+}
+
+// section returns the text under the first mark of that name.
+func (r reply) section(name string) string {
+	_, text, _ := strings.Cut(string(r), "--- "+name+" ---\n")
+	text, _, _ = strings.Cut(text, "\n--- ")
+	return text
+}

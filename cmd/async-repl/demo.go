@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// demo starts the server as a client would, in a workspace of its own, plays
+// the steps over stdio and prints what was said. It returns 0 only if every step
+// held.
+func demo(ctx context.Context, stdout, stderr io.Writer) int {
+	dir, err := os.MkdirTemp("", "async-repl-demo-")
+	if err != nil {
+		fmt.Fprintln(stderr, "making a workspace for the demo:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	if err := playAgainst(ctx, dir, stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "demo:", err)
+		return 1
+	}
+	return 0
+}
+
+// playAgainst runs the steps against a server started in dir.
+func playAgainst(ctx context.Context, dir string, stdout, stderr io.Writer) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	server := exec.CommandContext(ctx, self)
+	server.Dir = dir
+	server.Env = append(withoutSettings(os.Environ()), "REPL_WORKDIR="+dir, "REPL_STATE_DIR="+dir+"/state")
+	server.Stderr = stderr
+	server.WaitDelay = 5 * time.Second
+	in, err := server.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, serverOut, err := os.Pipe() // not StdoutPipe: Wait must not race the reader
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	server.Stdout = serverOut
+	if err := server.Start(); err != nil {
+		return fmt.Errorf("starting the server: %w", err)
+	}
+	serverOut.Close()
+	c := newClient(out, in)
+	err = c.open(ctx)
+	if err == nil {
+		fmt.Fprintf(stdout, "async-repl demo: a server in a fresh workspace, spoken to over stdio\n")
+		err = play(ctx, c, stdout)
+	}
+	in.Close() // the end of input ends the server and everything it started
+	if werr := server.Wait(); err == nil && werr != nil {
+		err = fmt.Errorf("the server ended badly: %w", werr)
+	}
+	return err
+}
+
+// withoutSettings leaves out the variables that would change what is shown.
+func withoutSettings(env []string) []string {
+	var out []string
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if strings.HasPrefix(name, "REPL_") || name == "VIRTUAL_ENV" || name == "CONDA_PREFIX" || name == "CLAUDE_PROJECT_DIR" {
+			continue
+		}
+		out = append(out, kv)
+	}
+	return out
+}
+
+// A step is one thing that the demo shows.
+type step struct {
+	title string
+	run   func(s *stage) error
+}
+
+// A stage is what the steps act on. Its methods print what is said.
+type stage struct {
+	ctx context.Context
+	c   *client
+	out io.Writer
+}
+
+// play runs the steps in order and says which did not hold.
+func play(ctx context.Context, c *client, out io.Writer) error {
+	s := &stage{ctx: ctx, c: c, out: out}
+	var failed []string
+	for i, step := range steps {
+		fmt.Fprintf(out, "\n── %d. %s\n", i+1, step.title)
+		start := time.Now()
+		if err := step.run(s); err != nil {
+			failed = append(failed, fmt.Sprintf("step %d (%s): %v", i+1, step.title, err))
+			fmt.Fprintf(out, "   ✗ %v\n", err)
+			continue
+		}
+		fmt.Fprintf(out, "   ✓ held (%d ms)\n", time.Since(start).Milliseconds())
+	}
+	if failed != nil {
+		return errors.New(strings.Join(failed, "\n"))
+	}
+	fmt.Fprintf(out, "\nAll %d steps held.\n", len(steps))
+	return nil
+}
+
+// say calls a tool and prints the call and its reply.
+func (s *stage) say(tool string, args map[string]any) (reply, error) {
+	fmt.Fprintf(s.out, "   > %s\n", tool)
+	for _, name := range []string{"code", "command", "text", "job_id", "wait_seconds"} {
+		if v, ok := args[name]; ok {
+			fmt.Fprintf(s.out, "     %s: %s\n", name, indent(fmt.Sprint(v), "       "))
+		}
+	}
+	r, err := s.c.call(s.ctx, tool, args)
+	if err != nil {
+		return r, err
+	}
+	fmt.Fprintf(s.out, "   < %s\n", indent(strings.TrimRight(string(r), "\n"), "     "))
+	return r, nil
+}
+
+func indent(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }
+
+// expect reports what a reply lacks: a status, and texts in its body.
+func expect(r reply, status string, texts ...string) error {
+	if got := r.header("Status"); got != status {
+		return fmt.Errorf("status is %q, not %q", got, status)
+	}
+	for _, text := range texts {
+		if !strings.Contains(string(r), text) {
+			return fmt.Errorf("the reply does not hold %q", text)
+		}
+	}
+	return nil
+}
+
+// once is the commonest step: one call, one expectation.
+func once(tool, name, text, status string, texts ...string) func(*stage) error {
+	return func(s *stage) error {
+		r, err := s.say(tool, map[string]any{name: text})
+		if err != nil {
+			return err
+		}
+		return expect(r, status, texts...)
+	}
+}
+
+const ticks = `import time
+for i in range(1, 6):
+    time.sleep(1)
+    print(f"tick {i}")`
+
+// The eight steps, and what else a first look should see.
+var steps = []step{
+	{"a variable", once("execute_python", "code", `x = 42; print(f"x is {x}")`, "completed", "x is 42")},
+	{"it is still there", once("execute_python", "code", `y = x * 2; print(f"y is {y}")`, "completed", "y is 84")},
+	{"the variables", listBoth},
+	{"input() is seen at once", once("execute_python", "code", `name = input("Enter your name: ")`, "waiting_input", "Prompt: Enter your name: ")},
+	{"and answered", once("send_python_input", "text", "Jonathan", "completed")},
+	{"the answer is a variable", once("execute_python", "code", `print(f"Hello {name}, x={x}")`, "completed", "Hello Jonathan, x=42")},
+	{"a long job is polled to its end", pollTicks},
+	{"a restart forgets", restart},
+	{"a shell job that asks", shellAsks},
+	{"a cancel ends the whole tree", cancelTree},
+	{"a worker that dies says so", once("execute_python", "code", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",
+		"failed (killed by SIGSEGV; variables lost)")},
+	{"and the next job works", once("execute_python", "code", "6 * 7", "completed", "42", "variables were lost")},
+}
+
+func listBoth(s *stage) error {
+	r, err := s.say("list_variables", nil)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"x", "y"} {
+		if !regexp.MustCompile(`(?m)^` + name + `\b`).MatchString(string(r)) {
+			return fmt.Errorf("%s is not listed", name)
+		}
+	}
+	return nil
+}
+
+func pollTicks(s *stage) error {
+	r, err := s.say("execute_python", map[string]any{"code": ticks})
+	if err != nil {
+		return err
+	}
+	if err := expect(r, "running", "tick 1"); err != nil {
+		return err
+	}
+	id := r.header("Job ID")
+	for r.header("Status") == "running" {
+		if r, err = s.say("check_python_status", map[string]any{"job_id": id, "wait_seconds": 1.5}); err != nil {
+			return err
+		}
+	}
+	return expect(r, "completed", "tick 1\ntick 2\ntick 3\ntick 4\ntick 5")
+}
+
+func restart(s *stage) error {
+	if _, err := s.say("restart_python_worker", nil); err != nil {
+		return err
+	}
+	r, err := s.say("list_variables", nil)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(r), "No variables") {
+		return errors.New("there are still variables")
+	}
+	return nil
+}
+
+func shellAsks(s *stage) error {
+	r, err := s.say("execute_command_async", map[string]any{"command": `read -r -p "Proceed? [y/N] " answer; echo "you said $answer"`})
+	if err != nil {
+		return err
+	}
+	if err := expect(r, "waiting_input", "Prompt: Proceed? [y/N] "); err != nil {
+		return err
+	}
+	r, err = s.say("send_command_input", map[string]any{"job_id": r.header("Job ID"), "text": "y\n"})
+	if err != nil {
+		return err
+	}
+	return expect(r, "completed", "you said y")
+}
+
+func cancelTree(s *stage) error {
+	r, err := s.say("execute_command_async", map[string]any{
+		"command":      `sleep 300 & (trap '' HUP; setsid sleep 300 & echo "$$ $! "; wait) & wait`,
+		"wait_seconds": 0.5,
+	})
+	if err != nil {
+		return err
+	}
+	if err := expect(r, "running"); err != nil {
+		return err
+	}
+	pids := strings.Fields(r.section("STDOUT"))
+	if len(pids) != 2 {
+		return fmt.Errorf("the job named %q, not two processes", pids)
+	}
+	if r, err = s.say("cancel_job", map[string]any{"job_id": r.header("Job ID")}); err != nil {
+		return err
+	}
+	if err := expect(r, "cancelled (interrupted)"); err != nil {
+		return err
+	}
+	for _, text := range pids {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			return err
+		}
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("process %d is still there", pid)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// trees starts processes of every kind that is hard to find again. Each line
+// prints "pid N." for each of them.
+var trees = map[string]string{
+	"plain":     `sleep 300 & echo "pid $!."; wait`,
+	"nohup":     `nohup sleep 300 > /dev/null 2>&1 & echo "pid $!."; sleep 300`,
+	"deaf":      `trap '' HUP TERM INT; bash -c 'echo "pid $$."; while :; do sleep 300; done' & sleep 300`,
+	"setsid":    `setsid bash -c 'echo "pid $$."; sleep 300' & sleep 300`,
+	"daemon":    `(setsid bash -c 'trap "" HUP TERM; sleep 300 & echo "pid $!."; echo "pid $$."; wait' &); sleep 300`,
+	"left":      `nohup setsid sleep 300 > /dev/null 2>&1 & echo "pid $!."`,
+	"bare left": `env -i setsid bash -c 'echo "pid $$."; exec sleep 300' & sleep 0.1`,
+}
+
+const pythonTrees = `import subprocess, os
+for c in ["sleep 300", "exec setsid sleep 300", "exec nohup sleep 300"]:
+    print(f"pid {subprocess.Popen(['bash', '-c', c]).pid}.")
+if (pid := os.fork()) == 0:
+    os.setsid()
+    while True: os.read(os.pipe()[0], 1)
+print(f"pid {pid}.")`
+
+// plant starts all trees and returns the numbers of their processes.
+func plant(t *testing.T, s *server) (pids []int) {
+	t.Helper()
+	var ids []string
+	for _, line := range trees {
+		r := s.do("execute_command_async", "command", line, "wait_seconds", 0)
+		ids = append(ids, r.header("Job ID"))
+	}
+	r := s.do("execute_python", "code", pythonTrees, "wait_seconds", 30)
+	ids = append(ids, r.header("Job ID"))
+	for _, id := range ids {
+		r := s.prints(id, "pid ")
+		for _, part := range strings.Split(r.section("STDOUT"), "pid ")[1:] {
+			number, _, _ := strings.Cut(part, ".")
+			pid, err := strconv.Atoi(number)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	if len(pids) < len(trees)+4 {
+		t.Fatalf("only %v were started", pids)
+	}
+	return pids
+}
+
+// gone waits until none of the processes is left.
+func gone(t *testing.T, pids []int) {
+	t.Helper()
+	start := time.Now()
+	for _, pid := range pids {
+		for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			if time.Since(start) > 5*time.Second {
+				name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+				t.Fatalf("process %d is still there: %s", pid, name)
+			}
+			<-time.After(2 * time.Millisecond)
+		}
+	}
+}
+
+func TestNothingOutlivesTheServer(t *testing.T) {
+	for name, end := range map[string]func(s *server){
+		"end of input": func(s *server) { s.stdin.Close() },
+		"SIGTERM":      func(s *server) { s.cmd.Process.Signal(syscall.SIGTERM) },
+		"SIGINT":       func(s *server) { s.cmd.Process.Signal(syscall.SIGINT) },
+		"SIGHUP":       func(s *server) { s.cmd.Process.Signal(syscall.SIGHUP) },
+		"SIGKILL":      func(s *server) { s.cmd.Process.Signal(syscall.SIGKILL) },
+		"closed stdout": func(s *server) {
+			s.out.Close()
+			s.write(map[string]any{"jsonrpc": "2.0", "id": 1 << 30, "method": "tools/list"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t)
+			pids := plant(t, s)
+			begin := time.Now()
+			end(s)
+			s.exit()
+			t.Logf("the server was gone after %v", time.Since(begin))
+			gone(t, pids)
+		})
+	}
+}
+
+func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
+	s := startServer(t)
+	r := make(chan reply, 1)
+	go func() { // ends with its call
+		got, err := s.call(t.Context(), "execute_command_async", pairs([]any{"command", "sleep 1; echo done", "wait_seconds", 60}))
+		if err != nil {
+			t.Error(err)
+		}
+		r <- got
+	}()
+	for !strings.Contains(string(s.do("list_jobs")), "running") {
+	}
+	s.stdin.Close()
+	if err := expect(<-r, "completed", "done"); err != nil {
+		t.Error(err)
+	}
+	if got := s.exit(); got != "exit status 0" {
+		t.Error(got)
+	}
+}
+
+func TestSignalAnswersCallsInFlightAtOnce(t *testing.T) {
+	s := startServer(t)
+	r := make(chan reply, 1)
+	go func() { // ends with its call
+		got, err := s.call(t.Context(), "execute_command_async", pairs([]any{"command", "echo on; sleep 300", "wait_seconds", 100}))
+		if err != nil {
+			t.Error(err)
+		}
+		r <- got
+	}()
+	for !strings.Contains(string(s.do("list_jobs")), "running") {
+	}
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	if got := (<-r).header("Status"); got != "running" && !strings.HasPrefix(got, "cancelled") {
+		t.Errorf("status %q", got)
+	}
+	s.exit()
+}

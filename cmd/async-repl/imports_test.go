@@ -1,0 +1,132 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "asyncrepl/"
+
+// A rule says what the packages below a directory may not import, and why.
+type rule struct {
+	dir    string
+	forbid []string // import paths, with all that is below them
+	allow  []string // exceptions
+	why    string
+}
+
+var rules = []rule{
+	{dir: "jobs", forbid: []string{module, "os/exec", "net", "github.com/"}, allow: []string{"github.com/oklog/ulid/v2"},
+		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
+	{dir: "internal/view", forbid: []string{module, "os/exec"},
+		why: "a view is bytes in, text out"},
+	{dir: "internal/tty", forbid: []string{module},
+		why: "a terminal serves worker and shell alike and knows neither"},
+	{dir: "internal/proc", forbid: []string{module}, allow: []string{module + "internal/tty"},
+		why: "processes are ended in one place, whatever they were started for"},
+	{dir: "pyrepl", forbid: []string{module + "shell", module + "pkgmgr", module + "internal/mcpserver", module + "cmd"},
+		why: "runners know no protocol and not one another"},
+	{dir: "shell", forbid: []string{module + "pyrepl", module + "pkgmgr", module + "internal/mcpserver", module + "cmd"},
+		why: "runners know no protocol and not one another"},
+	{dir: "pkgmgr", forbid: []string{module + "pyrepl", module + "shell", module + "internal/mcpserver", module + "cmd"},
+		why: "runners know no protocol and not one another"},
+	{dir: "internal/mcpserver", forbid: []string{module + "cmd", "os/exec"},
+		why: "tools start nothing themselves: runners do"},
+	{dir: ".", forbid: []string{"github.com/modelcontextprotocol"}, allow: []string{"in internal/mcpserver"},
+		why: "the protocol is one package's business, so that it can be replaced"},
+}
+
+// below cmd, nobody reads what belongs to the process: what a connection may
+// see is handed down in its scope.
+var processWide = map[string][]string{
+	"os": {"Getenv", "LookupEnv", "Environ", "Getwd", "Chdir", "Setenv", "Stdin", "Stdout", "Stderr", "Args", "Exit"},
+}
+
+// sources calls f for each Go file of the module that is neither a test nor, as
+// jobstest is, of a package that serves tests.
+func sources(t *testing.T, f func(path string, file *ast.File)) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	seen := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && rel != "." && (strings.HasPrefix(d.Name(), ".") || strings.HasSuffix(d.Name(), "test")) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		seen++
+		f(filepath.ToSlash(rel), file)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 20 {
+		t.Fatalf("only %d source files were found", seen)
+	}
+}
+
+func under(path, dir string) bool {
+	return dir == "." || path == strings.TrimSuffix(dir, "/") || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+func TestImportRules(t *testing.T) {
+	sources(t, func(path string, file *ast.File) {
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range rules {
+				if !under(path, r.dir) || slices.Contains(r.allow, imported) {
+					continue
+				}
+				if place, ok := strings.CutPrefix(strings.Join(r.allow, ""), "in "); ok && under(path, place) {
+					continue
+				}
+				for _, f := range r.forbid {
+					if under(imported, f) {
+						t.Errorf("%s imports %s: %s", path, imported, r.why)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestOnlyCommandReadsTheProcess(t *testing.T) {
+	sources(t, func(path string, file *ast.File) {
+		if under(path, "cmd") {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if pkg, ok := sel.X.(*ast.Ident); ok && slices.Contains(processWide[pkg.Name], sel.Sel.Name) {
+				t.Errorf("%s uses %s.%s: only cmd reads the environment, the current directory and the standard streams", path, pkg.Name, sel.Sel.Name)
+			}
+			return true
+		})
+	})
+}

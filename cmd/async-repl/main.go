@@ -1,0 +1,104 @@
+// Command async-repl is an MCP server that gives a coding agent a persistent
+// Python and real terminals, in which every execution is a job.
+//
+// Without a subcommand it serves MCP over standard input and output. This
+// package reads flags, environment and the current directory, wires the parts
+// together, and decides what the end of input and what a signal ends; no other
+// package does any of that.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"asyncrepl/internal/proc"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// guardCommand starts the process that ends what is left when the server is
+// killed. It is the server's to call, so help does not name it.
+const guardCommand = "guard"
+
+// run is main with its streams handed in. It returns the exit status.
+func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
+	command := ""
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		command, args = args[0], args[1:]
+	}
+	switch command {
+	case guardCommand:
+		return proc.RunGuard(stdin)
+	case "version":
+		fmt.Fprintln(stdout, "async-repl", version())
+		return 0
+	case "help":
+		fmt.Fprint(stdout, usage())
+		return 0
+	case "demo":
+		return demo(ctx, stdout, stderr)
+	case "":
+		return serveCommand(ctx, args, stdin, stdout, stderr)
+	}
+	fmt.Fprintf(stderr, "async-repl: unknown command %q: see async-repl help\n", command)
+	return 2
+}
+
+func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
+	cwd, err := os.Getwd()
+	if err != nil {
+		fmt.Fprintln(stderr, "async-repl: finding the current directory:", err)
+		return 1
+	}
+	set, err := parseSettings(args, os.Getenv, cwd, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "async-repl:", err)
+		return 2
+	}
+	if err := serve(ctx, set, os.Environ(), stdin, stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "async-repl:", err)
+		return 1
+	}
+	return 0
+}
+
+// version is the module's, as the Go toolchain stamped it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// usage is the help text; the settings come from their table.
+func usage() string {
+	var b strings.Builder
+	b.WriteString(`async-repl: an MCP server that gives a coding agent a persistent Python and
+real terminals, in which every execution is a job.
+
+  async-repl [flags]   serve MCP over standard input and output
+  async-repl demo      start a server, play a session with it, say what held
+  async-repl version
+  async-repl help
+
+Settings, by flag or by environment variable (the flag wins):
+
+`)
+	for _, row := range table {
+		if row.flag != "" {
+			fmt.Fprintf(&b, "  -%-13s %-18s %s (default: %s)\n", row.flag, row.env, row.about, row.fallback)
+		}
+	}
+	return b.String()
+}

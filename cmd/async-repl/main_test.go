@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// playMain makes the test binary be the program: the server and its guard are
+// processes of their own in these tests, as they are for a client.
+const playMain = "ASYNC_REPL_TEST_PLAY_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(playFloor) != "" && len(os.Args) == 1 {
+		os.Exit(serveFloor())
+	}
+	if os.Getenv(playMain) != "" {
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Setenv(playMain, "1") // for every process started from here
+	os.Exit(m.Run())
+}
+
+// patience bounds every wait: a test that runs into it has failed.
+const patience = 60 * time.Second
+
+// A server is the program, started as a client would, and the client.
+type server struct {
+	*client
+	t     testing.TB
+	cmd   *exec.Cmd
+	dir   string
+	stdin io.WriteCloser
+	out   *os.File
+	log   *lockedBuffer
+}
+
+// startServer starts a server in a workspace of its own and opens a session.
+func startServer(t testing.TB, env ...string) *server {
+	t.Helper()
+	s := spawn(t, env...)
+	if err := s.open(s.ctx()); err != nil {
+		t.Fatalf("%v\n%s", err, s.log)
+	}
+	return s
+}
+
+// spawn starts a server that nothing has been said to.
+func spawn(t testing.TB, env ...string) *server {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, dir: t.TempDir(), log: new(lockedBuffer)}
+	s.cmd = exec.Command(self)
+	s.cmd.Dir = s.dir
+	s.cmd.Env = append(withoutSettings(os.Environ()), "REPL_STATE_DIR="+t.TempDir())
+	s.cmd.Env = append(s.cmd.Env, env...)
+	s.cmd.Stderr = s.log
+	s.cmd.WaitDelay = 5 * time.Second
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.out, s.cmd.Stdout = out, theirs
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	s.client = newClient(out, s.stdin)
+	t.Cleanup(func() {
+		s.stdin.Close()
+		s.cmd.Process.Kill() // the guard ends the rest; an error means that it is gone
+		s.cmd.Wait()
+		out.Close()
+		if t.Failed() {
+			t.Logf("the server's log:\n%s", s.log)
+		}
+	})
+	return s
+}
+
+func (s *server) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	s.t.Cleanup(cancel)
+	return ctx
+}
+
+// do calls a tool that must succeed. Arguments are pairs of name and value.
+func (s *server) do(tool string, args ...any) reply {
+	s.t.Helper()
+	r, err := s.call(s.ctx(), tool, pairs(args))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+// refused calls a tool that must answer with an error, and returns its text.
+func (s *server) refused(tool string, args ...any) string {
+	s.t.Helper()
+	r, err := s.call(s.ctx(), tool, pairs(args))
+	if err == nil {
+		s.t.Fatalf("%s was not refused: %s", tool, r)
+	}
+	return err.Error()
+}
+
+func pairs(args []any) map[string]any {
+	m := make(map[string]any)
+	for i := 0; i < len(args); i += 2 {
+		m[args[i].(string)] = args[i+1]
+	}
+	return m
+}
+
+// end waits for the end of a job and returns its last reply.
+func (s *server) end(id string) reply {
+	s.t.Helper()
+	for {
+		r := s.do("check_job_status", "job_id", id, "wait_seconds", 50)
+		switch status := r.header("Status"); {
+		case strings.HasPrefix(status, "running"), strings.HasPrefix(status, "queued"):
+		default:
+			return r
+		}
+	}
+}
+
+// prints waits until the output of a job holds text.
+func (s *server) prints(id, text string) reply {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		r := s.do("check_job_status", "job_id", id, "wait_seconds", 0.02)
+		if strings.Contains(string(r), text) {
+			return r
+		}
+	}
+	s.t.Fatalf("job %s never printed %q", id, text)
+	return ""
+}
+
+// exit waits for the server's exit and returns its status.
+func (s *server) exit() string {
+	s.t.Helper()
+	done := make(chan struct{})
+	go func() { // ends with the server, which the cleanup kills
+		defer close(done)
+		s.cmd.Wait()
+	}()
+	select {
+	case <-done:
+		return s.cmd.ProcessState.String()
+	case <-time.After(patience):
+		s.t.Fatal("the server does not end")
+		return ""
+	}
+}
+
+// A lockedBuffer is a log that is written and read at once.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func TestDemo(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"demo"}, nil, nopCloser{&out}, &errs); code != 0 {
+		t.Errorf("exit %d\n%s\n%s", code, out.String(), errs.String())
+	}
+	if want := fmt.Sprintf("All %d steps held.", len(steps)); !strings.Contains(out.String(), want) {
+		t.Errorf("the transcript does not say %q", want)
+	}
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }

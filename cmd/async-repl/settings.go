@@ -1,0 +1,183 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Settings are what a person may choose at start, by a flag or by the variable
+// of the same meaning; the flag wins. A value that can't be used, and one whose
+// feature is not built, ends the start with an error that names the variable,
+// the value and what is allowed: a sandbox must never be silently absent.
+type settings struct {
+	workdir     string // absolute; the workspace
+	python      string // REPL_PYTHON, used as it is
+	venvDir     string
+	shell       string // absolute path; "": bash, else sh
+	stateDir    string
+	grace       time.Duration
+	timeout     time.Duration // 0: none
+	maxJobs     int
+	maxSessions int
+	maxOutput   int64 // bytes kept a job
+	logLevel    slog.Level
+}
+
+// A setting is one row of the table that flags, variables, help text and README
+// are made from.
+type setting struct {
+	env, flag string
+	fallback  string // shown; what an empty value means
+	about     string
+	set       func(s *settings, value string) error // the error says what is allowed
+}
+
+var table = []setting{
+	{"REPL_WORKDIR", "workdir", "CLAUDE_PROJECT_DIR, else the current directory", "the workspace: where jobs start and relative paths begin",
+		func(s *settings, v string) error { return setPath(&s.workdir, v) }},
+	{"REPL_PYTHON", "python", "the environment's", "the interpreter, used as it is (3.9 or newer)",
+		func(s *settings, v string) error { s.python = v; return nil }},
+	{"REPL_VENV_DIR", "venv-dir", "VIRTUAL_ENV, CONDA_PREFIX, else .venv in the workspace", "the virtual environment, made on first use",
+		func(s *settings, v string) error { return setPath(&s.venvDir, v) }},
+	{"REPL_SHELL", "shell", "bash, else sh", "the shell that runs commands with -c",
+		func(s *settings, v string) error { s.shell = v; return nil }},
+	{"REPL_STATE_DIR", "state-dir", "XDG_STATE_HOME/async-repl", "where long output is kept",
+		func(s *settings, v string) error { return setPath(&s.stateDir, v) }},
+	{"REPL_GRACE", "grace", "2s", "how long execute and send calls wait for the end",
+		func(s *settings, v string) error { return setDuration(&s.grace, v, 110*time.Second) }},
+	{"REPL_TIMEOUT", "timeout", "0, none", "the limit of jobs that name none, counted while they run",
+		func(s *settings, v string) error { return setDuration(&s.timeout, v, math.MaxInt64) }},
+	{"REPL_MAX_JOBS", "max-jobs", "1000", "jobs running at once",
+		func(s *settings, v string) error { return setCount(&s.maxJobs, v) }},
+	{"REPL_MAX_SESSIONS", "max-sessions", "50", "Python sessions at once",
+		func(s *settings, v string) error { return setCount(&s.maxSessions, v) }},
+	{"REPL_MAX_OUTPUT", "max-output", "1GiB", "output kept of a job: the first and the last half of it",
+		func(s *settings, v string) error { return setSize(&s.maxOutput, v) }},
+	{"REPL_LOG_LEVEL", "log-level", "warn", "what is logged to stderr: debug, info, warn or error",
+		func(s *settings, v string) error {
+			if err := s.logLevel.UnmarshalText([]byte(v)); err != nil {
+				return errors.New("debug, info, warn or error")
+			}
+			return nil
+		}},
+
+	// Features that are not built yet: only what means their absence is allowed.
+	{"REPL_TRANSPORT", "transport", "stdio", "how clients connect", only("stdio")},
+	{"REPL_HOST", "", "", "", only()},
+	{"REPL_PORT", "", "", "", only()},
+	{"REPL_SANDBOX", "", "", "", only("none")},
+	{"REPL_TOOLSETS", "", "", "", only("core")},
+	{"REPL_SESSION_TTL", "", "", "", only("0")},
+	{"REPL_MAX_STATE", "", "", "", only()},
+}
+
+// only refuses every value but those given.
+func only(values ...string) func(*settings, string) error {
+	return func(_ *settings, v string) error {
+		for _, ok := range values {
+			if v == ok {
+				return nil
+			}
+		}
+		if len(values) == 0 {
+			return errors.New("nothing: this feature is not built; leave the variable unset")
+		}
+		return fmt.Errorf("only %q: anything else is not built", strings.Join(values, `", "`))
+	}
+}
+
+func setPath(to *string, v string) error {
+	if !filepath.IsAbs(v) {
+		return errors.New("an absolute path")
+	}
+	*to = filepath.Clean(v)
+	return nil
+}
+
+func setDuration(to *time.Duration, v string, most time.Duration) error {
+	if secs, err := strconv.ParseFloat(v, 64); err == nil {
+		v = strconv.FormatFloat(secs, 'f', -1, 64) + "s"
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 0 || d > most {
+		what := "a time like 2s, 1.5m or a number of seconds, 0 or more"
+		if most < math.MaxInt64 {
+			what += fmt.Sprintf(", %v at most", most)
+		}
+		return errors.New(what)
+	}
+	*to = d
+	return nil
+}
+
+func setCount(to *int, v string) error {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 {
+		return errors.New("a whole number, 1 or more")
+	}
+	*to = n
+	return nil
+}
+
+func setSize(to *int64, v string) error {
+	number, unit := v, int64(1)
+	for suffix, size := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
+		if rest, ok := strings.CutSuffix(v, suffix); ok {
+			number, unit = rest, size
+		}
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+	if err != nil || n < 4096/unit || n < 1 || n > math.MaxInt64/unit {
+		return errors.New("a size of at least 4096 bytes, like 65536, 64KiB, 16MiB or 1GiB")
+	}
+	*to = n * unit
+	return nil
+}
+
+// parseSettings reads flags and environment. Help that was asked for, and the
+// complaint about a wrong flag, are written to out.
+func parseSettings(args []string, getenv func(string) string, cwd string, out io.Writer) (settings, error) {
+	s := settings{
+		workdir: cwd, grace: 2 * time.Second, maxJobs: 1000, maxSessions: 50, maxOutput: 1 << 30,
+		logLevel: slog.LevelWarn,
+	}
+	if dir := getenv("CLAUDE_PROJECT_DIR"); filepath.IsAbs(dir) {
+		s.workdir = dir
+	}
+	flags := flag.NewFlagSet("async-repl", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.Usage = func() { fmt.Fprint(out, usage()) }
+	given := make(map[string]*string)
+	for _, row := range table {
+		if row.flag != "" {
+			given[row.flag] = flags.String(row.flag, "", row.about)
+		}
+	}
+	if err := flags.Parse(args); err != nil {
+		return s, err
+	}
+	if flags.NArg() > 0 {
+		return s, fmt.Errorf("unknown command %q: see async-repl help", flags.Arg(0))
+	}
+	for _, row := range table {
+		name, value := row.env, getenv(row.env)
+		if v := given[row.flag]; v != nil && *v != "" {
+			name, value = "-"+row.flag, *v
+		}
+		if value == "" {
+			continue
+		}
+		if err := row.set(&s, value); err != nil {
+			return s, fmt.Errorf("%s=%q can't be used; allowed: %w", name, value, err)
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSettings(t *testing.T) {
+	tests := map[string]struct {
+		args []string
+		env  map[string]string
+		err  []string // what the error names; nil: none
+		is   func(settings) bool
+	}{
+		"none":          {is: func(s settings) bool { return s.workdir == "/here" && s.grace == 2*time.Second && s.maxJobs == 1000 }},
+		"project dir":   {env: map[string]string{"CLAUDE_PROJECT_DIR": "/there"}, is: func(s settings) bool { return s.workdir == "/there" }},
+		"workdir wins":  {env: map[string]string{"CLAUDE_PROJECT_DIR": "/there", "REPL_WORKDIR": "/this"}, is: func(s settings) bool { return s.workdir == "/this" }},
+		"flag wins":     {args: []string{"-grace", "3s"}, env: map[string]string{"REPL_GRACE": "1s"}, is: func(s settings) bool { return s.grace == 3*time.Second }},
+		"seconds":       {env: map[string]string{"REPL_GRACE": "0.5"}, is: func(s settings) bool { return s.grace == 500*time.Millisecond }},
+		"size":          {env: map[string]string{"REPL_MAX_OUTPUT": "16MiB"}, is: func(s settings) bool { return s.maxOutput == 16<<20 }},
+		"absence named": {env: map[string]string{"REPL_SANDBOX": "none", "REPL_TRANSPORT": "stdio"}, is: func(settings) bool { return true }},
+		"unknown REPL_": {env: map[string]string{"REPL_ID": "somebody else's"}, is: func(settings) bool { return true }},
+
+		"bad grace":    {env: map[string]string{"REPL_GRACE": "soon"}, err: []string{"REPL_GRACE", "soon", "allowed", "2s"}},
+		"long grace":   {env: map[string]string{"REPL_GRACE": "5m"}, err: []string{"REPL_GRACE", "5m", "1m50s"}},
+		"bad count":    {env: map[string]string{"REPL_MAX_JOBS": "0"}, err: []string{"REPL_MAX_JOBS", `"0"`, "1 or more"}},
+		"bad size":     {env: map[string]string{"REPL_MAX_OUTPUT": "1XB"}, err: []string{"REPL_MAX_OUTPUT", "1XB", "MiB"}},
+		"relative":     {env: map[string]string{"REPL_WORKDIR": "sub"}, err: []string{"REPL_WORKDIR", "sub", "absolute"}},
+		"bad flag":     {args: []string{"-grace", "x"}, err: []string{"-grace", `"x"`}},
+		"no such flag": {args: []string{"-nope"}, err: []string{"nope"}},
+		"not built":    {env: map[string]string{"REPL_SANDBOX": "strict"}, err: []string{"REPL_SANDBOX", "strict", "none"}},
+		"no http":      {env: map[string]string{"REPL_TRANSPORT": "http"}, err: []string{"REPL_TRANSPORT", "http", "stdio"}},
+		"no port":      {env: map[string]string{"REPL_PORT": "80"}, err: []string{"REPL_PORT", "80", "not built"}},
+		"stray word":   {args: []string{"-grace", "2s", "demo"}, err: []string{"demo"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, err := parseSettings(test.args, func(k string) string { return test.env[k] }, "/here", io.Discard)
+			if test.err == nil {
+				if err != nil || !test.is(s) {
+					t.Errorf("settings %+v, error %v", s, err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, part := range test.err {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not name %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestBadSettingEndsTheStart(t *testing.T) {
+	s := spawn(t, "REPL_SHELL=/no/such/shell")
+	if got := s.exit(); got == "exit status 0" || !strings.Contains(s.log.String(), "/no/such/shell") {
+		t.Errorf("%s, log %q", got, s.log)
+	}
+}

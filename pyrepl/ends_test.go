@@ -1,0 +1,130 @@
+package pyrepl_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+func TestEnds(t *testing.T) {
+	const sure = `import os, signal, sys, ctypes; kept = 1`
+	tests := map[string]struct {
+		code, status string
+		lost         bool
+		output       string
+	}{
+		"return":         {code: `print("hi")`, status: "completed", output: "hi\n"},
+		"exception":      {code: `raise ValueError("bad literal")`, status: "failed (ValueError: bad literal)", output: "ValueError: bad literal"},
+		"syntax":         {code: `def f(:`, status: "failed (SyntaxError: invalid syntax)", output: "def f(:"},
+		"sys.exit":       {code: `sys.exit()`, status: "completed (exit 0)"},
+		"sys.exit n":     {code: `sys.exit(3)`, status: "failed (exit 3)"},
+		"exit()":         {code: `exit()`, status: "completed (exit 0)"},
+		"exit text":      {code: `sys.exit("no disk")`, status: "failed (exit 1)", output: "no disk"},
+		"own interrupt":  {code: `raise KeyboardInterrupt`, status: "failed (KeyboardInterrupt)"},
+		"memory":         {code: `bytearray(1 << 60)`, status: "failed (out of memory; variables kept)"},
+		"os._exit":       {code: `print("last words", flush=False); os._exit(7)`, status: "failed (process exited 7; variables lost)", lost: true, output: "last words\n"},
+		"os._exit 0":     {code: `os._exit(0)`, status: "failed (process exited 0; variables lost)", lost: true},
+		"segv":           {code: `ctypes.string_at(0)`, status: "failed (killed by SIGSEGV; variables lost)", lost: true, output: "Segmentation fault"},
+		"abort":          {code: `os.abort()`, status: "failed (killed by SIGABRT; variables lost)", lost: true, output: "Aborted"},
+		"kill":           {code: `print("x"); os.kill(os.getpid(), signal.SIGKILL)`, status: "failed (killed by SIGKILL; variables lost)", lost: true, output: "x\n"},
+		"stack overflow": {code: "sys.setrecursionlimit(10**9)\ndef f(n): return list(map(f, [n]))\nf(1)", status: "failed (killed by SIGSEGV; variables lost)", lost: true},
+		"fork, then die": {code: "if os.fork() == 0:\n    import time; time.sleep(300)\nos._exit(7)", status: "failed (process exited 7; variables lost)", lost: true},
+		"no descriptors": {code: "os.closerange(0, 65536)\nimport time\nwhile True: time.sleep(1)", status: "failed (killed by SIGKILL; variables lost)", lost: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.want(sure, "completed")
+			info, out := b.want(test.code, test.status)
+			if !strings.Contains(out, test.output) {
+				t.Errorf("output is %q, without %q", out, test.output)
+			}
+			if strings.Contains(out, "worker") {
+				t.Errorf("output shows internals: %q", out)
+			}
+			wantState := jobs.Kept
+			if test.lost {
+				wantState = jobs.Lost
+			}
+			if info.Receipt.State != wantState {
+				t.Errorf("state is %q, want %q", info.Receipt.State, wantState)
+			}
+			next, _ := b.run(`"kept" in globals()`)
+			if want := map[bool]string{true: "False", false: "True"}[test.lost]; next.Result != want {
+				t.Errorf("afterwards, kept in globals() is %q, want %s (%s)", next.Result, want, next.Receipt.Text())
+			}
+			if told := strings.Contains(strings.Join(next.Receipt.Notes, "; "), "variables were lost"); told != test.lost {
+				t.Errorf("the next job's notes are %q", next.Receipt.Notes)
+			}
+		})
+	}
+}
+
+func TestWorkerDiesBetweenJobs(t *testing.T) {
+	b := newBench(t)
+	info, _ := b.run("x = 1")
+	if err := syscall.Kill(info.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	proctest.Gone(t, info.PID)
+	next, out := b.want("print('x' in globals())", "completed")
+	if out != "False\n" {
+		t.Errorf("output %q", out)
+	}
+	if notes := strings.Join(next.Receipt.Notes, ";"); !strings.Contains(notes, "was killed by SIGKILL between jobs") {
+		t.Errorf("notes are %q", notes)
+	}
+}
+
+func TestQueueIsNotRunAfterLoss(t *testing.T) {
+	b := newBench(t)
+	b.run("import os")
+	first := b.start("input(); os._exit(1)")
+	jobstest.Asks(t, first)
+	second, third := b.start("print('ran')"), b.start("print('ran')")
+	jobstest.Send(t, first, jobs.Input{Text: "", Line: true})
+	jobstest.End(t, first)
+	for _, j := range []*jobs.Job{second, third} {
+		info := jobstest.End(t, j)
+		if want := "failed (not run: variables were lost in job " + first.ID() + ")"; info.Receipt.Text() != want {
+			t.Errorf("status %q, want %q", info.Receipt.Text(), want)
+		}
+		if out := jobstest.Output(j); out != "" {
+			t.Errorf("it ran: %q", out)
+		}
+	}
+}
+
+func TestQueueRunsInOrderAfterException(t *testing.T) {
+	b := newBench(t)
+	first := b.start("seen = []; input(); raise ValueError")
+	jobstest.Asks(t, first)
+	var later []*jobs.Job
+	for range 20 {
+		later = append(later, b.start("seen.append(len(seen)); seen[-1]"))
+	}
+	jobstest.Send(t, first, jobs.Input{Line: true})
+	for _, j := range later {
+		if info := jobstest.End(t, j); info.Status != jobs.Completed {
+			t.Fatalf("%s", info.Receipt.Text())
+		}
+	}
+	b.result("seen == list(range(20))", "True")
+}
+
+func TestTimeoutKeepsVariables(t *testing.T) {
+	b := newBench(t)
+	b.run("x = 1; import time")
+	j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python, Timeout: 200 * time.Millisecond}, b.s.Exec("print('on'); time.sleep(300)"))
+	info := jobstest.End(t, j)
+	if want := "failed (timed out after 0.2s; variables kept)"; info.Receipt.Text() != want {
+		t.Errorf("status %q, want %q", info.Receipt.Text(), want)
+	}
+	b.result("x", "1")
+}

@@ -1,0 +1,248 @@
+package pyrepl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/proc"
+	"asyncrepl/internal/tty"
+	"asyncrepl/jobs"
+)
+
+// eofTime is how long a worker whose channel has ended may take to die before
+// it is ended: user code closed the channel, and the process lives on.
+const eofTime = 200 * time.Millisecond
+
+// errChannelClosed says that user code closed the descriptor of the channel.
+var errChannelClosed = errors.New("the code closed the session's channel")
+
+// Exec returns the runner of one piece of code. It waits for its turn in the
+// session.
+func (s *Session) Exec(code string) jobs.Runner { return &exec{s: s, code: code} }
+
+type exec struct {
+	s    *Session
+	code string
+}
+
+// Run waits for the job's turn, runs the code and says how it ended.
+func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	t, err := e.s.acquire(ctx, p)
+	if err != nil {
+		return notRun(ctx, err)
+	}
+	p.Begin()
+	w, note, err := e.s.worker(ctx, p)
+	if err != nil {
+		e.s.release(t, "")
+		return notStarted(ctx, err)
+	}
+	p.Shows(w.handle.PID())
+	r := newRun(e.s, w, p)
+	rec, result := r.exec(ctx, e.code)
+	if note != "" {
+		rec.Notes = append(rec.Notes, note)
+	}
+	lost := ""
+	if rec.State == jobs.Lost {
+		lost = "job " + p.ID()
+		survivors := processes(e.s.bury(w))
+		rec.Survivors = survivors
+		e.s.tell(fmt.Sprintf("a new worker was started: variables were lost in %s", lost))
+	}
+	e.s.release(t, lost)
+	out := jobs.Outcome{Receipt: rec}
+	if result != nil {
+		out.Result, out.HasResult = *result, true
+	}
+	return out
+}
+
+// tell keeps what the next job is to be told.
+func (s *Session) tell(news string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.news = news
+}
+
+// notRun is the outcome of a job whose turn did not come.
+func notRun(ctx context.Context, err error) jobs.Outcome {
+	rec := jobs.Receipt{End: jobs.NotRun, By: jobs.Unknown, Detail: err.Error()}
+	var st *jobs.Stop
+	if lost := (*lostError)(nil); errors.As(err, &lost) {
+		rec.Detail = strings.TrimPrefix(rec.Detail, "not run: ")
+	} else if errors.As(context.Cause(ctx), &st) {
+		rec.Stop, rec.By, rec.Detail = st, st.By, ""
+	}
+	return jobs.Outcome{Receipt: rec}
+}
+
+// notStarted is the outcome of a job that found no worker.
+func notStarted(ctx context.Context, err error) jobs.Outcome {
+	rec := jobs.Receipt{End: jobs.NotStarted, By: jobs.Unknown, Detail: err.Error()}
+	var st *jobs.Stop
+	if errors.As(context.Cause(ctx), &st) {
+		rec.Stop, rec.By = st, st.By
+	}
+	return jobs.Outcome{Receipt: rec}
+}
+
+// A run is one job's turn on a worker.
+type run struct {
+	s *Session
+	w *worker
+	p *jobs.Port
+
+	over    chan struct{} // closed when the code has ended or the worker is dead
+	earlier map[procKey]bool
+	watch   *tty.Watch
+
+	// Guarded by mu. What the job waits for is changed in one place, ask.
+	mu          sync.Mutex
+	started     bool // the worker has begun with the job
+	interrupted bool // an interrupt was asked for
+	signalled   bool // and sent: a sync is due
+	question    int  // number of the question that is open over the channel; 0: none
+	atTTY       bool // a program reads the terminal
+	eofNext     bool // the answer said that nothing follows it
+}
+
+func newRun(s *Session, w *worker, p *jobs.Port) *run {
+	r := &run{s: s, w: w, p: p, over: make(chan struct{})}
+	r.watch = &tty.Watch{PTY: w.pty, Tree: r.tree, Quiet: w.screen.Last, News: r.atTerminal}
+	return r
+}
+
+// exec runs code to its end, whichever that is.
+func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *string) {
+	r.earlier = keys(r.w.handle.Descendants())
+	out, errs, err := r.w.pipes(r.p)
+	if err != nil {
+		return jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), By: jobs.Unknown, State: jobs.Kept}, nil
+	}
+	r.w.serve(r.p, r.watch.Kick)
+	defer r.w.serve(r.p, func() {})
+	err = r.w.ch.send(command{Op: "exec", ID: r.p.ID(), Code: code, Fds: 2, Fresh: r.s.refreshed()}, out, errs)
+	out.Close()
+	errs.Close()
+	if err != nil {
+		return r.death(err, nil), nil
+	}
+	r.p.Accept(r.input)
+	stopWatch := r.startWatch()
+	ladder := r.startLadder(ctx)
+	done, err := r.follow()
+	close(r.over)
+	stopWatch()
+	rungs := ladder()
+	if err == nil && r.signalled {
+		if err = r.w.sync(); err != nil {
+			err = fmt.Errorf("after the interrupt: %w", err)
+		}
+	}
+	r.w.drain()
+	if err != nil {
+		return r.death(err, rungs), nil
+	}
+	rec = r.receipt(done, rungs)
+	r.s.remember(r.p.ID(), done.Names)
+	return rec, resultText(done)
+}
+
+// resultText is the result of a job with what the worker left out of it.
+func resultText(done event) *string {
+	if done.Result == nil || done.ResultCut == 0 {
+		return done.Result
+	}
+	text := fmt.Sprintf("%s… (%d more characters)", *done.Result, done.ResultCut)
+	return &text
+}
+
+// follow takes the worker's events until the job is done. An error means that
+// the worker is dead or of no more use.
+func (r *run) follow() (event, error) {
+	dead := r.w.handle.Done()
+	for {
+		select {
+		case ev := <-r.w.events:
+			if ev.ID != r.p.ID() {
+				continue // late news of a job that is over
+			}
+			switch ev.Ev {
+			case "started":
+				r.begun()
+			case "input":
+				r.ask(ev)
+			case "resumed":
+				r.resume(ev.N)
+			case "done":
+				return ev, nil
+			}
+		case <-dead:
+			return event{}, errDied
+		case <-r.w.eof:
+			timer := time.NewTimer(eofTime)
+			defer timer.Stop()
+			select {
+			case <-dead:
+				return event{}, errDied
+			case <-timer.C:
+				return event{}, errChannelClosed
+			}
+		}
+	}
+}
+
+var errDied = errors.New("the worker died")
+
+// receipt says how code that ran to an end of its own ended.
+func (r *run) receipt(done event, rungs []jobs.Rung) jobs.Receipt {
+	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: rungs, PendingTasks: done.Pending}
+	switch done.End {
+	case "exit":
+		rec.End, rec.Code, rec.Detail = jobs.Exited, done.Code, "sys.exit"
+	case "raised":
+		rec.End, rec.Detail = jobs.Raised, done.Error
+		if done.Error == "MemoryError" || strings.HasPrefix(done.Error, "MemoryError:") {
+			rec.End = jobs.OutOfMemory
+		}
+	default:
+		rec.End = jobs.Returned
+	}
+	if st, _ := r.p.Stop(); st != nil && done.Interrupted {
+		rec.Stop, rec.By = st, st.By
+	}
+	return rec
+}
+
+// death says how the worker ended, having been ended if need be.
+func (r *run) death(cause error, rungs []jobs.Rung) jobs.Receipt {
+	rec := jobs.Receipt{State: jobs.Lost, Rungs: rungs}
+	select {
+	case <-r.w.handle.Done():
+	default:
+		r.w.handle.Climb(proc.Ladder{From: proc.Kill})
+		rec.Notes = append(rec.Notes, cause.Error()+"; its worker was ended")
+	}
+	r.w.drain()
+	x := r.w.handle.Exit()
+	switch {
+	case x.OOM:
+		rec.End, rec.By = jobs.OutOfMemory, jobs.Limit
+	case x.Signal != 0:
+		rec.End, rec.Signal, rec.By = jobs.Signaled, proc.SignalName(x.Signal), jobs.Blame(proc.OwnFault(x.Signal))
+	default:
+		rec.End, rec.Code, rec.By, rec.Detail = jobs.Exited, x.Code, jobs.Program, "process"
+	}
+	if errors.Is(cause, errChannelClosed) {
+		rec.By = jobs.Program
+	}
+	if st, _ := r.p.Stop(); st != nil && len(rungs) > 0 {
+		rec.Stop, rec.By = st, st.By
+	}
+	return rec
+}

@@ -1,0 +1,136 @@
+package pyrepl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"asyncrepl/internal/tty"
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// promptWindow is how much of the newest output is looked at for a prompt that
+// a program printed itself.
+const promptWindow = 4096
+
+// errOneLine is the refusal of an answer that holds more than one.
+var errOneLine = errors.New("an answer is one line: send the lines one by one, each when the job asks for it")
+
+// startWatch starts the look-out for a program that reads the session's
+// terminal, and returns what ends it.
+func (r *run) startWatch() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { // owned by exec, which calls stop; ends when ctx does
+		defer close(done)
+		r.watch.Run(ctx)
+	}()
+	return func() { cancel(); <-done }
+}
+
+func (r *run) tree() []int {
+	ps := r.w.handle.Tree()
+	pids := make([]int, len(ps))
+	for i, p := range ps {
+		pids[i] = p.PID
+	}
+	return pids
+}
+
+// ask takes a question of the worker's. All that was printed before it is in
+// the pipes already, and is read first.
+func (r *run) ask(ev event) {
+	r.w.drain()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.eofNext {
+		r.eofNext = false
+		r.w.ch.send(command{Op: "input", ID: r.p.ID(), N: ev.N, EOF: true})
+		return
+	}
+	prompt := ev.Prompt
+	if prompt == "" {
+		prompt = view.LastLine(r.p.Tail(promptWindow))
+	}
+	r.question = ev.N
+	r.p.Waits(jobs.Question{Kind: ev.Kind, Prompt: prompt, By: fmt.Sprintf("%s in session %s", ev.By, r.s.name)})
+}
+
+// resume takes the news that a question was given up.
+func (r *run) resume(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.question == n {
+		r.question = 0
+		r.p.Runs()
+	}
+}
+
+// atTerminal takes the kernel's evidence of a program that reads the terminal.
+func (r *run) atTerminal(ev tty.Evidence, waiting bool) {
+	if waiting {
+		r.w.drain()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.question != 0 {
+		return
+	}
+	r.atTTY = waiting
+	if !waiting {
+		r.p.Runs()
+		return
+	}
+	r.p.Waits(jobs.Question{
+		Kind:   ev.Kind,
+		Prompt: view.LastLine(r.p.Tail(promptWindow)),
+		By:     fmt.Sprintf("read by %s (pid %d) in session %s", ev.Program, ev.PID, r.s.name),
+	})
+}
+
+// input answers the question that is open: over the channel, or at the terminal
+// where a program reads that. Where nothing waits it is refused and kept
+// nowhere.
+func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
+	text := in.Text
+	if in.Line && !(in.EOF && text == "") {
+		text = strings.TrimSuffix(text, "\n")
+		if strings.Contains(text, "\n") {
+			return jobs.Delivery{}, errOneLine
+		}
+		text += "\n"
+	}
+	r.mu.Lock()
+	if r.question != 0 {
+		defer r.mu.Unlock()
+		if err := r.answer(text, in.EOF); err != nil {
+			return jobs.Delivery{}, err
+		}
+		r.question = 0
+		r.p.Runs()
+		return jobs.Delivery{Waiting: true}, nil
+	}
+	reading := r.atTTY
+	r.mu.Unlock() // the watch takes its news back when something is typed
+	if !reading {
+		return jobs.Delivery{}, jobs.ErrNotReading
+	}
+	if err := r.w.keys.Type(ctx, text, in.EOF, in.Secret); err != nil {
+		return jobs.Delivery{}, err
+	}
+	return jobs.Delivery{Waiting: true}, nil
+}
+
+// answer sends text, then the end of file if it is asked for: where both are,
+// the next question gets the end of file. The caller holds mu.
+func (r *run) answer(text string, eof bool) error {
+	cmd := command{Op: "input", ID: r.p.ID(), N: r.question, Line: text}
+	if text == "" {
+		cmd.EOF = eof
+	} else {
+		r.eofNext = eof
+	}
+	return r.w.ch.send(cmd)
+}

@@ -1,0 +1,105 @@
+package pyrepl_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+func TestRoadsToStandardInput(t *testing.T) {
+	tests := map[string]struct {
+		code   string
+		kind   string
+		prompt string
+		answer []jobs.Input
+		result string
+	}{
+		"input":         {`input("Enter your name: ")`, "line", "Enter your name: ", answers("Jonathan"), "'Jonathan'"},
+		"newline given": {`input("n? ")`, "line", "n? ", answers("42\n"), "'42'"},
+		"empty line":    {`input("n? ")`, "line", "n? ", answers(""), "''"},
+		"readline":      {"import sys\nprint('who? ', end='')\nsys.stdin.readline()", "line", "who? ", answers("me"), `'me\n'`},
+		"buffer":        {"import sys\nsys.stdin.buffer.readline()", "line", "", answers("me"), `b'me\n'`},
+		"iteration":     {"import sys\n[line for line in sys.stdin]", "line", "", []jobs.Input{{Text: "a", Line: true}, {Text: "b", Line: true}, {EOF: true, Line: true}}, `['a\n', 'b\n']`},
+		"read to eof":   {"import sys\nsys.stdin.read()", "line", "", []jobs.Input{{Text: "a", Line: true, EOF: true}}, `'a\n'`},
+		"getpass":       {"import getpass\ngetpass.getpass('PIN: ')", "secret", "PIN: ", answers("1234"), "'1234'"},
+		"pdb":           {"def f():\n    v = 6\n    breakpoint()\n    return v * 7\nf()", "line", "(Pdb) ", answers("p v", "c"), "42"},
+		"os.read":       {"import os\nprint('raw> ', end='', flush=True)\nos.read(0, 100)", "line", "raw> ", answers("x"), `b'x\n'`},
+		"child": {"import subprocess\nsubprocess.run(['bash', '-c', 'read -r -p \"key? \" k; echo got $k'], stdout=subprocess.PIPE, text=True).stdout",
+			"line", "key? ", answers("abc"), `'got abc\n'`},
+		"child, secret": {"import subprocess\nsubprocess.run(['bash', '-c', 'read -r -s -p \"key? \" k; test \"$k\" = abc']).returncode",
+			"secret", "key? ", answers("abc"), "0"},
+		"long line": {`len(input("? "))`, "line", "? ", answers(strings.Repeat("x", 300_000)), "300000"},
+		"eof":       {"try:\n    input('? ')\nexcept EOFError:\n    ok = 1\nok", "line", "? ", []jobs.Input{{EOF: true, Line: true}}, "1"},
+		"own stdin": {"import io, sys\nold, sys.stdin = sys.stdin, io.StringIO('from here\\n')\ntry:\n    v = input()\nfinally:\n    sys.stdin = old\ninput(v + '? ')", "line", "from here? ", answers("ok"), "'ok'"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			j := b.start(test.code)
+			for i, answer := range test.answer {
+				q := jobstest.Asks(t, j)
+				if q.Kind != test.kind {
+					t.Errorf("kind %q, want %q", q.Kind, test.kind)
+				}
+				if i == 0 && q.Prompt != test.prompt {
+					t.Errorf("prompt %q, want %q", q.Prompt, test.prompt)
+				}
+				jobstest.Send(t, j, answer)
+			}
+			info := jobstest.End(t, j)
+			if info.Result != test.result {
+				t.Errorf("result %q, want %q; %s; output %q", info.Result, test.result, info.Receipt.Text(), jobstest.Output(j))
+			}
+			if test.kind == "secret" && strings.Contains(jobstest.Output(j), test.answer[0].Text) {
+				t.Errorf("the secret is in the output: %q", jobstest.Output(j))
+			}
+		})
+	}
+}
+
+func answers(lines ...string) []jobs.Input {
+	var in []jobs.Input
+	for _, l := range lines {
+		in = append(in, jobs.Input{Text: l, Line: true})
+	}
+	return in
+}
+
+func TestInputThatNobodyWaitsForIsRefused(t *testing.T) {
+	b := newBench(t)
+	j := b.start("import time\nprint('on')\nwhile not globals().get('go'): time.sleep(0.01)")
+	jobstest.Prints(t, j, "on")
+	_, err := j.Send(context.Background(), jobs.Input{Text: "stray", Line: true})
+	if !errors.Is(err, jobs.ErrNotReading) {
+		t.Errorf("error %v, want %v", err, jobs.ErrNotReading)
+	}
+	j.Stop(stop(jobs.Interrupt))
+	jobstest.End(t, j)
+	next := b.start("input('real? ')")
+	jobstest.Asks(t, next)
+	jobstest.Send(t, next, jobs.Input{Text: "yes", Line: true})
+	if info := jobstest.End(t, next); info.Result != "'yes'" {
+		t.Errorf("the answer was %s", info.Result)
+	}
+	if _, err := next.Send(context.Background(), jobs.Input{Text: "late", Line: true}); !errors.Is(err, jobs.ErrEnded) {
+		t.Errorf("error %v, want %v", err, jobs.ErrEnded)
+	}
+}
+
+func TestAnAnswerIsOneLine(t *testing.T) {
+	b := newBench(t)
+	j := b.start("input()")
+	jobstest.Asks(t, j)
+	if _, err := j.Send(context.Background(), jobs.Input{Text: "a\nb", Line: true}); err == nil {
+		t.Error("two lines were taken for one answer")
+	}
+	jobstest.Send(t, j, jobs.Input{Text: "c", Line: true})
+	if info := jobstest.End(t, j); info.Result != "'c'" {
+		t.Errorf("the answer was %s", info.Result)
+	}
+}

@@ -1,0 +1,106 @@
+package pyrepl
+
+import (
+	"context"
+	"errors"
+	"syscall"
+
+	"asyncrepl/internal/proc"
+	"asyncrepl/jobs"
+)
+
+// A procKey tells a process from a later one of the same number.
+type procKey struct {
+	pid   int
+	start uint64
+}
+
+func keys(ps []proc.Process) map[procKey]bool {
+	m := make(map[procKey]bool, len(ps))
+	for _, p := range ps {
+		m[procKey{p.PID, p.Start}] = true
+	}
+	return m
+}
+
+// startLadder runs the ladder once the job is to be stopped. The function it
+// returns waits for its end and names the rungs that were needed; the run must
+// be over by then.
+func (r *run) startLadder(ctx context.Context) (wait func() []jobs.Rung) {
+	var rungs []jobs.Rung
+	done := make(chan struct{})
+	go func() { // owned by exec, which calls wait; ends when the run is over, at the latest
+		defer close(done)
+		select {
+		case <-ctx.Done():
+			rungs = r.climb()
+		case <-r.over:
+		}
+	}()
+	return func() []jobs.Rung { <-done; return rungs }
+}
+
+// climb stops the job: first its code only, and its worker if that does not
+// help.
+func (r *run) climb() []jobs.Rung {
+	st, _ := r.p.Stop()
+	needed, _ := r.w.handle.Climb(proc.Ladder{
+		Over: r.over, Keep: true,
+		From: proc.Rung(st.From), Step: st.Step,
+		Interrupt: r.interrupt,
+		Raised: func() (proc.Rung, <-chan struct{}) {
+			st, raised := r.p.Stop()
+			return proc.Rung(st.From), raised
+		},
+		Report: func(rung proc.Rung) { r.p.Climbs(jobs.Rung(rung)) },
+	})
+	rungs := make([]jobs.Rung, len(needed))
+	for i, rung := range needed {
+		rungs[i] = jobs.Rung(rung)
+	}
+	return rungs
+}
+
+// interrupt asks for a KeyboardInterrupt in the job's code. A worker that has
+// not begun with the job would take it for nobody's, so it waits for that.
+func (r *run) interrupt() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.interrupted = true
+	if !r.started {
+		return nil
+	}
+	return r.signal()
+}
+
+// begun notes that the worker is at the job, so that a signal is this job's.
+func (r *run) begun() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.started = true
+	if r.interrupted {
+		r.signal()
+	}
+}
+
+// signal sends SIGINT to the worker and, by pid, to those processes of the
+// terminal's foreground group that started after this job did: children of
+// earlier jobs, and theirs, are not touched. The caller holds mu.
+func (r *run) signal() error {
+	r.signalled = true
+	err := r.w.handle.Signal(syscall.SIGINT)
+	group, ferr := r.w.pty.Foreground()
+	if ferr != nil {
+		return errors.Join(err, ferr)
+	}
+	earlier := make(map[int]bool)
+	for _, p := range r.w.handle.Descendants() { // parents come before their children
+		switch {
+		case r.earlier[procKey{p.PID, p.Start}] || earlier[p.Parent]:
+			earlier[p.PID] = true
+		case p.Group == group:
+			proc.SignalPID(p, syscall.SIGINT)
+		}
+	}
+	return err
+}

@@ -1,0 +1,200 @@
+package pyrepl_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+func TestInterruptKeepsVariables(t *testing.T) {
+	tests := map[string]string{
+		"busy loop":    "on()\nwhile True: pass",
+		"sleep":        "on(); time.sleep(300)",
+		"lock wait":    "l = threading.Lock(); l.acquire(); on(); l.acquire()",
+		"subprocess":   "on(); subprocess.run(['sleep', '300'])",
+		"shell child":  "on(); os.system('sleep 300; echo on; sleep 300')",
+		"input":        "on(); input('? ')",
+		"stdin":        "on(); sys.stdin.read()",
+		"await":        "on(); await asyncio.sleep(300)",
+		"own loop":     "async def m():\n    on(); await asyncio.sleep(300)\nasyncio.run(m())",
+		"busy await":   "async def m():\n    on()\n    while True: pass\nawait m()",
+		"generator":    "on(); sum(1 for _ in iter(int, 1))",
+		"output":       "on()\nwhile True: print('x' * 50)",
+		"pipe write":   "r, w = os.pipe(); on(); os.write(w, b'x' * (1 << 20))",
+		"thread join":  "e = threading.Event(); t = threading.Thread(target=e.wait, daemon=True); t.start(); on(); t.join()",
+		"except pass":  "on()\ntry:\n    time.sleep(300)\nexcept Exception: pass",
+		"deep":         "def f(n):\n    if n: return f(n - 1)\n    on(); time.sleep(300)\nf(500)",
+		"own handler":  "signal.signal(signal.SIGINT, signal.default_int_handler); on(); time.sleep(300)",
+		"tight import": "on()\nwhile True:\n    import json; json.dumps({})",
+	}
+	for name, code := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.run("import asyncio, os, signal, subprocess, sys, threading, time\nkept = 1\ndef on(): print('on', flush=True)")
+			j := b.start(code)
+			jobstest.Prints(t, j, "on")
+			begin := time.Now()
+			j.Stop(stop(jobs.Interrupt))
+			info := jobstest.End(t, j)
+			if want := "cancelled (interrupted; variables kept)"; info.Receipt.Text() != want {
+				t.Fatalf("status %q after %v, want %q; output %.2000q", info.Receipt.Text(), time.Since(begin), want, jobstest.Output(j))
+			}
+			if len(info.Receipt.Rungs) != 1 {
+				t.Errorf("rungs %v", info.Receipt.Rungs)
+			}
+			if out := jobstest.Output(j); strings.Contains(out, "worker") {
+				t.Errorf("output shows internals: %.2000q", out)
+			}
+			b.result("kept", "1")
+		})
+	}
+}
+
+func TestLadderGoesOnWhereInterruptDoesNotHelp(t *testing.T) {
+	tests := map[string]struct{ code, status string }{
+		"swallowed": {"import time\nwhile True:\n    try:\n        print('on', flush=True); time.sleep(300)\n    except KeyboardInterrupt: print('no')", "cancelled (terminated; variables lost)"},
+		"C loop":    {"print('on', flush=True)\nsum(iter(int, 1))", "cancelled (terminated; variables lost)"},
+		"immune":    {"import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('on', flush=True)\nwhile True: time.sleep(300)", "cancelled (killed; variables lost)"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			j := b.start(test.code)
+			jobstest.Prints(t, j, "on")
+			st := stop(jobs.Interrupt)
+			st.Step = 100 * time.Millisecond
+			j.Stop(st)
+			info := jobstest.End(t, j)
+			if info.Receipt.Text() != test.status {
+				t.Errorf("status %q, want %q", info.Receipt.Text(), test.status)
+			}
+			b.want("1", "completed")
+		})
+	}
+}
+
+func TestInterruptSparesEarlierJobs(t *testing.T) {
+	b := newBench(t)
+	_, out := b.run(`import asyncio, subprocess, time
+child = subprocess.Popen(["bash", "-c", "sleep 300 & echo $!; wait"], stdout=subprocess.PIPE, text=True)
+print(child.pid, child.stdout.readline().strip())
+ticks = 0
+async def background():
+    global ticks
+    while True:
+        ticks += 1
+        await asyncio.sleep(0)
+task = asyncio.create_task(background())
+await asyncio.sleep(0.01)`)
+	j := b.start(`before = ticks; print("on", flush=True); await asyncio.sleep(300)`)
+	jobstest.Prints(t, j, "on")
+	j.Stop(stop(jobs.Interrupt))
+	if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+		t.Fatal(info.Receipt.Text())
+	}
+	j = b.start(`print("on", flush=True); subprocess.run(["sleep", "300"])`)
+	jobstest.Prints(t, j, "on")
+	j.Stop(stop(jobs.Interrupt))
+	jobstest.End(t, j)
+	b.result("await asyncio.sleep(0.01); (ticks > before, task.done(), child.poll())", "(True, False, None)")
+	for _, text := range strings.Fields(out) {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, 0); err != nil {
+			t.Errorf("process %d of an earlier job is gone", pid)
+		}
+	}
+}
+
+// Interrupts that race the ends of jobs: each hits its own job or none.
+func TestInterruptsRacingEnds(t *testing.T) {
+	b := newBench(t)
+	b.run("import time, asyncio\ndone = 0")
+	finished := 0
+	for i := range 300 {
+		code := []string{"time.sleep(0.0005)", "await asyncio.sleep(0.0005)", "for _ in range(3000): pass", "print('x' * 3000)"}[i%4]
+		j := b.start(code + "\ndone += 1")
+		next := b.start("done")
+		pause := time.NewTimer(time.Duration(i%30) * 50 * time.Microsecond)
+		select {
+		case <-pause.C:
+		case <-j.Done():
+		}
+		j.Stop(stop(jobs.Interrupt))
+		info := jobstest.End(t, j)
+		switch text := info.Receipt.Text(); text {
+		case "completed":
+			finished++
+		case "cancelled (interrupted; variables kept)", "cancelled (before it ran)":
+		default:
+			t.Fatalf("round %d: %s: %q", i, text, jobstest.Output(j))
+		}
+		if after := jobstest.End(t, next); after.Status != jobs.Completed {
+			t.Fatalf("round %d: the next job: %s: %q", i, after.Receipt.Text(), jobstest.Output(next))
+		}
+	}
+	info, _ := b.run("done")
+	if n, err := strconv.Atoi(info.Result); err != nil || n < finished || n > finished+300 {
+		t.Errorf("%d jobs completed, %s were counted", finished, info.Result)
+	}
+	t.Logf("%d of 300 finished before their interrupt", finished)
+}
+
+// A worker blocked in a write of its own output loses and doubles nothing.
+func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
+	b := newBench(t)
+	for round := range 20 {
+		j := b.start("i = 0\nwhile True:\n    i += 1\n    print(i)")
+		jobstest.Prints(t, j, "\n100\n")
+		j.Stop(stop(jobs.Interrupt))
+		jobstest.End(t, j)
+		out := jobstest.Stream(j, jobs.Stdout)
+		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		for i, line := range lines {
+			if want := fmt.Sprint(i + 1); line != want && i < len(lines)-1 {
+				t.Fatalf("round %d: line %d is %q", round, i, line)
+			}
+		}
+		info, _ := b.run("i")
+		if n, _ := strconv.Atoi(info.Result); n-len(lines) > 1 || n < len(lines) {
+			t.Fatalf("round %d: %d lines were printed, %d arrived", round, n, len(lines))
+		}
+	}
+}
+
+func TestRestart(t *testing.T) {
+	b := newBench(t)
+	_, out := b.run("import subprocess\nx = 1\nfor c in ['sleep 300', 'setsid sleep 300', 'nohup sleep 300']: print(subprocess.Popen(c, shell=True).pid)")
+	running := b.start("print('on', flush=True)\nwhile True: pass")
+	queued := b.start("x")
+	jobstest.Prints(t, running, "on")
+	had, survivors, err := b.s.Restart(t.Context(), jobs.Agent)
+	if err != nil || !had || len(survivors) > 0 {
+		t.Fatalf("restart: %v, %v, survivors %v", had, err, survivors)
+	}
+	if info := jobstest.End(t, running); info.Receipt.Text() != "cancelled (terminated by restart_python_worker; variables lost)" {
+		t.Errorf("the running job: %s", info.Receipt.Text())
+	}
+	if info := jobstest.End(t, queued); !strings.HasPrefix(info.Receipt.Text(), "failed (not run: variables were lost in") {
+		t.Errorf("the queued job: %s", info.Receipt.Text())
+	}
+	for _, text := range strings.Fields(out) {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proctest.Gone(t, pid)
+	}
+	b.result("'x' in globals()", "False")
+}

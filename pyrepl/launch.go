@@ -1,0 +1,158 @@
+package pyrepl
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/proc"
+	"asyncrepl/internal/tty"
+	"asyncrepl/jobs"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// The worker's own program, sent to each worker over its channel.
+//
+//go:embed worker/*.py
+var source embed.FS
+
+// Size of the terminal that a worker and its children see, in character cells.
+const (
+	termRows = 40
+	termCols = 120
+)
+
+// A program is what a worker runs before any user code.
+type program struct {
+	bootstrap string      // on its command line
+	modules   [][2]string // name and source; they follow over the channel
+}
+
+var loadProgram = sync.OnceValues(func() (prog program, err error) {
+	err = fs.WalkDir(source, "worker", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := source.ReadFile(path)
+		if name := d.Name(); name == "bootstrap.py" {
+			prog.bootstrap = string(text)
+		} else {
+			prog.modules = append(prog.modules, [2]string{name, string(text)})
+		}
+		return err
+	})
+	return prog, err
+})
+
+// startWorker starts an interpreter and waits for its first word. What it
+// writes until then goes to p.
+func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) (*worker, error) {
+	python, err := cfg.Python(ctx)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := loadProgram()
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{
+		events: make(chan event), eof: make(chan struct{}), gone: make(chan struct{}),
+		port: p, kick: func() {},
+	}
+	if err := w.launch(python, prog, cfg); err != nil {
+		w.closePumps()
+		if w.ch != nil {
+			w.ch.close()
+		}
+		if w.pty != nil {
+			w.pty.Close()
+		}
+		return nil, err
+	}
+	w.screen = proc.NewPump(w.pty.Master(), true, func(b []byte) { w.write(jobs.TTY, b) })
+	go w.listen() // owned by the worker; ends when the channel does, see end
+	if err := w.hello(ctx, session, prog.modules, cfg.Start); err != nil {
+		w.end(jobs.Kill, 0)
+		return nil, err
+	}
+	return w, nil
+}
+
+// launch starts the process with its terminal, its channel and a pair of pipes.
+// What was opened before an error is left to the caller.
+func (w *worker) launch(python string, prog program, cfg Config) (err error) {
+	if w.pty, err = tty.Open(termRows, termCols); err != nil {
+		return fmt.Errorf("opening a terminal: %v", err)
+	}
+	w.keys = tty.NewKeyboard(w.pty)
+	var theirs *os.File
+	if w.ch, theirs, err = newChannel(); err != nil {
+		return err
+	}
+	defer theirs.Close() // or our end would never see the end of file
+	out, errs, err := w.pipes(w.port)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	defer errs.Close()
+	w.handle, err = cfg.Owner.Start(proc.Spec{
+		Argv: []string{python, "-u", "-X", "faulthandler", "-c", prog.bootstrap},
+		Env:  cfg.Env(), Dir: cfg.Dir, TTY: w.pty,
+		Files: []*os.File{nil, out, errs, theirs},
+		Mark:  ulid.Make().String(),
+	})
+	return err
+}
+
+// listen hands events to whoever has the turn, until the channel ends.
+func (w *worker) listen() {
+	defer close(w.eof)
+	w.ch.read(func(ev event) {
+		select {
+		case w.events <- ev:
+		case <-w.gone:
+		}
+	})
+}
+
+// hello sends the worker its program and waits until it answers.
+func (w *worker) hello(ctx context.Context, session string, modules [][2]string, limit time.Duration) error {
+	body, err := json.Marshal(map[string]any{"token": string(w.ch.token), "session": session, "files": modules})
+	if err != nil {
+		return err
+	}
+	if err := w.ch.write(fmt.Appendf(nil, "%d\n%s", len(body), body), nil); err != nil {
+		select {
+		case <-w.handle.Done():
+			return w.stillborn()
+		default:
+			return err
+		}
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-w.events: // whatever it is, it speaks with our token
+		return nil
+	case <-w.handle.Done():
+		return w.stillborn()
+	case <-timer.C:
+		return fmt.Errorf("starting the Python worker: it said nothing for %v", limit)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// stillborn is the error of a worker that died before its first word. Why, it
+// has written to its stderr, which is in the job's output.
+func (w *worker) stillborn() error {
+	w.drain()
+	return fmt.Errorf("starting the Python worker: it %s before it was ready", ended(w.handle.Exit()))
+}

@@ -1,0 +1,94 @@
+package pyrepl_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+	"asyncrepl/pyrepl"
+)
+
+func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+
+// python is the interpreter under test: a real one, past any shim.
+func python(t testing.TB) string {
+	t.Helper()
+	name := os.Getenv("PYREPL_TEST_PYTHON")
+	if name == "" {
+		name = "python3"
+	}
+	out, err := exec.Command(name, "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		t.Fatalf("finding Python: %v", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// A bench is a session on a real worker, with a registry of its own.
+type bench struct {
+	t testing.TB
+	r *jobs.Registry
+	s *pyrepl.Session
+}
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	return newBenchIn(t, t.TempDir())
+}
+
+// newBenchIn starts the workers in dir.
+func newBenchIn(t testing.TB, dir string, env ...string) *bench {
+	t.Helper()
+	path := python(t)
+	b := &bench{t: t}
+	owner := proctest.Owner(t) // ended last
+	b.s = pyrepl.NewSession("default", pyrepl.Config{
+		Owner:  owner,
+		Python: func(context.Context) (string, error) { return path, nil },
+		Env:    func() []string { return append(os.Environ(), env...) },
+		Dir:    dir,
+	})
+	t.Cleanup(b.s.Close)
+	b.r = jobstest.Registry(t)
+	return b
+}
+
+// start starts a job without waiting for it.
+func (b *bench) start(code string) *jobs.Job {
+	b.t.Helper()
+	return jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: "default", Title: "test"}, b.s.Exec(code))
+}
+
+// run runs code to its end.
+func (b *bench) run(code string) (jobs.Info, string) {
+	b.t.Helper()
+	j := b.start(code)
+	info := jobstest.End(b.t, j)
+	return info, jobstest.Output(j)
+}
+
+// want runs code and compares the status text.
+func (b *bench) want(code, status string) (jobs.Info, string) {
+	b.t.Helper()
+	info, out := b.run(code)
+	if got := info.Receipt.Text(); got != status {
+		b.t.Errorf("%q: status %q, want %q; output %q", code, got, status, out)
+	}
+	return info, out
+}
+
+// result runs code and compares the repr of its last expression.
+func (b *bench) result(code, want string) {
+	b.t.Helper()
+	info, out := b.run(code)
+	if info.Result != want {
+		b.t.Errorf("%q: result %q, want %q; %s, output %q", code, info.Result, want, info.Receipt.Text(), out)
+	}
+}
+
+func stop(from jobs.Rung) jobs.Stop { return jobs.Stop{By: jobs.Agent, From: from} }

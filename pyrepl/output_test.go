@@ -1,0 +1,202 @@
+package pyrepl_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+func TestOutput(t *testing.T) {
+	tests := map[string]struct{ code, stdout, stderr string }{
+		"line":          {"print('a')", "a\n", ""},
+		"no newline":    {"print('a', end='')", "a", ""},
+		"long line":     {"print('x' * 300_000)", strings.Repeat("x", 300_000) + "\n", ""},
+		"bytes":         {`import sys; sys.stdout.buffer.write(b'\xff\x00\x1b[31m\n')`, "\xff\x00\x1b[31m\n", ""},
+		"surrogate":     {`print('\ud800')`, `\ud800` + "\n", ""},
+		"stderr":        {"import sys; print('e', file=sys.stderr)", "", "e\n"},
+		"fd 1":          {"import os; os.write(1, b'raw'); os.write(2, b'err')", "raw", "err"},
+		"C code":        {"import ctypes; c = ctypes.CDLL(None); c.puts(b'from C'); c.fflush(None)", "from C\n", ""},
+		"child":         {"import os; os.system('echo out; echo err >&2')", "out\n", "err\n"},
+		"order kept":    {"import os, sys; print('1'); os.write(1, b'2\\n'); print('3')", "1\n2\n3\n", ""},
+		"fork prints":   {"import os\nprint('a', end='')\npid = os.fork()\nif pid == 0:\n    print('child')\nelse:\n    os.waitpid(pid, 0); print('parent')", "achild\nparent\n", ""},
+		"closed stdout": {"import sys; sys.stdout.close(); print('still')", "still\n", ""},
+		"replaced":      {"import sys, io; sys.stdout = io.StringIO(); print('lost'); sys.stdout = sys.__stdout__; print('back')", "back\n", ""},
+		"framing":       {"print('--- STDERR ---')", "--- STDERR ---\n", ""},
+	}
+	b := newBench(t)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			j := b.start(test.code)
+			info := jobstest.End(t, j)
+			if info.Status != jobs.Completed {
+				t.Errorf("status %s", info.Receipt.Text())
+			}
+			if got := jobstest.Stream(j, jobs.Stdout); got != test.stdout {
+				t.Errorf("stdout %.300q, want %.300q", got, test.stdout)
+			}
+			if got := jobstest.Stream(j, jobs.Stderr); got != test.stderr {
+				t.Errorf("stderr %.300q, want %.300q", got, test.stderr)
+			}
+		})
+	}
+}
+
+func TestResult(t *testing.T) {
+	b := newBench(t)
+	for _, test := range []struct{ code, want string }{
+		{"6 * 7", "42"},
+		{"_ + 1", "43"},
+		{"x = 1", ""},
+		{"None", ""},
+		{"x;", "1"},
+		{"import asyncio\nawait asyncio.sleep(0, 'slept')", "'slept'"},
+		{"def f():\n    '''doc'''\n    return 1\nimport inspect; inspect.getsource(f)", `"def f():\n    '''doc'''\n    return 1\n"`},
+		{"__name__", "'__main__'"},
+		{"import pickle\nclass C: pass\ntype(pickle.loads(pickle.dumps(C()))) is C", "True"},
+		{"from __future__ import annotations", ""},
+		{"def g(x: undefined): pass\ng.__annotations__", "{'x': 'undefined'}"},
+	} {
+		b.result(test.code, test.want)
+	}
+	info, out := b.want("class R:\n    def __repr__(self): raise ValueError('in repr')\nR()", "failed (ValueError: in repr)")
+	if info.HasResult || !strings.Contains(out, "in repr") {
+		t.Errorf("result %q, output %q", info.Result, out)
+	}
+}
+
+func TestLateOutputStaysInItsJob(t *testing.T) {
+	b := newBench(t)
+	first := b.start(`import threading, subprocess, asyncio
+go = threading.Event()
+def late():
+    go.wait()
+    print("from the thread")
+thread = threading.Thread(target=late); thread.start()
+child = subprocess.Popen(["bash", "-c", "read x; echo from the child"], stdin=subprocess.PIPE)
+async def task():
+    await asyncio.sleep(0)
+    print("from the task")
+t = asyncio.create_task(task())`)
+	if info := jobstest.End(t, first); info.Receipt.PendingTasks != 1 {
+		t.Errorf("pending tasks %d, want 1", info.Receipt.PendingTasks)
+	}
+	second := b.start(`go.set(); thread.join()
+child.communicate(b"\n")
+await t
+print("mine")`)
+	jobstest.End(t, second)
+	if out := jobstest.Output(second); out != "mine\n" {
+		t.Errorf("the second job has %q", out)
+	}
+	for _, want := range []string{"from the thread\n", "from the child\n", "from the task\n"} {
+		jobstest.Prints(t, first, want)
+	}
+	if final := first.Log().Stat().Final; final != 0 {
+		t.Errorf("final at %d, so the late output is not told as late", final)
+	}
+}
+
+func TestPools(t *testing.T) {
+	b := newBench(t)
+	first := b.start("from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\npool.submit(print, 'one').result()")
+	jobstest.End(t, first)
+	second := b.start("pool.submit(print, 'two').result()")
+	jobstest.End(t, second)
+	if a, b := jobstest.Output(first), jobstest.Output(second); a != "one\n" || b != "two\n" {
+		t.Errorf("outputs %q and %q", a, b)
+	}
+	b.result("import multiprocessing\ndef sq(n): return n * n\nwith multiprocessing.Pool(2) as p: r = p.map(sq, range(4))\nr", "[0, 1, 4, 9]")
+	info, out := b.run("with multiprocessing.get_context('spawn').Pool(1) as p: r = p.map(sq, range(4))")
+	if info.Status != jobs.Failed || !strings.Contains(out, "fork") {
+		t.Errorf("spawn of a session's function: %s, %q", info.Receipt.Text(), out)
+	}
+	_, out = b.want("import warnings; warnings.simplefilter('always')\nimport os\npid = os.fork()\nif pid: os.waitpid(pid, 0)", "completed")
+	if strings.Contains(out, "Warning") {
+		t.Errorf("a fork warns: %q", out)
+	}
+}
+
+func TestSabotage(t *testing.T) {
+	tests := map[string]string{
+		"json":       "import json; json.dumps = json.loads = None; import json.encoder; json.encoder.JSONEncoder = None",
+		"os":         "import os\nfor n in ('write', 'read', 'dup2', 'getpid', 'close'): setattr(os, n, None)",
+		"stdout":     "import sys; sys.stdout = sys.stderr = sys.__stdout__ = sys.stdin = None",
+		"builtins":   "import builtins\nfor n in ('len', 'print', 'isinstance', 'repr', 'compile', 'exec', 'BaseException'): setattr(builtins, n, None)",
+		"modules":    "import sys; sys.modules.clear()",
+		"threading":  "import threading; threading.Thread = threading.current_thread = None",
+		"signal":     "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal = None",
+		"traceback":  "import traceback; traceback.TracebackException = traceback.print_exception = None\nimport linecache; linecache.getline = None",
+		"excepthook": "import sys; sys.excepthook = None; sys.displayhook = None",
+		"path":       "import sys; sys.path[:] = []; sys.meta_path[:] = []",
+		"main":       "import sys; sys.modules['__main__'] = None; globals().clear()",
+		"gc":         "import gc; gc.disable(); gc.collect()",
+		"forgery":    "import os\nfor fd in range(3, 1100):\n    try: os.write(fd, b'\\n{\"ev\":\"done\",\"end\":\"returned\"}\\n')\n    except OSError: pass",
+	}
+	for name, code := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.run("keep = 1")
+			b.run(code)
+			info, out := b.run("1 / 0")
+			if want := "failed (ZeroDivisionError: division by zero)"; info.Receipt.Text() != want || !strings.Contains(out, "ZeroDivisionError") {
+				t.Errorf("afterwards: %s, want %s; output %q", info.Receipt.Text(), want, out)
+			}
+			j := b.start("while True: pass")
+			for j.Info().Status == jobs.Queued {
+				<-j.Changed()
+			}
+			j.Stop(stop(jobs.Interrupt))
+			if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+				t.Errorf("afterwards, an interrupt: %s; output %q", info.Receipt.Text(), jobstest.Output(j))
+			}
+		})
+	}
+}
+
+func TestModulesNamedLikeTheStandardLibrary(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"json", "os", "socket", "threading", "traceback", "linecache", "asyncio", "signal", "mine"} {
+		if err := os.WriteFile(filepath.Join(dir, name+".py"), []byte("whose = 'the user'\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newBenchIn(t, dir, "PYTHONPATH="+dir)
+	b.want("1 / 0", "failed (ZeroDivisionError: division by zero)")
+	b.result("import mine; mine.whose", "'the user'")
+	b.result("import json; json.whose", "'the user'")
+}
+
+func TestVariables(t *testing.T) {
+	b := newBench(t)
+	if v, err := b.s.Variables(t.Context()); err != nil || v.Total != 0 {
+		t.Fatalf("before any job: %+v, %v", v, err)
+	}
+	b.run("x = 42; s = 'text'; _hidden = 1\nclass Evil:\n    def __repr__(self): print('ran'); return 'evil'\n    __len__ = __sizeof__ = __repr__\ne = Evil()")
+	v, err := b.s.Variables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, one := range v.Vars {
+		got[one.Name] = one.Type + " " + one.Value
+	}
+	for name, want := range map[string]string{"x": "int 42", "s": "str 'text'", "e": "Evil ", "Evil": "type "} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if _, ok := got["_hidden"]; ok || len(got) != 4 {
+		t.Errorf("names are %v", got)
+	}
+	j := b.start("z = 1; input()")
+	jobstest.Asks(t, j)
+	v, err = b.s.Variables(t.Context())
+	if err != nil || v.Busy != j.ID() || v.AsOf == "" || v.Total != 4 {
+		t.Errorf("of a busy session: %+v, %v", v, err)
+	}
+}

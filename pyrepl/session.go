@@ -1,0 +1,274 @@
+package pyrepl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/proc"
+	"asyncrepl/jobs"
+)
+
+// A Config is what all sessions of one environment have in common.
+type Config struct {
+	Owner  *proc.Owner
+	Python func(ctx context.Context) (string, error) // path of the interpreter; may make the environment
+	Env    func() []string                           // KEY=value, the whole environment of a worker
+	Dir    string                                    // the workspace, where workers start
+	Log    *slog.Logger
+
+	// Start bounds the time from the start of a worker to its first word
+	// (0: 60 s, for machines that are busy and disks that are cold).
+	Start time.Duration
+}
+
+// restartStep is the time between the rungs of a restart.
+const restartStep = time.Second
+
+// ErrClosed is the answer of a session that has been closed.
+var ErrClosed = errors.New("the session has been closed")
+
+// A Session is a named Python namespace that outlives its jobs.
+type Session struct {
+	name string
+	cfg  Config
+
+	// Guarded by mu.
+	mu     sync.Mutex
+	closed bool
+	turn   *ticket   // whose turn it is; nil: idle
+	queue  []*ticket // behind it, in order
+	w      *worker   // nil until the first use and after a death was noticed
+	news   string    // what the next job is told of the worker before its own
+	names  []string  // as last told by a worker
+	asOf   string    // the job that told them
+	fresh  bool      // the next job is to look for modules anew
+}
+
+// NewSession returns a session that has not started anything yet.
+func NewSession(name string, cfg Config) *Session {
+	if cfg.Start == 0 {
+		cfg.Start = time.Minute
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Session{name: name, cfg: cfg}
+}
+
+// Name returns the name of the session.
+func (s *Session) Name() string { return s.name }
+
+// A ticket is a place in a session's queue.
+type ticket struct {
+	port  *jobs.Port    // nil: not a job's
+	ready chan struct{} // closed when the turn has come or is lost
+	lost  string        // the job that lost the variables; set before ready is closed
+}
+
+// job returns the id of the ticket's job.
+func (t *ticket) job() string {
+	if t == nil || t.port == nil {
+		return ""
+	}
+	return t.port.ID()
+}
+
+// A lostError tells a queued job why it was not run.
+type lostError struct{ job string }
+
+func (e *lostError) Error() string { return "not run: variables were lost in " + e.job }
+
+// acquire waits for the caller's turn. The queue is first in, first out.
+func (s *Session) acquire(ctx context.Context, p *jobs.Port) (*ticket, error) {
+	t := &ticket{port: p, ready: make(chan struct{})}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, ErrClosed
+	}
+	if s.turn == nil {
+		s.turn = t
+		s.mu.Unlock()
+		return t, nil
+	}
+	s.queue = append(s.queue, t)
+	s.mu.Unlock()
+	select {
+	case <-t.ready:
+	case <-ctx.Done():
+		if s.unqueue(t) {
+			return nil, context.Cause(ctx)
+		}
+		<-t.ready // it came at the same moment
+		if t.lost == "" {
+			s.release(t, "")
+		}
+		return nil, context.Cause(ctx)
+	}
+	if t.lost != "" {
+		return nil, &lostError{t.lost}
+	}
+	return t, nil
+}
+
+// unqueue takes t out of the queue and reports whether it was there.
+func (s *Session) unqueue(t *ticket) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, q := range s.queue {
+		if q == t {
+			s.queue = append(s.queue[:i], s.queue[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// release ends the turn of t. If its job lost the variables, lost says so in
+// the words that the queued jobs are told, and none of them is run.
+func (s *Session) release(t *ticket, lost string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn != t {
+		return
+	}
+	s.turn = nil
+	if lost != "" {
+		s.dropQueue(lost)
+	}
+	if len(s.queue) > 0 {
+		s.turn, s.queue = s.queue[0], s.queue[1:]
+		close(s.turn.ready)
+	}
+}
+
+// dropQueue tells every queued job that its turn will not come. The caller
+// holds mu.
+func (s *Session) dropQueue(lost string) {
+	for _, q := range s.queue {
+		q.lost = lost
+		close(q.ready)
+	}
+	s.queue = nil
+}
+
+// worker returns the live worker of the session, started if need be, and what
+// is to be said of that. The caller has the turn.
+func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker, note string, err error) {
+	s.mu.Lock()
+	w, note = s.w, s.news
+	s.news = ""
+	s.mu.Unlock()
+	if w != nil {
+		select {
+		case <-w.handle.Done():
+			note = fmt.Sprintf("a new worker was started: the last one %s between jobs; variables lost", ended(w.handle.Exit()))
+			s.bury(w)
+		default:
+			return w, note, nil
+		}
+	}
+	if w, err = startWorker(ctx, s.name, s.cfg, p); err != nil {
+		return nil, "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		go w.end(jobs.Kill, 0) // owned by nobody: bounded by the ladder; the session went while it was starting
+		return nil, "", ErrClosed
+	}
+	s.w = w
+	return w, note, nil
+}
+
+// bury ends what is left of a worker that is dead or of no more use.
+func (s *Session) bury(w *worker) (survivors []proc.Process) {
+	s.mu.Lock()
+	if s.w == w {
+		s.w, s.names, s.asOf = nil, nil, ""
+	}
+	s.mu.Unlock()
+	return w.end(jobs.Kill, 0)
+}
+
+// Refresh makes modules that were installed just now importable in the session.
+func (s *Session) Refresh() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fresh = s.w != nil
+}
+
+// refreshed reports whether Refresh was called since it was last asked.
+func (s *Session) refreshed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh := s.fresh
+	s.fresh = false
+	return fresh
+}
+
+// remember keeps the names that a worker told at the end of a job.
+func (s *Session) remember(job string, names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if names != nil {
+		s.names = names
+	}
+	s.asOf = job
+}
+
+// Restart ends the worker and all that its jobs left behind: the running job is
+// stopped, the queued ones are not run, the next one finds an empty namespace.
+// It reports whether there was a worker, and what could not be ended.
+func (s *Session) Restart(ctx context.Context, by jobs.By) (had bool, survivors []jobs.Process, err error) {
+	const lost = "restart_python_worker"
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return false, nil, ErrClosed
+	}
+	had = s.w != nil
+	s.dropQueue(lost)
+	running := s.turn
+	s.mu.Unlock()
+	if running != nil && running.port != nil {
+		running.port.Cancel(jobs.Stop{By: by, From: jobs.Terminate, Step: restartStep, Reason: lost})
+	}
+	t, err := s.acquire(ctx, nil)
+	if err != nil {
+		return had, nil, err
+	}
+	defer s.release(t, lost)
+	s.mu.Lock()
+	w := s.w
+	s.w, s.names, s.asOf, s.news = nil, nil, "", ""
+	s.mu.Unlock()
+	if w == nil {
+		return had, nil, nil
+	}
+	return true, processes(w.end(jobs.Terminate, restartStep)), nil
+}
+
+// Close ends the session for good. Its jobs must have been stopped.
+func (s *Session) Close() {
+	s.mu.Lock()
+	s.closed = true
+	w := s.w
+	s.w = nil
+	s.dropQueue("the end of the session")
+	s.mu.Unlock()
+	if w != nil {
+		w.end(jobs.Kill, 0)
+	}
+}
+
+// Busy returns the job that the session is at, and how many stand behind it.
+func (s *Session) Busy() (job string, queued int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.turn.job(), len(s.queue)
+}

@@ -1,0 +1,60 @@
+package pyrepl
+
+import "context"
+
+// A Variable is one name of a session's namespace. Value is set for exact
+// built-in types only, shortened to about 200 characters; other values are told
+// by type and size.
+type Variable struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Value string `json:"value"`
+	Size  int64  `json:"size"` // bytes of the object itself, not of what it refers to
+}
+
+// Variables is what is known of a session's namespace.
+type Variables struct {
+	Vars  []Variable
+	Total int    // with those that were left out
+	AsOf  string // the job after which they were as told; "" means now
+	Busy  string // the job that the session is at; then Vars has names only
+}
+
+// Variables lists the names of the namespace without running user code. A busy session is not waited for: the last known
+// names are told, and after which job they were known. A session that was never
+// used has none.
+func (s *Session) Variables(ctx context.Context) (Variables, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return Variables{}, ErrClosed
+	}
+	if s.turn != nil {
+		defer s.mu.Unlock()
+		return s.known(), nil
+	}
+	t := &ticket{ready: make(chan struct{})}
+	s.turn = t
+	w := s.w
+	s.mu.Unlock()
+	defer s.release(t, "")
+	if w == nil {
+		return Variables{}, nil
+	}
+	w.syncs++
+	n := w.syncs
+	if err := w.ch.send(command{Op: "variables", N: n}); err != nil {
+		return Variables{}, err
+	}
+	ev, err := w.await(ctx, "variables", n)
+	return Variables{Vars: ev.Vars, Total: ev.Total}, err
+}
+
+// known lists the names as last told. The caller holds mu.
+func (s *Session) known() Variables {
+	v := Variables{AsOf: s.asOf, Busy: s.turn.job(), Total: len(s.names)}
+	for _, name := range s.names {
+		v.Vars = append(v.Vars, Variable{Name: name})
+	}
+	return v
+}

@@ -1,0 +1,182 @@
+package pyrepl
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/proc"
+	"asyncrepl/internal/tty"
+	"asyncrepl/jobs"
+)
+
+// syncTime bounds the answer of an idle worker to a sync: it has nothing else
+// to do.
+const syncTime = 10 * time.Second
+
+// A worker is a Python process that holds a session's namespace.
+type worker struct {
+	handle *proc.Handle
+	pty    *tty.PTY
+	keys   *tty.Keyboard
+	screen *proc.Pump // of the terminal
+	ch     *channel
+	events chan event    // from the channel reader to whoever has the turn
+	eof    chan struct{} // closed when the channel ended
+	gone   chan struct{} // closed when nobody takes events any more
+	once   sync.Once     // closes gone
+	syncs  int           // asked so far; only who has the turn asks
+
+	// Guarded by mu.
+	mu    sync.Mutex
+	port  *jobs.Port   // of the job that runs, else of the last one: what cannot be told goes there
+	kick  func()       // tells the watch of the running job that there was output
+	pumps []*proc.Pump // of the jobs whose pipes are still open somewhere
+}
+
+// pipes makes a fresh pair for the stdout and stderr of p and reads their other
+// ends into its log, for as long as anybody holds them.
+func (w *worker) pipes(p *jobs.Port) (out, errs *os.File, err error) {
+	outR, out, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening pipes: %v", err)
+	}
+	errR, errs, err := os.Pipe()
+	if err != nil {
+		outR.Close()
+		out.Close()
+		return nil, nil, fmt.Errorf("opening pipes: %v", err)
+	}
+	into := func(s jobs.Stream) func([]byte) {
+		return func(b []byte) {
+			p.Write(s, b)
+			w.output(p)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	open := w.pumps[:0]
+	for _, old := range w.pumps {
+		select {
+		case <-old.Done():
+		default:
+			open = append(open, old)
+		}
+	}
+	w.pumps = append(open, proc.NewPump(outR, false, into(jobs.Stdout)), proc.NewPump(errR, false, into(jobs.Stderr)))
+	return out, errs, nil
+}
+
+// write appends what came over the terminal to the job that runs, else to the
+// last one.
+func (w *worker) write(s jobs.Stream, b []byte) {
+	w.mu.Lock()
+	p := w.port
+	w.mu.Unlock()
+	p.Write(s, b)
+	w.output(p)
+}
+
+// output tells the watch of p, if it still runs, that there was some.
+func (w *worker) output(p *jobs.Port) {
+	w.mu.Lock()
+	kick := w.kick
+	if w.port != p {
+		kick = func() {}
+	}
+	w.mu.Unlock()
+	kick()
+}
+
+// serve makes p the job that the worker is at; kick is told of its output.
+func (w *worker) serve(p *jobs.Port, kick func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.port, w.kick = p, kick
+}
+
+// drain reads what lies in the pipes and the terminal now.
+func (w *worker) drain() {
+	w.mu.Lock()
+	pumps := append([]*proc.Pump{w.screen}, w.pumps...)
+	w.mu.Unlock()
+	for _, p := range pumps {
+		p.Drain()
+	}
+}
+
+// sync waits until the worker has taken every signal sent to it so far.
+func (w *worker) sync() error {
+	w.syncs++
+	if err := w.ch.send(command{Op: "sync", N: w.syncs}); err != nil {
+		return err
+	}
+	_, err := w.await(context.Background(), "sync", w.syncs)
+	return err
+}
+
+// await returns the event of the given name and number; others are late news of
+// a job that is over.
+func (w *worker) await(ctx context.Context, name string, n int) (event, error) {
+	timer := time.NewTimer(syncTime)
+	defer timer.Stop()
+	for {
+		select {
+		case ev := <-w.events:
+			if ev.Ev == name && ev.N == n {
+				return ev, nil
+			}
+		case <-w.handle.Done():
+			return event{}, fmt.Errorf("the worker %s", ended(w.handle.Exit()))
+		case <-w.eof:
+			return event{}, errChannelClosed
+		case <-ctx.Done():
+			return event{}, context.Cause(ctx)
+		case <-timer.C:
+			return event{}, fmt.Errorf("the worker did not answer for %v", syncTime)
+		}
+	}
+}
+
+// end ends the worker and everything that its jobs left behind, from the given
+// rung on, and names what could not be ended.
+func (w *worker) end(from jobs.Rung, step time.Duration) (survivors []proc.Process) {
+	w.once.Do(func() { close(w.gone) })
+	_, survivors = w.handle.Climb(proc.Ladder{From: proc.Rung(from), Step: step})
+	w.ch.close()
+	<-w.eof
+	w.pty.CloseSlave()
+	w.drain()
+	w.closePumps()
+	w.screen.Close()
+	w.pty.Close()
+	w.handle.Forget()
+	return survivors
+}
+
+func (w *worker) closePumps() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pumps {
+		p.Close()
+	}
+	w.pumps = nil
+}
+
+// ended says how a process ended: "was killed by SIGSEGV", "exited 7".
+func ended(x proc.Exit) string {
+	if x.Signal != 0 {
+		return "was killed by " + proc.SignalName(x.Signal)
+	}
+	return fmt.Sprintf("exited %d", x.Code)
+}
+
+func processes(ps []proc.Process) []jobs.Process {
+	var out []jobs.Process
+	for _, p := range ps {
+		out = append(out, jobs.Process{PID: p.PID, Program: p.Program})
+	}
+	return out
+}
