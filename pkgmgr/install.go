@@ -8,10 +8,10 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Install returns a runner that installs the requirements into the environment
-// of the workspace, to which a command line's rules apply: they are as
-// ParseRequirements returns them. The runner makes the environment if need be
-// and brings pip in where there is no uv.
+// Install returns a runner that installs requirements, as ParseRequirements
+// returns them, into the environment of the workspace. It makes the environment
+// if need be and brings pip in where there is no uv.
+// What is no requirement is refused with a *RequirementError.
 func (m *Manager) Install(reqs []string) (jobs.Runner, error) {
 	in := &install{m: m}
 	for _, r := range reqs {
@@ -65,9 +65,9 @@ func notRun(ctx context.Context) jobs.Outcome {
 	return jobs.Outcome{Receipt: rec}
 }
 
-// installer returns the command that installs the requirements which follow it.
-// What may stand for a module in the workspace never gets into pip's imports:
-// -I leaves the working directory out.
+// installer returns the command line to which the requirements are added. Of
+// Python's it is with -I, which leaves out the working directory: modules of the
+// workspace must not get into pip.
 func (m *Manager) installer(ctx context.Context, say func(string)) ([]string, error) {
 	python, err := m.interpreter(ctx, say)
 	if err != nil {

@@ -65,7 +65,11 @@ func (m *Manager) fill(ctx context.Context, dir string, base interpreter) error 
 		}
 		m.log.Warn("uv made no environment, trying venv", "uv", uv, "err", err)
 	}
-	out, err := m.run(ctx, makeLimit, base.path, "-I", "-m", "venv", "--without-pip", dir)
+	argv := []string{base.path, "-I", "-m", "venv", "--without-pip", dir}
+	if base.minor >= 13 {
+		argv = append(argv, "--without-scm-ignore-files") // ours is there
+	}
+	out, err := m.run(ctx, makeLimit, argv...)
 	if err != nil && lacksModule(out) {
 		return fmt.Errorf("%s has no module venv; install it (Debian, Ubuntu: apt install python3-venv), or install uv", base.path)
 	}
