@@ -1,7 +1,7 @@
 package tty
 
 import (
-	"bytes"
+	"hash/maphash"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,24 +14,26 @@ const maxClocks = 64
 type clock struct {
 	pid, tid int
 	fd       int
-	last     string
+	last     uint64 // hash of the content: 500 jobs' clocks should pass through the cache, and through little of it
 }
+
+var seed = maphash.MakeSeed()
 
 // openClock opens the clock of a thread: schedstat, or where the kernel keeps no such account the much dearer status,
 // which counts context switches.
-func openClock(pid, tid int) (*clock, bool) {
+func openClock(pid, tid int) (clock, bool) {
 	for _, name := range []string{"schedstat", "status"} {
 		fd, err := unix.Open(taskFile(pid, tid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			continue
 		}
-		c := &clock{pid: pid, tid: tid, fd: fd}
-		if _, ok := c.ran(); ok && c.last != "0 0 0\n" {
+		c := clock{pid: pid, tid: tid, fd: fd}
+		if _, ok := c.ran(); ok && c.last != maphash.String(seed, "0 0 0\n") {
 			return c, true
 		}
 		c.close()
 	}
-	return nil, false
+	return clock{}, false
 }
 
 // ran tells whether the thread has run since it was last asked; false for ok: it has ended.
@@ -41,18 +43,16 @@ func (c *clock) ran() (ran, ok bool) {
 	if err != nil || n <= 0 {
 		return true, false
 	}
-	if string(buf[:n]) == c.last {
-		return false, true
-	}
-	c.last = string(bytes.Clone(buf[:n]))
-	return true, true
+	now := maphash.Bytes(seed, buf[:n])
+	ran, c.last = now != c.last, now
+	return ran, true
 }
 
-func (c *clock) close() { unix.Close(c.fd) }
+func (c clock) close() { unix.Close(c.fd) }
 
 // clocks follow the threads of one job.
 type clocks struct {
-	known []*clock
+	known []clock
 	count int  // threads at the last follow, with or without a clock
 	blind bool // some have none, or there was no thread to give one
 }
@@ -61,25 +61,28 @@ type clocks struct {
 // has no new thread or process either, for only a thread that runs can start one.
 func (c *clocks) moved() bool {
 	moved := false
-	alive := c.known[:0]
-	for _, k := range c.known {
+	alive := 0
+	for i := range c.known {
+		k := &c.known[i]
 		ran, ok := k.ran()
 		moved = moved || ran
 		if !ok {
 			k.close()
 			continue
 		}
-		alive = append(alive, k)
+		if alive != i {
+			c.known[alive] = *k
+		}
+		alive++
 	}
-	clear(c.known[len(alive):])
-	c.known = alive
+	c.known = c.known[:alive]
 	return moved
 }
 
 // follow makes the threads of procs those that are followed, and tells whether there were unknown ones among them:
 // these may have started others since procs and threads were listed, so list again.
 func (c *clocks) follow(procs []int) (grew bool) {
-	old := make(map[[2]int]*clock, len(c.known))
+	old := make(map[[2]int]clock, len(c.known))
 	for _, k := range c.known {
 		old[[2]int{k.pid, k.tid}] = k
 	}

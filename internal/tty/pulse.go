@@ -46,12 +46,13 @@ func (p *pulse) beat() {
 	}
 }
 
-// ask asks those whose time has come, to the nearest beat; it returns false, and the pulse has stopped, if nobody rests.
+// ask asks those whose time has come: at each beat those that rest for a tick only, however short they have rested, and
+// to the nearest beat the others. It returns false, and the pulse has stopped, if nobody rests.
 func (p *pulse) ask(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for w, due := range p.resting {
-		if due.Sub(now) > tickTime/2 && w.pace > tickTime {
+		if w.pace > tickTime && due.Sub(now) > tickTime/2 {
 			continue
 		}
 		if w.clocks.moved() || w.clocks.blind && now.Sub(w.rested) >= restTime {
@@ -59,7 +60,9 @@ func (p *pulse) ask(now time.Time) bool {
 			w.Kick()
 			continue
 		}
-		p.resting[w] = now.Add(w.pace)
+		if w.pace > tickTime {
+			p.resting[w] = now.Add(w.pace)
+		}
 	}
 	p.beating = len(p.resting) > 0
 	return p.beating
