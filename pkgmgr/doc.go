@@ -17,7 +17,7 @@
 //
 // A Manager owns the choice of the environment and the short commands that
 // find and make it. The installer itself belongs to the runner that the caller
-// hands in. No goroutine is started here. The package knows nothing of protocols, sessions or terminals, and
-// reads neither environment variables nor the working directory: both are in
-// its Config.
+// hands in. No goroutine is started here. The package knows nothing of
+// protocols, sessions or terminals, and reads neither environment variables nor
+// the working directory: both are in its Config.
 package pkgmgr

@@ -10,8 +10,8 @@ import (
 
 // Install returns a runner that installs requirements, as ParseRequirements
 // returns them, into the environment of the workspace. It makes the environment
-// if need be and brings pip in where there is no uv.
-// What is no requirement is refused with a *RequirementError.
+// if need be and brings pip in where there is no uv. What is no requirement is
+// refused with a *RequirementError.
 func (m *Manager) Install(reqs []string) (jobs.Runner, error) {
 	in := &install{m: m}
 	for _, r := range reqs {
