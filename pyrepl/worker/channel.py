@@ -1,0 +1,139 @@
+"""The socketpair between the worker and its owner.
+
+Commands come as JSON lines, their descriptors by SCM_RIGHTS. Each event goes
+out in one sendall as a newline, the token, a blank, JSON and a newline, so
+that nothing else that is written to the descriptor can pass for one.
+
+The main thread reads here between jobs, and any thread while it waits for an
+answer to a question. Who reads holds the lock `reading` for one message, and
+puts what is not its own where the other looks for it.
+
+A message must not be lost to an interrupt: the wait for it (`wait`) consumes
+nothing and can be broken, `receive` can't.
+"""
+
+from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_PEEK, socket
+from _thread import allocate_lock
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from posix import _exit, close, sysconf
+
+from .codec import decode, encode
+from . import token
+
+try:
+    from _socket import SCM_RIGHTS, SOL_SOCKET
+except ImportError:
+    SCM_RIGHTS, SOL_SOCKET = 1, 1
+
+CHUNK = 1 << 16
+RIGHTS = CMSG_SPACE(4 * 16)
+FRAME = "\n" + token + " "
+
+# Descriptors of ours stay away from the numbers that user code gets.
+HIGH = min(512, sysconf("SC_OPEN_MAX") // 2)
+
+
+def high(fd):
+    """Moves fd to a high number that no child inherits."""
+    try:
+        copy = fcntl(fd, F_DUPFD_CLOEXEC, HIGH)
+    except OSError:  # all of them taken
+        copy = fcntl(fd, F_DUPFD_CLOEXEC, 3)
+    close(fd)
+    return copy
+
+
+sock = socket(fileno=high(3))
+reading = allocate_lock()
+buffer = bytearray()  # the beginning of the next line
+files = []  # descriptors whose message has not been handed out
+mail = []  # messages for the main thread
+answers = {}  # number of a question -> its answer; None while it is open
+
+
+def send(**event):
+    """Tells the owner. Not to be broken by an interrupt."""
+    try:
+        sock.sendall((FRAME + encode(event) + "\n").encode("ascii"))
+    except OSError:
+        gone()
+
+
+def gone():
+    """Ends the worker, whose owner has gone or can't be reached any more."""
+    from . import streams
+    streams.flush_all()
+    _exit(1)
+
+
+def wait():
+    """Waits for something to read, so that `receive` will not block for long.
+
+    May be broken by an interrupt: it takes nothing."""
+    try:
+        sock.recv(1, MSG_PEEK)
+    except OSError:
+        gone()
+
+
+def ready():
+    """Reports whether there is something to read."""
+    try:
+        return sock.recv(1, MSG_PEEK | MSG_DONTWAIT) is not None
+    except BlockingIOError:
+        return False
+    except OSError:
+        gone()
+
+
+def receive():
+    """Reads one message."""
+    start = 0
+    while True:
+        end = buffer.find(b"\n", start)
+        if end >= 0:
+            line = bytes(buffer[:end])
+            del buffer[:end + 1]
+            return decode(line.decode("utf-8", "replace"))
+        start = len(buffer)
+        try:
+            data, ancillary, _, _ = sock.recvmsg(CHUNK, RIGHTS, MSG_CMSG_CLOEXEC)
+        except OSError:
+            gone()
+        if not data:
+            _exit(0)
+        buffer.extend(data)
+        for level, kind, rights in ancillary:
+            if level == SOL_SOCKET and kind == SCM_RIGHTS:
+                files.extend(memoryview(rights[:len(rights) & ~3]).cast("i"))
+
+
+def post(message):
+    """Puts a message where its addressee looks for it."""
+    if message.get("op") != "input":
+        mail.append(message)
+    elif message.get("n") in answers:  # else the question was given up
+        answers[message["n"]] = message
+
+
+def take():
+    """Returns the next message for the main thread."""
+    while not mail:
+        with reading:
+            if not mail:
+                post(receive())
+    return mail.pop(0)
+
+
+def rights(message):
+    """Returns the descriptors that came with a message."""
+    count = message.get("fds", 0)
+    taken, files[:count] = files[:count], []
+    return taken
+
+
+def forked():
+    """Leaves the channel to the parent."""
+    global reading
+    reading = allocate_lock()
+    close(sock.detach())

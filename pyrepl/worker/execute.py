@@ -1,0 +1,147 @@
+"""Runs a job: its statements, then its last expression, as a REPL does.
+
+Of the functions here only those that call user code may be broken by an
+interrupt. What comes before and after them is done whole: the pipes are in
+place before `started` goes out, and what the job wrote is flushed before
+`done`.
+"""
+
+import builtins
+import sys
+from _ast import Expr, Expression, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
+from posix import getpid
+
+from . import channel, console, forks, interrupts, names, sources, streams, terminal
+from .interrupts import breakable
+
+RESULT = 1 << 20  # characters of a result
+FUTURES = 0x1FE0000  # flags of the compiler that __future__ sets
+COROUTINE = 0x80  # code that awaits
+FRAMES = 500  # what our own reports need of the recursion limit
+
+displayhook = sys.displayhook
+futures = 0  # those that earlier jobs have set
+result = None  # text of the last expression's value
+
+
+def job(message, files):
+    """Runs one job, from its pipes to `done`."""
+    id, source = message["id"], message["code"]
+    prepare(id, files)
+    if message.get("fresh"):
+        invalidate_caches()
+    filename = sources.filename(id)
+    sources.add(filename, source)
+    interrupts.start()
+    channel.send(ev="started", id=id)
+    error = attempt(source, filename)
+    if forks.pid != getpid():
+        forks.end(error)
+    channel.send(ev="done", id=id, **conclude(error))
+
+
+def prepare(id, files):
+    """Sets what user code relies on, whatever the last job did to it."""
+    global result
+    result = None
+    streams.begin(id, files)
+    console.renew()
+    names.mend()
+
+
+def invalidate_caches():
+    """Makes what was just installed importable."""
+    from importlib import invalidate_caches
+    try:
+        invalidate_caches()
+    except Exception:  # a finder of the user's
+        pass
+
+
+def attempt(source, filename):
+    """Runs user code and returns what it raised, or None."""
+    try:
+        user_code(source, filename)
+    except BaseException as error:
+        return error
+
+
+def user_code(source, filename):
+    """Runs the code and shows the value of its last expression."""
+    body, last = compiled(source, filename)
+    interrupts.deliver()
+    if body is not None:
+        evaluate(body)
+    if last is not None:
+        display(evaluate(last))
+
+
+def compiled(source, filename):
+    """Compiles to statements and the last expression; either may be None."""
+    global futures
+    flags = futures | PyCF_ALLOW_TOP_LEVEL_AWAIT
+    tree = compile(source, filename, "exec", flags | PyCF_ONLY_AST, True)
+    last = None
+    if tree.body and type(tree.body[-1]) is Expr:
+        last = Expression(tree.body.pop().value)
+    body = compile(tree, filename, "exec", flags, True)
+    if last is not None:
+        last = compile(last, filename, "eval", flags | body.co_flags & FUTURES, True)
+    futures |= body.co_flags & FUTURES
+    return body if tree.body else None, last
+
+
+def evaluate(code):
+    """Runs code in the user's namespace."""
+    value = eval(code, names.namespace)
+    if code.co_flags & COROUTINE:
+        from . import tasks
+        value = tasks.run(value)
+    return value
+
+
+def display(value):
+    """Shows a value and keeps it as `_`."""
+    global result
+    hook = sys.__dict__.get("displayhook")
+    if hook is not displayhook and hook is not None:
+        hook(value)
+    elif value is not None:
+        builtins._ = None
+        text = repr(value)
+        result = text if type(text) is str else str.__str__(text)
+        builtins._ = value
+
+
+def conclude(error):
+    """Ends a job and returns what `done` tells of it."""
+    sys.settrace(None)
+    sys.setprofile(None)
+    limit = sys.getrecursionlimit()
+    if limit < FRAMES:
+        sys.setrecursionlimit(FRAMES)
+    if error is None:
+        ending = {"end": "returned"}
+    else:
+        from . import report
+        ending = report.ending(error)
+    del error
+    hit = interrupts.stop()
+    ending["interrupted"] = hit and ending.get("error", "").startswith("KeyboardInterrupt")
+    if result is not None and ending["end"] == "returned":
+        ending["result"] = result[:RESULT]
+        ending["result_cut"] = max(0, len(result) - RESULT)
+    console.give_up()
+    streams.finish()
+    terminal.restore()
+    ending["pending"] = streams.pending_tasks()
+    changed = names.news()
+    if changed is not None:
+        ending["names"] = changed
+    if limit < FRAMES:
+        sys.setrecursionlimit(limit)
+    return ending
+
+
+for _each in (user_code, compiled, evaluate, display):
+    breakable(_each)

@@ -1,0 +1,37 @@
+"""The user's namespace, and the names in it.
+
+The namespace is that of the interpreter's own __main__, so that pickle,
+multiprocessing and `if __name__ == "__main__"` work."""
+
+import sys
+
+LIMIT = 10_000  # names told
+
+module = sys.modules["__main__"]
+namespace = module.__dict__
+dunders = dict(namespace)  # as the interpreter made them
+told = []
+
+
+def listed():
+    """The user's names: no leading underscore."""
+    return [name for name in list(namespace) if type(name) is str and name[:1] != "_"]
+
+
+def news():
+    """Returns the sorted names if the set of them has changed, else None."""
+    global told
+    names = listed()
+    if names == told:
+        return None
+    told = names
+    return sorted(names)[:LIMIT]
+
+
+def mend():
+    """Gives __main__ back what user code took away."""
+    if sys.modules.get("__main__") is not module:
+        sys.modules["__main__"] = module
+    if "__name__" not in namespace:
+        for name, value in dunders.items():
+            namespace.setdefault(name, value)

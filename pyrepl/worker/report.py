@@ -1,0 +1,190 @@
+"""How a job ended: traceback on its stderr, and the words for `done`.
+
+Tracebacks show the user's frames and none of ours: ours are cut out of the
+traceback objects themselves, so that the user's excepthook and pdb.pm() see
+the same. Whatever user code did to traceback or linecache, or does in a
+__str__, something is reported: at the last, by the few lines at the end.
+"""
+
+import builtins
+import sys
+from posix import write
+
+from . import interrupts, sources, streams
+from .interrupts import breakable
+
+ERROR = 300  # characters of the error in a line
+
+excepthook = sys.excepthook
+BaseExceptionGroup = getattr(builtins, "BaseExceptionGroup", ())
+
+
+def ending(error):
+    """Reports an exception that ended a job; returns the fields of `done`."""
+    if isinstance(error, SystemExit):
+        return {"end": "exit", "code": exit_code(error)}
+    try:
+        clean(error)
+        show(error)
+        return {"end": "raised", "error": summary(error)}
+    except BaseException as second:  # an interrupt, or a __str__ that goes wrong in its own way
+        return {"end": "raised", "error": interrupted(second) or type_name(error)}
+
+
+def interrupted(second):
+    """What a report is that the user interrupted."""
+    return "KeyboardInterrupt" if interrupts.hit and isinstance(second, KeyboardInterrupt) else ""
+
+
+def exit_code(error):
+    """The exit code of a SystemExit, as the interpreter reads it."""
+    try:
+        code = error.code
+        if code is None:
+            return 0
+        if isinstance(code, int):
+            return int(code) if -1 << 31 <= code < 1 << 31 else -1
+        streams.report(text_of(code) + "\n")
+    except BaseException:
+        pass
+    return 1
+
+
+def clean(error):
+    """Cuts our frames out of an exception and of those it is linked to."""
+    seen, left = set(), [error]
+    while left:
+        each = left.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        trim(each, each is error)
+        left += (each.__cause__, each.__context__)
+        if BaseExceptionGroup and isinstance(each, BaseExceptionGroup):
+            left += each.exceptions
+
+
+def trim(error, first):
+    """Cuts our frames out of one traceback; the first also begins in user code."""
+    frames = []
+    tb = error.__traceback__
+    while tb is not None:
+        if tb.tb_frame.f_builtins is not __builtins__:
+            frames.append(tb)
+        tb = tb.tb_next
+    if first:
+        for i, tb in enumerate(frames):
+            if tb.tb_frame.f_code.co_filename in sources.texts:
+                frames = frames[i:]
+                break
+        else:
+            if isinstance(error, SyntaxError):
+                frames = []
+    after = None
+    for tb in reversed(frames):
+        tb.tb_next = after
+        after = tb
+    error.__traceback__ = after
+
+
+def show(error):
+    """Shows an exception, by the user's excepthook if there is one."""
+    kind, tb = type(error), error.__traceback__
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
+    sys.last_exc = error
+    hook = sys.__dict__.get("excepthook")
+    if hook is excepthook or hook is None:
+        streams.report(formatted(error))
+        return
+    try:
+        call(hook, kind, error, tb)
+    except BaseException as second:
+        if interrupted(second):
+            raise
+        clean(second)
+        streams.report("Error in sys.excepthook:\n" + formatted(second) +
+                       "\nOriginal exception was:\n" + formatted(error))
+
+
+def call(function, *args):
+    """Calls user code."""
+    return function(*args)
+
+
+def formatted(error):
+    """The traceback as text."""
+    try:
+        return format_whole(error)
+    except BaseException as second:
+        if interrupted(second):
+            raise
+        return format_small(error)
+
+
+def format_whole(error):
+    """Formats by the traceback module."""
+    import linecache
+    from traceback import TracebackException
+    if linecache.cache is not sources.cache or not sources.cache.keys() >= sources.texts.keys():
+        sources.connect(linecache)
+    if isinstance(error, SyntaxError) and error.text is None:
+        error.text = sources.line(error.filename, error.lineno)
+    whole = TracebackException(type(error), error, error.__traceback__)
+    return "".join(whole.format())
+
+
+def format_small(error):
+    """Formats by nothing that user code can have changed."""
+    lines, tb = [], error.__traceback__
+    while tb is not None and len(lines) < 200:
+        code = tb.tb_frame.f_code
+        lines.append('  File "%s", line %d, in %s' % (code.co_filename, tb.tb_lineno, code.co_name))
+        text = sources.line(code.co_filename, tb.tb_lineno)
+        if text:
+            lines.append("    " + text.strip())
+        tb = tb.tb_next
+    if lines:
+        lines.insert(0, "Traceback (most recent call last):")
+    return "\n".join(lines + [headline(error)]) + "\n"
+
+
+def summary(error):
+    """The exception in one line."""
+    line = headline(error).partition("\n")[0]
+    return line if len(line) <= ERROR else line[:ERROR - 1] + "\u2026"
+
+
+def headline(error):
+    """Type and message, as the last line of a traceback has them."""
+    name = type_name(error)
+    if isinstance(error, SyntaxError):
+        text = error.msg
+        text = text if isinstance(text, str) else text_of(text)
+    else:
+        text = text_of(error)
+    return "%s: %s" % (name, text) if text else name
+
+
+def text_of(value):
+    """str() of what may not have one."""
+    try:
+        text = call(str, value)
+        return text if type(text) is str else str.__str__(text)
+    except BaseException as second:
+        if interrupted(second):
+            raise
+        return "<exception str() failed>"
+
+
+def type_name(error):
+    """The name of an exception's type, with its module if it is not built in."""
+    kind = type(error)
+    name = type.__dict__["__qualname__"].__get__(kind)
+    module = type.__dict__["__module__"].__get__(kind)
+    if type(module) is not str or module in ("__main__", "builtins"):
+        return name
+    return module + "." + name
+
+
+for _each in (call, format_whole):
+    breakable(_each)

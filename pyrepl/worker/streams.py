@@ -1,0 +1,279 @@
+"""What jobs write: text to the job that it is written for.
+
+sys.stdout and sys.stderr are routers. They give the text to the C streams of
+one job: the job that the context carries (tasks inherit it, threads and pools
+are made to, see carry), else the job that runs, else the last one. Under a
+router no Python line stands between write(2) and its bookkeeping, so that an
+interrupt of a blocked write tears and doubles nothing, and may come anywhere.
+
+Each job has pipes of its own. They stand on descriptors 1 and 2 until the next
+job starts, and on private copies, made for the routers, for as long as a
+thread or a task carries the job.
+"""
+
+import sys
+from _contextvars import ContextVar
+from _io import BufferedWriter, FileIO, TextIOWrapper, UnsupportedOperation, _TextIOBase
+from _thread import _count, get_ident
+from _weakref import ref
+from posix import close, dup, dup2, write
+
+from .channel import high
+from .interrupts import breakable
+
+carried = ContextVar("async_repl_job")
+running = None  # the job that runs
+last = None  # the job that ran last, or runs
+ended = []  # (weak reference, descriptors) of jobs whose copies are open
+settings = {"out": {}, "err": {}}  # what user code reconfigured
+threads = {}  # ident -> Thread: that of threading, once it is imported
+pending_tasks = int  # counts the tasks that have not ended; see tasks
+
+
+class Job:
+    """A job's id and its streams. It lives while something carries it."""
+
+    def __init__(self, id, files):
+        self.id = id
+        self.files = {"out": high(files[0]), "err": high(files[1])}
+
+    def __getattr__(self, name):
+        """Makes the stream `out` or `err` on its first use."""
+        if name not in ("out", "err"):
+            raise AttributeError(name)
+        if not self.files:  # closed, and yet something carried it
+            return getattr(running or last, name)
+        stream = open_stream(self.files[name], name)
+        setattr(self, name, stream)
+        return stream
+
+    def flush(self):
+        """Flushes what there is, and says nothing of failures."""
+        for name in ("out", "err"):
+            if name in self.__dict__:
+                try:
+                    self.__dict__[name].flush()
+                except (OSError, ValueError):
+                    pass
+
+    def mend(self, name):
+        """Goes on with 1 or 2 after user code closed our copy."""
+        self.files[name] = high(dup({"out": 1, "err": 2}[name]))
+        self.__dict__.pop(name, None)
+
+    def retire(self):
+        """Forgets the descriptors, which are closed."""
+        self.files = None
+        self.__dict__.pop("out", None)
+        self.__dict__.pop("err", None)
+
+
+def open_stream(fd, name):
+    """Returns a line-buffered C text stream; it does not own fd."""
+    raw = FileIO(fd, "w", closefd=False)
+    stream = TextIOWrapper(BufferedWriter(raw), "utf-8", "backslashreplace", None, True)
+    if settings[name]:
+        stream.reconfigure(**settings[name])
+    return stream
+
+
+def current():
+    """The job that text of this thread or task is written for."""
+    job = carried.get(None)
+    if job is None:
+        job = getattr(threads.get(get_ident()), "_async_repl_job", None) or running or last
+    return job
+
+
+class Binary:
+    """sys.stdout.buffer: bytes, in order with the text."""
+
+    def __init__(self, router):
+        self.router = router
+        self.raw = self
+
+    def write(self, data):
+        stream = self.router.stream()
+        stream.flush()
+        count = stream.buffer.write(data)
+        stream.buffer.flush()
+        return count
+
+    def writelines(self, lines):
+        for line in lines:
+            self.write(line)
+
+    def flush(self):
+        self.router.flush()
+
+    def fileno(self):
+        return self.router.fileno()
+
+    def isatty(self):
+        return False
+
+    def readable(self):
+        return False
+
+    seekable = readable
+
+    def writable(self):
+        return True
+
+    def close(self):
+        self.flush()
+
+    closed = False
+    mode = "wb"
+    name = property(lambda self: self.router.name)
+
+
+class Router(_TextIOBase):
+    """sys.stdout or sys.stderr."""
+
+    def __init__(self, name, fd):
+        self.which, self.fd = name, fd
+        self.name = "<std%s>" % name
+        self.mode = "w"
+        self.buffer = Binary(self)
+        self.settings = settings[name]
+
+    def stream(self):
+        return getattr(current(), self.which)
+
+    def write(self, text):
+        try:
+            return getattr(carried.get(None) or current(), self.which).write(text)
+        except OSError as error:
+            if error.errno != 9:  # EBADF: user code closed it
+                raise
+            current().mend(self.which)
+            return self.stream().write(text)
+
+    def writelines(self, lines):
+        for line in lines:
+            self.write(line)
+
+    def flush(self):
+        self.stream().flush()
+
+    def close(self):
+        """Flushes only: there is a next job."""
+        self.flush()
+
+    def detach(self):
+        raise UnsupportedOperation("detach")
+
+    def reconfigure(self, **how):
+        """For this job and the next ones."""
+        self.stream().reconfigure(**how)
+        self.settings.update({k: v for k, v in how.items() if v is not None})
+
+    def fileno(self):
+        return self.fd
+
+    def isatty(self):
+        return False
+
+    def readable(self):
+        return False
+
+    seekable = readable
+
+    def writable(self):
+        return True
+
+    closed = False
+    encoding = property(lambda self: self.stream().encoding)
+    errors = property(lambda self: self.stream().errors)
+    line_buffering = property(lambda self: self.stream().line_buffering)
+    write_through = property(lambda self: self.stream().write_through)
+    newlines = None
+
+    def __repr__(self):
+        return "<async_repl stream name=%r encoding=%r>" % (self.name, self.encoding)
+
+    def __reduce__(self):
+        raise TypeError("cannot pickle %r object" % self.name)
+
+
+def begin(id, files):
+    """Makes a job the running one; its pipes are now 1 and 2."""
+    global running, last
+    dup2(files[0], 1)
+    dup2(files[1], 2)
+    previous, job = last, Job(id, files)
+    running = last = job
+    carried.set(job)
+    if previous is not None:
+        previous.flush()
+        ended.append((ref(previous), previous.files))
+    del previous
+    if ended:
+        close_ended()
+
+
+def finish():
+    """Flushes the running job, which is now the last one."""
+    global running
+    last.flush()
+    running = None
+
+
+def close_ended():
+    """Closes the copies of ended jobs that no thread or task carries.
+
+    A job dies with the last thing that carries it. Its streams write what they
+    hold when they die, so its descriptors are closed here only, later."""
+    idle = _count() == 0 and pending_tasks() == 0
+    keep = []
+    for alive, files in ended:
+        job = alive()
+        if job is not None:
+            if not idle:
+                keep.append((alive, files))
+                continue
+            job.flush()
+            job.retire()
+        for fd in files.values():
+            try:
+                close(fd)
+            except OSError:
+                pass
+    ended[:] = keep
+
+
+def flush_all():
+    """Flushes the streams of all jobs."""
+    if last is not None:
+        last.flush()
+    for job, _ in ended:
+        job = job()
+        if job is not None:
+            job.flush()
+
+
+def report(text):
+    """Writes to the running job's stderr, whatever sys.stderr is."""
+    try:
+        last.err.write(text)
+        last.err.flush()
+    except (OSError, ValueError):
+        try:
+            write(2, text.encode("utf-8", "backslashreplace"))
+        except OSError:
+            pass
+
+
+def install():
+    """Puts the routers in place of the interpreter's streams."""
+    sys.stdout = sys.__stdout__ = Router("out", 1)
+    sys.stderr = sys.__stderr__ = Router("err", 2)
+
+
+for _class in (Job, Router, Binary):
+    for _each in list(vars(_class).values()):
+        if type(_each) is type(install):
+            breakable(_each)
+for _each in (current, open_stream):
+    breakable(_each)

@@ -1,0 +1,103 @@
+"""Top-level await: one event loop, which lives as long as the worker.
+
+It runs only while a job awaits; tasks that a job leaves go on at the next
+await. An interrupt raises in the code that runs if that is the job's own, else
+it cancels the job's task from within the loop: a task of an earlier job is
+never hit. The CancelledError that then comes out is a KeyboardInterrupt.
+"""
+
+from _thread import get_ident
+
+import asyncio
+from asyncio import CancelledError, all_tasks, current_task
+
+from . import interrupts, streams
+from .interrupts import breakable
+
+main = get_ident()
+loop = None
+task = None  # of the running job
+cancelled = False  # by an interrupt
+
+
+def persistent():
+    """Returns the loop, a new one if user code closed it."""
+    global loop
+    if loop is None or loop.is_closed():
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        streams.pending_tasks = pending
+    return loop
+
+
+def pending():
+    """Counts the tasks that have not ended."""
+    return 0 if loop.is_closed() else len(all_tasks(loop))
+
+
+def run(coroutine):
+    """Runs a coroutine of the job to its end."""
+    global task, cancelled
+    loop = persistent()
+    task, cancelled = loop.create_task(coroutine), False
+    interrupted = False
+    try:
+        while not task.done():
+            try:
+                drive(loop, task)
+            except CancelledError:
+                break
+            except KeyboardInterrupt:
+                if task.done():
+                    break
+                interrupted = True  # in another task of the job: end this one too
+                task.cancel()
+        if task.cancelled() and (cancelled or interrupted):
+            raise_interrupt(task)
+        return task.result()
+    finally:
+        task = None
+
+
+def drive(loop, task):
+    """Runs the loop until the task is done."""
+    loop.run_until_complete(task)
+
+
+def raise_interrupt(task):
+    """Shows a cancelled task as interrupted where it was cancelled."""
+    try:
+        task.result()
+    except CancelledError as error:
+        raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+
+
+def interrupt():
+    """What an interrupt does while the loop runs."""
+    global cancelled
+    if current_task(loop) is not None and streams.carried.get(None) is streams.running:
+        raise KeyboardInterrupt
+    cancelled = True
+    loop.call_soon_threadsafe(task.cancel)
+
+
+def connect(module):
+    """Lets create_task, outside of a running loop, leave a task to ours."""
+    create_task = module.create_task
+
+    def either(coro, **options):
+        try:
+            return create_task(coro, **options)
+        except RuntimeError:
+            if get_ident() != main or asyncio._get_running_loop() is not None:
+                raise
+            return persistent().create_task(coro, **options)
+
+    either.__name__ = either.__qualname__ = "create_task"
+    either.__module__, either.__doc__ = create_task.__module__, create_task.__doc__
+    module.create_task = breakable(either)
+
+
+breakable(run)
+breakable(persistent)
+breakable(drive, interrupt)
