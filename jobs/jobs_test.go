@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -227,6 +228,7 @@ func TestFinalComesWithAllOutput(t *testing.T) {
 		for {
 			i, c := j.Read(0, 1000)
 			if !i.Status.Final() {
+				runtime.Gosched()
 				continue
 			}
 			if n := len(text(c)); n != 100 || i.Output.Final != 100 {
