@@ -65,8 +65,12 @@ def own(name):
         module = ModuleType("async_repl." + name)
         module.__dict__["__builtins__"] = private
         package.__dict__[name] = module
-        code = compile(sources.pop(name + ".py"), "<async-repl/%s.py>" % name, "exec", dont_inherit=True)
-        exec(code, module.__dict__)
+        try:
+            exec(compile(sources[name + ".py"], "<async-repl/%s.py>" % name, "exec", 0, True), module.__dict__)
+        except BaseException:
+            del package.__dict__[name]
+            raise
+        del sources[name + ".py"]
     return module
 
 

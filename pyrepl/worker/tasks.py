@@ -8,8 +8,8 @@ never hit. The CancelledError that then comes out is a KeyboardInterrupt.
 
 from _thread import get_ident
 
-import asyncio
-from asyncio import CancelledError, all_tasks, current_task
+import asyncio  # may be in the middle of its own import: connect is called from there
+from asyncio.exceptions import CancelledError
 
 from . import interrupts, streams
 from .interrupts import breakable
@@ -32,7 +32,7 @@ def persistent():
 
 def pending():
     """Counts the tasks that have not ended."""
-    return 0 if loop.is_closed() else len(all_tasks(loop))
+    return 0 if loop.is_closed() else len(asyncio.all_tasks(loop))
 
 
 def run(coroutine):
@@ -75,7 +75,7 @@ def raise_interrupt(task):
 def interrupt():
     """What an interrupt does while the loop runs."""
     global cancelled
-    if current_task(loop) is not None and streams.carried.get(None) is streams.running:
+    if asyncio.current_task(loop) is not None and streams.carried.get(None) is streams.running:
         raise KeyboardInterrupt
     cancelled = True
     loop.call_soon_threadsafe(task.cancel)
