@@ -43,7 +43,7 @@ func readable(fd uintptr) bool {
 }
 
 // startDefault starts a process with no signal blocked: a server that was started with some passes them on otherwise.
-// (What a process inherits as ignored, see takeIgnored.)
+// (What a process inherits as ignored, see shed.)
 func startDefault(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +19,7 @@ type family struct {
 
 	step    sync.RWMutex // read: start and entry, reap and leave; write: the look at our children
 	looking sync.Mutex   // held during a look; orphans are reaped by a look only
+	buried  atomic.Int64 // orphans that were reaped, ever
 
 	mu      sync.Mutex
 	adopts  bool // orphans come to us
@@ -51,7 +53,7 @@ func (f *family) join() error {
 		if f.session, err = unix.Getsid(0); err != nil {
 			return os.NewSyscallError("getsid", err)
 		}
-		takeIgnored()
+		shed()
 		if f.adopts = becomeSubreaper(); f.adopts {
 			f.stop = make(chan struct{})
 			go f.watch(f.stop) // owned by the family; ends when the last Owner leaves
@@ -154,10 +156,15 @@ func (f *family) bury(pid int) {
 		return
 	}
 	delete(f.orphans, pid)
+	f.buried.Add(1)
 	for _, owner := range o.owners() {
 		owner.guard.forget(o.Process)
 	}
-	if h := o.of; h != nil && h.gone && !h.climbed && err == nil && status.Signaled() && status.Signal() == syscall.SIGHUP {
+	if o.of == nil {
+		return
+	}
+	o.of.buried++
+	if h := o.of; h.gone && !h.climbed && err == nil && status.Signaled() && status.Signal() == syscall.SIGHUP {
 		h.hungUp = append(h.hungUp, o.Process)
 	}
 }

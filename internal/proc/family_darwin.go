@@ -10,4 +10,4 @@ func lingers(session int) bool { return len(walk(session, nil)) > 0 }
 
 func childSignals() (<-chan os.Signal, func()) { return nil, func() {} }
 
-func takeIgnored() {}
+func shed() {}

@@ -1,10 +1,9 @@
 package proc
 
 import (
-	"bytes"
+	"math"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,19 +22,16 @@ func childSignals() (dying <-chan os.Signal, end func()) {
 	return c, func() { signal.Stop(c) }
 }
 
-// takeIgnored catches the signals that we were started to ignore, as a shell does with a background job's SIGINT:
-// children start with a default for what their parent catches, but inherit what it ignores.
-func takeIgnored() {
-	b, err := slurp("/proc/self/status", nil)
-	if err != nil {
-		return
-	}
-	_, rest, _ := bytes.Cut(b, []byte("\nSigIgn:\t"))
-	hex, _, _ := bytes.Cut(rest, []byte("\n"))
-	mask, _ := strconv.ParseUint(string(hex), 16, 64)
-	ignored := make(chan os.Signal) // nobody reads it: to catch is all
+// shed sees to it that our children inherit nothing of what we have inherited. Signals that we were started to ignore,
+// as a shell does with a background job's SIGINT, are caught: children begin with a default for what their parent
+// catches. Descriptors that were left open for us are closed in them.
+func shed() {
+	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // an older kernel can't: then they are inherited
+
+	ignored := make(chan os.Signal, 1) // nobody reads it: to catch is all
+	b, _ := slurp("/proc/self/status", nil)
 	for sig := syscall.Signal(1); sig <= 64; sig++ {
-		if mask>>(sig-1)&1 == 1 {
+		if inSet(b, "SigIgn", sig) {
 			signal.Notify(ignored, sig)
 		}
 	}

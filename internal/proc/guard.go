@@ -140,3 +140,13 @@ func (g *guard) close() {
 	g.closed = true
 	g.drop()
 }
+
+// pid is the number of the guard that runs, 0 if there is none.
+func (g *guard) pid() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.w == nil {
+		return 0
+	}
+	return g.child.self.PID
+}

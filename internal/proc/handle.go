@@ -29,6 +29,7 @@ type Handle struct {
 	gone    bool          // the leader has been reaped
 	climbed bool          // we are ending it: what dies is not hung up
 	seen    map[int]entry // the tree when it was last looked at; replaced, never changed
+	buried  int           // orphans of it that were reaped
 	hungUp  []Process
 }
 
@@ -189,5 +190,5 @@ func (h *Handle) members() []entry {
 func (h *Handle) Forget() {
 	kin.mu.Lock()
 	defer kin.mu.Unlock()
-	h.tty, h.seen = nil, nil
+	h.seen = nil
 }

@@ -33,9 +33,20 @@ func (h *Handle) look() []entry {
 	return h.members()
 }
 
-// empty tells whether look finds nothing, and again nothing: a list of children may leave some out if others end while
-// it is read.
-func empty(look func() []entry) bool { return len(look()) == 0 && len(look()) == 0 }
+// empty tells whether look finds nothing. What a look buries may leave children that only the next one sees, and a
+// list of children may leave some out if it changes while it is read: it takes two quiet looks to prove it.
+func empty(look func() []entry) bool {
+	for quiet := 0; quiet < 2; quiet++ {
+		before := kin.buried.Load()
+		if len(look()) > 0 {
+			return false
+		}
+		if kin.buried.Load() != before {
+			quiet = 0
+		}
+	}
+	return true
+}
 
 // terminate asks es to end. What is stopped is woken to hear it; what ignores SIGTERM, as an interactive shell does,
 // is told that its terminal is gone.

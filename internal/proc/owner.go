@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"asyncrepl/internal/tty"
 
@@ -45,6 +46,7 @@ type Owner struct {
 	guard  *guard
 	kills  oomCounter
 	closed atomic.Bool
+	settle time.Duration // settleLimit, but in tests
 }
 
 // NewOwner makes this process the one that orphans of its descendants come to, and an Owner that starts nothing yet.
@@ -64,7 +66,7 @@ func NewOwner(c Config) (*Owner, error) {
 		null.Close()
 		return nil, err
 	}
-	o := &Owner{config: c, token: rand.Text(), null: null}
+	o := &Owner{config: c, token: rand.Text(), null: null, settle: settleLimit}
 	o.guard = newGuard(o)
 	return o, nil
 }
@@ -116,8 +118,7 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 
 	o.guard.ensure()
 	h.kills = o.kills.recent()
-	h.child, err = kin.launch(path, argv, attr, h.enter)
-	if err != nil {
+	if _, err := kin.launch(path, argv, attr, h.enter); err != nil {
 		return nil, startError(argv[0], s.Dir, err)
 	}
 	o.guard.add(h.self)

@@ -191,18 +191,17 @@ func openFiles(pid int) []fileID {
 
 // withstands tells whether a process ignores, catches or blocks sig, and whether it ignores it.
 func withstands(pid int, sig syscall.Signal) (any, ignores bool) {
-	b, err := slurp(file(pid, "status"), nil)
-	if err != nil {
-		return false, false
-	}
-	has := func(set string) bool {
-		_, rest, _ := bytes.Cut(b, []byte("\n"+set+":\t"))
-		hex, _, _ := bytes.Cut(rest, []byte("\n"))
-		mask, _ := strconv.ParseUint(string(hex), 16, 64)
-		return mask>>(sig-1)&1 == 1
-	}
-	ignores = has("SigIgn")
-	return ignores || has("SigCgt") || has("SigBlk"), ignores
+	b, _ := slurp(file(pid, "status"), nil)
+	ignores = inSet(b, "SigIgn", sig)
+	return ignores || inSet(b, "SigCgt", sig) || inSet(b, "SigBlk", sig), ignores
+}
+
+// inSet tells whether sig is in one of the sets of signals that a status file shows.
+func inSet(status []byte, set string, sig syscall.Signal) bool {
+	_, rest, _ := bytes.Cut(status, []byte("\n"+set+":\t"))
+	hex, _, _ := bytes.Cut(rest, []byte("\n"))
+	mask, _ := strconv.ParseUint(string(hex), 16, 64)
+	return mask>>(sig-1)&1 == 1
 }
 
 // SignalPID sends sig to p, and to no later process of the same number.

@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -17,23 +18,33 @@ const (
 // terminal, and who lives on. It waits, 50 ms at most, for those who have been sent a SIGHUP and may die of it.
 func (h *Handle) Settle() (hungUp, left []Process) {
 	<-h.done
-	var es []entry
-	for limit := time.Now().Add(settleLimit); ; kin.look() {
-		es = h.members()
-		if !slices.ContainsFunc(es, h.undecided) || time.Now().After(limit) {
-			break
+	limit := time.Now().Add(h.owner.settle)
+	for buried := 0; ; {
+		es := h.members()
+		decided := !slices.ContainsFunc(es, h.undecided)
+		kin.mu.Lock()
+		n := h.buried
+		if decided && n == buried || time.Now().After(limit) { // what has been reaped since may have children
+			hungUp, h.hungUp = h.hungUp, nil
+			kin.mu.Unlock()
+			return hungUp, living(es)
 		}
-		time.Sleep(settlePause)
+		kin.mu.Unlock()
+		if n == buried {
+			time.Sleep(settlePause)
+		}
+		buried = n
+		kin.look()
 	}
-	kin.mu.Lock()
-	defer kin.mu.Unlock()
-	hungUp, h.hungUp = h.hungUp, nil
-	return hungUp, living(es)
 }
 
-// undecided tells whether e may still die of the hangup, which goes to the leader's session.
+// undecided tells whether e may still die of the hangup, which goes to the leader's session, or has died and is not
+// buried yet.
 func (h *Handle) undecided(e entry) bool {
-	if h.tty == nil || e.session != h.self.PID || e.ended() {
+	if e.ended() { // its parent may let it lie; we do not
+		return e.Parent == os.Getpid()
+	}
+	if h.tty == nil || e.session != h.self.PID {
 		return false
 	}
 	safe, _ := withstands(e.PID, syscall.SIGHUP)

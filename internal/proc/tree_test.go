@@ -1,0 +1,297 @@
+//go:build linux
+
+package proc
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/tty"
+)
+
+func TestTree(t *testing.T) {
+	o := newOwner(t)
+	tag := tag()
+	j := onTTY(t, o, "job", `sleep `+tag+` & (sleep `+tag+` & wait) & nohup setsid sleep `+tag+` & (setsid -f sleep `+tag+`); wait`)
+	grown(t, tag, 4)
+	eventually(t, "the double fork's orphan", func() bool { kin.look(); return strings.Count(programs(j.Tree()), "sleep") == 4 })
+	if got, want := programs(j.Tree()), "bash bash sleep sleep sleep sleep"; got != want {
+		t.Errorf("tree: got %s, want %s", got, want)
+	}
+	if got, want := programs(j.Descendants()), "bash sleep sleep sleep"; got != want {
+		t.Errorf("descendants: got %s, want %s", got, want)
+	}
+	for i, p := range j.Tree() {
+		if i > 0 && p.Parent != j.PID() && !slices.ContainsFunc(j.Tree()[:i], func(q Process) bool { return q.PID == p.Parent }) && p.Parent != kinPID() {
+			t.Errorf("%+v comes before its parent", p)
+		}
+	}
+}
+
+func kinPID() int { return syscall.Getpid() }
+
+// How an orphan is told to be from a job while another runs.
+func TestOrphans(t *testing.T) {
+	tests := []struct {
+		name   string
+		start  func(t testing.TB, o *Owner, mark, script string) *job
+		script string // %s is the tag
+		before bool   // the tree is looked at while the orphan has its parents
+	}{
+		{"session", onPipe, `(env -i sleep %s <&- >&- 2>&- &) ; sleep 1000`, false},
+		{"mark", onPipe, `(setsid sleep %s <&- >&- 2>&- &) ; sleep 1000`, false},
+		{"terminal", onTTY, `(env -i setsid sleep %s >&- &) ; sleep 1000`, false},
+		{"pipe", onPipe, `(env -i setsid sleep %s <&- 2>&- &) ; sleep 1000`, false},
+		{"ancestry", onPipe, `(env -i setsid sleep %s <&- >&- 2>&- & read </dev/fd/0) ; sleep 1000`, true},
+		{"session of another", onPipe, `env -i setsid bash -c 'sleep %s & echo $!; sleep 0.01; sleep 1000' <&- 2>&- & sleep 1000`, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := newOwner(t)
+			onPipe(t, o, "other", `sleep 1000`)
+			tag := tag()
+			script := fmt.Sprintf(tt.script, tag)
+			if tt.name == "ancestry" {
+				script = strings.Replace(script, "read </dev/fd/0", "sleep 1000.5", 1)
+			}
+			j := tt.start(t, o, "job", script)
+			onPipe(t, o, "third", `sleep 1000`)
+			p := grown(t, tag, 1)[0]
+			if tt.before {
+				eventually(t, "the process in the tree", func() bool { return slices.ContainsFunc(j.Tree(), same(p)) })
+				for parent := p.Parent; parent != j.PID(); { // its parents up to the leader end
+					e, ok := inspect(parent)
+					if !ok {
+						break
+					}
+					SignalPID(e.Process, syscall.SIGKILL)
+					parent = e.Parent
+				}
+			}
+			eventually(t, "the orphan to come to us", func() bool {
+				e, ok := inspect(p.PID)
+				return ok && e.Parent == kinPID()
+			})
+			kin.look()
+			if !slices.ContainsFunc(j.Tree(), same(p)) {
+				t.Errorf("%v is not in the tree %v; unclaimed %v", p, j.Tree(), o.Unclaimed())
+			}
+			if _, survivors := j.Climb(Ladder{From: Kill}); survivors != nil {
+				t.Errorf("survivors %v", survivors)
+			}
+			gone(t, tag)
+		})
+	}
+}
+
+func same(p Process) func(Process) bool {
+	return func(q Process) bool { return q.PID == p.PID && q.Start == p.Start }
+}
+
+// escape is a script with a process that nothing tells whose it is.
+func escape(tag string) string {
+	return `(env -i setsid sleep ` + tag + ` </dev/null >/dev/null 2>&1 & until grep -qx sleep /proc/$!/comm; do :; done); echo escaped; read x; exit $x`
+}
+
+func TestOnlyJob(t *testing.T) {
+	o := newOwner(t)
+	tag := tag()
+	j := onTTY(t, o, "job", escape(tag))
+	j.says(t, "escaped")
+	p := grown(t, tag, 1)[0]
+	eventually(t, "the orphan to be charged to the one job", func() bool {
+		kin.look()
+		return slices.ContainsFunc(j.Tree(), same(p))
+	})
+	if u := o.Unclaimed(); u != nil {
+		t.Errorf("unclaimed %v", u)
+	}
+}
+
+func TestUnclaimed(t *testing.T) {
+	for _, how := range []string{"the last ends", "the last is cancelled", "shutdown"} {
+		t.Run(how, func(t *testing.T) {
+			o := newOwner(t)
+			tag := tag()
+			other := onTTY(t, o, "other", `read x`)
+			j := onTTY(t, o, "job", escape(tag))
+			j.says(t, "escaped")
+			p := grown(t, tag, 1)[0]
+			eventually(t, "the orphan", func() bool { return slices.ContainsFunc(o.Unclaimed(), same(p)) })
+			later := onTTY(t, o, "later", `read x`)
+			for _, h := range []*job{j, other} {
+				if u := h.Unclaimed(); len(u) != 1 || !same(p)(u[0]) {
+					t.Errorf("unclaimed of a job it may be from: %v", u)
+				}
+			}
+			if u := later.Unclaimed(); u != nil {
+				t.Errorf("unclaimed of a job that started after it: %v", u)
+			}
+			if slices.ContainsFunc(j.Tree(), same(p)) {
+				t.Errorf("charged to a job: %v", j.Tree())
+			}
+			if _, err := j.pty.Master().WriteString("0\n"); err != nil {
+				t.Fatal(err)
+			}
+			ends(t, j.Handle)
+			if len(tagged(tag)) != 1 {
+				t.Error("it was ended while a job that it may be from runs")
+			}
+			switch how {
+			case "the last ends":
+				if _, err := other.pty.Master().WriteString("0\n"); err != nil {
+					t.Fatal(err)
+				}
+			case "the last is cancelled":
+				other.Climb(Ladder{})
+			default:
+				o.Shutdown()
+				gone(t, tag)
+			}
+			eventually(t, "its end", func() bool { return len(tagged(tag)) == 0 })
+		})
+	}
+}
+
+// A child that other code of this program started in our session is nobody's orphan, dead or alive.
+func TestOthersChildren(t *testing.T) {
+	o := newOwner(t)
+	j := onPipe(t, o, "job", `sleep 1000`)
+	cmd := exec.Command("sh", "-c", "read x; exit 9")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kin.look()
+	stdin.Close()
+	eventually(t, "a zombie", func() bool { e, ok := inspect(cmd.Process.Pid); return ok && e.ended() })
+	kin.look()
+	if _, survivors := j.Climb(Ladder{From: Kill}); survivors != nil {
+		t.Errorf("survivors %v", survivors)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 9 {
+		t.Errorf("waiting for it: %v, want exit 9", err)
+	}
+}
+
+// Many quick starts with orphans beside os/exec: each status is right and nothing is left.
+func TestQuickStarts(t *testing.T) {
+	const starts, hands = 600, 12
+	o := newOwner(t)
+	tag := tag()
+	var wg sync.WaitGroup
+	for hand := range hands {
+		wg.Go(func() {
+			for i := hand; i < starts; i += hands {
+				code := i % 200
+				if i%5 == 0 { // what os/exec waits for is left to it
+					if err := exec.Command("sh", "-c", fmt.Sprintf("exit %d", code+1)).Run(); err == nil || err.Error() != fmt.Sprintf("exit status %d", code+1) {
+						t.Errorf("os/exec: %v, want exit status %d", err, code+1)
+					}
+				}
+				script := fmt.Sprintf("(setsid sh -c 'exit 99' &) ; (setsid sleep %s >/dev/null 2>&1 &) ; (sh -c 'exit 98' &) ; exit %d", tag, code)
+				h, err := o.Start(Spec{Argv: []string{"sh", "-c", script}, Env: testEnv, Mark: fmt.Sprint("job", i)})
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				if got := h.Exit(); got != (Exit{Code: code}) {
+					t.Errorf("got %+v, want exit %d", got, code)
+				}
+				if _, survivors := h.Climb(Ladder{From: Kill}); survivors != nil {
+					t.Errorf("survivors %v", survivors)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually(t, "nothing to be left", func() bool { kin.look(); return len(tagged(tag)) == 0 && len(o.look()) == 0 })
+	kin.mu.Lock()
+	defer kin.mu.Unlock()
+	if len(kin.handles) > 0 || len(kin.started) > 0 {
+		t.Errorf("%d handles and %d children are still in the table", len(kin.handles), len(kin.started))
+	}
+}
+
+func TestSettle(t *testing.T) {
+	tests := []struct {
+		name, script string // %[1]s is the tag
+		hungUp, left string
+	}{
+		{"nothing", `true`, "", ""},
+		{"background", `sleep %[1]s & up $!; sleep %[1]s & up $!; exit`, "sleep sleep", ""},
+		{"nohup", `nohup sleep %[1]s >/dev/null & up $!`, "", "sleep"},
+		{"setsid", `setsid sleep %[1]s & up $!`, "", "sleep"},
+		{"catches", `python3 -c 'import signal, time; signal.signal(signal.SIGHUP, print); print("up"); time.sleep(1000)' & read`, "", "python3"},
+		{"tree", `python3 -c 'import subprocess; p = subprocess.Popen(["sleep", "%[1]s"]); print("up"); p.wait()' & read`, "python3 sleep", ""},
+		{"both", `sleep %[1]s & up $!; nohup sleep %[1]s >/dev/null & up $!`, "sleep", "sleep"},
+		{"other group", `set -m; nohup sleep %[1]s >/dev/null & up $!`, "", "sleep"},
+	}
+	const up = "up() { until grep -qx sleep /proc/$1/comm; do :; done; }; export -f up\n"
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := newOwner(t)
+			tag := tag()
+			script := tt.script
+			if strings.Contains(script, "%[1]s") {
+				script = fmt.Sprintf(script, tag)
+			}
+			o.settle = 10 * time.Second // however busy the machine is: it is not waited for what is decided
+			j := onTTY(t, o, "job", up+script)
+			if strings.HasSuffix(script, "read") {
+				j.says(t, "up")
+				j.pty.Master().WriteString("\n")
+			}
+			ends(t, j.Handle)
+			before := time.Now()
+			hungUp, left := j.Settle()
+			took := time.Since(before)
+			if programs(hungUp) != tt.hungUp || programs(left) != tt.left {
+				t.Errorf("hung up %q, want %q; left %q, want %q", programs(hungUp), tt.hungUp, programs(left), tt.left)
+			}
+			if took > o.settle/2 {
+				t.Errorf("it took %v", took)
+			}
+			if _, survivors := j.Climb(Ladder{From: Terminate}); survivors != nil {
+				t.Errorf("survivors %v", survivors)
+			}
+			gone(t, tag)
+		})
+	}
+}
+
+// Nothing is hung up where there is no terminal, and nobody is waited for.
+func TestSettleOnPipes(t *testing.T) {
+	o := newOwner(t)
+	j := onPipe(t, o, "job", `sleep `+tag()+` & until grep -qx sleep /proc/$!/comm; do :; done; exit 3`)
+	if got := ends(t, j.Handle); got.Code != 3 {
+		t.Fatalf("got %+v, want exit 3", got)
+	}
+	hungUp, left := j.Settle()
+	if programs(hungUp) != "" || programs(left) != "sleep" {
+		t.Errorf("hung up %v, left %v", hungUp, left)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	o := newOwner(t)
+	j := onTTY(t, o, "job", `read -s -p 'pw: ' x`)
+	j.says(t, "pw: ")
+	var ev tty.Evidence
+	eventually(t, "evidence", func() (ok bool) { ev, ok = j.Probe(); return ok })
+	if ev.PID != j.PID() || ev.Kind != "secret" {
+		t.Errorf("evidence %+v", ev)
+	}
+	if err := onPipe(t, o, "pipe", "sleep 1000").Size(1, 1); err == nil {
+		t.Error("a program without a terminal was resized")
+	}
+}
