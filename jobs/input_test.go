@@ -49,13 +49,8 @@ func TestSendThenAwait(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
 		p.port.Accept(answer(p.port))
-		go func() { // ends with the second question
-			p.port.Waits(Question{Prompt: "one"})
-			_ = p.Await(t.Context())
-			pass(time.Minute)
-			p.port.Waits(Question{Prompt: "two"})
-		}()
 		for _, prompt := range []string{"one", "two"} {
+			go func() { pass(time.Minute); p.port.Waits(Question{Prompt: prompt}) }() // ends with the question
 			if err := p.Await(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -74,7 +74,8 @@ func Send(t testing.TB, j *jobs.Job, in jobs.Input) jobs.Delivery {
 	return d
 }
 
-// Prints waits until the output of a job holds text, late output included.
+// Prints waits until the output of a job holds text. A job that ends without it
+// fails the test.
 func Prints(t testing.TB, j *jobs.Job, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -85,15 +86,19 @@ func Prints(t testing.TB, j *jobs.Job, text string) {
 			return
 		}
 		err := j.Log().Wait(ctx, stat.End)
-		if err == nil && stat.Final >= 0 { // nobody is told of late output: look again soon
-			select {
-			case <-time.After(time.Millisecond):
-			case <-ctx.Done():
-				err = context.Cause(ctx)
-			}
-		}
-		if err != nil {
+		if err != nil || stat.Final >= 0 {
 			t.Fatalf("job %s has not printed %q: %v; %+v\noutput: %q", j.ID(), text, err, j.Info(), Output(j))
+		}
+	}
+}
+
+// PrintsLate waits until the output of an ended job holds text. Nobody is told
+// of late output, so it looks again and again.
+func PrintsLate(t testing.TB, j *jobs.Job, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(Patience); !strings.Contains(Output(j), text); <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("job %s has not printed %q: %+v\noutput: %q", j.ID(), text, j.Info(), Output(j))
 		}
 	}
 }
