@@ -36,6 +36,7 @@ func (w *world) started(c *client, tool string, a arguments) (id int, j *jobs.Jo
 // jobs live on, and so do the calls of the other one.
 func TestTwoConnections(t *testing.T) {
 	w := newWorld(t)
+	w.engine.Drain = 50 * time.Millisecond
 	leaves, stays := w.dial(Scope{}), w.dial(Scope{})
 	_, left := w.started(leaves, "execute_python", arguments{"code": code(`out "begun\n"`, "gate go", `out "done\n"`), "wait_seconds": 100})
 	leaves.startCall("wait_for_jobs", arguments{"job_ids": []string{left.ID()}, "wait_seconds": 100})
@@ -78,7 +79,7 @@ func TestTenants(t *testing.T) {
 	if got := other.refused("send_python_input", arguments{"text": "x"}); !strings.Contains(got, "No Python job waits") {
 		t.Errorf("another's job is asked: %s", got)
 	}
-	if got := other.call("list_jobs", nil); got != "No such jobs." {
+	if got := other.call("list_jobs", nil); got != "No jobs yet." {
 		t.Errorf("another's jobs are listed: %s", got)
 	}
 	if s := field(mine.call("check_job_status", arguments{"job_id": id}), "Status"); s != "waiting_input" {

@@ -23,6 +23,7 @@ type Engine struct {
 
 	Grace   time.Duration // of execute, send and cancel calls; 0: DefaultGrace
 	Timeout time.Duration // of jobs whose call sets none; 0: none
+	Drain   time.Duration // how long after a client's end of input its calls in flight go on; 0: 5 s
 	Version string        // of this server, told to clients
 
 	// Busy measures what share of a CPU a process is using, in percent. It

@@ -113,7 +113,8 @@ func TestReplies(t *testing.T) {
 		},
 		"no job yet": {
 			{"check_python_status", arguments{"session": "lab"}, "No Python job yet in session lab."},
-			{"list_jobs", nil, "No such jobs."},
+			{"list_jobs", nil, "No jobs yet."},
+			{"list_jobs", arguments{"status": "failed"}, "No such jobs."},
 			{"list_variables", nil, "No variables in session default."},
 		},
 		"list": {

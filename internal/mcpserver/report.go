@@ -47,20 +47,23 @@ func (c *conn) report(ctx context.Context, j *jobs.Job, w window) string {
 	for _, f := range w.facts {
 		head.line(f.name, f.value)
 	}
-	// How long the lines about the output are is known once it has been cut.
-	room := w.maxChars - head.chars() - usualRest
-	r := withOutput(head, j, info, w, max(0, room))
-	if over := r.chars() - w.maxChars; over > 0 {
-		r = withOutput(head, j, info, w, max(0, room-over))
+	// How long the lines about the output are is known once it has been cut. A
+	// page is cut at ends of lines, so a little less room may change nothing.
+	for room := max(0, w.maxChars-head.chars()-usualRest); ; {
+		r := withOutput(head, j, info, w, room)
+		over := r.chars() - w.maxChars
+		if over <= 0 || room == nothing {
+			return r.String()
+		}
+		if room -= over + lessRoom; room < 0 {
+			room = nothing
+		}
 	}
-	if r.chars() > w.maxChars {
-		r = withOutput(head, j, info, w, nothing)
-	}
-	return r.String()
 }
 
 const (
-	usualRest = 120 // characters of cursor, section marks and the like
+	usualRest = 240 // characters of cursor, section marks, what is said of omissions
+	lessRoom  = 50  // the least by which room is made smaller
 	nothing   = -1  // room for no output at all, not even a line
 )
 
@@ -165,7 +168,8 @@ func (c *conn) busy(pid int) (percent float64, ok bool) {
 
 // receipt writes what a status text doesn't hold.
 func receipt(r *reply, rec jobs.Receipt) {
-	if rec.By != "" && rec.By != jobs.Program {
+	ended := rec.End == jobs.Signaled || rec.End == jobs.Exited || rec.End == jobs.OutOfMemory
+	if rec.Stop != nil || ended && rec.By != "" && rec.By != jobs.Program {
 		r.line("Ended by", string(rec.By))
 	}
 	if len(rec.Rungs) > 1 {
@@ -225,7 +229,7 @@ func (r *reply) next(info jobs.Info) {
 	if q == nil || info.Status != jobs.WaitingInput {
 		return
 	}
-	if info.Kind == jobs.Python {
+	if info.Kind == jobs.Python && q.Kind != "key" { // which is no line
 		r.line("Next", "send_python_input(text=…) or cancel_job")
 		return
 	}

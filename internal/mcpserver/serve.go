@@ -28,7 +28,7 @@ func Serve(ctx context.Context, rwc io.ReadWriteCloser, e *Engine, sc Scope) err
 	c := &conn{Engine: e, scope: sc}
 	present, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer leave(nil)
-	t := &Transport{Stream: rwc, Cut: ctx, Leave: func() { leave(errLeaving) }, Log: c.log()}
+	t := &Transport{Stream: rwc, Cut: ctx, Leave: func() { leave(errLeaving) }, Drain: c.Drain, Log: c.log()}
 	session, err := c.server(present).Connect(context.WithoutCancel(ctx), orderly{t, &c.door}, nil)
 	if err != nil {
 		rwc.Close()
@@ -41,8 +41,7 @@ func Serve(ctx context.Context, rwc io.ReadWriteCloser, e *Engine, sc Scope) err
 // until present is done.
 func (c *conn) server(present context.Context) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "async-repl", Version: c.Version}, &mcp.ServerOptions{
-		Instructions: instructions,
-		Logger:       c.log(),
+		Instructions: instructions, // and no Logger: what the SDK tells of each connection is of no use to anybody
 		// The list of tools never changes; logging is not offered.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})

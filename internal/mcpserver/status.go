@@ -89,8 +89,11 @@ func (c *conn) listJobs(_ context.Context, a *args) (string, error) {
 		f.Status = []jobs.Status{jobs.Status(a.status)}
 	}
 	list := c.Jobs.List(c.scope.Tenant, f)
-	if len(list) == 0 {
+	if len(list) == 0 && (a.status != "" || a.session != "" || a.before != "") {
 		return "No such jobs.", nil
+	}
+	if len(list) == 0 {
+		return "No jobs yet.", nil
 	}
 	more := len(list) > limit
 	list = list[:min(limit, len(list))]
