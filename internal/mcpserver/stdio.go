@@ -160,8 +160,10 @@ func (c *lineConn) end() error {
 	case <-answered:
 	case <-drain.C:
 	case <-c.Cut.Done():
-	case <-c.out.failed:
+	case <-c.out.failed: // there is nobody to answer
+		return io.EOF
 	case <-c.closed:
+		return io.EOF
 	}
 	last, stop := context.WithTimeout(context.Background(), lastWords)
 	defer stop()

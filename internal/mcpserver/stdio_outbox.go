@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync"
 )
@@ -97,7 +98,8 @@ func (o *outbox) wait(ctx context.Context) error {
 }
 
 // send queues the message that write appends, which may be none. It waits while
-// the queue is full.
+// the queue is full. Its errors are ends of input: a client that takes no answers
+// is gone, and its session has not failed for that.
 func (o *outbox) send(ctx context.Context, write func([]byte) []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -108,9 +110,9 @@ func (o *outbox) send(ctx context.Context, write func([]byte) []byte) error {
 	}
 	switch {
 	case o.err != nil:
-		return o.err
+		return fmt.Errorf("writing to the client: %v: %w", o.err, io.EOF)
 	case o.closed:
-		return io.ErrClosedPipe
+		return fmt.Errorf("connection closed: %w", io.EOF)
 	}
 	o.queue = write(o.queue)
 	o.wakeUp()

@@ -150,7 +150,7 @@ func TestClipFits(t *testing.T) {
 		fmt.Fprintf(&b, "%s\r\x1b[Kline %d %s\n", strings.Repeat("#", i%50), i, strings.Repeat("ä", i*7%97))
 	}
 	log := b.String()
-	for max := minBudget; max < 8000; max += 37 {
+	for max := minBudget; max < 8000; max += 571 {
 		for _, head := range []int{0, 50, max / 5, max / 2} {
 			p := Clip(one(0, log), Window{}, Budget{head, max})
 			s := p.Sections[0]
