@@ -27,18 +27,6 @@ func (w Window) End() int64 {
 	return end
 }
 
-// Whole returns the window without what its end may still be waiting for: see [Whole].
-func (w Window) Whole(final bool) Window {
-	n := len(w.Spans)
-	if n == 0 || final {
-		return w
-	}
-	last := w.Spans[n-1]
-	last.Data = last.Data[:Whole(last.Data, false)]
-	w.Spans = append(w.Spans[:n-1:n-1], last)
-	return w
-}
-
 // A Section is what one section of a reply shows. All of it is in Head when nothing was left out.
 type Section struct{ Head, Tail string }
 
@@ -88,7 +76,13 @@ func Clip(head, tail Window, b Budget) Page {
 		low = int(from - t.cursor)
 	}
 	low, rest := t.tail(low, b.Max-chars)
-	return Page{Sections: sections(text, rest), From: from, To: t.cursor + int64(low)}
+	p := Page{Sections: sections(text, rest), From: from, To: t.cursor + int64(low)}
+	if p.Omitted() == 0 { // all that was too much were lines that are clamped to less now
+		for i, s := range p.Sections {
+			p.Sections[i] = Section{Head: s.Head + s.Tail}
+		}
+	}
+	return p
 }
 
 func sections(head, tail []string) []Section {
