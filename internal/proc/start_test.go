@@ -157,7 +157,7 @@ func TestControllingTerminal(t *testing.T) {
 	j := onTTY(t, o, "job", `exec python3 -c 'if 1:
 	import os, signal, time
 	def resized(*_):
-		os.write(1, b"resized %d %d\\n" % os.get_terminal_size(os.open("/dev/tty", os.O_RDWR)))
+		os.write(1, b"resized %d %d\n" % os.get_terminal_size(os.open("/dev/tty", os.O_RDWR)))
 		os._exit(3)
 	signal.signal(signal.SIGWINCH, resized)
 	print("size", *os.get_terminal_size(0), flush=True)
