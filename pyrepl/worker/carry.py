@@ -5,6 +5,7 @@ job that submitted the work. Only our variable travels: the user's context is
 as it would be without us.
 """
 
+from _weakref import ref
 from functools import wraps
 
 from . import streams
@@ -17,7 +18,8 @@ def threads(module):
 
     def marked_start(self):
         self._async_repl_job = streams.current()
-        return start(self)
+        start(self)
+        streams.marked.append(ref(self))
 
     module.Thread.start = like(start, marked_start)
     streams.threads = module._active

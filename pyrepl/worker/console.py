@@ -17,7 +17,6 @@ from . import channel, interrupts, streams
 from .interrupts import breakable
 
 real_input = builtins.input
-main = get_ident()
 asked = 0  # questions so far
 stdin = None  # ours; None in a forked child
 
@@ -31,7 +30,7 @@ class Questions(_RawIOBase):
     def __init__(self):
         self.rest = b""  # of the last answer
         self.used = False
-        self.what = None  # kind, prompt and asker, if somebody said them
+        self.what = {}  # thread -> kind, prompt and asker, if it said them
 
     def readable(self):
         return True
@@ -45,10 +44,9 @@ class Questions(_RawIOBase):
     def readinto(self, into):
         self.used = True
         if not self.rest:
-            kind, prompt, by = self.what or ("line", "", "sys.stdin")
-            self.what = None
-            line = ask(kind, prompt, by)
+            line = ask(*self.what.pop(get_ident(), ("line", "", "sys.stdin")))
             self.rest = line.encode("utf-8", "surrogateescape")
+            interrupts.deliver()  # the line stays
         data, self.rest = self.rest[:len(into)], self.rest[len(into):]
         into[:len(data)] = data
         return len(data)
@@ -61,7 +59,7 @@ def ask(kind, prompt, by):
     if job is None:
         return ""  # a thread whose job is over: there is nobody to ask
     streams.flush_all()
-    deliver()
+    interrupts.deliver()
     asked = n = asked + 1
     channel.answers[n] = None
     channel.send(ev="input", id=job.id, n=n, kind=kind, prompt=prompt, by=by)
@@ -81,7 +79,7 @@ def ask(kind, prompt, by):
 def await_answer(n):
     """Reads the channel until the answer is there, here or in another thread."""
     while channel.answers[n] is None:
-        deliver()
+        interrupts.deliver()
         if channel.reading.acquire(True, 0.02):
             try:
                 if channel.answers[n] is None:
@@ -92,7 +90,7 @@ def await_answer(n):
 
 def read_one():
     """Reads one message. Only the main thread may block: others leave it the channel."""
-    if get_ident() == main:
+    if get_ident() == interrupts.main:
         wait()
     elif not channel.ready():
         sleep(0.02)
@@ -104,12 +102,6 @@ def wait():
     """Waits for the channel; here an interrupt finds nothing half done."""
     interrupts.deliver()
     channel.wait()
-
-
-def deliver():
-    """Raises an interrupt that was noted meanwhile, if it is this thread's."""
-    if get_ident() == main:
-        interrupts.deliver()
 
 
 def give_up():
@@ -145,12 +137,12 @@ def getpass(prompt="Password: ", stream=None, **_):
 
 def read_line(kind, prompt, by):
     """Reads a line of sys.stdin; what is asked for, if nothing lies there, is said by the caller."""
-    questions = stdin.buffer.raw
-    questions.what = kind, prompt, by
+    what = stdin.buffer.raw.what
+    what[get_ident()] = kind, prompt, by
     try:
         line = stdin.readline()
     finally:
-        questions.what = None
+        what.pop(get_ident(), None)
     if not line:
         raise EOFError("EOF when reading a line")
     return line[:-1] if line.endswith("\n") else line

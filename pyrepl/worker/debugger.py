@@ -1,6 +1,7 @@
 """Keeps debuggers out of our frames: they step over them and don't list them."""
 
 from .carry import like
+from .interrupts import deliver
 
 
 def connect(bdb):
@@ -13,7 +14,9 @@ def connect(bdb):
     def user_stack(self, frame, tb):
         frames, index = stack(self, frame, tb)
         shown = [f for f in frames if not ours(f[0])]
-        return shown, index - sum(ours(f[0]) for f in frames[:index + 1])
+        index -= sum([ours(f[0]) for f in frames[:index + 1]])
+        deliver()
+        return shown, index
 
     bdb.Bdb.__init__ = like(init, skipping_init)
     bdb.Bdb.get_stack = like(stack, user_stack)

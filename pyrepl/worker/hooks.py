@@ -8,7 +8,7 @@ only comes after it. A user's module of such a name is left alone.
 import sys
 
 from . import finders, genuine, real
-from .interrupts import breakable
+from .interrupts import breakable, deliver
 
 
 def threading(module):
@@ -101,8 +101,10 @@ def attach(spec, hook):
             loader.__dict__.pop("exec_module", None)
             execute(module)
             hook(module)
+            deliver()
 
         loader.exec_module = breakable(exec_module)
+    deliver()
     return spec
 
 

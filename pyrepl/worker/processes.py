@@ -6,6 +6,7 @@ So what goes to such a child is pickled with a look at where it comes from.
 """
 
 from .carry import like
+from .interrupts import breakable
 
 REMEDY = ("%s %r is defined in this session, where a process started by %r can't find it: "
           "put it into a module and import it, or use multiprocessing.get_context('fork')")
@@ -27,6 +28,7 @@ def checking(pickler, method):
                 raise RuntimeError(REMEDY % (kind, value.__qualname__, method))
             return NotImplemented
 
+    breakable(Checking.reducer_override)
     return Checking
 
 
@@ -78,3 +80,7 @@ def executor(module):
         return submit(self, fn, *args, **kwargs)
 
     module.ProcessPoolExecutor.submit = like(submit, checked_submit)
+
+
+for _each in (checking, dumps, method_of):
+    breakable(_each)

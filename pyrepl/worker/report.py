@@ -23,17 +23,22 @@ def ending(error):
     """Reports an exception that ended a job; returns the fields of `done`."""
     if isinstance(error, SystemExit):
         return {"end": "exit", "code": exit_code(error)}
+    before, interrupts.hit = interrupts.hit, False
     try:
         clean(error)
+        line = summary(error)
         show(error)
-        return {"end": "raised", "error": summary(error)}
-    except BaseException as second:  # an interrupt, or a __str__ that goes wrong in its own way
-        return {"end": "raised", "error": interrupted(second) or type_name(error)}
+    except BaseException:  # an interrupt, or a __str__ that goes wrong in its own way
+        line = type_name(error)
+    if interrupts.hit:  # traceback swallows it, if it hits a __str__
+        line = "KeyboardInterrupt"
+    interrupts.hit |= before
+    return {"end": "raised", "error": line}
 
 
 def interrupted(second):
-    """What a report is that the user interrupted."""
-    return "KeyboardInterrupt" if interrupts.hit and isinstance(second, KeyboardInterrupt) else ""
+    """Reports whether a report was interrupted, and did not fail by itself."""
+    return interrupts.hit and isinstance(second, KeyboardInterrupt)
 
 
 def exit_code(error):
@@ -108,6 +113,7 @@ def show(error):
 
 def call(function, *args):
     """Calls user code."""
+    interrupts.deliver()
     return function(*args)
 
 

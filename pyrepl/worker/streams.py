@@ -27,6 +27,7 @@ last = None  # the job that ran last, or runs
 ended = []  # (weak reference, descriptors) of jobs whose copies are open
 settings = {"out": {}, "err": {}}  # what user code reconfigured
 threads = {}  # ident -> Thread: that of threading, once it is imported
+marked = []  # weak references to the threads that carry a job
 pending_tasks = int  # counts the tasks that have not ended; see tasks
 
 
@@ -200,9 +201,9 @@ class Router(_TextIOBase):
 def begin(id, files):
     """Makes a job the running one; its pipes are now 1 and 2."""
     global running, last
-    dup2(files[0], 1)
-    dup2(files[1], 2)
     previous, job = last, Job(id, files)
+    dup2(job.files["out"], 1)  # only now: what came in may itself be 1 or 2, if user code had closed them
+    dup2(job.files["err"], 2)
     running = last = job
     carried.set(job)
     if previous is not None:
@@ -226,6 +227,7 @@ def close_ended():
     A job dies with the last thing that carries it. Its streams write what they
     hold when they die, so its descriptors are closed here only, later."""
     idle = _count() == 0 and pending_tasks() == 0
+    unmark()
     keep = []
     for alive, files in ended:
         job = alive()
@@ -241,6 +243,20 @@ def close_ended():
             except OSError:
                 pass
     ended[:] = keep
+
+
+def unmark():
+    """Lets finished threads, which user code may keep, carry nothing."""
+    alive = []
+    for mark in marked:
+        thread = mark()
+        if thread is None:
+            continue
+        if threads.get(thread.ident) is thread:
+            alive.append(mark)
+        else:
+            thread.__dict__.pop("_async_repl_job", None)
+    marked[:] = alive
 
 
 def flush_all():

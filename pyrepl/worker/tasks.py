@@ -4,17 +4,17 @@ It runs only while a job awaits; tasks that a job leaves go on at the next
 await. An interrupt raises in the code that runs if that is the job's own, else
 it cancels the job's task from within the loop: a task of an earlier job is
 never hit. The CancelledError that then comes out is a KeyboardInterrupt.
+
+asyncio is imported where it is used: this module may be loaded from the middle
+of asyncio's own import, by the hook that calls `connect`.
 """
 
+import sys
 from _thread import get_ident
-
-import asyncio  # may be in the middle of its own import: connect is called from there
-from asyncio.exceptions import CancelledError
 
 from . import interrupts, streams
 from .interrupts import breakable
 
-main = get_ident()
 loop = None
 task = None  # of the running job
 cancelled = False  # by an interrupt
@@ -23,22 +23,31 @@ cancelled = False  # by an interrupt
 def persistent():
     """Returns the loop, a new one if user code closed it."""
     global loop
+    import asyncio
     if loop is None or loop.is_closed():
-        loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)
+        shadow = sys.modules.get("asyncio")
+        sys.modules["asyncio"] = asyncio  # it looks for itself there
+        try:
+            loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(loop)
+        finally:
+            sys.modules["asyncio"] = shadow
         streams.pending_tasks = pending
     return loop
 
 
 def pending():
     """Counts the tasks that have not ended."""
+    import asyncio
     return 0 if loop.is_closed() else len(asyncio.all_tasks(loop))
 
 
 def run(coroutine):
     """Runs a coroutine of the job to its end."""
     global task, cancelled
+    from asyncio.exceptions import CancelledError
     loop = persistent()
+    interrupts.deliver()
     task, cancelled = loop.create_task(coroutine), False
     interrupted = False
     try:
@@ -68,13 +77,14 @@ def raise_interrupt(task):
     """Shows a cancelled task as interrupted where it was cancelled."""
     try:
         task.result()
-    except CancelledError as error:
+    except BaseException as error:  # the CancelledError
         raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
 
 
 def interrupt():
     """What an interrupt does while the loop runs."""
     global cancelled
+    import asyncio
     if asyncio.current_task(loop) is not None and streams.carried.get(None) is streams.running:
         raise KeyboardInterrupt
     cancelled = True
@@ -86,10 +96,11 @@ def connect(module):
     create_task = module.create_task
 
     def either(coro, **options):
+        import asyncio
         try:
             return create_task(coro, **options)
         except RuntimeError:
-            if get_ident() != main or asyncio._get_running_loop() is not None:
+            if get_ident() != interrupts.main or asyncio._get_running_loop() is not None:
                 raise
             return persistent().create_task(coro, **options)
 
