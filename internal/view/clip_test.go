@@ -213,6 +213,8 @@ func BenchmarkText(b *testing.B) {
 		"plain":  []byte(numbered(10_000, 79)),
 		"colour": bytes.Repeat([]byte("\x1b[32m✓\x1b[0m \x1b[1mtest/case.go\x1b[22m passed in 12ms\r\n"), 10_000),
 		"bars":   bars.Bytes(),
+		// What could cost more than its length: rows erased at their full width, screens cleared, rows changed far apart.
+		"hostile": bytes.Repeat([]byte(strings.Repeat("x", maxCols)+strings.Repeat("\x1b[1K\x1b[1@\x1b[P\x1b[2J\x1b[99A\x1b[999Cx\x1b[99B\x1b]\x1bP\n", 100)), 100),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(in)))
