@@ -14,21 +14,17 @@ import (
 // starts, once that runs.
 func (w *world) started(c *client, tool string, a arguments) (id int, j *jobs.Job) {
 	w.t.Helper()
-	before := len(w.engine.Jobs.List("", jobs.Filter{}))
+	begun := make(chan string, 1) // one job is waited for
+	w.mu.Lock()
+	w.begun = begun
+	w.mu.Unlock()
 	id = c.startCall(tool, a)
-	for limit := time.After(jobstest.Patience); ; {
-		if list := w.engine.Jobs.List("", jobs.Filter{}); len(list) > before && list[0].Status != jobs.Queued {
-			j, err := w.engine.Jobs.Get("", list[0].ID)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			return id, j
-		}
-		select {
-		case <-limit:
-			w.t.Fatal("no job has been started")
-		case <-time.After(time.Millisecond):
-		}
+	select {
+	case job := <-begun:
+		return id, w.job("Job ID: " + job + "\n")
+	case <-time.After(jobstest.Patience):
+		w.t.Fatal("no job has been started")
+		panic("unreachable")
 	}
 }
 
@@ -170,7 +166,8 @@ func TestCancelling(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Grace = 50 * time.Millisecond
 	c := w.dial(Scope{})
-	j := w.job(c.call("execute_python", arguments{"code": "stubborn"}))
+	j := w.job(c.call("execute_python", arguments{"code": code(`out "begun\n"`, "stubborn")}))
+	jobstest.Prints(t, j, "begun\n")
 	got := c.call("cancel_job", arguments{"job_id": j.ID()})
 	if field(got, "Status") != "running" || field(got, "Cancelling") != "interrupt" {
 		t.Errorf("after the grace:\n%s", got)

@@ -14,7 +14,7 @@ import (
 const (
 	lookHead   = 256 << 10
 	lookTail   = 256 << 10
-	lookNewest = 16 << 10
+	lookNewest = 8 << 10
 )
 
 // torn is how far back from the end of the output an unfinished sequence may

@@ -108,7 +108,9 @@ func TestTornOutput(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(Scope{})
 	first := c.call("execute_python", arguments{
-		"code": code(`out "caf\xc3"`, `err "warning: \x1b[3"`, "gate rest", `out "\xa9\n"`, `err "1mred\x1b[0m\n"`, "hang"), "wait_seconds": 0.2})
+		"code": code(`out "caf\xc3"`, `err "warning: \x1b[3"`, "gate rest", `out "\xa9\n"`, `err "1mred\x1b[0m\n"`, "hang"), "wait_seconds": 0})
+	jobstest.Prints(t, w.job(first), "warning: \x1b[3")
+	first = c.call("check_job_status", arguments{"job_id": field(first, "Job ID")})
 	if field(first, "Cursor") != "3" || !strings.HasSuffix(first, "\n\n--- STDOUT ---\ncaf\n") {
 		t.Errorf("a torn character is shown:\n%s", first)
 	}
@@ -125,7 +127,7 @@ func TestTornOutput(t *testing.T) {
 func TestOpenSequence(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(Scope{})
-	got := c.call("execute_python", arguments{"code": code(`err "\x1b]0;title"`, "flood 2000", "hang"), "wait_seconds": 0.2})
+	got := c.call("execute_python", arguments{"code": code(`err "\x1b]0;title"`, "flood 2000", "hang"), "wait_seconds": 0})
 	jobstest.Prints(t, w.job(got), "line 1999\n")
 	got = c.call("check_job_status", arguments{"job_id": field(got, "Job ID")})
 	if !strings.Contains(got, "line 1999\n") {

@@ -14,6 +14,7 @@ import (
 //
 //	out "text"       write to stdout; err and tty: to the other streams
 //	flood N          write N numbered lines to stdout
+//	fill N           write N bytes to stdout, in lines of 16
 //	ask KIND "text"  write a prompt, wait for input and tell how long it was
 //	keys             take input from here on without asking, as a terminal does
 //	gate NAME        go on when the test opens the gate
@@ -45,6 +46,7 @@ func (g *program) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		lines = lines[1:]
 	}
 	p.Begin()
+	g.w.begins(p.ID())
 	for _, line := range lines {
 		if g.step(ctx, p, strings.TrimSpace(line), &out) {
 			if rec.Stop, _ = p.Stop(); rec.Stop != nil {
@@ -71,6 +73,10 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	case "flood":
 		for i := range number(arg) {
 			p.Write(jobs.Stdout, fmt.Appendf(nil, "line %d\n", i))
+		}
+	case "fill":
+		for range number(arg) >> 10 {
+			p.Write(jobs.Stdout, []byte(strings.Repeat("0123456789abcde\n", 64)))
 		}
 	case "ask":
 		kind, prompt, _ := strings.Cut(arg, " ")

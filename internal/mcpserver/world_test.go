@@ -32,7 +32,8 @@ type world struct {
 	gates    map[string]chan struct{}
 	vars     map[string]Variables
 	requests []ShellRequest
-	order    []string // the codes that Python was given
+	order    []string    // the codes that Python was given
+	begun    chan string // if set, takes the id of the next job that begins
 }
 
 func newWorld(t testing.TB) *world {
@@ -47,6 +48,7 @@ func newWorld(t testing.TB) *world {
 	w.engine = &Engine{
 		Jobs:    jobstest.Registry(t),
 		Runners: w,
+		Grace:   jobstest.Patience, // a busy machine must not make a job "running"
 		Version: "test",
 		Log:     slog.New(slog.NewTextHandler(w.log, nil)),
 	}
@@ -61,6 +63,16 @@ func (w *world) gate(name string) chan struct{} {
 		w.gates[name] = make(chan struct{})
 	}
 	return w.gates[name]
+}
+
+// begins tells that a job begins.
+func (w *world) begins(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.begun != nil {
+		w.begun <- id
+		w.begun = nil
+	}
 }
 
 func (w *world) open(name string) { close(w.gate(name)) }
@@ -156,6 +168,15 @@ type client struct {
 // connect serves one connection over a Unix socket, at first without a word.
 func (w *world) connect(ctx context.Context, sc Scope) *client {
 	w.t.Helper()
+	if sc.Workspace == "" {
+		sc.Workspace = w.workspace
+	}
+	return w.serve(func(_ context.Context, conn net.Conn) error { return Serve(ctx, conn, w.engine, sc) })
+}
+
+// serve has one connection served by f.
+func (w *world) serve(f func(context.Context, net.Conn) error) *client {
+	w.t.Helper()
 	l, err := net.Listen("unix", filepath.Join(w.t.TempDir(), "s"))
 	if err != nil {
 		w.t.Fatal(err)
@@ -169,11 +190,8 @@ func (w *world) connect(ctx context.Context, sc Scope) *client {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if sc.Workspace == "" {
-		sc.Workspace = w.workspace
-	}
 	c := &client{t: w.t, conn: conn, lines: bufio.NewReader(conn), gone: make(chan error, 1)}
-	go func() { c.gone <- Serve(ctx, served, w.engine, sc) }() // owned by the client; ends when it closes
+	go func() { c.gone <- f(w.t.Context(), served) }() // owned by the client; ends when it closes
 	w.t.Cleanup(func() { c.close() })
 	return c
 }
@@ -182,12 +200,17 @@ func (w *world) connect(ctx context.Context, sc Scope) *client {
 func (w *world) dial(sc Scope) *client {
 	w.t.Helper()
 	c := w.connect(w.t.Context(), sc)
+	c.handshake()
+	return c
+}
+
+func (c *client) handshake() {
+	c.t.Helper()
 	c.request("initialize", map[string]any{
 		"protocolVersion": "2025-06-18", "capabilities": map[string]any{},
 		"clientInfo": map[string]any{"name": "test", "version": "0"},
 	})
 	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
-	return c
 }
 
 // close closes the connection and waits for Serve to return.

@@ -1,0 +1,90 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/jobs"
+)
+
+// BenchmarkCall is the round trip of a call over a socket. Floor is a tool of an
+// SDK server that does nothing, over the same transport.
+func BenchmarkCall(b *testing.B) {
+	w := newWorld(b)
+	serve := func(ctx context.Context, conn net.Conn) error { return Serve(ctx, conn, w.engine, Scope{}) }
+	floor := func(ctx context.Context, conn net.Conn) error {
+		s := mcp.NewServer(&mcp.Implementation{Name: "floor", Version: "0"}, nil)
+		s.AddTool(&mcp.Tool{Name: "execute_python", InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return result("x", false), nil
+			})
+		session, err := s.Connect(ctx, &Transport{Stream: conn}, nil)
+		if err != nil {
+			return err
+		}
+		return session.Wait()
+	}
+	for _, bench := range []struct {
+		name  string
+		serve func(context.Context, net.Conn) error
+		tool  string
+		args  arguments
+	}{
+		{"floor", floor, "execute_python", arguments{"code": ""}},
+		{"execute_python", serve, "execute_python", arguments{"code": `result "1"`}},
+		{"list_variables", serve, "list_variables", nil},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			c := w.serve(bench.serve)
+			c.handshake()
+			b.ReportAllocs()
+			for b.Loop() {
+				c.call(bench.tool, bench.args)
+			}
+		})
+	}
+}
+
+// BenchmarkPoll is the cost of a status call, which must not grow with the
+// output that a job has had.
+func BenchmarkPoll(b *testing.B) {
+	for _, size := range []int{1 << 10, 1 << 20, 256 << 20} {
+		w := newWorld(b)
+		c := w.dial(Scope{})
+		j := w.job(c.call("execute_command_async", arguments{"command": code(fmt.Sprintf("fill %d", size), "hang"), "wait_seconds": 0}))
+		for j.Log().Stat().End < int64(size) {
+			if err := j.Log().Wait(b.Context(), j.Log().Stat().End); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for name, a := range map[string]arguments{
+			"newest":    {"job_id": j.ID()},
+			"new bytes": {"job_id": j.ID(), "cursor": size - 100},
+		} {
+			b.Run(fmt.Sprintf("%s of %d KiB", name, size>>10), func(b *testing.B) {
+				for b.Loop() {
+					if got := c.call("check_job_status", a); !strings.HasSuffix(got, "0123456789abcde\n") {
+						b.Fatal(got)
+					}
+				}
+			})
+		}
+		j.Stop(jobs.Stop{By: jobs.Agent})
+	}
+}
+
+// BenchmarkConnect is a connection from its start to the first answer.
+func BenchmarkConnect(b *testing.B) {
+	w := newWorld(b)
+	for b.Loop() {
+		c := w.serve(func(ctx context.Context, conn net.Conn) error { return Serve(ctx, conn, w.engine, Scope{}) })
+		c.handshake()
+		c.close()
+	}
+}
