@@ -11,6 +11,12 @@ type Runner interface {
 	Run(ctx context.Context, p *Port) Outcome
 }
 
+// A Queuer is a [Runner] whose jobs run in the order in which they were started.
+// Queue is called once, before Start returns and before Run; it must not block.
+type Queuer interface {
+	Queue(p *Port)
+}
+
 // An Outcome is what a runner hands back.
 type Outcome struct {
 	Receipt   Receipt

@@ -84,6 +84,9 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	r.order = append(r.order, j)
 	r.running++
 	r.wg.Add(1)
+	if q, ok := run.(Queuer); ok {
+		q.Queue(&Port{j})
+	}
 	go r.run(ctx, j, run) // owned by the registry, ends with the job; Close waits for it
 	return j, nil
 }

@@ -123,7 +123,7 @@ func TestTimeoutKeepsVariables(t *testing.T) {
 	b.run("x = 1; import time")
 	j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python, Timeout: 200 * time.Millisecond}, b.s.Exec("print('on'); time.sleep(300)"))
 	info := jobstest.End(t, j)
-	if want := "failed (timed out after 0.2s; variables kept)"; info.Receipt.Text() != want {
+	if want := "failed (timed out after 200ms; variables kept)"; info.Receipt.Text() != want {
 		t.Errorf("status %q, want %q", info.Receipt.Text(), want)
 	}
 	b.result("x", "1")

@@ -27,12 +27,16 @@ func (s *Session) Exec(code string) jobs.Runner { return &exec{s: s, code: code}
 type exec struct {
 	s    *Session
 	code string
+	turn *ticket
 }
+
+// Queue takes the job's place behind those that were started before it.
+func (e *exec) Queue(p *jobs.Port) { e.turn = e.s.enqueue(p) }
 
 // Run waits for the job's turn, runs the code and says how it ended.
 func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
-	t, err := e.s.acquire(ctx, p)
-	if err != nil {
+	t := e.turn
+	if err := e.s.await(ctx, t); err != nil {
 		return notRun(ctx, err)
 	}
 	p.Begin()
@@ -100,6 +104,7 @@ type run struct {
 	over    chan struct{} // closed when the code has ended or the worker is dead
 	earlier map[procKey]bool
 	watch   *tty.Watch
+	nudging sync.WaitGroup
 
 	// Guarded by mu. What the job waits for is changed in one place, ask.
 	mu          sync.Mutex
@@ -139,6 +144,7 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 	close(r.over)
 	stopWatch()
 	rungs := ladder()
+	r.nudging.Wait()
 	if err == nil && r.signalled {
 		if err = r.w.sync(); err != nil {
 			err = fmt.Errorf("after the interrupt: %w", err)
@@ -204,11 +210,11 @@ func (r *run) receipt(done event, rungs []jobs.Rung) jobs.Receipt {
 	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: rungs, PendingTasks: done.Pending}
 	switch done.End {
 	case "exit":
-		rec.End, rec.Code, rec.Detail = jobs.Exited, done.Code, "sys.exit"
+		rec.End, rec.Code, rec.Detail = jobs.Exited, done.Code, jobs.SysExit
 	case "raised":
 		rec.End, rec.Detail = jobs.Raised, done.Error
-		if done.Error == "MemoryError" || strings.HasPrefix(done.Error, "MemoryError:") {
-			rec.End = jobs.OutOfMemory
+		if detail, ok := strings.CutPrefix(done.Error, "MemoryError"); ok && (detail == "" || detail[0] == ':') {
+			rec.End, rec.Detail = jobs.OutOfMemory, strings.TrimPrefix(detail, ": ")
 		}
 	default:
 		rec.End = jobs.Returned
@@ -236,7 +242,7 @@ func (r *run) death(cause error, rungs []jobs.Rung) jobs.Receipt {
 	case x.Signal != 0:
 		rec.End, rec.Signal, rec.By = jobs.Signaled, proc.SignalName(x.Signal), jobs.Blame(proc.OwnFault(x.Signal))
 	default:
-		rec.End, rec.Code, rec.By, rec.Detail = jobs.Exited, x.Code, jobs.Program, "process"
+		rec.End, rec.Code, rec.By = jobs.Exited, x.Code, jobs.Program
 	}
 	if errors.Is(cause, errChannelClosed) {
 		rec.By = jobs.Program

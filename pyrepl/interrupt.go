@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"syscall"
+	"time"
 
 	"asyncrepl/internal/proc"
 	"asyncrepl/jobs"
@@ -83,12 +84,14 @@ func (r *run) begun() {
 	}
 }
 
-// signal sends SIGINT to the worker and, by pid, to those processes of the
-// terminal's foreground group that started after this job did: children of
-// earlier jobs, and theirs, are not touched. The caller holds mu.
+// signal asks the worker for a KeyboardInterrupt and sends SIGINT, by pid, to
+// those processes of the terminal's foreground group that started after this
+// job did: children of earlier jobs, and theirs, are not touched. The caller
+// holds mu.
 func (r *run) signal() error {
 	r.signalled = true
-	err := r.w.handle.Signal(syscall.SIGINT)
+	err := r.w.handle.Signal(syscall.SIGURG)
+	r.nudging.Go(r.nudge) // owned by exec, which waits for it; ends when the run is over
 	group, ferr := r.w.pty.Foreground()
 	if ferr != nil {
 		return errors.Join(err, ferr)
@@ -103,4 +106,29 @@ func (r *run) signal() error {
 		}
 	}
 	return err
+}
+
+// Times between two nudges: at first it is likely that one helps.
+const (
+	firstNudge = 5 * time.Millisecond
+	lastNudge  = 500 * time.Millisecond
+)
+
+// nudge repeats the request, which counts once a job: a signal that came just
+// before a call that blocks would be seen only when the call returns, and the
+// next one ends the call.
+func (r *run) nudge() {
+	pause := firstNudge
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-r.over:
+			return
+		case <-timer.C:
+			r.w.handle.Signal(syscall.SIGURG) // an error: it is over
+			pause = min(2*pause, lastNudge)
+			timer.Reset(pause)
+		}
+	}
 }

@@ -93,7 +93,7 @@ print("mine")`)
 		t.Errorf("the second job has %q", out)
 	}
 	for _, want := range []string{"from the thread\n", "from the child\n", "from the task\n"} {
-		jobstest.Prints(t, first, want)
+		jobstest.PrintsLate(t, first, want)
 	}
 	if final := first.Log().Stat().Final; final != 0 {
 		t.Errorf("final at %d, so the late output is not told as late", final)

@@ -65,8 +65,8 @@ func (s *Session) Name() string { return s.name }
 // A ticket is a place in a session's queue.
 type ticket struct {
 	port  *jobs.Port    // nil: not a job's
-	ready chan struct{} // closed when the turn has come or is lost
-	lost  string        // the job that lost the variables; set before ready is closed
+	ready chan struct{} // closed when the turn has come, or will not
+	err   error         // why it will not; set before ready is closed
 }
 
 // job returns the id of the ticket's job.
@@ -82,37 +82,39 @@ type lostError struct{ job string }
 
 func (e *lostError) Error() string { return "not run: variables were lost in " + e.job }
 
-// acquire waits for the caller's turn. The queue is first in, first out.
-func (s *Session) acquire(ctx context.Context, p *jobs.Port) (*ticket, error) {
+// enqueue takes the next place in the queue. The queue is first in, first out.
+func (s *Session) enqueue(p *jobs.Port) *ticket {
 	t := &ticket{port: p, ready: make(chan struct{})}
 	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil, ErrClosed
-	}
-	if s.turn == nil {
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		t.err = ErrClosed
+		close(t.ready)
+	case s.turn == nil:
 		s.turn = t
-		s.mu.Unlock()
-		return t, nil
+		close(t.ready)
+	default:
+		s.queue = append(s.queue, t)
 	}
-	s.queue = append(s.queue, t)
-	s.mu.Unlock()
+	return t
+}
+
+// await waits for the turn of t.
+func (s *Session) await(ctx context.Context, t *ticket) error {
 	select {
 	case <-t.ready:
 	case <-ctx.Done():
 		if s.unqueue(t) {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		<-t.ready // it came at the same moment
-		if t.lost == "" {
-			s.release(t, "")
-		}
-		return nil, context.Cause(ctx)
 	}
-	if t.lost != "" {
-		return nil, &lostError{t.lost}
+	if t.err == nil && ctx.Err() != nil {
+		s.release(t, "")
+		return context.Cause(ctx)
 	}
-	return t, nil
+	return t.err
 }
 
 // unqueue takes t out of the queue and reports whether it was there.
@@ -146,14 +148,19 @@ func (s *Session) release(t *ticket, lost string) {
 	}
 }
 
-// dropQueue tells every queued job that its turn will not come. The caller
-// holds mu.
+// dropQueue tells every queued job that its turn will not come. What stands
+// there and is no job, a restart, goes on waiting. The caller holds mu.
 func (s *Session) dropQueue(lost string) {
+	var rest []*ticket
 	for _, q := range s.queue {
-		q.lost = lost
+		if q.port == nil {
+			rest = append(rest, q)
+			continue
+		}
+		q.err = &lostError{lost}
 		close(q.ready)
 	}
-	s.queue = nil
+	s.queue = rest
 }
 
 // worker returns the live worker of the session, started if need be, and what
@@ -225,7 +232,7 @@ func (s *Session) remember(job string, names []string) {
 // stopped, the queued ones are not run, the next one finds an empty namespace.
 // It reports whether there was a worker, and what could not be ended.
 func (s *Session) Restart(ctx context.Context, by jobs.By) (had bool, survivors []jobs.Process, err error) {
-	const lost = "restart_python_worker"
+	const lost = "a restart"
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -236,10 +243,10 @@ func (s *Session) Restart(ctx context.Context, by jobs.By) (had bool, survivors 
 	running := s.turn
 	s.mu.Unlock()
 	if running != nil && running.port != nil {
-		running.port.Cancel(jobs.Stop{By: by, From: jobs.Terminate, Step: restartStep, Reason: lost})
+		running.port.Cancel(jobs.Stop{By: by, From: jobs.Terminate, Step: restartStep, Reason: "restart_python_worker"})
 	}
-	t, err := s.acquire(ctx, nil)
-	if err != nil {
+	t := s.enqueue(nil)
+	if err := s.await(ctx, t); err != nil {
 		return had, nil, err
 	}
 	defer s.release(t, lost)

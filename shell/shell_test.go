@@ -277,7 +277,7 @@ while ! test -e ready; do sleep 0.01; done`)
 	if err := os.WriteFile(b.dir+"/go", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	jobstest.Prints(t, j, "late words")
+	jobstest.PrintsLate(t, j, "late words")
 	ended, survivors, any := j.EndRemains(t.Context(), jobs.Stop{By: jobs.Agent})
 	if !any || len(survivors) > 0 || !slices.Contains(names(ended), started[1]) {
 		t.Errorf("ended %v, survivors %v, any %v", ended, survivors, any)
@@ -297,7 +297,7 @@ func TestLateOutput(t *testing.T) {
 	if err := os.WriteFile(b.dir+"/go", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	jobstest.Prints(t, j, "late words\n")
+	jobstest.PrintsLate(t, j, "late words\n")
 	if stat := j.Log().Stat(); stat.Final != int64(len("on time\n")) {
 		t.Errorf("final at %d", stat.Final)
 	}

@@ -127,7 +127,9 @@ func jobEnv(environ []string, bin string) []string {
 	env := variables(environ)
 	set := map[string]string{
 		"TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat", "GH_PAGER": "cat",
-		"PATH": bin + string(os.PathListSeparator) + env["PATH"],
+	}
+	if bin != "" {
+		set["PATH"] = bin + string(os.PathListSeparator) + env["PATH"]
 	}
 	if !utf8Locale(env) {
 		set["LC_CTYPE"] = "C.UTF-8"

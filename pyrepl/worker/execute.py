@@ -69,9 +69,9 @@ def attempt(source, filename):
 def user_code(source, filename):
     """Runs the code and shows the value of its last expression."""
     body, last = compiled(source, filename)
-    interrupts.deliver()
     if body is not None:
         evaluate(body)
+    interrupts.deliver()
     if last is not None:
         display(evaluate(last))
 
@@ -92,12 +92,17 @@ def compiled(source, filename):
 
 
 def evaluate(code):
-    """Runs code in the user's namespace."""
-    value = eval(code, names.namespace)
+    """Runs code in the user's namespace. A coroutine must not be lost on its way to the loop."""
+    interrupts.deliver()
     if code.co_flags & COROUTINE:
         from . import tasks
-        value = tasks.run(value)
-    return value
+        return tasks.run(eval(code, names.namespace))
+    return call(code)
+
+
+def call(code):
+    """Runs code that does not await."""
+    return eval(code, names.namespace)
 
 
 def display(value):
@@ -143,5 +148,5 @@ def conclude(error):
     return ending
 
 
-for _each in (user_code, compiled, evaluate, display):
+for _each in (user_code, compiled, call, display):
     breakable(_each)

@@ -23,6 +23,7 @@ def before():
 
 def in_child():
     """Makes a child of the worker an ordinary process."""
+    interrupts.noted = False
     channel.forked()
     console.forked()
     terminal.leave()
@@ -41,7 +42,7 @@ def fork():
     """
     child = real_fork()
     if getpid() == pid:
-        interrupts.deliver()  # what came in `before` could not be raised there
+        interrupts.deliver()  # what came while hooks of forks ran would have been swallowed there
     return child
 
 
@@ -68,4 +69,4 @@ def install():
     for name, function in (("_exit", exit), ("fork", fork)):
         function.__name__ = function.__qualname__ = name
         function.__module__ = "posix"
-        setattr(os, name, interrupts.breakable(function))
+        setattr(os, name, function)

@@ -1,4 +1,4 @@
-"""SIGINT: a KeyboardInterrupt in the code of the job that runs, or nothing.
+"""Interrupts: a KeyboardInterrupt in the code of the job that runs, or nothing.
 
 The handler looks for the innermost frame of ours on the stack. Only if it
 belongs to one of the few functions that call user code, or wait, or can be
@@ -6,30 +6,27 @@ left anywhere without harm (see `breakable`), does it raise. In other code of
 ours it makes a note, and that code calls `deliver` where it goes back to user
 code. Between jobs an interrupt is nobody's.
 
-A SIGINT that arrives just before a call blocks is seen only once the call
-returns: the interpreter has looked for signals already. So SIGURG is sent
-after it until the job has ended. It does nothing, but it ends the call with
-EINTR, and the interpreter looks again.
+Go asks by SIGURG, which stands for one SIGINT a job, and repeats it until the
+job has ended. A SIGINT itself could be lost: the C library ignores it while
+system(3) runs, and one that arrives just before a call blocks is seen only
+once that returns, for the interpreter has looked for signals already. The
+next SIGURG ends such a call with EINTR, and the interpreter looks again.
 """
 
 from _signal import SIG_UNBLOCK, SIGINT, SIGURG, getsignal, pthread_sigmask, signal
 from _thread import get_ident
 
 main = get_ident()
-rules = {}  # code object of a function that may be broken -> what is to be done
+rules = {}  # code of functions that may be broken -> what is done instead; true: raise after all
 live = False  # a job has started and not ended
+asked = False  # Go has asked for the job's interrupt
 noted = False  # an interrupt waits for user code to come back
 hit = False  # the running job was interrupted
 
 
-def raise_here():
-    """The rule of most functions."""
-    raise KeyboardInterrupt
-
-
-def breakable(function, rule=raise_here):
-    """Marks a function of ours that an interrupt may leave anywhere."""
-    rules[function.__code__] = rule
+def breakable(function, instead=None):
+    """Marks a function of ours that an interrupt may leave anywhere, or in which something is done instead."""
+    rules[function.__code__] = instead
     return function
 
 
@@ -40,16 +37,24 @@ def handler(signum, frame):
         return
     while frame is not None and frame.f_builtins is not __builtins__:
         frame = frame.f_back
-    rule = frame is not None and rules.get(frame.f_code)
-    if rule:
-        hit = True
-        rule()
-    else:
+    if frame is None or frame.f_code not in rules:
         noted = True
+        return
+    hit = True
+    instead = rules[frame.f_code]
+    if instead is None or instead():
+        raise KeyboardInterrupt
 
 
-def nudge(signum, frame):
-    """Handles SIGURG: see above."""
+def request(signum, frame):
+    """Handles SIGURG: the first of a job is a SIGINT, to whom user code gave those."""
+    global asked
+    if asked or not live:
+        return
+    asked = True
+    current = getsignal(SIGINT)
+    if callable(current):
+        current(SIGINT, frame)
 
 
 def deliver():
@@ -61,21 +66,29 @@ def deliver():
         raise KeyboardInterrupt
 
 
+def take():
+    """Takes what deliver would raise, for who does something else with it."""
+    global noted, hit
+    taken, noted = noted, False
+    hit |= taken
+    return taken
+
+
 breakable(deliver)
 
 
 def start():
     """From here on interrupts are the new job's."""
-    global live, noted, hit
+    global live, asked, noted, hit
     install()
     pthread_sigmask(SIG_UNBLOCK, (SIGINT, SIGURG))
-    noted = hit = False
+    asked = noted = hit = False
     live = True
 
 
 def install():
     """Takes the signals, whatever user code did with them."""
-    for number, function in ((SIGINT, handler), (SIGURG, nudge)):
+    for number, function in ((SIGINT, handler), (SIGURG, request)):
         if getsignal(number) is not function:
             signal(number, function)
 

@@ -1,16 +1,18 @@
 """The worker's loop: one command after the other, in the main thread.
 
-Order at start: our modules first, then what user code sees (streams, hooks,
-its own sys.path), then hello. The loop must outlive whatever user code does.
+Order at start: the channel and hello, and while the owner sends the first
+command, all that user code will find in place (streams, input, hooks). What is
+seldom needed is loaded on its first use.
 """
 
 import sys
 from posix import getpid
 
-from . import channel, console, execute, forks, hooks, names, streams, terminal
+from . import channel
 
 
 def exec_(message):
+    from . import execute
     execute.job(message, channel.rights(message))
 
 
@@ -19,7 +21,7 @@ def sync(message):
 
 
 def variables(message):
-    from . import variables
+    from . import names, variables
     listed, total = variables.listing(names.namespace, message.get("pattern"))
     channel.send(ev="variables", n=message.get("n"), vars=listed, total=total)
 
@@ -29,12 +31,14 @@ commands = {"exec": exec_, "sync": sync, "variables": variables}
 
 def run():
     """Says hello and serves until the channel ends."""
+    version = "%d.%d.%d" % sys.version_info[:3]
+    channel.send(ev="hello", pid=getpid(), version=version, executable=sys.executable or "")
+    from . import console, execute, forks, hooks, streams, terminal
     terminal.keep()
     streams.install()
     console.install()
     forks.install()
     hooks.install()
-    channel.send(ev="hello", pid=getpid(), version="%d.%d.%d" % sys.version_info[:3], executable=sys.executable or "")
     while True:
         message = channel.take()
         command = commands.get(message.get("op"))

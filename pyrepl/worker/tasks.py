@@ -47,21 +47,17 @@ def run(coroutine):
     global task, cancelled
     from asyncio.exceptions import CancelledError
     loop = persistent()
-    interrupts.deliver()
     task, cancelled = loop.create_task(coroutine), False
-    interrupted = False
     try:
+        if interrupts.take():
+            cancel()
         while not task.done():
             try:
                 drive(loop, task)
-            except CancelledError:
-                break
-            except KeyboardInterrupt:
-                if task.done():
-                    break
-                interrupted = True  # in another task of the job: end this one too
-                task.cancel()
-        if task.cancelled() and (cancelled or interrupted):
+            except (CancelledError, KeyboardInterrupt):
+                if not task.done():  # it was another task of the job: this one ends too
+                    cancel()
+        if task.cancelled() and cancelled:
             raise_interrupt(task)
         return task.result()
     finally:
@@ -81,14 +77,19 @@ def raise_interrupt(task):
         raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
 
 
-def interrupt():
-    """What an interrupt does while the loop runs."""
+def cancel():
+    """Cancels the job's task from within the loop."""
     global cancelled
-    import asyncio
-    if asyncio.current_task(loop) is not None and streams.carried.get(None) is streams.running:
-        raise KeyboardInterrupt
     cancelled = True
     loop.call_soon_threadsafe(task.cancel)
+
+
+def interrupt():
+    """What an interrupt does while the loop runs. True: raise, for the job's own code is what runs."""
+    import asyncio
+    if asyncio.current_task(loop) is not None and streams.carried.get(None) is streams.running:
+        return True
+    cancel()
 
 
 def connect(module):
@@ -109,6 +110,4 @@ def connect(module):
     module.create_task = breakable(either)
 
 
-breakable(run)
-breakable(persistent)
 breakable(drive, interrupt)
