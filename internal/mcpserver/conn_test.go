@@ -111,6 +111,7 @@ func TestCut(t *testing.T) {
 	c.request("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{},
 		"clientInfo": map[string]any{"name": "test", "version": "0"}})
 	_, j := w.started(c, "execute_python", arguments{"code": code(`out "tick\n"`, "hang"), "wait_seconds": 100})
+	jobstest.Prints(t, j, "tick\n")
 	cut()
 	if text, _ := toolReply(t, c.read()); field(text, "Status") != "running" || !strings.HasSuffix(text, "\ntick\n") {
 		t.Errorf("answer at the cut:\n%s", text)

@@ -141,14 +141,14 @@ func (c *conn) listVariables(ctx context.Context, a *args) (string, error) {
 	}
 	asOf := ""
 	if vars.Busy != "" {
-		asOf = fmt.Sprintf("the session is busy with job %s; these are its names before that", vars.Busy)
+		asOf = fmt.Sprintf("before job %s, with which the session is busy", vars.Busy)
 		if vars.AsOf != "" {
 			asOf = fmt.Sprintf("job %s; the session is busy with job %s", vars.AsOf, vars.Busy)
 		}
 	}
 	if len(vars.Vars) == 0 && vars.Total == 0 {
-		if asOf != "" {
-			return fmt.Sprintf("No variables in session %s (as of %s).", session, asOf), nil
+		if vars.Busy != "" {
+			return fmt.Sprintf("No variables are known in session %s yet; it is busy with job %s.", session, vars.Busy), nil
 		}
 		return fmt.Sprintf("No variables in session %s.", session), nil
 	}

@@ -229,6 +229,7 @@ func TestVariables(t *testing.T) {
 		{Name: "df", Type: "DataFrame", Size: 12345}, {Name: "f", Type: "function"}, {Name: "x", Type: "int", Value: "42"},
 	}}
 	w.vars["busy"] = Variables{Total: 2, AsOf: "01A", Busy: "01B", Vars: []Variable{{Name: "a"}, {Name: "b"}}}
+	w.vars["first"] = Variables{Busy: "01B"}
 	many := Variables{Total: 100_000}
 	for i := range 5000 {
 		many.Vars = append(many.Vars, Variable{Name: fmt.Sprintf("name%d", i), Type: "int", Value: "7"})
@@ -243,6 +244,10 @@ func TestVariables(t *testing.T) {
 	want = "Session: busy\nVariables: 2\nAs of: job 01A; the session is busy with job 01B\n\na\nb\n"
 	if diff := cmp.Diff(want, c.call("list_variables", arguments{"session": "busy"})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+	want = "No variables are known in session first yet; it is busy with job 01B."
+	if got := c.call("list_variables", arguments{"session": "first"}); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	got := c.call("list_variables", arguments{"session": "many"})
 	shown := strings.Count(got, ": int = 7\n")
