@@ -4,6 +4,7 @@ package proc
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -29,9 +30,9 @@ func BenchmarkEcho(b *testing.B) {
 			if err := cmd.Start(); err != nil {
 				b.Fatal(err)
 			}
-			var buf [64]byte
-			if n, err := pty.Master().Read(buf[:]); err != nil || string(buf[:n]) != "hi\r\n" {
-				b.Fatalf("read %q, %v", buf[:n], err)
+			var buf [len("hi\r\n")]byte
+			if _, err := io.ReadFull(pty.Master(), buf[:]); err != nil {
+				b.Fatal(err)
 			}
 			if err := cmd.Wait(); err != nil {
 				b.Fatal(err)

