@@ -53,7 +53,7 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	owner, err := proc.NewOwner(proc.Config{Guard: []string{self, guardCommand}, Log: log})
+	owner, err := proc.NewOwner(proc.Config{Guard: []string{self, guardCommand}, GuardEnv: environ, Log: log})
 	if err != nil {
 		return nil, err
 	}

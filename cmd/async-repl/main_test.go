@@ -7,25 +7,26 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// playMain makes the test binary be the program: the server and its guard are
-// processes of their own in these tests, as they are for a client.
-const playMain = "ASYNC_REPL_TEST_PLAY_MAIN"
-
+// TestMain makes the test binary be the program where it is not told to test:
+// the server and its guard are processes of their own in these tests, as they
+// are for a client. It goes by the arguments alone: a process that was started
+// to be a guard must never run the tests, which start guards.
 func TestMain(m *testing.M) {
-	if os.Getenv(playFloor) != "" && len(os.Args) == 1 {
+	testing := slices.ContainsFunc(os.Args[1:], func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
+	switch {
+	case testing:
+		os.Exit(m.Run())
+	case os.Getenv(playFloor) != "":
 		os.Exit(serveFloor())
 	}
-	if os.Getenv(playMain) != "" {
-		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-	}
-	os.Setenv(playMain, "1") // for every process started from here
-	os.Exit(m.Run())
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // patience bounds every wait: a test that runs into it has failed.
