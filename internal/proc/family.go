@@ -3,7 +3,6 @@
 package proc
 
 import (
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,14 +14,15 @@ import (
 
 // A family is everything that descends from this process. There is one, whatever the number of Owners.
 type family struct {
-	session int // our own: what lives in it is nobody's orphan
+	once    sync.Once // with the first Owner
+	session int       // our own: what lives in it is nobody's orphan
+	adopts  bool      // orphans come to us
 
 	step    sync.RWMutex // read: start and entry, reap and leave; write: the look at our children
 	looking sync.Mutex   // held during a look; orphans are reaped by a look only
 	buried  atomic.Int64 // orphans that were reaped, ever
 
 	mu      sync.Mutex
-	adopts  bool // orphans come to us
 	owners  int
 	stop    chan struct{}    // ends the watch for dying children
 	started map[int]bool     // children that launch made and wait has not reaped
@@ -45,22 +45,18 @@ var kin = &family{
 }
 
 // join begins to watch over our children with the first Owner.
-func (f *family) join() error {
+func (f *family) join() {
+	f.once.Do(func() {
+		f.session, _ = unix.Getsid(0) // of ourselves: it can't fail
+		f.adopts = becomeSubreaper()
+		shed()
+	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.owners == 0 {
-		var err error
-		if f.session, err = unix.Getsid(0); err != nil {
-			return os.NewSyscallError("getsid", err)
-		}
-		shed()
-		if f.adopts = becomeSubreaper(); f.adopts {
-			f.stop = make(chan struct{})
-			go f.watch(f.stop) // owned by the family; ends when the last Owner leaves
-		}
+	if f.owners++; f.owners == 1 && f.adopts {
+		f.stop = make(chan struct{})
+		go f.watch(f.stop) // owned by the family; ends when the last Owner leaves
 	}
-	f.owners++
-	return nil
 }
 
 func (f *family) leave() {
@@ -130,13 +126,13 @@ func (o *orphan) owners() []*Owner {
 	if o.of != nil {
 		return []*Owner{o.of.owner}
 	}
-	var os []*Owner
+	var owners []*Owner
 	for _, h := range o.may {
-		if !slices.Contains(os, h.owner) {
-			os = append(os, h.owner)
+		if !slices.Contains(owners, h.owner) {
+			owners = append(owners, h.owner)
 		}
 	}
-	return os
+	return owners
 }
 
 // bury reaps an orphan that has ended.

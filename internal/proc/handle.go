@@ -17,9 +17,9 @@ type Handle struct {
 	owner *Owner
 	tty   *tty.PTY // nil: none
 	mark  string
-	files []fileID // by which a process that holds one of them is known
-	kills uint64   // of the kernel for want of memory, when it was started
-	slain atomic.Bool
+	files []fileID    // by which a process that holds one of them is known
+	kills uint64      // of the kernel for want of memory, when it was started
+	slain atomic.Bool // we have killed it, or tried to
 
 	done chan struct{}
 	exit Exit // before done is closed
@@ -77,6 +77,9 @@ func (h *Handle) Exit() Exit {
 
 // Signal sends sig to the leader, and to nobody else ever.
 func (h *Handle) Signal(sig syscall.Signal) error {
+	if sig == syscall.SIGKILL {
+		h.slain.Store(true)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.reaped || h.process.Signal(sig) != nil {

@@ -62,10 +62,7 @@ func NewOwner(c Config) (*Owner, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := kin.join(); err != nil {
-		null.Close()
-		return nil, err
-	}
+	kin.join()
 	o := &Owner{config: c, token: rand.Text(), null: null, settle: settleLimit}
 	o.guard = newGuard(o)
 	return o, nil
