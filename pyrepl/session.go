@@ -273,6 +273,14 @@ func (s *Session) Close() {
 	}
 }
 
+// Live reports whether anything would be lost with the session: a worker with
+// its variables, or jobs.
+func (s *Session) Live() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w != nil || s.turn != nil
+}
+
 // Busy returns the job that the session is at, and how many stand behind it.
 func (s *Session) Busy() (job string, queued int) {
 	s.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -172,8 +173,8 @@ func (e *engine) Python(sc mcpserver.Scope, name string) (mcpserver.PythonSessio
 	key := sessionKey{sc.Tenant, name}
 	s := e.sessions[key]
 	if s == nil {
-		if len(e.sessions) >= e.set.maxSessions {
-			return nil, fmt.Errorf("%d sessions are open, the most allowed (REPL_MAX_SESSIONS): use one of them", len(e.sessions))
+		if len(e.sessions) >= e.set.maxSessions && !e.makeRoom() {
+			return nil, fmt.Errorf("%d sessions are open, the most allowed (REPL_MAX_SESSIONS): use one of them, or restart one that is done with", len(e.sessions))
 		}
 		s = pyrepl.NewSession(name, pyrepl.Config{
 			Owner: e.owner, Python: e.pkgs.Interpreter, Dir: sc.Workspace, Log: e.log,
@@ -182,6 +183,14 @@ func (e *engine) Python(sc mcpserver.Scope, name string) (mcpserver.PythonSessio
 		e.sessions[key] = s
 	}
 	return session{s}, nil
+}
+
+// makeRoom forgets the sessions that hold nothing, and reports whether there
+// were any. The caller holds mu.
+func (e *engine) makeRoom() bool {
+	before := len(e.sessions)
+	maps.DeleteFunc(e.sessions, func(_ sessionKey, s *pyrepl.Session) bool { return !s.Live() })
+	return len(e.sessions) < before
 }
 
 // Shell returns the runner of a command line.

@@ -52,9 +52,9 @@ var table = []setting{
 	{"REPL_STATE_DIR", "state-dir", "XDG_STATE_HOME/async-repl", "where long output is kept",
 		func(s *settings, v string) error { return setPath(&s.stateDir, v) }},
 	{"REPL_GRACE", "grace", "2s", "how long execute and send calls wait for the end",
-		func(s *settings, v string) error { return setDuration(&s.grace, v, 110*time.Second) }},
+		func(s *settings, v string) error { return setDuration(&s.grace, v, time.Millisecond, 110*time.Second) }},
 	{"REPL_TIMEOUT", "timeout", "0, none", "the limit of jobs that name none, counted while they run",
-		func(s *settings, v string) error { return setDuration(&s.timeout, v, math.MaxInt64) }},
+		func(s *settings, v string) error { return setDuration(&s.timeout, v, 0, math.MaxInt64) }},
 	{"REPL_MAX_JOBS", "max-jobs", "1000", "jobs running at once",
 		func(s *settings, v string) error { return setCount(&s.maxJobs, v) }},
 	{"REPL_MAX_SESSIONS", "max-sessions", "50", "Python sessions at once",
@@ -102,13 +102,13 @@ func setPath(to *string, v string) error {
 	return nil
 }
 
-func setDuration(to *time.Duration, v string, most time.Duration) error {
+func setDuration(to *time.Duration, v string, least, most time.Duration) error {
 	if secs, err := strconv.ParseFloat(v, 64); err == nil {
 		v = strconv.FormatFloat(secs, 'f', -1, 64) + "s"
 	}
 	d, err := time.ParseDuration(v)
-	if err != nil || d < 0 || d > most {
-		what := "a time like 2s, 1.5m or a number of seconds, 0 or more"
+	if err != nil || d < least || d > most {
+		what := fmt.Sprintf("a time like 2s, 1.5m or a number of seconds, %v or more", least)
 		if most < math.MaxInt64 {
 			what += fmt.Sprintf(", %v at most", most)
 		}

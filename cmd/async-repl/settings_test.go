@@ -25,6 +25,7 @@ func TestSettings(t *testing.T) {
 
 		"bad grace":    {env: map[string]string{"REPL_GRACE": "soon"}, err: []string{"REPL_GRACE", "soon", "allowed", "2s"}},
 		"long grace":   {env: map[string]string{"REPL_GRACE": "5m"}, err: []string{"REPL_GRACE", "5m", "1m50s"}},
+		"no grace":     {env: map[string]string{"REPL_GRACE": "0"}, err: []string{"REPL_GRACE", "0", "1ms"}},
 		"bad count":    {env: map[string]string{"REPL_MAX_JOBS": "0"}, err: []string{"REPL_MAX_JOBS", `"0"`, "1 or more"}},
 		"bad size":     {env: map[string]string{"REPL_MAX_OUTPUT": "1XB"}, err: []string{"REPL_MAX_OUTPUT", "1XB", "MiB"}},
 		"relative":     {env: map[string]string{"REPL_WORKDIR": "sub"}, err: []string{"REPL_WORKDIR", "sub", "absolute"}},

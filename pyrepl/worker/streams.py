@@ -287,9 +287,9 @@ def install():
     sys.stderr = sys.__stderr__ = Router("err", 2)
 
 
-for _class in (Job, Router, Binary):
+for _class in (Router, Binary):
     for _each in list(vars(_class).values()):
         if type(_each) is type(install):
             breakable(_each)
-for _each in (current, open_stream):
+for _each in (Job.__getattr__, current, open_stream):
     breakable(_each)
