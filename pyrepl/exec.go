@@ -108,12 +108,12 @@ type run struct {
 
 	// Guarded by mu. What the job waits for is changed in one place, ask.
 	mu          sync.Mutex
-	started     bool // the worker has begun with the job
-	interrupted bool // an interrupt was asked for
-	signalled   bool // and sent: a sync is due
-	question    int  // number of the question that is open over the channel; 0: none
-	atTTY       bool // a program reads the terminal
-	eofNext     bool // the answer said that nothing follows it
+	started     bool    // the worker has begun with the job
+	interrupted bool    // an interrupt was asked for
+	signalled   bool    // and sent: a sync is due
+	questions   []event // that are open over the channel, the oldest first
+	atTTY       bool    // a program reads the terminal
+	eofNext     bool    // the answer said that nothing follows it
 }
 
 func newRun(s *Session, w *worker, p *jobs.Port) *run {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"asyncrepl/internal/tty"
@@ -40,7 +41,8 @@ func (r *run) tree() []int {
 }
 
 // ask takes a question of the worker's. All that was printed before it is in
-// the pipes already, and is read first.
+// the pipes already, and is read first. Threads may ask while another question
+// is open: they are asked in turn.
 func (r *run) ask(ev event) {
 	r.w.drain()
 	r.mu.Lock()
@@ -50,11 +52,22 @@ func (r *run) ask(ev event) {
 		r.w.ch.send(command{Op: "input", ID: r.p.ID(), N: ev.N, EOF: true})
 		return
 	}
+	r.questions = append(r.questions, ev)
+	if len(r.questions) == 1 {
+		r.show()
+	}
+}
+
+// show tells the job's first question, if there is one. The caller holds mu.
+func (r *run) show() {
+	if len(r.questions) == 0 {
+		return
+	}
+	ev := r.questions[0]
 	prompt := ev.Prompt
 	if prompt == "" {
 		prompt = view.LastLine(r.p.Tail(promptWindow))
 	}
-	r.question = ev.N
 	r.p.Waits(jobs.Question{Kind: ev.Kind, Prompt: prompt, By: fmt.Sprintf("%s in session %s", ev.By, r.s.name)})
 }
 
@@ -62,9 +75,14 @@ func (r *run) ask(ev event) {
 func (r *run) resume(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.question == n {
-		r.question = 0
+	i := slices.IndexFunc(r.questions, func(ev event) bool { return ev.N == n })
+	if i < 0 {
+		return
+	}
+	r.questions = slices.Delete(r.questions, i, i+1)
+	if i == 0 {
 		r.p.Runs()
+		r.show()
 	}
 }
 
@@ -75,7 +93,7 @@ func (r *run) atTerminal(ev tty.Evidence, waiting bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.question != 0 {
+	if len(r.questions) > 0 {
 		return
 	}
 	r.atTTY = waiting
@@ -90,7 +108,7 @@ func (r *run) atTerminal(ev tty.Evidence, waiting bool) {
 	})
 }
 
-// input answers the question that is open: over the channel, or at the terminal
+// input answers the first question that is open: over the channel, or at the terminal
 // where a program reads that. Where nothing waits it is refused and kept
 // nowhere.
 func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
@@ -103,13 +121,14 @@ func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
 		text += "\n"
 	}
 	r.mu.Lock()
-	if r.question != 0 {
+	if len(r.questions) > 0 {
 		defer r.mu.Unlock()
 		if err := r.answer(text, in.EOF); err != nil {
 			return jobs.Delivery{}, err
 		}
-		r.question = 0
+		r.questions = r.questions[1:]
 		r.p.Runs()
+		r.show()
 		return jobs.Delivery{Waiting: true}, nil
 	}
 	reading := r.atTTY
@@ -126,7 +145,7 @@ func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
 // answer sends text, then the end of file if it is asked for: where both are,
 // the next question gets the end of file. The caller holds mu.
 func (r *run) answer(text string, eof bool) error {
-	cmd := command{Op: "input", ID: r.p.ID(), N: r.question, Line: text}
+	cmd := command{Op: "input", ID: r.p.ID(), N: r.questions[0].N, Line: text}
 	if text == "" {
 		cmd.EOF = eof
 	} else {

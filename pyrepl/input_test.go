@@ -91,6 +91,29 @@ func TestInputThatNobodyWaitsForIsRefused(t *testing.T) {
 	}
 }
 
+// Threads that ask at once are asked in turn, and each gets its own answer.
+func TestQuestionsOfThreads(t *testing.T) {
+	b := newBench(t)
+	j := b.start(`import threading
+got = {}
+def ask(n): got[n] = input(f"thread {n}? ")
+threads = [threading.Thread(target=ask, args=(n,)) for n in range(3)]
+for t in threads: t.start()
+for t in threads: t.join()
+got == {n: f"answer {n}" for n in range(3)}`)
+	for range 3 {
+		q := jobstest.Asks(t, j)
+		n, ok := strings.CutPrefix(strings.TrimSuffix(q.Prompt, "? "), "thread ")
+		if !ok {
+			t.Fatalf("prompt %q", q.Prompt)
+		}
+		jobstest.Send(t, j, jobs.Input{Text: "answer " + n, Line: true})
+	}
+	if info := jobstest.End(t, j); info.Result != "True" {
+		t.Errorf("result %s, output %q", info.Result, jobstest.Output(j))
+	}
+}
+
 func TestAnAnswerIsOneLine(t *testing.T) {
 	b := newBench(t)
 	j := b.start("input()")
