@@ -75,6 +75,10 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 	e.shared = &mcpserver.Engine{
 		Jobs:    jobs.NewRegistry(jobs.Config{Store: store, MaxRunning: set.maxJobs, Log: log, Bug: func(msg string) { log.Error("internal error", "what", msg) }}),
 		Runners: e, Grace: set.grace, Timeout: set.timeout, Version: version(), Log: log,
+		Busy: func(leader int) (jobs.Process, float64, bool) {
+			p, percent, ok := proc.Busiest(leader)
+			return jobs.Process{PID: p.PID, Program: p.Program}, percent, ok
+		},
 	}
 	return e, nil
 }

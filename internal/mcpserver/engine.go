@@ -26,9 +26,10 @@ type Engine struct {
 	Drain   time.Duration // how long after a client's end of input its calls in flight go on; 0: 5 s
 	Version string        // of this server, told to clients
 
-	// Busy measures what share of a CPU a process is using, in percent. It
-	// takes a few milliseconds at most. Nil: nothing is said of it.
-	Busy func(pid int) (percent float64, ok bool)
+	// Busy names the process that uses most of a processor among those that
+	// the job's process leads, and how much that is, in percent. It takes some
+	// milliseconds. Nil: nothing is said of it.
+	Busy func(leader int) (p jobs.Process, percent float64, ok bool)
 
 	Log *slog.Logger // nil: nothing is logged
 }

@@ -188,14 +188,16 @@ func TestDroppedOutput(t *testing.T) {
 // TestSilence is told as silence, and with what the process does.
 func TestSilence(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Busy = func(pid int) (float64, bool) { return 97.6, pid == 812 }
+	w.engine.Busy = func(pid int) (jobs.Process, float64, bool) {
+		return jobs.Process{PID: 815, Program: "python3"}, 97.6, pid == 812
+	}
 	c := &conn{Engine: w.engine}
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
 	for name, tt := range map[string]struct {
 		info jobs.Info
 		want string
 	}{
-		"quiet":     {jobs.Info{Started: ago(time.Minute), LastOutput: ago(40 * time.Second), PID: 812}, "no output for 40.0s, pid 812 uses 98 % CPU"},
+		"quiet":     {jobs.Info{Started: ago(time.Minute), LastOutput: ago(40 * time.Second), PID: 812}, "no output for 40.0s, python3 (pid 815) uses 98 % CPU"},
 		"never":     {jobs.Info{Started: ago(65 * time.Second)}, "no output yet, for 1m5s"},
 		"gone pid":  {jobs.Info{Started: ago(time.Minute), LastOutput: ago(7 * time.Second), PID: 1}, "no output for 7.0s"},
 		"not quiet": {jobs.Info{Started: ago(time.Minute), LastOutput: ago(time.Second)}, ""},

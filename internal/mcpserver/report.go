@@ -151,19 +151,12 @@ func (c *conn) activity(r *reply, info jobs.Info) {
 		return
 	}
 	s := what + duration(quiet)
-	if info.PID != 0 {
-		if percent, ok := c.busy(info.PID); ok {
-			s += fmt.Sprintf(", pid %d uses %.0f %% CPU", info.PID, percent)
+	if info.PID != 0 && c.Busy != nil {
+		if p, percent, ok := c.Busy(info.PID); ok {
+			s += fmt.Sprintf(", %s uses %.0f %% CPU", p, percent)
 		}
 	}
 	r.line("Activity", s)
-}
-
-func (c *conn) busy(pid int) (percent float64, ok bool) {
-	if c.Busy == nil {
-		return 0, false
-	}
-	return c.Busy(pid)
 }
 
 // receipt writes what a status text doesn't hold.
