@@ -182,14 +182,22 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker, note str
 	if w, err = startWorker(ctx, s.name, s.cfg, p); err != nil {
 		return nil, "", err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		go w.end(jobs.Kill, 0) // owned by nobody: bounded by the ladder; the session went while it was starting
+	if !s.adopt(w) {
+		w.end(jobs.Kill, 0)
 		return nil, "", ErrClosed
 	}
-	s.w = w
 	return w, note, nil
+}
+
+// adopt makes w the session's worker, unless the session was closed while it
+// started.
+func (s *Session) adopt(w *worker) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.w = w
+	}
+	return !s.closed
 }
 
 // bury ends what is left of a worker that is dead or of no more use.
