@@ -197,6 +197,29 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+func TestSubcommands(t *testing.T) {
+	for name, test := range map[string]struct {
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		"version": {[]string{"version"}, 0, "async-repl ", ""},
+		"help":    {[]string{"help"}, 0, "REPL_WORKDIR", ""},
+		"-h":      {[]string{"-h"}, 0, "", "REPL_WORKDIR"},
+		"unknown": {[]string{"serve"}, 2, "", `unknown command "serve": see async-repl help`},
+		"flag":    {[]string{"-no-such-flag"}, 2, "", "no-such-flag"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			code := run(t.Context(), test.args, nil, nopCloser{&out}, &errs)
+			if code != test.code || !strings.Contains(out.String(), test.stdout) || !strings.Contains(errs.String(), test.stderr) {
+				t.Errorf("exit %d, stdout %q, stderr %q", code, out.String(), errs.String())
+			}
+		})
+	}
+}
+
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
