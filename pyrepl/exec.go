@@ -40,30 +40,40 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		return notRun(ctx, err)
 	}
 	p.Begin()
+	out, w := e.attempt(ctx, p, true)
+	if out.Receipt.State != jobs.Lost {
+		e.s.release(t, "")
+		return out
+	}
+	lost := "job " + p.ID()
+	out.Receipt.Survivors = processes(e.s.bury(w))
+	e.s.tell("a new worker was started: variables were lost in " + lost)
+	e.s.release(t, lost)
+	return out
+}
+
+// attempt runs the code on the session's worker. One that turns out to be dead
+// before it has begun with the job, because it died between jobs, is replaced if
+// again is true.
+func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outcome, *worker) {
 	w, note, err := e.s.worker(ctx, p)
 	if err != nil {
-		e.s.release(t, "")
-		return notStarted(ctx, err)
+		return notStarted(ctx, err), nil
 	}
 	p.Shows(w.handle.PID())
 	r := newRun(e.s, w, p)
 	rec, result := r.exec(ctx, e.code)
+	if again && rec.State == jobs.Lost && !r.started && ctx.Err() == nil {
+		return e.attempt(ctx, p, false) // the next look finds it dead and says so
+	}
 	if note != "" {
 		rec.Notes = append(rec.Notes, note)
 	}
-	lost := ""
-	if rec.State == jobs.Lost {
-		lost = "job " + p.ID()
-		survivors := processes(e.s.bury(w))
-		rec.Survivors = survivors
-		e.s.tell(fmt.Sprintf("a new worker was started: variables were lost in %s", lost))
-	}
-	e.s.release(t, lost)
 	out := jobs.Outcome{Receipt: rec}
 	if result != nil {
 		out.Result, out.HasResult = *result, true
 	}
-	return out
+	return out, w
 }
 
 // tell keeps what the next job is to be told.

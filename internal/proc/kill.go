@@ -33,19 +33,29 @@ func (h *Handle) look() []entry {
 	return h.members()
 }
 
-// empty tells whether look finds nothing. What a look buries may leave children that only the next one sees, and a
-// list of children may leave some out if it changes while it is read: it takes two quiet looks to prove it.
+// A proof that nothing is left takes two looks in a row that find nothing and bury nothing: what a look buries may leave
+// children that only the next one sees, and a list of children may leave some out if it changes while it is read.
+type proof int
+
+// next takes the next look, and tells whether the proof is complete.
+func (p *proof) next(look func() []entry) (es []entry, gone bool) {
+	before := kin.buried.Load()
+	es = look()
+	if len(es) > 0 || kin.buried.Load() != before {
+		*p = 0
+	} else {
+		*p++
+	}
+	return es, *p == 2
+}
+
+// empty tells whether look finds nothing, proven.
 func empty(look func() []entry) bool {
-	for quiet := 0; quiet < 2; quiet++ {
-		before := kin.buried.Load()
-		if len(look()) > 0 {
-			return false
-		}
-		if kin.buried.Load() != before {
-			quiet = 0
+	for p := proof(0); ; {
+		if es, gone := p.next(look); gone || len(es) > 0 {
+			return gone
 		}
 	}
-	return true
 }
 
 // terminate asks es to end. What is stopped is woken to hear it; what ignores SIGTERM, as an interactive shell does,
@@ -59,22 +69,31 @@ func terminate(es []entry) {
 	}
 }
 
-// kill ends what look finds, and returns when that is nothing, or names those who live on at limit. They are all
+// kill ends what look finds, and returns when that is nothing, or names those who live on after killLimit. They are all
 // stopped before the first of them dies: what has stopped forks no more, and its children are seen with their parent,
 // which tells whose they are.
-func kill(look func() []entry, limit time.Duration) (survivors []Process) {
-	until := time.Now().Add(limit)
-	freeze(look, time.Now().Add(min(limit, freezeLimit)))
+func kill(look func() []entry) (survivors []Process) {
+	freeze(look, time.Now().Add(freezeLimit))
+	return slay(look, time.Now().Add(killLimit))
+}
+
+// slay is kill without a freeze, until then.
+func slay(look func() []entry, until time.Time) (survivors []Process) {
 	var p pause
-	for !empty(look) {
-		es := look()
+	for left := proof(0); ; {
+		es, gone := left.next(look)
+		switch {
+		case gone:
+			return nil
+		case len(es) == 0:
+			continue
+		}
 		signalGroups(es, syscall.SIGKILL)
 		if time.Now().After(until) {
 			return living(es)
 		}
 		p.sleep()
 	}
-	return nil
 }
 
 // freeze stops what look finds until it finds nothing that runs, or until then.
@@ -108,13 +127,13 @@ func wind(look func() []entry, grace time.Duration) (survivors []Process) {
 			return nil
 		}
 	}
-	return kill(look, killLimit)
+	return kill(look)
 }
 
 // kill ends the whole tree of h.
 func (h *Handle) kill() (survivors []Process) {
 	h.slain.Store(true)
-	survivors = kill(h.look, killLimit)
+	survivors = kill(h.look)
 	if len(survivors) == 0 {
 		<-h.done // it has been reaped
 	}

@@ -10,7 +10,7 @@ import (
 
 const (
 	shutdownGrace = 150 * time.Millisecond
-	shutdownLimit = 340 * time.Millisecond // with what the last look takes, 350 ms
+	shutdownLimit = 320 * time.Millisecond // and a look more, which takes a while where there are a thousand processes
 )
 
 // Shutdown ends everything that o ever started and refuses new starts. It returns when nothing is left, after 350 ms
@@ -27,7 +27,7 @@ func (o *Owner) Shutdown() {
 	for _, h := range o.handles() {
 		h.slain.Store(true)
 	}
-	if left := kill(o.look, shutdownLimit-time.Since(begin)); len(left) > 0 {
+	if left := slay(o.look, begin.Add(shutdownLimit)); len(left) > 0 {
 		o.config.Log.Warn("processes outlive the shutdown", "processes", left)
 	}
 	o.guard.close()
