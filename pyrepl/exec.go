@@ -63,7 +63,7 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 	p.Shows(w.handle.PID())
 	r := newRun(e.s, w, p)
 	rec, result := r.exec(ctx, e.code)
-	if again && rec.State == jobs.Lost && !r.started && ctx.Err() == nil {
+	if again && r.untouched && ctx.Err() == nil {
 		return e.attempt(ctx, p, false) // the next look finds it dead and says so
 	}
 	if note != "" {
@@ -115,6 +115,8 @@ type run struct {
 	earlier map[procKey]bool
 	watch   *tty.Watch
 	nudging sync.WaitGroup
+
+	untouched bool // the worker died before it had begun with the job
 
 	// Guarded by mu. What the job waits for is changed in one place, ask.
 	mu          sync.Mutex
@@ -181,34 +183,62 @@ func resultText(done event) *string {
 // follow takes the worker's events until the job is done. An error means that
 // the worker is dead or of no more use.
 func (r *run) follow() (event, error) {
-	dead := r.w.handle.Done()
 	for {
 		select {
 		case ev := <-r.w.events:
-			if ev.ID != r.p.ID() {
-				continue // late news of a job that is over
-			}
-			switch ev.Ev {
-			case "started":
-				r.begun()
-			case "input":
-				r.ask(ev)
-			case "resumed":
-				r.resume(ev.N)
-			case "done":
+			if r.take(ev) {
 				return ev, nil
 			}
-		case <-dead:
-			return event{}, errDied
+		case <-r.w.handle.Done():
+			return r.lastWords()
 		case <-r.w.eof:
 			timer := time.NewTimer(eofTime)
 			defer timer.Stop()
 			select {
-			case <-dead:
-				return event{}, errDied
+			case <-r.w.handle.Done():
+				return r.lastWords()
 			case <-timer.C:
 				return event{}, errChannelClosed
 			}
+		}
+	}
+}
+
+// take acts on one event and reports whether the job is done.
+func (r *run) take(ev event) (done bool) {
+	if ev.ID != r.p.ID() {
+		return false // late news of a job that is over
+	}
+	switch ev.Ev {
+	case "started":
+		r.begun()
+	case "input":
+		r.ask(ev)
+	case "resumed":
+		r.resume(ev.N)
+	case "done":
+		return true
+	}
+	return false
+}
+
+// lastWords takes what a dead worker had said: that the job is done, maybe, or
+// that it had begun. Only a channel that has ended says that it had not; a
+// process that the job left may hold it open.
+func (r *run) lastWords() (event, error) {
+	timer := time.NewTimer(eofTime)
+	defer timer.Stop()
+	for {
+		select {
+		case ev := <-r.w.events:
+			if r.take(ev) {
+				return ev, nil
+			}
+		case <-r.w.eof:
+			r.untouched = !r.started
+			return event{}, errDied
+		case <-timer.C:
+			return event{}, errDied
 		}
 	}
 }
