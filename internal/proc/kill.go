@@ -82,17 +82,13 @@ func slay(look func() []entry, until time.Time) (survivors []Process) {
 	var p pause
 	for left := proof(0); ; {
 		es, gone := left.next(look)
-		switch {
-		case gone:
-			return nil
-		case len(es) == 0:
-			continue
-		}
-		signalGroups(es, syscall.SIGKILL)
-		if time.Now().After(until) {
+		if gone || time.Now().After(until) {
 			return living(es)
 		}
-		p.sleep()
+		if len(es) > 0 {
+			signalGroups(es, syscall.SIGKILL)
+			p.sleep()
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 const (
 	shutdownGrace = 150 * time.Millisecond
-	shutdownLimit = 320 * time.Millisecond // and a look more, which takes a while where there are a thousand processes
+	shutdownLimit = 310 * time.Millisecond // and a look more, which takes a while where there are a thousand processes
 )
 
 // Shutdown ends everything that o ever started and refuses new starts. It returns when nothing is left, after 350 ms
