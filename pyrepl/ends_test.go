@@ -18,23 +18,24 @@ func TestEnds(t *testing.T) {
 		lost         bool
 		output       string
 	}{
-		"return":         {code: `print("hi")`, status: "completed", output: "hi\n"},
-		"exception":      {code: `raise ValueError("bad literal")`, status: "failed (ValueError: bad literal)", output: "ValueError: bad literal"},
-		"syntax":         {code: `def f(:`, status: "failed (SyntaxError: invalid syntax)", output: "def f(:"},
-		"sys.exit":       {code: `sys.exit()`, status: "completed (exit 0)"},
-		"sys.exit n":     {code: `sys.exit(3)`, status: "failed (exit 3)"},
-		"exit()":         {code: `exit()`, status: "completed (exit 0)"},
-		"exit text":      {code: `sys.exit("no disk")`, status: "failed (exit 1)", output: "no disk"},
-		"own interrupt":  {code: `raise KeyboardInterrupt`, status: "failed (KeyboardInterrupt)"},
-		"memory":         {code: `bytearray(1 << 60)`, status: "failed (out of memory; variables kept)"},
-		"os._exit":       {code: `print("last words", flush=False); os._exit(7)`, status: "failed (process exited 7; variables lost)", lost: true, output: "last words\n"},
-		"os._exit 0":     {code: `os._exit(0)`, status: "failed (process exited 0; variables lost)", lost: true},
-		"segv":           {code: `ctypes.string_at(0)`, status: "failed (killed by SIGSEGV; variables lost)", lost: true, output: "Segmentation fault"},
-		"abort":          {code: `os.abort()`, status: "failed (killed by SIGABRT; variables lost)", lost: true, output: "Aborted"},
-		"kill":           {code: `print("x"); os.kill(os.getpid(), signal.SIGKILL)`, status: "failed (killed by SIGKILL; variables lost)", lost: true, output: "x\n"},
-		"stack overflow": {code: "sys.setrecursionlimit(10**9)\ndef f(n): return list(map(f, [n]))\nf(1)", status: "failed (killed by SIGSEGV; variables lost)", lost: true},
-		"fork, then die": {code: "if os.fork() == 0:\n    import time; time.sleep(300)\nos._exit(7)", status: "failed (process exited 7; variables lost)", lost: true},
-		"no descriptors": {code: "os.closerange(0, 65536)\nimport time\nwhile True: time.sleep(1)", status: "failed (killed by SIGKILL; variables lost)", lost: true},
+		"return":              {code: `print("hi")`, status: "completed", output: "hi\n"},
+		"exception":           {code: `raise ValueError("bad literal")`, status: "failed (ValueError: bad literal)", output: "ValueError: bad literal"},
+		"syntax":              {code: `def f(:`, status: "failed (SyntaxError: invalid syntax)", output: "def f(:"},
+		"sys.exit":            {code: `sys.exit()`, status: "completed (exit 0)"},
+		"sys.exit n":          {code: `sys.exit(3)`, status: "failed (exit 3)"},
+		"exit()":              {code: `exit()`, status: "completed (exit 0)"},
+		"exit text":           {code: `sys.exit("no disk")`, status: "failed (exit 1)", output: "no disk"},
+		"own interrupt":       {code: `raise KeyboardInterrupt`, status: "failed (KeyboardInterrupt)"},
+		"memory":              {code: `bytearray(1 << 60)`, status: "failed (out of memory; variables kept)"},
+		"os._exit":            {code: `print("last words", flush=False); os._exit(7)`, status: "failed (process exited 7; variables lost)", lost: true, output: "last words\n"},
+		"os._exit 0":          {code: `os._exit(0)`, status: "failed (process exited 0; variables lost)", lost: true},
+		"segv":                {code: `ctypes.string_at(0)`, status: "failed (killed by SIGSEGV; variables lost)", lost: true, output: "Segmentation fault"},
+		"abort":               {code: `os.abort()`, status: "failed (killed by SIGABRT; variables lost)", lost: true, output: "Aborted"},
+		"kill":                {code: `print("x"); os.kill(os.getpid(), signal.SIGKILL)`, status: "failed (killed by SIGKILL; variables lost)", lost: true, output: "x\n"},
+		"stack overflow":      {code: "sys.setrecursionlimit(10**9)\ndef f(n): return list(map(f, [n]))\nf(1)", status: "failed (killed by SIGSEGV; variables lost)", lost: true},
+		"fork, then die":      {code: "if os.fork() == 0:\n    import time; time.sleep(300)\nos._exit(7)", status: "failed (process exited 7; variables lost)", lost: true},
+		"no descriptors left": {code: "os.closerange(0, 65536)", status: "failed (killed by SIGKILL; variables lost)", lost: true},
+		"no descriptors":      {code: "os.closerange(0, 65536)\nimport time\nwhile True: time.sleep(1)", status: "failed (killed by SIGKILL; variables lost)", lost: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -47,6 +48,9 @@ func TestEnds(t *testing.T) {
 			}
 			if strings.Contains(out, "worker") {
 				t.Errorf("output shows internals: %q", out)
+			}
+			if told := strings.Contains(strings.Join(info.Receipt.Notes, ";"), "closed the session's channel"); told != strings.HasPrefix(name, "no descriptors") {
+				t.Errorf("the notes are %q", info.Receipt.Notes)
 			}
 			wantState := jobs.Kept
 			if test.lost {

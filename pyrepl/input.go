@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/view"
@@ -89,7 +91,7 @@ func (r *run) resume(n int) {
 // atTerminal takes the kernel's evidence of a program that reads the terminal.
 func (r *run) atTerminal(ev tty.Evidence, waiting bool) {
 	if waiting {
-		r.w.drain()
+		r.flush()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,6 +108,26 @@ func (r *run) atTerminal(ev tty.Evidence, waiting bool) {
 		Prompt: view.LastLine(r.p.Tail(promptWindow)),
 		By:     fmt.Sprintf("read by %s (pid %d) in session %s", ev.Program, ev.PID, r.s.name),
 	})
+}
+
+// flushTime is how long a worker may take to flush what it holds. If it takes
+// longer, the output that comes then makes the watch look again.
+const flushTime = 10 * time.Millisecond
+
+// flush has the worker write what was printed without a newline, where a prompt
+// may stand, and reads it.
+func (r *run) flush() {
+	r.w.drain()
+	if view.LastLine(r.p.Tail(promptWindow)) != "" {
+		return
+	}
+	r.w.handle.Signal(syscall.SIGIO) // an error: it is dead, and the run hears of that
+	for end := time.Now().Add(flushTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		r.w.drain()
+		if view.LastLine(r.p.Tail(promptWindow)) != "" {
+			return
+		}
+	}
 }
 
 // input answers the first question that is open: over the channel, or at the terminal

@@ -100,6 +100,19 @@ print("mine")`)
 	}
 }
 
+// A task that is made before the first await of a session belongs to the
+// session's loop.
+func TestFirstTask(t *testing.T) {
+	b := newBench(t)
+	first := b.start("import asyncio\nasync def f():\n    print('in')\n    await asyncio.sleep(0.01)\n    print('out')\nt = asyncio.ensure_future(f())\nawait asyncio.sleep(0)")
+	if info := jobstest.End(t, first); info.Receipt.PendingTasks != 1 || jobstest.Output(first) != "in\n" {
+		t.Errorf("%s, %d tasks pending, output %q", info.Receipt.Text(), info.Receipt.PendingTasks, jobstest.Output(first))
+	}
+	b.result("await t", "")
+	jobstest.PrintsLate(t, first, "out\n")
+	b.result("asyncio.get_running_loop() is t.get_loop() and await asyncio.sleep(0, True)", "True")
+}
+
 func TestPools(t *testing.T) {
 	b := newBench(t)
 	first := b.start("from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\npool.submit(print, 'one').result()")

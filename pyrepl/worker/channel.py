@@ -12,6 +12,7 @@ A message must not be lost to an interrupt: the wait for it (`wait`) consumes
 nothing and can be broken, `receive` can't.
 """
 
+from _signal import pause
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_PEEK, socket
 from _thread import allocate_lock
 from fcntl import F_DUPFD_CLOEXEC, fcntl
@@ -55,8 +56,11 @@ def send(**event):
     """Tells the owner. Not to be broken by an interrupt."""
     try:
         sock.sendall((FRAME + encode(event) + "\n").encode("ascii"))
-    except OSError:
+    except BrokenPipeError:
         gone()
+    except OSError:  # user code closed the descriptor: the owner sees it, says so, and ends the worker
+        while True:
+            pause()
 
 
 def gone():

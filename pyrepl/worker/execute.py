@@ -69,11 +69,27 @@ def attempt(source, filename):
 def user_code(source, filename):
     """Runs the code and shows the value of its last expression."""
     body, last = compiled(source, filename)
-    if body is not None:
-        evaluate(body)
+    parts = [code for code in (body, last) if code is not None]
+    value = None
+    if any(code.co_flags & COROUTINE for code in parts):
+        from . import tasks
+        value = tasks.run(together(parts))
+    else:
+        for code in parts:
+            value = call(code)
     interrupts.deliver()
     if last is not None:
-        display(evaluate(last))
+        display(value)
+
+
+async def together(parts):
+    """Runs a job that awaits somewhere: all of it within the loop, or a task that it makes before its first await
+    would belong to another."""
+    for code in parts:
+        value = call(code)
+        if code.co_flags & COROUTINE:
+            value = await value
+    return value
 
 
 def compiled(source, filename):
@@ -91,17 +107,9 @@ def compiled(source, filename):
     return body if tree.body else None, last
 
 
-def evaluate(code):
-    """Runs code in the user's namespace. A coroutine must not be lost on its way to the loop."""
-    interrupts.deliver()
-    if code.co_flags & COROUTINE:
-        from . import tasks
-        return tasks.run(eval(code, names.namespace))
-    return call(code)
-
-
 def call(code):
-    """Runs code that does not await."""
+    """Runs code in the user's namespace, or makes its coroutine."""
+    interrupts.deliver()
     return eval(code, names.namespace)
 
 
@@ -148,5 +156,5 @@ def conclude(error):
     return ending
 
 
-for _each in (user_code, compiled, call, display):
+for _each in (user_code, together, compiled, call, display):
     breakable(_each)

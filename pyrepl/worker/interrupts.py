@@ -11,9 +11,12 @@ job has ended. A SIGINT itself could be lost: the C library ignores it while
 system(3) runs, and one that arrives just before a call blocks is seen only
 once that returns, for the interpreter has looked for signals already. The
 next SIGURG ends such a call with EINTR, and the interpreter looks again.
+
+By SIGIO Go asks for what was printed and not flushed: a program reads the
+terminal, and what it asks may stand there.
 """
 
-from _signal import SIG_UNBLOCK, SIGINT, SIGURG, getsignal, pthread_sigmask, signal
+from _signal import SIG_UNBLOCK, SIGINT, SIGIO, SIGURG, getsignal, pthread_sigmask, signal
 from _thread import get_ident
 
 main = get_ident()
@@ -57,6 +60,15 @@ def request(signum, frame):
         current(SIGINT, frame)
 
 
+def flush(signum, frame):
+    """Handles SIGIO: see above."""
+    from . import streams
+    try:
+        streams.flush_all()
+    except RuntimeError:  # it came in the middle of a write, which flushes or will
+        pass
+
+
 def deliver():
     """Raises an interrupt that was noted. Only the main thread has interrupts."""
     global noted, hit
@@ -81,14 +93,14 @@ def start():
     """From here on interrupts are the new job's."""
     global live, asked, noted, hit
     install()
-    pthread_sigmask(SIG_UNBLOCK, (SIGINT, SIGURG))
+    pthread_sigmask(SIG_UNBLOCK, (SIGINT, SIGIO, SIGURG))
     asked = noted = hit = False
     live = True
 
 
 def install():
     """Takes the signals, whatever user code did with them."""
-    for number, function in ((SIGINT, handler), (SIGURG, request)):
+    for number, function in ((SIGINT, handler), (SIGIO, flush), (SIGURG, request)):
         if getsignal(number) is not function:
             signal(number, function)
 
