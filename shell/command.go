@@ -227,7 +227,7 @@ func (r *run) receipt() jobs.Receipt {
 // leave closes what is over and hands what is left behind to the job.
 func (r *run) leave(rec *jobs.Receipt) {
 	hungUp, left := r.handle.Settle()
-	rec.HungUp, rec.Left = processes(hungUp), processes(left)
+	rec.HungUp, rec.Left, rec.Unclaimed = processes(hungUp), processes(left), processes(r.handle.Unclaimed())
 	if r.pty != nil {
 		r.pty.CloseSlave() // so that the pump ends with the last process on it
 	} else {

@@ -85,7 +85,7 @@ func (p *pipe) Type(ctx context.Context, text string, eof, _ bool) error {
 	if text != "" {
 		n, err := proc.WriteBounded(ctx, p.w, []byte(text))
 		if err != nil {
-			return fmt.Errorf("writing to the command's standard input: only %d of %d bytes were taken, the program does not read: %w", n, len(text), err)
+			return fmt.Errorf("writing to the command's standard input: only %d of %d bytes were taken, for the program does not read: send the rest when it does", n, len(text))
 		}
 	}
 	if eof {

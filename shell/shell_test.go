@@ -115,6 +115,21 @@ func TestPipes(t *testing.T) {
 	}
 }
 
+// A program that does not read takes what its pipe holds, and that is said.
+func TestInputThatNobodyReads(t *testing.T) {
+	b := newBench(t)
+	j := b.startPiped("echo on; sleep 300")
+	jobstest.Prints(t, j, "on")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := j.Send(ctx, jobs.Input{Text: strings.Repeat("x", 1<<20)})
+	if err == nil || !strings.Contains(err.Error(), "only 65536 of 1048576 bytes were taken") {
+		t.Errorf("error %v", err)
+	}
+	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+	jobstest.End(t, j)
+}
+
 func TestQuestions(t *testing.T) {
 	tests := map[string]struct {
 		line   string
@@ -222,6 +237,7 @@ func TestCancelEndsTheTree(t *testing.T) {
 				if strings.Contains(test.line, "pid $!.") {
 					jobstest.Prints(t, j, ".")
 				}
+				rests(t, j)
 				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: 300 * time.Millisecond})
 				info := jobstest.End(t, j)
 				if info.Receipt.Text() != test.status && name != "stopped" {
@@ -234,6 +250,21 @@ func TestCancelEndsTheTree(t *testing.T) {
 					proctest.Gone(t, pid)
 				}
 			})
+		}
+	}
+}
+
+// rests waits until the leader of a job sleeps or is stopped: a shell that is
+// interrupted just before it begins to wait, waits.
+func rests(t *testing.T, j *jobs.Job) {
+	t.Helper()
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", j.Info().PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state := stat[strings.LastIndexByte(string(stat), ')')+2]; state != 'R' {
+			return
 		}
 	}
 }

@@ -71,11 +71,15 @@ func (c *conn) sendCommandInput(ctx context.Context, a *args) (string, error) {
 // calls behind it; in time, input is delivered in the order in which it was sent.
 const deliverTime = 50 * time.Millisecond
 
+// leastDelivery is the time that input is given also by a call that doesn't
+// wait: a program that reads is not asked to be quicker than that.
+const leastDelivery = 100 * time.Millisecond
+
 // send delivers input and waits until the job ends or asks again. The reply
 // shows the output since the call, and never what was sent.
 func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (string, error) {
 	from := j.Log().Stat().End
-	deliver, cancel := context.WithTimeout(ctx, c.grace())
+	deliver, cancel := context.WithTimeout(ctx, min(c.grace(), max(leastDelivery, a.waitFor(c.grace()))))
 	slow := time.AfterFunc(deliverTime, a.turn.pass)
 	d, err := j.Send(deliver, in)
 	slow.Stop()

@@ -9,12 +9,9 @@ func TestBusiest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Climb(Ladder{From: Kill})
-	for {
+	for { // the leader itself is the busiest while it starts
 		p, percent, ok := Busiest(h.PID())
-		if ok && percent > 5 { // the machine may be busy with others, but the loop never rests
-			if p.PID == h.PID() || p.Program != "bash" {
-				t.Errorf("the busiest is %+v, not the child", p)
-			}
+		if ok && percent > 5 && p.PID != h.PID() && p.Program == "bash" {
 			return
 		}
 	}

@@ -67,7 +67,7 @@ func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) erro
 	}
 	n, err := k.pty.Send(ctx, b)
 	if err != nil {
-		return fmt.Errorf("typing: only %d of %d bytes were taken, the program does not read: %w", n, len(b), err)
+		return fmt.Errorf("typing: only %d of %d bytes were taken, for the program does not read: send the rest when it does", n, len(b))
 	}
 	k.half = half
 	return nil
