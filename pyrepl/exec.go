@@ -111,6 +111,7 @@ type run struct {
 	w *worker
 	p *jobs.Port
 
+	begin   time.Time
 	over    chan struct{} // closed when the code has ended or the worker is dead
 	earlier map[procKey]bool
 	watch   *tty.Watch
@@ -129,8 +130,8 @@ type run struct {
 }
 
 func newRun(s *Session, w *worker, p *jobs.Port) *run {
-	r := &run{s: s, w: w, p: p, over: make(chan struct{})}
-	r.watch = &tty.Watch{PTY: w.pty, Tree: r.tree, Quiet: w.screen.Last, News: r.atTerminal}
+	r := &run{s: s, w: w, p: p, over: make(chan struct{}), begin: time.Now()}
+	r.watch = &tty.Watch{PTY: w.pty, Tree: r.tree, Quiet: r.quiet, News: r.atTerminal}
 	return r
 }
 

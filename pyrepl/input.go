@@ -33,6 +33,15 @@ func (r *run) startWatch() (stop func()) {
 	return func() { cancel(); <-done }
 }
 
+// quiet is since when the terminal has been quiet in this job: a job that is
+// over soon is not looked at.
+func (r *run) quiet() time.Time {
+	if last := r.w.screen.Last(); last.After(r.begin) {
+		return last
+	}
+	return r.begin
+}
+
 func (r *run) tree() []int {
 	ps := r.w.handle.Tree()
 	pids := make([]int, len(ps))

@@ -60,6 +60,7 @@ func notRun(ctx context.Context) jobs.Outcome {
 // A run is one started command.
 type run struct {
 	port   *jobs.Port
+	begin  time.Time
 	handle *proc.Handle
 	pty    *tty.PTY // nil on pipes
 	keys   keyboard
@@ -79,7 +80,7 @@ type keyboard interface {
 
 // start starts the program with its descriptors and the pumps that read them.
 func (c *Command) start(p *jobs.Port) (*run, error) {
-	r := &run{port: p}
+	r := &run{port: p, begin: time.Now()}
 	spec := proc.Spec{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Mark: p.ID()}
 	var err error
 	if c.TTY {
@@ -105,7 +106,7 @@ func (r *run) startTTY(owner *proc.Owner, spec proc.Spec) (err error) {
 		return err
 	}
 	r.keys = tty.NewKeyboard(r.pty)
-	r.watch = &tty.Watch{PTY: r.pty, Tree: r.tree, Quiet: r.lastOutput, News: r.news}
+	r.watch = &tty.Watch{PTY: r.pty, Tree: r.tree, Quiet: r.quiet, News: r.news}
 	r.pumps = []*proc.Pump{proc.NewPump(r.pty.Master(), true, func(b []byte) {
 		r.port.Write(jobs.TTY, b)
 		r.watch.Kick()

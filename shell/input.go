@@ -27,7 +27,14 @@ func (r *run) tree() []int {
 	return pids
 }
 
-func (r *run) lastOutput() time.Time { return r.pumps[0].Last() }
+// quiet is since when the terminal has been quiet: a job that is over soon is
+// not looked at.
+func (r *run) quiet() time.Time {
+	if last := r.pumps[0].Last(); last.After(r.begin) {
+		return last
+	}
+	return r.begin
+}
 
 // news takes what the watch saw. A prompt is read only after the terminal has
 // been drained, so that all of it is there.
