@@ -121,7 +121,7 @@ func (r *run) atTerminal(ev tty.Evidence, waiting bool) {
 
 // flushTime is how long a worker may take to flush what it holds. If it takes
 // longer, the output that comes then makes the watch look again.
-const flushTime = 10 * time.Millisecond
+const flushTime = 100 * time.Millisecond
 
 // flush has the worker write what was printed without a newline, where a prompt
 // may stand, and reads it.

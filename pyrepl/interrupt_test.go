@@ -75,7 +75,7 @@ func TestLadderGoesOnWhereInterruptDoesNotHelp(t *testing.T) {
 				computes(t, j)
 			}
 			st := stop(jobs.Interrupt)
-			st.Step = 100 * time.Millisecond
+			st.Step = time.Second
 			j.Stop(st)
 			info := jobstest.End(t, j)
 			if info.Receipt.Text() != test.status {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,6 +59,9 @@ func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) 
 	if err != nil {
 		return nil, err
 	}
+	if _, err := os.Stat(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("starting the Python worker in the workspace: %v", err)
+	}
 	prog, err := loadProgram()
 	if err != nil {
 		return nil, err
@@ -77,7 +82,7 @@ func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) 
 	}
 	w.screen = proc.NewPump(w.pty.Master(), true, func(b []byte) { w.write(jobs.TTY, b) })
 	go w.listen() // owned by the worker; ends when the channel does, see end
-	if err := w.hello(ctx, session, prog.modules, cfg.Start); err != nil {
+	if err := w.hello(ctx, session, cfg.Dir, prog.modules, cfg.Start); err != nil {
 		w.end(jobs.Kill, 0)
 		return nil, err
 	}
@@ -104,11 +109,33 @@ func (w *worker) launch(python string, prog program, cfg Config) (err error) {
 	defer errs.Close()
 	w.handle, err = cfg.Owner.Start(proc.Spec{
 		Argv: []string{python, "-u", "-X", "faulthandler", "-c", prog.bootstrap},
-		Env:  cfg.Env(), Dir: cfg.Dir, TTY: w.pty,
+		Env:  workerEnv(cfg.Env(), cfg.Dir), Dir: "/", TTY: w.pty, // see bootstrap.py
 		Files: []*os.File{nil, out, errs, theirs},
 		Mark:  ulid.Make().String(),
 	})
 	return err
+}
+
+// workerEnv is env for a process that starts elsewhere and then goes to dir:
+// where PYTHONPATH is relative, it is so to dir.
+func workerEnv(env []string, dir string) []string {
+	out := make([]string, 0, len(env)+1)
+	for _, kv := range env {
+		if strings.HasPrefix(kv, "PWD=") {
+			continue
+		}
+		if list, ok := strings.CutPrefix(kv, "PYTHONPATH="); ok && list != "" {
+			parts := filepath.SplitList(list)
+			for i, p := range parts {
+				if !filepath.IsAbs(p) {
+					parts[i] = filepath.Join(dir, p)
+				}
+			}
+			kv = "PYTHONPATH=" + strings.Join(parts, string(os.PathListSeparator))
+		}
+		out = append(out, kv)
+	}
+	return append(out, "PWD="+dir)
 }
 
 // listen hands events to whoever has the turn, until the channel ends.
@@ -123,8 +150,8 @@ func (w *worker) listen() {
 }
 
 // hello sends the worker its program and waits until it answers.
-func (w *worker) hello(ctx context.Context, session string, modules [][2]string, limit time.Duration) error {
-	body, err := json.Marshal(map[string]any{"token": string(w.ch.token), "session": session, "files": modules})
+func (w *worker) hello(ctx context.Context, session, dir string, modules [][2]string, limit time.Duration) error {
+	body, err := json.Marshal(map[string]any{"token": string(w.ch.token), "session": session, "dir": dir, "files": modules})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ The rules that make the worker immune to what user code does:
 """
 
 import sys
-from posix import listdir
+from posix import chdir, listdir
 
 ModuleType = type(sys)
 
@@ -125,6 +125,7 @@ def clean_main():
     sys.argv[:] = [""]
 
 
+chdir(bundle["dir"])
 private["__import__"] = importer
 package.token = bundle["token"]
 package.genuine, package.real, package.finders = genuine, real, []
