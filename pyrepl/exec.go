@@ -147,7 +147,8 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 	err = r.w.ch.send(command{Op: "exec", ID: r.p.ID(), Code: code, Fds: 2, Fresh: r.s.refreshed()}, out, errs)
 	out.Close()
 	errs.Close()
-	if err != nil {
+	if err != nil { // what did not reach it whole was not begun with
+		r.untouched = true
 		return r.death(err, nil), nil
 	}
 	r.p.Accept(r.input)

@@ -259,7 +259,11 @@ func TestCancelEndsTheTree(t *testing.T) {
 func rests(t *testing.T, j *jobs.Job) {
 	t.Helper()
 	for {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", j.Info().PID))
+		pid := j.Info().PID
+		if pid == 0 { // it has printed before the job could tell
+			continue
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
 			t.Fatal(err)
 		}
