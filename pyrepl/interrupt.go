@@ -84,17 +84,29 @@ func (r *run) begun() {
 	}
 }
 
-// signal asks the worker for a KeyboardInterrupt and sends SIGINT, by pid, to
-// those processes of the terminal's foreground group that started after this
-// job did: children of earlier jobs, and theirs, are not touched. The caller
-// holds mu.
+// struck notes that the interrupt has been raised in the job's code.
+func (r *run) struck() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hit = true
+}
+
+// signal asks the worker for a KeyboardInterrupt, and interrupts what it may be
+// waiting for. The caller holds mu.
 func (r *run) signal() error {
 	r.signalled = true
 	err := r.w.handle.Signal(syscall.SIGURG)
 	r.nudging.Go(r.nudge) // owned by exec, which waits for it; ends when the run is over
-	group, ferr := r.w.pty.Foreground()
-	if ferr != nil {
-		return errors.Join(err, ferr)
+	return errors.Join(err, r.signalChildren())
+}
+
+// signalChildren sends SIGINT, by pid, to those processes of the terminal's
+// foreground group that started after this job did: children of earlier jobs,
+// and theirs, are not touched.
+func (r *run) signalChildren() error {
+	group, err := r.w.pty.Foreground()
+	if err != nil {
+		return err
 	}
 	earlier := make(map[int]bool)
 	for _, p := range r.w.handle.Descendants() { // parents come before their children
@@ -105,7 +117,7 @@ func (r *run) signal() error {
 			proc.SignalPID(p, syscall.SIGINT)
 		}
 	}
-	return err
+	return nil
 }
 
 // Times between two nudges: at first it is likely that one helps.
@@ -116,7 +128,9 @@ const (
 
 // nudge repeats the request, which counts once a job: a signal that came just
 // before a call that blocks would be seen only when the call returns, and the
-// next one ends the call.
+// next one ends the call. Until the interrupt has been raised, children are
+// interrupted again too: one that was about to be started when it came, and
+// ignored it, is what the code waits for now.
 func (r *run) nudge() {
 	pause := firstNudge
 	timer := time.NewTimer(pause)
@@ -127,8 +141,17 @@ func (r *run) nudge() {
 			return
 		case <-timer.C:
 			r.w.handle.Signal(syscall.SIGURG) // an error: it is over
+			if !r.raised() {
+				r.signalChildren()
+			}
 			pause = min(2*pause, lastNudge)
 			timer.Reset(pause)
 		}
 	}
+}
+
+func (r *run) raised() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hit
 }

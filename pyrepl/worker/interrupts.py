@@ -35,7 +35,7 @@ def breakable(function, instead=None):
 
 def handler(signum, frame):
     """Handles SIGINT while a job runs; see above."""
-    global noted, hit
+    global noted
     if not live:
         return
     while frame is not None and frame.f_builtins is not __builtins__:
@@ -43,10 +43,19 @@ def handler(signum, frame):
     if frame is None or frame.f_code not in rules:
         noted = True
         return
-    hit = True
+    struck()
     instead = rules[frame.f_code]
     if instead is None or instead():
         raise KeyboardInterrupt
+
+
+def struck():
+    """Notes and tells that user code is being interrupted: its children need no more of it."""
+    global hit
+    hit = True
+    from . import channel, streams
+    if streams.running is not None:
+        channel.send(ev="hit", id=streams.running.id)
 
 
 def request(signum, frame):
@@ -71,10 +80,10 @@ def flush(signum, frame):
 
 def deliver():
     """Raises an interrupt that was noted. Only the main thread has interrupts."""
-    global noted, hit
+    global noted
     if noted and get_ident() == main:
         noted = False
-        hit = True
+        struck()
         raise KeyboardInterrupt
 
 
