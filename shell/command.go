@@ -91,8 +91,14 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Shows(r.handle.PID())
 	return r, nil
+}
+
+// announce lets the job take input and name its process, before anything that
+// the program writes can be seen.
+func (r *run) announce() {
+	r.port.Shows(r.handle.PID())
+	r.port.Accept(r.input)
 }
 
 func (r *run) startTTY(owner *proc.Owner, spec proc.Spec) (err error) {
@@ -107,6 +113,7 @@ func (r *run) startTTY(owner *proc.Owner, spec proc.Spec) (err error) {
 	}
 	r.keys = tty.NewKeyboard(r.pty)
 	r.watch = &tty.Watch{PTY: r.pty, Tree: r.tree, Quiet: r.quiet, News: r.news}
+	r.announce()
 	r.pumps = []*proc.Pump{proc.NewPump(r.pty.Master(), true, func(b []byte) {
 		r.port.Write(jobs.TTY, b)
 		r.watch.Kick()
@@ -143,6 +150,7 @@ func (r *run) startPipes(owner *proc.Owner, spec proc.Spec) (err error) {
 		return err
 	}
 	r.keys = &pipe{w: ours[0]}
+	r.announce()
 	r.pumps = []*proc.Pump{
 		proc.NewPump(ours[1], false, func(b []byte) { r.port.Write(jobs.Stdout, b) }),
 		proc.NewPump(ours[2], false, func(b []byte) { r.port.Write(jobs.Stderr, b) }),
@@ -152,7 +160,6 @@ func (r *run) startPipes(owner *proc.Owner, spec proc.Spec) (err error) {
 
 // follow waits for the end of the command and settles what it left behind.
 func (r *run) follow(ctx context.Context) jobs.Outcome {
-	r.port.Accept(r.input)
 	stopWatch := r.startWatch()
 	rungs, survivors := r.await(ctx)
 	stopWatch()

@@ -259,11 +259,7 @@ func TestCancelEndsTheTree(t *testing.T) {
 func rests(t *testing.T, j *jobs.Job) {
 	t.Helper()
 	for {
-		pid := j.Info().PID
-		if pid == 0 { // it has printed before the job could tell
-			continue
-		}
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", j.Info().PID))
 		if err != nil {
 			t.Fatal(err)
 		}
