@@ -45,6 +45,7 @@ def high(fd):
 
 
 sock = socket(fileno=high(3))
+sending = allocate_lock()  # keeps the events of two threads apart
 reading = allocate_lock()
 buffer = bytearray()  # the beginning of the next line
 files = []  # descriptors whose message has not been handed out
@@ -53,12 +54,17 @@ answers = {}  # number of a question -> its answer; None while it is open
 
 
 def send(**event):
-    """Tells the owner. Not to be broken by an interrupt."""
+    """Tells the owner, who is the parent's only in a forked child. Not to be broken by an interrupt."""
+    if sock is None:
+        return
     try:
-        sock.sendall((FRAME + encode(event) + "\n").encode("ascii"))
+        with sending:
+            sock.sendall((FRAME + encode(event) + "\n").encode("ascii"))
     except BrokenPipeError:
         gone()
     except OSError:  # user code closed the descriptor: the owner sees it, says so, and ends the worker
+        from . import streams
+        streams.flush_all()
         while True:
             pause()
 
@@ -138,6 +144,7 @@ def rights(message):
 
 def forked():
     """Leaves the channel to the parent."""
-    global reading
-    reading = allocate_lock()
-    close(sock.detach())
+    global sock
+    if sock is not None:
+        close(sock.detach())
+        sock = None

@@ -71,15 +71,20 @@ def user_code(source, filename):
     body, last = compiled(source, filename)
     parts = [code for code in (body, last) if code is not None]
     value = None
-    if any(code.co_flags & COROUTINE for code in parts):
-        from . import tasks
-        value = tasks.run(together(parts))
+    if sum([code.co_flags & COROUTINE for code in parts]):
+        value = awaited(parts)
     else:
         for code in parts:
             value = call(code)
     interrupts.deliver()
     if last is not None:
         display(value)
+
+
+def awaited(parts):
+    """Runs a job that awaits. No interrupt comes in between: a coroutine that is lost on its way to the loop warns."""
+    from . import tasks
+    return tasks.run(together(parts))
 
 
 async def together(parts):

@@ -10,12 +10,16 @@ Go asks by SIGURG, which stands for one SIGINT a job, and repeats it until the
 job has ended. A SIGINT itself could be lost: the C library ignores it while
 system(3) runs, and one that arrives just before a call blocks is seen only
 once that returns, for the interpreter has looked for signals already. The
-next SIGURG ends such a call with EINTR, and the interpreter looks again.
+next SIGURG ends such a call with EINTR, and the interpreter looks again. It
+also renews an interrupt that was noted and has not been delivered yet, or that
+was raised where Python swallows it: in a finalizer, in a callback of a weak
+reference, in a hook of a fork.
 
 By SIGIO Go asks for what was printed and not flushed: a program reads the
 terminal, and what it asks may stand there.
 """
 
+import sys
 from _signal import SIG_UNBLOCK, SIGINT, SIGIO, SIGURG, getsignal, pthread_sigmask, signal
 from _thread import get_ident
 
@@ -54,16 +58,16 @@ def struck():
     global hit
     hit = True
     from . import channel, streams
-    if streams.running is not None:
+    if streams.running is not None:  # in a forked child it may be
         channel.send(ev="hit", id=streams.running.id)
 
 
 def request(signum, frame):
     """Handles SIGURG: the first of a job is a SIGINT, to whom user code gave those."""
-    global asked
-    if asked or not live:
+    global asked, noted
+    if not live or asked and not noted:
         return
-    asked = True
+    asked, noted = True, False
     current = getsignal(SIGINT)
     if callable(current):
         current(SIGINT, frame)
@@ -76,6 +80,15 @@ def flush(signum, frame):
         streams.flush_all()
     except RuntimeError:  # it came in the middle of a write, which flushes or will
         pass
+
+
+def unraisable(what):
+    """Handles an exception that Python is about to swallow; of an interrupt it is not told what it interrupted."""
+    global asked
+    if live and hit and isinstance(what.exc_value, KeyboardInterrupt) and get_ident() == main:
+        asked = False
+    else:
+        sys.__unraisablehook__(what)
 
 
 def deliver():
@@ -123,3 +136,4 @@ def stop():
 
 
 install()
+sys.unraisablehook = unraisable

@@ -6,6 +6,7 @@ very long session, the oldest go.
 """
 
 LIMIT = 16 << 20  # characters
+COUNT = 10_000  # jobs
 
 texts = {}  # file name -> source
 size = 0
@@ -22,7 +23,7 @@ def add(name, source):
     global size
     texts[name] = source
     size += len(source)
-    while size > LIMIT and len(texts) > 1:
+    while len(texts) > COUNT or size > LIMIT and len(texts) > 1:
         oldest = next(iter(texts))
         size -= len(texts.pop(oldest))
         if cache is not None:
