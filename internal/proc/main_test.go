@@ -105,7 +105,8 @@ func (j *job) output() string {
 	return strings.ReplaceAll(string(j.out), "\r\n", "\n")
 }
 
-// onTTY starts a bash script on a terminal of its own, as a job with the given mark.
+// onTTY starts a bash script on a terminal of its own, as a job with the given mark. It runs in a directory of its own:
+// on a terminal, nohup writes a file.
 func onTTY(t testing.TB, o *Owner, mark, script string) *job {
 	t.Helper()
 	pty, err := tty.Open(24, 80)
@@ -113,7 +114,7 @@ func onTTY(t testing.TB, o *Owner, mark, script string) *job {
 		t.Fatal(err)
 	}
 	j := &job{pty: pty}
-	j.Handle, err = o.Start(Spec{Argv: []string{"bash", "-c", script}, Env: testEnv, TTY: pty, Mark: mark})
+	j.Handle, err = o.Start(Spec{Argv: []string{"bash", "-c", script}, Env: testEnv, Dir: t.TempDir(), TTY: pty, Mark: mark})
 	if err != nil {
 		pty.Close()
 		t.Fatal(err)
@@ -136,7 +137,7 @@ func onPipe(t testing.TB, o *Owner, mark, script string) *job {
 	}
 	defer w.Close()
 	j := &job{}
-	j.Handle, err = o.Start(Spec{Argv: []string{"bash", "-c", script}, Env: testEnv, Files: []*os.File{nil, w, w}, Mark: mark})
+	j.Handle, err = o.Start(Spec{Argv: []string{"bash", "-c", script}, Env: testEnv, Dir: t.TempDir(), Files: []*os.File{nil, w, w}, Mark: mark})
 	if err != nil {
 		r.Close()
 		t.Fatal(err)
