@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"asyncrepl/internal/proc"
+	"asyncrepl/internal/tty"
 )
 
 func main() {
@@ -31,12 +32,19 @@ const guardCommand = "guard"
 // run is main with its streams handed in. It returns the exit status.
 func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
 	command := ""
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		command, args = args[0], args[1:]
+	if len(args) > 0 && (!strings.HasPrefix(args[0], "-") || strings.TrimLeft(args[0], "-") == "version") {
+		command, args = strings.TrimLeft(args[0], "-"), args[1:]
 	}
 	switch command {
 	case guardCommand:
 		return proc.RunGuard(stdin)
+	case "version", "help", "demo":
+		if len(args) > 0 {
+			fmt.Fprintf(stderr, "async-repl: %s takes no arguments: see async-repl help\n", command)
+			return 2
+		}
+	}
+	switch command {
 	case "version":
 		fmt.Fprintln(stdout, "async-repl", version())
 		return 0
@@ -58,13 +66,17 @@ func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdou
 		fmt.Fprintln(stderr, "async-repl: finding the current directory:", err)
 		return 1
 	}
-	set, err := parseSettings(args, os.Getenv, cwd, stderr)
+	set, err := parseSettings(args, os.Getenv, cwd)
 	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, usage())
 		return 0
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "async-repl:", err)
 		return 2
+	}
+	if in, ok := stdin.(*os.File); ok && tty.IsTerminal(in) {
+		fmt.Fprint(stderr, atTerminal)
 	}
 	if err := serve(ctx, set, os.Environ(), stdin, stdout, stderr); err != nil {
 		fmt.Fprintln(stderr, "async-repl:", err)
@@ -72,6 +84,17 @@ func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdou
 	}
 	return 0
 }
+
+// atTerminal is for the person who starts the server by hand, and would
+// otherwise wait for a prompt that never comes. It is served on: a program may
+// be at the other end of a terminal too.
+const atTerminal = `async-repl is an MCP server: a client starts it and speaks JSON-RPC with it.
+It now waits for messages on this terminal; end it with Ctrl-D.
+
+  async-repl demo   shows what a client would see
+  async-repl help   lists the settings
+  README, Install   has the configuration of each client
+`
 
 // version is the module's, as the Go toolchain stamped it.
 func version() string {
@@ -91,6 +114,8 @@ real terminals, in which every execution is a job.
   async-repl demo      start a server, play a session with it, say what held
   async-repl version
   async-repl help
+
+A client starts the server; the README says under Install how each is told to.
 
 Settings, by flag or by environment variable (the flag wins):
 

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"asyncrepl/internal/tty"
 )
 
 // TestMain makes the test binary be the program where it is not told to test:
@@ -204,11 +206,13 @@ func TestSubcommands(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		"version": {[]string{"version"}, 0, "async-repl ", ""},
-		"help":    {[]string{"help"}, 0, "REPL_WORKDIR", ""},
-		"-h":      {[]string{"-h"}, 0, "", "REPL_WORKDIR"},
-		"unknown": {[]string{"serve"}, 2, "", `unknown command "serve": see async-repl help`},
-		"flag":    {[]string{"-no-such-flag"}, 2, "", "no-such-flag"},
+		"version":   {[]string{"version"}, 0, "async-repl ", ""},
+		"--version": {[]string{"--version"}, 0, "async-repl ", ""},
+		"help":      {[]string{"help"}, 0, "REPL_WORKDIR", ""},
+		"-h":        {[]string{"-h"}, 0, "REPL_WORKDIR", ""},
+		"unknown":   {[]string{"serve"}, 2, "", `unknown command "serve": see async-repl help`},
+		"too many":  {[]string{"demo", "again"}, 2, "", "demo takes no arguments: see async-repl help"},
+		"flag":      {[]string{"-no-such-flag"}, 2, "", "async-repl: flag provided but not defined: -no-such-flag: see async-repl help\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
@@ -216,7 +220,48 @@ func TestSubcommands(t *testing.T) {
 			if code != test.code || !strings.Contains(out.String(), test.stdout) || !strings.Contains(errs.String(), test.stderr) {
 				t.Errorf("exit %d, stdout %q, stderr %q", code, out.String(), errs.String())
 			}
+			if strings.Count(errs.String(), "\n") > 1 {
+				t.Errorf("an error of more than one line: %q", errs.String())
+			}
 		})
+	}
+}
+
+// Who starts the server by hand is told what it is, and ends it as a terminal's
+// input ends. A client is told nothing.
+func TestStartedAtATerminal(t *testing.T) {
+	pty, err := tty.Open(24, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pty.Close()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Dir = t.TempDir()
+	cmd.Env = withoutSettings(os.Environ())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = pty.Slave(), &out, &errs
+	cmd.WaitDelay = patience
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pty.Send(ctx, []byte{4}); err != nil { // ^D, which waits in the terminal until it is read
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil || out.Len() > 0 || errs.String() != atTerminal {
+		t.Errorf("%v, stdout %q, stderr %q", err, out.String(), errs.String())
+	}
+
+	s := startServer(t)
+	s.stdin.Close()
+	s.cmd.Wait()
+	if log := s.log.String(); log != "" {
+		t.Errorf("a client's server says %q", log)
 	}
 }
 

@@ -142,9 +142,9 @@ func setSize(to *int64, v string) error {
 	return nil
 }
 
-// parseSettings reads flags and environment. Help that was asked for, and the
-// complaint about a wrong flag, are written to out.
-func parseSettings(args []string, getenv func(string) string, cwd string, out io.Writer) (settings, error) {
+// parseSettings reads flags and environment. It returns flag.ErrHelp where help
+// was asked for.
+func parseSettings(args []string, getenv func(string) string, cwd string) (settings, error) {
 	s := settings{
 		workdir: cwd, grace: 2 * time.Second, maxJobs: 1000, maxSessions: 50, maxOutput: 1 << 30,
 		logLevel: slog.LevelWarn,
@@ -153,8 +153,7 @@ func parseSettings(args []string, getenv func(string) string, cwd string, out io
 		s.workdir = dir
 	}
 	flags := flag.NewFlagSet("async-repl", flag.ContinueOnError)
-	flags.SetOutput(out)
-	flags.Usage = func() { fmt.Fprint(out, usage()) }
+	flags.SetOutput(io.Discard) // the error says it, in one line
 	given := make(map[string]*string)
 	for _, row := range table {
 		if row.flag != "" {
@@ -162,7 +161,7 @@ func parseSettings(args []string, getenv func(string) string, cwd string, out io
 		}
 	}
 	if err := flags.Parse(args); err != nil {
-		return s, err
+		return s, fmt.Errorf("%w: see async-repl help", err)
 	}
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf("unknown command %q: see async-repl help", flags.Arg(0))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func TestSettings(t *testing.T) {
 		"bad size":     {env: map[string]string{"REPL_MAX_OUTPUT": "1XB"}, err: []string{"REPL_MAX_OUTPUT", "1XB", "MiB"}},
 		"relative":     {env: map[string]string{"REPL_WORKDIR": "sub"}, err: []string{"REPL_WORKDIR", "sub", "absolute"}},
 		"bad flag":     {args: []string{"-grace", "x"}, err: []string{"-grace", `"x"`}},
-		"no such flag": {args: []string{"-nope"}, err: []string{"nope"}},
+		"no such flag": {args: []string{"-nope"}, err: []string{"nope", "see async-repl help"}},
 		"not built":    {env: map[string]string{"REPL_SANDBOX": "strict"}, err: []string{"REPL_SANDBOX", "strict", "none"}},
 		"no http":      {env: map[string]string{"REPL_TRANSPORT": "http"}, err: []string{"REPL_TRANSPORT", "http", "stdio"}},
 		"no port":      {env: map[string]string{"REPL_PORT": "80"}, err: []string{"REPL_PORT", "80", "not built"}},
@@ -38,7 +37,7 @@ func TestSettings(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, err := parseSettings(test.args, func(k string) string { return test.env[k] }, "/here", io.Discard)
+			s, err := parseSettings(test.args, func(k string) string { return test.env[k] }, "/here")
 			if test.err == nil {
 				if err != nil || !test.is(s) {
 					t.Errorf("settings %+v, error %v", s, err)

@@ -82,6 +82,14 @@ func renew(f *os.File, nonblock bool) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
+// IsTerminal reports whether f is a terminal.
+func IsTerminal(f *os.File) bool {
+	return control(f, func(fd int) error {
+		_, err := unix.IoctlGetTermios(fd, getTermios)
+		return err
+	}) == nil
+}
+
 func (p *PTY) identify() error {
 	return control(p.slave, func(fd int) error {
 		var st unix.Stat_t
