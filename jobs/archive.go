@@ -24,7 +24,9 @@ type archive struct {
 	slots  []slot
 	held   []heldSegment // oldest first
 	lost   extents
-	failed bool // the file could not be opened, written or read
+	gone   Streams // of the segments in lost
+	all    Streams // of all segments ever
+	failed bool    // the file could not be opened, written or read
 }
 
 // A slot says of the segment in it what is not in the file: how long its labels
@@ -32,6 +34,7 @@ type archive struct {
 type slot struct {
 	labels int32
 	last   Stream
+	set    Streams
 }
 
 type heldSegment struct {
@@ -58,6 +61,7 @@ func (a *archive) put(n int64, g segment) segment {
 	if old := n - a.ring; old >= a.head {
 		spare = a.drop(old)
 	}
+	a.all |= g.set
 	i := a.slot(n)
 	if i == int64(len(a.slots)) {
 		a.slots = append(a.slots, slot{})
@@ -87,10 +91,12 @@ func (a *archive) drop(n int64) segment {
 	for i := range a.held {
 		if a.held[i].number == n {
 			g := a.held[i].segment
+			a.gone |= g.set
 			a.held = append(a.held[:i], a.held[i+1:]...)
 			return g.emptied()
 		}
 	}
+	a.gone |= a.slots[a.slot(n)].set
 	return segment{}
 }
 
@@ -117,7 +123,7 @@ func (a *archive) write(i int64, g segment) bool {
 			return false
 		}
 	}
-	a.slots[i] = slot{int32(len(g.runs)), g.last}
+	a.slots[i] = slot{int32(len(g.runs)), g.last, g.set}
 	return true
 }
 
@@ -136,6 +142,7 @@ func (a *archive) spoilt(n int64) {
 	if !a.lost.has(n) { // else it was dropped, or the file closed, in the meantime
 		a.failed = true
 		a.lost.add(n)
+		a.gone |= a.slots[a.slot(n)].set
 	}
 }
 
@@ -174,7 +181,7 @@ func (a *archive) close(sealed int64) {
 		a.file.Close() // nobody can read what it held, so nobody misses it
 		a.file = nil
 	}
-	a.held, a.slots, a.lost = nil, nil, nil
+	a.held, a.slots, a.lost, a.gone = nil, nil, nil, a.all
 	if sealed > 0 {
 		a.lost = extents{{0, sealed}}
 	}

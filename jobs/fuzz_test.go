@@ -201,6 +201,7 @@ func compare(t *testing.T, l *Log, m *model, d *disk, failed bool, gone []Range,
 			t.Fatalf("%v was gone, now gone is %v", g, st.Gaps)
 		}
 	}
+	m.checkStreams(t, l, st.Gaps, !d.failRead)
 	if got := l.tail(limit); len(got) > limit || !bytes.HasSuffix(m.data, got) || len(got) < int(min(int64(limit), end, 1)) {
 		t.Fatalf("tail: %q", got)
 	}

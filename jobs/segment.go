@@ -12,7 +12,8 @@ type segment struct {
 	data []byte
 	runs []byte
 	last Stream
-	from int // where the last run begins in data
+	from int     // where the last run begins in data
+	set  Streams // of all runs
 }
 
 // streamBits is how much of an encoded run names its stream. A run of n bytes
@@ -29,7 +30,7 @@ func (g *segment) append(s Stream, b []byte, size int) {
 		g.runs = binary.AppendUvarint(g.runs, uint64(len(g.data)-g.from)<<streamBits|uint64(g.last))
 		g.from = len(g.data)
 	}
-	g.last = s
+	g.last, g.set = s, g.set.with(s)
 	g.data = append(g.data, b...)
 }
 

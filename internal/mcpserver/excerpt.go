@@ -92,17 +92,33 @@ func newExcerpt(log *jobs.Log, final bool, w window, room int) excerpt {
 	if x.omitted = (jobs.Range{From: page.From, To: page.To}); len(head.Spans) == 0 {
 		x.omitted.From = min(from, x.omitted.To)
 	}
+	lacks := lacking(log, page)
 	for i, s := range page.Sections {
 		x.text[i] = s.Head
 		if page.Omitted() > 0 {
-			x.text[i] = joined(s, budget.Head > 0, fmt.Sprintf("cursor %d..%d", page.From, page.To))
+			x.text[i] = joined(s, budget.Head > 0 && lacks[i], fmt.Sprintf("cursor %d..%d", page.From, page.To))
 		}
 	}
 	return x
 }
 
-// joined is a section with a hole in it; where only the newest is shown, the
-// hole needs no mark.
+// lacking tells of which sections the page leaves something out: a traceback
+// behind a flood of output is whole.
+func lacking(log *jobs.Log, page view.Page) (lacks [sections]bool) {
+	if page.Omitted() == 0 {
+		return lacks
+	}
+	set := log.Streams(page.From, page.To)
+	for _, s := range []jobs.Stream{jobs.Stdout, jobs.Stderr, jobs.TTY} {
+		if set.Has(s) {
+			lacks[sectionOf(s)] = true
+		}
+	}
+	return lacks
+}
+
+// joined is a section with the hole of a page. It needs no mark where nothing of
+// the section is missing, or where only the newest is shown.
 func joined(s view.Section, mark bool, what string) string {
 	if !mark || s.Head == "" && s.Tail == "" {
 		return s.Head + s.Tail

@@ -78,6 +78,32 @@ func TestReadingOn(t *testing.T) {
 	}
 }
 
+// TestMarkOfTheHole has output left out of one stream or of both: only where
+// something is missing stands a mark.
+func TestMarkOfTheHole(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	for name, tt := range map[string]struct {
+		code           string
+		stdout, stderr bool // have a mark
+	}{
+		"a traceback behind a flood": {code(`err "careful\n"`, "flood 200000", `err "Traceback\n"`), true, false},
+		"a word before a flood":      {code(`err "careful\n"`, "flood 20000"), true, false},
+		"errors flood":               {code(`out "begin\n"`, "errors 20000", `out "end\n"`), false, true},
+		"both":                       {code("flood 20000", "errors 20000"), true, true},
+		"a little in the middle":     {code(`err "careful\n"`, "flood 20000", `err "again\n"`, "flood 20000", `err "Traceback\n"`), true, true},
+	} {
+		got := c.call("execute_python", arguments{"code": tt.code, "wait_seconds": 60})
+		out, errs, _ := strings.Cut(got, "--- STDERR ---\n")
+		if stdout, stderr := strings.Contains(out, " not shown …]"), strings.Contains(errs, " not shown …]"); stdout != tt.stdout || stderr != tt.stderr {
+			t.Errorf("%s: mark under STDOUT %t, under STDERR %t", name, stdout, stderr)
+		}
+		if field(got, "Omitted") == "" {
+			t.Errorf("%s: nothing is said to be left out", name)
+		}
+	}
+}
+
 // TestLongResult has a result and output that both are too long.
 func TestLongResult(t *testing.T) {
 	w := newWorld(t)

@@ -13,7 +13,7 @@ import (
 // story. The "Python" and the "shell" of these tests both run programs:
 //
 //	out "text"       write to stdout; err and tty: to the other streams
-//	flood N          write N numbered lines to stdout
+//	flood N          write N numbered lines to stdout; errors N: to stderr
 //	fill N           write N bytes to stdout, in lines of 16
 //	ask KIND "text"  write a prompt, wait for input and tell how long it was
 //	keys             take input from here on without asking, as a terminal does
@@ -73,6 +73,10 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	case "flood":
 		for i := range number(arg) {
 			p.Write(jobs.Stdout, fmt.Appendf(nil, "line %d\n", i))
+		}
+	case "errors":
+		for i := range number(arg) {
+			p.Write(jobs.Stderr, fmt.Appendf(nil, "error %d\n", i))
 		}
 	case "fill":
 		for range number(arg) >> 10 {
