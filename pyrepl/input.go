@@ -115,7 +115,7 @@ func (r *run) atTerminal(ev tty.Evidence, waiting bool) {
 	r.p.Waits(jobs.Question{
 		Kind:   ev.Kind,
 		Prompt: view.LastLine(r.p.Tail(promptWindow)),
-		By:     fmt.Sprintf("read by %s (pid %d) in session %s", ev.Program, ev.PID, r.s.name),
+		By:     fmt.Sprintf("%s in session %s", ev.By(), r.s.name),
 	})
 }
 

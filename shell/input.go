@@ -50,7 +50,7 @@ func (r *run) news(ev tty.Evidence, waiting bool) {
 	r.port.Waits(jobs.Question{
 		Kind:   ev.Kind,
 		Prompt: view.LastLine(r.port.Tail(promptWindow)),
-		By:     fmt.Sprintf("read by %s (pid %d)", ev.Program, ev.PID),
+		By:     ev.By(),
 	})
 }
 

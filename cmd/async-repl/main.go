@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command async-repl is an MCP server that gives a coding agent a persistent
 // Python and real terminals, in which every execution is a job.
 //

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -53,6 +55,9 @@ func serve(ctx context.Context, set settings, environ []string, in io.ReadCloser
 	defer signal.Stop(pipes)
 	os.Stdout = os.Stderr // standard output belongs to the protocol
 
+	if lacks != "" {
+		log.Warn("not every promise is kept here", "platform", lacks)
+	}
 	eng, err := newEngine(set, environ, log)
 	if err != nil {
 		return err

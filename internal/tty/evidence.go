@@ -2,6 +2,8 @@
 
 package tty
 
+import "fmt"
+
 // Kinds of evidence, told by the terminal's mode.
 const (
 	Line   = "line"   // a line is awaited
@@ -15,6 +17,14 @@ type Evidence struct {
 	Program  string
 	Kind     string // Line, Secret or Key
 	Inferred bool   // told by the terminal's mode alone; nobody was seen to read
+}
+
+// By names who waits, for a reply: a read that was seen, or what was inferred.
+func (e Evidence) By() string {
+	if e.Inferred {
+		return fmt.Sprintf("inferred from the terminal's mode, which %s (pid %d) has set", e.Program, e.PID)
+	}
+	return fmt.Sprintf("read by %s (pid %d)", e.Program, e.PID)
 }
 
 // Waiting takes a full look at the processes procs, and reports the first that waits for this terminal. See look for

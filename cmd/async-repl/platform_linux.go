@@ -1,0 +1,4 @@
+package main
+
+// lacks is what this platform keeps from us: nothing.
+const lacks = ""
