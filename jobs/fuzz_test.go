@@ -12,12 +12,13 @@ import (
 type disk struct {
 	data                          []byte
 	failOpen, failWrite, failRead bool
+	failPunch                     bool
 	spoilt                        bool // a read has failed
 }
 
 var errDisk = errors.New("no space left")
 
-func (d *disk) open() (spill, error) {
+func (d *disk) open() (spillFile, error) {
 	if d.failOpen {
 		return nil, errDisk
 	}
@@ -51,7 +52,15 @@ func (d *disk) ReadAt(p []byte, off int64) (int, error) {
 	return copy(p, d.data[off:]), nil
 }
 
-func (d *disk) Close() error { return nil }
+func (d *disk) Name() string { return "dir/disk" }
+
+func (d *disk) Punch(off, n int64) error {
+	if d.failPunch {
+		return errors.ErrUnsupported
+	}
+	clear(d.data[min(off, int64(len(d.data))):min(off+n, int64(len(d.data)))])
+	return nil
+}
 
 // A model is the obvious log: it keeps everything.
 type model struct {
@@ -128,11 +137,12 @@ func FuzzLog(f *testing.F) {
 	f.Add(uint8(2), uint8(9), uint8(4), bytes.Repeat([]byte{0x50, 0, 99, 0x50, 0x60, 1, 99, 0x60, 0x70, 0x20, 1, 0x70, 0x80}, 9))
 	f.Fuzz(func(t *testing.T, size, segments, hold uint8, ops []byte) {
 		d := &disk{}
-		open := d.open
+		segment := int(size%32) + 1
+		sp := &spill{open: d.open, size: int64(segment)}
 		if hold == 0 {
-			open = nil
+			sp = nil
 		}
-		l := newLog(int(size%32)+1, int64(segments%20)+1, int(hold%8)+2, open)
+		l := newLog(segment, int64(segments%20)+1, int(hold%8)+2, sp)
 		m := &model{final: -1}
 		ops = ops[:min(len(ops), 120)] // each step reads everything
 		failed := false
@@ -206,8 +216,11 @@ func compare(t *testing.T, l *Log, m *model, d *disk, failed bool, gone []Range,
 		t.Fatalf("tail: %q", got)
 	}
 	sealed := max(0, end-1) / size
+	if l := st.Loss; l.Cap+l.Disk+l.State != st.Dropped || l.State > 0 {
+		t.Fatalf("dropped %d, by cause %+v", st.Dropped, l)
+	}
 	if !failed {
-		if st.DiskFull {
+		if st.Loss.Disk > 0 {
 			t.Fatal("the disk is said to have failed")
 		}
 		// Exactly the segments between the first and the newest are gone.

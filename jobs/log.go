@@ -47,11 +47,11 @@ type Range struct{ From, To int64 }
 
 // A LogStat says how a log stands.
 type LogStat struct {
-	End      int64   // bytes ever written
-	Final    int64   // End when the job ended, -1 before; later bytes are late output
-	Dropped  int64   // bytes that are gone
-	Gaps     []Range // where they were
-	DiskFull bool    // some are gone, or only in memory, because they could not be written to disk
+	End     int64   // bytes ever written
+	Final   int64   // End when the job ended, -1 before; later bytes are late output
+	Dropped int64   // bytes that are gone
+	Gaps    []Range // where they were
+	Loss    Loss    // Dropped by what took them; without those of a job that was forgotten
 }
 
 // A Log is the output of one job: bytes with a stream label, in order of arrival.
@@ -59,13 +59,13 @@ type LogStat struct {
 // dropped. Writing never waits for a reader, and reading drains nothing.
 //
 // The newest bytes gather in memory. Once they fill a segment and more come, the
-// segment is sealed: it goes to a slot of the spill file, or, if that can't be
-// written, stays in memory among a few. Segments are all of one size, so that a
-// cursor tells where its bytes are, and what a read costs follows from the bytes
-// it returns, not from the size of the log.
+// segment is sealed: it goes to disk, or, if that can't be written, stays in
+// memory among a few. Segments are all of one size, so that a cursor tells where
+// its bytes are, and what a read costs follows from the bytes it returns, not from
+// the size of the log.
 //
-// The first segments have a slot each, for the first half of the cap; all later
-// ones share the slots of the other half as a ring.
+// The first segments have a place each, for the first half of the cap; all later
+// ones share the places of the other half as a ring.
 type Log struct {
 	size int // bytes in a segment
 
@@ -109,6 +109,7 @@ func (l *Log) Finish() {
 	if l.final < 0 {
 		l.final = l.end()
 		l.active.clip() // most jobs write nothing more and are kept for long
+		l.sealed.end()
 		l.notify()
 	}
 }
@@ -145,7 +146,8 @@ func (l *Log) Stat() LogStat {
 func (l *Log) stat() (LogStat, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	st := LogStat{End: l.end(), Final: l.final, DiskFull: l.sealed.failed}
+	l.sealed.settle(l.count)
+	st := LogStat{End: l.end(), Final: l.final, Loss: l.sealed.loss}
 	for _, g := range l.sealed.lost {
 		r := Range{g.from * int64(l.size), g.to * int64(l.size)}
 		st.Gaps = append(st.Gaps, r)

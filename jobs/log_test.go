@@ -106,7 +106,7 @@ func TestLogReadersAndWriter(t *testing.T) {
 	l.Finish()
 	readers.Wait()
 	const size = limit / minSegments
-	if st := l.Stat(); st.End != total || st.Final != total || st.DiskFull || st.Dropped != total-limit-size {
+	if st := l.Stat(); st.End != total || st.Final != total || st.Dropped != total-limit-size || st.Loss != (Loss{Cap: st.Dropped}) {
 		t.Errorf("%+v", st)
 	}
 }
@@ -122,7 +122,7 @@ func TestLogWithoutDisk(t *testing.T) {
 		l.Write(Stdout, b)
 	}
 	st := l.Stat()
-	want := LogStat{End: n * segmentSize, Final: -1, DiskFull: true, Dropped: (n - 4) * segmentSize, Gaps: []Range{{segmentSize, (n - 3) * segmentSize}}}
+	want := LogStat{End: n * segmentSize, Final: -1, Dropped: (n - 4) * segmentSize, Gaps: []Range{{segmentSize, (n - 3) * segmentSize}}, Loss: Loss{Disk: (n - 4) * segmentSize}}
 	if d := cmp.Diff(want, st); d != "" {
 		t.Error(d)
 	}
@@ -133,7 +133,7 @@ func TestLogWithoutDir(t *testing.T) {
 	for range 3 << 10 {
 		l.Write(Stdout, make([]byte, 1<<10))
 	}
-	if st := l.Stat(); st.DiskFull || st.End-st.Dropped < 1<<20 || st.End-st.Dropped > 1<<20+128<<10 {
+	if st := l.Stat(); st.Loss.Disk != 0 || st.End-st.Dropped < 1<<20 || st.End-st.Dropped > 1<<20+128<<10 {
 		t.Errorf("of 3 MiB without a directory: %+v", st)
 	}
 }

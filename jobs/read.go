@@ -28,6 +28,7 @@ func (l *Log) Read(cursor int64, limit int) Chunk {
 // readable returns the next stretch from cursor on that is not gone. The caller
 // holds l.mu.
 func (l *Log) readable(cursor int64) (from, to int64) {
+	l.sealed.settle(l.count)
 	size := int64(l.size)
 	first, gap := l.sealed.lost.kept(cursor/size, -1)
 	if to = l.end(); gap >= 0 {
@@ -57,18 +58,19 @@ func (l *Log) fill(c *Chunk, n int) int {
 		case inMemory:
 			copy(part, g.data[off:])
 		default:
-			p := l.sealed.place(k)
+			s := l.sealed.slots[l.sealed.place(k)]
 			l.mu.Unlock()
 			var err error
-			runs, err = p.read(part, off)
+			runs, err = l.sealed.spill.read(s.at, part, off, int(s.labels))
 			l.mu.Lock()
+			l.sealed.settle(l.count)
 			if err != nil {
 				l.sealed.spoilt(k)
 			}
 			if l.sealed.lost.has(k) {
-				return read // or another segment may have come into its slot
+				return read // or another segment, even another log's, may have come into its slot
 			}
-			last = p.last
+			last = s.last
 		}
 		label(runs, last, off, len(part), func(s Stream, m int) {
 			c.add(s, b[read:read+m])

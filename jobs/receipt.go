@@ -199,3 +199,13 @@ func (r *Receipt) settle(timeout time.Duration) {
 		r.By = Unknown
 	}
 }
+
+// losses notes output that is gone although the job kept within its own limit.
+func (r *Receipt) losses(l Loss) {
+	if l.Disk > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d bytes of output were lost: the disk could not be written to or read", l.Disk))
+	}
+	if l.State > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d bytes of output were lost: running jobs had reached the limit of all output (REPL_MAX_STATE)", l.State))
+	}
+}

@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,5 +113,33 @@ func TestMoves(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// What a full disk took is in the receipt; what the job's own limit took is not.
+func TestReceiptOfLostOutput(t *testing.T) {
+	full := LogConfig{Cap: 1 << 20, Dir: func() (string, error) { return "", errDisk }}
+	for name, tc := range map[string]struct {
+		config LogConfig
+		note   string
+	}{
+		"no disk":  {full, "bytes of output were lost: the disk"},
+		"no spill": {LogConfig{Cap: 1 << 20}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, Config{Store: NewMemory(tc.config)}, func(t *testing.T, s stage) {
+				p := s.begin(Spec{})
+				p.port.Write(Stdout, make([]byte, 4<<20))
+				i := p.end(Receipt{End: Exited})
+				if i.Output.Dropped == 0 {
+					t.Fatal("nothing was dropped")
+				}
+				if notes := strings.Join(i.Receipt.Notes, "\n"); !strings.Contains(notes, tc.note) || tc.note == "" && notes != "" {
+					t.Errorf("notes: %q", notes)
+				} else if n := strconv.FormatInt(i.Output.Dropped, 10); tc.note != "" && !strings.HasPrefix(notes, n+" ") {
+					t.Errorf("notes %q, dropped %s", notes, n)
+				}
+			})
+		})
 	}
 }

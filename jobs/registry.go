@@ -177,6 +177,9 @@ func (r *Registry) before(tenant, id string) []*Job {
 	return slices.DeleteFunc(order, func(j *Job) bool { return ulid.Timestamp(j.info.Created) >= u.Time() })
 }
 
+// Usage tells what the registry's store has on disk.
+func (r *Registry) Usage() Usage { return r.keep.store.Usage() }
+
 // Close refuses new jobs, asks every job to end and waits until all have. What
 // they left stays readable. A later Close with a higher rung raises the stops of
 // the one that waits.

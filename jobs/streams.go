@@ -14,6 +14,7 @@ func (ss Streams) with(s Stream) Streams { return ss | 1<<s }
 func (l *Log) Streams(from, to int64) (set Streams) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.sealed.settle(l.count)
 	from, to = max(from, 0), min(to, l.end())
 	size := int64(l.size)
 	for at := from; at < to && set != l.sealed.all|l.active.set; {
@@ -39,12 +40,13 @@ func (l *Log) streamsOf(k int64, off, n int) (set Streams) {
 	}
 	runs, last, whole := g.runs, g.last, g.set
 	if !inMemory {
-		p := l.sealed.place(k)
-		if last, whole = p.last, p.set; n < l.size && p.labels > 0 {
+		s := l.sealed.slots[l.sealed.place(k)]
+		if last, whole = s.last, s.set; n < l.size && s.labels > 0 {
 			l.mu.Unlock()
 			var err error
-			runs, err = p.read(nil, 0)
+			runs, err = l.sealed.spill.read(s.at, nil, 0, int(s.labels))
 			l.mu.Lock()
+			l.sealed.settle(l.count)
 			if err != nil || l.sealed.lost.has(k) {
 				return whole
 			}

@@ -73,7 +73,7 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 		Installed: e.installed, Log: log,
 	})
 	e.env = jobEnv(environ, e.pkgs.Bin())
-	store := jobs.NewMemory(jobs.LogConfig{Cap: set.maxOutput, Dir: func() (string, error) { return e.stateDir(env) }})
+	store := jobs.NewMemory(jobs.LogConfig{Cap: set.maxOutput, Disk: set.maxState, Dir: func() (string, error) { return e.stateDir(env) }})
 	e.shared = &mcpserver.Engine{
 		Jobs:    jobs.NewRegistry(jobs.Config{Store: store, MaxRunning: set.maxJobs, Log: log, Bug: func(msg string) { log.Error("internal error", "what", msg) }}),
 		Runners: e, Grace: set.grace, Timeout: set.timeout, Version: version(), Log: log,

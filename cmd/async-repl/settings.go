@@ -30,6 +30,7 @@ type settings struct {
 	maxJobs     int
 	maxSessions int
 	maxOutput   int64 // bytes kept a job
+	maxState    int64 // bytes kept on disk of all
 	logLevel    slog.Level
 }
 
@@ -63,6 +64,8 @@ var table = []setting{
 		func(s *settings, v string) error { return setCount(&s.maxSessions, v) }},
 	{"REPL_MAX_OUTPUT", "max-output", "1GiB", "output kept of a job: the first and the last half of it",
 		func(s *settings, v string) error { return setSize(&s.maxOutput, v) }},
+	{"REPL_MAX_STATE", "max-state", "10GiB", "output kept on disk of all jobs: those that ended first give way",
+		func(s *settings, v string) error { return setSize(&s.maxState, v) }},
 	{"REPL_LOG_LEVEL", "log-level", "warn", "what is logged to stderr: debug, info, warn or error",
 		func(s *settings, v string) error {
 			if err := s.logLevel.UnmarshalText([]byte(v)); err != nil {
@@ -78,7 +81,6 @@ var table = []setting{
 	{"REPL_SANDBOX", "", "", "", only("none")},
 	{"REPL_TOOLSETS", "", "", "", only("core")},
 	{"REPL_SESSION_TTL", "", "", "", only("0")},
-	{"REPL_MAX_STATE", "", "", "", only()},
 }
 
 // only refuses every value but those given.
@@ -148,7 +150,7 @@ func setSize(to *int64, v string) error {
 // was asked for.
 func parseSettings(args []string, getenv func(string) string, cwd string) (settings, error) {
 	s := settings{
-		workdir: cwd, grace: 2 * time.Second, maxJobs: 1000, maxSessions: 50, maxOutput: 1 << 30,
+		workdir: cwd, grace: 2 * time.Second, maxJobs: 1000, maxSessions: 50, maxOutput: 1 << 30, maxState: 10 << 30,
 		logLevel: slog.LevelWarn,
 	}
 	if dir := getenv("CLAUDE_PROJECT_DIR"); filepath.IsAbs(dir) {

@@ -19,6 +19,8 @@ func TestSettings(t *testing.T) {
 		"flag wins":     {args: []string{"-grace", "3s"}, env: map[string]string{"REPL_GRACE": "1s"}, is: func(s settings) bool { return s.grace == 3*time.Second }},
 		"seconds":       {env: map[string]string{"REPL_GRACE": "0.5"}, is: func(s settings) bool { return s.grace == 500*time.Millisecond }},
 		"size":          {env: map[string]string{"REPL_MAX_OUTPUT": "16MiB"}, is: func(s settings) bool { return s.maxOutput == 16<<20 }},
+		"state":         {args: []string{"-max-state", "2GiB"}, is: func(s settings) bool { return s.maxState == 2<<30 }},
+		"state default": {is: func(s settings) bool { return s.maxState == 10<<30 }},
 		"absence named": {env: map[string]string{"REPL_SANDBOX": "none", "REPL_TRANSPORT": "stdio"}, is: func(settings) bool { return true }},
 		"unknown REPL_": {env: map[string]string{"REPL_ID": "somebody else's"}, is: func(settings) bool { return true }},
 
@@ -27,6 +29,8 @@ func TestSettings(t *testing.T) {
 		"no grace":     {env: map[string]string{"REPL_GRACE": "0"}, err: []string{"REPL_GRACE", "0", "1ms"}},
 		"bad count":    {env: map[string]string{"REPL_MAX_JOBS": "0"}, err: []string{"REPL_MAX_JOBS", `"0"`, "1 or more"}},
 		"bad size":     {env: map[string]string{"REPL_MAX_OUTPUT": "1XB"}, err: []string{"REPL_MAX_OUTPUT", "1XB", "MiB"}},
+		"bad state":    {env: map[string]string{"REPL_MAX_STATE": "lots"}, err: []string{"REPL_MAX_STATE", "lots", "1GiB"}},
+		"small state":  {env: map[string]string{"REPL_MAX_STATE": "4095"}, err: []string{"REPL_MAX_STATE", "4095", "4096"}},
 		"relative":     {env: map[string]string{"REPL_WORKDIR": "sub"}, err: []string{"REPL_WORKDIR", "sub", "absolute"}},
 		"bad flag":     {args: []string{"-grace", "x"}, err: []string{"-grace", `"x"`}},
 		"no such flag": {args: []string{"-nope"}, err: []string{"nope", "see async-repl help"}},

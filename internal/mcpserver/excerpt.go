@@ -30,12 +30,12 @@ const (
 
 // An excerpt is what a reply shows of a job's output.
 type excerpt struct {
-	text     [sections]string
-	omitted  jobs.Range // what is left out, gone or not
-	gone     int64      // bytes of these that can't be read any more
-	diskFull bool       // and why
-	late     int64      // bytes that came after the job's end, shown or not
-	next     int64      // the cursor to read on from
+	text    [sections]string
+	omitted jobs.Range // what is left out, gone or not
+	gone    int64      // bytes of these that can't be read any more
+	loss    jobs.Loss  // and what took all of the job's that are gone
+	late    int64      // bytes that came after the job's end, shown or not
+	next    int64      // the cursor to read on from
 }
 
 // chars is how many characters the excerpt shows.
@@ -45,7 +45,7 @@ func (x *excerpt) chars() int { return chars(x.text[stdout]) + chars(x.text[stde
 // room is less than that; nothing where there is no room.
 func newExcerpt(log *jobs.Log, final bool, w window, room int) excerpt {
 	stat := log.Stat()
-	x := excerpt{diskFull: stat.DiskFull}
+	x := excerpt{loss: stat.Loss}
 	if stat.Final >= 0 {
 		x.late = stat.End - stat.Final
 	}

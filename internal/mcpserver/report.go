@@ -79,11 +79,7 @@ func withOutput(head reply, j *jobs.Job, info jobs.Info, w window, room int) *re
 		r.line("Omitted", fmt.Sprintf("%s bytes (cursor %d..%d)", thousands(n), x.omitted.From, x.omitted.To))
 	}
 	if x.gone > 0 {
-		why := "the limit of kept output was reached"
-		if x.diskFull {
-			why = "the disk was full"
-		}
-		r.line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", thousands(x.gone), why))
+		r.line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", thousands(x.gone), causes(x.loss)))
 	}
 	result := ""
 	if info.HasResult {
@@ -98,6 +94,24 @@ func withOutput(head reply, j *jobs.Job, info jobs.Info, w window, room int) *re
 	r.section("STDERR", x.text[stderr])
 	r.section("RESULT", result)
 	return r
+}
+
+// causes says what took output that is gone.
+func causes(l jobs.Loss) string {
+	var why []string
+	if l.Cap > 0 {
+		why = append(why, "the limit of output kept of a job was reached (REPL_MAX_OUTPUT)")
+	}
+	if l.Disk > 0 {
+		why = append(why, "the disk could not be written to or read (server_status tells more)")
+	}
+	if l.State > 0 {
+		why = append(why, "the limit of output kept of all jobs was reached (REPL_MAX_STATE)")
+	}
+	if why == nil {
+		return "the job is being forgotten"
+	}
+	return strings.Join(why, "; ")
 }
 
 // describe writes the lines that say how a job stands, but for its cursor.

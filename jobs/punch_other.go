@@ -1,0 +1,7 @@
+//go:build !linux
+
+package jobs
+
+import "errors"
+
+func (f namelessFile) Punch(off, n int64) error { return errors.ErrUnsupported }
