@@ -3,8 +3,10 @@ package pkgmgr
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -169,6 +171,9 @@ func FuzzParseRequirements(f *testing.F) {
 			if reqs != nil {
 				t.Errorf("both %q and %v", reqs, err)
 			}
+			if told := err.Error(); len(told) > 700 || !utf8.ValidString(told) {
+				t.Errorf("told in %d bytes: %q", len(told), told)
+			}
 			return
 		}
 		for _, r := range reqs {
@@ -179,6 +184,9 @@ func FuzzParseRequirements(f *testing.F) {
 			if err != nil || len(again) != 1 || again[0] != r {
 				t.Errorf("%q is read again as %q, %v", r, again, err)
 			}
+		}
+		if again, err := ParseRequirements(strings.Join(reqs, "\n")); err != nil || !slices.Equal(reqs, again) {
+			t.Errorf("%q are read again as %q, %v", reqs, again, err)
 		}
 	})
 }

@@ -121,6 +121,10 @@ func unknownParameter(t *tool, name string) error {
 // nearest returns the names that are most like name: those that contain it, are
 // contained in it, or differ in few letters.
 func nearest(name string, known []string) []string {
+	const longest = 64 // what is longer is no slip, and comparing it could take long
+	if len(name) > longest {
+		return nil
+	}
 	name = strings.ToLower(name)
 	var near []string
 	for _, k := range known {
@@ -243,6 +247,9 @@ func decodeEnv(name string, raw json.RawMessage) (map[string]string, error) {
 	err := each(raw, func(key string, value json.RawMessage) error {
 		if key == "" || strings.ContainsAny(key, "=\x00") {
 			return mistakef("%s: a name may not be empty or hold = or NUL.", name)
+		}
+		if _, ok := env[key]; ok {
+			return mistakef("%s.%s is given twice.", name, headerValue(key))
 		}
 		s, err := decodeString(name+"."+headerValue(key), value)
 		if err == nil && strings.ContainsRune(s, 0) {

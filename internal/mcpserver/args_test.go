@@ -47,6 +47,8 @@ func TestMistakes(t *testing.T) {
 		{"empty list", "wait_for_jobs", `{"job_ids": []}`, "job_ids must hold 1 to 200 job ids."},
 		{"list for object", "execute_command_async", `{"command": "x", "env": ["A=b"]}`, `env must be an object like {"NAME": "value"}, not an array.`},
 		{"number in env", "execute_command_async", `{"command": "x", "env": {"A": 1}}`, "env.A must be a string, not a number."},
+		{"doubled in env", "execute_command_async", `{"command": "x", "env": {"A": "1", "A": "2"}}`, "env.A is given twice."},
+		{"unknown, very long", "list_jobs", `{"` + strings.Repeat("limit", 200_000) + `": 1}`, "Unknown parameter: limitlimit*…. list_jobs takes: *"},
 		{"bad name in env", "execute_command_async", `{"command": "x", "env": {"A=B": "1"}}`, "env: a name may not be empty or hold = or NUL."},
 		{"fraction for integer", "list_jobs", `{"limit": 1.5}`, "limit must be a whole number."},
 		{"huge integer", "check_job_status", `{"job_id": "x", "cursor": 1e300}`, "cursor must be a whole number."},

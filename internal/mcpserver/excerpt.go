@@ -157,8 +157,25 @@ func sectionOf(s jobs.Stream) int {
 }
 
 // whole cuts w back to where no stream is inside a character or an escape
-// sequence, so that what a client reads next begins with a whole one.
+// sequence, so that what a client reads next begins with a whole one. A cut for
+// one stream can tear another, which is cut back in turn; where that would hold
+// back more than a sequence may be long, none is: it might never end.
 func whole(w view.Window) view.Window {
+	end := w.End()
+	for cut := w; ; {
+		at := wholeTo(cut)
+		switch {
+		case at == cut.End():
+			return cut
+		case end-at > torn:
+			return w
+		}
+		cut = until(cut, at)
+	}
+}
+
+// wholeTo returns the cursor up to which no stream of w is torn by the end of w.
+func wholeTo(w view.Window) int64 {
 	end := w.End()
 	cut := end
 	for section := range sections {
@@ -189,7 +206,7 @@ func whole(w view.Window) view.Window {
 			keep -= lens[i]
 		}
 	}
-	return until(w, cut)
+	return cut
 }
 
 // until returns w up to the cursor end.
@@ -197,11 +214,10 @@ func until(w view.Window, end int64) view.Window {
 	left := end - w.Cursor
 	for i, s := range w.Spans {
 		if left <= int64(len(s.Data)) {
+			w.Spans = w.Spans[:i:i] // the whole window may still be needed
 			if left > 0 {
-				i++
-				w.Spans[i-1].Data = s.Data[:left]
+				w.Spans = append(w.Spans, view.Span{Section: s.Section, Data: s.Data[:left]})
 			}
-			w.Spans = w.Spans[:i]
 			break
 		}
 		left -= int64(len(s.Data))

@@ -2,9 +2,7 @@ package mcpserver
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -248,43 +246,4 @@ func TestStdioTooManyBytes(t *testing.T) {
 	if r := open("2", 10); r != nil {
 		t.Errorf("got %+v", r)
 	}
-}
-
-func FuzzStdio(f *testing.F) {
-	for _, s := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"m","params":{}}`, "[{}]\n{", `{"jsonrpc":"2.0","id":"\u0000number 1","method":"notifications/cancelled","params":{"requestId":1.5}}`,
-		`{"jsonrpc":"2.0","id":9007199254740993,"result":null,"error":{"code":"x"}}`, "\xff\n\r\n\x00\n{\"id\":{}}", strings.Repeat("[", 300) + "\n",
-		`{"method":"x","a":"` + strings.Repeat("a", 400) + `","id":7}`,
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		p, stream := newPeer(t)
-		_, done := answerAll(t, &Transport{Stream: stream, MaxLine: 200}, echo)
-		const last = `"the last, which nothing else can be called"`
-		go func() { // owned by the test; ends when all is read, or Cleanup closes the pipe
-			p.in.Write(b)
-			fmt.Fprintf(p.in, "\n{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"m\"}\n", last)
-			p.in.Close()
-		}()
-		lines := p.rest()
-		for _, l := range lines {
-			var m map[string]json.RawMessage
-			if err := json.Unmarshal([]byte(l), &m); err != nil {
-				t.Fatalf("%v: %q", err, l)
-			}
-			if string(m["jsonrpc"]) != `"2.0"` || m["id"] == nil || (m["result"] == nil) == (m["error"] == nil) {
-				t.Fatalf("not an answer: %s", l)
-			}
-		}
-		if got := lines[len(lines)-1]; got != echoed(last) {
-			t.Fatalf("the connection did not go on: %s", got)
-		}
-		if n := bytes.Count(b, []byte("\n")) + 2; len(lines) > n {
-			t.Fatalf("%d answers to %d lines", len(lines), n)
-		}
-		if err := <-done; err != io.EOF {
-			t.Fatal(err)
-		}
-	})
 }

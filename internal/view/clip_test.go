@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // numbered returns so many lines of width characters and a newline, each with its number.
@@ -200,6 +202,36 @@ func FuzzClip(f *testing.F) {
 		}
 		if p.From < start || p.To < p.From || p.To > end {
 			t.Fatalf("left out %d..%d of %d..%d", p.From, p.To, start, end)
+		}
+	})
+}
+
+// FuzzSpans clips output that comes in one span and the same in many: pieces are how it came, not what it is.
+func FuzzSpans(f *testing.F) {
+	f.Add([]byte("a\x1b[31mb\xe2\x82\xac\r\nc\x1b[A\x1b[2Kd\n"), uint16(300), uint16(100), uint8(1))
+	f.Add([]byte(numbered(90, 9)), uint16(300), uint16(100), uint8(7))
+	f.Add([]byte(strings.Repeat("x", 3000)+"\n--- X ---\n"), uint16(256), uint16(0), uint8(255))
+	f.Fuzz(func(t *testing.T, b []byte, limit, head uint16, width uint8) {
+		many := Window{}
+		for rest := b; len(rest) > 0; {
+			n := min(len(rest), int(width)+1)
+			many.Spans = append(many.Spans, Span{0, rest[:n]})
+			rest = rest[n:]
+		}
+		one := Window{}
+		if len(b) > 0 {
+			one.Spans = []Span{{0, b}}
+		}
+		budget := Budget{int(head), int(limit)}
+		want := Clip(one, Window{}, budget)
+		if diff := cmp.Diff(want, Clip(many, Window{}, budget)); diff != "" {
+			t.Fatalf("in spans of %d bytes:\n%s", int(width)+1, diff)
+		}
+		// What touches is one, wherever the first window ends.
+		at := len(many.Spans) / 2
+		first := Window{0, many.Spans[:at]}
+		if diff := cmp.Diff(want, Clip(first, Window{first.End(), many.Spans[at:]}, budget)); diff != "" {
+			t.Fatalf("in two windows, the second at %d:\n%s", first.End(), diff)
 		}
 	})
 }

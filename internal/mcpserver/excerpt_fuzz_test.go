@@ -1,0 +1,129 @@
+package mcpserver
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// pieces cuts b at places that ops chooses, a byte each: how long the next piece
+// is, and of which stream.
+func pieces(b, ops []byte, each func(s jobs.Stream, piece []byte)) {
+	for i := 0; len(b) > 0; i++ {
+		op := byte(255)
+		if len(ops) > 0 {
+			op = ops[i%len(ops)]
+		}
+		n := min(len(b), int(op>>2)+1)
+		each([]jobs.Stream{jobs.Stdout, jobs.Stderr, jobs.TTY}[op%3], b[:n])
+		b = b[n:]
+	}
+}
+
+// FuzzReading writes output piece by piece and reads it by cursor in between, as
+// a client does. Cursors go on, what is left out is counted, and a call that is
+// repeated is answered alike.
+func FuzzReading(f *testing.F) {
+	f.Add([]byte("one\ntwo\x1b[31mred\x1b[0m\r\n€\xff"), []byte{0, 9, 41}, uint16(500))
+	f.Add([]byte("\x1b]0;title\x07\x1b[5;9Hx\x1b[2A\x1b[K--- STDOUT ---\n"), []byte{7}, uint16(0))
+	f.Add([]byte(strings.Repeat("line of some length\n", 90)), []byte{200, 3}, uint16(300))
+	f.Fuzz(func(t *testing.T, b, ops []byte, room uint16) {
+		b = b[:min(len(b), 4<<10)]
+		log := jobs.NewMemory(jobs.LogConfig{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
+		defer log.Close()
+		cursor := int64(0)
+		read := func(final bool) {
+			for _, newest := range []bool{true, false} {
+				w := window{from: cursor, newest: newest}
+				x := newExcerpt(log, final, w, int(room))
+				if again := newExcerpt(log, final, w, int(room)); again != x {
+					t.Fatalf("the same call is answered in two ways:\n%+v\n%+v", x, again)
+				}
+				checkExcerpt(t, x, cursor, log.Stat().End, int(room))
+				if !newest {
+					cursor = x.next
+				}
+			}
+		}
+		pieces(b, ops, func(s jobs.Stream, piece []byte) {
+			log.Write(s, piece)
+			read(false)
+		})
+		log.Finish()
+		read(true)
+		if cursor != int64(len(b)) {
+			t.Fatalf("the end is at %d, the last cursor %d", len(b), cursor)
+		}
+	})
+}
+
+// checkExcerpt fails if x is not what may be shown of the output from cursor to
+// end.
+func checkExcerpt(t *testing.T, x excerpt, cursor, end int64, room int) {
+	t.Helper()
+	if x.next < cursor || x.next > end {
+		t.Fatalf("read from %d, the next cursor is %d of %d", cursor, x.next, end)
+	}
+	if o := x.omitted; o.From > o.To || o.To > o.From && (o.From < cursor || o.To > x.next) {
+		t.Fatalf("read %d to %d, left out are %+v", cursor, x.next, o)
+	}
+	if n := x.chars(); n > max(room, 256)+2*80 { // a mark for each of two holes stands beside the text
+		t.Fatalf("%d characters in a room for %d", n, room)
+	}
+	for _, s := range x.text {
+		if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+			t.Fatalf("shown: %q", s)
+		}
+	}
+}
+
+// FuzzReadingOn reads output that nothing moves about in: whatever the pieces in
+// which it comes, all that was shown of a stream is what it reads as at once.
+func FuzzReadingOn(f *testing.F) {
+	f.Add("one\n€ \x1b[31mred\x1b[0m 日本\n\n", []byte{0, 9, 41})
+	f.Add("a\x1b]0;title\x07b\x1b(Bc\n", []byte{4})
+	f.Fuzz(func(t *testing.T, s string, ops []byte) {
+		if !utf8.ValidString(s) || len(s) > 1500 { // longer lines are clamped
+			return
+		}
+		const esc = '\x1b'
+		if strings.ContainsFunc(s, func(r rune) bool { return r != esc && r != '\n' && unicode.IsControl(r) || r == '-' }) {
+			return // what moves the cursor, and what may read as a mark only when it is whole
+		}
+		var plain strings.Builder // with sequences that colour and name, for those that move
+		for i, r := range s {
+			if r == esc {
+				plain.WriteString([]string{"\x1b[1;31m", "\x1b]0;a title\x1b\\", "\x1b(B", "\x1b[?25l"}[i%4])
+				continue
+			}
+			plain.WriteRune(r)
+		}
+		log := jobs.NewMemory(jobs.LogConfig{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
+		defer log.Close()
+		var whole, shown [sections]string
+		cursor := int64(0)
+		read := func(final bool) {
+			x := newExcerpt(log, final, window{from: cursor}, maxText)
+			for i, s := range x.text {
+				shown[i] += s
+			}
+			cursor = x.next
+		}
+		pieces([]byte(plain.String()), ops, func(s jobs.Stream, piece []byte) {
+			whole[sectionOf(s)] += string(piece)
+			log.Write(s, piece)
+			read(false)
+		})
+		log.Finish()
+		read(true)
+		for i := range whole {
+			if want := view.Text([]byte(whole[i])); shown[i] != want {
+				t.Fatalf("section %d of %q\n read on: %q\nat once: %q", i, plain.String(), shown[i], want)
+			}
+		}
+	})
+}
