@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// The program as a client uses it: started with pipes, spoken to in JSON-RPC,
+// ended by the end of its input. (The test binary is the program here, see
+// TestMain.)
+func Example() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	dir, err := os.MkdirTemp("", "async-repl-example-")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	out, theirs, err := os.Pipe()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer out.Close()
+	server := exec.CommandContext(ctx, self, "-workdir", dir, "-state-dir", dir, "-python", "python3", "-grace", "60s")
+	server.Env = withoutSettings(os.Environ())
+	server.Stdout, server.Stderr = theirs, os.Stderr
+	in, err := server.StdinPipe()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := server.Start(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	theirs.Close()
+
+	c := newClient(out, in)
+	if err := c.open(ctx); err != nil {
+		fmt.Println(err)
+	}
+	for _, code := range []string{"x = 6", "print('six times seven'); x * 7"} {
+		reply, err := c.call(ctx, "execute_python", map[string]any{"code": code})
+		if err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println(reply.header("Status"))
+		fmt.Printf("output %q, result %q\n", reply.section("STDOUT"), reply.section("RESULT"))
+	}
+	in.Close()
+	fmt.Println("ended:", server.Wait())
+	// Output:
+	// completed
+	// output "", result ""
+	// completed
+	// output "six times seven", result "42\n"
+	// ended: <nil>
+}

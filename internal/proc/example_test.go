@@ -1,0 +1,50 @@
+//go:build unix
+
+package proc_test
+
+import (
+	"fmt"
+	"os"
+
+	"asyncrepl/internal/proc"
+)
+
+// A script and its child are started, and the whole tree is ended.
+func Example() {
+	owner, err := proc.NewOwner(proc.Config{}) // a server names its guard here
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer owner.Shutdown() // ends whatever is left
+
+	out, theirs, err := os.Pipe()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handle, err := owner.Start(proc.Spec{
+		Argv:  []string{"sh", "-c", "sleep 1000 & echo up; wait"},
+		Env:   []string{"PATH=" + os.Getenv("PATH")},
+		Dir:   "/",
+		Files: []*os.File{nil, theirs, theirs}, // nil is /dev/null
+		Mark:  "example",
+	})
+	theirs.Close() // ours; the script has its own
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	said := make(chan string, 1) // room, so that the pump need not wait
+	pump := proc.NewPump(out, false, func(b []byte) { said <- string(b) })
+	fmt.Print(<-said)
+	fmt.Println(len(handle.Tree()), "processes")
+
+	needed, survivors := handle.Climb(proc.Ladder{From: proc.Terminate})
+	<-pump.Done() // nobody holds the pipe any more
+	fmt.Println(needed, len(survivors), proc.SignalName(handle.Exit().Signal))
+	// Output:
+	// up
+	// 2 processes
+	// [terminate] 0 SIGTERM
+}

@@ -1,0 +1,67 @@
+package tty_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"asyncrepl/internal/tty"
+)
+
+// A program is started on a terminal, is seen waiting for it, and is typed to.
+func Example() {
+	pty, err := tty.Open(24, 80)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pty.Close()
+	cat := exec.Command("cat")
+	cat.Stdin, cat.Stdout, cat.Stderr = pty.Slave(), pty.Slave(), pty.Slave()
+	cat.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cat.Start(); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	waits := make(chan tty.Evidence, 1) // the first news is all that is asked for
+	watch := &tty.Watch{
+		PTY:   pty,
+		Tree:  func() []int { return []int{cat.Process.Pid} },
+		Quiet: func() time.Time { return time.Time{} },
+		News: func(ev tty.Evidence, waiting bool) {
+			if waiting {
+				select {
+				case waits <- ev:
+				default:
+				}
+			}
+		},
+	}
+	over := make(chan struct{})
+	go func() { defer close(over); watch.Run(ctx) }() // ends with ctx, below
+	ev := <-waits
+	fmt.Println(ev.Program, "waits for a", ev.Kind)
+	stop()
+	<-over
+
+	keyboard := tty.NewKeyboard(pty)
+	if err := keyboard.Type(context.Background(), "hello\n", true, false); err != nil {
+		fmt.Println(err)
+	}
+	screen := bufio.NewReader(pty.Master())
+	for range 2 { // the terminal's echo, and what cat made of it
+		line, _ := screen.ReadString('\n')
+		fmt.Printf("%q\n", line)
+	}
+	fmt.Println(cat.Wait())
+	// Output:
+	// cat waits for a line
+	// "hello\r\n"
+	// "hello\r\n"
+	// <nil>
+}

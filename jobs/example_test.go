@@ -1,0 +1,103 @@
+package jobs_test
+
+import (
+	"context"
+	"fmt"
+
+	"asyncrepl/jobs"
+)
+
+// A greeter is a runner: it asks a question and ends with the answer.
+type greeter struct{}
+
+func (greeter) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	answers := make(chan string)
+	p.Accept(func(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
+		p.Runs() // the question is answered: nothing waits any more
+		select {
+		case answers <- in.Text:
+			return jobs.Delivery{Waiting: true}, nil
+		case <-ctx.Done():
+			return jobs.Delivery{}, context.Cause(ctx)
+		}
+	})
+	p.Begin()
+	p.Write(jobs.Stdout, []byte("Your name? "))
+	p.Waits(jobs.Question{Kind: "line", Prompt: "Your name? ", By: "the greeter"})
+	select {
+	case name := <-answers:
+		p.Write(jobs.Stdout, []byte("Hello, "+name+".\n"))
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}, Result: "'done'", HasResult: true}
+	case <-ctx.Done(): // somebody stopped the job, and the cause says who
+		st, _ := context.Cause(ctx).(*jobs.Stop)
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, Stop: st}}
+	}
+}
+
+// A job is started, asks, is answered and ends. Its clients read its output from
+// where they left off.
+func Example() {
+	ctx := context.Background()
+	registry := jobs.NewRegistry(jobs.Config{})
+	defer registry.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate})
+
+	job, err := registry.Start(jobs.Spec{Kind: jobs.Python, Title: "greet"}, greeter{})
+	if err != nil {
+		fmt.Println(err) // shutting down, or too many jobs
+		return
+	}
+	job.Await(ctx) // until it ends or asks
+	info, chunk := job.Read(0, 4096)
+	fmt.Printf("%s: %q, cursor %d\n", info.Status, info.Question.Prompt, chunk.Next)
+
+	if _, err := job.Send(ctx, jobs.Input{Text: "world", Line: true}); err != nil {
+		fmt.Println(err)
+	}
+	<-job.Done()
+	info, chunk = job.Read(chunk.Next, 4096)
+	fmt.Printf("%s, result %s\n", info.Receipt.Text(), info.Result)
+	for _, span := range chunk.Spans {
+		fmt.Printf("%s: %s", span.Stream, span.Data)
+	}
+	// Output:
+	// waiting_input: "Your name? ", cursor 11
+	// completed, result 'done'
+	// stdout: Hello, world.
+}
+
+// A log keeps the first and the last half of its cap, and counts what it dropped.
+func ExampleLog() {
+	store := jobs.NewMemory(jobs.LogConfig{Cap: 1 << 20})
+	log := store.NewLog("01M7YD88GSM7100P84CS84HE4D")
+	line := make([]byte, 1<<10)
+	for range 4 << 10 { // 4 MiB
+		log.Write(jobs.Stdout, line)
+	}
+	log.Finish()
+	stat := log.Stat()
+	kept := int64(0)
+	for cursor := int64(0); cursor < stat.End; {
+		chunk := log.Read(cursor, 1<<16)
+		kept += chunk.Next - chunk.From
+		cursor = chunk.Next
+	}
+	fmt.Println(stat.End, stat.End == kept+stat.Dropped)
+	// Output: 4194304 true
+}
+
+// What a receipt amounts to is one status and one line of text.
+func ExampleReceipt_Text() {
+	for _, r := range []jobs.Receipt{
+		{End: jobs.Exited, Code: 3},
+		{End: jobs.Raised, Detail: "ValueError: bad literal", State: jobs.Kept},
+		{End: jobs.Signaled, Signal: "SIGSEGV", State: jobs.Lost},
+		{End: jobs.Raised, Stop: &jobs.Stop{By: jobs.Agent}, Rungs: []jobs.Rung{jobs.Interrupt}, State: jobs.Kept},
+	} {
+		fmt.Println(r.Text())
+	}
+	// Output:
+	// failed (exit 3)
+	// failed (ValueError: bad literal)
+	// failed (killed by SIGSEGV; variables lost)
+	// cancelled (interrupted; variables kept)
+}

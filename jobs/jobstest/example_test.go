@@ -1,0 +1,45 @@
+package jobstest_test
+
+import (
+	"context"
+	"testing"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// An echo is the runner under test.
+type echo struct{}
+
+func (echo) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	lines := make(chan string, 1) // the one answer
+	p.Accept(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
+		p.Runs()
+		lines <- in.Text
+		return jobs.Delivery{Waiting: true}, nil
+	})
+	p.Begin()
+	p.Write(jobs.Stdout, []byte("say: "))
+	p.Waits(jobs.Question{Kind: "line", Prompt: "say: "})
+	p.Write(jobs.Stdout, []byte(<-lines))
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
+}
+
+// This is the example of the package. It is a test, for only tests have the
+// testing.TB that everything here takes: each wait is for a fact, is bounded by
+// Patience, and fails the test with what is known of the job.
+func TestExample(t *testing.T) {
+	r := jobstest.Registry(t) // closed with the test
+	j := jobstest.Start(t, r, jobs.Spec{Kind: jobs.Python, Title: "echo"}, echo{})
+	if q := jobstest.Asks(t, j); q.Prompt != "say: " {
+		t.Errorf("prompt %q", q.Prompt)
+	}
+	jobstest.Send(t, j, jobs.Input{Text: "hello\n", Line: true})
+	jobstest.Prints(t, j, "hello")
+	if info := jobstest.End(t, j); info.Status != jobs.Completed {
+		t.Errorf("status %s", info.Status)
+	}
+	if out := jobstest.Output(j); out != "say: hello\n" {
+		t.Errorf("output %q", out)
+	}
+}
