@@ -8,4 +8,3 @@ type clocks struct {
 
 func (*clocks) moved() bool       { return true }
 func (*clocks) follow([]int) bool { return false }
-func (*clocks) close()            {}

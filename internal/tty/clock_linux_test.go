@@ -13,27 +13,26 @@ func TestClock(t *testing.T) {
 		waitFor(t, "cat to read", func() bool { _, ok := p.pty.Waiting([]int{pid}); return ok })
 	}
 	asleep()
-	c, ok := openClock(pid, pid)
-	if !ok {
+	c := clock{pid: pid}
+	if _, ok := c.ran(); !ok {
 		t.Fatal("no clock")
 	}
-	defer c.close()
 	for range 100 {
 		if ran, ok := c.ran(); ran || !ok {
-			t.Fatalf("ran, ok = %t, %t while the thread sleeps", ran, ok)
+			t.Fatalf("ran, ok = %t, %t while the program sleeps", ran, ok)
 		}
 	}
 	for range 20 {
 		p.send(t, "x\n")
 		asleep()
 		if ran, ok := c.ran(); !ran || !ok {
-			t.Fatalf("ran, ok = %t, %t after the thread has read", ran, ok)
+			t.Fatalf("ran, ok = %t, %t after the program has read", ran, ok)
 		}
 	}
 	p.cmd.Process.Kill()
 	<-p.gone
 	if _, ok := c.ran(); ok {
-		t.Error("ok after the thread's end")
+		t.Error("ok after the program's end")
 	}
 }
 
@@ -41,7 +40,6 @@ func TestClock(t *testing.T) {
 func TestClocksFollow(t *testing.T) {
 	p := start(t, []string{"bash", "-c", `echo first; read x; sleep 1000 & echo second; read y; kill $!; wait; echo third; read z`})
 	var c clocks
-	defer c.close()
 	for i, known := range []int{1, 2, 1} {
 		p.waitPrinted(t, []string{"first", "second", "third"}[i])
 		waitFor(t, "bash to read", func() bool { _, ok := p.pty.Waiting(p.tree()); return ok })

@@ -43,7 +43,7 @@ func (p *PTY) mayRead(s stat, foreground int) bool {
 // everything it had printed was out. Without it a program that was just answered, or one whose prompt is on its way,
 // would be taken for one that waits.
 func (p *PTY) confirm(pid, tid int) (kind string, v verdict) {
-	c, ok := openClock(pid, tid)
+	c, ok := openThreadClock(pid, tid)
 	if !ok {
 		return "", passing
 	}

@@ -3,6 +3,7 @@
 package tty
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,18 +12,22 @@ import (
 // idle jobs would cost six times what asking their clocks does. It runs while somebody rests.
 type pulse struct {
 	mu      sync.Mutex
-	resting map[*Watch]time.Time // and when to ask next
+	resting []*Watch
 	beating bool
 }
 
 // beats is the one pulse of the process.
-var beats = pulse{resting: make(map[*Watch]time.Time)}
+var beats pulse
+
+// nowhere is the place of a Watch that does not rest.
+const nowhere = -1
 
 // join hands w's clocks to the pulse, which kicks w when one of them has moved, and asks first in due time.
 func (p *pulse) join(w *Watch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.resting[w] = time.Now().Add(w.pace)
+	w.due, w.place = time.Now().Add(w.pace), len(p.resting)
+	p.resting = append(p.resting, w)
 	if !p.beating {
 		p.beating = true
 		go p.beat() // the process's; ends at the first beat that finds nobody resting
@@ -33,7 +38,17 @@ func (p *pulse) join(w *Watch) {
 func (p *pulse) leave(w *Watch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.resting, w)
+	if w.place != nowhere {
+		p.remove(w)
+	}
+}
+
+// remove puts the last one in w's place. The caller holds mu.
+func (p *pulse) remove(w *Watch) {
+	last := len(p.resting) - 1
+	p.resting[w.place], p.resting[last].place = p.resting[last], w.place
+	p.resting[last], w.place = nil, nowhere
+	p.resting = p.resting[:last]
 }
 
 func (p *pulse) beat() {
@@ -51,17 +66,17 @@ func (p *pulse) beat() {
 func (p *pulse) ask(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for w, due := range p.resting {
-		if w.pace > tickTime && due.Sub(now) > tickTime/2 {
+	for _, w := range slices.Backward(p.resting) { // so that a removal moves none that is still to be asked
+		if w.pace > tickTime && w.due.Sub(now) > tickTime/2 {
 			continue
 		}
 		if w.clocks.moved() || w.clocks.blind && now.Sub(w.rested) >= restTime {
-			delete(p.resting, w)
+			p.remove(w)
 			w.Kick()
 			continue
 		}
 		if w.pace > tickTime {
-			p.resting[w] = now.Add(w.pace)
+			w.due = now.Add(w.pace)
 		}
 	}
 	p.beating = len(p.resting) > 0

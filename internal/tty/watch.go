@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The schedule. A look comes when the terminal has been quiet for settleTime; after it the clocks of the job's threads
-// are asked every tickTime, and a look follows only where one has moved. A job that is known to wait is asked every
+// The schedule. A look comes when the terminal has been quiet for settleTime; after it the clocks of the job's
+// processes are asked every tickTime, and a look follows only where one has moved. A job that is known to wait is asked every
 // restTime: what ends its wait is nearly always input or output, and these are told. Flowing output puts a look off by
 // tickTime at most. No job's looks take more than a tenth of a processor: lookTime a thread lies between them.
 const (
@@ -46,6 +46,10 @@ type Watch struct {
 	tries  int           // looks in a row that found things on their way
 	free   time.Time     // the earliest time of the next look
 
+	// Guarded by beats.mu.
+	place int       // among those that rest
+	due   time.Time // when to ask next
+
 	// Guarded by PTY.mu.
 	ev      Evidence
 	waiting bool
@@ -70,7 +74,6 @@ func (w *Watch) kicks() chan struct{} {
 func (w *Watch) Run(ctx context.Context) {
 	w.PTY.onSend(w.answered)
 	defer w.PTY.onSend(nil)
-	defer w.clocks.close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for w.settle(ctx, timer) {

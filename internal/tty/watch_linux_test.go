@@ -182,20 +182,39 @@ func TestWaitsLate(t *testing.T) {
 	}
 }
 
-// TestManyThreads: the reader is the last of more threads than have clocks.
+// TestManyThreads: the reader is the last of many threads.
 func TestManyThreads(t *testing.T) {
-	p := start(t, []string{"python3", "-c", fmt.Sprintf(`
+	p := start(t, []string{"python3", "-c", `
 import threading, os, time
-for i in range(%d): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+for i in range(128): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 def late():
     print("ready", flush=True)
     while True: time.sleep(0.2); os.read(0, 9)
-threading.Thread(target=late).start()`, 2*maxClocks)})
+threading.Thread(target=late).start()`})
 	told := p.watch(t)
 	n := nextWaiting(t, told)
 	p.send(t, "x\n")
 	if m := nextWaiting(t, told); m.TID != n.TID {
 		t.Errorf("got thread %d, then %d", n.TID, m.TID)
+	}
+}
+
+// TestManyProcesses: the reader is the last of more processes than have clocks.
+func TestManyProcesses(t *testing.T) {
+	p := start(t, []string{"python3", "-c", fmt.Sprintf(`
+import os, sys, time
+for i in range(%d):
+    if os.fork() == 0:
+        time.sleep(1000)
+        os._exit(0)
+if os.fork() == 0:
+    while True: time.sleep(0.2); os.read(0, 9)
+time.sleep(1000)`, maxClocks)})
+	told := p.watch(t)
+	n := nextWaiting(t, told)
+	p.send(t, "x\n")
+	if m := nextWaiting(t, told); m.PID != n.PID || m.PID == p.cmd.Process.Pid {
+		t.Errorf("got process %d, then %d; the leader is %d", n.PID, m.PID, p.cmd.Process.Pid)
 	}
 }
 
