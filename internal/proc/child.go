@@ -74,3 +74,12 @@ func (c *child) signalGroup(sig syscall.Signal) error {
 	}
 	return ErrGone
 }
+
+// wake lets c go on if it was stopped.
+func (c *child) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.reaped {
+		c.process.Signal(syscall.SIGCONT) // an error: it has ended
+	}
+}

@@ -11,11 +11,20 @@ import (
 	"time"
 )
 
-// tellLimit bounds what a guard that does not listen can hold up. A pipe takes thousands of lines before it does.
-const tellLimit = 100 * time.Millisecond
+const (
+	// tellLimit bounds what a guard that does not listen can hold up. A pipe takes thousands of lines before it does.
+	tellLimit = 100 * time.Millisecond
+
+	// A guard that has died is replaced at once, unless it is one of guardTries in a row that have lived for less than
+	// guardLife: one that can't live is tried again with each start of a process only.
+	guardTries = 3
+	guardLife  = time.Second
+)
 
 // A guard is our side of the guard: the process that ends what is left when this one is killed. It is started before
-// the first process it must answer for, and again, and told everything again, if it has died.
+// the first process it must answer for. If it dies it is replaced at once, or before the next process is started at the
+// latest, and told everything again; if it was stopped it is woken then. So what is left is nobody's only where this
+// process is killed with its guard, or in the milliseconds before there is another one.
 type guard struct {
 	owner *Owner
 
@@ -25,12 +34,13 @@ type guard struct {
 	told   map[int]Process // what it must end
 	w      *os.File        // nil: there is none
 	child  *child
+	brief  int // guards in a row that did not live long
 	closed bool
 }
 
 func newGuard(o *Owner) *guard { return &guard{owner: o, told: make(map[int]Process)} }
 
-// ensure starts the guard if none runs. That it can't be started keeps nobody from working.
+// ensure sees to it that a guard runs. That it can't be started keeps nobody from working.
 func (g *guard) ensure() {
 	config := g.owner.config
 	if len(config.Guard) == 0 {
@@ -38,10 +48,7 @@ func (g *guard) ensure() {
 	}
 	g.starting.Lock()
 	defer g.starting.Unlock()
-	g.mu.Lock()
-	running := g.w != nil || g.closed
-	g.mu.Unlock()
-	if running {
+	if g.ready() {
 		return
 	}
 	r, w, err := os.Pipe()
@@ -62,7 +69,7 @@ func (g *guard) ensure() {
 		config.Log.Error("starting the guard", "error", err)
 		return
 	}
-	go g.follow(c) // owned by the guard; ends when the process has been reaped
+	go g.follow(c, time.Now()) // owned by the guard; ends when the process has been reaped
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,25 +86,53 @@ func (g *guard) ensure() {
 	g.tell(lines.String())
 }
 
-// follow notes that the guard has ended.
-func (g *guard) follow(c *child) {
-	kin.wait(c, func() {})
+// ready tells whether no guard need be started, and wakes one that was stopped or is about to be. It looks for itself: we
+// may not have been told yet that ours has died.
+func (g *guard) ready() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.child == c {
-		if g.w != nil {
-			g.owner.config.Log.Warn("the guard has ended; the next start starts another")
+	if g.closed {
+		return true
+	}
+	if g.w != nil {
+		if e, ok := inspect(g.child.self.PID); ok && !e.ended() {
+			g.child.wake()
+			return true
 		}
+	}
+	g.drop()
+	return false
+}
+
+// follow replaces a guard that has ended and that nobody has replaced yet.
+func (g *guard) follow(c *child, begin time.Time) {
+	kin.wait(c, func() {})
+	g.mu.Lock()
+	ours := g.child == c && !g.closed
+	if ours {
 		g.drop()
+	}
+	if g.brief++; time.Since(begin) >= guardLife {
+		g.brief = 0
+	}
+	again := g.brief < guardTries
+	g.mu.Unlock()
+	if !ours {
+		return
+	}
+	g.owner.config.Log.Warn("the guard has ended", "another is started", again)
+	if again {
+		g.ensure()
 	}
 }
 
-// add tells the guard to end p, and all that is in a group or session of its number, when we can't.
-func (g *guard) add(p Process) {
+// add tells the guard to end p, and all that is in a group or session of its number, when we can't. It returns false if
+// no guard took it; the next one will be told.
+func (g *guard) add(p Process) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.told[p.PID] = p
-	g.tell(fmt.Sprintf("%s %d %d\n", wordAdd, p.PID, p.Start))
+	return g.tell(fmt.Sprintf("%s %d %d\n", wordAdd, p.PID, p.Start))
 }
 
 // forget tells the guard that p has ended and that nothing is left that only its number tells of.
@@ -113,16 +148,18 @@ func (g *guard) forget(p Process) {
 
 // tell sends lines. A guard that does not take them is of no use; it is killed before its pipe is closed, for an end of
 // file would set it to work. The caller holds mu.
-func (g *guard) tell(lines string) {
+func (g *guard) tell(lines string) bool {
 	if g.w == nil {
-		return
+		return false
 	}
 	g.w.SetWriteDeadline(time.Now().Add(tellLimit))
 	if _, err := g.w.WriteString(lines); err != nil {
 		g.owner.config.Log.Warn("telling the guard", "error", err)
 		g.child.process.Kill()
 		g.drop()
+		return false
 	}
+	return true
 }
 
 // drop gives up the guard that runs. The caller holds mu.
@@ -138,6 +175,9 @@ func (g *guard) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
+	if g.w != nil {
+		g.child.wake()
+	}
 	g.drop()
 }
 

@@ -101,27 +101,57 @@ func newGuardedOwner(t *testing.T) *Owner {
 	return o
 }
 
-func TestGuardIsRestarted(t *testing.T) {
+// It is replaced while nothing is started, and by a start that comes before its end was noticed, and told of all.
+func TestGuardIsReplaced(t *testing.T) {
 	o := newGuardedOwner(t)
 	tag := tag()
-	first := onPipe(t, o, "first", `trap '' TERM HUP; sleep `+tag+` & wait`)
+	j := onPipe(t, o, "job", `trap '' TERM HUP; sleep `+tag+` & wait`)
+	grown(t, tag, 1)
 	old := o.guard.pid()
 	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the guard's end to be noticed", func() bool { return o.guard.pid() == 0 })
-	second := onPipe(t, o, "second", `trap '' TERM HUP; sleep `+tag+` & wait`)
-	if pid := o.guard.pid(); pid == 0 || pid == old {
-		t.Fatalf("guard %d after %d", pid, old)
-	}
-	grown(t, tag, 2)
-	o.guard.close() // as the end of this process would
-	for _, j := range []*job{first, second} {
-		if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL {
-			t.Errorf("got %+v, want SIGKILL by the guard", got)
+	eventually(t, "another guard", func() bool { pid := o.guard.pid(); return pid != 0 && pid != old })
+	for range 20 {
+		dead := o.guard.pid()
+		syscall.Kill(dead, syscall.SIGKILL)
+		eventually(t, "its death", func() bool { e, ok := inspect(dead); return !ok || e.ended() })
+		if _, err := o.Start(Spec{Argv: []string{"true"}, Env: testEnv}); err != nil {
+			t.Fatal(err)
+		}
+		if pid := o.guard.pid(); pid == 0 || pid == dead {
+			t.Fatalf("guard %d after %d", pid, dead)
 		}
 	}
+	o.guard.close()
+	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL {
+		t.Errorf("got %+v, want SIGKILL by the guard", got)
+	}
 	eventually(t, "the rest", func() bool { return len(tagged(tag)) == 0 })
+}
+
+// A guard that was stopped works again from the next start on, and for the end.
+func TestGuardIsWoken(t *testing.T) {
+	o := newGuardedOwner(t)
+	stopped := func() bool { e, _ := inspect(o.guard.pid()); return e.state == 'T' }
+	j := onPipe(t, o, "job", "sleep 1000")
+	for range 2 {
+		eventually(t, "the guard to be up", func() bool { return ignoring(o.guard.pid()) })
+		if err := syscall.Kill(o.guard.pid(), syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it to stop", stopped)
+		onPipe(t, o, "other", "true")
+		eventually(t, "it to go on", func() bool { return !stopped() })
+	}
+	if err := syscall.Kill(o.guard.pid(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it to stop", stopped)
+	o.guard.close()
+	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL {
+		t.Errorf("got %+v, want SIGKILL by the guard", got)
+	}
 }
 
 // A guard that does not listen holds nobody up, and is replaced without harm to those it was to answer for.

@@ -40,20 +40,31 @@ func RunGuard(r io.Reader) int {
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		w.hear(lines.Text())
 	}
-	until := time.Now().Add(guardLimit)
-	for p := pause(0); ; p.sleep() {
+	return w.end(time.Now().Add(guardLimit))
+}
+
+// end ends all that w answers for, until then. Two looks in a row must find nothing: a process that forks and ends
+// while the table is read may be missed by one, and one that was being started when the server died carries its mark
+// only from a moment after the pipe has ended.
+func (w *wards) end(until time.Time) (status int) {
+	var p pause
+	for clear := 0; time.Now().Before(until); {
 		groups, single := w.find(everybody())
 		if len(groups)+len(single) == 0 {
-			return 0
+			if clear++; clear == 2 {
+				return 0
+			}
+			time.Sleep(lastPause)
+			continue
 		}
+		clear = 0
 		signalGroups(groups, syscall.SIGKILL)
 		for _, e := range single {
 			SignalPID(e.Process, syscall.SIGKILL)
 		}
-		if time.Now().After(until) {
-			return 1
-		}
+		p.sleep()
 	}
+	return 1
 }
 
 // hear takes in one line. What it does not understand comes from no server of this build, and means nothing.

@@ -118,7 +118,9 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 	if _, err := kin.launch(path, argv, attr, h.enter); err != nil {
 		return nil, startError(argv[0], s.Dir, err)
 	}
-	o.guard.add(h.self)
+	if !o.guard.add(h.self) { // it has died since
+		o.guard.ensure()
+	}
 	go h.follow()        // owned by the handle; ends when the process has been reaped
 	if o.closed.Load() { // Shutdown may have looked before it was there
 		h.kill()
