@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/proc"
+)
+
+// A storm is many rounds of random trees that meet the end of their server at a
+// random moment. STORM_ROUNDS says how many, STORM_SEED repeats the choices of
+// one; its timing is the machine's.
+const stormRounds = 16
+
+// treeScript grows a tree, a word at a time: each does its part and leaves the
+// rest of the words to the next.
+const treeScript = `tag=$1 word=$2
+shift 2
+case $word in
+fan)     bash "$0" "$tag" "$@" & exec bash "$0" "$tag" "$@" ;;
+child)   bash "$0" "$tag" "$@" & wait ;;
+group)   set -m; bash "$0" "$tag" "$@" & wait ;;
+double)  (bash "$0" "$tag" "$@" &) ;;
+nohup)   exec nohup bash "$0" "$tag" "$@" > /dev/null 2>&1 ;;
+setsid)  exec setsid bash "$0" "$tag" "$@" ;;
+closed)  exec bash "$0" "$tag" "$@" <&- >&- 2>&- ;;
+bare)    exec env -i PATH="$PATH" bash "$0" "$tag" "$@" ;;
+deaf)    trap '' TERM HUP INT QUIT; exec bash "$0" "$tag" "$@" ;;
+catches) trap : TERM HUP INT; bash "$0" "$tag" "$@" & while :; do sleep 0.1; done ;;
+stopped) kill -STOP $$ ;;
+forks)   while :; do (exec sleep 0.01); done ;;
+hops)    sleep 0.02; [ "$1" -gt 0 ] && (setsid bash "$0" "$tag" hops $(($1 - 1)) &) ;;
+sleep)   exec sleep "$tag" ;;
+esac
+`
+
+var (
+	treeWords  = []string{"child", "group", "double", "nohup", "setsid", "closed", "deaf", "catches"}
+	treeLeaves = []string{"sleep", "sleep", "stopped", "forks", "hops 100"}
+)
+
+// treeCode is what Python grows. TREE stands for the arguments that make bash
+// grow a tree.
+var treeCode = []string{
+	`import multiprocessing as mp, time
+pool = mp.get_context("fork").Pool(2)
+tasks = pool.map_async(time.sleep, [300, 300])`,
+	`import concurrent.futures as cf, multiprocessing as mp, time
+pool = cf.ProcessPoolExecutor(2, mp_context=mp.get_context("fork"))
+tasks = [pool.submit(time.sleep, 300) for _ in range(2)]`,
+	`import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    for s in signal.SIGTERM, signal.SIGHUP, signal.SIGINT: signal.signal(s, signal.SIG_IGN)
+    if os.fork(): os._exit(0)
+    os.closerange(0, 256)
+    while True: time.sleep(300)`,
+	`import subprocess
+subprocess.Popen("exec bash TREE", shell=True, start_new_session=True)
+subprocess.run("exec bash TREE", shell=True)`,
+	`import signal
+for s in signal.SIGTERM, signal.SIGHUP: signal.signal(s, signal.SIG_IGN)
+while True: signal.pause()`,
+	`import os, time
+for _ in range(3): os.fork()
+while True:
+    if os.fork() == 0: os._exit(0)
+    os.wait(); time.sleep(0.01)`,
+}
+
+// A storm is one round.
+type storm struct {
+	*server
+	rand *rand.Rand
+	tag  string // among the arguments of all that the script grows
+}
+
+// tree is a random line that grows one. What hides has left its environment,
+// and may have left its session.
+func (s *storm) tree(hides bool) string {
+	var words []string
+	for range s.rand.IntN(5) {
+		words = append(words, treeWords[s.rand.IntN(len(treeWords))])
+	}
+	for _, extra := range []string{"fan", "bare"} {
+		if s.rand.IntN(3) == 0 && (extra != "bare" || hides) {
+			i := s.rand.IntN(len(words) + 1)
+			words = append(words[:i:i], append([]string{extra}, words[i:]...)...)
+		}
+	}
+	words = append(words, treeLeaves[s.rand.IntN(len(treeLeaves))])
+	return fmt.Sprintf("%s/tree.sh %s %s", s.dir, s.tag, strings.Join(words, " "))
+}
+
+// plant asks for a few random trees and does not wait for them.
+func (s *storm) plant(hides bool) {
+	s.t.Helper()
+	for range 1 + s.rand.IntN(5) {
+		tool, args := "execute_command_async", map[string]any{"command": "bash " + s.tree(hides), "tty": s.rand.IntN(2) == 0}
+		if s.rand.IntN(3) == 0 {
+			code := strings.ReplaceAll(treeCode[s.rand.IntN(len(treeCode))], "TREE", s.tree(hides))
+			tool, args = "execute_python", map[string]any{"code": code, "session": strconv.Itoa(s.rand.IntN(2))}
+		}
+		args["wait_seconds"] = 0
+		s.ask(tool, args)
+	}
+}
+
+// ask calls a tool whose answer, if there will be one, is of no interest.
+func (s *storm) ask(tool string, args map[string]any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	s.write(map[string]any{ // an error: the server has ended
+		"jsonrpc": "2.0", "id": s.last, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args},
+	})
+}
+
+// guards are the guards that the server has.
+func (s *storm) guards() (pids []int) {
+	for _, pid := range children(s.cmd.Process.Pid) {
+		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.HasSuffix(line, []byte("\x00"+guardCommand+"\x00")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// workers are the Python processes that the server has.
+func (s *storm) workers() (pids []int) {
+	for _, pid := range children(s.cmd.Process.Pid) {
+		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(line, []byte("\x00faulthandler\x00")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// children are those of a process, whichever of its threads has started them.
+func children(pid int) (pids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		b, _ := os.ReadFile(list)
+		for _, f := range strings.Fields(string(b)) {
+			n, _ := strconv.Atoi(f)
+			pids = append(pids, n)
+		}
+	}
+	return pids
+}
+
+// left are the living processes of the round, its server and guard among them:
+// their arguments, environment or directory tell. What has been started works in
+// the workspace, so that all three would have to be left to be missed.
+func (s *storm) left() (all []proc.Process) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		line, _ := os.ReadFile(dir + "/cmdline")
+		environ, _ := os.ReadFile(dir + "/environ")
+		cwd, _ := os.Readlink(dir + "/cwd")
+		if bytes.Contains(line, []byte(s.tag)) || bytes.Contains(environ, []byte(s.tag)) || strings.HasPrefix(cwd, s.dir) {
+			stat, _ := os.ReadFile(dir + "/stat")
+			all = append(all, proc.Process{PID: pid, Program: fmt.Sprintf("%q: %s", line, stat)})
+		}
+	}
+	return all
+}
+
+// An ending is one way in which a server ends. Hides: whatever a tree does, it
+// is found.
+type ending struct {
+	name  string
+	hides bool
+	end   func(s *storm)
+}
+
+var endings = []ending{
+	{"SIGKILL", false, func(s *storm) { s.signal(syscall.SIGKILL) }},
+	{"SIGTERM", true, func(s *storm) { s.signal(syscall.SIGTERM) }},
+	{"SIGHUP", true, func(s *storm) { s.signal(syscall.SIGHUP) }},
+	{"SIGINT, then SIGTERM, then SIGKILL", false, func(s *storm) {
+		s.signal(syscall.SIGINT)
+		s.pause(100 * time.Millisecond)
+		s.signal(syscall.SIGTERM)
+		s.pause(400 * time.Millisecond)
+		s.signal(syscall.SIGKILL)
+	}},
+	{"end of input", true, func(s *storm) { s.stdin.Close() }},
+	{"guard first", false, func(s *storm) {
+		for _, pid := range s.guards() {
+			syscall.Kill(pid, syscall.SIGKILL)
+			for alive(pid) {
+			}
+		}
+		s.do("execute_command_async", "command", "true", "wait_seconds", 60)
+		s.signal(syscall.SIGKILL)
+	}},
+	{"guard stopped first", false, func(s *storm) {
+		for _, pid := range s.guards() {
+			syscall.Kill(pid, syscall.SIGSTOP)
+		}
+		s.do("execute_command_async", "command", "true", "wait_seconds", 60)
+		s.signal(syscall.SIGKILL)
+	}},
+	{"worker first", false, func(s *storm) {
+		for _, pid := range s.workers() {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		s.plant(false)
+		s.pause(time.Duration(s.rand.IntN(100)) * time.Millisecond)
+		s.signal(syscall.SIGKILL)
+	}},
+}
+
+// alive tells whether anything of a process runs.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	return err == nil && !(fields[0] == "Z" && fields[17] == "1") // the number of its threads
+}
+
+func (s *storm) signal(sig syscall.Signal) { s.cmd.Process.Signal(sig) } // an error: it has ended
+
+// pause lets the round grow for a while: the storm is to hit at any moment.
+func (s *storm) pause(d time.Duration) { <-time.After(d) }
+
+func TestKillStorm(t *testing.T) {
+	python := realPython(t)
+	rounds, seed := stormCount(t)
+	for i := range rounds {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		e := endings[i%len(endings)]
+		t.Run(fmt.Sprintf("%d %s", i, e.name), func(t *testing.T) {
+			t.Parallel()
+			tag := fmt.Sprintf("9%08d.%08d", rand.IntN(1e8), rand.IntN(1e8))
+			s := &storm{server: startServer(t, "REPL_PYTHON="+python, "STORM="+tag), rand: r, tag: tag}
+			if err := os.WriteFile(filepath.Join(s.dir, "tree.sh"), []byte(treeScript), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.plant(e.hides)
+			s.pause(time.Duration(r.ExpFloat64() * float64(100*time.Millisecond)))
+			if r.IntN(3) == 0 { // all that was asked for has been started
+				s.do("list_jobs")
+			}
+			e.end(s)
+			s.exit()
+			s.clear()
+		})
+	}
+}
+
+// clear waits until nothing of the round is left, twice in a row.
+func (s *storm) clear() {
+	begin := time.Now()
+	for clear := 0; clear < 2; {
+		left := s.left()
+		if clear++; len(left) == 0 {
+			continue
+		}
+		clear = 0
+		if time.Since(begin) > stormLimit {
+			for _, p := range left {
+				s.t.Errorf("left: %s", p.Program)
+				syscall.Kill(p.PID, syscall.SIGKILL)
+			}
+			return
+		}
+		s.pause(5 * time.Millisecond)
+	}
+	s.t.Logf("nothing left after %v", time.Since(begin))
+}
+
+const stormLimit = 10 * time.Second
+
+// stormCount is how many rounds to play, from which seed.
+func stormCount(t *testing.T) (rounds int, seed uint64) {
+	t.Helper()
+	rounds, seed = stormRounds, rand.Uint64()
+	if v := os.Getenv("STORM_ROUNDS"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounds = n
+	}
+	if v := os.Getenv("STORM_SEED"); v != "" {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed = n
+	}
+	t.Logf("STORM_ROUNDS=%d STORM_SEED=%d", rounds, seed)
+	return rounds, seed
+}
