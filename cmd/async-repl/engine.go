@@ -81,6 +81,10 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 			p, percent, ok := proc.Busiest(leader)
 			return jobs.Process{PID: p.PID, Program: p.Program}, percent, ok
 		},
+		Usage: func(leader int) (mcpserver.Usage, bool) {
+			u, ok := proc.TreeUsage(leader)
+			return mcpserver.Usage(u), ok
+		},
 	}
 	return e, nil
 }

@@ -32,7 +32,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := string(raw)
-	for name, text := range map[string]string{"tools": mcpserver.ToolTable(), "settings": settingsTable()} {
+	for name, text := range map[string]string{"tools": mcpserver.ToolTable(), "settings": settingsTable(), "record": mcpserver.RecordExample()} {
 		begin, end := "<!-- "+name+": generated, see TestReadme -->\n", "<!-- end of "+name+" -->"
 		before, rest, ok := strings.Cut(want, begin)
 		_, after, ok2 := strings.Cut(rest, end)

@@ -11,7 +11,11 @@
 // What a client did wrong is the result of a tool, marked as an error, and names
 // the remedy; protocol errors are for protocol faults. What a client may read is
 // text only: clients that are given structured content hide the text from the
-// model.
+// model. Programs read resources: job://{id} is a [Record] in JSON, and
+// job://{id}/output{?cursor,view} the output, whose parts tell by a [Stretch]
+// where they lie and where to go on. resources/list goes through the jobs of the
+// scope, newest first. What can't be read is an error -32602 that names the
+// remedy, in the words of the tools.
 //
 // This is the only package that knows the MCP SDK. It knows no process, no
 // Python and no shell: what runs is made by the [Runners] it is handed.

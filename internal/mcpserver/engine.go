@@ -30,6 +30,9 @@ type Engine struct {
 	// the job's process leads, and how much that is, in percent. It takes some
 	// milliseconds. Nil: nothing is said of it.
 	Busy func(leader int) (p jobs.Process, percent float64, ok bool)
+	// Usage tells what a process and all that descends from it use. Nil: nobody
+	// is told.
+	Usage func(leader int) (u Usage, ok bool)
 
 	Log *slog.Logger // nil: nothing is logged
 }
@@ -46,6 +49,13 @@ func (e *Engine) log() *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return e.Log
+}
+
+// A Usage is what processes use.
+type Usage struct {
+	CPU       time.Duration // of those that live, since they were started
+	Memory    int64         // bytes resident; what several share counts for each
+	Processes int
 }
 
 // A Scope is what one connection may see and where its jobs run.

@@ -178,7 +178,11 @@ func whole(w view.Window) view.Window {
 func wholeTo(w view.Window) int64 {
 	end := w.End()
 	cut := end
-	for section := range sections {
+	last := -1 // section
+	for _, s := range w.Spans {
+		last = max(last, s.Section)
+	}
+	for section := range last + 1 {
 		var newest []byte   // of this section
 		var cursors []int64 // of each span of it, newest first
 		var lens []int

@@ -206,12 +206,17 @@ func statusText(info jobs.Info) string {
 	return string(info.Status)
 }
 
+// kindText is the kind of a job and the session it is of.
+func kindText(info jobs.Info) string {
+	if info.Session == "" {
+		return string(info.Kind)
+	}
+	return string(info.Kind) + " " + info.Session
+}
+
 // jobLine shows a job in one line of a list.
 func jobLine(info jobs.Info) string {
-	s := fmt.Sprintf("%s %s, %s", info.ID, statusText(info), info.Kind)
-	if info.Session != "" {
-		s += " " + info.Session
-	}
+	s := fmt.Sprintf("%s %s, %s", info.ID, statusText(info), kindText(info))
 	if !info.Started.IsZero() {
 		s += ", " + elapsed(info)
 	}

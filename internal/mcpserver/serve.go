@@ -42,10 +42,14 @@ func Serve(ctx context.Context, rwc io.ReadWriteCloser, e *Engine, sc Scope) err
 func (c *conn) server(present context.Context) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "async-repl", Version: c.Version}, &mcp.ServerOptions{
 		Instructions: instructions, // and no Logger: what the SDK tells of each connection is of no use to anybody
-		// The list of tools never changes; logging is not offered.
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		// The list of tools never changes, nobody is told of new jobs by the list of
+		// resources, and logging is not offered.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 	})
-	s.AddReceivingMiddleware(c.recovering, leaving(present))
+	s.AddReceivingMiddleware(c.recovering, leaving(present), c.resources)
+	for _, t := range resourceTemplates {
+		s.AddResourceTemplate(t, nil) // read by c.resources
+	}
 	for _, t := range tools(c.grace()) {
 		s.AddTool(t.definition(), c.handler(t))
 	}

@@ -14,8 +14,9 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// TestWire plays testdata/wire: lines sent, and the one line received after
-// them, word for word but for ids and times.
+// TestWire plays testdata/wire: lines sent, in which ID1 stands for the first id
+// that was received, and the one line received after
+// them, word for word but for ids, lengths of time and times of day.
 func TestWire(t *testing.T) {
 	files, err := filepath.Glob("testdata/wire/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -31,7 +32,7 @@ func TestWire(t *testing.T) {
 			var p plainer
 			for i, f := range archive.Files {
 				if f.Name == "send" {
-					if _, err := c.conn.Write(f.Data); err != nil {
+					if _, err := c.conn.Write([]byte(p.ids(string(f.Data)))); err != nil {
 						t.Fatal(err)
 					}
 					continue

@@ -327,10 +327,12 @@ func toolReply(t testing.TB, m message) (text string, isError bool) {
 var (
 	ids   = regexp.MustCompile(`[0-9A-HJKMNP-TV-Z]{26}`)
 	times = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`)
+	clock = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
+	spans = regexp.MustCompile(`(_seconds\\?":)[0-9.e-]+`)
 )
 
 // plain is a reply with what differs from run to run made alike: ids by the
-// order in which they are seen first, times by T.
+// order in which they are seen first, lengths of time by T, times of day by NOW.
 type plainer struct{ seen []string }
 
 func (p *plainer) plain(reply string) string {
@@ -343,7 +345,16 @@ func (p *plainer) plain(reply string) string {
 		p.seen = append(p.seen, id)
 		return fmt.Sprintf("ID%d", len(p.seen))
 	})
-	return times.ReplaceAllString(reply, "T")
+	reply = clock.ReplaceAllString(times.ReplaceAllString(reply, "T"), "NOW")
+	return spans.ReplaceAllString(reply, "${1}0")
+}
+
+// ids is plain the other way round, as far as that goes.
+func (p *plainer) ids(s string) string {
+	for i, id := range p.seen {
+		s = strings.ReplaceAll(s, fmt.Sprintf("ID%d", i+1), id)
+	}
+	return s
 }
 
 // A syncBuffer takes the log of several goroutines.

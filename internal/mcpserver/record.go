@@ -1,0 +1,197 @@
+package mcpserver
+
+import (
+	"time"
+
+	"asyncrepl/jobs"
+)
+
+// A Record is a job as programs read it, the JSON of the resource job://{id}.
+// Fields that say nothing are left out. Times are RFC 3339 in UTC, durations
+// numbers of seconds, sizes numbers of bytes.
+type Record struct {
+	ID         string    `json:"id"`
+	Kind       jobs.Kind `json:"kind"`  // python, shell or package
+	Title      string    `json:"title"` // the first line of what it runs
+	Session    string    `json:"session,omitempty"`
+	Status     string    `json:"status"`      // queued, running, waiting_input, completed, failed or cancelled
+	StatusText string    `json:"status_text"` // the same with the reason, as replies have it
+
+	Question   *RecordQuestion `json:"question,omitempty"`   // while it waits for input
+	Cancelling jobs.Rung       `json:"cancelling,omitempty"` // while it is being ended: interrupt, terminate or kill
+	PID        int             `json:"pid,omitempty"`        // of the process in front, until the end
+
+	Created    time.Time `json:"created"`
+	Started    time.Time `json:"started,omitzero"`
+	Ended      time.Time `json:"ended,omitzero"`
+	LastOutput time.Time `json:"last_output,omitzero"`
+	Elapsed    float64   `json:"elapsed_seconds"` // from the start to the end, or to now
+	Timeout    float64   `json:"timeout_seconds,omitempty"`
+
+	Output      RecordOutput   `json:"output"`
+	Result      *string        `json:"result,omitempty"`       // of Python code: the repr of its last expression
+	ResultChars int            `json:"result_chars,omitempty"` // how long it is, where only its beginning is given
+	Receipt     *RecordReceipt `json:"receipt,omitempty"`      // once it has ended
+	Usage       *RecordUsage   `json:"usage,omitempty"`        // while it runs, where the system tells
+}
+
+// A RecordQuestion is what a job waits for.
+type RecordQuestion struct {
+	Kind   string `json:"kind"` // line, secret or key
+	Prompt string `json:"prompt"`
+	By     string `json:"by"` // who asks
+}
+
+// A RecordOutput says how a job's output stands.
+type RecordOutput struct {
+	URI     string        `json:"uri"`               // of the resource to read it from
+	Cursor  int64         `json:"cursor"`            // bytes ever written, which is the cursor behind the last one
+	Kept    int64         `json:"kept"`              // of these, can be read
+	Dropped int64         `json:"dropped,omitempty"` // of these, are gone
+	Gaps    []RecordRange `json:"gaps,omitempty"`    // where they were
+	Late    int64         `json:"late,omitempty"`    // written after the end, by processes that the job left
+	Lost    *RecordLoss   `json:"dropped_by,omitempty"`
+}
+
+// A RecordLoss is Dropped by what took it.
+type RecordLoss struct {
+	Cap   int64 `json:"max_output,omitempty"` // the limit of one job, REPL_MAX_OUTPUT
+	Disk  int64 `json:"disk,omitempty"`       // one that could not be written to or read
+	State int64 `json:"max_state,omitempty"`  // the limit of all jobs, REPL_MAX_STATE
+}
+
+// A RecordRange is the bytes from the cursor From up to, without, To.
+type RecordRange struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+// A RecordReceipt is the record of how a job ended.
+type RecordReceipt struct {
+	End       jobs.End    `json:"end"`                     // returned, exited, signaled, raised, out of memory, not started, not run or internal
+	ExitCode  *int        `json:"exit_code,omitempty"`     // of what exited
+	Signal    string      `json:"signal,omitempty"`        // by name: SIGKILL
+	Exception string      `json:"exception,omitempty"`     // of what raised: ValueError: bad literal
+	Detail    string      `json:"detail,omitempty"`        // of any other end
+	By        jobs.By     `json:"by"`                      // program, agent, person, limit, shutdown, or outside or unknown
+	Reason    string      `json:"reason,omitempty"`        // what asked for the end, where it was no plain cancel
+	Rungs     []jobs.Rung `json:"rungs,omitempty"`         // of the ladder that were needed
+	Variables string      `json:"variables,omitempty"`     // kept or lost; none outside a session
+	Limit     float64     `json:"limit_seconds,omitempty"` // the timeout that was reached
+
+	HungUp    []RecordProcess `json:"hung_up,omitempty"`      // ended by the hangup when the leader exited
+	Left      []RecordProcess `json:"left_running,omitempty"` // running on after the end
+	Survivors []RecordProcess `json:"survivors,omitempty"`    // that could not be ended
+	Unclaimed []RecordProcess `json:"unclaimed,omitempty"`    // of this job or of another
+
+	PendingTasks int      `json:"pending_tasks,omitempty"`
+	Notes        []string `json:"notes,omitempty"`
+}
+
+// A RecordProcess names a process.
+type RecordProcess struct {
+	PID     int    `json:"pid"`
+	Program string `json:"program"`
+}
+
+// A RecordUsage is what a job's processes use: for Python, those of the session.
+type RecordUsage struct {
+	CPU       float64 `json:"cpu_seconds"`  // of those that live, since they were started
+	Memory    int64   `json:"memory_bytes"` // resident; what several share counts for each
+	Processes int     `json:"processes"`
+}
+
+// resultMax is how many characters of a result a record holds.
+const resultMax = 32_000
+
+// record is the job as programs read it, now.
+func (c *conn) record(info jobs.Info, now time.Time) *Record {
+	out := info.Output
+	r := &Record{
+		ID: info.ID, Kind: info.Kind, Title: info.Title, Session: info.Session,
+		Status: string(info.Status), StatusText: statusText(info), Cancelling: info.Cancelling,
+		Created: instant(info.Created), Started: instant(info.Started), Ended: instant(info.Ended), LastOutput: instant(info.LastOutput),
+		Timeout: info.Timeout.Seconds(),
+		Output: RecordOutput{
+			URI: outputURI(info.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
+		},
+	}
+	for _, g := range out.Gaps {
+		r.Output.Gaps = append(r.Output.Gaps, RecordRange(g))
+	}
+	if out.Loss != (jobs.Loss{}) {
+		lost := RecordLoss(out.Loss)
+		r.Output.Lost = &lost
+	}
+	if out.Final >= 0 {
+		r.Output.Late = out.End - out.Final
+	}
+	if q := info.Question; q != nil && info.Status == jobs.WaitingInput {
+		r.Question = &RecordQuestion{Kind: q.Kind, Prompt: q.Prompt, By: q.By}
+	}
+	if !info.Started.IsZero() {
+		end := now
+		if info.Status.Final() {
+			end = info.Ended
+		}
+		r.Elapsed = end.Sub(info.Started).Round(time.Millisecond).Seconds()
+	}
+	if info.Status.Final() {
+		r.Receipt = recordReceipt(info.Receipt)
+	} else if r.PID = info.PID; r.PID != 0 && c.Usage != nil {
+		if u, ok := c.Usage(r.PID); ok {
+			r.Usage = &RecordUsage{CPU: u.CPU.Seconds(), Memory: u.Memory, Processes: u.Processes}
+		}
+	}
+	if info.HasResult {
+		result := info.Result
+		if n := chars(result); n > resultMax {
+			result, r.ResultChars = string([]rune(result)[:resultMax]), n
+		}
+		r.Result = &result
+	}
+	return r
+}
+
+func recordReceipt(rec jobs.Receipt) *RecordReceipt {
+	r := &RecordReceipt{
+		End: rec.End, Signal: rec.Signal, Detail: rec.Detail, By: rec.By, Rungs: rec.Rungs, Limit: rec.Limit.Seconds(),
+		HungUp: recordProcesses(rec.HungUp), Left: recordProcesses(rec.Left),
+		Survivors: recordProcesses(rec.Survivors), Unclaimed: recordProcesses(rec.Unclaimed),
+		PendingTasks: rec.PendingTasks, Notes: rec.Notes,
+	}
+	switch rec.State {
+	case jobs.Kept:
+		r.Variables = "kept"
+	case jobs.Lost:
+		r.Variables = "lost"
+	}
+	switch rec.End {
+	case jobs.Exited:
+		r.ExitCode = &rec.Code
+	case jobs.Raised:
+		r.Exception, r.Detail = rec.Detail, ""
+	case jobs.Internal:
+		r.Detail = "" // it is for the server's log
+	}
+	if rec.Stop != nil {
+		r.Reason = rec.Stop.Reason
+	}
+	return r
+}
+
+func recordProcesses(ps []jobs.Process) []RecordProcess {
+	var list []RecordProcess
+	for _, p := range ps {
+		list = append(list, RecordProcess(p))
+	}
+	return list
+}
+
+// instant is t as records tell it, to the millisecond.
+func instant(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC().Truncate(time.Millisecond)
+}

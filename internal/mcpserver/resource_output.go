@@ -1,0 +1,151 @@
+package mcpserver
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// outputMeta is the key in the _meta of each part of a job's output; what
+// stands there is a [Stretch].
+const outputMeta = "async-repl/output"
+
+// Bounds of one read: less than what clients cut.
+const (
+	readBytes = 32 << 10
+	readParts = 64
+)
+
+// A Stretch tells a program where the output it was given lies, and how to go
+// on: read again with the cursor Next, at once if More.
+type Stretch struct {
+	Stream  string `json:"stream,omitempty"` // of this part: stdout, stderr or tty
+	From    int64  `json:"from"`             // where the read begins; beyond the cursor asked for if bytes there are gone
+	Next    int64  `json:"next"`             // the cursor of the next read
+	End     int64  `json:"end"`              // bytes that were written when it was read
+	Dropped int64  `json:"dropped"`          // bytes between the cursor asked for and From: they are gone
+	More    bool   `json:"more"`             // there is more at Next already
+	Status  string `json:"status"`           // of the job: once it has ended, and there is no more, all has been read
+}
+
+// readOutput is one read of a job's output: of the text view a part a stream,
+// of the raw view a part a run of a stream, in order of arrival. There is always
+// one part at least. The status is taken first, so that a final one comes with
+// all of the output.
+func readOutput(uri string, j *jobs.Job, r resourceRequest) ([]content, error) {
+	info := j.Info()
+	end := j.Log().Stat().End
+	if r.cursor > end {
+		return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
+	}
+	chunk := j.Log().Read(r.cursor, readBytes)
+	if over := len(chunk.Spans) - readParts; r.raw && over > 0 {
+		for _, s := range chunk.Spans[readParts:] {
+			chunk.Next -= int64(len(s.Data))
+		}
+		chunk.Spans = chunk.Spans[:readParts]
+	}
+	st := Stretch{From: chunk.From, End: end, Dropped: chunk.Dropped, More: chunk.Next < end, Status: string(info.Status)}
+	w := view.Window{Cursor: chunk.From}
+	for _, s := range chunk.Spans {
+		w.Spans = append(w.Spans, view.Span{Section: int(s.Stream), Data: s.Data})
+	}
+	all := info.Status.Final() && !st.More
+	cut := wholeLines
+	if r.raw {
+		cut = wholeCharacters
+	}
+	if !all {
+		whole := cut(view.Window{Cursor: w.Cursor, Spans: slices.Clone(w.Spans)}, st.More)
+		if whole.End() > w.Cursor || !st.More { // what a gap tore will never be whole
+			w = whole
+		}
+	}
+	st.Next = w.End()
+	parts := w.Spans
+	if !r.raw {
+		parts = byStream(w)
+	}
+	return outputParts(uri, parts, st, r.raw), nil
+}
+
+func outputParts(uri string, parts []view.Span, st Stretch, raw bool) []content {
+	var list []content
+	for _, p := range parts {
+		c := content{URI: uri, MIMEType: "text/plain"}
+		if raw && !utf8.Valid(p.Data) {
+			c.MIMEType, c.Blob = "application/octet-stream", p.Data
+		} else {
+			text := string(p.Data)
+			c.Text = &text
+		}
+		of := st
+		of.Stream = jobs.Stream(p.Section).String()
+		c.Meta = map[string]any{outputMeta: of}
+		list = append(list, c)
+	}
+	if list == nil {
+		list = []content{{URI: uri, MIMEType: "text/plain", Text: new(string), Meta: map[string]any{outputMeta: st}}}
+	}
+	return list
+}
+
+// byStream gathers what each stream reads as, in the order in which they began.
+func byStream(w view.Window) []view.Span {
+	var raw []view.Span
+	for _, s := range w.Spans {
+		i := 0
+		for i < len(raw) && raw[i].Section != s.Section {
+			i++
+		}
+		if i == len(raw) {
+			raw = append(raw, view.Span{Section: s.Section})
+		}
+		raw[i].Data = append(raw[i].Data, s.Data...)
+	}
+	for i, s := range raw {
+		if w.Cursor > 0 {
+			s.Data = s.Data[view.Begin(s.Data, 0):]
+		}
+		raw[i].Data = []byte(view.Text(s.Data))
+	}
+	return raw
+}
+
+// wholeLines cuts a window for the text view so that the next read begins with a
+// whole character or escape sequence and, where there is more to read, at the
+// beginning of a line if one is near.
+func wholeLines(w view.Window, more bool) view.Window {
+	if more && len(w.Spans) > 0 {
+		size := w.End() - w.Cursor
+		at := size
+		for i := len(w.Spans) - 1; i >= 0 && at > size/2; i-- {
+			data := w.Spans[i].Data
+			at -= int64(len(data))
+			if n := bytes.LastIndexByte(data, '\n'); n >= 0 && at+int64(n) > size/2 {
+				return whole(until(w, w.Cursor+at+int64(n)+1))
+			}
+		}
+	}
+	return whole(w)
+}
+
+// wholeCharacters cuts a character off that is not there as a whole yet.
+func wholeCharacters(w view.Window, _ bool) view.Window {
+	if len(w.Spans) == 0 {
+		return w
+	}
+	data := w.Spans[len(w.Spans)-1].Data
+	for i := 1; i < utf8.UTFMax && i <= len(data); i++ {
+		if b := data[len(data)-i]; utf8.RuneStart(b) {
+			if !utf8.FullRune(data[len(data)-i:]) {
+				return until(w, w.End()-int64(i))
+			}
+			break
+		}
+	}
+	return w
+}

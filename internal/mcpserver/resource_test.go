@@ -1,0 +1,327 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// A part is one content of a resource as a client decodes it.
+type part struct {
+	URI, MIMEType string
+	Text          *string
+	Blob          []byte
+	Meta          map[string]Stretch `json:"_meta"`
+}
+
+func (p part) stretch() Stretch { return p.Meta[outputMeta] }
+
+// data is what the part holds, which is either text or a blob.
+func (p part) data(t *testing.T) string {
+	t.Helper()
+	if (p.Text == nil) == (p.Blob == nil) {
+		t.Fatalf("neither text nor blob, or both: %+v", p)
+	}
+	if p.Text != nil {
+		return *p.Text
+	}
+	return string(p.Blob)
+}
+
+// resource reads a resource that must be there.
+func (c *client) resource(uri string) []part {
+	c.t.Helper()
+	m := c.request("resources/read", map[string]any{"uri": uri})
+	if m.Error != nil {
+		c.t.Fatalf("%s: %s", uri, m.Error.Message)
+	}
+	var r struct{ Contents []part }
+	if err := json.Unmarshal(m.Result, &r); err != nil || len(r.Contents) == 0 {
+		c.t.Fatalf("%s: %v in %s", uri, err, m.Result)
+	}
+	return r.Contents
+}
+
+// jobRecord reads the record of a job.
+func (c *client) jobRecord(id string) (r Record) {
+	c.t.Helper()
+	parts := c.resource(jobURI(id))
+	if len(parts) != 1 || parts[0].MIMEType != "application/json" {
+		c.t.Fatalf("%+v", parts)
+	}
+	if err := json.Unmarshal([]byte(*parts[0].Text), &r); err != nil {
+		c.t.Fatal(err)
+	}
+	return r
+}
+
+// outputs reads all of a job's output as a program does: on from next, until
+// there is no more. It returns what each stream wrote, and all as it came.
+func (c *client) outputs(t *testing.T, id, view string) (streams map[string]string, all string) {
+	t.Helper()
+	streams = map[string]string{}
+	for cursor := int64(0); ; {
+		parts := c.resource(fmt.Sprintf("%s?cursor=%d&view=%s", outputURI(id), cursor, view))
+		size := 0
+		for _, p := range parts {
+			s := p.data(t)
+			streams[p.stretch().Stream] += s
+			all += s
+			size += chars(s)
+		}
+		st := parts[0].stretch()
+		if size > readBytes || len(parts) > readParts || st.From != cursor {
+			t.Fatalf("%d characters in %d parts: %+v", size, len(parts), st)
+		}
+		if st.More != (st.Next < st.End) || st.More && st.Next == cursor {
+			t.Fatalf("at %d: %+v", cursor, st)
+		}
+		if cursor = st.Next; !st.More {
+			return streams, all
+		}
+	}
+}
+
+// TestOutputResource reads output of many kinds in pieces: nothing is lost,
+// doubled or torn.
+func TestOutputResource(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	for name, tt := range map[string]string{
+		"lines":     "flood 20000",
+		"no lines":  code(`out "`+strings.Repeat("é€𝄞", 20_000)+`"`, "flood 10"),
+		"two":       code("flood 3000", "errors 3000", "flood 5", `err "\xc3"`, `out "x"`, `err "\xa9"`),
+		"in turn":   strings.Repeat("out \"a\"\nerr \"b\"\n", 300),
+		"bytes":     code(`out "`+strings.Repeat(`\xe2\xff\x00`, 30_000)+`"`, `err "fine"`),
+		"nothing":   `out ""`,
+		"torn":      `out "caf\xc3"`,
+		"a little ": `tty "\x1b[1mred\x1b[0m\r\n"`,
+	} {
+		j := w.job(c.call("execute_command_async", arguments{"command": tt, "wait_seconds": 60, "max_chars": 0}))
+		want := map[string]string{}
+		for cursor, end := int64(0), j.Log().Stat().End; cursor < end; {
+			chunk := j.Log().Read(cursor, 1<<20)
+			for _, s := range chunk.Spans {
+				want[s.Stream.String()] += string(s.Data)
+			}
+			cursor = chunk.Next
+		}
+		if len(want) == 0 {
+			want[""] = ""
+		}
+		raw, all := c.outputs(t, j.ID(), "raw")
+		if d := cmp.Diff(want, raw); d != "" || all != jobstest.Output(j) {
+			t.Errorf("%s, raw: %d bytes, want %d\n%.300s", name, len(all), len(jobstest.Output(j)), d)
+		}
+		text, _ := c.outputs(t, j.ID(), "text")
+		switch name {
+		case "lines", "no lines", "in turn", "nothing":
+			if d := cmp.Diff(want, text); d != "" {
+				t.Errorf("%s, text: %.300s", name, d)
+			}
+		case "two":
+			if text["stdout"] != want["stdout"] || !strings.HasSuffix(text["stderr"], "\né") {
+				t.Errorf("%s: %d bytes, stderr ends with %q", name, len(text["stdout"]), text["stderr"][len(text["stderr"])-5:])
+			}
+		case "torn", "a little":
+			if s := text["stdout"] + text["tty"]; s != "caf\uFFFD" && s != "red\n" {
+				t.Errorf("%s: %q", name, s)
+			}
+		}
+	}
+	kinds := map[string]bool{}
+	for _, p := range c.resource(outputURI(w.job(c.call("execute_command_async", arguments{"command": code(`out "\xff"`, `err "ok"`)})).ID()) + "?view=raw") {
+		kinds[fmt.Sprintf("%s %s %t", p.stretch().Stream, p.MIMEType, p.Blob != nil)] = true
+	}
+	if !kinds["stdout application/octet-stream true"] || !kinds["stderr text/plain false"] {
+		t.Errorf("parts: %v", kinds)
+	}
+}
+
+// TestOutputResourceOfARunningJob follows a job: what is torn now is whole later.
+func TestOutputResourceOfARunningJob(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	id := field(c.call("execute_python", arguments{"code": code(`out "one\ncaf\xc3"`, "gate go", `out "\xa9\n"`), "wait_seconds": 0}), "Job ID")
+	jobstest.Prints(t, w.job("Job ID: "+id+"\n"), "caf\xc3")
+	for _, view := range []string{"text", "raw"} {
+		p := c.resource(outputURI(id) + "?view=" + view)[0]
+		if st := p.stretch(); *p.Text != "one\ncaf" || st.Next != 7 || st.End != 8 || st.More || st.Status != "running" {
+			t.Errorf("%s: %q, %+v", view, *p.Text, st)
+		}
+	}
+	w.open("go")
+	jobstest.End(t, w.job("Job ID: "+id+"\n"))
+	p := c.resource(outputURI(id) + "?cursor=7")[0]
+	if st := p.stretch(); *p.Text != "é\n" || st.Next != 10 || st.More || st.Status != "completed" {
+		t.Errorf("%q, %+v", *p.Text, st)
+	}
+	r := c.jobRecord(id)
+	if r.Output.Cursor != 10 || r.Output.Kept != 10 || r.Output.URI != outputURI(id) {
+		t.Errorf("%+v", r.Output)
+	}
+}
+
+// TestOutputResourceWithAGap reads over bytes that are gone.
+func TestOutputResourceWithAGap(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	w.engine.Jobs = jobs.NewRegistry(jobs.Config{Store: jobs.NewMemory(jobs.LogConfig{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
+	defer w.engine.Jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
+	c := w.dial(Scope{})
+	id := field(c.call("execute_command_async", arguments{"command": "flood 20000", "wait_seconds": 60}), "Job ID")
+	stat := w.job("Job ID: " + id + "\n").Log().Stat()
+	got, dropped := int64(0), int64(0)
+	for cursor := int64(0); ; {
+		p := c.resource(fmt.Sprintf("%s?cursor=%d&view=raw", outputURI(id), cursor))[0]
+		st := p.stretch()
+		got += int64(len(*p.Text))
+		dropped += st.Dropped
+		if st.From != cursor+st.Dropped || st.Next != st.From+int64(len(*p.Text)) {
+			t.Fatalf("at %d: %+v", cursor, st)
+		}
+		if cursor = st.Next; !st.More {
+			break
+		}
+	}
+	if dropped != stat.Dropped || got+dropped != stat.End {
+		t.Errorf("got %d, missed %d, want %+v", got, dropped, stat)
+	}
+	r := c.jobRecord(id).Output
+	if r.Dropped != dropped || r.Kept != got || len(r.Gaps) != 1 || r.Gaps[0].To-r.Gaps[0].From != dropped {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestResourceRefusals: what is wrong is named, with the remedy.
+func TestResourceRefusals(t *testing.T) {
+	w := newWorld(t)
+	c, other := w.dial(Scope{}), w.dial(Scope{Tenant: "other"})
+	id := field(c.call("execute_python", arguments{"code": `out "secret"`}), "Job ID")
+	for uri, want := range map[string]string{
+		"job://" + id + "/output?view=screen": "view screen is not built yet: use text or raw.",
+		"job://" + id + "/output?view=x":      "view must be one of: text, raw.",
+		"job://" + id + "/output?cursor=-1":   "cursor must be a count of bytes, 0 or more: the next of an earlier read.",
+		"job://" + id + "/output?cursor=":     "cursor must be a count of bytes, 0 or more: the next of an earlier read.",
+		"job://" + id + "/output?cursor=7":    "cursor 7 is beyond the end of job " + id + "'s output, 6. Use the next of an earlier read.",
+		"job://" + id + "/output?limit=7":     "Unknown parameter of a resource: limit. " + resourcesAre,
+		"job://" + id + "?cursor=1":           "Unknown parameter of a resource: cursor. " + resourcesAre,
+		"job://" + id + "/input":              "No such resource: job://" + id + "/input. " + resourcesAre,
+		"file:///etc/passwd":                  "No such resource: file:///etc/passwd. " + resourcesAre,
+		"job:" + id:                           "No such resource: job:" + id + ". " + resourcesAre,
+		"":                                    "No such resource: . " + resourcesAre,
+		"job://nobody":                        "No such job: NOBODY\nNearest:\n" + jobLine(w.job("Job ID: "+id+"\n").Info()),
+	} {
+		m := c.request("resources/read", map[string]any{"uri": uri})
+		if m.Error == nil || m.Error.Code != -32602 || m.Error.Message != want {
+			t.Errorf("%s: %+v, want %q", uri, m.Error, want)
+		}
+	}
+	for _, uri := range []string{jobURI(id), outputURI(id)} {
+		if m := other.request("resources/read", map[string]any{"uri": uri}); m.Error == nil || m.Error.Message != "No such job: "+id+"\nThere are no jobs yet." {
+			t.Errorf("another tenant reads %s: %+v, %s", uri, m.Error, m.Result)
+		}
+		c.resource(strings.ToLower(uri)) // a host may be written in small letters
+	}
+}
+
+// TestResourceList goes through all jobs, a page at a time.
+func TestResourceList(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	var want []string
+	for range 2*resourcePage + 3 {
+		want = append([]string{jobURI(field(c.call("execute_python", arguments{"code": `out "x"`}), "Job ID"))}, want...)
+	}
+	var got []string
+	for cursor, pages := "", 1; ; pages++ {
+		var page struct {
+			Resources  []struct{ URI, Name, MIMEType string }
+			NextCursor string
+		}
+		if err := json.Unmarshal(c.request("resources/list", map[string]any{"cursor": cursor}).Result, &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.Resources {
+			got = append(got, r.URI)
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			if pages != 3 {
+				t.Errorf("%d pages", pages)
+			}
+			break
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if m := c.request("resources/list", map[string]any{"cursor": "x"}); m.Error == nil || m.Error.Code != -32602 {
+		t.Errorf("a cursor of nobody: %+v", m)
+	}
+	var list struct{ Resources []any }
+	m := w.dial(Scope{Tenant: "other"}).request("resources/list", nil)
+	if err := json.Unmarshal(m.Result, &list); err != nil || list.Resources == nil || len(list.Resources) > 0 {
+		t.Errorf("another tenant: %s", m.Result)
+	}
+}
+
+// TestRecord is what a program is told of jobs of all kinds.
+func TestRecord(t *testing.T) {
+	c := &conn{Engine: &Engine{Usage: func(pid int) (Usage, bool) {
+		return Usage{CPU: 1500 * time.Millisecond, Memory: 4096, Processes: 2}, pid == 812
+	}}}
+	at := time.Date(2026, 11, 21, 8, 0, 0, 123456789, time.FixedZone("x", 3600))
+	const stamp = `"2026-11-21T07:00:00.123Z"`
+	spec := jobs.Spec{Kind: jobs.Python, Session: "lab", Title: "x", Timeout: time.Minute}
+	const beginning = `{"id":"ID","kind":"python","title":"x","session":"lab",`
+	const output = `"output":{"uri":"job://ID/output","cursor":0,"kept":0}`
+	for name, tt := range map[string]struct {
+		info jobs.Info
+		want string
+	}{
+		"queued": {jobs.Info{Status: jobs.Queued},
+			`"status":"queued","status_text":"queued","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output + `}`},
+		"asks": {jobs.Info{Status: jobs.WaitingInput, Started: at, PID: 812, Cancelling: jobs.Interrupt, Question: &jobs.Question{Kind: "line", Prompt: "? ", By: "input()"},
+			Output: jobs.LogStat{Final: -1}},
+			`"status":"waiting_input","status_text":"waiting_input","question":{"kind":"line","prompt":"? ","by":"input()"},"cancelling":"interrupt","pid":812,` +
+				`"created":` + stamp + `,"started":` + stamp + `,"elapsed_seconds":2.5,"timeout_seconds":60,` + output +
+				`,"usage":{"cpu_seconds":1.5,"memory_bytes":4096,"processes":2}}`},
+		"died": {jobs.Info{Status: jobs.Failed, Started: at, Ended: at.Add(time.Second), PID: 812, LastOutput: at,
+			Receipt: jobs.Receipt{End: jobs.Signaled, Signal: "SIGSEGV", By: jobs.Program, State: jobs.Lost, Notes: []string{"n"},
+				Survivors: []jobs.Process{{PID: 3, Program: "dd"}}, Unclaimed: []jobs.Process{{PID: 4, Program: "x"}}},
+			Output: jobs.LogStat{End: 100, Final: 90, Dropped: 7, Gaps: []jobs.Range{{From: 10, To: 17}}, Loss: jobs.Loss{Cap: 4, Disk: 2, State: 1}}},
+			`"status":"failed","status_text":"failed (killed by SIGSEGV; variables lost)","created":` + stamp + `,"started":` + stamp + `,"ended":"2026-11-21T07:00:01.123Z","last_output":` + stamp +
+				`,"elapsed_seconds":1,"timeout_seconds":60,"output":{"uri":"job://ID/output","cursor":100,"kept":93,"dropped":7,"gaps":[{"from":10,"to":17}],"late":10,"dropped_by":{"max_output":4,"disk":2,"max_state":1}},` +
+				`"receipt":{"end":"signaled","signal":"SIGSEGV","by":"program","variables":"lost","survivors":[{"pid":3,"program":"dd"}],"unclaimed":[{"pid":4,"program":"x"}],"notes":["n"]}}`},
+		"raised": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program, State: jobs.Kept, PendingTasks: 2}},
+			`"status":"failed","status_text":"failed (ValueError: x)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
+				`,"receipt":{"end":"raised","exception":"ValueError: x","by":"program","variables":"kept","pending_tasks":2}}`},
+		"exited": {jobs.Info{Status: jobs.Completed, HasResult: true, Receipt: jobs.Receipt{End: jobs.Exited, By: jobs.Program,
+			HungUp: []jobs.Process{{PID: 1, Program: "npm"}}, Left: []jobs.Process{{PID: 2, Program: "sleep"}}}},
+			`"status":"completed","status_text":"completed","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
+				`,"result":"","receipt":{"end":"exited","exit_code":0,"by":"program","hung_up":[{"pid":1,"program":"npm"}],"left_running":[{"pid":2,"program":"sleep"}]}}`},
+		"timed out": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Exited, Code: 1, By: jobs.Limit, Stop: &jobs.Stop{By: jobs.Limit, Reason: "r"},
+			Limit: time.Minute, Rungs: []jobs.Rung{jobs.Interrupt, jobs.Kill}}},
+			`"status":"failed","status_text":"failed (timed out after 1m)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
+				`,"receipt":{"end":"exited","exit_code":1,"by":"limit","reason":"r","rungs":["interrupt","kill"],"limit_seconds":60}}`},
+		"internal": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Internal, Detail: "jobs: secret", By: jobs.Unknown}},
+			`"status":"failed","status_text":"failed (internal error)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
+				`,"receipt":{"end":"internal","by":"outside or unknown"}}`},
+	} {
+		tt.info.ID, tt.info.Spec, tt.info.Created = "ID", spec, at
+		if d := cmp.Diff(beginning+tt.want, string(marshal(c.record(tt.info, at.Add(2500*time.Millisecond))))); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+	long := c.record(jobs.Info{HasResult: true, Result: strings.Repeat("é", resultMax+1)}, at)
+	if chars(*long.Result) != resultMax || long.ResultChars != resultMax+1 {
+		t.Errorf("a long result: %d characters of %d", chars(*long.Result), long.ResultChars)
+	}
+}
