@@ -174,6 +174,23 @@ func TestInterruptsRacingEnds(t *testing.T) {
 	t.Logf("%d of 300 finished before their interrupt", finished)
 }
 
+// An interrupt that comes while the loop notes the end of the job's task leaves
+// nothing behind that stops the loop in the next job.
+func TestInterruptAtTheEndOfATask(t *testing.T) {
+	b := newBench(t)
+	b.run(`import asyncio, os, signal
+def call_soon(callback, *args, **options):
+    handle = real(callback, *args, **options)
+    if callback.__name__ == "_run_until_complete_cb":
+        os.kill(os.getpid(), signal.SIGURG)
+    return handle`)
+	for range 3 {
+		b.run("loop = asyncio.get_running_loop()\nreal = loop.call_soon\nloop.call_soon = call_soon\nawait asyncio.sleep(0)")
+		b.run("del loop.call_soon")
+		b.result("await asyncio.sleep(0.001, 7)", "7")
+	}
+}
+
 // A worker blocked in a write of its own output loses and doubles nothing.
 func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
 	b := newBench(t)

@@ -32,7 +32,8 @@ hit = False  # the running job was interrupted
 
 
 def breakable(function, instead=None):
-    """Marks a function of ours that an interrupt may leave anywhere, or in which something is done instead."""
+    """Marks a function of ours that an interrupt may leave anywhere, or in which something is done instead: that is
+    called with the interrupted frame."""
     rules[function.__code__] = instead
     return function
 
@@ -42,14 +43,15 @@ def handler(signum, frame):
     global noted
     if not live:
         return
-    while frame is not None and frame.f_builtins is not __builtins__:
-        frame = frame.f_back
-    if frame is None or frame.f_code not in rules:
+    ours = frame
+    while ours is not None and ours.f_builtins is not __builtins__:
+        ours = ours.f_back
+    if ours is None or ours.f_code not in rules:
         noted = True
         return
     struck()
-    instead = rules[frame.f_code]
-    if instead is None or instead():
+    instead = rules[ours.f_code]
+    if instead is None or instead(frame):
         raise KeyboardInterrupt
 
 

@@ -15,6 +15,8 @@ from _thread import get_ident
 from . import interrupts, streams
 from .interrupts import breakable
 
+COROUTINES = 0x380  # flags of code: coroutine, that of a generator, asynchronous generator
+
 loop = None
 task = None  # of the running job
 cancelled = False  # by an interrupt
@@ -84,12 +86,25 @@ def cancel():
     loop.call_soon_threadsafe(task.cancel)
 
 
-def interrupt():
-    """What an interrupt does while the loop runs. True: raise, for the job's own code is what runs."""
+def interrupt(frame):
+    """What an interrupt does while the loop runs. True: raise, for the job's own code is what runs.
+
+    A task is current also while the loop wakes it and notes its end. What is raised there leaves it half done, and the
+    order to stop the loop lies in wait for the next job."""
     import asyncio
-    if asyncio.current_task(loop) is not None and streams.carried.get(None) is streams.running:
+    if (asyncio.current_task(loop) is not None and streams.carried.get(None) is streams.running
+            and in_coroutine(frame)):
         return True
     cancel()
+
+
+def in_coroutine(frame):
+    """Reports whether a coroutine runs below the frame and above drive."""
+    while frame is not None and frame.f_code is not drive.__code__:
+        if frame.f_code.co_flags & COROUTINES:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def connect(module):
