@@ -72,10 +72,8 @@ func TestEnds(t *testing.T) {
 
 func TestWorkerDiesBetweenJobs(t *testing.T) {
 	b := newBench(t)
-	info, _ := b.run("x = 1")
-	if err := syscall.Kill(info.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	info, _ := b.want("x = 1", "completed")
+	kill(t, info.PID)
 	proctest.Gone(t, info.PID)
 	next, out := b.want("print('x' in globals())", "completed")
 	if out != "False\n" {
@@ -83,6 +81,17 @@ func TestWorkerDiesBetweenJobs(t *testing.T) {
 	}
 	if notes := strings.Join(next.Receipt.Notes, ";"); !strings.Contains(notes, "was killed by SIGKILL between jobs") {
 		t.Errorf("notes are %q", notes)
+	}
+}
+
+// kill ends one process. Of a job without a worker the number is 0, which would be our own group.
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if pid <= 0 {
+		t.Fatalf("there is no process %d", pid)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
 }
 

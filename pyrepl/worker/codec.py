@@ -6,7 +6,7 @@ try:
     class Context:
         """What the C scanner asks to be told."""
         strict = False
-        object_hook = object_pairs_hook = None
+        object_hook = object_pairs_hook = array_hook = None
         parse_float, parse_int = float, int
         parse_constant = float
         memo = {}

@@ -22,6 +22,12 @@ def connect(bdb):
     bdb.Bdb.get_stack = like(stack, user_stack)
 
 
+def ask_by_input(pdb):
+    """Has pdb ask by input(): from 3.15 on it would draw its prompt on the terminal, and poll that for keys."""
+    if hasattr(pdb, "_pyrepl_available"):
+        pdb._pyrepl_available = bool  # says False
+
+
 def ours(frame):
     """Reports whether a frame is ours, or the bootstrap's below them."""
     return frame.f_builtins is __builtins__ or frame.f_back is None and frame.f_code.co_filename == "<string>"

@@ -41,6 +41,11 @@ def debugger(module):
     debugger.connect(module)
 
 
+def prompt(module):
+    from . import debugger
+    debugger.ask_by_input(module)
+
+
 def contexts(module):
     from . import processes
     processes.default(module)
@@ -68,6 +73,7 @@ hooks = {
     "getpass": getpass,
     "asyncio.tasks": tasks,
     "bdb": debugger,
+    "pdb": prompt,
     "multiprocessing.context": contexts,
     "multiprocessing.reduction": reduction,
     "multiprocessing.pool": process_pool,
