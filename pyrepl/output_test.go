@@ -48,6 +48,7 @@ func TestOutput(t *testing.T) {
 func TestResult(t *testing.T) {
 	b := newBench(t)
 	for _, test := range []struct{ code, want string }{
+		{"", ""},
 		{"6 * 7", "42"},
 		{"_ + 1", "43"},
 		{"x = 1", ""},
@@ -225,5 +226,28 @@ func TestVariables(t *testing.T) {
 	v, err = b.s.Variables(t.Context())
 	if err != nil || v.Busy != j.ID() || v.AsOf == "" || v.Total != 4 {
 		t.Errorf("of a busy session: %+v, %v", v, err)
+	}
+}
+
+// What checks its streams, or wraps them anew, finds what a program has.
+func TestStreamsAreFiles(t *testing.T) {
+	b := newBench(t)
+	for _, test := range []struct{ code, output string }{
+		{"import io, sys\nfor s in sys.stdout, sys.stderr: print(isinstance(s, io.TextIOBase), isinstance(s.buffer, io.BufferedIOBase), isinstance(s.buffer.raw, io.RawIOBase))", "True True True\nTrue True True\n"},
+		{"print('1'); sys.stdout.buffer.write(b'2\\n'); sys.stdout.buffer.raw.write(b'3\\n'); print('4')", "1\n2\n3\n4\n"},
+		{"print(sys.stdout.writable(), sys.stdout.readable(), sys.stdout.seekable(), sys.stdout.closed, sys.stdout.fileno(), sys.stdout.encoding)", "True False False False 1 utf-8\n"},
+		{"with sys.stdout as f: f.write('in\\n')\nprint('after')", "in\nafter\n"},
+		{"import contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as f: print('kept')\nprint(repr(f.getvalue()))", "'kept\\n'\n"},
+		// Wrapped as programs do, and what the wrapper holds comes out in its own job.
+		{"sys.stdout = io.TextIOWrapper(sys.stdout.buffer, 'utf-8'); print('wrapped')", "wrapped\n"},
+		{"print('wrapped again')", "wrapped again\n"},
+		{"sys.stdout = io.TextIOWrapper(sys.__stdout__.detach(), 'utf-8'); print('detached')", "detached\n"},
+		{"sys.stdout = open(1, 'w', closefd=False); print('by number')", "by number\n"},
+		{"import codecs; sys.stdout = codecs.getwriter('utf-8')(sys.__stdout__.buffer); print('by codecs \\u00e9')", "by codecs \u00e9\n"},
+		{"sys.stdout = sys.__stdout__; print('back')", "back\n"},
+	} {
+		if info, out := b.run(test.code); out != test.output {
+			t.Errorf("%q: output %q, want %q; %s", test.code, out, test.output, info.Receipt.Text())
+		}
 	}
 }

@@ -9,7 +9,8 @@ answer to a question. Who reads holds the lock `reading` for one message, and
 puts what is not its own where the other looks for it.
 
 A message must not be lost to an interrupt: the wait for it (`wait`) consumes
-nothing and can be broken, `receive` can't.
+nothing and can be broken, `receive` can't. Nor may descriptors be lost when
+user code has opened as many as it may: a few are held in reserve for them.
 """
 
 from _signal import pause
@@ -36,18 +37,24 @@ HIGH = min(512, sysconf("SC_OPEN_MAX") // 2)
 
 def high(fd):
     """Moves fd to a high number that no child inherits."""
-    try:
-        copy = fcntl(fd, F_DUPFD_CLOEXEC, HIGH)
-    except OSError:  # all of them taken
-        copy = fcntl(fd, F_DUPFD_CLOEXEC, 3)
+    copy = copied(fd)
     close(fd)
     return copy
+
+
+def copied(fd):
+    """Copies fd to a high number that no child inherits."""
+    try:
+        return fcntl(fd, F_DUPFD_CLOEXEC, HIGH)
+    except OSError:  # all of them taken
+        return fcntl(fd, F_DUPFD_CLOEXEC, 3)
 
 
 sock = socket(fileno=high(3))
 sending = allocate_lock()  # keeps the events of two threads apart
 reading = allocate_lock()
 buffer = bytearray()  # the beginning of the next line
+spare = []  # descriptors held in reserve while user code runs
 files = []  # descriptors whose message has not been handed out
 mail = []  # messages for the main thread
 answers = {}  # number of a question -> its answer; None while it is open
@@ -127,12 +134,23 @@ def post(message):
 
 
 def take():
-    """Returns the next message for the main thread."""
+    """Returns the next message for the main thread, with room for its descriptors."""
+    while spare:
+        close(spare.pop())
     while not mail:
         with reading:
             if not mail:
                 post(receive())
     return mail.pop(0)
+
+
+def reserve():
+    """Holds descriptors for the next job: two that come in, and one to move them with."""
+    try:
+        while len(spare) < 3:
+            spare.append(copied(sock.fileno()))
+    except OSError:  # there are no more
+        pass
 
 
 def rights(message):
@@ -145,6 +163,8 @@ def rights(message):
 def forked():
     """Leaves the channel to the parent."""
     global sock
+    while spare:
+        close(spare.pop())
     if sock is not None:
         close(sock.detach())
         sock = None

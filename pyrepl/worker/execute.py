@@ -9,7 +9,7 @@ place before `started` goes out, and what the job wrote is flushed before
 import builtins
 import sys
 from _ast import Expr, Expression, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
-from posix import getpid
+from posix import close, getpid
 
 from . import channel, console, forks, interrupts, names, sources, streams, terminal
 from .interrupts import breakable
@@ -17,21 +17,33 @@ from .interrupts import breakable
 RESULT = 1 << 20  # characters of a result
 FUTURES = 0x1FE0000  # flags of the compiler that __future__ sets
 COROUTINE = 0x80  # code that awaits
+BLOCK, BLOCKS = 2 << 20, 8  # bytes, and number, of what is held in reserve
 FRAMES = 500  # what our own reports need of the recursion limit
 
 displayhook = sys.displayhook
 futures = 0  # those that earlier jobs have set
 result = None  # text of the last expression's value
+ballast = []  # memory that is let go when there is no more; nobody touches its pages
 
 
 def job(message, files):
     """Runs one job, from its pipes to `done`."""
-    id, source = message["id"], message["code"]
-    prepare(id, files)
+    id, source = message["id"], message.get("code", "")
+    if len(files) < 2:  # user code, in a thread, took what was held in reserve
+        for fd in files:
+            close(fd)
+        channel.send(ev="done", id=id, end="raised", error="OSError: the session has too many files open; restart it")
+        return
+    try:
+        prepare(id, files)
+        filename = sources.filename(id)
+        sources.add(filename, source)
+    except MemoryError:
+        ballast.clear()
+        channel.send(ev="done", id=id, end="raised", error="MemoryError")
+        return
     if message.get("fresh"):
         invalidate_caches()
-    filename = sources.filename(id)
-    sources.add(filename, source)
     interrupts.start()
     channel.send(ev="started", id=id)
     error = attempt(source, filename)
@@ -44,9 +56,21 @@ def prepare(id, files):
     """Sets what user code relies on, whatever the last job did to it."""
     global result
     result = None
+    brace()
     streams.begin(id, files)
+    channel.reserve()
     console.renew()
     names.mend()
+
+
+def brace():
+    """Holds memory to report with that there is no more. Where it is short, some is left for the job: it may be the one
+    that frees the rest."""
+    try:
+        while len(ballast) < BLOCKS:
+            ballast.append(bytes(BLOCK))
+    except MemoryError:
+        del ballast[-1:]
 
 
 def invalidate_caches():
@@ -60,10 +84,19 @@ def invalidate_caches():
 
 def attempt(source, filename):
     """Runs user code and returns what it raised, or None."""
+    error = None
     try:
         user_code(source, filename)
-    except BaseException as error:
-        return error
+    except BaseException as raised:
+        error = raised
+        if isinstance(error, MemoryError):
+            ballast.clear()
+    try:
+        streams.flush_foreign()
+    except BaseException as raised:
+        if error is None and isinstance(raised, KeyboardInterrupt):
+            error = raised
+    return error
 
 
 def user_code(source, filename):
@@ -141,8 +174,7 @@ def conclude(error):
     if error is None:
         ending = {"end": "returned"}
     else:
-        from . import report
-        ending = report.ending(error)
+        ending = ending_of(error)
     del error
     hit = interrupts.stop()
     ending["interrupted"] = hit and ending.get("error", "").startswith("KeyboardInterrupt")
@@ -159,6 +191,16 @@ def conclude(error):
     if limit < FRAMES:
         sys.setrecursionlimit(limit)
     return ending
+
+
+def ending_of(error):
+    """Reports an exception and returns what `done` tells of it."""
+    try:
+        from . import report
+        return report.ending(error)
+    except MemoryError:
+        ballast.clear()
+        return {"end": "raised", "error": "MemoryError"}
 
 
 for _each in (user_code, together, compiled, call, display):

@@ -13,9 +13,10 @@ thread or a task carries the job.
 
 import sys
 from _contextvars import ContextVar
-from _io import BufferedWriter, FileIO, TextIOWrapper, UnsupportedOperation, _TextIOBase
+from _io import BufferedWriter, FileIO, TextIOWrapper
 from _thread import _count, get_ident
 from _weakref import ref
+from io import BufferedIOBase, TextIOBase
 from posix import close, dup, dup2, write
 
 from .channel import high
@@ -86,12 +87,17 @@ def current():
     return job
 
 
-class Binary:
+class Binary(BufferedIOBase):
     """sys.stdout.buffer: bytes, in order with the text."""
 
     def __init__(self, router):
         self.router = router
-        self.raw = self
+
+    @property
+    def raw(self):
+        """The file itself; what was written before is in it."""
+        self.flush()
+        return self.router.stream().buffer.raw
 
     def write(self, data):
         stream = self.router.stream()
@@ -129,7 +135,7 @@ class Binary:
     name = property(lambda self: self.router.name)
 
 
-class Router(_TextIOBase):
+class Router(TextIOBase):
     """sys.stdout or sys.stderr."""
 
     def __init__(self, name, fd):
@@ -163,7 +169,9 @@ class Router(_TextIOBase):
         self.flush()
 
     def detach(self):
-        raise UnsupportedOperation("detach")
+        """Gives the buffer away, and goes on: there is a next job."""
+        self.flush()
+        return self.buffer
 
     def reconfigure(self, **how):
         """For this job and the next ones."""
@@ -269,6 +277,14 @@ def flush_all():
             job.flush()
 
 
+def flush_foreign():
+    """Flushes what user code put in the place of our streams, or what it holds comes out in a later job."""
+    for name in ("stdout", "stderr"):
+        stream = sys.__dict__.get(name)
+        if type(stream) is not Router and hasattr(stream, "flush"):
+            stream.flush()
+
+
 def report(text):
     """Writes to the running job's stderr, whatever sys.stderr is."""
     try:
@@ -291,5 +307,6 @@ for _class in (Router, Binary):
     for _each in list(vars(_class).values()):
         if type(_each) is type(install):
             breakable(_each)
-for _each in (Job.__getattr__, current, open_stream):
+breakable(Binary.raw.fget)
+for _each in (Job.__getattr__, current, open_stream, flush_foreign):
     breakable(_each)
