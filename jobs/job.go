@@ -30,6 +30,7 @@ type Info struct {
 	Spec
 	Status     Status
 	Question   *Question // set while WaitingInput
+	Accepts    bool      // Running, and takes input if there is any
 	Cancelling Rung      // set while a stop is under way
 	Receipt    Receipt   // set once Status is final
 	Result     string

@@ -104,16 +104,21 @@ func TestLife(t *testing.T) {
 		if i := p.Info(); i.Status != Running || i.PID != 812 || i.Started.Sub(born) != time.Second || !i.LastOutput.IsZero() {
 			t.Errorf("running: %+v", i)
 		}
+		p.port.Accepts(true)
+		if i := p.Info(); !i.Accepts {
+			t.Errorf("takes input: %+v", i)
+		}
 		pass(time.Second)
 		p.port.Write(Stdout, []byte("x"))
 		q := Question{Kind: "line", Prompt: "x", By: "input()"}
 		p.port.Waits(q)
-		if i := p.Info(); i.Status != WaitingInput || i.Question == nil || *i.Question != q || i.LastOutput.Sub(born) != 2*time.Second {
+		p.port.Accepts(true)
+		if i := p.Info(); i.Status != WaitingInput || i.Accepts || i.Question == nil || *i.Question != q || i.LastOutput.Sub(born) != 2*time.Second {
 			t.Errorf("waiting: %+v", i)
 		}
 		p.port.Runs()
 		p.port.Runs()
-		if i := p.Info(); i.Status != Running || i.Question != nil {
+		if i := p.Info(); i.Status != Running || i.Accepts || i.Question != nil {
 			t.Errorf("running again: %+v", i)
 		}
 		pass(time.Second)

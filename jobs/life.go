@@ -23,7 +23,7 @@ func (j *Job) to(s Status) bool {
 			j.limit.Stop()
 		}
 	}
-	j.info.Status, j.info.Question = s, nil
+	j.info.Status, j.info.Question, j.info.Accepts = s, nil, false
 	j.generation++
 	switch {
 	case s == Running:

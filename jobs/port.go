@@ -83,6 +83,18 @@ func (p *Port) Runs() {
 	}
 }
 
+// Accepts tells whether a program of the running job takes input, among other
+// things that it waits for.
+func (p *Port) Accepts(input bool) {
+	j := p.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.info.Status == Running && j.info.Accepts != input {
+		j.info.Accepts = input
+		j.notify()
+	}
+}
+
 // Climbs tells which rung of the ladder is being tried.
 func (p *Port) Climbs(r Rung) {
 	j := p.j

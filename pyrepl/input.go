@@ -107,9 +107,10 @@ func (r *run) atTerminal(ev tty.Evidence, waiting bool) {
 	if len(r.questions) > 0 {
 		return
 	}
-	r.atTTY = waiting
+	r.atTTY = ev != tty.Evidence{} // it may wait for other things as well
 	if !waiting {
 		r.p.Runs()
+		r.p.Accepts(r.atTTY)
 		return
 	}
 	r.p.Waits(jobs.Question{

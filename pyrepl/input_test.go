@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -127,5 +128,33 @@ func TestAnAnswerIsOneLine(t *testing.T) {
 	jobstest.Send(t, j, jobs.Input{Text: "c", Line: true})
 	if info := jobstest.End(t, j); info.Result != "'c'" {
 		t.Errorf("the answer was %s", info.Result)
+	}
+}
+
+// Code that waits for the terminal beside a socket runs, and takes a line.
+func TestInputBesideASocket(t *testing.T) {
+	b := newBench(t)
+	j := b.start(`import os, select, socket
+with socket.create_server(("127.0.0.1", 0)) as s:
+    select.select([0, s], [], [])
+os.read(0, 100)`)
+	for !j.Info().Accepts {
+		changed := j.Changed()
+		if info := j.Info(); info.Accepts {
+			break
+		} else if info.Status == jobs.WaitingInput || info.Status.Final() {
+			t.Fatalf("status %s, output %q", info.Status, jobstest.Output(j))
+		}
+		select {
+		case <-changed:
+		case <-time.After(jobstest.Patience):
+			t.Fatalf("it never takes input: %+v", j.Info())
+		}
+	}
+	if d := jobstest.Send(t, j, jobs.Input{Text: "yes", Line: true}); !d.Waiting {
+		t.Error("told that nobody waited")
+	}
+	if info := jobstest.End(t, j); info.Result != `b'yes\n'` {
+		t.Errorf("result %s", info.Result)
 	}
 }

@@ -70,7 +70,7 @@ type run struct {
 
 	// What the terminal shows of the program, guarded by mu.
 	mu      sync.Mutex
-	waiting bool
+	reading bool // a program waits for input, maybe for other things as well
 }
 
 // A keyboard is where a run's input goes.

@@ -41,9 +41,10 @@ func (r *run) quiet() time.Time {
 func (r *run) news(ev tty.Evidence, waiting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting = waiting
+	r.reading = ev != tty.Evidence{}
 	if !waiting {
 		r.port.Runs()
+		r.port.Accepts(r.reading)
 		return
 	}
 	r.pumps[0].Drain()
@@ -64,7 +65,7 @@ func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
 	default:
 	}
 	r.mu.Lock()
-	was := r.waiting
+	was := r.reading
 	r.mu.Unlock()
 	if err := r.keys.Type(ctx, in.Text, in.EOF, in.Secret); err != nil {
 		return jobs.Delivery{}, err

@@ -392,3 +392,49 @@ func TestClosingTheRegistryEndsAll(t *testing.T) {
 		}
 	}
 }
+
+// A program that waits for its terminal and for others as well goes on by
+// itself: it is running, and what is sent to it is delivered.
+func TestAcceptsInput(t *testing.T) {
+	b := newBench(t)
+	j := b.start(`exec python3 -c '
+import os, select, socket
+s = socket.create_server(("127.0.0.1", 0))
+while (a := s in select.select([s, 0], [], [])[0] or os.read(0, 100)) != b"q\n": print("got", a, flush=True)
+s.close()
+print("waiting"); select.select([0], [], [])'`)
+	accepts(t, j)
+	if d := jobstest.Send(t, j, jobs.Input{Text: "x\n"}); !d.Waiting {
+		t.Error("the reply would not say that a program was waiting")
+	}
+	jobstest.Prints(t, j, "got")
+	accepts(t, j)
+	jobstest.Send(t, j, jobs.Input{Text: "q\n"})
+	if q := jobstest.Asks(t, j); q.Kind != "line" {
+		t.Errorf("question %+v", q)
+	}
+	if info := j.Info(); info.Accepts {
+		t.Errorf("waits and accepts: %+v", info)
+	}
+	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+	jobstest.End(t, j)
+}
+
+// accepts waits until a running job takes input.
+func accepts(t *testing.T, j *jobs.Job) {
+	t.Helper()
+	for timeout := time.After(jobstest.Patience); ; {
+		changed := j.Changed()
+		switch info := j.Info(); {
+		case info.Status != jobs.Running && info.Status != jobs.Queued:
+			t.Fatalf("status %s", info.Status)
+		case info.Accepts:
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("it never takes input: %+v\noutput %q", j.Info(), jobstest.Output(j))
+		}
+	}
+}

@@ -90,6 +90,8 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 			p.Write(jobs.TTY, fmt.Appendf(nil, "typed %d\n", len(in.Text)))
 			return jobs.Delivery{}, nil
 		})
+	case "accepts":
+		p.Accepts(true)
 	case "gate":
 		select {
 		case <-g.w.gate(arg):

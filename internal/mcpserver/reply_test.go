@@ -79,6 +79,11 @@ var replies = map[string][]step{
 			"Job ID: ID1\nStatus: running\nElapsed: T\nInput: no program was waiting for it; it is there to be read\nCursor: 14\n\n" +
 				"--- STDOUT ---\ntyped 3\n", ""},
 	},
+	"takes input beside other things": {
+		{"execute_command_async", arguments{"command": code("keys", "accepts", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
+		{"check_job_status", arguments{"job_id": "ID1"},
+			"Job ID: ID1\nStatus: running\nElapsed: T\nAccepts input: yes\nCursor: 6\n\n--- STDOUT ---\nready\n", ""},
+	},
 	"cancel": {
 		{"execute_python", arguments{"code": code(`out "tick\n"`, "hang"), "wait_seconds": 0}, "", "tick\n"},
 		{"cancel_job", arguments{"job_id": "ID1"},

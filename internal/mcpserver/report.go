@@ -132,6 +132,9 @@ func (c *conn) describe(ctx context.Context, r *reply, info jobs.Info) {
 		c.queued(r, info)
 	case info.Status == jobs.Running:
 		r.line("Elapsed", elapsed(info))
+		if info.Accepts {
+			r.line("Accepts input", "yes")
+		}
 		c.activity(r, info)
 	case info.Status.Final():
 		if !info.Started.IsZero() {

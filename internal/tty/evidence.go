@@ -11,7 +11,7 @@ const (
 	Key    = "key"    // single keys
 )
 
-// Evidence says who waits for the terminal and for what.
+// Evidence says who waits for the terminal and for what; the zero Evidence, that nobody does.
 type Evidence struct {
 	PID, TID int
 	Program  string
@@ -39,8 +39,9 @@ type verdict int
 
 const (
 	busy    verdict = iota // nobody waits
-	waits                  // somebody does
+	accepts                // somebody does, and for other things as well
 	passing                // somebody would, but input or output is on its way: look again
+	waits                  // somebody does, and for nothing else
 )
 
 func (m Mode) kind() string {

@@ -8,29 +8,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// look finds the first of the processes procs with a thread that is blocked in a read of this terminal and whose read
-// the next input will end. That is a process of the foreground group, or one that has this terminal open without being
-// under its job control (`su -c`, `setsid -w`): no other may read, the kernel stops it.
+// look finds the first of the processes procs with a thread that waits for input of this terminal and for nothing else
+// that may come without it: in a read, or in a poll, select or epoll. That is a process of the foreground group, or one
+// that has this terminal open without being under its job control (`su -c`, `setsid -w`): no other may read, the kernel
+// stops it. Where one waits for live things as well, that is told if nobody else waits.
 func (p *PTY) look(procs []int) (Evidence, verdict) {
 	best := busy
+	var known Evidence
 	foreground, _ := p.Foreground() // 0, no group, when nobody is left
 	for _, pid := range procs {
 		s, ok := readStat(pid, pid)
 		if !ok || !p.mayRead(s, foreground) {
 			continue
 		}
+		q := process{stat: s, pid: pid, procs: procs}
 		for _, tid := range threads(pid) {
-			if fd, ok := readsFrom(pid, tid); !ok || !p.isAt(pid, tid, fd, s) {
+			if !p.awaited(q, tid) {
 				continue
 			}
-			kind, v := p.confirm(pid, tid)
+			kind, v := p.confirm(q, tid)
+			ev := Evidence{PID: pid, TID: tid, Program: s.program, Kind: kind}
 			if v == waits {
-				return Evidence{PID: pid, TID: tid, Program: s.program, Kind: kind}, waits
+				return ev, waits
+			}
+			if v == accepts && best != accepts {
+				known = ev
 			}
 			best = max(best, v)
 		}
 	}
-	return Evidence{}, best
+	if best != accepts {
+		known = Evidence{}
+	}
+	return known, best
+}
+
+// awaited tells whether the thread waits for this terminal, maybe beside other things.
+func (p *PTY) awaited(q process, tid int) bool {
+	c, ok := blockedIn(q.pid, tid)
+	if !ok {
+		return false
+	}
+	w, ok := c.waits(q.pid, tid)
+	return ok && p.awaits(q, tid, w.members, 0)
 }
 
 // mayRead tells whether the kernel would let the process read this terminal.
@@ -39,25 +59,32 @@ func (p *PTY) mayRead(s stat, foreground int) bool {
 }
 
 // confirm makes one moment of what is seen step by step: if the thread has not run from the first step to the last,
-// then at the moment of the poll it was blocked in its read, nothing lay in the terminal that would end the read, and
+// then at the moment of the poll it was blocked in its wait, nothing lay in the terminal that would end it, and
 // everything it had printed was out. Without it a program that was just answered, or one whose prompt is on its way,
 // would be taken for one that waits.
-func (p *PTY) confirm(pid, tid int) (kind string, v verdict) {
-	c, ok := openThreadClock(pid, tid)
+func (p *PTY) confirm(q process, tid int) (kind string, v verdict) {
+	clk, ok := openThreadClock(q.pid, tid)
 	if !ok {
 		return "", passing
 	}
-	defer c.close()
-	if _, ok := c.ran(); !ok {
+	defer clk.close()
+	if _, ok := clk.ran(); !ok {
 		return "", passing
 	}
-	s, ok := readStat(pid, tid)
-	if !ok || s.state == 'T' || s.state == 't' { // stopped inside its read: a background process, or one under a debugger
+	s, ok := readStat(q.pid, tid)
+	if !ok || s.state == 'T' || s.state == 't' { // stopped inside its wait: a background process, or one under a debugger
 		return "", busy
 	}
-	if fd, ok := readsFrom(pid, tid); !ok || !p.isAt(pid, tid, fd, s) {
+	q.stat = s
+	c, ok := blockedIn(q.pid, tid)
+	if !ok {
 		return "", passing
 	}
+	w, ok := c.waits(q.pid, tid)
+	if !ok || !p.awaits(q, tid, w.members, 0) {
+		return "", passing
+	}
+	alone := !p.live(q, tid, w.members, 0) && !p.company(q, tid, w.read)
 	foreground, _ := p.Foreground()
 	mode, err := p.Mode()
 	if err != nil || !p.mayRead(s, foreground) {
@@ -66,8 +93,14 @@ func (p *PTY) confirm(pid, tid int) (kind string, v verdict) {
 	if readable(p.slave) || readable(p.master) {
 		return "", passing
 	}
-	if ran, ok := c.ran(); ran || !ok {
+	if ran, ok := clk.ran(); ran || !ok {
 		return "", passing
+	}
+	if w.read && mode.limit > 0 {
+		w.timeout = mode.limit
+	}
+	if !alone || w.timeout >= 0 && w.timeout < passingTime {
+		return mode.kind(), accepts
 	}
 	return mode.kind(), waits
 }
@@ -85,11 +118,11 @@ func readable(f *os.File) bool {
 	return found
 }
 
-// isAt tells whether the thread's descriptor fd is this terminal. The inode says so, not the path, which can be
+// isAt tells whether what the thread waits for is this terminal. The inode says so, not the path, which can be
 // another terminal's in a container; /dev/tty is this one if it is the process's controlling terminal.
-func (p *PTY) isAt(pid, tid, fd int, s stat) bool {
+func (p *PTY) isAt(pid, tid int, m member, s stat) bool {
 	var st unix.Stat_t
-	if err := unix.Stat(taskFile(pid, tid, "fd/")+strconv.Itoa(fd), &st); err != nil {
+	if err := unix.Stat(taskFile(pid, tid, "fd/")+strconv.Itoa(m.fd), &st); err != nil || m.inode != 0 && m.inode != st.Ino {
 		return false
 	}
 	if st.Rdev == controlling && st.Mode&unix.S_IFMT == unix.S_IFCHR {
@@ -100,21 +133,6 @@ func (p *PTY) isAt(pid, tid, fd int, s stat) bool {
 
 // controlling is the device number of /dev/tty.
 var controlling = unix.Mkdev(5, 0)
-
-// readsFrom tells which descriptor the thread is blocked reading from. A thread that was woken does not count, even if
-// it has had no processor yet: the kernel shows it as running.
-func readsFrom(pid, tid int) (fd int, ok bool) {
-	var buf [256]byte
-	b := readFile(taskFile(pid, tid, "syscall"), buf[:]) // "0 0x3 0x7ffd… …", "running", or "-1 …"
-	number, rest, _ := bytes.Cut(b, []byte(" "))
-	switch n, err := strconv.Atoi(string(number)); {
-	case err != nil, n != unix.SYS_READ && n != unix.SYS_READV:
-		return 0, false
-	}
-	arg, _, _ := bytes.Cut(rest, []byte(" "))
-	x, err := strconv.ParseUint(string(arg), 0, 64)
-	return int(int32(x)), err == nil
-}
 
 // stat is what /proc tells of a process or thread.
 type stat struct {
@@ -152,26 +170,7 @@ func threads(pid int) []int {
 	if unix.Stat(dir, &st) == nil && st.Nlink == 3 { // itself, its parent and one thread: no need to list
 		return []int{pid}
 	}
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	var names []string
-	buf := make([]byte, 8<<10)
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if n <= 0 || err != nil {
-			break
-		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
-	}
-	tids := make([]int, 0, len(names))
-	for _, name := range names {
-		if tid, err := strconv.Atoi(name); err == nil {
-			tids = append(tids, tid)
-		}
-	}
+	tids, _ := numbers(dir)
 	return tids
 }
 

@@ -156,6 +156,8 @@ type Mode struct {
 	Canon   bool // hands it on in lines
 	Signals bool // makes signals of ^C, ^\ and ^Z
 	EOF     byte // the character that stands for the end of file
+
+	limit time.Duration // after which a read ends without input; 0: none
 }
 
 // Mode reads how the terminal treats input now.
@@ -168,7 +170,12 @@ func (p *PTY) Mode() (Mode, error) {
 	if err != nil {
 		return Mode{}, fmt.Errorf("reading the mode of %s: %w", p.name, err)
 	}
+	var limit time.Duration
+	if t.Lflag&unix.ICANON == 0 && t.Cc[unix.VMIN] == 0 {
+		limit = time.Duration(t.Cc[unix.VTIME]) * (time.Second / 10)
+	}
 	return Mode{
+		limit:   limit,
 		Echo:    t.Lflag&unix.ECHO != 0,
 		Canon:   t.Lflag&unix.ICANON != 0,
 		Signals: t.Lflag&unix.ISIG != 0,

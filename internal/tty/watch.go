@@ -30,10 +30,11 @@ type Watch struct {
 	// Quiet is the time of the newest output, the zero time before the first.
 	Quiet func() time.Time
 
-	// News is told at each change, and again when the same program still waits after new output, which may be a new
-	// prompt. The moment input is sent, it is told that nobody waits, in the sender's goroutine; nothing that was seen
-	// before the end of that Send is told afterwards. Calls do not overlap. News must not send, for the sender waits
-	// until it returns.
+	// News is told at each change: who waits; or, where waiting is false, who waits for other things as well and takes
+	// input, the zero Evidence for nobody. It is told again when the same program still waits after new output, which
+	// may be a new prompt. The moment input is sent to one that waits, it is told that nobody does, in the sender's
+	// goroutine; nothing that was seen before the end of that Send is told afterwards. Calls do not overlap. News must
+	// not send, for the sender waits until it returns.
 	News func(ev Evidence, waiting bool)
 
 	once sync.Once
@@ -169,7 +170,7 @@ func (w *Watch) tell(ev Evidence, v verdict, marks uint64, printed time.Time) bo
 		return false
 	}
 	waiting := v == waits
-	if waiting == w.waiting && (!waiting || ev == w.ev && printed.Equal(w.printed)) {
+	if waiting == w.waiting && ev == w.ev && (!waiting || printed.Equal(w.printed)) {
 		return true
 	}
 	w.ev, w.waiting, w.printed = ev, waiting, printed

@@ -1,0 +1,232 @@
+package tty
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// pollPrelude is what the programs of TestPolls have at hand: keep saves an object from the collector, which would close
+// its descriptor; other starts a process that shares all descriptors.
+const pollPrelude = `
+import ctypes, os, select, signal, socket, termios, threading, time, tty
+libc = ctypes.CDLL(None, use_errno=True)
+x86 = os.uname().machine == "x86_64"
+def ts(s): return ctypes.byref((ctypes.c_long * 2)(int(s), int(s % 1 * 1e9)))
+def poll(*fds, timeout=None):
+    p = select.poll()
+    for fd in fds: p.register(fd, select.POLLIN)
+    return p.poll(timeout)
+def epoll(*fds):
+    e = select.epoll()
+    for fd in fds: e.register(fd, select.EPOLLIN)
+    return e
+def keep(f):
+    globals().setdefault("kept", []).append(f)
+    return f
+def other():
+    pid = os.fork()
+    if not pid:
+        signal.pause()
+        os._exit(0)
+def thread(f, *a): threading.Thread(target=f, args=a, daemon=True).start()
+def idle(): time.sleep(1000)
+`
+
+// TestPolls looks at programs that wait for the terminal in poll, select and epoll, alone and beside other things.
+func TestPolls(t *testing.T) {
+	for name, c := range map[string]struct {
+		want verdict
+		kind string
+		code string
+	}{
+		"poll":             {waits, Line, `poll(0)`},
+		"poll of /dev/tty": {waits, Line, `poll(os.open("/dev/tty", os.O_RDWR))`},
+		"poll, secret": {waits, Secret, `
+m = termios.tcgetattr(0); m[3] &= ~termios.ECHO; termios.tcsetattr(0, termios.TCSANOW, m)
+poll(0)`},
+		"poll, key":                   {waits, Key, `tty.setcbreak(0); poll(0)`},
+		"ppoll":                       {waits, Line, `libc.ppoll((ctypes.c_short * 4)(0, 0, 1, 0), 1, None, None)`},
+		"ppoll, 60 s":                 {waits, Line, `libc.ppoll((ctypes.c_short * 4)(0, 0, 1, 0), 1, ts(60), None)`},
+		"select":                      {waits, Line, `select.select([0], [], [0])`},
+		"select, 60 s":                {waits, Line, `select.select([0], [], [], 60)`},
+		"select of a high descriptor": {waits, Line, `os.dup2(0, 900); select.select([900], [], [])`},
+		"epoll":                       {waits, Line, `epoll(0).poll()`},
+		"epoll, 60 s":                 {waits, Line, `epoll(0).poll(60)`},
+		"epoll_pwait2":                {waits, Line, `libc.syscall(441, keep(epoll(0)).fileno(), ctypes.create_string_buffer(100), 1, ts(60), None)`},
+		"epoll in epoll":              {waits, Line, `epoll(keep(epoll(0))).poll()`},
+		"poll of an epoll":            {waits, Line, `poll(keep(epoll(0)))`},
+		"asyncio": {waits, Line, `
+import asyncio
+loop = asyncio.new_event_loop()
+loop.add_reader(0, lambda: None)
+loop.run_forever()`},
+		"own pipe":        {waits, Line, `poll(0, *os.pipe()[:1])`},
+		"own socket pair": {waits, Line, `a, b = socket.socketpair(); poll(0, a)`},
+		"eventfd":         {waits, Line, `poll(0, libc.eventfd(0, 0))`},
+		"timerfd":         {waits, Line, `poll(0, libc.timerfd_create(1, 0))`},
+		"signalfd":        {waits, Line, `poll(0, libc.signalfd(-1, ctypes.create_string_buffer(128), 0))`},
+		"inotify":         {waits, Line, `poll(0, libc.inotify_init())`},
+		"idle threads": {waits, Line, `
+r, w = os.pipe()
+thread(idle); thread(threading.Event().wait); thread(os.read, r, 1); thread(lambda: signal.sigwait([signal.SIGUSR1]))
+poll(0, libc.eventfd(0, 0))`},
+		"another thread waits for what is not live": {waits, Line, `
+thread(poll, os.pipe()[0])
+os.read(0, 1)`},
+		"without job control": {waits, Line, `
+if os.fork(): signal.pause()
+os.setsid()
+poll(0)`},
+
+		"listens":                          {accepts, Line, `s = socket.create_server(("127.0.0.1", 0)); poll(0, s)`},
+		"listens, in an epoll in an epoll": {accepts, Line, `s = socket.create_server(("127.0.0.1", 0)); epoll(0, keep(epoll(s))).poll()`},
+		"asyncio with a server": {accepts, Line, `
+import asyncio
+async def main():
+    server = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
+    asyncio.get_running_loop().add_reader(0, lambda: None)
+    await server.serve_forever()
+asyncio.run(main())`},
+		"another's pipe": {accepts, Line, `
+r, w = os.pipe()
+other()
+os.close(w); poll(0, r)`},
+		"a pipe that another has too": {accepts, Line, `
+r, w = os.pipe()
+other()
+poll(0, r)`},
+		"a socket pair with another": {accepts, Line, `
+a, b = socket.socketpair()
+other()
+b.close(); select.select([0, a], [], [])`},
+		"a child's terminal": {accepts, Line, `
+import pty
+pid, fd = pty.fork()
+if not pid: signal.pause()
+poll(0, fd)`},
+		"another's end": {accepts, Line, `poll(0, os.pidfd_open(os.getppid()))`},
+		"a closed descriptor in the epoll": {accepts, Line, `
+a, b = socket.socketpair()
+e = epoll(0, a); os.dup(a.fileno()); os.close(a.detach()); e.poll()`},
+		"in passing": {accepts, Line, `while True: poll(0, timeout=200)`},
+		"in passing, epoll": {accepts, Line, `
+e = epoll(0)
+while True: e.poll(0.2)`},
+		"in passing, select": {accepts, Line, `
+while True: select.select([0], [], [], 0.2)`},
+		"in passing, read": {accepts, Key, `
+m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VMIN] = 0; m[6][termios.VTIME] = 2
+termios.tcsetattr(0, termios.TCSANOW, m)
+while True: os.read(0, 1)`},
+		"read, and a thread that listens": {accepts, Line, `
+s = socket.create_server(("127.0.0.1", 0)); thread(s.accept); os.read(0, 1)`},
+		"read, and a thread with a live epoll": {accepts, Line, `
+s = socket.create_server(("127.0.0.1", 0)); thread(epoll(s).poll); os.read(0, 1)`},
+		"poll, and a thread that computes": {accepts, Line, `
+def compute():
+    while True: pass
+thread(compute)
+poll(0, libc.eventfd(0, 0))`},
+		"poll, and a thread that waits for a child": {accepts, Line, `
+other()
+thread(os.wait)
+poll(0, libc.eventfd(0, 0))`},
+
+		"for the hangup":    {busy, "", `libc.poll((ctypes.c_short * 4)(0, 0, 0, 0), 1, -1)`},
+		"for the exception": {busy, "", `select.select([], [], [0])`},
+		"a socket":          {busy, "", `poll(socket.create_server(("127.0.0.1", 0)))`},
+		"another terminal":  {busy, "", `import pty; poll(pty.openpty()[1])`},
+		"nothing":           {busy, "", `poll()`},
+		"of the background": {busy, "", `
+if os.fork(): signal.pause()
+os.setpgid(0, 0)
+poll(0)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// What it says last is said before it blocks: only then a look that sees nothing tells something.
+			p := start(t, []string{"python3", "-I", "-S", "-c", pollPrelude + "print('ready', flush=True)\n" + c.code})
+			p.waitPrinted(t, "ready")
+			p.holds(t, c.want, c.kind)
+		})
+	}
+}
+
+// holds looks until the verdict is that wanted, then again and again: it must never be that a program waits if it
+// doesn't.
+func (p *program) holds(t *testing.T, want verdict, kind string) {
+	t.Helper()
+	if want == busy {
+		waitFor(t, "all to sleep", func() bool {
+			for _, pid := range p.tree() {
+				if s, _ := readState(pid); s != "S" {
+					return false
+				}
+			}
+			return true
+		})
+	} else {
+		waitFor(t, "the verdict", func() bool {
+			ev, v := p.pty.look(p.tree())
+			if v > want && v != passing {
+				t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
+			}
+			return v == want && ev.Kind == kind
+		})
+	}
+	for range 50 {
+		switch ev, v := p.pty.look(p.tree()); {
+		case v == waits && want != waits, v == accepts && want == busy:
+			t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
+		case v != passing && ev == Evidence{} && want == waits:
+			t.Fatalf("verdict %d, want %d", v, want)
+		}
+	}
+}
+
+// TestRealPrograms looks at programs that edit lines or fill the screen, as far as the machine has them.
+func TestRealPrograms(t *testing.T) {
+	for name, c := range map[string]struct {
+		argv []string
+		want verdict
+		kind string
+	}{
+		"bash":     {[]string{"bash", "--norc", "--noprofile", "-i"}, waits, Key},
+		"dash":     {[]string{"dash", "-i"}, waits, Line},
+		"python3":  {[]string{"python3", "-q", "-E", "-s"}, waits, Key},
+		"node":     {[]string{"node"}, waits, Key},
+		"sqlite3":  {[]string{"sqlite3", "-init", "/dev/null"}, waits, Key},
+		"gdb":      {[]string{"gdb", "-q", "-nx"}, waits, Key},
+		"tclsh":    {[]string{"tclsh"}, waits, Line},
+		"bc":       {[]string{"bc", "-q"}, waits, Key},
+		"ed":       {[]string{"ed"}, waits, Line},
+		"less":     {[]string{"less", "/etc/services", "/etc/passwd"}, waits, Key},
+		"vim":      {[]string{"vim", "-u", "NONE", "-i", "NONE"}, waits, Key},
+		"nano":     {[]string{"nano", "-I"}, waits, Key},
+		"top":      {[]string{"top"}, waits, Key},
+		"htop":     {[]string{"htop"}, waits, Key},
+		"perl":     {[]string{"perl", "-de0"}, waits, Line},
+		"irb":      {[]string{"irb", "-f"}, waits, Key},
+		"php":      {[]string{"php", "-n", "-a"}, waits, Key},
+		"lua":      {[]string{"lua", "-i"}, waits, Key},
+		"dialog":   {[]string{"dialog", "--yesno", "Go on?", "0", "0"}, accepts, Key}, // it looks for keys every 10 ms
+		"whiptail": {[]string{"whiptail", "--yesno", "Go on?", "0", "0"}, waits, Key},
+		"script":   {[]string{"script", "-q", "-c", "cat", "/dev/null"}, accepts, Key},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(c.argv[0]); err != nil {
+				t.Skip(err)
+			}
+			t.Parallel()
+			p := start(t, append([]string{"env", "TERM=xterm-256color", "HOME=" + t.TempDir()}, c.argv...))
+			var ev Evidence
+			waitFor(t, strings.Join(c.argv, " "), func() (ok bool) {
+				var v verdict
+				ev, v = p.pty.look(p.tree())
+				return v == c.want && ev.Kind == c.kind
+			})
+			t.Logf("%+v", ev)
+		})
+	}
+}
