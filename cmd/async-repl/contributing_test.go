@@ -1,0 +1,91 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The go commands in CONTRIBUTING.md and the README name packages and tests that
+// are there, and the files that they send a reader to are.
+func TestDocumentedCommands(t *testing.T) {
+	root := filepath.Join("..", "..")
+	commands, files := 0, 0
+	for _, name := range []string{"CONTRIBUTING.md", "README.md"} {
+		raw, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(raw)) {
+			if command, ok := strings.CutPrefix(line, "    "); ok && strings.Contains(command, "go ") {
+				checkCommand(t, root, strings.TrimSpace(command))
+				commands++
+			}
+			for _, path := range regexp.MustCompile("`([a-z/-]+/[a-z_./-]+)`").FindAllStringSubmatch(line, -1) {
+				// testdata/wire is named below its package.
+				if found, _ := filepath.Glob(filepath.Join(root, path[1])); found == nil && path[1] != "testdata/wire" {
+					t.Errorf("%s: there is no %s", name, path[1])
+				}
+				files++
+			}
+		}
+	}
+	if commands < 10 || files < 20 {
+		t.Errorf("%d commands and %d files found: the test no longer reads the pages", commands, files)
+	}
+}
+
+// checkCommand checks the packages of a go command, and that each name of a test
+// is one of theirs.
+func checkCommand(t *testing.T, root, command string) {
+	t.Helper()
+	var tests []string
+	words := strings.Fields(command)
+	for _, word := range words {
+		if !strings.HasPrefix(word, "./") || word == "./..." {
+			continue
+		}
+		dir := filepath.Join(root, word)
+		if _, err := os.Stat(dir); err != nil {
+			t.Errorf("%q: %v", command, err)
+		}
+		tests = append(tests, testsOf(t, dir)...)
+	}
+	for i, word := range words[:len(words)-1] {
+		if word != "-run" && word != "-bench" && word != "-fuzz" {
+			continue
+		}
+		for _, name := range strings.Split(strings.Trim(words[i+1], "'"), "|") {
+			if name != "^$" && name != "." && !slices.Contains(tests, name) {
+				t.Errorf("%q: there is no %s", command, name)
+			}
+		}
+	}
+}
+
+// testsOf returns the names of a package's tests, benchmarks and fuzz tests.
+func testsOf(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	return names
+}
