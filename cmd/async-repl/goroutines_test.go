@@ -1,0 +1,98 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// goroutines names, for each go statement of a file in order, its row in the
+// README's table.
+var goroutines = map[string][]string{
+	"cmd/async-repl/client.go":      {"the reader of the demo's client"},
+	"cmd/async-repl/serve.go":       {"the connection", "the end of the engine after a signal, and of its jobs", "the end of the engine after a signal, and of its jobs"},
+	"internal/mcpserver/execute.go": {"one per restart"},
+	"internal/mcpserver/status.go":  {"one per awaited job"},
+	"internal/mcpserver/stdio.go":   {"reader and writer of a connection", "reader and writer of a connection"},
+	"internal/proc/family.go":       {"the look for orphans"},
+	"internal/proc/guard.go":        {"the waiter of a child, and of the guard"},
+	"internal/proc/owner.go":        {"the waiter of a child, and of the guard"},
+	"internal/proc/pump.go":         {"a pump per open pipe or terminal"},
+	"internal/tty/pulse.go":         {"the pulse of all resting watches"},
+	"jobs/registry.go":              {"one per job"},
+	"pyrepl/input.go":               {"the watch of a terminal"},
+	"pyrepl/interrupt.go":           {"the ladder of a Python job, and its nudges", "the ladder of a Python job, and its nudges"},
+	"pyrepl/launch.go":              {"the reader of a worker's channel"},
+	"shell/command.go":              {"the watch of a terminal"},
+}
+
+// Every go statement says beside it who owns it and when it ends, and has its
+// row in the README.
+func TestEveryGoroutineIsAccountedFor(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := []string{"main", "one per tool call"} // the runtime's and the SDK's
+	sources(t, func(path string, _ *ast.File) {
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, filepath.Join("..", "..", path), nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := make(map[int]string) // by line
+		for _, group := range file.Comments {
+			for _, c := range group.List {
+				said[set.Position(c.Pos()).Line] = c.Text
+			}
+		}
+		statements := 0
+		ast.Inspect(file, func(n ast.Node) bool {
+			if !startsGoroutine(n) {
+				return true
+			}
+			statements++
+			line := set.Position(n.Pos()).Line
+			if c := said[line]; !strings.Contains(c, "ends") && !strings.Contains(c, "joined") {
+				t.Errorf("%s:%d starts a goroutine and does not say who owns it and when it ends", path, line)
+			}
+			return true
+		})
+		if rows := goroutines[path]; statements != len(rows) {
+			t.Errorf("%s has %d go statements, and %d rows of the README's table are named for it here", path, statements, len(rows))
+		}
+		named = append(named, goroutines[path]...)
+	})
+	_, table, _ := strings.Cut(string(raw), "| goroutine | started by | its owner waits in | ends when |\n|---|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var rows []string
+	for line := range strings.Lines(table) {
+		row, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		rows = append(rows, row)
+		if !slices.Contains(named, row) {
+			t.Errorf("the README tells of a goroutine that nobody starts: %s", row)
+		}
+	}
+	for _, row := range named {
+		if !slices.Contains(rows, row) {
+			t.Errorf("the README's table has no row for %s", row)
+		}
+	}
+}
+
+// startsGoroutine reports whether n is a go statement, or the Go of a group.
+func startsGoroutine(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return true
+	case *ast.CallExpr:
+		sel, ok := n.Fun.(*ast.SelectorExpr)
+		return ok && sel.Sel.Name == "Go"
+	}
+	return false
+}
