@@ -238,3 +238,26 @@ func TestRestart(t *testing.T) {
 	}
 	b.result("'x' in globals()", "False")
 }
+
+// An exception whose report is interrupted is shown all the same: it is what
+// ended the code.
+func TestInterruptedReport(t *testing.T) {
+	b := newBench(t)
+	j := b.start(`class Slow(Exception):
+    def __str__(self):
+        print("on", flush=True)
+        while True: pass
+raise Slow("the reason")`)
+	jobstest.Prints(t, j, "on")
+	j.Stop(stop(jobs.Interrupt))
+	info := jobstest.End(t, j)
+	errs := jobstest.Stream(j, jobs.Stderr)
+	for _, want := range []string{`raise Slow("the reason")`, "Slow: the reason\n", "KeyboardInterrupt\n"} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("without %q: %q", want, errs)
+		}
+	}
+	if want := "cancelled (interrupted; variables kept)"; info.Receipt.Text() != want {
+		t.Errorf("status %q, want %q", info.Receipt.Text(), want)
+	}
+}

@@ -24,12 +24,16 @@ def ending(error):
     if isinstance(error, SystemExit):
         return {"end": "exit", "code": exit_code(error)}
     before, interrupts.hit = interrupts.hit, False
+    shown = False
     try:
         clean(error)
         line = summary(error)
         show(error)
+        shown = True
     except BaseException:  # an interrupt, or a __str__ that goes wrong in its own way
         line = type_name(error)
+    if not shown:
+        streams.report(format_bare(error))
     if interrupts.hit:  # traceback swallows it, if it hits a __str__
         line = "KeyboardInterrupt"
     interrupts.hit |= before
@@ -141,6 +145,22 @@ def format_whole(error):
 
 def format_small(error):
     """Formats by nothing that user code can have changed."""
+    return "\n".join(stack(error) + [headline(error)]) + "\n"
+
+
+def format_bare(error):
+    """Formats without any user code, after an interrupt of what calls some."""
+    line, args = type_name(error), BaseException.__dict__["args"].__get__(error)
+    if len(args) == 1 and type(args[0]) is str and args[0]:
+        line += ": " + args[0]
+    lines = stack(error) + [line]
+    if interrupts.hit:
+        lines += ["", "During the report of the above exception it was interrupted:", "", "KeyboardInterrupt"]
+    return "\n".join(lines) + "\n"
+
+
+def stack(error):
+    """The lines of a traceback that tell where."""
     lines, tb = [], error.__traceback__
     while tb is not None and len(lines) < 200:
         code = tb.tb_frame.f_code
@@ -151,7 +171,7 @@ def format_small(error):
         tb = tb.tb_next
     if lines:
         lines.insert(0, "Traceback (most recent call last):")
-    return "\n".join(lines + [headline(error)]) + "\n"
+    return lines
 
 
 def summary(error):
