@@ -22,6 +22,14 @@
 //   - The truth wins: a job that finished although it was asked to stop has
 //     completed.
 //
+// Cursors and sizes are bytes of the raw log, counted from its first; times are
+// of this machine's clock. An id is a ULID, 26 characters that can't be guessed.
+// Errors that a caller can act on are [ErrEnded], [ErrNotReading], [ErrShutdown],
+// a *[NotFoundError] and a *[TooManyError].
+//
+// Begin with the example, then status.go, [Port] (a runner's side of a job),
+// [Job] (its clients' side) and [Log].
+//
 // The package knows nothing of processes, Python, terminals or protocols; those
 // packages supply runners. A panic of a runner is not recovered: what can crash
 // belongs in a process of its own.

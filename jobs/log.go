@@ -79,7 +79,8 @@ type Log struct {
 	changed chan struct{} // closed and dropped at a write; made when somebody waits
 }
 
-// Write appends b.
+// Write appends a copy of b. It does not fail: what could not be kept is counted
+// in [LogStat].
 func (l *Log) Write(s Stream, b []byte) {
 	if len(b) == 0 {
 		return

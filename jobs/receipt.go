@@ -62,8 +62,8 @@ type Receipt struct {
 	Survivors []Process // could not be ended
 	Unclaimed []Process // may belong to this job or to another
 
-	PendingTasks int
-	Notes        []string
+	PendingTasks int      // asyncio tasks that wait for the session's next await
+	Notes        []string // what else there is to know, one line each
 }
 
 // Status returns the final status that the receipt amounts to.

@@ -18,6 +18,12 @@
 // process, terminal, channel and pumps; a job's run borrows the worker for one
 // turn. The death of a worker is its wait status, never an end of file.
 //
+// What goes wrong in a job is told by its receipt; the methods of a session fail
+// with [ErrClosed], or with the error of the Python that [Config] names. Begin
+// with the example, then [Session], exec.go (one job from its turn to its end),
+// channel.go (what is said between Go and a worker) and, on the other side,
+// worker/main.py.
+//
 // The package knows no protocol and no tools, and of processes only what
 // internal/proc offers.
 package pyrepl

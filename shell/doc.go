@@ -9,5 +9,9 @@
 // That a command waits for input is stated on the kernel's evidence alone (see
 // internal/tty): what it printed is never evidence.
 //
+// What goes wrong is told by the job's receipt, also that a command could not be
+// started; only input is refused with an error, which names the remedy. Begin
+// with the example, then command.go: a run from its start to its end.
+//
 // The package knows no protocol, no Python and no tools.
 package shell

@@ -1,12 +1,5 @@
 //go:build unix
 
-// Command async-repl is an MCP server that gives a coding agent a persistent
-// Python and real terminals, in which every execution is a job.
-//
-// Without a subcommand it serves MCP over standard input and output. This
-// package reads flags, environment and the current directory, wires the parts
-// together, and decides what the end of input and what a signal ends; no other
-// package does any of that.
 package main
 
 import (

@@ -17,6 +17,10 @@
 // scope, newest first. What can't be read is an error -32602 that names the
 // remedy, in the words of the tools.
 //
+// Begin with the example, then tools.go (the table of all tools), one handler in
+// execute.go, and report.go, which puts what is known of a job into words. The
+// files stdio*.go are the transport, beneath the SDK.
+//
 // This is the only package that knows the MCP SDK. It knows no process, no
 // Python and no shell: what runs is made by the [Runners] it is handed.
 package mcpserver

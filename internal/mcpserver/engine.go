@@ -60,7 +60,7 @@ type Usage struct {
 
 // A Scope is what one connection may see and where its jobs run.
 type Scope struct {
-	Tenant    string
+	Tenant    string   // whose jobs and sessions; those of others are not found
 	Workspace string   // an absolute path; relative directories start there
 	Env       []string // KEY=value, the environment that jobs start from
 	Session   string   // the Python session meant where none is named; empty: DefaultSession
@@ -116,7 +116,7 @@ type Variable struct {
 
 // A ShellRequest is one command line to run.
 type ShellRequest struct {
-	Command string
+	Command string            // for the shell's -c; it may have several lines
 	Dir     string            // an existing directory
 	Env     map[string]string // on top of the scope's
 	TTY     bool              // on a terminal; else on pipes

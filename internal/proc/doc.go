@@ -20,5 +20,8 @@
 // The table of children is one for the whole process, for the kernel hands orphans to the process and not to an Owner.
 // Terminal and files of a Spec stay the caller's.
 //
+// Begin with the example, then Owner.Start (owner.go), Handle, the ladder (ladder.go, kill.go), how a tree is found
+// (family.go, family_linux.go) and the guard (guard.go here, guardmain.go in its own process).
+//
 // The package knows no job, session or protocol; it knows a terminal only as what package tty makes of it.
 package proc

@@ -72,7 +72,7 @@ func NewOwner(c Config) (*Owner, error) {
 type Spec struct {
 	Argv []string // a name without a slash is looked for in the PATH of Env
 	Env  []string // the whole environment; what marks the job is added
-	Dir  string
+	Dir  string   // empty: our own
 	Wrap []string // a program with its arguments that is put in front of Argv
 
 	// TTY, if not nil, becomes the controlling terminal.

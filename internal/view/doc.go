@@ -11,5 +11,8 @@
 //   - Cost is linear in the bytes looked at, and memory is bounded by them.
 //   - What is left out is counted in bytes of the log, so that a reader can ask for exactly that.
 //
+// Budgets are in characters, whatever is left out in bytes. Nothing here returns an error: all bytes read as something.
+// Begin with the examples, then Text (text.go, on the screen of screen.go) and Clip.
+//
 // The package holds no state between calls. It knows nothing of jobs, of the log's storage, of processes or of the protocol.
 package view
