@@ -77,19 +77,22 @@ func BenchmarkEcho(b *testing.B) {
 
 const volume = 64 << 20
 
+// bare does nothing but read.
+func bare(f *os.File, count func([]byte)) {
+	buf := make([]byte, chunkSize)
+	for {
+		n, err := f.Read(buf)
+		count(buf[:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
 // BenchmarkPTY is 64 MB from a terminal. Its floor is a loop that does nothing but read.
 func BenchmarkPTY(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
-		flow(b, true, func(f *os.File, count func([]byte)) {
-			buf := make([]byte, chunkSize)
-			for {
-				n, err := f.Read(buf)
-				count(buf[:n])
-				if err != nil {
-					return
-				}
-			}
-		})
+		flow(b, true, bare)
 	})
 	b.Run("pump", func(b *testing.B) {
 		flow(b, true, func(f *os.File, count func([]byte)) { <-NewPump(f, true, count).Done() })
@@ -99,16 +102,7 @@ func BenchmarkPTY(b *testing.B) {
 // BenchmarkPipe is 64 MB from a pipe. Its floor is a loop that does nothing but read.
 func BenchmarkPipe(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
-		flow(b, false, func(f *os.File, count func([]byte)) {
-			buf := make([]byte, chunkSize)
-			for {
-				n, err := f.Read(buf)
-				count(buf[:n])
-				if err != nil {
-					return
-				}
-			}
-		})
+		flow(b, false, bare)
 	})
 	b.Run("pump", func(b *testing.B) {
 		flow(b, false, func(f *os.File, count func([]byte)) { <-NewPump(f, false, count).Done() })
