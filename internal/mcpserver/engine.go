@@ -21,10 +21,11 @@ type Engine struct {
 	Jobs    *jobs.Registry
 	Runners Runners
 
-	Grace   time.Duration // of execute, send and cancel calls; 0: DefaultGrace
-	Timeout time.Duration // of jobs whose call sets none; 0: none
-	Drain   time.Duration // how long after a client's end of input its calls in flight go on; 0: 5 s
-	Version string        // of this server, told to clients
+	Grace    time.Duration // of execute, send and cancel calls; 0: DefaultGrace
+	Timeout  time.Duration // of jobs whose call sets none; 0: none
+	Drain    time.Duration // how long after a client's end of input its calls in flight go on; 0: 5 s
+	Progress time.Duration // how long a call waits before its client is told how things stand, if it wishes to be; 0: 1 s
+	Version  string        // of this server, told to clients
 
 	// Busy names the process that uses most of a processor among those that
 	// the job's process leads, and how much that is, in percent. It takes some

@@ -72,6 +72,7 @@ func (a *args) await(ctx context.Context, j *jobs.Job, def time.Duration) {
 	if d <= 0 {
 		return
 	}
+	defer a.teller.start(ctx, d, func() string { return progressLine(j) })()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	_ = j.Await(ctx)
@@ -213,6 +214,7 @@ func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 	}()
 	var o outcome
 	a.turn.pass()
+	defer a.teller.start(ctx, 0, func() string { return "restarting session " + session })()
 	select {
 	case o = <-done:
 	case <-ctx.Done():

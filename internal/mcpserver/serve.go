@@ -66,7 +66,7 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		if err != nil {
 			return result(err.Error(), true), nil
 		}
-		a.turn = turn
+		a.turn, a.teller = turn, c.newTeller(req)
 		reply, err := t.call(c, ctx, a)
 		if err != nil {
 			return result(c.refusal(err), true), nil

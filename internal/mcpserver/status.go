@@ -119,6 +119,7 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (string, error) {
 	w := a.window(j.Log().Stat().End)
 	if j.Info().Status.Final() {
 		a.turn.pass()
+		defer a.teller.start(ctx, 0, func() string { return "ending what it left running" })()
 		w.facts = append(w.facts, c.endRemains(ctx, j, a.force)...)
 		if len(w.facts) == 0 {
 			w.facts = []fact{{"Note", "it had ended before and left nothing running"}}
@@ -131,6 +132,7 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (string, error) {
 	}
 	j.Stop(st)
 	a.turn.pass()
+	defer a.teller.start(ctx, c.grace(), func() string { return progressLine(j) })()
 	grace := time.NewTimer(c.grace())
 	defer grace.Stop()
 	select {
@@ -186,9 +188,12 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (string, error) {
 	}
 	a.turn.pass()
 	started := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, a.waitFor(defaultLonger))
+	d := a.waitFor(defaultLonger)
+	stop := a.teller.start(ctx, d, func() string { return progressOf(all) })
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	waitUntil(ctx, all, a.until == untilAll)
+	stop()
 
 	infos := make([]jobs.Info, len(all))
 	for i, j := range all {

@@ -236,9 +236,11 @@ func (c *client) write(m any) {
 	}
 }
 
-// A message is an answer of the server.
+// A message is an answer of the server, or a notification.
 type message struct {
 	ID     int
+	Method string
+	Params json.RawMessage
 	Result json.RawMessage
 	Error  *struct {
 		Code    int

@@ -1,0 +1,205 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs/jobstest"
+)
+
+// told is one progress notification.
+type told struct {
+	ProgressToken   any
+	Progress, Total float64
+	Message         string
+}
+
+// eras are the _meta of a call of each protocol.
+var eras = map[string]map[string]any{
+	"initialize": {},
+	"2026-07-28": {
+		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
+		"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "c", "version": "1"},
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{},
+	},
+}
+
+// startTold starts a call that gives a progress token.
+func (c *client) startTold(era string, token any, tool string, a arguments) (id int) {
+	c.t.Helper()
+	meta := map[string]any{"progressToken": token}
+	for k, v := range eras[era] {
+		meta[k] = v
+	}
+	return c.start("tools/call", map[string]any{"name": tool, "arguments": a, "_meta": meta})
+}
+
+// notification returns what the message tells; ok is false for an answer.
+func (m message) notification(t *testing.T) (n told, ok bool) {
+	t.Helper()
+	if m.Method == "" {
+		return n, false
+	}
+	if m.Method != "notifications/progress" {
+		t.Fatalf("%s: %s", m.Method, m.Params)
+	}
+	if err := json.Unmarshal(m.Params, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n, true
+}
+
+// TestProgress has calls of every kind that wait, in both protocols.
+func TestProgress(t *testing.T) {
+	for era := range eras {
+		for name, tt := range map[string]struct {
+			tool    string
+			args    arguments
+			total   float64
+			message string
+		}{
+			"execute": {"execute_python", arguments{"code": code(`out "\x1b[1mtick 1\x1b[0m\r\n"`, `err "loading 1%\rloading 2%"`, "gate go"), "wait_seconds": 60}, 60, "running, T: loading 2%"},
+			"quiet":   {"execute_command_async", arguments{"command": "gate go", "wait_seconds": 60}, 60, "running, T"},
+			"queued":  {"execute_python", arguments{"code": "queue go", "wait_seconds": 60}, 60, "queued"},
+			"status":  {"check_job_status", arguments{"job_id": "ID1", "wait_seconds": 59}, 59, "running, T: " + strings.Repeat("é", 100)},
+			"python":  {"check_python_status", arguments{"session": "first", "wait_seconds": 59}, 59, "running, T: " + strings.Repeat("é", 100)},
+			"several": {"wait_for_jobs", arguments{"job_ids": []string{"ID1", "ID2"}, "until": "all"}, 45, "1 of 2 have ended; ID1 running, T: " + strings.Repeat("é", 60)},
+			"cancel":  {"cancel_job", arguments{"job_id": "ID3"}, 60, "running, cancelling: interrupt, T"},
+			"input":   {"send_command_input", arguments{"job_id": "ID4", "text": "x", "wait_seconds": 58}, 58, "running, T: typed 1"},
+		} {
+			t.Run(era+" "+name, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.engine.Progress = 2 * time.Millisecond
+				var c *client
+				if era == "initialize" {
+					c = w.dial(Scope{})
+				} else {
+					c = w.connect(t.Context(), Scope{})
+				}
+				prepare := w.dial(Scope{})
+				var p plainer
+				for _, code := range []string{
+					code(`out "`+strings.Repeat("é", 3000)+`\n\n"`, "gate go"), `out "x"`, code(`out ""`, "stubborn"), code("keys", "gate go"),
+				} {
+					session := "first"
+					if p.seen != nil {
+						session = "others"
+					}
+					p.plain(prepare.call("execute_python", arguments{"code": code, "session": session, "wait_seconds": 0}))
+				}
+				jobstest.Prints(t, w.job("Job ID: "+p.seen[0]+"\n"), "\n\n")
+				jobstest.End(t, w.job("Job ID: "+p.seen[1]+"\n"))
+				args := arguments{}
+				if err := json.Unmarshal([]byte(p.ids(string(marshal(tt.args)))), &args); err != nil {
+					t.Fatal(err)
+				}
+				id := c.startTold(era, "token", tt.tool, args)
+				last := 0.0
+				for told := 0; told < 3; {
+					n, ok := c.read().notification(t)
+					if !ok {
+						t.Fatal("answered too early")
+					}
+					if n.ProgressToken != "token" || n.Progress <= last || n.Progress >= n.Total || n.Total != tt.total || chars(n.Message) > messageMax {
+						t.Fatalf("%+v after %g", n, last)
+					}
+					last = n.Progress
+					if strings.HasPrefix(p.plain(n.Message), tt.message) {
+						told++ // the first may come before the job has begun or printed
+					} else if told > 0 {
+						t.Fatalf("%+v, want %q", n, tt.message)
+					}
+				}
+				w.open("go")
+				if name == "cancel" {
+					prepare.call("cancel_job", arguments{"job_id": p.seen[2], "force": true})
+				}
+				for {
+					m := c.read()
+					if _, ok := m.notification(t); ok {
+						continue
+					}
+					if m.ID != id {
+						t.Fatalf("answer to %d", m.ID)
+					}
+					break
+				}
+				id = c.startTold(era, nil, "list_jobs", nil)
+				if m := c.read(); m.ID != id {
+					t.Errorf("told behind the answer: %s", m.Params)
+				}
+			})
+		}
+	}
+}
+
+// TestProgressTokens: what comes back is the token, or nothing is told.
+func TestProgressTokens(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Progress = time.Millisecond
+	c := w.dial(Scope{})
+	_, j := w.started(c, "execute_python", arguments{"code": code(`out "x"`, "gate go"), "wait_seconds": 0})
+	c.read()
+	for raw, want := range map[string]string{
+		`"a\nb"`: `"a\nb"`, `""`: `""`, `7`: `7`, `-7`: `-7`, `0`: `0`, `9007199254740991`: `9007199254740991`,
+		`9007199254740993`: "", `1.5`: "", `null`: "", `{}`: "", `true`: "",
+	} {
+		c.start("tools/call", map[string]any{"name": "check_job_status", "arguments": arguments{"job_id": j.ID(), "wait_seconds": 0.05},
+			"_meta": map[string]any{"progressToken": json.RawMessage(raw)}})
+		got := ""
+		for {
+			m := c.read()
+			if m.Method == "" {
+				break
+			}
+			var p struct{ ProgressToken json.RawMessage }
+			if err := json.Unmarshal(m.Params, &p); err != nil {
+				t.Fatal(err)
+			}
+			got = string(p.ProgressToken)
+		}
+		if got != want && (want == "" || got != "") { // a busy machine may tell nothing in the time
+			t.Errorf("token %s came back as %s, want %s", raw, got, want)
+		}
+	}
+	w.open("go")
+}
+
+// TestProgressOfASlowClient has one that reads nothing until its jobs are done:
+// what it is told is bounded, and every call is answered.
+func TestProgressOfASlowClient(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Progress = time.Millisecond / 10
+	c := w.dial(Scope{})
+	_, j := w.started(c, "execute_python", arguments{"code": code(`out "`+strings.Repeat("x", 150)+`"`, "gate go"), "wait_seconds": 0})
+	c.read()
+	const calls = 50
+	waiting := map[int]bool{}
+	for i := range calls {
+		waiting[c.startTold("initialize", fmt.Sprint(i), "check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 100})] = true
+	}
+	// More than the queue holds would come in this time, were it not bounded.
+	other := w.dial(Scope{})
+	other.call("check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 0.5})
+	w.open("go")
+	jobstest.End(t, j)
+	bytes := 0
+	for len(waiting) > 0 {
+		m := c.read()
+		if m.Method != "" {
+			bytes += len(m.Params)
+			continue
+		}
+		if text, _ := toolReply(t, m); field(text, "Status") != "completed" {
+			t.Errorf("answered:\n%s", text)
+		}
+		delete(waiting, m.ID)
+	}
+	if most := 2*maxQueued + 1<<20; bytes > most { // the kernel's buffer holds some, too
+		t.Errorf("%d bytes were told", bytes)
+	}
+}
