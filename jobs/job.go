@@ -31,6 +31,7 @@ type Info struct {
 	Status     Status
 	Question   *Question // set while WaitingInput
 	Accepts    bool      // Running, and takes input if there is any
+	Asked      int       // how often it has begun to wait for input
 	Cancelling Rung      // set while a stop is under way
 	Receipt    Receipt   // set once Status is final
 	Result     string

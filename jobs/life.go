@@ -26,6 +26,8 @@ func (j *Job) to(s Status) bool {
 	j.info.Status, j.info.Question, j.info.Accepts = s, nil, false
 	j.generation++
 	switch {
+	case s == WaitingInput:
+		j.info.Asked++
 	case s == Running:
 		j.since = now
 		if j.info.Started.IsZero() {

@@ -59,6 +59,7 @@ func (c *conn) execute(ctx context.Context, a *args, spec jobs.Spec, run jobs.Ru
 	if err != nil {
 		return "", err
 	}
+	a.follow(j)
 	a.await(ctx, j, c.grace())
 	return c.report(ctx, j, a.window(0)), nil
 }
@@ -232,7 +233,9 @@ func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 	}
 	for _, info := range ended {
 		if j, err := c.Jobs.Get(c.scope.Tenant, info.ID); err == nil && info.Kind == jobs.Python {
-			r.line("Ended", jobLine(j.Info()))
+			info := j.Info()
+			a.shows(info)
+			r.line("Ended", jobLine(info))
 		}
 	}
 	r.processes("Survivors", o.survivors, "")

@@ -16,7 +16,7 @@ func (c *conn) sendPythonInput(ctx context.Context, a *args) (string, error) {
 	if strings.Contains(strings.TrimSuffix(a.text, "\n"), "\n") {
 		return "", mistakef("text must be one line; nothing was sent. Send one line for each question.")
 	}
-	j, err := c.asking(a.jobID)
+	j, err := c.asking(a)
 	if err != nil {
 		return "", err
 	}
@@ -28,9 +28,9 @@ func (c *conn) sendPythonInput(ctx context.Context, a *args) (string, error) {
 }
 
 // asking finds the Python job that input is meant for.
-func (c *conn) asking(id string) (*jobs.Job, error) {
-	if id != "" {
-		j, err := c.Jobs.Get(c.scope.Tenant, id)
+func (c *conn) asking(a *args) (*jobs.Job, error) {
+	if a.jobID != "" {
+		j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
 		if err == nil && j.Info().Kind != jobs.Python {
 			err = mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Info().Kind)
 		}
@@ -48,6 +48,7 @@ func (c *conn) asking(id string) (*jobs.Job, error) {
 	case 1:
 		return c.Jobs.Get(c.scope.Tenant, asking[0].ID)
 	}
+	a.shows(asking...)
 	var b strings.Builder
 	b.WriteString("Several Python jobs wait for input; nothing was sent. Name one by job_id:")
 	for _, info := range asking {
@@ -78,6 +79,7 @@ const leastDelivery = 100 * time.Millisecond
 // send delivers input and waits until the job ends or asks again. The reply
 // shows the output since the call, and never what was sent.
 func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (string, error) {
+	a.follow(j)
 	from := j.Log().Stat().End
 	deliver, cancel := context.WithTimeout(ctx, min(c.grace(), max(leastDelivery, a.waitFor(c.grace()))))
 	slow := time.AfterFunc(deliverTime, a.turn.pass)
@@ -86,6 +88,7 @@ func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (s
 	cancel()
 	switch {
 	case errors.Is(err, jobs.ErrEnded):
+		a.shows(j.Info())
 		return "", mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), statusText(j.Info()))
 	case errors.Is(err, jobs.ErrNotReading):
 		return "", mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), statusText(j.Info()))

@@ -35,6 +35,21 @@ func (c *conn) refusal(err error) string {
 	return capitalized(err.Error())
 }
 
+// shownBy returns the jobs that the refusal of an error shows.
+func shownBy(err error) []jobs.Info {
+	var (
+		notFound *jobs.NotFoundError
+		tooMany  *jobs.TooManyError
+	)
+	switch {
+	case errors.As(err, &notFound):
+		return notFound.Nearest
+	case errors.As(err, &tooMany):
+		return []jobs.Info{tooMany.Oldest}
+	}
+	return nil
+}
+
 func noSuchJob(e *jobs.NotFoundError) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "No such job: %s", headerValue(e.ID))

@@ -18,7 +18,10 @@ const lineMax = 300
 func headerValue(s string) string { return view.Line(s, lineMax) }
 
 // A reply is the text of an answer: lines "Name: value", a blank line, sections.
-type reply struct{ b strings.Builder }
+type reply struct {
+	b     strings.Builder
+	shown []jobs.Info // jobs that it says something of besides those that it is about
+}
 
 func (r *reply) String() string { return r.b.String() }
 

@@ -18,6 +18,8 @@ type window struct {
 	newest   bool   // while the job runs, only the newest of it
 	maxChars int    // of the whole reply
 	facts    []fact // header lines of the call
+	telling  *telling
+	also     []jobs.Info // what it tells of other jobs
 }
 
 // A fact is one header line.
@@ -31,7 +33,7 @@ const newestChars = 2000
 const silence = 5 * time.Second
 
 func (a *args) window(from int64) window {
-	w := window{from: from, maxChars: defaultText}
+	w := window{from: from, maxChars: defaultText, telling: a.telling}
 	if a.maxChars != nil {
 		w.maxChars = int(*a.maxChars)
 	}
@@ -44,6 +46,8 @@ func (c *conn) report(ctx context.Context, j *jobs.Job, w window) string {
 	info := j.Info()
 	var head reply
 	c.describe(ctx, &head, info)
+	w.telling.shows(append(head.shown, info)...)
+	w.also = w.telling.also()
 	for _, f := range w.facts {
 		head.line(f.name, f.value)
 	}
@@ -89,6 +93,7 @@ func withOutput(head reply, j *jobs.Job, info jobs.Info, w window, room int) *re
 		}
 	}
 	r.cursor(x.next)
+	r.also(w.also)
 	r.next(info)
 	r.section("STDOUT", x.text[stdout])
 	r.section("STDERR", x.text[stderr])
@@ -152,6 +157,7 @@ func (c *conn) queued(r *reply, info jobs.Info) {
 	}) {
 		if front.Kind == info.Kind && info.Session != "" {
 			r.line("Queued behind", fmt.Sprintf("%s (%s)", front.ID, statusText(front)))
+			r.shown = append(r.shown, front)
 			return
 		}
 	}

@@ -18,6 +18,7 @@ type conn struct {
 	*Engine
 	scope Scope
 	door  door
+	news  news
 }
 
 // Serve serves one connection until the client goes; then its calls in flight
@@ -66,9 +67,14 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		if err != nil {
 			return result(err.Error(), true), nil
 		}
-		a.turn, a.teller = turn, c.newTeller(req)
+		a.turn, a.teller, a.telling = turn, c.newTeller(req), &telling{news: &c.news}
+		read := false // will be, as far as is known
+		defer func() { a.telling.done(read) }()
 		reply, err := t.call(c, ctx, a)
+		gone := context.Cause(ctx)
+		read = gone == nil || gone == errLeaving
 		if err != nil {
+			a.shows(shownBy(err)...)
 			return result(c.refusal(err), true), nil
 		}
 		return result(reply, false), nil

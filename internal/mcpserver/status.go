@@ -61,6 +61,7 @@ func (c *conn) checkPythonStatus(ctx context.Context, a *args) (string, error) {
 }
 
 func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (string, error) {
+	a.follow(j)
 	a.await(ctx, j, 0)
 	w := a.window(0)
 	if a.cursor == nil {
@@ -97,6 +98,7 @@ func (c *conn) listJobs(_ context.Context, a *args) (string, error) {
 	}
 	more := len(list) > limit
 	list = list[:min(limit, len(list))]
+	a.shows(list...)
 	var r reply
 	r.line("Jobs", fmt.Sprintf("%d, newest first", len(list)))
 	if more {
@@ -116,6 +118,7 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	a.follow(j)
 	w := a.window(j.Log().Stat().End)
 	if j.Info().Status.Final() {
 		a.turn.pass()
@@ -183,6 +186,7 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (string, error) {
 		}
 		if !seen[j.ID()] {
 			seen[j.ID()] = true
+			a.follow(j)
 			all = append(all, j)
 		}
 	}
@@ -202,6 +206,8 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (string, error) {
 	var r reply
 	r.line("Condition", condition(infos, a.until == untilAll))
 	r.line("Waited", duration(time.Since(started)))
+	r.also(a.also())
+	a.shows(infos...)
 	if len(infos) > blocksMax {
 		r.blank()
 		for _, info := range infos {
@@ -215,6 +221,7 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (string, error) {
 		r.cursor(all[i].Log().Stat().End)
 		r.next(info)
 	}
+	a.shows(r.shown...)
 	return r.String(), nil
 }
 

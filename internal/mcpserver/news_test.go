@@ -1,0 +1,212 @@
+package mcpserver
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// begin starts a program and answers before it does anything.
+func (c *client) begin(lines ...string) (id string) {
+	c.t.Helper()
+	return field(c.call("execute_command_async", arguments{"command": code(lines...), "wait_seconds": 0}), "Job ID")
+}
+
+// ended waits for the end of a job.
+func (w *world) ended(id string) {
+	w.t.Helper()
+	jobstest.End(w.t, w.job("Job ID: "+id+"\n"))
+}
+
+// status is a reply about a job.
+func (c *client) status(id string) string {
+	c.t.Helper()
+	return c.call("check_job_status", arguments{"job_id": id})
+}
+
+// TestAlso follows one connection: each event is told once, by the next reply
+// about another job or by one about the job itself.
+func TestAlso(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	stays := c.begin("gate end")
+	a, b, asks := c.begin("gate a"), c.begin("gate b", "exit 3"), c.begin("gate asks", `ask line "One? "`, "gate again", `ask line "Two? "`)
+	if got := field(c.status(stays), "Also"); got != "" {
+		t.Errorf("nothing has happened: %q", got)
+	}
+	w.open("a")
+	w.ended(a)
+	if got, want := field(c.status(stays), "Also"), "job "+a+" completed"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	w.open("b")
+	w.open("asks")
+	w.ended(b)
+	jobstest.Asks(t, w.job("Job ID: "+asks+"\n"))
+	reply := c.call("execute_python", arguments{"code": `out "x"`})
+	if got, want := field(reply, "Also"), fmt.Sprintf("job %s waits for input; job %s failed (exit 3)", asks, b); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !regexp.MustCompile(`\nCursor: 1\nAlso: [^\n]*\n\n--- STDOUT`).MatchString(reply) {
+		t.Errorf("the line stands in the wrong place:\n%s", reply)
+	}
+	if got := field(c.status(stays), "Also"); got != "" {
+		t.Errorf("told twice: %q", got)
+	}
+	// What a reply about the job shows needs no telling, and a new question does.
+	c.call("send_command_input", arguments{"job_id": asks, "text": "x", "wait_seconds": 0})
+	w.open("again")
+	jobstest.Asks(t, w.job("Job ID: "+asks+"\n"))
+	if got, want := field(c.call("wait_for_jobs", arguments{"job_ids": []string{stays}, "wait_seconds": 0}), "Also"), "job "+asks+" waits for input"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	c.call("cancel_job", arguments{"job_id": asks})
+	d, e := c.begin("gate d"), c.begin("gate d")
+	w.open("d")
+	w.ended(d)
+	w.ended(e)
+	c.call("list_jobs", nil)
+	if got := field(c.status(stays), "Also"); got != "" {
+		t.Errorf("a list has shown it: %q", got)
+	}
+	w.open("end")
+}
+
+// TestNewsForgets: a job whose end was told is followed no more, whatever the
+// order in which the calls about it end.
+func TestNewsForgets(t *testing.T) {
+	w := newWorld(t)
+	j := jobstest.Start(t, w.engine.Jobs, jobs.Spec{}, &program{w, `out "x"`})
+	info := jobstest.End(t, j)
+	for name, read := range map[string][]bool{"both": {true, true}, "first": {true, false}, "second": {false, true}, "none": {false, false}} {
+		n := &news{}
+		calls := []*telling{{news: n}, {news: n}}
+		for _, c := range calls {
+			c.follow(j)
+			c.shows(info)
+		}
+		for i, c := range calls {
+			c.done(read[i])
+		}
+		last := &telling{news: n}
+		told := last.also()
+		last.done(true)
+		if want := name == "none"; (len(told) == 1) != want || len(n.followed) > 0 {
+			t.Errorf("%s read: %d told, %d followed", name, len(told), len(n.followed))
+		}
+	}
+}
+
+// TestAlsoIsForThoseWhoKnow: another connection hears of a job once it was about
+// it, and another tenant never.
+func TestAlsoIsForThoseWhoKnow(t *testing.T) {
+	w := newWorld(t)
+	mine, other := w.dial(Scope{}), w.dial(Scope{})
+	known, unknown := mine.begin("gate go"), mine.begin("gate go")
+	if s := field(other.status(known), "Status"); s != "running" && s != "queued" {
+		t.Fatal(s)
+	}
+	w.open("go")
+	w.ended(known)
+	w.ended(unknown)
+	if got, want := field(other.call("execute_python", arguments{"code": `out ""`}), "Also"), "job "+known+" completed"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := field(mine.call("execute_python", arguments{"code": `out ""`}), "Also"), fmt.Sprintf("job %s completed; job %s completed", min(known, unknown), max(known, unknown)); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestAlsoOfCancelledCalls takes calls back whose replies would have told
+// something: it is told by the next.
+func TestAlsoOfCancelledCalls(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	stays, about, other := c.begin("gate end"), c.begin("gate about"), c.begin("gate other")
+	// One ends after the call about it was taken back, the other just before a
+	// call that would have told of it is.
+	for _, step := range []struct{ call, ends string }{{about, "about"}, {stays, "other"}} {
+		call := c.startCall("check_job_status", arguments{"job_id": step.call, "wait_seconds": 100})
+		c.call("list_variables", nil) // by then it waits
+		if step.call == stays {
+			w.open("other")
+			w.ended(other)
+		}
+		c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": call}})
+		c.call("list_variables", nil) // by then it has been taken back
+		if step.call == about {
+			w.open("about")
+			w.ended(about)
+		}
+	}
+	var told string
+	for deadline := time.Now().Add(jobstest.Patience); strings.Count(told, "completed") < 2 && time.Now().Before(deadline); {
+		told += field(c.status(stays), "Also") + ";" // none before the calls that were taken back are over
+	}
+	told += field(c.status(stays), "Also")
+	for _, id := range []string{about, other} {
+		if n := strings.Count(told, "job "+id+" completed"); n != 1 {
+			t.Errorf("job %s was told %d times: %s", id, n, strings.Trim(told, ";"))
+		}
+	}
+	w.open("end")
+}
+
+// TestAlsoSideBySide has many jobs end under many calls at once: each end is
+// told once, in all.
+func TestAlsoSideBySide(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	stays := c.begin("gate end")
+	const n, rounds = 300, 20
+	for i := range n {
+		c.begin("gate " + strconv.Itoa(i%rounds))
+	}
+	more := regexp.MustCompile(`; (\d+) more: see list_jobs$`)
+	told := map[string]int{}
+	count := 0
+	note := func(also string) {
+		if m := more.FindStringSubmatch(also); m != nil {
+			k, _ := strconv.Atoi(m[1])
+			count += k
+		}
+		for _, id := range ids.FindAllString(also, -1) {
+			told[id]++
+			count++
+		}
+		if chars(also) > lineMax {
+			t.Errorf("%d characters: %s", chars(also), also)
+		}
+	}
+	for round := range rounds {
+		w.open(strconv.Itoa(round))
+		for range 8 {
+			c.startCall("check_job_status", arguments{"job_id": stays})
+		}
+		for range 8 {
+			text, _ := toolReply(t, c.read())
+			note(field(text, "Also"))
+		}
+	}
+	for _, info := range w.engine.Jobs.List("", jobs.Filter{}) {
+		if info.ID != stays {
+			w.ended(info.ID)
+		}
+	}
+	note(field(c.status(stays), "Also"))
+	for id, times := range told {
+		if times != 1 {
+			t.Errorf("job %s was told %d times", id, times)
+		}
+	}
+	if count != n {
+		t.Errorf("%d ends were told, want %d", count, n)
+	}
+	w.open("end")
+}
