@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pss is the memory of a process, its part of what it shares included, in KiB.
+func pss(b *testing.B, pid int) int {
+	b.Helper()
+	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(rollup), "\nPss:")
+	if !ok {
+		b.Fatalf("no PSS in %s", rollup)
+	}
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return kib
+}
+
+// family is a process and all its descendants.
+func family(b *testing.B, pid int) []int {
+	b.Helper()
+	all := []int{pid}
+	for i := 0; i < len(all); i++ {
+		lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i]))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, list := range lists {
+			children, err := os.ReadFile(list)
+			if err != nil {
+				continue // a thread that has ended
+			}
+			for _, child := range strings.Fields(string(children)) {
+				n, err := strconv.Atoi(child)
+				if err != nil {
+					b.Fatal(err)
+				}
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// processorTime is what a process has used, to a hundredth of a second.
+func processorTime(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))
+	var sum time.Duration
+	for _, f := range fields[11:13] { // utime, stime
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(n) * 10 * time.Millisecond
+	}
+	return sum
+}
+
+// Aim: 25 MiB for server, guard and one session at rest.
+func BenchmarkTreeAtRest(b *testing.B) {
+	python := realPython(b)
+	var servers, trees int
+	for b.Loop() {
+		s := startServer(b, "REPL_PYTHON="+python)
+		s.do("execute_python", "code", "x = 1")
+		s.do("execute_command_async", "command", "true") // so that there is a guard
+		all := family(b, s.cmd.Process.Pid)
+		if len(all) != 3 {
+			b.Fatalf("%d processes, not server, guard and worker", len(all))
+		}
+		servers += pss(b, all[0])
+		for _, pid := range all {
+			trees += pss(b, pid)
+		}
+		s.stdin.Close()
+		s.exit()
+	}
+	b.ReportMetric(float64(trees)/1024/float64(b.N), "MiB")
+	b.ReportMetric(float64(servers)/1024/float64(b.N), "MiB-server")
+	b.ReportMetric(0, "ns/op")
+}
+
+// Aims: under 1 % of a processor for 500 idle jobs, under 100 KB for each, with
+// just under 4 KB of output. The memory is the server's: its PSS, so without the
+// kernel's for terminal and pipes, and without that of the jobs' own processes.
+func BenchmarkIdleServer(b *testing.B) {
+	const jobs = 500
+	for name, tty := range map[string]bool{"terminal": true, "pipes": false} {
+		b.Run(name, func(b *testing.B) {
+			s := startServer(b)
+			pid := s.cmd.Process.Pid
+			s.do("execute_command_async", "command", "true")
+			before := pss(b, pid)
+			for range jobs {
+				s.do("execute_command_async", "command", "printf %04000d 0; exec sleep 1000", "tty", tty, "wait_seconds", 0)
+			}
+			last := s.do("list_jobs", "limit", 1)
+			if !strings.Contains(string(last), "running") {
+				b.Fatal(last)
+			}
+			time.Sleep(3 * time.Second) // until the bustle of the start is over
+			more := pss(b, pid) - before
+			var used, wall time.Duration
+			for b.Loop() {
+				began, at := time.Now(), processorTime(b, pid)
+				time.Sleep(5 * time.Second)
+				used += processorTime(b, pid) - at
+				wall += time.Since(began)
+			}
+			b.ReportMetric(float64(more)/jobs*1.024, "KB/job")
+			b.ReportMetric(100*used.Seconds()/wall.Seconds(), "%cpu")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// Aim: a poll within 100 ms while eight jobs print as fast as they can. The
+// machine's processors are all busy with that.
+func BenchmarkPollInFlood(b *testing.B) {
+	s := startServer(b, "REPL_PYTHON="+realPython(b), "REPL_MAX_OUTPUT=64MiB")
+	ids := startFloods(b, s)
+	cursors := make(map[string]string)
+	var took []time.Duration
+	for b.Loop() {
+		for _, id := range ids {
+			args := []any{"job_id", id}
+			if c, err := strconv.Atoi(cursors[id]); err == nil {
+				args = append(args, "cursor", c)
+			}
+			begin := time.Now()
+			r := s.do("check_job_status", args...)
+			took = append(took, time.Since(begin))
+			cursors[id] = r.header("Cursor")
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2])/1e6, "ms-median")
+	b.ReportMetric(float64(took[len(took)*99/100])/1e6, "ms-99%")
+	b.ReportMetric(float64(took[len(took)-1])/1e6, "ms-max")
+	b.ReportMetric(float64(pss(b, s.cmd.Process.Pid))/1024, "MiB")
+	b.ReportMetric(0, "ns/op")
+}
+
+// Aim: a poll of a job with 1 GB of output costs what one with 1 KB does. Both are
+// asked for what is new, which is the last 500 bytes.
+func BenchmarkPollOfAGigabyte(b *testing.B) {
+	s := startServer(b)
+	poll := func(size int) func() time.Duration {
+		r := s.do("execute_command_async", "command", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; exec sleep 1000", size), "tty", false, "wait_seconds", 0)
+		id := r.header("Job ID")
+		for r.header("Cursor") != strconv.Itoa(size) {
+			r = s.do("check_job_status", "job_id", id, "wait_seconds", 0.05)
+		}
+		return func() time.Duration {
+			begin := time.Now()
+			s.do("check_job_status", "job_id", id, "cursor", size-500)
+			return time.Since(begin)
+		}
+	}
+	compare(b, poll(1_000_000_000), poll(1_000))
+}
