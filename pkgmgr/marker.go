@@ -98,7 +98,7 @@ func (p *parser) markerOperator() (string, error) {
 	p.blanks()
 	if op := p.run(isOperator); op != "" {
 		if !slices.Contains(markerOperators, op) {
-			return "", p.because(fmt.Sprintf("%q is no operator of a marker", op))
+			return "", p.because(fmt.Sprintf("%q is no operator of a marker", clip(op)))
 		}
 		return op, nil
 	}

@@ -290,7 +290,7 @@ func (p *parser) clause() (string, error) {
 		return "", p.because("one = is not an operator; pin with ==")
 	}
 	if !slices.Contains([]string{"~=", "==", "!=", "<=", ">=", "<", ">", "==="}, op) {
-		return "", p.because(fmt.Sprintf("%q is not an operator; %s", op, byName))
+		return "", p.because(fmt.Sprintf("%q is not an operator; %s", clip(op), byName))
 	}
 	p.blanks()
 	v := p.run(inVersion)
@@ -303,12 +303,12 @@ func (p *parser) clause() (string, error) {
 		}
 	case op == "==" || op == "!=":
 		if !version.MatchString(strings.TrimSuffix(v, ".*")) {
-			return "", p.because(fmt.Sprintf("%q is not a version", v))
+			return "", p.because(fmt.Sprintf("%q is not a version", clip(v)))
 		}
 	case strings.Contains(v, "*"):
-		return "", p.because(fmt.Sprintf("%q takes no *; only == and != do", p.text[from:p.pos]))
+		return "", p.because(fmt.Sprintf("%q takes no *; only == and != do", clip(p.text[from:p.pos])))
 	case !version.MatchString(v):
-		return "", p.because(fmt.Sprintf("%q is not a version", v))
+		return "", p.because(fmt.Sprintf("%q is not a version", clip(v)))
 	}
 	return op + v, nil
 }

@@ -130,6 +130,10 @@ func TestParseRequirementsRefuses(t *testing.T) {
 		"not ASCII":              {"réquests", "'é' can't stand here"},
 		"NUL":                    {"a\x00b", `'\x00' can't stand here`},
 		"not UTF-8":              {"a\xffb", "can't stand here"},
+		"version very long":      {"a==" + strings.Repeat("b", 9000), "not a version"},
+		"range very long":        {"a>=" + strings.Repeat("1.", 9000) + "*", "only == and != do"},
+		"operator very long":     {"a" + strings.Repeat("=", 9000) + "1", "not an operator"},
+		"marker sign very long":  {`a; os_name ` + strings.Repeat("=", 9000) + ` "y"`, "no operator"},
 		"very long":              {strings.Repeat("a ", maxText), "several calls"},
 	}
 	for name, tt := range tests {

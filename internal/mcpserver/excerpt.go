@@ -162,55 +162,65 @@ func sectionOf(s jobs.Stream) int {
 // back more than a sequence may be long, none is: it might never end.
 func whole(w view.Window) view.Window {
 	end := w.End()
-	for cut := w; ; {
-		at := wholeTo(cut)
+	newest := newestOf(w)
+	for cut := end; ; {
+		at := cut
+		for _, s := range newest {
+			at = min(at, s.wholeTo(cut))
+		}
 		switch {
-		case at == cut.End():
-			return cut
+		case at == cut:
+			return until(w, cut)
 		case end-at > torn:
 			return w
 		}
-		cut = until(cut, at)
+		cut = at
 	}
 }
 
-// wholeTo returns the cursor up to which no stream of w is torn by the end of w.
-func wholeTo(w view.Window) int64 {
-	end := w.End()
-	cut := end
-	last := -1 // section
+// A newestPart is what the last bytes of a window have of one section.
+type newestPart struct {
+	data    []byte
+	cursors []int64 // of each piece of it
+	lens    []int
+}
+
+func newestOf(w view.Window) (parts []newestPart) {
+	from := w.End() - torn
+	at := w.Cursor
 	for _, s := range w.Spans {
-		last = max(last, s.Section)
-	}
-	for section := range last + 1 {
-		var newest []byte   // of this section
-		var cursors []int64 // of each span of it, newest first
-		var lens []int
-		for i, at := len(w.Spans)-1, end; i >= 0 && end-at < torn; i-- {
-			data := w.Spans[i].Data
-			at -= int64(len(data))
-			if w.Spans[i].Section != section {
-				continue
+		data := s.Data[min(max(0, from-at), int64(len(s.Data))):]
+		at += int64(len(s.Data))
+		if len(data) > 0 {
+			for len(parts) <= s.Section {
+				parts = append(parts, newestPart{})
 			}
-			if over := len(data) - torn; over > 0 {
-				data = data[over:]
-			}
-			newest = append(data[:len(data):len(data)], newest...)
-			cursors, lens = append(cursors, at+int64(len(w.Spans[i].Data)-len(data))), append(lens, len(data))
-		}
-		keep := view.Whole(newest, false)
-		if keep == len(newest) {
-			continue
-		}
-		for i := len(lens) - 1; i >= 0; i-- { // oldest first
-			if keep < lens[i] {
-				cut = min(cut, cursors[i]+int64(keep))
-				break
-			}
-			keep -= lens[i]
+			p := &parts[s.Section]
+			p.data = append(p.data, data...)
+			p.cursors, p.lens = append(p.cursors, at-int64(len(data))), append(p.lens, len(data))
 		}
 	}
-	return cut
+	return parts
+}
+
+// wholeTo returns the last cursor, not behind cut, at which p is not torn.
+func (p newestPart) wholeTo(cut int64) int64 {
+	n := 0 // bytes before the cut
+	for i, cursor := range p.cursors {
+		n += int(min(max(0, cut-cursor), int64(p.lens[i])))
+	}
+	if n < len(p.data) && view.Begin(p.data, n) == n {
+		return cut // what follows is known, and begins there
+	}
+	keep := view.Whole(p.data[:n], false)
+	if keep == n {
+		return cut
+	}
+	i := 0
+	for ; keep >= p.lens[i]; i++ {
+		keep -= p.lens[i]
+	}
+	return p.cursors[i] + int64(keep)
 }
 
 // until returns w up to the cursor end.

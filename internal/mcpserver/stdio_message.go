@@ -86,6 +86,9 @@ func (e envelope) request() (*jsonrpc.Request, *refusal) {
 	if e.method[0] != '"' {
 		return nil, refuse(e.id, jsonrpc.CodeInvalidRequest, `"method" must be a string`)
 	}
+	if e.params != nil && e.params[0] != '{' && string(e.params) != "null" && e.id != nil {
+		return nil, refuse(e.id, jsonrpc.CodeInvalidParams, `"params" must be an object`)
+	}
 	return &jsonrpc.Request{ID: id, Method: string(unquoted(e.method)), Params: e.params}, nil
 }
 
@@ -190,12 +193,13 @@ func appendError(b, id []byte, err *jsonrpc.Error) []byte {
 }
 
 // wireError is what a client is told of an error: the code of the one that it
-// wraps, and all of its text.
+// wraps, and all of its text. What the SDK gives no code are requests out of
+// their time, before the handshake or a second one.
 func wireError(err error) *jsonrpc.Error {
 	if wire, ok := err.(*jsonrpc.Error); ok {
 		return wire
 	}
-	told := &jsonrpc.Error{Message: err.Error()}
+	told := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {
 		told.Code = wire.Code

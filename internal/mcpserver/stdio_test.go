@@ -157,6 +157,7 @@ func TestStdioLines(t *testing.T) {
 		"answer without version":  {`{"id":1,"result":{}}`, faulty("null", `"jsonrpc" must be "2.0"`)},
 		"names in capitals":       {`{"JSONRPC":"2.0","ID":1,"Method":"m"}`, faulty("null", `"jsonrpc" must be "2.0"`)},
 		"method a number":         {`{"jsonrpc":"2.0","id":1,"method":5}`, faulty("1", `"method" must be a string`)},
+		"params an array":         {`{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"\"params\" must be an object"}}`},
 		"no method":               {`{"jsonrpc":"2.0","id":1}`, faulty("1", `the message has no "method"`)},
 		"answer to nothing":       {`{"jsonrpc":"2.0","id":1,"result":{}}` + "\n" + request("2"), echoed("2")},
 		"answer without an id":    {`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}` + "\n" + request("2"), echoed("2")},

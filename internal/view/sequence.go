@@ -128,17 +128,15 @@ func Whole(b []byte, final bool) int {
 		return len(b)
 	}
 	low := max(0, len(b)-maxHeld)
-	n := len(b)
-	// What is left can itself be open: the end of a string begins with ESC, too.
+	n := len(b) - partialRune(b[low:])
+	// What is left can itself be open: the end of a string begins with ESC, too. Only what is open at the very end is: of
+	// several bytes that each begin a character, or an escape sequence, all but the last are broken.
 	for n > low {
-		cut := n - partialRune(b[low:n])
-		if i := bytes.LastIndexByte(b[low:cut], esc); i >= 0 && scanEscape(b[low+i:cut]).open {
-			cut = low + i
-		}
-		if cut == n {
+		i := bytes.LastIndexByte(b[low:n], esc)
+		if i < 0 || !scanEscape(b[low+i:]).open {
 			break
 		}
-		n = cut
+		n = low + i
 	}
 	return n
 }

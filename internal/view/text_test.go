@@ -248,6 +248,10 @@ func TestWhole(t *testing.T) {
 		"character set":      {"abc\x1b(", "\x1b("},
 		"two of three bytes": {"abc\xe2\x82", "\xe2\x82"},
 		"not UTF-8 at all":   {"abc\xff", ""},
+		"many beginnings":    {"abc\xc5\xc5\xc5\xc5", "\xc5"},
+		"many escapes":       {"abc\x1b\x1b\x1b", "\x1b"},
+		"before a sequence":  {"abc\xc5\x1b[3", "\x1b[3"},
+		"cut in a title":     {"abc\x1b]0;caf\xc3", "\x1b]0;caf\xc3"},
 		"a character":        {"abcü", ""},
 		"never ends":         {"abc\x1bP" + strings.Repeat("x", 2*maxHeld), ""},
 		"empty":              {"", ""},
@@ -327,8 +331,8 @@ func FuzzText(f *testing.F) {
 		if n < 0 || n > len(b) || len(b)-n > maxHeld {
 			t.Fatalf("Whole: %d of %d", n, len(b))
 		}
-		if Whole(b[:n], false) != n {
-			t.Fatalf("Whole of what is whole: %q", b[:n])
+		if len(b) <= maxHeld && Begin(b, n) != n && utf8.RuneStart(b[0]) {
+			t.Fatalf("Whole cuts %q at %d, the next beginning is at %d", b, n, Begin(b, n))
 		}
 		for at := range min(len(b), 20) + 1 {
 			if i := Begin(b, at); i < at || i > len(b) {
