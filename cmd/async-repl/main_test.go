@@ -58,6 +58,15 @@ func startServer(t testing.TB, env ...string) *server {
 // spawn starts a server that nothing has been said to.
 func spawn(t testing.TB, env ...string) *server {
 	t.Helper()
+	s := startProcess(t, env...)
+	s.client = newClient(s.out, s.stdin)
+	return s
+}
+
+// startProcess starts a server without a client: what is written and read is up to the
+// test.
+func startProcess(t testing.TB, env ...string) *server {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +90,6 @@ func spawn(t testing.TB, env ...string) *server {
 		t.Fatal(err)
 	}
 	theirs.Close()
-	s.client = newClient(out, s.stdin)
 	t.Cleanup(func() {
 		s.stdin.Close()
 		s.cmd.Process.Kill() // the guard ends the rest; an error means that it is gone

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// The conversations in testdata/wire are what goes over the wire, word for word.
+// Each is played against a server process of its own. A section begins with what
+// is done; what stands behind a colon in its name is for the reader.
+//
+//	send           lines to the server
+//	receive        all lines up to the last answer that is due
+//	receive WHAT   all lines up to the answer to the call of that id, null for a
+//	               line that had none; or up to the notification of that name
+//	pass over      as receive, and not shown here
+//	let NAME       in lines that are sent, NAME stands for this
+//	env            variables that the server is started with
+//
+// What is received is exact but for what differs from run to run, which is
+// replaced: job ids by ID1, ID2 and so on in the order in which they are first
+// seen (and these again by the ids in what is sent), pids by PID1, PID2, times by
+// TIME, what was used of the machine by NUMBER, the workspace by WORKSPACE, the version by VERSION. At the end of the
+// input nothing more may come, and the server exits with status 0.
+//
+// With -update, what is received replaces what stands there.
+func TestWire(t *testing.T) {
+	files, err := filepath.Glob("testdata/wire/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			newConversation(t, archive).play(archive)
+			if *update {
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A conversation is one script being played.
+type conversation struct {
+	t     *testing.T
+	s     *server
+	lines *bufio.Reader
+	due   []string          // ids of calls that are to be answered
+	lets  map[string]string // abbreviations
+	names names
+}
+
+func newConversation(t *testing.T, script *txtar.Archive) *conversation {
+	// An interpreter that is used as it is: no environment need be made.
+	env := []string{"REPL_PYTHON=python3"}
+	for _, f := range script.Files {
+		if f.Name == "env" {
+			env = append(env, strings.Fields(string(f.Data))...)
+		}
+	}
+	s := startProcess(t, env...)
+	c := &conversation{t: t, s: s, lines: bufio.NewReader(s.out), lets: make(map[string]string)}
+	c.names.fixed = []string{s.dir, "WORKSPACE", version(), "VERSION"}
+	return c
+}
+
+// play plays the script, and puts into it what was received.
+func (c *conversation) play(script *txtar.Archive) {
+	c.t.Helper()
+	for i, f := range script.Files {
+		name, _, _ := strings.Cut(f.Name, ":")
+		switch verb, arg, _ := strings.Cut(name, " "); verb {
+		case "env":
+		case "let":
+			c.lets[arg] = strings.TrimSpace(string(f.Data))
+		case "send":
+			c.send(string(f.Data))
+		case "pass":
+			c.receive("")
+		case "receive":
+			got := c.receive(arg)
+			if diff := cmp.Diff(string(f.Data), got); diff != "" && !*update {
+				c.t.Errorf("section %d, %s: -want +got\n%s", i+1, f.Name, diff)
+			}
+			script.Files[i].Data = []byte(got)
+		default:
+			c.t.Fatalf("section %d: what is %q?", i+1, f.Name)
+		}
+	}
+	c.s.stdin.Close()
+	if rest := c.receive("the end"); rest != "" {
+		c.t.Errorf("at the end came\n%s", rest)
+	}
+	if got := c.s.exit(); got != "exit status 0" {
+		c.t.Errorf("the server: %s", got)
+	}
+}
+
+func (c *conversation) send(text string) {
+	c.t.Helper()
+	for name, full := range c.lets {
+		text = strings.ReplaceAll(text, name, full)
+	}
+	text = c.names.real(text)
+	for line := range strings.Lines(text) {
+		var m struct {
+			ID, Result, Error json.RawMessage
+			Method            string
+			Params            struct{ RequestID json.RawMessage }
+		}
+		json.Unmarshal([]byte(line), &m) // as far as it is a message
+		switch {
+		case m.Method == "notifications/cancelled": // never to be answered
+			c.answered(string(m.Params.RequestID))
+		case m.ID != nil && m.Result == nil && m.Error == nil:
+			c.due = append(c.due, string(m.ID))
+		}
+	}
+	if _, err := c.s.stdin.Write([]byte(text)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *conversation) answered(id string) {
+	c.due = slices.DeleteFunc(c.due, func(due string) bool { return due == id })
+}
+
+// receive returns what comes, names in place of what varies: up to the answer to
+// a call, to all of them ("") or up to the end.
+func (c *conversation) receive(until string) string {
+	c.t.Helper()
+	c.s.out.SetReadDeadline(time.Now().Add(patience))
+	var got bytes.Buffer
+	for until != "" || len(c.due) > 0 {
+		line, err := c.lines.ReadBytes('\n')
+		if until == "the end" && len(line) == 0 && err != nil {
+			break
+		}
+		if err != nil {
+			c.t.Fatalf("%v after\n%s%s\nthe log: %s", err, &got, line, c.s.log)
+		}
+		got.WriteString(c.names.plain(string(line)))
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			c.t.Fatalf("%v: %s", err, line)
+		}
+		if m.Method != "" && m.Method == until {
+			break
+		}
+		if m.Method != "" {
+			continue
+		}
+		c.answered(string(m.ID))
+		if string(m.ID) == until {
+			break
+		}
+	}
+	return got.String()
+}
+
+// names are the words that stand for what differs from run to run.
+type names struct {
+	fixed []string // old, new and so on
+	jobs  []string
+	pids  []string
+}
+
+var (
+	jobIDs = regexp.MustCompile(`[0-9A-HJKMNP-TV-Z]{26}`)
+	pids   = regexp.MustCompile(`(pid |\\?"pid\\?": ?)(\d+)`)
+	named  = regexp.MustCompile(`\bID\d+\b`)
+	dates  = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
+	used   = regexp.MustCompile(`(\\"(?:elapsed_seconds|cpu_seconds|memory_bytes)\\":)[0-9.e+-]+`)
+	// Times that were measured. One that was asked for, as of a timeout, is a
+	// promise, and stays.
+	times = regexp.MustCompile(`(Elapsed: |Waited: |[a-z]+ default, |shell, |install, |no output for )(\d+h)?(\d+m)?\d+(\.\d+)?(m?s\b)`)
+)
+
+// plain puts names into a line.
+func (n *names) plain(line string) string {
+	line = strings.NewReplacer(n.fixed...).Replace(line)
+	line = jobIDs.ReplaceAllStringFunc(line, func(id string) string { return nth(&n.jobs, "ID", id) })
+	line = pids.ReplaceAllStringFunc(line, func(s string) string {
+		part := pids.FindStringSubmatch(s)
+		return part[1] + nth(&n.pids, "PID", part[2])
+	})
+	line = dates.ReplaceAllString(line, "TIME")
+	line = used.ReplaceAllString(line, "${1}NUMBER")
+	return times.ReplaceAllString(line, "${1}TIME")
+}
+
+// real puts the ids of jobs back into a line.
+func (n *names) real(line string) string {
+	return named.ReplaceAllStringFunc(line, func(name string) string {
+		for i, id := range n.jobs {
+			if name == fmt.Sprintf("ID%d", i+1) {
+				return id
+			}
+		}
+		return name
+	})
+}
+
+// nth names what is seen first, second and so on.
+func nth(seen *[]string, prefix, what string) string {
+	i := slices.Index(*seen, what)
+	if i < 0 {
+		i = len(*seen)
+		*seen = append(*seen, what)
+	}
+	return fmt.Sprintf("%s%d", prefix, i+1)
+}
