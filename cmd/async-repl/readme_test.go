@@ -3,8 +3,11 @@ package main
 import (
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +26,49 @@ func settingsTable() string {
 		}
 	}
 	return b.String()
+}
+
+// The README says what each header line of a reply about a job means.
+func TestReplyLinesAreExplained(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(raw), "\n## Replies\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	found := 0
+	explain := func(path string, e ast.Expr) {
+		lit, ok := e.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			return
+		}
+		found++
+		if name := strings.Trim(lit.Value, `"`); !strings.Contains(section, "`"+name+":`") {
+			t.Errorf("%s writes a line %q, which the README does not explain under Replies", path, name)
+		}
+	}
+	sources(t, func(path string, file *ast.File) {
+		// The rest are lines of lists, which explain themselves.
+		if dir, name := filepath.Split(path); dir != "internal/mcpserver/" || !slices.Contains([]string{"report.go", "news.go", "input.go"}, name) {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if sel, ok := n.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "line" || sel.Sel.Name == "processes") && len(n.Args) > 1 {
+					explain(path, n.Args[0])
+				}
+			case *ast.CompositeLit:
+				if id, ok := n.Type.(*ast.Ident); ok && id.Name == "fact" && len(n.Elts) > 0 {
+					explain(path, n.Elts[0])
+				}
+			}
+			return true
+		})
+	})
+	if found < 15 {
+		t.Errorf("only %d lines were found", found)
+	}
 }
 
 func TestReadme(t *testing.T) {
