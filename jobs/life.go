@@ -184,7 +184,7 @@ func (j *Job) amended(f func(*Receipt)) bool {
 	for _, s := range []*[]Process{&r.HungUp, &r.Left, &r.Survivors, &r.Unclaimed} {
 		*s = slices.Clone(*s)
 	}
-	r.Rungs, r.Notes = slices.Clone(r.Rungs), slices.Clone(r.Notes)
+	r.Rungs, r.Rest, r.Notes = slices.Clone(r.Rungs), slices.Clone(r.Rest), slices.Clone(r.Notes)
 	f(&r)
 	if r.Status() != j.info.Status {
 		j.bug(fmt.Sprintf("late news of %q for a job that is %s", r.Text(), j.info.Status))

@@ -147,6 +147,9 @@ func (p *Port) Leaves(end func(ctx context.Context, st Stop) (ended, survivors [
 	p.j.leaves = end
 }
 
+// Ended is closed when the job is final: Late may be called from then on.
+func (p *Port) Ended() <-chan struct{} { return p.j.Done() }
+
 // Late amends the receipt of the ended job: a process it left may have ended.
 // The status that the receipt amounts to must stay what it is.
 func (p *Port) Late(f func(r *Receipt)) { p.j.amend(f) }

@@ -15,6 +15,7 @@ const (
 	Returned    End = "returned"      // Python code ran to its end
 	Exited      End = "exited"        // with Receipt.Code
 	Signaled    End = "signaled"      // with Receipt.Signal
+	Alive       End = "alive"         // it could not be ended, and is one of the Survivors
 	Raised      End = "raised"        // an exception, in Receipt.Detail
 	OutOfMemory End = "out of memory" // on the kernel's or the interpreter's word only
 	NotStarted  End = "not started"   // why, in Receipt.Detail
@@ -53,7 +54,8 @@ type Receipt struct {
 	// finished anyway has none.
 	Stop  *Stop
 	By    By            // who ended it; if empty, what End and Stop tell
-	Rungs []Rung        // those that were needed
+	Rungs []Rung        // those that the job needed, from the mildest
+	Rest  []Rung        // above those, that what it had started needed after its end
 	State State         // what became of the session's variables
 	Limit time.Duration // the timeout that was reached
 
@@ -105,7 +107,11 @@ func (r Receipt) Text() string {
 // how returns the part of Text that is not about variables.
 func (r Receipt) how() string {
 	if r.Stop != nil && r.Stop.By == Limit {
-		return "timed out after " + brief(r.Limit)
+		how := "timed out after " + brief(r.Limit)
+		if r.End == Alive {
+			how += "; could not be ended"
+		}
+		return how
 	}
 	if r.Stop != nil {
 		return r.stopped()
@@ -132,6 +138,8 @@ func (r Receipt) how() string {
 		return r.Detail
 	case OutOfMemory:
 		return withDetail("out of memory", r.Detail)
+	case Alive:
+		return withDetail("could not be ended", r.Detail)
 	case NotStarted:
 		return withDetail("could not start", r.Detail)
 	case NotRun:
@@ -151,6 +159,9 @@ func (r Receipt) stopped() string {
 	how := map[Rung]string{"": "stopped", Interrupt: "interrupted", Terminate: "terminated", Kill: "killed"}[last]
 	if last == "" && r.End == NotRun {
 		how = "before it ran"
+	}
+	if r.End == Alive {
+		how = "could not be ended"
 	}
 	switch {
 	case r.Stop.Reason != "":

@@ -54,6 +54,9 @@ func TestReceiptText(t *testing.T) {
 		"timed out":               {Receipt{End: Raised, Stop: limit, Rungs: climbed[:1], State: Kept}, "failed (timed out after 30s; variables kept)", Limit},
 		"timed out, worker ended": {Receipt{End: Signaled, Signal: "SIGKILL", Stop: limit, Rungs: climbed, State: Lost}, "failed (timed out after 30s; variables lost)", Limit},
 		"timed out, command":      {Receipt{End: Signaled, Signal: "SIGINT", Stop: limit, Rungs: climbed[:1]}, "failed (timed out after 30s)", Limit},
+		"not to be ended":         {Receipt{End: Alive, Stop: agent, Rungs: climbed}, "cancelled (could not be ended)", Agent},
+		"nor at the limit":        {Receipt{End: Alive, Stop: limit, Rungs: climbed, State: Lost}, "failed (timed out after 30s; could not be ended; variables lost)", Limit},
+		"the rest needed more":    {Receipt{End: Exited, Stop: agent, Rungs: climbed[:1], Rest: climbed[1:]}, "cancelled (interrupted)", Agent},
 		"timed out, own figure":   {Receipt{End: Raised, Stop: limit, Limit: 90 * time.Minute}, "failed (timed out after 1h30m)", Limit},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,7 +47,11 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		return out
 	}
 	lost := "job " + p.ID()
-	out.Receipt.Survivors = processes(e.s.bury(w))
+	climbed := e.s.bury(w)
+	out.Receipt.Survivors = processes(climbed.Survivors)
+	out.Receipt.Rest = slices.DeleteFunc(rungs(climbed.Rest), func(r jobs.Rung) bool {
+		return slices.Contains(out.Receipt.Rungs, r) // it was tried on all of them
+	})
 	e.s.tell("a new worker was started: variables were lost in " + lost)
 	e.s.release(t, lost)
 	return out
@@ -113,6 +118,7 @@ type run struct {
 
 	begin   time.Time
 	over    chan struct{} // closed when the code has ended or the worker is dead
+	stuck   chan struct{} // closed when the ladder has been climbed in vain
 	earlier map[procKey]bool
 	watch   *tty.Watch
 	nudging sync.WaitGroup
@@ -131,7 +137,7 @@ type run struct {
 }
 
 func newRun(s *Session, w *worker, p *jobs.Port) *run {
-	r := &run{s: s, w: w, p: p, over: make(chan struct{}), begin: time.Now()}
+	r := &run{s: s, w: w, p: p, over: make(chan struct{}), stuck: make(chan struct{}), begin: time.Now()}
 	r.watch = &tty.Watch{PTY: w.pty, Tree: r.tree, Quiet: r.quiet, News: r.atTerminal}
 	return r
 }
@@ -194,6 +200,8 @@ func (r *run) follow() (event, error) {
 			}
 		case <-r.w.handle.Done():
 			return r.lastWords()
+		case <-r.stuck:
+			return event{}, errAlive
 		case <-r.w.eof:
 			timer := time.NewTimer(eofTime)
 			defer timer.Stop()
@@ -248,7 +256,10 @@ func (r *run) lastWords() (event, error) {
 	}
 }
 
-var errDied = errors.New("the worker died")
+var (
+	errDied  = errors.New("the worker died")
+	errAlive = errors.New("the worker could not be ended")
+)
 
 // receipt says how code that ran to an end of its own ended.
 func (r *run) receipt(done event, rungs []jobs.Rung) jobs.Receipt {
@@ -273,13 +284,18 @@ func (r *run) receipt(done event, rungs []jobs.Rung) jobs.Receipt {
 // death says how the worker ended, having been ended if need be.
 func (r *run) death(cause error, rungs []jobs.Rung) jobs.Receipt {
 	rec := jobs.Receipt{State: jobs.Lost, Rungs: rungs}
-	select {
-	case <-r.w.handle.Done():
-	default:
+	if cause != errAlive && !r.w.ended() {
 		r.w.handle.Climb(proc.Ladder{From: proc.Kill})
 		rec.Notes = append(rec.Notes, cause.Error()+"; its worker was ended")
 	}
 	r.w.drain()
+	if !r.w.ended() {
+		rec.End = jobs.Alive
+		if rec.Stop, _ = r.p.Stop(); rec.Stop != nil {
+			rec.By = rec.Stop.By
+		}
+		return rec
+	}
 	x := r.w.handle.Exit()
 	switch {
 	case x.OOM:

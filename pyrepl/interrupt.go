@@ -3,6 +3,7 @@ package pyrepl
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 
@@ -45,7 +46,7 @@ func (r *run) startLadder(ctx context.Context) (wait func() []jobs.Rung) {
 // help.
 func (r *run) climb() []jobs.Rung {
 	st, _ := r.p.Stop()
-	needed, _ := r.w.handle.Climb(proc.Ladder{
+	climbed := r.w.handle.Climb(proc.Ladder{
 		Over: r.over, Keep: true,
 		From: proc.Rung(st.From), Step: st.Step,
 		Interrupt: r.interrupt,
@@ -55,11 +56,10 @@ func (r *run) climb() []jobs.Rung {
 		},
 		Report: func(rung proc.Rung) { r.p.Climbs(jobs.Rung(rung)) },
 	})
-	rungs := make([]jobs.Rung, len(needed))
-	for i, rung := range needed {
-		rungs[i] = jobs.Rung(rung)
+	if slices.Contains(climbed.Needed, proc.Kill) && !r.w.ended() {
+		close(r.stuck)
 	}
-	return rungs
+	return rungs(climbed.Needed)
 }
 
 // interrupt asks for a KeyboardInterrupt in the job's code. A worker that has

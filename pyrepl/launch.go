@@ -181,5 +181,5 @@ func (w *worker) hello(ctx context.Context, session, dir string, modules [][2]st
 // has written to its stderr, which is in the job's output.
 func (w *worker) stillborn() error {
 	w.drain()
-	return fmt.Errorf("starting the Python worker: it %s before it was ready", ended(w.handle.Exit()))
+	return fmt.Errorf("starting the Python worker: it %s before it was ready", manner(w.handle.Exit()))
 }

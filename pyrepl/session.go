@@ -173,7 +173,7 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker, note str
 	if w != nil {
 		select {
 		case <-w.handle.Done():
-			note = fmt.Sprintf("a new worker was started: the last one %s between jobs; variables lost", ended(w.handle.Exit()))
+			note = fmt.Sprintf("a new worker was started: the last one %s between jobs; variables lost", manner(w.handle.Exit()))
 			s.bury(w)
 		default:
 			return w, note, nil
@@ -200,14 +200,17 @@ func (s *Session) adopt(w *worker) bool {
 	return !s.closed
 }
 
-// bury ends what is left of a worker that is dead or of no more use.
-func (s *Session) bury(w *worker) (survivors []proc.Process) {
+// bury ends what is left of a worker that is dead or can't be ended.
+func (s *Session) bury(w *worker) proc.Climbed {
 	s.mu.Lock()
 	if s.w == w {
 		s.w, s.names, s.asOf = nil, nil, ""
 	}
 	s.mu.Unlock()
-	return w.end(jobs.Kill, 0)
+	if !w.ended() { // a kill was in vain
+		return w.end(jobs.Kill, 0)
+	}
+	return w.end(jobs.Terminate, restartStep)
 }
 
 // Refresh makes modules that were installed just now importable in the session.
@@ -265,7 +268,7 @@ func (s *Session) Restart(ctx context.Context, by jobs.By) (had bool, survivors 
 	if w == nil {
 		return had, nil, nil
 	}
-	return true, processes(w.end(jobs.Terminate, restartStep)), nil
+	return true, processes(w.end(jobs.Terminate, restartStep).Survivors), nil
 }
 
 // Close ends the session for good. Its jobs must have been stopped.

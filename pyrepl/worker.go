@@ -129,7 +129,7 @@ func (w *worker) await(ctx context.Context, name string, n int) (event, error) {
 				return ev, nil
 			}
 		case <-w.handle.Done():
-			return event{}, fmt.Errorf("the worker %s", ended(w.handle.Exit()))
+			return event{}, fmt.Errorf("the worker %s", manner(w.handle.Exit()))
 		case <-w.eof:
 			return event{}, errChannelClosed
 		case <-ctx.Done():
@@ -141,10 +141,10 @@ func (w *worker) await(ctx context.Context, name string, n int) (event, error) {
 }
 
 // end ends the worker and everything that its jobs left behind, from the given
-// rung on, and names what could not be ended.
-func (w *worker) end(from jobs.Rung, step time.Duration) (survivors []proc.Process) {
+// rung on, and says what that took and what could not be ended.
+func (w *worker) end(from jobs.Rung, step time.Duration) proc.Climbed {
 	w.once.Do(func() { close(w.gone) })
-	_, survivors = w.handle.Climb(proc.Ladder{From: proc.Rung(from), Step: step})
+	climbed := w.handle.Climb(proc.Ladder{From: proc.Rung(from), Step: step})
 	w.ch.close()
 	<-w.eof
 	w.pty.CloseSlave()
@@ -153,7 +153,17 @@ func (w *worker) end(from jobs.Rung, step time.Duration) (survivors []proc.Proce
 	w.screen.Close()
 	w.pty.Close()
 	w.handle.Forget()
-	return survivors
+	return climbed
+}
+
+// ended tells whether the process has ended.
+func (w *worker) ended() bool {
+	select {
+	case <-w.handle.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 func (w *worker) closePumps() {
@@ -165,12 +175,20 @@ func (w *worker) closePumps() {
 	w.pumps = nil
 }
 
-// ended says how a process ended: "was killed by SIGSEGV", "exited 7".
-func ended(x proc.Exit) string {
+// manner says how a process ended: "was killed by SIGSEGV", "exited 7".
+func manner(x proc.Exit) string {
 	if x.Signal != 0 {
 		return "was killed by " + proc.SignalName(x.Signal)
 	}
 	return fmt.Sprintf("exited %d", x.Code)
+}
+
+func rungs(from []proc.Rung) []jobs.Rung {
+	var names []jobs.Rung
+	for _, rung := range from {
+		names = append(names, jobs.Rung(rung))
+	}
+	return names
 }
 
 func processes(ps []proc.Process) []jobs.Process {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -161,15 +162,15 @@ func (r *run) startPipes(owner *proc.Owner, spec proc.Spec) (err error) {
 // follow waits for the end of the command and settles what it left behind.
 func (r *run) follow(ctx context.Context) jobs.Outcome {
 	stopWatch := r.startWatch()
-	rungs, survivors := r.await(ctx)
+	climbed := r.await(ctx)
 	stopWatch()
 	for _, p := range r.pumps {
 		p.Drain()
 	}
 	rec := r.receipt()
-	rec.Survivors = survivors
-	if st, _ := r.port.Stop(); st != nil && len(rungs) > 0 {
-		rec.Rungs = rungs
+	rec.Rest, rec.Survivors = rungs(climbed.Rest), processes(climbed.Survivors)
+	if st, _ := r.port.Stop(); st != nil && len(climbed.Needed) > 0 {
+		rec.Rungs = rungs(climbed.Needed)
 		if rec.End != jobs.Exited || rec.Code != 0 { // finished all the same: the truth wins
 			rec.Stop, rec.By = st, st.By
 		}
@@ -193,19 +194,16 @@ func (r *run) startWatch() (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// await returns when the leader has ended, by itself or by the ladder.
-func (r *run) await(ctx context.Context) ([]jobs.Rung, []jobs.Process) {
+// await returns when the leader has ended, by itself or by the ladder, or could
+// not be ended.
+func (r *run) await(ctx context.Context) proc.Climbed {
 	select {
 	case <-r.handle.Done():
-		return nil, nil
+		return proc.Climbed{}
 	case <-ctx.Done():
 	}
-	return r.climb()
-}
-
-func (r *run) climb() ([]jobs.Rung, []jobs.Process) {
 	st, _ := r.port.Stop()
-	rungs, left := r.handle.Climb(proc.Ladder{
+	return r.handle.Climb(proc.Ladder{
 		From: proc.Rung(st.From), Step: st.Step,
 		Raised: func() (proc.Rung, <-chan struct{}) {
 			st, raised := r.port.Stop()
@@ -213,15 +211,32 @@ func (r *run) climb() ([]jobs.Rung, []jobs.Process) {
 		},
 		Report: func(rung proc.Rung) { r.port.Climbs(jobs.Rung(rung)) },
 	})
-	names := make([]jobs.Rung, len(rungs))
-	for i, rung := range rungs {
-		names[i] = jobs.Rung(rung)
+}
+
+func rungs(from []proc.Rung) []jobs.Rung {
+	var names []jobs.Rung
+	for _, rung := range from {
+		names = append(names, jobs.Rung(rung))
 	}
-	return names, processes(left)
+	return names
+}
+
+// ended tells whether the leader has ended. One that can't be ended has not,
+// though its job is over.
+func (r *run) ended() bool {
+	select {
+	case <-r.handle.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // receipt says how the leader ended.
 func (r *run) receipt() jobs.Receipt {
+	if !r.ended() {
+		return jobs.Receipt{End: jobs.Alive}
+	}
 	x := r.handle.Exit()
 	switch {
 	case x.OOM:
@@ -234,8 +249,13 @@ func (r *run) receipt() jobs.Receipt {
 
 // leave closes what is over and hands what is left behind to the job.
 func (r *run) leave(rec *jobs.Receipt) {
-	hungUp, left := r.handle.Settle()
-	rec.HungUp, rec.Left, rec.Unclaimed = processes(hungUp), processes(left), processes(r.handle.Unclaimed())
+	left := rec.Survivors
+	if r.ended() {
+		hungUp, living := r.handle.Settle()
+		rec.HungUp, rec.Left = processes(hungUp), without(processes(living), rec.Survivors)
+		left = processes(living)
+	}
+	rec.Unclaimed = processes(r.handle.Unclaimed())
 	if r.pty != nil {
 		r.pty.CloseSlave() // so that the pump ends with the last process on it
 	} else {
@@ -245,21 +265,45 @@ func (r *run) leave(rec *jobs.Receipt) {
 		r.release()
 		return
 	}
+	cleared := make(chan struct{})
 	r.port.Leaves(func(ctx context.Context, st jobs.Stop) (ended, survivors []jobs.Process) {
-		before := r.handle.Tree()
-		_, alive := r.handle.Climb(proc.Ladder{From: proc.Terminate, Step: time.Second})
-		survivors = processes(alive)
-		for _, q := range processes(before) {
-			if !slices.Contains(survivors, q) {
-				ended = append(ended, q)
+		from := proc.Terminate // what is left did not heed anything milder
+		if st.From == jobs.Kill {
+			from = proc.Kill
+		}
+		before := processes(r.handle.Tree())
+		c := r.handle.Climb(proc.Ladder{From: from, Step: st.Step})
+		if survivors = processes(c.Survivors); len(survivors) == 0 {
+			select {
+			case <-cleared: // the receipt says so
+			case <-ctx.Done():
 			}
 		}
-		if len(alive) == 0 {
-			r.port.Leaves(nil)
-			r.release()
-		}
-		return ended, survivors
+		return without(before, survivors), survivors
 	})
+	go r.clear(cleared) // owned by the handle; ends when nothing is left, at shutdown at the latest
+}
+
+// clear waits until nothing is left of what the command left behind, and takes
+// it out of the receipt.
+func (r *run) clear(cleared chan<- struct{}) {
+	defer close(cleared)
+	<-r.port.Ended()
+	<-r.handle.Cleared()
+	r.port.Leaves(nil)
+	late := processes(r.handle.HungUp())
+	r.port.Late(func(rec *jobs.Receipt) {
+		var names []string
+		for _, p := range without(slices.Concat(rec.Left, rec.Survivors), late) {
+			names = append(names, p.String())
+		}
+		if len(names) > 0 {
+			rec.Notes = append(rec.Notes, "left running, and ended since: "+strings.Join(names, ", "))
+		}
+		rec.HungUp = append(rec.HungUp, late...)
+		rec.Left, rec.Survivors = nil, nil
+	})
+	r.release()
 }
 
 // release gives up the terminal and the table entry once nothing is left.
@@ -271,6 +315,11 @@ func (r *run) release() {
 		r.pty.Close()
 	}
 	r.handle.Forget()
+}
+
+// without returns those of ps that are not among others.
+func without(ps, others []jobs.Process) []jobs.Process {
+	return slices.DeleteFunc(ps, func(p jobs.Process) bool { return slices.Contains(others, p) })
 }
 
 func processes(ps []proc.Process) []jobs.Process {

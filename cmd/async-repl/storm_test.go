@@ -228,8 +228,6 @@ func alive(pid int) bool {
 	return err == nil && !(fields[0] == "Z" && fields[17] == "1") // the number of its threads
 }
 
-func (s *storm) signal(sig syscall.Signal) { s.cmd.Process.Signal(sig) } // an error: it has ended
-
 // pause lets the round grow for a while: the storm is to hit at any moment.
 func (s *storm) pause(d time.Duration) { <-time.After(d) }
 

@@ -273,11 +273,12 @@ func TestReceiptLines(t *testing.T) {
 		End:    jobs.Signaled,
 		By:     jobs.Unknown,
 		Rungs:  []jobs.Rung{jobs.Interrupt, jobs.Terminate},
+		Rest:   []jobs.Rung{jobs.Kill},
 		HungUp: []jobs.Process{{PID: 812, Program: "npm"}, {PID: 813, Program: "no\nde"}}, Left: []jobs.Process{{PID: 9, Program: "sleep"}},
 		Survivors: []jobs.Process{{PID: 10, Program: "dd"}}, Unclaimed: []jobs.Process{{PID: 11, Program: "x"}},
 		PendingTasks: 2, Notes: []string{"one", "two"},
 	})
-	want := "Ended by: outside or unknown\nRungs: interrupt, terminate\n" +
+	want := "Ended by: outside or unknown\nRungs: interrupt, terminate; kill for what it had started\n" +
 		"Hung up: npm (pid 812), no\\nde (pid 813); give a server a job of its own\nLeft running: sleep (pid 9)\n" +
 		"Survivors: dd (pid 10)\nUnclaimed: x (pid 11); of this job or of another\nPending tasks: 2\nNote: one\nNote: two\n"
 	if r.String() != want {

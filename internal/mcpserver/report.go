@@ -188,12 +188,8 @@ func receipt(r *reply, rec jobs.Receipt) {
 	if rec.Stop != nil || ended && rec.By != "" && rec.By != jobs.Program {
 		r.line("Ended by", string(rec.By))
 	}
-	if len(rec.Rungs) > 1 {
-		rungs := make([]string, len(rec.Rungs))
-		for i, rung := range rec.Rungs {
-			rungs[i] = string(rung)
-		}
-		r.line("Rungs", strings.Join(rungs, ", "))
+	if len(rec.Rungs) > 1 || len(rec.Rest) > 0 {
+		r.line("Rungs", rungs(rec))
 	}
 	r.processes("Hung up", rec.HungUp, "; give a server a job of its own")
 	r.processes("Left running", rec.Left, "")
@@ -205,6 +201,27 @@ func receipt(r *reply, rec jobs.Receipt) {
 	for _, note := range rec.Notes {
 		r.line("Note", note)
 	}
+}
+
+// rungs names those that a job needed, then those that the rest of its tree
+// needed when it had ended.
+func rungs(rec jobs.Receipt) string {
+	var parts []string
+	if len(rec.Rungs) > 0 {
+		parts = append(parts, list(rec.Rungs))
+	}
+	if len(rec.Rest) > 0 {
+		parts = append(parts, list(rec.Rest)+" for what it had started")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func list(rungs []jobs.Rung) string {
+	names := make([]string, len(rungs))
+	for i, rung := range rungs {
+		names[i] = string(rung)
+	}
+	return strings.Join(names, ", ")
 }
 
 // statusText is the value of the Status line.

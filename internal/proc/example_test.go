@@ -40,9 +40,9 @@ func Example() {
 	fmt.Print(<-said)
 	fmt.Println(len(handle.Tree()), "processes")
 
-	needed, survivors := handle.Climb(proc.Ladder{From: proc.Terminate})
+	climbed := handle.Climb(proc.Ladder{From: proc.Terminate})
 	<-pump.Done() // nobody holds the pipe any more
-	fmt.Println(needed, len(survivors), proc.SignalName(handle.Exit().Signal))
+	fmt.Println(climbed.Needed, len(climbed.Survivors), proc.SignalName(handle.Exit().Signal))
 	// Output:
 	// up
 	// 2 processes

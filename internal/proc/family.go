@@ -72,6 +72,13 @@ func (f *family) leave() {
 func (f *family) look() {
 	f.looking.Lock()
 	defer f.looking.Unlock()
+	for again := true; again; {
+		again = f.lookOnce()
+	}
+}
+
+// lookOnce is a single look. It tells whether another one must follow, see retire.
+func (f *family) lookOnce() (again bool) {
 	f.step.Lock()
 	pids := ownChildren()
 	f.mu.Lock()
@@ -91,7 +98,7 @@ func (f *family) look() {
 	for _, pid := range pids {
 		f.bury(pid)
 	}
-	f.retire(ended)
+	return f.retire(ended)
 }
 
 // adopt takes in one child that we did not start, or looks how it is now.
@@ -160,13 +167,15 @@ func (f *family) bury(pid int) {
 		return
 	}
 	o.of.buried++
+	o.of.unsure = true
 	if h := o.of; h.gone && !h.climbed && err == nil && status.Signaled() && status.Signal() == syscall.SIGHUP {
 		h.hungUp = append(h.hungUp, o.Process)
 	}
 }
 
-// retire drops those of ended leaders who have left nothing.
-func (f *family) retire(ended []*Handle) {
+// retire drops those of ended leaders who have left nothing. Of one whose orphan has just been buried that is not known:
+// children that it left come to us at its end, after we had looked which are ours, and are told by h. Another look tells.
+func (f *family) retire(ended []*Handle) (again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, o := range f.orphans {
@@ -175,11 +184,17 @@ func (f *family) retire(ended []*Handle) {
 		}
 	}
 	for _, h := range ended {
-		if f.handles[h] && !lingers(h.self.PID) {
+		switch {
+		case !f.handles[h] || lingers(h.self.PID):
+		case h.unsure:
+			h.unsure, again = false, true
+		default:
 			delete(f.handles, h)
+			close(h.cleared)
 			h.owner.guard.forget(h.self)
 		}
 	}
+	return again
 }
 
 // attribute finds out whose an orphan is: by ancestry seen earlier, session, mark, or open files, and if all fail
@@ -274,7 +289,7 @@ func (f *family) endUnclaimed() {
 	wind(func() []entry {
 		f.look()
 		return walk(0, f.unclaimed(idle))
-	}, restTime)
+	}, restTime, func(Rung) {})
 }
 
 // watch looks after our children whenever one has died. Several that die together cost one look.

@@ -21,8 +21,9 @@ type Handle struct {
 	kills uint64      // of the kernel for want of memory, when it was started
 	slain atomic.Bool // we have killed it, or tried to
 
-	done chan struct{}
-	exit Exit // before done is closed
+	done    chan struct{}
+	exit    Exit          // before done is closed
+	cleared chan struct{} // closed by kin when it drops h
 
 	// Guarded by kin.mu.
 	number  uint64        // larger is newer
@@ -30,6 +31,7 @@ type Handle struct {
 	climbed bool          // we are ending it: what dies is not hung up
 	seen    map[int]entry // the tree when it was last looked at; replaced, never changed
 	buried  int           // orphans of it that were reaped
+	unsure  bool          // whether the last of them left any
 	hungUp  []Process
 }
 
@@ -68,6 +70,9 @@ func (h *Handle) PID() int { return h.self.PID }
 
 // Done is closed when the leader has been reaped.
 func (h *Handle) Done() <-chan struct{} { return h.done }
+
+// Cleared is closed when the leader has been reaped and nothing is left of its tree.
+func (h *Handle) Cleared() <-chan struct{} { return h.cleared }
 
 // Exit is how the leader ended; it waits for Done.
 func (h *Handle) Exit() Exit {

@@ -110,12 +110,14 @@ func freeze(look func() []entry, until time.Time) {
 	}
 }
 
-// wind ends what look finds: it is asked to, and killed if it has not ended within grace.
-func wind(look func() []entry, grace time.Duration) (survivors []Process) {
+// wind ends what look finds: it is asked to, and killed if it has not ended within grace. Each rung is reported before it
+// is tried.
+func wind(look func() []entry, grace time.Duration, report func(Rung)) (survivors []Process) {
 	es := look()
 	if len(es) == 0 {
 		return nil
 	}
+	report(Terminate)
 	terminate(es)
 	until := time.Now().Add(grace)
 	for p := pause(0); time.Now().Before(until); p.sleep() {
@@ -123,6 +125,7 @@ func wind(look func() []entry, grace time.Duration) (survivors []Process) {
 			return nil
 		}
 	}
+	report(Kill)
 	return kill(look)
 }
 

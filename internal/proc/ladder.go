@@ -4,6 +4,7 @@ package proc
 
 import (
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -32,10 +33,17 @@ type Ladder struct {
 
 const defaultStep = 5 * time.Second
 
+// A Climbed is how a climb went.
+type Climbed struct {
+	Needed    []Rung    // by what was to end, from the lowest
+	Rest      []Rung    // above those, by the rest of the tree once that was over
+	Survivors []Process // what could not be ended
+}
+
 // Climb ends h: it is interrupted, after a step its tree is terminated, after another it is killed. It returns when
 // nothing is left of the tree, or names what could not be ended, and says which rungs were needed. Once it is over, the
-// rest of the tree has a second. The last rung takes two seconds at most.
-func (h *Handle) Climb(l Ladder) (needed []Rung, survivors []Process) {
+// rest of the tree is terminated, and killed after a second. The last rung takes two seconds at most.
+func (h *Handle) Climb(l Ladder) (c Climbed) {
 	if l.Over == nil {
 		l.Over = h.done
 	}
@@ -45,6 +53,9 @@ func (h *Handle) Climb(l Ladder) (needed []Rung, survivors []Process) {
 	if l.Interrupt == nil {
 		l.Interrupt = h.Interrupt
 	}
+	if l.Report == nil {
+		l.Report = func(Rung) {}
+	}
 	if !l.Keep {
 		kin.mu.Lock()
 		h.climbed = true
@@ -52,24 +63,67 @@ func (h *Handle) Climb(l Ladder) (needed []Rung, survivors []Process) {
 	}
 	rung := slices.Index(rungs, l.From) // of none: -1, below the first
 	for rung = max(rung, l.asked(), 0); !over(l.Over); rung = l.next(rung) {
-		needed = append(needed, rungs[rung])
-		if l.Report != nil {
-			l.Report(rungs[rung])
-		}
+		c.Needed = append(c.Needed, rungs[rung])
+		l.Report(rungs[rung])
 		switch rungs[rung] {
 		case Interrupt:
 			l.Interrupt() // an error: it is over, or the next rung will tell
 		case Terminate:
 			terminate(h.look())
 		case Kill:
-			return needed, h.kill()
+			c.Survivors = h.kill()
+			return c
 		}
 	}
-	if l.Keep {
-		return needed, nil
+	if !l.Keep {
+		h.endRest(&c, rungs[rung], l.Report)
 	}
-	survivors = wind(h.look, restTime)
-	return needed, survivors
+	return c
+}
+
+// endRest ends what is left of the tree, beginning with the given rung, and not below terminate. What may still die of
+// what it has been sent is given a moment to: it needs no higher rung then.
+func (h *Handle) endRest(c *Climbed, from Rung, report func(Rung)) {
+	if h.fades(c.Needed) {
+		return
+	}
+	try := func(r Rung) {
+		if !slices.Contains(c.Needed, r) {
+			c.Rest = append(c.Rest, r)
+			report(r)
+		}
+	}
+	if from == Kill {
+		try(Kill)
+		c.Survivors = h.kill()
+		return
+	}
+	c.Survivors = wind(h.look, restTime, try)
+}
+
+// fades waits, 50 ms at most, for those of the tree that may still die of those rungs or of the hangup that came with the
+// leader's end, and tells whether nothing is left.
+func (h *Handle) fades(tried []Rung) bool {
+	dying := func(e entry) bool {
+		switch {
+		case h.undecided(e):
+			return true
+		case slices.Contains(tried, Terminate): // the whole tree was
+			safe, _ := withstands(e.PID, syscall.SIGTERM)
+			return !safe
+		case slices.Contains(tried, Interrupt) && e.Group == h.self.PID: // its group was, as a rule
+			safe, _ := withstands(e.PID, syscall.SIGINT)
+			return !safe
+		}
+		return false
+	}
+	until := time.Now().Add(settleLimit)
+	for p := pause(0); !empty(h.look); p.sleep() {
+		if !slices.ContainsFunc(h.members(), dying) || time.Now().After(until) {
+			return false
+		}
+	}
+	return true
 }
 
 // asked is the rung that is wanted now, -1 if none.

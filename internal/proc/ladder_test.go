@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const testStep = 300 * time.Millisecond
@@ -23,21 +25,22 @@ func TestClimb(t *testing.T) {
 		count  int    // of processes with the tag
 		from   Rung
 		needed []Rung
+		rest   []Rung
 	}{
-		{"sleep", `sleep %[1]s & echo up; wait`, 1, Interrupt, []Rung{Interrupt}},
-		{"busy", `sleep %[1]s & echo up; while :; do :; done`, 1, Interrupt, []Rung{Interrupt}},
-		{"ignores the interrupt", `trap '' INT; echo up; sleep %[1]s`, 1, Interrupt, []Rung{Interrupt, Terminate}},
-		{"ignores all", `trap '' TERM HUP INT; sleep %[1]s & echo up; while :; do sleep 0.01; done`, 1, Interrupt, []Rung{Interrupt, Terminate, Kill}},
-		{"from terminate", `sleep %[1]s & echo up; wait`, 1, Terminate, []Rung{Terminate}},
-		{"from kill", `sleep %[1]s & echo up; wait`, 1, Kill, []Rung{Kill}},
-		{"stopped", `sleep %[1]s & until grep -qx sleep /proc/$!/comm; do :; done; kill -STOP $!; echo up; kill -STOP $$; wait`, 1, Interrupt, []Rung{Interrupt, Terminate}},
-		{"interactive shell", `exec bash --norc -i -c 'echo up; sleep %[1]s & wait; exec bash --norc -i'`, 1, Terminate, []Rung{Terminate}},
-		{"nohup", `nohup sleep %[1]s >/dev/null 2>&1 & echo up; wait`, 1, Interrupt, []Rung{Interrupt}},
-		{"setsid", `setsid sleep %[1]s & echo up; wait`, 1, Interrupt, []Rung{Interrupt}},
-		{"double fork", `(sleep %[1]s &) ; (setsid sleep %[1]s &) ; echo up; sleep 1000`, 2, Interrupt, []Rung{Interrupt}},
-		{"env -i setsid", `(env -i setsid sleep %[1]s </dev/null >/dev/null 2>&1 &) ; echo up; sleep 1000`, 1, Interrupt, []Rung{Interrupt}},
-		{"rest ignores all", `(trap '' TERM HUP INT; setsid sleep %[1]s) & echo up; wait`, 1, Interrupt, []Rung{Interrupt}},
-		{"groups", `set -m; sleep %[1]s & sleep %[1]s & echo up; wait`, 2, Interrupt, []Rung{Interrupt}},
+		{"sleep", `sleep %[1]s & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, nil},
+		{"busy", `sleep %[1]s & echo up; while :; do :; done`, 1, Interrupt, []Rung{Interrupt}, nil},
+		{"ignores the interrupt", `trap '' INT; echo up; sleep %[1]s`, 1, Interrupt, []Rung{Interrupt, Terminate}, nil},
+		{"ignores all", `trap '' TERM HUP INT; sleep %[1]s & echo up; while :; do sleep 0.01; done`, 1, Interrupt, []Rung{Interrupt, Terminate, Kill}, nil},
+		{"from terminate", `sleep %[1]s & echo up; wait`, 1, Terminate, []Rung{Terminate}, nil},
+		{"from kill", `sleep %[1]s & echo up; wait`, 1, Kill, []Rung{Kill}, nil},
+		{"stopped", `sleep %[1]s & until grep -qx sleep /proc/$!/comm; do :; done; kill -STOP $!; echo up; kill -STOP $$; wait`, 1, Interrupt, []Rung{Interrupt, Terminate}, nil},
+		{"interactive shell", `exec bash --norc -i -c 'echo up; sleep %[1]s & wait; exec bash --norc -i'`, 1, Terminate, []Rung{Terminate}, nil},
+		{"nohup", `nohup sleep %[1]s >/dev/null 2>&1 & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
+		{"setsid", `setsid sleep %[1]s & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
+		{"double fork", `(sleep %[1]s &) ; (setsid sleep %[1]s &) ; echo up; sleep 1000`, 2, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
+		{"env -i setsid", `(env -i setsid sleep %[1]s </dev/null >/dev/null 2>&1 &) ; echo up; sleep 1000`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
+		{"rest ignores all", `(trap '' TERM HUP INT; setsid sleep %[1]s) & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate, Kill}},
+		{"groups", `set -m; sleep %[1]s & sleep %[1]s & echo up; wait`, 2, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
 		{"python daemon", `exec python3 -c 'if 1:
 	import os, signal, time
 	for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(s, signal.SIG_IGN)
@@ -48,7 +51,7 @@ func TestClimb(t *testing.T) {
 			os._exit(0)
 		os.wait()
 	print("up", flush=True)
-	while True: time.sleep(1)'`, 3, Interrupt, []Rung{Interrupt, Terminate, Kill}},
+	while True: time.sleep(1)'`, 3, Interrupt, []Rung{Interrupt, Terminate, Kill}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -61,12 +64,12 @@ func TestClimb(t *testing.T) {
 				eventually(t, "the leader to stop", func() bool { e, _ := inspect(j.PID()); return e.state == 'T' })
 			}
 			var reported []Rung
-			needed, survivors := j.Climb(Ladder{From: tt.from, Step: testStep, Report: func(r Rung) { reported = append(reported, r) }})
-			if !slices.Equal(needed, tt.needed) || !slices.Equal(reported, needed) {
-				t.Errorf("needed %v, reported %v, want %v", needed, reported, tt.needed)
+			c := j.Climb(Ladder{From: tt.from, Step: testStep, Report: func(r Rung) { reported = append(reported, r) }})
+			if want := (Climbed{Needed: tt.needed, Rest: tt.rest}); !cmp.Equal(c, want) {
+				t.Errorf("got %v, want %v", c, want)
 			}
-			if survivors != nil {
-				t.Errorf("survivors %v", survivors)
+			if all := slices.Concat(c.Needed, c.Rest); !slices.Equal(reported, all) {
+				t.Errorf("reported %v, but %v were needed", reported, all)
 			}
 			gone(t, tag)
 			if !over(j.Done()) {
@@ -127,8 +130,8 @@ for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(s, signal
 			tag := tag()
 			j := onTTY(t, o, "job", "python3 -S "+file+" "+tag+" & sleep 1000")
 			eventually(t, "it to grow", func() bool { return len(tagged(tag)) > 4 })
-			if _, survivors := j.Climb(Ladder{From: Kill}); survivors != nil {
-				t.Errorf("survivors %v", survivors)
+			if c := j.Climb(Ladder{From: Kill}); c.Survivors != nil {
+				t.Errorf("survivors %v", c.Survivors)
 			}
 			gone(t, tag)
 			if u := o.Unclaimed(); u != nil {
@@ -153,7 +156,7 @@ func TestClimbRaised(t *testing.T) {
 		close(raised)
 	}()
 	begin := time.Now()
-	needed, survivors := j.Climb(Ladder{
+	c := j.Climb(Ladder{
 		Step:   time.Minute,
 		Raised: func() (Rung, <-chan struct{}) { return asked.Load().(Rung), raised },
 		Report: func(r Rung) {
@@ -162,8 +165,8 @@ func TestClimbRaised(t *testing.T) {
 			}
 		},
 	})
-	if want := []Rung{Interrupt, Kill}; !slices.Equal(needed, want) || survivors != nil {
-		t.Errorf("needed %v, survivors %v, want %v and none", needed, survivors, want)
+	if want := (Climbed{Needed: []Rung{Interrupt, Kill}}); !cmp.Equal(c, want) {
+		t.Errorf("got %v, want %v", c, want)
 	}
 	if time.Since(begin) > 30*time.Second {
 		t.Error("it waited for the step")
@@ -178,14 +181,14 @@ func TestClimbKeep(t *testing.T) {
 	j.says(t, "up")
 	grown(t, tag, 1)
 	done := make(chan struct{})
-	needed, survivors := j.Climb(Ladder{Over: done, Keep: true, Step: time.Minute, Interrupt: func() error {
+	c := j.Climb(Ladder{Over: done, Keep: true, Step: time.Minute, Interrupt: func() error {
 		err := j.Handle.Interrupt()
 		j.says(t, "took it")
 		close(done)
 		return err
 	}})
-	if !slices.Equal(needed, []Rung{Interrupt}) || survivors != nil {
-		t.Errorf("needed %v, survivors %v", needed, survivors)
+	if want := (Climbed{Needed: []Rung{Interrupt}}); !cmp.Equal(c, want) {
+		t.Errorf("got %v, want %v", c, want)
 	}
 	if n := len(tagged(tag)); n != 1 || over(j.Done()) {
 		t.Errorf("what was to be kept has ended: %d children are left, the leader %v", n, over(j.Done()))
@@ -194,21 +197,28 @@ func TestClimbKeep(t *testing.T) {
 
 // What is over before the ladder is begun needs no rung; what it left is ended all the same.
 func TestClimbAfterTheEnd(t *testing.T) {
-	o := newOwner(t)
-	tag := tag()
-	j := onTTY(t, o, "job", `trap '' HUP TERM; sleep `+tag+` & until grep -qx sleep /proc/$!/comm; do :; done; exit 5`)
-	ends(t, j.Handle)
-	_, left := j.Settle()
-	if programs(left) != "sleep" {
-		t.Fatalf("left %v, want a sleep", left)
-	}
-	needed, survivors := j.Climb(Ladder{From: Terminate})
-	if needed != nil || survivors != nil {
-		t.Errorf("needed %v, survivors %v, want none", needed, survivors)
-	}
-	gone(t, tag)
-	if got := j.Exit(); got.Code != 5 {
-		t.Errorf("exit %+v, want 5", got)
+	for from, rest := range map[Rung][]Rung{Interrupt: {Terminate, Kill}, Terminate: {Terminate, Kill}, Kill: {Kill}} {
+		t.Run(string(from), func(t *testing.T) {
+			o := newOwner(t)
+			tag := tag()
+			j := onTTY(t, o, "job", `trap '' HUP TERM; sleep `+tag+` & until grep -qx sleep /proc/$!/comm; do :; done; exit 5`)
+			ends(t, j.Handle)
+			_, left := j.Settle()
+			if programs(left) != "sleep" {
+				t.Fatalf("left %v, want a sleep", left)
+			}
+			if over(j.Cleared()) {
+				t.Error("it is cleared with a process left")
+			}
+			if c, want := j.Climb(Ladder{From: from}), (Climbed{Rest: rest}); !cmp.Equal(c, want) {
+				t.Errorf("got %v, want %v", c, want)
+			}
+			gone(t, tag)
+			eventually(t, "it to be cleared", func() bool { return over(j.Cleared()) })
+			if got := j.Exit(); got.Code != 5 {
+				t.Errorf("exit %+v, want 5", got)
+			}
+		})
 	}
 }
 
@@ -223,8 +233,8 @@ func TestClimbTouchesNoOther(t *testing.T) {
 		j := onTTY(t, o, "job", `setsid sleep `+mine+` & sleep `+mine+` & echo up; wait`)
 		j.says(t, "up")
 		grown(t, mine, 2)
-		if _, survivors := j.Climb(Ladder{From: from}); survivors != nil {
-			t.Errorf("survivors %v", survivors)
+		if c := j.Climb(Ladder{From: from}); c.Survivors != nil {
+			t.Errorf("survivors %v", c.Survivors)
 		}
 		gone(t, mine)
 	}

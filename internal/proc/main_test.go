@@ -151,8 +151,8 @@ func onPipe(t testing.TB, o *Owner, mark, script string) *job {
 }
 
 func end(t testing.TB, h *Handle) {
-	if _, survivors := h.Climb(Ladder{From: Kill}); len(survivors) > 0 {
-		t.Errorf("survivors: %v", survivors)
+	if c := h.Climb(Ladder{From: Kill}); len(c.Survivors) > 0 {
+		t.Errorf("survivors: %v", c.Survivors)
 	}
 }
 
@@ -193,13 +193,13 @@ func tag() string { return fmt.Sprintf("9%06d.%06d", rand.IntN(1e6), rand.IntN(1
 // tagged are the living processes with s among their arguments, but for those that are about to become another.
 func tagged(s string) []Process {
 	var ps []Process
-	for _, p := range living(everybody()) {
-		if p.Program == "env" || p.Program == "setsid" || p.Program == "nohup" {
+	for _, pid := range numbers("/proc") { // each is read whole at once: some are short-lived
+		b, _ := os.ReadFile(file(pid, "cmdline"))
+		if !slices.ContainsFunc(bytes.Split(b, []byte{0}), func(a []byte) bool { return string(a) == s }) {
 			continue
 		}
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
-		if err == nil && slices.ContainsFunc(bytes.Split(b, []byte{0}), func(a []byte) bool { return string(a) == s }) {
-			ps = append(ps, p)
+		if e, ok := inspect(pid); ok && !e.ended() && e.Program != "env" && e.Program != "setsid" && e.Program != "nohup" {
+			ps = append(ps, e.Process)
 		}
 	}
 	return ps

@@ -105,7 +105,7 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 		return nil, err
 	}
 	attr := &os.ProcAttr{Dir: s.Dir, Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true}}
-	h := &Handle{owner: o, tty: s.TTY, mark: s.Mark, done: make(chan struct{})}
+	h := &Handle{owner: o, tty: s.TTY, mark: s.Mark, done: make(chan struct{}), cleared: make(chan struct{})}
 	if s.TTY != nil {
 		attr.Sys.Setctty, attr.Sys.Ctty = true, terminal
 		h.files = telling(files, s.TTY.Slave())

@@ -24,18 +24,24 @@ func (h *Handle) Settle() (hungUp, left []Process) {
 		decided := !slices.ContainsFunc(es, h.undecided)
 		kin.mu.Lock()
 		n := h.buried
-		if decided && n == buried || time.Now().After(limit) { // what has been reaped since may have children
-			hungUp, h.hungUp = h.hungUp, nil
-			kin.mu.Unlock()
-			return hungUp, living(es)
-		}
 		kin.mu.Unlock()
+		if decided && n == buried || time.Now().After(limit) { // what has been reaped since may have children
+			return h.HungUp(), living(es)
+		}
 		if n == buried {
 			time.Sleep(settlePause)
 		}
 		buried = n
 		kin.look()
 	}
+}
+
+// HungUp are those who have been ended by the hangup since it was last asked. On a busy machine some end after Settle.
+func (h *Handle) HungUp() (ps []Process) {
+	kin.mu.Lock()
+	defer kin.mu.Unlock()
+	ps, h.hungUp = h.hungUp, nil
+	return ps
 }
 
 // undecided tells whether e may still die of the hangup, which goes to the leader's session, or has died and is not

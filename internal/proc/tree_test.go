@@ -82,8 +82,8 @@ func TestOrphans(t *testing.T) {
 			if !slices.ContainsFunc(j.Tree(), same(p)) {
 				t.Errorf("%v is not in the tree %v; unclaimed %v", p, j.Tree(), o.Unclaimed())
 			}
-			if _, survivors := j.Climb(Ladder{From: Kill}); survivors != nil {
-				t.Errorf("survivors %v", survivors)
+			if c := j.Climb(Ladder{From: Kill}); c.Survivors != nil {
+				t.Errorf("survivors %v", c.Survivors)
 			}
 			gone(t, tag)
 		})
@@ -175,8 +175,8 @@ func TestOthersChildren(t *testing.T) {
 	stdin.Close()
 	eventually(t, "a zombie", func() bool { e, ok := inspect(cmd.Process.Pid); return ok && e.ended() })
 	kin.look()
-	if _, survivors := j.Climb(Ladder{From: Kill}); survivors != nil {
-		t.Errorf("survivors %v", survivors)
+	if c := j.Climb(Ladder{From: Kill}); c.Survivors != nil {
+		t.Errorf("survivors %v", c.Survivors)
 	}
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 9 {
 		t.Errorf("waiting for it: %v, want exit 9", err)
@@ -207,8 +207,8 @@ func TestQuickStarts(t *testing.T) {
 				if got := h.Exit(); got != (Exit{Code: code}) {
 					t.Errorf("got %+v, want exit %d", got, code)
 				}
-				if _, survivors := h.Climb(Ladder{From: Kill}); survivors != nil {
-					t.Errorf("survivors %v", survivors)
+				if c := h.Climb(Ladder{From: Kill}); c.Survivors != nil {
+					t.Errorf("survivors %v", c.Survivors)
 				}
 			}
 		})
@@ -261,8 +261,8 @@ func TestSettle(t *testing.T) {
 			if took > o.settle/2 {
 				t.Errorf("it took %v", took)
 			}
-			if _, survivors := j.Climb(Ladder{From: Terminate}); survivors != nil {
-				t.Errorf("survivors %v", survivors)
+			if c := j.Climb(Ladder{From: Terminate}); c.Survivors != nil {
+				t.Errorf("survivors %v", c.Survivors)
 			}
 			gone(t, tag)
 		})

@@ -25,8 +25,8 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, survivors := handle.Climb(proc.Ladder{From: proc.Kill}); len(survivors) > 0 {
-		t.Errorf("survivors: %v", survivors)
+	if c := handle.Climb(proc.Ladder{From: proc.Kill}); len(c.Survivors) > 0 {
+		t.Errorf("survivors: %v", c.Survivors)
 	}
 	proctest.Gone(t, handle.PID())
 }

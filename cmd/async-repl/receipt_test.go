@@ -1,0 +1,269 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// planted is the number of the process that a job named as "pid N.".
+func planted(t *testing.T, r reply) int {
+	t.Helper()
+	_, rest, _ := strings.Cut(r.section("STDOUT"), "pid ")
+	number, _, _ := strings.Cut(rest, ".")
+	pid, err := strconv.Atoi(number)
+	if err != nil {
+		t.Fatalf("no process is named: %s", r)
+	}
+	return pid
+}
+
+func there(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+// holds fails unless each header has its value; an empty one means that it is
+// not there.
+func holds(t *testing.T, r reply, headers ...string) {
+	t.Helper()
+	for i := 0; i < len(headers); i += 2 {
+		if got := r.header(headers[i]); got != headers[i+1] {
+			t.Errorf("%s is %q, want %q:\n%s", headers[i], got, headers[i+1], r)
+		}
+	}
+}
+
+// What a tree needs after its leader is in the receipt too.
+func TestReceiptNamesEveryRung(t *testing.T) {
+	s := startServer(t)
+	for name, test := range map[string]struct{ line, status, rungs string }{
+		"leader alone":  {`echo "pid $$."; sleep 300`, "cancelled (interrupted)", ""},
+		"hung up":       {`sleep 300 & echo "pid $!."; sleep 300`, "cancelled (interrupted)", ""},
+		"one that left": {`setsid sleep 300 & echo "pid $!."; sleep 300`, "cancelled (interrupted)", "interrupt; terminate for what it had started"},
+		"a deaf one":    {`(trap '' INT TERM HUP; exec setsid sleep 300) & echo "pid $!."; sleep 300`, "cancelled (interrupted)", "interrupt; terminate, kill for what it had started"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := s.do("execute_command_async", "command", test.line, "wait_seconds", 0)
+			id := r.header("Job ID")
+			r = s.prints(id, "pid ")
+			pid := planted(t, r)
+			s.asleep(pid)
+			r = s.do("cancel_job", "job_id", id)
+			holds(t, s.end(id), "Status", test.status, "Rungs", test.rungs, "Survivors", "")
+			gone(t, []int{pid})
+		})
+	}
+}
+
+// asleep waits until a process has become the sleep that it is to be.
+func (s *server) asleep(pid int) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-time.After(time.Millisecond) {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if text := string(stat); strings.Contains(text, " S ") && (strings.Contains(text, "(sleep)") || strings.Contains(text, "(bash)")) {
+			return
+		}
+	}
+	s.t.Fatalf("process %d does not sleep", pid)
+}
+
+// What a job leaves is named for as long as it runs, and a cancel of the ended
+// job ends it.
+func TestLeftRunning(t *testing.T) {
+	s := startServer(t)
+	for _, how := range []string{"cancelled", "forced", "by itself"} {
+		t.Run(how, func(t *testing.T) {
+			r := s.do("execute_command_async", "command", `setsid sleep 300 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done; exit 3`, "wait_seconds", 60)
+			id, pid := r.header("Job ID"), planted(t, r)
+			left := fmt.Sprintf("sleep (pid %d)", pid)
+			holds(t, r, "Status", "failed (exit 3)", "Left running", left, "Note", "")
+			switch how {
+			case "by itself":
+				syscall.Kill(pid, syscall.SIGTERM)
+			default:
+				holds(t, s.do("cancel_job", "job_id", id, "force", how == "forced"), "Status", "failed (exit 3)", "Ended now", left)
+			}
+			for s.do("check_job_status", "job_id", id).header("Left running") != "" {
+				<-time.After(time.Millisecond)
+			}
+			holds(t, s.do("check_job_status", "job_id", id), "Status", "failed (exit 3)", "Note", "left running, and ended since: "+left)
+			gone(t, []int{pid})
+			holds(t, s.do("cancel_job", "job_id", id), "Status", "failed (exit 3)", "Ended now", "")
+		})
+	}
+}
+
+func TestHungUp(t *testing.T) {
+	s := startServer(t)
+	r := s.do("execute_command_async", "command", `sleep 300 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done; exit 0`, "wait_seconds", 60)
+	pid := planted(t, r)
+	for r.header("Left running") != "" { // the machine is busy
+		r = s.do("check_job_status", "job_id", r.header("Job ID"))
+	}
+	holds(t, r, "Status", "completed", "Hung up", fmt.Sprintf("sleep (pid %d); give a server a job of its own", pid), "Note", "")
+	gone(t, []int{pid})
+}
+
+// A process that nothing tells whose it is is named by all it may belong to, and
+// outlives none of them.
+func TestUnclaimed(t *testing.T) {
+	s := startServer(t)
+	other := s.do("execute_command_async", "command", "echo on; read x", "wait_seconds", 0).header("Job ID")
+	s.prints(other, "on\n")
+	r := s.do("execute_command_async", "command",
+		`(env -i setsid sleep 300 </dev/null >/dev/null 2>&1 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done); read x`, "wait_seconds", 0)
+	id := r.header("Job ID")
+	pid := planted(t, s.prints(id, "pid "))
+	unclaimed := fmt.Sprintf("sleep (pid %d); of this job or of another", pid)
+	s.asleep(pid)
+	s.do("send_command_input", "job_id", id, "text", "go\n")
+	holds(t, s.end(id), "Status", "completed", "Unclaimed", unclaimed, "Left running", "")
+	if !there(pid) {
+		t.Fatal("it was ended while a job that it may be from runs")
+	}
+	s.do("send_command_input", "job_id", other, "text", "go\n")
+	holds(t, s.end(other), "Status", "completed", "Unclaimed", unclaimed)
+	gone(t, []int{pid})
+}
+
+// freezer makes a control group whose processes nothing can end while they are
+// frozen, as one can't that waits for a disk.
+func freezer(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/sys/fs/cgroup/freezer", "async-repl-test-")
+	if err != nil {
+		t.Skip("no process can be made unkillable here: ", err)
+	}
+	t.Cleanup(func() {
+		freeze(t, dir, "THAWED")
+		for end := time.Now().Add(patience); time.Now().Before(end) && os.Remove(dir) != nil; <-time.After(time.Millisecond) {
+		}
+	})
+	return dir
+}
+
+// freeze stops all of a group, or lets them go on.
+func freeze(t *testing.T, dir, state string) {
+	t.Helper()
+	file := filepath.Join(dir, "freezer.state")
+	for {
+		if err := os.WriteFile(file, []byte(state), 0); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(got)) == state {
+			return
+		}
+	}
+}
+
+// Who can't be ended is named, and holds nobody up.
+func TestSurvivors(t *testing.T) {
+	python := realPython(t)
+	// Each plants one in the group, stops it there, and ends the job.
+	for name, test := range map[string]struct {
+		tool, code string // %s joins the group
+		force      bool
+		status     string
+		rungs      string
+	}{
+		"a shell": {"execute_command_async", `%s; echo "pid $$."; sleep 300`, true,
+			"cancelled (could not be ended)", ""},
+		"a child": {"execute_command_async", `(%s; exec setsid sleep 300) & echo "pid $!."; sleep 300`, false,
+			"cancelled (interrupted)", "interrupt; terminate, kill for what it had started"},
+		"a worker": {"execute_python", "import os, subprocess, time\nsubprocess.run('%s', shell=True)\nprint(f'pid {os.getpid()}.', flush=True)\ntime.sleep(300)", true,
+			"cancelled (could not be ended; variables lost)", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := freezer(t)
+			s := startServer(t, "REPL_PYTHON="+python)
+			join := fmt.Sprintf("echo $PPID > %s/cgroup.procs", dir)
+			if name != "a worker" {
+				join = fmt.Sprintf("echo 0 > %s/cgroup.procs", dir)
+			}
+			argument := map[string]string{"execute_python": "code", "execute_command_async": "command"}[test.tool]
+			id := s.do(test.tool, argument, fmt.Sprintf(test.code, join), "wait_seconds", 0).header("Job ID")
+			pid := planted(t, s.prints(id, "pid "))
+			if test.tool == "execute_command_async" {
+				s.asleep(pid)
+			}
+			freeze(t, dir, "FROZEN")
+			s.do("cancel_job", "job_id", id, "force", test.force)
+			r := s.end(id)
+			holds(t, r, "Status", test.status, "Rungs", test.rungs)
+			if !strings.Contains(r.header("Survivors"), fmt.Sprintf("(pid %d)", pid)) {
+				t.Errorf("it is not among the survivors:\n%s", r)
+			}
+			holds(t, s.do(test.tool, argument, "1 == 1", "wait_seconds", 60), "Cancelling", "") // the next one runs
+			freeze(t, dir, "THAWED")
+			gone(t, []int{pid})
+			for test.tool == "execute_command_async" && s.do("check_job_status", "job_id", id).header("Survivors") != "" {
+				<-time.After(time.Millisecond)
+			}
+		})
+	}
+}
+
+// The server does not wait for one that it can't end.
+func TestShutdownWithASurvivor(t *testing.T) {
+	dir := freezer(t)
+	s := startServer(t)
+	r := s.do("execute_command_async", "command", fmt.Sprintf(`echo 0 > %s/cgroup.procs; echo "pid $$."; sleep 300`, dir), "wait_seconds", 0)
+	pid := planted(t, s.prints(r.header("Job ID"), "pid "))
+	freeze(t, dir, "FROZEN")
+	s.signal(syscall.SIGTERM)
+	s.exit()
+	if !there(pid) {
+		t.Error("it could be ended")
+	}
+	freeze(t, dir, "THAWED")
+	gone(t, []int{pid})
+}
+
+func (s *server) signal(sig syscall.Signal) { s.cmd.Process.Signal(sig) } // an error: it has ended
+
+// limitedGroup makes a control group that may have 64 MiB of memory.
+func limitedGroup(t *testing.T) string {
+	t.Helper()
+	for _, group := range [][2]string{{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
+		dir, err := os.MkdirTemp(group[0], "async-repl-test-")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			for end := time.Now().Add(patience); time.Now().Before(end) && os.Remove(dir) != nil; <-time.After(time.Millisecond) {
+			}
+		})
+		if os.WriteFile(filepath.Join(dir, group[1]), []byte("67108864"), 0) == nil {
+			return dir
+		}
+	}
+	t.Skip("no control group with a limit of memory can be made here")
+	return ""
+}
+
+// The kernel kills who has too much memory, and its count is believed; a mere
+// SIGKILL is not.
+func TestOutOfMemory(t *testing.T) {
+	python := realPython(t)
+	dir := limitedGroup(t)
+	s := startServer(t, "REPL_PYTHON="+python)
+	join := fmt.Sprintf("open('%s/cgroup.procs', 'w').write('0')\n", dir)
+	const grow, die = "x = bytearray(512 << 20)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+	s.do("execute_python", "code", "1", "wait_seconds", 60)
+	holds(t, s.do("execute_python", "code", join+grow, "wait_seconds", 60), "Status", "failed (out of memory; variables lost)", "Ended by", "limit")
+	holds(t, s.do("execute_python", "code", join+die, "wait_seconds", 60), "Status", "failed (killed by SIGKILL; variables lost)", "Ended by", "outside or unknown")
+	command := func(code string) reply {
+		file := filepath.Join(s.dir, "memory.py")
+		if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return s.do("execute_command_async", "command", "exec "+python+" "+file, "wait_seconds", 60)
+	}
+	holds(t, command(join+grow), "Status", "failed (out of memory)", "Ended by", "limit")
+	holds(t, command(join+die), "Status", "failed (killed by SIGKILL)", "Ended by", "outside or unknown")
+}
