@@ -28,7 +28,7 @@ var goroutines = map[string][]string{
 	"pyrepl/input.go":               {"the watch of a terminal"},
 	"pyrepl/interrupt.go":           {"the ladder of a Python job, and its nudges", "the ladder of a Python job, and its nudges"},
 	"pyrepl/launch.go":              {"the reader of a worker's channel"},
-	"shell/command.go":              {"the watch of a terminal"},
+	"shell/command.go":              {"the watch of a terminal", "the wait for what a command left behind"},
 }
 
 // Every go statement says beside it who owns it and when it ends, and has its

@@ -129,7 +129,13 @@ for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(s, signal
 			onTTY(t, o, "other", "read")
 			tag := tag()
 			j := onTTY(t, o, "job", "python3 -S "+file+" "+tag+" & sleep 1000")
-			eventually(t, "it to grow", func() bool { return len(tagged(tag)) > 4 })
+			seen := make(map[int]bool) // some are never there for long
+			eventually(t, "it to grow", func() bool {
+				for _, p := range tagged(tag) {
+					seen[p.PID] = true
+				}
+				return len(seen) > 4
+			})
 			if c := j.Climb(Ladder{From: Kill}); c.Survivors != nil {
 				t.Errorf("survivors %v", c.Survivors)
 			}
