@@ -76,7 +76,7 @@ type channel struct {
 func newChannel() (*channel, *os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening the worker's channel: %v", err)
+		return nil, nil, fmt.Errorf("opening the worker's channel: %w", err)
 	}
 	for _, fd := range pair {
 		unix.CloseOnExec(fd)
@@ -86,7 +86,7 @@ func newChannel() (*channel, *os.File, error) {
 	conn, err := net.FileConn(ours)
 	if err != nil {
 		theirs.Close()
-		return nil, nil, fmt.Errorf("opening the worker's channel: %v", err)
+		return nil, nil, fmt.Errorf("opening the worker's channel: %w", err)
 	}
 	token := make([]byte, 16)
 	rand.Read(token)

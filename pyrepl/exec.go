@@ -147,7 +147,7 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 	r.earlier = keys(r.w.handle.Descendants())
 	out, errs, err := r.w.pipes(r.p)
 	if err != nil {
-		return jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), By: jobs.Unknown, State: jobs.Kept}, nil
+		return jobs.Receipt{End: jobs.NotStarted, Detail: proc.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}, nil
 	}
 	r.w.serve(r.p, r.watch.Kick)
 	defer r.w.serve(r.p, func() {})

@@ -55,12 +55,13 @@ var loadProgram = sync.OnceValues(func() (prog program, err error) {
 // startWorker starts an interpreter and waits for its first word. What it
 // writes until then goes to p.
 func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) (*worker, error) {
+	// First, or the environment would be made anew in it.
+	if _, err := os.Stat(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("starting the Python worker: the workspace can't be entered: %w: make it again", err)
+	}
 	python, err := cfg.Python(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if _, err := os.Stat(cfg.Dir); err != nil {
-		return nil, fmt.Errorf("starting the Python worker in the workspace: %v", err)
 	}
 	prog, err := loadProgram()
 	if err != nil {
@@ -78,7 +79,7 @@ func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) 
 		if w.pty != nil {
 			w.pty.Close()
 		}
-		return nil, err
+		return nil, proc.Scarce(err)
 	}
 	w.screen = proc.NewPump(w.pty.Master(), true, func(b []byte) { w.write(jobs.TTY, b) })
 	go w.listen() // owned by the worker; ends when the channel does, see end
@@ -93,7 +94,7 @@ func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) 
 // What was opened before an error is left to the caller.
 func (w *worker) launch(python string, prog program, cfg Config) (err error) {
 	if w.pty, err = tty.Open(termRows, termCols); err != nil {
-		return fmt.Errorf("opening a terminal: %v", err)
+		return fmt.Errorf("a Python session needs a terminal: %w", err)
 	}
 	w.keys = tty.NewKeyboard(w.pty)
 	var theirs *os.File

@@ -41,13 +41,13 @@ type worker struct {
 func (w *worker) pipes(p *jobs.Port) (out, errs *os.File, err error) {
 	outR, out, err := os.Pipe()
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening pipes: %v", err)
+		return nil, nil, fmt.Errorf("opening pipes: %w", err)
 	}
 	errR, errs, err := os.Pipe()
 	if err != nil {
 		outR.Close()
 		out.Close()
-		return nil, nil, fmt.Errorf("opening pipes: %v", err)
+		return nil, nil, fmt.Errorf("opening pipes: %w", err)
 	}
 	into := func(s jobs.Stream) func([]byte) {
 		return func(b []byte) {

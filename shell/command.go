@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"asyncrepl/internal/proc"
@@ -30,10 +32,6 @@ type Command struct {
 	Env   []string // KEY=value, the whole of it
 	TTY   bool     // on a terminal; else on pipes, stdout and stderr apart
 }
-
-// Script returns the argv by which the shell at path runs a command line:
-// neither login nor rc files are read.
-func Script(path, line string) []string { return []string{path, "-c", line} }
 
 // Run starts the command, follows it to its end and reports how it ended.
 func (c *Command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
@@ -82,7 +80,16 @@ type keyboard interface {
 // start starts the program with its descriptors and the pumps that read them.
 func (c *Command) start(p *jobs.Port) (*run, error) {
 	r := &run{port: p, begin: time.Now()}
-	spec := proc.Spec{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Mark: p.ID()}
+	spec := proc.Spec{Env: c.Env, Dir: c.Dir, Mark: p.ID(), Files: make([]*os.File, 3)}
+	var line string
+	if spec.Argv, line = aside(c.Argv); line != "" {
+		f, err := textFile(line)
+		if err != nil {
+			return nil, proc.Scarce(err)
+		}
+		defer f.Close()
+		spec.Files = append(spec.Files, f)
+	}
 	var err error
 	if c.TTY {
 		err = r.startTTY(c.Owner, spec)
@@ -90,9 +97,17 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 		err = r.startPipes(c.Owner, spec)
 	}
 	if err != nil {
-		return nil, err
+		return nil, c.explain(err)
 	}
 	return r, nil
+}
+
+// explain says what helps against an error of the start.
+func (c *Command) explain(err error) error {
+	if _, gone := os.Stat(c.Dir); errors.Is(gone, fs.ErrNotExist) {
+		return fmt.Errorf("the directory %s is not there: make it, or name another in cwd", c.Dir)
+	}
+	return proc.Scarce(err)
 }
 
 // announce lets the job take input and name its process, before anything that
@@ -104,10 +119,12 @@ func (r *run) announce() {
 
 func (r *run) startTTY(owner *proc.Owner, spec proc.Spec) (err error) {
 	if r.pty, err = tty.Open(Rows, Cols); err != nil {
-		return fmt.Errorf("opening a terminal: %v", err)
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // pipes would be no better
+			return err
+		}
+		return fmt.Errorf("%w: a command that needs no terminal runs with tty=false", err)
 	}
 	spec.TTY = r.pty
-	spec.Files = []*os.File{nil, nil, nil}
 	if r.handle, err = owner.Start(spec); err != nil {
 		r.pty.Close()
 		return err
@@ -136,14 +153,14 @@ func (r *run) startPipes(owner *proc.Owner, spec proc.Spec) (err error) {
 			for _, f := range ours[:i] {
 				f.Close()
 			}
-			return fmt.Errorf("opening pipes: %v", err)
+			return fmt.Errorf("opening pipes: %w", err)
 		}
 		if i == 0 {
 			pr, pw = pw, pr
 		}
 		ours[i], ends = pr, append(ends, pw)
 	}
-	spec.Files = ends
+	copy(spec.Files, ends)
 	if r.handle, err = owner.Start(spec); err != nil {
 		for _, f := range ours {
 			f.Close()

@@ -35,6 +35,9 @@ type node struct{ dev, ino, rdev uint64 }
 func Open(rows, cols uint16) (*PTY, error) {
 	m, s, err := pty.Open()
 	if err != nil {
+		if errors.Is(err, unix.ENOSPC) {
+			return nil, fmt.Errorf("opening a terminal: all that there may be are in use (kernel.pty.max, or max of the devpts mount)")
+		}
 		return nil, fmt.Errorf("opening a terminal: %w", err)
 	}
 	defer m.Close()
