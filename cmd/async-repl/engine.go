@@ -126,7 +126,7 @@ func findShell(chosen string) (string, error) {
 	if chosen != "" {
 		return "", fmt.Errorf("REPL_SHELL=%q can't be used; allowed: the path or name of a program that runs a command line given with -c", chosen)
 	}
-	return "", errors.New("there is neither bash nor sh on PATH: set REPL_SHELL")
+	return "", errors.New("there is neither bash nor sh, on PATH or in /bin: set REPL_SHELL to a shell")
 }
 
 // jobEnv is the environment that jobs start from: the server's own, with a

@@ -56,11 +56,7 @@ func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.Writ
 }
 
 func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
-	cwd, err := os.Getwd()
-	if err != nil {
-		fmt.Fprintln(stderr, "async-repl: finding the current directory:", err)
-		return 1
-	}
+	cwd, gone := os.Getwd() // an error counts only where no other directory is named
 	set, err := parseSettings(args, os.Getenv, cwd)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, usage())
@@ -69,6 +65,14 @@ func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdou
 	if err != nil {
 		fmt.Fprintln(stderr, "async-repl:", err)
 		return 2
+	}
+	if set.workdir == "" {
+		fmt.Fprintf(stderr, "async-repl: finding the current directory: %v: start the server in one that exists, or set REPL_WORKDIR\n", gone)
+		return 1
+	}
+	if st, err := os.Stat(set.workdir); err != nil || !st.IsDir() {
+		fmt.Fprintf(stderr, "async-repl: the workspace %s is not a directory that exists: make it, or set REPL_WORKDIR to another\n", set.workdir)
+		return 1
 	}
 	if in, ok := stdin.(*os.File); ok && tty.IsTerminal(in) {
 		fmt.Fprint(stderr, atTerminal)

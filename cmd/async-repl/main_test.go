@@ -43,6 +43,7 @@ type server struct {
 	stdin io.WriteCloser
 	out   *os.File
 	log   *lockedBuffer
+	apart bool // it sees other numbers of processes than the test does
 }
 
 // startServer starts a server in a workspace of its own and opens a session.
@@ -58,14 +59,22 @@ func startServer(t testing.TB, env ...string) *server {
 // spawn starts a server that nothing has been said to.
 func spawn(t testing.TB, env ...string) *server {
 	t.Helper()
-	s := startProcess(t, env...)
-	s.client = newClient(s.out, s.stdin)
+	s := prepare(t, env...)
+	s.connect()
 	return s
 }
 
 // startProcess starts a server without a client: what is written and read is up to the
 // test.
 func startProcess(t testing.TB, env ...string) *server {
+	t.Helper()
+	s := prepare(t, env...)
+	s.begin()
+	return s
+}
+
+// prepare makes a server that is not started yet.
+func prepare(t testing.TB, env ...string) *server {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -78,6 +87,21 @@ func startProcess(t testing.TB, env ...string) *server {
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = 5 * time.Second
+	return s
+}
+
+// connect starts it, with a client.
+func (s *server) connect() {
+	s.t.Helper()
+	s.begin()
+	s.client = newClient(s.out, s.stdin)
+}
+
+// begin starts it.
+func (s *server) begin() {
+	t := s.t
+	t.Helper()
+	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +123,6 @@ func startProcess(t testing.TB, env ...string) *server {
 			t.Logf("the server's log:\n%s", s.log)
 		}
 	})
-	return s
 }
 
 func (s *server) ctx() context.Context {

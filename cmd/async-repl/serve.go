@@ -44,7 +44,7 @@ func (s stdio) Close() error {
 // calls are answered at once with the present status, and the process is gone
 // within exitTime.
 func serve(ctx context.Context, set settings, environ []string, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: set.logLevel}))
+	log := slog.New(slog.NewTextHandler(newLogWriter(stderr), &slog.HandlerOptions{Level: set.logLevel}))
 	signals := make(chan os.Signal, 1) // one is enough: the first decides
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)

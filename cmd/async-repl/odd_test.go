@@ -1,0 +1,240 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"asyncrepl/internal/tty"
+)
+
+// through makes a server start through another program: prefix with its
+// arguments, then the server's own.
+func through(prefix ...string) func(*testing.T, *server) {
+	return func(t *testing.T, s *server) {
+		path, err := exec.LookPath(prefix[0])
+		if err != nil {
+			t.Skip(err)
+		}
+		s.cmd.Path, s.cmd.Args = path, append(prefix, s.cmd.Args...)
+	}
+}
+
+// interpreter is a Python that any user can run from anywhere.
+var interpreter = sync.OnceValue(func() string {
+	const system = "/usr/bin/python3"
+	if _, err := os.Stat(system); err == nil {
+		return system
+	}
+	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(string(out))
+})
+
+// script is a shell script that ends by becoming the server.
+func script(lines string) func(*testing.T, *server) {
+	return through("sh", "-c", lines+"\nexec \"$0\" \"$@\"")
+}
+
+// python is a Python program that ends by becoming the server.
+func python(code string) func(*testing.T, *server) {
+	return through("python3", "-I", "-c", "import os, signal, sys, fcntl, termios\n"+code+"\nos.execv(sys.argv[1], sys.argv[1:])")
+}
+
+// private runs lines in a mount namespace of the server's own.
+func private(lines string) func(*testing.T, *server) {
+	return func(t *testing.T, s *server) {
+		if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
+			t.Skip("mount namespaces need root:", err)
+		}
+		through("unshare", "-m", "sh", "-ec", lines+"\nexec \"$0\" \"$@\"")(t, s)
+	}
+}
+
+func attributes(a syscall.SysProcAttr) func(*testing.T, *server) {
+	return func(_ *testing.T, s *server) { s.cmd.SysProcAttr = &a }
+}
+
+// TestSurroundings has the whole of the server work where it was started oddly.
+func TestSurroundings(t *testing.T) {
+	for name, odd := range map[string]func(*testing.T, *server){
+		"leads its session":        attributes(syscall.SysProcAttr{Setsid: true}),
+		"leads its group":          attributes(syscall.SysProcAttr{Setpgid: true}),
+		"controlling terminal":     func(t *testing.T, s *server) { controlled(t, s, true) },
+		"background of a terminal": func(t *testing.T, s *server) { controlled(t, s, false) },
+		"no stderr":                script(`exec 2>&-`),
+		"stderr is full":           fullStderr,
+		"ignored signals":          python("for s in range(1, 65):\n  if s not in (9, 19, 32, 33, 34): signal.signal(s, signal.SIG_IGN)"),
+		"nohup":                    through("nohup"),
+		"blocked signals":          python("signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))"),
+		"umask 077":                script("umask 077"),
+		"umask 777":                script("umask 777"),
+		"empty environment": func(t *testing.T, s *server) {
+			s.cmd.Env = []string{}
+			s.cmd.Args = append(s.cmd.Args, "-python", interpreter(), "-state-dir", t.TempDir())
+		},
+		"no TERM, HOME or PATH": func(_ *testing.T, s *server) { s.cmd.Env = without(s.cmd.Env, "TERM", "HOME", "PATH") },
+		"odd environment": func(_ *testing.T, s *server) {
+			s.cmd.Env = append(s.cmd.Env, "=x", "novalue", "A=\xff\n", "BASH_ENV=/none", "ENV=/none", "SHELL=/none", "PYTHONSTARTUP=/none", "LC_ALL=xx_XX")
+		},
+		"large environment": func(_ *testing.T, s *server) {
+			for i := range 12 {
+				s.cmd.Env = append(s.cmd.Env, "BIG"+string(rune('a'+i))+"="+strings.Repeat("x", 100_000))
+			}
+		},
+		"odd directory": func(t *testing.T, s *server) {
+			s.cmd.Dir = t.TempDir() + "/a b\nc\t'ü\" $x;"
+			if err := os.Mkdir(s.cmd.Dir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"no TMPDIR":        func(_ *testing.T, s *server) { s.cmd.Env = append(s.cmd.Env, "TMPDIR=/none") },
+		"hidden processes": private("mount -t proc -o hidepid=2 proc /proc"),
+		"first of its namespace": func(t *testing.T, s *server) {
+			if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
+				t.Skip("process namespaces need root:", err)
+			}
+			through("unshare", "-pf", "--mount-proc")(t, s)
+			s.apart = true // its numbers are others, and the kernel ends all with it
+		},
+		"dash": func(t *testing.T, s *server) {
+			path, err := exec.LookPath("dash")
+			if err != nil {
+				t.Skip(err)
+			}
+			s.cmd.Env = append(s.cmd.Env, "REPL_SHELL="+path)
+		},
+		"little memory":     script("ulimit -v 2000000"),
+		"few descriptors":   script("ulimit -n 64"),
+		"small files":       script("ulimit -f 64"),
+		"no core, no stack": script("ulimit -c 0; ulimit -s 1024"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := prepare(t, "REPL_PYTHON="+interpreter())
+			odd(t, s)
+			s.connect()
+			if err := s.open(s.ctx()); err != nil {
+				t.Fatalf("%v\n%s", err, s.log)
+			}
+			s.works(t)
+		})
+	}
+}
+
+// works uses what every server can do, and sees to it that nothing is left.
+func (s *server) works(t *testing.T) {
+	t.Helper()
+	check := func(r reply, status string, holds ...string) {
+		t.Helper()
+		if err := expect(r, status, holds...); err != nil {
+			t.Errorf("%v:\n%s", err, r)
+		}
+	}
+	for _, onTTY := range []bool{true, false} {
+		check(s.do("execute_command_async", "command", "echo out; kill -0 $$; trap", "tty", onTTY, "wait_seconds", 60), "completed", "out")
+		// A child has the dispositions that a program expects.
+		r := s.do("execute_command_async", "command", "grep Sig.[lg][kn] /proc/self/status; yes | head -n1; umask", "tty", onTTY, "wait_seconds", 60)
+		check(r, "completed", "SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000", "y\n")
+	}
+	r := s.do("execute_command_async", "command", `read -r a; echo "<$a>"; sleep 300`, "wait_seconds", 60)
+	check(r, "waiting_input")
+	id := r.header("Job ID")
+	s.do("send_command_input", "job_id", id, "text", "hello\n", "wait_seconds", 0)
+	s.prints(id, "<hello>")
+	check(s.cancel(id), "cancelled (interrupted)")
+
+	check(s.do("execute_python", "code", "x = 6\nimport subprocess, multiprocessing, tempfile", "wait_seconds", 60), "completed")
+	check(s.do("execute_python", "code", "subprocess.run(['sh', '-c', 'echo child $0', str(x * 7)], stdout=subprocess.PIPE).stdout", "wait_seconds", 60), "completed", "child 42")
+	r = s.do("execute_python", "code", "input('? ')", "wait_seconds", 60)
+	check(r, "waiting_input")
+	check(s.do("send_python_input", "text", "yes", "wait_seconds", 60), "completed", "'yes'")
+	r = s.do("execute_python", "code", "import time\nprint('on', flush=True)\ntime.sleep(300)", "wait_seconds", 0)
+	s.prints(r.header("Job ID"), "on")
+	check(s.cancel(r.header("Job ID")), "cancelled (interrupted; variables kept)")
+	check(s.do("execute_python", "code", "x", "wait_seconds", 60), "completed", "6")
+	if got := s.do("list_jobs"); strings.Count(string(got), "\n") < 8 {
+		t.Errorf("list_jobs: %s", got)
+	}
+
+	pids := plant(t, s)
+	s.stdin.Close()
+	if got := s.exit(); got != "exit status 0" {
+		t.Error(got)
+	}
+	if !s.apart {
+		gone(t, pids)
+	}
+}
+
+// cancel cancels a job and waits for its end.
+func (s *server) cancel(id string) reply {
+	s.t.Helper()
+	s.do("cancel_job", "job_id", id)
+	return s.end(id)
+}
+
+// controlled gives the server a controlling terminal, in whose foreground it is
+// or is not. The terminal is read by nobody.
+func controlled(t *testing.T, s *server, foreground bool) {
+	pty, err := tty.Open(24, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pty.Close)
+	s.cmd.ExtraFiles = []*os.File{pty.Slave()}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 3}
+	if !foreground {
+		python(`if os.fork():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for fd in 0, 1, 2: os.close(fd)
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+os.setpgid(0, 0)
+os.close(3)`)(t, s)
+	}
+}
+
+// fullStderr makes stderr a pipe that is full and that nobody reads.
+func fullStderr(t *testing.T, s *server) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	conn, err := w.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Write(func(fd uintptr) bool {
+		for {
+			if _, err := syscall.Write(int(fd), make([]byte, 4096)); errors.Is(err, syscall.EAGAIN) {
+				return true
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Stderr = w
+	s.cmd.Env = append(s.cmd.Env, "REPL_LOG_LEVEL=debug")
+}
+
+// without leaves the named variables out.
+func without(env []string, names ...string) (rest []string) {
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		keep := true
+		for _, n := range names {
+			keep = keep && n != name
+		}
+		if keep {
+			rest = append(rest, kv)
+		}
+	}
+	return rest
+}

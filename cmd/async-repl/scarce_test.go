@@ -1,0 +1,360 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// oddServer starts a server in odd surroundings and opens a session.
+func oddServer(t *testing.T, odd func(*testing.T, *server), env ...string) *server {
+	t.Helper()
+	s := prepare(t, append([]string{"REPL_PYTHON=" + interpreter()}, env...)...)
+	odd(t, s)
+	s.connect()
+	if err := s.open(s.ctx()); err != nil {
+		t.Fatalf("%v\n%s", err, s.log)
+	}
+	return s
+}
+
+// fill starts jobs until some could not be started for want of something, and
+// returns those that run.
+func (s *server) fill(t *testing.T, wants ...string) (running []string) {
+	t.Helper()
+	for i, failed := 0, 0; failed < 5; i++ {
+		if i == 100 {
+			t.Fatal("it ran short of nothing")
+		}
+		r := s.do("execute_command_async", "command", fmt.Sprintf("echo on %d.; sleep 300", i), "tty", i%2 == 0, "wait_seconds", 0)
+		id := r.header("Job ID")
+		for r.header("Status") == "queued" || r.header("Status") == "running" && !strings.Contains(string(r), fmt.Sprintf("on %d.", i)) {
+			r = s.do("check_job_status", "job_id", id, "wait_seconds", 0.02)
+		}
+		if r.header("Status") == "running" {
+			running = append(running, id)
+			continue
+		}
+		failed++
+		for _, want := range append(wants, "failed (could not start: ") {
+			if !strings.Contains(r.header("Status"), want) {
+				t.Errorf("status %q lacks %q", r.header("Status"), want)
+			}
+		}
+	}
+	return running
+}
+
+// drain cancels jobs, which must have run to then, and sees that there is room
+// again.
+func (s *server) drain(t *testing.T, running []string) {
+	t.Helper()
+	for _, id := range running {
+		if got := s.cancel(id).header("Status"); got != "cancelled (interrupted)" {
+			t.Errorf("a job that ran is %q", got)
+		}
+	}
+	for _, onTTY := range []bool{true, false} {
+		r := s.do("execute_command_async", "command", "echo hi", "tty", onTTY, "wait_seconds", 60)
+		if err := expect(r, "completed", "hi"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFewDescriptors(t *testing.T) {
+	s := oddServer(t, script("ulimit -n 64"))
+	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+	running := s.fill(t, "too many open files", "64 (ulimit -n)", "end jobs")
+	if len(running) < 5 {
+		t.Errorf("only %d jobs ran", len(running))
+	}
+	r := s.do("execute_python", "code", "x", "wait_seconds", 60)
+	if status := r.header("Status"); status != "completed" && (!strings.Contains(status, "64 (ulimit -n)") || strings.Contains(status, "variables lost")) {
+		t.Errorf("python: %s", r)
+	}
+	s.drain(t, running)
+	if err := expect(s.do("execute_python", "code", "x", "wait_seconds", 60), "completed", "1"); err != nil {
+		t.Error(err)
+	}
+}
+
+// as makes a server run as another user, with a workspace of his own, and under
+// the limits that code sets. It needs root.
+func as(uid int, code string) func(*testing.T, *server) {
+	return func(t *testing.T, s *server) {
+		if os.Getuid() != 0 {
+			t.Skip("becoming another user needs root")
+		}
+		home := filepath.Join(t.TempDir(), "home") // others may enter it, once its parents let them
+		for dir := t.TempDir(); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
+			if err := os.Chmod(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.MkdirAll(home, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		os.Chmod(filepath.Dir(home), 0o755)
+		self := filepath.Join(home, "server")
+		in, err := os.Open(s.cmd.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		out, err := os.OpenFile(self, os.O_CREATE|os.O_WRONLY, 0o755)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(out, in); err != nil {
+			t.Fatal(err)
+		}
+		out.Close()
+		if err := os.Chown(home, uid, uid); err != nil {
+			t.Fatal(err)
+		}
+		s.dir = home
+		s.cmd.Path, s.cmd.Args, s.cmd.Dir = self, []string{self}, home
+		s.cmd.Env = append(s.cmd.Env, "HOME="+home, "TMPDIR="+home, "REPL_STATE_DIR="+home+"/state")
+		python(fmt.Sprintf("import resource\n%s\nos.setgroups([]); os.setgid(%d); os.setuid(%[2]d)", code, uid))(t, s)
+	}
+}
+
+func TestFewProcesses(t *testing.T) {
+	s := oddServer(t, as(61_000+os.Getpid()%1000, "resource.setrlimit(resource.RLIMIT_NPROC, (45, 45))"))
+	running := s.fill(t, "resource temporarily unavailable", "ulimit -u", "end jobs")
+	if len(running) < 5 {
+		t.Errorf("only %d jobs ran", len(running))
+	}
+	s.drain(t, running)
+}
+
+func TestOrdinaryUser(t *testing.T) {
+	s := oddServer(t, as(60_000+os.Getpid()%1000, ""))
+	s.works(t)
+}
+
+func TestSmallFiles(t *testing.T) {
+	s := oddServer(t, script("ulimit -f 1024"))
+	r := s.do("execute_command_async", "command", "yes 0123456789 | head -c 5000000; echo; echo end", "wait_seconds", 60, "tty", false, "max_chars", 1000)
+	if err := expect(r, "completed", "Dropped: ", "\nend\n"); err != nil || r.header("Cursor") != "5000005" {
+		t.Errorf("%v: %s", err, r)
+	}
+	r = s.do("execute_command_async", "command", "exec head -c 5000000 /dev/zero > f", "wait_seconds", 60)
+	if err := expect(r, "failed (killed by SIGXFSZ)"); err != nil {
+		t.Error(err)
+	}
+	s.works(t)
+}
+
+func TestLittleMemory(t *testing.T) {
+	s := oddServer(t, script("ulimit -v 2500000"))
+	r := s.do("execute_python", "code", "x = 1; y = bytearray(1 << 32)", "wait_seconds", 60)
+	if err := expect(r, "failed (out of memory; variables kept)"); err != nil && !strings.Contains(r.header("Status"), "MemoryError") {
+		t.Error(err)
+	}
+	if err := expect(s.do("execute_python", "code", "x", "wait_seconds", 60), "completed", "1"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadOnlyWorkspace(t *testing.T) {
+	s := prepare(t, "REPL_STATE_DIR=/proc/none")
+	private("mount --bind . .; mount -o remount,bind,ro . .; cd \"$PWD\"")(t, s)
+	s.connect()
+	if err := s.open(s.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range []string{"execute_python", "install_package_async"} {
+		name := map[string]string{"execute_python": "code", "install_package_async": "package"}[tool]
+		status := s.do(tool, name, "x", "wait_seconds", 60).header("Status")
+		for _, want := range []string{"failed (could not start: ", "read-only file system", "REPL_VENV_DIR", "REPL_PYTHON"} {
+			if !strings.Contains(status, want) {
+				t.Errorf("%s: status %q lacks %q", tool, status, want)
+			}
+		}
+	}
+	r := s.do("execute_command_async", "command", "pwd; touch x", "wait_seconds", 60)
+	if err := expect(r, "failed (exit 1)", s.dir, "Read-only file system"); err != nil {
+		t.Error(err)
+	}
+	// Nor can long output be kept: that is said, and what is in memory is shown.
+	r = s.do("execute_command_async", "command", "yes 0123456789 | head -c 2000000; echo; echo end", "tty", false, "wait_seconds", 60, "max_chars", 1000)
+	if err := expect(r, "completed", "Dropped: ", "\nend\n"); err != nil || r.header("Cursor") != "2000005" {
+		t.Errorf("%v: %s", err, r)
+	}
+}
+
+func TestWorkspaceGoes(t *testing.T) {
+	s := startServer(t)
+	if err := os.Remove(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	for tool, name := range map[string]string{"execute_command_async": "command", "execute_python": "code"} {
+		status := s.do(tool, name, "1", "wait_seconds", 60).header("Status")
+		for _, want := range []string{"failed (could not start: ", s.dir, "make it"} {
+			if !strings.Contains(status, want) {
+				t.Errorf("%s: status %q lacks %q", tool, status, want)
+			}
+		}
+	}
+	if _, err := os.Stat(s.dir); err == nil {
+		t.Error("the workspace was made anew")
+	}
+	r := s.do("execute_command_async", "command", "pwd", "cwd", "/", "wait_seconds", 60)
+	if err := expect(r, "completed", "/"); err != nil {
+		t.Error(err)
+	}
+	if err := os.Mkdir(s.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := expect(s.do("execute_command_async", "command", "pwd", "wait_seconds", 60), "completed", s.dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRefusedStarts starts servers that can't serve, and say why and what helps.
+func TestRefusedStarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		odd  func(*testing.T, *server)
+		exit string
+		says []string
+	}{
+		"no directory":  {script("mkdir x; cd x; rmdir ../x"), "exit status 1", []string{"finding the current directory", "REPL_WORKDIR"}},
+		"no workspace":  {through("env", "REPL_WORKDIR=/none/such"), "exit status 1", []string{"/none/such", "REPL_WORKDIR", "a directory that exists"}},
+		"no REPL_SHELL": {through("env", "REPL_SHELL=/none/such"), "exit status 1", []string{`REPL_SHELL="/none/such"`, "allowed"}},
+		"no shell": {private("for f in /bin/bash /bin/sh; do if test -e $f; then mount --bind /dev/null \"$(readlink -f $f)\"; fi; done"),
+			"exit status 1", []string{"neither bash nor sh", "REPL_SHELL"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := prepare(t)
+			c.odd(t, s)
+			s.connect()
+			if got := s.exit(); got != c.exit {
+				t.Errorf("%s, want %s", got, c.exit)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(s.log.String(), want) {
+					t.Errorf("it says %q, which lacks %q", s.log, want)
+				}
+			}
+		})
+	}
+}
+
+// A directory that is gone matters only to one who names no other.
+func TestNoDirectoryButAWorkspace(t *testing.T) {
+	s := oddServer(t, script("mkdir x; cd x; rmdir ../x"), "REPL_WORKDIR="+t.TempDir())
+	if err := expect(s.do("execute_command_async", "command", "pwd", "wait_seconds", 60), "completed", "/"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoTerminals(t *testing.T) {
+	for name, c := range map[string]struct{ mounts, says string }{
+		"no device": {"mount --bind /dev/null /dev/ptmx", "inappropriate ioctl"},
+		"none left": {"mount -t devpts -o newinstance,max=1,ptmxmode=666 devpts /dev/pts; mount --bind /dev/pts/ptmx /dev/ptmx", "kernel.pty.max"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := oddServer(t, private(c.mounts))
+			if name == "none left" {
+				s.prints(s.do("execute_command_async", "command", "echo on; sleep 300", "wait_seconds", 0).header("Job ID"), "on")
+			}
+			r := s.do("execute_command_async", "command", "echo hi", "wait_seconds", 60)
+			if status := r.header("Status"); !strings.Contains(status, c.says) || !strings.Contains(status, "tty=false") {
+				t.Errorf("status %q", status)
+			}
+			r = s.do("execute_command_async", "command", "echo hi", "tty", false, "wait_seconds", 60)
+			if err := expect(r, "completed", "hi"); err != nil {
+				t.Error(err)
+			}
+			if status := s.do("execute_python", "code", "1", "wait_seconds", 60).header("Status"); !strings.Contains(status, "a Python session needs a terminal") || !strings.Contains(status, c.says) {
+				t.Errorf("status %q", status)
+			}
+		})
+	}
+}
+
+// TestLongCommands runs command lines that are too long for an argument.
+func TestLongCommands(t *testing.T) {
+	shells := []string{"bash", "dash"}
+	for _, shell := range shells {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("no %s here", shell)
+			continue
+		}
+		s := oddServer(t, through("env", "REPL_SHELL="+path))
+		for _, size := range []int{131_071, 131_072, 200_000, 1_500_000} {
+			for _, onTTY := range []bool{true, false} {
+				const line = `test -e /proc/$$/fd/3 && echo open; echo "<$0>"; (exit 7)`
+				short := s.do("execute_command_async", "command", line, "tty", onTTY, "wait_seconds", 60)
+				long := s.do("execute_command_async", "command", ": "+strings.Repeat("x", size-len(line)-4)+"; "+line, "tty", onTTY, "wait_seconds", 60)
+				if err := expect(long, "failed (exit 7)"); err != nil {
+					t.Error(err)
+				}
+				if got, want := long.section("STDOUT"), short.section("STDOUT"); got != want {
+					t.Errorf("%s, %d bytes, tty %v: it printed %q; a short one %q", shell, size, onTTY, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A variable that no program can be started with is refused as such.
+func TestHugeVariable(t *testing.T) {
+	s := oddServer(t, script(""))
+	r := s.do("execute_command_async", "command", "true", "env", map[string]string{"BIG": strings.Repeat("x", 200_000)}, "wait_seconds", 60)
+	if status := r.header("Status"); !strings.Contains(status, "argument list too long") || !strings.Contains(status, "environment") {
+		t.Errorf("status %q", status)
+	}
+	s.works(t)
+}
+
+// TestClosedStreams starts the server without its standard streams. It has
+// nobody to serve, and ends; nothing that it opens takes their place.
+func TestClosedStreams(t *testing.T) {
+	for _, closed := range []string{"<&-", ">&-", "<&- >&-", "<&- >&- 2>&-"} {
+		t.Run(closed, func(t *testing.T) {
+			s := prepare(t)
+			script("exec "+closed)(t, s)
+			s.connect()
+			s.write(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+				"params": map[string]any{"name": "execute_command_async", "arguments": map[string]any{"command": "sleep 300"}}})
+			s.stdin.Close()
+			if got := s.exit(); got != "exit status 0" {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// TestLogThatNobodyReads fills the pipe of a log: no write waits, and what was
+// dropped is said when there is room again.
+func TestLogThatNobodyReads(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	log := newLogWriter(w)
+	line := []byte(strings.Repeat("x", 9_999) + "\n")
+	for range 20 {
+		log.Write(line)
+	}
+	got := make([]byte, 1<<20)
+	n, err := r.Read(got)
+	if err != nil || n < 50_000 {
+		t.Fatalf("read %d bytes: %v", n, err)
+	}
+	log.Write([]byte("after\n"))
+	w.Close()
+	rest, err := io.ReadAll(r)
+	if err != nil || !strings.Contains(string(rest), "lines of the log were dropped") || !strings.HasSuffix(string(rest), "after\n") {
+		t.Errorf("then came %q, %v", rest, err)
+	}
+}
