@@ -180,6 +180,7 @@ func FuzzLog(f *testing.F) {
 					m.final = int64(len(m.data))
 				}
 			}
+			spilled(l)
 			failed = failed || d.failWrite || d.failOpen || d.failRead
 			compare(t, l, m, d, failed, gone, int(op)+1)
 			gone = l.Stat().Gaps

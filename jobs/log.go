@@ -59,10 +59,11 @@ type LogStat struct {
 // dropped. Writing never waits for a reader, and reading drains nothing.
 //
 // The newest bytes gather in memory. Once they fill a segment and more come, the
-// segment is sealed: it goes to disk, or, if that can't be written, stays in
-// memory among a few. Segments are all of one size, so that a cursor tells where
-// its bytes are, and what a read costs follows from the bytes it returns, not from
-// the size of the log.
+// segment is sealed: a goroutine writes it to disk, or, if that can't be written,
+// it stays in memory among a few. Meanwhile the log is read and written, until too
+// much waits for the disk: a slow disk slows a job down, and no reader. Segments
+// are all of one size, so that a cursor tells where its bytes are, and what a read
+// costs follows from the bytes it returns, not from the size of the log.
 //
 // The first segments have a place each, for the first half of the cap; all later
 // ones share the places of the other half as a ring.
@@ -77,7 +78,13 @@ type Log struct {
 	last    time.Time
 	closed  bool
 	changed chan struct{} // closed and dropped at a write; made when somebody waits
+
+	spilling bool          // spillOver runs
+	spilled  chan struct{} // closed and dropped when it has written something or ends; made when somebody waits
 }
+
+// maxBehind is how many segments wait for the disk before Write does.
+const maxBehind = 2
 
 // Write appends a copy of b. It does not fail: what could not be kept is counted
 // in [LogStat].
@@ -87,13 +94,15 @@ func (l *Log) Write(s Stream, b []byte) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.sealed.behind >= maxBehind && !l.closed {
+		l.awaitDisk()
+	}
 	if l.closed {
 		return
 	}
 	for len(b) > 0 {
 		if len(l.active.data) == l.size {
-			l.active = l.sealed.put(l.count, l.active)
-			l.count++
+			l.seal()
 		}
 		n := min(len(b), l.size-len(l.active.data))
 		l.active.append(s, b[:n], l.size)
@@ -103,7 +112,56 @@ func (l *Log) Write(s Stream, b []byte) {
 	l.notify()
 }
 
-// Finish marks the end of the job; what is written later is late output.
+// seal makes the newest segment one of the sealed. The caller holds l.mu.
+func (l *Log) seal() {
+	l.active = l.sealed.put(l.count, l.active)
+	l.count++
+	if l.sealed.spill != nil && !l.spilling {
+		l.spilling = true
+		go l.spillOver() // the log's; ends when nothing is left to write; Close waits for it
+	}
+}
+
+// spillOver writes what is sealed to disk, without the lock while it writes.
+func (l *Log) spillOver() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for works := true; !l.closed; l.advance() {
+		w, ok := l.sealed.next(works)
+		if !ok {
+			break
+		}
+		l.mu.Unlock()
+		at, err := l.sealed.spill.put(&l.sealed.lease, w.revoked, w.at, w.segment)
+		l.mu.Lock()
+		works = l.sealed.wrote(w, at, err, l.count)
+	}
+	l.spilling = false
+	l.advance()
+}
+
+// awaitDisk waits until spillOver, which runs, has written something or has ended.
+// The caller holds l.mu, which is released meanwhile.
+func (l *Log) awaitDisk() {
+	if l.spilled == nil {
+		l.spilled = make(chan struct{})
+	}
+	spilled := l.spilled
+	l.mu.Unlock()
+	<-spilled
+	l.mu.Lock()
+}
+
+// advance wakes those who wait for the disk. The caller holds l.mu.
+func (l *Log) advance() {
+	if l.spilled != nil {
+		close(l.spilled)
+		l.spilled = nil
+	}
+}
+
+// Finish marks the end of the job; what is written later is late output. When it
+// returns, it is known of all that came before whether the disk took it.
 func (l *Log) Finish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,6 +170,9 @@ func (l *Log) Finish() {
 		l.active.clip() // most jobs write nothing more and are kept for long
 		l.sealed.end()
 		l.notify()
+	}
+	for sealed := l.count; l.spilling && l.sealed.waits(sealed); {
+		l.awaitDisk()
 	}
 }
 
@@ -163,6 +224,9 @@ func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
+	for l.spilling {
+		l.awaitDisk()
+	}
 	l.sealed.close(l.count)
 	l.notify()
 }

@@ -23,6 +23,15 @@ func spilling(tb testing.TB, limit int64) (*Log, string) {
 	return l, dir
 }
 
+// spilled waits until the log has written to disk what it could.
+func spilled(l *Log) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.spilling {
+		l.awaitDisk()
+	}
+}
+
 // pattern fills b with what belongs at pos, so that every byte tells its place.
 func pattern(b []byte, pos int64) {
 	for i := range b {
@@ -41,6 +50,7 @@ func TestLogInMemoryUntilItIsNot(t *testing.T) {
 		t.Errorf("disk was touched for %d bytes: %v", segmentSize, err)
 	}
 	l.Write(TTY, []byte("x"))
+	spilled(l)
 	info, err := os.Stat(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +131,7 @@ func TestLogWithoutDisk(t *testing.T) {
 		pattern(b, i*segmentSize)
 		l.Write(Stdout, b)
 	}
+	spilled(l)
 	st := l.Stat()
 	want := LogStat{End: n * segmentSize, Final: -1, Dropped: (n - 4) * segmentSize, Gaps: []Range{{segmentSize, (n - 3) * segmentSize}}, Loss: Loss{Disk: (n - 4) * segmentSize}}
 	if d := cmp.Diff(want, st); d != "" {

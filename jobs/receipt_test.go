@@ -132,7 +132,9 @@ func TestReceiptOfLostOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, Config{Store: NewMemory(tc.config)}, func(t *testing.T, s stage) {
 				p := s.begin(Spec{})
-				p.port.Write(Stdout, make([]byte, 4<<20))
+				for range 64 {
+					p.port.Write(Stdout, make([]byte, 64<<10))
+				}
 				i := p.end(Receipt{End: Exited})
 				if i.Output.Dropped == 0 {
 					t.Fatal("nothing was dropped")

@@ -22,6 +22,8 @@ type spill struct {
 	size  int64 // bytes of data in a slot; behind them is room for labels that are as long
 	limit int64 // bytes on disk; 0: none
 
+	buffers sync.Pool // of *segment: memory of segments that were written
+
 	mu      sync.Mutex
 	file    spillFile // nil before the first need
 	blocks  []int64   // by slot: the bytes that it takes on disk; a free one may take some, too
@@ -46,9 +48,9 @@ type spillFile interface {
 // guards it with its lock.
 type lease struct {
 	slots   []int64
-	ended   bool        // its job has: it may be revoked
-	writing bool        // it may not just now
-	revoked atomic.Bool // the slots are another's; set before they are
+	ended   bool         // its job has: it may be revoked
+	writing bool         // it may not just now
+	revoked atomic.Int64 // how often it was; counted before the slots are another's
 }
 
 // page is what a disk gives out at least.
@@ -66,9 +68,10 @@ var (
 )
 
 // put writes g into slot at of the lease, or into a new one if at is below 0,
-// and returns the slot.
-func (s *spill) put(l *lease, at int64, g segment) (int64, error) {
-	at, err := s.reserve(l, at, pages(s.size)+pages(int64(len(g.runs))))
+// and returns the slot. It returns errRevoked if the lease was revoked more often
+// than the caller knows of. Of one lease there is one put at a time.
+func (s *spill) put(l *lease, revoked, at int64, g segment) (int64, error) {
+	at, err := s.reserve(l, revoked, at, pages(s.size)+pages(int64(len(g.runs))))
 	if err == nil {
 		err = s.write(at, g)
 	}
@@ -83,10 +86,10 @@ func (s *spill) put(l *lease, at int64, g segment) (int64, error) {
 
 // reserve finds a slot to which bytes can be written, and lets nobody revoke the
 // lease until that is done.
-func (s *spill) reserve(l *lease, at, bytes int64) (int64, error) {
+func (s *spill) reserve(l *lease, revoked, at, bytes int64) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.revoked.Load() {
+	if l.revoked.Load() != revoked {
 		return -1, errRevoked
 	}
 	l.writing = true
@@ -150,7 +153,7 @@ func (s *spill) revokeFirst() bool {
 	}
 	l := s.ended[i]
 	s.ended = slices.Delete(s.ended, i, i+1)
-	l.revoked.Store(true)
+	l.revoked.Add(1)
 	s.free = append(s.free, l.slots...)
 	l.slots = nil
 	s.logs--

@@ -15,22 +15,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sharing returns a store on a real disk that keeps limit bytes of all logs.
-func sharing(t *testing.T, limit int64) *memory {
+// sharing returns a store on a real disk that keeps limit bytes of all logs, and
+// most of one.
+func sharing(t *testing.T, limit, most int64) *memory {
 	dir := t.TempDir()
-	return NewMemory(LogConfig{Disk: limit, Dir: func() (string, error) { return dir, nil }}).(*memory)
+	return NewMemory(LogConfig{Cap: most, Disk: limit, Dir: func() (string, error) { return dir, nil }}).(*memory)
 }
 
 // segments writes n segments of what belongs at their places, and a byte, so that
 // all of them are sealed.
 func segments(l *Log, n int) {
-	b := make([]byte, segmentSize)
+	b := make([]byte, l.size)
 	for range n {
 		pattern(b, l.Stat().End)
 		l.Write(Stdout, b)
 	}
 	pattern(b[:1], l.Stat().End)
 	l.Write(Stdout, b[:1])
+	spilled(l)
 }
 
 // whole reports what is readable of a log, all of which must be what was written.
@@ -56,7 +58,7 @@ func whole(t *testing.T, l *Log) (got int64) {
 // On disk the logs of jobs that have ended give way, the first to end first, and
 // what gave way is told to the byte.
 func TestLimitOfAllOutput(t *testing.T) {
-	m := sharing(t, 12*segmentSize)
+	m := sharing(t, 12*segmentSize, 0)
 	logs := make([]*Log, 4)
 	for i := range logs {
 		logs[i] = m.NewLog("")
@@ -119,6 +121,7 @@ func TestLimitOfAllOutput(t *testing.T) {
 	b := make([]byte, 2*segmentSize)
 	pattern(b, at)
 	logs[1].Write(Stdout, b)
+	spilled(logs[1])
 	if got := whole(t, logs[1]); got != int64(len(b))+1 {
 		t.Errorf("%d bytes of late output are left", got)
 	}
@@ -126,7 +129,7 @@ func TestLimitOfAllOutput(t *testing.T) {
 
 // What a forgotten job had on disk is given back to it.
 func TestForgottenLogGivesBackDisk(t *testing.T) {
-	m := sharing(t, 0)
+	m := sharing(t, 0, 0)
 	blocks := func() int64 {
 		info, err := m.spill.file.(namelessFile).Stat()
 		if err != nil {
@@ -161,7 +164,7 @@ func TestForgottenLogGivesBackDisk(t *testing.T) {
 // However many logs have spilled, it takes one descriptor; and one that spills
 // when there are no more keeps what it has, and says why.
 func TestSpillTakesOneDescriptor(t *testing.T) {
-	m := sharing(t, 0)
+	m := sharing(t, 0, 512<<10)
 	logs := make([]*Log, 100)
 	for i := range logs {
 		logs[i] = m.NewLog("")
@@ -181,7 +184,7 @@ func TestSpillTakesOneDescriptor(t *testing.T) {
 		t.Errorf("%d descriptors for 100 logs", n)
 	}
 	for _, l := range logs {
-		if got := whole(t, l); got != segmentSize+1 {
+		if got := whole(t, l); got != int64(l.size)+1 {
 			t.Fatalf("%d bytes are left", got)
 		}
 	}
@@ -193,7 +196,7 @@ func TestCapAtOddSizes(t *testing.T) {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			l, _ := spilling(t, limit)
 			size := int64(l.size)
-			b := make([]byte, 777)
+			b := make([]byte, 777*(1+limit/100_000))
 			for l.Stat().End < 3*limit {
 				pattern(b, l.Stat().End)
 				l.Write(Stdout, b)
@@ -243,7 +246,7 @@ func (d *fullDisk) setRoom(n int64) {
 // On a full disk a job goes on, with its beginning and its newest output in
 // memory; when there is room again nothing more is lost.
 func TestFullDiskAndRoomAgain(t *testing.T) {
-	m := sharing(t, 0)
+	m := sharing(t, 0, 0)
 	real := m.spill.open
 	d := &fullDisk{room: 2 * segmentSize}
 	m.spill.open = func() (spillFile, error) {
@@ -281,8 +284,8 @@ func TestFullDiskAndRoomAgain(t *testing.T) {
 // Logs that are written, ended, forgotten and read all at once never show one
 // another's output, and stay within the limit.
 func TestSpillIsShared(t *testing.T) {
-	const limit = 20 * segmentSize
-	m := sharing(t, limit)
+	const limit = 20 * (32 << 10)
+	m := sharing(t, limit, 512<<10) // in segments of 32 KiB
 	var writers sync.WaitGroup
 	for w := range 4 {
 		writers.Go(func() {

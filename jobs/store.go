@@ -92,5 +92,5 @@ func newLog(size int, segments int64, hold int, sp *spill) *Log {
 	if sp == nil {
 		hold = int(head + ring)
 	}
-	return &Log{size: size, final: -1, sealed: archive{size: size, head: head, ring: ring, hold: hold, spill: sp}}
+	return &Log{size: size, final: -1, sealed: archive{size: size, head: head, ring: ring, hold: hold, spill: sp, inFlight: none}}
 }
