@@ -1,0 +1,54 @@
+package pkgmgr_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"asyncrepl/internal/proc"
+	"asyncrepl/pkgmgr"
+)
+
+// A workspace without an environment has one made when its Python is first asked
+// for, and not before.
+func Example() {
+	owner, err := proc.NewOwner(proc.Config{}) // a server names its guard here
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer owner.Shutdown()
+	workspace, err := os.MkdirTemp("", "workspace-")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(workspace)
+	manager := pkgmgr.New(pkgmgr.Config{
+		Workspace: workspace,
+		Path:      filepath.SplitList(os.Getenv("PATH")),
+		Env:       os.Environ(),
+		Owner:     owner,
+	})
+	made, _ := filepath.Glob(filepath.Join(workspace, ".venv"))
+	fmt.Println("before:", len(made))
+
+	python, err := manager.Interpreter(context.Background())
+	if err != nil {
+		fmt.Println(err) // it names the remedy
+		return
+	}
+	dir, err := filepath.Rel(workspace, filepath.Dir(python))
+	fmt.Println(dir, err)
+	fmt.Println(filepath.Dir(python) == manager.Bin())
+
+	named := pkgmgr.New(pkgmgr.Config{Workspace: workspace, Python: "/no/such/python", Env: os.Environ(), Owner: owner})
+	_, err = named.Interpreter(context.Background())
+	fmt.Println("refused:", err != nil) // what was named is never passed over
+	// Output:
+	// before: 0
+	// .venv/bin <nil>
+	// true
+	// refused: true
+}
