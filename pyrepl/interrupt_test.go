@@ -239,6 +239,28 @@ func TestRestart(t *testing.T) {
 	b.result("'x' in globals()", "False")
 }
 
+// An interrupt that comes while a loop of the code's own wakes a task loses the
+// task not: asyncio.run would wait for it for ever.
+func TestInterruptAsALoopWakesATask(t *testing.T) {
+	b := newBench(t)
+	b.want(`import asyncio, os, signal
+real, armed = asyncio.events.Handle._run, []
+def run(self):
+    if armed:
+        armed.clear()
+        os.kill(os.getpid(), signal.SIGURG)
+    return real(self)
+asyncio.events.Handle._run = run
+async def main():
+    armed.append(1)
+    await asyncio.sleep(0)
+    await asyncio.sleep(300)`, "completed")
+	for range 3 {
+		b.want("asyncio.run(main())", "failed (KeyboardInterrupt)")
+		b.want("await asyncio.sleep(0)", "completed")
+	}
+}
+
 // An exception whose report is interrupted is shown all the same: it is what
 // ended the code.
 func TestInterruptedReport(t *testing.T) {

@@ -40,7 +40,7 @@ def breakable(function, instead=None):
 
 def handler(signum, frame):
     """Handles SIGINT while a job runs; see above."""
-    global noted
+    global asked, noted
     if not live:
         return
     ours = frame
@@ -49,8 +49,13 @@ def handler(signum, frame):
     if ours is None or ours.f_code not in rules:
         noted = True
         return
-    struck()
     instead = rules[ours.f_code]
+    if instead is None and "asyncio.events" in sys.modules:
+        from . import tasks
+        if tasks.postpone(frame):
+            asked = False  # the loop may end before: then the next SIGURG is another try
+            return
+    struck()
     if instead is None or instead(frame):
         raise KeyboardInterrupt
 

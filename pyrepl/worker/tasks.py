@@ -107,6 +107,33 @@ def in_coroutine(frame):
     return False
 
 
+def postpone(frame):
+    """Has a loop that user code runs itself raise the interrupt between two of its callbacks, if it is at work.
+
+    What is raised while it takes a callback out of its queue loses that: the task that it wakes would never end, and
+    asyncio.run waits for it. What is raised while it starts or stops leaves it neither running nor not."""
+    events, base = sys.modules.get("asyncio.events"), sys.modules.get("asyncio.base_events")
+    try:
+        running, forever = events._get_running_loop(), base.BaseEventLoop.run_forever.__code__
+    except AttributeError:  # in the middle of its import
+        return False
+    while frame.f_code is not forever:
+        if frame.f_code.co_flags & COROUTINES or frame.f_back is None:
+            return False
+        frame = frame.f_back
+    if running is not None:
+        running.call_soon_threadsafe(strike, streams.running)
+    return True
+
+
+def strike(job):
+    """Raises the interrupt that was postponed, if it is not too late."""
+    if streams.running is job and not interrupts.hit:
+        interrupts.asked = True
+        interrupts.struck()
+        raise KeyboardInterrupt
+
+
 def connect(module):
     """Lets create_task, outside of a running loop, leave a task to ours."""
     create_task = module.create_task
@@ -126,3 +153,4 @@ def connect(module):
 
 
 breakable(drive, interrupt)
+breakable(strike)
