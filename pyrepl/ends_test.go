@@ -141,3 +141,11 @@ func TestTimeoutKeepsVariables(t *testing.T) {
 	}
 	b.result("x", "1")
 }
+
+func TestExceptHookOfTheUser(t *testing.T) {
+	b := newBench(t)
+	b.run("import sys\nsys.excepthook = lambda kind, error, tb: print('mine:', error)")
+	if _, out := b.want("1 / 0", "failed (ZeroDivisionError: division by zero)"); out != "mine: division by zero\n" {
+		t.Errorf("output %q", out)
+	}
+}

@@ -4,16 +4,20 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"asyncrepl/internal/proc"
 	"asyncrepl/internal/tty"
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 
 	"github.com/oklog/ulid/v2"
@@ -56,8 +60,8 @@ var loadProgram = sync.OnceValues(func() (prog program, err error) {
 // writes until then goes to p.
 func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) (*worker, error) {
 	// First, or the environment would be made anew in it.
-	if _, err := os.Stat(cfg.Dir); err != nil {
-		return nil, fmt.Errorf("starting the Python worker: the workspace can't be entered: %w: make it again", err)
+	if err := checkDir(cfg.Dir); err != nil {
+		return nil, err
 	}
 	python, err := cfg.Python(ctx)
 	if err != nil {
@@ -83,7 +87,7 @@ func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) 
 	}
 	w.screen = proc.NewPump(w.pty.Master(), true, func(b []byte) { w.write(jobs.TTY, b) })
 	go w.listen() // owned by the worker; ends when the channel does, see end
-	if err := w.hello(ctx, session, cfg.Dir, prog.modules, cfg.Start); err != nil {
+	if err := w.hello(ctx, python, session, cfg, prog.modules); err != nil {
 		w.end(jobs.Kill, 0)
 		return nil, err
 	}
@@ -114,7 +118,25 @@ func (w *worker) launch(python string, prog program, cfg Config) (err error) {
 		Files: []*os.File{nil, out, errs, theirs},
 		Mark:  ulid.Make().String(),
 	})
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOEXEC) {
+		err = fmt.Errorf("starting the Python worker: %w; %s", err, remedy)
+	}
 	return err
+}
+
+// remedy is for an interpreter that does not start.
+const remedy = "set REPL_PYTHON to an interpreter that works"
+
+// checkDir looks whether a worker can start in the workspace.
+func checkDir(dir string) error {
+	st, err := os.Stat(dir)
+	if err == nil && !st.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return fmt.Errorf("starting the Python worker: the workspace can't be entered: %w: make it again, or set REPL_WORKDIR to another", err)
+	}
+	return nil
 }
 
 // workerEnv is env for a process that starts elsewhere and then goes to dir:
@@ -151,36 +173,48 @@ func (w *worker) listen() {
 }
 
 // hello sends the worker its program and waits until it answers.
-func (w *worker) hello(ctx context.Context, session, dir string, modules [][2]string, limit time.Duration) error {
-	body, err := json.Marshal(map[string]any{"token": string(w.ch.token), "session": session, "dir": dir, "files": modules})
+func (w *worker) hello(ctx context.Context, python, session string, cfg Config, modules [][2]string) error {
+	body, err := json.Marshal(map[string]any{"token": string(w.ch.token), "session": session, "files": modules})
 	if err != nil {
 		return err
 	}
 	if err := w.ch.write(fmt.Appendf(nil, "%d\n%s", len(body), body), nil); err != nil {
-		select {
+		select { // it has closed its end, so most probably it is about to end
 		case <-w.handle.Done():
-			return w.stillborn()
-		default:
-			return err
+			return w.stillborn(python, cfg.Env())
+		case <-time.After(eofTime):
+			return fmt.Errorf("starting the Python worker: %s does not take its program: %v; %s", python, err, remedy)
 		}
 	}
-	timer := time.NewTimer(limit)
+	timer := time.NewTimer(cfg.Start)
 	defer timer.Stop()
 	select {
 	case <-w.events: // whatever it is, it speaks with our token
 		return nil
 	case <-w.handle.Done():
-		return w.stillborn()
+		return w.stillborn(python, cfg.Env())
 	case <-timer.C:
-		return fmt.Errorf("starting the Python worker: it said nothing for %v", limit)
+		return fmt.Errorf("starting the Python worker: %s said nothing for %v, a start-up file of its own (sitecustomize, a .pth file) may hang; %s", python, cfg.Start, remedy)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
 // stillborn is the error of a worker that died before its first word. Why, it
-// has written to its stderr, which is in the job's output.
-func (w *worker) stillborn() error {
+// has mostly written to its stderr, which is in the job's output: its last line
+// tells.
+func (w *worker) stillborn(python string, env []string) error {
 	w.drain()
-	return fmt.Errorf("starting the Python worker: it %s before it was ready", manner(w.handle.Exit()))
+	why := ""
+	for line := range strings.Lines(view.Text(w.port.Tail(promptWindow))) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(why, ": Fatal Python error") { // what follows it are stacks
+			why = ": " + line
+		}
+	}
+	what := remedy
+	if slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PYTHONHOME=") }) {
+		what = "unset PYTHONHOME, or " + remedy
+	}
+	return fmt.Errorf("starting the Python worker: %s %s before it was ready%s; %s", python, manner(w.handle.Exit()), why, what)
 }

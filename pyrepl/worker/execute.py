@@ -20,7 +20,7 @@ COROUTINE = 0x80  # code that awaits
 BLOCK, BLOCKS = 2 << 20, 8  # bytes, and number, of what is held in reserve
 FRAMES = 500  # what our own reports need of the recursion limit
 
-displayhook = sys.displayhook
+displayhook, excepthook = sys.displayhook, sys.excepthook  # the interpreter's, or of its site
 futures = 0  # those that earlier jobs have set
 result = None  # text of the last expression's value
 ballast = []  # memory that is let go when there is no more; nobody touches its pages

@@ -16,7 +16,12 @@ The rules that make the worker immune to what user code does:
 """
 
 import sys
-from posix import chdir, listdir
+from posix import chdir, environ, listdir
+
+if sys.implementation.name != "cpython":  # others do not honour a frame's own builtins
+    raise SystemExit("sessions need CPython, and this is %s" % sys.implementation.name)
+if sys.version_info < (3, 9):
+    raise SystemExit("sessions need Python 3.9 or newer, and this is %d.%d" % sys.version_info[:2])
 
 ModuleType = type(sys)
 
@@ -125,7 +130,10 @@ def clean_main():
     sys.argv[:] = [""]
 
 
-chdir(bundle["dir"])
+try:
+    chdir(environ[b"PWD"])  # as bytes: the locale may not know all of its characters
+except OSError as error:
+    raise SystemExit("going to the workspace: %s" % error)
 private["__import__"] = importer
 package.token = bundle["token"]
 package.genuine, package.real, package.finders = genuine, real, []

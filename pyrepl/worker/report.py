@@ -10,12 +10,11 @@ import builtins
 import sys
 from posix import write
 
-from . import interrupts, sources, streams
+from . import execute, interrupts, sources, streams
 from .interrupts import breakable
 
 ERROR = 300  # characters of the error in a line
 
-excepthook = sys.excepthook
 BaseExceptionGroup = getattr(builtins, "BaseExceptionGroup", ())
 
 
@@ -102,7 +101,7 @@ def show(error):
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
     sys.last_exc = error
     hook = sys.__dict__.get("excepthook")
-    if hook is excepthook or hook is None:
+    if hook is execute.excepthook or hook is None:
         streams.report(formatted(error))
         return
     try:
