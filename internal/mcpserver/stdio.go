@@ -206,13 +206,41 @@ func (c *lineConn) take(line inputLine) (jsonrpc.Message, *refusal) {
 	}
 	switch {
 	case m.IsCall():
-		if refused := c.calls.open(m.ID, call{id: e.id, bytes: len(line.text), endless: m.Method == "subscriptions/listen"}); refused != nil {
+		if refused := c.open(m.ID, call{id: e.id, bytes: len(line.text), endless: m.Method == "subscriptions/listen"}); refused != nil {
 			return nil, refused
 		}
 	case m.Method == "notifications/cancelled":
 		c.cancel(m)
 	}
 	return m, nil
+}
+
+// open enters a call, if need be when others have been answered.
+func (c *lineConn) open(id jsonrpc.ID, new call) *refusal {
+	var late <-chan time.Time
+	for {
+		less := c.calls.less() // before it is tried: none is missed
+		refused := c.calls.open(id, new)
+		if refused == nil || refused.code != codeBusy {
+			return refused
+		}
+		if late == nil {
+			limit := time.NewTimer(busyTime)
+			defer limit.Stop()
+			late = limit.C
+		}
+		select {
+		case <-less:
+		case <-late:
+			return refused
+		case <-c.Cut.Done():
+			return refused
+		case <-c.out.failed:
+			return refused
+		case <-c.closed:
+			return refused
+		}
+	}
 }
 
 // cancel notes that a call is not to be answered. The SDK ends its handler; it

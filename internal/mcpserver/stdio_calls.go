@@ -2,14 +2,20 @@ package mcpserver
 
 import (
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// A client that sends more than this without taking the answers is refused.
+// A client that has more than this in flight waits, and is refused when that does
+// not help. What it may make us keep are the calls and as many answers.
 const (
-	maxCalls     = 4096
+	maxCalls     = 1024
 	maxCallBytes = 64 << 20
+	// busyTime is how long a call waits for its turn: quick ones, sent by the
+	// thousand, are over by then. Not longer, for what the others wait for may be
+	// behind this one.
+	busyTime = time.Second
 )
 
 // A call is a request that is not answered yet.
@@ -29,6 +35,7 @@ type calls struct {
 	bytes   int           // of their lines
 	owed    int           // answers that the client waits for
 	none    chan struct{} // closed when owed is 0; nil until somebody asks
+	fewer   chan struct{} // closed and replaced when one is closed; nil while nobody waits
 }
 
 func newCalls() *calls { return &calls{pending: make(map[jsonrpc.ID]call)} }
@@ -51,6 +58,16 @@ func (cs *calls) open(id jsonrpc.ID, c call) *refusal {
 		cs.owed++
 	}
 	return nil
+}
+
+// less returns a channel that is closed when the next call is closed.
+func (cs *calls) less() <-chan struct{} {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.fewer == nil {
+		cs.fewer = make(chan struct{})
+	}
+	return cs.fewer
 }
 
 // cancel notes that nobody waits for the answer to id any more.
@@ -87,6 +104,10 @@ func (cs *calls) close(id jsonrpc.ID) {
 	}
 	delete(cs.pending, id)
 	cs.bytes -= c.bytes
+	if cs.fewer != nil {
+		close(cs.fewer)
+		cs.fewer = nil
+	}
 	if c.owed() {
 		cs.settle()
 	}

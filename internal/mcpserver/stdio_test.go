@@ -221,9 +221,32 @@ func TestStdioTooManyCalls(t *testing.T) {
 	for i := range maxCalls + 1 {
 		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"m"}`, i))
 	}
-	if got := p.line(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":4096,"error":{"code":-32000,"message":"4096 calls (`) {
+	if got, want := p.line(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":"%[1]d calls (`, maxCalls); !strings.HasPrefix(got, want) {
 		t.Errorf("got %s", got)
 	}
+}
+
+// A client that sends quick calls by the thousand has each answered, before it
+// reads any.
+func TestStdioManyQuickCalls(t *testing.T) {
+	p, ss := newGate().serve(t, Transport{})
+	const calls = 4 * maxCalls
+	go func() { // owned by the test, which reads all answers
+		for i := range calls {
+			fmt.Fprintf(p.in, "%s\n", toolCall(fmt.Sprint(i), "echo"))
+		}
+	}()
+	seen := make(map[string]bool)
+	for range calls {
+		seen[p.line()] = true
+	}
+	for i := range calls {
+		if id := fmt.Sprint(i); !seen[answered(id, `{"id":`+id+`}`)] {
+			t.Fatalf("call %d was not answered, or not so", i)
+		}
+	}
+	p.in.Close()
+	ended(t, ss)
 }
 
 func TestStdioTooManyBytes(t *testing.T) {
