@@ -24,6 +24,7 @@ var goroutines = map[string][]string{
 	"internal/proc/owner.go":        {"the waiter of a child, and of the guard"},
 	"internal/proc/pump.go":         {"a pump per open pipe or terminal"},
 	"internal/tty/pulse.go":         {"the pulse of all resting watches"},
+	"jobs/log.go":                   {"the writer of a job's long output to disk"},
 	"jobs/registry.go":              {"one per job"},
 	"pyrepl/input.go":               {"the watch of a terminal"},
 	"pyrepl/interrupt.go":           {"the ladder of a Python job, and its nudges", "the ladder of a Python job, and its nudges"},
