@@ -28,7 +28,7 @@ const (
 
 // An event is what a worker says. Which fields are set depends on Ev.
 type event struct {
-	Ev string `json:"ev"` // hello, started, hit, input, resumed, done, sync, variables, unsupported
+	Ev string `json:"ev"` // hello, started, hit, input, resumed, done, sync, variables, imported, unsupported
 
 	ID string `json:"id"` // the job it is about
 	N  int    `json:"n"`  // the question, sync or request it is about
@@ -50,11 +50,13 @@ type event struct {
 
 	Vars  []Variable `json:"vars"` // variables
 	Total int        `json:"total"`
+
+	Modules []string `json:"modules"` // imported
 }
 
 // A command is what a worker is told.
 type command struct {
-	Op    string `json:"op"` // exec, input, sync, variables
+	Op    string `json:"op"` // exec, input, sync, variables, imported
 	ID    string `json:"id,omitempty"`
 	N     int    `json:"n,omitempty"`
 	Code  string `json:"code,omitempty"`
@@ -62,6 +64,9 @@ type command struct {
 	Line  string `json:"line,omitempty"`
 	EOF   bool   `json:"eof,omitempty"`
 	Fresh bool   `json:"fresh,omitempty"` // look for modules anew
+
+	Paths   []string `json:"paths,omitempty"`   // exec: .pth files to read
+	Modules []string `json:"modules,omitempty"` // imported: those that are asked about
 }
 
 // A channel is the socketpair between Go and a worker.

@@ -151,7 +151,8 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 	}
 	r.w.serve(r.p, r.watch.Kick)
 	defer r.w.serve(r.p, func() {})
-	err = r.w.ch.send(command{Op: "exec", ID: r.p.ID(), Code: code, Fds: 2, Fresh: r.s.refreshed()}, out, errs)
+	fresh, paths := r.s.refreshed()
+	err = r.w.ch.send(command{Op: "exec", ID: r.p.ID(), Code: code, Fds: 2, Fresh: fresh, Paths: paths}, out, errs)
 	out.Close()
 	errs.Close()
 	if err != nil { // what did not reach it whole was not begun with

@@ -46,6 +46,7 @@ type Session struct {
 	names  []string  // as last told by a worker
 	asOf   string    // the job that told them
 	fresh  bool      // the next job is to look for modules anew
+	paths  []string  // and to read these .pth files
 }
 
 // NewSession returns a session that has not started anything yet.
@@ -211,22 +212,6 @@ func (s *Session) bury(w *worker) proc.Climbed {
 		return w.end(jobs.Kill, 0)
 	}
 	return w.end(jobs.Terminate, restartStep)
-}
-
-// Refresh makes modules that were installed just now importable in the session.
-func (s *Session) Refresh() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fresh = s.w != nil
-}
-
-// refreshed reports whether Refresh was called since it was last asked.
-func (s *Session) refreshed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fresh := s.fresh
-	s.fresh = false
-	return fresh
 }
 
 // remember keeps the names that a worker told at the end of a job.

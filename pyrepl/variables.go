@@ -24,29 +24,11 @@ type Variables struct {
 // names are told, and after which job they were known. A session that was never
 // used has none.
 func (s *Session) Variables(ctx context.Context) (Variables, error) {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return Variables{}, ErrClosed
+	var last *Variables
+	ev, err := s.ask(ctx, command{Op: "variables"}, func() { v := s.known(); last = &v })
+	if last != nil {
+		return *last, nil
 	}
-	if s.turn != nil {
-		defer s.mu.Unlock()
-		return s.known(), nil
-	}
-	t := &ticket{ready: make(chan struct{})}
-	s.turn = t
-	w := s.w
-	s.mu.Unlock()
-	defer s.release(t, "")
-	if w == nil {
-		return Variables{}, nil
-	}
-	w.syncs++
-	n := w.syncs
-	if err := w.ch.send(command{Op: "variables", N: n}); err != nil {
-		return Variables{}, err
-	}
-	ev, err := w.await(ctx, "variables", n)
 	return Variables{Vars: ev.Vars, Total: ev.Total}, err
 }
 

@@ -43,7 +43,7 @@ def job(message, files):
         channel.send(ev="done", id=id, end="raised", error="MemoryError")
         return
     if message.get("fresh"):
-        invalidate_caches()
+        refresh(message.get("paths", ()))
     interrupts.start()
     channel.send(ev="started", id=id)
     error = attempt(source, filename)
@@ -73,12 +73,16 @@ def brace():
         del ballast[-1:]
 
 
-def invalidate_caches():
-    """Makes what was just installed importable."""
+def refresh(paths):
+    """Makes what was just installed importable: of .pth files only those are read that are new."""
     from importlib import invalidate_caches
+    from os.path import split
+    from site import addpackage
     try:
         invalidate_caches()
-    except Exception:  # a finder of the user's
+        for path in paths:
+            addpackage(*split(path), None)
+    except BaseException:  # a finder of the user's, a line of code in a .pth file
         pass
 
 

@@ -26,7 +26,12 @@ def variables(message):
     channel.send(ev="variables", n=message.get("n"), vars=listed, total=total)
 
 
-commands = {"exec": exec_, "sync": sync, "variables": variables}
+def imported(message):
+    found = [name for name in message.get("modules", ()) if name in sys.modules]
+    channel.send(ev="imported", n=message.get("n"), modules=found)
+
+
+commands = {"exec": exec_, "sync": sync, "variables": variables, "imported": imported}
 
 
 def run():

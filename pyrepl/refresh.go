@@ -1,0 +1,62 @@
+package pyrepl
+
+import "context"
+
+// Refresh makes modules that were installed just now importable in the session.
+// Interpreters read .pth files when they start: those at paths are new or
+// changed, and read before the next job.
+func (s *Session) Refresh(paths []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.w == nil {
+		return
+	}
+	s.fresh = true
+	s.paths = append(s.paths, paths...)
+}
+
+// refreshed reports what Refresh was called for since it was last asked.
+func (s *Session) refreshed() (fresh bool, paths []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh, paths = s.fresh, s.paths
+	s.fresh, s.paths = false, nil
+	return fresh, paths
+}
+
+// Imported returns those of the modules that the session has imported. A busy
+// session is not waited for: nothing is known of it then.
+func (s *Session) Imported(ctx context.Context, modules []string) ([]string, error) {
+	ev, err := s.ask(ctx, command{Op: "imported", Modules: modules}, func() {})
+	return ev.Modules, err
+}
+
+// ask puts a request to the worker of an idle session and returns its answer. A
+// session without a worker has none. That of a busy one is not waited for: busy
+// is called then, with mu held.
+func (s *Session) ask(ctx context.Context, cmd command, busy func()) (event, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return event{}, ErrClosed
+	}
+	if s.turn != nil {
+		defer s.mu.Unlock()
+		busy()
+		return event{}, nil
+	}
+	t := &ticket{ready: make(chan struct{})}
+	s.turn = t
+	w := s.w
+	s.mu.Unlock()
+	defer s.release(t, "")
+	if w == nil {
+		return event{}, nil
+	}
+	w.syncs++
+	cmd.N = w.syncs
+	if err := w.ch.send(cmd); err != nil {
+		return event{}, err
+	}
+	return w.await(ctx, cmd.Op, cmd.N)
+}
