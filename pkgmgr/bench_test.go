@@ -76,11 +76,11 @@ func benchNew(b *testing.B, w *world) {
 	}
 }
 
-// BenchmarkParseRequirements measures the text of a large project.
-func BenchmarkParseRequirements(b *testing.B) {
+// BenchmarkParse measures the text of a large project.
+func BenchmarkParse(b *testing.B) {
 	const text = `requests>=2,<3 'numpy; python_version>"3.9"' flask[async]`
 	for b.Loop() {
-		if _, err := ParseRequirements(text); err != nil {
+		if _, err := parse(text); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -11,9 +11,14 @@
 //     passed over for something else.
 //   - Nothing is removed, but for a directory that this package made in vain.
 //   - Requirements are parsed, and what goes to the installer is written anew
-//     from what was understood. No text of a caller reaches a shell or stands
-//     where an installer would take it for an option, a path or an address.
-//   - Installs into the environment run one at a time: pip takes no lock.
+//     from what was understood: names, addresses, full paths. No text of a
+//     caller reaches a shell or stands where an installer would take it for an
+//     option. Paths start in the workspace and are looked at first.
+//   - Installs into the environment run one at a time, those of other servers
+//     included: pip takes no lock.
+//   - What was installed is told by the environment's directories, also of an
+//     install that failed or was stopped. Why one failed is told in a line, from
+//     what the installer printed.
 //
 // A Manager owns the choice of the environment and the short commands that
 // find and make it. The installer itself belongs to the runner that the caller

@@ -4,37 +4,63 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
 
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
-// Install returns a runner that installs requirements, as ParseRequirements
-// returns them, into the environment of the workspace. It makes the environment
-// if need be and brings pip in where there is no uv. What is no requirement is
-// refused with a *RequirementError.
-func (m *Manager) Install(reqs []string) (jobs.Runner, error) {
+// readBack is how much of an installer's output is read for what it says, the
+// newest.
+const readBack = 64 << 10
+
+// told bounds the time in which sessions hear of an install.
+const told = 5 * time.Second
+
+// Install returns a runner that installs what a text names into the environment
+// of the workspace: requirements, addresses, paths and files with requirements.
+// It makes the environment if need be and brings pip in where there is no uv.
+// What can't be installed for what it says is refused with a
+// *RequirementError.
+func (m *Manager) Install(text string) (jobs.Runner, error) {
+	items, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
 	in := &install{m: m}
-	for _, r := range reqs {
-		parsed, err := ParseRequirements(r)
+	for _, it := range items {
+		arg, err := m.argument(it)
 		if err != nil {
 			return nil, err
 		}
-		in.reqs = append(in.reqs, parsed...)
-	}
-	if len(in.reqs) == 0 {
-		return nil, &RequirementError{"", "there is none; " + byName}
+		if it.option != "" {
+			in.options = append(in.options, arg)
+		} else {
+			in.reqs = append(in.reqs, arg)
+		}
+		name, _, _ := strings.Cut(it.name, "[")
+		in.asked = append(in.asked, key(name))
+		in.marked = in.marked || it.marker != ""
 	}
 	return in, nil
 }
 
 // An install is the runner of one install job.
 type install struct {
-	m    *Manager
-	reqs []string
+	m       *Manager
+	options []string // for the installer, each with its path
+	reqs    []string
+	asked   []string // names, as they are compared
+	marked  bool     // a marker may rule a requirement out
+
+	notes []string
 }
 
-// Run waits for its turn, prepares the environment and leaves the rest to the
-// runner of the installer.
+// Run waits for its turn, prepares the environment, leaves the rest to the
+// runner of the installer and tells what came of it.
 func (in *install) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	m := in.m
 	if err := m.installing.take(ctx); err != nil {
@@ -42,18 +68,56 @@ func (in *install) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	}
 	defer m.installing.give()
 	p.Begin()
-	argv, err := m.installer(ctx, func(s string) { p.Write(jobs.Stdout, []byte(s)) })
+	argv, s, unlock, err := in.prepare(ctx, func(s string) { p.Write(jobs.Stdout, []byte(s)) })
+	if unlock != nil {
+		defer unlock()
+	}
 	if ctx.Err() != nil {
 		return notRun(ctx)
 	}
 	if err != nil {
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), By: jobs.Program}}
 	}
-	out := m.cfg.Command(append(argv, in.reqs...), m.cfg.Env, m.cfg.Workspace).Run(ctx, p)
-	if out.Receipt.Status() == jobs.Completed && m.cfg.Installed != nil {
-		m.cfg.Installed()
+	before := s.look()
+	out := m.cfg.Command(argv, m.cfg.Env, m.cfg.Workspace).Run(ctx, p)
+	changes := s.look().since(before)
+	said := view.Text(p.Tail(readBack))
+	in.conclude(&out.Receipt, changes, said)
+	if !changes.none() && m.cfg.Installed != nil {
+		telling, cancel := context.WithTimeout(context.WithoutCancel(ctx), told)
+		defer cancel()
+		in.notes = append(in.notes, m.cfg.Installed(telling, changes)...)
 	}
+	out.Receipt.Notes = append(out.Receipt.Notes, in.notes...)
 	return out
+}
+
+// prepare returns the command line of the installer and the site that it writes
+// to, which is kept from other servers until unlock is called.
+func (in *install) prepare(ctx context.Context, say func(string)) (argv []string, s site, unlock func(), err error) {
+	m := in.m
+	old := m.found.Load()
+	python, err := m.interpreter(ctx, say)
+	if err != nil {
+		return nil, s, nil, err
+	}
+	if old != nil && old.python != python {
+		in.notes = append(in.notes, fmt.Sprintf("the environment %s is gone, this is %s: restart_python_worker in sessions that still run in the old one", old.dir, m.found.Load().dir))
+	}
+	if s, err = m.site(ctx, python); err != nil {
+		return nil, s, nil, fmt.Errorf("asking Python for its packages: %w; remove its environment if it is broken, or set REPL_PYTHON to an interpreter that works", err)
+	}
+	unlock, err = m.lockDir(ctx, s.Dirs[0], func() { say("Waiting for another server's install\n") })
+	if err != nil {
+		m.log.Debug("no lock on the packages", "dir", s.Dirs[0], "err", err)
+		unlock, err = nil, nil // the installer tells what is wrong with it
+	}
+	argv, err = m.installer(ctx, python, s, say)
+	argv = slices.Concat(argv, in.options)
+	if len(in.reqs) > 0 {
+		argv = slices.Concat(argv, []string{"--"}, in.reqs)
+	}
+	return argv, s, unlock, err
 }
 
 // notRun is the outcome of a job that was stopped before its installer started.
@@ -65,43 +129,102 @@ func notRun(ctx context.Context) jobs.Outcome {
 	return jobs.Outcome{Receipt: rec}
 }
 
-// installer returns the command line to which the requirements are added. Of
-// Python's it is with -I, which leaves out the working directory: modules of the
-// workspace must not get into pip.
-func (m *Manager) installer(ctx context.Context, say func(string)) ([]string, error) {
-	python, err := m.interpreter(ctx, say)
-	if err != nil {
-		return nil, err
+// conclude adds to the receipt of the installer what it amounts to.
+func (in *install) conclude(rec *jobs.Receipt, ch Changes, said string) {
+	switch {
+	case rec.Status() == jobs.Completed:
+		rec.Detail = in.result(ch, said)
+		in.notes = append(in.notes, conflicts(said)...)
+		return
+	case rec.Stop == nil && rec.End == jobs.Exited:
+		rec.Detail = in.m.cause(said)
 	}
+	if len(ch.Installed) > 0 {
+		in.notes = append(in.notes, "installed before it ended: "+list(ch.Installed))
+	}
+	if len(ch.Removed) > 0 {
+		in.notes = append(in.notes, "removed and not replaced: "+list(ch.Removed)+"; install again")
+	}
+	if rec.Stop != nil && len(ch.Installed)+len(ch.Removed) == 0 {
+		in.notes = append(in.notes, "no package was installed or removed")
+	}
+}
+
+// result says what an install that succeeded has done.
+func (in *install) result(ch Changes, said string) string {
+	ruledOut := strings.Contains(said, "don't match your environment")
+	switch {
+	case len(ch.Installed) > 0:
+		first := func(p Package) int { return slices.Index(append(in.asked, key(p.Name)), key(p.Name)) }
+		slices.SortStableFunc(ch.Installed, func(a, b Package) int { return first(a) - first(b) })
+		return "installed " + list(ch.Installed)
+	case saidInstalled.MatchString(said):
+		return "installed " + clip(saidInstalled.FindStringSubmatch(said)[1])
+	case ruledOut && !strings.Contains(said, "Requirement already satisfied"):
+		return "nothing installed: ruled out by the marker"
+	case in.marked && saidChecked.MatchString(said):
+		return "nothing installed: already satisfied or ruled out by a marker"
+	case saidChecked.MatchString(said):
+		return "already satisfied"
+	}
+	return "nothing was changed"
+}
+
+// The words of pip and uv for installs outside of the environment's directories
+// (pip's PIP_TARGET and the like), and for those with nothing to do.
+var (
+	saidInstalled = regexp.MustCompile(`(?m)^Successfully installed (\S.*?)\s*$`)
+	saidChecked   = regexp.MustCompile(`(?m)^(Requirement already satisfied|(Audited|Checked) \d+ package|\S+ is already installed with the same version)`)
+)
+
+// list names packages in a line.
+func list(ps []Package) string {
+	const most = 8
+	var names []string
+	for i, p := range ps {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(ps)-most))
+			break
+		}
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// installer returns the command line of the installer, without what it is to
+// install. Of Python's it is with -I, which leaves out the working directory:
+// modules of the workspace must not get into pip.
+func (m *Manager) installer(ctx context.Context, python string, s site, say func(string)) ([]string, error) {
 	env := ""
 	if pl := m.found.Load(); pl != nil {
 		env = pl.dir
 	}
 	if uv, ok := m.uv(ctx, env); ok {
-		return []string{uv, "pip", "install", "--python", python, "--"}, nil
+		return []string{uv, "pip", "install", "--python", python}, nil
 	}
-	if err := m.needPip(ctx, python, say); err != nil {
-		return nil, err
+	if !s.Pip {
+		if s.Managed {
+			return nil, errors.New(m.forbidden(python))
+		}
+		if err := m.bringPip(ctx, python, say); err != nil {
+			return nil, err
+		}
 	}
-	return []string{python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--"}, nil
+	return []string{python, "-I", "-m", "pip", "install", "--disable-pip-version-check"}, nil
 }
 
-// findPip exits with 0 if there is a pip to be imported.
-const findPip = `import importlib.util, sys; sys.exit(importlib.util.find_spec("pip") is None)`
-
-// needPip brings pip into the environment, from the copy that Python carries,
-// if it is not there.
-func (m *Manager) needPip(ctx context.Context, python string, say func(string)) error {
-	if _, err := m.run(ctx, probeLimit, python, "-I", "-c", findPip); err == nil || ctx.Err() != nil {
-		return err
-	}
+// bringPip brings pip into the environment, from the copy that Python carries.
+func (m *Manager) bringPip(ctx context.Context, python string, say func(string)) error {
 	say("Bringing pip into the environment\n")
 	out, err := m.run(ctx, makeLimit, python, "-I", "-m", "ensurepip", "--default-pip")
-	if err != nil && lacksModule(out) {
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case lacksModule(out):
 		return fmt.Errorf("%s has no pip and none to bring in; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip python3-venv)", python)
 	}
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("bringing pip in: %w", err)
+	if why := m.known(string(out)); why != "" {
+		return fmt.Errorf("bringing pip in: %s", why)
 	}
-	return err
+	return fmt.Errorf("bringing pip in: %w", err)
 }

@@ -3,12 +3,14 @@ package pkgmgr
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -111,12 +113,16 @@ func (w *world) environment(name string) string {
 }
 
 // wheel puts a wheel with one module of one value into the world's only index.
-func (w *world) wheel(name, version, value string) {
+func (w *world) wheel(name, version, value string, requires ...string) string {
 	w.t.Helper()
 	info := name + "-" + version + ".dist-info/"
+	meta := "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n"
+	for _, r := range requires {
+		meta += "Requires-Dist: " + r + "\n"
+	}
 	files := [][2]string{
 		{name + ".py", "value = " + value + "\n"},
-		{info + "METADATA", "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n"},
+		{info + "METADATA", meta},
 		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
 	}
 	var record, out bytes.Buffer
@@ -138,7 +144,60 @@ func (w *world) wheel(name, version, value string) {
 	if err := z.Close(); err != nil {
 		w.t.Fatal(err)
 	}
-	w.write("wheels/"+name+"-"+version+"-py3-none-any.whl", out.String(), 0o666)
+	return w.write("wheels/"+name+"-"+version+"-py3-none-any.whl", out.String(), 0o666)
+}
+
+// backend builds the wheel of a project with one module, from the project's own
+// directory and without any other package.
+const backend = `
+import os, zipfile
+def wheel(into, files):
+    info = "NAME-VERSION.dist-info/"
+    files = dict(files, **{
+        info + "METADATA": "Metadata-Version: 2.1\nName: NAME\nVersion: VERSION\nProvides-Extra: more\nRequires-Dist: spam; extra == 'more'\n",
+        info + "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"})
+    files[info + "RECORD"] = "".join(name + ",,\n" for name in files) + info + "RECORD,,\n"
+    with zipfile.ZipFile(os.path.join(into, "NAME-VERSION-py3-none-any.whl"), "w") as z:
+        for name in files:
+            z.writestr(name, files[name])
+    return "NAME-VERSION-py3-none-any.whl"
+def build_wheel(into, config_settings=None, metadata_directory=None):
+    BEFORE
+    with open("NAME.py") as f:
+        return wheel(into, {"NAME.py": f.read()})
+def build_editable(into, config_settings=None, metadata_directory=None):
+    return wheel(into, {"__editable__NAME.pth": os.getcwd() + "\n"})
+`
+
+// project writes a project with one module of one value. Before its wheel is
+// built the given line of Python runs.
+func (w *world) project(dir, name, version, value, before string) string {
+	w.t.Helper()
+	fill := strings.NewReplacer("NAME", name, "VERSION", version, "BEFORE", cmp.Or(before, "pass"))
+	w.write(dir+"/pyproject.toml", fill.Replace("[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n"+
+		"[project]\nname = \"NAME\"\nversion = \"VERSION\"\n[project.optional-dependencies]\nmore = [\"spam\"]\n"), 0o666)
+	w.write(dir+"/backend.py", fill.Replace(backend), 0o666)
+	w.write(dir+"/"+name+".py", "value = "+value+"\n", 0o666)
+	return w.path(dir)
+}
+
+// sdist writes the source archive of a project.
+func (w *world) sdist(file, name, version, before string) string {
+	w.t.Helper()
+	top := name + "-" + version
+	dir := w.project("sdists/"+top, name, version, "'"+name+"'", before)
+	w.write("sdists/"+top+"/PKG-INFO", "Metadata-Version: 2.1\nName: "+name+"\nVersion: "+version+"\n", 0o666)
+	if out, err := exec.Command("tar", "-C", filepath.Dir(dir), "-czf", w.path(file), top).CombinedOutput(); err != nil {
+		w.t.Fatalf("packing %s: %v\n%s", top, err, out)
+	}
+	return w.path(file)
+}
+
+// with returns a Manager of the world whose commands have other variables too.
+func (w *world) with(env ...string) *Manager {
+	cfg := w.cfg
+	cfg.Env = slices.Concat(cfg.Env, env)
+	return New(cfg)
 }
 
 // addUV puts the uv of this machine on the world's PATH.

@@ -117,7 +117,7 @@ func (m *Manager) claim(ctx context.Context, dir string) (created bool, unlock f
 			return false, nil, err
 		}
 		created = err == nil
-		unlock, err := m.lockDir(ctx, dir)
+		unlock, err := m.lockDir(ctx, dir, nil)
 		if !errors.Is(err, errRemoved) {
 			return created, unlock, err
 		}
@@ -128,7 +128,8 @@ func (m *Manager) claim(ctx context.Context, dir string) (created bool, unlock f
 var errRemoved = errors.New("removed meanwhile")
 
 // lockDir takes the lock on a directory.
-func (m *Manager) lockDir(ctx context.Context, dir string) (unlock func(), err error) {
+// waits, if any, is called once where another has it.
+func (m *Manager) lockDir(ctx context.Context, dir string, waits func()) (unlock func(), err error) {
 	st, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && exists(dir):
@@ -147,7 +148,7 @@ func (m *Manager) lockDir(ctx context.Context, dir string) (unlock func(), err e
 	if err != nil {
 		return nil, err
 	}
-	if err := m.lock(ctx, f); err != nil {
+	if err := m.lock(ctx, f, waits); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -159,7 +160,7 @@ func (m *Manager) lockDir(ctx context.Context, dir string) (unlock func(), err e
 }
 
 // lock waits for the lock on f. Where the file system has none, it goes without.
-func (m *Manager) lock(ctx context.Context, f *os.File) error {
+func (m *Manager) lock(ctx context.Context, f *os.File, waits func()) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -175,6 +176,10 @@ func (m *Manager) lock(ctx context.Context, f *os.File) error {
 				m.log.Debug("no lock on the environment", "dir", f.Name(), "err", flock)
 			}
 			return nil
+		}
+		if waits != nil {
+			waits()
+			waits = nil
 		}
 		select {
 		case <-ctx.Done():

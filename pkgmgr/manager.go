@@ -31,9 +31,10 @@ type Config struct {
 	// job's.
 	Command func(argv, env []string, dir string) jobs.Runner
 
-	// Installed, if set, is called after each install that succeeded and before
-	// its job is final, so that running sessions look for modules anew.
-	Installed func()
+	// Installed, if set, is called after each install that changed something
+	// and before its job is final, so that running sessions look for modules
+	// anew. It returns notes for the receipt.
+	Installed func(context.Context, Changes) []string
 
 	Log *slog.Logger // nil: nothing is logged
 }

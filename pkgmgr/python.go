@@ -38,7 +38,7 @@ func (i interpreter) tooOld() bool {
 // making it.
 func (m *Manager) use(ctx context.Context, pl place) error {
 	if pl.dir != "" {
-		if unlock, err := m.lockDir(ctx, pl.dir); err == nil {
+		if unlock, err := m.lockDir(ctx, pl.dir, nil); err == nil {
 			defer unlock()
 		}
 	}

@@ -2,27 +2,32 @@ package pkgmgr
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// The grammar of a text with requirements, PEP 508 by name without addresses.
-// Blanks may stand between all parts but those of a name or a version; the end
-// of a line ends a requirement.
+// The grammar of a text with requirements: PEP 508, and pip's paths and files.
+// Blanks may stand between all parts but those of a name, a version or a place;
+// the end of a line ends an item.
 //
 //	text        = [ item { sep item } ]           sep: blanks, line ends, commas
-//	item        = requirement | "'" requirement "'" | '"' requirement '"'
-//	requirement = name [ extras ] [ versions ] [ ";" marker ]
+//	item        = requirement | "'" requirement "'" | '"' requirement '"' | option
+//	requirement = ( name [ extras ] [ versions ] | [ name [ extras ] "@" ] place ) [ ";" marker ]
+//	option      = ( "-r" | "-c" | "-e" | their long forms ) ( blanks | "=" ) place, in quotes or not
 //	extras      = "[" [ name { "," name } ] "]"
 //	versions    = clauses | "(" clauses ")"       clauses: clause { "," clause }
 //	clause      = ( "~=" | "==" | "!=" | "<=" | ">=" | "<" | ">" | "===" ) version
+//	place       = an address or a path, as source.go has it
 //	marker      = as in PEP 508, with the values that inMarkerValue allows
 //
 // A comma belongs to the versions if an operator follows it, else it separates:
 // "requests>=2,<3, numpy" is two requirements. A marker ends where neither
 // "and" nor "or" follows, so it needs no quotes around its requirement, though
 // it may have them; inside, its values then stand in quotes of the other kind.
+// A place ends with the next blank, in quotes with their end; a blank stands
+// beside the ";" after it.
 
 // Bounds on what is parsed, far above what a person or a model writes.
 const (
@@ -42,34 +47,61 @@ func (e *RequirementError) Error() string {
 
 // Remedies that several refusals share.
 const (
-	byName    = `give packages by name, such as requests>=2,<3`
-	byCommand = `packages are installed by name only here; for anything else run the installer as a shell command`
+	byExample = `give requirements such as requests>=2,<3, addresses, paths, or -r FILE`
+	byCommand = `for other options run the installer as a shell command`
 )
 
-// ParseRequirements takes a text with one or several requirements apart and
-// returns each in one spelling. A text that holds anything but requirements by
-// name is refused with a *RequirementError.
-func ParseRequirements(text string) ([]string, error) {
+// An item is one thing to install, or a file that names some.
+type item struct {
+	option   string // "requirement", "constraint" or "editable"; empty: none
+	name     string // with extras; empty where a place tells it
+	versions string
+	place    string // an address or a path, as it was written
+	marker   string
+}
+
+func (it item) String() string {
+	s := it.name + it.versions
+	switch {
+	case it.option != "":
+		return "--" + it.option + "=" + it.place
+	case it.place != "" && s != "":
+		s += " @ " + it.place
+	case it.place != "":
+		s = it.place
+	}
+	if it.marker != "" && it.place != "" {
+		s += " "
+	}
+	if it.marker != "" {
+		s += "; " + it.marker
+	}
+	return s
+}
+
+// parse takes a text with one or several items apart. What it can't read is
+// refused with a *RequirementError.
+func parse(text string) ([]item, error) {
 	if len(text) > maxText {
 		return nil, &RequirementError{clip(text), fmt.Sprintf("longer than %d bytes; install in several calls", maxText)}
 	}
 	p := &parser{text: text}
-	var reqs []string
+	var items []item
 	for {
 		p.skip(" \t\r\n,")
 		if p.pos == len(text) {
 			break
 		}
-		r, err := p.item()
+		it, err := p.item()
 		if err != nil {
 			return nil, err
 		}
-		reqs = append(reqs, r)
+		items = append(items, it)
 	}
-	if len(reqs) == 0 {
-		return nil, &RequirementError{clip(text), "it is empty; " + byName}
+	if !slices.ContainsFunc(items, func(it item) bool { return it.option != "constraint" }) {
+		return nil, &RequirementError{clip(text), "it names nothing to install; " + byExample}
 	}
-	return reqs, nil
+	return items, nil
 }
 
 // A parser reads one text from left to right.
@@ -106,60 +138,116 @@ func (p *parser) run(in func(byte) bool) string {
 	return p.text[from:p.pos]
 }
 
-// item takes one requirement and the quotes around it.
-func (p *parser) item() (string, error) {
+// item takes one item and the quotes around it.
+func (p *parser) item() (it item, err error) {
 	p.start, p.quote = p.pos, 0
+	if p.peek() == '-' {
+		it, err = p.option()
+	} else {
+		p.open()
+		it, err = p.requirement()
+	}
+	if err != nil {
+		return item{}, err
+	}
+	if p.quote != 0 {
+		p.blanks()
+		if p.peek() != p.quote {
+			return item{}, p.refuse()
+		}
+		p.pos++
+	}
+	if p.pos < len(p.text) && strings.IndexByte(" \t\r\n,", p.peek()) < 0 {
+		return item{}, p.refuse()
+	}
+	return it, nil
+}
+
+// open passes over the quote that an item or a place may begin with.
+func (p *parser) open() {
 	if c := p.peek(); c == '\'' || c == '"' {
 		p.quote = c
 		p.pos++
 		p.blanks()
 	}
-	r, err := p.requirement()
-	if err != nil {
-		return "", err
-	}
-	if p.quote != 0 {
-		p.blanks()
-		if p.peek() != p.quote {
-			return "", p.refuse()
-		}
-		p.pos++
-	}
-	if p.pos < len(p.text) && strings.IndexByte(" \t\r\n,", p.peek()) < 0 {
-		return "", p.refuse()
-	}
-	return r, nil
 }
 
-// requirement takes one requirement and writes it anew.
-func (p *parser) requirement() (string, error) {
-	name, err := p.name()
-	if err != nil {
-		return "", err
-	}
-	if err := p.checkName(name); err != nil {
-		return "", err
-	}
-	extras, err := p.extras()
-	if err != nil {
-		return "", err
-	}
-	versions, err := p.versions()
-	if err != nil {
-		return "", err
+// requirement takes one requirement, without its quotes.
+func (p *parser) requirement() (it item, err error) {
+	if p.atPlace() {
+		if it.place, err = p.place(); err != nil {
+			return item{}, err
+		}
+	} else if it, err = p.named(); err != nil {
+		return item{}, err
 	}
 	end := p.pos
 	p.blanks()
 	if p.peek() != ';' {
 		p.pos = end // the blanks separate
-		return name + extras + versions, nil
+		return it, nil
 	}
 	p.pos++
-	marker, err := p.marker(0)
+	it.marker, err = p.marker(0)
+	return it, err
+}
+
+// named takes a name and the versions or the place that follow.
+func (p *parser) named() (it item, err error) {
+	name, err := p.name()
 	if err != nil {
-		return "", err
+		return item{}, err
 	}
-	return name + extras + versions + "; " + marker, nil
+	if err := p.checkName(name); err != nil {
+		return item{}, err
+	}
+	extras, err := p.extras()
+	if err != nil {
+		return item{}, err
+	}
+	it.name = name + extras
+	end := p.pos
+	p.blanks()
+	if p.peek() != '@' {
+		p.pos = end
+		it.versions, err = p.versions()
+		return it, err
+	}
+	p.pos++
+	p.blanks()
+	if !p.atPlace() {
+		return item{}, p.because("after @ stands an address or a path; pin a version with ==, such as requests==2.32.0")
+	}
+	it.place, err = p.place()
+	return it, err
+}
+
+// options are those that are taken.
+var options = map[string]string{
+	"-r": "requirement", "--requirement": "requirement",
+	"-c": "constraint", "--constraint": "constraint",
+	"-e": "editable", "--editable": "editable",
+}
+
+// option takes an option and its place.
+func (p *parser) option() (item, error) {
+	word := p.run(inName)
+	it := item{option: options[word]}
+	if it.option == "" {
+		return item{}, p.refuse()
+	}
+	switch {
+	case p.peek() == '=':
+		p.pos++
+	case p.pos < len(p.text) && strings.IndexByte(" \t", p.peek()) >= 0:
+		p.blanks()
+	default:
+		return item{}, p.because(word + " takes the path that follows it, such as -r requirements.txt")
+	}
+	p.open()
+	var err error
+	it.place, err = p.place()
+	return it, err
 }
 
 // name takes the name of a package or of an extra.
@@ -171,21 +259,19 @@ func (p *parser) name() (string, error) {
 	return name, nil
 }
 
-// fileSuffixes end names that an installer, or the person who wrote them, takes
-// for files.
-var fileSuffixes = []string{".whl", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz", ".tar.xz", ".txz",
-	".tlz", ".tar.lz", ".tar.lzma", ".egg", ".txt", ".toml", ".lock", ".cfg"}
-
 // checkName refuses names that are well formed and surely a mistake.
 func (p *parser) checkName(name string) error {
 	lower := strings.ToLower(name)
-	isFile := slices.ContainsFunc(fileSuffixes, func(s string) bool { return strings.HasSuffix(lower, s) })
-	switch {
-	case isFile && p.peek() != '/' && p.peek() != '\\' && p.peek() != ':':
-		return p.because("it looks like a file; " + byCommand)
-	case lower == "install":
-		return p.because(`leave the words of the command line out, "pip install" too; ` + byName)
-	case !strings.ContainsFunc(name, func(r rune) bool { return r >= 'A' }) && p.peek() != '/':
+	switch ext := filepath.Ext(lower); {
+	case ext == ".txt" || ext == ".in":
+		return p.because("it looks like a file with requirements; write -r " + name)
+	case ext == ".toml" || ext == ".cfg" || ext == ".lock" || lower == "setup.py":
+		return p.because("it looks like a file of a project; install the project by its directory, such as . or ./project")
+	case ext == ".egg":
+		return p.because("eggs can't be installed; give a wheel, an sdist or a name")
+	case lower == "install" || lower == "pip" && strings.HasPrefix(p.text[p.pos:], " install"):
+		return p.because(`leave the words of the command line out, "pip install" too; ` + byExample)
+	case !strings.ContainsFunc(name, func(r rune) bool { return r >= 'A' }):
 		return p.because("it looks like a version; pin with ==, such as requests==2.32.0")
 	}
 	return nil
@@ -290,7 +376,7 @@ func (p *parser) clause() (string, error) {
 		return "", p.because("one = is not an operator; pin with ==")
 	}
 	if !slices.Contains([]string{"~=", "==", "!=", "<=", ">=", "<", ">", "==="}, op) {
-		return "", p.because(fmt.Sprintf("%q is not an operator; %s", clip(op), byName))
+		return "", p.because(fmt.Sprintf("%q is not an operator; %s", clip(op), byExample))
 	}
 	p.blanks()
 	v := p.run(inVersion)
@@ -328,29 +414,25 @@ func (p *parser) because(reason string) error {
 
 // refuse refuses the present item for what stands at the present position.
 func (p *parser) refuse() error {
-	word := strings.TrimLeft(p.word(), `'"`)
 	c := p.peek()
 	switch {
-	case strings.HasPrefix(word, "-"):
-		return p.because("it looks like an option, and none are taken; " + byName)
-	case strings.Contains(word, "://") || vcsPrefix.MatchString(word):
-		return p.because("it looks like an address; " + byCommand)
-	case strings.HasPrefix(word, ".") || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~"), c == '/', c == '\\', c == ':':
-		return p.because("it looks like a path; " + byCommand)
-	case c == '@':
-		return p.because("@ is not taken; pin a version with ==, and for an address run the installer as a shell command")
+	case strings.HasPrefix(strings.TrimLeft(p.word(), `'"`), "-"):
+		return p.because("it looks like an option, and only -r FILE, -c FILE and -e DIRECTORY are taken; for a newer version ask for it (requests>=2.32), " +
+			"for an index set PIP_INDEX_URL and UV_DEFAULT_INDEX or write it into a file for -r, " + byCommand)
+	case c == '\\':
+		return p.because("it looks like a path; write it with /")
+	case c == '/' || c == ':':
+		return p.because("a path or an address stands on its own, with blanks around it; " + byExample)
 	case c == '#':
-		return p.because("comments are not taken; " + byName)
+		return p.because("comments are not taken; " + byExample)
 	case c != 0 && strings.IndexByte("&|;$`()<>{}*?!", c) >= 0:
-		return p.because(fmt.Sprintf("%q can't stand here: nothing is given to a shell; %s", c, byName))
+		return p.because(fmt.Sprintf("%q can't stand here: nothing is given to a shell; %s", c, byExample))
 	case p.pos == len(p.text):
-		return p.because("it ends too early; " + byName)
+		return p.because("it ends too early; " + byExample)
 	}
 	r := []rune(p.text[p.pos:min(len(p.text), p.pos+4)])[0]
-	return p.because(fmt.Sprintf("%q can't stand here; %s", r, byName))
+	return p.because(fmt.Sprintf("%q can't stand here; %s", r, byExample))
 }
-
-var vcsPrefix = regexp.MustCompile(`^(?i)((git|hg|svn|bzr)\+|file:)`)
 
 // word is the present item as it is shown in an error: up to the next blank
 // after the present position.

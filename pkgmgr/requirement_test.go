@@ -6,12 +6,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParseRequirements(t *testing.T) {
+// spelled is each item in the one spelling.
+func spelled(items []item) (all []string) {
+	for _, it := range items {
+		all = append(all, it.String())
+	}
+	return all
+}
+
+func TestParse(t *testing.T) {
 	tests := map[string]struct {
 		text string
 		want []string
@@ -38,49 +47,59 @@ func TestParseRequirements(t *testing.T) {
 		"marker with all there is":    {`a>1 ; (os_name=='nt' or "linux" in sys_platform)and platform_machine not  in "x86_64 arm64", b`, []string{`a>1; (os_name == "nt" or "linux" in sys_platform) and platform_machine not in "x86_64 arm64"`, "b"}},
 		"quotes":                      {`'numpy; python_version>"3.9"' "a; os_name == 'posix'","b"`, []string{`numpy; python_version > "3.9"`, `a; os_name == "posix"`, "b"}},
 		"quotes and blanks":           {`" a >= 1 "`, []string{"a>=1"}},
+		"address":                     {"https://example.org/a-1.0.whl?x=1#sha256=2", []string{"https://example.org/a-1.0.whl?x=1#sha256=2"}},
+		"addresses and names":         {"a, http://h/a.whl, git+ssh://git@h/x.git@v1#egg=x b", []string{"a", "http://h/a.whl", "git+ssh://git@h/x.git@v1#egg=x", "b"}},
+		"named address":               {"a[b] @ https://h/a.whl", []string{"a[b] @ https://h/a.whl"}},
+		"named address, no blanks":    {"a@https://h/a.whl", []string{"a @ https://h/a.whl"}},
+		"named path":                  {"a @ ./a", []string{"a @ ./a"}},
+		"paths":                       {". .. ./a ../b /c/d ~/e f/g", []string{".", "..", "./a", "../b", "/c/d", "~/e", "f/g"}},
+		"path with extras":            {".[dev] ./a[b,c]", []string{".[dev]", "./a[b,c]"}},
+		"path with blanks":            {`'./my project' "/a b/c.whl"`, []string{"./my project", "/a b/c.whl"}},
+		"wheel and archives":          {"a-1.0-py3-none-any.whl b-1.tar.gz C.ZIP d.whl[e]", []string{"a-1.0-py3-none-any.whl", "b-1.tar.gz", "C.ZIP", "d.whl[e]"}},
+		"place with a marker":         {`./a ; os_name=="nt" ./b; os_name=="nt" 'https://h/a b.whl; os_name=="x"' c`, []string{`./a ; os_name == "nt"`, `./b ; os_name == "nt"`, `https://h/a b.whl ; os_name == "x"`, "c"}},
+		"named place with a marker":   {`a @ ./a ; os_name=="nt"`, []string{`a @ ./a ; os_name == "nt"`}},
+		"file with requirements":      {"-r requirements.txt", []string{"--requirement=requirements.txt"}},
+		"options in all spellings":    {`-r a.txt --requirement=b.txt -c 'c d.txt' --constraint "e.txt", -e . --editable ./f[g]`, []string{"--requirement=a.txt", "--requirement=b.txt", "--constraint=c d.txt", "--constraint=e.txt", "--editable=.", "--editable=./f[g]"}},
+		"everything at once":          {"requests>=2,<3, -r a.txt ./b git+https://h/c", []string{"requests>=2,<3", "--requirement=a.txt", "./b", "git+https://h/c"}},
 		"as in a requirements' table": {`requests>=2,<3 'numpy; python_version>"3.9"' flask[async]`, []string{"requests>=2,<3", `numpy; python_version > "3.9"`, "flask[async]"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := ParseRequirements(tt.text)
+			items, err := parse(tt.text)
 			if err != nil {
-				t.Fatalf("ParseRequirements(%q): %v", tt.text, err)
+				t.Fatalf("parse(%q): %v", tt.text, err)
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("ParseRequirements(%q): -want +got\n%s", tt.text, diff)
+			if diff := cmp.Diff(tt.want, spelled(items)); diff != "" {
+				t.Errorf("parse(%q): -want +got\n%s", tt.text, diff)
 			}
 		})
 	}
 }
 
-func TestParseRequirementsRefuses(t *testing.T) {
+func TestParseRefuses(t *testing.T) {
 	tests := map[string]struct{ text, want string }{ // want: a part of the reason
-		"nothing":                {"", "empty"},
-		"separators only":        {" ,\n", "empty"},
-		"short option":           {"-r requirements.txt", "looks like an option"},
+		"nothing":                {"", "nothing to install"},
+		"separators only":        {" ,\n", "nothing to install"},
 		"long option":            {"requests --index-url=https://example.org", "looks like an option"},
 		"option in quotes":       {`"--upgrade" requests`, "looks like an option"},
 		"option, quoted twice":   {`'"-e"'`, "looks like an option"},
 		"dash":                   {"-", "looks like an option"},
-		"editable":               {"-e .", "looks like an option"},
-		"address":                {"https://example.org/a.whl", "looks like an address"},
-		"address of a repo":      {"git+ssh://git@example.org/a", "looks like an address"},
-		"repo without slashes":   {"git+foo", "looks like an address"},
-		"file address":           {"file:///a.whl", "looks like an address"},
-		"direct reference":       {"a @ https://example.org/a.whl", "@ is not taken"},
 		"version by @":           {"a@1.2", "pin a version with =="},
-		"dot":                    {".", "looks like a path"},
-		"relative path":          {"./a", "looks like a path"},
-		"path of the parent":     {"../a", "looks like a path"},
-		"path":                   {"a/b", "looks like a path"},
-		"absolute path":          {"/etc/passwd", "looks like a path"},
-		"path of the home":       {"~/a", "looks like a path"},
-		"path of Windows":        {`C:\a`, "looks like a path"},
+		"other option":           {"-U requests", "only -r FILE, -c FILE and -e DIRECTORY are taken; for a newer version"},
+		"option, no path":        {"-r", "takes the path that follows"},
+		"option, path next line": {"-r\nx", "takes the path that follows"},
+		"option run together":    {"-rx", "looks like an option"},
+		"option within quotes":   {`"-r x"`, "looks like an option"},
+		"option for a path":      {"a @ -x", "stands an address or a path"},
+		"bounds alone":           {"-c x", "names nothing to install"},
+		"path not closed":        {"'./a", "ends too early"},
+		"path with NUL":          {"./a\x00b", "can't stand in an address or a path"},
+		"project file":           {"pyproject.toml", "by its directory"},
+		"project script":         {"setup.py", "by its directory"},
+		"egg":                    {"a-1.0.egg", "eggs"},
+		"path of Windows":        {`C:\a`, "a path or an address stands on its own"},
 		"path with backslash":    {`a\b`, "looks like a path"},
-		"wheel":                  {"a-1.0-py3-none-any.whl", "looks like a file"},
-		"wheel with extras":      {"a.whl[b]", "looks like a file"},
-		"archive":                {"A.TAR.GZ", "looks like a file"},
-		"requirements file":      {"requirements.txt", "looks like a file"},
+		"requirements file":      {"requirements.txt", "write -r requirements.txt"},
 		"command line":           {"pip install requests", "leave the words of the command line out"},
 		"semicolon":              {"a; rm -rf x", "nothing is given to a shell"},
 		"semicolon alone":        {"a;", "after ; stands a marker"},
@@ -88,7 +107,7 @@ func TestParseRequirementsRefuses(t *testing.T) {
 		"background":             {"a&", "nothing is given to a shell"},
 		"pipe":                   {"a | sh", "nothing is given to a shell"},
 		"redirection":            {"a > out.log", "not a version"},
-		"redirection to a path":  {"a >/dev/null", "looks like a path"},
+		"redirection to a path":  {"a >/dev/null", "stands on its own"},
 		"substitution":           {"$(id)", "nothing is given to a shell"},
 		"substitution in name":   {"a$(id)", "nothing is given to a shell"},
 		"variable":               {"a==$V", "nothing is given to a shell"},
@@ -138,13 +157,13 @@ func TestParseRequirementsRefuses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := ParseRequirements(tt.text)
+			got, err := parse(tt.text)
 			var refused *RequirementError
 			if !errors.As(err, &refused) {
-				t.Fatalf("ParseRequirements(%q) = %q, %v; want a refusal", clip(tt.text), got, err)
+				t.Fatalf("parse(%q) = %q, %v; want a refusal", clip(tt.text), got, err)
 			}
 			if !strings.Contains(refused.Reason, tt.want) {
-				t.Errorf("ParseRequirements(%q): %v\nwant a reason with %q", clip(tt.text), err, tt.want)
+				t.Errorf("parse(%q): %v\nwant a reason with %q", clip(tt.text), err, tt.want)
 			}
 			if len(err.Error()) > 700 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
@@ -153,44 +172,60 @@ func TestParseRequirementsRefuses(t *testing.T) {
 	}
 }
 
-// What may reach an installer, said apart from the parser: a name, then at most
-// extras, versions and a marker, of characters that neither a shell nor an
-// installer's command line acts upon.
+// What may reach an installer by name, said apart from the parser: a name, then
+// at most extras, versions and a marker, of characters that neither a shell nor
+// an installer's command line acts upon.
 var harmless = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?` +
 	`(\[[A-Za-z0-9._,-]+\])?` +
 	`((~=|==|!=|<=|>=|<|>|===)[A-Za-z0-9.!+*_-]+(,(~=|==|!=|<=|>=|<|>|===)[A-Za-z0-9.!+*_-]+)*)?` +
 	`(; [A-Za-z0-9 ._+*!,:/#~"()<>=-]+)?$`)
 
-func FuzzParseRequirements(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		`requests>=2,<3 'numpy; python_version>"3.9"' flask[async]`,
 		"a (>=1, <2); (os_name == 'nt' or \"x\" in sys_platform) and extra != 'y', b",
 		"-r x", "a --b", "https://x", "./a", "a; rm -rf /", "a && b", "$(id)", "`id`", "a.whl", "a @ b", "a\x00", "a\nb", `"a"b`,
+		"-c x -e './a b' --requirement=-y", "a @ git+https://h/x@-r ; os_name == 'x'", "'/a b;c ; extra==\"x\"'", "-r -r -r", "./-r",
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		reqs, err := ParseRequirements(text)
+		items, err := parse(text)
 		if err != nil {
-			if reqs != nil {
-				t.Errorf("both %q and %v", reqs, err)
+			if items != nil {
+				t.Errorf("both %q and %v", items, err)
 			}
 			if told := err.Error(); len(told) > 700 || !utf8.ValidString(told) {
 				t.Errorf("told in %d bytes: %q", len(told), told)
 			}
 			return
 		}
-		for _, r := range reqs {
-			if !harmless.MatchString(r) {
-				t.Errorf("ParseRequirements(%q) let %q through", text, r)
+		m := New(Config{Workspace: t.TempDir()})
+		for _, it := range items {
+			if strings.ContainsFunc(it.place, unicode.IsControl) {
+				t.Errorf("parse(%q) let %q through", text, it.place)
 			}
-			again, err := ParseRequirements(r)
-			if err != nil || len(again) != 1 || again[0] != r {
-				t.Errorf("%q is read again as %q, %v", r, again, err)
+			arg, err := m.argument(it)
+			switch {
+			case it.place == "" && !harmless.MatchString(arg):
+				t.Errorf("parse(%q) let %q through", text, arg)
+			case err == nil && it.option == "" && strings.HasPrefix(arg, "-"):
+				t.Errorf("%q becomes the option %q", text, arg)
+			case err == nil && it.option != "" && !regexp.MustCompile(`^--(requirement|constraint|editable)=(/|file:///|https?://)`).MatchString(arg):
+				t.Errorf("%q becomes the option %q", text, arg)
+			}
+			if it.place != "" {
+				continue // may need its quotes
+			}
+			again, err := parse(arg)
+			if err != nil || len(again) != 1 || again[0].String() != arg {
+				t.Errorf("%q is read again as %q, %v", arg, again, err)
 			}
 		}
-		if again, err := ParseRequirements(strings.Join(reqs, "\n")); err != nil || !slices.Equal(reqs, again) {
-			t.Errorf("%q are read again as %q, %v", reqs, again, err)
+		if !slices.ContainsFunc(items, func(it item) bool { return it.place != "" }) {
+			if again, err := parse(strings.Join(spelled(items), "\n")); err != nil || !slices.Equal(items, again) {
+				t.Errorf("%q are read again as %q, %v", items, again, err)
+			}
 		}
 	})
 }

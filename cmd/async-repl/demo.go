@@ -64,7 +64,7 @@ func playAgainst(ctx context.Context, dir string, stdout, stderr io.Writer) erro
 	err = c.open(ctx)
 	if err == nil {
 		fmt.Fprintf(stdout, "async-repl demo: a server in a fresh workspace, spoken to over stdio\n")
-		err = play(ctx, c, stdout)
+		err = play(ctx, c, dir, stdout)
 	}
 	in.Close() // the end of input ends the server and everything it started
 	if werr := server.Wait(); err == nil && werr != nil {
@@ -96,12 +96,13 @@ type step struct {
 type stage struct {
 	ctx context.Context
 	c   *client
+	dir string // the server's workspace
 	out io.Writer
 }
 
 // play runs the steps in order and says which did not hold.
-func play(ctx context.Context, c *client, out io.Writer) error {
-	s := &stage{ctx: ctx, c: c, out: out}
+func play(ctx context.Context, c *client, dir string, out io.Writer) error {
+	s := &stage{ctx: ctx, c: c, dir: dir, out: out}
 	var failed []string
 	for i, step := range steps {
 		fmt.Fprintf(out, "\n── %d. %s\n", i+1, step.title)
@@ -123,7 +124,7 @@ func play(ctx context.Context, c *client, out io.Writer) error {
 // say calls a tool and prints the call and its reply.
 func (s *stage) say(tool string, args map[string]any) (reply, error) {
 	fmt.Fprintf(s.out, "   > %s\n", tool)
-	for _, name := range []string{"code", "command", "text", "job_id", "wait_seconds"} {
+	for _, name := range []string{"code", "command", "package", "text", "job_id", "wait_seconds"} {
 		if v, ok := args[name]; ok {
 			fmt.Fprintf(s.out, "     %s: %s\n", name, indent(fmt.Sprint(v), "       "))
 		}
@@ -167,7 +168,7 @@ for i in range(1, 6):
     time.sleep(1)
     print(f"tick {i}")`
 
-// The eight steps, and what else a first look should see.
+// The steps that a first look should see.
 var steps = []step{
 	{"a variable", firstJob},
 	{"it is still there", once("execute_python", "code", `y = x * 2; print(f"y is {y}")`, "completed", "y is 84")},
@@ -175,6 +176,7 @@ var steps = []step{
 	{"input() is seen at once", once("execute_python", "code", `name = input("Enter your name: ")`, "waiting_input", "Prompt: Enter your name: ")},
 	{"and answered", once("send_python_input", "text", "Jonathan", "completed")},
 	{"the answer is a variable", once("execute_python", "code", `print(f"Hello {name}, x={x}")`, "completed", "Hello Jonathan, x=42")},
+	{"a package is installed and imported at once", installWheel},
 	{"a long job is polled to its end", pollTicks},
 	{"a restart forgets", restart},
 	{"a shell job that asks", shellAsks},
@@ -205,6 +207,26 @@ func listBoth(s *stage) error {
 		}
 	}
 	return nil
+}
+
+// installWheel builds a package and installs it into the session that runs
+// already, without a network: with uv where it is found, else with pip.
+func installWheel(s *stage) error {
+	if _, err := buildWheel(s.dir, "greeting", "1.0", "def greet(name):\n    return f'Hello {name}, from a wheel'\n"); err != nil {
+		return fmt.Errorf("building a wheel: %w", err)
+	}
+	r, err := s.say("install_package_async", map[string]any{"package": "./greeting-1.0-py3-none-any.whl", "wait_seconds": 60})
+	if err != nil {
+		return err
+	}
+	if err := expect(r, "completed (installed greeting 1.0)"); err != nil {
+		return err
+	}
+	r, err = s.say("execute_python", map[string]any{"code": "import greeting; greeting.greet(name)"})
+	if err != nil {
+		return err
+	}
+	return expect(r, "completed", "Hello Jonathan, from a wheel")
 }
 
 func pollTicks(s *stage) error {

@@ -215,20 +215,43 @@ func (e *engine) Shell(sc mcpserver.Scope, req mcpserver.ShellRequest) (jobs.Run
 // Install returns the runner that installs packages into the environment that
 // all sessions share.
 func (e *engine) Install(_ mcpserver.Scope, _, packages string) (jobs.Runner, error) {
-	reqs, err := pkgmgr.ParseRequirements(packages)
-	if err != nil {
-		return nil, err
-	}
-	return e.pkgs.Install(reqs)
+	return e.pkgs.Install(packages)
 }
 
-// installed lets every session find what was just installed.
-func (e *engine) installed() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, s := range e.sessions {
-		s.Refresh()
+// installed lets every session find what was just installed, and tells which of
+// them go on with what they had imported before.
+func (e *engine) installed(ctx context.Context, ch pkgmgr.Changes) (notes []string) {
+	owner := map[string]string{} // of a module
+	for _, p := range ch.Installed {
+		if p.Before != "" {
+			for _, name := range p.Modules() {
+				owner[name] = p.Name + " " + p.Version
+			}
+		}
 	}
+	modules := slices.Sorted(maps.Keys(owner))
+	e.mu.Lock()
+	sessions := maps.Clone(e.sessions)
+	e.mu.Unlock()
+	for key, s := range sessions {
+		s.Refresh(ch.Paths)
+		if len(modules) == 0 {
+			continue
+		}
+		imported, err := s.Imported(ctx, modules)
+		if err != nil {
+			e.log.Debug("asking a session for its modules", "session", key.name, "err", err)
+		}
+		told := map[string]bool{}
+		for _, name := range imported {
+			if pkg := owner[name]; !told[pkg] {
+				told[pkg] = true
+				notes = append(notes, fmt.Sprintf("session %s has imported %s before; restart_python_worker to use %s there", key.name, name, pkg))
+			}
+		}
+	}
+	slices.Sort(notes)
+	return notes
 }
 
 func (e *engine) closeSessions() {

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"archive/zip"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,43 +51,16 @@ func TestFloodsAreKeptInLittleMemory(t *testing.T) {
 	}
 }
 
-// wheel writes a package that an installer takes, without any tool.
-func wheel(t *testing.T, dir, name, version, source string) {
-	t.Helper()
-	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%s-py3-none-any.whl", name, version)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z := zip.NewWriter(f)
-	info := fmt.Sprintf("%s-%s.dist-info/", name, version)
-	for _, file := range [][2]string{
-		{name + ".py", source},
-		{info + "METADATA", fmt.Sprintf("Metadata-Version: 2.1\nName: %s\nVersion: %s\n", name, version)},
-		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
-		{info + "RECORD", ""},
-	} {
-		w, err := z.Create(file[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(file[1])); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A package is importable at once in the session that was running before.
 func TestInstalledPackageIsImportableAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	wheel(t, dir, "replwheel", "1.2", "value = 'from the wheel'\n")
+	if _, err := buildWheel(dir, "replwheel", "1.2", "value = 'from the wheel'\n"); err != nil {
+		t.Fatal(err)
+	}
 	s := startServer(t, "PIP_FIND_LINKS="+dir, "PIP_NO_INDEX=1", "UV_FIND_LINKS="+dir, "UV_NO_INDEX=1", "UV_OFFLINE=1")
 	s.do("execute_python", "code", "kept = 1\ntry:\n    import replwheel\nexcept ImportError: pass", "wait_seconds", 60)
 	r := s.do("install_package_async", "package", "replwheel>=1,<2", "wait_seconds", 0)
-	if err := expect(s.end(r.header("Job ID")), "completed"); err != nil {
+	if err := expect(s.end(r.header("Job ID")), "completed (installed replwheel 1.2)"); err != nil {
 		t.Fatalf("%v: %s", err, s.end(r.header("Job ID")))
 	}
 	r = s.do("execute_python", "code", "import replwheel; print(replwheel.value, kept)")

@@ -78,7 +78,7 @@ func waits(about string) *parameter {
 var parameters = map[string]*parameter{
 	"code":    text("", func(a *args) *string { return &a.code }, notEmpty),
 	"command": text("", func(a *args) *string { return &a.command }, notEmpty),
-	"package": text("requirements, like numpy pandas==2.2", func(a *args) *string { return &a.packages }, notEmpty),
+	"package": text("numpy pandas==2.2, URLs, paths, -r file", func(a *args) *string { return &a.packages }, notEmpty),
 	"text":    text("", func(a *args) *string { return &a.text }, nil),
 	"session": text("", func(a *args) *string { return &a.session }, sessionName),
 	"job_id":  text("", func(a *args) *string { return &a.jobID }, notEmpty),

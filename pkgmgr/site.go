@@ -1,0 +1,208 @@
+package pkgmgr
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// What an install has changed is told by the directories of the environment and
+// not by what the installer prints: that is the same for every installer, and
+// true of one that was interrupted. An installer writes RECORD when a package is
+// in place, so a package without it is none.
+
+// A site is where an environment keeps its packages, as its interpreter tells.
+type site struct {
+	Dirs    []string // the first is where packages go
+	Pip     bool     // there is a pip to be imported
+	Managed bool     // the system forbids installs (PEP 668)
+}
+
+// siteCode tells a site. A user's directory counts only outside of virtual
+// environments.
+const siteCode = `import json, os, site, sys, sysconfig
+from importlib.util import find_spec
+path, real = sysconfig.get_path, sys.prefix == sys.base_prefix
+dirs = [path("purelib"), path("platlib")] + ([site.getusersitepackages()] if real else [])
+print("async-repl " + json.dumps({"dirs": dirs, "pip": find_spec("pip") is not None,
+    "managed": real and os.path.exists(os.path.join(path("stdlib"), "EXTERNALLY-MANAGED"))}))`
+
+var siteAnswer = regexp.MustCompile(`(?m)^async-repl (\{.*\})\s*$`)
+
+// site asks an interpreter for its site.
+func (m *Manager) site(ctx context.Context, python string) (site, error) {
+	var s site
+	out, err := m.run(ctx, probeLimit, python, "-I", "-c", siteCode)
+	if err != nil {
+		return s, err
+	}
+	answer := siteAnswer.FindSubmatch(out)
+	if answer == nil || json.Unmarshal(answer[1], &s) != nil || len(s.Dirs) == 0 {
+		return s, fmt.Errorf("%s does not answer like a Python: %q", python, clip(lastLine(out)))
+	}
+	for i, dir := range s.Dirs { // lib64 is a link to lib
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			s.Dirs[i] = real
+		}
+	}
+	slices.Sort(s.Dirs[1:])
+	s.Dirs = slices.Compact(s.Dirs)
+	return s, nil
+}
+
+// A Package is one that an install has put in place.
+type Package struct {
+	Name, Version string
+	Before        string // the version that it replaced; empty: there was none
+
+	dir string // its .dist-info
+}
+
+func (p Package) String() string {
+	switch p.Before {
+	case "", p.Version:
+		return p.Name + " " + p.Version
+	}
+	return p.Name + " " + p.Version + " (was " + p.Before + ")"
+}
+
+// Changes is what an install has changed in the environment.
+type Changes struct {
+	Installed []Package // by name
+	Removed   []Package // without another version in their place
+	Paths     []string  // .pth files that are new or changed
+}
+
+func (c Changes) none() bool { return len(c.Installed)+len(c.Removed)+len(c.Paths) == 0 }
+
+// contents is what a site holds: packages and .pth files by their paths.
+type contents map[string]fs.FileInfo
+
+// look reads a site. What can't be read is not there.
+func (s site) look() contents {
+	c := contents{}
+	for _, dir := range s.Dirs {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			name := filepath.Join(dir, e.Name())
+			stamp := name
+			switch filepath.Ext(name) {
+			case ".dist-info":
+				stamp = filepath.Join(name, "RECORD")
+			case ".pth":
+			default:
+				continue
+			}
+			if st, err := os.Stat(stamp); err == nil {
+				c[name] = st
+			}
+		}
+	}
+	return c
+}
+
+// since tells what has changed since before.
+func (c contents) since(before contents) Changes {
+	var ch Changes
+	gone := map[string]Package{}
+	for name := range before {
+		if _, still := c[name]; !still && filepath.Ext(name) == ".dist-info" {
+			p := packageIn(name)
+			gone[key(p.Name)] = p
+		}
+	}
+	for name, st := range c {
+		was, there := before[name]
+		if there && os.SameFile(was, st) && was.ModTime().Equal(st.ModTime()) && was.Size() == st.Size() {
+			continue
+		}
+		if filepath.Ext(name) == ".pth" {
+			ch.Paths = append(ch.Paths, name)
+			continue
+		}
+		p := packageIn(name)
+		p.Before = gone[key(p.Name)].Version
+		if there {
+			p.Before = p.Version
+		}
+		delete(gone, key(p.Name))
+		ch.Installed = append(ch.Installed, p)
+	}
+	for _, p := range gone {
+		ch.Removed = append(ch.Removed, p)
+	}
+	byName := func(a, b Package) int { return strings.Compare(key(a.Name), key(b.Name)) }
+	slices.SortFunc(ch.Installed, byName)
+	slices.SortFunc(ch.Removed, byName)
+	slices.Sort(ch.Paths)
+	return ch
+}
+
+// packageIn reads a package's name and version off its .dist-info.
+func packageIn(dir string) Package {
+	name, version, _ := strings.Cut(strings.TrimSuffix(filepath.Base(dir), ".dist-info"), "-")
+	p := Package{Name: name, Version: version, dir: dir}
+	f, err := os.Open(filepath.Join(dir, "METADATA"))
+	if err != nil {
+		return p
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan() && lines.Text() != ""; {
+		if name, ok := strings.CutPrefix(lines.Text(), "Name: "); ok {
+			p.Name = strings.TrimSpace(name)
+			break
+		}
+	}
+	return p
+}
+
+var separators = regexp.MustCompile(`[-_.]+`)
+
+// key is a name as names are compared.
+func key(name string) string { return strings.ToLower(separators.ReplaceAllString(name, "-")) }
+
+// Modules returns the names by which the package is imported: its topmost
+// regular packages and its modules outside of these.
+func (p Package) Modules() []string {
+	f, err := os.Open(filepath.Join(p.dir, "RECORD"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	regular := map[string]bool{}
+	var files []string
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		file, _, _ := strings.Cut(strings.TrimPrefix(lines.Text(), `"`), ",")
+		ext := path.Ext(file)
+		if ext != ".py" && ext != ".so" || strings.HasPrefix(file, "..") || strings.HasPrefix(file, "/") {
+			continue
+		}
+		files = append(files, file)
+		if path.Base(file) == "__init__.py" {
+			regular[path.Dir(file)] = true
+		}
+	}
+	var modules []string
+	for _, file := range files {
+		parts := strings.Split(file, "/")
+		last := len(parts) - 1
+		parts[last], _, _ = strings.Cut(parts[last], ".")
+		for i := 1; i <= last; i++ {
+			if regular[strings.Join(parts[:i], "/")] {
+				parts = parts[:i]
+				break
+			}
+		}
+		modules = append(modules, strings.Join(parts, "."))
+	}
+	slices.Sort(modules)
+	return slices.Compact(modules)
+}
