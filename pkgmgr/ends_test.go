@@ -84,4 +84,6 @@ func ends(t *testing.T, w *world, r *jobs.Registry, installer string) {
 			t.Errorf("%s: notes %q, want %q\n%s", step.text, got, step.note, jobstest.Output(j))
 		}
 	}
+	w.wheel("late", "1.0", "7")
+	confined(t, w, r, w.venv()+"/bin/python")
 }

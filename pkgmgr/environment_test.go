@@ -1,0 +1,259 @@
+package pkgmgr
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// prefix makes an installation of the real Python: its program, and its library
+// by links but for what is left out. Distributions package some modules apart,
+// conda gives each environment an installation of its own.
+func (w *world) prefix(name string, without ...string) (dir, python string) {
+	w.t.Helper()
+	about := strings.Split(ask(w.t, realPython(), `import os, sys, sysconfig
+print(os.path.realpath(sys.executable)); print(sysconfig.get_path("stdlib")); print("lib/python%d.%d" % sys.version_info[:2])`), "\n")
+	dir = w.path(name)
+	lib := filepath.Join(dir, about[2])
+	for _, made := range []string{filepath.Join(dir, "bin"), filepath.Join(lib, "site-packages")} {
+		if err := os.MkdirAll(made, 0o777); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	program, err := os.ReadFile(about[0])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	python = w.write(name+"/bin/python3", string(program), 0o777)
+	w.link("python3", name+"/bin/python")
+	entries, err := os.ReadDir(about[1])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	without = append(without, "site-packages", "dist-packages", "EXTERNALLY-MANAGED", "__pycache__")
+	for _, e := range entries {
+		if !slices.Contains(without, e.Name()) {
+			w.link(filepath.Join(about[1], e.Name()), filepath.Join(name, about[2], e.Name()))
+		}
+	}
+	return dir, python
+}
+
+// bundledPip lets a prefix import pip from the wheel that Python carries.
+func (w *world) bundledPip(python string) {
+	w.t.Helper()
+	wheel := ask(w.t, realPython(), `import ensurepip, glob, os
+bundled = os.path.join(os.path.dirname(ensurepip.__file__), "_bundled", "pip-*.whl")
+print((glob.glob(bundled) + glob.glob("/usr/share/python-wheels/pip-*.whl"))[0])`)
+	purelib := ask(w.t, python, `import sysconfig; print(sysconfig.get_path("purelib"))`)
+	if err := os.MkdirAll(purelib, 0o777); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(purelib, "pip.pth"), []byte(wheel+"\n"), 0o666); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// endOf runs an install to its end and returns its receipt in a line, notes and
+// all.
+func endOf(t *testing.T, r *jobs.Registry, m *Manager, text string) string {
+	t.Helper()
+	j := start(t, r, m, text)
+	rec := jobstest.End(t, j).Receipt
+	return strings.Join(append([]string{rec.Text()}, rec.Notes...), "; ")
+}
+
+func TestInstallWithoutParts(t *testing.T) {
+	tests := map[string]struct {
+		without []string
+		uv      bool
+		want    string
+	}{
+		"no venv":               {[]string{"venv", "ensurepip"}, false, "has no module venv; install it (Debian, Ubuntu: apt install python3-venv), or install uv)"},
+		"no ensurepip":          {[]string{"ensurepip"}, false, "/.venv/bin/python has no pip and none to bring in; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip python3-venv))"},
+		"neither of them needs": {[]string{"venv", "ensurepip"}, true, "completed (installed spam 1.0)"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if tt.uv {
+				w.addUV()
+			}
+			w.wheel("spam", "1.0", "1")
+			_, python := w.prefix("python", tt.without...)
+			w.script("bin/python3", `exec "`+python+`" "$@"`)
+			if got := endOf(t, jobstest.Registry(t), New(w.cfg), "spam"); !strings.HasSuffix(got, tt.want) {
+				t.Errorf("%s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// A Python that the system manages (PEP 668) is not installed into, whichever
+// installer finds that out.
+func TestInstallIntoManaged(t *testing.T) {
+	for _, installer := range []string{"none", "pip", "uv"} {
+		t.Run(installer, func(t *testing.T) {
+			w := newWorld(t)
+			w.wheel("spam", "1.0", "1")
+			_, python := w.prefix("usr", "ensurepip")
+			stdlib := ask(t, python, `import sysconfig; print(sysconfig.get_path("stdlib"))`)
+			if err := os.WriteFile(filepath.Join(stdlib, "EXTERNALLY-MANAGED"), []byte("[externally-managed]\nError=ask the system\n"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			switch installer {
+			case "pip":
+				w.bundledPip(python)
+			case "uv":
+				w.addUV()
+			}
+			w.cfg.Python = python
+			got := endOf(t, jobstest.Registry(t), New(w.cfg), "spam")
+			want := python + " belongs to the system, which forbids installs into it (PEP 668); unset REPL_PYTHON, and an environment is made in REPL_VENV_DIR or the workspace)"
+			if !strings.HasPrefix(got, "failed (") || !strings.HasSuffix(got, want) {
+				t.Errorf("%s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+func TestInstallIntoConda(t *testing.T) {
+	for _, installer := range []string{"pip", "uv"} {
+		t.Run(installer, func(t *testing.T) {
+			w := newWorld(t)
+			w.wheel("spam", "1.0", "1")
+			dir, python := w.prefix("conda", "ensurepip", "venv")
+			w.write("conda/conda-meta/history", "", 0o666)
+			if installer == "pip" {
+				w.bundledPip(python)
+			} else {
+				w.addUV()
+			}
+			w.cfg.CondaPrefix = dir
+			if got, want := endOf(t, jobstest.Registry(t), New(w.cfg), "spam"), "completed (installed spam 1.0)"; got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			if got := ask(t, python, "import spam, sys; print(spam.value, sys.prefix)"); got != "1 "+dir {
+				t.Errorf("imported: %s", got)
+			}
+		})
+	}
+}
+
+// An environment that was deleted while the server ran is made again; where
+// another takes its place, that is said.
+func TestInstallAfterEnvironmentWasDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.addUV()
+	w.wheel("spam", "1.0", "1")
+	r := jobstest.Registry(t)
+	m := New(w.cfg)
+	for range 2 {
+		if got, want := endOf(t, r, m, "spam"), "completed (installed spam 1.0)"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if err := os.RemoveAll(w.venv()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.cfg.VirtualEnv = w.environment("active")
+	m = New(w.cfg)
+	if _, err := m.Interpreter(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(w.cfg.VirtualEnv); err != nil {
+		t.Fatal(err)
+	}
+	want := "completed (installed spam 1.0); the environment " + w.cfg.VirtualEnv + " is gone, this is " + w.venv() + ": restart_python_worker in sessions that still run in the old one"
+	if got := endOf(t, r, m, "spam"); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestInstallsOfServersTakeTurns(t *testing.T) {
+	w := newWorld(t)
+	w.cfg.VirtualEnv = w.environment("env")
+	w.script("bin/uv", "exit 1")
+	h := held{make(chan struct{}), make(chan struct{})}
+	w.cfg.Command = func([]string, []string, string) jobs.Runner { return h }
+	r := jobstest.Registry(t)
+	first := start(t, r, New(w.cfg), "a")
+	<-h.runs
+	second := start(t, r, New(w.cfg), "b")
+	jobstest.Prints(t, second, "Waiting for another server's install\n")
+	if _, err := New(w.cfg).Interpreter(patient(t)); err != nil { // which needs no turn
+		t.Error(err)
+	}
+	h.letGo <- struct{}{}
+	<-h.runs
+	h.letGo <- struct{}{}
+	for _, j := range []*jobs.Job{first, second} {
+		if got := jobstest.End(t, j).Status; got != jobs.Completed {
+			t.Errorf("an install is %s", got)
+		}
+	}
+}
+
+// What an install that was stopped has done is told, and told to the sessions.
+func TestInstallIsStoppedHalfway(t *testing.T) {
+	w := newWorld(t)
+	uv, err := exec.LookPath("uv")
+	if err != nil {
+		t.Skip("there is no uv on this machine to be tried")
+	}
+	w.wheel("spam", "1.0", "1")
+	w.wheel("eggs", "1.0", "2")
+	w.cfg.VirtualEnv = w.environment("env")
+	w.script("bin/uv", `for a; do last=$a; done
+		[ "$last" = spam ] && exec "`+uv+`" "$@"
+		"`+uv+`" "$@"; echo done so far; exec sleep 1000`)
+	told := make(chan Changes, 3) // one an install
+	w.cfg.Installed = func(_ context.Context, ch Changes) []string { told <- ch; return nil }
+	r := jobstest.Registry(t)
+	m := New(w.cfg)
+	j := start(t, r, m, "eggs")
+	jobstest.Prints(t, j, "done so far")
+	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+	rec := jobstest.End(t, j).Receipt
+	if got, want := strings.Join(rec.Notes, "; "), "installed before it ended: eggs 1.0"; got != want {
+		t.Errorf("notes %q, want %q", got, want)
+	}
+	if ch := <-told; len(ch.Installed) != 1 || ch.Installed[0].Name != "eggs" {
+		t.Errorf("told of %+v", ch)
+	}
+	if got, want := endOf(t, r, m, "spam"), "completed (installed spam 1.0)"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// confined goes through the ends that a file system brings about: it gives the
+// installer one of its own.
+func confined(t *testing.T, w *world, r *jobs.Registry, python string) {
+	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
+		t.Logf("not tried, as that takes a mount namespace: a read-only environment, a full disk")
+		return
+	}
+	purelib := ask(t, python, `import sysconfig; print(sysconfig.get_path("purelib"))`)
+	for mount, want := range map[string]string{
+		`mount --bind "$0" "$0"; mount -o remount,ro,bind "$0"`: w.venv() + " can't be written; set REPL_VENV_DIR to a directory that can)",
+		`mkdir -p "$TMPDIR/full"; mount -t tmpfs -o size=4k tmpfs "$TMPDIR/full"; mkdir "$TMPDIR/full/up" "$TMPDIR/full/work";` +
+			`mount -t overlay -o "lowerdir=$0,upperdir=$TMPDIR/full/up,workdir=$TMPDIR/full/work" overlay "$0"`: "the disk is full; free some space, of pip's or uv's cache for one)",
+	} {
+		cfg := w.cfg
+		cfg.Command = func(argv, env []string, dir string) jobs.Runner {
+			return command{append([]string{"unshare", "-m", "sh", "-ec", mount + `; exec "$@"`, purelib}, argv...), env, dir}
+		}
+		m := New(cfg)
+		got := endOf(t, r, m, "late")
+		if !strings.HasPrefix(got, "failed (exit ") || !strings.HasSuffix(got, want) {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
