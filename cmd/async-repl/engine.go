@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"asyncrepl/internal/mcpserver"
 	"asyncrepl/internal/proc"
@@ -26,13 +27,15 @@ import (
 // An engine is the registry, the sessions and the packages of one server. All
 // its connections share it. It makes the runners that the tools ask for.
 type engine struct {
-	set    settings
-	log    *slog.Logger
-	owner  *proc.Owner
-	shell  string
-	env    []string // KEY=value; what jobs start from
-	pkgs   *pkgmgr.Manager
-	shared *mcpserver.Engine
+	set     settings
+	log     *slog.Logger
+	owner   *proc.Owner
+	shell   string
+	env     []string // KEY=value; what jobs start from
+	state   string   // XDG_STATE_HOME
+	started time.Time
+	pkgs    *pkgmgr.Manager
+	shared  *mcpserver.Engine
 
 	// Guarded by mu.
 	mu       sync.Mutex
@@ -60,8 +63,11 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{set: set, log: log, owner: owner, shell: sh, sessions: make(map[sessionKey]*pyrepl.Session)}
 	env := variables(environ)
+	e := &engine{
+		set: set, log: log, owner: owner, shell: sh, state: env["XDG_STATE_HOME"], started: time.Now(),
+		sessions: make(map[sessionKey]*pyrepl.Session),
+	}
 	e.pkgs = pkgmgr.New(pkgmgr.Config{
 		Workspace: set.workdir,
 		Python:    set.python, VenvDir: set.venvDir, VirtualEnv: env["VIRTUAL_ENV"], CondaPrefix: env["CONDA_PREFIX"],
@@ -73,7 +79,7 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 		Installed: e.installed, Log: log,
 	})
 	e.env = jobEnv(environ, e.pkgs.Bin())
-	store := jobs.NewMemory(jobs.LogConfig{Cap: set.maxOutput, Disk: set.maxState, Dir: func() (string, error) { return e.stateDir(env) }})
+	store := jobs.NewMemory(jobs.LogConfig{Cap: set.maxOutput, Disk: set.maxState, Dir: e.stateDir})
 	e.shared = &mcpserver.Engine{
 		Jobs:    jobs.NewRegistry(jobs.Config{Store: store, MaxRunning: set.maxJobs, Log: log, Bug: func(msg string) { log.Error("internal error", "what", msg) }}),
 		Runners: e, Grace: set.grace, Timeout: set.timeout, Version: version(), Log: log,
@@ -85,6 +91,7 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 			u, ok := proc.TreeUsage(leader)
 			return mcpserver.Usage(u), ok
 		},
+		Status: e.status,
 	}
 	return e, nil
 }
@@ -95,20 +102,28 @@ func (e *engine) scope() mcpserver.Scope {
 }
 
 // stateDir returns the directory for long output, made on first use.
-func (e *engine) stateDir(env map[string]string) (string, error) {
-	dir := e.set.stateDir
-	if dir == "" {
-		base := env["XDG_STATE_HOME"]
-		if !filepath.IsAbs(base) {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return "", fmt.Errorf("finding a place for long output: %v: set REPL_STATE_DIR", err)
-			}
-			base = filepath.Join(home, ".local", "state")
-		}
-		dir = filepath.Join(base, "async-repl")
+func (e *engine) stateDir() (string, error) {
+	dir, err := e.statePath()
+	if err != nil {
+		return "", err
 	}
 	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// statePath is where the directory for long output is or would be.
+func (e *engine) statePath() (string, error) {
+	if e.set.stateDir != "" {
+		return e.set.stateDir, nil
+	}
+	base := e.state
+	if !filepath.IsAbs(base) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("finding a place for long output: %v: set REPL_STATE_DIR", err)
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(base, "async-repl"), nil
 }
 
 // findShell returns the shell that runs commands. SHELL is a person's choice of

@@ -34,6 +34,9 @@ type Engine struct {
 	// Usage tells what a process and all that descends from it use. Nil: nobody
 	// is told.
 	Usage func(leader int) (u Usage, ok bool)
+	// Status tells how the engine stands, within milliseconds. Nil: only what
+	// the jobs tell is told.
+	Status func(ctx context.Context, sc Scope) ServerStatus
 
 	Log *slog.Logger // nil: nothing is logged
 }

@@ -96,6 +96,9 @@ func (c *orderlyConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		if t := c.door.current(); t != nil && t.id == res.ID {
 			t.pass()
 		}
+		if res.Error != nil {
+			m = &jsonrpc.Response{ID: res.ID, Error: protocolError(res.Error)}
+		}
 	}
 	return c.Connection.Write(ctx, m)
 }

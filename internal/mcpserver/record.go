@@ -17,9 +17,10 @@ type Record struct {
 	Status     string    `json:"status"`      // queued, running, waiting_input, completed, failed or cancelled
 	StatusText string    `json:"status_text"` // the same with the reason, as replies have it
 
-	Question   *RecordQuestion `json:"question,omitempty"`   // while it waits for input
-	Cancelling jobs.Rung       `json:"cancelling,omitempty"` // while it is being ended: interrupt, terminate or kill
-	PID        int             `json:"pid,omitempty"`        // of the process in front, until the end
+	Question   *RecordQuestion `json:"question,omitempty"`      // while it waits for input
+	Accepts    bool            `json:"accepts_input,omitempty"` // while it runs: input is read if there is any
+	Cancelling jobs.Rung       `json:"cancelling,omitempty"`    // while it is being ended: interrupt, terminate or kill
+	PID        int             `json:"pid,omitempty"`           // of the process in front, until the end
 
 	Created    time.Time `json:"created"`
 	Started    time.Time `json:"started,omitzero"`
@@ -109,7 +110,7 @@ func (c *conn) record(info jobs.Info, now time.Time) *Record {
 	out := info.Output
 	r := &Record{
 		ID: info.ID, Kind: info.Kind, Title: info.Title, Session: info.Session,
-		Status: string(info.Status), StatusText: statusText(info), Cancelling: info.Cancelling,
+		Status: string(info.Status), StatusText: statusText(info), Cancelling: info.Cancelling, Accepts: info.Accepts,
 		Created: instant(info.Created), Started: instant(info.Started), Ended: instant(info.Ended), LastOutput: instant(info.LastOutput),
 		Timeout: info.Timeout.Seconds(),
 		Output: RecordOutput{

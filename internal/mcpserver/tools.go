@@ -100,6 +100,10 @@ func tools(grace time.Duration) []*tool {
 		required: []string{"text"}, optional: []string{"job_id", "eof", "wait_seconds"},
 		wait: shortly, hints: runs, call: (*conn).sendPythonInput,
 	}, {
+		name:  "server_status",
+		about: "How this server stands: version, what works here, Python, jobs, sessions, memory, disk.",
+		hints: reads, call: (*conn).serverStatus,
+	}, {
 		name:     "wait_for_jobs",
 		about:    "Wait until any or all of several jobs have ended, or one waits for input. Shows no output.",
 		required: []string{"job_ids"}, optional: []string{"until", "wait_seconds"},
@@ -131,7 +135,13 @@ func (t *tool) parameterList() string {
 }
 
 // usage is the end of a sentence about a mistake in the arguments.
-func (t *tool) usage() string { return fmt.Sprintf("%s takes: %s.", t.name, t.parameterList()) }
+func (t *tool) usage() string {
+	list := t.parameterList()
+	if list == "" {
+		return t.name + " takes no parameters."
+	}
+	return fmt.Sprintf("%s takes: %s.", t.name, list)
+}
 
 // definition is the tool as clients are told of it.
 func (t *tool) definition() *mcp.Tool {

@@ -93,7 +93,7 @@ func TestToolRules(t *testing.T) {
 			}
 		}
 	}
-	if got := strings.Join(readOnly, " "); got != "check_job_status check_python_status list_jobs list_variables wait_for_jobs" {
+	if got := strings.Join(readOnly, " "); got != "check_job_status check_python_status list_jobs list_variables server_status wait_for_jobs" {
 		t.Errorf("read-only: %s", got)
 	}
 	if got := strings.Join(always, " "); got != "check_job_status check_python_status execute_command_async execute_python wait_for_jobs" {

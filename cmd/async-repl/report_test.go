@@ -1,0 +1,186 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/mcpserver"
+)
+
+// read reads a resource that is one text.
+func (s *server) read(uri string) string {
+	s.t.Helper()
+	raw, err := s.request(s.ctx(), "resources/read", map[string]any{"uri": uri})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var r struct{ Contents []struct{ Text string } }
+	if err := json.Unmarshal(raw, &r); err != nil || len(r.Contents) != 1 {
+		s.t.Fatalf("%v in %s", err, raw)
+	}
+	return r.Contents[0].Text
+}
+
+// record reads the record of a job.
+func (s *server) record(id string) (r mcpserver.Record) {
+	s.t.Helper()
+	if err := json.Unmarshal([]byte(s.read("job://"+id)), &r); err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+// wait calls f until it is satisfied.
+func (s *server) wait(what string, f func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// What a command leaves behind is told by each reply about it, in words and in
+// the record, until it is ended.
+func TestLeftBehind(t *testing.T) {
+	s := startServer(t)
+	gate := filepath.Join(s.dir, "gate")
+	r := s.do("execute_command_async", "wait_seconds", 60, "command",
+		`mkfifo gate; sleep 1000 & sh -c 'trap "" HUP; touch ready; read x <gate; echo late; exec sleep 1000' & while ! [ -e ready ]; do sleep 0.01; done; echo done`)
+	id := r.header("Job ID")
+	hungUp, left := r.header("Hung up"), r.header("Left running")
+	if !regexp.MustCompile(`^sleep \(pid \d+\); give a server a job of its own$`).MatchString(hungUp) ||
+		!regexp.MustCompile(`^sh \(pid \d+\)$`).MatchString(left) || r.header("Late output") != "" || r.header("Status") != "completed" {
+		t.Fatalf("at the end:\n%s", r)
+	}
+	if err := os.WriteFile(gate, []byte("x\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	r = s.prints(id, "late\n")
+	if r.header("Late output") != "6 bytes" || r.header("Cursor") != "12" || r.header("Hung up") != hungUp || !strings.HasSuffix(string(r), "\ndone\nlate\n") {
+		t.Errorf("late output:\n%s", r)
+	}
+	rec := s.record(id)
+	if rec.Output.Late != 6 || len(rec.Receipt.HungUp) != 1 || len(rec.Receipt.Left) != 1 || rec.Receipt.ExitCode == nil || *rec.Receipt.ExitCode != 0 || rec.Usage != nil {
+		t.Errorf("the record: %+v, %+v", rec, rec.Receipt)
+	}
+	if text := s.read("job://" + id + "/output?cursor=6&view=raw"); text != "late\r\n" {
+		t.Errorf("late output as a resource: %q", text)
+	}
+	s.wait("the process that is left in the status", func() bool {
+		return strings.HasPrefix(s.do("server_status").header("Processes"), "1 of jobs and sessions, ")
+	})
+	r = s.do("cancel_job", "job_id", id)
+	if !strings.HasPrefix(r.header("Ended now"), "sleep (pid ") || r.header("Status") != "completed" {
+		t.Errorf("after cancel_job:\n%s", r)
+	}
+	if p := s.do("server_status").header("Processes"); !strings.HasPrefix(p, "0 of jobs and sessions, ") {
+		t.Errorf("processes: %s", p)
+	}
+}
+
+// Where no more jobs may be started the oldest is named.
+func TestMaxJobs(t *testing.T) {
+	s := startServer(t, "REPL_MAX_JOBS=2")
+	first := s.do("execute_command_async", "command", "exec sleep 1000 # the first", "wait_seconds", 0).header("Job ID")
+	second := s.do("execute_command_async", "command", "exec sleep 1000", "wait_seconds", 0).header("Job ID")
+	want := regexp.MustCompile(`2 jobs are running, the most allowed; nothing was started\. Wait for one or end one with cancel_job\.` +
+		"\nThe oldest: " + first + ` running, shell, [0-9.]+s: exec sleep 1000 # the first$`)
+	if got := s.refused("execute_python", "code", "1"); !want.MatchString(got) {
+		t.Errorf("the refusal says %q", got)
+	}
+	if got := s.do("server_status").header("Jobs"); got != "2 of at most 2 at once: 2 running" {
+		t.Errorf("jobs: %s", got)
+	}
+	s.do("cancel_job", "job_id", first, "force", true)
+	r := s.do("execute_command_async", "command", "true", "wait_seconds", 60)
+	if r.header("Status") != "completed" || r.header("Also") != "" { // the reply to cancel_job has shown the end
+		t.Errorf("after one has ended:\n%s", r)
+	}
+	s.do("cancel_job", "job_id", second, "force", true)
+}
+
+// The status of the server is told of what is there, and asking starts nothing.
+func TestServerStatus(t *testing.T) {
+	s := startServer(t, "REPL_MAX_STATE=1GiB")
+	state := ""
+	for _, kv := range s.cmd.Env {
+		if dir, ok := strings.CutPrefix(kv, "REPL_STATE_DIR="); ok {
+			state = dir
+		}
+	}
+	r := s.do("server_status")
+	for name, want := range map[string]string{
+		"Version":   fmt.Sprintf(`^\S+ \(go[^)]+\), pid %d, up [0-9.]+s$`, s.cmd.Process.Pid),
+		"Workspace": "^" + regexp.QuoteMeta(s.dir) + "$",
+		"Works":     `guard \(started with the first job\).*; shell /.*sh`,
+		"Python":    "^" + regexp.QuoteMeta(filepath.Join(s.dir, ".venv")) + ` will be made on first use from /.*python3\S* \(3\.\d+\)$`,
+		"Jobs":      "^0 of at most 1,000 at once$",
+		"Sessions":  "^0 of at most 50$",
+		"Processes": `^0 of jobs and sessions, 0 B; the server itself [0-9.]+ MiB$`,
+		"Disk":      `^0 B of at most 1\.0 GiB of output in ` + regexp.QuoteMeta(state) + `, [0-9.]+ .iB free$`,
+		"Orphans":   "^$",
+	} {
+		if !regexp.MustCompile(want).MatchString(r.header(name)) {
+			t.Errorf("%s: %q, want %s", name, r.header(name), want)
+		}
+	}
+	if entries, err := os.ReadDir(s.dir); err != nil || len(entries) > 0 {
+		t.Errorf("the workspace holds %v, %v", entries, err)
+	}
+	if kids, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.cmd.Process.Pid)); err != nil || len(kids) > 0 {
+		t.Errorf("processes %s, %v", kids, err)
+	}
+
+	id := s.do("execute_python", "code", "import time; time.sleep(1000)", "session", "lab", "wait_seconds", 0).header("Job ID")
+	s.do("execute_python", "code", "1", "session", "lab", "wait_seconds", 0)
+	s.do("execute_command_async", "command", "yes | head -c 3000000", "wait_seconds", 60, "max_chars", 0)
+	s.wait("the worker", func() bool { return s.record(id).Usage != nil })
+	u := s.record(id).Usage
+	if u.Processes != 1 || u.Memory < 1<<20 {
+		t.Errorf("usage %+v", u)
+	}
+	r = s.do("server_status")
+	for name, want := range map[string]string{
+		"Works":     `guard \(pid \d+\)`,
+		"Python":    "^" + regexp.QuoteMeta(filepath.Join(s.dir, ".venv", "bin", "python")) + `\S* \(3\.\d+\)$`,
+		"Jobs":      "^2 of at most 1,000 at once: 1 queued, 1 running; ended: 1 completed$",
+		"Session":   `^lab, busy with job ` + id + `, 1 queued, pid \d+, [0-9.]+ MiB$`,
+		"Processes": `^1 of jobs and sessions, [0-9.]+ MiB; `,
+		"Disk":      `^4\.[0-9] MiB of at most `,
+	} {
+		if !regexp.MustCompile(want).MatchString(r.header(name)) {
+			t.Errorf("%s: %q, want %s", name, r.header(name), want)
+		}
+	}
+}
+
+// A reply about one job tells once of another that has ended.
+func TestAlso(t *testing.T) {
+	s := startServer(t)
+	other := s.do("execute_command_async", "command", "read x; exit 3", "wait_seconds", 0).header("Job ID")
+	var told []string
+	s.wait("news", func() bool {
+		if also := s.do("execute_command_async", "command", "true").header("Also"); also != "" {
+			told = append(told, also)
+		}
+		if len(told) == 1 && strings.HasSuffix(told[0], "waits for input") {
+			if r := s.do("send_command_input", "job_id", other, "text", "x\n", "wait_seconds", 0); r.header("Status") != "running" {
+				told = append(told, "job "+other+" "+r.header("Status")) // it was quick
+			}
+		}
+		return len(told) >= 2
+	})
+	if want := []string{"job " + other + " waits for input", "job " + other + " failed (exit 3)"}; strings.Join(told, "|") != strings.Join(want, "|") {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	if also := s.do("execute_command_async", "command", "true").header("Also"); also != "" {
+		t.Errorf("told again: %s", also)
+	}
+}

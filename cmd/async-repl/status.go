@@ -1,0 +1,129 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/mcpserver"
+	"asyncrepl/internal/proc"
+	"asyncrepl/internal/tty"
+	"asyncrepl/jobs"
+	"asyncrepl/pkgmgr"
+	"asyncrepl/pyrepl"
+)
+
+// status tells how the engine stands. It starts nothing and makes no file.
+func (e *engine) status(_ context.Context, sc mcpserver.Scope) mcpserver.ServerStatus {
+	census := e.owner.Census()
+	s := mcpserver.ServerStatus{
+		Started: e.started, Sessions: e.sessionStatus(sc), MaxSessions: e.set.maxSessions,
+		Processes: census.Trees.Processes, Memory: census.Trees.Memory, Self: census.Self,
+	}
+	for _, p := range census.Orphans {
+		s.Orphans = append(s.Orphans, jobs.Process{PID: p.PID, Program: p.Program})
+	}
+	does := func(works bool, what, lack string) {
+		if works {
+			s.Works = append(s.Works, what)
+		} else {
+			s.Lacks = append(s.Lacks, lack)
+		}
+	}
+	if lacks != "" {
+		s.Lacks = append(s.Lacks, lacks)
+	} else {
+		does(tty.Sees(cmp.Or(census.Guard, os.Getpid())), "prompts of programs are seen",
+			"the kernel does not show what programs wait for: prompts of shell programs are not seen")
+		does(census.Adopts, "processes that left their session are found",
+			"this server may not adopt orphans: processes that left their session are found by their marks only")
+	}
+	does(census.Guard != 0 || !census.Started, guardText(census.Guard),
+		"the guard has died and is replaced before the next job; until then nothing ends what is left if the server is killed")
+	s.Works = append(s.Works, "shell "+e.shell)
+	python, err := e.pkgs.Describe()
+	does(python.UV != "", "uv "+python.UV, "there is no uv on PATH: environments are made with venv and filled with pip, which is slower")
+	if err != nil {
+		s.Lacks = append(s.Lacks, err.Error())
+	} else {
+		s.Python = pythonText(python)
+	}
+	if dir, err := e.statePath(); err == nil {
+		s.StateDir, s.Free = dir, freeSpace(dir)
+	} else {
+		s.Lacks = append(s.Lacks, err.Error())
+	}
+	return s
+}
+
+func guardText(pid int) string {
+	if pid == 0 {
+		return "guard (started with the first job)"
+	}
+	return fmt.Sprintf("guard (pid %d)", pid)
+}
+
+func pythonText(d pkgmgr.Description) string {
+	version := ""
+	if d.Version != "" {
+		version = " (" + d.Version + ")"
+	}
+	by := ""
+	if d.Setting != "" {
+		by = ", named by " + d.Setting
+	}
+	switch {
+	case d.There:
+		return d.Python + version + by
+	case d.Dir == "":
+		return d.Python + " is missing" + by
+	case d.Base == "":
+		return d.Dir + " would be made" + by + ", but there is no python3 on PATH"
+	}
+	return d.Dir + " will be made on first use from " + d.Base + version + by
+}
+
+// sessionStatus is how the sessions of the scope's tenant stand, by name.
+func (e *engine) sessionStatus(sc mcpserver.Scope) []mcpserver.SessionStatus {
+	e.mu.Lock()
+	sessions := make(map[string]*pyrepl.Session)
+	for key, s := range e.sessions {
+		if key.tenant == sc.Tenant {
+			sessions[key.name] = s
+		}
+	}
+	e.mu.Unlock()
+	var list []mcpserver.SessionStatus
+	for name, s := range sessions {
+		st := s.State()
+		one := mcpserver.SessionStatus{Name: name, PID: st.PID, Job: st.Job, Queued: st.Queued}
+		if st.PID != 0 {
+			u, _ := proc.TreeUsage(st.PID)
+			one.Memory = u.Memory
+		}
+		list = append(list, one)
+	}
+	slices.SortFunc(list, func(a, b mcpserver.SessionStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// freeSpace is how many bytes are free where dir is or would be, -1 if that is
+// not known.
+func freeSpace(dir string) int64 {
+	for {
+		var st unix.Statfs_t
+		if unix.Statfs(dir, &st) == nil {
+			return int64(st.Bavail) * int64(st.Bsize)
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return -1
+		}
+		dir = up
+	}
+}

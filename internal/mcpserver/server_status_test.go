@@ -1,0 +1,70 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/jobs"
+)
+
+func TestServerStatus(t *testing.T) {
+	w := newWorld(t)
+	c, other := w.dial(Scope{}), w.dial(Scope{Tenant: "other"})
+	version := fmt.Sprintf("Version: test (%s, %s/%s), pid %d", runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())
+	const none = "Jobs: 0 of at most 1,000 at once\n"
+	if got, want := c.call("server_status", nil), version+"\nWorkspace: "+w.workspace+"\n"+none; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+
+	c.call("execute_python", arguments{"code": `raise "E"`})
+	c.call("execute_python", arguments{"code": `out ""`})
+	asks := field(c.call("execute_python", arguments{"code": `ask line "? "`, "wait_seconds": 60}), "Job ID")
+	w.engine.Status = func(_ context.Context, sc Scope) ServerStatus {
+		s := ServerStatus{
+			Started: time.Now().Add(-time.Minute),
+			Works:   []string{"one thing", "another"}, Lacks: []string{"no such luck", "nor this"},
+			Python:      "/x/bin/python (3.11)",
+			Sessions:    []SessionStatus{{Name: "a", PID: 7, Memory: 3 << 20, Job: asks, Queued: 2}, {Name: "b", PID: 8}, {Name: "c"}},
+			MaxSessions: 50, Processes: 1234, Memory: 5 << 29, Self: 21<<20 + 300<<10,
+			Orphans:  []jobs.Process{{PID: 33, Program: "sleep"}},
+			StateDir: "/state", Free: 812,
+		}
+		if sc.Tenant == "other" {
+			s.Sessions = make([]SessionStatus, sessionsMax+3)
+		}
+		return s
+	}
+	want := version + ", up T\nWorkspace: " + w.workspace + "\nWorks: one thing; another\nDoes not work: no such luck\nDoes not work: nor this\n" +
+		"Python: /x/bin/python (3.11)\nJobs: 1 of at most 1,000 at once: 1 waiting_input; ended: 1 completed, 1 failed\nSessions: 3 of at most 50\n" +
+		"Session: a, busy with job " + asks + ", 2 queued, pid 7, 3.0 MiB\nSession: b, idle, pid 8\nSession: c, no Python runs\n" +
+		"Processes: 1,234 of jobs and sessions, 2.5 GiB; the server itself 21.3 MiB\nDisk: 0 B of output in /state, 812 B free\n" +
+		"Orphans: sleep (pid 33); of which job can't be told\n"
+	if d := cmp.Diff(want, times.ReplaceAllString(c.call("server_status", nil), "T")); d != "" {
+		t.Error(d)
+	}
+	got := other.call("server_status", nil)
+	if !strings.Contains(got, "\nJobs: 1 of at most 1,000 at once\n") || strings.Count(got, "\nSession: ") != sessionsMax+1 || !strings.Contains(got, "\nSession: 3 more\n") {
+		t.Errorf("another tenant:\n%s", got)
+	}
+	if got := c.refused("server_status", arguments{"verbose": true}); got != "Unknown parameter: verbose. server_status takes no parameters." {
+		t.Errorf("a parameter: %s", got)
+	}
+}
+
+func TestDiskLines(t *testing.T) {
+	var r reply
+	r.disk(jobs.Usage{Dir: "/used", Bytes: 3 << 30, Limit: 10 << 30, Failure: errors.New("no space left")}, jobs.Count{Lossy: 2}, ServerStatus{StateDir: "/state", Free: -1})
+	const want = "Disk: 3.0 GiB of at most 10.0 GiB of output in /used\n" +
+		"Disk failure: no space left; jobs go on, of long output the beginning and the end are kept\nDisk losses: 2 jobs lost output to a failing disk\n"
+	if r.String() != want {
+		t.Errorf("got %q, want %q", r.String(), want)
+	}
+}
