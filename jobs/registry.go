@@ -18,7 +18,7 @@ import (
 type Config struct {
 	Store      Store            // NewMemory(LogConfig{})
 	MaxRunning int              // 1,000 jobs that have not ended
-	Keep       int              // 1,000 jobs that have
+	Keep       int              // 1,000 jobs of each tenant that have
 	MaxAge     time.Duration    // 7 days after the end
 	Bug        func(msg string) // told of defects of this program; nil: panic
 	Log        *slog.Logger     // told what the store could not do; nil: nobody
@@ -105,7 +105,7 @@ func (r *Registry) run(ctx context.Context, j *Job, run Runner) {
 	j.end(run.Run(ctx, &Port{j}))
 	r.mu.Lock()
 	r.running--
-	r.retention.ended = append(r.retention.ended, j)
+	r.retention.ended(j)
 	r.mu.Unlock()
 	j.release()
 	r.prune()

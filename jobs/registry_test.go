@@ -234,6 +234,41 @@ func TestRetention(t *testing.T) {
 			a.port.Write(Stdout, []byte("y")) // what it left may still write
 		})
 	})
+	t.Run("of each tenant", func(t *testing.T) {
+		bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
+			theirs := s.begin(Spec{Tenant: "they", Title: "theirs"})
+			theirs.end(Receipt{End: Returned})
+			for _, title := range []string{"a", "b", "c"} {
+				done(s, title)
+			}
+			if got := kept(s); got != "c b" {
+				t.Errorf("kept %q", got)
+			}
+			if got := titles(s.List("they", Filter{})); got != "theirs" {
+				t.Errorf("another's jobs took their place: kept %q", got)
+			}
+		})
+	})
+	t.Run("in the order of their ends", func(t *testing.T) {
+		bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
+			a := s.begin(Spec{Title: "a"})
+			a.port.Leaves(left)
+			a.end(Receipt{End: Exited})
+			pass(time.Second)
+			for _, title := range []string{"b", "c"} {
+				done(s, title)
+				pass(time.Second)
+			}
+			if got := kept(s); got != "c b a" {
+				t.Errorf("kept %q", got)
+			}
+			a.port.Leaves(nil)
+			done(s, "d")
+			if got := kept(s); got != "d c" {
+				t.Errorf("kept %q, want the two that ended last", got)
+			}
+		})
+	})
 	t.Run("by age", func(t *testing.T) {
 		bubble(t, Config{}, func(t *testing.T, s stage) {
 			const day = 24 * time.Hour
