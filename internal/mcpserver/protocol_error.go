@@ -30,9 +30,9 @@ func protocolError(err error) error {
 	case early != nil:
 		told.Message = early[1] + " came before initialize: open the connection first, or name the protocol in _meta, as of 2026-07-28"
 	case strings.Contains(text, "unmarshaling "):
-		told = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params must be an object"}
+		told = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `"params" must be an object`}
 		if field := wrongField.FindStringSubmatch(text); field != nil {
-			told.Message = "params: " + field[1] + " must be " + jsonName(field[2])
+			told.Message = `"params": ` + field[1] + " must be " + jsonName(field[2])
 		}
 	default:
 		var wire *jsonrpc.Error
