@@ -156,8 +156,10 @@ func within(path, dir string) bool {
 }
 
 var (
-	hosts   = regexp.MustCompile(`host='([^']+)', port=(\d+)|(https?://[^/\s)` + "`" + `'"]+)`)
-	because = regexp.MustCompile(`Connection refused|Name or service not known|Temporary failure in name resolution|No address associated with hostname|` +
+	hosts = regexp.MustCompile(`host='([^']+)', port=(\d+)|(https?://[^/\s)` + "`" + `'"]+)`)
+	// ofAddress tells a file that can't be fetched from an index that can't.
+	ofAddress = regexp.MustCompile(`Failed to download|Failed to connect to \S+ while fetching|Max retries exceeded`)
+	because   = regexp.MustCompile(`Connection refused|Name or service not known|Temporary failure in name resolution|No address associated with hostname|` +
 		`Network is unreachable|No route to host|[Cc]onnection reset|(?i:timed out)|operation timed out`)
 )
 
@@ -179,10 +181,14 @@ func unreachable(_ *Manager, _ []string, text string) string {
 	if h := hosts.FindStringSubmatch(failed); h != nil && h[3] != "" {
 		host = h[3]
 	}
-	if why := because.FindString(failed); why != "" {
-		return fmt.Sprintf("%s can't be reached (%s); %s", host, strings.ToLower(why), indexRemedy)
+	remedy := indexRemedy
+	if ofAddress.MatchString(text) {
+		remedy = "check the address and the network"
 	}
-	return fmt.Sprintf("%s can't be reached; %s", host, indexRemedy)
+	if why := because.FindString(failed); why != "" {
+		return fmt.Sprintf("%s can't be reached (%s); %s", host, strings.ToLower(why), remedy)
+	}
+	return fmt.Sprintf("%s can't be reached; %s", host, remedy)
 }
 
 var builds = regexp.MustCompile("Failed to build [`']?([^`'\\s]+)|Failed building wheel for (\\S+)|[Bb]uilding wheel for (\\S+)")

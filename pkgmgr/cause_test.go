@@ -18,7 +18,11 @@ func TestCause(t *testing.T) {
 		"pip, a wheel that is none": {"Processing ./bad-1.0-py3-none-any.whl\nERROR: Wheel 'bad' located at /w/bad-1.0-py3-none-any.whl is invalid.",
 			"Wheel 'bad' located at /w/bad-1.0-py3-none-any.whl is invalid."},
 		"pip 26, no connection": {"error: connection-failed\n\n× Failed to connect to 127.0.0.1 while fetching http://127.0.0.1:1/spam-1.0-py3-none-any.whl\n╰─> [Errno 111] Connection refused\n\nhint: Are you connected?",
-			"http://127.0.0.1:1 can't be reached (connection refused); " + indexRemedy},
+			"http://127.0.0.1:1 can't be reached (connection refused); check the address and the network"},
+		"pip 23, no connection": {"ERROR: Could not install packages due to an OSError: HTTPSConnectionPool(host='example.org', port=443): Max retries exceeded with url: /a.whl (Caused by NewConnectionError('<X>: Failed to establish a new connection: [Errno 101] Network is unreachable'))",
+			"example.org:443 can't be reached (network is unreachable); check the address and the network"},
+		"uv, no connection": {"error: Failed to download `x @ https://127.0.0.1:1/x-1.0-py3-none-any.whl`\n  cause: Request failed after 3 retries\n  cause: Failed to fetch: https://127.0.0.1:1/x-1.0-py3-none-any.whl\n  cause: Connection refused (os error 111)",
+			"https://127.0.0.1:1 can't be reached (connection refused); check the address and the network"},
 		"pip, no name service": {"WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('<HTTPSConnection object>: Failed to establish a new connection: [Errno -3] Temporary failure in name resolution')': /simple/six/\n" +
 			"ERROR: Could not find a version that satisfies the requirement six (from versions: none)\nERROR: No matching distribution found for six",
 			"the index can't be reached (temporary failure in name resolution); " + indexRemedy},

@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // peak is the most memory that a process has had, in KiB.
@@ -70,6 +72,89 @@ func TestInstalledPackageIsImportableAtOnce(t *testing.T) {
 	if text := s.refused("install_package_async", "package", "--index-url=http://127.0.0.1:1 x"); !strings.Contains(text, "option") {
 		t.Errorf("the refusal of an option says %q", text)
 	}
+}
+
+// projectIn writes a project of one module. Its wheel is built by a line of
+// Python, which may never end; installed to be edited, the module stays in place.
+func projectIn(t *testing.T, dir, name, build string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{
+		"pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n[project]\nname = \"" + name + "\"\nversion = \"1.0\"\n",
+		name + ".py":     "where = __file__\n",
+		"backend.py": `
+import os, time, zipfile
+def build_editable(into, config_settings=None, metadata_directory=None):
+    files = {"NAME.pth": os.getcwd() + "\n",
+        "NAME-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: NAME\nVersion: 1.0\n",
+        "NAME-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    files["NAME-1.0.dist-info/RECORD"] = "".join(f + ",,\n" for f in files) + "NAME-1.0.dist-info/RECORD,,\n"
+    with zipfile.ZipFile(os.path.join(into, "NAME-1.0-py3-none-any.whl"), "w") as z:
+        for f in files:
+            z.writestr(f, files[f])
+    return "NAME-1.0-py3-none-any.whl"
+def build_wheel(into, config_settings=None, metadata_directory=None):
+    BUILD
+`,
+	} {
+		text = strings.NewReplacer("NAME", name, "BUILD", build).Replace(text)
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a running session gets of installs: editable projects at once, a word
+// about what it has imported before, and nothing of one that was cancelled.
+func TestInstallsBesideARunningSession(t *testing.T) {
+	s := startServer(t, "PIP_FIND_LINKS=", "PIP_NO_INDEX=1", "UV_OFFLINE=1")
+	for _, version := range []string{"1.0", "2.0"} {
+		if _, err := buildWheel(s.dir, "replwheel", version, "value = '"+version+"'\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	install := func(what, status string) reply {
+		t.Helper()
+		r := s.end(s.do("install_package_async", "package", what, "wait_seconds", 0).header("Job ID"))
+		if err := expect(r, status); err != nil {
+			t.Fatalf("%v: %s", err, r)
+		}
+		return r
+	}
+	s.do("execute_python", "code", "1", "wait_seconds", 60)
+	install("./replwheel-1.0-py3-none-any.whl", "completed (installed replwheel 1.0)")
+	s.do("execute_python", "code", "import replwheel")
+	r := install("./replwheel-2.0-py3-none-any.whl", "completed (installed replwheel 2.0 (was 1.0))")
+	if got, want := r.header("Note"), "session default has imported replwheel before; restart_python_worker to use replwheel 2.0 there"; got != want {
+		t.Errorf("note %q, want %q", got, want)
+	}
+
+	projectIn(t, filepath.Join(s.dir, "edited"), "edited", "pass")
+	install("-e edited", "completed (installed edited 1.0)")
+	r = s.do("execute_python", "code", "import edited; edited.where")
+	if err := expect(r, "completed", "/edited/edited.py"); err != nil {
+		t.Errorf("%v: %s", err, r)
+	}
+
+	building := filepath.Join(s.dir, "building")
+	projectIn(t, filepath.Join(s.dir, "stuck"), "stuck", "open("+strconv.Quote(building)+", 'w').close(); time.sleep(1000)")
+	id := s.do("install_package_async", "package", "./stuck", "wait_seconds", 0).header("Job ID")
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(building); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is built: %s", s.do("check_job_status", "job_id", id))
+		}
+	}
+	s.do("cancel_job", "job_id", id)
+	r = s.end(id)
+	if status := r.header("Status"); !strings.HasPrefix(status, "cancelled (") || r.header("Note") != "no package was installed or removed" {
+		t.Errorf("after a cancel: %s", r)
+	}
+	install("replwheel", "completed (already satisfied)")
 }
 
 // The environment is touched lazily: a client that only lists pays for nothing.
