@@ -52,7 +52,7 @@ func TestReceiptNamesEveryRung(t *testing.T) {
 			r = s.prints(id, "pid ")
 			pid := planted(t, r)
 			s.asleep(pid)
-			r = s.do("cancel_job", "job_id", id)
+			s.do("cancel_job", "job_id", id)
 			holds(t, s.end(id), "Status", test.status, "Rungs", test.rungs, "Survivors", "")
 			gone(t, []int{pid})
 		})
