@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,7 +19,7 @@ import (
 // A storm is many rounds of random trees that meet the end of their server at a
 // random moment. STORM_ROUNDS says how many, STORM_SEED repeats the choices of
 // one; its timing is the machine's.
-const stormRounds = 16
+const stormRounds = 18
 
 // treeScript grows a tree, a word at a time: each does its part and leaves the
 // rest of the words to the next.
@@ -76,28 +77,46 @@ while True:
     os.wait(); time.sleep(0.01)`,
 }
 
+// randomTree is the words of one. What hides has left its environment, and may
+// have left its session.
+func randomTree(r *rand.Rand, hides bool) string {
+	var words []string
+	for range r.IntN(5) {
+		words = append(words, treeWords[r.IntN(len(treeWords))])
+	}
+	for _, extra := range []string{"fan", "bare"} {
+		if r.IntN(3) == 0 && (extra != "bare" || hides) {
+			words = slices.Insert(words, r.IntN(len(words)+1), extra)
+		}
+	}
+	return strings.Join(append(words, treeLeaves[r.IntN(len(treeLeaves))]), " ")
+}
+
+// newTag is a time for sleep that is found among the arguments of all that the
+// script grows.
+func newTag() string { return fmt.Sprintf("9%08d.%08d", rand.IntN(1e8), rand.IntN(1e8)) }
+
 // A storm is one round.
 type storm struct {
 	*server
 	rand *rand.Rand
-	tag  string // among the arguments of all that the script grows
+	tag  string
 }
 
-// tree is a random line that grows one. What hides has left its environment,
-// and may have left its session.
+// newStorm starts a server with the script in its workspace.
+func newStorm(t *testing.T, python string, r *rand.Rand) *storm {
+	t.Helper()
+	tag := newTag()
+	s := &storm{server: startServer(t, "REPL_PYTHON="+python, "STORM="+tag), rand: r, tag: tag}
+	if err := os.WriteFile(filepath.Join(s.dir, "tree.sh"), []byte(treeScript), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// tree is the arguments by which bash grows a random one.
 func (s *storm) tree(hides bool) string {
-	var words []string
-	for range s.rand.IntN(5) {
-		words = append(words, treeWords[s.rand.IntN(len(treeWords))])
-	}
-	for _, extra := range []string{"fan", "bare"} {
-		if s.rand.IntN(3) == 0 && (extra != "bare" || hides) {
-			i := s.rand.IntN(len(words) + 1)
-			words = append(words[:i:i], append([]string{extra}, words[i:]...)...)
-		}
-	}
-	words = append(words, treeLeaves[s.rand.IntN(len(treeLeaves))])
-	return fmt.Sprintf("%s/tree.sh %s %s", s.dir, s.tag, strings.Join(words, " "))
+	return fmt.Sprintf("%s/tree.sh %s %s", s.dir, s.tag, randomTree(s.rand, hides))
 }
 
 // plant asks for a few random trees and does not wait for them.
@@ -195,6 +214,10 @@ var endings = []ending{
 		s.signal(syscall.SIGKILL)
 	}},
 	{"end of input", true, func(s *storm) { s.stdin.Close() }},
+	{"closed output", true, func(s *storm) {
+		s.out.Close()
+		s.ask("list_jobs", map[string]any{})
+	}},
 	{"guard first", false, func(s *storm) {
 		for _, pid := range s.guards() {
 			syscall.Kill(pid, syscall.SIGKILL)
@@ -239,11 +262,7 @@ func TestKillStorm(t *testing.T) {
 		e := endings[i%len(endings)]
 		t.Run(fmt.Sprintf("%d %s", i, e.name), func(t *testing.T) {
 			t.Parallel()
-			tag := fmt.Sprintf("9%08d.%08d", rand.IntN(1e8), rand.IntN(1e8))
-			s := &storm{server: startServer(t, "REPL_PYTHON="+python, "STORM="+tag), rand: r, tag: tag}
-			if err := os.WriteFile(filepath.Join(s.dir, "tree.sh"), []byte(treeScript), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			s := newStorm(t, python, r)
 			s.plant(e.hides)
 			s.pause(time.Duration(r.ExpFloat64() * float64(100*time.Millisecond)))
 			if r.IntN(3) == 0 { // all that was asked for has been started
