@@ -20,6 +20,11 @@
 //     install that failed or was stopped. Why one failed is told in a line, from
 //     what the installer printed.
 //
+// What a caller can mend is an error that names the remedy, a *[RequirementError]
+// where it is the text of the call; what goes wrong in an install is told by its
+// job's receipt. Begin with the example, then manager.go (which Python),
+// requirement.go (what may be asked for) and install.go (one install).
+//
 // A Manager owns the choice of the environment and the short commands that
 // find and make it. The installer itself belongs to the runner that the caller
 // hands in. No goroutine is started here. The package knows nothing of

@@ -2,6 +2,7 @@ package pkgmgr_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,9 +47,14 @@ func Example() {
 	named := pkgmgr.New(pkgmgr.Config{Workspace: workspace, Python: "/no/such/python", Env: os.Environ(), Owner: owner})
 	_, err = named.Interpreter(context.Background())
 	fmt.Println("refused:", err != nil) // what was named is never passed over
+
+	_, err = manager.Install("--index-url=http://example.com numpy")
+	var refusal *pkgmgr.RequirementError
+	fmt.Println("an option is refused:", errors.As(err, &refusal))
 	// Output:
 	// before: 0
 	// .venv/bin <nil>
 	// true
 	// refused: true
+	// an option is refused: true
 }
