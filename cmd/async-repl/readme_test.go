@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -95,5 +96,24 @@ func TestReadme(t *testing.T) {
 	}
 	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReadmeNamesWhatProgramsRead holds the words about resources to the code.
+func TestReadmeNamesWhatProgramsRead(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []any{mcpserver.Stretch{}, mcpserver.RecordQuestion{}, mcpserver.RecordUsage{}} {
+		for typ, i := reflect.TypeOf(part), 0; i < typ.NumField(); i++ {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			if !strings.Contains(string(raw), "`"+name+"`") {
+				t.Errorf("the README does not name %s of a %s", name, typ.Name())
+			}
+		}
+	}
+	if size := fmt.Sprintf("at most %d KiB", mcpserver.ReadBytes>>10); !strings.Contains(string(raw), size) {
+		t.Errorf("the README does not say %q", size)
 	}
 }

@@ -13,11 +13,11 @@ import (
 // stands there is a [Stretch].
 const outputMeta = "async-repl/output"
 
-// Bounds of one read: less than what clients cut.
-const (
-	readBytes = 32 << 10
-	readParts = 64
-)
+// ReadBytes is the most that one read of output holds: less than what clients cut.
+const ReadBytes = 32 << 10
+
+// readParts is how many parts one read has at most.
+const readParts = 64
 
 // A Stretch tells a program where the output it was given lies, and how to go
 // on: read again with the cursor Next, at once if More.
@@ -41,7 +41,7 @@ func readOutput(uri string, j *jobs.Job, r resourceRequest) ([]content, error) {
 	if r.cursor > end {
 		return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
 	}
-	chunk := j.Log().Read(r.cursor, readBytes)
+	chunk := j.Log().Read(r.cursor, ReadBytes)
 	if over := len(chunk.Spans) - readParts; r.raw && over > 0 {
 		for _, s := range chunk.Spans[readParts:] {
 			chunk.Next -= int64(len(s.Data))

@@ -77,7 +77,7 @@ func (c *client) outputs(t *testing.T, id, view string) (streams map[string]stri
 			size += chars(s)
 		}
 		st := parts[0].stretch()
-		if size > readBytes || len(parts) > readParts || st.From != cursor {
+		if size > ReadBytes || len(parts) > readParts || st.From != cursor {
 			t.Fatalf("%d characters in %d parts: %+v", size, len(parts), st)
 		}
 		if st.More != (st.Next < st.End) || st.More && st.Next == cursor {
