@@ -44,7 +44,12 @@ func newBench(t testing.TB) *bench {
 // newBenchIn starts the workers in dir.
 func newBenchIn(t testing.TB, dir string, env ...string) *bench {
 	t.Helper()
-	path := python(t)
+	return newBenchOn(t, python(t), dir, env...)
+}
+
+// newBenchOn runs the workers on the interpreter at path.
+func newBenchOn(t testing.TB, path, dir string, env ...string) *bench {
+	t.Helper()
 	b := &bench{t: t}
 	owner := proctest.Owner(t) // ended last
 	b.s = pyrepl.NewSession("default", pyrepl.Config{

@@ -73,10 +73,7 @@ func files(t *testing.T, texts map[string]string) (dir string) {
 // with each.
 func TestEnvironments(t *testing.T) {
 	tests := map[string][]string{
-		"plain":     {},
-		"startup":   {"PYTHONSTARTUP=/dev/stdin"}, // for interactive use; a session is none
-		"safe path": {"PYTHONSAFEPATH=1"},
-		"inspect":   {"PYTHONINSPECT=1"},
+		"startup":   {"PYTHONSTARTUP=/dev/stdin", "PYTHONINSPECT=1", "PYTHONSAFEPATH=1"}, // no session runs PYTHONSTARTUP: it is for a terminal
 		"warnings":  {"PYTHONWARNINGS=error"},
 		"latin-1":   {"PYTHONIOENCODING=latin-1"},
 		"C locale":  {"LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0"},
@@ -107,13 +104,11 @@ func TestSites(t *testing.T) {
 		"prints":      {"sitecustomize.py", "import sys; print('out'); print('out again')", "out\nout again\n"},
 		"user prints": {"usercustomize.py", "print('out')", ""}, // only where the user's site is enabled
 		"fails":       {"sitecustomize.py", "1 / 0", "ZeroDivisionError: division by zero\n"},
-		"threads":     {"sitecustomize.py", "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()", ""},
-		"stdout":      {"sitecustomize.py", "import io, sys; sys.stdout = sys.__stdout__ = io.StringIO(); sys.stderr = None; sys.stdin = None", ""},
+		"threads":     {"sitecustomize.py", "import io, sys, threading; threading.Thread(target=threading.Event().wait, daemon=True).start()\nsys.stdout = sys.__stdout__ = io.StringIO(); sys.stderr = None; sys.stdin = None", ""},
 		"builtins":    {"sitecustomize.py", "import builtins\ndef wrap(f): return lambda *a, **k: f(*a, **k)\nfor n in ('print', 'input', '__import__', 'open', 'repr'): setattr(builtins, n, wrap(getattr(builtins, n)))", ""},
 		"hooks":       {"sitecustomize.py", "import sys\nsys.excepthook = sys.unraisablehook = sys.displayhook = lambda *a: None\nclass F:\n    @staticmethod\n    def find_spec(*a): pass\nsys.meta_path.insert(0, F)", ""},
 		"signals":     {"sitecustomize.py", "import signal\nfor s in (signal.SIGINT, signal.SIGURG, signal.SIGIO): signal.signal(s, signal.SIG_IGN)\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))", ""},
-		"loop":        {"sitecustomize.py", "import asyncio; asyncio.set_event_loop(asyncio.new_event_loop())", ""},
-		"heavy":       {"sitecustomize.py", "import threading, multiprocessing.pool, concurrent.futures.process, asyncio, pdb, getpass, linecache, traceback", ""},
+		"heavy":       {"sitecustomize.py", "import threading, multiprocessing.pool, concurrent.futures.process, asyncio, pdb, getpass, linecache, traceback\nasyncio.set_event_loop(asyncio.new_event_loop())", ""},
 		"shadows":     {"_json.py", "raise Exception('the user')", ""},
 	}
 	for name, test := range tests {

@@ -181,6 +181,7 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker, note str
 		}
 	}
 	if w, err = startWorker(ctx, s.name, s.cfg, p); err != nil {
+		s.tell(note) // to the first job that has a new worker
 		return nil, "", err
 	}
 	if !s.adopt(w) {

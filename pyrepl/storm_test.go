@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	stormRounds = flag.Int("storm", 60, "rounds of TestInterruptStorm; thousands take minutes")
-	stormSeed   = flag.Uint64("storm.seed", uint64(time.Now().UnixNano()), "seed of TestInterruptStorm")
+	stormRounds = flag.Int("storm", 60, "rounds of the storms; thousands take minutes")
+	stormSeed   = flag.Uint64("storm.seed", uint64(time.Now().UnixNano()), "seed of the storms")
 )
 
 // A stormJob is a kind of job that an interrupt may race the end of.
@@ -72,7 +72,7 @@ func numbered(n int, text string) string {
 // prints, and the session goes on with all that it had.
 func TestInterruptStorm(t *testing.T) {
 	t.Logf("seed %d", *stormSeed)
-	rnd := rand.New(rand.NewPCG(*stormSeed, 0))
+	rnd := stormRand()
 	b := newBench(t)
 	b.want(`import asyncio, os, queue, subprocess, sys, threading, time, zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -99,6 +99,8 @@ kept = object(); same = kept`, "completed")
 	b.result("same is kept, task.done(), child.poll(), ticks > 0", "(True, False, None, True)")
 	t.Logf("%v", s.ends)
 }
+
+func stormRand() *rand.Rand { return rand.New(rand.NewPCG(*stormSeed, 0)) }
 
 type storm struct {
 	t    *testing.T

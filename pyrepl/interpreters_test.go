@@ -1,0 +1,116 @@
+package pyrepl_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/proc/proctest"
+)
+
+var interpreterName = regexp.MustCompile(`^(python|pypy)3(\.\d+)?t?$`)
+
+// interpreters finds every Python 3 of this machine: on PATH, among pyenv's
+// versions, and those that PYREPL_TEST_PYTHONS lists as PATH does.
+func interpreters() []string {
+	paths := filepath.SplitList(os.Getenv("PYREPL_TEST_PYTHONS"))
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		found, _ := filepath.Glob(filepath.Join(dir, "py*3*"))
+		paths = append(paths, found...)
+	}
+	root := os.Getenv("PYENV_ROOT")
+	if home, err := os.UserHomeDir(); root == "" && err == nil {
+		root = filepath.Join(home, ".pyenv")
+	}
+	found, _ := filepath.Glob(filepath.Join(root, "versions", "*", "bin", "python3"))
+	var all []string
+	seen := make(map[string]bool)
+	for _, path := range append(paths, found...) {
+		path, err := filepath.EvalSymlinks(path)
+		if err != nil || seen[path] || !interpreterName.MatchString(filepath.Base(path)) {
+			continue
+		}
+		seen[path] = true
+		if text, err := os.ReadFile(path); err == nil && !bytes.HasPrefix(text, []byte("#!")) { // a shim
+			all = append(all, path)
+		}
+	}
+	return all
+}
+
+// Every interpreter of the machine holds a session, or says why not. All tests
+// run on one of them with PYREPL_TEST_PYTHON=path.
+func TestInterpreters(t *testing.T) {
+	all := interpreters()
+	if len(all) == 0 {
+		t.Fatal("no Python was found")
+	}
+	for _, path := range all {
+		out, err := exec.Command(path, "-c", "import sys; print(sys.implementation.name, '%d.%d.%d' % sys.version_info[:3], sys.version_info >= (3, 9))").Output()
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		words := strings.Fields(string(out))
+		t.Run(words[0]+" "+words[1], func(t *testing.T) {
+			t.Parallel()
+			// In a path as odd as any.
+			link := filepath.Join(t.TempDir(), "my pythön")
+			if err := os.Symlink(path, link); err != nil {
+				t.Fatal(err)
+			}
+			b := newBenchOn(t, link, t.TempDir())
+			if words[0] == "cpython" && words[2] == "True" {
+				b.works()
+				return
+			}
+			info, _ := b.run("1")
+			if text := info.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, "sessions need ") || !strings.Contains(text, "set REPL_PYTHON to") {
+				t.Errorf("status %q", text)
+			}
+		})
+	}
+}
+
+// A session whose environment and workspace are deleted works on with what it
+// has. When it needs a new worker, what is missing is said, and the job after
+// it is back is told of the loss.
+func TestEnvironmentVanishes(t *testing.T) {
+	dir := t.TempDir()
+	venv, workspace := filepath.Join(dir, "venv"), filepath.Join(dir, "workspace")
+	create := func() {
+		t.Helper()
+		if out, err := exec.Command(python(t), "-m", "venv", "--without-pip", venv).CombinedOutput(); err != nil {
+			t.Fatalf("making an environment: %v: %s", err, out)
+		}
+		if err := os.MkdirAll(workspace, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create()
+	b := newBenchOn(t, filepath.Join(venv, "bin", "python"), workspace)
+	b.result("import sys; sys.prefix != sys.base_prefix", "True")
+	os.RemoveAll(venv)
+	os.RemoveAll(workspace)
+	b.works()
+	b.want("import subprocess; subprocess.run([sys.executable, '-V'])", "failed (FileNotFoundError: [Errno 2] No such file or directory: '"+filepath.Join(venv, "bin", "python")+"')")
+	info, _ := b.run("1")
+	kill(t, info.PID)
+	proctest.Gone(t, info.PID)
+	for _, missing := range []struct{ what, remedy string }{{workspace, "set REPL_WORKDIR to"}, {filepath.Join(venv, "bin", "python"), "set REPL_PYTHON to"}} {
+		info, _ := b.run("1")
+		if text := info.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, missing.what) || !strings.Contains(text, missing.remedy) {
+			t.Errorf("status %q, want it to name %s", text, missing.what)
+		}
+		os.MkdirAll(workspace, 0o700)
+	}
+	create()
+	info, _ = b.want("kept", "failed (NameError: name 'kept' is not defined)")
+	if notes := strings.Join(info.Receipt.Notes, ";"); !strings.Contains(notes, "was killed by SIGKILL between jobs; variables lost") {
+		t.Errorf("the notes are %q", notes)
+	}
+}
