@@ -1,0 +1,159 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// own are the attributes of a process that has mounts of its own, which go with
+// it.
+var own = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+
+// startOnDisk starts a server whose state directory is a disk of its own, with
+// those options of a mount. It skips the test where that can't be had.
+func startOnDisk(t *testing.T, dir, options string) *server {
+	t.Helper()
+	mount := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir)
+	mount.SysProcAttr = own
+	if out, err := mount.CombinedOutput(); err != nil {
+		t.Skipf("a disk of its own takes the right to mount one: %v: %s", err, out)
+	}
+	s := prepare(t, "REPL_STATE_DIR="+dir)
+	s.under(`mount -t tmpfs -o "$1" tmpfs "$2"`, options, dir)
+	s.cmd.SysProcAttr = own
+	s.connect()
+	if err := s.open(s.ctx()); err != nil {
+		t.Fatalf("%v\n%s", err, s.log)
+	}
+	return s
+}
+
+// under makes the server, which is not started yet, begin with a line of shell.
+func (s *server) under(line string, args ...string) {
+	sh := exec.Command("sh", append([]string{"-c", line + ` && exec "$0"`, s.cmd.Path}, args...)...)
+	s.cmd.Path, s.cmd.Args = sh.Path, sh.Args
+}
+
+// A disk that is full, can't be written to or is not there: the job goes on, its
+// beginning and its end are kept, reply, receipt and server_status say what is
+// gone and why; and when there is room again nothing is lost any more.
+func TestDiskFails(t *testing.T) {
+	for name, test := range map[string]struct {
+		options     string // of the mount; none: no disk of its own
+		spoil, mend string // shell, with the directory as $DIR
+		why         string
+	}{
+		"full":       {"size=4m", `head -c 3M /dev/zero >"$DIR/filler"`, `rm "$DIR/filler"`, "no space left on device"},
+		"read-only":  {"ro", "true", `mount -o remount,rw "$DIR"`, "read-only file system"},
+		"not there":  {"", `rmdir "$DIR" && touch "$DIR"`, `rm "$DIR"`, "not a directory"},
+		"not enough": {"size=300k", "true", `mount -o remount,size=4m "$DIR"`, "no space left on device"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "state")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			var s *server
+			if test.options == "" {
+				s = startServer(t, "REPL_STATE_DIR="+dir)
+			} else {
+				s = startOnDisk(t, dir, test.options)
+			}
+			run := func(line string) reply {
+				t.Helper()
+				r := s.do("execute_command_async", "command", "DIR='"+dir+"'; "+line, "tty", false, "wait_seconds", 100)
+				if err := expect(r, "completed"); err != nil {
+					t.Fatalf("%v\n%s", err, r)
+				}
+				return r
+			}
+			run(test.spoil)
+			r := run("seq -w 1000000")
+			if got := r.header("Cursor"); got != "8000000" {
+				t.Errorf("cursor %s", got)
+			}
+			if err := expect(r, "completed", "\n0000001\n", "\n1000000\n"); err != nil {
+				t.Error(err)
+			}
+			gone, _, _ := strings.Cut(r.header("Dropped"), " ")
+			gone = strings.ReplaceAll(gone, ",", "")
+			if n, err := strconv.Atoi(gone); err != nil || n < 5_000_000 {
+				t.Errorf("of 8 MB %q are told to be gone", gone)
+			}
+			if note := r.header("Note"); !strings.HasPrefix(note, gone+" bytes of output were lost: the disk") {
+				t.Errorf("receipt: %q, gone are %s", note, gone)
+			}
+			if status := string(s.do("server_status")); !strings.Contains(status, "Disk failure: ") || !strings.Contains(status, test.why) {
+				t.Errorf("server_status does not say %q:\n%s", test.why, status)
+			}
+
+			run(test.mend)
+			r = run("seq -w 200000")
+			if got := r.header("Cursor"); got != "1400000" || r.header("Dropped") != "" {
+				t.Errorf("with room again: cursor %s, dropped %q", got, r.header("Dropped"))
+			}
+			middle := s.do("check_job_status", "job_id", r.header("Job ID"), "cursor", 140_000, "max_chars", 1000)
+			if !strings.Contains(string(middle), "\n020001\n") {
+				t.Errorf("the middle is not there:\n%s", middle)
+			}
+			if status := string(s.do("server_status")); strings.Contains(status, "Disk failure: ") {
+				t.Errorf("server_status:\n%s", status)
+			}
+		})
+	}
+}
+
+// More jobs with long output than a server has descriptors: all of it is kept.
+func TestLongOutputWithFewDescriptors(t *testing.T) {
+	s := prepare(t)
+	s.under("ulimit -n 64")
+	s.connect()
+	if err := s.open(s.ctx()); err != nil {
+		t.Fatalf("%v\n%s", err, s.log)
+	}
+	var ids []string
+	for range 70 {
+		r := s.do("execute_command_async", "command", "seq -w 60000", "tty", false, "wait_seconds", 100)
+		if err := expect(r, "completed"); err != nil {
+			t.Fatalf("%v\n%s", err, r)
+		}
+		ids = append(ids, r.header("Job ID"))
+	}
+	for _, id := range ids {
+		r := s.do("check_job_status", "job_id", id, "cursor", 60_000)
+		if !strings.Contains(string(r), "\n10001\n") || r.header("Dropped") != "" || r.header("Cursor") != "360000" {
+			t.Fatalf("not all is kept:\n%.500s", r)
+		}
+	}
+}
+
+// REPL_MAX_STATE holds for all jobs, and what made room is told of the job that
+// gave way.
+func TestLimitOfAllOutput(t *testing.T) {
+	s := startServer(t, "REPL_MAX_STATE=2MiB")
+	run := func() string {
+		t.Helper()
+		r := s.do("execute_command_async", "command", "seq -w 200000", "tty", false, "wait_seconds", 100)
+		if err := expect(r, "completed"); err != nil || r.header("Dropped") != "" {
+			t.Fatalf("%v\n%.500s", err, r)
+		}
+		return r.header("Job ID")
+	}
+	first, second := run(), run()
+	r := s.do("check_job_status", "job_id", first)
+	// Five segments of 256 KiB were on disk, the newest bytes are in memory.
+	if got := r.header("Dropped"); !strings.HasPrefix(got, "1,310,720 bytes ") || !strings.Contains(got, "REPL_MAX_STATE") {
+		t.Errorf("of the first: %q", got)
+	}
+	if !strings.Contains(string(r), "\n200000\n") {
+		t.Errorf("the newest are gone, too:\n%.500s", r)
+	}
+	if r := s.do("check_job_status", "job_id", second); r.header("Dropped") != "" {
+		t.Errorf("of the second: %q", r.header("Dropped"))
+	}
+}
