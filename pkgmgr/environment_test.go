@@ -1,6 +1,7 @@
 package pkgmgr
 
 import (
+	"archive/zip"
 	"context"
 	"os"
 	"os/exec"
@@ -46,17 +47,19 @@ print(os.path.realpath(sys.executable)); print(sysconfig.get_path("stdlib")); pr
 	return dir, python
 }
 
-// bundledPip lets a prefix import pip from the wheel that Python carries.
+// bundledPip puts the pip that Python carries into a prefix.
 func (w *world) bundledPip(python string) {
 	w.t.Helper()
 	wheel := ask(w.t, realPython(), `import ensurepip, glob, os
 bundled = os.path.join(os.path.dirname(ensurepip.__file__), "_bundled", "pip-*.whl")
 print((glob.glob(bundled) + glob.glob("/usr/share/python-wheels/pip-*.whl"))[0])`)
 	purelib := ask(w.t, python, `import sysconfig; print(sysconfig.get_path("purelib"))`)
-	if err := os.MkdirAll(purelib, 0o777); err != nil {
+	z, err := zip.OpenReader(wheel)
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(purelib, "pip.pth"), []byte(wheel+"\n"), 0o666); err != nil {
+	defer z.Close()
+	if err := os.CopyFS(purelib, z); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -73,12 +76,13 @@ func endOf(t *testing.T, r *jobs.Registry, m *Manager, text string) string {
 func TestInstallWithoutParts(t *testing.T) {
 	tests := map[string]struct {
 		without []string
-		uv      bool
+		uv, pip bool // what there is otherwise
 		want    string
 	}{
-		"no venv":               {[]string{"venv", "ensurepip"}, false, "has no module venv; install it (Debian, Ubuntu: apt install python3-venv), or install uv)"},
-		"no ensurepip":          {[]string{"ensurepip"}, false, "/.venv/bin/python has no pip and none to bring in; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip python3-venv))"},
-		"neither of them needs": {[]string{"venv", "ensurepip"}, true, "completed (installed spam 1.0)"},
+		"no venv":      {[]string{"venv", "ensurepip"}, false, false, "has no module venv; install it (Debian, Ubuntu: apt install python3-venv), or install uv)"},
+		"no ensurepip": {[]string{"ensurepip"}, false, false, "/.venv/bin/python has no pip and none to bring in; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip python3-venv))"},
+		"uv instead":   {[]string{"venv", "ensurepip"}, true, false, "completed (installed spam 1.0)"},
+		"pip instead":  {[]string{"ensurepip"}, false, true, "completed (installed spam 1.0)"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -88,6 +92,9 @@ func TestInstallWithoutParts(t *testing.T) {
 			}
 			w.wheel("spam", "1.0", "1")
 			_, python := w.prefix("python", tt.without...)
+			if tt.pip {
+				w.bundledPip(python)
+			}
 			w.script("bin/python3", `exec "`+python+`" "$@"`)
 			if got := endOf(t, jobstest.Registry(t), New(w.cfg), "spam"); !strings.HasSuffix(got, tt.want) {
 				t.Errorf("%s\nwant %s", got, tt.want)

@@ -202,29 +202,41 @@ func (m *Manager) installer(ctx context.Context, python string, s site, say func
 	if uv, ok := m.uv(ctx, env); ok {
 		return []string{uv, "pip", "install", "--python", python}, nil
 	}
+	pip := []string{python, "-I", "-m", "pip"}
 	if !s.Pip {
 		if s.Managed {
 			return nil, errors.New(m.forbidden(python))
 		}
-		if err := m.bringPip(ctx, python, say); err != nil {
+		var err error
+		if pip, err = m.bringPip(ctx, python, say); err != nil {
 			return nil, err
 		}
 	}
-	return []string{python, "-I", "-m", "pip", "install", "--disable-pip-version-check"}, nil
+	return append(pip, "install", "--disable-pip-version-check"), nil
 }
 
-// bringPip brings pip into the environment, from the copy that Python carries.
-func (m *Manager) bringPip(ctx context.Context, python string, say func(string)) error {
+// bringPip brings pip into the environment, from the copy that Python carries,
+// and returns how it is called. Where distributions package that copy apart, the
+// pip of the Python that the environment was made from serves it.
+func (m *Manager) bringPip(ctx context.Context, python string, say func(string)) ([]string, error) {
 	say("Bringing pip into the environment\n")
+	pip := []string{python, "-I", "-m", "pip"}
 	out, err := m.run(ctx, makeLimit, python, "-I", "-m", "ensurepip", "--default-pip")
 	switch {
 	case err == nil || ctx.Err() != nil:
-		return err
+		return pip, err
 	case lacksModule(out):
-		return fmt.Errorf("%s has no pip and none to bring in; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip python3-venv)", python)
+		if base, ok := madeFrom(python); ok {
+			theirs := []string{base, "-I", "-m", "pip", "--python", python} // since pip 22.3
+			if _, err := m.run(ctx, probeLimit, append(theirs, "--version")...); err == nil {
+				say("Using the pip of " + base + "\n")
+				return theirs, nil
+			}
+		}
+		return nil, fmt.Errorf("%s has no pip and none to bring in; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip python3-venv)", python)
 	}
 	if why := m.known(string(out)); why != "" {
-		return fmt.Errorf("bringing pip in: %s", why)
+		return nil, fmt.Errorf("bringing pip in: %s", why)
 	}
-	return fmt.Errorf("bringing pip in: %w", err)
+	return nil, fmt.Errorf("bringing pip in: %w", err)
 }

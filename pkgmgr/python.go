@@ -171,23 +171,37 @@ var dotted = regexp.MustCompile(`^(\d+)\.(\d+)`)
 // recordedIn reads the version from a pyvenv.cfg: "version" is venv's word,
 // "version_info" uv's and virtualenv's.
 func recordedIn(cfg string) (major, minor int, ok bool) {
-	f, err := os.Open(cfg)
-	if err != nil {
-		return 0, 0, false
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		key, value, _ := strings.Cut(lines.Text(), "=")
-		if key = strings.TrimSpace(key); key != "version" && key != "version_info" {
-			continue
-		}
-		if v := dotted.FindStringSubmatch(strings.TrimSpace(value)); v != nil {
+	values := configured(cfg)
+	for _, key := range []string{"version", "version_info"} {
+		if v := dotted.FindStringSubmatch(values[key]); v != nil {
 			major, _ = strconv.Atoi(v[1])
 			minor, _ = strconv.Atoi(v[2])
 			return major, minor, true
 		}
 	}
 	return 0, 0, false
+}
+
+// madeFrom returns the Python that an environment's was made from.
+func madeFrom(python string) (string, bool) {
+	home := configured(filepath.Join(filepath.Dir(filepath.Dir(python)), "pyvenv.cfg"))["home"]
+	base := filepath.Join(home, "python3")
+	return base, filepath.IsAbs(home) && isProgram(base)
+}
+
+// configured reads a pyvenv.cfg.
+func configured(cfg string) map[string]string {
+	f, err := os.Open(cfg)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	values := map[string]string{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		key, value, _ := strings.Cut(lines.Text(), "=")
+		values[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	return values
 }
 
 // isEnvironment tells whether dir is the root of a virtual or conda environment.
