@@ -119,7 +119,7 @@ func TestServerStatus(t *testing.T) {
 	for name, want := range map[string]string{
 		"Version":   fmt.Sprintf(`^\S+ \(go[^)]+\), pid %d, up [0-9.]+s$`, s.cmd.Process.Pid),
 		"Workspace": "^" + regexp.QuoteMeta(s.dir) + "$",
-		"Works":     `guard \(started with the first job\).*; shell /.*sh`,
+		"Works":     `^terminals; .*guard \(started with the first job\).*; shell /.*sh`,
 		"Python":    "^" + regexp.QuoteMeta(filepath.Join(s.dir, ".venv")) + ` will be made on first use from /.*python3\S* \(3\.\d+\)$`,
 		"Jobs":      "^0 of at most 1,000 at once$",
 		"Sessions":  "^0 of at most 50$",

@@ -35,6 +35,8 @@ func (e *engine) status(_ context.Context, sc mcpserver.Scope) mcpserver.ServerS
 			s.Lacks = append(s.Lacks, lack)
 		}
 	}
+	err := terminals()
+	does(err == nil, "terminals", fmt.Sprintf("no terminal can be opened (%v): run commands with tty=false; Python sessions need one", err))
 	if lacks != "" {
 		s.Lacks = append(s.Lacks, lacks)
 	} else {
@@ -59,6 +61,15 @@ func (e *engine) status(_ context.Context, sc mcpserver.Scope) mcpserver.ServerS
 		s.Lacks = append(s.Lacks, err.Error())
 	}
 	return s
+}
+
+// terminals tells whether terminals can be opened.
+func terminals() error {
+	pty, err := tty.Open(24, 80)
+	if err == nil {
+		pty.Close()
+	}
+	return err
 }
 
 func guardText(pid int) string {

@@ -83,7 +83,7 @@ func TestProgress(t *testing.T) {
 				prepare := w.dial(Scope{})
 				var p plainer
 				for _, code := range []string{
-					code(`out "`+strings.Repeat("é", 3000)+`\n\n"`, "gate go"), `out "x"`, code(`out ""`, "stubborn"), code("keys", "gate go"),
+					code(`out "`+strings.Repeat("é", 3000)+`\n\n"`, "gate go"), `out "x"`, code(`out ""`, "stubborn"), code("keys", `out "ready\n"`, "gate go"),
 				} {
 					session := "first"
 					if p.seen != nil {
@@ -93,6 +93,7 @@ func TestProgress(t *testing.T) {
 				}
 				jobstest.Prints(t, w.job("Job ID: "+p.seen[0]+"\n"), "\n\n")
 				jobstest.End(t, w.job("Job ID: "+p.seen[1]+"\n"))
+				jobstest.Prints(t, w.job("Job ID: "+p.seen[3]+"\n"), "ready\n")
 				args := arguments{}
 				if err := json.Unmarshal([]byte(p.ids(string(marshal(tt.args)))), &args); err != nil {
 					t.Fatal(err)

@@ -46,8 +46,8 @@ type Census struct {
 // Census counts. Orphans are those that came to us and of which it can't be told whose they are.
 func (o *Owner) Census() Census {
 	c := Census{Guard: o.guard.pid()}
-	own, _ := measure(os.Getpid())
-	c.Self = own.Memory
+	own, _ := inspect(os.Getpid())
+	c.Self = own.memory
 	kin.look()
 	kin.mu.Lock()
 	c.Adopts, c.Started = kin.adopts, kin.count > 0
@@ -78,10 +78,9 @@ func sum(es []entry) (u Usage) {
 		if e.ended() {
 			continue
 		}
-		one, _ := measure(e.PID)
 		u.Processes++
-		u.CPU += one.CPU
-		u.Memory += one.Memory
+		u.CPU += e.cpu
+		u.Memory += e.memory
 	}
 	return u
 }

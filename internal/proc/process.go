@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +29,8 @@ type entry struct {
 	session int
 	state   byte // as in /proc/PID/stat
 	threads int
+	cpu     time.Duration // with that of children that have ended and been waited for; 0: not told
+	memory  int64         // bytes resident; 0: not told
 }
 
 // ended tells whether nothing of e runs any more. A thread group whose first thread has ended looks like a zombie

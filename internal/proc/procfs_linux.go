@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,6 +48,9 @@ func inspect(pid int) (entry, bool) {
 	return parseStat(pid, b)
 }
 
+// tick is the unit of processor times in /proc/PID/stat, the same on every machine.
+const tick = time.Second / 100
+
 // parseStat reads a line of /proc/PID/stat. The program's name may hold anything, parentheses too.
 func parseStat(pid int, b []byte) (entry, bool) {
 	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
@@ -65,11 +69,19 @@ func parseStat(pid int, b []byte) (entry, bool) {
 			e.Group, _ = strconv.Atoi(string(f))
 		case 3:
 			e.session, _ = strconv.Atoi(string(f))
+		case 11, 12, 13, 14: // in the program and for it, by itself and by its children
+			n, _ := strconv.ParseInt(string(f), 10, 64)
+			e.cpu += time.Duration(n) * tick
 		case 17:
 			e.threads, _ = strconv.Atoi(string(f))
 		case 19:
 			var err error
-			e.Start, err = strconv.ParseUint(string(f), 10, 64)
+			if e.Start, err = strconv.ParseUint(string(f), 10, 64); err != nil {
+				return entry{}, false
+			}
+		case 21:
+			pages, err := strconv.ParseInt(string(f), 10, 64)
+			e.memory = pages * int64(os.Getpagesize())
 			return e, err == nil
 		}
 		i++

@@ -2,7 +2,6 @@ package proc
 
 import (
 	"bytes"
-	"os"
 	"strconv"
 	"time"
 )
@@ -50,28 +49,4 @@ func used(pid int) (sum time.Duration) {
 		}
 	}
 	return sum
-}
-
-// tick is the unit of processor times in /proc/PID/stat, the same on every machine.
-const tick = time.Second / 100
-
-// measure is what one process uses.
-func measure(pid int) (u Usage, ok bool) {
-	var arr [512]byte
-	b, err := slurp(file(pid, "stat"), arr[:0])
-	if err != nil {
-		return u, false
-	}
-	i := 0
-	for f := range bytes.FieldsSeq(b[bytes.LastIndexByte(b, ')')+1:]) {
-		switch n, _ := strconv.ParseInt(string(f), 10, 64); i {
-		case 11, 12, 13, 14: // by itself and for it, and of children
-			u.CPU += time.Duration(n) * tick
-		case 21:
-			u.Memory = n * int64(os.Getpagesize())
-			return u, true
-		}
-		i++
-	}
-	return u, false
 }
