@@ -60,6 +60,7 @@ func notRun(ctx context.Context) jobs.Outcome {
 type run struct {
 	port   *jobs.Port
 	begin  time.Time
+	shell  string // that runs a command line; empty: it is another program
 	handle *proc.Handle
 	pty    *tty.PTY // nil on pipes
 	keys   keyboard
@@ -81,6 +82,9 @@ type keyboard interface {
 func (c *Command) start(p *jobs.Port) (*run, error) {
 	r := &run{port: p, begin: time.Now()}
 	spec := proc.Spec{Env: c.Env, Dir: c.Dir, Mark: p.ID(), Files: make([]*os.File, 3)}
+	if len(c.Argv) == 3 && c.Argv[1] == "-c" {
+		r.shell = c.Argv[0]
+	}
 	var line string
 	if spec.Argv, line = aside(c.Argv); line != "" {
 		f, err := textFile(line)
@@ -222,6 +226,7 @@ func (r *run) await(ctx context.Context) proc.Climbed {
 	st, _ := r.port.Stop()
 	return r.handle.Climb(proc.Ladder{
 		From: proc.Rung(st.From), Step: st.Step,
+		Interrupt: r.interrupt,
 		Raised: func() (proc.Rung, <-chan struct{}) {
 			st, raised := r.port.Stop()
 			return proc.Rung(st.From), raised

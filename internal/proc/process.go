@@ -23,6 +23,9 @@ type Process struct {
 	Group   int
 }
 
+// A Disposition is what becomes of a signal. The zero Disposition is the default: it has its usual effect.
+type Disposition struct{ Ignored, Caught, Blocked bool }
+
 // An entry is a process with what else the kernel's table says of it.
 type entry struct {
 	Process

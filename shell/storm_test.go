@@ -1,0 +1,191 @@
+package shell_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+var (
+	storm     = flag.Int("storm", 60, "rounds of the interrupt storm")
+	stormSeed = flag.Uint64("storm.seed", 0, "what its rounds are chosen by; 0: another each time")
+)
+
+// kinds are jobs that an interrupt meets at any moment of theirs. Those that end
+// by themselves may have ended when it comes. Each prints the numbers from 0 on.
+const count = `i=0; while [ $i -lt 20 ]; do echo $i; i=$((i+1)); done; `
+
+var kinds = map[string]string{
+	"foreground":          count + `sleep 300`,
+	"foreground, then":    count + `sleep 300; echo after`,
+	"background, wait":    `sleep 300 & ` + count + `wait`,
+	"two, wait for one":   `sleep 300 & sleep 300 & ` + count + `wait $!`,
+	"pipeline":            count + `sleep 300 | cat`,
+	"pipeline of loops":   `(` + count + `sleep 300) | while read -r a; do echo $a; done`,
+	"subshell":            `(` + count + `(sleep 300; :); :)`,
+	"substitution":        count + `x=$(sleep 300; echo)`,
+	"trap, exits":         `trap 'exit 3' INT; ` + count + `while :; do sleep 0.01; done`,
+	"trap, waits":         `trap 'exit 3' INT; sleep 300 & ` + count + `wait`,
+	"trap, foreground":    `trap 'exit 3' INT; ` + count + `sleep 300`,
+	"read":                count + `read -r x`,
+	"computes":            count + `while :; do :; done`,
+	"floods":              count + `exec yes 20`,
+	"many children":       count + `while :; do /bin/true; done`,
+	"ends at once":        count,
+	"ends soon":           count + `sleep 0.005`,
+	"ends soon, pipeline": count + `sleep 0.005 | cat`,
+	"python": `python3 -I -S -c 'import time
+for i in range(20): print(i, flush=True)
+time.sleep(300)'`,
+}
+
+// swallowing are the kinds that may swallow an interrupt and all that follow
+// while it is not certain that nobody handles it: bash goes on when its child
+// has ended normally, and Python when it comes while it starts. They are
+// terminated, and say so.
+var swallowing = []string{"many children", "substitution", "python"}
+
+// TestInterruptStorm interrupts jobs of every kind at random moments. None goes
+// on, none but the swallowing needs more than the interrupt, no other job is hit, and no output is
+// lost or doubled.
+func TestInterruptStorm(t *testing.T) {
+	seed := *stormSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-storm %d -storm.seed %d", *storm, seed)
+	var names []string
+	for name := range kinds {
+		names = append(names, name)
+	}
+	b := newBench(t)
+	bystanders := []*jobs.Job{
+		b.start(`trap 'echo hit' INT HUP TERM; echo on; while :; do sleep 0.05; done`),
+		b.startPiped(`trap 'echo hit' INT HUP TERM; echo on; while :; do sleep 0.05; done`),
+	}
+	for _, j := range bystanders {
+		jobstest.Prints(t, j, "on")
+	}
+	var left atomic.Int64
+	left.Store(int64(*storm))
+	var ended, interrupted, swallowed atomic.Int64
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		r := rand.New(rand.NewPCG(seed, uint64(worker)))
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				name := names[r.IntN(len(names))]
+				onTTY := r.IntN(2) == 0
+				j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell, Title: name}, b.command(kinds[name], onTTY))
+				pause := time.Duration(r.ExpFloat64() * float64(10*time.Millisecond))
+				select {
+				case <-j.Done():
+				case <-time.After(pause):
+				}
+				step := 30 * time.Second
+				if slices.Contains(swallowing, name) {
+					step = time.Second
+				}
+				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: step})
+				info := jobstest.End(t, j)
+				what := fmt.Sprintf("%s, tty %v, after %v: %s, rungs %v", name, onTTY, pause, info.Receipt.Text(), info.Receipt.Rungs)
+				switch {
+				case len(info.Receipt.Rungs) == 2 && slices.Contains(swallowing, name):
+					swallowed.Add(1)
+				case len(info.Receipt.Rungs) > 1 || len(info.Receipt.Survivors) > 0:
+					t.Errorf("%s: survivors %v", what, info.Receipt.Survivors)
+				case info.Status == jobs.Completed && !strings.HasPrefix(name, "ends"):
+					t.Errorf("%s", what)
+				case info.Status == jobs.Completed:
+					ended.Add(1)
+				default:
+					interrupted.Add(1)
+				}
+				if err := whole(jobstest.Output(j), info.Status == jobs.Completed); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d ended first, %d were interrupted, %d swallowed it and were terminated", ended.Load(), interrupted.Load(), swallowed.Load())
+	for _, j := range bystanders {
+		if out := jobstest.Output(j); strings.Contains(out, "hit") || j.Info().Status != jobs.Running {
+			t.Errorf("a bystander was hit: %s, %q", j.Info().Status, out)
+		}
+		j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+		jobstest.End(t, j)
+	}
+}
+
+// whole reports an error if out does not begin with the numbers from 0 on, as
+// far as its lines were written, or, if all is set, not with all of them.
+func whole(out string, all bool) error {
+	n := 0
+	for line := range strings.Lines(out) {
+		number, complete := strings.CutSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		complete = complete || strings.HasSuffix(line, "\n")
+		if n == 20 || !complete || strings.HasPrefix(number, "Traceback") || strings.Contains(number, "write error") {
+			break
+		}
+		if number != fmt.Sprint(n) {
+			return fmt.Errorf("line %d is %q in %.200q", n, line, out)
+		}
+		n++
+	}
+	if all && n < 20 {
+		return fmt.Errorf("only %d lines in %.200q", n, out)
+	}
+	return nil
+}
+
+// An interrupt that a program handles comes once: to many, a second means to
+// drop everything. Each of these needs longer for its end than we repeat it.
+func TestHandledInterruptsComeOnce(t *testing.T) {
+	for name, line := range map[string]string{
+		"trap, then a child":  `trap 'echo int; sleep 1; echo over; exit 0' INT; echo on; sleep 300`,
+		"trap, then a wait":   `trap 'echo int' INT; sleep 300 & sleep 1 & echo on; wait; wait $!; echo over`,
+		"trap in a loop":      `trap 'echo int; n=1' INT; echo on; i=0; while [ $i -lt 100 ]; do sleep 0.01; [ "$n" ] && i=$((i+1)); done; echo over`,
+		"trap, given up":      `trap 'trap - INT; echo int; sleep 1; echo over; exit 0' INT; echo on; sleep 300`,
+		"a child with a trap": `bash -c 'trap "echo int; sleep 1; echo over; exit 0" INT; echo on; while :; do sleep 0.01; done'; :`,
+		"a program": `exec python3 -I -S -c '
+import signal, time
+got = []
+signal.signal(signal.SIGINT, lambda *a: got.append(print("int", flush=True)))
+print("on", flush=True)
+while not got: time.sleep(0.01)
+time.sleep(1); print("over")'`,
+		"a program, by its default": `python3 -I -S -c '
+import signal, time
+got = []
+def once(*a): signal.signal(signal.SIGINT, signal.SIG_DFL); got.append(print("int", flush=True))
+signal.signal(signal.SIGINT, once)
+print("on", flush=True)
+while not got: time.sleep(0.01)
+time.sleep(1); print("over")'; :`,
+	} {
+		for _, onTTY := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, tty %v", name, onTTY), func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t)
+				j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, b.command(line, onTTY))
+				jobstest.Prints(t, j, "on")
+				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: 30 * time.Second})
+				info := jobstest.End(t, j)
+				out := strings.ReplaceAll(jobstest.Output(j), "\r", "")
+				if info.Status != jobs.Completed || out != "on\nint\nover\n" {
+					t.Errorf("%s, output %q", info.Receipt.Text(), out)
+				}
+			})
+		}
+	}
+}
