@@ -28,7 +28,8 @@ type LogConfig struct {
 	// nothing can be spilled.
 	Cap int64
 	// Disk is the number of bytes that all logs may take on disk; 0 is no limit.
-	// Beyond it, logs of ended jobs give way, that of the first to end first.
+	// Beyond it, logs of ended jobs give way, that of the first to end first; a
+	// running job loses nothing to another. Stores do not know of one another.
 	Disk int64
 	// Dir returns the directory for what is spilled; it is called each time one is
 	// needed, and the directory made if it is not there. Nil: nothing is spilled.

@@ -64,7 +64,7 @@ var table = []setting{
 		func(s *settings, v string) error { return setCount(&s.maxSessions, v) }},
 	{"REPL_MAX_OUTPUT", "max-output", "1GiB", "output kept of a job: the first and the last half of it",
 		func(s *settings, v string) error { return setSize(&s.maxOutput, v) }},
-	{"REPL_MAX_STATE", "max-state", "10GiB", "output kept on disk of all jobs: those that ended first give way",
+	{"REPL_MAX_STATE", "max-state", "10GiB", "output kept on disk of all jobs of a server: those that ended first give way",
 		func(s *settings, v string) error { return setSize(&s.maxState, v) }},
 	{"REPL_LOG_LEVEL", "log-level", "warn", "what is logged to stderr: debug, info, warn or error",
 		func(s *settings, v string) error {
