@@ -95,7 +95,7 @@ func TestClimb(t *testing.T) {
 // bombs grow, each in its way, while they are being ended; none grows beyond a few hundred processes.
 var bombs = map[string]string{
 	"forks": `
-for i in range(7):
+for i in range(5):
 	os.fork()
 	time.sleep(0.005)
 while True:
