@@ -34,7 +34,7 @@ func TestKilledWhileItStarts(t *testing.T) {
 func TestWorkerKillStorm(t *testing.T) {
 	t.Logf("seed %d", *stormSeed)
 	s := &killStorm{t: t, b: newBench(t), rnd: stormRand()}
-	for round := range *stormRounds / 2 {
+	for round := range *stormRounds / 4 {
 		s.round(round)
 	}
 	t.Logf("%d jobs completed, %d lost their worker, %d were not run", s.completed, s.lost, s.notRun)

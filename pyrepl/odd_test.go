@@ -38,7 +38,7 @@ func (b *bench) works() {
 	if info := jobstest.End(b.t, j); info.Result != "'é中'" {
 		b.t.Errorf("the answer is %s; %s", info.Result, info.Receipt.Text())
 	}
-	for _, code := range []string{"time.sleep(300)", "await asyncio.sleep(300)", "while True: pass"} {
+	for _, code := range []string{"time.sleep(300)", "await asyncio.sleep(300)"} {
 		j := b.start("print('on', flush=True)\n" + code)
 		jobstest.Prints(b.t, j, "on")
 		j.Stop(stop(jobs.Interrupt))
@@ -207,12 +207,15 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 				Start:  map[bool]time.Duration{true: time.Second, false: time.Minute}[strings.Contains(test.words, "said") || strings.Contains(test.words, "hang")],
 			})
 			t.Cleanup(b.s.Close)
-			first, second := b.start("1"), b.start("2")
-			for _, j := range []*jobs.Job{first, second} {
-				info := jobstest.End(t, j)
+			tries := 1
+			if name == "exits" {
+				tries = 2 // the next job is told the same
+			}
+			for range tries {
+				info, out := b.run("1")
 				text := info.Receipt.Text()
 				if !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, test.words) || !strings.Contains(text, "set REPL_PYTHON to") || strings.Contains(text, "PYTHONHOME") != (name == "home") {
-					t.Errorf("status %q, want %q; output %.300q", text, test.words, jobstest.Output(j))
+					t.Errorf("status %q, want %q; output %.300q", text, test.words, out)
 				}
 				if strings.Contains(text, "async-repl/") {
 					t.Errorf("it shows internals: %q", text)

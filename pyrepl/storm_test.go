@@ -78,7 +78,7 @@ func TestInterruptStorm(t *testing.T) {
 from concurrent.futures import ThreadPoolExecutor
 pool = ThreadPoolExecutor(2)
 noise = bytes(range(256)) * 100
-child = subprocess.Popen(["sleep", "300"])
+child = subprocess.Popen(["sleep", "100000"])
 ticks = 0
 async def background():
     global ticks
