@@ -10,7 +10,7 @@ import (
 // A client that has more than this in flight waits, and is refused when that does
 // not help. What it may make us keep are the calls and as many answers.
 const (
-	maxCalls     = 1024
+	maxCalls     = 512
 	maxCallBytes = 64 << 20
 	// busyTime is how long a call waits for its turn: quick ones, sent by the
 	// thousand, are over by then. Not longer, for what the others wait for may be
