@@ -1,0 +1,384 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A hostile client writes and reads what it likes. What it sees is judged line by
+// line.
+type hostile struct {
+	*server
+	t     *testing.T
+	lines *bufio.Reader
+}
+
+// newHostile starts a server and shakes hands with it.
+func newHostile(t *testing.T, env ...string) *hostile {
+	t.Helper()
+	s := startProcess(t, append(env, "REPL_PYTHON=python3")...)
+	h := &hostile{s, t, bufio.NewReader(s.out)}
+	h.say(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}`)
+	h.answer(`"hello"`)
+	h.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return h
+}
+
+func (h *hostile) say(lines ...string) {
+	h.t.Helper()
+	if _, err := io.WriteString(h.stdin, strings.Join(lines, "\n")+"\n"); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// An outcome is an answer as a hostile client judges it.
+type outcome struct {
+	ID    json.RawMessage
+	Error *struct{ Code int }
+	text  string // of a tool
+}
+
+// next returns the next answer.
+func (h *hostile) next() outcome {
+	h.t.Helper()
+	h.out.SetReadDeadline(time.Now().Add(patience))
+	for {
+		line, err := h.lines.ReadBytes('\n')
+		if err != nil {
+			h.t.Fatalf("%v: %q", err, line)
+		}
+		var m struct {
+			outcome
+			Result struct{ Content []struct{ Text string } }
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			h.t.Fatalf("%v: %q", err, line)
+		}
+		if m.ID == nil {
+			continue // a notification
+		}
+		if len(m.Result.Content) > 0 {
+			m.text = m.Result.Content[0].Text
+		}
+		return m.outcome
+	}
+}
+
+// answer returns the answer of that id, and the codes of the errors before it.
+func (h *hostile) answer(id string) (o outcome, before []int) {
+	h.t.Helper()
+	for {
+		o := h.next()
+		if string(o.ID) == id {
+			return o, before
+		}
+		if o.Error != nil {
+			before = append(before, o.Error.Code)
+		}
+	}
+}
+
+// ping fails unless the server still answers.
+func (h *hostile) ping(id string) (before []int) {
+	h.t.Helper()
+	h.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
+	o, before := h.answer(id)
+	if o.Error != nil {
+		h.t.Fatalf("ping: error %d", o.Error.Code)
+	}
+	return before
+}
+
+func toolCall(id, tool string, args ...any) string {
+	b, err := json.Marshal(pairs(args))
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, b)
+}
+
+// appears waits until a file of the workspace holds text.
+func (h *hostile) appears(name, text string) {
+	h.t.Helper()
+	for end := time.Now().Add(patience); ; <-time.After(2 * time.Millisecond) {
+		b, _ := os.ReadFile(filepath.Join(h.dir, name))
+		if strings.Contains(string(b), text) {
+			return
+		}
+		if time.Now().After(end) {
+			h.t.Fatalf("%s never held %q: %.200q\nlog: %s", name, text, b, h.log)
+		}
+	}
+}
+
+// ends waits for the server's exit, and for that of a process of its jobs.
+func (h *hostile) ends(pidFile string) {
+	h.t.Helper()
+	if got := h.exit(); got != "exit status 0" {
+		h.t.Errorf("the server: %s", got)
+	}
+	b, err := os.ReadFile(filepath.Join(h.dir, pidFile))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var pids []int
+	for _, f := range strings.Fields(string(b)) {
+		var pid int
+		fmt.Sscan(f, &pid)
+		pids = append(pids, pid)
+	}
+	gone(h.t, pids)
+}
+
+// peakToTheEnd returns the most memory, in KiB, that the server has had, once it
+// has ended.
+func (h *hostile) peakToTheEnd() (kib int) {
+	h.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.cmd.Process.Pid))
+		_, rest, ok := strings.Cut(string(b), "VmHWM:")
+		if !ok {
+			return kib // it is a zombie
+		}
+		fmt.Sscan(rest, &kib)
+	}
+	h.t.Fatal("the server does not end")
+	return 0
+}
+
+// lives starts a job that writes its number to the file "pid" and stays.
+func (h *hostile) lives() {
+	h.t.Helper()
+	h.say(toolCall(`"lives"`, "execute_command_async", "command", "echo $$ > pid; exec sleep 300", "wait_seconds", 0))
+	h.appears("pid", "\n")
+}
+
+// TestGarbage sends lines that no client should send. Each costs at most an error,
+// and the next call is answered.
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for i, tt := range []struct {
+		name, text string
+		want       []int // codes of errors
+	}{
+		{"half of a message", `{"jsonrpc":"2.0","id":1,"method":"tools/ca` + "\n", []int{-32700}},
+		{"the other half", `ll","params":{}}` + "\n", []int{-32700}},
+		{"not UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}\n", []int{-32700}},
+		{"NULs", "\x00\x00\x00\n", []int{-32700}},
+		{"UTF-16", "{\x00\"\x00\n\x00\n", []int{-32700, -32700}},
+		{"brackets without end", strings.Repeat("[", 1_000_000) + "\n", []int{-32700}},
+		{"nested too deep", deep(200_000) + "\n", []int{-32700}},
+		{"nested deep in arguments", `{"jsonrpc":"2.0","id":"deep","method":"tools/call","params":{"name":"list_jobs","arguments":{"limit":` + deep(9000) + "}}}\n", []int{-32602}},
+		{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]` + "\n", []int{-32600}},
+		{"an empty batch", "[]\n", []int{-32600}},
+		{"a string", `"hello"` + "\n", []int{-32600}},
+		{"a huge id", `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 2<<20) + `","method":"ping"}` + "\n", []int{-32600}},
+		{"a huge number", `{"jsonrpc":"2.0","id":` + strings.Repeat("9", 1<<20) + `,"method":"ping"}` + "\n", []int{-32600}},
+		{"a huge method", `{"jsonrpc":"2.0","id":"method","method":"` + strings.Repeat("x", 2<<20) + `"}` + "\n", []int{-32601}},
+		{"a parameter with a huge name", `{"jsonrpc":"2.0","method":"nothing","params":{"` + strings.Repeat("x", 2<<20) + `":1}}` + "\n", nil},
+		{"of the era to come", `{"jsonrpc":"2.0","id":"era","method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}` + "\n", []int{-32022}},
+		{"a second handshake", `{"jsonrpc":"2.0","id":"again","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}` + "\n", []int{-32600}},
+		{"what servers say", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n", nil},
+		{"answers to nothing", strings.Repeat(`{"jsonrpc":"2.0","id":1,"result":{}}`+"\n", 2000), nil},
+		{"cancels of nothing", strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}`+"\n", 2000), nil},
+		{"empty lines", strings.Repeat("\r\n", 100_000), nil},
+		{"a line of blanks of 20 MiB", strings.Repeat(" ", 20<<20) + "\n", []int{-32600}},
+		{"20 MiB in a line", toolCall(`"big"`, "execute_python", "code", strings.Repeat("#", 20<<20)) + "\n", []int{-32600}},
+	} {
+		if _, err := io.WriteString(h.stdin, tt.text); err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for range tt.want {
+			if o := h.next(); o.Error != nil {
+				got = append(got, o.Error.Code)
+			}
+		}
+		got = append(got, h.ping(fmt.Sprintf(`"after %d"`, i))...)
+		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
+			t.Errorf("%s: errors %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	kib := peak(t, h.cmd.Process.Pid)
+	t.Logf("the server had %d KiB", kib)
+	if kib > 100_000*raceFactor {
+		t.Errorf("the server had %d KiB", kib)
+	}
+	h.lives()
+	h.stdin.Close()
+	h.ends("pid")
+}
+
+// TestClientThatReadsNothing asks for much and takes none of it. Its jobs go on,
+// what waits for it is bounded, and its end is an end.
+func TestClientThatReadsNothing(t *testing.T) {
+	for name, end := range map[string]func(h *hostile){
+		"end of input":     func(h *hostile) { h.stdin.Close() },
+		"end of the reads": func(h *hostile) { h.out.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHostile(t)
+			h.lives()
+			flood := toolCall(`"flood"`, "execute_command_async", "command", "yes | head -c 2000000; echo done > flooded; exec sleep 300", "wait_seconds", 0)
+			h.say(flood)
+			o, _ := h.answer(`"flood"`)
+			h.appears("flooded", "done")
+			for i := range 100 { // 4.5 MB of answers: what the queue does not take waits with its calls
+				h.say(toolCall(fmt.Sprint(i), "check_job_status", "job_id", reply(o.text).header("Job ID"), "cursor", 0, "max_chars", 45000))
+			}
+			// Calls take effect in order: by this one the others were made.
+			h.say(toolCall(`"last"`, "execute_command_async", "command", "echo on > went", "wait_seconds", 0))
+			h.appears("went", "on")
+			end(h)
+			kib := h.peakToTheEnd()
+			t.Logf("the server had %d KiB", kib)
+			if kib > 100_000*raceFactor {
+				t.Errorf("the server had %d KiB", kib)
+			}
+			h.ends("pid")
+		})
+	}
+}
+
+// TestClientThatReadsLate takes what it asked for when it likes: nothing is lost.
+func TestClientThatReadsLate(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	const pings = 5000
+	var b bytes.Buffer
+	for i := range pings {
+		fmt.Fprintf(&b, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
+	}
+	if _, err := h.stdin.Write(b.Bytes()); err != nil { // their answers fit into the queue and the pipe
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	for range pings {
+		o := h.next()
+		if o.Error != nil || seen[string(o.ID)] {
+			t.Fatalf("ping %s: %+v, answered before: %t", o.ID, o.Error, seen[string(o.ID)])
+		}
+		seen[string(o.ID)] = true
+	}
+}
+
+// TestClientThatWritesByByte says one thing, a byte at a time. A job goes on
+// between its bytes.
+func TestClientThatWritesByByte(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	h.say(toolCall(`"ticks"`, "execute_command_async", "command", "echo $$ > pid; while :; do echo >> ticks; sleep 0.01; done", "wait_seconds", 0))
+	h.answer(`"ticks"`)
+	h.appears("ticks", "\n")
+	call := toolCall(`"slow"`, "execute_command_async", "command", "echo said", "wait_seconds", 60) + "\n"
+	for i := range len(call) {
+		if i%16 == 0 {
+			b, err := os.ReadFile(filepath.Join(h.dir, "ticks"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.appears("ticks", string(b)+"\n")
+		}
+		if _, err := io.WriteString(h.stdin, call[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o, _ := h.answer(`"slow"`); !strings.HasSuffix(o.text, "\nsaid\n") {
+		t.Errorf("answer: %s", o.text)
+	}
+	io.WriteString(h.stdin, call[:len(call)/2]) // and it leaves in the middle of a line
+	h.stdin.Close()
+	if o := h.next(); string(o.ID) != "null" || o.Error == nil || o.Error.Code != -32700 {
+		t.Errorf("half a line at the end: %+v", o)
+	}
+	h.ends("pid")
+}
+
+// TestClientThatCancelsEverything takes back every call at once. What was begun
+// goes on, nothing is answered, and the ids are free again.
+func TestClientThatCancelsEverything(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	h.lives()
+	h.answer(`"lives"`)
+	const calls = 150
+	for i := range calls {
+		id := fmt.Sprint(i)
+		h.say(toolCall(id, "execute_command_async", "command", "echo "+id+" >> begun", "wait_seconds", 60),
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`)
+	}
+	// Each of the jobs ends, and has left its line: a call that was cancelled before
+	// it began has none.
+	for end := time.Now().Add(patience); ; {
+		h.say(toolCall(`"list"`, "list_jobs", "limit", 200))
+		o, before := h.answer(`"list"`)
+		if len(before) > 0 {
+			t.Fatalf("errors %v", before)
+		}
+		begun, _ := os.ReadFile(filepath.Join(h.dir, "begun"))
+		jobs := strings.Count(o.text, ", shell, ") - 1 // without the one that lives
+		if strings.Count(o.text, " completed, shell, ") == jobs {
+			if lines := bytes.Count(begun, []byte("\n")); lines != jobs {
+				t.Errorf("%d jobs, %d lines", jobs, lines)
+			}
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not all jobs have ended:\n%s", o.text)
+		}
+	}
+	for i := range calls {
+		h.ping(fmt.Sprint(i))
+	}
+	h.stdin.Close()
+	h.ends("pid")
+}
+
+// TestManyCallsInFlight has calls that all wait for one thing.
+func TestManyCallsInFlight(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	h.say(toolCall(`"ask"`, "execute_command_async", "command", "read -r x; echo got $x", "wait_seconds", 60))
+	o, _ := h.answer(`"ask"`)
+	id := reply(o.text).header("Job ID")
+	h.say(toolCall(`"go"`, "send_command_input", "job_id", id, "text", "", "wait_seconds", 0))
+	h.answer(`"go"`)
+	h.say(toolCall(`"other"`, "execute_command_async", "command", "echo $$ > pid; exec sleep 300", "wait_seconds", 0))
+	o, _ = h.answer(`"other"`)
+	other := reply(o.text).header("Job ID")
+	h.appears("pid", "\n")
+	const calls = 200
+	for i := range calls {
+		h.say(toolCall(fmt.Sprint(i), "check_job_status", "job_id", other, "wait_seconds", 100))
+	}
+	if before := h.ping(`"between"`); len(before) > 0 {
+		t.Errorf("errors %v", before)
+	}
+	h.say(toolCall(`"answer"`, "send_command_input", "job_id", id, "text", "it\n", "wait_seconds", 60))
+	if o, _ := h.answer(`"answer"`); !strings.Contains(o.text, "got it") {
+		t.Errorf("answer: %s", o.text)
+	}
+	h.say(toolCall(`"end"`, "cancel_job", "job_id", other, "force", true))
+	seen := 0
+	for range calls + 1 {
+		if o := h.next(); strings.Contains(o.text, "Status: cancelled") {
+			seen++
+		}
+	}
+	if seen != calls+1 {
+		t.Errorf("%d of %d were told of the end", seen, calls+1)
+	}
+	h.stdin.Close()
+	h.ends("pid")
+}
