@@ -32,7 +32,8 @@ import (
 // What is received is exact but for what differs from run to run, which is
 // replaced: job ids by ID1, ID2 and so on in the order in which they are first
 // seen (and these again by the ids in what is sent), pids by PID1, PID2, times by
-// TIME, what was used of the machine by NUMBER, the workspace by WORKSPACE, the version by VERSION. At the end of the
+// TIME, what was used of the machine by NUMBER, the workspace by WORKSPACE, the version by VERSION.
+// Progress that is told again is shown once. At the end of the
 // input nothing more may come, and the server exits with status 0.
 //
 // With -update, what is received replaces what stands there.
@@ -157,7 +158,9 @@ func (c *conversation) receive(until string) string {
 		if err != nil {
 			c.t.Fatalf("%v after\n%s%s\nthe log: %s", err, &got, line, c.s.log)
 		}
-		got.WriteString(c.names.plain(string(line)))
+		if plain := c.names.plain(string(line)); !bytes.HasSuffix(got.Bytes(), []byte(plain)) {
+			got.WriteString(plain) // of progress that is told again, only the first
+		}
 		var m struct {
 			ID     json.RawMessage
 			Method string
@@ -187,11 +190,12 @@ type names struct {
 }
 
 var (
-	jobIDs = regexp.MustCompile(`[0-9A-HJKMNP-TV-Z]{26}`)
-	pids   = regexp.MustCompile(`(pid |\\?"pid\\?": ?)(\d+)`)
-	named  = regexp.MustCompile(`\bID\d+\b`)
-	dates  = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
-	used   = regexp.MustCompile(`(\\"(?:elapsed_seconds|cpu_seconds|memory_bytes)\\":)[0-9.e+-]+`)
+	jobIDs   = regexp.MustCompile(`[0-9A-HJKMNP-TV-Z]{26}`)
+	pids     = regexp.MustCompile(`(pid |\\?"pid\\?": ?)(\d+)`)
+	named    = regexp.MustCompile(`\bID\d+\b`)
+	dates    = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
+	progress = regexp.MustCompile(`"message":"(\w+), [^"]*","progress":[0-9.e+-]+`)
+	used     = regexp.MustCompile(`(\\"(?:elapsed_seconds|cpu_seconds|memory_bytes)\\":)[0-9.e+-]+`)
 	// Times that were measured. One that was asked for, as of a timeout, is a
 	// promise, and stays.
 	times = regexp.MustCompile(`(Elapsed: |Waited: |[a-z]+ default, |shell, |install, |no output for )(\d+h)?(\d+m)?\d+(\.\d+)?(m?s\b)`)
@@ -206,6 +210,7 @@ func (n *names) plain(line string) string {
 		return part[1] + nth(&n.pids, "PID", part[2])
 	})
 	line = dates.ReplaceAllString(line, "TIME")
+	line = progress.ReplaceAllString(line, `"message":"${1}, TIME","progress":NUMBER`)
 	line = used.ReplaceAllString(line, "${1}NUMBER")
 	return times.ReplaceAllString(line, "${1}TIME")
 }
