@@ -47,14 +47,26 @@ print(os.path.realpath(sys.executable)); print(sysconfig.get_path("stdlib")); pr
 	return dir, python
 }
 
-// bundledPip puts the pip that Python carries into a prefix.
-func (w *world) bundledPip(python string) {
+// addPip puts a pip into a prefix: a link to the one of the real Python, which
+// is compiled already, else the one that Python carries.
+func (w *world) addPip(python string) {
 	w.t.Helper()
-	wheel := ask(w.t, realPython(), `import ensurepip, glob, os
+	from := ask(w.t, realPython(), `import ensurepip, glob, importlib.util, os
+found = importlib.util.find_spec("pip")
 bundled = os.path.join(os.path.dirname(ensurepip.__file__), "_bundled", "pip-*.whl")
-print((glob.glob(bundled) + glob.glob("/usr/share/python-wheels/pip-*.whl"))[0])`)
+print(found.submodule_search_locations[0] if found else (glob.glob(bundled) + glob.glob("/usr/share/python-wheels/pip-*.whl"))[0])`)
 	purelib := ask(w.t, python, `import sysconfig; print(sysconfig.get_path("purelib"))`)
-	z, err := zip.OpenReader(wheel)
+	if !strings.HasSuffix(from, ".whl") {
+		err := os.MkdirAll(purelib, 0o777)
+		if err == nil {
+			err = os.Symlink(from, filepath.Join(purelib, "pip"))
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return
+	}
+	z, err := zip.OpenReader(from)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -93,7 +105,7 @@ func TestInstallWithoutParts(t *testing.T) {
 			w.wheel("spam", "1.0", "1")
 			_, python := w.prefix("python", tt.without...)
 			if tt.pip {
-				w.bundledPip(python)
+				w.addPip(python)
 			}
 			w.script("bin/python3", `exec "`+python+`" "$@"`)
 			if got := endOf(t, jobstest.Registry(t), New(w.cfg), "spam"); !strings.HasSuffix(got, tt.want) {
@@ -117,7 +129,7 @@ func TestInstallIntoManaged(t *testing.T) {
 			}
 			switch installer {
 			case "pip":
-				w.bundledPip(python)
+				w.addPip(python)
 			case "uv":
 				w.addUV()
 			}
@@ -139,7 +151,7 @@ func TestInstallIntoConda(t *testing.T) {
 			dir, python := w.prefix("conda", "ensurepip", "venv")
 			w.write("conda/conda-meta/history", "", 0o666)
 			if installer == "pip" {
-				w.bundledPip(python)
+				w.addPip(python)
 			} else {
 				w.addUV()
 			}
