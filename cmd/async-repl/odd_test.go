@@ -110,7 +110,7 @@ func TestSurroundings(t *testing.T) {
 			}
 			s.cmd.Env = append(s.cmd.Env, "REPL_SHELL="+path)
 		},
-		"little memory":     script("ulimit -v 2000000"),
+		"little memory":     script("ulimit -v 6000000"),
 		"few descriptors":   script("ulimit -n 64"),
 		"small files":       script("ulimit -f 64"),
 		"no core, no stack": script("ulimit -c 0; ulimit -s 1024"),

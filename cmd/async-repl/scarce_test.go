@@ -152,8 +152,8 @@ func TestSmallFiles(t *testing.T) {
 }
 
 func TestLittleMemory(t *testing.T) {
-	s := oddServer(t, script("ulimit -v 2500000"))
-	r := s.do("execute_python", "code", "x = 1; y = bytearray(1 << 32)", "wait_seconds", 60)
+	s := oddServer(t, script("ulimit -v 6000000"))
+	r := s.do("execute_python", "code", "x = 1; y = bytearray(1 << 33)", "wait_seconds", 60)
 	if err := expect(r, "failed (out of memory; variables kept)"); err != nil && !strings.Contains(r.header("Status"), "MemoryError") {
 		t.Error(err)
 	}

@@ -2,6 +2,8 @@
 
 package tty
 
+import "slices"
+
 import "fmt"
 
 // Kinds of evidence, told by the terminal's mode.
@@ -32,6 +34,16 @@ func (e Evidence) By() string {
 func (p *PTY) Waiting(procs []int) (Evidence, bool) {
 	ev, v := p.look(procs)
 	return ev, v == waits
+}
+
+// lookOver takes a full look at procs, the job's processes as tree listed them just before. One that was started since
+// may hold the other end of what the program waits for beside the terminal: then nothing is said yet.
+func (p *PTY) lookOver(procs []int, tree func() []int) (Evidence, verdict) {
+	ev, v := p.look(procs)
+	if v == waits && slices.ContainsFunc(tree(), func(pid int) bool { return !slices.Contains(procs, pid) }) {
+		return Evidence{}, passing
+	}
+	return ev, v
 }
 
 // verdict is what a look came to.

@@ -1,6 +1,7 @@
 package tty
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -168,7 +169,7 @@ func (p *program) holds(t *testing.T, want verdict, kind string) {
 		})
 	} else {
 		waitFor(t, "the verdict", func() bool {
-			ev, v := p.pty.look(p.tree())
+			ev, v := p.pty.lookOver(p.tree(), p.tree)
 			if v > want && v != passing {
 				t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 			}
@@ -176,7 +177,7 @@ func (p *program) holds(t *testing.T, want verdict, kind string) {
 		})
 	}
 	for range 50 {
-		switch ev, v := p.pty.look(p.tree()); {
+		switch ev, v := p.pty.lookOver(p.tree(), p.tree); {
 		case v == waits && want != waits, v == accepts && want == busy:
 			t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 		case v != passing && ev == Evidence{} && want == waits:
@@ -223,10 +224,35 @@ func TestRealPrograms(t *testing.T) {
 			var ev Evidence
 			waitFor(t, strings.Join(c.argv, " "), func() (ok bool) {
 				var v verdict
-				ev, v = p.pty.look(p.tree())
+				ev, v = p.pty.lookOver(p.tree(), p.tree)
 				return v == c.want && ev.Kind == c.kind
 			})
 			t.Logf("%+v", ev)
+		})
+	}
+}
+
+// TestOtherUser looks at a program of another user, which su runs in a session
+// of its own: who is root sees it wait.
+func TestOtherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("the kernel shows nothing of another user's program to who is not root")
+	}
+	if _, err := exec.LookPath("su"); err != nil {
+		t.Skip(err)
+	}
+	for name, c := range map[string]struct{ line, kind string }{
+		"read":   {"read x", Line},
+		"secret": {"stty -echo; read x", Secret},
+		"poll":   {"exec python3 -I -S -c 'import select; select.select([0], [], [])'", Line},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, []string{"su", "-s", "/bin/sh", "-c", c.line, "nobody"})
+			var ev Evidence
+			waitFor(t, "evidence", func() (ok bool) { ev, ok = p.pty.Waiting(p.tree()); return ok })
+			if ev.Kind != c.kind || ev.PID == p.cmd.Process.Pid {
+				t.Errorf("got %+v, want kind %s of a child", ev, c.kind)
+			}
 		})
 	}
 }

@@ -159,7 +159,7 @@ func (w *Watch) evidence() (Evidence, verdict) {
 		}
 		procs = w.Tree()
 	}
-	return w.PTY.look(procs)
+	return w.PTY.lookOver(procs, w.Tree)
 }
 
 // tell passes on what a look came to, unless input has been sent since it began or nothing can be said yet: false then.
