@@ -230,11 +230,11 @@ func TestClientThatReadsNothing(t *testing.T) {
 			t.Parallel()
 			h := newHostile(t)
 			h.lives()
-			flood := toolCall(`"flood"`, "execute_command_async", "command", "yes | head -c 2000000; echo done > flooded; exec sleep 300", "wait_seconds", 0)
+			flood := toolCall(`"flood"`, "execute_command_async", "command", "yes | head -c 100000; echo done > flooded; exec sleep 300", "wait_seconds", 0)
 			h.say(flood)
 			o, _ := h.answer(`"flood"`)
 			h.appears("flooded", "done")
-			for i := range 100 { // 4.5 MB of answers: what the queue does not take waits with its calls
+			for i := range 40 { // 2 MB of answers: what the queue does not take waits with its calls
 				h.say(toolCall(fmt.Sprint(i), "check_job_status", "job_id", reply(o.text).header("Job ID"), "cursor", 0, "max_chars", 45000))
 			}
 			// Calls take effect in order: by this one the others were made.
