@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -210,6 +211,7 @@ func TestSurvivors(t *testing.T) {
 
 // The server does not wait for one that it can't end.
 func TestShutdownWithASurvivor(t *testing.T) {
+	t.Parallel()
 	dir := freezer(t)
 	s := startServer(t)
 	r := s.do("execute_command_async", "command", fmt.Sprintf(`echo 0 > %s/cgroup.procs; echo "pid $$."; sleep 300`, dir), "wait_seconds", 0)
@@ -266,4 +268,62 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	holds(t, command(join+grow), "Status", "failed (out of memory)", "Ended by", "limit")
 	holds(t, command(join+die), "Status", "failed (killed by SIGKILL)", "Ended by", "outside or unknown")
+}
+
+// publish copies a program to where every user may run it.
+func publish(t *testing.T, from, to string, mode os.FileMode) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, b, 0o700)
+	}
+	if err == nil {
+		err = os.Chmod(to, mode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A program that has become another user's can't be ended by an ordinary one.
+func TestSurvivorOfAnotherUser(t *testing.T) {
+	t.Parallel() // it waits most of its time
+	const nobody = 65534
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil || os.Getuid() != 0 {
+		t.Skip("it takes root and setpriv to make a program that becomes another user's")
+	}
+	s := prepare(t)
+	public := filepath.Dir(s.dir)
+	if err := errors.Join(os.Chmod(public, 0o755), os.Chown(s.dir, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	become := filepath.Join(public, "become")
+	publish(t, setpriv, become, 0o755|os.ModeSetuid)
+	publish(t, s.cmd.Path, filepath.Join(public, "server"), 0o755)
+	s.cmd.Path = filepath.Join(public, "server")
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	s.connect()
+	if err := s.open(s.ctx()); err != nil {
+		t.Fatal(err)
+	}
+
+	id := s.do("execute_command_async", "command", `echo "pid $$."; exec `+become+` --reuid=0 --regid=0 --clear-groups sleep 300`, "wait_seconds", 0).header("Job ID")
+	pid := planted(t, s.prints(id, "pid "))
+	s.asleep(pid)
+	if st, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil || st.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Skip("a program can't become another user's here: ", err)
+	}
+	s.do("cancel_job", "job_id", id, "force", true)
+	survivor := fmt.Sprintf("sleep (pid %d)", pid)
+	holds(t, s.end(id), "Status", "cancelled (could not be ended)", "Survivors", survivor)
+	holds(t, s.do("cancel_job", "job_id", id), "Status", "cancelled (could not be ended)", "Survivors", survivor) // tried again
+	holds(t, s.do("execute_command_async", "command", "echo on", "wait_seconds", 60), "Status", "completed")
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	for s.do("check_job_status", "job_id", id).header("Survivors") != "" {
+		<-time.After(time.Millisecond)
+	}
+	holds(t, s.do("check_job_status", "job_id", id), "Note", "left running, and ended since: "+survivor)
 }
