@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/oklog/ulid/v2"
 )
 
@@ -198,180 +196,6 @@ func TestClose(t *testing.T) {
 			t.Errorf("got %q with %q", i.Receipt.Text(), text(c))
 		}
 	})
-}
-
-func TestRetention(t *testing.T) {
-	kept := func(s stage) string { return titles(s.List("", Filter{})) }
-	forgotten := func(s stage, id string) bool {
-		_, err := s.Get("", id)
-		var e *NotFoundError
-		return errors.As(err, &e) && e.Forgotten
-	}
-	done := func(s stage, title string) puppet {
-		p := s.begin(Spec{Title: title})
-		p.end(Receipt{End: Returned})
-		synctest.Wait()
-		return p
-	}
-	left := func(context.Context, Stop) ([]Process, []Process) { return nil, nil }
-
-	t.Run("by number", func(t *testing.T) {
-		bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
-			runs := s.begin(Spec{Title: "runs"})
-			a := done(s, "a")
-			a.port.Write(Stdout, []byte("x"))
-			done(s, "b")
-			done(s, "c")
-			if got := kept(s); got != "c b runs" {
-				t.Errorf("kept %q", got)
-			}
-			if !forgotten(s, a.ID()) || forgotten(s, runs.ID()) {
-				t.Error("it is not said which id was forgotten")
-			}
-			if _, err := s.Get("they", a.ID()); err.(*NotFoundError).Forgotten {
-				t.Error("another tenant hears that there was such a job")
-			}
-			a.port.Write(Stdout, []byte("y")) // what it left may still write
-		})
-	})
-	t.Run("of each tenant", func(t *testing.T) {
-		bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
-			theirs := s.begin(Spec{Tenant: "they", Title: "theirs"})
-			theirs.end(Receipt{End: Returned})
-			for _, title := range []string{"a", "b", "c"} {
-				done(s, title)
-			}
-			if got := kept(s); got != "c b" {
-				t.Errorf("kept %q", got)
-			}
-			if got := titles(s.List("they", Filter{})); got != "theirs" {
-				t.Errorf("another's jobs took their place: kept %q", got)
-			}
-		})
-	})
-	t.Run("in the order of their ends", func(t *testing.T) {
-		bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
-			a := s.begin(Spec{Title: "a"})
-			a.port.Leaves(left)
-			a.end(Receipt{End: Exited})
-			pass(time.Second)
-			for _, title := range []string{"b", "c"} {
-				done(s, title)
-				pass(time.Second)
-			}
-			if got := kept(s); got != "c b a" {
-				t.Errorf("kept %q", got)
-			}
-			a.port.Leaves(nil)
-			done(s, "d")
-			if got := kept(s); got != "d c" {
-				t.Errorf("kept %q, want the two that ended last", got)
-			}
-		})
-	})
-	t.Run("by age", func(t *testing.T) {
-		bubble(t, Config{}, func(t *testing.T, s stage) {
-			const day = 24 * time.Hour
-			a := done(s, "a")
-			pass(day)
-			done(s, "b")
-			pass(6*day - time.Second)
-			if got := kept(s); got != "b a" {
-				t.Errorf("kept %q a second before the first is 7 days old", got)
-			}
-			pass(time.Second)
-			synctest.Wait()
-			if got := kept(s); got != "b" || !forgotten(s, a.ID()) {
-				t.Errorf("kept %q after 7 days", got)
-			}
-			pass(day)
-			synctest.Wait()
-			if got := kept(s); got != "" {
-				t.Errorf("kept %q after 8 days", got)
-			}
-		})
-	})
-	t.Run("not with something left running", func(t *testing.T) {
-		bubble(t, Config{Keep: 1, MaxAge: time.Hour}, func(t *testing.T, s stage) {
-			a := s.begin(Spec{Title: "a"})
-			a.port.Leaves(left)
-			a.end(Receipt{End: Exited})
-			done(s, "b")
-			if got := kept(s); got != "b a" {
-				t.Errorf("kept %q", got)
-			}
-			pass(2 * time.Hour)
-			synctest.Wait()
-			if got := kept(s); got != "a" {
-				t.Errorf("kept %q after it is too old", got)
-			}
-			a.port.Leaves(nil)
-			done(s, "c")
-			if got := kept(s); got != "c" {
-				t.Errorf("kept %q when nothing is left", got)
-			}
-		})
-	})
-}
-
-func TestRemains(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, s stage) {
-		p := s.begin(Spec{})
-		var asked Stop
-		p.port.Leaves(func(_ context.Context, st Stop) ([]Process, []Process) {
-			asked = st
-			return []Process{{812, "npm"}}, []Process{{813, "sleep"}}
-		})
-		if _, _, any := p.EndRemains(t.Context(), Stop{By: Agent}); any {
-			t.Error("remains of a job that has not ended")
-		}
-		p.end(Receipt{End: Exited, Left: []Process{{812, "npm"}}})
-		ended, survivors, any := p.EndRemains(t.Context(), Stop{By: Agent})
-		if !any || len(ended) != 1 || len(survivors) != 1 || asked.From != Interrupt || asked.Step != DefaultStep {
-			t.Errorf("got %v, %v, %t; asked %+v", ended, survivors, any, asked)
-		}
-		before := p.Info().Receipt
-		changed := p.Changed()
-		p.port.Late(func(r *Receipt) { r.Left[0].Program = "gone"; r.Notes = append(r.Notes, "ended later") })
-		p.port.Leaves(nil)
-		<-changed
-		if _, _, any := p.EndRemains(t.Context(), Stop{}); any {
-			t.Error("remains after they are gone")
-		}
-		if d := cmp.Diff([]Process{{812, "npm"}}, before.Left); d != "" {
-			t.Errorf("a snapshot changed: %s", d)
-		}
-		if r := p.Info().Receipt; r.Left[0].Program != "gone" || len(r.Notes) != 1 {
-			t.Errorf("amended: %+v", r)
-		}
-		if got := before.Left[0].String(); got != "npm (pid 812)" {
-			t.Errorf("got %q", got)
-		}
-	})
-}
-
-// failing is a store whose disk is gone.
-type failing struct{ Store }
-
-func (failing) Save(Info) error     { return errors.New("no space") }
-func (failing) Remove(string) error { return errors.New("no space") }
-
-func TestStoreErrorsAreLogged(t *testing.T) {
-	var log bytes.Buffer
-	c := Config{Store: failing{NewMemory(LogConfig{})}, Keep: 1, Log: slog.New(slog.NewTextHandler(&log, nil))}
-	bubble(t, c, func(t *testing.T, s stage) {
-		for range 2 {
-			if i := s.begin(Spec{}).end(Receipt{End: Returned}); i.Status != Completed {
-				t.Errorf("got %s", i.Status)
-			}
-		}
-		synctest.Wait() // for the registry to forget one: nothing is forgotten once it closes
-	})
-	for line, want := range map[string]int{"saving job": 4, "removing job": 1} {
-		if got := strings.Count(log.String(), line); got != want {
-			t.Errorf("%q stands %d times in the log, want %d:\n%s", line, got, want, &log)
-		}
-	}
 }
 
 // A job with 4 KB of output, and the goroutine that runs it, take well under 20 KB.

@@ -1,0 +1,160 @@
+package shell_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/tty"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// A program that does not read takes what its pipe holds, and that is said.
+func TestInputThatNobodyReads(t *testing.T) {
+	b := newBench(t)
+	j := b.startPiped("echo on; sleep 300")
+	jobstest.Prints(t, j, "on")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := j.Send(ctx, jobs.Input{Text: strings.Repeat("x", 1<<20)})
+	if err == nil || !strings.Contains(err.Error(), "only 65536 of 1048576 bytes were taken") {
+		t.Errorf("error %v", err)
+	}
+	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+	jobstest.End(t, j)
+}
+
+func TestQuestions(t *testing.T) {
+	tests := map[string]struct {
+		line   string
+		kind   string
+		prompt string
+		send   []jobs.Input
+		output string
+	}{
+		"read":    {`read -r -p "Proceed? [y/N] " a; echo "<$a>"`, "line", "Proceed? [y/N] ", []jobs.Input{{Text: "y\n"}}, "<y>"},
+		"no end":  {`read -r -p "? " a; echo "<$a>"`, "line", "? ", []jobs.Input{{Text: "half"}, {Text: " and half\n"}}, "<half and half>"},
+		"secret":  {`read -r -s -p "PIN: " a; echo; test "$a" = 1234 && echo right`, "secret", "PIN: ", []jobs.Input{{Text: "1234\n", Secret: true}}, "right"},
+		"key":     {`read -r -n1 -p "any key " a; echo "<$a>"`, "key", "any key ", []jobs.Input{{Text: "q"}}, "<q>"},
+		"eof":     {`cat; echo over`, "line", "", []jobs.Input{{EOF: true}}, "over"},
+		"half":    {`cat; echo over`, "line", "", []jobs.Input{{Text: "half", EOF: true}}, "halfover"},
+		"python":  {`python3 -c 'print(input("name? ")[::-1])'`, "line", "name? ", []jobs.Input{{Text: "abc\n"}}, "cba"},
+		"tty":     {`read -r -p "from tty: " a < /dev/tty; echo "<$a>"`, "line", "from tty: ", []jobs.Input{{Text: "z\n"}}, "<z>"},
+		"dressed": {`printf '\033[1mBold?\033[0m '; read -r a; echo "<$a>"`, "line", "Bold? ", []jobs.Input{{Text: "z\n"}}, "<z>"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			j := b.start(test.line)
+			q := jobstest.Asks(t, j)
+			if q.Kind != test.kind || q.Prompt != test.prompt {
+				t.Errorf("question %q %q, want %q %q", q.Kind, q.Prompt, test.kind, test.prompt)
+			}
+			for i, in := range test.send {
+				if d := jobstest.Send(t, j, in); i == 0 && !d.Waiting {
+					t.Error("the reply would not say that a program was waiting")
+				}
+			}
+			info := jobstest.End(t, j)
+			if out := jobstest.Output(j); info.Status != jobs.Completed || !strings.Contains(out, test.output) {
+				t.Errorf("%s, output %q, want %q", info.Receipt.Text(), out, test.output)
+			}
+			if out := jobstest.Output(j); test.kind == "secret" && strings.Contains(out, "1234") {
+				t.Errorf("the secret is in the output: %q", out)
+			}
+		})
+	}
+}
+
+func TestTypedAheadArrives(t *testing.T) {
+	b := newBench(t)
+	j := b.start(`echo on; while ! test -e go; do :; done; read -r a; read -r b; echo "<$a$b>"`)
+	jobstest.Prints(t, j, "on")
+	if d := jobstest.Send(t, j, jobs.Input{Text: "one\ntwo\n"}); d.Waiting {
+		t.Error("told that a program was waiting")
+	}
+	if err := os.WriteFile(b.dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	jobstest.End(t, j)
+	if out := jobstest.Output(j); !strings.Contains(out, "<onetwo>") {
+		t.Errorf("output %q", out)
+	}
+}
+
+func TestInputThatATerminalWouldSpoilIsRefused(t *testing.T) {
+	b := newBench(t)
+	j := b.start(`read -r a; echo "<$a>"`)
+	jobstest.Asks(t, j)
+	for name, test := range map[string]struct {
+		in   jobs.Input
+		want error
+	}{
+		"long":    {jobs.Input{Text: strings.Repeat("x", 5000) + "\n"}, tty.ErrLineTooLong},
+		"control": {jobs.Input{Text: "a\x03b\n"}, tty.ErrControl},
+		"secret":  {jobs.Input{Text: "1234\n", Secret: true}, tty.ErrEcho},
+	} {
+		if _, err := j.Send(context.Background(), test.in); !errors.Is(err, test.want) {
+			t.Errorf("%s: error %v, want %v", name, err, test.want)
+		}
+	}
+	jobstest.Send(t, j, jobs.Input{Text: "ok\n"})
+	jobstest.End(t, j)
+	if out := jobstest.Output(j); !strings.HasSuffix(out, "<ok>\r\n") || strings.Contains(out, "1234") {
+		t.Errorf("output %q", out)
+	}
+	if _, err := j.Send(context.Background(), jobs.Input{Text: "late\n"}); !errors.Is(err, jobs.ErrEnded) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// A program that waits for its terminal and for others as well goes on by
+// itself: it is running, and what is sent to it is delivered.
+func TestAcceptsInput(t *testing.T) {
+	b := newBench(t)
+	j := b.start(`exec python3 -c '
+import os, select, socket
+s = socket.create_server(("127.0.0.1", 0))
+while (a := s in select.select([s, 0], [], [])[0] or os.read(0, 100)) != b"q\n": print("got", a, flush=True)
+s.close()
+print("waiting"); select.select([0], [], [])'`)
+	accepts(t, j)
+	if d := jobstest.Send(t, j, jobs.Input{Text: "x\n"}); !d.Waiting {
+		t.Error("the reply would not say that a program was waiting")
+	}
+	jobstest.Prints(t, j, "got")
+	accepts(t, j)
+	jobstest.Send(t, j, jobs.Input{Text: "q\n"})
+	if q := jobstest.Asks(t, j); q.Kind != "line" {
+		t.Errorf("question %+v", q)
+	}
+	if info := j.Info(); info.Accepts {
+		t.Errorf("waits and accepts: %+v", info)
+	}
+	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+	jobstest.End(t, j)
+}
+
+// accepts waits until a running job takes input.
+func accepts(t *testing.T, j *jobs.Job) {
+	t.Helper()
+	for timeout := time.After(jobstest.Patience); ; {
+		changed := j.Changed()
+		switch info := j.Info(); {
+		case info.Status != jobs.Running && info.Status != jobs.Queued:
+			t.Fatalf("status %s", info.Status)
+		case info.Accepts:
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("it never takes input: %+v\noutput %q", j.Info(), jobstest.Output(j))
+		}
+	}
+}
