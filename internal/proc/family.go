@@ -192,6 +192,9 @@ func (f *family) retire(ended []*Handle) (again bool) {
 			delete(f.handles, h)
 			close(h.cleared)
 			h.owner.guard.forget(h.self)
+			for _, leader := range h.sessions {
+				h.owner.guard.forget(leader)
+			}
 		}
 	}
 	return again
@@ -292,15 +295,22 @@ func (f *family) endUnclaimed() {
 	}, restTime, func(Rung) {})
 }
 
-// watch looks after our children whenever one has died. Several that die together cost one look.
+// watch looks after our children whenever one has died, and once a second: nothing tells of an orphan that comes to us,
+// and the guard must hear of it. Several that die together cost one look.
 func (f *family) watch(stop <-chan struct{}) {
 	dying, end := childSignals()
 	defer end()
 	timer := time.NewTimer(0)
 	<-timer.C
+	tick := time.NewTicker(lookPeriod)
+	defer tick.Stop()
 	for {
 		select {
 		case <-dying:
+		case <-tick.C:
+			if !f.busy() {
+				continue
+			}
 		case <-stop:
 			return
 		}
@@ -315,5 +325,17 @@ func (f *family) watch(stop <-chan struct{}) {
 	}
 }
 
-// lookDelay is how long a dead orphan may lie before it is reaped. What must know at once, looks itself.
-const lookDelay = 20 * time.Millisecond
+const (
+	// lookDelay is how long a dead orphan may lie before it is reaped. What must know at once, looks itself.
+	lookDelay = 20 * time.Millisecond
+
+	// lookPeriod is how long an orphan may live before the guard hears of it.
+	lookPeriod = time.Second
+)
+
+// busy tells whether there is anything that orphans can come from.
+func (f *family) busy() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.handles) > 0
+}

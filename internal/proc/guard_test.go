@@ -191,10 +191,48 @@ func TestGuardThatCannotStart(t *testing.T) {
 	}
 }
 
+func (g *guard) knows(p Process) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.told[p.PID].Start == p.Start
+}
+
+// The guard hears of an orphan although nobody looks and no child dies.
+func TestGuardHearsOfOrphans(t *testing.T) {
+	o := newGuardedOwner(t)
+	tag := tag()
+	onPipe(t, o, "job", `(env -i setsid sleep `+tag+` </dev/null >/dev/null 2>&1 &) ; exec sleep 1000`)
+	p := grown(t, tag, 1)[0]
+	eventually(t, "the guard to be told", func() bool { return o.guard.knows(p) })
+}
+
+// The guard hears of a session that was seen, though its parents live, and forgets it with its last process.
+func TestGuardHearsOfSessions(t *testing.T) {
+	o := newGuardedOwner(t)
+	tag := tag()
+	j := onPipe(t, o, "job", `env -i setsid bash -c 'sleep `+tag+` & wait' & wait; exec sleep 1000`)
+	p := grown(t, tag, 1)[0]
+	j.Tree()
+	e, ok := inspect(p.PID)
+	leader, ok2 := inspect(e.session)
+	if !ok || !ok2 || !o.guard.knows(leader.Process) {
+		t.Fatalf("the guard does not know %v, session of %v", leader, e)
+	}
+	SignalPID(leader.Process, syscall.SIGKILL)
+	eventually(t, "its end", func() bool { _, ok := inspect(leader.PID); return !ok })
+	j.Tree()
+	if !o.guard.knows(leader.Process) {
+		t.Error("the guard does not know the session whose leader has ended")
+	}
+	SignalPID(p, syscall.SIGKILL)
+	eventually(t, "the guard to forget", func() bool { kin.look(); j.Tree(); return !o.guard.knows(leader.Process) })
+}
+
 func TestGuardForgets(t *testing.T) {
 	o := newGuardedOwner(t)
 	for range 20 {
-		j := onTTY(t, o, "job", "(setsid sleep 0.01 &) ; sleep 0.01 & exit")
+		j := onTTY(t, o, "job", "(setsid sleep 0.01 &) ; setsid sleep 0.02 & sleep 0.01 & exit")
+		j.Tree()
 		ends(t, j.Handle)
 		j.Climb(Ladder{})
 	}

@@ -26,13 +26,14 @@ type Handle struct {
 	cleared chan struct{} // closed by kin when it drops h
 
 	// Guarded by kin.mu.
-	number  uint64        // larger is newer
-	gone    bool          // the leader has been reaped
-	climbed bool          // we are ending it: what dies is not hung up
-	seen    map[int]entry // the tree when it was last looked at; replaced, never changed
-	buried  int           // orphans of it that were reaped
-	unsure  bool          // whether the last of them left any
-	hungUp  []Process
+	number   uint64          // larger is newer
+	gone     bool            // the leader has been reaped
+	climbed  bool            // we are ending it: what dies is not hung up
+	seen     map[int]entry   // the tree when it was last looked at; replaced, never changed
+	sessions map[int]Process // of the tree, but the leader's own: their leaders, which the guard was told of
+	buried   int             // orphans of it that were reaped
+	unsure   bool            // whether the last of them left any
+	hungUp   []Process
 }
 
 // enter puts h in the table. The caller holds kin.mu.
@@ -189,9 +190,31 @@ func (h *Handle) members() []entry {
 		}
 	}
 	kin.mu.Lock()
+	defer kin.mu.Unlock()
 	h.seen = seen
-	kin.mu.Unlock()
+	h.tellSessions()
 	return es
+}
+
+// tellSessions has the guard answer for the sessions of the tree. If we are killed, the hangup of the terminals may end
+// the parents by which they are known before the guard looks. The caller holds kin.mu.
+func (h *Handle) tellSessions() {
+	sessions := make(map[int]Process)
+	for _, e := range h.seen {
+		leader, ok := h.seen[e.session]
+		if told, before := h.sessions[e.session]; before { // its leader may have ended
+			sessions[e.session] = told
+		} else if ok && leader.session == leader.PID && leader.PID != h.self.PID {
+			sessions[e.session] = leader.Process
+			h.owner.guard.add(leader.Process)
+		}
+	}
+	for s, told := range h.sessions {
+		if _, ok := sessions[s]; !ok {
+			h.owner.guard.forget(told)
+		}
+	}
+	h.sessions = sessions
 }
 
 // Forget says that nobody will ask for h any more. What is left of its tree is ended by Shutdown.
