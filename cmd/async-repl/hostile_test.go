@@ -251,6 +251,18 @@ func TestClientThatReadsNothing(t *testing.T) {
 	}
 }
 
+// TestBadClientThatReadsNothing leaves more refusals unread than are kept, and
+// ends its input: that is seen behind all its lines.
+func TestBadClientThatReadsNothing(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	h.lives()
+	// 60 KB, which a pipe takes, and 4 MB of refusals, which it does not.
+	h.say(strings.Repeat("x\n", 30_000))
+	h.stdin.Close()
+	h.ends("pid")
+}
+
 // TestClientThatReadsLate takes what it asked for when it likes: nothing is lost.
 func TestClientThatReadsLate(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,8 @@ import (
 //   - At the end of input, calls in flight are answered as they would be, for the
 //     time of Drain. A failing write is an end of input for which nobody waits.
 //   - Memory is bounded: a client that does not read its answers blocks its own
-//     calls, one that sends more calls than it takes answers is refused.
+//     calls, one that sends more calls than it takes answers is refused. What it
+//     sends is read nevertheless, for the end of it must be seen.
 //
 // A connection has two goroutines: one reads lines, one writes. Both end with
 // Close; a read that closing the stream does not interrupt, as of a standard
@@ -88,6 +89,7 @@ type lineConn struct {
 	eof   chan struct{}  // closed by the reader behind the last line
 	out   *outbox
 	calls *calls
+	vain  <-chan struct{} // what a call waited for too long: the next one need not
 
 	closing  sync.Once
 	closed   chan struct{}
@@ -128,9 +130,7 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			m, refused := c.take(line)
 			if refused != nil {
 				c.Log.Warn("line refused", "reason", refused.message)
-				if err := c.out.send(c.Cut, refused.appendTo); err != nil {
-					return nil, c.end()
-				}
+				c.out.refuse(refused)
 				continue
 			}
 			if m != nil {
@@ -215,13 +215,14 @@ func (c *lineConn) take(line inputLine) (jsonrpc.Message, *refusal) {
 	return m, nil
 }
 
-// open enters a call, if need be when others have been answered.
+// open enters a call, if need be when others have been answered. Where none is, one
+// call waits for that, and not each that comes behind it.
 func (c *lineConn) open(id jsonrpc.ID, new call) *refusal {
 	var late <-chan time.Time
 	for {
 		less := c.calls.less() // before it is tried: none is missed
 		refused := c.calls.open(id, new)
-		if refused == nil || refused.code != codeBusy {
+		if refused == nil || refused.code != codeBusy || less == c.vain {
 			return refused
 		}
 		if late == nil {
@@ -232,6 +233,7 @@ func (c *lineConn) open(id jsonrpc.ID, new call) *refusal {
 		select {
 		case <-less:
 		case <-late:
+			c.vain = less
 			return refused
 		case <-c.Cut.Done():
 			return refused

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"asyncrepl/internal/view"
 )
 
 const (
 	// maxQueued is how many bytes may wait for the client before senders wait too.
 	maxQueued = 1 << 20
+	// maxRefused is how many may wait before refusals are only counted.
+	maxRefused = 2 * maxQueued
 	// keptBuffer is the largest buffer that is kept for the next messages.
 	keptBuffer = 64 << 10
 )
@@ -24,6 +28,7 @@ type outbox struct {
 
 	mu      sync.Mutex
 	queue   []byte
+	untold  int    // refusals that did not fit; they came behind what is queued
 	spare   []byte // the buffer that was written last
 	writing bool
 	closed  bool
@@ -49,7 +54,10 @@ func (o *outbox) run() {
 			continue
 		}
 		b := o.queue
-		o.queue, o.spare = o.spare[:0], nil
+		if o.untold > 0 {
+			b = untold(o.untold).appendTo(b)
+		}
+		o.queue, o.spare, o.untold = o.spare[:0], nil, 0
 		o.writing = true
 		o.mu.Unlock()
 
@@ -117,6 +125,27 @@ func (o *outbox) send(ctx context.Context, write func([]byte) []byte) error {
 	o.queue = write(o.queue)
 	o.wakeUp()
 	return nil
+}
+
+// refuse queues a refusal. It never waits: who reads lines goes on, whether or not
+// the client takes its answers, or the end of its input would not be seen. What
+// does not fit any more is counted, and the client is told how many they were.
+func (o *outbox) refuse(r *refusal) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.err != nil, o.closed:
+	case len(o.queue) >= maxRefused:
+		o.untold++
+	default:
+		o.queue = r.appendTo(o.queue)
+		o.wakeUp()
+	}
+}
+
+// untold stands for refusals that were only counted.
+func untold(n int) *refusal {
+	return refuse(nil, codeBusy, "%s more lines were refused, and too many answers waited to tell each: read answers while you send", view.Count(n))
 }
 
 func (o *outbox) wakeUp() {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -222,6 +224,57 @@ func TestStdioTooManyCalls(t *testing.T) {
 		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"m"}`, i))
 	}
 	if got, want := p.line(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":"%[1]d calls (`, maxCalls); !strings.HasPrefix(got, want) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Its end is seen nevertheless: not each of its calls waits for a turn.
+func TestStdioEndBehindTooManyCalls(t *testing.T) {
+	p, stream := newPeer(t)
+	_, done := answerAll(t, &Transport{Stream: stream, Drain: time.Millisecond}, func(*jsonrpc.Request) *jsonrpc.Response { return nil })
+	for i := range maxCalls + 200 {
+		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"m"}`, i))
+	}
+	p.in.Close()
+	select {
+	case err := <-done:
+		if err != io.EOF {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the end of the input was not seen")
+	}
+}
+
+// A client that sends bad lines and reads no answers is read on. When it reads, it
+// is told of each line, or how many more they were.
+func TestStdioTooManyBadLines(t *testing.T) {
+	p, stream := newPeer(t)
+	answerAll(t, &Transport{Stream: stream}, echo)
+	const lines = 2 * maxRefused / len(notJSON)
+	p.send(strings.Repeat("x\n", lines) + `{"jsonrpc":"2.0","method":"m"}`) // taken: all before it were
+	told := 0
+	for told < lines {
+		got := p.line()
+		if got == notJSON {
+			told++
+			continue
+		}
+		var more string
+		if _, err := fmt.Sscanf(got, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"%s more lines were refused, and`, &more); err != nil {
+			t.Fatalf("%v: %s", err, got)
+		}
+		n, err := strconv.Atoi(strings.ReplaceAll(more, ",", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		told += n
+	}
+	if told != lines {
+		t.Errorf("told of %d lines, sent %d", told, lines)
+	}
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"m"}`)
+	if got := p.line(); got != echoed("1") {
 		t.Errorf("got %s", got)
 	}
 }
