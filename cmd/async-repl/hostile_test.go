@@ -255,7 +255,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 // ends its input: that is seen behind all its lines.
 func TestBadClientThatReadsNothing(t *testing.T) {
 	t.Parallel()
-	h := newHostile(t)
+	h := newHostile(t, "REPL_LOG_LEVEL=error") // which has nothing to say of each line
 	h.lives()
 	// 60 KB, which a pipe takes, and 4 MB of refusals, which it does not.
 	h.say(strings.Repeat("x\n", 30_000))

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -176,5 +177,35 @@ func TestCancelling(t *testing.T) {
 	c.call("cancel_job", arguments{"job_id": j.ID(), "force": true})
 	if s := field(c.call("check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 60}), "Status"); s != "cancelled (killed)" {
 		t.Errorf("status %q", s)
+	}
+}
+
+// TestOrder sends many steps together: jobs start in the order in which they
+// were sent.
+func TestOrder(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	const steps = 300
+	var batch bytes.Buffer
+	var want []string
+	for i := range steps {
+		step := strings.Repeat("\n", i) + `out "x"`
+		want = append(want, step)
+		batch.Write(marshal(map[string]any{"jsonrpc": "2.0", "id": 1000 + i, "method": "tools/call",
+			"params": map[string]any{"name": "execute_python", "arguments": arguments{"code": step}}}))
+		batch.WriteByte('\n')
+	}
+	go c.conn.Write(batch.Bytes()) // owned by the test, which reads an answer to each; ends when all is written
+	for range steps {
+		if _, isError := toolReply(t, c.read()); isError {
+			t.Fatal("refused")
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range want {
+		if w.order[i] != want[i] {
+			t.Fatalf("step %d was sent at place %d", len(w.order[i]), len(want[i]))
+		}
 	}
 }

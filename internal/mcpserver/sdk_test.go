@@ -1,0 +1,48 @@
+package mcpserver
+
+import (
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestSDKClient speaks to the server as clients built on an SDK do.
+func TestSDKClient(t *testing.T) {
+	for _, version := range []string{"2026-07-28", "2025-11-25", "2025-06-18"} {
+		t.Run(version, func(t *testing.T) {
+			w := newWorld(t)
+			raw := w.connect(t.Context(), Scope{})
+			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "0"}, nil)
+			session, err := client.Connect(t.Context(), &mcp.IOTransport{Reader: raw.conn, Writer: raw.conn},
+				&mcp.ClientSessionOptions{ProtocolVersion: version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			info := session.InitializeResult()
+			if info.Capabilities.Tools == nil || info.Capabilities.Tools.ListChanged { // the conversations in cmd/async-repl have them all
+				t.Errorf("capabilities %+v", info.Capabilities)
+			}
+			if info.Instructions != instructions || info.ServerInfo.Name != "async-repl" {
+				t.Errorf("server %+v, instructions %q", info.ServerInfo, info.Instructions)
+			}
+			list, err := session.ListTools(t.Context(), nil)
+			if err != nil || len(list.Tools) != 13 {
+				t.Fatal(err, len(list.Tools))
+			}
+			ask, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_python",
+				Arguments: arguments{"code": `ask line "Name? "`, "wait_seconds": 60}})
+			if err != nil || ask.IsError || ask.StructuredContent != nil {
+				t.Fatal(err, ask)
+			}
+			if s := field(ask.Content[0].(*mcp.TextContent).Text, "Status"); s != "waiting_input" {
+				t.Errorf("status %q", s)
+			}
+			answer, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "send_python_input",
+				Arguments: arguments{"text": "Jonathan", "wait_seconds": 60}})
+			if err != nil || field(answer.Content[0].(*mcp.TextContent).Text, "Status") != "completed" {
+				t.Fatal(err, answer)
+			}
+		})
+	}
+}
