@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"asyncrepl/internal/view"
 )
 
 // args is what a call was given, checked. A field whose parameter the call left
@@ -203,7 +205,7 @@ func decodeInt(name string, raw json.RawMessage, least, most int64) (*int64, err
 		return nil, mistakef("%s must be %d or more.", name, least)
 	}
 	if n > most {
-		return nil, mistakef("%s may be %s at most.", name, thousands(most))
+		return nil, mistakef("%s may be %s at most.", name, view.Count(most))
 	}
 	return &n, nil
 }
@@ -214,7 +216,7 @@ func decodeSeconds(name string, raw json.RawMessage, most time.Duration, remedy 
 	}
 	var f float64
 	if err := json.Unmarshal(raw, &f); err != nil || f > most.Seconds() {
-		return nil, mistakef("%s may be %s at most%s.", name, thousands(int64(most.Seconds())), remedy)
+		return nil, mistakef("%s may be %s at most%s.", name, view.Count(int64(most.Seconds())), remedy)
 	}
 	if f < 0 {
 		return nil, mistakef("%s must be 0 or more.", name)

@@ -249,5 +249,5 @@ func clip(text string, room int) string {
 	if page.Omitted() == 0 {
 		return page.Sections[0].Head + page.Sections[0].Tail
 	}
-	return joined(page.Sections[0], true, thousands(page.Omitted())+" bytes")
+	return joined(page.Sections[0], true, view.Count(page.Omitted())+" bytes")
 }

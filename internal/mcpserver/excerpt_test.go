@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -20,7 +21,7 @@ func parts(t *testing.T, reply string) (head, tail string, from, to int64) {
 		return body, "", 0, 0
 	}
 	var n string
-	if _, err := fmt.Sscanf(omitted, "%s bytes (cursor %d..%d)", &n, &from, &to); err != nil || n != thousands(to-from) {
+	if _, err := fmt.Sscanf(omitted, "%s bytes (cursor %d..%d)", &n, &from, &to); err != nil || n != view.Count(to-from) {
 		t.Fatalf("omitted %q: %v", omitted, err)
 	}
 	head, tail, _ = strings.Cut(body, fmt.Sprintf("[… cursor %d..%d not shown …]\n", from, to))
@@ -222,7 +223,7 @@ func TestDroppedOutput(t *testing.T) {
 	if stat.Dropped == 0 {
 		t.Fatal("nothing was dropped")
 	}
-	want := fmt.Sprintf("%s bytes of these can't be read any more: the limit of output kept of a job was reached (REPL_MAX_OUTPUT)", thousands(stat.Dropped))
+	want := fmt.Sprintf("%s bytes of these can't be read any more: the limit of output kept of a job was reached (REPL_MAX_OUTPUT)", view.Count(stat.Dropped))
 	if d := field(got, "Dropped"); d != want {
 		t.Errorf("dropped %q, want %q", d, want)
 	}
@@ -286,12 +287,7 @@ func TestReceiptLines(t *testing.T) {
 	}
 }
 
-func TestNumbers(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 181220: "181,220", 1234567: "1,234,567"} {
-		if got := thousands(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
+func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.00s", 20 * time.Millisecond: "0.02s", 4299 * time.Millisecond: "4.2s", 192 * time.Second: "3m12s", 125 * time.Minute: "2h5m",
 	} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -156,7 +157,7 @@ func (c *conn) listVariables(ctx context.Context, a *args) (string, error) {
 	}
 	var r reply
 	r.line("Session", session)
-	r.line("Variables", thousands(int64(vars.Total)))
+	r.line("Variables", view.Count(vars.Total))
 	if asOf != "" {
 		r.line("As of", asOf)
 	}
@@ -171,7 +172,7 @@ func (c *conn) listVariables(ctx context.Context, a *args) (string, error) {
 		shown++
 	}
 	if left := vars.Total - shown; left > 0 {
-		r.line("Omitted", thousands(int64(left))+" variables")
+		r.line("Omitted", view.Count(left)+" variables")
 	}
 	return r.String() + "\n" + list.String(), nil
 }
@@ -185,7 +186,7 @@ func variableLine(v Variable) string {
 	case v.Value != "":
 		s += " = " + headerValue(v.Value)
 	case v.Size > 0:
-		s += ", " + thousands(v.Size) + " bytes"
+		s += ", " + view.Count(v.Size) + " bytes"
 	}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -24,7 +25,7 @@ func (c *conn) refusal(err error) string {
 	case errors.As(err, &notFound):
 		return noSuchJob(notFound)
 	case errors.As(err, &tooMany):
-		text := fmt.Sprintf("%s jobs are running, the most allowed; nothing was started. Wait for one or end one with cancel_job.", thousands(int64(tooMany.Limit)))
+		text := fmt.Sprintf("%s jobs are running, the most allowed; nothing was started. Wait for one or end one with cancel_job.", view.Count(tooMany.Limit))
 		if tooMany.Oldest.ID != "" {
 			text += "\nThe oldest: " + jobLine(tooMany.Oldest)
 		}

@@ -79,20 +79,6 @@ func names(ps []jobs.Process) string {
 
 func chars(s string) int { return utf8.RuneCountInString(s) }
 
-// thousands writes n with separators: 181,220.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	digits := len(strings.TrimPrefix(s, "-"))
-	var b strings.Builder
-	for i, d := range s {
-		if left := len(s) - i; left < digits && left%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
-}
-
 // duration writes d as a person would say it: 0.02s, 4.2s, 3m12s, 2h5m.
 func duration(d time.Duration) string {
 	switch {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -256,7 +257,7 @@ func TestVariables(t *testing.T) {
 	}
 	got := c.call("list_variables", arguments{"session": "many"})
 	shown := strings.Count(got, ": int = 7\n")
-	if chars(got) > defaultText+200 || field(got, "Omitted") != thousands(int64(100_000-shown))+" variables" {
+	if chars(got) > defaultText+200 || field(got, "Omitted") != view.Count(100_000-shown)+" variables" {
 		t.Errorf("%d characters, %d shown, omitted %s", chars(got), shown, field(got, "Omitted"))
 	}
 }

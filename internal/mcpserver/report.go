@@ -77,18 +77,18 @@ func withOutput(head reply, j *jobs.Job, info jobs.Info, w window, room int) *re
 	r.b.WriteString(head.String())
 	x := newExcerpt(j.Log(), info.Status.Final(), w, room-min(chars(info.Result), room/2))
 	if x.late > 0 {
-		r.line("Late output", thousands(x.late)+" bytes")
+		r.line("Late output", view.Count(x.late)+" bytes")
 	}
 	if n := x.omitted.To - x.omitted.From; n > 0 {
-		r.line("Omitted", fmt.Sprintf("%s bytes (cursor %d..%d)", thousands(n), x.omitted.From, x.omitted.To))
+		r.line("Omitted", fmt.Sprintf("%s bytes (cursor %d..%d)", view.Count(n), x.omitted.From, x.omitted.To))
 	}
 	if x.gone > 0 {
-		r.line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", thousands(x.gone), causes(x.loss)))
+		r.line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", view.Count(x.gone), causes(x.loss)))
 	}
 	result := ""
 	if info.HasResult {
 		if result = clip(info.Result, room-x.chars()); room < 0 {
-			r.line("Omitted result", thousands(int64(chars(info.Result)))+" characters")
+			r.line("Omitted result", view.Count(chars(info.Result))+" characters")
 			result = ""
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -77,7 +78,7 @@ func (c *conn) serverStatus(ctx context.Context, a *args) (string, error) {
 		r.line("Session", one.String())
 	}
 	if s.Self > 0 {
-		r.line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", thousands(int64(s.Processes)), size(s.Memory), size(s.Self)))
+		r.line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
 	}
 	r.disk(c.Jobs.Usage(), count, s)
 	r.processes("Orphans", s.Orphans, "; of which job can't be told")
@@ -89,7 +90,7 @@ func jobCount(c jobs.Count) string {
 	now, ended := []string{}, []string{}
 	for _, st := range []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput, jobs.Completed, jobs.Failed, jobs.Cancelled} {
 		if n := c.By[st]; n > 0 {
-			item := fmt.Sprintf("%s %s", thousands(int64(n)), st)
+			item := fmt.Sprintf("%s %s", view.Count(n), st)
 			if st.Final() {
 				ended = append(ended, item)
 			} else {
@@ -97,7 +98,7 @@ func jobCount(c jobs.Count) string {
 			}
 		}
 	}
-	s := fmt.Sprintf("%s of at most %s at once", thousands(int64(c.Running)), thousands(int64(c.Max)))
+	s := fmt.Sprintf("%s of at most %s at once", view.Count(c.Running), view.Count(c.Max))
 	if len(now) > 0 {
 		s += ": " + strings.Join(now, ", ")
 	}
@@ -151,7 +152,7 @@ func (r *reply) disk(u jobs.Usage, count jobs.Count, s ServerStatus) {
 		r.line("Disk failure", fmt.Sprintf("%v; jobs go on, of long output the beginning and the end are kept", u.Failure))
 	}
 	if count.Lossy > 0 {
-		r.line("Disk losses", fmt.Sprintf("%s jobs lost output to a failing disk", thousands(int64(count.Lossy))))
+		r.line("Disk losses", fmt.Sprintf("%s jobs lost output to a failing disk", view.Count(count.Lossy)))
 	}
 }
 
