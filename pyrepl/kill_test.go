@@ -32,9 +32,9 @@ func TestKilledWhileItStarts(t *testing.T) {
 // Workers killed at random moments: what a job finds in its namespace is what
 // the receipts so far say, and no job runs that was to follow a lost one.
 func TestWorkerKillStorm(t *testing.T) {
-	t.Logf("seed %d", *stormSeed)
-	s := &killStorm{t: t, b: newBench(t), rnd: stormRand()}
-	for round := range *stormRounds / 4 {
+	rounds, seed := jobstest.Storm(t, 15)
+	s := &killStorm{t: t, b: newBench(t), rnd: rand.New(rand.NewPCG(seed, 0))}
+	for round := range rounds {
 		s.round(round)
 	}
 	t.Logf("%d jobs completed, %d lost their worker, %d were not run", s.completed, s.lost, s.notRun)

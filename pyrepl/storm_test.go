@@ -2,7 +2,6 @@ package pyrepl_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -12,11 +11,6 @@ import (
 
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
-)
-
-var (
-	stormRounds = flag.Int("storm", 60, "rounds of the storms; thousands take minutes")
-	stormSeed   = flag.Uint64("storm.seed", uint64(time.Now().UnixNano()), "seed of the storms")
 )
 
 // A stormJob is a kind of job that an interrupt may race the end of.
@@ -71,8 +65,8 @@ func numbered(n int, text string) string {
 // its own job or none, what was printed is the beginning of what the job
 // prints, and the session goes on with all that it had.
 func TestInterruptStorm(t *testing.T) {
-	t.Logf("seed %d", *stormSeed)
-	rnd := stormRand()
+	rounds, seed := jobstest.Storm(t, 60)
+	rnd := rand.New(rand.NewPCG(seed, 0))
 	b := newBench(t)
 	b.want(`import asyncio, os, queue, subprocess, sys, threading, time, zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -93,14 +87,12 @@ kept = object(); same = kept`, "completed")
 		kinds = append(kinds, kind)
 	}
 	s := &storm{t: t, b: b, rnd: rnd, took: make(map[string]time.Duration), ends: make(map[string]int)}
-	for round := range *stormRounds {
+	for round := range rounds {
 		s.round(round, kinds[rnd.IntN(len(kinds))])
 	}
 	b.result("same is kept, task.done(), child.poll(), ticks > 0", "(True, False, None, True)")
 	t.Logf("%v", s.ends)
 }
-
-func stormRand() *rand.Rand { return rand.New(rand.NewPCG(*stormSeed, 0)) }
 
 type storm struct {
 	t    *testing.T

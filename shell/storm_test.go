@@ -1,7 +1,6 @@
 package shell_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,11 +12,6 @@ import (
 
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
-)
-
-var (
-	storm     = flag.Int("storm", 60, "rounds of the interrupt storm")
-	stormSeed = flag.Uint64("storm.seed", 0, "what its rounds are chosen by; 0: another each time")
 )
 
 // kinds are jobs that an interrupt meets at any moment of theirs. Those that end
@@ -58,11 +52,7 @@ var swallowing = []string{"many children", "substitution", "python"}
 // on, none but the swallowing needs more than the interrupt, no other job is hit, and no output is
 // lost or doubled.
 func TestInterruptStorm(t *testing.T) {
-	seed := *stormSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-storm %d -storm.seed %d", *storm, seed)
+	rounds, seed := jobstest.Storm(t, 60)
 	var names []string
 	for name := range kinds {
 		names = append(names, name)
@@ -76,7 +66,7 @@ func TestInterruptStorm(t *testing.T) {
 		jobstest.Prints(t, j, "on")
 	}
 	var left atomic.Int64
-	left.Store(int64(*storm))
+	left.Store(int64(rounds))
 	var ended, interrupted, swallowed atomic.Int64
 	var wg sync.WaitGroup
 	for worker := range 4 {

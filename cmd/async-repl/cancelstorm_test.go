@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"asyncrepl/jobs/jobstest"
 )
 
 // bystanders are trees that nobody ends: each of their processes must live
@@ -27,7 +29,7 @@ var stopWays = []string{"force", "cancel, then force", "input", "restart", "noth
 // has ended nothing is left that its receipt does not name, and nobody else is
 // hit.
 func TestCancelStorm(t *testing.T) {
-	rounds, seed := stormCount(t)
+	rounds, seed := jobstest.Storm(t, stormRounds)
 	s := newStorm(t, realPython(t), rand.New(rand.NewPCG(seed, 0)))
 	watched := newTag()
 	var others []string // jobs

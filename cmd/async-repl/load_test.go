@@ -4,27 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-)
 
-// loadJobs is how many jobs the load test starts: few by default, as many as the
-// variable says where somebody asks for more (2000 is what is promised).
-func loadJobs(t *testing.T) int {
-	const variable = "ASYNC_REPL_TEST_LOAD"
-	value := os.Getenv(variable)
-	if value == "" {
-		return 200
-	}
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 {
-		t.Fatalf("%s=%q is not a number of jobs", variable, value)
-	}
-	return n
-}
+	"asyncrepl/jobs/jobstest"
+)
 
 // A quick is one quick job of the load test: the call that starts it, and what its
 // end must say.
@@ -126,7 +112,7 @@ func TestQuickJobsKeepTheirOwn(t *testing.T) {
 			}
 		})
 	}
-	for n := range loadJobs(t) {
+	for n := range jobstest.Rounds(t, 200) {
 		select {
 		case jobs <- n:
 		case <-ctx.Done():

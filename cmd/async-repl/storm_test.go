@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"asyncrepl/internal/proc"
+	"asyncrepl/jobs/jobstest"
 )
 
 // A storm is many rounds of random trees that meet the end of their server at a
-// random moment. STORM_ROUNDS says how many, STORM_SEED repeats the choices of
-// one; its timing is the machine's.
+// random moment. These are those of every run; a seed repeats the choices of one,
+// its timing is the machine's.
 const stormRounds = 18
 
 // treeScript grows a tree, a word at a time: each does its part and leaves the
@@ -256,7 +257,7 @@ func (s *storm) pause(d time.Duration) { <-time.After(d) }
 
 func TestKillStorm(t *testing.T) {
 	python := realPython(t)
-	rounds, seed := stormCount(t)
+	rounds, seed := jobstest.Storm(t, stormRounds)
 	for i := range rounds {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		e := endings[i%len(endings)]
@@ -297,25 +298,3 @@ func (s *storm) clear() {
 }
 
 const stormLimit = 10 * time.Second
-
-// stormCount is how many rounds to play, from which seed.
-func stormCount(t *testing.T) (rounds int, seed uint64) {
-	t.Helper()
-	rounds, seed = stormRounds, rand.Uint64()
-	if v := os.Getenv("STORM_ROUNDS"); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rounds = n
-	}
-	if v := os.Getenv("STORM_SEED"); v != "" {
-		n, err := strconv.ParseUint(v, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed = n
-	}
-	t.Logf("STORM_ROUNDS=%d STORM_SEED=%d", rounds, seed)
-	return rounds, seed
-}
