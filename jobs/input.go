@@ -20,6 +20,7 @@ type Input struct {
 // A Delivery says what became of input.
 type Delivery struct {
 	Waiting bool   // a program was waiting for it
+	Unseen  bool   // it went into a pipe: whether a program waits there is not looked at
 	Note    string // what else the sender should know
 }
 

@@ -43,6 +43,10 @@ type Info struct {
 	Output                  LogStat
 }
 
+// Asks reports whether the job waits for an answer. One that is being stopped does
+// not: it ends without.
+func (i *Info) Asks() bool { return i.Status == WaitingInput && i.Cancelling == "" }
+
 // A Job is one execution, as its clients see it.
 type Job struct {
 	log    *Log
@@ -111,12 +115,13 @@ func (j *Job) Changed() <-chan struct{} {
 }
 
 // Await blocks until the job has ended or waits for input, or ctx is done; it
-// returns ctx's cause in the last case.
+// returns ctx's cause in the last case. A job that is being stopped is awaited to
+// its end: one that goes back to its prompt at an interrupt needs no answer.
 func (j *Job) Await(ctx context.Context) error {
 	for {
 		changed := j.Changed()
 		j.mu.Lock()
-		asks := j.info.Status == WaitingInput
+		asks := j.info.Asks()
 		j.mu.Unlock()
 		if asks {
 			return nil

@@ -288,7 +288,7 @@ func TestAwait(t *testing.T) {
 		go func() { // ends within the test
 			pass(time.Minute)
 			p.port.Begin()
-			p.port.Climbs(Interrupt) // changes that are no reason to return
+			p.port.Shows(1) // a change that is no reason to return
 			pass(time.Minute)
 			p.port.Waits(Question{Kind: "line"})
 		}()
@@ -298,8 +298,13 @@ func TestAwait(t *testing.T) {
 		if err := p.Await(t.Context()); err != nil {
 			t.Errorf("a question that is open: %v", err)
 		}
-		p.port.Runs()
-		go func() { pass(time.Minute); p.end(Receipt{End: Returned}) }() // ends with the job
+		p.Stop(Stop{By: Agent})
+		go func() { // ends with the job
+			pass(time.Minute)
+			p.port.Waits(Question{Kind: "line"}) // the prompt after an interrupt
+			pass(time.Minute)
+			p.end(Receipt{End: Returned})
+		}()
 		if err := p.Await(t.Context()); err != nil || p.Info().Status != Completed {
 			t.Errorf("got %v, %s", err, p.Info().Status)
 		}

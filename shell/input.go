@@ -70,7 +70,8 @@ func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
 	if err := r.keys.Type(ctx, in.Text, in.EOF, in.Secret); err != nil {
 		return jobs.Delivery{}, err
 	}
-	return jobs.Delivery{Waiting: was}, nil
+	_, piped := r.keys.(*pipe)
+	return jobs.Delivery{Waiting: was, Unseen: piped}, nil
 }
 
 // errStdinClosed is the answer to input after the end of file.

@@ -99,8 +99,11 @@ func TestPipes(t *testing.T) {
 	j := b.startPiped("echo out; echo err >&2; test -t 0 || echo piped; cat; exit 4")
 	jobstest.Prints(t, j, "piped")
 	line := strings.Repeat("x", 200_000) + "\n"
-	jobstest.Send(t, j, jobs.Input{Text: line})
-	jobstest.Send(t, j, jobs.Input{EOF: true})
+	for _, in := range []jobs.Input{{Text: line}, {EOF: true}} {
+		if d := jobstest.Send(t, j, in); d != (jobs.Delivery{Unseen: true}) {
+			t.Errorf("what became of input: %+v", d)
+		}
+	}
 	info := jobstest.End(t, j)
 	if info.Receipt.Text() != "failed (exit 4)" {
 		t.Errorf("status %q", info.Receipt.Text())

@@ -209,3 +209,24 @@ func TestOrder(t *testing.T) {
 		}
 	}
 }
+
+// A program that goes back to its prompt at an interrupt is ended nevertheless: nobody is to answer, and who waits
+// waits for the end.
+func TestCancellingAtAPrompt(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Grace = 50 * time.Millisecond
+	c := w.dial(Scope{})
+	j := w.job(c.call("execute_command_async", arguments{"command": code("prompt", "stubborn"), "wait_seconds": 60}))
+	got := c.call("cancel_job", arguments{"job_id": j.ID()})
+	if field(got, "Status") != "waiting_input" || field(got, "Cancelling") != "interrupt" || field(got, "Next") != "" {
+		t.Errorf("after the grace:\n%s", got)
+	}
+	if got := c.call("execute_python", arguments{"code": `out "x"`}); field(got, "Also") != "" {
+		t.Errorf("news of what is being ended:\n%s", got)
+	}
+	if got := c.call("wait_for_jobs", arguments{"job_ids": []string{j.ID()}, "wait_seconds": 0}); !strings.HasPrefix(got, "Condition: not met") {
+		t.Errorf("a wait:\n%s", got)
+	}
+	c.call("cancel_job", arguments{"job_id": j.ID(), "force": true})
+	jobstest.End(t, j)
+}

@@ -97,13 +97,20 @@ func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (s
 	}
 	a.await(ctx, j, c.grace())
 	w := a.window(from)
-	w.facts = append(w.facts, fact{"Input", delivered(d)})
+	w.facts = append(w.facts, fact{"Input", delivered(d, in)})
 	return c.report(ctx, j, w), nil
 }
 
-func delivered(d jobs.Delivery) string {
+// delivered says what became of in.
+func delivered(d jobs.Delivery, in jobs.Input) string {
 	s := "delivered"
-	if !d.Waiting {
+	switch {
+	case d.Waiting:
+	case d.Unseen && in.EOF:
+		s = "the command's standard input is closed"
+	case d.Unseen:
+		s = "written to the command's standard input; who waits at a pipe is not seen"
+	default:
 		s = "no program was waiting for it; it is there to be read"
 	}
 	if d.Note != "" {

@@ -97,7 +97,7 @@ func (t *telling) also() []jobs.Info {
 			continue
 		}
 		info := f.job.Info()
-		if info.Status.Final() || info.Status == jobs.WaitingInput && info.Asked > f.asked {
+		if info.Status.Final() || info.Asks() && info.Asked > f.asked {
 			t.note(f, info)
 			list = append(list, info)
 		}

@@ -16,7 +16,8 @@ import (
 //	flood N          write N numbered lines to stdout; errors N: to stderr
 //	fill N           write N bytes to stdout, in lines of 16
 //	ask KIND "text"  write a prompt, wait for input and tell how long it was
-//	keys             take input from here on without asking, as a terminal does
+//	keys             take input from here on without asking, as a terminal does; pipe: as one
+//	prompt           be at a prompt, and remain there
 //	gate NAME        go on when the test opens the gate
 //	queue NAME       stay queued until then; must come first
 //	hang             run until a stop; stubborn: until a kill
@@ -90,6 +91,10 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 			p.Write(jobs.TTY, fmt.Appendf(nil, "typed %d\n", len(in.Text)))
 			return jobs.Delivery{}, nil
 		})
+	case "prompt":
+		p.Waits(jobs.Question{Kind: "line", By: "the test"})
+	case "pipe":
+		p.Accept(func(context.Context, jobs.Input) (jobs.Delivery, error) { return jobs.Delivery{Unseen: true}, nil })
 	case "accepts":
 		p.Accepts(true)
 	case "gate":

@@ -80,6 +80,20 @@ var replies = map[string][]step{
 			"Job ID: ID1\nStatus: running\nElapsed: T\nInput: no program was waiting for it; it is there to be read\nCursor: 14\n\n" +
 				"--- STDOUT ---\ntyped 3\n", ""},
 	},
+	"a list of those that ask nothing": {
+		{"execute_command_async", arguments{"command": code("prompt", "hang"), "wait_seconds": 60},
+			"Job ID: ID1\nStatus: waiting_input\nWaiting: line, the test\nCursor: 0\n" +
+				`Next: send_command_input(text="…\n") or cancel_job` + "\n", ""},
+		{"list_jobs", nil, "Jobs: 1, newest first\n\nID1 waiting_input, shell, T: prompt …\n", ""},
+	},
+	"a pipe takes what is sent": {
+		{"execute_command_async", arguments{"command": code("pipe", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
+		{"send_command_input", arguments{"job_id": "ID1", "text": "abc\n", "wait_seconds": 0},
+			"Job ID: ID1\nStatus: running\nElapsed: T\n" +
+				"Input: written to the command's standard input; who waits at a pipe is not seen\nCursor: 6\n", ""},
+		{"send_command_input", arguments{"job_id": "ID1", "eof": true, "wait_seconds": 0},
+			"Job ID: ID1\nStatus: running\nElapsed: T\nInput: the command's standard input is closed\nCursor: 6\n", ""},
+	},
 	"takes input beside other things": {
 		{"execute_command_async", arguments{"command": code("keys", "accepts", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
 		{"check_job_status", arguments{"job_id": "ID1"},
@@ -92,7 +106,7 @@ var replies = map[string][]step{
 				"--- STDERR ---\nKeyboardInterrupt\n", ""},
 		{"cancel_job", arguments{"job_id": "ID1"},
 			"Job ID: ID1\nStatus: cancelled (interrupted)\nElapsed: T\nEnded by: agent\n" +
-				"Note: it had ended before and left nothing running\nCursor: 23\n", ""},
+				"Note: it had ended before, and nothing of it is running\nCursor: 23\n", ""},
 	},
 	"cancel what was left": {
 		{"execute_command_async", arguments{"command": "leave sleep"},

@@ -247,7 +247,7 @@ func jobLine(info jobs.Info) string {
 		s += ", " + elapsed(info)
 	}
 	s += ": " + info.Title
-	if q := info.Question; q != nil && info.Status == jobs.WaitingInput {
+	if q := info.Question; q != nil && q.Prompt != "" && info.Status == jobs.WaitingInput {
 		s += fmt.Sprintf(" (asks %q)", q.Prompt)
 	}
 	return view.Line(s, lineMax)
@@ -264,7 +264,7 @@ func elapsed(info jobs.Info) string {
 // next says what must be done, where something must.
 func (r *reply) next(info jobs.Info) {
 	q := info.Question
-	if q == nil || info.Status != jobs.WaitingInput {
+	if !info.Asks() || q == nil {
 		return
 	}
 	if info.Kind == jobs.Python && q.Kind != "key" { // which is no line

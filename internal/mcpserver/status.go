@@ -125,7 +125,7 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (string, error) {
 		defer a.teller.start(ctx, 0, func() string { return "ending what it left running" })()
 		w.facts = append(w.facts, c.endRemains(ctx, j, a.force)...)
 		if len(w.facts) == 0 {
-			w.facts = []fact{{"Note", "it had ended before and left nothing running"}}
+			w.facts = []fact{{"Note", "it had ended before, and nothing of it is running"}}
 		}
 		return c.report(ctx, j, w), nil
 	}
@@ -255,7 +255,7 @@ func condition(infos []jobs.Info, every bool) string {
 	ended := 0
 	var met []string
 	for _, info := range infos {
-		if info.Status == jobs.WaitingInput {
+		if info.Asks() {
 			met = append(met, "job "+info.ID+" waits for input")
 		}
 		if info.Status.Final() {
