@@ -4,12 +4,14 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/tty"
 )
@@ -145,4 +147,34 @@ func flow(b *testing.B, terminal bool, read func(f *os.File, count func([]byte))
 			b.Fatalf("%d bytes of %d", got, volume)
 		}
 	}
+}
+
+// BenchmarkShutdown ends 200 jobs of four processes each that ignore what asks them to. The end of the server waits for
+// it: 350 ms are its limit, and its metric is what was left then, for the guard.
+func BenchmarkShutdown(b *testing.B) {
+	left := 0
+	for b.Loop() {
+		b.StopTimer()
+		o, err := NewOwner(Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		tag := tag()
+		script := fmt.Sprintf("trap '' TERM HUP INT; for i in 1 2 3; do sleep %s & done; wait", tag)
+		for i := range 200 {
+			if _, err := o.Start(Spec{
+				Argv: []string{"bash", "-c", script}, Env: testEnv, Files: make([]*os.File, 3), Mark: strconv.Itoa(i),
+			}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		grown(b, tag, 600)
+		b.StartTimer()
+		o.Shutdown()
+		b.StopTimer()
+		left += len(tagged(tag))
+		slay(o.look, time.Now().Add(time.Minute))
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(left)/float64(b.N), "left/op")
 }

@@ -46,7 +46,9 @@ type Owner struct {
 	guard  *guard
 	kills  oomCounter
 	closed atomic.Bool
-	settle time.Duration // settleLimit, but in tests
+
+	// The limits, but in tests, which make them longer than any machine needs.
+	settle, grace, limit time.Duration
 }
 
 // NewOwner makes this process the one that orphans of its descendants come to, and an Owner that starts nothing yet.
@@ -63,7 +65,7 @@ func NewOwner(c Config) (*Owner, error) {
 		return nil, err
 	}
 	kin.join()
-	o := &Owner{config: c, token: rand.Text(), null: null, settle: settleLimit}
+	o := &Owner{config: c, token: rand.Text(), null: null, settle: settleLimit, grace: shutdownGrace, limit: shutdownLimit}
 	o.guard = newGuard(o)
 	return o, nil
 }

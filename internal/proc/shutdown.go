@@ -22,12 +22,12 @@ func (o *Owner) Shutdown() {
 	begin := time.Now()
 	es := o.look()
 	signalGroups(es, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT)
-	for p := pause(0); time.Since(begin) < shutdownGrace && !empty(o.look); p.sleep() {
+	for p := pause(0); time.Since(begin) < o.grace && !empty(o.look); p.sleep() {
 	}
 	for _, h := range o.handles() {
 		h.slain.Store(true)
 	}
-	if left := slay(o.look, begin.Add(shutdownLimit)); len(left) > 0 {
+	if left := slay(o.look, begin.Add(o.limit)); len(left) > 0 {
 		o.config.Log.Warn("processes outlive the shutdown", "processes", left)
 	}
 	o.guard.close()
