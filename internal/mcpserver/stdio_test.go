@@ -232,10 +232,12 @@ func TestStdioTooManyCalls(t *testing.T) {
 func TestStdioEndBehindTooManyCalls(t *testing.T) {
 	p, stream := newPeer(t)
 	_, done := answerAll(t, &Transport{Stream: stream, Drain: time.Millisecond}, func(*jsonrpc.Request) *jsonrpc.Response { return nil })
-	for i := range maxCalls + 200 {
-		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"m"}`, i))
-	}
-	p.in.Close()
+	go func() { // owned by the test; ends when all is read, or Cleanup closes the pipe
+		for i := range maxCalls + 200 {
+			fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%d,"method":"m"}`+"\n", i)
+		}
+		p.in.Close()
+	}()
 	select {
 	case err := <-done:
 		if err != io.EOF {
