@@ -22,17 +22,19 @@ func TestServerKilled(t *testing.T) {
 		name, script string // %[1]s is the tag
 		count        int
 		look         bool // the server has looked at its children since
+		frozen       bool // the guard is stopped before the server dies
 	}{
-		{"children", `sleep %[1]s & sleep %[1]s`, 2, false},
-		{"ignores all", `trap '' TERM HUP INT; sleep %[1]s & while :; do sleep 0.05; done`, 1, false},
-		{"nohup", `nohup sleep %[1]s >/dev/null 2>&1 & wait`, 1, false},
-		{"setsid", `setsid sleep %[1]s & wait`, 1, false},
-		{"double fork", `(setsid sleep %[1]s >/dev/null 2>&1 </dev/null &) ; (nohup sleep %[1]s >/dev/null 2>&1 &) ; wait; sleep 1000`, 2, false},
-		{"stopped", `sleep %[1]s & kill -STOP $$; wait`, 1, false},
-		{"env -i", `env -i nohup sleep %[1]s >/dev/null 2>&1 & wait`, 1, false},
-		{"env -i setsid", `(env -i setsid sleep %[1]s >/dev/null 2>&1 </dev/null &) ; sleep 1000`, 1, true},
-		{"left behind", `setsid bash -c 'env -i setsid sleep %[1]s & sleep %[1]s' >/dev/null 2>&1 </dev/null & until [ "$(cut -d' ' -f6 /proc/$!/stat)" = $! ]; do :; done; exit`, 2, true},
-		{"env -i setsid below one that lives", `nohup bash -c 'env -i setsid sleep %[1]s & wait' >/dev/null 2>&1 & wait`, 1, false},
+		{"children", `sleep %[1]s & sleep %[1]s`, 2, false, false},
+		{"a stopped guard", `sleep %[1]s & sleep %[1]s`, 2, false, true},
+		{"ignores all", `trap '' TERM HUP INT; sleep %[1]s & while :; do sleep 0.05; done`, 1, false, false},
+		{"nohup", `nohup sleep %[1]s >/dev/null 2>&1 & wait`, 1, false, false},
+		{"setsid", `setsid sleep %[1]s & wait`, 1, false, false},
+		{"double fork", `(setsid sleep %[1]s >/dev/null 2>&1 </dev/null &) ; (nohup sleep %[1]s >/dev/null 2>&1 &) ; wait; sleep 1000`, 2, false, false},
+		{"stopped", `sleep %[1]s & kill -STOP $$; wait`, 1, false, false},
+		{"env -i", `env -i nohup sleep %[1]s >/dev/null 2>&1 & wait`, 1, false, false},
+		{"env -i setsid", `(env -i setsid sleep %[1]s >/dev/null 2>&1 </dev/null &) ; sleep 1000`, 1, true, false},
+		{"left behind", `setsid bash -c 'env -i setsid sleep %[1]s & sleep %[1]s' >/dev/null 2>&1 </dev/null & until [ "$(cut -d' ' -f6 /proc/$!/stat)" = $! ]; do :; done; exit`, 2, true, false},
+		{"env -i setsid below one that lives", `nohup bash -c 'env -i setsid sleep %[1]s & wait' >/dev/null 2>&1 & wait`, 1, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,6 +79,10 @@ func TestServerKilled(t *testing.T) {
 			eventually(t, "the guard to be up", func() bool { return ignoring(guard) })
 			for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 				syscall.Kill(-guard, sig) // nothing of this ends it
+			}
+			if tt.frozen {
+				syscall.Kill(guard, syscall.SIGSTOP)
+				eventually(t, "the guard to stop", func() bool { e, _ := inspect(guard); return e.state == 'T' })
 			}
 			server.Process.Kill()
 			server.Wait()

@@ -36,6 +36,7 @@ type wards struct {
 func RunGuard(r io.Reader) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	wakeWithParent()
 	w := wards{told: make(map[int]uint64)}
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		w.hear(lines.Text())
