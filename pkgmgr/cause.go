@@ -228,7 +228,7 @@ func (m *Manager) unbuilt(_ []string, text string) string {
 	return fmt.Sprintf("building %s failed: %s", built(text), why)
 }
 
-var depends = regexp.MustCompile(`(?m)^\s{2,}(\S.* depends on .*\S)\s*$`)
+var depends = regexp.MustCompile(`(?m)^\s{2,}((?:\S.* depends on|The user requested) .*\S)\s*$`)
 
 // conflict tells which packages want what.
 func conflict(_ *Manager, match []string, text string) string {

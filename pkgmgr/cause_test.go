@@ -10,6 +10,9 @@ func TestCause(t *testing.T) {
 	tests := map[string]struct{ said, want string }{
 		"pip, versions": {"ERROR: Could not find a version that satisfies the requirement six==99.0 (from versions: 1.14.0, 1.15.0, 1.16.0, 1.17.0)\nERROR: No matching distribution found for six==99.0",
 			"there is no six==99.0; the newest are 1.15.0, 1.16.0, 1.17.0"},
+		"pip, a requirement against a constraint": {"ERROR: Cannot install six==1.16.0 because these package versions have conflicting dependencies.\n\n" +
+			"The conflict is caused by:\n    The user requested six==1.16.0\n    The user requested (constraint) six<1.16\n\nTo fix this you could try to:\n",
+			"the versions conflict: The user requested six==1.16.0, The user requested (constraint) six<1.16; loosen them"},
 		"pip, versions for another Python": {"ERROR: Ignored the following versions that require a different python version: 2.0 Requires-Python >=3.12\n" +
 			"ERROR: Could not find a version that satisfies the requirement six>=2 (from versions: 1.16.0)\nERROR: No matching distribution found for six>=2",
 			"no version of six>=2 that fits runs on this Python (it requires >=3.12); ask for another version, or set REPL_PYTHON or REPL_VENV_DIR to another Python"},

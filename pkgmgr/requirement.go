@@ -241,7 +241,8 @@ func (p *parser) option() (item, error) {
 	case p.pos < len(p.text) && strings.IndexByte(" \t", p.peek()) >= 0:
 		p.blanks()
 	default:
-		return item{}, p.because(word + " takes the path that follows it, such as -r requirements.txt")
+		path := map[string]string{"requirement": "requirements.txt", "constraint": "constraints.txt", "editable": "./project"}[it.option]
+		return item{}, p.because(word + " takes the path that follows it, such as " + word + " " + path)
 	}
 	p.open()
 	var err error
