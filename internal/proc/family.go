@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ type family struct {
 	handles map[*Handle]bool // those whose tree is not proven gone
 	orphans map[int]*orphan  // children that others made
 	count   uint64           // of handles ever
+	glanced uint64           // the number of the last one whose tree was looked at in turn
 }
 
 // An orphan is a process whose parents have ended and that came to us.
@@ -311,6 +313,7 @@ func (f *family) watch(stop <-chan struct{}) {
 			if !f.busy() {
 				continue
 			}
+			f.glance()
 		case <-stop:
 			return
 		}
@@ -331,7 +334,32 @@ const (
 
 	// lookPeriod is how long an orphan may live before the guard hears of it.
 	lookPeriod = time.Second
+
+	// glances is how many trees are looked at in each period: an idle job must cost next to nothing.
+	glances = 16
 )
+
+// glance looks at some trees, those next in turn, so that the guard hears also of a session in the tree of one at which
+// nobody else looks: an idle worker, a command on pipes.
+func (f *family) glance() {
+	f.mu.Lock()
+	var next []*Handle
+	for h := range f.handles {
+		if !h.gone {
+			next = append(next, h)
+		}
+	}
+	turn := func(h *Handle) uint64 { return h.number - f.glanced - 1 } // those before it come last
+	slices.SortFunc(next, func(a, b *Handle) int { return cmp.Compare(turn(a), turn(b)) })
+	next = next[:min(glances, len(next))]
+	if len(next) > 0 {
+		f.glanced = next[len(next)-1].number
+	}
+	f.mu.Unlock()
+	for _, h := range next {
+		h.members()
+	}
+}
 
 // busy tells whether there is anything that orphans can come from.
 func (f *family) busy() bool {

@@ -234,6 +234,18 @@ func TestGuardHearsOfSessions(t *testing.T) {
 	eventually(t, "the guard to forget", func() bool { kin.look(); j.Tree(); return !o.guard.knows(leader.Process) })
 }
 
+// It hears of one also where nobody looks at the tree, and however many trees there are.
+func TestGuardHearsOfSessionsInTurn(t *testing.T) {
+	o := newGuardedOwner(t)
+	tag := tag()
+	for range glances + 1 {
+		onPipe(t, o, "job", `env -i setsid sleep `+tag+` & wait`)
+	}
+	for _, p := range grown(t, tag, glances+1) {
+		eventually(t, "the guard to be told", func() bool { return o.guard.knows(p) })
+	}
+}
+
 func TestGuardForgets(t *testing.T) {
 	o := newGuardedOwner(t)
 	for range 20 {
