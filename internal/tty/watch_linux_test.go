@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asker asks 200 questions, some of them after a pause or in two pieces. Its descriptor 3 gets a byte just before each
+// asker asks 60 questions, some of them after a pause or in two pieces. Its descriptor 3 gets a byte just before each
 // read, so that a test knows of questions that are not printed, too.
 const asker = `
 import os, sys, termios, time
@@ -20,7 +20,7 @@ if not aloud: # and no echo that would be output
     mode = termios.tcgetattr(0)
     mode[3] &= ~termios.ECHO
     termios.tcsetattr(0, termios.TCSANOW, mode)
-for n in range(200):
+for n in range(60):
     if n % 7 == 3: time.sleep(0.03)
     if aloud:
         os.write(1, b"Q%d" % n)
@@ -52,7 +52,7 @@ func TestQuestionAnswerQuestion(t *testing.T) {
 			w.Close()
 			told := p.watch(t)
 			asked := 0
-			for n := range 200 {
+			for n := range 60 {
 				got := nextWaiting(t, told)
 				if k := countNow(t, r, &asked); k != n+1 {
 					t.Fatalf("news of question %d when %d were asked", n, k)
