@@ -69,13 +69,14 @@ func TestNotWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		script  string
 		settled string // a process of this name and state is in the tree
+		waited  bool   // before it was ready, which may be told
 	}{
-		"sleeps":                  {`echo ready; exec sleep 1000`, "sleep S"},
-		"computes":                {`echo ready; while :; do :; done`, "bash R"},
-		"reads a pipe":            {`echo ready; sleep 1000 | cat`, "cat S"},
-		"reads a file of its own": {`mkfifo $0/f; echo ready; cat <> $0/f; :`, "cat S"},
-		"background, no terminal": {`cat & echo ready; sleep 1000; :`, "sleep S"},
-		"background, stopped":     {`set -m; cat & echo ready; sleep 1000; :`, "cat T"},
+		"sleeps":                  {`echo ready; exec sleep 1000`, "sleep S", false},
+		"computes":                {`echo ready; while :; do :; done`, "bash R", false},
+		"reads a pipe":            {`echo ready; sleep 1000 | cat`, "cat S", false},
+		"reads a file of its own": {`mkfifo $0/f; echo ready; cat <> $0/f; :`, "cat S", false},
+		"background, no terminal": {`cat & echo ready; sleep 1000; :`, "sleep S", false},
+		"background, stopped":     {`set -m; cat & echo ready; sleep 1000; :`, "cat T", false},
 		"reads, but not in the foreground any more": {`exec python3 -c '
 import os, signal, time
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
@@ -85,16 +86,19 @@ if not pid:
     os.execlp("cat", "cat")
 while "(cat) S" not in open("/proc/%d/stat" % pid).read(): time.sleep(0.001)
 os.tcsetpgrp(0, os.getpid())
-print("ready"); time.sleep(1000)'`, "cat S"},
-		"reads another's terminal": {`python3 -c 'import pty, os; print("ready"); os.read(pty.openpty()[1], 9)'; :`, "python3 S"},
+print("ready"); time.sleep(1000)'`, "cat S", true},
+		"reads another's terminal": {`python3 -c 'import pty, os; print("ready"); os.read(pty.openpty()[1], 9)'; :`, "python3 S", false},
 		"waits for its own terminal by /dev/tty": {
-			`echo ready; exec python3 -c 'import pty, os, time; pty.fork() or os.read(os.open("/dev/tty", 2), 9); time.sleep(1000)'`, "python3 S"},
-		"waits for a child": {`echo ready; sleep 1000 & wait`, "sleep S"},
-		"only holds it":     {`echo ready; setsid -w sleep 1000; :`, "sleep S"},
+			`echo ready; exec python3 -c 'import pty, os, time; pty.fork() or os.read(os.open("/dev/tty", 2), 9); time.sleep(1000)'`, "python3 S", false},
+		"waits for a child": {`echo ready; sleep 1000 & wait`, "sleep S", false},
+		"only holds it":     {`echo ready; setsid -w sleep 1000; :`, "sleep S", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, []string{"bash", "-c", c.script, t.TempDir()})
-			told := p.watch(t)
+			var told <-chan news
+			if !c.waited {
+				told = p.watch(t)
+			}
 			p.waitPrinted(t, "ready")
 			waitFor(t, c.settled, func() bool {
 				for _, pid := range p.tree() {
@@ -104,6 +108,9 @@ print("ready"); time.sleep(1000)'`, "cat S"},
 				}
 				return false
 			})
+			if c.waited {
+				told = p.watch(t)
+			}
 			for range 200 {
 				if ev, ok := p.pty.Waiting(p.tree()); ok {
 					t.Fatalf("taken for waiting: %+v", ev)
