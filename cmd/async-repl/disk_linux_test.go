@@ -88,7 +88,7 @@ func TestDiskFails(t *testing.T) {
 			if note := r.header("Note"); !strings.HasPrefix(note, gone+" bytes of output were lost: the disk") {
 				t.Errorf("receipt: %q, gone are %s", note, gone)
 			}
-			if status := string(s.do("server_status")); !strings.Contains(status, "Disk failure: ") || !strings.Contains(status, test.why) {
+			if status := string(s.do("server_status")); !strings.Contains(status, "Not written to disk: ") || !strings.Contains(status, test.why) {
 				t.Errorf("server_status does not say %q:\n%s", test.why, status)
 			}
 
@@ -101,7 +101,7 @@ func TestDiskFails(t *testing.T) {
 			if !strings.Contains(string(middle), "\n020001\n") {
 				t.Errorf("the middle is not there:\n%s", middle)
 			}
-			if status := string(s.do("server_status")); strings.Contains(status, "Disk failure: ") {
+			if status := string(s.do("server_status")); strings.Contains(status, "Not written to disk: ") {
 				t.Errorf("server_status:\n%s", status)
 			}
 		})

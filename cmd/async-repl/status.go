@@ -51,7 +51,11 @@ func (e *engine) status(_ context.Context, sc mcpserver.Scope) mcpserver.ServerS
 		"the guard has died and is replaced before the next job; until then nothing ends what is left if the server is killed")
 	s.Works = append(s.Works, "shell "+e.shell)
 	python, err := e.pkgs.Describe()
-	does(python.UV != "", "uv "+python.UV, "there is no uv on PATH: environments are made with venv and filled with pip, which is slower")
+	installer := "venv and pip (with uv on PATH installs are faster)"
+	if python.UV != "" {
+		installer = "uv " + python.UV
+	}
+	s.Works = append(s.Works, installer)
 	if err != nil {
 		s.Lacks = append(s.Lacks, err.Error())
 	} else {

@@ -149,7 +149,7 @@ func (r *reply) disk(u jobs.Usage, count jobs.Count, s ServerStatus) {
 	}
 	r.line("Disk", text)
 	if u.Failure != nil {
-		r.line("Disk failure", fmt.Sprintf("%v; jobs go on, of long output the beginning and the end are kept", u.Failure))
+		r.line("Not written to disk", fmt.Sprintf("%v; jobs go on, of long output the beginning and the end are kept", u.Failure))
 	}
 	if count.Lossy > 0 {
 		r.line("Disk losses", fmt.Sprintf("%s jobs lost output to a failing disk", view.Count(count.Lossy)))
