@@ -266,14 +266,21 @@ func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if !ok {
 		return c.out.send(ctx, func(b []byte) []byte { return appendRequest(b, m.(*jsonrpc.Request)) })
 	}
-	defer c.calls.close(r.ID) // after it was queued: what has been answered will be flushed
-	return c.out.send(ctx, func(b []byte) []byte {
-		id, wanted := c.calls.answer(r.ID)
+	queued := false
+	err := c.out.send(ctx, func(b []byte) []byte {
+		queued = true
+		// No sooner, or a flush might miss the answer; no later, or the client might
+		// have read it and use the id again.
+		id, wanted := c.calls.close(r.ID)
 		if !wanted {
 			return b
 		}
 		return appendResponse(b, id, r)
 	})
+	if !queued {
+		c.calls.close(r.ID)
+	}
+	return err
 }
 
 // Close implements mcp.Connection. What is queued is written first, if the client

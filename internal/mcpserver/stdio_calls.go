@@ -86,21 +86,14 @@ func (cs *calls) cancel(id jsonrpc.ID) {
 	}
 }
 
-// answer returns the id to answer with, and whether there is to be an answer.
-func (cs *calls) answer(id jsonrpc.ID) (raw []byte, wanted bool) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	c, ok := cs.pending[id]
-	return c.id, ok && !c.cancelled
-}
-
-// close takes out a call that has had its answer.
-func (cs *calls) close(id jsonrpc.ID) {
+// close takes out a call that has its answer now. It returns the id to answer
+// with, and whether there is to be an answer.
+func (cs *calls) close(id jsonrpc.ID) (raw []byte, wanted bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	c, ok := cs.pending[id]
 	if !ok {
-		return
+		return nil, false
 	}
 	delete(cs.pending, id)
 	cs.bytes -= c.bytes
@@ -111,6 +104,7 @@ func (cs *calls) close(id jsonrpc.ID) {
 	if c.owed() {
 		cs.settle()
 	}
+	return c.id, !c.cancelled
 }
 
 // settle counts down what is owed. The lock is held.
