@@ -20,7 +20,11 @@ func TestTree(t *testing.T) {
 	tag := tag()
 	j := onTTY(t, o, "job", `sleep `+tag+` & (sleep `+tag+` & wait) & nohup setsid sleep `+tag+` & (setsid -f sleep `+tag+`); wait`)
 	grown(t, tag, 4)
-	eventually(t, "the double fork's orphan", func() bool { kin.look(); return strings.Count(programs(j.Tree()), "sleep") == 4 })
+	eventually(t, "the double fork's orphan, and the end of its parent", func() bool {
+		kin.look()
+		tree := programs(j.Tree())
+		return strings.Count(tree, "sleep") == 4 && !strings.Contains(tree, "setsid")
+	})
 	if got, want := programs(j.Tree()), "bash bash sleep sleep sleep sleep"; got != want {
 		t.Errorf("tree: got %s, want %s", got, want)
 	}
