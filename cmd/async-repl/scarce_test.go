@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -66,20 +67,27 @@ func (s *server) drain(t *testing.T, running []string) {
 	}
 }
 
+// TestFewDescriptors has the descriptors run out at each step of a start in
+// turn: which one it is depends on how many are left.
 func TestFewDescriptors(t *testing.T) {
-	s := oddServer(t, script("ulimit -n 64"))
-	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
-	running := s.fill(t, "too many open files", "64 (ulimit -n)", "end jobs")
-	if len(running) < 5 {
-		t.Errorf("only %d jobs ran", len(running))
-	}
-	r := s.do("execute_python", "code", "x", "wait_seconds", 60)
-	if status := r.header("Status"); status != "completed" && (!strings.Contains(status, "64 (ulimit -n)") || strings.Contains(status, "variables lost")) {
-		t.Errorf("python: %s", r)
-	}
-	s.drain(t, running)
-	if err := expect(s.do("execute_python", "code", "x", "wait_seconds", 60), "completed", "1"); err != nil {
-		t.Error(err)
+	for limit := 64; limit < 71; limit++ {
+		t.Run(strconv.Itoa(limit), func(t *testing.T) {
+			s := oddServer(t, script(fmt.Sprintf("ulimit -n %d", limit)))
+			s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+			says := fmt.Sprintf("%d (ulimit -n)", limit)
+			running := s.fill(t, "too many open files", says, "end jobs")
+			if len(running) < 5 {
+				t.Errorf("only %d jobs ran", len(running))
+			}
+			r := s.do("execute_python", "code", "x", "wait_seconds", 60)
+			if status := r.header("Status"); status != "completed" && (!strings.Contains(status, says) || strings.Contains(status, "variables lost")) {
+				t.Errorf("python: %s", r)
+			}
+			s.drain(t, running)
+			if err := expect(s.do("execute_python", "code", "x", "wait_seconds", 60), "completed", "1"); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -146,8 +146,7 @@ func (g *guard) forget(p Process) {
 	g.tell(fmt.Sprintf("%s %d\n", wordForget, p.PID))
 }
 
-// tell sends lines. A guard that does not take them is of no use; it is killed before its pipe is closed, for an end of
-// file would set it to work. The caller holds mu.
+// tell sends lines. A guard that does not take them is of no use. The caller holds mu.
 func (g *guard) tell(lines string) bool {
 	if g.w == nil {
 		return false
@@ -155,16 +154,17 @@ func (g *guard) tell(lines string) bool {
 	g.w.SetWriteDeadline(time.Now().Add(tellLimit))
 	if _, err := g.w.WriteString(lines); err != nil {
 		g.owner.config.Log.Warn("telling the guard", "error", err)
-		g.child.process.Kill()
 		g.drop()
 		return false
 	}
 	return true
 }
 
-// drop gives up the guard that runs. The caller holds mu.
+// drop gives up the guard that runs, if one does. It is killed before its pipe is closed, for an end of file would set it
+// to work. The caller holds mu.
 func (g *guard) drop() {
 	if g.w != nil {
+		g.child.process.Kill() // an error: it has ended
 		g.w.Close()
 		g.w = nil
 	}
@@ -177,8 +177,9 @@ func (g *guard) close() {
 	g.closed = true
 	if g.w != nil {
 		g.child.wake()
+		g.w.Close()
+		g.w = nil
 	}
-	g.drop()
 }
 
 // pid is the number of the guard that runs, 0 if there is none.

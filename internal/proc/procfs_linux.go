@@ -14,6 +14,20 @@ import (
 
 // slurp reads a file of /proc into buf, grown if need be. It costs three system calls where os.ReadFile makes five.
 func slurp(path string, buf []byte) ([]byte, error) {
+	b, err := read(path, buf)
+	if err == unix.EMFILE {
+		return readApart(path)
+	}
+	return b, err
+}
+
+func readApart(path string) (b []byte, err error) {
+	err = unix.EMFILE
+	apart(func() { b, err = read(path, nil) })
+	return b, err
+}
+
+func read(path string, buf []byte) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -160,12 +174,10 @@ func children(pid, threads int) []int {
 
 // numbers is the names in a directory that are numbers.
 func numbers(dir string) []int {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil
+	names, err := list(dir)
+	if err == unix.EMFILE {
+		apart(func() { names, _ = list(dir) })
 	}
-	defer d.Close()
-	names, _ := d.Readdirnames(-1)
 	var ns []int
 	for _, name := range names {
 		if n, err := strconv.Atoi(name); err == nil {
@@ -173,6 +185,22 @@ func numbers(dir string) []int {
 		}
 	}
 	return ns
+}
+
+// list is the names in a directory, as many as can be read.
+func list(dir string) (names []string, err error) {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for buf := make([]byte, 4096); ; {
+		n, err := unix.ReadDirent(fd, buf)
+		if n <= 0 || err != nil {
+			return names, err
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
 }
 
 // variable is the value that a variable had in the environment a program was started with.

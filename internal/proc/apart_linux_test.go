@@ -1,0 +1,81 @@
+package proc
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// exhaust leaves this process not one descriptor, and returns what gives them
+// back.
+func exhaust(t *testing.T) (restore func()) {
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	low := before
+	low.Cur = 256
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	var taken []int
+	for {
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		taken = append(taken, fd)
+	}
+	return func() {
+		for _, fd := range taken {
+			unix.Close(fd)
+		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Without a descriptor to look by, nothing is taken for ended: neither the tree
+// of a job, nor what it left, nor the guard.
+func TestNoDescriptors(t *testing.T) {
+	o, err := NewOwner(Config{Guard: self("part-guard")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.Shutdown)
+	tag := tag()
+	runs := onPipe(t, o, "runs", "sleep "+tag+" & wait")
+	left := onPipe(t, o, "left", "setsid sleep "+tag+" & exit 0")
+	ends(t, left.Handle)
+	grown(t, tag, 2)
+	guard := o.guard.pid()
+
+	restore := exhaust(t)
+	f, openErr := os.Open("/")
+	tree, leftTree := programs(runs.Tree()), programs(left.Tree())
+	o.guard.ensure()
+	kin.look()
+	restore()
+
+	if openErr == nil {
+		f.Close()
+		t.Error("there was a descriptor")
+	}
+	if tree != "bash sleep" || leftTree != "sleep" {
+		t.Errorf("the trees were %q and %q", tree, leftTree)
+	}
+	select {
+	case <-left.Cleared():
+		t.Error("what was left is taken for ended")
+	default:
+	}
+	if now := o.guard.pid(); now != guard {
+		t.Errorf("the guard was %d, then %d", guard, now)
+	}
+	end(t, runs.Handle)
+	end(t, left.Handle)
+	gone(t, tag)
+}
