@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/oklog/ulid/v2"
 )
 
@@ -35,7 +36,7 @@ func (r *Registry) nearest(tenant, id string) []Info {
 	var all []candidate
 	for _, j := range slices.Backward(r.order) {
 		if j.info.Tenant == tenant {
-			all = append(all, candidate{j, distance(id, j.ID())})
+			all = append(all, candidate{j, levenshtein.ComputeDistance(id, j.ID())})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
@@ -44,25 +45,4 @@ func (r *Registry) nearest(tenant, id string) []Info {
 		near = append(near, c.Info())
 	}
 	return near
-}
-
-// distance is the number of bytes to insert, delete or change to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // distances from the part of a that was looked at to each beginning of b
-	for i := range row {
-		row[i] = i
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for k := range len(b) {
-			change := diagonal
-			if a[i] != b[k] {
-				change++
-			}
-			diagonal = row[k+1]
-			row[k+1] = min(change, row[k]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

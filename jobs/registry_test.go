@@ -92,17 +92,6 @@ func TestGet(t *testing.T) {
 	})
 }
 
-func TestDistance(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"kitten", "sitting", 3}, {"bc", "abc", 1}} {
-		if got := distance(tc.a, tc.b); got != tc.want {
-			t.Errorf("from %q to %q: got %d, want %d", tc.a, tc.b, got, tc.want)
-		}
-	}
-}
-
 func TestList(t *testing.T) {
 	bubble(t, Config{Keep: 3}, func(t *testing.T, s stage) {
 		gone := s.begin(Spec{Tenant: "me", Title: "gone"})

@@ -23,7 +23,7 @@ type rule struct {
 }
 
 var rules = []rule{
-	{dir: "jobs", forbid: []string{module, "os/exec", "net", "github.com/"}, allow: []string{"github.com/oklog/ulid/v2"},
+	{dir: "jobs", forbid: []string{module, "os/exec", "net", "github.com/"}, allow: []string{"github.com/oklog/ulid/v2", "github.com/agnivade/levenshtein"},
 		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
 	{dir: "internal/view", forbid: []string{module, "os/exec"},
 		why: "a view is bytes in, text out"},

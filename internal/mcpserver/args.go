@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"asyncrepl/internal/view"
+
+	"github.com/agnivade/levenshtein"
 )
 
 // args is what a call was given, checked. A field whose parameter the call left
@@ -132,32 +134,11 @@ func nearest(name string, known []string) []string {
 	name = strings.ToLower(name)
 	var near []string
 	for _, k := range known {
-		if len(name) >= 3 && (strings.Contains(k, name) || strings.Contains(name, k)) || distance(name, k) <= len(k)/3 {
+		if len(name) >= 3 && (strings.Contains(k, name) || strings.Contains(name, k)) || levenshtein.ComputeDistance(name, k) <= len(k)/3 {
 			near = append(near, k)
 		}
 	}
 	return near
-}
-
-// distance is the number of letters to be inserted, dropped or changed to make b
-// of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // Limits of arguments.
