@@ -160,7 +160,7 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 		return r.death(err, nil), nil
 	}
 	r.p.Accept(r.input)
-	stopWatch := r.startWatch()
+	stopWatch := r.watch.Start()
 	ladder := r.startLadder(ctx)
 	done, err := r.follow()
 	close(r.over)

@@ -21,18 +21,6 @@ const promptWindow = 4096
 // errOneLine is the refusal of an answer that holds more than one.
 var errOneLine = errors.New("an answer is one line: send the lines one by one, each when the job asks for it")
 
-// startWatch starts the look-out for a program that reads the session's
-// terminal, and returns what ends it.
-func (r *run) startWatch() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { // owned by exec, which calls stop; ends when ctx does
-		defer close(done)
-		r.watch.Run(ctx)
-	}()
-	return func() { cancel(); <-done }
-}
-
 // quiet is since when the terminal has been quiet in this job: a job that is
 // over soon is not looked at.
 func (r *run) quiet() time.Time {

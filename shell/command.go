@@ -182,7 +182,10 @@ func (r *run) startPipes(owner *proc.Owner, spec proc.Spec) (err error) {
 
 // follow waits for the end of the command and settles what it left behind.
 func (r *run) follow(ctx context.Context) jobs.Outcome {
-	stopWatch := r.startWatch()
+	stopWatch := func() {}
+	if r.watch != nil {
+		stopWatch = r.watch.Start()
+	}
 	climbed := r.await(ctx)
 	stopWatch()
 	for _, p := range r.pumps {
@@ -198,21 +201,6 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 	}
 	r.leave(&rec)
 	return jobs.Outcome{Receipt: rec}
-}
-
-// startWatch starts the look-out for a program that waits for its terminal, and
-// returns what ends it.
-func (r *run) startWatch() (stop func()) {
-	if r.watch == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { // owned by follow, which calls stop; ends when ctx does
-		defer close(done)
-		r.watch.Run(ctx)
-	}()
-	return func() { cancel(); <-done }
 }
 
 // await returns when the leader has ended, by itself or by the ladder, or could

@@ -19,17 +19,18 @@ var goroutines = map[string][]string{
 	"internal/mcpserver/execute.go": {"one per restart"},
 	"internal/mcpserver/status.go":  {"one per awaited job"},
 	"internal/mcpserver/stdio.go":   {"reader and writer of a connection", "reader and writer of a connection"},
+	"internal/proc/apart_linux.go":  {"a look at a process without a descriptor to spare"},
 	"internal/proc/family.go":       {"the look for orphans"},
 	"internal/proc/guard.go":        {"the waiter of a child, and of the guard"},
 	"internal/proc/owner.go":        {"the waiter of a child, and of the guard"},
 	"internal/proc/pump.go":         {"a pump per open pipe or terminal"},
 	"internal/tty/pulse.go":         {"the pulse of all resting watches"},
+	"internal/tty/watch.go":         {"the watch of a terminal"},
 	"jobs/log.go":                   {"the writer of a job's long output to disk"},
 	"jobs/registry.go":              {"one per job"},
-	"pyrepl/input.go":               {"the watch of a terminal"},
 	"pyrepl/interrupt.go":           {"the ladder of a Python job, and its nudges", "the ladder of a Python job, and its nudges"},
 	"pyrepl/launch.go":              {"the reader of a worker's channel"},
-	"shell/command.go":              {"the watch of a terminal", "the wait for what a command left behind"},
+	"shell/command.go":              {"the wait for what a command left behind"},
 }
 
 // Every go statement says beside it who owns it and when it ends, and has its

@@ -27,7 +27,6 @@ func Example() {
 		return
 	}
 
-	ctx, stop := context.WithCancel(context.Background())
 	waits := make(chan tty.Evidence, 1) // the first news is all that is asked for
 	watch := &tty.Watch{
 		PTY:   pty,
@@ -42,12 +41,10 @@ func Example() {
 			}
 		},
 	}
-	over := make(chan struct{})
-	go func() { defer close(over); watch.Run(ctx) }() // ends with ctx, below
+	stop := watch.Start()
 	ev := <-waits
 	fmt.Println(ev.Program, "waits for a", ev.Kind)
 	stop()
-	<-over
 
 	keyboard := tty.NewKeyboard(pty)
 	if err := keyboard.Type(context.Background(), "hello\n", true, false); err != nil {

@@ -4,7 +4,6 @@ package tty
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -157,16 +156,8 @@ func (p *program) watch(t testing.TB) <-chan news {
 	p.mu.Lock()
 	p.kick = w.Kick
 	p.mu.Unlock()
-	run(t, w)
+	t.Cleanup(w.Start())
 	return told
-}
-
-// run runs w until the test's end, and waits for it.
-func run(t testing.TB, w *Watch) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); w.Run(ctx) }() // ends with ctx, below
-	t.Cleanup(func() { cancel(); <-ended })
 }
 
 // next returns the next news.

@@ -14,13 +14,13 @@ import (
 // tickTime at most. No job's looks take more than a tenth of a processor: lookTime a thread lies between them.
 const (
 	settleTime = 20 * time.Millisecond
-	tickTime   = 120 * time.Millisecond
+	tickTime   = 130 * time.Millisecond
 	restTime   = time.Second
 	lookTime   = 500 * time.Microsecond
 )
 
 // Watch sees to it that News knows when a program of one job waits for the job's terminal, and when it does not any
-// more. Its fields are set before Run and Kick; a PTY has one running Watch at a time.
+// more. Its fields are set before Start and Kick; a PTY has one running Watch at a time.
 type Watch struct {
 	PTY *PTY
 
@@ -40,7 +40,7 @@ type Watch struct {
 	once sync.Once
 	kick chan struct{} // holds one: a second kick before the look adds nothing
 
-	// Of Run's goroutine, and while it rests of the pulse.
+	// Of its goroutine, and while it rests of the pulse.
 	clocks clocks
 	pace   time.Duration // from one asking of the clocks to the next
 	rested time.Time     // since when it rests
@@ -58,7 +58,7 @@ type Watch struct {
 	typed   time.Time // when input was last sent
 }
 
-// Kick tells Run that the job has printed. It costs next to nothing and never blocks.
+// Kick tells that the job has printed. It costs next to nothing and never blocks.
 func (w *Watch) Kick() {
 	select {
 	case w.kicks() <- struct{}{}:
@@ -71,8 +71,19 @@ func (w *Watch) kicks() chan struct{} {
 	return w.kick
 }
 
-// Run watches until ctx is done.
-func (w *Watch) Run(ctx context.Context) {
+// Start begins to watch. The function it returns ends that, and returns when it has ended.
+func (w *Watch) Start() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { // owned by the caller, who calls stop; ends then
+		defer close(done)
+		w.run(ctx)
+	}()
+	return func() { cancel(); <-done }
+}
+
+// run watches until ctx is done.
+func (w *Watch) run(ctx context.Context) {
 	w.PTY.onSend(w.answered)
 	defer w.PTY.onSend(nil)
 	timer := time.NewTimer(0)
