@@ -28,11 +28,14 @@ import (
 //	pass over      as receive, and not shown here
 //	let NAME       in lines that are sent, NAME stands for this
 //	env            variables that the server is started with
+//	varies NAME    NAME stands for what this regular expression matches behind its
+//	               first group: what differs from machine to machine
 //
 // What is received is exact but for what differs from run to run, which is
 // replaced: job ids by ID1, ID2 and so on in the order in which they are first
 // seen (and these again by the ids in what is sent), pids by PID1, PID2, times by
-// TIME, what was used of the machine by NUMBER, the workspace by WORKSPACE, the version by VERSION.
+// TIME, what was used of the machine by NUMBER, the workspace by WORKSPACE, the directory for
+// output by STATE, the version by VERSION.
 // Progress that is told again is shown once. At the end of the
 // input nothing more may come, and the server exits with status 0.
 //
@@ -70,16 +73,22 @@ type conversation struct {
 }
 
 func newConversation(t *testing.T, script *txtar.Archive) *conversation {
+	state := t.TempDir()
 	// An interpreter that is used as it is: no environment need be made.
-	env := []string{"REPL_PYTHON=python3"}
+	env := []string{"REPL_PYTHON=python3", "REPL_STATE_DIR=" + state}
+	var vary []variable
 	for _, f := range script.Files {
+		data := string(f.Data)
 		if f.Name == "env" {
-			env = append(env, strings.Fields(string(f.Data))...)
+			env = append(env, strings.Fields(data)...)
+		}
+		if name, ok := strings.CutPrefix(f.Name, "varies "); ok {
+			vary = append(vary, variable{regexp.MustCompile(strings.TrimSpace(data)), "${1}" + name})
 		}
 	}
 	s := startProcess(t, env...)
 	c := &conversation{t: t, s: s, lines: bufio.NewReader(s.out), lets: make(map[string]string)}
-	c.names.fixed = []string{s.dir, "WORKSPACE", version(), "VERSION"}
+	c.names = names{fixed: []string{s.dir, "WORKSPACE", state, "STATE", version(), "VERSION"}, vary: vary}
 	return c
 }
 
@@ -89,7 +98,7 @@ func (c *conversation) play(script *txtar.Archive) {
 	for i, f := range script.Files {
 		name, _, _ := strings.Cut(f.Name, ":")
 		switch verb, arg, _ := strings.Cut(name, " "); verb {
-		case "env":
+		case "env", "varies":
 		case "let":
 			c.lets[arg] = strings.TrimSpace(string(f.Data))
 		case "send":
@@ -185,8 +194,15 @@ func (c *conversation) receive(until string) string {
 // names are the words that stand for what differs from run to run.
 type names struct {
 	fixed []string // old, new and so on
+	vary  []variable
 	jobs  []string
 	pids  []string
+}
+
+// A variable is what a script says differs from machine to machine.
+type variable struct {
+	is   *regexp.Regexp
+	name string // with what stays of it
 }
 
 var (
@@ -212,7 +228,11 @@ func (n *names) plain(line string) string {
 	line = dates.ReplaceAllString(line, "TIME")
 	line = progress.ReplaceAllString(line, `"message":"${1}, TIME","progress":NUMBER`)
 	line = used.ReplaceAllString(line, "${1}NUMBER")
-	return times.ReplaceAllString(line, "${1}TIME")
+	line = times.ReplaceAllString(line, "${1}TIME")
+	for _, v := range n.vary {
+		line = v.is.ReplaceAllString(line, v.name)
+	}
+	return line
 }
 
 // real puts the ids of jobs back into a line.
