@@ -264,7 +264,7 @@ func TestLogIsMarkedFirst(t *testing.T) {
 	<-begun
 	j.mu.Lock()
 	close(over)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = j.log.Wait(ctx, 0) // nothing is written: it returns at the mark
 	status := j.info.Status

@@ -285,7 +285,7 @@ func (s *storm) clear() {
 			continue
 		}
 		clear = 0
-		if time.Since(begin) > stormLimit {
+		if time.Since(begin) > patience {
 			for _, p := range left {
 				s.t.Errorf("left: %s", p.Program)
 				syscall.Kill(p.PID, syscall.SIGKILL)
@@ -296,5 +296,3 @@ func (s *storm) clear() {
 	}
 	s.t.Logf("nothing left after %v", time.Since(begin))
 }
-
-const stormLimit = 10 * time.Second

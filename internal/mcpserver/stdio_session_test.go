@@ -11,6 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/jobs/jobstest"
 )
 
 // A gate is a tool that waits: for the test, for its call to be cancelled, or to
@@ -94,7 +96,7 @@ func ended(t *testing.T, ss *mcp.ServerSession) {
 		if err != nil {
 			t.Errorf("session ended with %v", err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(jobstest.Patience):
 		t.Fatal("the session did not end")
 	}
 }

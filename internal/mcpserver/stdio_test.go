@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"asyncrepl/jobs/jobstest"
 )
 
 // A duplex is the server's end of two pipes: a client can close one of them.
@@ -243,7 +245,7 @@ func TestStdioEndBehindTooManyCalls(t *testing.T) {
 		if err != io.EOF {
 			t.Error(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(jobstest.Patience):
 		t.Fatal("the end of the input was not seen")
 	}
 }

@@ -21,7 +21,7 @@ import (
 func testStep(needed []Rung) time.Duration {
 	switch {
 	case len(needed) == 1:
-		return 10 * time.Second
+		return patience
 	case slices.Contains(needed, Kill):
 		return 100 * time.Millisecond
 	}
@@ -173,7 +173,7 @@ func TestClimbRaised(t *testing.T) {
 	}()
 	begin := time.Now()
 	c := j.Climb(Ladder{
-		Step:   time.Minute,
+		Step:   2 * patience,
 		Raised: func() (Rung, <-chan struct{}) { return asked.Load().(Rung), raised },
 		Report: func(r Rung) {
 			if r == Interrupt {
@@ -184,7 +184,7 @@ func TestClimbRaised(t *testing.T) {
 	if want := (Climbed{Needed: []Rung{Interrupt, Kill}}); !cmp.Equal(c, want) {
 		t.Errorf("got %v, want %v", c, want)
 	}
-	if time.Since(begin) > 30*time.Second {
+	if time.Since(begin) > patience {
 		t.Error("it waited for the step")
 	}
 }
@@ -197,7 +197,7 @@ func TestClimbKeep(t *testing.T) {
 	j.says(t, "up")
 	grown(t, tag, 1)
 	done := make(chan struct{})
-	c := j.Climb(Ladder{Over: done, Keep: true, Step: time.Minute, Interrupt: func() error {
+	c := j.Climb(Ladder{Over: done, Keep: true, Step: patience, Interrupt: func() error {
 		err := j.Handle.Interrupt()
 		j.says(t, "took it")
 		close(done)
@@ -275,7 +275,7 @@ func TestShutdown(t *testing.T) {
 		hs = append(hs, onPipe(t, o, fmt.Sprint("job", i), fmt.Sprintf(scripts[i%len(scripts)], tag)).Handle)
 	}
 	grown(t, tag, 5*(2+1+1+2+2+1))
-	o.limit = time.Minute
+	o.limit = patience
 	o.Shutdown()
 	gone(t, tag)
 	for _, h := range hs {
@@ -288,7 +288,7 @@ func TestShutdownAsks(t *testing.T) {
 	o := newOwner(t)
 	j := onPipe(t, o, "job", `trap 'echo bye; exit 6' TERM; trap '' HUP; echo up; while :; do sleep 0.01; done`)
 	j.says(t, "up")
-	o.grace, o.limit = time.Minute, 2*time.Minute
+	o.grace, o.limit = patience, 2*patience
 	begin := time.Now()
 	o.Shutdown()
 	if d := time.Since(begin); d >= o.grace {

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 // leftBehind waits for the guards, which end last, and names the children that are left then.
 func leftBehind() string {
 	var es []entry
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		kin.look()
 		if es = walk(0, processes(ownChildren())); len(es) == 0 {
 			return ""
@@ -159,7 +159,7 @@ func end(t testing.TB, h *Handle) {
 // says waits until the job has printed s.
 func (j *job) says(t testing.TB, s string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(j.output(), s); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !strings.Contains(j.output(), s); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %q; tree %v, output %q", s, j.Tree(), j.output())
 		}
@@ -171,7 +171,7 @@ func ends(t testing.TB, h *Handle) Exit {
 	t.Helper()
 	select {
 	case <-h.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("process %d has not ended", h.PID())
 	}
 	return h.Exit()
@@ -179,7 +179,7 @@ func ends(t testing.TB, h *Handle) Exit {
 
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s", what)
 		}

@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// patience bounds every wait: a test that runs into it has failed.
+const patience = time.Minute
+
 func newPipe(t testing.TB) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -27,7 +30,7 @@ func done(t *testing.T, p *Pump) {
 	t.Helper()
 	select {
 	case <-p.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the pump has not ended")
 	}
 }
@@ -45,7 +48,7 @@ func TestPump(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Drain()
-	if d := p.Last().Sub(begin); d <= 0 || d > 20*time.Second {
+	if d := p.Last().Sub(begin); d <= 0 || d > patience {
 		t.Errorf("last read %v after the first write", d)
 	}
 	w.Close()

@@ -249,7 +249,7 @@ func TestSettle(t *testing.T) {
 			if strings.Contains(script, "%[1]s") {
 				script = fmt.Sprintf(script, tag)
 			}
-			o.settle = 10 * time.Second // however busy the machine is: it is not waited for what is decided
+			o.settle = 2 * patience // however busy the machine is: it is not waited for what is decided
 			j := onTTY(t, o, "job", up+script)
 			if strings.HasSuffix(script, "read") {
 				j.says(t, "up")
@@ -262,7 +262,7 @@ func TestSettle(t *testing.T) {
 			if programs(hungUp) != tt.hungUp || programs(left) != tt.left {
 				t.Errorf("hung up %q, want %q; left %q, want %q", programs(hungUp), tt.hungUp, programs(left), tt.left)
 			}
-			if took > o.settle/2 {
+			if took > patience {
 				t.Errorf("it took %v", took)
 			}
 			if c := j.Climb(Ladder{From: Terminate}); c.Survivors != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds what a test waits for; a machine under load needs it, none that works does.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // program is a real program on a PTY of its own, with a pump that keeps what it prints.
 type program struct {

@@ -39,11 +39,14 @@ func Owner(t testing.TB) *proc.Owner {
 	return o
 }
 
+// patience bounds every wait: a test that runs into it has failed.
+const patience = time.Minute
+
 // Gone waits until no process of that number is left. A zombie that nobody has
 // reaped is still there.
 func Gone(t testing.TB, pid int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(time.Millisecond) {
 		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			return
 		}
