@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -158,13 +157,13 @@ func (in *install) result(ch Changes, said string) string {
 		first := func(p Package) int { return slices.Index(append(in.asked, key(p.Name)), key(p.Name)) }
 		slices.SortStableFunc(ch.Installed, func(a, b Package) int { return first(a) - first(b) })
 		return "installed " + list(ch.Installed)
-	case saidInstalled.MatchString(said):
-		return "installed " + clip(saidInstalled.FindStringSubmatch(said)[1])
+	case saidInstalled().MatchString(said):
+		return "installed " + clip(saidInstalled().FindStringSubmatch(said)[1])
 	case ruledOut && !strings.Contains(said, "Requirement already satisfied"):
 		return "nothing installed: ruled out by the marker"
-	case in.marked && saidChecked.MatchString(said):
+	case in.marked && saidChecked().MatchString(said):
 		return "nothing installed: already satisfied or ruled out by a marker"
-	case saidChecked.MatchString(said):
+	case saidChecked().MatchString(said):
 		return "already satisfied"
 	}
 	return "nothing was changed"
@@ -173,8 +172,8 @@ func (in *install) result(ch Changes, said string) string {
 // The words of pip and uv for installs outside of the environment's directories
 // (pip's PIP_TARGET and the like), and for those with nothing to do.
 var (
-	saidInstalled = regexp.MustCompile(`(?m)^Successfully installed (\S.*?)\s*$`)
-	saidChecked   = regexp.MustCompile(`(?m)^(Requirement already satisfied|(Audited|Checked) \d+ package|\S+ is already installed with the same version)`)
+	saidInstalled = pattern(`(?m)^Successfully installed (\S.*?)\s*$`)
+	saidChecked   = pattern(`(?m)^(Requirement already satisfied|(Audited|Checked) \d+ package|\S+ is already installed with the same version)`)
 )
 
 // list names packages in a line.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -120,7 +119,7 @@ func (m *Manager) base(ctx context.Context) (interpreter, error) {
 // apart from what a shim or a site's start-up file prints.
 const probeCode = `import sys; print("async-repl %d %d %s" % (sys.version_info[0], sys.version_info[1], sys.executable))`
 
-var probeAnswer = regexp.MustCompile(`(?m)^async-repl (\d+) (\d+) (.+)$`)
+var probeAnswer = pattern(`(?m)^async-repl (\d+) (\d+) (.+)$`)
 
 // probe asks the Python at path, or the one that a shim there leads to, for its
 // version and its own path. Nothing of the workspace or the user's site is
@@ -130,7 +129,7 @@ func (m *Manager) probe(ctx context.Context, path string) (interpreter, error) {
 	if err != nil {
 		return interpreter{}, err
 	}
-	answer := probeAnswer.FindSubmatch(out)
+	answer := probeAnswer().FindSubmatch(out)
 	if answer == nil {
 		return interpreter{}, fmt.Errorf("%s does not answer like a Python: %q", path, clip(lastLine(out)))
 	}
@@ -145,7 +144,7 @@ func (m *Manager) probe(ctx context.Context, path string) (interpreter, error) {
 
 // interpreterName is what interpreters are called: python3.12, python3.13t,
 // pypy3.10.
-var interpreterName = regexp.MustCompile(`^(?:python|pypy)(\d)\.(\d+)[a-z]*$`)
+var interpreterName = pattern(`^(?:python|pypy)(\d)\.(\d+)[a-z]*$`)
 
 // recorded tells the version of the Python at path from what its environment
 // recorded or what the program is called, without running it (15 ms and more).
@@ -157,7 +156,7 @@ func recorded(path string) (interpreter, bool) {
 	if err != nil || isScript(target) {
 		return interpreter{}, false
 	}
-	name := interpreterName.FindStringSubmatch(filepath.Base(target))
+	name := interpreterName().FindStringSubmatch(filepath.Base(target))
 	if name == nil {
 		return interpreter{}, false
 	}
@@ -166,14 +165,14 @@ func recorded(path string) (interpreter, bool) {
 	return interpreter{path, major, minor}, true
 }
 
-var dotted = regexp.MustCompile(`^(\d+)\.(\d+)`)
+var dotted = pattern(`^(\d+)\.(\d+)`)
 
 // recordedIn reads the version from a pyvenv.cfg: "version" is venv's word,
 // "version_info" uv's and virtualenv's.
 func recordedIn(cfg string) (major, minor int, ok bool) {
 	values := configured(cfg)
 	for _, key := range []string{"version", "version_info"} {
-		if v := dotted.FindStringSubmatch(values[key]); v != nil {
+		if v := dotted().FindStringSubmatch(values[key]); v != nil {
 			major, _ = strconv.Atoi(v[1])
 			minor, _ = strconv.Atoi(v[2])
 			return major, minor, true

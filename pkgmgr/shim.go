@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
@@ -41,16 +40,16 @@ func head(path string, n int64) string {
 
 // managerCall is the line by which the shims of pyenv and asdf become the tool:
 // exec "/home/me/.pyenv/libexec/pyenv" exec "$program" "$@".
-var managerCall = regexp.MustCompile(`(?m)^\s*exec\s+"?([^"\s]+)"?\s+exec\s`)
+var managerCall = pattern(`(?m)^\s*exec\s+"?([^"\s]+)"?\s+exec\s`)
 
 // pyenvVersion is a version of pyenv that is named in full, or nearly so.
-var pyenvVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+var pyenvVersion = pattern(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // pyenvChoice reads which Python the shim of pyenv leads to, in the places where
 // pyenv looks and in its order. Where that names no installed version outright
 // pyenv itself is to be asked, which takes 100 ms.
 func (m *Manager) pyenvChoice(shim string) (interpreter, bool) {
-	call := managerCall.FindStringSubmatch(head(shim, 4096))
+	call := managerCall().FindStringSubmatch(head(shim, 4096))
 	if call == nil || filepath.Base(call[1]) != "pyenv" || m.getenv("PYENV_DIR") != "" {
 		return interpreter{}, false
 	}
@@ -66,7 +65,7 @@ func (m *Manager) pyenvChoice(shim string) (interpreter, bool) {
 		wanted = head(filepath.Join(root, "version"), 4096)
 	}
 	words := strings.Fields(wanted)
-	if len(words) == 0 || !pyenvVersion.MatchString(words[0]) {
+	if len(words) == 0 || !pyenvVersion().MatchString(words[0]) {
 		return interpreter{}, false
 	}
 	python := filepath.Join(root, "versions", words[0], "bin", "python3")
@@ -117,7 +116,7 @@ func (m *Manager) behind(ctx context.Context, shim, tool string) (string, bool) 
 		return "", false
 	}
 	if isScript(manager) {
-		call := managerCall.FindStringSubmatch(head(manager, 4096))
+		call := managerCall().FindStringSubmatch(head(manager, 4096))
 		if call == nil {
 			return "", false
 		}

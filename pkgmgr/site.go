@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -35,7 +34,7 @@ dirs = [path("purelib"), path("platlib")] + ([site.getusersitepackages()] if rea
 print("async-repl " + json.dumps({"dirs": dirs, "pip": find_spec("pip") is not None,
     "managed": real and os.path.exists(os.path.join(path("stdlib"), "EXTERNALLY-MANAGED"))}))`
 
-var siteAnswer = regexp.MustCompile(`(?m)^async-repl (\{.*\})\s*$`)
+var siteAnswer = pattern(`(?m)^async-repl (\{.*\})\s*$`)
 
 // site asks an interpreter for its site.
 func (m *Manager) site(ctx context.Context, python string) (site, error) {
@@ -44,7 +43,7 @@ func (m *Manager) site(ctx context.Context, python string) (site, error) {
 	if err != nil {
 		return s, err
 	}
-	answer := siteAnswer.FindSubmatch(out)
+	answer := siteAnswer().FindSubmatch(out)
 	if answer == nil || json.Unmarshal(answer[1], &s) != nil || len(s.Dirs) == 0 {
 		return s, fmt.Errorf("%s does not answer like a Python: %q", python, clip(lastLine(out)))
 	}
@@ -164,10 +163,10 @@ func packageIn(dir string) Package {
 	return p
 }
 
-var separators = regexp.MustCompile(`[-_.]+`)
+var separators = pattern(`[-_.]+`)
 
 // key is a name as names are compared.
-func key(name string) string { return strings.ToLower(separators.ReplaceAllString(name, "-")) }
+func key(name string) string { return strings.ToLower(separators().ReplaceAllString(name, "-")) }
 
 // Modules returns the names by which the package is imported: its topmost
 // regular packages and its modules outside of these.

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -25,9 +24,9 @@ func isArchive(name string) bool {
 }
 
 var (
-	address    = regexp.MustCompile(`^(?i)([a-z][a-z0-9.-]*(\+[a-z0-9.-]+)?://|file:)`)
-	firstSlash = regexp.MustCompile(`^[^@;,<>=!~\[('"$&|\x60\\]*/`)
-	pathExtras = regexp.MustCompile(`^(.*[^/])(\[[A-Za-z0-9._,-]*\])$`)
+	address    = pattern(`^(?i)([a-z][a-z0-9.-]*(\+[a-z0-9.-]+)?://|file:)`)
+	firstSlash = pattern(`^[^@;,<>=!~\[('"$&|\x60\\]*/`)
+	pathExtras = pattern(`^(.*[^/])(\[[A-Za-z0-9._,-]*\])$`)
 )
 
 // maxPlace is what a system takes as a path.
@@ -38,7 +37,7 @@ const maxPlace = 4096
 func (p *parser) atPlace() bool {
 	word := p.text[p.pos:p.placeEnd()]
 	bare := strings.TrimRight(word, ",;")
-	if m := pathExtras.FindStringSubmatch(bare); m != nil {
+	if m := pathExtras().FindStringSubmatch(bare); m != nil {
 		bare = m[1]
 	}
 	switch {
@@ -47,7 +46,7 @@ func (p *parser) atPlace() bool {
 	case word[0] == '.' || word[0] == '/' || word[0] == '~' && !strings.HasPrefix(word, "~="):
 		return true
 	}
-	return address.MatchString(word) || hostLike.MatchString(word) || firstSlash.MatchString(word) ||
+	return address().MatchString(word) || hostLike().MatchString(word) || firstSlash().MatchString(word) ||
 		isArchive(bare) && !strings.ContainsAny(bare, " @;,<>=!~\"'")
 }
 
@@ -104,7 +103,7 @@ func (m *Manager) argument(it item) (string, error) {
 		it.place, err = m.list(it.place)
 	case it.option == "editable":
 		it.place, err = m.project(it.place)
-	case address.MatchString(it.place):
+	case address().MatchString(it.place):
 		err = checkAddress(it.place)
 	default:
 		it.place, err = m.local(it)
@@ -117,7 +116,7 @@ func (m *Manager) argument(it item) (string, error) {
 
 // list returns the full path of a file with requirements, or its address.
 func (m *Manager) list(place string) (string, error) {
-	if address.MatchString(place) {
+	if address().MatchString(place) {
 		u, err := url.Parse(place)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 			return "", refused(place, "a file with requirements is given by its path, or by an address with https://")
@@ -136,7 +135,7 @@ func (m *Manager) list(place string) (string, error) {
 
 // project returns a directory as it stands behind -e.
 func (m *Manager) project(place string) (string, error) {
-	if address.MatchString(place) {
+	if address().MatchString(place) {
 		return "", refused(place, "-e takes the path of a directory; an address stands on its own")
 	}
 	to, err := m.local(item{place: place})
@@ -154,7 +153,7 @@ func (m *Manager) project(place string) (string, error) {
 func (m *Manager) local(it item) (string, error) {
 	place, extras := it.place, ""
 	if _, _, err := m.stat(it.place, place); err != nil && it.name == "" {
-		if parts := pathExtras.FindStringSubmatch(place); parts != nil {
+		if parts := pathExtras().FindStringSubmatch(place); parts != nil {
 			place, extras = parts[1], parts[2]
 		}
 	}
@@ -181,7 +180,7 @@ func (m *Manager) local(it item) (string, error) {
 }
 
 // hostLike is what looks like an address without its scheme.
-var hostLike = regexp.MustCompile(`^([\w.-]+@)?[\w-]+(\.[\w-]+)*\.[a-z]{2,}[:/]`)
+var hostLike = pattern(`^([\w.-]+@)?[\w-]+(\.[\w-]+)*\.[a-z]{2,}[:/]`)
 
 // stat returns the full path of a place and what is there.
 func (m *Manager) stat(shown, place string) (string, fs.FileInfo, error) {
@@ -193,7 +192,7 @@ func (m *Manager) stat(shown, place string) (string, fs.FileInfo, error) {
 	path := m.abs(place)
 	st, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && hostLike.MatchString(place):
+	case errors.Is(err, fs.ErrNotExist) && hostLike().MatchString(place):
 		return "", nil, refused(shown, "there is no "+path+", and an address begins with https:// or, of a repository, git+https:// or git+ssh://")
 	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(place):
 		return "", nil, refused(shown, "there is no "+path+"; relative paths start in the workspace")

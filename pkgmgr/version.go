@@ -2,7 +2,6 @@ package pkgmgr
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -61,7 +60,7 @@ func (p *parser) comma() bool {
 }
 
 // version is PEP 440's, as its appendix B has it.
-var version = regexp.MustCompile(`^(?i)v?(\d+!)?\d+(\.\d+)*` +
+var version = pattern(`^(?i)v?(\d+!)?\d+(\.\d+)*` +
 	`([-_.]?(alpha|a|beta|b|preview|pre|c|rc)[-_.]?\d*)?` +
 	`(-\d+|[-_.]?(post|rev|r)[-_.]?\d*)?` +
 	`([-_.]?dev[-_.]?\d*)?` +
@@ -87,12 +86,12 @@ func (p *parser) clause() (string, error) {
 			return "", p.because("=== compares letter by letter, without *")
 		}
 	case op == "==" || op == "!=":
-		if !version.MatchString(strings.TrimSuffix(v, ".*")) {
+		if !version().MatchString(strings.TrimSuffix(v, ".*")) {
 			return "", p.because(fmt.Sprintf("%q is not a version", clip(v)))
 		}
 	case strings.Contains(v, "*"):
 		return "", p.because(fmt.Sprintf("%q takes no *; only == and != do", clip(p.text[from:p.pos])))
-	case !version.MatchString(v):
+	case !version().MatchString(v):
 		return "", p.because(fmt.Sprintf("%q is not a version", clip(v)))
 	}
 	return op + v, nil

@@ -88,7 +88,7 @@ func checkLimits(t *testing.T, a *args) {
 		"max_chars": a.maxChars != nil && (*a.maxChars < 0 || *a.maxChars > maxText),
 		"limit":     a.limit != nil && (*a.limit < 1 || *a.limit > maxList),
 		"cursor":    a.cursor != nil && (*a.cursor < 0 || *a.cursor > 1<<53),
-		"session":   a.session != "" && !sessionNames.MatchString(a.session),
+		"session":   a.session != "" && !sessionNames().MatchString(a.session),
 		"job_ids":   a.jobIDs != nil && (len(a.jobIDs) == 0 || len(a.jobIDs) > maxList),
 		"until":     a.until != "" && a.until != untilAny && a.until != untilAll,
 		"NUL":       slices.ContainsFunc([]string{a.code, a.command, a.cwd, a.packages}, func(s string) bool { return strings.ContainsRune(s, 0) }),

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"asyncrepl/jobs"
@@ -135,10 +136,13 @@ func notEmpty(name, s string) error {
 	return nil
 }
 
-var sessionNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+// sessionNames is compiled when a call first names a session.
+var sessionNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+})
 
 func sessionName(name, s string) error {
-	if !sessionNames.MatchString(s) {
+	if !sessionNames().MatchString(s) {
 		return mistakef("%s must be 1 to 64 letters, digits, dots, dashes or underscores, beginning with a letter or digit.", name)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -12,9 +13,14 @@ import (
 // and tells of params in the words of its own Go types. What a client is told
 // instead is made here.
 
+// Compiled at the first fault.
 var (
-	tooEarly   = regexp.MustCompile(`^method ("[^"]+") is invalid during session initialization$`)
-	wrongField = regexp.MustCompile(`cannot unmarshal .* into Go struct field [^.\s]+\.[^.\s]+\.(\S+) of type (\S+)`)
+	tooEarly = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^method ("[^"]+") is invalid during session initialization$`)
+	})
+	wrongField = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`cannot unmarshal .* into Go struct field [^.\s]+\.[^.\s]+\.(\S+) of type (\S+)`)
+	})
 )
 
 // protocolError is the error as a client is told of it.
@@ -24,14 +30,14 @@ func protocolError(err error) error {
 	if told.Code == 0 {
 		told = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: text}
 	}
-	switch early := tooEarly.FindStringSubmatch(text); {
+	switch early := tooEarly().FindStringSubmatch(text); {
 	case text == `duplicate "initialize" received`:
 		told.Message = "initialize comes once, at the beginning of a connection: go on without"
 	case early != nil:
 		told.Message = early[1] + " came before initialize: open the connection first, or name the protocol in _meta, as of 2026-07-28"
 	case strings.Contains(text, "unmarshaling "):
 		told = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `"params" must be an object`}
-		if field := wrongField.FindStringSubmatch(text); field != nil {
+		if field := wrongField().FindStringSubmatch(text); field != nil {
 			told.Message = `"params": ` + field[1] + " must be " + jsonName(field[2])
 		}
 	default:
