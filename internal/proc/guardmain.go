@@ -34,9 +34,9 @@ type wards struct {
 // ended however it did, it ends that until nothing is left. It returns the exit status. It needs r and the kernel's
 // table of processes and nothing else, and no signal that can be refused ends it.
 func RunGuard(r io.Reader) int {
+	wakeWithParent() // first of all: one that is stopped before sleeps on
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
-	wakeWithParent()
 	w := wards{told: make(map[int]uint64)}
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		w.hear(lines.Text())
