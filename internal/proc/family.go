@@ -116,6 +116,7 @@ func (f *family) adopt(pid int) {
 	}
 	f.mu.Unlock()
 	if o != nil {
+		f.reclaim(o)
 		return
 	}
 	o = &orphan{entry: e}
@@ -127,6 +128,20 @@ func (f *family) adopt(pid int) {
 		for _, owner := range o.owners() {
 			owner.guard.add(e.Process)
 		}
+	}
+}
+
+// reclaim looks again whose an orphan is that couldn't be told: one that came to us in the middle of an exec had no
+// environment, and none of its files may have told either. That there is one job left that it may be from tells nothing.
+func (f *family) reclaim(o *orphan) {
+	if o.of != nil || o.ended() { // it is changed by looks only
+		return
+	}
+	of := f.evident(o.entry, o.may)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if of != nil && f.handles[of] {
+		o.of, o.may = of, nil
 	}
 }
 
@@ -202,8 +217,8 @@ func (f *family) retire(ended []*Handle) (again bool) {
 	return again
 }
 
-// attribute finds out whose an orphan is: by ancestry seen earlier, session, mark, or open files, and if all fail
-// because there was only one it can be from. If it can't be told it returns whose it may be.
+// attribute finds out whose an orphan is: by what is evident, and if nothing is because there was only one it can be
+// from. If it can't be told it returns whose it may be.
 func (f *family) attribute(e entry) (of *Handle, may []*Handle) {
 	f.mu.Lock()
 	for h := range f.handles {
@@ -211,27 +226,38 @@ func (f *family) attribute(e entry) (of *Handle, may []*Handle) {
 			may = append(may, h)
 		}
 	}
+	f.mu.Unlock()
 	// The newest first: a number or terminal that two have had is the newer one's.
 	slices.SortFunc(may, func(a, b *Handle) int { return int(b.number) - int(a.number) })
-	i := slices.IndexFunc(may, func(h *Handle) bool { return f.knows(h, e) })
-	f.mu.Unlock()
-	if i >= 0 {
-		return may[i], nil
-	}
-	if i = slices.IndexFunc(may, marked(e.PID)); i >= 0 {
-		return may[i], nil
-	}
-	if ids := openFiles(e.PID); len(ids) > 0 {
-		for _, h := range may {
-			if slices.ContainsFunc(h.files, func(id fileID) bool { return slices.Contains(ids, id) }) {
-				return h, nil
-			}
-		}
+	if of = f.evident(e, may); of != nil {
+		return of, nil
 	}
 	if len(may) == 1 {
 		return may[0], nil
 	}
 	return nil, may
+}
+
+// evident tells which of those it may be from a process belongs to: by ancestry seen earlier, session, mark, or open
+// files; nil if none of these does.
+func (f *family) evident(e entry, may []*Handle) *Handle {
+	f.mu.Lock()
+	i := slices.IndexFunc(may, func(h *Handle) bool { return f.knows(h, e) })
+	f.mu.Unlock()
+	if i >= 0 {
+		return may[i]
+	}
+	if i = slices.IndexFunc(may, marked(e.PID)); i >= 0 {
+		return may[i]
+	}
+	if ids := openFiles(e.PID); len(ids) > 0 {
+		for _, h := range may {
+			if slices.ContainsFunc(h.files, func(id fileID) bool { return slices.Contains(ids, id) }) {
+				return h
+			}
+		}
+	}
+	return nil
 }
 
 // knows tells whether e was seen in the tree of h, or is in a session of it. The caller holds mu.
@@ -269,7 +295,7 @@ func marked(pid int) func(*Handle) bool {
 	}
 }
 
-// unclaimed are the orphans whose job can't be told and that pick chooses.
+// unclaimed are the living orphans whose job can't be told and that pick chooses.
 func (f *family) unclaimed(pick func(*orphan) bool) []Process {
 	f.mu.Lock()
 	defer f.mu.Unlock()

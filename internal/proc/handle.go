@@ -150,9 +150,9 @@ func (h *Handle) Descendants() []Process {
 	})
 }
 
-// Unclaimed are the living processes that may belong to h or to another job.
+// Unclaimed are the living processes that may belong to h or to another job, parents before their children.
 func (h *Handle) Unclaimed() []Process {
-	return kin.unclaimed(func(o *orphan) bool { return slices.Contains(o.may, h) })
+	return living(walk(0, kin.unclaimed(func(o *orphan) bool { return slices.Contains(o.may, h) })))
 }
 
 // members looks at the tree: every process of it that has not been reaped, parents before their children. What it

@@ -208,8 +208,9 @@ func startError(name, dir string, err error) error {
 	return fmt.Errorf("starting %s: %w", name, err)
 }
 
-// Unclaimed are the living processes that came to us and may belong to one of several jobs.
+// Unclaimed are the living processes that came to us and may belong to one of several jobs, parents before their
+// children.
 func (o *Owner) Unclaimed() []Process {
 	kin.look()
-	return kin.unclaimed(func(p *orphan) bool { return slices.Contains(p.owners(), o) })
+	return living(walk(0, kin.unclaimed(func(p *orphan) bool { return slices.Contains(p.owners(), o) })))
 }

@@ -4,7 +4,9 @@ package proc
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -160,6 +162,30 @@ func TestUnclaimed(t *testing.T) {
 			}
 			eventually(t, "its end", func() bool { return len(tagged(tag)) == 0 })
 		})
+	}
+}
+
+// What can't be told at first may be later: a process that came to us in the middle of an exec has no environment.
+func TestReclaimed(t *testing.T) {
+	o := newOwner(t)
+	tag, gate := tag(), filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	onTTY(t, o, "other", `read x`)
+	j := onTTY(t, o, "job", fmt.Sprintf(
+		`(env -i setsid bash -c 'read x <%s; ASYNC_REPL_JOB=job exec bash -c "sleep %s & wait"' </dev/null >/dev/null 2>&1 &); read x`, gate, tag))
+	eventually(t, "the orphan", func() bool { return programs(j.Unclaimed()) == "bash" })
+	if err := os.WriteFile(gate, []byte("\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	p := grown(t, tag, 1)[0]
+	eventually(t, "the orphan to be the job's", func() bool {
+		kin.look()
+		return slices.ContainsFunc(j.Tree(), same(p))
+	})
+	if u := o.Unclaimed(); u != nil {
+		t.Errorf("unclaimed %v", u)
 	}
 }
 
