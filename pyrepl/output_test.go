@@ -165,8 +165,8 @@ func TestSabotage(t *testing.T) {
 				t.Errorf("afterwards: %s, want %s; output %q", info.Receipt.Text(), want, out)
 			}
 			j := b.start("while True: pass")
-			for j.Info().Status == jobs.Queued {
-				<-j.Changed()
+			for changed := j.Changed(); j.Info().Status == jobs.Queued; changed = j.Changed() {
+				<-changed
 			}
 			j.Stop(stop(jobs.Interrupt))
 			if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {

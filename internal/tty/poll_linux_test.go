@@ -31,6 +31,12 @@ def other():
         signal.pause()
         os._exit(0)
 def thread(f, *a): threading.Thread(target=f, args=a, daemon=True).start()
+def blocked(f, *a):
+    """A thread that has come to its call: it is in one, and not for its turn to run Python."""
+    t = threading.Thread(target=f, args=a, daemon=True)
+    t.start()
+    while open(f"/proc/self/task/{t.native_id}/syscall").read().split()[0] in ("running", "202" if x86 else "98"):
+        time.sleep(0.001)
 def idle(): time.sleep(1000)
 `
 
@@ -121,9 +127,9 @@ m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VMIN] = 0; m[6][
 termios.tcsetattr(0, termios.TCSANOW, m)
 while True: os.read(0, 1)`},
 		"read, and a thread that listens": {accepts, Line, `
-s = socket.create_server(("127.0.0.1", 0)); thread(s.accept); os.read(0, 1)`},
+s = socket.create_server(("127.0.0.1", 0)); blocked(s.accept); os.read(0, 1)`},
 		"read, and a thread with a live epoll": {accepts, Line, `
-s = socket.create_server(("127.0.0.1", 0)); thread(epoll(s).poll); os.read(0, 1)`},
+s = socket.create_server(("127.0.0.1", 0)); blocked(epoll(s).poll); os.read(0, 1)`},
 		"poll, and a thread that computes": {accepts, Line, `
 def compute():
     while True: pass
