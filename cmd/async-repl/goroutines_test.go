@@ -19,7 +19,7 @@ var goroutines = map[string][]string{
 	"internal/mcpserver/execute.go": {"one per restart"},
 	"internal/mcpserver/status.go":  {"one per awaited job"},
 	"internal/mcpserver/stdio.go":   {"reader and writer of a connection", "reader and writer of a connection"},
-	"internal/proc/apart_linux.go":  {"a look at a process without a descriptor to spare"},
+	"internal/proc/apart_linux.go":  {"the looks at processes without a descriptor to spare", "the looks at processes without a descriptor to spare"},
 	"internal/proc/family.go":       {"the look for orphans"},
 	"internal/proc/guard.go":        {"the waiter of a child, and of the guard"},
 	"internal/proc/owner.go":        {"the waiter of a child, and of the guard"},

@@ -1,9 +1,12 @@
 package proc
 
 import (
+	"io"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -78,4 +81,32 @@ func TestNoDescriptors(t *testing.T) {
 	end(t, runs.Handle)
 	end(t, left.Handle)
 	gone(t, tag)
+}
+
+// The thread is one that the runtime uses as any other: a collection that begins there polls.
+func TestApartIsOneOfTheRuntimesThreads(t *testing.T) {
+	newOwner(t)
+	ran := 0
+	for range 50 {
+		apart(func() { runtime.GC(); ran++ })
+	}
+	if ran != 50 {
+		t.Errorf("ran %d times", ran)
+	}
+}
+
+// Nothing is kept open by the thread's table: the other end of a pipe hears of its end.
+func TestApartKeepsNothingOpen(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	newOwner(t)
+	apart(func() {})
+	w.Close()
+	r.SetReadDeadline(time.Now().Add(patience))
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("read %d, %v", n, err)
+	}
 }

@@ -56,6 +56,7 @@ func (f *family) join() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.owners++; f.owners == 1 && f.adopts {
+		settleAside()
 		f.stop = make(chan struct{})
 		go f.watch(f.stop) // owned by the family; ends when the last Owner leaves
 	}
@@ -66,6 +67,7 @@ func (f *family) leave() {
 	defer f.mu.Unlock()
 	if f.owners--; f.owners == 0 && f.adopts {
 		close(f.stop)
+		clearAside()
 	}
 }
 
