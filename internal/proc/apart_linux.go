@@ -36,7 +36,7 @@ func clearAside() { close(aside.Swap(nil).left) }
 func (a *apartment) run(taken chan struct{}) {
 	runtime.LockOSThread()
 	if unix.Gettid() == os.Getpid() {
-		go a.run(taken) // on another thread, for this one is locked until then; as above
+		go a.run(taken) // on another thread, for this one is locked; owned, and ends, as above
 		<-taken
 		runtime.UnlockOSThread()
 		return
