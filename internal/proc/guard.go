@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// tellLimit bounds what a guard that does not listen can hold up. A pipe takes thousands of lines before it does.
-	tellLimit = 100 * time.Millisecond
+	// tellLimit bounds what a guard that does not listen can hold up. A pipe takes thousands of lines before it does. It
+	// is longer than a busy machine may take between the setting of a deadline and the write.
+	tellLimit = time.Second
 
 	// A guard that has died is replaced at once, unless it is one of guardTries in a row that have lived for less than
 	// guardLife: one that can't live is tried again with each start of a process only.
