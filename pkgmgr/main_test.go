@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,7 +78,11 @@ func (w *world) write(name, text string, mode os.FileMode) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+	// Nothing is forked meanwhile: a child would hold the file open for writing, and nobody could execute it.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, []byte(text), mode)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	return path

@@ -274,9 +274,11 @@ func TestOutOfMemory(t *testing.T) {
 func publish(t *testing.T, from, to string, mode os.FileMode) {
 	t.Helper()
 	b, err := os.ReadFile(from)
+	syscall.ForkLock.RLock() // a child that held it open for writing would keep others from executing it
 	if err == nil {
 		err = os.WriteFile(to, b, 0o700)
 	}
+	syscall.ForkLock.RUnlock()
 	if err == nil {
 		err = os.Chmod(to, mode)
 	}

@@ -109,19 +109,7 @@ func as(uid int, code string) func(*testing.T, *server) {
 		}
 		os.Chmod(filepath.Dir(home), 0o755)
 		self := filepath.Join(home, "server")
-		in, err := os.Open(s.cmd.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer in.Close()
-		out, err := os.OpenFile(self, os.O_CREATE|os.O_WRONLY, 0o755)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(out, in); err != nil {
-			t.Fatal(err)
-		}
-		out.Close()
+		publish(t, s.cmd.Path, self, 0o755)
 		if err := os.Chown(home, uid, uid); err != nil {
 			t.Fatal(err)
 		}
