@@ -61,11 +61,15 @@ func empty(look func() []entry) bool {
 // terminate asks es to end. What is stopped is woken to hear it; what ignores SIGTERM, as an interactive shell does,
 // is told that its terminal is gone.
 func terminate(es []entry) {
-	signalGroups(es, syscall.SIGTERM, syscall.SIGCONT)
+	var deaf []entry // as they were before: a shell may execute another program when its child ends
 	for _, e := range es {
-		if _, deaf := withstands(e.PID, syscall.SIGTERM); deaf {
-			SignalPID(e.Process, syscall.SIGHUP)
+		if _, ignores := withstands(e.PID, syscall.SIGTERM); ignores {
+			deaf = append(deaf, e)
 		}
+	}
+	signalGroups(es, syscall.SIGTERM, syscall.SIGCONT)
+	for _, e := range deaf {
+		SignalPID(e.Process, syscall.SIGHUP)
 	}
 }
 
