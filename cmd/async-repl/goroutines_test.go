@@ -16,7 +16,6 @@ import (
 var goroutines = map[string][]string{
 	"cmd/async-repl/client.go":      {"the reader of the demo's client"},
 	"cmd/async-repl/serve.go":       {"the connection", "the end of the engine after a signal, and of its jobs", "the end of the engine after a signal, and of its jobs"},
-	"cmd/async-repl/threads.go":     {"one per thread that is made ahead"},
 	"internal/mcpserver/execute.go": {"one per restart"},
 	"internal/mcpserver/status.go":  {"one per awaited job"},
 	"internal/mcpserver/stdio.go":   {"reader and writer of a connection", "reader and writer of a connection"},

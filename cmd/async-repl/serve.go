@@ -62,7 +62,6 @@ func serve(ctx context.Context, set settings, environ []string, in io.ReadCloser
 	if err != nil {
 		return err
 	}
-	takeThreads()
 	cut, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1) // room for the one result, so that nobody need wait for it
