@@ -149,9 +149,10 @@ func BenchmarkIdleServer(b *testing.B) {
 			for range jobs {
 				s.do("execute_command_async", "command", "printf %04000d 0; exec sleep 1000", "tty", tty, "wait_seconds", 0)
 			}
-			last := s.do("list_jobs", "limit", 1)
-			if !strings.Contains(string(last), "running") {
-				b.Fatal(last)
+			for last := reply(""); !strings.Contains(string(last), "running"); last = s.do("list_jobs", "limit", 1) {
+				if strings.Contains(string(last), "failed") {
+					b.Fatal(last)
+				}
 			}
 			time.Sleep(3 * time.Second) // until the bustle of the start is over
 			more := pss(b, pid) - before
