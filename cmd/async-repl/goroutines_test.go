@@ -24,6 +24,7 @@ var goroutines = map[string][]string{
 	"internal/proc/guard.go":        {"the waiter of a child, and of the guard"},
 	"internal/proc/owner.go":        {"the waiter of a child, and of the guard"},
 	"internal/proc/pump.go":         {"a pump per open pipe or terminal"},
+	"internal/proc/spare.go":        {"one per thread that is made ahead"},
 	"internal/tty/pulse.go":         {"the pulse of all resting watches"},
 	"internal/tty/watch.go":         {"the watch of a terminal"},
 	"jobs/log.go":                   {"the writer of a job's long output to disk"},
