@@ -261,7 +261,7 @@ func TestSettle(t *testing.T) {
 		{"background", `sleep %[1]s & up $!; sleep %[1]s & up $!; exit`, "sleep sleep", ""},
 		{"nohup", `nohup sleep %[1]s >/dev/null & up $!`, "", "sleep"},
 		{"setsid", `setsid sleep %[1]s & up $!`, "", "sleep"},
-		{"catches", `python3 -c 'import signal, time; signal.signal(signal.SIGHUP, print); print("up"); time.sleep(1000)' & read`, "", "python3"},
+		{"catches", `python3 -c 'import signal, time; signal.signal(signal.SIGHUP, lambda *_: None); print("up"); time.sleep(1000)' & read`, "", "python3"},
 		{"tree", `python3 -c 'import subprocess, time; p = subprocess.Popen(["sleep", "%[1]s"]); print("up"); time.sleep(1000)' & read`, "python3 sleep", ""},
 		{"both", `sleep %[1]s & up $!; nohup sleep %[1]s >/dev/null & up $!`, "sleep", "sleep"},
 		{"other group", `set -m; nohup sleep %[1]s >/dev/null & up $!`, "", "sleep"},
