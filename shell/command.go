@@ -302,6 +302,7 @@ func (r *run) clear(cleared chan<- struct{}) {
 	<-r.handle.Cleared()
 	r.port.Leaves(nil)
 	late := processes(r.handle.HungUp())
+	r.release() // with their last words, before they are said to have ended
 	r.port.Late(func(rec *jobs.Receipt) {
 		var names []string
 		for _, p := range without(slices.Concat(rec.Left, rec.Survivors), late) {
@@ -313,10 +314,9 @@ func (r *run) clear(cleared chan<- struct{}) {
 		rec.HungUp = append(rec.HungUp, late...)
 		rec.Left, rec.Survivors = nil, nil
 	})
-	r.release()
 }
 
-// release gives up the terminal and the table entry once nothing is left.
+// release gives up the terminal and the table entry once nothing is left. What was written until then is in the output.
 func (r *run) release() {
 	for _, p := range r.pumps {
 		p.Close()

@@ -133,8 +133,10 @@ func (p *Pump) Last() time.Time {
 	return p.born.Add(time.Duration(d))
 }
 
-// Close ends the pump. It waits for a sink that is at work, so a sink must not call it.
+// Close ends the pump when what lay in the pipe or terminal at its call has been handed to the sink. It waits for a sink
+// that is at work, so a sink must not call it.
 func (p *Pump) Close() {
+	p.Drain()
 	p.stop.Store(true)
 	p.file.SetReadDeadline(time.Unix(1, 0))
 	<-p.done

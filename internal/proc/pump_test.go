@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,37 @@ func TestPumpClose(t *testing.T) {
 	done(t, p)
 	p.Drain()
 	p.Close()
+}
+
+// TestPumpCloseLosesNothing: what was written before Close arrives, also where the sink is held up meanwhile.
+func TestPumpCloseLosesNothing(t *testing.T) {
+	for range 50 {
+		r, w := newPipe(t)
+		var got bytes.Buffer
+		entered, held := make(chan struct{}), make(chan struct{})
+		p := NewPump(r, false, func(b []byte) {
+			if got.Write(b); got.Len() == len(b) { // the first time
+				close(entered)
+				<-held
+			}
+		})
+		io.WriteString(w, "first, ")
+		<-entered
+		io.WriteString(w, "last words")
+		calls, closed := make(chan struct{}), make(chan struct{})
+		go func() { // ends when the sink is let go
+			defer close(closed)
+			close(calls)
+			p.Close()
+		}()
+		<-calls
+		runtime.Gosched() // it has come as far as it can, more often than not
+		close(held)
+		<-closed
+		if want := "first, last words"; got.String() != want {
+			t.Fatalf("got %q, want %q", &got, want)
+		}
+	}
 }
 
 // A pump that is being flooded can be closed.
