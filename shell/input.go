@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"asyncrepl/internal/proc"
@@ -79,36 +81,44 @@ var errStdinClosed = errors.New("the command's standard input was closed by an e
 
 // A pipe is the standard input of a command without a terminal.
 type pipe struct {
-	mu     sync.Mutex
 	w      *os.File
-	closed bool
+	mu     sync.Mutex // held by the one that writes
+	closed atomic.Bool
 }
 
 // Type writes text and, on eof, closes the pipe.
 func (p *pipe) Type(ctx context.Context, text string, eof, _ bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed.Load() {
 		return errStdinClosed
 	}
 	if text != "" {
 		n, err := proc.WriteBounded(ctx, p.w, []byte(text))
 		if err != nil {
-			return fmt.Errorf("writing to the command's standard input: only %d of %d bytes were taken, for the program does not read: send the rest when it does", n, len(text))
+			return fmt.Errorf("writing to the command's standard input: only %d of %d bytes were taken, for %s", n, len(text), p.reason(err))
 		}
 	}
 	if eof {
-		p.closed = true
-		return p.w.Close()
+		p.close()
 	}
 	return nil
 }
 
+// reason says why a write failed, and what helps.
+func (p *pipe) reason(err error) string {
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		return "every program that could read it has closed it"
+	case p.closed.Load():
+		return "the command has ended"
+	}
+	return "the program does not read: send the rest when it does"
+}
+
+// close closes the pipe, also under a write, which fails then.
 func (p *pipe) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed {
-		p.closed = true
+	if !p.closed.Swap(true) {
 		p.w.Close()
 	}
 }

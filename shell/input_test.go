@@ -87,6 +87,30 @@ func TestTypedAheadArrives(t *testing.T) {
 	}
 }
 
+// What is being written to a pipe that nobody reads does not hold up the end of
+// the job, though somebody else still has the pipe.
+func TestInputUnderWayAtTheEnd(t *testing.T) {
+	b := newBench(t)
+	j := b.startPiped(`sleep 300 <&0 & echo on; until read -t 0; do :; done`) // until something lies in the pipe
+	jobstest.Prints(t, j, "on")
+	_, err := j.Send(context.Background(), jobs.Input{Text: strings.Repeat("x", 1<<20)})
+	if err == nil || !strings.HasSuffix(err.Error(), "of 1048576 bytes were taken, for the command has ended") {
+		t.Errorf("error %v", err)
+	}
+	jobstest.End(t, j)
+	j.EndRemains(t.Context(), jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+}
+
+func TestInputThatNobodyCanRead(t *testing.T) {
+	b := newBench(t)
+	j := b.startPiped(`exec 0<&-; echo on; sleep 300`)
+	jobstest.Prints(t, j, "on")
+	_, err := j.Send(context.Background(), jobs.Input{Text: "x\n"})
+	if err == nil || !strings.HasSuffix(err.Error(), "every program that could read it has closed it") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestInputThatATerminalWouldSpoilIsRefused(t *testing.T) {
 	b := newBench(t)
 	j := b.start(`read -r a; echo "<$a>"`)
