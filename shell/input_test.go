@@ -111,6 +111,21 @@ func TestInputThatNobodyCanRead(t *testing.T) {
 	}
 }
 
+// A program is seen to wait also where its parents have ended just before or
+// while it was looked at, and nothing of the job runs afterwards.
+func TestOrphanAsks(t *testing.T) {
+	for _, line := range []string{
+		`exec 3<&0; (cat <&3 &); sleep 300`,
+		`exec 3<&0; (sh -c 'sleep 0.3; head -n1 >/dev/null; head -n1' <&3 & sleep 0.5); sleep 300`,
+		`exec 3<&0; (sh -c 'sleep 0.7; read x; read x' <&3 & sleep 0.5); sleep 300`,
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			jobstest.Asks(t, newBench(t).start(line))
+		})
+	}
+}
+
 func TestInputThatATerminalWouldSpoilIsRefused(t *testing.T) {
 	b := newBench(t)
 	j := b.start(`read -r a; echo "<$a>"`)

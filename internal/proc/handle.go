@@ -128,8 +128,12 @@ func (h *Handle) Probe() (tty.Evidence, bool) {
 	return h.tty.Waiting(pids)
 }
 
-// Tree is every living process of the tree, parents before their children.
-func (h *Handle) Tree() []Process { return living(h.members()) }
+// Tree is every living process of the tree, parents before their children. Nothing tells of an orphan that comes to us,
+// so it is looked for.
+func (h *Handle) Tree() []Process {
+	kin.look()
+	return living(h.members())
+}
 
 // Descendants is every living process that has the leader among its ancestors, parents before their children.
 func (h *Handle) Descendants() []Process {
