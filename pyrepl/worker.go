@@ -166,13 +166,16 @@ func (w *worker) ended() bool {
 	}
 }
 
+// closePumps closes the pipes of all jobs. It does not hold mu meanwhile: a pump
+// that is at work, because somebody writes to it still, needs that to end.
 func (w *worker) closePumps() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range w.pumps {
+	pumps := w.pumps
+	w.pumps = nil
+	w.mu.Unlock()
+	for _, p := range pumps {
 		p.Close()
 	}
-	w.pumps = nil
 }
 
 // manner says how a process ended: "was killed by SIGSEGV", "exited 7".
