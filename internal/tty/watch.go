@@ -14,7 +14,7 @@ import (
 // tickTime at most. No job's looks take more than a tenth of a processor: lookTime a thread lies between them.
 const (
 	settleTime = 20 * time.Millisecond
-	tickTime   = 130 * time.Millisecond
+	tickTime   = 140 * time.Millisecond
 	restTime   = time.Second
 	lookTime   = 500 * time.Microsecond
 )
