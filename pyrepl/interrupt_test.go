@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/proc/proctest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -211,32 +210,6 @@ func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
 			t.Fatalf("round %d: %d lines were printed, %d arrived", round, n, len(lines))
 		}
 	}
-}
-
-func TestRestart(t *testing.T) {
-	b := newBench(t)
-	_, out := b.run("import subprocess\nx = 1\nfor c in ['sleep 300', 'setsid sleep 300', 'nohup sleep 300 2>/dev/null']: print(subprocess.Popen(c, shell=True).pid)")
-	running := b.start("print('on', flush=True)\nwhile True: pass")
-	queued := b.start("x")
-	jobstest.Prints(t, running, "on")
-	had, survivors, err := b.s.Restart(t.Context(), jobs.Agent)
-	if err != nil || !had || len(survivors) > 0 {
-		t.Fatalf("restart: %v, %v, survivors %v", had, err, survivors)
-	}
-	if info := jobstest.End(t, running); info.Receipt.Text() != "cancelled (terminated by restart_python_worker; variables lost)" {
-		t.Errorf("the running job: %s", info.Receipt.Text())
-	}
-	if info := jobstest.End(t, queued); !strings.HasPrefix(info.Receipt.Text(), "failed (not run: variables were lost in") {
-		t.Errorf("the queued job: %s", info.Receipt.Text())
-	}
-	for _, text := range strings.Fields(out) {
-		pid, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		proctest.Gone(t, pid)
-	}
-	b.result("'x' in globals()", "False")
 }
 
 // An interrupt that comes while a loop of the code's own wakes a task loses the

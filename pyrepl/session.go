@@ -25,9 +25,6 @@ type Config struct {
 	Start time.Duration
 }
 
-// restartStep is the time between the rungs of a restart.
-const restartStep = time.Second
-
 // ErrClosed is the answer of a session that has been closed.
 var ErrClosed = errors.New("the session has been closed")
 
@@ -65,9 +62,10 @@ func (s *Session) Name() string { return s.name }
 
 // A ticket is a place in a session's queue.
 type ticket struct {
-	port  *jobs.Port    // nil: not a job's
-	ready chan struct{} // closed when the turn has come, or will not
-	err   error         // why it will not; set before ready is closed
+	port    *jobs.Port    // nil: not a job's
+	vacates bool          // it ends the namespace: a restart
+	ready   chan struct{} // closed when the turn has come, or will not
+	err     error         // why it will not; set before ready is closed
 }
 
 // job returns the id of the ticket's job.
@@ -83,22 +81,28 @@ type lostError struct{ job string }
 
 func (e *lostError) Error() string { return "not run: variables were lost in " + e.job }
 
-// enqueue takes the next place in the queue. The queue is first in, first out.
+// enqueue takes a job's place in the queue, which is first in, first out.
 func (s *Session) enqueue(p *jobs.Port) *ticket {
 	t := &ticket{port: p, ready: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed:
+	if s.closed {
 		t.err = ErrClosed
 		close(t.ready)
-	case s.turn == nil:
-		s.turn = t
-		close(t.ready)
-	default:
-		s.queue = append(s.queue, t)
+	} else {
+		s.place(t)
 	}
 	return t
+}
+
+// place puts t behind what was there before. The caller holds mu.
+func (s *Session) place(t *ticket) {
+	if s.turn == nil {
+		s.turn = t
+		close(t.ready)
+		return
+	}
+	s.queue = append(s.queue, t)
 }
 
 // await waits for the turn of t.
@@ -132,7 +136,8 @@ func (s *Session) unqueue(t *ticket) bool {
 }
 
 // release ends the turn of t. If its job lost the variables, lost says so in
-// the words that the queued jobs are told, and none of them is run.
+// the words that the queued jobs are told, and none of them is run, unless they
+// were sent for the next worker anyway.
 func (s *Session) release(t *ticket, lost string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +145,7 @@ func (s *Session) release(t *ticket, lost string) {
 		return
 	}
 	s.turn = nil
-	if lost != "" {
+	if lost != "" && !s.vacates() {
 		s.dropQueue(lost)
 	}
 	if len(s.queue) > 0 {
@@ -149,12 +154,12 @@ func (s *Session) release(t *ticket, lost string) {
 	}
 }
 
-// dropQueue tells every queued job that its turn will not come. What stands
-// there and is no job, a restart, goes on waiting. The caller holds mu.
+// dropQueue tells every queued job that its turn will not come. Restarts go on
+// waiting. The caller holds mu.
 func (s *Session) dropQueue(lost string) {
 	var rest []*ticket
 	for _, q := range s.queue {
-		if q.port == nil {
+		if q.vacates {
 			rest = append(rest, q)
 			continue
 		}
@@ -225,38 +230,6 @@ func (s *Session) remember(job string, names []string) {
 	s.asOf = job
 }
 
-// Restart ends the worker and all that its jobs left behind: the running job is
-// stopped, the queued ones are not run, the next one finds an empty namespace.
-// It reports whether there was a worker, and what could not be ended.
-func (s *Session) Restart(ctx context.Context, by jobs.By) (had bool, survivors []jobs.Process, err error) {
-	const lost = "a restart"
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return false, nil, ErrClosed
-	}
-	had = s.w != nil
-	s.dropQueue(lost)
-	running := s.turn
-	s.mu.Unlock()
-	if running != nil && running.port != nil {
-		running.port.Cancel(jobs.Stop{By: by, From: jobs.Terminate, Step: restartStep, Reason: "restart_python_worker"})
-	}
-	t := s.enqueue(nil)
-	if err := s.await(ctx, t); err != nil {
-		return had, nil, err
-	}
-	defer s.release(t, lost)
-	s.mu.Lock()
-	w := s.w
-	s.w, s.names, s.asOf, s.news = nil, nil, "", ""
-	s.mu.Unlock()
-	if w == nil {
-		return had, nil, nil
-	}
-	return true, processes(w.end(jobs.Terminate, restartStep).Survivors), nil
-}
-
 // Close ends the session for good. Its jobs must have been stopped.
 func (s *Session) Close() {
 	s.mu.Lock()
@@ -276,11 +249,4 @@ func (s *Session) Live() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.w != nil || s.turn != nil
-}
-
-// Busy returns the job that the session is at, and how many stand behind it.
-func (s *Session) Busy() (job string, queued int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.turn.job(), len(s.queue)
 }

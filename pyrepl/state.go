@@ -11,7 +11,12 @@ type State struct {
 func (s *Session) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := State{Job: s.turn.job(), Queued: len(s.queue)}
+	st := State{Job: s.turn.job()}
+	for _, q := range s.queue {
+		if !q.vacates {
+			st.Queued++
+		}
+	}
 	if s.w != nil {
 		select {
 		case <-s.w.handle.Done():

@@ -32,8 +32,12 @@ func (s *Session) Variables(ctx context.Context) (Variables, error) {
 	return Variables{Vars: ev.Vars, Total: ev.Total}, err
 }
 
-// known lists the names as last told. The caller holds mu.
+// known lists the names as last told; those that a restart is about to end are
+// none any more. The caller holds mu.
 func (s *Session) known() Variables {
+	if s.vacates() {
+		return Variables{Busy: s.turn.job()}
+	}
 	v := Variables{AsOf: s.asOf, Busy: s.turn.job(), Total: len(s.names)}
 	for _, name := range s.names {
 		v.Vars = append(v.Vars, Variable{Name: name})

@@ -79,20 +79,29 @@ func (c *client) fail(err error) {
 
 // request sends a request and waits for its result.
 func (c *client) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
-	answer := make(chan message, 1)
-	c.mu.Lock()
-	if c.err != nil {
-		defer c.mu.Unlock()
-		return nil, c.err
-	}
-	c.last++
-	id := c.last
-	c.waiting[id] = answer
-	err := c.write(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-	c.mu.Unlock()
+	answer, err := c.send(method, params)
 	if err != nil {
 		return nil, err
 	}
+	return c.result(ctx, method, answer)
+}
+
+// send sends a request. Its answer comes over the channel, which is closed if
+// there will be none.
+func (c *client) send(method string, params any) (answer <-chan message, err error) {
+	ch := make(chan message, 1) // one answer for each request
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
+	}
+	c.last++
+	c.waiting[c.last] = ch
+	return ch, c.write(map[string]any{"jsonrpc": "2.0", "id": c.last, "method": method, "params": params})
+}
+
+// result waits for the answer to a request.
+func (c *client) result(ctx context.Context, method string, answer <-chan message) (json.RawMessage, error) {
 	select {
 	case m, ok := <-answer:
 		switch {
@@ -139,7 +148,21 @@ type reply string
 
 // call calls a tool.
 func (c *client) call(ctx context.Context, tool string, args map[string]any) (reply, error) {
-	raw, err := c.request(ctx, "tools/call", map[string]any{"name": tool, "arguments": args})
+	answer, err := c.ask(tool, args)
+	if err != nil {
+		return "", err
+	}
+	return c.reply(ctx, tool, answer)
+}
+
+// ask calls a tool without waiting for the answer.
+func (c *client) ask(tool string, args map[string]any) (answer <-chan message, err error) {
+	return c.send("tools/call", map[string]any{"name": tool, "arguments": args})
+}
+
+// reply waits for what a tool answers.
+func (c *client) reply(ctx context.Context, tool string, answer <-chan message) (reply, error) {
+	raw, err := c.result(ctx, "tools/call", answer)
 	if err != nil {
 		return "", err
 	}

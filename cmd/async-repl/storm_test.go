@@ -134,16 +134,6 @@ func (s *storm) plant(hides bool) {
 	}
 }
 
-// ask calls a tool whose answer, if there will be one, is of no interest.
-func (s *storm) ask(tool string, args map[string]any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last++
-	s.write(map[string]any{ // an error: the server has ended
-		"jsonrpc": "2.0", "id": s.last, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args},
-	})
-}
-
 // guards are the guards that the server has.
 func (s *storm) guards() (pids []int) {
 	for _, pid := range children(s.cmd.Process.Pid) {

@@ -97,9 +97,11 @@ type PythonSession interface {
 	// Variables tells the names of the namespace; a busy session answers at
 	// once with those last known.
 	Variables(ctx context.Context) (Variables, error)
-	// Restart ends the interpreter and all that its jobs left behind, and tells
-	// whether there was one and what could not be ended.
-	Restart(ctx context.Context, by jobs.By) (had bool, survivors []jobs.Process, err error)
+	// Restart ends the interpreter and all that its jobs left behind. It has taken
+	// effect when it returns: what is started from then on runs in the next one.
+	// That the last one has ended is waited for by wait, which tells whether there
+	// was one and what could not be ended; its error says that ctx was done before.
+	Restart(by jobs.By) (wait func(ctx context.Context) (had bool, survivors []jobs.Process, err error), err error)
 }
 
 // Variables is what is known of a namespace.

@@ -191,9 +191,9 @@ func variableLine(v Variable) string {
 	return s
 }
 
-// restartPython ends a session's worker. A restart that has begun is finished
-// whatever becomes of the call: half of one would leave a session that nobody
-// asked for.
+// restartPython ends a session's worker. A restart that has been asked for is
+// finished whatever becomes of the call: half of one would leave a session that
+// nobody asked for.
 func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 	session := c.session(a)
 	py, err := c.Runners.Python(c.scope, session)
@@ -204,30 +204,19 @@ func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 		Session: session,
 		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
 	})
-	type outcome struct {
-		had       bool
-		survivors []jobs.Process
-		err       error
+	wait, err := py.Restart(jobs.Agent)
+	if err != nil {
+		return "", err
 	}
-	done := make(chan outcome, 1) // buffered: the call may be gone
-	go func() {                   // owned by the session, whose ladder bounds it; ends when the worker has
-		had, survivors, err := py.Restart(context.WithoutCancel(ctx), jobs.Agent)
-		done <- outcome{had, survivors, err}
-	}()
-	var o outcome
 	a.turn.pass()
 	defer a.teller.start(ctx, 0, func() string { return "restarting session " + session })()
-	select {
-	case o = <-done:
-	case <-ctx.Done():
+	had, survivors, err := wait(ctx)
+	if err != nil {
 		return "", fmt.Errorf("the restart of session %s has been asked for and goes on", session)
-	}
-	if o.err != nil {
-		return "", o.err
 	}
 	var r reply
 	r.line("Session", session)
-	if o.had {
+	if had {
 		r.line("Restarted", "yes; all variables are lost, the next execute starts a new Python")
 	} else {
 		r.line("Restarted", "no Python was running; the next execute starts one")
@@ -239,6 +228,6 @@ func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 			r.line("Ended", jobLine(info))
 		}
 	}
-	r.processes("Survivors", o.survivors, "")
+	r.processes("Survivors", survivors, "")
 	return r.String(), nil
 }

@@ -119,18 +119,26 @@ func (s *testSession) Variables(ctx context.Context) (Variables, error) {
 	return s.w.vars[s.name], nil
 }
 
-func (s *testSession) Restart(ctx context.Context, by jobs.By) (bool, []jobs.Process, error) {
-	had := false
+func (s *testSession) Restart(by jobs.By) (wait func(context.Context) (bool, []jobs.Process, error), err error) {
+	var ends []*jobs.Job
 	for _, info := range s.w.engine.Jobs.List("", jobs.Filter{Session: s.name}) {
 		j, err := s.w.engine.Jobs.Get("", info.ID)
 		if err != nil {
-			return false, nil, err
+			return nil, err
 		}
-		had = true
 		j.Stop(jobs.Stop{By: by, From: jobs.Kill, Reason: "restart_python_worker"})
-		<-j.Done()
+		ends = append(ends, j)
 	}
-	return had, nil, nil
+	return func(ctx context.Context) (bool, []jobs.Process, error) {
+		for _, j := range ends {
+			select {
+			case <-j.Done():
+			case <-ctx.Done():
+				return false, nil, context.Cause(ctx)
+			}
+		}
+		return len(ends) > 0, nil, nil
+	}, nil
 }
 
 // job returns a job by what a reply said of it.

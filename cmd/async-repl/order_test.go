@@ -1,0 +1,61 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"asyncrepl/jobs/jobstest"
+)
+
+// What is sent behind a restart, without waiting for its answer, runs in the new
+// Python, and what was sent before it does not.
+func TestOrderAroundARestart(t *testing.T) {
+	s := startServer(t, "REPL_PYTHON="+realPython(t))
+	// A step is one call, and how the status of its job in the end begins.
+	type step struct{ tool, code, status string }
+	busy := []step{
+		{"execute_python", "kept = 1\nwhile True: pass", "cancelled ("},
+		{"execute_python", "kept = 2", "failed (not run: variables were lost in a restart)"},
+	}
+	restart := []step{
+		{"restart_python_worker", "", ""},
+		{"execute_python", "'kept' in globals()", "completed"},
+	}
+	for round := range jobstest.Rounds(t, 4) {
+		var steps []step
+		if round%2 == 0 {
+			s.do("execute_python", "code", "kept = 1", "wait_seconds", 60)
+			steps = restart
+		} else {
+			steps = append(busy, restart...)
+		}
+		var answers []<-chan message
+		for _, st := range steps {
+			args := map[string]any{}
+			if st.code != "" {
+				args["code"], args["wait_seconds"] = st.code, 0
+			}
+			answer, err := s.ask(st.tool, args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers = append(answers, answer)
+		}
+		var last reply
+		for i, st := range steps {
+			r, err := s.reply(s.ctx(), st.tool, answers[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st.code == "" {
+				continue
+			}
+			if last = s.end(r.header("Job ID")); !strings.HasPrefix(last.header("Status"), st.status) {
+				t.Errorf("round %d, %q: status %q, not %q", round, st.code, last.header("Status"), st.status)
+			}
+		}
+		if got := last.section("RESULT"); !strings.HasPrefix(got, "False") {
+			t.Errorf("round %d, behind the restart: %s", round, last)
+		}
+	}
+}

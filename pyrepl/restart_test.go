@@ -1,0 +1,104 @@
+package pyrepl_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+	"asyncrepl/pyrepl"
+)
+
+func TestRestart(t *testing.T) {
+	b := newBench(t)
+	_, out := b.run("import subprocess\nx = 1\nfor c in ['sleep 300', 'setsid sleep 300', 'nohup sleep 300 2>/dev/null']: print(subprocess.Popen(c, shell=True).pid)")
+	running := b.start("print('on', flush=True)\nwhile True: pass")
+	queued := b.start("x")
+	jobstest.Prints(t, running, "on")
+	wait, err := b.s.Restart(jobs.Agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	had, survivors, err := wait(t.Context())
+	if err != nil || !had || len(survivors) > 0 {
+		t.Fatalf("restart: %v, %v, survivors %v", had, err, survivors)
+	}
+	if info := jobstest.End(t, running); info.Receipt.Text() != "cancelled (terminated by restart_python_worker; variables lost)" {
+		t.Errorf("the running job: %s", info.Receipt.Text())
+	}
+	if info := jobstest.End(t, queued); !strings.HasPrefix(info.Receipt.Text(), "failed (not run: variables were lost in") {
+		t.Errorf("the queued job: %s", info.Receipt.Text())
+	}
+	for _, text := range strings.Fields(out) {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proctest.Gone(t, pid)
+	}
+	b.result("'x' in globals()", "False")
+}
+
+// restart asks for a restart and does not wait for its end.
+func (b *bench) restart() {
+	b.t.Helper()
+	if _, err := b.s.Restart(jobs.Agent); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// A restart has taken effect when it has been asked for, however long the job
+// that runs resists: what is started from then on is for the next worker, and
+// neither the loss of this one nor a restart that came before drops it.
+func TestRestartTakesEffectAtOnce(t *testing.T) {
+	const lost = "failed (not run: variables were lost in a restart)"
+	b := newBench(t)
+	b.run("kept = 1")
+	running := b.start("import signal\nfor deaf in signal.SIGHUP, signal.SIGTERM: signal.signal(deaf, signal.SIG_IGN)\nprint('on', flush=True)\nwhile True: pass")
+	before := b.start("print('ran')")
+	jobstest.Prints(t, running, "on")
+	b.restart()
+	between := b.start("print('ran')")
+	b.restart()
+	after := b.start("'kept' in globals()")
+	if st := b.s.State(); st.Job != running.ID() || st.Queued != 1 {
+		t.Errorf("the session is at %q, with %d queued; want %q and 1", st.Job, st.Queued, running.ID())
+	}
+	if v, err := b.s.Variables(t.Context()); err != nil || v.Total != 0 || v.Busy != running.ID() {
+		t.Errorf("variables are %+v, %v", v, err)
+	}
+	if got, want := jobstest.End(t, running).Receipt.Text(), "cancelled (killed by restart_python_worker; variables lost)"; got != want {
+		t.Errorf("the running job: %q, want %q", got, want)
+	}
+	for name, j := range map[string]*jobs.Job{"before the first": before, "between the two": between} {
+		if got, out := jobstest.End(t, j).Receipt.Text(), jobstest.Output(j); got != lost || out != "" {
+			t.Errorf("the job %s: %q, output %q", name, got, out)
+		}
+	}
+	if info := jobstest.End(t, after); info.Result != "False" {
+		t.Errorf("the job behind the restart: %s, result %q", info.Receipt.Text(), info.Result)
+	}
+}
+
+// A session that was never used has nothing to restart; one that has been closed
+// refuses.
+func TestRestartOfNothing(t *testing.T) {
+	b := newBench(t)
+	wait, err := b.s.Restart(jobs.Agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if had, survivors, err := wait(t.Context()); had || len(survivors) > 0 || err != nil {
+		t.Errorf("restart: %v, survivors %v, %v", had, survivors, err)
+	}
+	if b.s.Live() {
+		t.Error("the session is live afterwards")
+	}
+	b.s.Close()
+	if _, err := b.s.Restart(jobs.Agent); !errors.Is(err, pyrepl.ErrClosed) {
+		t.Errorf("restart of a closed session: %v", err)
+	}
+}
