@@ -21,7 +21,7 @@
 // Terminal and files of a Spec stay the caller's.
 //
 // Begin with the example, then Owner.Start (owner.go), Handle, the ladder (ladder.go, kill.go), how a tree is found
-// (family.go, family_linux.go) and the guard (guard.go here, guardmain.go in its own process).
+// (family.go, family_linux.go, orphan.go) and the guard (guard.go here, guardmain.go in its own process).
 //
 // The package knows no job, session or protocol; it knows a terminal only as what package tty makes of it.
 package proc

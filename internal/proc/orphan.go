@@ -1,0 +1,208 @@
+//go:build unix
+
+package proc
+
+import (
+	"slices"
+	"syscall"
+)
+
+// An orphan is a process whose parents have ended and that came to us.
+type orphan struct {
+	entry
+	of  *Handle   // nil: can't be told
+	may []*Handle // whose it may be then; none: no job's
+}
+
+// adopt takes in one child that we did not start, or looks how it is now.
+func (f *family) adopt(pid int) {
+	e, ok := inspect(pid)
+	if !ok || e.session == f.session {
+		return
+	}
+	f.mu.Lock()
+	o := f.orphans[pid]
+	if o != nil {
+		o.entry = e
+	}
+	f.mu.Unlock()
+	if o != nil {
+		f.reclaim(o)
+		return
+	}
+	o = &orphan{entry: e}
+	o.of, o.may = f.attribute(e)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.orphans[pid] = o
+	if !e.ended() {
+		for _, owner := range o.owners() {
+			owner.guard.add(e.Process)
+		}
+	}
+}
+
+// reclaim looks again whose an orphan is that couldn't be told: one that came to us in the middle of an exec had no
+// environment, and none of its files may have told either. That there is one job left that it may be from tells nothing.
+func (f *family) reclaim(o *orphan) {
+	if o.of != nil || o.ended() { // it is changed by looks only
+		return
+	}
+	of := f.evident(o.entry, o.may)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if of != nil && f.handles[of] {
+		o.of, o.may = of, nil
+	}
+}
+
+// owners are those who must hear of o.
+func (o *orphan) owners() []*Owner {
+	if o.of != nil {
+		return []*Owner{o.of.owner}
+	}
+	var owners []*Owner
+	for _, h := range o.may {
+		if !slices.Contains(owners, h.owner) {
+			owners = append(owners, h.owner)
+		}
+	}
+	return owners
+}
+
+// bury reaps an orphan that has ended.
+func (f *family) bury(pid int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o := f.orphans[pid]
+	if o == nil || !o.ended() {
+		return
+	}
+	var status syscall.WaitStatus
+	n, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	for err == syscall.EINTR {
+		n, err = syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	}
+	if n == 0 && err == nil { // not its last thread's end
+		return
+	}
+	delete(f.orphans, pid)
+	f.buried.Add(1)
+	for _, owner := range o.owners() {
+		owner.guard.forget(o.Process)
+	}
+	if o.of == nil {
+		return
+	}
+	o.of.buried++
+	o.of.unsure = true
+	if h := o.of; h.gone && !h.climbed && err == nil && status.Signaled() && status.Signal() == syscall.SIGHUP {
+		h.hungUp = append(h.hungUp, o.Process)
+	}
+}
+
+// attribute finds out whose an orphan is: by what is evident, and if nothing is because there was only one it can be
+// from. If it can't be told it returns whose it may be.
+func (f *family) attribute(e entry) (of *Handle, may []*Handle) {
+	f.mu.Lock()
+	for h := range f.handles {
+		if h.self.Start <= e.Start {
+			may = append(may, h)
+		}
+	}
+	f.mu.Unlock()
+	// The newest first: a number or terminal that two have had is the newer one's.
+	slices.SortFunc(may, func(a, b *Handle) int { return int(b.number) - int(a.number) })
+	if of = f.evident(e, may); of != nil {
+		return of, nil
+	}
+	if len(may) == 1 {
+		return may[0], nil
+	}
+	return nil, may
+}
+
+// evident tells which of those it may be from a process belongs to: by ancestry seen earlier, session, mark, or open
+// files; nil if none of these does.
+func (f *family) evident(e entry, may []*Handle) *Handle {
+	f.mu.Lock()
+	i := slices.IndexFunc(may, func(h *Handle) bool { return f.knows(h, e) })
+	f.mu.Unlock()
+	if i >= 0 {
+		return may[i]
+	}
+	if i = slices.IndexFunc(may, marked(e.PID)); i >= 0 {
+		return may[i]
+	}
+	if ids := openFiles(e.PID); len(ids) > 0 {
+		for _, h := range may {
+			if slices.ContainsFunc(h.files, func(id fileID) bool { return slices.Contains(ids, id) }) {
+				return h
+			}
+		}
+	}
+	return nil
+}
+
+// knows tells whether e was seen in the tree of h, or is in a session of it. The caller holds mu.
+func (f *family) knows(h *Handle, e entry) bool {
+	if e.session == h.self.PID {
+		return true
+	}
+	if old, ok := h.seen[e.PID]; ok && old.Start == e.Start {
+		return true
+	}
+	for _, old := range h.seen {
+		if old.session == e.session {
+			return true
+		}
+	}
+	for _, o := range f.orphans {
+		if o.of == h && o.session == e.session {
+			return true
+		}
+	}
+	return false
+}
+
+// marked tells of a handle whether it gave the process its mark.
+func marked(pid int) func(*Handle) bool {
+	values := make(map[string]string)
+	return func(h *Handle) bool {
+		name := h.owner.config.Mark
+		v, ok := values[name]
+		if !ok {
+			v, _ = variable(pid, name)
+			values[name] = v
+		}
+		return v != "" && v == h.mark
+	}
+}
+
+// unclaimed are the living orphans whose job can't be told and that pick chooses.
+func (f *family) unclaimed(pick func(*orphan) bool) []Process {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var ps []Process
+	for _, o := range f.orphans {
+		if o.of == nil && len(o.may) > 0 && !o.ended() && pick(o) {
+			ps = append(ps, o.Process)
+		}
+	}
+	slices.SortFunc(ps, func(a, b Process) int { return a.PID - b.PID })
+	return ps
+}
+
+// endUnclaimed ends the orphans that can't be told once the last of the jobs they may belong to has ended.
+func (f *family) endUnclaimed() {
+	idle := func(o *orphan) bool {
+		return !slices.ContainsFunc(o.may, func(h *Handle) bool { return !h.gone })
+	}
+	if len(f.unclaimed(idle)) == 0 {
+		return
+	}
+	wind(func() []entry {
+		f.look()
+		return walk(0, f.unclaimed(idle))
+	}, restTime, func(Rung) {})
+}
