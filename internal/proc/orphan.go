@@ -96,9 +96,19 @@ func (f *family) bury(pid int) {
 	}
 	o.of.buried++
 	o.of.unsure = true
-	if h := o.of; h.gone && !h.climbed && err == nil && status.Signaled() && status.Signal() == syscall.SIGHUP {
+	if h := o.of; !h.climbed && err == nil && status.Signaled() && status.Signal() == syscall.SIGHUP && h.ended() {
 		h.hungUp = append(h.hungUp, o.Process)
 	}
+}
+
+// ended tells whether the leader has ended, be it that follow does not know yet: who else looks may come before, and then
+// what the leader's end hung up must be known for such. The caller holds kin.mu.
+func (h *Handle) ended() bool {
+	if h.gone {
+		return true
+	}
+	e, ok := inspect(h.self.PID)
+	return !ok || e.Start != h.self.Start || e.ending() // not ok: it is being reaped
 }
 
 // attribute finds out whose an orphan is: by what is evident, and if nothing is because there was only one it can be

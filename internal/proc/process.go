@@ -32,6 +32,7 @@ type entry struct {
 	session int
 	state   byte // as in /proc/PID/stat
 	threads int
+	exiting bool          // its first thread is about to end
 	cpu     time.Duration // with that of children that have ended and been waited for; 0: not told
 	memory  int64         // bytes resident; 0: not told
 }
@@ -39,6 +40,10 @@ type entry struct {
 // ended tells whether nothing of e runs any more. A thread group whose first thread has ended looks like a zombie
 // while its other threads run on.
 func (e entry) ended() bool { return (e.state == 'Z' || e.state == 'X') && e.threads <= 1 }
+
+// ending tells whether e has ended or is about to, past all that its program does. The kernel has hung up a leader's
+// terminal by then, and shows the leader running for a moment more.
+func (e entry) ending() bool { return e.ended() || e.exiting && e.threads <= 1 }
 
 // stopped tells whether e can't run, hence not fork, before somebody lets it.
 func (e entry) stopped() bool { return e.state == 'T' || e.state == 't' || e.ended() }

@@ -65,6 +65,9 @@ func inspect(pid int) (entry, bool) {
 // tick is the unit of processor times in /proc/PID/stat, the same on every machine.
 const tick = time.Second / 100
 
+// exiting is the kernel's PF_EXITING: a thread that runs no more of its program.
+const exiting = 0x4
+
 // parseStat reads a line of /proc/PID/stat. The program's name may hold anything, parentheses too.
 func parseStat(pid int, b []byte) (entry, bool) {
 	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
@@ -83,6 +86,9 @@ func parseStat(pid int, b []byte) (entry, bool) {
 			e.Group, _ = strconv.Atoi(string(f))
 		case 3:
 			e.session, _ = strconv.Atoi(string(f))
+		case 6:
+			flags, _ := strconv.ParseUint(string(f), 10, 64)
+			e.exiting = flags&exiting != 0
 		case 11, 12, 13, 14: // in the program and for it, by itself and by its children
 			n, _ := strconv.ParseInt(string(f), 10, 64)
 			e.cpu += time.Duration(n) * tick

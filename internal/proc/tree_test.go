@@ -299,6 +299,37 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// What the leader's end hung up is named also where somebody else looks before the leader has been reaped.
+func TestHungUpBeforeReaped(t *testing.T) {
+	o := newOwner(t)
+	tag := tag()
+	pty, err := tty.Open(24, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pty.Close()
+	h := &Handle{owner: o, tty: pty, mark: "job", done: make(chan struct{}), cleared: make(chan struct{})}
+	attr := &os.ProcAttr{Env: testEnv, Files: slices.Repeat([]*os.File{pty.Slave()}, 3), Sys: &syscall.SysProcAttr{Setsid: true, Setctty: true}}
+	script := `sleep ` + tag + ` & until grep -qx sleep /proc/$!/comm; do :; done; exit`
+	if _, err := kin.launch("/bin/bash", []string{"bash", "-c", script}, attr, h.enter); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the burial of what was hung up", func() bool {
+		kin.look()
+		kin.mu.Lock()
+		defer kin.mu.Unlock()
+		return h.buried == 1
+	})
+	if e, ok := inspect(h.PID()); !ok || !e.ended() {
+		t.Errorf("the leader: got %+v, %v, want one that has ended and lies there", e, ok)
+	}
+	h.follow()
+	if hungUp, left := h.Settle(); programs(hungUp) != "sleep" || left != nil {
+		t.Errorf("hung up %v, want a sleep; left %v", hungUp, left)
+	}
+	gone(t, tag)
+}
+
 // Nothing is hung up where there is no terminal, and nobody is waited for.
 func TestSettleOnPipes(t *testing.T) {
 	o := newOwner(t)
