@@ -41,18 +41,22 @@ func TestOrderAroundARestart(t *testing.T) {
 			}
 			answers = append(answers, answer)
 		}
-		var last reply
+		var restarted, last reply
 		for i, st := range steps {
 			r, err := s.reply(s.ctx(), st.tool, answers[i])
 			if err != nil {
 				t.Fatal(err)
 			}
 			if st.code == "" {
+				restarted = r
 				continue
 			}
 			if last = s.end(r.header("Job ID")); !strings.HasPrefix(last.header("Status"), st.status) {
 				t.Errorf("round %d, %q: status %q, not %q", round, st.code, last.header("Status"), st.status)
 			}
+		}
+		if strings.Count(string(restarted), "\nEnded: ") != len(steps)-len(restart) {
+			t.Errorf("round %d: the restart names other jobs than it ended: %s", round, restarted)
 		}
 		if got := last.section("RESULT"); !strings.HasPrefix(got, "False") {
 			t.Errorf("round %d, behind the restart: %s", round, last)

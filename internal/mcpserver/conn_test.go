@@ -230,3 +230,45 @@ func TestCancellingAtAPrompt(t *testing.T) {
 	c.call("cancel_job", arguments{"job_id": j.ID(), "force": true})
 	jobstest.End(t, j)
 }
+
+// TestRestartNamesWhatHasEnded has a job that ends only some time after the
+// session has been restarted: its end is waited for, for the grace, and told as
+// it is.
+func TestRestartNamesWhatHasEnded(t *testing.T) {
+	for name, test := range map[string]struct {
+		grace time.Duration
+		ends  bool // within it
+		want  string
+	}{
+		"within the grace": {jobstest.Patience, true, "Ended: ID1 cancelled (killed by restart_python_worker), python default, T: linger go"},
+		"later":            {50 * time.Millisecond, false, "Still ending: ID1 running, python default, T: linger go"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.engine.Grace = test.grace
+			c := w.dial(Scope{})
+			_, j := w.started(c, "execute_python", arguments{"code": "linger go", "wait_seconds": 0})
+			c.read()
+			restarted := make(chan struct{})
+			w.mu.Lock()
+			w.restarted = restarted
+			w.mu.Unlock()
+			id := c.startCall("restart_python_worker", nil)
+			<-restarted
+			if test.ends {
+				w.open("go")
+			}
+			m := c.read()
+			if !test.ends {
+				w.open("go")
+			}
+			text, isError := toolReply(t, m)
+			_, got, _ := strings.Cut((&plainer{}).plain(text), "a new Python\n")
+			if m.ID != id || isError || got != test.want+"\n" {
+				t.Errorf("the reply says %q, want %q", got, test.want)
+			}
+			jobstest.End(t, j)
+		})
+	}
+}

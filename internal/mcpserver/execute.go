@@ -221,11 +221,24 @@ func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 	} else {
 		r.line("Restarted", "no Python was running; the next execute starts one")
 	}
+	// A job ends a little later than the worker that it had: it has yet to be told.
+	ctx, cancel := context.WithTimeout(ctx, c.grace())
+	defer cancel()
 	for _, info := range ended {
-		if j, err := c.Jobs.Get(c.scope.Tenant, info.ID); err == nil && info.Kind == jobs.Python {
-			info := j.Info()
-			a.shows(info)
+		j, err := c.Jobs.Get(c.scope.Tenant, info.ID)
+		if err != nil || info.Kind != jobs.Python {
+			continue
+		}
+		select {
+		case <-j.Done():
+		case <-ctx.Done():
+		}
+		info := j.Info()
+		a.shows(info)
+		if info.Status.Final() {
 			r.line("Ended", jobLine(info))
+		} else {
+			r.line("Still ending", jobLine(info))
 		}
 	}
 	r.processes("Survivors", survivors, "")

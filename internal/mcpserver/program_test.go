@@ -21,6 +21,7 @@ import (
 //	gate NAME        go on when the test opens the gate
 //	queue NAME       stay queued until then; must come first
 //	hang             run until a stop; stubborn: until a kill
+//	linger NAME      run until a stop, and then until the test opens the gate
 //	leave NAME       leave a process of that name, which cancel_job can end
 //	late "text"      write it after the end
 //	note "text"      say so in the receipt
@@ -106,6 +107,10 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	case "hang":
 		<-ctx.Done()
 		p.Write(jobs.Stderr, []byte("KeyboardInterrupt\n"))
+		return true
+	case "linger":
+		<-ctx.Done()
+		<-g.w.gate(arg)
 		return true
 	case "stubborn":
 		for st, raised := p.Stop(); st == nil || st.From != jobs.Kill; st, raised = p.Stop() {

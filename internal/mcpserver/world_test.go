@@ -34,6 +34,8 @@ type world struct {
 	requests []ShellRequest
 	order    []string    // the codes that Python was given
 	begun    chan string // if set, takes the id of the next job that begins
+
+	restarted chan struct{} // if set, closed when a session has been restarted
 }
 
 func newWorld(t testing.TB) *world {
@@ -119,25 +121,25 @@ func (s *testSession) Variables(ctx context.Context) (Variables, error) {
 	return s.w.vars[s.name], nil
 }
 
+// Restart asks the jobs to end. The session itself has nothing that would have to
+// end: wait returns at once, before they have, maybe.
 func (s *testSession) Restart(by jobs.By) (wait func(context.Context) (bool, []jobs.Process, error), err error) {
-	var ends []*jobs.Job
-	for _, info := range s.w.engine.Jobs.List("", jobs.Filter{Session: s.name}) {
+	list := s.w.engine.Jobs.List("", jobs.Filter{Session: s.name})
+	for _, info := range list {
 		j, err := s.w.engine.Jobs.Get("", info.ID)
 		if err != nil {
 			return nil, err
 		}
 		j.Stop(jobs.Stop{By: by, From: jobs.Kill, Reason: "restart_python_worker"})
-		ends = append(ends, j)
 	}
-	return func(ctx context.Context) (bool, []jobs.Process, error) {
-		for _, j := range ends {
-			select {
-			case <-j.Done():
-			case <-ctx.Done():
-				return false, nil, context.Cause(ctx)
-			}
+	return func(context.Context) (bool, []jobs.Process, error) {
+		s.w.mu.Lock()
+		defer s.w.mu.Unlock()
+		if s.w.restarted != nil {
+			close(s.w.restarted)
+			s.w.restarted = nil
 		}
-		return len(ends) > 0, nil, nil
+		return len(list) > 0, nil, nil
 	}, nil
 }
 
