@@ -11,8 +11,18 @@ import (
 // look finds the first of the processes procs with a thread that waits for input of this terminal and for nothing else
 // that may come without it: in a read, or in a poll, select or epoll. That is a process of the foreground group, or one
 // that has this terminal open without being under its job control (`su -c`, `setsid -w`): no other may read, the kernel
-// stops it. Where one waits for live things as well, that is told if nobody else waits.
+// stops it. Where one waits for live things as well, that is told if nobody else waits. A look that lacked descriptors or
+// memory has not seen all, and comes to nothing yet.
 func (p *PTY) look(procs []int) (Evidence, verdict) {
+	before := shortages.Load()
+	ev, v := p.search(procs)
+	if shortages.Load() != before {
+		return Evidence{}, passing
+	}
+	return ev, v
+}
+
+func (p *PTY) search(procs []int) (Evidence, verdict) {
 	best := busy
 	var known Evidence
 	foreground, _ := p.Foreground() // 0, no group, when nobody is left
@@ -122,7 +132,7 @@ func readable(f *os.File) bool {
 // another terminal's in a container; /dev/tty is this one if it is the process's controlling terminal.
 func (p *PTY) isAt(pid, tid int, m member, s stat) bool {
 	var st unix.Stat_t
-	if err := unix.Stat(taskFile(pid, tid, "fd/")+strconv.Itoa(m.fd), &st); err != nil || m.inode != 0 && m.inode != st.Ino {
+	if scarce(unix.Stat(taskFile(pid, tid, "fd/")+strconv.Itoa(m.fd), &st)) || m.inode != 0 && m.inode != st.Ino {
 		return false
 	}
 	if st.Rdev == controlling && st.Mode&unix.S_IFMT == unix.S_IFCHR {
@@ -167,7 +177,7 @@ func readStat(pid, tid int) (stat, bool) {
 func threads(pid int) []int {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	var st unix.Stat_t
-	if unix.Stat(dir, &st) == nil && st.Nlink == 3 { // itself, its parent and one thread: no need to list
+	if !scarce(unix.Stat(dir, &st)) && st.Nlink == 3 { // itself, its parent and one thread: no need to list
 		return []int{pid}
 	}
 	tids, _ := numbers(dir)
@@ -180,13 +190,13 @@ func taskFile(pid, tid int, name string) string {
 
 // readFile reads the start of a small file into buf: what fits; nothing if there is nothing to be read.
 func readFile(path string, buf []byte) []byte {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
+	fd, ok := openFile(path, 0)
+	if !ok {
 		return nil
 	}
 	defer unix.Close(fd)
 	n, err := unix.Read(fd, buf)
-	if err != nil {
+	if scarce(err) {
 		return nil
 	}
 	return buf[:n]

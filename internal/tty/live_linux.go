@@ -78,13 +78,13 @@ func linkOf(pid, tid int, m member) string {
 	path := taskFile(pid, tid, "fd/") + strconv.Itoa(m.fd)
 	if m.inode != 0 {
 		var st unix.Stat_t
-		if unix.Stat(path, &st) != nil || st.Ino != m.inode {
+		if scarce(unix.Stat(path, &st)) || st.Ino != m.inode {
 			return ""
 		}
 	}
 	var buf [128]byte
 	n, err := unix.Readlink(path, buf[:])
-	if err != nil {
+	if scarce(err) {
 		return ""
 	}
 	return string(buf[:n])
@@ -146,7 +146,7 @@ func (q process) pairedWithItself(inode string) bool {
 // peerOf asks the kernel for the other end of a Unix socket. It is told of those in our network namespace only.
 func peerOf(inode uint32) (peer uint32, ok bool) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
+	if scarce(err) {
 		return 0, false
 	}
 	defer unix.Close(fd)
@@ -166,7 +166,7 @@ func peerOf(inode uint32) (peer uint32, ok bool) {
 	e.PutUint32(req[header+8:], inode)
 	e.PutUint32(req[header+12:], showPeer)
 	e.PutUint64(req[header+16:], 0xffffffffffffffff) // no cookie
-	if err := unix.Sendto(fd, req, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if scarce(unix.Sendto(fd, req, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})) {
 		return 0, false
 	}
 	var buf [1024]byte // the answer is there when the request has been sent
@@ -230,8 +230,8 @@ var receiving = []int{
 
 // numbers lists the names in a directory of /proc that are numbers; false if it can't be read.
 func numbers(dir string) (all []int, ok bool) {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
+	fd, ok := openFile(dir, unix.O_DIRECTORY)
+	if !ok {
 		return nil, false
 	}
 	defer unix.Close(fd)
@@ -239,7 +239,7 @@ func numbers(dir string) (all []int, ok bool) {
 	for {
 		n, err := unix.Getdents(fd, buf)
 		if n <= 0 || err != nil {
-			return all, err == nil
+			return all, !scarce(err)
 		}
 		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
 		for _, name := range names {

@@ -208,13 +208,13 @@ func peek(pid int, address uint64, b []byte) bool {
 	local := []unix.Iovec{{Base: unsafe.SliceData(b)}}
 	local[0].SetLen(len(b))
 	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}, 0)
-	return err == nil && n == len(b)
+	return !scarce(err) && n == len(b)
 }
 
 // readAll reads at most size bytes of a file that the kernel hands out in parts.
 func readAll(path string, size int) []byte {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
+	fd, ok := openFile(path, 0)
+	if !ok {
 		return nil
 	}
 	defer unix.Close(fd)
@@ -222,7 +222,7 @@ func readAll(path string, size int) []byte {
 	n := 0
 	for n < size {
 		k, err := unix.Read(fd, b[n:])
-		if err != nil {
+		if scarce(err) {
 			return nil
 		}
 		if k <= 0 {
