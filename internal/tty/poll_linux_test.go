@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // pollPrelude is what the programs of TestPolls have at hand: keep saves an object from the collector, which would close
@@ -156,6 +158,48 @@ poll(0)`},
 			p := start(t, []string{"python3", "-I", "-S", "-c", pollPrelude + "print('ready', flush=True)\n" + c.code})
 			p.waitPrinted(t, "ready")
 			p.holds(t, c.want, c.kind)
+		})
+	}
+}
+
+// TestContinued stops programs inside their calls and lets them go on: the kernel shows some of them in another call then,
+// by which it takes up the first. What is said of them must be what was said before.
+func TestContinued(t *testing.T) {
+	for name, c := range map[string]struct {
+		want verdict
+		kind string
+		code string
+	}{
+		"poll":              {waits, Line, `poll(0)`},
+		"poll, 60 s":        {waits, Line, `poll(0, timeout=60000)`},
+		"poll, key":         {waits, Key, `tty.setcbreak(0); poll(0)`},
+		"select":            {waits, Line, `select.select([0], [], [], 60)`},
+		"read":              {waits, Line, `os.read(0, 1)`},
+		"poll and a sleep":  {waits, Line, `blocked(libc.sleep, 1000); poll(0)`},
+		"poll and a futex":  {waits, Line, `thread(threading.Event().wait, 1000); poll(0)`},
+		"poll beside live":  {accepts, Line, `s = socket.create_server(("127.0.0.1", 0)); poll(0, s)`},
+		"poll, live thread": {accepts, Line, `s = socket.create_server(("127.0.0.1", 0)); blocked(poll, s); poll(0)`},
+		"poll of a socket":  {busy, "", `poll(socket.create_server(("127.0.0.1", 0)))`},
+		"sleep":             {busy, "", `libc.sleep(1000)`},
+		"a futex that reads like a set with the terminal": {busy, "",
+			`libc.syscall(202 if x86 else 98, (ctypes.c_short * 512)(*(0, 0, 1, 0) * 128), 128, 0, ts(1000), None, 0)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, []string{"python3", "-I", "-S", "-c", pollPrelude + "print('ready', flush=True)\n" + c.code})
+			p.waitPrinted(t, "ready")
+			p.holds(t, c.want, c.kind)
+			state := func(want string) {
+				t.Helper()
+				waitFor(t, "state "+want, func() bool { s, _ := readState(p.cmd.Process.Pid); return s == want })
+			}
+			for range 2 {
+				unix.Kill(p.cmd.Process.Pid, unix.SIGSTOP)
+				state("T")
+				unix.Kill(p.cmd.Process.Pid, unix.SIGCONT)
+				state("S")
+				p.holds(t, c.want, c.kind)
+			}
 		})
 	}
 }

@@ -20,6 +20,38 @@ type call struct {
 // kernel shows it as running. Neither is one of a 32-bit program, whose calls have other numbers: that its stack is so
 // low tells it.
 func blockedIn(pid, tid int) (c call, ok bool) {
+	c, ok = shownCall(pid, tid)
+	if !ok || c.number != unix.SYS_RESTART_SYSCALL {
+		return c, ok
+	}
+	number, known := resumed(pid, tid)
+	if again, ok := shownCall(pid, tid); !ok || again != c { // it was woken meanwhile
+		return again, ok && again.number != unix.SYS_RESTART_SYSCALL
+	}
+	if known {
+		c.number = number
+	}
+	return c, true
+}
+
+// resumed tells which call a thread is in that is shown to be in restart_syscall, by which the kernel takes up a call
+// again after a stop (SIGSTOP, ^Z, a debugger, a frozen container). The arguments are still those of that call. Only
+// poll, and calls that wait for a time, are taken up so; all others are shown as they were. The name of the kernel's
+// function in which the thread sleeps tells which; false where the kernel keeps that to itself.
+func resumed(pid, tid int) (number int, ok bool) {
+	var buf [128]byte
+	in := readFile(taskFile(pid, tid, "wchan"), buf[:]) // "poll_schedule_timeout.constprop.0", "futex_do_wait", or "0"
+	switch {
+	case len(in) == 0 || string(in) == "0":
+		return 0, false
+	case bytes.Contains(in, []byte("poll")):
+		return sysPoll, true
+	}
+	return unix.SYS_NANOSLEEP, true // or a futex, of which the same is to be said
+}
+
+// shownCall reads what the kernel shows of the call that a thread is blocked in.
+func shownCall(pid, tid int) (c call, ok bool) {
 	var buf [256]byte
 	b := readFile(taskFile(pid, tid, "syscall"), buf[:]) // "0 0x3 0x7ffd… …", "running", or "-1 …"
 	i := 0
