@@ -151,9 +151,12 @@ func WriteBounded(ctx context.Context, f *os.File, b []byte) (int, error) {
 	if err := f.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil {
 		return 0, err
 	}
-	stop := context.AfterFunc(ctx, func() { f.SetWriteDeadline(time.Unix(1, 0)) })
-	defer stop()
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { defer close(cut); f.SetWriteDeadline(time.Unix(1, 0)) })
 	n, err := f.Write(b)
+	if !stop() { // it has begun: let it not cut the next write short
+		<-cut
+	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

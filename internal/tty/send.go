@@ -37,9 +37,12 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	if err := p.master.SetWriteDeadline(time.Now().Add(p.limit)); err != nil {
 		return 0, fmt.Errorf("writing to %s: %w", p.name, err)
 	}
-	stop := context.AfterFunc(ctx, func() { p.master.SetWriteDeadline(time.Unix(1, 0)) })
-	defer stop()
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { defer close(cut); p.master.SetWriteDeadline(time.Unix(1, 0)) })
 	n, err = p.master.Write(b)
+	if !stop() { // it has begun: let it not cut the next Send short
+		<-cut
+	}
 	switch {
 	case err == nil:
 		return n, nil
