@@ -270,7 +270,7 @@ func TestSilence(t *testing.T) {
 
 func TestReceiptLines(t *testing.T) {
 	var r reply
-	receipt(&r, jobs.Receipt{
+	receipt(&r, "", jobs.Receipt{
 		End:    jobs.Signaled,
 		By:     jobs.Unknown,
 		Rungs:  []jobs.Rung{jobs.Interrupt, jobs.Terminate},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -191,6 +192,9 @@ func variableLine(v Variable) string {
 	return s
 }
 
+// endedMax is how many of the jobs that a restart ended its reply shows.
+const endedMax = 20
+
 // restartPython ends a session's worker. A restart that has been asked for is
 // finished whatever becomes of the call: half of one would leave a session that
 // nobody asked for.
@@ -204,6 +208,7 @@ func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 		Session: session,
 		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
 	})
+	ended = slices.DeleteFunc(ended, func(info jobs.Info) bool { return info.Kind != jobs.Python })
 	wait, err := py.Restart(jobs.Agent)
 	if err != nil {
 		return "", err
@@ -221,19 +226,8 @@ func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 	} else {
 		r.line("Restarted", "no Python was running; the next execute starts one")
 	}
-	// A job ends a little later than the worker that it had: it has yet to be told.
-	ctx, cancel := context.WithTimeout(ctx, c.grace())
-	defer cancel()
-	for _, info := range ended {
-		j, err := c.Jobs.Get(c.scope.Tenant, info.ID)
-		if err != nil || info.Kind != jobs.Python {
-			continue
-		}
-		select {
-		case <-j.Done():
-		case <-ctx.Done():
-		}
-		info := j.Info()
+	ended = c.ends(ctx, ended)
+	for _, info := range ended[:min(endedMax, len(ended))] {
 		a.shows(info)
 		if info.Status.Final() {
 			r.line("Ended", jobLine(info))
@@ -241,6 +235,28 @@ func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 			r.line("Still ending", jobLine(info))
 		}
 	}
+	if left := len(ended) - endedMax; left > 0 {
+		r.line("More", fmt.Sprintf("%d jobs: list_jobs with session=%s", left, session))
+	}
 	r.processes("Survivors", survivors, "")
 	return r.String(), nil
+}
+
+// ends waits, for the grace, until the jobs of a worker that has ended are final,
+// and tells how they are then: they end a little later than it does.
+func (c *conn) ends(ctx context.Context, list []jobs.Info) []jobs.Info {
+	ctx, cancel := context.WithTimeout(ctx, c.grace())
+	defer cancel()
+	for i := range list {
+		j, err := c.Jobs.Get(c.scope.Tenant, list[i].ID)
+		if err != nil {
+			continue // forgotten meanwhile
+		}
+		select {
+		case <-j.Done():
+		case <-ctx.Done():
+		}
+		list[i] = j.Info()
+	}
+	return list
 }

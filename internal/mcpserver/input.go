@@ -48,13 +48,13 @@ func (c *conn) asking(a *args) (*jobs.Job, error) {
 	case 1:
 		return c.Jobs.Get(c.scope.Tenant, asking[0].ID)
 	}
-	a.shows(asking...)
-	var b strings.Builder
-	b.WriteString("Several Python jobs wait for input; nothing was sent. Name one by job_id:")
-	for _, info := range asking {
-		b.WriteString("\n" + jobLine(info))
+	text, shown := listed(asking, maxText-headRoom)
+	a.shows(asking[:shown]...)
+	text = "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" + strings.TrimSuffix(text, "\n")
+	if left := len(asking) - shown; left > 0 {
+		text += fmt.Sprintf("\n%d more: see list_jobs with status=waiting_input", left)
 	}
-	return nil, mistakef("%s", b.String())
+	return nil, mistakef("%s", text)
 }
 
 func (c *conn) sendCommandInput(ctx context.Context, a *args) (string, error) {

@@ -145,7 +145,7 @@ func (c *conn) describe(ctx context.Context, r *reply, info jobs.Info) {
 		if !info.Started.IsZero() {
 			r.line("Elapsed", elapsed(info))
 		}
-		receipt(r, info.Receipt)
+		receipt(r, info.ID, info.Receipt)
 	}
 }
 
@@ -182,8 +182,11 @@ func (c *conn) activity(r *reply, info jobs.Info) {
 	r.line("Activity", s)
 }
 
+// notesMax is how many notes of a receipt a reply shows.
+const notesMax = 20
+
 // receipt writes what a status text doesn't hold.
-func receipt(r *reply, rec jobs.Receipt) {
+func receipt(r *reply, id string, rec jobs.Receipt) {
 	ended := rec.End == jobs.Signaled || rec.End == jobs.Exited || rec.End == jobs.OutOfMemory
 	if rec.Stop != nil || ended && rec.By != "" && rec.By != jobs.Program {
 		r.line("Ended by", string(rec.By))
@@ -198,7 +201,11 @@ func receipt(r *reply, rec jobs.Receipt) {
 	if rec.PendingTasks > 0 {
 		r.line("Pending tasks", strconv.Itoa(rec.PendingTasks))
 	}
-	for _, note := range rec.Notes {
+	for i, note := range rec.Notes {
+		if i == notesMax {
+			r.line("Note", fmt.Sprintf("%d more: read the resource job://%s", len(rec.Notes)-i, id))
+			break
+		}
 		r.line("Note", note)
 	}
 }

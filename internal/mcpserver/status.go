@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -96,19 +97,34 @@ func (c *conn) listJobs(_ context.Context, a *args) (string, error) {
 	if len(list) == 0 {
 		return "No jobs yet.", nil
 	}
-	more := len(list) > limit
-	list = list[:min(limit, len(list))]
+	text, shown := listed(list[:min(limit, len(list))], maxText-headRoom)
+	more := len(list) > shown
+	list = list[:shown]
 	a.shows(list...)
 	var r reply
-	r.line("Jobs", fmt.Sprintf("%d, newest first", len(list)))
+	r.line("Jobs", fmt.Sprintf("%d, newest first", shown))
 	if more {
-		r.line("More", "list_jobs with before="+list[len(list)-1].ID)
+		r.line("More", "list_jobs with before="+list[shown-1].ID)
 	}
+	return r.String() + "\n" + text, nil
+}
+
+// headRoom is the room for what stands before a list of jobs, in characters.
+const headRoom = 1000
+
+// listed shows jobs, a line each, as far as there is room for them, in
+// characters, and returns how many these are.
+func listed(list []jobs.Info, room int) (text string, shown int) {
 	var b strings.Builder
 	for _, info := range list {
-		b.WriteString(jobLine(info) + "\n")
+		line := jobLine(info) + "\n"
+		if room -= chars(line); room < 0 {
+			break
+		}
+		b.WriteString(line)
+		shown++
 	}
-	return r.String() + "\n" + b.String(), nil
+	return b.String(), shown
 }
 
 // cancelJob asks a job to end, waits its grace and tells how far that came; of a
@@ -172,8 +188,8 @@ func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool) []fact {
 	return facts
 }
 
-// blocksMax is how many jobs a reply of wait_for_jobs shows in a block of lines;
-// of more it shows a line each.
+// blocksMax is how many jobs a reply of wait_for_jobs shows in a block of lines,
+// if there is room for that; else it shows a line each.
 const blocksMax = 20
 
 func (c *conn) waitForJobs(ctx context.Context, a *args) (string, error) {
@@ -208,21 +224,30 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (string, error) {
 	r.line("Waited", duration(time.Since(started)))
 	r.also(a.also())
 	a.shows(infos...)
-	if len(infos) > blocksMax {
-		r.blank()
-		for _, info := range infos {
-			r.text(jobLine(info))
+	if len(infos) <= blocksMax {
+		if blocks := c.blocks(ctx, all, infos); r.chars()+blocks.chars() <= maxText {
+			a.shows(blocks.shown...)
+			return r.String() + blocks.String(), nil
 		}
-		return r.String(), nil
 	}
+	r.blank()
+	share := (maxText - r.chars()) / len(infos) // of the room
+	for _, info := range infos {
+		r.text(view.Line(jobLine(info), share-1)) // and the end of the line
+	}
+	return r.String(), nil
+}
+
+// blocks says how jobs stand, in a block of lines each.
+func (c *conn) blocks(ctx context.Context, all []*jobs.Job, infos []jobs.Info) *reply {
+	var r reply
 	for i, info := range infos {
 		r.blank()
 		c.describe(ctx, &r, info)
 		r.cursor(all[i].Log().Stat().End)
 		r.next(info)
 	}
-	a.shows(r.shown...)
-	return r.String(), nil
+	return &r
 }
 
 // waitUntil returns when one or all of the jobs have ended, when one asks for

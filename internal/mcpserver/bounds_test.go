@@ -1,0 +1,130 @@
+package mcpserver
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// longest runs so many jobs of the longest words, and returns their ids, the
+// oldest first.
+func (w *world) longest(n int, lines ...string) (list []string) {
+	w.t.Helper()
+	for i := range n {
+		run := &program{w, code(lines...)}
+		j := jobstest.Start(w.t, w.engine.Jobs, jobs.Spec{Kind: jobs.Python, Session: fmt.Sprint("s", i), Title: strings.Repeat("t", titleLen)}, run)
+		list = append(list, j.ID())
+	}
+	for _, id := range list {
+		j, err := w.engine.Jobs.Get("", id)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := j.Await(w.t.Context()); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return list
+}
+
+// fits fails the test where a reply is longer than clients take, or does not name
+// each of these jobs in order, once on a line.
+func fits(t *testing.T, reply string, of []string) {
+	t.Helper()
+	if n := chars(reply); n > maxText {
+		t.Errorf("%d characters, the most allowed are %d", n, maxText)
+	}
+	var named []string
+	for line := range strings.Lines(reply) {
+		if id := ids.FindString(line); strings.HasPrefix(strings.TrimPrefix(line, "Job ID: "), id) && id != "" {
+			named = append(named, id)
+		}
+	}
+	if got, want := strings.Join(named, " "), strings.Join(of, " "); got != want {
+		t.Errorf("it names %d jobs, not these %d in order:\n%s", len(named), len(of), clip(reply, 2000))
+	}
+}
+
+const long = "ValueError: " + "1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890" +
+	"1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890" +
+	"1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890"
+
+// Whatever lists of jobs say, replies are under the limits of clients, and all of
+// it can be had.
+func TestListsAreBounded(t *testing.T) {
+	raise := fmt.Sprintf("raise %q", long)
+	t.Run("list_jobs", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		all := w.longest(maxList, raise)
+		c := w.dial(Scope{})
+		a := arguments{"limit": maxList}
+		for page := 0; len(all) > 0; page++ {
+			got := c.call("list_jobs", a)
+			head, list, _ := strings.Cut(got, "\n\n")
+			shown := strings.Count(list, "\n")
+			if shown == 0 || shown > len(all) || !strings.HasPrefix(head, fmt.Sprintf("Jobs: %d,", shown)) {
+				t.Fatalf("page %d of %d jobs:\n%s", page, len(all), clip(got, 2000))
+			}
+			var want []string
+			for range shown {
+				want, all = append(want, all[len(all)-1]), all[:len(all)-1]
+			}
+			fits(t, got, want)
+			a["before"] = want[shown-1]
+			if more := field(got, "More"); (more == "list_jobs with before="+want[shown-1]) != (len(all) > 0) {
+				t.Errorf("page %d: more: %q, of %d", page, more, len(all))
+			}
+		}
+	})
+	t.Run("wait_for_jobs, lines", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		all := w.longest(maxList, raise)
+		fits(t, w.dial(Scope{}).call("wait_for_jobs", arguments{"job_ids": all, "until": "all"}), all)
+	})
+	t.Run("wait_for_jobs, blocks", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		note := fmt.Sprintf("note %q", long)
+		all := w.longest(blocksMax, note, note, note, note, note, note, note, note, raise)
+		fits(t, w.dial(Scope{}).call("wait_for_jobs", arguments{"job_ids": all, "until": "all"}), all)
+	})
+	t.Run("send_python_input", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.longest(maxList, fmt.Sprintf("ask line %q", long))
+		got := w.dial(Scope{}).refused("send_python_input", arguments{"text": "x"})
+		if n := chars(got); n > maxText || !strings.HasSuffix(got, " more: see list_jobs with status=waiting_input") {
+			t.Errorf("%d characters, the most allowed are %d:\n%s", n, maxText, clip(got, 2000))
+		}
+	})
+	t.Run("restart_python_worker", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		c := w.dial(Scope{})
+		for range maxList {
+			jobstest.Start(t, w.engine.Jobs, jobs.Spec{Kind: jobs.Python, Session: DefaultSession, Title: strings.Repeat("t", lineMax)}, &program{w, "hang"})
+		}
+		got := c.call("restart_python_worker", nil)
+		if n, rest := chars(got), fmt.Sprintf("\nMore: %d jobs: list_jobs with session=default\n", maxList-endedMax); n > maxText || !strings.Contains(got, rest) || strings.Count(got, "\nEnded: ") != endedMax {
+			t.Errorf("%d characters, the most allowed are %d:\n%s", n, maxText, clip(got, 2000))
+		}
+	})
+	t.Run("notes", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		var lines []string
+		for range maxList {
+			lines = append(lines, fmt.Sprintf("note %q", long))
+		}
+		all := w.longest(1, lines...)
+		got := w.dial(Scope{}).call("check_job_status", arguments{"job_id": all[0]})
+		if rest := fmt.Sprintf("\nNote: %d more: read the resource job://%s\n", maxList-notesMax, all[0]); chars(got) > maxText || !strings.Contains(got, rest) {
+			t.Errorf("%d characters, the most allowed are %d:\n%s", chars(got), maxText, clip(got, 2000))
+		}
+	})
+}
