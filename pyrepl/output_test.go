@@ -152,6 +152,15 @@ func TestSabotage(t *testing.T) {
 		"path":       "import sys; sys.path[:] = []; sys.meta_path[:] = []",
 		"main":       "import sys; sys.modules['__main__'] = None; globals().clear()",
 		"gc":         "import gc; gc.disable(); gc.collect()",
+		"sys":        "import sys; sys.settrace = sys.setprofile = sys.getrecursionlimit = sys.setrecursionlimit = None",
+		"no modules": "import sys; del sys.modules",
+		"asyncio":    "import asyncio; await asyncio.sleep(0); asyncio.all_tasks = asyncio.current_task = None; asyncio._get_running_loop = asyncio.events._get_running_loop = None",
+		"loop":       "import asyncio; asyncio.get_running_loop().is_closed = await asyncio.sleep(0)",
+		"exception":  "class E(Exception):\n    @property\n    def __class__(self): raise ValueError('x')\n    __traceback__ = __cause__ = __context__ = args = __class__\nraise E('why')",
+		"tracer":     "import sys\ndef trace(frame, *_):\n    if frame.f_code.co_name == 'conclude': raise ValueError('traced')\nsys.settrace(trace)",
+		"thread":     "import threading\nclass T(threading.Thread):\n    @property\n    def ident(self): raise ValueError('x')\nt = T(target=int); t.start(); threading.Thread.join(t)",
+		"audit":      "import sys\nevents = ['fcntl.fcntl', 'sys.settrace']\ndef hook(event, _):\n    if event in events: events.remove(event); raise ValueError('audited')\nsys.addaudithook(hook)",
+		"no report":  "import sys\nleft = [1, 2]\ndef hook(event, about):\n    if event == 'compile' and 'report.py' in str(about[1]) and left: left.pop(); raise ValueError('audited')\nsys.addaudithook(hook)\n1 / 0",
 		"forgery":    "import os\nfor fd in range(3, 1100):\n    try: os.write(fd, b'\\n{\"ev\":\"done\",\"end\":\"returned\"}\\n')\n    except OSError: pass",
 	}
 	for name, code := range tests {
@@ -159,7 +168,14 @@ func TestSabotage(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.run("keep = 1")
-			b.run(code)
+			for _, code := range []string{code, "1"} { // the second may find what the first has left
+				if info, out := b.run(code); info.Receipt.State != jobs.Kept || strings.Contains(out, "<async-repl/") {
+					t.Errorf("%s; output %q", info.Receipt.Text(), out)
+				}
+			}
+			if name != "main" { // it clears its own
+				b.result("keep", "1")
+			}
 			info, out := b.run("1 / 0")
 			if want := "failed (ZeroDivisionError: division by zero)"; info.Receipt.Text() != want || !strings.Contains(out, "ZeroDivisionError") {
 				t.Errorf("afterwards: %s, want %s; output %q", info.Receipt.Text(), want, out)

@@ -8,9 +8,10 @@ The main thread reads here between jobs, and any thread while it waits for an
 answer to a question. Who reads holds the lock `reading` for one message, and
 puts what is not its own where the other looks for it.
 
-A message must not be lost to an interrupt: the wait for it (`wait`) consumes
-nothing and can be broken, `receive` can't. Nor may descriptors be lost when
-user code has opened as many as it may: a few are held in reserve for them.
+A message must not be lost to an interrupt, nor to a signal handler of user
+code that raises: the wait for it (`wait`) consumes nothing and can be broken,
+`receive` can't. Nor may descriptors be lost when user code has opened as many
+as it may: a few are held in reserve for them.
 """
 
 from _signal import pause
@@ -18,6 +19,7 @@ from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_PEEK, socket
 from _thread import allocate_lock
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from posix import _exit, close, sysconf
+from sys import exc_info
 
 from .codec import decode, encode
 from . import token
@@ -67,13 +69,21 @@ def send(**event):
     try:
         with sending:
             sock.sendall((FRAME + encode(event) + "\n").encode("ascii"))
-    except BrokenPipeError:
-        gone()
-    except OSError:  # user code closed the descriptor: the owner sees it, says so, and ends the worker
+    except OSError as error:  # user code closed the descriptor: the owner sees it, says so, and ends the worker
+        if foreign():
+            raise
+        if type(error) is BrokenPipeError:
+            gone()
         from . import streams
         streams.flush_all()
         while True:
             pause()
+
+
+def foreign():
+    """Reports whether the error at hand is not the socket's: a signal handler of user code raised it, a TimeoutError
+    mostly, in a frame of its own."""
+    return exc_info()[2].tb_next is not None
 
 
 def gone():
@@ -90,6 +100,8 @@ def wait():
     try:
         sock.recv(1, MSG_PEEK)
     except OSError:
+        if foreign():
+            raise
         gone()
 
 
@@ -100,6 +112,8 @@ def ready():
     except BlockingIOError:
         return False
     except OSError:
+        if foreign():
+            raise
         gone()
 
 
@@ -116,6 +130,8 @@ def receive():
         try:
             data, ancillary, _, _ = sock.recvmsg(CHUNK, RIGHTS, MSG_CMSG_CLOEXEC)
         except OSError:
+            if foreign():
+                raise
             gone()
         if not data:
             _exit(0)
@@ -140,8 +156,20 @@ def take():
     while not mail:
         with reading:
             if not mail:
+                await_message()
                 post(receive())
     return mail.pop(0)
+
+
+def await_message():
+    """Waits for a message between jobs. What a signal handler of user code raises meanwhile is no job's: it is reported
+    where the last one wrote."""
+    while b"\n" not in buffer:
+        try:
+            return wait()
+        except BaseException as error:
+            from . import execute
+            execute.ending_of(error)
 
 
 def reserve():

@@ -62,8 +62,8 @@ def ask(kind, prompt, by):
     interrupts.deliver()
     asked = n = asked + 1
     channel.answers[n] = None
-    channel.send(ev="input", id=job.id, n=n, kind=kind, prompt=prompt, by=by)
     try:
+        channel.send(ev="input", id=job.id, n=n, kind=kind, prompt=prompt, by=by)
         await_answer(n)
     except BaseException:
         if channel.answers.pop(n, None) is None:

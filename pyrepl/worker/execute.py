@@ -3,13 +3,15 @@
 Of the functions here only those that call user code may be broken by an
 interrupt. What comes before and after them is done whole: the pipes are in
 place before `started` goes out, and what the job wrote is flushed before
-`done`.
+`done`. User code runs there all the same, where it has left a signal handler,
+a trace function or an audit hook, and what that raises ends the job at most.
 """
 
 import builtins
 import sys
 from _ast import Expr, Expression, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
 from posix import close, getpid
+from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 
 from . import channel, console, forks, interrupts, names, sources, streams, terminal
 from .interrupts import breakable
@@ -38,18 +40,40 @@ def job(message, files):
         prepare(id, files)
         filename = sources.filename(id)
         sources.add(filename, source)
-    except MemoryError:
+        if message.get("fresh"):
+            refresh(message.get("paths", ()))
+        interrupts.start()
+        channel.send(ev="started", id=id)
+    except BaseException as error:
         ballast.clear()
-        channel.send(ev="done", id=id, end="raised", error="MemoryError")
+        channel.send(ev="done", id=id, **not_begun(error))
         return
-    if message.get("fresh"):
-        refresh(message.get("paths", ()))
-    interrupts.start()
-    channel.send(ev="started", id=id)
-    error = attempt(source, filename)
+    try:
+        error = attempt(source, filename)
+        settrace(None)
+        setprofile(None)
+    except BaseException as raised:
+        error = raised
     if forks.pid != getpid():
         forks.end(error)
-    channel.send(ev="done", id=id, **conclude(error))
+    try:
+        done = conclude(error)
+    except BaseException as raised:
+        done = conclude_again(raised)
+    try:
+        channel.send(ev="done", id=id, **done)
+    except BaseException:  # it went out or did not; a second one is nobody's
+        channel.send(ev="done", id=id, **done)
+
+
+def not_begun(error):
+    """What `done` tells of a job whose code was not begun with."""
+    interrupts.stop()
+    streams.running = None
+    if issubclass(type(error), MemoryError):
+        return {"end": "raised", "error": "MemoryError"}
+    return {"end": "raised", "error": type_name(error) + ": raised before the code began, which was not run; "
+            "restart the session if it goes on"}
 
 
 def prepare(id, files):
@@ -93,12 +117,12 @@ def attempt(source, filename):
         user_code(source, filename)
     except BaseException as raised:
         error = raised
-        if isinstance(error, MemoryError):
+        if issubclass(type(error), MemoryError):
             ballast.clear()
     try:
         streams.flush_foreign()
     except BaseException as raised:
-        if error is None and isinstance(raised, KeyboardInterrupt):
+        if error is None and issubclass(type(raised), KeyboardInterrupt):
             error = raised
     return error
 
@@ -170,11 +194,9 @@ def display(value):
 
 def conclude(error):
     """Ends a job and returns what `done` tells of it."""
-    sys.settrace(None)
-    sys.setprofile(None)
-    limit = sys.getrecursionlimit()
+    limit = getrecursionlimit()
     if limit < FRAMES:
-        sys.setrecursionlimit(FRAMES)
+        setrecursionlimit(FRAMES)
     if error is None:
         ending = {"end": "returned"}
     else:
@@ -193,8 +215,23 @@ def conclude(error):
     if changed is not None:
         ending["names"] = changed
     if limit < FRAMES:
-        sys.setrecursionlimit(limit)
+        setrecursionlimit(limit)
     return ending
+
+
+def conclude_again(error):
+    """Ends a job whose end has failed: with what was raised there, and if that can't be reported either, by the least
+    that must be done."""
+    ballast.clear()
+    try:
+        return conclude(error)
+    except BaseException as raised:
+        error = raised
+    interrupts.stop()
+    console.give_up()
+    streams.finish()
+    terminal.restore()
+    return {"end": "raised", "error": type_name(error)}
 
 
 def ending_of(error):
@@ -205,6 +242,16 @@ def ending_of(error):
     except MemoryError:
         ballast.clear()
         return {"end": "raised", "error": "MemoryError"}
+
+
+def type_name(error):
+    """The name of an exception's type, with its module if it is not built in."""
+    kind = type(error)
+    name = type.__dict__["__qualname__"].__get__(kind)
+    module = type.__dict__["__module__"].__get__(kind)
+    if type(module) is not str or module in ("__main__", "builtins"):
+        return name
+    return module + "." + name
 
 
 for _each in (user_code, together, compiled, call, display):

@@ -53,7 +53,7 @@ def end(error):
         interrupts.stop()
         if error is not None:
             from . import report
-            code = report.ending(error).get("code") or (0 if isinstance(error, SystemExit) else 1)
+            code = report.ending(error).get("code") or (0 if issubclass(type(error), SystemExit) else 1)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
     except BaseException:

@@ -24,6 +24,7 @@ from _signal import SIG_UNBLOCK, SIGINT, SIGIO, SIGURG, getsignal, pthread_sigma
 from _thread import get_ident
 
 main = get_ident()
+modules = sys.modules  # user code may take the name away
 rules = {}  # code of functions that may be broken -> what is done instead; true: raise after all
 live = False  # a job has started and not ended
 asked = False  # Go has asked for the job's interrupt
@@ -50,7 +51,7 @@ def handler(signum, frame):
         noted = True
         return
     instead = rules[ours.f_code]
-    if instead is None and "asyncio.events" in sys.modules:
+    if instead is None and "asyncio.events" in modules:
         from . import tasks
         if tasks.postpone(frame):
             asked = False  # the loop may end before: then the next SIGURG is another try
@@ -92,7 +93,7 @@ def flush(signum, frame):
 def unraisable(what):
     """Handles an exception that Python is about to swallow; of an interrupt it is not told what it interrupted."""
     global asked
-    if live and hit and isinstance(what.exc_value, KeyboardInterrupt) and get_ident() == main:
+    if live and hit and issubclass(what.exc_type, KeyboardInterrupt) and get_ident() == main:
         asked = False
     else:
         sys.__unraisablehook__(what)

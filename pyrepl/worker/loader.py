@@ -33,6 +33,7 @@ PATH = [p for p in sys.path if p == HOME or p.rpartition("/")[2] == "lib-dynload
 FINDERS = [f for f in sys.meta_path if isinstance(f, type) and f.__module__.startswith("_frozen_importlib")]
 
 private = __builtins__
+modules = sys.modules  # user code may take the name away
 real_import = private["__import__"]
 sources = dict(bundle["files"])
 package = ModuleType("async_repl")
@@ -85,7 +86,6 @@ def standard(name):
     The user's modules of such names are out of the way meanwhile, or the real
     asyncio would find the user's socket.py.
     """
-    modules = sys.modules
     module = modules.get(name)
     if module is not None and genuine(module):
         return module

@@ -27,7 +27,8 @@ def variables(message):
 
 
 def imported(message):
-    found = [name for name in message.get("modules", ()) if name in sys.modules]
+    from . import names
+    found = [name for name in message.get("modules", ()) if name in names.modules]
     channel.send(ev="imported", n=message.get("n"), modules=found)
 
 

@@ -7,7 +7,8 @@ import sys
 
 LIMIT = 10_000  # names told
 
-module = sys.modules["__main__"]
+modules = sys.modules  # user code may take the name away
+module = modules["__main__"]
 namespace = module.__dict__
 dunders = dict(namespace)  # as the interpreter made them
 told = []
@@ -30,8 +31,8 @@ def news():
 
 def mend():
     """Gives __main__ back what user code took away."""
-    if sys.modules.get("__main__") is not module:
-        sys.modules["__main__"] = module
+    if modules.get("__main__") is not module:
+        modules["__main__"] = module
     if "__name__" not in namespace:
         for name, value in dunders.items():
             namespace.setdefault(name, value)

@@ -11,16 +11,20 @@ import sys
 from posix import write
 
 from . import execute, interrupts, sources, streams
+from .execute import type_name
 from .interrupts import breakable
 
 ERROR = 300  # characters of the error in a line
 
 BaseExceptionGroup = getattr(builtins, "BaseExceptionGroup", ())
 
+# An exception's own, whatever its class has in their place.
+args, cause, context, traceback = [BaseException.__dict__[name] for name in ("args", "__cause__", "__context__", "__traceback__")]
+
 
 def ending(error):
     """Reports an exception that ended a job; returns the fields of `done`."""
-    if isinstance(error, SystemExit):
+    if issubclass(type(error), SystemExit):
         return {"end": "exit", "code": exit_code(error)}
     before, interrupts.hit = interrupts.hit, False
     shown = False
@@ -41,7 +45,7 @@ def ending(error):
 
 def interrupted(second):
     """Reports whether a report was interrupted, and did not fail by itself."""
-    return interrupts.hit and isinstance(second, KeyboardInterrupt)
+    return interrupts.hit and issubclass(type(second), KeyboardInterrupt)
 
 
 def exit_code(error):
@@ -67,15 +71,15 @@ def clean(error):
             continue
         seen.add(id(each))
         trim(each, each is error)
-        left += (each.__cause__, each.__context__)
-        if BaseExceptionGroup and isinstance(each, BaseExceptionGroup):
+        left += (cause.__get__(each), context.__get__(each))
+        if BaseExceptionGroup and issubclass(type(each), BaseExceptionGroup):
             left += each.exceptions
 
 
 def trim(error, first):
     """Cuts our frames out of one traceback; the first also begins in user code."""
     frames = []
-    tb = error.__traceback__
+    tb = traceback.__get__(error)
     while tb is not None:
         if tb.tb_frame.f_builtins is not __builtins__:
             frames.append(tb)
@@ -86,18 +90,18 @@ def trim(error, first):
                 frames = frames[i:]
                 break
         else:
-            if isinstance(error, SyntaxError):
+            if issubclass(type(error), SyntaxError):
                 frames = []
     after = None
     for tb in reversed(frames):
         tb.tb_next = after
         after = tb
-    error.__traceback__ = after
+    traceback.__set__(error, after)
 
 
 def show(error):
     """Shows an exception, by the user's excepthook if there is one."""
-    kind, tb = type(error), error.__traceback__
+    kind, tb = type(error), traceback.__get__(error)
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
     sys.last_exc = error
     hook = sys.__dict__.get("excepthook")
@@ -114,10 +118,10 @@ def show(error):
                        "\nOriginal exception was:\n" + formatted(error))
 
 
-def call(function, *args):
+def call(function, *arguments):
     """Calls user code."""
     interrupts.deliver()
-    return function(*args)
+    return function(*arguments)
 
 
 def formatted(error):
@@ -136,9 +140,9 @@ def format_whole(error):
     from traceback import TracebackException
     if linecache.cache is not sources.cache or not sources.cache.keys() >= sources.texts.keys():
         sources.connect(linecache)
-    if isinstance(error, SyntaxError) and error.text is None:
+    if issubclass(type(error), SyntaxError) and error.text is None:
         error.text = sources.line(error.filename, error.lineno)
-    whole = TracebackException(type(error), error, error.__traceback__)
+    whole = TracebackException(type(error), error, traceback.__get__(error))
     return "".join(whole.format())
 
 
@@ -149,9 +153,9 @@ def format_small(error):
 
 def format_bare(error):
     """Formats without any user code, after an interrupt of what calls some."""
-    line, args = type_name(error), BaseException.__dict__["args"].__get__(error)
-    if len(args) == 1 and type(args[0]) is str and args[0]:
-        line += ": " + args[0]
+    line, given = type_name(error), args.__get__(error)
+    if len(given) == 1 and type(given[0]) is str and given[0]:
+        line += ": " + given[0]
     lines = stack(error) + [line]
     if interrupts.hit:
         lines += ["", "During the report of the above exception it was interrupted:", "", "KeyboardInterrupt"]
@@ -160,7 +164,7 @@ def format_bare(error):
 
 def stack(error):
     """The lines of a traceback that tell where."""
-    lines, tb = [], error.__traceback__
+    lines, tb = [], traceback.__get__(error)
     while tb is not None and len(lines) < 200:
         code = tb.tb_frame.f_code
         lines.append('  File "%s", line %d, in %s' % (code.co_filename, tb.tb_lineno, code.co_name))
@@ -182,7 +186,7 @@ def summary(error):
 def headline(error):
     """Type and message, as the last line of a traceback has them."""
     name = type_name(error)
-    if isinstance(error, SyntaxError):
+    if issubclass(type(error), SyntaxError):
         text = error.msg
         text = text if isinstance(text, str) else text_of(text)
     else:
@@ -199,16 +203,6 @@ def text_of(value):
         if interrupted(second):
             raise
         return "<exception str() failed>"
-
-
-def type_name(error):
-    """The name of an exception's type, with its module if it is not built in."""
-    kind = type(error)
-    name = type.__dict__["__qualname__"].__get__(kind)
-    module = type.__dict__["__module__"].__get__(kind)
-    if type(module) is not str or module in ("__main__", "builtins"):
-        return name
-    return module + "." + name
 
 
 for _each in (call, format_whole):

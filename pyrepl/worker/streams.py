@@ -255,12 +255,14 @@ def close_ended():
 
 def unmark():
     """Lets finished threads, which user code may keep, carry nothing."""
-    alive = []
+    if not marked:
+        return
+    alive, active = [], set(map(id, list(threads.values())))
     for mark in marked:
         thread = mark()
         if thread is None:
             continue
-        if threads.get(thread.ident) is thread:
+        if id(thread) in active:
             alive.append(mark)
         else:
             thread.__dict__.pop("_async_repl_job", None)

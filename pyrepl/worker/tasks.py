@@ -9,17 +9,17 @@ asyncio is imported where it is used: this module may be loaded from the middle
 of asyncio's own import, by the hook that calls `connect`.
 """
 
-import sys
 from _thread import get_ident
 
 from . import interrupts, streams
-from .interrupts import breakable
+from .interrupts import breakable, modules
 
 COROUTINES = 0x380  # flags of code: coroutine, that of a generator, asynchronous generator
 
 loop = None
 task = None  # of the running job
 cancelled = False  # by an interrupt
+all_tasks = current_task = running_loop = None  # asyncio's own, whatever user code puts in their place
 
 
 def persistent():
@@ -27,21 +27,23 @@ def persistent():
     global loop
     import asyncio
     if loop is None or loop.is_closed():
-        shadow = sys.modules.get("asyncio")
-        sys.modules["asyncio"] = asyncio  # it looks for itself there
+        shadow = modules.get("asyncio")
+        modules["asyncio"] = asyncio  # it looks for itself there
         try:
             loop = asyncio.new_event_loop()
             asyncio.set_event_loop(loop)
         finally:
-            sys.modules["asyncio"] = shadow
+            modules["asyncio"] = shadow
         streams.pending_tasks = pending
     return loop
 
 
 def pending():
-    """Counts the tasks that have not ended."""
-    import asyncio
-    return 0 if loop.is_closed() else len(asyncio.all_tasks(loop))
+    """Counts the tasks that have not ended. Loop and tasks may be of classes of the user's."""
+    try:
+        return 0 if loop.is_closed() else len(all_tasks(loop))
+    except BaseException:
+        return 0
 
 
 def run(coroutine):
@@ -91,8 +93,7 @@ def interrupt(frame):
 
     A task is current also while the loop wakes it and notes its end. What is raised there leaves it half done, and the
     order to stop the loop lies in wait for the next job."""
-    import asyncio
-    if (asyncio.current_task(loop) is not None and streams.carried.get(None) is streams.running
+    if (current_task(loop) is not None and streams.carried.get(None) is streams.running
             and in_coroutine(frame)):
         return True
     cancel()
@@ -112,10 +113,10 @@ def postpone(frame):
 
     What is raised while it takes a callback out of its queue loses that: the task that it wakes would never end, and
     asyncio.run waits for it. What is raised while it starts or stops leaves it neither running nor not."""
-    events, base = sys.modules.get("asyncio.events"), sys.modules.get("asyncio.base_events")
+    base = modules.get("asyncio.base_events")
     try:
-        running, forever = events._get_running_loop(), base.BaseEventLoop.run_forever.__code__
-    except AttributeError:  # in the middle of its import
+        running, forever = running_loop(), base.BaseEventLoop.run_forever.__code__
+    except (AttributeError, TypeError):  # in the middle of its import
         return False
     while frame.f_code is not forever:
         if frame.f_code.co_flags & COROUTINES or frame.f_back is None:
@@ -136,14 +137,15 @@ def strike(job):
 
 def connect(module):
     """Lets create_task, outside of a running loop, leave a task to ours."""
+    global all_tasks, current_task, running_loop
+    all_tasks, current_task, running_loop = module.all_tasks, module.current_task, module.events._get_running_loop
     create_task = module.create_task
 
     def either(coro, **options):
-        import asyncio
         try:
             return create_task(coro, **options)
         except RuntimeError:
-            if get_ident() != interrupts.main or asyncio._get_running_loop() is not None:
+            if get_ident() != interrupts.main or running_loop() is not None:
                 raise
             return persistent().create_task(coro, **options)
 

@@ -1,0 +1,74 @@
+package pyrepl_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// What a signal handler of the user's raises is the job's in which it does: also
+// where that waits for an answer, and also an OSError, which could be the
+// channel's.
+func TestHandlerRaisesInInput(t *testing.T) {
+	b := newBench(t)
+	b.want("import signal\nkeep = 1\ndef late(*_): raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, late)", "completed")
+	j := b.start("input('? ')")
+	jobstest.Asks(t, j)
+	asleep(t, j.Info().PID)
+	syscall.Kill(j.Info().PID, syscall.SIGALRM)
+	info := jobstest.End(t, j)
+	if out := jobstest.Output(j); info.Receipt.Text() != "failed (TimeoutError: late)" || strings.Contains(out, "async-repl") {
+		t.Errorf("%s; output %q", info.Receipt.Text(), out)
+	}
+	b.result("keep", "1")
+	j = b.start("input('? ')")
+	jobstest.Asks(t, j)
+	jobstest.Send(t, j, jobs.Input{Text: "me", Line: true})
+	if info := jobstest.End(t, j); info.Result != "'me'" {
+		t.Errorf("the next answer is %s; %s", info.Result, info.Receipt.Text())
+	}
+}
+
+// What one raises between jobs is reported where the last job wrote.
+func TestHandlerRaisesBetweenJobs(t *testing.T) {
+	b := newBench(t)
+	b.want("import signal\nkeep = 1\ndef late(*_): raise error\nsignal.signal(signal.SIGALRM, late)", "completed")
+	for code, report := range map[string]string{
+		"error = TimeoutError('late')": "TimeoutError: late",
+		"error = ValueError('late')":   "ValueError: late",
+		"error = SystemExit('late')":   "late",
+	} {
+		j := b.start(code)
+		pid := jobstest.End(t, j).PID
+		asleep(t, pid)
+		syscall.Kill(pid, syscall.SIGALRM)
+		jobstest.PrintsLate(t, j, report)
+		if out := jobstest.Output(j); strings.Contains(out, "async-repl") {
+			t.Errorf("output %q", out)
+		}
+		b.result("keep", "1")
+	}
+}
+
+// asleep waits until a process waits for something.
+func asleep(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(jobstest.Patience); ; <-time.After(time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, state, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(state, "S") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d does not wait: %s", pid, stat)
+		}
+	}
+}
