@@ -27,8 +27,10 @@ type Keyboard struct {
 	pty *PTY
 
 	// Guarded by mu, which also keeps two senders' texts apart.
-	mu   sync.Mutex
-	half bool // a line was begun in line mode and not yet ended
+	mu    sync.Mutex
+	half  bool    // a line was begun in line mode and not yet ended
+	begun int     // bytes of that line that lie in the terminal if no program has run since
+	since *clocks // of the job's processes, asked before the first of these bytes was sent; nil: there are none
 }
 
 // NewKeyboard returns the keyboard of pty.
@@ -37,6 +39,11 @@ func NewKeyboard(pty *PTY) *Keyboard { return &Keyboard{pty: pty} }
 // Type sends text and then, if eof is set, the end of file. Nothing is added to
 // the text. Text that the terminal would cut, act on or (a secret) echo is
 // refused whole, before any of it is sent.
+//
+// A line that is sent in parts is one line. Once a program of the job has run,
+// it is not known any more what became of the part that was sent before: it may
+// have been taken in another mode, or thrown away. So that nothing is refused
+// that the terminal would take, only the part that follows counts then.
 func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,7 +55,7 @@ func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) erro
 		return ErrEcho
 	}
 	if mode.Canon {
-		if err := checkCooked(text); err != nil {
+		if err := checkCooked(text, k.lies()); err != nil {
 			return err
 		}
 	} else if eof {
@@ -56,32 +63,81 @@ func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) erro
 	}
 	half := k.half
 	if text != "" {
-		half = mode.Canon && !strings.HasSuffix(text, "\n") && !strings.HasSuffix(text, "\r")
+		half = mode.Canon && unfinished(text) != ""
 	}
 	b := []byte(text)
 	if eof {
 		if half { // the first only ends the half-typed line
 			b = append(b, mode.EOF)
 		}
-		b, half = append(b, mode.EOF), false
+		b = append(b, mode.EOF)
+	}
+	if k.begun == 0 {
+		k.since = nil
+		if half {
+			k.since = k.pty.standstill()
+		}
 	}
 	n, err := k.pty.Send(ctx, b)
+	k.typed(text[:min(n, len(text))], mode.Canon)
+	if n > len(text) { // an end of file
+		k.half, k.begun = false, 0
+	}
 	if err != nil {
 		return fmt.Errorf("typing: only %d of %d bytes were taken, for the program does not read: send the rest when it does", n, len(b))
 	}
-	k.half = half
 	return nil
 }
 
-// checkCooked reports what a terminal in line mode would not hand on as it is.
-func checkCooked(text string) error {
-	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		if len(line) > LineMax {
-			return ErrLineTooLong
+// lies is how many bytes of an unfinished line are known to lie in the terminal.
+func (k *Keyboard) lies() int {
+	if k.begun > 0 && k.since.moved() {
+		k.begun = 0
+	}
+	return k.begun
+}
+
+// typed notes what text that was taken has made of the unfinished line.
+func (k *Keyboard) typed(text string, canon bool) {
+	if text == "" {
+		return
+	}
+	part := unfinished(text)
+	if !canon {
+		part = ""
+	}
+	k.half = part != ""
+	if len(part) < len(text) { // it ended the line, or there are none
+		k.begun = 0
+	}
+	if k.since != nil {
+		k.begun += len(part)
+	}
+}
+
+// lineEnds end a line in line mode.
+const lineEnds = "\n\r"
+
+// unfinished is what follows the last line of text that is ended.
+func unfinished(text string) string { return text[strings.LastIndexAny(text, lineEnds)+1:] }
+
+// checkCooked reports what a terminal in line mode, in which begun bytes of the
+// first line lie already, would not hand on as it is.
+func checkCooked(text string, begun int) error {
+	for text != "" {
+		line, rest := text, ""
+		if end := strings.IndexAny(text, lineEnds); end >= 0 {
+			line, rest = text[:end], text[end+1:]
 		}
-		if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		switch {
+		case len(line) > LineMax:
+			return ErrLineTooLong
+		case begun+len(line) > LineMax:
+			return fmt.Errorf("%w; %d bytes of this one are typed already", ErrLineTooLong, begun)
+		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			return ErrControl
 		}
+		text, begun = rest, 0
 	}
 	return nil
 }

@@ -76,4 +76,28 @@ func (p *PTY) onSend(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sent = f
+	if f == nil {
+		p.tree = nil
+	}
+}
+
+// standstill returns clocks by which it can be told later whether a process of the job has run since; nil if that can't
+// be told.
+func (p *PTY) standstill() *clocks {
+	p.mu.Lock()
+	tree := p.tree
+	p.mu.Unlock()
+	if tree == nil {
+		return nil
+	}
+	var c clocks
+	for try := 1; c.follow(tree()); try++ {
+		if try == 3 { // it grows
+			return nil
+		}
+	}
+	if c.blind {
+		return nil
+	}
+	return &c
 }
