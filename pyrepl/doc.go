@@ -21,8 +21,8 @@
 // What goes wrong in a job is told by its receipt; the methods of a session fail
 // with [ErrClosed], or with the error of the Python that [Config] names. Begin
 // with the example, then [Session], exec.go (one job from its turn to its end),
-// channel.go (what is said between Go and a worker) and, on the other side,
-// worker/main.py.
+// restart.go (the end of a namespace, and what stands behind it), channel.go
+// (what is said between Go and a worker) and, on the other side, worker/main.py.
 //
 // The package knows no protocol and no tools, and of processes only what
 // internal/proc offers.
