@@ -19,7 +19,9 @@ import (
 
 const (
 	// maxEvent bounds one event, in bytes: a line that goes on for longer is
-	// none of the worker's and is skipped.
+	// none of the worker's and is skipped. The worker bounds what it takes from
+	// user code so that even where each character is escaped twice, as 12 bytes,
+	// its longest event is shorter: result, names and error of a job that is done.
 	maxEvent = 16 << 20
 
 	// sendTime bounds a write to a worker that does not read.

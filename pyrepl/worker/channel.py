@@ -2,7 +2,8 @@
 
 Commands come as JSON lines, their descriptors by SCM_RIGHTS. Each event goes
 out in one sendall as a newline, the token, a blank, JSON and a newline, so
-that nothing else that is written to the descriptor can pass for one.
+that nothing else that is written to the descriptor can pass for one. The owner
+skips a line of more than 16 MiB: who sends bounds what it takes from user code.
 
 The main thread reads here between jobs, and any thread while it waits for an
 answer to a question. Who reads holds the lock `reading` for one message, and

@@ -16,6 +16,8 @@ from time import sleep
 from . import channel, interrupts, streams
 from .interrupts import breakable
 
+PROMPT = 4096  # characters of a prompt that are told: its end is what is shown
+
 real_input = builtins.input
 asked = 0  # questions so far
 stdin = None  # ours; None in a forked child
@@ -55,6 +57,7 @@ class Questions(_RawIOBase):
 def ask(kind, prompt, by):
     """Asks for a line and waits for it. The end of file is ''."""
     global asked
+    prompt = str.__getitem__(prompt, slice(-PROMPT, None))
     job = streams.running
     if job is None:
         return ""  # a thread whose job is over: there is nobody to ask

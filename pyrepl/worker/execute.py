@@ -19,6 +19,7 @@ from .interrupts import breakable
 RESULT = 1 << 20  # characters of a result
 FUTURES = 0x1FE0000  # flags of the compiler that __future__ sets
 COROUTINE = 0x80  # code that awaits
+NAME = 200  # characters of a type's name
 BLOCK, BLOCKS = 2 << 20, 8  # bytes, and number, of what is held in reserve
 FRAMES = 500  # what our own reports need of the recursion limit
 
@@ -247,11 +248,11 @@ def ending_of(error):
 def type_name(error):
     """The name of an exception's type, with its module if it is not built in."""
     kind = type(error)
-    name = type.__dict__["__qualname__"].__get__(kind)
+    name = str.__str__(type.__dict__["__qualname__"].__get__(kind))[:NAME]
     module = type.__dict__["__module__"].__get__(kind)
     if type(module) is not str or module in ("__main__", "builtins"):
         return name
-    return module + "." + name
+    return module[:NAME] + "." + name
 
 
 for _each in (user_code, together, compiled, call, display):

@@ -6,6 +6,8 @@ multiprocessing and `if __name__ == "__main__"` work."""
 import sys
 
 LIMIT = 10_000  # names told
+LONG = 200  # characters of one
+TOTAL = 1 << 18  # characters of all
 
 modules = sys.modules  # user code may take the name away
 module = modules["__main__"]
@@ -26,7 +28,15 @@ def news():
     if names == told:
         return None
     told = names
-    return sorted(names)[:LIMIT]
+    names = [shown(name) for name in sorted(names)[:LIMIT]]
+    while sum(map(len, names)) > TOTAL:
+        del names[len(names) // 2:]
+    return names
+
+
+def shown(name):
+    """A name as it is told: of a very long one the beginning and the length, which nobody takes for another name."""
+    return name if len(name) <= LONG else "%s\u2026 (%d characters)" % (name[:LONG], len(name))
 
 
 def mend():

@@ -44,8 +44,8 @@ def describe(name, value):
     kind = type(value)
     base = base_of(kind)
     return {
-        "name": name,
-        "type": type_name(kind),
+        "name": names.shown(name),
+        "type": names.shown(type_name(kind)),
         "value": shorten(text(value, DEPTH)) if kind in ATOMS + TEXTS or kind in GROUPS or kind is dict else None,
         "size": (base or object).__sizeof__(value) if kind is not type(None) else object.__sizeof__(value),
         "len": base.__len__(value) if base else None,
@@ -63,7 +63,7 @@ def base_of(kind):
 
 def type_name(kind):
     """A type's name; its metaclass is not asked."""
-    return type.__dict__["__name__"].__get__(kind)
+    return str.__str__(type.__dict__["__name__"].__get__(kind))
 
 
 def text(value, depth):

@@ -1,0 +1,67 @@
+package pyrepl_test
+
+import (
+	"strings"
+	"testing"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// However long the names, prompts, types and values of the user's are, what is
+// told of them arrives.
+func TestLargeNames(t *testing.T) {
+	b := newBench(t)
+	for _, code := range []string{
+		"globals()['x' * 17_000_000] = globals()['x' * 200] = globals()['x' * 201] = 1",
+		"T = type('t' * 17_000_000, (), {}); t = T()",
+		"raise type('e' * 17_000_000, (Exception,), {'__module__': 'm' * 17_000_000})",
+		"class S(str): __getitem__ = __iter__ = __len__ = __str__ = None\nT.__name__ = S('subclass')",
+		"for i in range(20_000): globals()[chr(0x20000) * 195 + str(i)] = i\nchr(0x1f600) * (2 << 20)", // no event is longer
+	} {
+		if info, out := b.run(code); info.Status != jobs.Completed && !strings.HasPrefix(info.Receipt.Text(), "failed (mmm") {
+			t.Errorf("%.100q: %.500s; output %.500q", code, info.Receipt.Text(), out)
+		} else if strings.HasSuffix(code, "<< 20)") && !strings.HasPrefix(info.Result, "'\U0001f600\U0001f600") {
+			t.Errorf("result %.100q", info.Result)
+		}
+	}
+	v, err := b.s.Variables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, types := make(map[string]bool), make(map[string]string)
+	for _, one := range v.Vars {
+		names[one.Name], types[one.Name] = true, one.Type
+	}
+	for _, want := range []string{strings.Repeat("x", 200), strings.Repeat("x", 200) + "… (201 characters)", strings.Repeat("x", 200) + "… (17000000 characters)"} {
+		if !names[want] {
+			t.Errorf("%q is not listed", want)
+		}
+	}
+	if types["t"] != "subclass" {
+		t.Errorf("the type is %.300q", types["t"])
+	}
+	j := b.start("input()")
+	jobstest.Asks(t, j)
+	if v, err := b.s.Variables(t.Context()); err != nil || len(v.Vars) < 1000 {
+		t.Errorf("%d variables of a busy session, %v", len(v.Vars), err)
+	}
+}
+
+func TestLargePrompts(t *testing.T) {
+	b := newBench(t)
+	for code, want := range map[string]string{
+		"input('x' * 17_000_000 + '? ')":                                                                        strings.Repeat("x", 4094) + "? ",
+		"import getpass; getpass.getpass('y' * 17_000_000 + '? ')":                                              strings.Repeat("y", 4094) + "? ",
+		"class S(str):\n    def __str__(self): return self\n    __getitem__ = __iter__ = None\ninput(S('s? '))": "s? ",
+	} {
+		j := b.start(code)
+		if q := jobstest.Asks(t, j); q.Prompt != want {
+			t.Errorf("%q: prompt %.100q of %d characters", code, q.Prompt, len(q.Prompt))
+		}
+		jobstest.Send(t, j, jobs.Input{Text: "me", Line: true})
+		if info := jobstest.End(t, j); info.Result != "'me'" {
+			t.Errorf("%q: the answer is %s; %s", code, info.Result, info.Receipt.Text())
+		}
+	}
+}
