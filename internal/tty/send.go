@@ -34,7 +34,7 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	p.mark()
 	defer p.mark()
 
-	if err := p.master.SetWriteDeadline(time.Now().Add(p.limit)); err != nil {
+	if err := p.master.SetWriteDeadline(time.Now().Add(p.limit)); errors.Is(err, os.ErrNoDeadline) { // any other: it is closed, as Write tells
 		return 0, fmt.Errorf("writing to %s: %w", p.name, err)
 	}
 	cut := make(chan struct{})

@@ -199,6 +199,9 @@ func TestSendToOneWhoDoesNotRead(t *testing.T) {
 	}
 	p.pty.Close()
 	wg.Wait()
+	if n, err := p.pty.Send(t.Context(), []byte("x")); n != 0 || !errors.Is(err, os.ErrClosed) {
+		t.Errorf("got %d, %v afterwards; want that it is closed", n, err)
+	}
 }
 
 // TestCancelledSendEndsItsOwnOnly: a Send whose context ends as it has written its bytes does not cut the next one short.
