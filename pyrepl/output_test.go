@@ -12,20 +12,25 @@ import (
 
 func TestOutput(t *testing.T) {
 	tests := map[string]struct{ code, stdout, stderr string }{
-		"line":          {"print('a')", "a\n", ""},
-		"no newline":    {"print('a', end='')", "a", ""},
-		"long line":     {"print('x' * 300_000)", strings.Repeat("x", 300_000) + "\n", ""},
-		"bytes":         {`import sys; sys.stdout.buffer.write(b'\xff\x00\x1b[31m\n')`, "\xff\x00\x1b[31m\n", ""},
-		"surrogate":     {`print('\ud800')`, `\ud800` + "\n", ""},
-		"stderr":        {"import sys; print('e', file=sys.stderr)", "", "e\n"},
-		"fd 1":          {"import os; os.write(1, b'raw'); os.write(2, b'err')", "raw", "err"},
-		"C code":        {"import ctypes; c = ctypes.CDLL(None); c.puts(b'from C'); c.fflush(None)", "from C\n", ""},
-		"child":         {"import os; os.system('echo out; echo err >&2')", "out\n", "err\n"},
-		"order kept":    {"import os, sys; print('1'); os.write(1, b'2\\n'); print('3')", "1\n2\n3\n", ""},
-		"fork prints":   {"import os\nprint('a', end='')\npid = os.fork()\nif pid == 0:\n    print('child')\nelse:\n    os.waitpid(pid, 0); print('parent')", "achild\nparent\n", ""},
-		"closed stdout": {"import sys; sys.stdout.close(); print('still')", "still\n", ""},
-		"replaced":      {"import sys, io; sys.stdout = io.StringIO(); print('lost'); sys.stdout = sys.__stdout__; print('back')", "back\n", ""},
-		"framing":       {"print('--- STDERR ---')", "--- STDERR ---\n", ""},
+		"line":            {"print('a')", "a\n", ""},
+		"no newline":      {"print('a', end='')", "a", ""},
+		"long line":       {"print('x' * 300_000)", strings.Repeat("x", 300_000) + "\n", ""},
+		"bytes":           {`import sys; sys.stdout.buffer.write(b'\xff\x00\x1b[31m\n')`, "\xff\x00\x1b[31m\n", ""},
+		"surrogate":       {`print('\ud800')`, `\ud800` + "\n", ""},
+		"stderr":          {"import sys; print('e', file=sys.stderr)", "", "e\n"},
+		"fd 1":            {"import os; os.write(1, b'raw'); os.write(2, b'err')", "raw", "err"},
+		"C code":          {"import ctypes; c = ctypes.CDLL(None); c.puts(b'from C'); c.fflush(None)", "from C\n", ""},
+		"child":           {"import os; os.system('echo out; echo err >&2')", "out\n", "err\n"},
+		"order kept":      {"import os, sys; print('1'); os.write(1, b'2\\n'); print('3')", "1\n2\n3\n", ""},
+		"fork prints":     {"import os\nprint('a', end='')\npid = os.fork()\nif pid == 0:\n    print('child')\nelse:\n    os.waitpid(pid, 0); print('parent')", "achild\nparent\n", ""},
+		"fork, pty":       {"import os, pty\npid, fd = pty.fork()\nif pid == 0:\n    print('child'); os._exit(0)\nprint(os.read(fd, 100)); os.waitpid(pid, 0); os.close(fd)", "b'child\\r\\n'\n", ""},
+		"fork, dup2":      {"import os, sys\nr, w = os.pipe()\nif os.fork() == 0:\n    os.dup2(w, 1); os.dup2(w, 2); print('out'); print('err', file=sys.stderr); os.system('echo sys'); os._exit(0)\nos.close(w); os.wait(); print(os.read(r, 100)); os.close(r)", "b'out\\nerr\\nsys\\n'\n", ""},
+		"fork, traceback": {"import os\nr, w = os.pipe()\nif os.fork() == 0:\n    os.dup2(w, 2); 1 / 0\nos.close(w); os.wait(); print(os.read(r, 1000).splitlines()[-1]); os.close(r)", "b'ZeroDivisionError: division by zero'\n", ""},
+		"fork, closed":    {"import os\nif os.fork() == 0:\n    os.close(1)\n    try: print('lost', flush=True)\n    except OSError as error: os.write(2, str(error.errno).encode())\n    os._exit(0)\nos.wait() and None", "", "9"},
+		"fork, forked":    {"import os\nif os.fork() == 0:\n    print('child')\n    if os.fork() == 0:\n        print('grandchild'); os._exit(0)\n    os.wait(); os._exit(0)\nos.wait() and None", "child\ngrandchild\n", ""},
+		"closed stdout":   {"import sys; sys.stdout.close(); print('still')", "still\n", ""},
+		"replaced":        {"import sys, io; sys.stdout = io.StringIO(); print('lost'); sys.stdout = sys.__stdout__; print('back')", "back\n", ""},
+		"framing":         {"print('--- STDERR ---')", "--- STDERR ---\n", ""},
 	}
 	b := newBench(t)
 	for name, test := range tests {
@@ -98,6 +103,33 @@ print("mine")`)
 	}
 	if final := first.Log().Stat().Final; final != 0 {
 		t.Errorf("final at %d, so the late output is not told as late", final)
+	}
+}
+
+// What a thread of an earlier job forks writes where that job does, and so do
+// the child's own children, but for what forkpty has put in the place.
+func TestForksOfEarlierJobs(t *testing.T) {
+	b := newBench(t)
+	first := b.start(`import os, pty, sys, threading
+go, read = threading.Event(), []
+def late():
+    go.wait()
+    pid = os.fork()
+    if pid == 0:
+        print("out"); print("err", file=sys.stderr); os.system("echo sys"); os._exit(0)
+    os.waitpid(pid, 0)
+    pid, fd = pty.fork()
+    if pid == 0:
+        print("pty"); os._exit(0)
+    read.append(os.read(fd, 100)); os.waitpid(pid, 0); os.close(fd)
+thread = threading.Thread(target=late); thread.start()`)
+	jobstest.End(t, first)
+	second := b.start("go.set(); thread.join()\nread")
+	if info := jobstest.End(t, second); info.Result != `[b'pty\r\n']` || jobstest.Output(second) != "" {
+		t.Errorf("the second job has %q, result %s; %s", jobstest.Output(second), info.Result, info.Receipt.Text())
+	}
+	for _, want := range []string{"out\n", "err\n", "sys\n"} {
+		jobstest.PrintsLate(t, first, want)
 	}
 }
 

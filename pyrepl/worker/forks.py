@@ -1,7 +1,7 @@
 """Forked children of user code.
 
-A child keeps the streams of its job and leaves the channel and the terminal's
-copy to the parent. When it runs off the end of the user's code it ends there:
+A child keeps the job that it was forked in, writes to its descriptors 1 and 2,
+and leaves the channel and the terminal's copy to the parent. When it runs off the end of the user's code it ends there:
 it is not another worker.
 """
 
@@ -26,6 +26,7 @@ def in_child():
     interrupts.noted = False
     channel.forked()
     console.forked()
+    streams.forked()
     terminal.leave()
 
 

@@ -8,7 +8,8 @@ interrupt of a blocked write tears and doubles nothing, and may come anywhere.
 
 Each job has pipes of its own. They stand on descriptors 1 and 2 until the next
 job starts, and on private copies, made for the routers, for as long as a
-thread or a task carries the job.
+thread or a task carries the job. A forked child has one job, and its routers
+write to descriptors 1 and 2, wherever they lead.
 """
 
 import sys
@@ -17,10 +18,12 @@ from _io import BufferedWriter, FileIO, TextIOWrapper
 from _thread import _count, get_ident
 from _weakref import ref
 from io import BufferedIOBase, TextIOBase
-from posix import close, dup, dup2, write
+from posix import close, dup, dup2, fstat, write
 
 from .channel import high
 from .interrupts import breakable
+
+NUMBERS = {"out": 1, "err": 2}  # descriptors
 
 carried = ContextVar("async_repl_job")
 running = None  # the job that runs
@@ -60,7 +63,7 @@ class Job:
 
     def mend(self, name):
         """Goes on with 1 or 2 after user code closed our copy."""
-        self.files[name] = high(dup({"out": 1, "err": 2}[name]))
+        self.files[name] = high(dup(NUMBERS[name]))
         self.__dict__.pop(name, None)
 
     def retire(self):
@@ -220,6 +223,28 @@ def begin(id, files):
     del previous
     if ended:
         close_ended()
+
+
+def forked():
+    """Has a child write to its descriptors 1 and 2. They are those of the job that it was forked in: of an earlier one
+    than the last they have to be put there, where nobody, like forkpty, has put something else."""
+    job = current()
+    if job is None:
+        return
+    for name, fd in NUMBERS.items():
+        try:
+            if job is not last and job.files and same(fd, last.files[name]):
+                dup2(job.files[name], fd)
+        except OSError:  # closed by user code
+            pass
+        job.__dict__.pop(name, None)
+    job.files = NUMBERS.copy()
+
+
+def same(a, b):
+    """Reports whether two descriptors lead to the same pipe."""
+    a, b = fstat(a), fstat(b)
+    return (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
 
 
 def finish():
