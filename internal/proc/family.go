@@ -21,6 +21,7 @@ type family struct {
 
 	step    sync.RWMutex // read: start and entry, reap and leave; write: the look at our children
 	looking sync.Mutex   // held during a look; orphans are reaped by a look only
+	late    []*orphan    // of those that can't be told, what the last look buried; looks only
 	buried  atomic.Int64 // orphans that were reaped, ever
 
 	mu      sync.Mutex
@@ -74,7 +75,8 @@ func (f *family) look() {
 	}
 }
 
-// lookOnce is a single look. It tells whether another one must follow, see retire.
+// lookOnce is a single look. It tells whether another one must follow, for what it buried may have left something, see
+// retire.
 func (f *family) lookOnce() (again bool) {
 	f.step.Lock()
 	pids := ownChildren()
@@ -92,10 +94,12 @@ func (f *family) lookOnce() (again bool) {
 	for _, pid := range pids { // all, before any of them is reaped: they tell of one another
 		f.adopt(pid)
 	}
+	f.remember()
+	f.late = nil // what they left is ours by now
 	for _, pid := range pids {
 		f.bury(pid)
 	}
-	return f.retire(ended)
+	return f.retire(ended) || len(f.late) > 0
 }
 
 // retire drops those of ended leaders who have left nothing. Of one whose orphan has just been buried that is not known:

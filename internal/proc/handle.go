@@ -181,18 +181,7 @@ func (h *Handle) members() []entry {
 	if len(es) <= 1 && len(old) == 0 { // most jobs: the leader alone
 		return es
 	}
-	seen := make(map[int]entry, len(es))
-	for _, e := range es {
-		seen[e.PID] = e
-	}
-	for pid, e := range old { // on its way to us
-		if _, ok := seen[pid]; ok {
-			continue
-		}
-		if now, ok := inspect(pid); ok && now.Start == e.Start {
-			seen[pid] = now
-		}
-	}
+	seen := recall(old, es)
 	kin.mu.Lock()
 	defer kin.mu.Unlock()
 	h.seen = seen

@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"cmp"
 	"slices"
 	"syscall"
 )
@@ -10,8 +11,9 @@ import (
 // An orphan is a process whose parents have ended and that came to us.
 type orphan struct {
 	entry
-	of  *Handle   // nil: can't be told
-	may []*Handle // whose it may be then; none: no job's
+	of   *Handle       // nil: can't be told
+	may  []*Handle     // whose it may be then, also those whose tree was proven gone, the newest first; none: no job's
+	seen map[int]entry // what descended from it, when it was last looked at while it couldn't be told
 }
 
 // adopt takes in one child that we did not start, or looks how it is now.
@@ -51,7 +53,7 @@ func (f *family) reclaim(o *orphan) {
 	of := f.evident(o.entry, o.may)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if of != nil && f.handles[of] {
+	if of != nil {
 		o.of, o.may = of, nil
 	}
 }
@@ -92,6 +94,7 @@ func (f *family) bury(pid int) {
 		owner.guard.forget(o.Process)
 	}
 	if o.of == nil {
+		f.late = append(f.late, o)
 		return
 	}
 	o.of.buried++
@@ -114,28 +117,109 @@ func (h *Handle) ended() bool {
 // attribute finds out whose an orphan is: by what is evident, and if nothing is because there was only one it can be
 // from. If it can't be told it returns whose it may be.
 func (f *family) attribute(e entry) (of *Handle, may []*Handle) {
-	f.mu.Lock()
-	for h := range f.handles {
-		if h.self.Start <= e.Start {
-			may = append(may, h)
-		}
-	}
-	f.mu.Unlock()
-	// The newest first: a number or terminal that two have had is the newer one's.
-	slices.SortFunc(may, func(a, b *Handle) int { return int(b.number) - int(a.number) })
+	may, only := f.candidates(e)
 	if of = f.evident(e, may); of != nil {
 		return of, nil
 	}
-	if len(may) == 1 {
+	if only {
 		return may[0], nil
 	}
 	return nil, may
 }
 
+// candidates are those that e may be from, the newest first, and whether there is only one: any that has something left,
+// and any that an orphan may be from that can't be told and that e may descend from. The latter may have been dropped, for
+// what can't be told keeps none in the table. If e was seen to descend from such an orphan, it is from none but these.
+func (f *family) candidates(e entry) (may []*Handle, only bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for h := range f.handles {
+		if h.self.Start <= e.Start {
+			may = append(may, h)
+		}
+	}
+	only = len(may) == 1
+	for _, o := range f.untold() {
+		switch {
+		case o.Start > e.Start:
+		case o.begot(e):
+			return o.may, false
+		default:
+			only = false
+			for _, h := range o.may {
+				if !slices.Contains(may, h) {
+					may = append(may, h)
+				}
+			}
+		}
+	}
+	// A number or terminal that two have had is the newer one's.
+	slices.SortFunc(may, func(a, b *Handle) int { return cmp.Compare(b.number, a.number) })
+	return may, only
+}
+
+// untold are the orphans that can't be told, and those that the last look has buried: what these have left may come to us
+// only now. The caller holds mu.
+func (f *family) untold() []*orphan {
+	orphans := slices.Clone(f.late)
+	for _, o := range f.orphans {
+		if o.of == nil {
+			orphans = append(orphans, o)
+		}
+	}
+	return orphans
+}
+
+// begot tells whether e was seen to descend from o, or is in a session of what did.
+func (o *orphan) begot(e entry) bool { return e.session == o.session || akin(o.seen, e) }
+
+// remember looks what descends from the orphans that can't be told, whose own orphans pass for theirs.
+func (f *family) remember() {
+	f.mu.Lock()
+	orphans := f.untold()
+	f.mu.Unlock()
+	for _, o := range orphans { // they are changed by looks only
+		if !o.ended() {
+			o.seen = recall(o.seen, walk(0, []Process{o.Process}))
+		}
+	}
+}
+
+// recall is a tree as it is now, with those seen in it before that have lost their parents and are on their way to us.
+func recall(old map[int]entry, now []entry) map[int]entry {
+	seen := make(map[int]entry, len(now))
+	for _, e := range now {
+		seen[e.PID] = e
+	}
+	for pid, was := range old {
+		if _, ok := seen[pid]; ok {
+			continue
+		}
+		if e, ok := inspect(pid); ok && e.Start == was.Start {
+			seen[pid] = e
+		}
+	}
+	return seen
+}
+
+// akin tells whether e is one of those seen, or in a session of one of them.
+func akin(seen map[int]entry, e entry) bool {
+	if old, ok := seen[e.PID]; ok && old.Start == e.Start {
+		return true
+	}
+	for _, old := range seen {
+		if old.session == e.session {
+			return true
+		}
+	}
+	return false
+}
+
 // evident tells which of those it may be from a process belongs to: by ancestry seen earlier, session, mark, or open
-// files; nil if none of these does.
+// files; nil if none of these does. One whose tree was proven gone has nothing.
 func (f *family) evident(e entry, may []*Handle) *Handle {
 	f.mu.Lock()
+	may = slices.DeleteFunc(slices.Clone(may), func(h *Handle) bool { return !f.handles[h] })
 	i := slices.IndexFunc(may, func(h *Handle) bool { return f.knows(h, e) })
 	f.mu.Unlock()
 	if i >= 0 {
@@ -156,19 +240,11 @@ func (f *family) evident(e entry, may []*Handle) *Handle {
 
 // knows tells whether e was seen in the tree of h, or is in a session of it. The caller holds mu.
 func (f *family) knows(h *Handle, e entry) bool {
-	if e.session == h.self.PID {
+	if e.session == h.self.PID || akin(h.seen, e) {
 		return true
-	}
-	if old, ok := h.seen[e.PID]; ok && old.Start == e.Start {
-		return true
-	}
-	for _, old := range h.seen {
-		if old.session == e.session {
-			return true
-		}
 	}
 	for _, o := range f.orphans {
-		if o.of == h && o.session == e.session {
+		if o.of == h && o.begot(e) {
 			return true
 		}
 	}
