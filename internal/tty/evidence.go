@@ -39,9 +39,6 @@ func (p *PTY) Waiting(procs []int) (Evidence, bool) {
 // lookOver takes a full look at procs, the job's processes as tree listed them just before. One that was started since
 // may hold the other end of what the program waits for beside the terminal: then nothing is said yet.
 func (p *PTY) lookOver(procs []int, tree func() []int) (Evidence, verdict) {
-	p.mu.Lock()
-	p.tree = tree
-	p.mu.Unlock()
 	ev, v := p.look(procs)
 	if v == waits && slices.ContainsFunc(tree(), func(pid int) bool { return !slices.Contains(procs, pid) }) {
 		return Evidence{}, passing

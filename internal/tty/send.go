@@ -59,8 +59,8 @@ func (p *PTY) mark() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.marks++
-	if p.sent != nil {
-		p.sent()
+	if p.watch != nil {
+		p.watch.answered()
 	}
 }
 
@@ -71,27 +71,24 @@ func (p *PTY) sends() uint64 {
 	return p.marks
 }
 
-// onSend has f called at each mark, with p.mu held; nil for nobody.
-func (p *PTY) onSend(f func()) {
+// watchedBy has w told of each mark; nil: nobody watches.
+func (p *PTY) watchedBy(w *Watch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sent = f
-	if f == nil {
-		p.tree = nil
-	}
+	p.watch = w
 }
 
 // standstill returns clocks by which it can be told later whether a process of the job has run since; nil if that can't
 // be told.
 func (p *PTY) standstill() *clocks {
 	p.mu.Lock()
-	tree := p.tree
+	w := p.watch
 	p.mu.Unlock()
-	if tree == nil {
+	if w == nil {
 		return nil
 	}
 	var c clocks
-	for try := 1; c.follow(tree()); try++ {
+	for try := 1; c.follow(w.Tree()); try++ {
 		if try == 3 { // it grows
 			return nil
 		}

@@ -22,10 +22,9 @@ type PTY struct {
 	turn  chan struct{} // held by the one who sends
 	limit time.Duration // of one Send
 
-	mu    sync.Mutex   // orders what is sent and what is said
-	marks uint64       // one more at each start and each end of a Send: odd while one is under way
-	sent  func()       // called at each mark, under mu: a Watch takes back what it said
-	tree  func() []int // lists the job's processes, as the Watch has it; nil: none has looked
+	mu    sync.Mutex // orders what is sent and what is said
+	marks uint64     // one more at each start and each end of a Send: odd while one is under way
+	watch *Watch     // told at each mark, under mu, to take back what it said; nil: nobody watches
 }
 
 // node identifies the slave's device file whatever name it was opened by and in whichever mount namespace.

@@ -84,8 +84,8 @@ func (w *Watch) Start() (stop func()) {
 
 // run watches until ctx is done.
 func (w *Watch) run(ctx context.Context) {
-	w.PTY.onSend(w.answered)
-	defer w.PTY.onSend(nil)
+	w.PTY.watchedBy(w)
+	defer w.PTY.watchedBy(nil)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for w.settle(ctx, timer) {
