@@ -207,7 +207,9 @@ var endings = []ending{
 	{"end of input", true, func(s *storm) { s.stdin.Close() }},
 	{"closed output", true, func(s *storm) {
 		s.out.Close()
-		s.ask("list_jobs", map[string]any{})
+		s.mu.Lock() // the client gives up with its output; the server hears of that when it answers
+		defer s.mu.Unlock()
+		s.write(map[string]any{"jsonrpc": "2.0", "id": 0, "method": "tools/list"})
 	}},
 	{"guard first", false, func(s *storm) {
 		for _, pid := range s.guards() {
