@@ -144,31 +144,24 @@ func (r *run) startTTY(owner *proc.Owner, spec proc.Spec) (err error) {
 }
 
 func (r *run) startPipes(owner *proc.Owner, spec proc.Spec) (err error) {
-	var ends []*os.File // the child's, closed once it has them
-	defer func() {
-		for _, f := range ends {
-			f.Close()
-		}
-	}()
-	var ours [3]*os.File
-	for i := range ours {
+	var ours, theirs []*os.File
+	for i := range 3 {
 		pr, pw, err := os.Pipe()
 		if err != nil {
-			for _, f := range ours[:i] {
-				f.Close()
-			}
+			closeAll(ours)
+			closeAll(theirs)
 			return fmt.Errorf("opening pipes: %w", err)
 		}
 		if i == 0 {
 			pr, pw = pw, pr
 		}
-		ours[i], ends = pr, append(ends, pw)
+		ours, theirs = append(ours, pr), append(theirs, pw)
 	}
-	copy(spec.Files, ends)
-	if r.handle, err = owner.Start(spec); err != nil {
-		for _, f := range ours {
-			f.Close()
-		}
+	copy(spec.Files, theirs)
+	r.handle, err = owner.Start(spec)
+	closeAll(theirs) // at once: input that the program can't read is not to be taken for it
+	if err != nil {
+		closeAll(ours)
 		return err
 	}
 	r.keys = &pipe{w: ours[0]}
@@ -178,6 +171,12 @@ func (r *run) startPipes(owner *proc.Owner, spec proc.Spec) (err error) {
 		proc.NewPump(ours[2], false, func(b []byte) { r.port.Write(jobs.Stderr, b) }),
 	}
 	return nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }
 
 // follow waits for the end of the command and settles what it left behind.
