@@ -77,6 +77,12 @@ func newOwner(t testing.TB) *Owner {
 		t.Fatal(err)
 	}
 	t.Cleanup(o.Shutdown)
+	eventually(t, "what earlier tests left to be reaped", func() bool {
+		kin.look()
+		kin.mu.Lock()
+		defer kin.mu.Unlock()
+		return len(kin.orphans) == 0
+	})
 	return o
 }
 
