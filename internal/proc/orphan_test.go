@@ -51,11 +51,7 @@ func TestOrphans(t *testing.T) {
 					parent = e.Parent
 				}
 			}
-			eventually(t, "the orphan to come to us", func() bool {
-				e, ok := inspect(p.PID)
-				return ok && e.Parent == kinPID()
-			})
-			kin.look()
+			orphaned(t, p)
 			if !slices.ContainsFunc(j.Tree(), same(p)) {
 				t.Errorf("%v is not in the tree %v; unclaimed %v", p, j.Tree(), o.Unclaimed())
 			}
@@ -65,6 +61,16 @@ func TestOrphans(t *testing.T) {
 			gone(t, tag)
 		})
 	}
+}
+
+// orphaned waits until the parents of p have ended, and looks.
+func orphaned(t testing.TB, p Process) {
+	t.Helper()
+	eventually(t, "the orphan to come to us", func() bool {
+		e, ok := inspect(p.PID)
+		return ok && e.Parent == kinPID()
+	})
+	kin.look()
 }
 
 func same(p Process) func(Process) bool {
@@ -195,15 +201,6 @@ func finish(t testing.TB, jobs ...*job) {
 
 // What descends from an orphan that can't be told is from none but those that one may be from, also when these have ended.
 func TestUnclaimedDescent(t *testing.T) {
-	// orphaned waits until the parents of p have ended.
-	orphaned := func(t *testing.T, p Process) {
-		t.Helper()
-		eventually(t, "the orphan to come to us", func() bool {
-			e, ok := inspect(p.PID)
-			return ok && e.Parent == kinPID()
-		})
-		kin.look()
-	}
 	uncharged := func(t *testing.T, p Process, j *job) {
 		t.Helper()
 		if slices.ContainsFunc(j.Tree(), same(p)) || !slices.ContainsFunc(j.Unclaimed(), same(p)) {
@@ -299,10 +296,7 @@ func TestStrangersDescent(t *testing.T) {
 	open(t, gate)
 	p := grown(t, tag, 1)[0]
 	defer SignalPID(p, syscall.SIGKILL)
-	eventually(t, "the orphan to come to us", func() bool {
-		e, ok := inspect(p.PID)
-		return ok && e.Parent == kinPID()
-	})
+	orphaned(t, p)
 	if slices.ContainsFunc(j.Tree(), same(p)) {
 		t.Errorf("%v is in the tree %v", p, j.Tree())
 	}
