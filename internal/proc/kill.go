@@ -11,6 +11,7 @@ const (
 	killLimit   = 2 * time.Second // then survivors are named
 	restTime    = time.Second     // from terminate to kill where the leader has ended
 	freezeLimit = 50 * time.Millisecond
+	remindTime  = 100 * time.Millisecond // from terminate to the first reminder; twice as long to each next one
 
 	firstPause = 200 * time.Microsecond
 	lastPause  = 10 * time.Millisecond
@@ -73,6 +74,16 @@ func terminate(es []entry) {
 	}
 }
 
+// remind tells those of es again that their terminal is gone who ignore SIGTERM: what a shell was told in the moment in
+// which it executes another program is forgotten.
+func remind(es []entry) {
+	for _, e := range es {
+		if _, ignores := withstands(e.PID, syscall.SIGTERM); ignores {
+			SignalPID(e.Process, syscall.SIGHUP)
+		}
+	}
+}
+
 // kill ends what look finds, and returns when that is nothing, or names those who live on after killLimit. They are all
 // stopped before the first of them dies: what has stopped forks no more, and its children are seen with their parent,
 // which tells whose they are.
@@ -123,10 +134,14 @@ func wind(look func() []entry, grace time.Duration, report func(Rung)) (survivor
 	}
 	report(Terminate)
 	terminate(es)
-	until := time.Now().Add(grace)
-	for p := pause(0); time.Now().Before(until); p.sleep() {
+	begin, reminder := time.Now(), remindTime
+	for p := pause(0); time.Since(begin) < grace; p.sleep() {
 		if empty(look) {
 			return nil
+		}
+		if time.Since(begin) > reminder {
+			remind(look())
+			reminder = 2*reminder + remindTime
 		}
 	}
 	report(Kill)

@@ -62,7 +62,7 @@ func (h *Handle) Climb(l Ladder) (c Climbed) {
 		kin.mu.Unlock()
 	}
 	rung := slices.Index(rungs, l.From) // of none: -1, below the first
-	for rung = max(rung, l.asked(), 0); !over(l.Over); rung = l.next(rung) {
+	for rung = max(rung, l.asked(), 0); !over(l.Over); rung = h.next(&l, rung) {
 		c.Needed = append(c.Needed, rungs[rung])
 		l.Report(rungs[rung])
 		switch rungs[rung] {
@@ -136,9 +136,14 @@ func (l *Ladder) asked() int {
 }
 
 // next waits until it is over, or for the time of the next rung. Over is asked again by who calls.
-func (l *Ladder) next(rung int) int {
+func (h *Handle) next(l *Ladder, rung int) int {
 	timer := time.NewTimer(l.Step)
 	defer timer.Stop()
+	var reminder <-chan time.Time
+	gap := remindTime
+	if rungs[rung] == Terminate {
+		reminder = time.After(gap)
+	}
 	for {
 		var raised <-chan struct{}
 		if l.Raised != nil {
@@ -153,6 +158,10 @@ func (l *Ladder) next(rung int) int {
 			return rung
 		case <-timer.C:
 			return rung + 1
+		case <-reminder:
+			remind(h.look())
+			gap *= 2
+			reminder = time.After(gap)
 		case <-raised:
 		}
 	}

@@ -28,6 +28,14 @@ func testStep(needed []Rung) time.Duration {
 	return time.Second
 }
 
+// forgetful ignores SIGTERM, and becomes another program when it hears of its hangup, which has to hear of it too.
+const forgetful = `python3 -c 'if 1:
+	import os, signal
+	signal.signal(signal.SIGTERM, signal.SIG_IGN)
+	signal.signal(signal.SIGHUP, lambda *_: os.execlp("sleep", "sleep", "%[1]s"))
+	print("up", flush=True)
+	while True: signal.pause()' %[1]s`
+
 func TestClimb(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -45,6 +53,8 @@ func TestClimb(t *testing.T) {
 		{"from kill", `sleep %[1]s & echo up; wait`, 1, Kill, []Rung{Kill}, nil},
 		{"stopped", `sleep %[1]s & until grep -qx sleep /proc/$!/comm; do :; done; kill -STOP $!; echo up; kill -STOP $$; wait`, 1, Interrupt, []Rung{Interrupt, Terminate}, nil},
 		{"interactive shell", `exec bash --norc -i -c 'echo up; sleep %[1]s & wait; exec bash --norc -i'`, 1, Terminate, []Rung{Terminate}, nil},
+		{"forgets the hangup", `exec ` + forgetful, 1, Terminate, []Rung{Terminate}, nil},
+		{"rest forgets the hangup", `setsid ` + forgetful + ` & wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
 		{"nohup", `nohup sleep %[1]s >/dev/null 2>&1 & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
 		{"setsid", `setsid sleep %[1]s & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
 		{"double fork", `(sleep %[1]s &) ; (setsid sleep %[1]s &) ; echo up; sleep 1000`, 2, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
