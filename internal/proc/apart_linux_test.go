@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"io"
 	"os"
 	"runtime"
@@ -11,18 +12,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exhaust leaves this process not one descriptor, and returns what gives them
-// back.
-func exhaust(t *testing.T) (restore func()) {
+// limit leaves this process the descriptors below n, until restore.
+func limit(t *testing.T, n uint64) (restore func()) {
+	t.Helper()
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
 	low := before
-	low.Cur = 256
+	low.Cur = n
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
+	return func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// exhaust leaves this process not one descriptor, and returns what gives them
+// back.
+func exhaust(t *testing.T) (restore func()) {
+	freed := limit(t, 256)
 	var taken []int
 	for {
 		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
@@ -35,9 +47,25 @@ func exhaust(t *testing.T) (restore func()) {
 		for _, fd := range taken {
 			unix.Close(fd)
 		}
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-			t.Error(err)
-		}
+		freed()
+	}
+}
+
+// A child that has to move the highest descriptor there may be finds no number
+// for it.
+func TestStartWithHighestDescriptor(t *testing.T) {
+	o := newOwner(t)
+	const highest = 1000
+	defer limit(t, highest+1)()
+	fd, err := unix.FcntlInt(o.null.Fd(), unix.F_DUPFD_CLOEXEC, highest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "highest")
+	defer f.Close()
+	_, err = o.Start(Spec{Argv: []string{"/bin/true"}, Files: []*os.File{nil, f, nil}})
+	if !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("got %v, want %v", err, syscall.EMFILE)
 	}
 }
 

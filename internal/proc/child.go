@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -27,6 +28,9 @@ func (f *family) launch(path string, argv []string, attr *os.ProcAttr, enter fun
 	pidfd := -1
 	withPidfd(attr.Sys, &pidfd)
 	p, err := startDefault(path, argv, attr)
+	if errors.Is(err, syscall.EBADF) && crowded(attr.Files) {
+		err = syscall.EMFILE
+	}
 	if err != nil {
 		return nil, err
 	}

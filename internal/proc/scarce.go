@@ -5,6 +5,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 )
 
@@ -27,4 +28,19 @@ func Scarce(err error) error {
 		return fmt.Errorf("%w: the environment is too large for a program to be started; start the server with a smaller one, or give less in env", err)
 	}
 	return err
+}
+
+// crowded tells whether a child that is given files may need a number beyond the limit of descriptors: it moves them, and
+// what it tells of itself by, above the highest of them before it puts each in its place. The kernel calls such a number
+// a bad one.
+func crowded(files []*os.File) bool {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return false
+	}
+	highest := len(files)
+	for _, f := range files {
+		highest = max(highest, int(f.Fd()))
+	}
+	return uint64(highest+1+len(files)) >= l.Cur
 }
