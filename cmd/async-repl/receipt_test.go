@@ -228,7 +228,7 @@ func TestShutdownWithASurvivor(t *testing.T) {
 
 func (s *server) signal(sig syscall.Signal) { s.cmd.Process.Signal(sig) } // an error: it has ended
 
-// limitedGroup makes a control group that may have 64 MiB of memory.
+// limitedGroup makes a control group that may have 384 MiB of memory.
 func limitedGroup(t *testing.T) string {
 	t.Helper()
 	for _, group := range [][2]string{{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
@@ -240,7 +240,7 @@ func limitedGroup(t *testing.T) string {
 			for end := time.Now().Add(patience); time.Now().Before(end) && os.Remove(dir) != nil; <-time.After(time.Millisecond) {
 			}
 		})
-		if os.WriteFile(filepath.Join(dir, group[1]), []byte("67108864"), 0) == nil {
+		if os.WriteFile(filepath.Join(dir, group[1]), []byte("402653184"), 0) == nil {
 			return dir
 		}
 	}
@@ -249,25 +249,28 @@ func limitedGroup(t *testing.T) string {
 }
 
 // The kernel kills who has too much memory, and its count is believed; a mere
-// SIGKILL is not.
+// SIGKILL is not, and no count of another control group.
 func TestOutOfMemory(t *testing.T) {
 	python := realPython(t)
-	dir := limitedGroup(t)
-	s := startServer(t, "REPL_PYTHON="+python)
-	join := fmt.Sprintf("open('%s/cgroup.procs', 'w').write('0')\n", dir)
+	s := oddServer(t, script(fmt.Sprintf("echo 0 > %s/cgroup.procs", limitedGroup(t))), "REPL_PYTHON="+python)
 	const grow, die = "x = bytearray(512 << 20)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 	s.do("execute_python", "code", "1", "wait_seconds", 60)
-	holds(t, s.do("execute_python", "code", join+grow, "wait_seconds", 60), "Status", "failed (out of memory; variables lost)", "Ended by", "limit")
-	holds(t, s.do("execute_python", "code", join+die, "wait_seconds", 60), "Status", "failed (killed by SIGKILL; variables lost)", "Ended by", "outside or unknown")
-	command := func(code string) reply {
+	holds(t, s.do("execute_python", "code", grow, "wait_seconds", 60), "Status", "failed (out of memory; variables lost)", "Ended by", "limit")
+	holds(t, s.do("execute_python", "code", die, "wait_seconds", 60), "Status", "failed (killed by SIGKILL; variables lost)", "Ended by", "outside or unknown")
+	command := func(format, code string) reply {
 		file := filepath.Join(s.dir, "memory.py")
 		if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return s.do("execute_command_async", "command", "exec "+python+" "+file, "wait_seconds", 60)
+		return s.do("execute_command_async", "command", fmt.Sprintf(format, python+" "+file), "wait_seconds", 60)
 	}
-	holds(t, command(join+grow), "Status", "failed (out of memory)", "Ended by", "limit")
-	holds(t, command(join+die), "Status", "failed (killed by SIGKILL)", "Ended by", "outside or unknown")
+	holds(t, command("exec %s", grow), "Status", "failed (out of memory)", "Ended by", "limit")
+	holds(t, command("exec %s", die), "Status", "failed (killed by SIGKILL)", "Ended by", "outside or unknown")
+
+	s.do("execute_python", "code", "1", "wait_seconds", 60)
+	join := fmt.Sprintf("open('%s/cgroup.procs', 'w').write('0')\n", limitedGroup(t))
+	holds(t, command("%s; [ $? = 137 ]", join+grow), "Status", "completed")
+	holds(t, s.do("execute_python", "code", die, "wait_seconds", 60), "Status", "failed (killed by SIGKILL; variables lost)", "Ended by", "outside or unknown")
 }
 
 // publish copies a program to where every user may run it.

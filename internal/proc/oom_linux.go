@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// oomKills is how many processes the kernel has killed for want of memory: in our control group where it counts, else
-// in the whole system.
+// oomKills is how many processes of our own control group the kernel has killed for want of memory. Those of other
+// groups, of groups within ours too, tell nothing of our children. Where our group does not count it is the system's number.
 func oomKills() (uint64, bool) {
 	b, err := slurp(oomFile(), nil)
 	if err != nil {
@@ -29,11 +29,19 @@ func oomFile() string {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err == nil {
 		for line := range strings.Lines(string(groups)) {
-			if dir, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-				file := filepath.Join("/sys/fs/cgroup", dir, "memory.events")
-				if _, err := os.Stat(file); err == nil {
-					return file
-				}
+			_, group, _ := strings.Cut(strings.TrimSpace(line), ":")
+			controllers, dir, _ := strings.Cut(group, ":")
+			var file string
+			switch controllers {
+			case "memory": // version 1
+				file = filepath.Join("/sys/fs/cgroup/memory", dir, "memory.oom_control")
+			case "": // version 2
+				file = filepath.Join("/sys/fs/cgroup", dir, "memory.events.local")
+			default:
+				continue
+			}
+			if _, err := os.Stat(file); err == nil {
+				return file
 			}
 		}
 	}
