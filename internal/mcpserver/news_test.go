@@ -158,6 +158,28 @@ func TestAlsoOfCancelledCalls(t *testing.T) {
 	w.open("end")
 }
 
+// TestAlsoOfCallCancelledLate has the job of a call end after the call was taken
+// back, and before its handler hears of that: of this cancel it never does, for
+// the SDK does not understand it.
+func TestAlsoOfCallCancelledLate(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(Scope{})
+	stays, about := c.begin("gate end"), c.begin("gate about")
+	call := c.startCall("check_job_status", arguments{"job_id": about, "wait_seconds": 100})
+	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": call, "reason": 7}})
+	c.call("list_variables", nil) // by then it has been taken back
+	w.open("about")
+	w.ended(about)
+	var told string
+	for deadline := time.Now().Add(jobstest.Patience); told == "" && time.Now().Before(deadline); {
+		told = field(c.status(stays), "Also") // none before the call is over
+	}
+	if want := "job " + about + " completed"; told != want {
+		t.Errorf("got %q, want %q", told, want)
+	}
+	w.open("end")
+}
+
 // TestAlsoSideBySide has many jobs end under many calls at once: each end is
 // told once, in all.
 func TestAlsoSideBySide(t *testing.T) {

@@ -23,6 +23,8 @@ const doorTime = time.Second
 
 // A door lets one call in at a time.
 type door struct {
+	wanted func(jsonrpc.ID) bool // whether the client waits for an answer still; the SDK tells a handler a little later
+
 	mu sync.Mutex
 	in *turn // the call that was let in last
 }
@@ -62,16 +64,14 @@ func (d *door) current() *turn {
 
 // An orderly transport lets calls in by a door.
 type orderly struct {
-	mcp.Transport
+	*Transport
 	door *door
 }
 
 // Connect implements mcp.Transport.
-func (o orderly) Connect(ctx context.Context) (mcp.Connection, error) {
-	c, err := o.Transport.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (o orderly) Connect(context.Context) (mcp.Connection, error) {
+	c := o.Transport.connect()
+	o.door.wanted = c.calls.wanted
 	return &orderlyConn{c, o.door}, nil
 }
 

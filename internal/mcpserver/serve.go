@@ -72,7 +72,7 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		defer func() { a.telling.done(read) }()
 		reply, err := t.call(c, ctx, a)
 		gone := context.Cause(ctx)
-		read = gone == nil || gone == errLeaving
+		read = (gone == nil || gone == errLeaving) && c.door.wanted(turn.id)
 		if err != nil {
 			a.shows(shownBy(err)...)
 			return result(c.refusal(err), true), nil

@@ -53,7 +53,9 @@ const (
 )
 
 // Connect implements mcp.Transport.
-func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
+func (t *Transport) Connect(context.Context) (mcp.Connection, error) { return t.connect(), nil }
+
+func (t *Transport) connect() *lineConn {
 	c := &lineConn{
 		Transport: *t,
 		lines:     make(chan inputLine),
@@ -79,7 +81,7 @@ func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	}
 	go c.readLines() // owned by lineConn; ends at the end of input, or after Close with the read it is in
 	go c.out.run()   // owned by lineConn; ends at Close or with a failing write
-	return c, nil
+	return c
 }
 
 // A lineConn is the connection of a Transport.

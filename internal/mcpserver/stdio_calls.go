@@ -86,6 +86,14 @@ func (cs *calls) cancel(id jsonrpc.ID) {
 	}
 }
 
+// wanted tells whether the client waits for the answer to id.
+func (cs *calls) wanted(id jsonrpc.ID) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c, ok := cs.pending[id]
+	return ok && !c.cancelled
+}
+
 // close takes out a call that has its answer now. It returns the id to answer
 // with, and whether there is to be an answer.
 func (cs *calls) close(id jsonrpc.ID) (raw []byte, wanted bool) {
