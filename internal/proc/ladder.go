@@ -117,7 +117,7 @@ func (h *Handle) fades(tried []Rung) bool {
 		}
 		return false
 	}
-	until := time.Now().Add(settleLimit)
+	until := time.Now().Add(h.owner.settle)
 	for p := pause(0); !empty(h.look); p.sleep() {
 		if !slices.ContainsFunc(h.members(), dying) || time.Now().After(until) {
 			return false
