@@ -11,7 +11,7 @@ const (
 	killLimit   = 2 * time.Second // then survivors are named
 	restTime    = time.Second     // from terminate to kill where the leader has ended
 	freezeLimit = 50 * time.Millisecond
-	remindTime  = 100 * time.Millisecond // from terminate to the first reminder; twice as long to each next one
+	remindTime  = 100 * time.Millisecond // from terminate to the first reminder
 
 	firstPause = 200 * time.Microsecond
 	lastPause  = 10 * time.Millisecond
@@ -62,26 +62,44 @@ func empty(look func() []entry) bool {
 // terminate asks es to end. What is stopped is woken to hear it; what ignores SIGTERM, as an interactive shell does,
 // is told that its terminal is gone.
 func terminate(es []entry) {
-	var deaf []entry // as they were before: a shell may execute another program when its child ends
+	deaf := ignorers(es) // as they are before: a shell may execute another program when its child ends
+	signalGroups(es, syscall.SIGTERM, syscall.SIGCONT)
+	hangUp(deaf)
+}
+
+// ignorers are those of es who ignore SIGTERM.
+func ignorers(es []entry) (deaf []entry) {
 	for _, e := range es {
 		if _, ignores := withstands(e.PID, syscall.SIGTERM); ignores {
 			deaf = append(deaf, e)
 		}
 	}
-	signalGroups(es, syscall.SIGTERM, syscall.SIGCONT)
-	for _, e := range deaf {
+	return deaf
+}
+
+// hangUp tells es that their terminal is gone.
+func hangUp(es []entry) {
+	for _, e := range es {
 		SignalPID(e.Process, syscall.SIGHUP)
 	}
 }
 
-// remind tells those of es again that their terminal is gone who ignore SIGTERM: what a shell was told in the moment in
-// which it executes another program is forgotten.
-func remind(es []entry) {
-	for _, e := range es {
-		if _, ignores := withstands(e.PID, syscall.SIGTERM); ignores {
-			SignalPID(e.Process, syscall.SIGHUP)
-		}
-	}
+// A reminder tells those who ignore SIGTERM again that their terminal is gone: what a shell was told in the moment in
+// which it executes another program is forgotten. It is due remindTime after it was set, and each next time after twice
+// as long.
+type reminder struct {
+	due <-chan time.Time // nil: never
+	gap time.Duration
+}
+
+func (r *reminder) set() {
+	r.gap = max(2*r.gap, remindTime)
+	r.due = time.After(r.gap)
+}
+
+func (r *reminder) remind(es []entry) {
+	hangUp(ignorers(es))
+	r.set()
 }
 
 // kill ends what look finds, and returns when that is nothing, or names those who live on after killLimit. They are all
@@ -134,14 +152,17 @@ func wind(look func() []entry, grace time.Duration, report func(Rung)) (survivor
 	}
 	report(Terminate)
 	terminate(es)
-	begin, reminder := time.Now(), remindTime
+	begin := time.Now()
+	var again reminder
+	again.set()
 	for p := pause(0); time.Since(begin) < grace; p.sleep() {
 		if empty(look) {
 			return nil
 		}
-		if time.Since(begin) > reminder {
-			remind(look())
-			reminder = 2*reminder + remindTime
+		select {
+		case <-again.due:
+			again.remind(look())
+		default:
 		}
 	}
 	report(Kill)

@@ -139,10 +139,9 @@ func (l *Ladder) asked() int {
 func (h *Handle) next(l *Ladder, rung int) int {
 	timer := time.NewTimer(l.Step)
 	defer timer.Stop()
-	var reminder <-chan time.Time
-	gap := remindTime
+	var again reminder
 	if rungs[rung] == Terminate {
-		reminder = time.After(gap)
+		again.set()
 	}
 	for {
 		var raised <-chan struct{}
@@ -158,10 +157,8 @@ func (h *Handle) next(l *Ladder, rung int) int {
 			return rung
 		case <-timer.C:
 			return rung + 1
-		case <-reminder:
-			remind(h.look())
-			gap *= 2
-			reminder = time.After(gap)
+		case <-again.due:
+			again.remind(h.look())
 		case <-raised:
 		}
 	}
