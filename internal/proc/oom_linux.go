@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// oomKills is how many processes of our own control group the kernel has killed for want of memory. Those of other
-// groups, of groups within ours too, tell nothing of our children. Where our group does not count it is the system's number.
+// oomKills is how many processes of our own control group the kernel has killed for want of memory. Our children are in
+// it unless they were moved, and the counts of other groups, of groups within ours too, are mostly of strangers. Where
+// our group does not count it is the system's number.
 func oomKills() (uint64, bool) {
 	b, err := slurp(oomFile(), nil)
 	if err != nil {
