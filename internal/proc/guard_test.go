@@ -263,7 +263,7 @@ func TestGuardForgets(t *testing.T) {
 }
 
 func TestWards(t *testing.T) {
-	w := wards{told: make(map[int]uint64)}
+	w := newWards()
 	for _, line := range []string{
 		"mark X=1", "add 100 50", "add 200 60", "add 300 70", "forget 300", "add 400 80",
 		"", "add", "add x y", "add 1 5", "add -7 5", "forget x", "nonsense 5", "add 500 99999999999999999999999",
@@ -277,6 +277,7 @@ func TestWards(t *testing.T) {
 	proc := func(pid int, start uint64, parent, session int, state byte) entry {
 		return entry{Process: Process{PID: pid, Start: start, Parent: parent, Group: session}, session: session, state: state, threads: 1}
 	}
+	w.struck[700], w.struck[800] = 75, 76
 	all := []entry{
 		proc(1, 0, 0, 1, 'S'),
 		proc(104, 53, 103, 104, 'S'), // below what is below: in a session of its own
@@ -290,6 +291,8 @@ func TestWards(t *testing.T) {
 		proc(401, 81, 1, 400, 'S'),   // in a session whose leader has ended
 		proc(402, 79, 1, 400, 'S'),   // older than that: an earlier session of the number
 		proc(600, 10, 1, 600, 'S'),   // a stranger
+		proc(700, 75, 1, 600, 'D'),   // struck, and not yet ended
+		proc(800, 95, 1, 600, 'S'),   // of a number that was struck, but another process
 	}
 	groups, single := w.find(all)
 	var got []int
@@ -297,7 +300,7 @@ func TestWards(t *testing.T) {
 		got = append(got, e.PID)
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff([]int{100, 101, 103, 104, 401}, got); diff != "" {
+	if diff := cmp.Diff([]int{100, 101, 103, 104, 401, 700}, got); diff != "" {
 		t.Error(diff)
 	}
 }

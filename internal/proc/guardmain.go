@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,6 +29,11 @@ const guardLimit = 10 * time.Second
 type wards struct {
 	name, value string         // the mark in the environment
 	told        map[int]uint64 // start times by number: a process, its group, its session
+	struck      map[int]uint64 // by number too: who dies hides its mark, and its parent may die first
+}
+
+func newWards() *wards {
+	return &wards{told: make(map[int]uint64), struck: make(map[int]uint64)}
 }
 
 // RunGuard is the whole life of the guard: it hears from r what to answer for, and when r ends, because the server has
@@ -37,7 +43,7 @@ func RunGuard(r io.Reader) int {
 	wakeWithParent() // first of all: one that is stopped before sleeps on
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
-	w := wards{told: make(map[int]uint64)}
+	w := newWards()
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		w.hear(lines.Text())
 	}
@@ -62,6 +68,9 @@ func (w *wards) end(until time.Time) (status int) {
 		signalGroups(groups, syscall.SIGKILL)
 		for _, e := range single {
 			SignalPID(e.Process, syscall.SIGKILL)
+		}
+		for _, e := range slices.Concat(groups, single) {
+			w.struck[e.PID] = e.Start
 		}
 		p.sleep()
 	}
@@ -122,12 +131,18 @@ func (w *wards) find(all []entry) (groups, single []entry) {
 		}
 	}
 	for _, e := range all {
-		if in[e.PID] || e.ended() || e.PID == os.Getpid() || w.value == "" {
+		if in[e.PID] || e.ended() || e.PID == os.Getpid() {
 			continue
 		}
-		if v, ok := variable(e.PID, w.name); ok && v == w.value {
+		if start, struck := w.struck[e.PID]; struck && start == e.Start || w.marked(e) {
 			single = append(single, e)
 		}
 	}
 	return groups, single
+}
+
+// marked tells whether e carries the mark.
+func (w *wards) marked(e entry) bool {
+	v, ok := variable(e.PID, w.name)
+	return ok && w.value != "" && v == w.value
 }
