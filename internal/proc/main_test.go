@@ -198,13 +198,20 @@ func tag() string { return fmt.Sprintf("9%06d.%06d", rand.IntN(1e6), rand.IntN(1
 
 // tagged are the living processes with s among their arguments, but for those that are about to become another.
 func tagged(s string) []Process {
+	carries := func(pid int) bool {
+		b, _ := os.ReadFile(file(pid, "cmdline"))
+		return slices.ContainsFunc(bytes.Split(b, []byte{0}), func(a []byte) bool { return string(a) == s })
+	}
 	var ps []Process
 	for _, pid := range numbers("/proc") { // each is read whole at once: some are short-lived
-		b, _ := os.ReadFile(file(pid, "cmdline"))
-		if !slices.ContainsFunc(bytes.Split(b, []byte{0}), func(a []byte) bool { return string(a) == s }) {
+		if !carries(pid) {
 			continue
 		}
-		if e, ok := inspect(pid); ok && !e.ended() && e.Program != "env" && e.Program != "setsid" && e.Program != "nohup" {
+		e, ok := inspect(pid)
+		if !ok || e.ended() || e.Program == "env" || e.Program == "setsid" || e.Program == "nohup" {
+			continue
+		}
+		if carries(pid) { // in the middle of an exec it has another's name, and no arguments and environment yet
 			ps = append(ps, e.Process)
 		}
 	}
