@@ -178,3 +178,32 @@ func BenchmarkShutdown(b *testing.B) {
 	}
 	b.ReportMetric(float64(left)/float64(b.N), "left/op")
 }
+
+// BenchmarkLook takes in and buries orphans that have ended and can't be told: what one of 4,000 that come at once costs
+// against one of 250, the floor.
+func BenchmarkLook(b *testing.B) {
+	for _, n := range []int{250, 4000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			o := newOwner(b)
+			onTTY(b, o, "other", "read")
+			for b.Loop() {
+				b.StopTimer()
+				kin.looking.Lock()
+				_, err := o.Start(Spec{Argv: []string{"python3", "-S", "-c", fmt.Sprintf(`import os
+for i in range(%d):
+	if os.fork() == 0:
+		os.setsid()
+		os._exit(0)
+`, n)}, Env: testEnv})
+				if err != nil {
+					b.Fatal(err)
+				}
+				eventually(b, "the orphans", func() bool { return len(ownChildren()) >= n })
+				b.StartTimer()
+				kin.looking.Unlock()
+				kin.look()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/orphan")
+		})
+	}
+}

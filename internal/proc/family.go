@@ -91,9 +91,7 @@ func (f *family) lookOnce() (again bool) {
 	f.mu.Unlock()
 	f.step.Unlock()
 
-	for _, pid := range pids { // all, before any of them is reaped: they tell of one another
-		f.adopt(pid)
-	}
+	f.adopt(pids) // all, before any of them is reaped: they tell of one another
 	f.remember()
 	f.late = nil // what they left is ours by now
 	for _, pid := range pids {

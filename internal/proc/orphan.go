@@ -16,45 +16,72 @@ type orphan struct {
 	seen map[int]entry // what descended from it, when it was last looked at while it couldn't be told
 }
 
-// adopt takes in one child that we did not start, or looks how it is now.
-func (f *family) adopt(pid int) {
-	e, ok := inspect(pid)
-	if !ok || e.session == f.session {
-		return
-	}
-	f.mu.Lock()
-	o := f.orphans[pid]
-	if o != nil {
-		o.entry = e
-	}
-	f.mu.Unlock()
-	if o != nil {
-		f.reclaim(o)
-		return
-	}
-	o = &orphan{entry: e}
-	o.of, o.may = f.attribute(e)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.orphans[pid] = o
-	if !e.ended() {
-		for _, owner := range o.owners() {
-			owner.guard.add(e.Process)
+// adopt takes in those of our children that we did not start, and looks how those are now that it took in before. What
+// can't be told is looked at again: one that came to us in the middle of an exec had no environment, and none of its files
+// may have told either. That there is one job left that it may be from tells nothing.
+func (f *family) adopt(pids []int) {
+	var came, untold []*orphan
+	for _, pid := range pids {
+		e, ok := inspect(pid)
+		if !ok || e.session == f.session {
+			continue
 		}
+		f.mu.Lock()
+		o := f.orphans[pid]
+		if o != nil {
+			o.entry = e
+		}
+		f.mu.Unlock()
+		switch {
+		case o == nil:
+			came = append(came, &orphan{entry: e})
+		case o.of == nil && !o.ended(): // it is changed by looks only
+			untold = append(untold, o)
+		}
+	}
+	if len(came)+len(untold) == 0 {
+		return
+	}
+	l := f.lineage()
+	for told := true; told; { // one tells of another
+		told = false
+		for _, o := range untold {
+			told = f.reclaim(o, l) || told
+		}
+		if told {
+			l = f.lineage()
+		}
+	}
+	for _, o := range came {
+		f.enter(o, l)
 	}
 }
 
-// reclaim looks again whose an orphan is that couldn't be told: one that came to us in the middle of an exec had no
-// environment, and none of its files may have told either. That there is one job left that it may be from tells nothing.
-func (f *family) reclaim(o *orphan) {
-	if o.of != nil || o.ended() { // it is changed by looks only
-		return
+// reclaim looks again whose an orphan is that couldn't be told, and tells whether it is known now.
+func (f *family) reclaim(o *orphan, l *lineage) bool {
+	if o.of != nil {
+		return false
 	}
-	of := f.evident(o.entry, o.may)
+	of := f.evident(o.entry, o.may, l)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if of != nil {
 		o.of, o.may = of, nil
+	}
+	return of != nil
+}
+
+// enter enters one that has just come.
+func (f *family) enter(o *orphan, l *lineage) {
+	o.of, o.may = f.attribute(o.entry, l)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.orphans[o.PID] = o
+	l.add(o)
+	if !o.ended() {
+		for _, owner := range o.owners() {
+			owner.guard.add(o.Process)
+		}
 	}
 }
 
@@ -116,9 +143,9 @@ func (h *Handle) ended() bool {
 
 // attribute finds out whose an orphan is: by what is evident, and if nothing is because there was only one it can be
 // from. If it can't be told it returns whose it may be.
-func (f *family) attribute(e entry) (of *Handle, may []*Handle) {
-	may, only := f.candidates(e)
-	if of = f.evident(e, may); of != nil {
+func (f *family) attribute(e entry, l *lineage) (of *Handle, may []*Handle) {
+	may, only := f.candidates(e, l)
+	if of = f.evident(e, may, l); of != nil {
 		return of, nil
 	}
 	if only {
@@ -130,7 +157,10 @@ func (f *family) attribute(e entry) (of *Handle, may []*Handle) {
 // candidates are those that e may be from, the newest first, and whether there is only one: any that has something left,
 // and any that an orphan may be from that can't be told and that e may descend from. The latter may have been dropped, for
 // what can't be told keeps none in the table. If e was seen to descend from such an orphan, it is from none but these.
-func (f *family) candidates(e entry) (may []*Handle, only bool) {
+func (f *family) candidates(e entry, l *lineage) (may []*Handle, only bool) {
+	if o := l.begetter(e); o != nil {
+		return o.may, false
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for h := range f.handles {
@@ -138,19 +168,10 @@ func (f *family) candidates(e entry) (may []*Handle, only bool) {
 			may = append(may, h)
 		}
 	}
-	only = len(may) == 1
-	for _, o := range f.untold() {
-		switch {
-		case o.Start > e.Start:
-		case o.begot(e):
-			return o.may, false
-		default:
-			only = false
-			for _, h := range o.may {
-				if !slices.Contains(may, h) {
-					may = append(may, h)
-				}
-			}
+	only = len(may) == 1 && (l.eldest == nil || l.eldest.Start > e.Start)
+	for h, since := range l.since {
+		if since <= e.Start && !f.handles[h] {
+			may = append(may, h)
 		}
 	}
 	// A number or terminal that two have had is the newer one's.
@@ -169,9 +190,6 @@ func (f *family) untold() []*orphan {
 	}
 	return orphans
 }
-
-// begot tells whether e was seen to descend from o, or is in a session of what did.
-func (o *orphan) begot(e entry) bool { return e.session == o.session || akin(o.seen, e) }
 
 // remember looks what descends from the orphans that can't be told, whose own orphans pass for theirs.
 func (f *family) remember() {
@@ -202,28 +220,18 @@ func recall(old map[int]entry, now []entry) map[int]entry {
 	return seen
 }
 
-// akin tells whether e is one of those seen, or in a session of one of them.
-func akin(seen map[int]entry, e entry) bool {
-	if old, ok := seen[e.PID]; ok && old.Start == e.Start {
-		return true
-	}
-	for _, old := range seen {
-		if old.session == e.session {
-			return true
-		}
-	}
-	return false
-}
-
 // evident tells which of those it may be from a process belongs to: by ancestry seen earlier, session, mark, or open
 // files; nil if none of these does. One whose tree was proven gone has nothing.
-func (f *family) evident(e entry, may []*Handle) *Handle {
+func (f *family) evident(e entry, may []*Handle, l *lineage) *Handle {
 	f.mu.Lock()
 	may = slices.DeleteFunc(slices.Clone(may), func(h *Handle) bool { return !f.handles[h] })
-	i := slices.IndexFunc(may, func(h *Handle) bool { return f.knows(h, e) })
 	f.mu.Unlock()
+	i := slices.IndexFunc(may, func(h *Handle) bool { return l.knows(h, e) })
 	if i >= 0 {
 		return may[i]
+	}
+	if e.ended() { // neither its environment nor its files are there any more
+		return nil
 	}
 	if i = slices.IndexFunc(may, marked(e.PID)); i >= 0 {
 		return may[i]
@@ -236,19 +244,6 @@ func (f *family) evident(e entry, may []*Handle) *Handle {
 		}
 	}
 	return nil
-}
-
-// knows tells whether e was seen in the tree of h, or is in a session of it. The caller holds mu.
-func (f *family) knows(h *Handle, e entry) bool {
-	if e.session == h.self.PID || akin(h.seen, e) {
-		return true
-	}
-	for _, o := range f.orphans {
-		if o.of == h && o.begot(e) {
-			return true
-		}
-	}
-	return false
 }
 
 // marked tells of a handle whether it gave the process its mark.
