@@ -52,7 +52,7 @@ func TestLeftBehind(t *testing.T) {
 	s := startServer(t)
 	gate := filepath.Join(s.dir, "gate")
 	r := s.do("execute_command_async", "wait_seconds", 60, "command",
-		`mkfifo gate; sleep 1000 & sh -c 'trap "" HUP; : >ready; read x <gate; echo late; sleep 1000' & while ! [ -e ready ]; do sleep 0.01; done; echo done`)
+		`mkfifo gate; sh -c 'trap "" HUP; : >ready; read x <gate; echo late; sleep 1000' & sleep 1000 & until [ -e ready ] && grep -qx sleep /proc/$!/comm; do :; done; echo done`)
 	id := r.header("Job ID")
 	hungUp, left := r.header("Hung up"), r.header("Left running")
 	if !regexp.MustCompile(`^sleep \(pid \d+\); give a server a job of its own$`).MatchString(hungUp) ||
