@@ -12,7 +12,7 @@ import (
 )
 
 // goroutines names, for each go statement of a file in order, its row in the
-// README's table.
+// table of docs/how-it-works.md.
 var goroutines = map[string][]string{
 	"cmd/async-repl/client.go":     {"the reader of the demo's client"},
 	"cmd/async-repl/serve.go":      {"the connection", "the end of the engine after a signal, and of its jobs", "the end of the engine after a signal, and of its jobs"},
@@ -35,9 +35,9 @@ var goroutines = map[string][]string{
 }
 
 // Every go statement says beside it who owns it and when it ends, and has its
-// row in the README.
+// row in docs/how-it-works.md.
 func TestEveryGoroutineIsAccountedFor(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-it-works.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
