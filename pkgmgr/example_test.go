@@ -7,14 +7,14 @@ import (
 	"os"
 	"path/filepath"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/pkgmgr"
 )
 
 // A workspace without an environment has one made when its Python is first asked
 // for, and not before.
 func Example() {
-	owner, err := proc.NewOwner(proc.Config{}) // a server names its guard here
+	owner, err := process.NewOwner(process.Config{}) // a server names its guard here
 	if err != nil {
 		fmt.Println(err)
 		return

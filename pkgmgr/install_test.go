@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 
@@ -301,7 +301,7 @@ func TestInstallIsStoppedWhilePreparing(t *testing.T) {
 			if got := jobstest.End(t, j).Receipt.Text(); got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
-			proctest.Gone(t, stuck)
+			processtest.Gone(t, stuck)
 		})
 	}
 }

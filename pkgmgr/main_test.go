@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 )
 
-func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
 
 // realPython is the Python behind the python3 on the PATH.
 var realPython = sync.OnceValue(func() string {
@@ -61,7 +61,7 @@ func newWorld(t testing.TB) *world {
 			"PIP_CONFIG_FILE=/dev/null", "PIP_NO_INDEX=1", "PIP_FIND_LINKS=" + w.path("wheels"),
 			"UV_NO_CONFIG=1", "UV_OFFLINE=1", "UV_FIND_LINKS=" + w.path("wheels"), "UV_CACHE_DIR=" + w.path("home/uv"),
 		},
-		Owner:   proctest.Owner(t),
+		Owner:   processtest.Owner(t),
 		Command: func(argv, env []string, dir string) jobs.Runner { return command{argv, env, dir} },
 	}
 	w.script("bin/python3", `exec "`+realPython()+`" "$@"`)

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 )
 
@@ -25,7 +25,7 @@ type Config struct {
 	Path []string // directories to look for python3 and uv in
 	Env  []string // KEY=value, the whole environment of every command
 
-	Owner *proc.Owner // starts the commands that find and make the environment
+	Owner *process.Owner // starts the commands that find and make the environment
 
 	// Command returns a runner for the installer, whose output becomes the
 	// job's.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/internal/process/processtest"
 )
 
 func TestInterpreterOrder(t *testing.T) {
@@ -202,7 +202,7 @@ func TestInterpreterIsCancelled(t *testing.T) {
 	if err := <-asked; !strings.Contains(err.Error(), errGivenUp.Error()) {
 		t.Errorf("Interpreter: %v, want %v", err, errGivenUp)
 	}
-	proctest.Gone(t, stuck)
+	processtest.Gone(t, stuck)
 	w.script("bin/python3", `exec "`+realPython()+`" "$@"`)
 	if _, err := m.Interpreter(patient(t)); err != nil {
 		t.Errorf("after a search that was given up: %v", err)
@@ -218,7 +218,7 @@ func TestRunIsBounded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "takes too long") {
 		t.Errorf("run: %v, want that it takes too long", err)
 	}
-	proctest.Gone(t, pid())
+	processtest.Gone(t, pid())
 }
 
 func TestRunKeepsTheNewest(t *testing.T) {

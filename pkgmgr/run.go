@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 )
 
 // keptOutput is how much of a command's output is kept, the newest.
@@ -32,7 +32,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 	if err != nil {
 		return nil, err
 	}
-	h, err := m.cfg.Owner.Start(proc.Spec{
+	h, err := m.cfg.Owner.Start(process.Spec{
 		Argv:  argv,
 		Env:   m.cfg.Env,
 		Dir:   m.cfg.Workspace,
@@ -45,7 +45,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 		return nil, fmt.Errorf("starting %s: %v", filepath.Base(argv[0]), err)
 	}
 	var out []byte // the pump's until it is closed
-	pump := proc.NewPump(r, false, func(b []byte) {
+	pump := process.NewPump(r, false, func(b []byte) {
 		out = append(out, b...)
 		if len(out) > 2*keptOutput {
 			out = append(out[:0], out[len(out)-keptOutput:]...)
@@ -54,7 +54,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 	select {
 	case <-h.Done():
 	case <-limited.Done():
-		h.Climb(proc.Ladder{From: proc.Terminate, Step: termStep})
+		h.Climb(process.Ladder{From: process.Terminate, Step: termStep})
 	}
 	pump.Drain()
 	pump.Close() // closes r
@@ -66,13 +66,13 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 }
 
 // failure says how a command failed, nil if it did not.
-func failure(limited context.Context, exit proc.Exit, argv []string, out []byte) error {
+func failure(limited context.Context, exit process.Exit, argv []string, out []byte) error {
 	how := fmt.Sprintf("exit %d", exit.Code)
 	switch {
 	case limited.Err() != nil:
 		how = context.Cause(limited).Error()
 	case exit.Signal != 0:
-		how = "killed by " + proc.SignalName(exit.Signal)
+		how = "killed by " + process.SignalName(exit.Signal)
 	case exit.Code == 0:
 		return nil
 	}

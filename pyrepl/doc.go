@@ -25,5 +25,5 @@
 // (what is said between Go and a worker) and, on the other side, worker/main.py.
 //
 // The package knows no protocol and no tools, and of processes only what
-// internal/proc offers.
+// internal/process offers.
 package pyrepl

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -74,7 +74,7 @@ func TestWorkerDiesBetweenJobs(t *testing.T) {
 	b := newBench(t)
 	info, _ := b.want("x = 1", "completed")
 	kill(t, info.PID)
-	proctest.Gone(t, info.PID)
+	processtest.Gone(t, info.PID)
 	next, out := b.want("print('x' in globals())", "completed")
 	if out != "False\n" {
 		t.Errorf("output %q", out)

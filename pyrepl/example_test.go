@@ -6,14 +6,14 @@ import (
 	"os"
 	"os/exec"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 	"asyncrepl/pyrepl"
 )
 
 // Two jobs of one session: the second finds the variables of the first.
 func Example() {
-	owner, err := proc.NewOwner(proc.Config{}) // a server names its guard here
+	owner, err := process.NewOwner(process.Config{}) // a server names its guard here
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
@@ -147,7 +147,7 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 	r.earlier = keys(r.w.handle.Descendants())
 	out, errs, err := r.w.pipes(r.p)
 	if err != nil {
-		return jobs.Receipt{End: jobs.NotStarted, Detail: proc.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}, nil
+		return jobs.Receipt{End: jobs.NotStarted, Detail: process.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}, nil
 	}
 	r.w.serve(r.p, r.watch.Kick)
 	defer r.w.serve(r.p, func() {})
@@ -286,7 +286,7 @@ func (r *run) receipt(done event, rungs []jobs.Rung) jobs.Receipt {
 func (r *run) death(cause error, rungs []jobs.Rung) jobs.Receipt {
 	rec := jobs.Receipt{State: jobs.Lost, Rungs: rungs}
 	if cause != errAlive && !r.w.ended() {
-		r.w.handle.Climb(proc.Ladder{From: proc.Kill})
+		r.w.handle.Climb(process.Ladder{From: process.Kill})
 		rec.Notes = append(rec.Notes, cause.Error()+"; its worker was ended")
 	}
 	r.w.drain()
@@ -302,7 +302,7 @@ func (r *run) death(cause error, rungs []jobs.Rung) jobs.Receipt {
 	case x.OOM:
 		rec.End, rec.By = jobs.OutOfMemory, jobs.Limit
 	case x.Signal != 0:
-		rec.End, rec.Signal, rec.By = jobs.Signaled, proc.SignalName(x.Signal), jobs.Blame(proc.OwnFault(x.Signal))
+		rec.End, rec.Signal, rec.By = jobs.Signaled, process.SignalName(x.Signal), jobs.Blame(process.OwnFault(x.Signal))
 	default:
 		rec.End, rec.Code, rec.By = jobs.Exited, x.Code, jobs.Program
 	}

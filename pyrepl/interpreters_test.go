@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/internal/process/processtest"
 )
 
 var interpreterName = regexp.MustCompile(`^(python|pypy)3(\.\d+)?t?$`)
@@ -100,7 +100,7 @@ func TestEnvironmentVanishes(t *testing.T) {
 	b.want("import subprocess; subprocess.run([sys.executable, '-V'])", "failed (FileNotFoundError: [Errno 2] No such file or directory: '"+filepath.Join(venv, "bin", "python")+"')")
 	info, _ := b.run("1")
 	kill(t, info.PID)
-	proctest.Gone(t, info.PID)
+	processtest.Gone(t, info.PID)
 	for _, missing := range []struct{ what, remedy string }{{workspace, "set REPL_WORKDIR to"}, {filepath.Join(venv, "bin", "python"), "set REPL_PYTHON to"}} {
 		info, _ := b.run("1")
 		if text := info.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, missing.what) || !strings.Contains(text, missing.remedy) {

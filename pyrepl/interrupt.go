@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 )
 
@@ -17,7 +17,7 @@ type procKey struct {
 	start uint64
 }
 
-func keys(ps []proc.Process) map[procKey]bool {
+func keys(ps []process.Process) map[procKey]bool {
 	m := make(map[procKey]bool, len(ps))
 	for _, p := range ps {
 		m[procKey{p.PID, p.Start}] = true
@@ -46,17 +46,17 @@ func (r *run) startLadder(ctx context.Context) (wait func() []jobs.Rung) {
 // help.
 func (r *run) climb() []jobs.Rung {
 	st, _ := r.p.Stop()
-	climbed := r.w.handle.Climb(proc.Ladder{
+	climbed := r.w.handle.Climb(process.Ladder{
 		Over: r.over, Keep: true,
-		From: proc.Rung(st.From), Step: st.Step,
+		From: process.Rung(st.From), Step: st.Step,
 		Interrupt: r.interrupt,
-		Raised: func() (proc.Rung, <-chan struct{}) {
+		Raised: func() (process.Rung, <-chan struct{}) {
 			st, raised := r.p.Stop()
-			return proc.Rung(st.From), raised
+			return process.Rung(st.From), raised
 		},
-		Report: func(rung proc.Rung) { r.p.Climbs(jobs.Rung(rung)) },
+		Report: func(rung process.Rung) { r.p.Climbs(jobs.Rung(rung)) },
 	})
-	if slices.Contains(climbed.Needed, proc.Kill) && !r.w.ended() {
+	if slices.Contains(climbed.Needed, process.Kill) && !r.w.ended() {
 		close(r.stuck)
 	}
 	return rungs(climbed.Needed)
@@ -114,7 +114,7 @@ func (r *run) signalChildren() error {
 		case r.earlier[procKey{p.PID, p.Start}] || earlier[p.Parent]:
 			earlier[p.PID] = true
 		case p.Group == group:
-			proc.SignalPID(p, syscall.SIGINT)
+			process.SignalPID(p, syscall.SIGINT)
 		}
 	}
 	return nil

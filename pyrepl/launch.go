@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -83,9 +83,9 @@ func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) 
 		if w.pty != nil {
 			w.pty.Close()
 		}
-		return nil, proc.Scarce(err)
+		return nil, process.Scarce(err)
 	}
-	w.screen = proc.NewPump(w.pty.Master(), true, func(b []byte) { w.write(jobs.TTY, b) })
+	w.screen = process.NewPump(w.pty.Master(), true, func(b []byte) { w.write(jobs.TTY, b) })
 	go w.listen() // owned by the worker; ends when the channel does, see end
 	if err := w.hello(ctx, python, session, cfg, prog.modules); err != nil {
 		w.end(jobs.Kill, 0)
@@ -112,7 +112,7 @@ func (w *worker) launch(python string, prog program, cfg Config) (err error) {
 	}
 	defer out.Close()
 	defer errs.Close()
-	w.handle, err = cfg.Owner.Start(proc.Spec{
+	w.handle, err = cfg.Owner.Start(process.Spec{
 		Argv: []string{python, "-u", "-X", "faulthandler", "-c", prog.bootstrap},
 		Env:  workerEnv(cfg.Env(), cfg.Dir), Dir: "/", TTY: w.pty, // see bootstrap.py
 		Files: []*os.File{nil, out, errs, theirs},

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/pyrepl"
 )
 
-func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
 
 // python is the interpreter under test: a real one, past any shim.
 func python(t testing.TB) string {
@@ -51,7 +51,7 @@ func newBenchIn(t testing.TB, dir string, env ...string) *bench {
 func newBenchOn(t testing.TB, path, dir string, env ...string) *bench {
 	t.Helper()
 	b := &bench{t: t}
-	owner := proctest.Owner(t) // ended last
+	owner := processtest.Owner(t) // ended last
 	b.s = pyrepl.NewSession("default", pyrepl.Config{
 		Owner:  owner,
 		Python: func(context.Context) (string, error) { return path, nil },

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/pyrepl"
@@ -200,7 +200,7 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 			}
 			b := &bench{t: t, r: jobstest.Registry(t)}
 			b.s = pyrepl.NewSession("default", pyrepl.Config{
-				Owner:  proctest.Owner(t),
+				Owner:  processtest.Owner(t),
 				Python: func(context.Context) (string, error) { return path, nil },
 				Env:    func() []string { return env },
 				Dir:    t.TempDir(),

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/pyrepl"
@@ -37,7 +37,7 @@ func TestRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		proctest.Gone(t, pid)
+		processtest.Gone(t, pid)
 	}
 	b.result("'x' in globals()", "False")
 }

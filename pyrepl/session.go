@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 )
 
 // A Config is what all sessions of one environment have in common.
 type Config struct {
-	Owner  *proc.Owner
+	Owner  *process.Owner
 	Python func(ctx context.Context) (string, error) // path of the interpreter; may make the environment
 	Env    func() []string                           // KEY=value, the whole environment of a worker
 	Dir    string                                    // the workspace, where workers start
@@ -208,7 +208,7 @@ func (s *Session) adopt(w *worker) bool {
 }
 
 // bury ends what is left of a worker that is dead or can't be ended.
-func (s *Session) bury(w *worker) proc.Climbed {
+func (s *Session) bury(w *worker) process.Climbed {
 	s.mu.Lock()
 	if s.w == w {
 		s.w, s.names, s.asOf = nil, nil, ""

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
@@ -18,10 +18,10 @@ const syncTime = 10 * time.Second
 
 // A worker is a Python process that holds a session's namespace.
 type worker struct {
-	handle *proc.Handle
+	handle *process.Handle
 	pty    *tty.PTY
 	keys   *tty.Keyboard
-	screen *proc.Pump // of the terminal
+	screen *process.Pump // of the terminal
 	ch     *channel
 	events chan event    // from the channel reader to whoever has the turn
 	eof    chan struct{} // closed when the channel ended
@@ -31,9 +31,9 @@ type worker struct {
 
 	// Guarded by mu.
 	mu    sync.Mutex
-	port  *jobs.Port   // of the job that runs, else of the last one: what cannot be told goes there
-	kick  func()       // tells the watch of the running job that there was output
-	pumps []*proc.Pump // of the jobs whose pipes are still open somewhere
+	port  *jobs.Port      // of the job that runs, else of the last one: what cannot be told goes there
+	kick  func()          // tells the watch of the running job that there was output
+	pumps []*process.Pump // of the jobs whose pipes are still open somewhere
 }
 
 // pipes makes a fresh pair for the stdout and stderr of p and reads their other
@@ -65,7 +65,7 @@ func (w *worker) pipes(p *jobs.Port) (out, errs *os.File, err error) {
 			open = append(open, old)
 		}
 	}
-	w.pumps = append(open, proc.NewPump(outR, false, into(jobs.Stdout)), proc.NewPump(errR, false, into(jobs.Stderr)))
+	w.pumps = append(open, process.NewPump(outR, false, into(jobs.Stdout)), process.NewPump(errR, false, into(jobs.Stderr)))
 	return out, errs, nil
 }
 
@@ -100,7 +100,7 @@ func (w *worker) serve(p *jobs.Port, kick func()) {
 // drain reads what lies in the pipes and the terminal now.
 func (w *worker) drain() {
 	w.mu.Lock()
-	pumps := append([]*proc.Pump{w.screen}, w.pumps...)
+	pumps := append([]*process.Pump{w.screen}, w.pumps...)
 	w.mu.Unlock()
 	for _, p := range pumps {
 		p.Drain()
@@ -142,9 +142,9 @@ func (w *worker) await(ctx context.Context, name string, n int) (event, error) {
 
 // end ends the worker and everything that its jobs left behind, from the given
 // rung on, and says what that took and what could not be ended.
-func (w *worker) end(from jobs.Rung, step time.Duration) proc.Climbed {
+func (w *worker) end(from jobs.Rung, step time.Duration) process.Climbed {
 	w.once.Do(func() { close(w.gone) })
-	climbed := w.handle.Climb(proc.Ladder{From: proc.Rung(from), Step: step})
+	climbed := w.handle.Climb(process.Ladder{From: process.Rung(from), Step: step})
 	w.ch.close()
 	<-w.eof
 	w.pty.CloseSlave()
@@ -179,14 +179,14 @@ func (w *worker) closePumps() {
 }
 
 // manner says how a process ended: "was killed by SIGSEGV", "exited 7".
-func manner(x proc.Exit) string {
+func manner(x process.Exit) string {
 	if x.Signal != 0 {
-		return "was killed by " + proc.SignalName(x.Signal)
+		return "was killed by " + process.SignalName(x.Signal)
 	}
 	return fmt.Sprintf("exited %d", x.Code)
 }
 
-func rungs(from []proc.Rung) []jobs.Rung {
+func rungs(from []process.Rung) []jobs.Rung {
 	var names []jobs.Rung
 	for _, rung := range from {
 		names = append(names, jobs.Rung(rung))
@@ -194,7 +194,7 @@ func rungs(from []proc.Rung) []jobs.Rung {
 	return names
 }
 
-func processes(ps []proc.Process) []jobs.Process {
+func processes(ps []process.Process) []jobs.Process {
 	var out []jobs.Process
 	for _, p := range ps {
 		out = append(out, jobs.Process{PID: p.PID, Program: p.Program})

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
@@ -26,7 +26,7 @@ const (
 // A Command is a program to be run as a job. Its fields are not changed once it
 // has been started; it is run once.
 type Command struct {
-	Owner *proc.Owner
+	Owner *process.Owner
 	Argv  []string
 	Dir   string   // an existing directory
 	Env   []string // KEY=value, the whole of it
@@ -61,10 +61,10 @@ type run struct {
 	port   *jobs.Port
 	begin  time.Time
 	shell  string // that runs a command line; empty: it is another program
-	handle *proc.Handle
+	handle *process.Handle
 	pty    *tty.PTY // nil on pipes
 	keys   keyboard
-	pumps  []*proc.Pump
+	pumps  []*process.Pump
 
 	watch *tty.Watch // nil on pipes
 
@@ -81,7 +81,7 @@ type keyboard interface {
 // start starts the program with its descriptors and the pumps that read them.
 func (c *Command) start(p *jobs.Port) (*run, error) {
 	r := &run{port: p, begin: time.Now()}
-	spec := proc.Spec{Env: c.Env, Dir: c.Dir, Mark: p.ID(), Files: make([]*os.File, 3)}
+	spec := process.Spec{Env: c.Env, Dir: c.Dir, Mark: p.ID(), Files: make([]*os.File, 3)}
 	if len(c.Argv) == 3 && c.Argv[1] == "-c" {
 		r.shell = c.Argv[0]
 	}
@@ -89,7 +89,7 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 	if spec.Argv, line = aside(c.Argv); line != "" {
 		f, err := textFile(line)
 		if err != nil {
-			return nil, proc.Scarce(err)
+			return nil, process.Scarce(err)
 		}
 		defer f.Close()
 		spec.Files = append(spec.Files, f)
@@ -111,7 +111,7 @@ func (c *Command) explain(err error) error {
 	if _, gone := os.Stat(c.Dir); errors.Is(gone, fs.ErrNotExist) {
 		return fmt.Errorf("the directory %s is not there: make it, or name another in cwd", c.Dir)
 	}
-	return proc.Scarce(err)
+	return process.Scarce(err)
 }
 
 // announce lets the job take input and name its process, before anything that
@@ -121,7 +121,7 @@ func (r *run) announce() {
 	r.port.Accept(r.input)
 }
 
-func (r *run) startTTY(owner *proc.Owner, spec proc.Spec) (err error) {
+func (r *run) startTTY(owner *process.Owner, spec process.Spec) (err error) {
 	if r.pty, err = tty.Open(Rows, Cols); err != nil {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // pipes would be no better
 			return err
@@ -136,14 +136,14 @@ func (r *run) startTTY(owner *proc.Owner, spec proc.Spec) (err error) {
 	r.keys = tty.NewKeyboard(r.pty)
 	r.watch = &tty.Watch{PTY: r.pty, Tree: r.tree, Quiet: r.quiet, News: r.news}
 	r.announce()
-	r.pumps = []*proc.Pump{proc.NewPump(r.pty.Master(), true, func(b []byte) {
+	r.pumps = []*process.Pump{process.NewPump(r.pty.Master(), true, func(b []byte) {
 		r.port.Write(jobs.TTY, b)
 		r.watch.Kick()
 	})}
 	return nil
 }
 
-func (r *run) startPipes(owner *proc.Owner, spec proc.Spec) (err error) {
+func (r *run) startPipes(owner *process.Owner, spec process.Spec) (err error) {
 	var ours, theirs []*os.File
 	for i := range 3 {
 		pr, pw, err := os.Pipe()
@@ -166,9 +166,9 @@ func (r *run) startPipes(owner *proc.Owner, spec proc.Spec) (err error) {
 	}
 	r.keys = &pipe{w: ours[0]}
 	r.announce()
-	r.pumps = []*proc.Pump{
-		proc.NewPump(ours[1], false, func(b []byte) { r.port.Write(jobs.Stdout, b) }),
-		proc.NewPump(ours[2], false, func(b []byte) { r.port.Write(jobs.Stderr, b) }),
+	r.pumps = []*process.Pump{
+		process.NewPump(ours[1], false, func(b []byte) { r.port.Write(jobs.Stdout, b) }),
+		process.NewPump(ours[2], false, func(b []byte) { r.port.Write(jobs.Stderr, b) }),
 	}
 	return nil
 }
@@ -204,25 +204,25 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 
 // await returns when the leader has ended, by itself or by the ladder, or could
 // not be ended.
-func (r *run) await(ctx context.Context) proc.Climbed {
+func (r *run) await(ctx context.Context) process.Climbed {
 	select {
 	case <-r.handle.Done():
-		return proc.Climbed{}
+		return process.Climbed{}
 	case <-ctx.Done():
 	}
 	st, _ := r.port.Stop()
-	return r.handle.Climb(proc.Ladder{
-		From: proc.Rung(st.From), Step: st.Step,
+	return r.handle.Climb(process.Ladder{
+		From: process.Rung(st.From), Step: st.Step,
 		Interrupt: r.interrupt,
-		Raised: func() (proc.Rung, <-chan struct{}) {
+		Raised: func() (process.Rung, <-chan struct{}) {
 			st, raised := r.port.Stop()
-			return proc.Rung(st.From), raised
+			return process.Rung(st.From), raised
 		},
-		Report: func(rung proc.Rung) { r.port.Climbs(jobs.Rung(rung)) },
+		Report: func(rung process.Rung) { r.port.Climbs(jobs.Rung(rung)) },
 	})
 }
 
-func rungs(from []proc.Rung) []jobs.Rung {
+func rungs(from []process.Rung) []jobs.Rung {
 	var names []jobs.Rung
 	for _, rung := range from {
 		names = append(names, jobs.Rung(rung))
@@ -251,7 +251,7 @@ func (r *run) receipt() jobs.Receipt {
 	case x.OOM:
 		return jobs.Receipt{End: jobs.OutOfMemory, By: jobs.Limit}
 	case x.Signal != 0:
-		return jobs.Receipt{End: jobs.Signaled, Signal: proc.SignalName(x.Signal), By: jobs.Blame(proc.OwnFault(x.Signal))}
+		return jobs.Receipt{End: jobs.Signaled, Signal: process.SignalName(x.Signal), By: jobs.Blame(process.OwnFault(x.Signal))}
 	}
 	return jobs.Receipt{End: jobs.Exited, Code: x.Code, By: jobs.Program}
 }
@@ -276,12 +276,12 @@ func (r *run) leave(rec *jobs.Receipt) {
 	}
 	cleared := make(chan struct{})
 	r.port.Leaves(func(ctx context.Context, st jobs.Stop) (ended, survivors []jobs.Process) {
-		from := proc.Terminate // what is left did not heed anything milder
+		from := process.Terminate // what is left did not heed anything milder
 		if st.From == jobs.Kill {
-			from = proc.Kill
+			from = process.Kill
 		}
 		before := processes(r.handle.Tree())
-		c := r.handle.Climb(proc.Ladder{From: from, Step: st.Step})
+		c := r.handle.Climb(process.Ladder{From: from, Step: st.Step})
 		if survivors = processes(c.Survivors); len(survivors) == 0 {
 			select {
 			case <-cleared: // the receipt says so
@@ -331,7 +331,7 @@ func without(ps, others []jobs.Process) []jobs.Process {
 	return slices.DeleteFunc(ps, func(p jobs.Process) bool { return slices.Contains(others, p) })
 }
 
-func processes(ps []proc.Process) []jobs.Process {
+func processes(ps []process.Process) []jobs.Process {
 	var out []jobs.Process
 	for _, p := range ps {
 		out = append(out, jobs.Process{PID: p.PID, Program: p.Program})

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 	"asyncrepl/shell"
 )
@@ -12,7 +12,7 @@ import (
 // A command line runs as a job on pipes; with TTY set it would run on a terminal
 // of its own.
 func Example() {
-	owner, err := proc.NewOwner(proc.Config{}) // a server names its guard here
+	owner, err := process.NewOwner(process.Config{}) // a server names its guard here
 	if err != nil {
 		fmt.Println(err)
 		return

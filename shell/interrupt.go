@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 )
 
 // The times of an interrupt. It is repeated at growing pauses, for as long as
@@ -55,7 +55,7 @@ func (r *run) interrupt() error {
 // SIGINT: then no trap of the command's waits for it. (While it waits for a
 // child, it always catches SIGINT.)
 func (r *run) poise() (plain bool) {
-	var last []proc.Process
+	var last []process.Process
 	begin := time.Now()
 	for since := begin; time.Since(begin) < poiseTime; {
 		tree := r.handle.Tree()
@@ -67,7 +67,7 @@ func (r *run) poise() (plain bool) {
 			plain = plain || ok && !d.Caught && !d.Ignored
 		}
 		plain = plain && r.isShell(tree[0])
-		if slices.ContainsFunc(tree, func(p proc.Process) bool { return !p.Rests() }) || !slices.Equal(tree, last) {
+		if slices.ContainsFunc(tree, func(p process.Process) bool { return !p.Rests() }) || !slices.Equal(tree, last) {
 			last, since = tree, time.Now()
 		}
 		if time.Since(since) >= restTime {
@@ -78,7 +78,7 @@ func (r *run) poise() (plain bool) {
 }
 
 // nudge interrupts again those that the interrupt has passed by.
-func (r *run) nudge(before []proc.Process, plain bool) {
+func (r *run) nudge(before []process.Process, plain bool) {
 	group := r.handle.PID()
 	if r.pty != nil {
 		if fg, err := r.pty.Foreground(); err == nil && fg > 0 {
@@ -87,18 +87,18 @@ func (r *run) nudge(before []proc.Process, plain bool) {
 	}
 	for _, p := range r.handle.Tree() {
 		d, ok := p.Disposition(syscall.SIGINT)
-		i := slices.IndexFunc(before, func(b proc.Process) bool { return b.PID == p.PID && b.Start == p.Start })
+		i := slices.IndexFunc(before, func(b process.Process) bool { return b.PID == p.PID && b.Start == p.Start })
 		switch {
 		case i < 0 || p.Group != group || before[i].Group != group:
 		case p.PID == r.handle.PID() && plain && r.isShell(p),
-			before[i].Program != p.Program && ok && d == proc.Disposition{}:
-			proc.SignalPID(p, syscall.SIGINT) // an error: it is over
+			before[i].Program != p.Program && ok && d == process.Disposition{}:
+			process.SignalPID(p, syscall.SIGINT) // an error: it is over
 		}
 	}
 }
 
 // isShell reports whether p, the leader, is still the shell that it was started
 // as.
-func (r *run) isShell(p proc.Process) bool {
+func (r *run) isShell(p process.Process) bool {
 	return r.shell != "" && p.Program == filepath.Base(r.shell)
 }

@@ -13,19 +13,19 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/proc"
-	"asyncrepl/internal/proc/proctest"
+	"asyncrepl/internal/process"
+	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/shell"
 )
 
-func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
 
 // A bench runs real commands as real jobs.
 type bench struct {
 	t     testing.TB
-	owner *proc.Owner
+	owner *process.Owner
 	r     *jobs.Registry
 	dir   string
 	bash  string
@@ -37,7 +37,7 @@ func newBench(t testing.TB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := proctest.Owner(t) // ended last
+	owner := processtest.Owner(t) // ended last
 	return &bench{t: t, owner: owner, r: jobstest.Registry(t), dir: t.TempDir(), bash: bash}
 }
 
@@ -148,7 +148,7 @@ func TestCancelEndsTheTree(t *testing.T) {
 					t.Errorf("survivors %v, left %v", info.Receipt.Survivors, info.Receipt.Left)
 				}
 				for _, pid := range pids(jobstest.Output(j)) {
-					proctest.Gone(t, pid)
+					processtest.Gone(t, pid)
 				}
 			})
 		}
@@ -215,7 +215,7 @@ while ! test -e ready; do sleep 0.01; done`)
 		t.Errorf("ended %v, survivors %v, any %v", ended, survivors, any)
 	}
 	for _, pid := range started {
-		proctest.Gone(t, pid)
+		processtest.Gone(t, pid)
 	}
 	if got := j.Info().Status; got != jobs.Completed {
 		t.Errorf("the status became %s", got)

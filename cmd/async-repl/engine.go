@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcpserver"
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
 	"asyncrepl/pyrepl"
@@ -29,7 +29,7 @@ import (
 type engine struct {
 	set     settings
 	log     *slog.Logger
-	owner   *proc.Owner
+	owner   *process.Owner
 	shell   string
 	env     []string // KEY=value; what jobs start from
 	state   string   // XDG_STATE_HOME
@@ -59,7 +59,7 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	owner, err := proc.NewOwner(proc.Config{Guard: []string{self, guardCommand}, GuardEnv: environ, Log: log})
+	owner, err := process.NewOwner(process.Config{Guard: []string{self, guardCommand}, GuardEnv: environ, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -84,11 +84,11 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 		Jobs:    jobs.NewRegistry(jobs.Config{Store: store, MaxRunning: set.maxJobs, Log: log, Bug: func(msg string) { log.Error("internal error", "what", msg) }}),
 		Runners: e, Grace: set.grace, Timeout: set.timeout, Version: version(), Log: log,
 		Busy: func(leader int) (jobs.Process, float64, bool) {
-			p, percent, ok := proc.Busiest(leader)
+			p, percent, ok := process.Busiest(leader)
 			return jobs.Process{PID: p.PID, Program: p.Program}, percent, ok
 		},
 		Usage: func(leader int) (mcpserver.Usage, bool) {
-			u, ok := proc.TreeUsage(leader)
+			u, ok := process.TreeUsage(leader)
 			return mcpserver.Usage(u), ok
 		},
 		Status: e.status,

@@ -29,7 +29,7 @@ var rules = []rule{
 		why: "a view is bytes in, text out"},
 	{dir: "internal/tty", forbid: []string{module},
 		why: "a terminal serves worker and shell alike and knows neither"},
-	{dir: "internal/proc", forbid: []string{module}, allow: []string{module + "internal/tty"},
+	{dir: "internal/process", forbid: []string{module}, allow: []string{module + "internal/tty"},
 		why: "processes are ended in one place, whatever they were started for"},
 	{dir: "pyrepl", forbid: []string{module + "shell", module + "pkgmgr", module + "internal/mcpserver", module + "cmd"},
 		why: "runners know no protocol and not one another"},

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/mcpserver"
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
@@ -120,7 +120,7 @@ func (e *engine) sessionStatus(sc mcpserver.Scope) []mcpserver.SessionStatus {
 		st := s.State()
 		one := mcpserver.SessionStatus{Name: name, PID: st.PID, Job: st.Job, Queued: st.Queued}
 		if st.PID != 0 {
-			u, _ := proc.TreeUsage(st.PID)
+			u, _ := process.TreeUsage(st.PID)
 			one.Memory = u.Memory
 		}
 		list = append(list, one)

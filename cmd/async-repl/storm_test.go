@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -170,7 +170,7 @@ func children(pid int) (pids []int) {
 // left are the living processes of the round, its server and guard among them:
 // their arguments, environment or directory tell. What has been started works in
 // the workspace, so that all three would have to be left to be missed.
-func (s *storm) left() (all []proc.Process) {
+func (s *storm) left() (all []process.Process) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
@@ -179,7 +179,7 @@ func (s *storm) left() (all []proc.Process) {
 		cwd, _ := os.Readlink(dir + "/cwd")
 		if bytes.Contains(line, []byte(s.tag)) || bytes.Contains(environ, []byte(s.tag)) || strings.HasPrefix(cwd, s.dir) {
 			stat, _ := os.ReadFile(dir + "/stat")
-			all = append(all, proc.Process{PID: pid, Program: fmt.Sprintf("%q: %s", line, stat)})
+			all = append(all, process.Process{PID: pid, Program: fmt.Sprintf("%q: %s", line, stat)})
 		}
 	}
 	return all

@@ -11,14 +11,14 @@ import (
 	"strings"
 
 	"asyncrepl/internal/mcpserver"
-	"asyncrepl/internal/proc"
+	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 	"asyncrepl/shell"
 )
 
 // Commands are runners that know the shell only. Those of the program are in
 // cmd/async-repl, engine.go.
-type commands struct{ owner *proc.Owner }
+type commands struct{ owner *process.Owner }
 
 func (c commands) Shell(sc mcpserver.Scope, req mcpserver.ShellRequest) (jobs.Runner, error) {
 	return &shell.Command{Owner: c.owner, Argv: shell.Script("/bin/sh", req.Command), Dir: req.Dir, Env: sc.Env, TTY: req.TTY}, nil
@@ -34,7 +34,7 @@ func (commands) Install(mcpserver.Scope, string, string) (jobs.Runner, error) {
 
 // An engine is served to one client, which runs a command and is refused Python.
 func Example() {
-	owner, err := proc.NewOwner(proc.Config{}) // a server names its guard here
+	owner, err := process.NewOwner(process.Config{}) // a server names its guard here
 	if err != nil {
 		fmt.Println(err)
 		return

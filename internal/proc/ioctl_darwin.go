@@ -1,3 +1,0 @@
-package proc
-
-const inputQueue = 0x4004667f // FIONREAD

@@ -1,5 +1,0 @@
-package proc
-
-import "golang.org/x/sys/unix"
-
-const inputQueue = unix.TIOCINQ

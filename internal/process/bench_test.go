@@ -1,0 +1,209 @@
+//go:build linux
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/tty"
+)
+
+// BenchmarkEcho is the way of a shell job's program: start on a terminal, output, end, drain. Its floor is the same
+// command by os/exec on a terminal.
+func BenchmarkEcho(b *testing.B) {
+	b.Run("floor", func(b *testing.B) {
+		for b.Loop() {
+			pty, err := tty.Open(40, 120)
+			if err != nil {
+				b.Fatal(err)
+			}
+			cmd := exec.Command("/bin/bash", "-c", "echo hi")
+			cmd.Env = testEnv
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = pty.Slave(), pty.Slave(), pty.Slave()
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+			if err := cmd.Start(); err != nil {
+				b.Fatal(err)
+			}
+			var buf [len("hi\r\n")]byte
+			if _, err := io.ReadFull(pty.Master(), buf[:]); err != nil {
+				b.Fatal(err)
+			}
+			if err := cmd.Wait(); err != nil {
+				b.Fatal(err)
+			}
+			pty.Close()
+		}
+	})
+	for name, config := range map[string]Config{"proc": {}, "proc with guard": {Guard: self("part-guard")}} {
+		b.Run(name, func(b *testing.B) {
+			o, err := NewOwner(config)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer o.Shutdown()
+			for b.Loop() {
+				pty, err := tty.Open(40, 120)
+				if err != nil {
+					b.Fatal(err)
+				}
+				h, err := o.Start(Spec{Argv: []string{"/bin/bash", "-c", "echo hi"}, Env: testEnv, TTY: pty, Mark: "job"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				got := 0
+				p := NewPump(pty.Master(), true, func(b []byte) { got += len(b) })
+				h.Exit()
+				p.Drain()
+				if _, left := h.Settle(); left != nil {
+					b.Fatal("left", left)
+				}
+				pty.CloseSlave()
+				<-p.Done()
+				p.Close()
+				pty.Close()
+				if got != len("hi\r\n") {
+					b.Fatalf("read %d bytes", got)
+				}
+			}
+		})
+	}
+}
+
+const volume = 64 << 20
+
+// bare does nothing but read.
+func bare(f *os.File, count func([]byte)) {
+	buf := make([]byte, chunkSize)
+	for {
+		n, err := f.Read(buf)
+		count(buf[:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
+// BenchmarkPTY is 64 MB from a terminal. Its floor is a loop that does nothing but read.
+func BenchmarkPTY(b *testing.B) {
+	b.Run("floor", func(b *testing.B) {
+		flow(b, true, bare)
+	})
+	b.Run("pump", func(b *testing.B) {
+		flow(b, true, func(f *os.File, count func([]byte)) { <-NewPump(f, true, count).Done() })
+	})
+}
+
+// BenchmarkPipe is 64 MB from a pipe. Its floor is a loop that does nothing but read.
+func BenchmarkPipe(b *testing.B) {
+	b.Run("floor", func(b *testing.B) {
+		flow(b, false, bare)
+	})
+	b.Run("pump", func(b *testing.B) {
+		flow(b, false, func(f *os.File, count func([]byte)) { <-NewPump(f, false, count).Done() })
+	})
+}
+
+// flow measures how fast read takes what head writes.
+func flow(b *testing.B, terminal bool, read func(f *os.File, count func([]byte))) {
+	b.SetBytes(volume)
+	for b.Loop() {
+		cmd := exec.Command("head", "-c", strconv.Itoa(volume), "/dev/zero")
+		var from, to *os.File
+		if terminal {
+			pty, err := tty.Open(40, 120)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer pty.Close()
+			from, to = pty.Master(), pty.Slave()
+		} else {
+			var err error
+			if from, to, err = os.Pipe(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		cmd.Stdout = to
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		to.Close()
+		got := 0
+		read(from, func(b []byte) { got += len(b) })
+		if err := cmd.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		if err := from.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+			b.Fatal(err)
+		}
+		if got != volume {
+			b.Fatalf("%d bytes of %d", got, volume)
+		}
+	}
+}
+
+// BenchmarkShutdown ends 200 jobs of four processes each that ignore what asks them to. The end of the server waits for
+// it: 350 ms are its limit, and its metric is what was left then, for the guard.
+func BenchmarkShutdown(b *testing.B) {
+	left := 0
+	for b.Loop() {
+		b.StopTimer()
+		o, err := NewOwner(Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		tag := tag()
+		script := fmt.Sprintf("trap '' TERM HUP INT; for i in 1 2 3; do sleep %s & done; wait", tag)
+		for i := range 200 {
+			if _, err := o.Start(Spec{
+				Argv: []string{"bash", "-c", script}, Env: testEnv, Files: make([]*os.File, 3), Mark: strconv.Itoa(i),
+			}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		grown(b, tag, 600)
+		b.StartTimer()
+		o.Shutdown()
+		b.StopTimer()
+		left += len(tagged(tag))
+		slay(o.look, time.Now().Add(time.Minute))
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(left)/float64(b.N), "left/op")
+}
+
+// BenchmarkLook takes in and buries orphans that have ended and can't be told: what one of 4,000 that come at once costs
+// against one of 250, the floor.
+func BenchmarkLook(b *testing.B) {
+	for _, n := range []int{250, 4000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			o := newOwner(b)
+			onTTY(b, o, "other", "read")
+			for b.Loop() {
+				b.StopTimer()
+				kin.looking.Lock()
+				_, err := o.Start(Spec{Argv: []string{"python3", "-S", "-c", fmt.Sprintf(`import os
+for i in range(%d):
+	if os.fork() == 0:
+		os.setsid()
+		os._exit(0)
+`, n)}, Env: testEnv})
+				if err != nil {
+					b.Fatal(err)
+				}
+				eventually(b, "the orphans", func() bool { return len(ownChildren()) >= n })
+				b.StartTimer()
+				kin.looking.Unlock()
+				kin.look()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/orphan")
+		})
+	}
+}

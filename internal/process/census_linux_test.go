@@ -1,0 +1,39 @@
+package process
+
+import (
+	"os"
+	"slices"
+	"testing"
+)
+
+func TestCensus(t *testing.T) {
+	o := newOwner(t)
+	before := o.Census()
+	j := onTTY(t, o, "job", "sleep 1000 & sleep 1000 & i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo counted; wait")
+	j.says(t, "counted")
+	u, ok := TreeUsage(j.PID())
+	if !ok || u.Processes != 3 || u.Memory < 1<<20 || u.CPU == 0 {
+		t.Errorf("usage %+v, %t", u, ok)
+	}
+	c := o.Census()
+	if !c.Adopts || !c.Started || c.Self < 1<<20 || c.Trees.Processes != before.Trees.Processes+3 || c.Trees.Memory < before.Trees.Memory+1<<20 || c.Orphans != nil {
+		t.Errorf("census %+v, before %+v", c, before)
+	}
+	if _, ok := TreeUsage(os.Getpid()); ok {
+		t.Error("usage of what was not started")
+	}
+}
+
+// An orphan that may be one of two jobs' is counted once, and named.
+func TestCensusOfOrphans(t *testing.T) {
+	o := newOwner(t)
+	before := o.Census().Trees.Processes
+	tag := tag()
+	onTTY(t, o, "other", `read x`)
+	onTTY(t, o, "job", escape(tag)).says(t, "escaped")
+	p := grown(t, tag, 1)[0]
+	eventually(t, "the orphan", func() bool { return slices.ContainsFunc(o.Census().Orphans, same(p)) })
+	if c := o.Census(); c.Trees.Processes != before+3 {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,60 @@
+package process
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// withPidfd has a start leave a descriptor of the new process at fd; it stays -1 where the kernel has none.
+func withPidfd(attr *syscall.SysProcAttr, fd *int) { attr.PidFD = fd }
+
+// A waiter waits for the end of one process without reaping it.
+type waiter struct{ pidfd *os.File } // nil: the kernel has none
+
+func newWaiter(pidfd int) waiter {
+	if pidfd < 0 {
+		return waiter{}
+	}
+	if err := unix.SetNonblock(pidfd, true); err != nil { // a blocking one is kept out of the poller
+		unix.Close(pidfd)
+		return waiter{}
+	}
+	return waiter{os.NewFile(uintptr(pidfd), "pidfd")}
+}
+
+// wait parks in the poller, or blocks a thread where there is no pidfd.
+func (w waiter) wait(pid int) {
+	if w.pidfd != nil {
+		defer w.pidfd.Close()
+		if conn, err := w.pidfd.SyscallConn(); err == nil && conn.Read(readable) == nil {
+			return
+		}
+	}
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
+
+func readable(fd uintptr) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return n > 0 && err == nil
+}
+
+// startDefault starts a process with no signal blocked: a server that was started with some passes them on otherwise.
+// (What a process inherits as ignored, see shed.)
+func startDefault(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var none, before unix.Sigset_t
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &none, &before); err == nil {
+		defer unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+	}
+	return os.StartProcess(path, argv, attr)
+}
+
+// wakeWithParent has this process go on, if it is stopped then, when the one that started it ends.
+func wakeWithParent() {
+	unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGCONT), 0, 0, 0) // it takes every signal there is
+}

@@ -1,0 +1,110 @@
+//go:build linux
+
+package process
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/tty"
+)
+
+// Nothing of what a program wrote before it ended is missing once its end is known and its terminal drained.
+func TestNothingIsLost(t *testing.T) {
+	const children, hands = 2000, 4
+	o := newOwner(t)
+	want := "first\r\n" + strings.Repeat("0123456789\r\n", 20) + "END"
+	script := "echo first; echo '" + strings.Repeat("0123456789\n", 19) + "0123456789'; printf END"
+	var wg sync.WaitGroup
+	for range hands {
+		wg.Go(func() {
+			for i := range children / hands {
+				got, err := quick(o, script, i%4 != 3)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if got != want && strings.ReplaceAll(want, "\r", "") != got {
+					t.Errorf("run %d: got %q", i, got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// quick runs a script to its end and returns what it wrote, on a terminal or a pipe.
+func quick(o *Owner, script string, terminal bool) (string, error) {
+	s := Spec{Argv: []string{"/bin/sh", "-c", script}, Env: testEnv}
+	var from *os.File
+	if terminal {
+		pty, err := tty.Open(24, 80)
+		if err != nil {
+			return "", err
+		}
+		defer pty.Close()
+		s.TTY, from = pty, pty.Master()
+	} else {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return "", err
+		}
+		defer w.Close()
+		s.Files, from = []*os.File{nil, w, w}, r
+	}
+	var out []byte
+	p := NewPump(from, terminal, func(b []byte) { out = append(out, b...) })
+	defer p.Close()
+	h, err := o.Start(s)
+	if err != nil {
+		return "", err
+	}
+	h.Exit()
+	p.Drain()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return string(out), nil
+}
+
+// Children that flood what they have been left do not hold up the end.
+func TestFloodedDrain(t *testing.T) {
+	for name, start := range map[string]func(testing.TB, *Owner, string, string) *job{"terminal": onTTY, "pipe": onPipe} {
+		t.Run(name, func(t *testing.T) {
+			o := newOwner(t)
+			j := start(t, o, "job", `trap '' HUP; yes & yes & echo first; exit 4`)
+			if got := ends(t, j.Handle); got.Code != 4 {
+				t.Errorf("got %+v, want exit 4", got)
+			}
+			begin := time.Now()
+			for range 10 {
+				j.pump.Drain()
+			}
+			if d := time.Since(begin); d > patience {
+				t.Errorf("ten drains took %v", d)
+			}
+			if !strings.Contains(j.output(), "first") {
+				t.Error("what was written before the end is missing")
+			}
+			if _, left := j.Settle(); len(left) != 2 { // bash or yes by now
+				t.Errorf("left %v", left)
+			}
+			before := j.pump.Last()
+			eventually(t, "late output", func() bool { return j.pump.Last().After(before) })
+		})
+	}
+}
+
+// A terminal's last holder ends the pump, be it a child that outlives the program.
+func TestTerminalEnds(t *testing.T) {
+	o := newOwner(t)
+	j := onTTY(t, o, "job", `trap '' HUP; (read; sleep 0.02; echo late) & exit`)
+	ends(t, j.Handle)
+	j.pty.CloseSlave()
+	done(t, j.pump)
+	if got := j.output(); got != "late\n" {
+		t.Errorf("output %q", got)
+	}
+}

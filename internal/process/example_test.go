@@ -1,0 +1,50 @@
+//go:build unix
+
+package process_test
+
+import (
+	"fmt"
+	"os"
+
+	"asyncrepl/internal/process"
+)
+
+// A script and its child are started, and the whole tree is ended.
+func Example() {
+	owner, err := process.NewOwner(process.Config{}) // a server names its guard here
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer owner.Shutdown() // ends whatever is left
+
+	out, theirs, err := os.Pipe()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handle, err := owner.Start(process.Spec{
+		Argv:  []string{"sh", "-c", "sleep 1000 & echo up; wait"},
+		Env:   []string{"PATH=" + os.Getenv("PATH")},
+		Dir:   "/",
+		Files: []*os.File{nil, theirs, theirs}, // nil is /dev/null
+		Mark:  "example",
+	})
+	theirs.Close() // ours; the script has its own
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	said := make(chan string, 1) // room, so that the pump need not wait
+	pump := process.NewPump(out, false, func(b []byte) { said <- string(b) })
+	fmt.Print(<-said)
+	fmt.Println(len(handle.Tree()), "processes")
+
+	climbed := handle.Climb(process.Ladder{From: process.Terminate})
+	<-pump.Done() // nobody holds the pipe any more
+	fmt.Println(climbed.Needed, len(climbed.Survivors), process.SignalName(handle.Exit().Signal))
+	// Output:
+	// up
+	// 2 processes
+	// [terminate] 0 SIGTERM
+}

@@ -1,0 +1,306 @@
+//go:build linux
+
+package process
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A server that is killed leaves nothing behind, and the guard is the last to end.
+func TestServerKilled(t *testing.T) {
+	tests := []struct {
+		name, script string // %[1]s is the tag
+		count        int
+		look         bool // the server has looked at its children since
+		frozen       bool // the guard is stopped before the server dies
+	}{
+		{"children", `sleep %[1]s & sleep %[1]s`, 2, false, false},
+		{"a stopped guard", `sleep %[1]s & sleep %[1]s`, 2, false, true},
+		{"ignores all", `trap '' TERM HUP INT; sleep %[1]s & while :; do sleep 0.05; done`, 1, false, false},
+		{"nohup", `nohup sleep %[1]s >/dev/null 2>&1 & wait`, 1, false, false},
+		{"setsid", `setsid sleep %[1]s & wait`, 1, false, false},
+		{"double fork", `(setsid sleep %[1]s >/dev/null 2>&1 </dev/null &) ; (nohup sleep %[1]s >/dev/null 2>&1 &) ; wait; sleep 1000`, 2, false, false},
+		{"stopped", `sleep %[1]s & kill -STOP $$; wait`, 1, false, false},
+		{"env -i", `env -i nohup sleep %[1]s >/dev/null 2>&1 & wait`, 1, false, false},
+		{"env -i setsid", `(env -i setsid sleep %[1]s >/dev/null 2>&1 </dev/null &) ; sleep 1000`, 1, true, false},
+		{"left behind", `setsid bash -c 'env -i setsid sleep %[1]s & sleep %[1]s' >/dev/null 2>&1 </dev/null & until [ "$(cut -d' ' -f6 /proc/$!/stat)" = $! ]; do :; done; exit`, 2, true, false},
+		{"env -i setsid below one that lives", `nohup bash -c 'env -i setsid sleep %[1]s & wait' >/dev/null 2>&1 & wait`, 1, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tag := tag()
+			argv := self("part-server", fmt.Sprintf(tt.script, tag))
+			server := exec.Command(argv[0], argv[1:]...)
+			stdin, err := server.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stdout, err := server.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			server.Stderr = os.Stderr
+			if err := server.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer server.Wait()
+			defer server.Process.Kill()
+			ps := grown(t, tag, tt.count)
+			if tt.look { // what is to come to the server as an orphan has done so
+				eventually(t, "the orphans", func() bool {
+					return slices.ContainsFunc(ps, func(p Process) bool {
+						e, _ := inspect(p.PID)
+						parent, _ := inspect(e.Parent)
+						return e.Parent == server.Process.Pid || parent.Parent == server.Process.Pid
+					})
+				})
+			}
+			if _, err := stdin.Write([]byte{1}); err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(stdout).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			guard, err := strconv.Atoi(strings.TrimSpace(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the guard to be up", func() bool { return ignoring(guard) })
+			for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+				syscall.Kill(-guard, sig) // nothing of this ends it
+			}
+			if tt.frozen {
+				syscall.Kill(guard, syscall.SIGSTOP)
+				eventually(t, "the guard to stop", func() bool { e, _ := inspect(guard); return e.state == 'T' })
+			}
+			server.Process.Kill()
+			server.Wait()
+			eventually(t, "the guard to end", func() bool { e, ok := inspect(guard); return !ok || e.ended() })
+			gone(t, tag) // it ends last
+		})
+	}
+}
+
+// ignoring tells whether the guard has come to where no signal ends it: it ignores them one after the other.
+func ignoring(pid int) bool {
+	_, ignores := withstands(pid, syscall.SIGTTOU) // the last of them
+	return ignores
+}
+
+func newGuardedOwner(t *testing.T) *Owner {
+	o, err := NewOwner(Config{Guard: self("part-guard")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.Shutdown)
+	return o
+}
+
+// It is replaced while nothing is started, and by a start that comes before its end was noticed, and told of all.
+func TestGuardIsReplaced(t *testing.T) {
+	o := newGuardedOwner(t)
+	tag := tag()
+	j := onPipe(t, o, "job", `trap '' TERM HUP; sleep `+tag+` & wait`)
+	grown(t, tag, 1)
+	old := o.guard.pid()
+	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another guard", func() bool { pid := o.guard.pid(); return pid != 0 && pid != old })
+	for range 20 {
+		dead := o.guard.pid()
+		syscall.Kill(dead, syscall.SIGKILL)
+		eventually(t, "its death", func() bool { e, ok := inspect(dead); return !ok || e.ended() })
+		if _, err := o.Start(Spec{Argv: []string{"true"}, Env: testEnv}); err != nil {
+			t.Fatal(err)
+		}
+		if pid := o.guard.pid(); pid == 0 || pid == dead {
+			t.Fatalf("guard %d after %d", pid, dead)
+		}
+	}
+	o.guard.close()
+	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL {
+		t.Errorf("got %+v, want SIGKILL by the guard", got)
+	}
+	eventually(t, "the rest", func() bool { return len(tagged(tag)) == 0 })
+}
+
+// A guard that was stopped works again from the next start on, and for the end.
+func TestGuardIsWoken(t *testing.T) {
+	o := newGuardedOwner(t)
+	stopped := func() bool { e, _ := inspect(o.guard.pid()); return e.state == 'T' }
+	j := onPipe(t, o, "job", "sleep 1000")
+	for range 2 {
+		eventually(t, "the guard to be up", func() bool { return ignoring(o.guard.pid()) })
+		if err := syscall.Kill(o.guard.pid(), syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it to stop", stopped)
+		onPipe(t, o, "other", "true")
+		eventually(t, "it to go on", func() bool { return !stopped() })
+	}
+	if err := syscall.Kill(o.guard.pid(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it to stop", stopped)
+	o.guard.close()
+	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL {
+		t.Errorf("got %+v, want SIGKILL by the guard", got)
+	}
+}
+
+// A guard that does not listen holds nobody up, and is replaced without harm to those it was to answer for.
+func TestGuardThatIsStuck(t *testing.T) {
+	o := newGuardedOwner(t)
+	j := onPipe(t, o, "job", "sleep 1000")
+	old := o.guard.pid()
+	if err := syscall.Kill(old, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; o.guard.pid() == old; i++ { // its pipe is full at last
+		p := Process{PID: 1<<22 + 1 + i%10, Start: 1}
+		o.guard.add(p)
+		o.guard.forget(p)
+	}
+	onPipe(t, o, "other", "sleep 1000")
+	if pid := o.guard.pid(); pid == 0 || pid == old {
+		t.Errorf("guard %d after %d", pid, old)
+	}
+	if over(j.Done()) {
+		t.Error("the guard's end was the job's")
+	}
+}
+
+func TestGuardThatCannotStart(t *testing.T) {
+	o, err := NewOwner(Config{Guard: []string{"/no/such/guard"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Shutdown()
+	h, err := o.Start(Spec{Argv: []string{"true"}, Env: testEnv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ends(t, h); got != (Exit{}) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func (g *guard) knows(p Process) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.told[p.PID].Start == p.Start
+}
+
+// The guard hears of an orphan although nobody looks and no child dies.
+func TestGuardHearsOfOrphans(t *testing.T) {
+	o := newGuardedOwner(t)
+	tag := tag()
+	onPipe(t, o, "job", `(env -i setsid sleep `+tag+` </dev/null >/dev/null 2>&1 &) ; exec sleep 1000`)
+	p := grown(t, tag, 1)[0]
+	eventually(t, "the guard to be told", func() bool { return o.guard.knows(p) })
+}
+
+// The guard hears of a session that was seen, though its parents live, and forgets it with its last process.
+func TestGuardHearsOfSessions(t *testing.T) {
+	o := newGuardedOwner(t)
+	tag := tag()
+	j := onPipe(t, o, "job", `env -i setsid bash -c 'sleep `+tag+` & wait' & wait; exec sleep 1000`)
+	p := grown(t, tag, 1)[0]
+	j.Tree()
+	e, ok := inspect(p.PID)
+	leader, ok2 := inspect(e.session)
+	if !ok || !ok2 || !o.guard.knows(leader.Process) {
+		t.Fatalf("the guard does not know %v, session of %v", leader, e)
+	}
+	SignalPID(leader.Process, syscall.SIGKILL)
+	eventually(t, "its end", func() bool { _, ok := inspect(leader.PID); return !ok })
+	j.Tree()
+	if !o.guard.knows(leader.Process) {
+		t.Error("the guard does not know the session whose leader has ended")
+	}
+	SignalPID(p, syscall.SIGKILL)
+	eventually(t, "the guard to forget", func() bool { kin.look(); j.Tree(); return !o.guard.knows(leader.Process) })
+}
+
+// It hears of one also where nobody looks at the tree, and however many trees there are.
+func TestGuardHearsOfSessionsInTurn(t *testing.T) {
+	o := newGuardedOwner(t)
+	tag := tag()
+	for range glances + 1 {
+		onPipe(t, o, "job", `env -i setsid sleep `+tag+` & wait`)
+	}
+	for _, p := range grown(t, tag, glances+1) {
+		eventually(t, "the guard to be told", func() bool { return o.guard.knows(p) })
+	}
+}
+
+func TestGuardForgets(t *testing.T) {
+	o := newGuardedOwner(t)
+	for range 20 {
+		j := onTTY(t, o, "job", "(setsid sleep 0.01 &) ; setsid sleep 0.02 & sleep 0.01 & exit")
+		j.Tree()
+		ends(t, j.Handle)
+		j.Climb(Ladder{})
+	}
+	kin.look()
+	o.guard.mu.Lock()
+	defer o.guard.mu.Unlock()
+	if len(o.guard.told) > 0 {
+		t.Errorf("told of what has ended: %v", o.guard.told)
+	}
+}
+
+func TestWards(t *testing.T) {
+	w := newWards()
+	for _, line := range []string{
+		"mark X=1", "add 100 50", "add 200 60", "add 300 70", "forget 300", "add 400 80",
+		"", "add", "add x y", "add 1 5", "add -7 5", "forget x", "nonsense 5", "add 500 99999999999999999999999",
+	} {
+		w.hear(line)
+	}
+	if diff := cmp.Diff(map[int]uint64{100: 50, 200: 60, 400: 80}, w.told); diff != "" || w.name != "X" || w.value != "1" {
+		t.Fatalf("told of %v, mark %s=%s", w.told, w.name, w.value)
+	}
+	w.value = "" // no mark: the numbers below are made up
+	proc := func(pid int, start uint64, parent, session int, state byte) entry {
+		return entry{Process: Process{PID: pid, Start: start, Parent: parent, Group: session}, session: session, state: state, threads: 1}
+	}
+	w.struck[700], w.struck[800] = 75, 76
+	all := []entry{
+		proc(1, 0, 0, 1, 'S'),
+		proc(104, 53, 103, 104, 'S'), // below what is below: in a session of its own
+		proc(103, 52, 101, 103, 'S'), // its parent
+		proc(100, 50, 1, 100, 'S'),   // told of
+		proc(101, 51, 1, 100, 'S'),   // in its session
+		proc(102, 51, 1, 100, 'Z'),   // has ended
+		proc(200, 90, 1, 200, 'S'),   // of a number that was told of, but another process
+		proc(201, 91, 200, 200, 'S'), // in its session
+		proc(300, 70, 1, 300, 'S'),   // forgotten
+		proc(401, 81, 1, 400, 'S'),   // in a session whose leader has ended
+		proc(402, 79, 1, 400, 'S'),   // older than that: an earlier session of the number
+		proc(600, 10, 1, 600, 'S'),   // a stranger
+		proc(700, 75, 1, 600, 'D'),   // struck, and not yet ended
+		proc(800, 95, 1, 600, 'S'),   // of a number that was struck, but another process
+	}
+	groups, single := w.find(all)
+	var got []int
+	for _, e := range append(groups, single...) {
+		got = append(got, e.PID)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]int{100, 101, 103, 104, 401, 700}, got); diff != "" {
+		t.Error(diff)
+	}
+}

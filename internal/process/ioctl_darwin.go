@@ -1,0 +1,3 @@
+package process
+
+const inputQueue = 0x4004667f // FIONREAD

@@ -1,0 +1,339 @@
+//go:build linux
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// testStep is a step long enough for what is to end on the last of the rungs, however busy the machine is. What ends on
+// the first needs none, and what ends on kill heeds nothing below.
+func testStep(needed []Rung) time.Duration {
+	switch {
+	case len(needed) == 1:
+		return patience
+	case slices.Contains(needed, Kill):
+		return 100 * time.Millisecond
+	}
+	return time.Second
+}
+
+// forgetful ignores SIGTERM, and becomes another program when it hears of its hangup, which has to hear of it too.
+const forgetful = `python3 -c 'if 1:
+	import os, signal
+	signal.signal(signal.SIGTERM, signal.SIG_IGN)
+	signal.signal(signal.SIGHUP, lambda *_: os.execlp("sleep", "sleep", "%[1]s"))
+	print("up", flush=True)
+	while True: signal.pause()' %[1]s`
+
+func TestClimb(t *testing.T) {
+	tests := []struct {
+		name   string
+		script string // %[1]s is the tag; "up" is printed when it is as it should be
+		count  int    // of processes with the tag
+		from   Rung
+		needed []Rung
+		rest   []Rung
+	}{
+		{"sleep", `sleep %[1]s & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, nil},
+		{"busy", `sleep %[1]s & echo up; while :; do :; done`, 1, Interrupt, []Rung{Interrupt}, nil},
+		{"ignores the interrupt", `trap '' INT; echo up; sleep %[1]s`, 1, Interrupt, []Rung{Interrupt, Terminate}, nil},
+		{"ignores all", `trap '' TERM HUP INT; sleep %[1]s & echo up; while :; do sleep 0.01; done`, 1, Interrupt, []Rung{Interrupt, Terminate, Kill}, nil},
+		{"from terminate", `sleep %[1]s & echo up; wait`, 1, Terminate, []Rung{Terminate}, nil},
+		{"from kill", `sleep %[1]s & echo up; wait`, 1, Kill, []Rung{Kill}, nil},
+		{"stopped", `sleep %[1]s & until grep -qx sleep /proc/$!/comm; do :; done; kill -STOP $!; echo up; kill -STOP $$; wait`, 1, Interrupt, []Rung{Interrupt, Terminate}, nil},
+		{"interactive shell", `exec bash --norc -i -c 'echo up; sleep %[1]s & wait; exec bash --norc -i'`, 1, Terminate, []Rung{Terminate}, nil},
+		{"forgets the hangup", `exec ` + forgetful, 1, Terminate, []Rung{Terminate}, nil},
+		{"rest forgets the hangup", `setsid ` + forgetful + ` & wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
+		{"nohup", `nohup sleep %[1]s >/dev/null 2>&1 & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
+		{"setsid", `setsid sleep %[1]s & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
+		{"double fork", `(sleep %[1]s &) ; (setsid sleep %[1]s &) ; echo up; sleep 1000`, 2, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
+		{"env -i setsid", `(env -i setsid sleep %[1]s </dev/null >/dev/null 2>&1 &) ; echo up; sleep 1000`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
+		{"rest ignores all", `(trap '' TERM HUP INT; setsid sleep %[1]s) & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate, Kill}},
+		{"groups", `set -m; sleep %[1]s & sleep %[1]s & echo up; wait`, 2, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
+		{"python daemon", `exec python3 -c 'if 1:
+	import os, signal, time
+	for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(s, signal.SIG_IGN)
+	for i in range(3):
+		if os.fork() == 0:
+			os.setsid()
+			if os.fork() == 0: os.execvpe("sleep", ["sleep", "%[1]s"], {})
+			os._exit(0)
+		os.wait()
+	print("up", flush=True)
+	while True: time.sleep(1)'`, 3, Interrupt, []Rung{Interrupt, Terminate, Kill}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := newOwner(t)
+			if tt.rest == nil { // and all of the rest dies of the hangup, however busy the machine is
+				o.settle = 2 * patience
+			}
+			tag := tag()
+			j := onTTY(t, o, "job", fmt.Sprintf(tt.script, tag))
+			j.says(t, "up")
+			grown(t, tag, tt.count)
+			if tt.name == "stopped" {
+				eventually(t, "the leader to stop", func() bool { e, _ := inspect(j.PID()); return e.state == 'T' })
+			}
+			var reported []Rung
+			c := j.Climb(Ladder{From: tt.from, Step: testStep(tt.needed), Report: func(r Rung) { reported = append(reported, r) }})
+			if want := (Climbed{Needed: tt.needed, Rest: tt.rest}); !cmp.Equal(c, want) {
+				t.Errorf("got %v, want %v", c, want)
+			}
+			if all := slices.Concat(c.Needed, c.Rest); !slices.Equal(reported, all) {
+				t.Errorf("reported %v, but %v were needed", reported, all)
+			}
+			gone(t, tag)
+			if !over(j.Done()) {
+				t.Error("the leader has not been reaped")
+			}
+			if hungUp, left := j.Settle(); hungUp != nil || left != nil {
+				t.Errorf("hung up %v, left %v", hungUp, left)
+			}
+		})
+	}
+}
+
+// bombs grow, each in its way, while they are being ended; none grows beyond a few hundred processes, and what should
+// escape ends by itself, before it takes the machine with it.
+var bombs = map[string]string{
+	"forks": `
+for i in range(5):
+	os.fork()
+	time.sleep(0.005)
+while time.time() < limit:
+	if os.fork() == 0:
+		time.sleep(0.05)
+		os._exit(0)
+	time.sleep(0.02)
+	try:
+		while os.waitpid(-1, os.WNOHANG)[0]: pass
+	except ChildProcessError: pass
+`,
+	"leaves the session": `
+for i in range(4): os.fork()
+while time.time() < limit:
+	time.sleep(0.01)
+	if os.fork(): os._exit(0)
+	os.setsid()
+`,
+	"hides too": `
+if len(sys.argv) == 2: # the first
+	for i in range(3): os.fork()
+while time.time() < limit:
+	time.sleep(0.01)
+	if os.fork(): os._exit(0)
+	os.setsid()
+	os.execve(sys.executable, ["python3", "-S", *sys.argv[:2], "again"], {})
+`,
+}
+
+func TestClimbBombs(t *testing.T) {
+	for name, body := range bombs {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "bomb.py")
+			head := fmt.Sprintf(`import os, signal, sys, time
+for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(s, signal.SIG_IGN)
+limit = %d
+`, time.Now().Add(2*patience).Unix())
+			if err := os.WriteFile(file, []byte(head+body), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o := newOwner(t)
+			onTTY(t, o, "other", "read")
+			tag := tag()
+			j := onTTY(t, o, "job", "python3 -S "+file+" "+tag+" & sleep 1000")
+			seen := make(map[int]bool) // some are never there for long
+			eventually(t, "it to grow", func() bool {
+				for _, p := range tagged(tag) {
+					seen[p.PID] = true
+				}
+				return len(seen) > 4
+			})
+			if c := j.Climb(Ladder{From: Kill}); c.Survivors != nil {
+				t.Errorf("survivors %v", c.Survivors)
+			}
+			gone(t, tag)
+			if u := o.Unclaimed(); u != nil {
+				t.Errorf("unclaimed %v", u)
+			}
+		})
+	}
+}
+
+// A second, stronger request goes to its rung at once.
+func TestClimbRaised(t *testing.T) {
+	o := newOwner(t)
+	j := onTTY(t, o, "job", `trap '' TERM HUP INT; echo up; while :; do sleep 0.01; done`)
+	j.says(t, "up")
+	var asked atomic.Value
+	asked.Store(Interrupt)
+	raised := make(chan struct{})
+	first := make(chan struct{})
+	go func() { // ends after the first rung
+		<-first
+		asked.Store(Kill)
+		close(raised)
+	}()
+	begin := time.Now()
+	c := j.Climb(Ladder{
+		Step:   2 * patience,
+		Raised: func() (Rung, <-chan struct{}) { return asked.Load().(Rung), raised },
+		Report: func(r Rung) {
+			if r == Interrupt {
+				close(first)
+			}
+		},
+	})
+	if want := (Climbed{Needed: []Rung{Interrupt, Kill}}); !cmp.Equal(c, want) {
+		t.Errorf("got %v, want %v", c, want)
+	}
+	if time.Since(begin) > patience {
+		t.Error("it waited for the step")
+	}
+}
+
+// A worker that took its interrupt is left alone, with its children.
+func TestClimbKeep(t *testing.T) {
+	o := newOwner(t)
+	tag := tag()
+	j := onTTY(t, o, "job", `trap 'echo took it' INT; nohup setsid sleep `+tag+` & echo up; while :; do read -t 0.01; done`)
+	j.says(t, "up")
+	grown(t, tag, 1)
+	done := make(chan struct{})
+	c := j.Climb(Ladder{Over: done, Keep: true, Step: patience, Interrupt: func() error {
+		err := j.Handle.Interrupt()
+		j.says(t, "took it")
+		close(done)
+		return err
+	}})
+	if want := (Climbed{Needed: []Rung{Interrupt}}); !cmp.Equal(c, want) {
+		t.Errorf("got %v, want %v", c, want)
+	}
+	if n := len(tagged(tag)); n != 1 || over(j.Done()) {
+		t.Errorf("what was to be kept has ended: %d children are left, the leader %v", n, over(j.Done()))
+	}
+}
+
+// What is over before the ladder is begun needs no rung; what it left is ended all the same.
+func TestClimbAfterTheEnd(t *testing.T) {
+	for from, rest := range map[Rung][]Rung{Interrupt: {Terminate, Kill}, Terminate: {Terminate, Kill}, Kill: {Kill}} {
+		t.Run(string(from), func(t *testing.T) {
+			o := newOwner(t)
+			tag := tag()
+			j := onTTY(t, o, "job", `trap '' HUP TERM; sleep `+tag+` & until grep -qx sleep /proc/$!/comm; do :; done; exit 5`)
+			ends(t, j.Handle)
+			_, left := j.Settle()
+			if programs(left) != "sleep" {
+				t.Fatalf("left %v, want a sleep", left)
+			}
+			if over(j.Cleared()) {
+				t.Error("it is cleared with a process left")
+			}
+			if c, want := j.Climb(Ladder{From: from}), (Climbed{Rest: rest}); !cmp.Equal(c, want) {
+				t.Errorf("got %v, want %v", c, want)
+			}
+			gone(t, tag)
+			eventually(t, "it to be cleared", func() bool { return over(j.Cleared()) })
+			if got := j.Exit(); got.Code != 5 {
+				t.Errorf("exit %+v, want 5", got)
+			}
+		})
+	}
+}
+
+// A stop of one job reaches no other.
+func TestClimbTouchesNoOther(t *testing.T) {
+	o := newOwner(t)
+	mine, others := tag(), tag()
+	other := onTTY(t, o, "other", `nohup setsid sleep `+others+` & sleep `+others+` & echo up; wait`)
+	other.says(t, "up")
+	grown(t, others, 2)
+	for _, from := range rungs {
+		j := onTTY(t, o, "job", `setsid sleep `+mine+` & sleep `+mine+` & echo up; wait`)
+		j.says(t, "up")
+		grown(t, mine, 2)
+		if c := j.Climb(Ladder{From: from}); c.Survivors != nil {
+			t.Errorf("survivors %v", c.Survivors)
+		}
+		gone(t, mine)
+	}
+	if n := len(tagged(others)); n != 2 || over(other.Done()) {
+		t.Errorf("%d of the other job's two are left", n)
+	}
+}
+
+func TestShutdown(t *testing.T) {
+	o := newOwner(t)
+	tag := tag()
+	scripts := []string{
+		`sleep %[1]s & sleep %[1]s`,
+		`trap '' TERM HUP INT; sleep %[1]s & while :; do sleep 0.1; done`,
+		`sleep %[1]s & until grep -qx sleep /proc/$!/comm; do :; done; kill -STOP $!; kill -STOP $$`,
+		`(nohup setsid sleep %[1]s >/dev/null 2>&1 &) ; sleep %[1]s`,
+		`(env -i setsid sleep %[1]s </dev/null >/dev/null 2>&1 &) ; sleep %[1]s`,
+		`setsid sleep %[1]s >/dev/null 2>&1 </dev/null & exit`,
+	}
+	var hs []*Handle
+	for i := range 30 {
+		hs = append(hs, onPipe(t, o, fmt.Sprint("job", i), fmt.Sprintf(scripts[i%len(scripts)], tag)).Handle)
+	}
+	grown(t, tag, 5*(2+1+1+2+2+1))
+	o.limit = patience
+	o.Shutdown()
+	gone(t, tag)
+	for _, h := range hs {
+		ends(t, h)
+	}
+}
+
+// A program that ends when it is asked to does so in its own way.
+func TestShutdownAsks(t *testing.T) {
+	o := newOwner(t)
+	j := onPipe(t, o, "job", `trap 'echo bye; exit 6' TERM; trap '' HUP; echo up; while :; do sleep 0.01; done`)
+	j.says(t, "up")
+	o.grace, o.limit = patience, 2*patience
+	begin := time.Now()
+	o.Shutdown()
+	if d := time.Since(begin); d >= o.grace {
+		t.Errorf("shutdown took %v where all had ended at once", d)
+	}
+	j.pump.Drain()
+	if got := j.Exit(); got.Code != 6 || !strings.Contains(j.output(), "bye") {
+		t.Errorf("got %+v and output %q, want exit 6 and a word", got, j.output())
+	}
+}
+
+func TestSignalPID(t *testing.T) {
+	o := newOwner(t)
+	j := onPipe(t, o, "job", "sleep 1000")
+	p := j.Tree()[0]
+	later := p
+	later.Start++
+	if err := SignalPID(later, syscall.SIGKILL); err != ErrGone {
+		t.Errorf("another process of that number: %v, want %v", err, ErrGone)
+	}
+	if over(j.Done()) {
+		t.Fatal("the wrong process was killed")
+	}
+	if err := SignalPID(p, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL || got.OOM {
+		t.Errorf("got %+v, want SIGKILL", got)
+	}
+	if err := SignalPID(p, 0); err != ErrGone {
+		t.Errorf("after the end: %v, want %v", err, ErrGone)
+	}
+}

@@ -1,0 +1,272 @@
+//go:build linux
+
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/tty"
+)
+
+// The test binary plays other parts when its first argument says so.
+var parts = map[string]func(args []string) int{
+	"part-guard":    func([]string) int { return RunGuard(os.Stdin) },
+	"part-server":   partServer,
+	"part-defaults": partDefaults,
+}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		if part := parts[os.Args[1]]; part != nil {
+			os.Exit(part(os.Args[2:]))
+		}
+	}
+	code := m.Run()
+	if left := leftBehind(); left != "" && code == 0 {
+		fmt.Fprintln(os.Stderr, "left behind:", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// leftBehind waits for the guards, which end last, and names the children that are left then.
+func leftBehind() string {
+	var es []entry
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		kin.look()
+		if es = walk(0, processes(ownChildren())); len(es) == 0 {
+			return ""
+		}
+	}
+	return fmt.Sprint(es)
+}
+
+func processes(pids []int) []Process {
+	var ps []Process
+	for _, pid := range pids {
+		if e, ok := inspect(pid); ok {
+			ps = append(ps, e.Process)
+		}
+	}
+	return ps
+}
+
+func self(part string, args ...string) []string {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return append([]string{path, part}, args...)
+}
+
+// newOwner makes an Owner without a guard, for most of what is tested needs none.
+func newOwner(t testing.TB) *Owner {
+	t.Helper()
+	o, err := NewOwner(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.Shutdown)
+	eventually(t, "what earlier tests left to be reaped", func() bool {
+		kin.look()
+		kin.mu.Lock()
+		defer kin.mu.Unlock()
+		return len(kin.orphans) == 0
+	})
+	return o
+}
+
+var testEnv = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LC_ALL=C"}
+
+// A job is a started program with its output.
+type job struct {
+	*Handle
+	pty  *tty.PTY // nil: on pipes
+	pump *Pump
+
+	mu  sync.Mutex
+	out []byte
+}
+
+func (j *job) write(b []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.out = append(j.out, b...)
+}
+
+// output is what came so far, with the line ends of a pipe.
+func (j *job) output() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.ReplaceAll(string(j.out), "\r\n", "\n")
+}
+
+// onTTY starts a bash script on a terminal of its own, as a job with the given mark. It runs in a directory of its own:
+// on a terminal, nohup writes a file.
+func onTTY(t testing.TB, o *Owner, mark, script string) *job {
+	t.Helper()
+	pty, err := tty.Open(24, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &job{pty: pty}
+	j.Handle, err = o.Start(Spec{Argv: []string{"bash", "-c", script}, Env: testEnv, Dir: t.TempDir(), TTY: pty, Mark: mark})
+	if err != nil {
+		pty.Close()
+		t.Fatal(err)
+	}
+	j.pump = NewPump(pty.Master(), true, j.write)
+	t.Cleanup(func() {
+		end(t, j.Handle)
+		j.pump.Close()
+		pty.Close()
+	})
+	return j
+}
+
+// onPipe starts a bash script whose stdout and stderr are one pipe, and its stdin /dev/null.
+func onPipe(t testing.TB, o *Owner, mark, script string) *job {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	j := &job{}
+	j.Handle, err = o.Start(Spec{Argv: []string{"bash", "-c", script}, Env: testEnv, Dir: t.TempDir(), Files: []*os.File{nil, w, w}, Mark: mark})
+	if err != nil {
+		r.Close()
+		t.Fatal(err)
+	}
+	j.pump = NewPump(r, false, j.write)
+	t.Cleanup(func() {
+		end(t, j.Handle)
+		j.pump.Close()
+	})
+	return j
+}
+
+func end(t testing.TB, h *Handle) {
+	if c := h.Climb(Ladder{From: Kill}); len(c.Survivors) > 0 {
+		t.Errorf("survivors: %v", c.Survivors)
+	}
+}
+
+// says waits until the job has printed s.
+func (j *job) says(t testing.TB, s string) {
+	t.Helper()
+	for end := time.Now().Add(patience); !strings.Contains(j.output(), s); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %q; tree %v, output %q", s, j.Tree(), j.output())
+		}
+	}
+}
+
+// ends waits for the end of the leader.
+func ends(t testing.TB, h *Handle) Exit {
+	t.Helper()
+	select {
+	case <-h.Done():
+	case <-time.After(patience):
+		t.Fatalf("process %d has not ended", h.PID())
+	}
+	return h.Exit()
+}
+
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// tag is a duration for sleep that no other process sleeps for. It finds a process whatever has become of its parents,
+// session, environment and files.
+func tag() string { return fmt.Sprintf("9%06d.%06d", rand.IntN(1e6), rand.IntN(1e6)) }
+
+// tagged are the living processes with s among their arguments, but for those that are about to become another.
+func tagged(s string) []Process {
+	carries := func(pid int) bool {
+		b, _ := os.ReadFile(file(pid, "cmdline"))
+		return slices.ContainsFunc(bytes.Split(b, []byte{0}), func(a []byte) bool { return string(a) == s })
+	}
+	var ps []Process
+	for _, pid := range numbers("/proc") { // each is read whole at once: some are short-lived
+		if !carries(pid) {
+			continue
+		}
+		e, ok := inspect(pid)
+		if !ok || e.ended() || e.Program == "env" || e.Program == "setsid" || e.Program == "nohup" {
+			continue
+		}
+		if carries(pid) { // in the middle of an exec it has another's name, and no arguments and environment yet
+			ps = append(ps, e.Process)
+		}
+	}
+	return ps
+}
+
+// grown waits until n processes carry the tag.
+func grown(t testing.TB, tag string, n int) (ps []Process) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d processes", n), func() bool { ps = tagged(tag); return len(ps) == n })
+	return ps
+}
+
+// gone fails if a process with the tag is left.
+func gone(t testing.TB, tag string) {
+	t.Helper()
+	if ps := tagged(tag); len(ps) > 0 {
+		t.Errorf("left: %v", ps)
+		for _, p := range ps {
+			SignalPID(p, syscall.SIGKILL)
+		}
+	}
+}
+
+func programs(ps []Process) string {
+	var names []string
+	for _, p := range ps {
+		names = append(names, p.Program)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// partServer starts the script that is its second argument, with a guard, says ready, and waits to be killed.
+func partServer(args []string) int {
+	o, err := NewOwner(Config{Guard: self("part-guard")})
+	if err != nil {
+		return 2
+	}
+	pty, err := tty.Open(24, 80)
+	if err != nil {
+		return 3
+	}
+	h, err := o.Start(Spec{Argv: []string{"bash", "-c", args[0]}, Env: testEnv, TTY: pty, Mark: "job"})
+	if err != nil {
+		return 4
+	}
+	NewPump(pty.Master(), true, func(b []byte) {})
+	var line [1]byte
+	for { // each byte asks for a look
+		if _, err := os.Stdin.Read(line[:]); err == io.EOF {
+			return 0
+		}
+		h.Tree()
+		kin.look()
+		fmt.Println(o.guard.pid())
+	}
+}

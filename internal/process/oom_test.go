@@ -1,0 +1,54 @@
+//go:build linux
+
+package process
+
+import (
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+func TestOutOfMemory(t *testing.T) {
+	tests := []struct {
+		name string
+		kill func(j *job, count *atomic.Uint64) // ends it
+		want bool
+	}{
+		{"the kernel's", func(j *job, n *atomic.Uint64) { n.Add(1); syscall.Kill(j.PID(), syscall.SIGKILL) }, true},
+		{"somebody's", func(j *job, n *atomic.Uint64) { syscall.Kill(j.PID(), syscall.SIGKILL) }, false},
+		{"another signal", func(j *job, n *atomic.Uint64) { n.Add(1); syscall.Kill(j.PID(), syscall.SIGTERM) }, false},
+		{"ours", func(j *job, n *atomic.Uint64) { n.Add(1); j.Climb(Ladder{From: Kill}) }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var count atomic.Uint64
+			count.Store(5) // from long ago
+			o := newOwner(t)
+			o.kills.read = func() (uint64, bool) { return count.Load(), true }
+			j := onPipe(t, o, "job", "sleep 1000")
+			tt.kill(j, &count)
+			if got := ends(t, j.Handle); got.OOM != tt.want {
+				t.Errorf("got %+v, want out of memory: %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// One kill is put down to one death.
+func TestOOMCounter(t *testing.T) {
+	count := uint64(7)
+	c := oomCounter{read: func() (uint64, bool) { return count, true }}
+	since := c.recent()
+	if c.claim(since) {
+		t.Error("claimed a kill that never was")
+	}
+	count += 2
+	for i, want := range []bool{true, true, false} {
+		if got := c.claim(since); got != want {
+			t.Errorf("claim %d: got %v, want %v", i, got, want)
+		}
+	}
+	if _, ok := oomKills(); !ok {
+		t.Error("the kernel's count can't be read here")
+	}
+}

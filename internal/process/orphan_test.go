@@ -1,0 +1,309 @@
+//go:build linux
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// How an orphan is told to be from a job while another runs.
+func TestOrphans(t *testing.T) {
+	tests := []struct {
+		name   string
+		start  func(t testing.TB, o *Owner, mark, script string) *job
+		script string // %s is the tag
+		before bool   // the tree is looked at while the orphan has its parents
+	}{
+		{"session", onPipe, `(env -i sleep %s <&- >&- 2>&- &) ; sleep 1000`, false},
+		{"mark", onPipe, `(setsid sleep %s <&- >&- 2>&- &) ; sleep 1000`, false},
+		{"terminal", onTTY, `(env -i setsid sleep %s >&- &) ; sleep 1000`, false},
+		{"pipe", onPipe, `(env -i setsid sleep %s <&- 2>&- &) ; sleep 1000`, false},
+		{"ancestry", onPipe, `(env -i setsid sleep %s <&- >&- 2>&- & read </dev/fd/0) ; sleep 1000`, true},
+		{"session of another", onPipe, `env -i setsid bash -c 'sleep %s & echo $!; sleep 0.01; sleep 1000' <&- 2>&- & sleep 1000`, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := newOwner(t)
+			onPipe(t, o, "other", `sleep 1000`)
+			tag := tag()
+			script := fmt.Sprintf(tt.script, tag)
+			if tt.name == "ancestry" {
+				script = strings.Replace(script, "read </dev/fd/0", "sleep 1000.5", 1)
+			}
+			j := tt.start(t, o, "job", script)
+			onPipe(t, o, "third", `sleep 1000`)
+			p := grown(t, tag, 1)[0]
+			if tt.before {
+				eventually(t, "the process in the tree", func() bool { return slices.ContainsFunc(j.Tree(), same(p)) })
+				for parent := p.Parent; parent != j.PID(); { // its parents up to the leader end
+					e, ok := inspect(parent)
+					if !ok {
+						break
+					}
+					SignalPID(e.Process, syscall.SIGKILL)
+					parent = e.Parent
+				}
+			}
+			orphaned(t, p)
+			if !slices.ContainsFunc(j.Tree(), same(p)) {
+				t.Errorf("%v is not in the tree %v; unclaimed %v", p, j.Tree(), o.Unclaimed())
+			}
+			if c := j.Climb(Ladder{From: Kill}); c.Survivors != nil {
+				t.Errorf("survivors %v", c.Survivors)
+			}
+			gone(t, tag)
+		})
+	}
+}
+
+// orphaned waits until the parents of p have ended, and looks.
+func orphaned(t testing.TB, p Process) {
+	t.Helper()
+	eventually(t, "the orphan to come to us", func() bool {
+		e, ok := inspect(p.PID)
+		return ok && e.Parent == kinPID()
+	})
+	kin.look()
+}
+
+func same(p Process) func(Process) bool {
+	return func(q Process) bool { return q.PID == p.PID && q.Start == p.Start }
+}
+
+// escape is a script with a process that nothing tells whose it is.
+func escape(tag string) string {
+	return `(env -i setsid sleep ` + tag + ` </dev/null >/dev/null 2>&1 & until grep -qx sleep /proc/$!/comm; do :; done); echo escaped; read x; exit $x`
+}
+
+func TestOnlyJob(t *testing.T) {
+	o := newOwner(t)
+	tag := tag()
+	j := onTTY(t, o, "job", escape(tag))
+	j.says(t, "escaped")
+	p := grown(t, tag, 1)[0]
+	eventually(t, "the orphan to be charged to the one job", func() bool {
+		kin.look()
+		return slices.ContainsFunc(j.Tree(), same(p))
+	})
+	if u := o.Unclaimed(); u != nil {
+		t.Errorf("unclaimed %v", u)
+	}
+}
+
+func TestUnclaimed(t *testing.T) {
+	for _, how := range []string{"the last ends", "the last is cancelled", "shutdown"} {
+		t.Run(how, func(t *testing.T) {
+			o := newOwner(t)
+			o.limit = patience // however busy the machine is: nothing is left to a guard
+			tag := tag()
+			other := onTTY(t, o, "other", `read x`)
+			j := onTTY(t, o, "job", escape(tag))
+			j.says(t, "escaped")
+			p := grown(t, tag, 1)[0]
+			eventually(t, "the orphan", func() bool { return slices.ContainsFunc(o.Unclaimed(), same(p)) })
+			later := onTTY(t, o, "later", `read x`)
+			for _, h := range []*job{j, other} {
+				if u := h.Unclaimed(); len(u) != 1 || !same(p)(u[0]) {
+					t.Errorf("unclaimed of a job it may be from: %v", u)
+				}
+			}
+			if u := later.Unclaimed(); u != nil {
+				t.Errorf("unclaimed of a job that started after it: %v", u)
+			}
+			if slices.ContainsFunc(j.Tree(), same(p)) {
+				t.Errorf("charged to a job: %v", j.Tree())
+			}
+			if _, err := j.pty.Master().WriteString("0\n"); err != nil {
+				t.Fatal(err)
+			}
+			ends(t, j.Handle)
+			if len(tagged(tag)) != 1 {
+				t.Error("it was ended while a job that it may be from runs")
+			}
+			switch how {
+			case "the last ends":
+				if _, err := other.pty.Master().WriteString("0\n"); err != nil {
+					t.Fatal(err)
+				}
+			case "the last is cancelled":
+				other.Climb(Ladder{})
+			default:
+				o.Shutdown()
+				gone(t, tag)
+			}
+			eventually(t, "its end", func() bool { return len(tagged(tag)) == 0 })
+		})
+	}
+}
+
+// What can't be told at first may be later: a process that came to us in the middle of an exec has no environment.
+func TestReclaimed(t *testing.T) {
+	o := newOwner(t)
+	tag := tag()
+	other := onTTY(t, o, "other", `read x`)
+	var j *job
+	var gate string
+	for untold := false; !untold; { // a look that saw it while its parents lived could tell: another try
+		var script string
+		script, gate = below(t.TempDir(), `ASYNC_REPL_JOB=job exec bash -c "sleep `+tag+` & wait"`)
+		j = onTTY(t, o, "job", script+`; read x`)
+		eventually(t, "the orphan", func() bool {
+			return slices.ContainsFunc(ownChildren(), func(pid int) bool { return pid != j.PID() && pid != other.PID() })
+		})
+		kin.look()
+		if untold = programs(j.Unclaimed()) == "bash"; !untold {
+			j.Climb(Ladder{From: Kill})
+		}
+	}
+	open(t, gate)
+	p := grown(t, tag, 1)[0]
+	eventually(t, "the orphan to be the job's", func() bool {
+		kin.look()
+		return slices.ContainsFunc(j.Tree(), same(p))
+	})
+	if u := j.Unclaimed(); u != nil { // those of earlier tries, which can't be told either, wait for the other job
+		t.Errorf("unclaimed %v", u)
+	}
+}
+
+// below is a script with an orphan that nothing tells whose it is, and that executes rest in bash once a line comes through
+// the gate.
+func below(dir, rest string) (script, gate string) {
+	gate, up := filepath.Join(dir, "gate"), filepath.Join(dir, "up")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf(`(env -i setsid bash -c ': >%s; read x <%s; %s' </dev/null >/dev/null 2>&1 & until [ -e %[1]s ]; do :; done)`, up, gate, rest), gate
+}
+
+// deaf is a command that starts a process in a session of its own that only SIGKILL ends.
+func deaf(tag string) string {
+	return `env -i setsid bash -c "trap \"\" TERM HUP; exec sleep ` + tag + `"`
+}
+
+func open(t testing.TB, gate string) {
+	t.Helper()
+	if err := os.WriteFile(gate, []byte("\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func finish(t testing.TB, jobs ...*job) {
+	t.Helper()
+	for _, j := range jobs {
+		if _, err := j.pty.Master().WriteString("\n"); err != nil {
+			t.Fatal(err)
+		}
+		ends(t, j.Handle)
+	}
+}
+
+// What descends from an orphan that can't be told is from none but those that one may be from, also when these have ended.
+func TestUnclaimedDescent(t *testing.T) {
+	uncharged := func(t *testing.T, p Process, j *job) {
+		t.Helper()
+		if slices.ContainsFunc(j.Tree(), same(p)) || !slices.ContainsFunc(j.Unclaimed(), same(p)) {
+			t.Errorf("%v: got tree %v, unclaimed %v, want it unclaimed", p, j.Tree(), j.Unclaimed())
+		}
+	}
+	tests := []struct {
+		name string
+		rest func(tag string) string
+		then func(t *testing.T, o *Owner, tag, gate string, parent Process, a, b *job)
+	}{
+		{"its jobs end", func(tag string) string { return deaf(tag) + " & wait" },
+			func(t *testing.T, o *Owner, tag, gate string, _ Process, a, b *job) {
+				later := onTTY(t, o, "later", `read x`)
+				open(t, gate)
+				grown(t, tag, 1)
+				kin.look()
+				finish(t, b, a)
+				eventually(t, "its end, though another job runs", func() bool {
+					if tree := programs(later.Tree()); tree != "bash" {
+						t.Fatalf("charged to another job: %v", tree)
+					}
+					return len(tagged(tag)) == 0
+				})
+			}},
+		{"shutdown", func(tag string) string { return deaf(tag) + " & wait" },
+			func(t *testing.T, o *Owner, tag, gate string, _ Process, a, b *job) {
+				open(t, gate)
+				grown(t, tag, 1)
+				finish(t, b, a)
+				o.Shutdown()
+				gone(t, tag)
+			}},
+		{"its parent ends", func(tag string) string { return deaf(tag) + " & wait" },
+			func(t *testing.T, o *Owner, tag, gate string, parent Process, a, b *job) {
+				open(t, gate)
+				p := grown(t, tag, 1)[0]
+				finish(t, b)
+				SignalPID(parent, syscall.SIGKILL)
+				orphaned(t, p)
+				uncharged(t, p, a)
+				uncharged(t, p, b)
+				if !o.guard.knows(p) {
+					t.Error("the guard does not know it")
+				}
+			}},
+		{"unseen", func(tag string) string { return "env -i setsid -f " + deaf(tag) },
+			func(t *testing.T, o *Owner, tag, gate string, _ Process, a, b *job) {
+				finish(t, b)
+				open(t, gate)
+				p := grown(t, tag, 1)[0]
+				orphaned(t, p)
+				uncharged(t, p, a)
+				uncharged(t, p, b)
+			}},
+		{"unseen below one that lives", func(tag string) string { return "env -i setsid -f " + deaf(tag) + "; exec sleep 1000" },
+			func(t *testing.T, o *Owner, tag, gate string, _ Process, a, b *job) {
+				finish(t, b)
+				open(t, gate)
+				p := grown(t, tag, 1)[0]
+				orphaned(t, p)
+				uncharged(t, p, a)
+			}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := newGuardedOwner(t)
+			o.limit = patience // however busy the machine is: nothing is left to the guard
+			tag := tag()
+			a := onTTY(t, o, "a", `read x`)
+			script, gate := below(t.TempDir(), tt.rest(tag))
+			b := onTTY(t, o, "b", script+`; read x`)
+			eventually(t, "the orphan", func() bool { return programs(o.Unclaimed()) == "bash" })
+			tt.then(t, o, tag, gate, o.Unclaimed()[0], a, b)
+			o.Shutdown()
+			gone(t, tag)
+		})
+	}
+}
+
+// What descends from an orphan that is no job's is not the only job's.
+func TestStrangersDescent(t *testing.T) {
+	o := newOwner(t)
+	tag := tag()
+	script, gate := below(t.TempDir(), "setsid -f sleep "+tag+"; exec sleep 1000")
+	if err := exec.Command("bash", "-c", script).Run(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the stranger", func() bool { return programs(o.Census().Orphans) == "bash" })
+	stranger := o.Census().Orphans[0]
+	defer SignalPID(stranger, syscall.SIGKILL)
+	j := onTTY(t, o, "job", `read x`)
+	open(t, gate)
+	p := grown(t, tag, 1)[0]
+	defer SignalPID(p, syscall.SIGKILL)
+	orphaned(t, p)
+	if slices.ContainsFunc(j.Tree(), same(p)) {
+		t.Errorf("%v is in the tree %v", p, j.Tree())
+	}
+}

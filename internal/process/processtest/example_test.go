@@ -1,0 +1,32 @@
+package processtest_test
+
+import (
+	"os"
+	"testing"
+
+	"asyncrepl/internal/process"
+	"asyncrepl/internal/process/processtest"
+)
+
+// The test binary is the guard too, so every package that uses Owner has this.
+func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
+
+// This is the example of the package. It is a test, for only tests have the
+// testing.TB that Owner takes: what the owner starts ends with the test, or, if
+// the test binary is killed, by its guard.
+func TestExample(t *testing.T) {
+	owner := processtest.Owner(t)
+	handle, err := owner.Start(process.Spec{
+		Argv:  []string{"sleep", "1000"},
+		Env:   []string{"PATH=" + os.Getenv("PATH")},
+		Dir:   t.TempDir(),
+		Files: make([]*os.File, 3), // all of them /dev/null
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := handle.Climb(process.Ladder{From: process.Kill}); len(c.Survivors) > 0 {
+		t.Errorf("survivors: %v", c.Survivors)
+	}
+	processtest.Gone(t, handle.PID())
+}

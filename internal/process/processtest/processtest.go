@@ -1,0 +1,55 @@
+// Package processtest gives tests an owner of real processes, and finds out
+// whether a process is gone.
+package processtest
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/process"
+)
+
+// guardArg makes the test binary play the guard.
+const guardArg = "processtest-guard"
+
+// Main runs the tests of a package that starts processes: the test binary plays
+// the guard when it is started as one. Call it from TestMain.
+func Main(m *testing.M) int {
+	if len(os.Args) > 1 && os.Args[1] == guardArg {
+		return process.RunGuard(os.Stdin)
+	}
+	return m.Run()
+}
+
+// Owner returns an owner with a guard; what it started is ended with the test.
+func Owner(t testing.TB) *process.Owner {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := process.NewOwner(process.Config{Guard: []string{self, guardArg}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.Shutdown)
+	return o
+}
+
+// patience bounds every wait: a test that runs into it has failed.
+const patience = time.Minute
+
+// Gone waits until no process of that number is left. A zombie that nobody has
+// reaped is still there.
+func Gone(t testing.TB, pid int) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(time.Millisecond) {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return
+		}
+	}
+	t.Errorf("process %d is still there", pid)
+}

@@ -1,0 +1,210 @@
+//go:build linux
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/tty"
+)
+
+func TestTree(t *testing.T) {
+	o := newOwner(t)
+	tag := tag()
+	j := onTTY(t, o, "job", `sleep `+tag+` & (sleep `+tag+` & wait) & nohup setsid sleep `+tag+` & (setsid -f sleep `+tag+`); wait`)
+	grown(t, tag, 4)
+	eventually(t, "the double fork's orphan, and the end of its parent", func() bool {
+		kin.look()
+		tree := programs(j.Tree())
+		return strings.Count(tree, "sleep") == 4 && !strings.Contains(tree, "setsid")
+	})
+	if got, want := programs(j.Tree()), "bash bash sleep sleep sleep sleep"; got != want {
+		t.Errorf("tree: got %s, want %s", got, want)
+	}
+	if got, want := programs(j.Descendants()), "bash sleep sleep sleep"; got != want {
+		t.Errorf("descendants: got %s, want %s", got, want)
+	}
+	for i, p := range j.Tree() {
+		if i > 0 && p.Parent != j.PID() && !slices.ContainsFunc(j.Tree()[:i], func(q Process) bool { return q.PID == p.Parent }) && p.Parent != kinPID() {
+			t.Errorf("%+v comes before its parent", p)
+		}
+	}
+}
+
+func kinPID() int { return syscall.Getpid() }
+
+// A child that other code of this program started in our session is nobody's orphan, dead or alive.
+func TestOthersChildren(t *testing.T) {
+	o := newOwner(t)
+	j := onPipe(t, o, "job", `sleep 1000`)
+	cmd := exec.Command("sh", "-c", "read x; exit 9")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kin.look()
+	stdin.Close()
+	eventually(t, "a zombie", func() bool { e, ok := inspect(cmd.Process.Pid); return ok && e.ended() })
+	kin.look()
+	if c := j.Climb(Ladder{From: Kill}); c.Survivors != nil {
+		t.Errorf("survivors %v", c.Survivors)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 9 {
+		t.Errorf("waiting for it: %v, want exit 9", err)
+	}
+}
+
+// Many quick starts with orphans beside os/exec: each status is right and nothing is left.
+func TestQuickStarts(t *testing.T) {
+	const starts, hands = 600, 12
+	o := newOwner(t)
+	tag := tag()
+	var wg sync.WaitGroup
+	for hand := range hands {
+		wg.Go(func() {
+			for i := hand; i < starts; i += hands {
+				code := i % 200
+				if i%5 == 0 { // what os/exec waits for is left to it
+					if err := exec.Command("sh", "-c", fmt.Sprintf("exit %d", code+1)).Run(); err == nil || err.Error() != fmt.Sprintf("exit status %d", code+1) {
+						t.Errorf("os/exec: %v, want exit status %d", err, code+1)
+					}
+				}
+				script := fmt.Sprintf("(setsid sh -c 'exit 99' &) ; (setsid sleep %s >/dev/null 2>&1 &) ; (sh -c 'exit 98' &) ; exit %d", tag, code)
+				h, err := o.Start(Spec{Argv: []string{"sh", "-c", script}, Env: testEnv, Mark: fmt.Sprint("job", i)})
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				if got := h.Exit(); got != (Exit{Code: code}) {
+					t.Errorf("got %+v, want exit %d", got, code)
+				}
+				if c := h.Climb(Ladder{From: Kill}); c.Survivors != nil {
+					t.Errorf("survivors %v", c.Survivors)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually(t, "nothing to be left", func() bool { kin.look(); return len(tagged(tag)) == 0 && len(o.look()) == 0 })
+	kin.mu.Lock()
+	defer kin.mu.Unlock()
+	if len(kin.handles) > 0 || len(kin.started) > 0 {
+		t.Errorf("%d handles and %d children are still in the table", len(kin.handles), len(kin.started))
+	}
+}
+
+func TestSettle(t *testing.T) {
+	tests := []struct {
+		name, script string // %[1]s is the tag
+		hungUp, left string
+	}{
+		{"nothing", `true`, "", ""},
+		{"background", `sleep %[1]s & up $!; sleep %[1]s & up $!; exit`, "sleep sleep", ""},
+		{"nohup", `nohup sleep %[1]s >/dev/null & up $!`, "", "sleep"},
+		{"setsid", `setsid sleep %[1]s & up $!`, "", "sleep"},
+		{"catches", `python3 -c 'import signal, time; signal.signal(signal.SIGHUP, lambda *_: None); print("up"); time.sleep(1000)' & read`, "", "python3"},
+		{"tree", `python3 -c 'import subprocess, time; p = subprocess.Popen(["sleep", "%[1]s"]); print("up"); time.sleep(1000)' & read`, "python3 sleep", ""},
+		{"both", `sleep %[1]s & up $!; nohup sleep %[1]s >/dev/null & up $!`, "sleep", "sleep"},
+		{"other group", `set -m; nohup sleep %[1]s >/dev/null & up $!`, "", "sleep"},
+	}
+	const up = "up() { until grep -qx sleep /proc/$1/comm; do :; done; }; export -f up\n"
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := newOwner(t)
+			tag := tag()
+			script := tt.script
+			if strings.Contains(script, "%[1]s") {
+				script = fmt.Sprintf(script, tag)
+			}
+			o.settle = 2 * patience // however busy the machine is: it is not waited for what is decided
+			j := onTTY(t, o, "job", up+script)
+			if strings.HasSuffix(script, "read") {
+				j.says(t, "up")
+				j.pty.Master().WriteString("\n")
+			}
+			ends(t, j.Handle)
+			before := time.Now()
+			hungUp, left := j.Settle()
+			took := time.Since(before)
+			if programs(hungUp) != tt.hungUp || programs(left) != tt.left {
+				t.Errorf("hung up %q, want %q; left %q, want %q", programs(hungUp), tt.hungUp, programs(left), tt.left)
+			}
+			if took > patience {
+				t.Errorf("it took %v", took)
+			}
+			if c := j.Climb(Ladder{From: Terminate}); c.Survivors != nil {
+				t.Errorf("survivors %v", c.Survivors)
+			}
+			gone(t, tag)
+		})
+	}
+}
+
+// What the leader's end hung up is named also where somebody else looks before the leader has been reaped.
+func TestHungUpBeforeReaped(t *testing.T) {
+	o := newOwner(t)
+	tag := tag()
+	pty, err := tty.Open(24, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pty.Close()
+	h := &Handle{owner: o, tty: pty, mark: "job", done: make(chan struct{}), cleared: make(chan struct{})}
+	attr := &os.ProcAttr{Env: testEnv, Files: slices.Repeat([]*os.File{pty.Slave()}, 3), Sys: &syscall.SysProcAttr{Setsid: true, Setctty: true}}
+	script := `sleep ` + tag + ` & until grep -qx sleep /proc/$!/comm; do :; done; exit`
+	if _, err := kin.launch("/bin/bash", []string{"bash", "-c", script}, attr, h.enter); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the burial of what was hung up", func() bool {
+		kin.look()
+		kin.mu.Lock()
+		defer kin.mu.Unlock()
+		return h.buried == 1
+	})
+	if e, ok := inspect(h.PID()); !ok || !e.ended() {
+		t.Errorf("the leader: got %+v, %v, want one that has ended and lies there", e, ok)
+	}
+	h.follow()
+	if hungUp, left := h.Settle(); programs(hungUp) != "sleep" || left != nil {
+		t.Errorf("hung up %v, want a sleep; left %v", hungUp, left)
+	}
+	gone(t, tag)
+}
+
+// Nothing is hung up where there is no terminal, and nobody is waited for.
+func TestSettleOnPipes(t *testing.T) {
+	o := newOwner(t)
+	j := onPipe(t, o, "job", `sleep `+tag()+` & until grep -qx sleep /proc/$!/comm; do :; done; exit 3`)
+	if got := ends(t, j.Handle); got.Code != 3 {
+		t.Fatalf("got %+v, want exit 3", got)
+	}
+	hungUp, left := j.Settle()
+	if programs(hungUp) != "" || programs(left) != "sleep" {
+		t.Errorf("hung up %v, left %v", hungUp, left)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	o := newOwner(t)
+	j := onTTY(t, o, "job", `read -s -p 'pw: ' x`)
+	j.says(t, "pw: ")
+	var ev tty.Evidence
+	eventually(t, "evidence", func() (ok bool) { ev, ok = j.Probe(); return ok })
+	if ev.PID != j.PID() || ev.Kind != "secret" {
+		t.Errorf("evidence %+v", ev)
+	}
+	if err := onPipe(t, o, "pipe", "sleep 1000").Size(1, 1); err == nil {
+		t.Error("a program without a terminal was resized")
+	}
+}
