@@ -16,19 +16,19 @@ import (
 // titleLen bounds the line by which a list shows a job.
 const titleLen = 100
 
-func (c *conn) executePython(ctx context.Context, a *args) (string, error) {
+func (c *conn) executePython(ctx context.Context, a *args) (*reply, error) {
 	session := c.session(a)
 	py, err := c.Runners.Python(c.scope, session)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	return c.execute(ctx, a, jobs.Spec{Kind: jobs.Python, Session: session, Title: title(a.code)}, py.Exec(a.code))
 }
 
-func (c *conn) executeCommand(ctx context.Context, a *args) (string, error) {
+func (c *conn) executeCommand(ctx context.Context, a *args) (*reply, error) {
 	dir, err := c.directory(a.cwd)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	run, err := c.Runners.Shell(c.scope, ShellRequest{
 		Command: a.command,
@@ -37,29 +37,29 @@ func (c *conn) executeCommand(ctx context.Context, a *args) (string, error) {
 		TTY:     a.tty == nil || *a.tty,
 	})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	return c.execute(ctx, a, jobs.Spec{Kind: jobs.Shell, Title: title(a.command)}, run)
 }
 
-func (c *conn) installPackage(ctx context.Context, a *args) (string, error) {
+func (c *conn) installPackage(ctx context.Context, a *args) (*reply, error) {
 	session := c.session(a)
 	run, err := c.Runners.Install(c.scope, session, a.packages)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	return c.execute(ctx, a, jobs.Spec{Kind: jobs.Package, Session: session, Title: title("install " + a.packages)}, run)
 }
 
 // execute starts a job and waits its grace.
-func (c *conn) execute(ctx context.Context, a *args, spec jobs.Spec, run jobs.Runner) (string, error) {
+func (c *conn) execute(ctx context.Context, a *args, spec jobs.Spec, run jobs.Runner) (*reply, error) {
 	spec.Tenant, spec.Timeout = c.scope.Tenant, c.Timeout
 	if a.timeout != nil {
 		spec.Timeout = *a.timeout
 	}
 	j, err := c.Jobs.Start(spec, run)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	a.follow(j)
 	a.await(ctx, j, c.grace())
@@ -132,16 +132,16 @@ func title(s string) string {
 	return first
 }
 
-func (c *conn) listVariables(ctx context.Context, a *args) (string, error) {
+func (c *conn) listVariables(ctx context.Context, a *args) (*reply, error) {
 	session := c.session(a)
 	py, err := c.Runners.Python(c.scope, session)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	a.turn.pass()
 	vars, err := py.Variables(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	asOf := ""
 	if vars.Busy != "" {
@@ -152,11 +152,11 @@ func (c *conn) listVariables(ctx context.Context, a *args) (string, error) {
 	}
 	if len(vars.Vars) == 0 && vars.Total == 0 {
 		if vars.Busy != "" {
-			return fmt.Sprintf("No variables are known in session %s yet; it is busy with job %s.", session, vars.Busy), nil
+			return replyf("No variables are known in session %s yet; it is busy with job %s.", session, vars.Busy), nil
 		}
-		return fmt.Sprintf("No variables in session %s.", session), nil
+		return replyf("No variables in session %s.", session), nil
 	}
-	var r reply
+	r := &reply{}
 	r.line("Session", session)
 	r.line("Variables", view.Count(vars.Total))
 	if asOf != "" {
@@ -175,7 +175,9 @@ func (c *conn) listVariables(ctx context.Context, a *args) (string, error) {
 	if left := vars.Total - shown; left > 0 {
 		r.line("Omitted", view.Count(left)+" variables")
 	}
-	return r.String() + "\n" + list.String(), nil
+	r.blank()
+	r.b.WriteString(list.String())
+	return r, nil
 }
 
 func variableLine(v Variable) string {
@@ -198,11 +200,11 @@ const endedMax = 20
 // restartPython ends a session's worker. A restart that has been asked for is
 // finished whatever becomes of the call: half of one would leave a session that
 // nobody asked for.
-func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
+func (c *conn) restartPython(ctx context.Context, a *args) (*reply, error) {
 	session := c.session(a)
 	py, err := c.Runners.Python(c.scope, session)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	ended := c.Jobs.List(c.scope.Tenant, jobs.Filter{
 		Session: session,
@@ -211,15 +213,15 @@ func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 	ended = slices.DeleteFunc(ended, func(info jobs.Info) bool { return info.Kind != jobs.Python })
 	wait, err := py.Restart(jobs.Agent)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	a.turn.pass()
 	defer a.teller.start(ctx, 0, func() string { return "restarting session " + session })()
 	had, survivors, err := wait(ctx)
 	if err != nil {
-		return "", fmt.Errorf("the restart of session %s has been asked for and goes on", session)
+		return nil, fmt.Errorf("the restart of session %s has been asked for and goes on", session)
 	}
-	var r reply
+	r := &reply{}
 	r.line("Session", session)
 	if had {
 		r.line("Restarted", "yes; all variables are lost, the next execute starts a new Python")
@@ -239,7 +241,7 @@ func (c *conn) restartPython(ctx context.Context, a *args) (string, error) {
 		r.line("More", fmt.Sprintf("%d jobs: list_jobs with session=%s", left, session))
 	}
 	r.processes("Survivors", survivors, "")
-	return r.String(), nil
+	return r, nil
 }
 
 // ends waits, for the grace, until the jobs of a worker that has ended are final,

@@ -12,13 +12,13 @@ import (
 
 // sendPythonInput answers the question of a Python job. What nobody asked for is
 // refused and kept nowhere: it would answer a later question.
-func (c *conn) sendPythonInput(ctx context.Context, a *args) (string, error) {
+func (c *conn) sendPythonInput(ctx context.Context, a *args) (*reply, error) {
 	if strings.Contains(strings.TrimSuffix(a.text, "\n"), "\n") {
-		return "", mistakef("text must be one line; nothing was sent. Send one line for each question.")
+		return nil, mistakef("text must be one line; nothing was sent. Send one line for each question.")
 	}
 	j, err := c.asking(a)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	in := jobs.Input{Text: a.text, Line: a.text != "" || !a.eof, EOF: a.eof}
 	if q := j.Info().Question; q != nil {
@@ -57,13 +57,13 @@ func (c *conn) asking(a *args) (*jobs.Job, error) {
 	return nil, mistakef("%s", text)
 }
 
-func (c *conn) sendCommandInput(ctx context.Context, a *args) (string, error) {
+func (c *conn) sendCommandInput(ctx context.Context, a *args) (*reply, error) {
 	if a.text == "" && !a.eof {
-		return "", mistakef(`There is nothing to send: give text (a line ends with \n) or eof.`)
+		return nil, mistakef(`There is nothing to send: give text (a line ends with \n) or eof.`)
 	}
 	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	return c.send(ctx, a, j, jobs.Input{Text: a.text, EOF: a.eof, Secret: a.secret})
 }
@@ -78,7 +78,7 @@ const leastDelivery = 100 * time.Millisecond
 
 // send delivers input and waits until the job ends or asks again. The reply
 // shows the output since the call, and never what was sent.
-func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (string, error) {
+func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (*reply, error) {
 	a.follow(j)
 	from := j.Log().Stat().End
 	deliver, cancel := context.WithTimeout(ctx, min(c.grace(), max(leastDelivery, a.waitFor(c.grace()))))
@@ -89,11 +89,11 @@ func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (s
 	switch {
 	case errors.Is(err, jobs.ErrEnded):
 		a.shows(j.Info())
-		return "", mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), statusText(j.Info()))
+		return nil, mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), statusText(j.Info()))
 	case errors.Is(err, jobs.ErrNotReading):
-		return "", mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), statusText(j.Info()))
+		return nil, mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), statusText(j.Info()))
 	case err != nil:
-		return "", err
+		return nil, err
 	}
 	a.await(ctx, j, c.grace())
 	w := a.window(from)

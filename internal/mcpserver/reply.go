@@ -17,10 +17,25 @@ const lineMax = 300
 // headerValue is s as it may stand in one line.
 func headerValue(s string) string { return view.Line(s, lineMax) }
 
-// A reply is the text of an answer: lines "Name: value", a blank line, sections.
+// A reply is the answer to a call. Its text comes first: lines "Name: value", a blank line, sections.
+// Its blocks follow.
 type reply struct {
-	b     strings.Builder
-	shown []jobs.Info // jobs that it says something of besides those that it is about
+	b      strings.Builder
+	blocks []block
+	shown  []jobs.Info // jobs that it says something of besides those that it is about
+}
+
+// A block is an image.
+type block struct {
+	mimeType string
+	data     []byte
+}
+
+// replyf returns a reply of text alone.
+func replyf(format string, a ...any) *reply {
+	r := &reply{}
+	fmt.Fprintf(&r.b, format, a...)
+	return r
 }
 
 func (r *reply) String() string { return r.b.String() }

@@ -42,10 +42,10 @@ func (a *args) window(from int64) window {
 
 // report is the reply about one job. The status is taken before the output is
 // looked at, so that a final status comes with all of it.
-func (c *conn) report(ctx context.Context, j *jobs.Job, w window) string {
+func (c *conn) report(ctx context.Context, j *jobs.Job, w window) *reply {
 	info := j.Info()
-	var head reply
-	c.describe(ctx, &head, info)
+	head := &reply{}
+	c.describe(ctx, head, info)
 	w.telling.shows(append(head.shown, info)...)
 	w.also = w.telling.also()
 	for _, f := range w.facts {
@@ -57,7 +57,7 @@ func (c *conn) report(ctx context.Context, j *jobs.Job, w window) string {
 		r := withOutput(head, j, info, w, room)
 		over := r.chars() - w.maxChars
 		if over <= 0 || room == nothing {
-			return r.String()
+			return r
 		}
 		if room -= over + lessRoom; room < 0 {
 			room = nothing
@@ -72,7 +72,7 @@ const (
 )
 
 // withOutput completes a reply by output and result, in room characters.
-func withOutput(head reply, j *jobs.Job, info jobs.Info, w window, room int) *reply {
+func withOutput(head *reply, j *jobs.Job, info jobs.Info, w window, room int) *reply {
 	r := &reply{}
 	r.b.WriteString(head.String())
 	x := newExcerpt(j.Log(), info.Status.Final(), w, room-min(chars(info.Result), room/2))

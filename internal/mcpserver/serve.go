@@ -65,7 +65,7 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		defer turn.pass()
 		a, err := decode(t, req.Params.Arguments)
 		if err != nil {
-			return result(err.Error(), true), nil
+			return result(replyf("%s", err), true), nil
 		}
 		a.turn, a.teller, a.telling = turn, c.newTeller(req), &telling{news: &c.news}
 		read := false // will be, as far as is known
@@ -75,14 +75,19 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		read = (gone == nil || gone == errLeaving) && c.door.wanted(turn.id)
 		if err != nil {
 			a.shows(shownBy(err)...)
-			return result(c.refusal(err), true), nil
+			return result(replyf("%s", c.refusal(err)), true), nil
 		}
 		return result(reply, false), nil
 	}
 }
 
-func result(text string, isError bool) *mcp.CallToolResult {
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: isError}
+// result is the reply as the protocol has it.
+func result(r *reply, isError bool) *mcp.CallToolResult {
+	content := []mcp.Content{&mcp.TextContent{Text: r.String()}}
+	for _, b := range r.blocks {
+		content = append(content, &mcp.ImageContent{MIMEType: b.mimeType, Data: b.data})
+	}
+	return &mcp.CallToolResult{Content: content, IsError: isError}
 }
 
 // leaving ends the context of every request when present is done.
@@ -114,7 +119,7 @@ func (c *conn) recovering(next mcp.MethodHandler) mcp.MethodHandler {
 			c.log().Error("panic in a request", "method", method, "tool", name, "panic", p, "stack", string(debug.Stack()))
 			res, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 			if ok {
-				res, err = result("Internal error: a defect of this server, told in its log. Jobs go on; list_jobs shows them.", true), nil
+				res, err = result(replyf("Internal error: a defect of this server, told in its log. Jobs go on; list_jobs shows them."), true), nil
 			}
 		}()
 		return next(ctx, method, req)

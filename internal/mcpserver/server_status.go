@@ -43,13 +43,13 @@ type SessionStatus struct {
 // sessionsMax is how many sessions the reply shows.
 const sessionsMax = 20
 
-func (c *conn) serverStatus(ctx context.Context, a *args) (string, error) {
+func (c *conn) serverStatus(ctx context.Context, a *args) (*reply, error) {
 	a.turn.pass()
 	var s ServerStatus
 	if c.Status != nil {
 		s = c.Status(ctx, c.scope)
 	}
-	var r reply
+	r := &reply{}
 	version := fmt.Sprintf("%s (%s, %s/%s), pid %d", c.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())
 	if !s.Started.IsZero() {
 		version += ", up " + duration(time.Since(s.Started))
@@ -82,7 +82,7 @@ func (c *conn) serverStatus(ctx context.Context, a *args) (string, error) {
 	}
 	r.disk(c.Jobs.Usage(), count, s)
 	r.processes("Orphans", s.Orphans, "; of which job can't be told")
-	return r.String(), nil
+	return r, nil
 }
 
 // jobCount says how many jobs there are, of the allowed and by status.

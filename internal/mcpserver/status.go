@@ -15,22 +15,22 @@ import (
 // it ignored a hangup already, so nothing milder than a termination is tried.
 const remainsStep = time.Second
 
-func (c *conn) checkJobStatus(ctx context.Context, a *args) (string, error) {
+func (c *conn) checkJobStatus(ctx context.Context, a *args) (*reply, error) {
 	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	return c.check(ctx, a, j)
 }
 
-func (c *conn) checkPythonStatus(ctx context.Context, a *args) (string, error) {
+func (c *conn) checkPythonStatus(ctx context.Context, a *args) (*reply, error) {
 	if a.jobID != "" {
 		j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if s := j.Info().Session; a.session != "" && a.session != s {
-			return "", mistakef("Job %s is not one of session %s. Leave session out.", j.ID(), a.session)
+			return nil, mistakef("Job %s is not one of session %s. Leave session out.", j.ID(), a.session)
 		}
 		return c.check(ctx, a, j)
 	}
@@ -50,18 +50,18 @@ func (c *conn) checkPythonStatus(ctx context.Context, a *args) (string, error) {
 	}
 	if last == "" {
 		if a.cursor != nil {
-			return "", mistakef("Session %s has no Python job yet, so there is no output at a cursor.", session)
+			return nil, mistakef("Session %s has no Python job yet, so there is no output at a cursor.", session)
 		}
-		return fmt.Sprintf("No Python job yet in session %s.", session), nil
+		return replyf("No Python job yet in session %s.", session), nil
 	}
 	j, err := c.Jobs.Get(c.scope.Tenant, last)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	return c.check(ctx, a, j)
 }
 
-func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (string, error) {
+func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (*reply, error) {
 	a.follow(j)
 	a.await(ctx, j, 0)
 	w := a.window(0)
@@ -70,20 +70,20 @@ func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (string, error) 
 	} else {
 		w.from = *a.cursor
 		if end := j.Log().Stat().End; w.from > end {
-			return "", mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", w.from, j.ID(), end)
+			return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", w.from, j.ID(), end)
 		}
 	}
 	return c.report(ctx, j, w), nil
 }
 
-func (c *conn) listJobs(_ context.Context, a *args) (string, error) {
+func (c *conn) listJobs(_ context.Context, a *args) (*reply, error) {
 	limit := defaultList
 	if a.limit != nil {
 		limit = int(*a.limit)
 	}
 	if a.before != "" {
 		if _, err := c.Jobs.Get(c.scope.Tenant, a.before); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	f := jobs.Filter{Session: a.session, Before: a.before, Limit: limit + 1} // one more, to know whether there is
@@ -92,21 +92,23 @@ func (c *conn) listJobs(_ context.Context, a *args) (string, error) {
 	}
 	list := c.Jobs.List(c.scope.Tenant, f)
 	if len(list) == 0 && (a.status != "" || a.session != "" || a.before != "") {
-		return "No such jobs.", nil
+		return replyf("No such jobs."), nil
 	}
 	if len(list) == 0 {
-		return "No jobs yet.", nil
+		return replyf("No jobs yet."), nil
 	}
 	text, shown := listed(list[:min(limit, len(list))], maxText-headRoom)
 	more := len(list) > shown
 	list = list[:shown]
 	a.shows(list...)
-	var r reply
+	r := &reply{}
 	r.line("Jobs", fmt.Sprintf("%d, newest first", shown))
 	if more {
 		r.line("More", "list_jobs with before="+list[shown-1].ID)
 	}
-	return r.String() + "\n" + text, nil
+	r.blank()
+	r.b.WriteString(text)
+	return r, nil
 }
 
 // headRoom is the room for what stands before a list of jobs, in characters.
@@ -129,10 +131,10 @@ func listed(list []jobs.Info, room int) (text string, shown int) {
 
 // cancelJob asks a job to end, waits its grace and tells how far that came; of a
 // job that has ended it ends what was left running.
-func (c *conn) cancelJob(ctx context.Context, a *args) (string, error) {
+func (c *conn) cancelJob(ctx context.Context, a *args) (*reply, error) {
 	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	a.follow(j)
 	w := a.window(j.Log().Stat().End)
@@ -192,13 +194,13 @@ func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool) []fact {
 // if there is room for that; else it shows a line each.
 const blocksMax = 20
 
-func (c *conn) waitForJobs(ctx context.Context, a *args) (string, error) {
+func (c *conn) waitForJobs(ctx context.Context, a *args) (*reply, error) {
 	all := make([]*jobs.Job, 0, len(a.jobIDs))
 	seen := map[string]bool{}
 	for _, id := range a.jobIDs {
 		j, err := c.Jobs.Get(c.scope.Tenant, id)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if !seen[j.ID()] {
 			seen[j.ID()] = true
@@ -219,15 +221,16 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (string, error) {
 	for i, j := range all {
 		infos[i] = j.Info()
 	}
-	var r reply
+	r := &reply{}
 	r.line("Condition", condition(infos, a.until == untilAll))
 	r.line("Waited", duration(time.Since(started)))
 	r.also(a.also())
 	a.shows(infos...)
 	if len(infos) <= blocksMax {
-		if blocks := c.blocks(ctx, all, infos); r.chars()+blocks.chars() <= maxText {
-			a.shows(blocks.shown...)
-			return r.String() + blocks.String(), nil
+		if each := c.blockEach(ctx, all, infos); r.chars()+each.chars() <= maxText {
+			a.shows(each.shown...)
+			r.b.WriteString(each.String())
+			return r, nil
 		}
 	}
 	r.blank()
@@ -235,19 +238,19 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (string, error) {
 	for _, info := range infos {
 		r.text(view.Line(jobLine(info), share-1)) // and the end of the line
 	}
-	return r.String(), nil
+	return r, nil
 }
 
-// blocks says how jobs stand, in a block of lines each.
-func (c *conn) blocks(ctx context.Context, all []*jobs.Job, infos []jobs.Info) *reply {
-	var r reply
+// blockEach writes a block of header lines for each job.
+func (c *conn) blockEach(ctx context.Context, all []*jobs.Job, infos []jobs.Info) *reply {
+	r := &reply{}
 	for i, info := range infos {
 		r.blank()
-		c.describe(ctx, &r, info)
+		c.describe(ctx, r, info)
 		r.cursor(all[i].Log().Stat().End)
 		r.next(info)
 	}
-	return &r
+	return r
 }
 
 // waitUntil returns when one or all of the jobs have ended, when one asks for

@@ -22,7 +22,7 @@ type tool struct {
 	wait     *parameter // what wait_seconds is here
 	hints    hints
 	always   bool // to be shown to the model from the start, where tools are searched for
-	call     func(c *conn, ctx context.Context, a *args) (string, error)
+	call     func(c *conn, ctx context.Context, a *args) (*reply, error)
 }
 
 // hints is what a client may rely on. Clients run read-only tools side by side

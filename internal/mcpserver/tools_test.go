@@ -123,3 +123,13 @@ func TestToolTable(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 }
+
+func TestBlocksFollowTheText(t *testing.T) {
+	r := replyf("a figure")
+	r.blocks = []block{{"image/png", []byte("one")}, {"image/svg+xml", []byte("two")}}
+	const want = `{"content":[{"type":"text","text":"a figure"},{"type":"image","mimeType":"image/png","data":"b25l"},` +
+		`{"type":"image","mimeType":"image/svg+xml","data":"dHdv"}]}`
+	if got := string(marshal(result(r, false))); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
