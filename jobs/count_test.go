@@ -27,9 +27,9 @@ func TestCount(t *testing.T) {
 	jobstest.End(t, jobstest.Start(t, r, jobs.Spec{}, end(jobs.Receipt{End: jobs.Raised})))
 	asks := jobstest.Start(t, r, jobs.Spec{}, runner(func(_ context.Context, p *jobs.Port) jobs.Outcome {
 		p.Begin()
-		p.Waits(jobs.Question{})
-		p.Runs()
-		p.Waits(jobs.Question{})
+		p.SetWaiting(jobs.Question{})
+		p.SetRunning()
+		p.SetWaiting(jobs.Question{})
 		<-release
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 	}))

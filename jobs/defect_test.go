@@ -15,8 +15,8 @@ var impossible = map[string]struct {
 	says   string
 	queued bool // the job has not begun
 }{
-	"waits in the queue":  {act: func(p puppet) { p.port.Waits(Question{Kind: "line"}) }, says: "invalid move from queued to waiting_input", queued: true},
-	"late before the end": {act: func(p puppet) { p.port.Late(func(*Receipt) {}) }, says: "late news of a job that has not ended"},
+	"waits in the queue":  {act: func(p puppet) { p.port.SetWaiting(Question{Kind: "line"}) }, says: "invalid move from queued to waiting_input", queued: true},
+	"late before the end": {act: func(p puppet) { p.port.AmendReceipt(func(*Receipt) {}) }, says: "late news of a job that has not ended"},
 }
 
 func TestImpossibleMovesPanic(t *testing.T) {
@@ -92,7 +92,7 @@ func TestImpossibleEnd(t *testing.T) {
 func TestDefectAfterTheEnd(t *testing.T) {
 	for name, act := range map[string]func(*Port){
 		"begins":         (*Port).Begin,
-		"another status": func(p *Port) { p.Late(func(r *Receipt) { r.End = Raised }) },
+		"another status": func(p *Port) { p.AmendReceipt(func(r *Receipt) { r.End = Raised }) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			told := 0

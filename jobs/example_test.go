@@ -12,8 +12,8 @@ type greeter struct{}
 
 func (greeter) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	answers := make(chan string)
-	p.Accept(func(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
-		p.Runs() // the question is answered: nothing waits any more
+	p.SetInput(func(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
+		p.SetRunning() // the question is answered: nothing waits any more
 		select {
 		case answers <- in.Text:
 			return jobs.Delivery{Waiting: true}, nil
@@ -23,7 +23,7 @@ func (greeter) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	})
 	p.Begin()
 	p.Write(jobs.Stdout, []byte("Your name? "))
-	p.Waits(jobs.Question{Kind: "line", Prompt: "Your name? ", By: "the greeter"})
+	p.SetWaiting(jobs.Question{Kind: "line", Prompt: "Your name? ", By: "the greeter"})
 	select {
 	case name := <-answers:
 		p.Write(jobs.Stdout, []byte("Hello, "+name+".\n"))

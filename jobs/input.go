@@ -26,7 +26,7 @@ type Delivery struct {
 
 // An InputFunc takes input for a job, in the goroutine of its sender. The job
 // may end meanwhile; it returns [ErrEnded] then. Where the input answers the open
-// question it calls [Port.Runs]: before it returns, or an Await after the Send
+// question it calls [Port.SetRunning]: before it returns, or an Await after the Send
 // would return with the question just answered; and before it hands the input
 // over, where the next question may come at once.
 type InputFunc func(ctx context.Context, in Input) (Delivery, error)

@@ -11,7 +11,7 @@ import (
 // answer takes input as a worker does that was asked for it.
 func answer(p *Port) InputFunc {
 	return func(context.Context, Input) (Delivery, error) {
-		p.Runs()
+		p.SetRunning()
 		return Delivery{Waiting: true}, nil
 	}
 }
@@ -25,7 +25,7 @@ func TestSend(t *testing.T) {
 		p.port.Begin()
 		var got Input
 		full := errors.New("terminal is full")
-		p.port.Accept(func(_ context.Context, in Input) (Delivery, error) {
+		p.port.SetInput(func(_ context.Context, in Input) (Delivery, error) {
 			got = in
 			return Delivery{Note: "lies in the terminal"}, full
 		})
@@ -33,7 +33,7 @@ func TestSend(t *testing.T) {
 		if d, err := p.Send(t.Context(), in); err != full || d.Note != "lies in the terminal" || got != in {
 			t.Errorf("got %+v, %v; runner got %+v", d, err, got)
 		}
-		p.port.Accept(nil)
+		p.port.SetInput(nil)
 		if _, err := p.Send(t.Context(), in); err != ErrNotReading {
 			t.Errorf("to a job that takes nothing any more: %v", err)
 		}
@@ -48,9 +48,9 @@ func TestSend(t *testing.T) {
 func TestSendThenAwait(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
-		p.port.Accept(answer(p.port))
+		p.port.SetInput(answer(p.port))
 		for _, prompt := range []string{"one", "two"} {
-			go func() { pass(time.Minute); p.port.Waits(Question{Prompt: prompt}) }() // ends with the question
+			go func() { pass(time.Minute); p.port.SetWaiting(Question{Prompt: prompt}) }() // ends with the question
 			if err := p.Await(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestSendInTurn(t *testing.T) {
 			inside--
 			return Delivery{}, nil
 		}
-		p.port.Accept(slow)
+		p.port.SetInput(slow)
 		results := make(chan error)
 		send := func(ctx context.Context) { // ends with the delivery, which is read below
 			_, err := p.Send(ctx, Input{})
@@ -127,19 +127,19 @@ func TestLateNews(t *testing.T) {
 	}{
 		"nothing happened":    {func(puppet) {}, true, WaitingInput},
 		"output came":         {func(p puppet) { p.port.Write(TTY, []byte("x")) }, true, WaitingInput},
-		"rungs, pids":         {func(p puppet) { p.port.Climbs(Interrupt); p.port.Shows(1) }, true, WaitingInput},
-		"same question asked": {func(p puppet) { p.port.Waits(q) }, false, WaitingInput},
-		"asked and answered":  {func(p puppet) { p.port.Waits(q); p.port.Runs() }, false, Running},
+		"rungs, pids":         {func(p puppet) { p.port.SetStopping(Interrupt); p.port.SetPID(1) }, true, WaitingInput},
+		"same question asked": {func(p puppet) { p.port.SetWaiting(q) }, false, WaitingInput},
+		"asked and answered":  {func(p puppet) { p.port.SetWaiting(q); p.port.SetRunning() }, false, Running},
 		"input typed ahead":   {func(p puppet) { p.Send(context.Background(), Input{Text: "y\n"}) }, false, Running},
 		"input refused":       {func(p puppet) { p.Send(context.Background(), Input{Text: "no"}) }, true, WaitingInput},
 		"ended":               {func(p puppet) { p.end(Receipt{End: Exited}) }, false, Completed},
-		"runs, as it did":     {func(p puppet) { p.port.Runs() }, true, WaitingInput},
-		"told a second time":  {func(p puppet) { p.port.WaitsAsOf(p.port.Generation(), q); p.port.Waits(q) }, false, WaitingInput},
+		"runs, as it did":     {func(p puppet) { p.port.SetRunning() }, true, WaitingInput},
+		"told a second time":  {func(p puppet) { p.port.SetWaitingAsOf(p.port.Generation(), q); p.port.SetWaiting(q) }, false, WaitingInput},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, Config{}, func(t *testing.T, s stage) {
 				p := s.begin(Spec{})
-				p.port.Accept(func(_ context.Context, in Input) (Delivery, error) {
+				p.port.SetInput(func(_ context.Context, in Input) (Delivery, error) {
 					if in.Text == "no" {
 						return Delivery{}, ErrNotReading
 					}
@@ -147,7 +147,7 @@ func TestLateNews(t *testing.T) {
 				})
 				seen := p.port.Generation()
 				tc.meanwhile(p)
-				if taken := p.port.WaitsAsOf(seen, q); taken != tc.taken {
+				if taken := p.port.SetWaitingAsOf(seen, q); taken != tc.taken {
 					t.Errorf("taken: %t", taken)
 				}
 				if got := p.Info().Status; got != tc.status {
@@ -166,13 +166,13 @@ func TestQuestions(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
 		q := Question{Kind: "line", Prompt: "one"}
-		p.port.Waits(q)
+		p.port.SetWaiting(q)
 		for _, tc := range []struct {
 			q    Question
 			news bool
 		}{{q, false}, {Question{Kind: "secret", Prompt: "one"}, true}, {q, true}} {
 			changed := p.Changed()
-			p.port.Waits(tc.q)
+			p.port.SetWaiting(tc.q)
 			news := false
 			select {
 			case <-changed:

@@ -100,24 +100,24 @@ func TestLife(t *testing.T) {
 		pass(time.Second)
 		p.port.Begin()
 		p.port.Begin() // an install begins, and the command it becomes begins again
-		p.port.Shows(812)
+		p.port.SetPID(812)
 		if i := p.Info(); i.Status != Running || i.PID != 812 || i.Started.Sub(born) != time.Second || !i.LastOutput.IsZero() {
 			t.Errorf("running: %+v", i)
 		}
-		p.port.Accepts(true)
+		p.port.SetAccepts(true)
 		if i := p.Info(); !i.Accepts {
 			t.Errorf("takes input: %+v", i)
 		}
 		pass(time.Second)
 		p.port.Write(Stdout, []byte("x"))
 		q := Question{Kind: "line", Prompt: "x", By: "input()"}
-		p.port.Waits(q)
-		p.port.Accepts(true)
+		p.port.SetWaiting(q)
+		p.port.SetAccepts(true)
 		if i := p.Info(); i.Status != WaitingInput || i.Accepts || i.Question == nil || *i.Question != q || i.LastOutput.Sub(born) != 2*time.Second {
 			t.Errorf("waiting: %+v", i)
 		}
-		p.port.Runs()
-		p.port.Runs()
+		p.port.SetRunning()
+		p.port.SetRunning()
 		if i := p.Info(); i.Status != Running || i.Accepts || i.Question != nil {
 			t.Errorf("running again: %+v", i)
 		}
@@ -131,11 +131,11 @@ func TestLife(t *testing.T) {
 
 		// What comes afterwards is late output, and news that is dropped.
 		p.port.Write(Stderr, []byte("late"))
-		p.port.Waits(q)
-		p.port.Runs()
-		p.port.Climbs(Kill)
-		p.port.Shows(1)
-		p.port.Accept(func(context.Context, Input) (Delivery, error) { return Delivery{}, nil })
+		p.port.SetWaiting(q)
+		p.port.SetRunning()
+		p.port.SetStopping(Kill)
+		p.port.SetPID(1)
+		p.port.SetInput(func(context.Context, Input) (Delivery, error) { return Delivery{}, nil })
 		p.Stop(Stop{By: Agent})
 		after, c := p.Read(0, 100)
 		if got := text(c); got != "xlate" || after.Output.Final != 1 || after.Output.End != 5 {
@@ -288,9 +288,9 @@ func TestAwait(t *testing.T) {
 		go func() { // ends within the test
 			pass(time.Minute)
 			p.port.Begin()
-			p.port.Shows(1) // a change that is no reason to return
+			p.port.SetPID(1) // a change that is no reason to return
 			pass(time.Minute)
-			p.port.Waits(Question{Kind: "line"})
+			p.port.SetWaiting(Question{Kind: "line"})
 		}()
 		if err := p.Await(t.Context()); err != nil || p.Info().Status != WaitingInput || time.Since(start) != 2*time.Minute {
 			t.Errorf("got %v, %s after %v", err, p.Info().Status, time.Since(start))
@@ -301,7 +301,7 @@ func TestAwait(t *testing.T) {
 		p.Stop(Stop{By: Agent})
 		go func() { // ends with the job
 			pass(time.Minute)
-			p.port.Waits(Question{Kind: "line"}) // the prompt after an interrupt
+			p.port.SetWaiting(Question{Kind: "line"}) // the prompt after an interrupt
 			pass(time.Minute)
 			p.end(Receipt{End: Returned})
 		}()

@@ -2,17 +2,16 @@ package jobs
 
 import "context"
 
-// A Runner does the work of one job. Run calls [Port.Begin] when its turn has
-// come, writes output as it comes, and returns when the job has ended and all
-// that was written up to then is in the log. ctx is cancelled, with a *[Stop] as
-// its cause, when the job is asked to end, which may be before Run is called, and
-// without that cause once it has ended.
+// A Runner does the work of one job. Run calls [Port.Begin] when its turn has come, writes output
+// as it comes, and returns when the job has ended and all that was written up to then is in the
+// log. ctx is cancelled, with a *[Stop] as its cause, when the job is asked to end, which may be
+// before Run is called, and without that cause once it has ended.
 type Runner interface {
 	Run(ctx context.Context, p *Port) Outcome
 }
 
-// A Queuer is a [Runner] whose jobs run in the order in which they were started.
-// Queue is called once, before Start returns and before Run; it must not block.
+// A Queuer is a [Runner] whose jobs run in the order in which they were started. Queue is called
+// once, before Start returns and before Run; it must not block.
 type Queuer interface {
 	Queue(p *Port)
 }
@@ -24,9 +23,8 @@ type Outcome struct {
 	HasResult bool
 }
 
-// A Port is a runner's side of its job. It stays usable after Run has returned:
-// output is late output then, Late amends the receipt, and news about waiting,
-// rungs and pids is dropped.
+// A Port is a runner's side of its job. It stays usable after Run has returned: output is then late
+// output, AmendReceipt changes the receipt, and news about waiting, rungs and pids is dropped.
 type Port struct{ j *Job }
 
 // ID returns the job's ULID.
@@ -38,8 +36,8 @@ func (p *Port) Write(s Stream, b []byte) { p.j.log.Write(s, b) }
 // Tail returns at most n of the newest bytes of the output.
 func (p *Port) Tail(n int) []byte { return p.j.log.tail(n) }
 
-// Begin tells that the job's turn has come. A runner that leaves the rest to
-// another may begin first: a second Begin is nothing.
+// Begin makes the queued job run. A runner that hands the job on to another runner can call it
+// first: a second Begin does nothing.
 func (p *Port) Begin() {
 	j := p.j
 	j.mu.Lock()
@@ -49,32 +47,32 @@ func (p *Port) Begin() {
 	}
 }
 
-// Generation names this moment in the life of the job. Take it before looking
-// for what WaitsAsOf is to tell.
+// Generation returns the number of the present generation: each move of the job and each delivery
+// of input starts a new one. Take it before gathering the evidence for SetWaitingAsOf.
 func (p *Port) Generation() uint64 {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	return p.j.generation
 }
 
-// Waits tells that a program of the job waits for input.
-func (p *Port) Waits(q Question) {
+// SetWaiting says that a program of the job waits for input.
+func (p *Port) SetWaiting(q Question) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	p.j.asks(q)
 }
 
-// WaitsAsOf tells that a program of the job was waiting at that generation. If
-// the job has moved on or was given input since, that is late news: it is
-// dropped, and the answer is false. Who wants to know then looks again.
-func (p *Port) WaitsAsOf(generation uint64, q Question) bool {
+// SetWaitingAsOf says that a program of the job was waiting in that generation, and reports whether
+// the job took the question. If the job has moved or received input since, the news is old: it is
+// dropped, and the runner checks again.
+func (p *Port) SetWaitingAsOf(generation uint64, q Question) bool {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	return generation == p.j.generation && p.j.asks(q)
 }
 
-// Runs tells that nothing of the job waits for input any more.
-func (p *Port) Runs() {
+// SetRunning says that no program of the job waits for input any more.
+func (p *Port) SetRunning() {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -83,9 +81,9 @@ func (p *Port) Runs() {
 	}
 }
 
-// Accepts tells whether a program of the running job takes input, among other
-// things that it waits for.
-func (p *Port) Accepts(input bool) {
+// SetAccepts says whether a program of the running job would take input, among other things that it
+// waits for.
+func (p *Port) SetAccepts(input bool) {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -95,8 +93,8 @@ func (p *Port) Accepts(input bool) {
 	}
 }
 
-// Climbs tells which rung of the ladder is being tried.
-func (p *Port) Climbs(r Rung) {
+// SetStopping says which rung of the ladder is being tried.
+func (p *Port) SetStopping(r Rung) {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -106,8 +104,8 @@ func (p *Port) Climbs(r Rung) {
 	}
 }
 
-// Shows tells the pid of the process in front.
-func (p *Port) Shows(pid int) {
+// SetPID says which process is in the foreground.
+func (p *Port) SetPID(pid int) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	if !p.j.info.Status.Final() {
@@ -115,8 +113,8 @@ func (p *Port) Shows(pid int) {
 	}
 }
 
-// Accept tells who takes input from now on; nil: nobody.
-func (p *Port) Accept(f InputFunc) {
+// SetInput makes f take the input that clients send; nil makes the job refuse input.
+func (p *Port) SetInput(f InputFunc) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	if !p.j.info.Status.Final() {
@@ -124,11 +122,11 @@ func (p *Port) Accept(f InputFunc) {
 	}
 }
 
-// Cancel asks for the job's end as [Job.Stop] does.
+// Cancel asks the job to end, as [Job.Stop] does.
 func (p *Port) Cancel(st Stop) { p.j.Stop(st) }
 
-// Stop returns the stop that was asked for, nil if none was, and a channel that
-// is closed when one is asked for or the one there is raised.
+// Stop returns the stop that was asked for, or nil, and a channel that is closed when a stop is
+// asked for or the present one is raised.
 func (p *Port) Stop() (*Stop, <-chan struct{}) {
 	j := p.j
 	j.mu.Lock()
@@ -139,17 +137,17 @@ func (p *Port) Stop() (*Stop, <-chan struct{}) {
 	return j.stop, j.raised
 }
 
-// Leaves tells how to end what the job leaves running, for [Job.EndRemains]; nil
-// when nothing is left. A job that leaves something is not forgotten.
-func (p *Port) Leaves(end func(ctx context.Context, st Stop) (ended, survivors []Process)) {
+// SetCleanup says how to end the processes that the job leaves running, for [Job.EndRemains]; nil
+// says that none is left. A job that left any is not forgotten.
+func (p *Port) SetCleanup(end func(ctx context.Context, st Stop) (ended, survivors []Process)) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	p.j.leaves = end
 }
 
-// Ended is closed when the job is final: Late may be called from then on.
+// Ended is closed when the job is final: AmendReceipt can be called from then on.
 func (p *Port) Ended() <-chan struct{} { return p.j.Done() }
 
-// Late amends the receipt of the ended job: a process it left may have ended.
-// The status that the receipt amounts to must stay what it is.
-func (p *Port) Late(f func(r *Receipt)) { p.j.amend(f) }
+// AmendReceipt changes the receipt of the ended job, for example when a process that it left has
+// ended. The receipt must still amount to the same status.
+func (p *Port) AmendReceipt(f func(r *Receipt)) { p.j.amend(f) }

@@ -107,7 +107,7 @@ func TestList(t *testing.T) {
 			byTitle[title] = p
 		}
 		s.begin(Spec{Tenant: "they", Title: "secret"})
-		byTitle["e"].port.Waits(Question{})
+		byTitle["e"].port.SetWaiting(Question{})
 		synctest.Wait() // for the registry to forget one
 
 		for name, tc := range map[string]struct {

@@ -65,7 +65,7 @@ func TestRetention(t *testing.T) {
 	t.Run("in the order of their ends", func(t *testing.T) {
 		bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
 			a := s.begin(Spec{Title: "a"})
-			a.port.Leaves(left)
+			a.port.SetCleanup(left)
 			a.end(Receipt{End: Exited})
 			pass(time.Second)
 			for _, title := range []string{"b", "c"} {
@@ -75,7 +75,7 @@ func TestRetention(t *testing.T) {
 			if got := kept(s); got != "c b a" {
 				t.Errorf("kept %q", got)
 			}
-			a.port.Leaves(nil)
+			a.port.SetCleanup(nil)
 			done(s, "d")
 			if got := kept(s); got != "d c" {
 				t.Errorf("kept %q, want the two that ended last", got)
@@ -107,7 +107,7 @@ func TestRetention(t *testing.T) {
 	t.Run("not with something left running", func(t *testing.T) {
 		bubble(t, Config{Keep: 1, MaxAge: time.Hour}, func(t *testing.T, s stage) {
 			a := s.begin(Spec{Title: "a"})
-			a.port.Leaves(left)
+			a.port.SetCleanup(left)
 			a.end(Receipt{End: Exited})
 			done(s, "b")
 			if got := kept(s); got != "b a" {
@@ -118,7 +118,7 @@ func TestRetention(t *testing.T) {
 			if got := kept(s); got != "a" {
 				t.Errorf("kept %q after it is too old", got)
 			}
-			a.port.Leaves(nil)
+			a.port.SetCleanup(nil)
 			done(s, "c")
 			if got := kept(s); got != "c" {
 				t.Errorf("kept %q when nothing is left", got)
@@ -131,7 +131,7 @@ func TestRemains(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
 		var asked Stop
-		p.port.Leaves(func(_ context.Context, st Stop) ([]Process, []Process) {
+		p.port.SetCleanup(func(_ context.Context, st Stop) ([]Process, []Process) {
 			asked = st
 			return []Process{{812, "npm"}}, []Process{{813, "sleep"}}
 		})
@@ -145,8 +145,8 @@ func TestRemains(t *testing.T) {
 		}
 		before := p.Info().Receipt
 		changed := p.Changed()
-		p.port.Late(func(r *Receipt) { r.Left[0].Program = "gone"; r.Notes = append(r.Notes, "ended later") })
-		p.port.Leaves(nil)
+		p.port.AmendReceipt(func(r *Receipt) { r.Left[0].Program = "gone"; r.Notes = append(r.Notes, "ended later") })
+		p.port.SetCleanup(nil)
 		<-changed
 		if _, _, any := p.EndRemains(t.Context(), Stop{}); any {
 			t.Error("remains after they are gone")

@@ -13,10 +13,10 @@ func TestTimeoutCountsRunningOnly(t *testing.T) {
 		pass(time.Hour)
 		p.port.Begin()
 		pass(20 * time.Second)
-		p.port.Waits(Question{Kind: "line"})
+		p.port.SetWaiting(Question{Kind: "line"})
 		p.atLimit() // fired just before the question came
 		pass(time.Hour)
-		p.port.Runs()
+		p.port.SetRunning()
 		p.atLimit() // fired for a time that was not over
 		if st, _ := p.port.Stop(); st != nil {
 			t.Fatalf("stopped after 20 s of running: %+v", st)
@@ -87,7 +87,7 @@ func TestStop(t *testing.T) {
 				if i := p.Info(); i.Status != Running || i.Cancelling != cause.From {
 					t.Errorf("while it is being ended: %s, cancelling %q", i.Status, i.Cancelling)
 				}
-				p.port.Climbs(Kill)
+				p.port.SetStopping(Kill)
 				if i := p.Info(); i.Cancelling != Kill {
 					t.Errorf("after the climb: cancelling %q", i.Cancelling)
 				}

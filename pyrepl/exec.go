@@ -65,7 +65,7 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 	if err != nil {
 		return notStarted(ctx, err), nil
 	}
-	p.Shows(w.handle.PID())
+	p.SetPID(w.handle.PID())
 	r := newRun(e.s, w, p)
 	rec, result := r.exec(ctx, e.code)
 	if again && r.untouched && ctx.Err() == nil {
@@ -159,7 +159,7 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 		r.untouched = true
 		return r.death(err, nil), nil
 	}
-	r.p.Accept(r.input)
+	r.p.SetInput(r.input)
 	stopWatch := r.watch.Start()
 	ladder := r.startLadder(ctx)
 	done, err := r.follow()

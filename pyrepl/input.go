@@ -67,7 +67,7 @@ func (r *run) show() {
 	if prompt == "" {
 		prompt = view.LastLine(r.p.Tail(promptWindow))
 	}
-	r.p.Waits(jobs.Question{Kind: ev.Kind, Prompt: prompt, By: fmt.Sprintf("%s in session %s", ev.By, r.s.name)})
+	r.p.SetWaiting(jobs.Question{Kind: ev.Kind, Prompt: prompt, By: fmt.Sprintf("%s in session %s", ev.By, r.s.name)})
 }
 
 // resume takes the news that a question was given up.
@@ -80,7 +80,7 @@ func (r *run) resume(n int) {
 	}
 	r.questions = slices.Delete(r.questions, i, i+1)
 	if i == 0 {
-		r.p.Runs()
+		r.p.SetRunning()
 		r.show()
 	}
 }
@@ -97,11 +97,11 @@ func (r *run) atTerminal(ev tty.Evidence, waiting bool) {
 	}
 	r.atTTY = ev != tty.Evidence{} // it may wait for other things as well
 	if !waiting {
-		r.p.Runs()
-		r.p.Accepts(r.atTTY)
+		r.p.SetRunning()
+		r.p.SetAccepts(r.atTTY)
 		return
 	}
-	r.p.Waits(jobs.Question{
+	r.p.SetWaiting(jobs.Question{
 		Kind:   ev.Kind,
 		Prompt: view.LastLine(r.p.Tail(promptWindow)),
 		By:     fmt.Sprintf("%s in session %s", ev.By(), r.s.name),
@@ -147,7 +147,7 @@ func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
 			return jobs.Delivery{}, err
 		}
 		r.questions = r.questions[1:]
-		r.p.Runs()
+		r.p.SetRunning()
 		r.show()
 		return jobs.Delivery{Waiting: true}, nil
 	}

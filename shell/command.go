@@ -117,8 +117,8 @@ func (c *Command) explain(err error) error {
 // announce lets the job take input and name its process, before anything that
 // the program writes can be seen.
 func (r *run) announce() {
-	r.port.Shows(r.handle.PID())
-	r.port.Accept(r.input)
+	r.port.SetPID(r.handle.PID())
+	r.port.SetInput(r.input)
 }
 
 func (r *run) startTTY(owner *process.Owner, spec process.Spec) (err error) {
@@ -218,7 +218,7 @@ func (r *run) await(ctx context.Context) process.Climbed {
 			st, raised := r.port.Stop()
 			return process.Rung(st.From), raised
 		},
-		Report: func(rung process.Rung) { r.port.Climbs(jobs.Rung(rung)) },
+		Report: func(rung process.Rung) { r.port.SetStopping(jobs.Rung(rung)) },
 	})
 }
 
@@ -275,7 +275,7 @@ func (r *run) leave(rec *jobs.Receipt) {
 		return
 	}
 	cleared := make(chan struct{})
-	r.port.Leaves(func(ctx context.Context, st jobs.Stop) (ended, survivors []jobs.Process) {
+	r.port.SetCleanup(func(ctx context.Context, st jobs.Stop) (ended, survivors []jobs.Process) {
 		from := process.Terminate // what is left did not heed anything milder
 		if st.From == jobs.Kill {
 			from = process.Kill
@@ -299,10 +299,10 @@ func (r *run) clear(cleared chan<- struct{}) {
 	defer close(cleared)
 	<-r.port.Ended()
 	<-r.handle.Cleared()
-	r.port.Leaves(nil)
+	r.port.SetCleanup(nil)
 	late := processes(r.handle.HungUp())
 	r.release() // with their last words, before they are said to have ended
-	r.port.Late(func(rec *jobs.Receipt) {
+	r.port.AmendReceipt(func(rec *jobs.Receipt) {
 		var names []string
 		for _, p := range without(slices.Concat(rec.Left, rec.Survivors), late) {
 			names = append(names, p.String())

@@ -45,12 +45,12 @@ func (r *run) news(ev tty.Evidence, waiting bool) {
 	defer r.mu.Unlock()
 	r.reading = ev != tty.Evidence{}
 	if !waiting {
-		r.port.Runs()
-		r.port.Accepts(r.reading)
+		r.port.SetRunning()
+		r.port.SetAccepts(r.reading)
 		return
 	}
 	r.pumps[0].Drain()
-	r.port.Waits(jobs.Question{
+	r.port.SetWaiting(jobs.Question{
 		Kind:   ev.Kind,
 		Prompt: view.LastLine(r.port.Tail(promptWindow)),
 		By:     ev.By(),

@@ -88,16 +88,16 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 		kind, prompt, _ := strings.Cut(arg, " ")
 		return g.ask(ctx, p, kind, unquote(prompt))
 	case "keys":
-		p.Accept(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
+		p.SetInput(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
 			p.Write(jobs.TTY, fmt.Appendf(nil, "typed %d\n", len(in.Text)))
 			return jobs.Delivery{}, nil
 		})
 	case "prompt":
-		p.Waits(jobs.Question{Kind: "line", By: "the test"})
+		p.SetWaiting(jobs.Question{Kind: "line", By: "the test"})
 	case "pipe":
-		p.Accept(func(context.Context, jobs.Input) (jobs.Delivery, error) { return jobs.Delivery{Unseen: true}, nil })
+		p.SetInput(func(context.Context, jobs.Input) (jobs.Delivery, error) { return jobs.Delivery{Unseen: true}, nil })
 	case "accepts":
-		p.Accepts(true)
+		p.SetAccepts(true)
 	case "gate":
 		select {
 		case <-g.w.gate(arg):
@@ -115,7 +115,7 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	case "stubborn":
 		for st, raised := p.Stop(); st == nil || st.From != jobs.Kill; st, raised = p.Stop() {
 			if st != nil {
-				p.Climbs(st.From)
+				p.SetStopping(st.From)
 			}
 			<-raised
 		}
@@ -123,8 +123,8 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	case "leave":
 		left := jobs.Process{PID: 4711, Program: arg}
 		rec.Left = append(rec.Left, left)
-		p.Leaves(func(context.Context, jobs.Stop) (ended, survivors []jobs.Process) {
-			p.Leaves(nil)
+		p.SetCleanup(func(context.Context, jobs.Stop) (ended, survivors []jobs.Process) {
+			p.SetCleanup(nil)
 			return []jobs.Process{left}, nil
 		})
 	case "late":
@@ -136,7 +136,7 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	case "note":
 		rec.Notes = append(rec.Notes, unquote(arg))
 	case "pid":
-		p.Shows(number(arg))
+		p.SetPID(number(arg))
 	case "result":
 		out.Result, out.HasResult = unquote(arg), true
 	case "raise":
@@ -155,16 +155,16 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 func (g *program) ask(ctx context.Context, p *jobs.Port, kind, prompt string) (end bool) {
 	answered := make(chan string, 1) // the one answer that is taken
 	p.Write(jobs.Stdout, []byte(prompt))
-	p.Accept(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
+	p.SetInput(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
 		if strings.Contains(in.Text, "panic") {
 			panic("with " + strings.Repeat("x", len(in.Text)))
 		}
-		p.Accept(nil)
-		p.Runs()
+		p.SetInput(nil)
+		p.SetRunning()
 		answered <- fmt.Sprintf("%d characters, line %t, eof %t, secret %t\n", len(in.Text), in.Line, in.EOF, in.Secret)
 		return jobs.Delivery{Waiting: true}, nil
 	})
-	p.Waits(jobs.Question{Kind: kind, Prompt: prompt, By: "the test"})
+	p.SetWaiting(jobs.Question{Kind: kind, Prompt: prompt, By: "the test"})
 	select {
 	case a := <-answered:
 		p.Write(jobs.Stdout, []byte(a))

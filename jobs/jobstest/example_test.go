@@ -13,14 +13,14 @@ type echo struct{}
 
 func (echo) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	lines := make(chan string, 1) // the one answer
-	p.Accept(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
-		p.Runs()
+	p.SetInput(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
+		p.SetRunning()
 		lines <- in.Text
 		return jobs.Delivery{Waiting: true}, nil
 	})
 	p.Begin()
 	p.Write(jobs.Stdout, []byte("say: "))
-	p.Waits(jobs.Question{Kind: "line", Prompt: "say: "})
+	p.SetWaiting(jobs.Question{Kind: "line", Prompt: "say: "})
 	p.Write(jobs.Stdout, []byte(<-lines))
 	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 }
