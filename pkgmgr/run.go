@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/pump"
 )
 
 // keptOutput is how much of a command's output is kept, the newest.
@@ -45,7 +46,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 		return nil, fmt.Errorf("starting %s: %v", filepath.Base(argv[0]), err)
 	}
 	var out []byte // the pump's until it is closed
-	pump := process.NewPump(r, false, func(b []byte) {
+	pump := pump.NewPump(r, false, func(b []byte) {
 		out = append(out, b...)
 		if len(out) > 2*keptOutput {
 			out = append(out[:0], out[len(out)-keptOutput:]...)

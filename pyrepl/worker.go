@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
@@ -21,7 +22,7 @@ type worker struct {
 	handle *process.Handle
 	pty    *tty.PTY
 	keys   *tty.Keyboard
-	screen *process.Pump // of the terminal
+	screen *pump.Pump // of the terminal
 	ch     *channel
 	events chan event    // from the channel reader to whoever has the turn
 	eof    chan struct{} // closed when the channel ended
@@ -31,9 +32,9 @@ type worker struct {
 
 	// Guarded by mu.
 	mu    sync.Mutex
-	port  *jobs.Port      // of the job that runs, else of the last one: what cannot be told goes there
-	kick  func()          // tells the watch of the running job that there was output
-	pumps []*process.Pump // of the jobs whose pipes are still open somewhere
+	port  *jobs.Port   // of the job that runs, else of the last one: what cannot be told goes there
+	kick  func()       // tells the watch of the running job that there was output
+	pumps []*pump.Pump // of the jobs whose pipes are still open somewhere
 }
 
 // pipes makes a fresh pair for the stdout and stderr of p and reads their other
@@ -65,7 +66,7 @@ func (w *worker) pipes(p *jobs.Port) (out, errs *os.File, err error) {
 			open = append(open, old)
 		}
 	}
-	w.pumps = append(open, process.NewPump(outR, false, into(jobs.Stdout)), process.NewPump(errR, false, into(jobs.Stderr)))
+	w.pumps = append(open, pump.NewPump(outR, false, into(jobs.Stdout)), pump.NewPump(errR, false, into(jobs.Stderr)))
 	return out, errs, nil
 }
 
@@ -100,7 +101,7 @@ func (w *worker) serve(p *jobs.Port, kick func()) {
 // drain reads what lies in the pipes and the terminal now.
 func (w *worker) drain() {
 	w.mu.Lock()
-	pumps := append([]*process.Pump{w.screen}, w.pumps...)
+	pumps := append([]*pump.Pump{w.screen}, w.pumps...)
 	w.mu.Unlock()
 	for _, p := range pumps {
 		p.Drain()

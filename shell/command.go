@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
@@ -64,7 +65,7 @@ type run struct {
 	handle *process.Handle
 	pty    *tty.PTY // nil on pipes
 	keys   keyboard
-	pumps  []*process.Pump
+	pumps  []*pump.Pump
 
 	watch *tty.Watch // nil on pipes
 
@@ -136,7 +137,7 @@ func (r *run) startTTY(owner *process.Owner, spec process.Spec) (err error) {
 	r.keys = tty.NewKeyboard(r.pty)
 	r.watch = &tty.Watch{PTY: r.pty, Tree: r.tree, Quiet: r.quiet, News: r.news}
 	r.announce()
-	r.pumps = []*process.Pump{process.NewPump(r.pty.Master(), true, func(b []byte) {
+	r.pumps = []*pump.Pump{pump.NewPump(r.pty.Master(), true, func(b []byte) {
 		r.port.Write(jobs.TTY, b)
 		r.watch.Kick()
 	})}
@@ -166,9 +167,9 @@ func (r *run) startPipes(owner *process.Owner, spec process.Spec) (err error) {
 	}
 	r.keys = &pipe{w: ours[0]}
 	r.announce()
-	r.pumps = []*process.Pump{
-		process.NewPump(ours[1], false, func(b []byte) { r.port.Write(jobs.Stdout, b) }),
-		process.NewPump(ours[2], false, func(b []byte) { r.port.Write(jobs.Stderr, b) }),
+	r.pumps = []*pump.Pump{
+		pump.NewPump(ours[1], false, func(b []byte) { r.port.Write(jobs.Stdout, b) }),
+		pump.NewPump(ours[2], false, func(b []byte) { r.port.Write(jobs.Stderr, b) }),
 	}
 	return nil
 }

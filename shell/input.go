@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/process"
+	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -94,7 +94,7 @@ func (p *pipe) Type(ctx context.Context, text string, eof, _ bool) error {
 		return errStdinClosed
 	}
 	if text != "" {
-		n, err := process.WriteBounded(ctx, p.w, []byte(text))
+		n, err := pump.WriteBounded(ctx, p.w, []byte(text))
 		if err != nil {
 			return fmt.Errorf("writing to the command's standard input: only %d of %d bytes were taken, for %s", n, len(text), p.reason(err))
 		}

@@ -22,7 +22,7 @@ var goroutines = map[string][]string{
 	"internal/process/family.go":      {"the look for orphans"},
 	"internal/process/guard.go":       {"the waiter of a child, and of the guard"},
 	"internal/process/owner.go":       {"the waiter of a child, and of the guard"},
-	"internal/process/pump.go":        {"a pump per open pipe or terminal"},
+	"internal/pump/pump.go":           {"a pump per open pipe or terminal"},
 	"internal/process/spare.go":       {"one per thread that is made ahead"},
 	"internal/tty/pulse.go":           {"the pulse of all resting watches"},
 	"internal/tty/watch.go":           {"the watch of a terminal"},

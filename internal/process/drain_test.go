@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 )
 
@@ -55,8 +56,13 @@ func quick(o *Owner, script string, terminal bool) (string, error) {
 		defer w.Close()
 		s.Files, from = []*os.File{nil, w, w}, r
 	}
+	var mu sync.Mutex // a child may hold the other end, and write on
 	var out []byte
-	p := NewPump(from, terminal, func(b []byte) { out = append(out, b...) })
+	p := pump.NewPump(from, terminal, func(b []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		out = append(out, b...)
+	})
 	defer p.Close()
 	h, err := o.Start(s)
 	if err != nil {
@@ -64,8 +70,8 @@ func quick(o *Owner, script string, terminal bool) (string, error) {
 	}
 	h.Exit()
 	p.Drain()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	mu.Lock()
+	defer mu.Unlock()
 	return string(out), nil
 }
 
@@ -103,7 +109,11 @@ func TestTerminalEnds(t *testing.T) {
 	j := onTTY(t, o, "job", `trap '' HUP; (read; sleep 0.02; echo late) & exit`)
 	ends(t, j.Handle)
 	j.pty.CloseSlave()
-	done(t, j.pump)
+	select {
+	case <-j.pump.Done():
+	case <-time.After(patience):
+		t.Fatal("the pump has not ended")
+	}
 	if got := j.output(); got != "late\n" {
 		t.Errorf("output %q", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/pump"
 )
 
 // A script and its child are started, and the whole tree is ended.
@@ -36,7 +37,7 @@ func Example() {
 		return
 	}
 	said := make(chan string, 1) // room, so that the pump need not wait
-	pump := process.NewPump(out, false, func(b []byte) { said <- string(b) })
+	pump := pump.NewPump(out, false, func(b []byte) { said <- string(b) })
 	fmt.Print(<-said)
 	fmt.Println(len(handle.Tree()), "processes")
 

@@ -15,8 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 )
+
+// patience bounds every wait: a test that runs into it has failed.
+const patience = time.Minute
 
 // The test binary plays other parts when its first argument says so.
 var parts = map[string]func(args []string) int{
@@ -92,7 +96,7 @@ var testEnv = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LC_ALL=C"}
 type job struct {
 	*Handle
 	pty  *tty.PTY // nil: on pipes
-	pump *Pump
+	pump *pump.Pump
 
 	mu  sync.Mutex
 	out []byte
@@ -125,7 +129,7 @@ func onTTY(t testing.TB, o *Owner, mark, script string) *job {
 		pty.Close()
 		t.Fatal(err)
 	}
-	j.pump = NewPump(pty.Master(), true, j.write)
+	j.pump = pump.NewPump(pty.Master(), true, j.write)
 	t.Cleanup(func() {
 		end(t, j.Handle)
 		j.pump.Close()
@@ -148,7 +152,7 @@ func onPipe(t testing.TB, o *Owner, mark, script string) *job {
 		r.Close()
 		t.Fatal(err)
 	}
-	j.pump = NewPump(r, false, j.write)
+	j.pump = pump.NewPump(r, false, j.write)
 	t.Cleanup(func() {
 		end(t, j.Handle)
 		j.pump.Close()
@@ -259,7 +263,7 @@ func partServer(args []string) int {
 	if err != nil {
 		return 4
 	}
-	NewPump(pty.Master(), true, func(b []byte) {})
+	pump.NewPump(pty.Master(), true, func(b []byte) {})
 	var line [1]byte
 	for { // each byte asks for a look
 		if _, err := os.Stdin.Read(line[:]); err == io.EOF {

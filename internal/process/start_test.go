@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 )
 
@@ -81,7 +82,7 @@ func TestStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			j := &job{Handle: h}
-			j.pump = NewPump(r, false, j.write)
+			j.pump = pump.NewPump(r, false, j.write)
 			defer j.pump.Close()
 			ends(t, h)
 			j.pump.Drain()

@@ -1,4 +1,4 @@
-package process
+package pump
 
 import "golang.org/x/sys/unix"
 

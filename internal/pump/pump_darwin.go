@@ -1,3 +1,3 @@
-package process
+package pump
 
 const inputQueue = 0x4004667f // FIONREAD
