@@ -46,7 +46,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 		return nil, fmt.Errorf("starting %s: %v", filepath.Base(argv[0]), err)
 	}
 	var out []byte // the pump's until it is closed
-	pump := pump.NewPump(r, false, func(b []byte) {
+	reader := pump.New(r, func(b []byte) {
 		out = append(out, b...)
 		if len(out) > 2*keptOutput {
 			out = append(out[:0], out[len(out)-keptOutput:]...)
@@ -57,8 +57,8 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 	case <-limited.Done():
 		h.Climb(process.Ladder{From: process.Terminate, Step: termStep})
 	}
-	pump.Drain()
-	pump.Close() // closes r
+	reader.Drain()
+	reader.Close() // closes r
 	defer h.Forget()
 	if limited.Err() != nil && ctx.Err() != nil {
 		return out, context.Cause(ctx)

@@ -86,7 +86,7 @@ func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) 
 		}
 		return nil, process.Scarce(err)
 	}
-	w.screen = pump.NewPump(w.pty.Master(), true, func(b []byte) { w.write(jobs.TTY, b) })
+	w.screen = pump.Shared(w.pty.Master(), func(b []byte) { w.write(jobs.TTY, b) })
 	go w.listen() // owned by the worker; ends when the channel does, see end
 	if err := w.hello(ctx, python, session, cfg, prog.modules); err != nil {
 		w.end(jobs.Kill, 0)

@@ -66,7 +66,7 @@ func (w *worker) pipes(p *jobs.Port) (out, errs *os.File, err error) {
 			open = append(open, old)
 		}
 	}
-	w.pumps = append(open, pump.NewPump(outR, false, into(jobs.Stdout)), pump.NewPump(errR, false, into(jobs.Stderr)))
+	w.pumps = append(open, pump.New(outR, into(jobs.Stdout)), pump.New(errR, into(jobs.Stderr)))
 	return out, errs, nil
 }
 

@@ -137,7 +137,7 @@ func (r *run) startTTY(owner *process.Owner, spec process.Spec) (err error) {
 	r.keys = tty.NewKeyboard(r.pty)
 	r.watch = &tty.Watch{PTY: r.pty, Tree: r.tree, Quiet: r.quiet, News: r.news}
 	r.announce()
-	r.pumps = []*pump.Pump{pump.NewPump(r.pty.Master(), true, func(b []byte) {
+	r.pumps = []*pump.Pump{pump.Shared(r.pty.Master(), func(b []byte) {
 		r.port.Write(jobs.TTY, b)
 		r.watch.Kick()
 	})}
@@ -168,8 +168,8 @@ func (r *run) startPipes(owner *process.Owner, spec process.Spec) (err error) {
 	r.keys = &pipe{w: ours[0]}
 	r.announce()
 	r.pumps = []*pump.Pump{
-		pump.NewPump(ours[1], false, func(b []byte) { r.port.Write(jobs.Stdout, b) }),
-		pump.NewPump(ours[2], false, func(b []byte) { r.port.Write(jobs.Stderr, b) }),
+		pump.New(ours[1], func(b []byte) { r.port.Write(jobs.Stdout, b) }),
+		pump.New(ours[2], func(b []byte) { r.port.Write(jobs.Stderr, b) }),
 	}
 	return nil
 }

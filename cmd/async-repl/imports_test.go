@@ -29,6 +29,8 @@ var rules = []rule{
 		why: "a view is bytes in, text out"},
 	{dir: "internal/tty", forbid: []string{module},
 		why: "a terminal serves worker and shell alike and knows neither"},
+	{dir: "internal/pump", forbid: []string{module},
+		why: "a pump reads pipes and terminals alike and knows nothing of what it reads"},
 	{dir: "internal/process", forbid: []string{module}, allow: []string{module + "internal/tty"},
 		why: "processes are ended in one place, whatever they were started for"},
 	{dir: "pyrepl", forbid: []string{module + "shell", module + "pkgmgr", module + "internal/mcpserver", module + "cmd"},

@@ -59,7 +59,7 @@ func BenchmarkEcho(b *testing.B) {
 					b.Fatal(err)
 				}
 				got := 0
-				p := pump.NewPump(pty.Master(), true, func(b []byte) { got += len(b) })
+				p := pump.Shared(pty.Master(), func(b []byte) { got += len(b) })
 				h.Exit()
 				p.Drain()
 				if _, left := h.Settle(); left != nil {

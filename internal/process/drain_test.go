@@ -58,7 +58,11 @@ func quick(o *Owner, script string, terminal bool) (string, error) {
 	}
 	var mu sync.Mutex // a child may hold the other end, and write on
 	var out []byte
-	p := pump.NewPump(from, terminal, func(b []byte) {
+	read := pump.New
+	if terminal {
+		read = pump.Shared
+	}
+	p := read(from, func(b []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		out = append(out, b...)

@@ -37,12 +37,12 @@ func Example() {
 		return
 	}
 	said := make(chan string, 1) // room, so that the pump need not wait
-	pump := pump.NewPump(out, false, func(b []byte) { said <- string(b) })
+	reader := pump.New(out, func(b []byte) { said <- string(b) })
 	fmt.Print(<-said)
 	fmt.Println(len(handle.Tree()), "processes")
 
 	climbed := handle.Climb(process.Ladder{From: process.Terminate})
-	<-pump.Done() // nobody holds the pipe any more
+	<-reader.Done() // nobody holds the pipe any more
 	fmt.Println(climbed.Needed, len(climbed.Survivors), process.SignalName(handle.Exit().Signal))
 	// Output:
 	// up

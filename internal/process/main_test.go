@@ -129,7 +129,7 @@ func onTTY(t testing.TB, o *Owner, mark, script string) *job {
 		pty.Close()
 		t.Fatal(err)
 	}
-	j.pump = pump.NewPump(pty.Master(), true, j.write)
+	j.pump = pump.Shared(pty.Master(), j.write)
 	t.Cleanup(func() {
 		end(t, j.Handle)
 		j.pump.Close()
@@ -152,7 +152,7 @@ func onPipe(t testing.TB, o *Owner, mark, script string) *job {
 		r.Close()
 		t.Fatal(err)
 	}
-	j.pump = pump.NewPump(r, false, j.write)
+	j.pump = pump.New(r, j.write)
 	t.Cleanup(func() {
 		end(t, j.Handle)
 		j.pump.Close()
@@ -263,7 +263,7 @@ func partServer(args []string) int {
 	if err != nil {
 		return 4
 	}
-	pump.NewPump(pty.Master(), true, func(b []byte) {})
+	pump.Shared(pty.Master(), func(b []byte) {})
 	var line [1]byte
 	for { // each byte asks for a look
 		if _, err := os.Stdin.Read(line[:]); err == io.EOF {

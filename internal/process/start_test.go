@@ -82,7 +82,7 @@ func TestStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			j := &job{Handle: h}
-			j.pump = pump.NewPump(r, false, j.write)
+			j.pump = pump.New(r, j.write)
 			defer j.pump.Close()
 			ends(t, h)
 			j.pump.Drain()

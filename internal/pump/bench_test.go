@@ -1,6 +1,6 @@
 //go:build linux
 
-package pump
+package pump_test
 
 import (
 	"errors"
@@ -9,14 +9,15 @@ import (
 	"strconv"
 	"testing"
 
+	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 )
 
-const volume = 64 << 20
+const volume = 64 << 20 // bytes
 
-// bare does nothing but read.
+// bare only reads.
 func bare(f *os.File, count func([]byte)) {
-	buf := make([]byte, chunkSize)
+	buf := make([]byte, 64<<10)
 	for {
 		n, err := f.Read(buf)
 		count(buf[:n])
@@ -26,27 +27,27 @@ func bare(f *os.File, count func([]byte)) {
 	}
 }
 
-// BenchmarkPTY is 64 MB from a terminal. Its floor is a loop that does nothing but read.
+// BenchmarkPTY reads 64 MiB from a terminal. Its floor is a loop that only reads.
 func BenchmarkPTY(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
 		flow(b, true, bare)
 	})
 	b.Run("pump", func(b *testing.B) {
-		flow(b, true, func(f *os.File, count func([]byte)) { <-NewPump(f, true, count).Done() })
+		flow(b, true, func(f *os.File, count func([]byte)) { <-pump.Shared(f, count).Done() })
 	})
 }
 
-// BenchmarkPipe is 64 MB from a pipe. Its floor is a loop that does nothing but read.
+// BenchmarkPipe reads 64 MiB from a pipe. Its floor is a loop that only reads.
 func BenchmarkPipe(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
 		flow(b, false, bare)
 	})
 	b.Run("pump", func(b *testing.B) {
-		flow(b, false, func(f *os.File, count func([]byte)) { <-NewPump(f, false, count).Done() })
+		flow(b, false, func(f *os.File, count func([]byte)) { <-pump.New(f, count).Done() })
 	})
 }
 
-// flow measures how fast read takes what head writes.
+// flow measures how fast read consumes the output of head.
 func flow(b *testing.B, terminal bool, read func(f *os.File, count func([]byte))) {
 	b.SetBytes(volume)
 	for b.Loop() {
@@ -79,7 +80,7 @@ func flow(b *testing.B, terminal bool, read func(f *os.File, count func([]byte))
 			b.Fatal(err)
 		}
 		if got != volume {
-			b.Fatalf("%d bytes of %d", got, volume)
+			b.Fatalf("read %d bytes, want %d", got, volume)
 		}
 	}
 }

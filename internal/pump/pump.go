@@ -1,5 +1,14 @@
 //go:build unix
 
+// Package pump reads pipes and terminals in the background, and can say when everything that was
+// written up to now has been read.
+//
+// A Pump reads one file until every holder of the other end has closed it, or until Close. It hands
+// what it reads to one function, its sink. Pump.Drain returns when everything that the file held at
+// the call has reached the sink: a program's last words are complete once its end is known and its
+// pump has been drained, even if a child of it holds the other end open.
+//
+// The package knows nothing of what it reads, and starts no process. Begin with New.
 package pump
 
 import (
@@ -14,32 +23,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chunkSize is what a pump reads at most at a time. It is also what a drain reads at most of a PTY, which holds less.
+// chunkSize is the size of one read, in bytes. It also bounds a drain of anything but a pipe; a
+// terminal holds less.
 const chunkSize = 64 << 10
 
-// chunks are the buffers of all pumps. A pump holds one only while there is something to read, so that an idle one
-// costs none.
+// chunks holds the buffers of all pumps. A pump takes one only while there is something to read, so
+// that an idle pump costs none.
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// Pump reads a pipe or a PTY's master for as long as anybody holds its other end, and hands what it reads to sink.
+// A Pump reads one file. Its methods may be called by several goroutines.
 type Pump struct {
 	file *os.File
-	conn syscall.RawConn
-	tty  bool
+	conn syscall.RawConn // nil: the file was closed already
+	owns bool            // the pump closes file
+	pipe bool            // the kernel knows how many bytes it holds
 	sink func([]byte)
 	born time.Time
-	last atomic.Int64 // since born, in nanoseconds; 0: nothing has come
+	last atomic.Int64 // nanoseconds since born; 0: nothing was read
 	stop atomic.Bool
 	done chan struct{}
 
-	mu sync.Mutex // held from before a read until sink has what was read
+	mu sync.Mutex // held from before a read until sink returns
 }
 
-// NewPump starts to read f. Calls of sink do not overlap; what it is handed is its own only until it returns. A pipe's
-// f is the pump's from here on and closed at its end; a PTY's master stays the PTY's.
-func NewPump(f *os.File, tty bool, sink func([]byte)) *Pump {
-	p := &Pump{file: f, tty: tty, sink: sink, born: time.Now(), done: make(chan struct{})}
+// New starts to read f, which must be non-blocking, as the files of os.Pipe are. The pump owns f
+// and closes it when it ends. Calls of sink do not overlap, and the slice is sink's only until it
+// returns.
+func New(f *os.File, sink func([]byte)) *Pump { return start(f, true, sink) }
+
+// Shared is New for a file that stays the caller's: the pump does not close it.
+func Shared(f *os.File, sink func([]byte)) *Pump { return start(f, false, sink) }
+
+func start(f *os.File, owns bool, sink func([]byte)) *Pump {
+	p := &Pump{file: f, owns: owns, sink: sink, born: time.Now(), done: make(chan struct{})}
 	conn, err := f.SyscallConn()
+	if err == nil {
+		err = conn.Control(func(fd uintptr) {
+			var st unix.Stat_t
+			p.pipe = unix.Fstat(int(fd), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+		})
+	}
 	if err != nil { // closed already
 		close(p.done)
 		return p
@@ -51,14 +74,14 @@ func NewPump(f *os.File, tty bool, sink func([]byte)) *Pump {
 
 func (p *Pump) run() {
 	defer close(p.done)
-	p.conn.Read(func(fd uintptr) bool { return p.burst(int(fd)) })
-	if !p.tty {
+	p.conn.Read(func(fd uintptr) bool { return p.readAvailable(int(fd)) })
+	if p.owns {
 		p.file.Close()
 	}
 }
 
-// burst reads until nothing is there, and tells whether nothing will come any more.
-func (p *Pump) burst(fd int) (ended bool) {
+// readAvailable reads until nothing is there, and reports whether nothing will come any more.
+func (p *Pump) readAvailable(fd int) (ended bool) {
 	buf := chunks.Get().(*[chunkSize]byte)
 	defer chunks.Put(buf)
 	for !p.stop.Load() {
@@ -69,14 +92,14 @@ func (p *Pump) burst(fd int) (ended bool) {
 		case n > 0:
 		case errors.Is(err, unix.EAGAIN):
 			return false
-		default: // an end of file, and EIO is a terminal's
+		default: // end of file, or a terminal's EIO
 			return true
 		}
 	}
 	return true
 }
 
-// read moves what is there to the sink, at most len(buf). The caller holds mu.
+// read makes one read into buf and hands it to the sink. The caller holds mu.
 func (p *Pump) read(fd int, buf []byte) (int, error) {
 	for {
 		n, err := unix.Read(fd, buf)
@@ -91,19 +114,19 @@ func (p *Pump) read(fd int, buf []byte) (int, error) {
 	}
 }
 
-// Drain returns when all that lay in the pipe or terminal at its call has been handed to the sink. It never waits for
-// more, and reads little of what is written meanwhile, so that a program that floods it does not hold it up.
+// Drain returns when everything that the file held at the call has reached the sink. It never waits
+// for more, and reads little of what is written meanwhile, so that a program that writes without
+// pause does not hold it up.
 func (p *Pump) Drain() {
 	if p.conn == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.conn.Control(func(fd uintptr) { // an error: it was closed
+	p.conn.Control(func(fd uintptr) { // an error: the file was closed
 		rest := chunkSize
-		if !p.tty {
-			// Asked once. What a terminal answers is not to be trusted: it may say 0 while output is on its way.
-			n, err := unix.IoctlGetInt(int(fd), inputQueue)
+		if p.pipe { // a terminal may answer 0 while output is still on its way to us
+			n, err := buffered(int(fd))
 			if err != nil {
 				return
 			}
@@ -121,10 +144,11 @@ func (p *Pump) Drain() {
 	})
 }
 
-// Done is closed when nothing will come any more: the last holder of the other end has closed it, or Close was called.
+// Done returns a channel that is closed when nothing more will be read: the last holder of the
+// other end has closed it, or Close was called.
 func (p *Pump) Done() <-chan struct{} { return p.done }
 
-// Last is when something was read last, the zero time if nothing was.
+// Last returns the time of the last read that returned data, or the zero time if there was none.
 func (p *Pump) Last() time.Time {
 	d := p.last.Load()
 	if d == 0 {
@@ -133,8 +157,8 @@ func (p *Pump) Last() time.Time {
 	return p.born.Add(time.Duration(d))
 }
 
-// Close ends the pump when what lay in the pipe or terminal at its call has been handed to the sink. It waits for a sink
-// that is at work, so a sink must not call it.
+// Close drains the pump and ends it. It waits for a call of the sink that is under way, so a sink
+// must not call it.
 func (p *Pump) Close() {
 	p.Drain()
 	p.stop.Store(true)
@@ -142,20 +166,20 @@ func (p *Pump) Close() {
 	<-p.done
 }
 
-// writeLimit bounds a write whose context does not.
+// writeLimit bounds a write whose context has no deadline.
 const writeLimit = 5 * time.Second
 
-// WriteBounded writes b to a pipe, whose reader may be in no hurry. It gives up when ctx ends and after 5 s, and tells
-// how much was taken. Writes to one file must not overlap.
+// WriteBounded writes b to a pipe whose reader may be slow. It stops when ctx ends and after 5 s,
+// and returns the number of bytes written. Writes to one file must not overlap.
 func WriteBounded(ctx context.Context, f *os.File, b []byte) (int, error) {
 	if err := f.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil {
 		return 0, err
 	}
-	cut := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() { defer close(cut); f.SetWriteDeadline(time.Unix(1, 0)) })
+	expired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { defer close(expired); f.SetWriteDeadline(time.Unix(1, 0)) })
 	n, err := f.Write(b)
-	if !stop() { // it has begun: let it not cut the next write short
-		<-cut
+	if !stop() { // ctx ended: wait, or its deadline would cut the next write short
+		<-expired
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -1,3 +1,9 @@
 package pump
 
-const inputQueue = 0x4004667f // FIONREAD
+import "golang.org/x/sys/unix"
+
+// fionread is FIONREAD, which x/sys does not name on this system.
+const fionread = 0x4004667f
+
+// buffered returns the number of bytes that a pipe holds.
+func buffered(fd int) (int, error) { return unix.IoctlGetInt(fd, fionread) }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package pump
+package pump_test
 
 import (
 	"bytes"
@@ -10,8 +10,11 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"asyncrepl/internal/pump"
 )
 
 // patience bounds every wait: a test that runs into it has failed.
@@ -27,21 +30,22 @@ func newPipe(t testing.TB) (r, w *os.File) {
 	return r, w
 }
 
-func done(t *testing.T, p *Pump) {
+// ended waits for the end of p.
+func ended(t *testing.T, p *pump.Pump) {
 	t.Helper()
 	select {
 	case <-p.Done():
 	case <-time.After(patience):
-		t.Fatal("the pump has not ended")
+		t.Fatal("the pump still reads")
 	}
 }
 
-func TestPump(t *testing.T) {
+func TestReadsUntilTheEnd(t *testing.T) {
 	r, w := newPipe(t)
 	var got bytes.Buffer
-	p := NewPump(r, false, func(b []byte) { got.Write(b) })
+	p := pump.New(r, func(b []byte) { got.Write(b) })
 	if !p.Last().IsZero() {
-		t.Errorf("something was read at %v", p.Last())
+		t.Errorf("last read at %v, want never", p.Last())
 	}
 	begin := time.Now()
 	want := strings.Repeat("0123456789\n", 50_000)
@@ -50,25 +54,30 @@ func TestPump(t *testing.T) {
 	}
 	p.Drain()
 	if d := p.Last().Sub(begin); d <= 0 || d > patience {
-		t.Errorf("last read %v after the first write", d)
+		t.Errorf("last read was %v after the first write", d)
 	}
 	w.Close()
-	done(t, p)
+	ended(t, p)
 	if got.String() != want {
-		t.Errorf("%d bytes of %d", got.Len(), len(want))
+		t.Errorf("read %d bytes, want %d", got.Len(), len(want))
 	}
-	p.Drain() // nothing, and no harm
+	p.Drain() // does nothing after the end
 	p.Close()
 	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("reading the pipe afterwards: %v, want it closed", err)
 	}
 }
 
-// All that was written before a drain is there after it, at once.
+// Everything that was written before a drain has been read after it.
 func TestDrainIsComplete(t *testing.T) {
 	r, w := newPipe(t)
-	var got int
-	p := NewPump(r, false, func(b []byte) { got += len(b) })
+	var mu sync.Mutex
+	got := 0
+	p := pump.New(r, func(b []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		got += len(b)
+	})
 	written := 0
 	for i := range 3000 {
 		n, err := w.Write(make([]byte, 1+i%5000))
@@ -77,21 +86,21 @@ func TestDrainIsComplete(t *testing.T) {
 		}
 		written += n
 		p.Drain()
-		p.mu.Lock()
+		mu.Lock()
 		have := got
-		p.mu.Unlock()
+		mu.Unlock()
 		if have != written {
-			t.Fatalf("%d of %d bytes after drain %d", have, written, i)
+			t.Fatalf("read %d of %d bytes after drain %d", have, written, i)
 		}
 	}
 	p.Close()
 }
 
-func TestPumpClose(t *testing.T) {
+func TestCloseEndsAnIdlePump(t *testing.T) {
 	r, w := newPipe(t)
-	p := NewPump(r, false, func([]byte) {})
-	p.Close() // while nothing is there to read
-	done(t, p)
+	p := pump.New(r, func([]byte) {})
+	p.Close() // while there is nothing to read
+	ended(t, p)
 	p.Close()
 	p.Drain()
 	if _, err := w.Write([]byte("x")); err == nil {
@@ -99,20 +108,20 @@ func TestPumpClose(t *testing.T) {
 	}
 	closed, _ := newPipe(t)
 	closed.Close()
-	p = NewPump(closed, false, func([]byte) {})
-	done(t, p)
+	p = pump.New(closed, func([]byte) {})
+	ended(t, p)
 	p.Drain()
 	p.Close()
 }
 
-// TestPumpCloseLosesNothing: what was written before Close arrives, also where the sink is held up meanwhile.
-func TestPumpCloseLosesNothing(t *testing.T) {
+// Everything that was written before Close is read, even if the sink is blocked meanwhile.
+func TestCloseLosesNothing(t *testing.T) {
 	for range 50 {
 		r, w := newPipe(t)
 		var got bytes.Buffer
 		entered, held := make(chan struct{}), make(chan struct{})
-		p := NewPump(r, false, func(b []byte) {
-			if got.Write(b); got.Len() == len(b) { // the first time
+		p := pump.New(r, func(b []byte) {
+			if got.Write(b); got.Len() == len(b) { // the first call
 				close(entered)
 				<-held
 			}
@@ -121,13 +130,13 @@ func TestPumpCloseLosesNothing(t *testing.T) {
 		<-entered
 		io.WriteString(w, "last words")
 		calls, closed := make(chan struct{}), make(chan struct{})
-		go func() { // ends when the sink is let go
+		go func() { // ends when the sink is released
 			defer close(closed)
 			close(calls)
 			p.Close()
 		}()
 		<-calls
-		runtime.Gosched() // it has come as far as it can, more often than not
+		runtime.Gosched() // lets Close run up to where it waits, most of the time
 		close(held)
 		<-closed
 		if want := "first, last words"; got.String() != want {
@@ -136,8 +145,8 @@ func TestPumpCloseLosesNothing(t *testing.T) {
 	}
 }
 
-// A pump that is being flooded can be closed.
-func TestPumpCloseInFlood(t *testing.T) {
+// A pump can be closed while its writer never pauses.
+func TestCloseInFlood(t *testing.T) {
 	r, w := newPipe(t)
 	go func() { // ends when the pipe is closed
 		for {
@@ -146,8 +155,8 @@ func TestPumpCloseInFlood(t *testing.T) {
 			}
 		}
 	}()
-	seen := make(chan struct{}, 1) // the first is enough
-	p := NewPump(r, false, func([]byte) {
+	seen := make(chan struct{}, 1) // one call is enough
+	p := pump.New(r, func([]byte) {
 		select {
 		case seen <- struct{}{}:
 		default:
@@ -155,39 +164,39 @@ func TestPumpCloseInFlood(t *testing.T) {
 	})
 	<-seen
 	p.Close()
-	done(t, p)
+	ended(t, p)
 }
 
-func TestWriteBounded(t *testing.T) {
+func TestWriteIsBounded(t *testing.T) {
 	_, w := newPipe(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	n, err := WriteBounded(ctx, w, make([]byte, 1<<20))
+	n, err := pump.WriteBounded(ctx, w, make([]byte, 1<<20))
 	if n == 0 || n == 1<<20 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a full pipe took %d bytes, error %v", n, err)
 	}
 	r, w := newPipe(t)
-	if n, err := WriteBounded(t.Context(), w, []byte("hello")); n != 5 || err != nil {
+	if n, err := pump.WriteBounded(t.Context(), w, []byte("hello")); n != 5 || err != nil {
 		t.Errorf("an empty pipe took %d bytes, error %v", n, err)
 	}
 	r.Close()
-	if _, err := WriteBounded(t.Context(), w, []byte("hello")); err == nil {
+	if _, err := pump.WriteBounded(t.Context(), w, []byte("hello")); err == nil {
 		t.Error("a pipe without a reader took something")
 	}
 }
 
-// A write whose context ends as it is done does not cut the next one short.
-func TestWriteBoundedEndsItsOwnOnly(t *testing.T) {
+// A write whose context ends just as it completes does not cut the next write short.
+func TestCancelledWriteSparesTheNext(t *testing.T) {
 	r, w := newPipe(t)
-	p := NewPump(r, false, func([]byte) {})
+	p := pump.New(r, func([]byte) {})
 	defer p.Close()
-	for round := range 8000 { // one in 2,000 was hit
+	for round := range 8000 { // without the wait, one in 2,000 fails
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel() // ends at once
-		WriteBounded(ctx, w, []byte("a"))
+		pump.WriteBounded(ctx, w, []byte("a"))
 		for range 3 {
-			if n, err := WriteBounded(t.Context(), w, []byte("b")); err != nil {
-				t.Fatalf("round %d: %d, %v from a write after one that was cancelled", round, n, err)
+			if n, err := pump.WriteBounded(t.Context(), w, []byte("b")); err != nil {
+				t.Fatalf("round %d: the write after a cancelled one returned %d, %v", round, n, err)
 			}
 		}
 	}
