@@ -244,12 +244,11 @@ func TestDroppedOutput(t *testing.T) {
 
 // TestSilence is told as silence, and with what the process does.
 func TestSilence(t *testing.T) {
-	w := newWorld(t)
-	w.engine.Busy = func(pid int) (jobs.Process, float64, bool) {
+	now := time.Now()
+	rp := reporter{now: func() time.Time { return now }, busy: func(pid int) (jobs.Process, float64, bool) {
 		return jobs.Process{PID: 815, Program: "python3"}, 97.6, pid == 812
-	}
-	c := &conn{Engine: w.engine}
-	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	}}
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	for name, tt := range map[string]struct {
 		info jobs.Info
 		want string
@@ -261,7 +260,7 @@ func TestSilence(t *testing.T) {
 	} {
 		tt.info.Status = jobs.Running
 		var r reply
-		c.describe(t.Context(), &r, tt.info)
+		rp.describe(&r, tt.info)
 		if got := field(r.String(), "Activity"); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}

@@ -62,20 +62,20 @@ func (c *conn) execute(ctx context.Context, a *args, spec jobs.Spec, run jobs.Ru
 		return nil, err
 	}
 	a.follow(j)
-	a.await(ctx, j, c.grace())
-	return c.report(ctx, j, a.window(0)), nil
+	c.await(ctx, a, j, c.grace())
+	return c.reporter().job(j, a.window(0)), nil
 }
 
 // await waits for the job to end or to ask: as long as the call says, or def.
 // Why it returned is to be seen in the job; a wait that is cut short is answered
 // like one that is over.
-func (a *args) await(ctx context.Context, j *jobs.Job, def time.Duration) {
+func (c *conn) await(ctx context.Context, a *args, j *jobs.Job, def time.Duration) {
 	a.turn.pass()
 	d := a.waitFor(def)
 	if d <= 0 {
 		return
 	}
-	defer a.teller.start(ctx, d, func() string { return progressLine(j) })()
+	defer a.teller.start(ctx, d, func() string { return c.reporter().progress(j) })()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	_ = j.Await(ctx)
@@ -232,9 +232,9 @@ func (c *conn) restartPython(ctx context.Context, a *args) (*reply, error) {
 	for _, info := range ended[:min(endedMax, len(ended))] {
 		a.shows(info)
 		if info.Status.Final() {
-			r.line("Ended", jobLine(info))
+			r.line("Ended", c.reporter().line(info))
 		} else {
-			r.line("Still ending", jobLine(info))
+			r.line("Still ending", c.reporter().line(info))
 		}
 	}
 	if left := len(ended) - endedMax; left > 0 {

@@ -48,7 +48,7 @@ func (c *conn) asking(a *args) (*jobs.Job, error) {
 	case 1:
 		return c.Jobs.Get(c.scope.Tenant, asking[0].ID)
 	}
-	text, shown := listed(asking, maxText-headRoom)
+	text, shown := c.reporter().lines(asking, maxText-headRoom)
 	a.shows(asking[:shown]...)
 	text = "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" + strings.TrimSuffix(text, "\n")
 	if left := len(asking) - shown; left > 0 {
@@ -95,10 +95,10 @@ func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (*
 	case err != nil:
 		return nil, err
 	}
-	a.await(ctx, j, c.grace())
+	c.await(ctx, a, j, c.grace())
 	w := a.window(from)
 	w.facts = append(w.facts, fact{"Input", delivered(d, in)})
-	return c.report(ctx, j, w), nil
+	return c.reporter().job(j, w), nil
 }
 
 // delivered says what became of in.

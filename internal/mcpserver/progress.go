@@ -95,15 +95,15 @@ func (t *teller) tell(ctx context.Context, waited, total time.Duration, line str
 	}) == nil
 }
 
-// progressLine says in one line how a job stands.
-func progressLine(j *jobs.Job) string {
+// progress says in one line how a job stands.
+func (rp *reporter) progress(j *jobs.Job) string {
 	info := j.Info()
 	s := statusText(info)
 	if info.Cancelling != "" {
 		s += ", cancelling: " + string(info.Cancelling)
 	}
 	if !info.Started.IsZero() {
-		s += ", " + elapsed(info)
+		s += ", " + rp.elapsed(info)
 	}
 	if last := lastLine(j.Log()); last != "" {
 		s += ": " + last
@@ -112,7 +112,7 @@ func progressLine(j *jobs.Job) string {
 }
 
 // progressOf says how several jobs stand, and what the one that wrote last wrote.
-func progressOf(all []*jobs.Job) string {
+func (rp *reporter) progressOf(all []*jobs.Job) string {
 	ended := 0
 	var newest *jobs.Job
 	var at time.Time
@@ -126,7 +126,7 @@ func progressOf(all []*jobs.Job) string {
 	}
 	s := fmt.Sprintf("%d of %d have ended", ended, len(all))
 	if newest != nil {
-		s += "; " + newest.ID() + " " + progressLine(newest)
+		s += "; " + newest.ID() + " " + rp.progress(newest)
 	}
 	return view.Line(s, messageMax)
 }

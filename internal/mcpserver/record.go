@@ -105,8 +105,8 @@ type RecordUsage struct {
 // resultMax is how many characters of a result a record holds.
 const resultMax = 32_000
 
-// record is the job as programs read it, now.
-func (c *conn) record(info jobs.Info, now time.Time) *Record {
+// record is the job as programs read it.
+func (rp *reporter) record(info jobs.Info) *Record {
 	out := info.Output
 	r := &Record{
 		ID: info.ID, Kind: info.Kind, Title: info.Title, Session: info.Session,
@@ -131,7 +131,7 @@ func (c *conn) record(info jobs.Info, now time.Time) *Record {
 		r.Question = &RecordQuestion{Kind: q.Kind, Prompt: q.Prompt, By: q.By}
 	}
 	if !info.Started.IsZero() {
-		end := now
+		end := rp.time()
 		if info.Status.Final() {
 			end = info.Ended
 		}
@@ -139,8 +139,8 @@ func (c *conn) record(info jobs.Info, now time.Time) *Record {
 	}
 	if info.Status.Final() {
 		r.Receipt = recordReceipt(info.Receipt)
-	} else if r.PID = info.PID; r.PID != 0 && c.Usage != nil {
-		if u, ok := c.Usage(r.PID); ok {
+	} else if r.PID = info.PID; r.PID != 0 && rp.usage != nil {
+		if u, ok := rp.usage(r.PID); ok {
 			r.Usage = &RecordUsage{CPU: u.CPU.Seconds(), Memory: u.Memory, Processes: u.Processes}
 		}
 	}

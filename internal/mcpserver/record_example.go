@@ -21,7 +21,7 @@ func RecordExample() string {
 			HungUp: []jobs.Process{{PID: 812, Program: "npm"}},
 		},
 	}
-	b, err := json.MarshalIndent((&conn{}).record(info, info.Ended), "", "  ")
+	b, err := json.MarshalIndent((&reporter{}).record(info), "", "  ")
 	if err != nil {
 		panic(err) // a record can always be encoded
 	}

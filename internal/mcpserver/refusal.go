@@ -23,11 +23,11 @@ func (c *conn) refusal(err error) string {
 	case errors.As(err, &m):
 		return m.text
 	case errors.As(err, &notFound):
-		return noSuchJob(notFound)
+		return c.reporter().noSuchJob(notFound)
 	case errors.As(err, &tooMany):
 		text := fmt.Sprintf("%s jobs are running, the most allowed; nothing was started. Wait for one or end one with cancel_job.", view.Count(tooMany.Limit))
 		if tooMany.Oldest.ID != "" {
-			text += "\nThe oldest: " + jobLine(tooMany.Oldest)
+			text += "\nThe oldest: " + c.reporter().line(tooMany.Oldest)
 		}
 		return text
 	case errors.Is(err, jobs.ErrShutdown):
@@ -51,7 +51,7 @@ func shownBy(err error) []jobs.Info {
 	return nil
 }
 
-func noSuchJob(e *jobs.NotFoundError) string {
+func (rp *reporter) noSuchJob(e *jobs.NotFoundError) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "No such job: %s", headerValue(e.ID))
 	if e.Forgotten {
@@ -63,7 +63,7 @@ func noSuchJob(e *jobs.NotFoundError) string {
 	}
 	b.WriteString("\nNearest:")
 	for _, info := range e.Nearest {
-		b.WriteString("\n" + jobLine(info))
+		b.WriteString("\n" + rp.line(info))
 	}
 	return b.String()
 }

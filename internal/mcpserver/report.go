@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +10,23 @@ import (
 	"asyncrepl/jobs"
 )
 
+// A reporter puts jobs into words and into records.
+type reporter struct {
+	jobs *jobs.Registry   // where a queued job's predecessor is found; nil: it is not named
+	now  func() time.Time // nil: time.Now
+
+	// busy and usage are the Engine's fields of these names.
+	busy  func(leader int) (p jobs.Process, percent float64, ok bool)
+	usage func(leader int) (Usage, bool)
+}
+
+func (rp *reporter) time() time.Time {
+	if rp.now == nil {
+		return time.Now()
+	}
+	return rp.now()
+}
+
 // A window says what part of a job's output a reply shows, and what else the
 // reply has to say.
 type window struct {
@@ -18,8 +34,10 @@ type window struct {
 	newest   bool   // while the job runs, only the newest of it
 	maxChars int    // of the whole reply
 	facts    []fact // header lines of the call
-	telling  *telling
-	also     []jobs.Info // what it tells of other jobs
+
+	// also returns the other jobs that the reply announces, given those that it shows
+	// anyway, as it shows them. Nil: it announces none.
+	also func(shown []jobs.Info) []jobs.Info
 }
 
 // A fact is one header line.
@@ -32,29 +50,23 @@ const newestChars = 2000
 // silence is how long a job must have been quiet before that is worth a line.
 const silence = 5 * time.Second
 
-func (a *args) window(from int64) window {
-	w := window{from: from, maxChars: defaultText, telling: a.telling}
-	if a.maxChars != nil {
-		w.maxChars = int(*a.maxChars)
-	}
-	return w
-}
-
-// report is the reply about one job. The status is taken before the output is
+// job is the reply about one job. The status is taken before the output is
 // looked at, so that a final status comes with all of it.
-func (c *conn) report(ctx context.Context, j *jobs.Job, w window) *reply {
+func (rp *reporter) job(j *jobs.Job, w window) *reply {
 	info := j.Info()
 	head := &reply{}
-	c.describe(ctx, head, info)
-	w.telling.shows(append(head.shown, info)...)
-	w.also = w.telling.also()
+	rp.describe(head, info)
+	var also []jobs.Info
+	if w.also != nil {
+		also = w.also(append(head.shown, info))
+	}
 	for _, f := range w.facts {
 		head.line(f.name, f.value)
 	}
 	// How long the lines about the output are is known once it has been cut. A
 	// page is cut at ends of lines, so a little less room may change nothing.
 	for room := max(0, w.maxChars-head.chars()-usualRest); ; {
-		r := withOutput(head, j, info, w, room)
+		r := withOutput(head, j, info, w, also, room)
 		over := r.chars() - w.maxChars
 		if over <= 0 || room == nothing {
 			return r
@@ -72,7 +84,7 @@ const (
 )
 
 // withOutput completes a reply by output and result, in room characters.
-func withOutput(head *reply, j *jobs.Job, info jobs.Info, w window, room int) *reply {
+func withOutput(head *reply, j *jobs.Job, info jobs.Info, w window, also []jobs.Info, room int) *reply {
 	r := &reply{}
 	r.b.WriteString(head.String())
 	x := newExcerpt(j.Log(), info.Status.Final(), w, room-min(chars(info.Result), room/2))
@@ -93,7 +105,7 @@ func withOutput(head *reply, j *jobs.Job, info jobs.Info, w window, room int) *r
 		}
 	}
 	r.cursor(x.next)
-	r.also(w.also)
+	r.also(also)
 	r.next(info)
 	r.section("STDOUT", x.text[stdout])
 	r.section("STDERR", x.text[stderr])
@@ -120,7 +132,7 @@ func causes(l jobs.Loss) string {
 }
 
 // describe writes the lines that say how a job stands, but for its cursor.
-func (c *conn) describe(ctx context.Context, r *reply, info jobs.Info) {
+func (rp *reporter) describe(r *reply, info jobs.Info) {
 	r.line("Job ID", info.ID)
 	r.line("Status", statusText(info))
 	if q := info.Question; q != nil && info.Status == jobs.WaitingInput {
@@ -134,24 +146,27 @@ func (c *conn) describe(ctx context.Context, r *reply, info jobs.Info) {
 	}
 	switch {
 	case info.Status == jobs.Queued:
-		c.queued(r, info)
+		rp.queued(r, info)
 	case info.Status == jobs.Running:
-		r.line("Elapsed", elapsed(info))
+		r.line("Elapsed", rp.elapsed(info))
 		if info.Accepts {
 			r.line("Accepts input", "yes")
 		}
-		c.activity(r, info)
+		rp.activity(r, info)
 	case info.Status.Final():
 		if !info.Started.IsZero() {
-			r.line("Elapsed", elapsed(info))
+			r.line("Elapsed", rp.elapsed(info))
 		}
 		receipt(r, info.ID, info.Receipt)
 	}
 }
 
 // queued names what a job stands behind, which may wait for an answer.
-func (c *conn) queued(r *reply, info jobs.Info) {
-	for _, front := range c.Jobs.List(c.scope.Tenant, jobs.Filter{
+func (rp *reporter) queued(r *reply, info jobs.Info) {
+	if rp.jobs == nil {
+		return
+	}
+	for _, front := range rp.jobs.List(info.Tenant, jobs.Filter{
 		Session: info.Session,
 		Status:  []jobs.Status{jobs.Running, jobs.WaitingInput},
 	}) {
@@ -164,18 +179,18 @@ func (c *conn) queued(r *reply, info jobs.Info) {
 }
 
 // activity tells silence as silence, with what the process does meanwhile.
-func (c *conn) activity(r *reply, info jobs.Info) {
+func (rp *reporter) activity(r *reply, info jobs.Info) {
 	last, what := info.LastOutput, "no output for "
 	if last.IsZero() {
 		last, what = info.Started, "no output yet, for "
 	}
-	quiet := time.Since(last)
+	quiet := rp.time().Sub(last)
 	if quiet < silence {
 		return
 	}
 	s := what + duration(quiet)
-	if info.PID != 0 && c.Busy != nil {
-		if p, percent, ok := c.Busy(info.PID); ok {
+	if info.PID != 0 && rp.busy != nil {
+		if p, percent, ok := rp.busy(info.PID); ok {
 			s += fmt.Sprintf(", %s uses %.0f %% CPU", p, percent)
 		}
 	}
@@ -247,11 +262,11 @@ func kindText(info jobs.Info) string {
 	return string(info.Kind) + " " + info.Session
 }
 
-// jobLine shows a job in one line of a list.
-func jobLine(info jobs.Info) string {
+// line shows a job in one line of a list.
+func (rp *reporter) line(info jobs.Info) string {
 	s := fmt.Sprintf("%s %s, %s", info.ID, statusText(info), kindText(info))
 	if !info.Started.IsZero() {
-		s += ", " + elapsed(info)
+		s += ", " + rp.elapsed(info)
 	}
 	s += ": " + info.Title
 	if q := info.Question; q != nil && q.Prompt != "" && info.Status == jobs.WaitingInput {
@@ -260,12 +275,35 @@ func jobLine(info jobs.Info) string {
 	return view.Line(s, lineMax)
 }
 
-func elapsed(info jobs.Info) string {
+// lines shows jobs, a line each, as far as there is room for them, in
+// characters, and returns how many these are.
+func (rp *reporter) lines(list []jobs.Info, room int) (text string, shown int) {
+	var b strings.Builder
+	for _, info := range list {
+		line := rp.line(info) + "\n"
+		if room -= chars(line); room < 0 {
+			break
+		}
+		b.WriteString(line)
+		shown++
+	}
+	return b.String(), shown
+}
+
+func (rp *reporter) elapsed(info jobs.Info) string {
 	end := info.Ended
 	if end.IsZero() {
-		end = time.Now()
+		end = rp.time()
 	}
 	return duration(end.Sub(info.Started))
+}
+
+// summary adds a block of lines that say how a job stands, without its output.
+func (rp *reporter) summary(r *reply, j *jobs.Job, info jobs.Info) {
+	r.blank()
+	rp.describe(r, info)
+	r.cursor(j.Log().Stat().End)
+	r.next(info)
 }
 
 // next says what must be done, where something must.

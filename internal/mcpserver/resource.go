@@ -150,7 +150,7 @@ func (c *conn) contents(uri string) ([]content, error) {
 	if r.output {
 		return readOutput(uri, j, r)
 	}
-	text := string(marshal(c.record(j.Info(), time.Now())))
+	text := string(marshal(c.reporter().record(j.Info())))
 	return []content{{URI: uri, MIMEType: mimeJSON, Text: &text}}, nil
 }
 

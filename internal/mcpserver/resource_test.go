@@ -217,7 +217,7 @@ func TestResourceRefusals(t *testing.T) {
 		"file:///etc/passwd":                  "No such resource: file:///etc/passwd. " + resourcesAre,
 		"job:" + id:                           "No such resource: job:" + id + ". " + resourcesAre,
 		"":                                    "No such resource: . " + resourcesAre,
-		"job://nobody":                        "No such job: NOBODY\nNearest:\n" + jobLine(w.job("Job ID: "+id+"\n").Info()),
+		"job://nobody":                        "No such job: NOBODY\nNearest:\n" + (&reporter{}).line(w.job("Job ID: "+id+"\n").Info()),
 	} {
 		m := c.request("resources/read", map[string]any{"uri": uri})
 		if m.Error == nil || m.Error.Code != -32602 || m.Error.Message != want {
@@ -274,10 +274,13 @@ func TestResourceList(t *testing.T) {
 
 // TestRecord is what a program is told of jobs of all kinds.
 func TestRecord(t *testing.T) {
-	c := &conn{Engine: &Engine{Usage: func(pid int) (Usage, bool) {
-		return Usage{CPU: 1500 * time.Millisecond, Memory: 4096, Processes: 2}, pid == 812
-	}}}
 	at := time.Date(2026, 11, 21, 8, 0, 0, 123456789, time.FixedZone("x", 3600))
+	rp := reporter{
+		now: func() time.Time { return at.Add(2500 * time.Millisecond) },
+		usage: func(pid int) (Usage, bool) {
+			return Usage{CPU: 1500 * time.Millisecond, Memory: 4096, Processes: 2}, pid == 812
+		},
+	}
 	const stamp = `"2026-11-21T07:00:00.123Z"`
 	spec := jobs.Spec{Kind: jobs.Python, Session: "lab", Title: "x", Timeout: time.Minute}
 	const beginning = `{"id":"ID","kind":"python","title":"x","session":"lab",`
@@ -316,11 +319,11 @@ func TestRecord(t *testing.T) {
 				`,"receipt":{"end":"internal","by":"outside or unknown"}}`},
 	} {
 		tt.info.ID, tt.info.Spec, tt.info.Created = "ID", spec, at
-		if d := cmp.Diff(beginning+tt.want, string(marshal(c.record(tt.info, at.Add(2500*time.Millisecond))))); d != "" {
+		if d := cmp.Diff(beginning+tt.want, string(marshal(rp.record(tt.info)))); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
-	long := c.record(jobs.Info{HasResult: true, Result: strings.Repeat("é", resultMax+1)}, at)
+	long := rp.record(jobs.Info{HasResult: true, Result: strings.Repeat("é", resultMax+1)})
 	if chars(*long.Result) != resultMax || long.ResultChars != resultMax+1 {
 		t.Errorf("a long result: %d characters of %d", chars(*long.Result), long.ResultChars)
 	}

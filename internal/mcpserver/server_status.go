@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"runtime"
@@ -43,19 +42,24 @@ type SessionStatus struct {
 // sessionsMax is how many sessions the reply shows.
 const sessionsMax = 20
 
-func (c *conn) serverStatus(ctx context.Context, a *args) (*reply, error) {
-	a.turn.pass()
-	var s ServerStatus
-	if c.Status != nil {
-		s = c.Status(ctx, c.scope)
-	}
-	r := &reply{}
-	version := fmt.Sprintf("%s (%s, %s/%s), pid %d", c.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())
+// A server is what the reply of server_status is made from.
+type server struct {
+	version   string // of this server
+	workspace string
+	count     jobs.Count
+	usage     jobs.Usage
+	status    ServerStatus
+}
+
+// server is the reply about the server.
+func (rp *reporter) server(sv server) *reply {
+	r, s := &reply{}, sv.status
+	version := fmt.Sprintf("%s (%s, %s/%s), pid %d", sv.version, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())
 	if !s.Started.IsZero() {
-		version += ", up " + duration(time.Since(s.Started))
+		version += ", up " + duration(rp.time().Sub(s.Started))
 	}
 	r.line("Version", version)
-	r.line("Workspace", c.scope.Workspace)
+	r.line("Workspace", sv.workspace)
 	if len(s.Works) > 0 {
 		r.line("Works", strings.Join(s.Works, "; "))
 	}
@@ -65,8 +69,7 @@ func (c *conn) serverStatus(ctx context.Context, a *args) (*reply, error) {
 	if s.Python != "" {
 		r.line("Python", s.Python)
 	}
-	count := c.Jobs.Count(c.scope.Tenant)
-	r.line("Jobs", jobCount(count))
+	r.line("Jobs", jobCount(sv.count))
 	if s.MaxSessions > 0 {
 		r.line("Sessions", fmt.Sprintf("%d of at most %d", len(s.Sessions), s.MaxSessions))
 	}
@@ -80,9 +83,9 @@ func (c *conn) serverStatus(ctx context.Context, a *args) (*reply, error) {
 	if s.Self > 0 {
 		r.line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
 	}
-	r.disk(c.Jobs.Usage(), count, s)
+	r.disk(sv.usage, sv.count, s)
 	r.processes("Orphans", s.Orphans, "; of which job can't be told")
-	return r, nil
+	return r
 }
 
 // jobCount says how many jobs there are, of the allowed and by status.

@@ -15,6 +15,23 @@ import (
 // it ignored a hangup already, so nothing milder than a termination is tried.
 const remainsStep = time.Second
 
+// reporter puts the jobs of the connection into words.
+func (c *conn) reporter() *reporter {
+	return &reporter{jobs: c.Jobs, busy: c.Busy, usage: c.Usage}
+}
+
+// window shows the output from a cursor on, as far as the call has room for it.
+func (a *args) window(from int64) window {
+	w := window{from: from, maxChars: defaultText, also: func(shown []jobs.Info) []jobs.Info {
+		a.shows(shown...)
+		return a.also()
+	}}
+	if a.maxChars != nil {
+		w.maxChars = int(*a.maxChars)
+	}
+	return w
+}
+
 func (c *conn) checkJobStatus(ctx context.Context, a *args) (*reply, error) {
 	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
 	if err != nil {
@@ -63,7 +80,7 @@ func (c *conn) checkPythonStatus(ctx context.Context, a *args) (*reply, error) {
 
 func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (*reply, error) {
 	a.follow(j)
-	a.await(ctx, j, 0)
+	c.await(ctx, a, j, 0)
 	w := a.window(0)
 	if a.cursor == nil {
 		w.newest = true
@@ -73,7 +90,7 @@ func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (*reply, error) 
 			return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", w.from, j.ID(), end)
 		}
 	}
-	return c.report(ctx, j, w), nil
+	return c.reporter().job(j, w), nil
 }
 
 func (c *conn) listJobs(_ context.Context, a *args) (*reply, error) {
@@ -97,7 +114,7 @@ func (c *conn) listJobs(_ context.Context, a *args) (*reply, error) {
 	if len(list) == 0 {
 		return replyf("No jobs yet."), nil
 	}
-	text, shown := listed(list[:min(limit, len(list))], maxText-headRoom)
+	text, shown := c.reporter().lines(list[:min(limit, len(list))], maxText-headRoom)
 	more := len(list) > shown
 	list = list[:shown]
 	a.shows(list...)
@@ -113,21 +130,6 @@ func (c *conn) listJobs(_ context.Context, a *args) (*reply, error) {
 
 // headRoom is the room for what stands before a list of jobs, in characters.
 const headRoom = 1000
-
-// listed shows jobs, a line each, as far as there is room for them, in
-// characters, and returns how many these are.
-func listed(list []jobs.Info, room int) (text string, shown int) {
-	var b strings.Builder
-	for _, info := range list {
-		line := jobLine(info) + "\n"
-		if room -= chars(line); room < 0 {
-			break
-		}
-		b.WriteString(line)
-		shown++
-	}
-	return b.String(), shown
-}
 
 // cancelJob asks a job to end, waits its grace and tells how far that came; of a
 // job that has ended it ends what was left running.
@@ -145,7 +147,7 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (*reply, error) {
 		if len(w.facts) == 0 {
 			w.facts = []fact{{"Note", "it had ended before, and nothing of it is running"}}
 		}
-		return c.report(ctx, j, w), nil
+		return c.reporter().job(j, w), nil
 	}
 	st := jobs.Stop{By: jobs.Agent, From: jobs.Interrupt}
 	if a.force {
@@ -153,7 +155,7 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (*reply, error) {
 	}
 	j.Stop(st)
 	a.turn.pass()
-	defer a.teller.start(ctx, c.grace(), func() string { return progressLine(j) })()
+	defer a.teller.start(ctx, c.grace(), func() string { return c.reporter().progress(j) })()
 	grace := time.NewTimer(c.grace())
 	defer grace.Stop()
 	select {
@@ -164,7 +166,7 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (*reply, error) {
 	if info := j.Info(); info.Status.Final() && info.Receipt.Stop == nil {
 		w.facts = append(w.facts, c.endRemains(ctx, j, a.force)...) // it ended by itself meanwhile
 	}
-	return c.report(ctx, j, w), nil
+	return c.reporter().job(j, w), nil
 }
 
 // endRemains ends what an ended job left running and says what came of it.
@@ -211,7 +213,7 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (*reply, error) {
 	a.turn.pass()
 	started := time.Now()
 	d := a.waitFor(defaultLonger)
-	stop := a.teller.start(ctx, d, func() string { return progressOf(all) })
+	stop := a.teller.start(ctx, d, func() string { return c.reporter().progressOf(all) })
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	waitUntil(ctx, all, a.until == untilAll)
@@ -227,7 +229,11 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (*reply, error) {
 	r.also(a.also())
 	a.shows(infos...)
 	if len(infos) <= blocksMax {
-		if each := c.blockEach(ctx, all, infos); r.chars()+each.chars() <= maxText {
+		each := &reply{}
+		for i, info := range infos {
+			c.reporter().summary(each, all[i], info)
+		}
+		if r.chars()+each.chars() <= maxText {
 			a.shows(each.shown...)
 			r.b.WriteString(each.String())
 			return r, nil
@@ -236,21 +242,9 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (*reply, error) {
 	r.blank()
 	share := (maxText - r.chars()) / len(infos) // of the room
 	for _, info := range infos {
-		r.text(view.Line(jobLine(info), share-1)) // and the end of the line
+		r.text(view.Line(c.reporter().line(info), share-1)) // and the end of the line
 	}
 	return r, nil
-}
-
-// blockEach writes a block of header lines for each job.
-func (c *conn) blockEach(ctx context.Context, all []*jobs.Job, infos []jobs.Info) *reply {
-	r := &reply{}
-	for i, info := range infos {
-		r.blank()
-		c.describe(ctx, r, info)
-		r.cursor(all[i].Log().Stat().End)
-		r.next(info)
-	}
-	return r
 }
 
 // waitUntil returns when one or all of the jobs have ended, when one asks for
@@ -305,4 +299,16 @@ func condition(infos []jobs.Info, every bool) string {
 		return "met: " + strings.Join(met, ", ")
 	}
 	return fmt.Sprintf("not met: %d of %d have ended; call again to wait longer", ended, len(infos))
+}
+
+func (c *conn) serverStatus(ctx context.Context, a *args) (*reply, error) {
+	a.turn.pass()
+	var s ServerStatus
+	if c.Status != nil {
+		s = c.Status(ctx, c.scope)
+	}
+	return c.reporter().server(server{
+		version: c.Version, workspace: c.scope.Workspace, status: s,
+		count: c.Jobs.Count(c.scope.Tenant), usage: c.Jobs.Usage(),
+	}), nil
 }
