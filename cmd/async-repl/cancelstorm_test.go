@@ -34,7 +34,7 @@ func TestCancelStorm(t *testing.T) {
 	watched := newTag()
 	var others []string // jobs
 	for _, words := range bystanders {
-		others = append(others, s.do("execute_command_async", "command", s.line(watched, words)+"; read x", "wait_seconds", 0).header("Job ID"))
+		others = append(others, s.do("execute_command_async", "command", s.line(watched, words)+"; read x", "wait_seconds", 0).Header("Job ID"))
 	}
 	r := s.do("execute_python", "session", "bystander", "wait_seconds", 60,
 		"code", fmt.Sprintf("import os, subprocess\nkept = subprocess.Popen(['sleep', '%s'])\nprint(f'pid {os.getpid()}.')", watched))
@@ -54,12 +54,12 @@ func TestCancelStorm(t *testing.T) {
 	}
 
 	for _, id := range others {
-		if status := s.do("check_job_status", "job_id", id).header("Status"); status != "waiting_input" && status != "running" {
+		if status := s.do("check_job_status", "job_id", id).Header("Status"); status != "waiting_input" && status != "running" {
 			t.Errorf("a bystander is %s", status)
 		}
 	}
 	r = s.do("execute_python", "session", "bystander", "wait_seconds", 60, "code", "print(f'pid {os.getpid()}.', kept.poll())")
-	if planted(t, r) != worker || !strings.Contains(r.section("STDOUT"), "None") {
+	if planted(t, r) != worker || !strings.Contains(r.Section("STDOUT"), "None") {
 		t.Errorf("the bystanders' worker was %d: %s", worker, r)
 	}
 }
@@ -92,36 +92,36 @@ func (s *storm) endOne(t *testing.T, r *rand.Rand, session string) {
 		tool, args = "execute_python", map[string]any{"code": fmt.Sprintf("import subprocess; subprocess.run('%s', shell=True); input()", line), "session": session}
 	}
 	args["wait_seconds"] = 0
-	started, err := s.call(t.Context(), tool, args)
+	started, err := s.Call(t.Context(), tool, args)
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	id := started.header("Job ID")
+	id := started.Header("Job ID")
 	s.pause(time.Duration(r.ExpFloat64() * float64(30*time.Millisecond)))
 	switch way {
 	case "force":
 		s.try(t, "cancel_job", "job_id", id, "force", true)
 	case "cancel, then force":
-		s.ask("cancel_job", pairs([]any{"job_id", id}))
+		s.Start("cancel_job", pairs([]any{"job_id", id}))
 		s.pause(time.Duration(r.IntN(50)) * time.Millisecond)
 		s.try(t, "cancel_job", "job_id", id, "force", true)
 	case "restart":
 		s.try(t, "restart_python_worker", "session", session)
 	case "input":
-		s.ask("send_command_input", pairs([]any{"job_id", id, "text", "\n"})) // which may end it by and by
+		s.Start("send_command_input", pairs([]any{"job_id", id, "text", "\n"})) // which may end it by and by
 	}
 	s.pause(time.Duration(r.IntN(20)) * time.Millisecond)
 	s.try(t, "cancel_job", "job_id", id, "force", true) // of what has ended: what it left
 	end := s.await(t, id)
-	status := end.header("Status")
+	status := end.Header("Status")
 	if !strings.HasPrefix(status, "cancelled (") && status != "completed" && !strings.HasPrefix(status, "failed (exit") && !strings.HasPrefix(status, "failed (not run") {
 		t.Errorf("%s, %s: %s", way, words, end)
 	}
-	if survivors := end.header("Survivors"); survivors != "" {
+	if survivors := end.Header("Survivors"); survivors != "" {
 		t.Errorf("%s, %s: survivors %s", way, words, survivors)
 	}
-	unclaimed := end.header("Unclaimed")
+	unclaimed := end.Header("Unclaimed")
 	if unclaimed != "" && strings.Contains(words, "bare") && strings.Contains(words, "hops") {
 		return // the process that is named may be another by now, which nothing ties to the job or to it
 	}
@@ -134,8 +134,8 @@ func (s *storm) endOne(t *testing.T, r *rand.Rand, session string) {
 }
 
 // try is do for a goroutine that is not the test's.
-func (s *storm) try(t *testing.T, tool string, args ...any) reply {
-	r, err := s.call(t.Context(), tool, pairs(args))
+func (s *storm) try(t *testing.T, tool string, args ...any) Reply {
+	r, err := s.Call(t.Context(), tool, pairs(args))
 	if err != nil {
 		t.Error(err)
 	}
@@ -143,10 +143,10 @@ func (s *storm) try(t *testing.T, tool string, args ...any) reply {
 }
 
 // await is end for a goroutine that is not the test's.
-func (s *storm) await(t *testing.T, id string) reply {
+func (s *storm) await(t *testing.T, id string) Reply {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		r := s.try(t, "check_job_status", "job_id", id, "wait_seconds", 50)
-		if status := r.header("Status"); !strings.HasPrefix(status, "running") && status != "queued" && status != "waiting_input" {
+		if status := r.Header("Status"); !strings.HasPrefix(status, "running") && status != "queued" && status != "waiting_input" {
 			return r
 		}
 	}

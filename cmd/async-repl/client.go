@@ -15,7 +15,7 @@ import (
 
 // A client speaks to a server as a coding agent's client does: JSON-RPC, a
 // message a line. It serves the demo, the tests and the benchmarks.
-type client struct {
+type Client struct {
 	w io.Writer
 
 	// Guarded by mu.
@@ -35,13 +35,13 @@ type message struct {
 }
 
 // newClient starts reading r, until it ends.
-func newClient(r io.Reader, w io.Writer) *client {
-	c := &client{w: w, waiting: make(map[int]chan message)}
+func NewClient(r io.Reader, w io.Writer) *Client {
+	c := &Client{w: w, waiting: make(map[int]chan message)}
 	go c.read(r) // ends with r, which is the caller's to close
 	return c
 }
 
-func (c *client) read(r io.Reader) {
+func (c *Client) read(r io.Reader) {
 	lines := bufio.NewReader(r)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -67,7 +67,7 @@ func (c *client) read(r io.Reader) {
 	}
 }
 
-func (c *client) fail(err error) {
+func (c *Client) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = err
@@ -78,7 +78,7 @@ func (c *client) fail(err error) {
 }
 
 // request sends a request and waits for its result.
-func (c *client) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
+func (c *Client) Request(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	answer, err := c.send(method, params)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (c *client) request(ctx context.Context, method string, params any) (json.R
 
 // send sends a request. Its answer comes over the channel, which is closed if
 // there will be none.
-func (c *client) send(method string, params any) (answer <-chan message, err error) {
+func (c *Client) send(method string, params any) (answer <-chan message, err error) {
 	ch := make(chan message, 1) // one answer for each request
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *client) send(method string, params any) (answer <-chan message, err err
 }
 
 // result waits for the answer to a request.
-func (c *client) result(ctx context.Context, method string, answer <-chan message) (json.RawMessage, error) {
+func (c *Client) result(ctx context.Context, method string, answer <-chan message) (json.RawMessage, error) {
 	select {
 	case m, ok := <-answer:
 		switch {
@@ -116,7 +116,7 @@ func (c *client) result(ctx context.Context, method string, answer <-chan messag
 	}
 }
 
-func (c *client) write(m any) error {
+func (c *Client) write(m any) error {
 	line, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -126,8 +126,8 @@ func (c *client) write(m any) error {
 }
 
 // open does what a client does first.
-func (c *client) open(ctx context.Context) error {
-	_, err := c.request(ctx, "initialize", map[string]any{
+func (c *Client) Initialize(ctx context.Context) error {
+	_, err := c.Request(ctx, "initialize", map[string]any{
 		"protocolVersion": "2025-06-18",
 		"capabilities":    map[string]any{},
 		"clientInfo":      map[string]any{"name": "async-repl", "version": "0"},
@@ -140,28 +140,28 @@ func (c *client) open(ctx context.Context) error {
 	return c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
 }
 
-// errTool is the error of a call that the tool itself refused.
-var errTool = errors.New("tool error")
+// ErrTool is the error of a call that the tool itself refused.
+var ErrTool = errors.New("tool error")
 
 // A reply is the text that a tool answered.
-type reply string
+type Reply string
 
 // call calls a tool.
-func (c *client) call(ctx context.Context, tool string, args map[string]any) (reply, error) {
-	answer, err := c.ask(tool, args)
+func (c *Client) Call(ctx context.Context, tool string, args map[string]any) (Reply, error) {
+	answer, err := c.Start(tool, args)
 	if err != nil {
 		return "", err
 	}
-	return c.reply(ctx, tool, answer)
+	return c.Reply(ctx, tool, answer)
 }
 
 // ask calls a tool without waiting for the answer.
-func (c *client) ask(tool string, args map[string]any) (answer <-chan message, err error) {
+func (c *Client) Start(tool string, args map[string]any) (answer <-chan message, err error) {
 	return c.send("tools/call", map[string]any{"name": tool, "arguments": args})
 }
 
 // reply waits for what a tool answers.
-func (c *client) reply(ctx context.Context, tool string, answer <-chan message) (reply, error) {
+func (c *Client) Reply(ctx context.Context, tool string, answer <-chan message) (Reply, error) {
 	raw, err := c.result(ctx, "tools/call", answer)
 	if err != nil {
 		return "", err
@@ -178,13 +178,13 @@ func (c *client) reply(ctx context.Context, tool string, answer <-chan message) 
 		text.WriteString(part.Text)
 	}
 	if result.IsError {
-		return "", fmt.Errorf("%s: %w: %s", tool, errTool, text.String())
+		return "", fmt.Errorf("%s: %w: %s", tool, ErrTool, text.String())
 	}
-	return reply(text.String()), nil
+	return Reply(text.String()), nil
 }
 
 // header returns the value of the first header line of that name.
-func (r reply) header(name string) string {
+func (r Reply) Header(name string) string {
 	head, _, _ := strings.Cut(string(r), "\n\n")
 	for line := range strings.Lines(head) {
 		if value, ok := strings.CutPrefix(line, name+": "); ok {
@@ -195,7 +195,7 @@ func (r reply) header(name string) string {
 }
 
 // section returns the text under the first mark of that name.
-func (r reply) section(name string) string {
+func (r Reply) Section(name string) string {
 	_, text, _ := strings.Cut(string(r), "--- "+name+" ---\n")
 	text, _, _ = strings.Cut(text, "\n--- ")
 	return text

@@ -60,8 +60,8 @@ func playAgainst(ctx context.Context, dir string, stdout, stderr io.Writer) erro
 		return fmt.Errorf("starting the server: %w", err)
 	}
 	serverOut.Close()
-	c := newClient(out, in)
-	err = c.open(ctx)
+	c := NewClient(out, in)
+	err = c.Initialize(ctx)
 	if err == nil {
 		fmt.Fprintf(stdout, "async-repl demo: a server in a fresh workspace, spoken to over stdio\n")
 		err = play(ctx, c, dir, stdout)
@@ -95,13 +95,13 @@ type step struct {
 // A stage is what the steps act on. Its methods print what is said.
 type stage struct {
 	ctx context.Context
-	c   *client
+	c   *Client
 	dir string // the server's workspace
 	out io.Writer
 }
 
 // play runs the steps in order and says which did not hold.
-func play(ctx context.Context, c *client, dir string, out io.Writer) error {
+func play(ctx context.Context, c *Client, dir string, out io.Writer) error {
 	s := &stage{ctx: ctx, c: c, dir: dir, out: out}
 	var failed []string
 	for i, step := range steps {
@@ -122,14 +122,14 @@ func play(ctx context.Context, c *client, dir string, out io.Writer) error {
 }
 
 // say calls a tool and prints the call and its reply.
-func (s *stage) say(tool string, args map[string]any) (reply, error) {
+func (s *stage) say(tool string, args map[string]any) (Reply, error) {
 	fmt.Fprintf(s.out, "   > %s\n", tool)
 	for _, name := range []string{"code", "command", "package", "text", "job_id", "wait_seconds"} {
 		if v, ok := args[name]; ok {
 			fmt.Fprintf(s.out, "     %s: %s\n", name, indent(fmt.Sprint(v), "       "))
 		}
 	}
-	r, err := s.c.call(s.ctx, tool, args)
+	r, err := s.c.Call(s.ctx, tool, args)
 	if err != nil {
 		return r, err
 	}
@@ -140,8 +140,8 @@ func (s *stage) say(tool string, args map[string]any) (reply, error) {
 func indent(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }
 
 // expect reports what a reply lacks: a status, and texts in its body.
-func expect(r reply, status string, texts ...string) error {
-	if got := r.header("Status"); got != status {
+func expect(r Reply, status string, texts ...string) error {
+	if got := r.Header("Status"); got != status {
 		return fmt.Errorf("status is %q, not %q", got, status)
 	}
 	for _, text := range texts {
@@ -237,8 +237,8 @@ func pollTicks(s *stage) error {
 	if err := expect(r, "running", "tick 1"); err != nil {
 		return err
 	}
-	id := r.header("Job ID")
-	for r.header("Status") == "running" {
+	id := r.Header("Job ID")
+	for r.Header("Status") == "running" {
 		if r, err = s.say("check_python_status", map[string]any{"job_id": id, "wait_seconds": 1.5}); err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func shellAsks(s *stage) error {
 	if err := expect(r, "waiting_input", "Prompt: Proceed? [y/N] "); err != nil {
 		return err
 	}
-	r, err = s.say("send_command_input", map[string]any{"job_id": r.header("Job ID"), "text": "y\n"})
+	r, err = s.say("send_command_input", map[string]any{"job_id": r.Header("Job ID"), "text": "y\n"})
 	if err != nil {
 		return err
 	}
@@ -286,11 +286,11 @@ func cancelTree(s *stage) error {
 	if err := expect(r, "running"); err != nil {
 		return err
 	}
-	pids := strings.Fields(r.section("STDOUT"))
+	pids := strings.Fields(r.Section("STDOUT"))
 	if len(pids) != 2 {
 		return fmt.Errorf("the job named %q, not two processes", pids)
 	}
-	if r, err = s.say("cancel_job", map[string]any{"job_id": r.header("Job ID")}); err != nil {
+	if r, err = s.say("cancel_job", map[string]any{"job_id": r.Header("Job ID")}); err != nil {
 		return err
 	}
 	if err := expect(r, "cancelled (interrupted)"); err != nil {

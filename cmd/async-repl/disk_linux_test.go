@@ -27,7 +27,7 @@ func startOnDisk(t *testing.T, dir, options string) *server {
 	s.under(`mount -t tmpfs -o "$1" tmpfs "$2"`, options, dir)
 	s.cmd.SysProcAttr = own
 	s.connect()
-	if err := s.open(s.ctx()); err != nil {
+	if err := s.Initialize(s.ctx()); err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
 	}
 	return s
@@ -64,7 +64,7 @@ func TestDiskFails(t *testing.T) {
 			} else {
 				s = startOnDisk(t, dir, test.options)
 			}
-			run := func(line string) reply {
+			run := func(line string) Reply {
 				t.Helper()
 				r := s.do("execute_command_async", "command", "DIR='"+dir+"'; "+line, "tty", false, "wait_seconds", 100)
 				if err := expect(r, "completed"); err != nil {
@@ -74,18 +74,18 @@ func TestDiskFails(t *testing.T) {
 			}
 			run(test.spoil)
 			r := run("seq -w 1000000")
-			if got := r.header("Cursor"); got != "8000000" {
+			if got := r.Header("Cursor"); got != "8000000" {
 				t.Errorf("cursor %s", got)
 			}
 			if err := expect(r, "completed", "\n0000001\n", "\n1000000\n"); err != nil {
 				t.Error(err)
 			}
-			gone, _, _ := strings.Cut(r.header("Dropped"), " ")
+			gone, _, _ := strings.Cut(r.Header("Dropped"), " ")
 			gone = strings.ReplaceAll(gone, ",", "")
 			if n, err := strconv.Atoi(gone); err != nil || n < 5_000_000 {
 				t.Errorf("of 8 MB %q are told to be gone", gone)
 			}
-			if note := r.header("Note"); !strings.HasPrefix(note, gone+" bytes of output were lost: the disk") {
+			if note := r.Header("Note"); !strings.HasPrefix(note, gone+" bytes of output were lost: the disk") {
 				t.Errorf("receipt: %q, gone are %s", note, gone)
 			}
 			if status := string(s.do("server_status")); !strings.Contains(status, "Not written to disk: ") || !strings.Contains(status, test.why) {
@@ -94,10 +94,10 @@ func TestDiskFails(t *testing.T) {
 
 			run(test.mend)
 			r = run("seq -w 200000")
-			if got := r.header("Cursor"); got != "1400000" || r.header("Dropped") != "" {
-				t.Errorf("with room again: cursor %s, dropped %q", got, r.header("Dropped"))
+			if got := r.Header("Cursor"); got != "1400000" || r.Header("Dropped") != "" {
+				t.Errorf("with room again: cursor %s, dropped %q", got, r.Header("Dropped"))
 			}
-			middle := s.do("check_job_status", "job_id", r.header("Job ID"), "cursor", 140_000, "max_chars", 1000)
+			middle := s.do("check_job_status", "job_id", r.Header("Job ID"), "cursor", 140_000, "max_chars", 1000)
 			if !strings.Contains(string(middle), "\n020001\n") {
 				t.Errorf("the middle is not there:\n%s", middle)
 			}
@@ -113,7 +113,7 @@ func TestLongOutputWithFewDescriptors(t *testing.T) {
 	s := prepare(t)
 	s.under("ulimit -n 64")
 	s.connect()
-	if err := s.open(s.ctx()); err != nil {
+	if err := s.Initialize(s.ctx()); err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
 	}
 	var ids []string
@@ -122,11 +122,11 @@ func TestLongOutputWithFewDescriptors(t *testing.T) {
 		if err := expect(r, "completed"); err != nil {
 			t.Fatalf("%v\n%s", err, r)
 		}
-		ids = append(ids, r.header("Job ID"))
+		ids = append(ids, r.Header("Job ID"))
 	}
 	for _, id := range ids {
 		r := s.do("check_job_status", "job_id", id, "cursor", 60_000)
-		if !strings.Contains(string(r), "\n10001\n") || r.header("Dropped") != "" || r.header("Cursor") != "360000" {
+		if !strings.Contains(string(r), "\n10001\n") || r.Header("Dropped") != "" || r.Header("Cursor") != "360000" {
 			t.Fatalf("not all is kept:\n%.500s", r)
 		}
 	}
@@ -139,21 +139,21 @@ func TestLimitOfAllOutput(t *testing.T) {
 	run := func() string {
 		t.Helper()
 		r := s.do("execute_command_async", "command", "seq -w 200000", "tty", false, "wait_seconds", 100)
-		if err := expect(r, "completed"); err != nil || r.header("Dropped") != "" {
+		if err := expect(r, "completed"); err != nil || r.Header("Dropped") != "" {
 			t.Fatalf("%v\n%.500s", err, r)
 		}
-		return r.header("Job ID")
+		return r.Header("Job ID")
 	}
 	first, second := run(), run()
 	r := s.do("check_job_status", "job_id", first)
 	// Five segments of 256 KiB were on disk, the newest bytes are in memory.
-	if got := r.header("Dropped"); !strings.HasPrefix(got, "1,310,720 bytes ") || !strings.Contains(got, "REPL_MAX_STATE") {
+	if got := r.Header("Dropped"); !strings.HasPrefix(got, "1,310,720 bytes ") || !strings.Contains(got, "REPL_MAX_STATE") {
 		t.Errorf("of the first: %q", got)
 	}
 	if !strings.Contains(string(r), "\n200000\n") {
 		t.Errorf("the newest are gone, too:\n%.500s", r)
 	}
-	if r := s.do("check_job_status", "job_id", second); r.header("Dropped") != "" {
-		t.Errorf("of the second: %q", r.header("Dropped"))
+	if r := s.do("check_job_status", "job_id", second); r.Header("Dropped") != "" {
+		t.Errorf("of the second: %q", r.Header("Dropped"))
 	}
 }

@@ -37,13 +37,13 @@ func plant(t *testing.T, s *server) (pids []int) {
 	var ids []string
 	for _, line := range trees {
 		r := s.do("execute_command_async", "command", line, "wait_seconds", 0)
-		ids = append(ids, r.header("Job ID"))
+		ids = append(ids, r.Header("Job ID"))
 	}
 	r := s.do("execute_python", "code", pythonTrees, "wait_seconds", 30)
-	ids = append(ids, r.header("Job ID"))
+	ids = append(ids, r.Header("Job ID"))
 	for _, id := range ids {
 		r := s.prints(id, "pid ")
-		for _, part := range strings.Split(r.section("STDOUT"), "pid ")[1:] {
+		for _, part := range strings.Split(r.Section("STDOUT"), "pid ")[1:] {
 			number, _, _ := strings.Cut(part, ".")
 			pid, err := strconv.Atoi(number)
 			if err != nil {
@@ -100,9 +100,9 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 
 func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 	s := startServer(t)
-	r := make(chan reply, 1)
+	r := make(chan Reply, 1)
 	go func() { // ends with its call
-		got, err := s.call(t.Context(), "execute_command_async", pairs([]any{"command", "sleep 1; echo done", "wait_seconds", 60}))
+		got, err := s.Call(t.Context(), "execute_command_async", pairs([]any{"command", "sleep 1; echo done", "wait_seconds", 60}))
 		if err != nil {
 			t.Error(err)
 		}
@@ -121,9 +121,9 @@ func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 
 func TestSignalAnswersCallsInFlightAtOnce(t *testing.T) {
 	s := startServer(t)
-	r := make(chan reply, 1)
+	r := make(chan Reply, 1)
 	go func() { // ends with its call
-		got, err := s.call(t.Context(), "execute_command_async", pairs([]any{"command", "echo on; sleep 300", "wait_seconds", 100}))
+		got, err := s.Call(t.Context(), "execute_command_async", pairs([]any{"command", "echo on; sleep 300", "wait_seconds", 100}))
 		if err != nil {
 			t.Error(err)
 		}
@@ -132,7 +132,7 @@ func TestSignalAnswersCallsInFlightAtOnce(t *testing.T) {
 	for !strings.Contains(string(s.do("list_jobs")), "running") {
 	}
 	s.cmd.Process.Signal(syscall.SIGTERM)
-	if got := (<-r).header("Status"); got != "running" && !strings.HasPrefix(got, "cancelled") {
+	if got := (<-r).Header("Status"); got != "running" && !strings.HasPrefix(got, "cancelled") {
 		t.Errorf("status %q", got)
 	}
 	s.exit()

@@ -44,17 +44,17 @@ func Example() {
 	}
 	theirs.Close()
 
-	c := newClient(out, in)
-	if err := c.open(ctx); err != nil {
+	c := NewClient(out, in)
+	if err := c.Initialize(ctx); err != nil {
 		fmt.Println(err)
 	}
 	for _, code := range []string{"x = 6", "print('six times seven'); x * 7"} {
-		reply, err := c.call(ctx, "execute_python", map[string]any{"code": code})
+		reply, err := c.Call(ctx, "execute_python", map[string]any{"code": code})
 		if err != nil {
 			fmt.Println(err)
 		}
-		fmt.Println(reply.header("Status"))
-		fmt.Printf("output %q, result %q\n", reply.section("STDOUT"), reply.section("RESULT"))
+		fmt.Println(reply.Header("Status"))
+		fmt.Printf("output %q, result %q\n", reply.Section("STDOUT"), reply.Section("RESULT"))
 	}
 	in.Close()
 	fmt.Println("ended:", server.Wait())

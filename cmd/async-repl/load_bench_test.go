@@ -83,7 +83,7 @@ func BenchmarkTreeAtRest(b *testing.B) {
 		s := prepare(b, "REPL_PYTHON="+python)
 		s.cmd.Path, s.cmd.Args = shipped, []string{shipped}
 		s.connect()
-		if err := s.open(s.ctx()); err != nil {
+		if err := s.Initialize(s.ctx()); err != nil {
 			b.Fatal(err)
 		}
 		s.do("execute_python", "code", "x = 1")
@@ -143,7 +143,7 @@ func BenchmarkIdleServer(b *testing.B) {
 			for range jobs {
 				s.do("execute_command_async", "command", "printf %04000d 0; exec sleep 1000", "tty", tty, "wait_seconds", 0)
 			}
-			for last := reply(""); !strings.Contains(string(last), "running"); last = s.do("list_jobs", "limit", 1) {
+			for last := Reply(""); !strings.Contains(string(last), "running"); last = s.do("list_jobs", "limit", 1) {
 				if strings.Contains(string(last), "failed") {
 					b.Fatal(last)
 				}
@@ -180,7 +180,7 @@ func BenchmarkPollInFlood(b *testing.B) {
 			begin := time.Now()
 			r := s.do("check_job_status", args...)
 			took = append(took, time.Since(begin))
-			cursors[id] = r.header("Cursor")
+			cursors[id] = r.Header("Cursor")
 		}
 	}
 	slices.Sort(took)
@@ -197,8 +197,8 @@ func BenchmarkPollOfAGigabyte(b *testing.B) {
 	s := startServer(b)
 	poll := func(size int) func() time.Duration {
 		r := s.do("execute_command_async", "command", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; exec sleep 1000", size), "tty", false, "wait_seconds", 0)
-		id := r.header("Job ID")
-		for r.header("Cursor") != strconv.Itoa(size) {
+		id := r.Header("Job ID")
+		for r.Header("Cursor") != strconv.Itoa(size) {
 			r = s.do("check_job_status", "job_id", id, "wait_seconds", 0.05)
 		}
 		return func() time.Duration {

@@ -63,28 +63,28 @@ func quickJob(n int) quick {
 }
 
 // play starts the job, waits for its end and says what is wrong with it.
-func (q quick) play(ctx context.Context, c *client) error {
-	r, err := c.call(ctx, q.tool, q.args)
+func (q quick) play(ctx context.Context, c *Client) error {
+	r, err := c.Call(ctx, q.tool, q.args)
 	if err != nil {
 		return err
 	}
-	id := r.header("Job ID")
+	id := r.Header("Job ID")
 	for range 2 { // once more after its end: the same is said again
-		r, err = c.call(ctx, "check_job_status", map[string]any{"job_id": id, "wait_seconds": 100})
+		r, err = c.Call(ctx, "check_job_status", map[string]any{"job_id": id, "wait_seconds": 100})
 		if err != nil {
 			return err
 		}
-		if got := r.header("Status"); got != q.status {
+		if got := r.Header("Status"); got != q.status {
 			return fmt.Errorf("status %q, want %q\n%s", got, q.status, r)
 		}
-		stderr := r.section("STDERR")
+		stderr := r.Section("STDERR")
 		if strings.HasPrefix(q.status, "failed (KeyError") {
 			stderr, _, _ = strings.Cut(stderr, "Traceback")
 		}
 		for name, part := range map[string][2]string{
-			"STDOUT": {r.section("STDOUT"), q.stdout},
+			"STDOUT": {r.Section("STDOUT"), q.stdout},
 			"STDERR": {stderr, q.stderr},
-			"RESULT": {r.section("RESULT"), q.result},
+			"RESULT": {r.Section("RESULT"), q.result},
 		} {
 			if got, want := strings.TrimSpace(part[0]), strings.TrimSpace(part[1]); got != want {
 				return fmt.Errorf("%s of job %s is\n%s\nwant\n%s\nin\n%s", name, id, got, want, r)
@@ -105,7 +105,7 @@ func TestQuickJobsKeepTheirOwn(t *testing.T) {
 	for range 50 {
 		players.Go(func() {
 			for n := range jobs {
-				if err := quickJob(n).play(ctx, s.client); err != nil {
+				if err := quickJob(n).play(ctx, s.Client); err != nil {
 					t.Errorf("job %d: %v", n, err)
 					cancel() // one is enough to look into
 				}
@@ -145,11 +145,11 @@ func startFloods(t testing.TB, s *server) (ids []string) {
 		if f.tool == "execute_python" {
 			args["session"] = "flood" + strconv.Itoa(i)
 		}
-		r, err := s.call(s.ctx(), f.tool, args)
+		r, err := s.Call(s.ctx(), f.tool, args)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, r.header("Job ID"))
+		ids = append(ids, r.Header("Job ID"))
 	}
 	return ids
 }
@@ -162,11 +162,11 @@ func TestEightFloods(t *testing.T) {
 	for i, id := range ids {
 		for cursor := 0; cursor < 2*limit; {
 			r := s.do("check_job_status", "job_id", id, "cursor", cursor, "wait_seconds", 0.02)
-			next, err := strconv.Atoi(r.header("Cursor"))
+			next, err := strconv.Atoi(r.Header("Cursor"))
 			if err != nil || next < cursor {
-				t.Fatalf("flood %d: cursor %d, then %q", i, cursor, r.header("Cursor"))
+				t.Fatalf("flood %d: cursor %d, then %q", i, cursor, r.Header("Cursor"))
 			}
-			if got := r.header("Status"); got != "running" {
+			if got := r.Header("Status"); got != "running" {
 				t.Fatalf("flood %d is %s\n%s", i, got, r)
 			}
 			if len(r) > 16_500 {
@@ -178,7 +178,7 @@ func TestEightFloods(t *testing.T) {
 	for i, id := range ids {
 		s.do("cancel_job", "job_id", id)
 		r := s.end(id)
-		if got := r.header("Status"); !strings.HasPrefix(got, "cancelled (interrupted") {
+		if got := r.Header("Status"); !strings.HasPrefix(got, "cancelled (interrupted") {
 			t.Errorf("flood %d is %s", i, got)
 		}
 		if err := droppedIsTrue(r, limit); err != nil {
@@ -191,9 +191,9 @@ func TestEightFloods(t *testing.T) {
 }
 
 // droppedIsTrue holds what a reply says is gone against what was written.
-func droppedIsTrue(r reply, limit int) error {
-	end, err1 := strconv.Atoi(r.header("Cursor"))
-	number, _, ok := strings.Cut(r.header("Dropped"), " bytes")
+func droppedIsTrue(r Reply, limit int) error {
+	end, err1 := strconv.Atoi(r.Header("Cursor"))
+	number, _, ok := strings.Cut(r.Header("Dropped"), " bytes")
 	gone, err2 := strconv.Atoi(strings.ReplaceAll(number, ",", ""))
 	if err := errors.Join(err1, err2); err != nil || !ok {
 		return fmt.Errorf("not told what is gone: %v", err)

@@ -36,7 +36,7 @@ const patience = 60 * time.Second
 
 // A server is the program, started as a client would, and the client.
 type server struct {
-	*client
+	*Client
 	t     testing.TB
 	cmd   *exec.Cmd
 	dir   string
@@ -50,7 +50,7 @@ type server struct {
 func startServer(t testing.TB, env ...string) *server {
 	t.Helper()
 	s := spawn(t, env...)
-	if err := s.open(s.ctx()); err != nil {
+	if err := s.Initialize(s.ctx()); err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
 	}
 	return s
@@ -94,7 +94,7 @@ func prepare(t testing.TB, env ...string) *server {
 func (s *server) connect() {
 	s.t.Helper()
 	s.begin()
-	s.client = newClient(s.out, s.stdin)
+	s.Client = NewClient(s.out, s.stdin)
 }
 
 // begin starts it.
@@ -132,9 +132,9 @@ func (s *server) ctx() context.Context {
 }
 
 // do calls a tool that must succeed. Arguments are pairs of name and value.
-func (s *server) do(tool string, args ...any) reply {
+func (s *server) do(tool string, args ...any) Reply {
 	s.t.Helper()
-	r, err := s.call(s.ctx(), tool, pairs(args))
+	r, err := s.Call(s.ctx(), tool, pairs(args))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func (s *server) do(tool string, args ...any) reply {
 // refused calls a tool that must answer with an error, and returns its text.
 func (s *server) refused(tool string, args ...any) string {
 	s.t.Helper()
-	r, err := s.call(s.ctx(), tool, pairs(args))
+	r, err := s.Call(s.ctx(), tool, pairs(args))
 	if err == nil {
 		s.t.Fatalf("%s was not refused: %s", tool, r)
 	}
@@ -160,11 +160,11 @@ func pairs(args []any) map[string]any {
 }
 
 // end waits for the end of a job and returns its last reply.
-func (s *server) end(id string) reply {
+func (s *server) end(id string) Reply {
 	s.t.Helper()
 	for {
 		r := s.do("check_job_status", "job_id", id, "wait_seconds", 50)
-		switch status := r.header("Status"); {
+		switch status := r.Header("Status"); {
 		case strings.HasPrefix(status, "running"), strings.HasPrefix(status, "queued"):
 		default:
 			return r
@@ -173,7 +173,7 @@ func (s *server) end(id string) reply {
 }
 
 // prints waits until the output of a job holds text.
-func (s *server) prints(id, text string) reply {
+func (s *server) prints(id, text string) Reply {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		r := s.do("check_job_status", "job_id", id, "wait_seconds", 0.02)

@@ -120,7 +120,7 @@ func TestSurroundings(t *testing.T) {
 			s := prepare(t, "REPL_PYTHON="+interpreter())
 			odd(t, s)
 			s.connect()
-			if err := s.open(s.ctx()); err != nil {
+			if err := s.Initialize(s.ctx()); err != nil {
 				t.Fatalf("%v\n%s", err, s.log)
 			}
 			s.works(t)
@@ -131,7 +131,7 @@ func TestSurroundings(t *testing.T) {
 // works uses what every server can do, and sees to it that nothing is left.
 func (s *server) works(t *testing.T) {
 	t.Helper()
-	check := func(r reply, status string, holds ...string) {
+	check := func(r Reply, status string, holds ...string) {
 		t.Helper()
 		if err := expect(r, status, holds...); err != nil {
 			t.Errorf("%v:\n%s", err, r)
@@ -145,7 +145,7 @@ func (s *server) works(t *testing.T) {
 	}
 	r := s.do("execute_command_async", "command", `read -r a; echo "<$a>"; sleep 300`, "wait_seconds", 60)
 	check(r, "waiting_input")
-	id := r.header("Job ID")
+	id := r.Header("Job ID")
 	s.do("send_command_input", "job_id", id, "text", "hello\n", "wait_seconds", 0)
 	s.prints(id, "<hello>")
 	check(s.cancel(id), "cancelled (interrupted)")
@@ -156,8 +156,8 @@ func (s *server) works(t *testing.T) {
 	check(r, "waiting_input")
 	check(s.do("send_python_input", "text", "yes", "wait_seconds", 60), "completed", "'yes'")
 	r = s.do("execute_python", "code", "import time\nprint('on', flush=True)\ntime.sleep(300)", "wait_seconds", 0)
-	s.prints(r.header("Job ID"), "on")
-	check(s.cancel(r.header("Job ID")), "cancelled (interrupted; variables kept)")
+	s.prints(r.Header("Job ID"), "on")
+	check(s.cancel(r.Header("Job ID")), "cancelled (interrupted; variables kept)")
 	check(s.do("execute_python", "code", "x", "wait_seconds", 60), "completed", "6")
 	if got := s.do("list_jobs"); strings.Count(string(got), "\n") < 8 {
 		t.Errorf("list_jobs: %s", got)
@@ -174,7 +174,7 @@ func (s *server) works(t *testing.T) {
 }
 
 // cancel cancels a job and waits for its end.
-func (s *server) cancel(id string) reply {
+func (s *server) cancel(id string) Reply {
 	s.t.Helper()
 	s.do("cancel_job", "job_id", id)
 	return s.end(id)

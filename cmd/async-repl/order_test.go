@@ -35,15 +35,15 @@ func TestOrderAroundARestart(t *testing.T) {
 			if st.code != "" {
 				args["code"], args["wait_seconds"] = st.code, 0
 			}
-			answer, err := s.ask(st.tool, args)
+			answer, err := s.Start(st.tool, args)
 			if err != nil {
 				t.Fatal(err)
 			}
 			answers = append(answers, answer)
 		}
-		var restarted, last reply
+		var restarted, last Reply
 		for i, st := range steps {
-			r, err := s.reply(s.ctx(), st.tool, answers[i])
+			r, err := s.Reply(s.ctx(), st.tool, answers[i])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,14 +51,14 @@ func TestOrderAroundARestart(t *testing.T) {
 				restarted = r
 				continue
 			}
-			if last = s.end(r.header("Job ID")); !strings.HasPrefix(last.header("Status"), st.status) {
-				t.Errorf("round %d, %q: status %q, not %q", round, st.code, last.header("Status"), st.status)
+			if last = s.end(r.Header("Job ID")); !strings.HasPrefix(last.Header("Status"), st.status) {
+				t.Errorf("round %d, %q: status %q, not %q", round, st.code, last.Header("Status"), st.status)
 			}
 		}
 		if strings.Count(string(restarted), "\nEnded: ") != len(steps)-len(restart) {
 			t.Errorf("round %d: the restart names other jobs than it ended: %s", round, restarted)
 		}
-		if got := last.section("RESULT"); !strings.HasPrefix(got, "False") {
+		if got := last.Section("RESULT"); !strings.HasPrefix(got, "False") {
 			t.Errorf("round %d, behind the restart: %s", round, last)
 		}
 	}

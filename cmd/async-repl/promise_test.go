@@ -32,16 +32,16 @@ func peak(t *testing.T, pid int) int {
 func TestFloodsAreKeptInLittleMemory(t *testing.T) {
 	const size = 200_000_000
 	s := startServer(t)
-	for name, r := range map[string]reply{
+	for name, r := range map[string]Reply{
 		"shell":  s.do("execute_command_async", "command", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size), "wait_seconds", 0),
 		"pipe":   s.do("execute_command_async", "command", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size), "wait_seconds", 0, "tty", false),
 		"python": s.do("execute_python", "code", fmt.Sprintf("for _ in range(%d): print('x' * 9999)", size/10_000), "wait_seconds", 0),
 	} {
-		end := s.end(r.header("Job ID"))
+		end := s.end(r.Header("Job ID"))
 		if err := expect(end, "completed"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := end.header("Cursor"); got != strconv.Itoa(size) {
+		if got := end.Header("Cursor"); got != strconv.Itoa(size) {
 			t.Errorf("%s: cursor %s, want %d", name, got, size)
 		}
 		if n := len(end); n > 16_500 {
@@ -62,8 +62,8 @@ func TestInstalledPackageIsImportableAtOnce(t *testing.T) {
 	s := startServer(t, "PIP_FIND_LINKS="+dir, "PIP_NO_INDEX=1", "UV_FIND_LINKS="+dir, "UV_NO_INDEX=1", "UV_OFFLINE=1")
 	s.do("execute_python", "code", "kept = 1\ntry:\n    import replwheel\nexcept ImportError: pass", "wait_seconds", 60)
 	r := s.do("install_package_async", "package", "replwheel>=1,<2", "wait_seconds", 0)
-	if err := expect(s.end(r.header("Job ID")), "completed (installed replwheel 1.2)"); err != nil {
-		t.Fatalf("%v: %s", err, s.end(r.header("Job ID")))
+	if err := expect(s.end(r.Header("Job ID")), "completed (installed replwheel 1.2)"); err != nil {
+		t.Fatalf("%v: %s", err, s.end(r.Header("Job ID")))
 	}
 	r = s.do("execute_python", "code", "import replwheel; print(replwheel.value, kept)")
 	if err := expect(r, "completed", "from the wheel 1"); err != nil {
@@ -115,9 +115,9 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	install := func(what, status string) reply {
+	install := func(what, status string) Reply {
 		t.Helper()
-		r := s.end(s.do("install_package_async", "package", what, "wait_seconds", 0).header("Job ID"))
+		r := s.end(s.do("install_package_async", "package", what, "wait_seconds", 0).Header("Job ID"))
 		if err := expect(r, status); err != nil {
 			t.Fatalf("%v: %s", err, r)
 		}
@@ -127,7 +127,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 	install("./replwheel-1.0-py3-none-any.whl", "completed (installed replwheel 1.0)")
 	s.do("execute_python", "code", "import replwheel")
 	r := install("./replwheel-2.0-py3-none-any.whl", "completed (installed replwheel 2.0 (was 1.0))")
-	if got, want := r.header("Note"), "session default has imported replwheel before; restart_python_worker to use replwheel 2.0 there"; got != want {
+	if got, want := r.Header("Note"), "session default has imported replwheel before; restart_python_worker to use replwheel 2.0 there"; got != want {
 		t.Errorf("note %q, want %q", got, want)
 	}
 
@@ -140,7 +140,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 
 	building := filepath.Join(s.dir, "building")
 	projectIn(t, filepath.Join(s.dir, "stuck"), "stuck", "open("+strconv.Quote(building)+", 'w').close(); time.sleep(1000)")
-	id := s.do("install_package_async", "package", "./stuck", "wait_seconds", 0).header("Job ID")
+	id := s.do("install_package_async", "package", "./stuck", "wait_seconds", 0).Header("Job ID")
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(building); err == nil {
 			break
@@ -151,7 +151,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 	}
 	s.do("cancel_job", "job_id", id)
 	r = s.end(id)
-	if status := r.header("Status"); !strings.HasPrefix(status, "cancelled (") || r.header("Note") != "no package was installed or removed" {
+	if status := r.Header("Status"); !strings.HasPrefix(status, "cancelled (") || r.Header("Note") != "no package was installed or removed" {
 		t.Errorf("after a cancel: %s", r)
 	}
 	install("replwheel", "completed (already satisfied)")
@@ -160,7 +160,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 // The environment is touched lazily: a client that only lists pays for nothing.
 func TestListingStartsNothing(t *testing.T) {
 	s := startServer(t)
-	if _, err := s.request(s.ctx(), "tools/list", nil); err != nil {
+	if _, err := s.Request(s.ctx(), "tools/list", nil); err != nil {
 		t.Fatal(err)
 	}
 	s.do("list_jobs")
@@ -178,7 +178,7 @@ func TestSessions(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		s.do("execute_python", "code", "who = "+strconv.Quote(name), "session", name, "wait_seconds", 60)
 	}
-	if r := s.do("execute_python", "code", "who", "session", "a"); r.section("RESULT") != "'a'\n" && r.section("RESULT") != "'a'" {
+	if r := s.do("execute_python", "code", "who", "session", "a"); r.Section("RESULT") != "'a'\n" && r.Section("RESULT") != "'a'" {
 		t.Errorf("session a has %s", r)
 	}
 	if text := s.refused("execute_python", "code", "1", "session", "c"); !strings.Contains(text, "REPL_MAX_SESSIONS") {

@@ -14,9 +14,9 @@ import (
 )
 
 // planted is the number of the process that a job named as "pid N.".
-func planted(t *testing.T, r reply) int {
+func planted(t *testing.T, r Reply) int {
 	t.Helper()
-	_, rest, _ := strings.Cut(r.section("STDOUT"), "pid ")
+	_, rest, _ := strings.Cut(r.Section("STDOUT"), "pid ")
 	number, _, _ := strings.Cut(rest, ".")
 	pid, err := strconv.Atoi(number)
 	if err != nil {
@@ -29,10 +29,10 @@ func there(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH
 
 // holds fails unless each header has its value; an empty one means that it is
 // not there.
-func holds(t *testing.T, r reply, headers ...string) {
+func holds(t *testing.T, r Reply, headers ...string) {
 	t.Helper()
 	for i := 0; i < len(headers); i += 2 {
-		if got := r.header(headers[i]); got != headers[i+1] {
+		if got := r.Header(headers[i]); got != headers[i+1] {
 			t.Errorf("%s is %q, want %q:\n%s", headers[i], got, headers[i+1], r)
 		}
 	}
@@ -49,7 +49,7 @@ func TestReceiptNamesEveryRung(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := s.do("execute_command_async", "command", test.line, "wait_seconds", 0)
-			id := r.header("Job ID")
+			id := r.Header("Job ID")
 			r = s.prints(id, "pid ")
 			pid := planted(t, r)
 			s.asleep(pid)
@@ -79,7 +79,7 @@ func TestLeftRunning(t *testing.T) {
 	for _, how := range []string{"cancelled", "forced", "by itself"} {
 		t.Run(how, func(t *testing.T) {
 			r := s.do("execute_command_async", "command", `setsid sleep 300 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done; exit 3`, "wait_seconds", 60)
-			id, pid := r.header("Job ID"), planted(t, r)
+			id, pid := r.Header("Job ID"), planted(t, r)
 			left := fmt.Sprintf("sleep (pid %d)", pid)
 			holds(t, r, "Status", "failed (exit 3)", "Left running", left, "Note", "")
 			switch how {
@@ -88,7 +88,7 @@ func TestLeftRunning(t *testing.T) {
 			default:
 				holds(t, s.do("cancel_job", "job_id", id, "force", how == "forced"), "Status", "failed (exit 3)", "Ended now", left)
 			}
-			for s.do("check_job_status", "job_id", id).header("Left running") != "" {
+			for s.do("check_job_status", "job_id", id).Header("Left running") != "" {
 				<-time.After(time.Millisecond)
 			}
 			holds(t, s.do("check_job_status", "job_id", id), "Status", "failed (exit 3)", "Note", "left running, and ended since: "+left)
@@ -102,8 +102,8 @@ func TestHungUp(t *testing.T) {
 	s := startServer(t)
 	r := s.do("execute_command_async", "command", `sleep 300 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done; exit 0`, "wait_seconds", 60)
 	pid := planted(t, r)
-	for r.header("Left running") != "" { // the machine is busy
-		r = s.do("check_job_status", "job_id", r.header("Job ID"))
+	for r.Header("Left running") != "" { // the machine is busy
+		r = s.do("check_job_status", "job_id", r.Header("Job ID"))
 	}
 	holds(t, r, "Status", "completed", "Hung up", fmt.Sprintf("sleep (pid %d); give a server a job of its own", pid), "Note", "")
 	gone(t, []int{pid})
@@ -113,11 +113,11 @@ func TestHungUp(t *testing.T) {
 // outlives none of them.
 func TestUnclaimed(t *testing.T) {
 	s := startServer(t)
-	other := s.do("execute_command_async", "command", "echo on; read x", "wait_seconds", 0).header("Job ID")
+	other := s.do("execute_command_async", "command", "echo on; read x", "wait_seconds", 0).Header("Job ID")
 	s.prints(other, "on\n")
 	r := s.do("execute_command_async", "tty", false, "command", // so that nobody looks at its tree while the parents live
 		`(env -i setsid sleep 300 </dev/null >/dev/null 2>&1 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done); read x`, "wait_seconds", 0)
-	id := r.header("Job ID")
+	id := r.Header("Job ID")
 	pid := planted(t, s.prints(id, "pid "))
 	unclaimed := fmt.Sprintf("sleep (pid %d); of this job or of another", pid)
 	s.asleep(pid)
@@ -187,7 +187,7 @@ func TestSurvivors(t *testing.T) {
 				join = fmt.Sprintf("echo 0 > %s/cgroup.procs", dir)
 			}
 			argument := map[string]string{"execute_python": "code", "execute_command_async": "command"}[test.tool]
-			id := s.do(test.tool, argument, fmt.Sprintf(test.code, join), "wait_seconds", 0).header("Job ID")
+			id := s.do(test.tool, argument, fmt.Sprintf(test.code, join), "wait_seconds", 0).Header("Job ID")
 			pid := planted(t, s.prints(id, "pid "))
 			if test.tool == "execute_command_async" {
 				s.asleep(pid)
@@ -196,13 +196,13 @@ func TestSurvivors(t *testing.T) {
 			s.do("cancel_job", "job_id", id, "force", test.force)
 			r := s.end(id)
 			holds(t, r, "Status", test.status, "Rungs", test.rungs)
-			if !strings.Contains(r.header("Survivors"), fmt.Sprintf("(pid %d)", pid)) {
+			if !strings.Contains(r.Header("Survivors"), fmt.Sprintf("(pid %d)", pid)) {
 				t.Errorf("it is not among the survivors:\n%s", r)
 			}
 			holds(t, s.do(test.tool, argument, "1 == 1", "wait_seconds", 60), "Cancelling", "") // the next one runs
 			freeze(t, dir, "THAWED")
 			gone(t, []int{pid})
-			for test.tool == "execute_command_async" && s.do("check_job_status", "job_id", id).header("Survivors") != "" {
+			for test.tool == "execute_command_async" && s.do("check_job_status", "job_id", id).Header("Survivors") != "" {
 				<-time.After(time.Millisecond)
 			}
 		})
@@ -215,7 +215,7 @@ func TestShutdownWithASurvivor(t *testing.T) {
 	dir := freezer(t)
 	s := startServer(t)
 	r := s.do("execute_command_async", "command", fmt.Sprintf(`echo 0 > %s/cgroup.procs; echo "pid $$."; sleep 300`, dir), "wait_seconds", 0)
-	pid := planted(t, s.prints(r.header("Job ID"), "pid "))
+	pid := planted(t, s.prints(r.Header("Job ID"), "pid "))
 	freeze(t, dir, "FROZEN")
 	s.signal(syscall.SIGTERM)
 	s.exit()
@@ -257,7 +257,7 @@ func TestOutOfMemory(t *testing.T) {
 	s.do("execute_python", "code", "1", "wait_seconds", 60)
 	holds(t, s.do("execute_python", "code", grow, "wait_seconds", 60), "Status", "failed (out of memory; variables lost)", "Ended by", "limit")
 	holds(t, s.do("execute_python", "code", die, "wait_seconds", 60), "Status", "failed (killed by SIGKILL; variables lost)", "Ended by", "outside or unknown")
-	command := func(format, code string) reply {
+	command := func(format, code string) Reply {
 		file := filepath.Join(s.dir, "memory.py")
 		if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
 			t.Fatal(err)
@@ -309,11 +309,11 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 	s.cmd.Path = filepath.Join(public, "server")
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	s.connect()
-	if err := s.open(s.ctx()); err != nil {
+	if err := s.Initialize(s.ctx()); err != nil {
 		t.Fatal(err)
 	}
 
-	id := s.do("execute_command_async", "command", `echo "pid $$."; exec `+become+` --reuid=0 --regid=0 --clear-groups sleep 300`, "wait_seconds", 0).header("Job ID")
+	id := s.do("execute_command_async", "command", `echo "pid $$."; exec `+become+` --reuid=0 --regid=0 --clear-groups sleep 300`, "wait_seconds", 0).Header("Job ID")
 	pid := planted(t, s.prints(id, "pid "))
 	s.asleep(pid)
 	if st, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil || st.Sys().(*syscall.Stat_t).Uid != 0 {
@@ -327,7 +327,7 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}
-	for s.do("check_job_status", "job_id", id).header("Survivors") != "" {
+	for s.do("check_job_status", "job_id", id).Header("Survivors") != "" {
 		<-time.After(time.Millisecond)
 	}
 	holds(t, s.do("check_job_status", "job_id", id), "Note", "left running, and ended since: "+survivor)

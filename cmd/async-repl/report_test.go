@@ -16,7 +16,7 @@ import (
 // read reads a resource that is one text.
 func (s *server) read(uri string) string {
 	s.t.Helper()
-	raw, err := s.request(s.ctx(), "resources/read", map[string]any{"uri": uri})
+	raw, err := s.Request(s.ctx(), "resources/read", map[string]any{"uri": uri})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -51,26 +51,26 @@ func (s *server) wait(what string, f func() bool) {
 func TestLeftBehind(t *testing.T) {
 	s := startServer(t)
 	gate := filepath.Join(s.dir, "gate")
-	var r reply
+	var r Reply
 	var id string
 	for late, end := true, time.Now().Add(patience); late && time.Now().Before(end); { // 50 ms after its hangup one may live yet on a busy machine
 		r = s.do("execute_command_async", "wait_seconds", 60, "command",
 			`rm -f gate ready; mkfifo gate; sh -c 'trap "" HUP; : >ready; read x <gate; echo late; sleep 1000' & sleep 1000 & until [ -e ready ] && grep -qx sleep /proc/$!/comm; do sleep 0.01; done; echo done`)
-		id = r.header("Job ID")
-		if late = strings.Contains(r.header("Left running"), "sleep"); late {
+		id = r.Header("Job ID")
+		if late = strings.Contains(r.Header("Left running"), "sleep"); late {
 			s.do("cancel_job", "job_id", id)
 		}
 	}
-	hungUp, left := r.header("Hung up"), r.header("Left running")
+	hungUp, left := r.Header("Hung up"), r.Header("Left running")
 	if !regexp.MustCompile(`^sleep \(pid \d+\); give a server a job of its own$`).MatchString(hungUp) ||
-		!regexp.MustCompile(`^sh \(pid \d+\)$`).MatchString(left) || r.header("Late output") != "" || r.header("Status") != "completed" {
+		!regexp.MustCompile(`^sh \(pid \d+\)$`).MatchString(left) || r.Header("Late output") != "" || r.Header("Status") != "completed" {
 		t.Fatalf("at the end:\n%s", r)
 	}
 	if err := os.WriteFile(gate, []byte("x\n"), 0); err != nil {
 		t.Fatal(err)
 	}
 	r = s.prints(id, "late\n")
-	if r.header("Late output") != "6 bytes" || r.header("Cursor") != "12" || r.header("Hung up") != hungUp || !strings.HasSuffix(string(r), "\ndone\nlate\n") {
+	if r.Header("Late output") != "6 bytes" || r.Header("Cursor") != "12" || r.Header("Hung up") != hungUp || !strings.HasSuffix(string(r), "\ndone\nlate\n") {
 		t.Errorf("late output:\n%s", r)
 	}
 	rec := s.record(id)
@@ -81,13 +81,13 @@ func TestLeftBehind(t *testing.T) {
 		t.Errorf("late output as a resource: %q", text)
 	}
 	s.wait("the processes that are left in the status", func() bool {
-		return strings.HasPrefix(s.do("server_status").header("Processes"), "2 of jobs and sessions, ")
+		return strings.HasPrefix(s.do("server_status").Header("Processes"), "2 of jobs and sessions, ")
 	})
 	r = s.do("cancel_job", "job_id", id)
-	if !strings.Contains(r.header("Ended now"), left) || r.header("Status") != "completed" {
+	if !strings.Contains(r.Header("Ended now"), left) || r.Header("Status") != "completed" {
 		t.Errorf("after cancel_job:\n%s", r)
 	}
-	if p := s.do("server_status").header("Processes"); !strings.HasPrefix(p, "0 of jobs and sessions, ") {
+	if p := s.do("server_status").Header("Processes"); !strings.HasPrefix(p, "0 of jobs and sessions, ") {
 		t.Errorf("processes: %s", p)
 	}
 }
@@ -95,19 +95,19 @@ func TestLeftBehind(t *testing.T) {
 // Where no more jobs may be started the oldest is named.
 func TestMaxJobs(t *testing.T) {
 	s := startServer(t, "REPL_MAX_JOBS=2")
-	first := s.do("execute_command_async", "command", "exec sleep 1000 # the first", "wait_seconds", 0).header("Job ID")
-	second := s.do("execute_command_async", "command", "exec sleep 1000", "wait_seconds", 0).header("Job ID")
+	first := s.do("execute_command_async", "command", "exec sleep 1000 # the first", "wait_seconds", 0).Header("Job ID")
+	second := s.do("execute_command_async", "command", "exec sleep 1000", "wait_seconds", 0).Header("Job ID")
 	want := regexp.MustCompile(`2 jobs are running, the most allowed; nothing was started\. Wait for one or end one with cancel_job\.` +
 		"\nThe oldest: " + first + ` running, shell, [0-9.]+s: exec sleep 1000 # the first$`)
 	if got := s.refused("execute_python", "code", "1"); !want.MatchString(got) {
 		t.Errorf("the refusal says %q", got)
 	}
-	if got := s.do("server_status").header("Jobs"); got != "2 of at most 2 at once: 2 running" {
+	if got := s.do("server_status").Header("Jobs"); got != "2 of at most 2 at once: 2 running" {
 		t.Errorf("jobs: %s", got)
 	}
 	s.do("cancel_job", "job_id", first, "force", true)
 	r := s.do("execute_command_async", "command", "true", "wait_seconds", 60)
-	if r.header("Status") != "completed" || r.header("Also") != "" { // the reply to cancel_job has shown the end
+	if r.Header("Status") != "completed" || r.Header("Also") != "" { // the reply to cancel_job has shown the end
 		t.Errorf("after one has ended:\n%s", r)
 	}
 	s.do("cancel_job", "job_id", second, "force", true)
@@ -134,8 +134,8 @@ func TestServerStatus(t *testing.T) {
 		"Disk":      `^0 B of at most 1\.0 GiB of output in ` + regexp.QuoteMeta(state) + `, [0-9.]+ .iB free$`,
 		"Orphans":   "^$",
 	} {
-		if !regexp.MustCompile(want).MatchString(r.header(name)) {
-			t.Errorf("%s: %q, want %s", name, r.header(name), want)
+		if !regexp.MustCompile(want).MatchString(r.Header(name)) {
+			t.Errorf("%s: %q, want %s", name, r.Header(name), want)
 		}
 	}
 	if entries, err := os.ReadDir(s.dir); err != nil || len(entries) > 0 {
@@ -145,7 +145,7 @@ func TestServerStatus(t *testing.T) {
 		t.Errorf("processes %s, %v", kids, err)
 	}
 
-	id := s.do("execute_python", "code", "import time; time.sleep(1000)", "session", "lab", "wait_seconds", 0).header("Job ID")
+	id := s.do("execute_python", "code", "import time; time.sleep(1000)", "session", "lab", "wait_seconds", 0).Header("Job ID")
 	s.do("execute_python", "code", "1", "session", "lab", "wait_seconds", 0)
 	s.do("execute_command_async", "command", "yes | head -c 3000000", "wait_seconds", 60, "max_chars", 0)
 	s.wait("the worker", func() bool { return s.record(id).Usage != nil })
@@ -162,8 +162,8 @@ func TestServerStatus(t *testing.T) {
 		"Processes": `^1 of jobs and sessions, [0-9.]+ MiB; `,
 		"Disk":      `^4\.[0-9] MiB of at most `,
 	} {
-		if !regexp.MustCompile(want).MatchString(r.header(name)) {
-			t.Errorf("%s: %q, want %s", name, r.header(name), want)
+		if !regexp.MustCompile(want).MatchString(r.Header(name)) {
+			t.Errorf("%s: %q, want %s", name, r.Header(name), want)
 		}
 	}
 }
@@ -171,15 +171,15 @@ func TestServerStatus(t *testing.T) {
 // A reply about one job tells once of another that has ended.
 func TestAlso(t *testing.T) {
 	s := startServer(t)
-	other := s.do("execute_command_async", "command", "read x; exit 3", "wait_seconds", 0).header("Job ID")
+	other := s.do("execute_command_async", "command", "read x; exit 3", "wait_seconds", 0).Header("Job ID")
 	var told []string
 	s.wait("news", func() bool {
-		if also := s.do("execute_command_async", "command", "true").header("Also"); also != "" {
+		if also := s.do("execute_command_async", "command", "true").Header("Also"); also != "" {
 			told = append(told, also)
 		}
 		if len(told) == 1 && strings.HasSuffix(told[0], "waits for input") {
-			if r := s.do("send_command_input", "job_id", other, "text", "x\n", "wait_seconds", 0); r.header("Status") != "running" {
-				told = append(told, "job "+other+" "+r.header("Status")) // it was quick
+			if r := s.do("send_command_input", "job_id", other, "text", "x\n", "wait_seconds", 0); r.Header("Status") != "running" {
+				told = append(told, "job "+other+" "+r.Header("Status")) // it was quick
 			}
 		}
 		return len(told) >= 2
@@ -187,7 +187,7 @@ func TestAlso(t *testing.T) {
 	if want := []string{"job " + other + " waits for input", "job " + other + " failed (exit 3)"}; strings.Join(told, "|") != strings.Join(want, "|") {
 		t.Errorf("told %q, want %q", told, want)
 	}
-	if also := s.do("execute_command_async", "command", "true").header("Also"); also != "" {
+	if also := s.do("execute_command_async", "command", "true").Header("Also"); also != "" {
 		t.Errorf("told again: %s", also)
 	}
 }

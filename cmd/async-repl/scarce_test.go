@@ -17,7 +17,7 @@ func oddServer(t *testing.T, odd func(*testing.T, *server), env ...string) *serv
 	s := prepare(t, append([]string{"REPL_PYTHON=" + interpreter()}, env...)...)
 	odd(t, s)
 	s.connect()
-	if err := s.open(s.ctx()); err != nil {
+	if err := s.Initialize(s.ctx()); err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
 	}
 	return s
@@ -32,18 +32,18 @@ func (s *server) fill(t *testing.T, wants ...string) (running []string) {
 			t.Fatal("it ran short of nothing")
 		}
 		r := s.do("execute_command_async", "command", fmt.Sprintf("echo on %d.; sleep 300", i), "tty", i%2 == 0, "wait_seconds", 0)
-		id := r.header("Job ID")
-		for r.header("Status") == "queued" || r.header("Status") == "running" && !strings.Contains(string(r), fmt.Sprintf("on %d.", i)) {
+		id := r.Header("Job ID")
+		for r.Header("Status") == "queued" || r.Header("Status") == "running" && !strings.Contains(string(r), fmt.Sprintf("on %d.", i)) {
 			r = s.do("check_job_status", "job_id", id, "wait_seconds", 0.02)
 		}
-		if r.header("Status") == "running" {
+		if r.Header("Status") == "running" {
 			running = append(running, id)
 			continue
 		}
 		failed++
 		for _, want := range append(wants, "failed (could not start: ") {
-			if !strings.Contains(r.header("Status"), want) {
-				t.Errorf("status %q lacks %q", r.header("Status"), want)
+			if !strings.Contains(r.Header("Status"), want) {
+				t.Errorf("status %q lacks %q", r.Header("Status"), want)
 			}
 		}
 	}
@@ -55,7 +55,7 @@ func (s *server) fill(t *testing.T, wants ...string) (running []string) {
 func (s *server) drain(t *testing.T, running []string) {
 	t.Helper()
 	for _, id := range running {
-		if got := s.cancel(id).header("Status"); got != "cancelled (interrupted)" {
+		if got := s.cancel(id).Header("Status"); got != "cancelled (interrupted)" {
 			t.Errorf("a job that ran is %q", got)
 		}
 	}
@@ -80,7 +80,7 @@ func TestFewDescriptors(t *testing.T) {
 				t.Errorf("only %d jobs ran", len(running))
 			}
 			r := s.do("execute_python", "code", "x", "wait_seconds", 60)
-			if status := r.header("Status"); status != "completed" && (!strings.Contains(status, says) || strings.Contains(status, "variables lost")) {
+			if status := r.Header("Status"); status != "completed" && (!strings.Contains(status, says) || strings.Contains(status, "variables lost")) {
 				t.Errorf("python: %s", r)
 			}
 			s.drain(t, running)
@@ -154,7 +154,7 @@ func TestOrdinaryUser(t *testing.T) {
 func TestSmallFiles(t *testing.T) {
 	s := oddServer(t, script("ulimit -f 1024"))
 	r := s.do("execute_command_async", "command", "yes 0123456789 | head -c 5000000; echo; echo end", "wait_seconds", 60, "tty", false, "max_chars", 1000)
-	if err := expect(r, "completed", "Dropped: ", "\nend\n"); err != nil || r.header("Cursor") != "5000005" {
+	if err := expect(r, "completed", "Dropped: ", "\nend\n"); err != nil || r.Header("Cursor") != "5000005" {
 		t.Errorf("%v: %s", err, r)
 	}
 	r = s.do("execute_command_async", "command", "exec head -c 5000000 /dev/zero > f", "wait_seconds", 60)
@@ -167,7 +167,7 @@ func TestSmallFiles(t *testing.T) {
 func TestLittleMemory(t *testing.T) {
 	s := oddServer(t, script("ulimit -v 6000000"))
 	r := s.do("execute_python", "code", "x = 1; y = bytearray(1 << 33)", "wait_seconds", 60)
-	if err := expect(r, "failed (out of memory; variables kept)"); err != nil && !strings.Contains(r.header("Status"), "MemoryError") {
+	if err := expect(r, "failed (out of memory; variables kept)"); err != nil && !strings.Contains(r.Header("Status"), "MemoryError") {
 		t.Error(err)
 	}
 	if err := expect(s.do("execute_python", "code", "x", "wait_seconds", 60), "completed", "1"); err != nil {
@@ -179,12 +179,12 @@ func TestReadOnlyWorkspace(t *testing.T) {
 	s := prepare(t, "REPL_STATE_DIR=/proc/none")
 	private("mount --bind . .; mount -o remount,bind,ro . .; cd \"$PWD\"")(t, s)
 	s.connect()
-	if err := s.open(s.ctx()); err != nil {
+	if err := s.Initialize(s.ctx()); err != nil {
 		t.Fatal(err)
 	}
 	for _, tool := range []string{"execute_python", "install_package_async"} {
 		name := map[string]string{"execute_python": "code", "install_package_async": "package"}[tool]
-		status := s.do(tool, name, "x", "wait_seconds", 60).header("Status")
+		status := s.do(tool, name, "x", "wait_seconds", 60).Header("Status")
 		for _, want := range []string{"failed (could not start: ", "read-only file system", "REPL_VENV_DIR", "REPL_PYTHON"} {
 			if !strings.Contains(status, want) {
 				t.Errorf("%s: status %q lacks %q", tool, status, want)
@@ -197,7 +197,7 @@ func TestReadOnlyWorkspace(t *testing.T) {
 	}
 	// Nor can long output be kept: that is said, and what is in memory is shown.
 	r = s.do("execute_command_async", "command", "yes 0123456789 | head -c 2000000; echo; echo end", "tty", false, "wait_seconds", 60, "max_chars", 1000)
-	if err := expect(r, "completed", "Dropped: ", "\nend\n"); err != nil || r.header("Cursor") != "2000005" {
+	if err := expect(r, "completed", "Dropped: ", "\nend\n"); err != nil || r.Header("Cursor") != "2000005" {
 		t.Errorf("%v: %s", err, r)
 	}
 }
@@ -208,7 +208,7 @@ func TestWorkspaceGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tool, name := range map[string]string{"execute_command_async": "command", "execute_python": "code"} {
-		status := s.do(tool, name, "1", "wait_seconds", 60).header("Status")
+		status := s.do(tool, name, "1", "wait_seconds", 60).Header("Status")
 		for _, want := range []string{"failed (could not start: ", s.dir, "make it"} {
 			if !strings.Contains(status, want) {
 				t.Errorf("%s: status %q lacks %q", tool, status, want)
@@ -275,17 +275,17 @@ func TestNoTerminals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := oddServer(t, private(c.mounts))
 			if name == "none left" {
-				s.prints(s.do("execute_command_async", "command", "echo on; sleep 300", "wait_seconds", 0).header("Job ID"), "on")
+				s.prints(s.do("execute_command_async", "command", "echo on; sleep 300", "wait_seconds", 0).Header("Job ID"), "on")
 			}
 			r := s.do("execute_command_async", "command", "echo hi", "wait_seconds", 60)
-			if status := r.header("Status"); !strings.Contains(status, c.says) || !strings.Contains(status, "tty=false") {
+			if status := r.Header("Status"); !strings.Contains(status, c.says) || !strings.Contains(status, "tty=false") {
 				t.Errorf("status %q", status)
 			}
 			r = s.do("execute_command_async", "command", "echo hi", "tty", false, "wait_seconds", 60)
 			if err := expect(r, "completed", "hi"); err != nil {
 				t.Error(err)
 			}
-			if status := s.do("execute_python", "code", "1", "wait_seconds", 60).header("Status"); !strings.Contains(status, "a Python session needs a terminal") || !strings.Contains(status, c.says) {
+			if status := s.do("execute_python", "code", "1", "wait_seconds", 60).Header("Status"); !strings.Contains(status, "a Python session needs a terminal") || !strings.Contains(status, c.says) {
 				t.Errorf("status %q", status)
 			}
 		})
@@ -310,7 +310,7 @@ func TestLongCommands(t *testing.T) {
 				if err := expect(long, "failed (exit 7)"); err != nil {
 					t.Error(err)
 				}
-				if got, want := long.section("STDOUT"), short.section("STDOUT"); got != want {
+				if got, want := long.Section("STDOUT"), short.Section("STDOUT"); got != want {
 					t.Errorf("%s, %d bytes, tty %v: it printed %q; a short one %q", shell, size, onTTY, got, want)
 				}
 			}
@@ -322,7 +322,7 @@ func TestLongCommands(t *testing.T) {
 func TestHugeVariable(t *testing.T) {
 	s := oddServer(t, script(""))
 	r := s.do("execute_command_async", "command", "true", "env", map[string]string{"BIG": strings.Repeat("x", 200_000)}, "wait_seconds", 60)
-	if status := r.header("Status"); !strings.Contains(status, "argument list too long") || !strings.Contains(status, "environment") {
+	if status := r.Header("Status"); !strings.Contains(status, "argument list too long") || !strings.Contains(status, "environment") {
 		t.Errorf("status %q", status)
 	}
 	s.works(t)

@@ -130,7 +130,7 @@ func (s *storm) plant(hides bool) {
 			tool, args = "execute_python", map[string]any{"code": code, "session": strconv.Itoa(s.rand.IntN(2))}
 		}
 		args["wait_seconds"] = 0
-		s.ask(tool, args)
+		s.Start(tool, args)
 	}
 }
 
