@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/mcpclient"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -134,7 +135,7 @@ func (s *storm) endOne(t *testing.T, r *rand.Rand, session string) {
 }
 
 // try is do for a goroutine that is not the test's.
-func (s *storm) try(t *testing.T, tool string, args ...any) Reply {
+func (s *storm) try(t *testing.T, tool string, args ...any) mcpclient.Reply {
 	r, err := s.Call(t.Context(), tool, pairs(args))
 	if err != nil {
 		t.Error(err)
@@ -143,7 +144,7 @@ func (s *storm) try(t *testing.T, tool string, args ...any) Reply {
 }
 
 // await is end for a goroutine that is not the test's.
-func (s *storm) await(t *testing.T, id string) Reply {
+func (s *storm) await(t *testing.T, id string) mcpclient.Reply {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		r := s.try(t, "check_job_status", "job_id", id, "wait_seconds", 50)
 		if status := r.Header("Status"); !strings.HasPrefix(status, "running") && status != "queued" && status != "waiting_input" {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"asyncrepl/internal/mcpclient"
 )
 
 // demo starts the server as a client would, in a workspace of its own, plays
@@ -46,29 +48,16 @@ func playAgainst(ctx context.Context, dir string, stdout, stderr io.Writer) erro
 	server.Env = append(withoutSettings(os.Environ()), "REPL_WORKDIR="+dir, "REPL_STATE_DIR="+dir+"/state")
 	server.Stderr = stderr
 	server.WaitDelay = 5 * time.Second
-	in, err := server.StdinPipe()
+	c, err := mcpclient.Launch(server)
 	if err != nil {
 		return err
 	}
-	out, serverOut, err := os.Pipe() // not StdoutPipe: Wait must not race the reader
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	server.Stdout = serverOut
-	if err := server.Start(); err != nil {
-		return fmt.Errorf("starting the server: %w", err)
-	}
-	serverOut.Close()
-	c := NewClient(out, in)
-	err = c.Initialize(ctx)
-	if err == nil {
+	if err = c.Initialize(ctx); err == nil {
 		fmt.Fprintf(stdout, "async-repl demo: a server in a fresh workspace, spoken to over stdio\n")
-		err = play(ctx, c, dir, stdout)
+		err = play(ctx, c.Client, dir, stdout)
 	}
-	in.Close() // the end of input ends the server and everything it started
-	if werr := server.Wait(); err == nil && werr != nil {
-		err = fmt.Errorf("the server ended badly: %w", werr)
+	if closed := c.Close(); err == nil {
+		err = closed
 	}
 	return err
 }
@@ -95,13 +84,13 @@ type step struct {
 // A stage is what the steps act on. Its methods print what is said.
 type stage struct {
 	ctx context.Context
-	c   *Client
+	c   *mcpclient.Client
 	dir string // the server's workspace
 	out io.Writer
 }
 
 // play runs the steps in order and says which did not hold.
-func play(ctx context.Context, c *Client, dir string, out io.Writer) error {
+func play(ctx context.Context, c *mcpclient.Client, dir string, out io.Writer) error {
 	s := &stage{ctx: ctx, c: c, dir: dir, out: out}
 	var failed []string
 	for i, step := range steps {
@@ -122,7 +111,7 @@ func play(ctx context.Context, c *Client, dir string, out io.Writer) error {
 }
 
 // say calls a tool and prints the call and its reply.
-func (s *stage) say(tool string, args map[string]any) (Reply, error) {
+func (s *stage) say(tool string, args map[string]any) (mcpclient.Reply, error) {
 	fmt.Fprintf(s.out, "   > %s\n", tool)
 	for _, name := range []string{"code", "command", "package", "text", "job_id", "wait_seconds"} {
 		if v, ok := args[name]; ok {
@@ -140,7 +129,7 @@ func (s *stage) say(tool string, args map[string]any) (Reply, error) {
 func indent(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }
 
 // expect reports what a reply lacks: a status, and texts in its body.
-func expect(r Reply, status string, texts ...string) error {
+func expect(r mcpclient.Reply, status string, texts ...string) error {
 	if got := r.Header("Status"); got != status {
 		return fmt.Errorf("status is %q, not %q", got, status)
 	}

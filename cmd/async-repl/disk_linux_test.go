@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"asyncrepl/internal/mcpclient"
 )
 
 // own are the attributes of a process that has mounts of its own, which go with
@@ -64,7 +66,7 @@ func TestDiskFails(t *testing.T) {
 			} else {
 				s = startOnDisk(t, dir, test.options)
 			}
-			run := func(line string) Reply {
+			run := func(line string) mcpclient.Reply {
 				t.Helper()
 				r := s.do("execute_command_async", "command", "DIR='"+dir+"'; "+line, "tty", false, "wait_seconds", 100)
 				if err := expect(r, "completed"); err != nil {

@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"asyncrepl/internal/mcpclient"
 )
 
 // trees starts processes of every kind that is hard to find again. Each line
@@ -82,7 +85,7 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 		"SIGKILL":      func(s *server) { s.cmd.Process.Signal(syscall.SIGKILL) },
 		"closed stdout": func(s *server) {
 			s.out.Close()
-			s.write(map[string]any{"jsonrpc": "2.0", "id": 1 << 30, "method": "tools/list"})
+			io.WriteString(s.stdin, toListTools)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +103,7 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 
 func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 	s := startServer(t)
-	r := make(chan Reply, 1)
+	r := make(chan mcpclient.Reply, 1)
 	go func() { // ends with its call
 		got, err := s.Call(t.Context(), "execute_command_async", pairs([]any{"command", "sleep 1; echo done", "wait_seconds", 60}))
 		if err != nil {
@@ -121,7 +124,7 @@ func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 
 func TestSignalAnswersCallsInFlightAtOnce(t *testing.T) {
 	s := startServer(t)
-	r := make(chan Reply, 1)
+	r := make(chan mcpclient.Reply, 1)
 	go func() { // ends with its call
 		got, err := s.Call(t.Context(), "execute_command_async", pairs([]any{"command", "echo on; sleep 300", "wait_seconds", 100}))
 		if err != nil {

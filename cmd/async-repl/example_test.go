@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+
+	"asyncrepl/internal/mcpclient"
 )
 
 // The program as a client uses it: started with pipes, spoken to in JSON-RPC,
@@ -24,27 +26,14 @@ func Example() {
 		return
 	}
 	defer os.RemoveAll(dir)
-	out, theirs, err := os.Pipe()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer out.Close()
 	server := exec.CommandContext(ctx, self, "-workdir", dir, "-state-dir", dir, "-python", "python3", "-grace", "60s")
 	server.Env = withoutSettings(os.Environ())
-	server.Stdout, server.Stderr = theirs, os.Stderr
-	in, err := server.StdinPipe()
+	server.Stderr = os.Stderr
+	c, err := mcpclient.Launch(server)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if err := server.Start(); err != nil {
-		fmt.Println(err)
-		return
-	}
-	theirs.Close()
-
-	c := NewClient(out, in)
 	if err := c.Initialize(ctx); err != nil {
 		fmt.Println(err)
 	}
@@ -56,8 +45,7 @@ func Example() {
 		fmt.Println(reply.Header("Status"))
 		fmt.Printf("output %q, result %q\n", reply.Section("STDOUT"), reply.Section("RESULT"))
 	}
-	in.Close()
-	fmt.Println("ended:", server.Wait())
+	fmt.Println("ended:", c.Close())
 	// Output:
 	// completed
 	// output "", result ""

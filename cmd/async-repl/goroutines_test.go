@@ -14,24 +14,32 @@ import (
 // goroutines names, for each go statement of a file in order, its row in the
 // table of docs/how-it-works.md.
 var goroutines = map[string][]string{
-	"cmd/async-repl/client.go":        {"the reader of the demo's client"},
-	"cmd/async-repl/serve.go":         {"the connection", "the end of the engine after a signal, and of its jobs", "the end of the engine after a signal, and of its jobs"},
-	"internal/mcpserver/status.go":    {"one per awaited job"},
-	"internal/mcpserver/stdio.go":     {"reader and writer of a connection", "reader and writer of a connection"},
+	"cmd/async-repl/serve.go": {"the connection", "the end of the engine after a signal, and of its jobs", "the end of the engine after a signal, and of its jobs"},
+
+	"internal/mcpclient/client.go": {"the reader of a client"},
+
+	"internal/mcpserver/status.go": {"one per awaited job"},
+	"internal/mcpserver/stdio.go":  {"reader and writer of a connection", "reader and writer of a connection"},
+
 	"internal/process/apart_linux.go": {"the looks at processes without a descriptor to spare", "the looks at processes without a descriptor to spare"},
 	"internal/process/family.go":      {"the look for orphans"},
 	"internal/process/guard.go":       {"the waiter of a child, and of the guard"},
 	"internal/process/owner.go":       {"the waiter of a child, and of the guard"},
-	"internal/pump/pump.go":           {"a pump per open pipe or terminal"},
 	"internal/process/spare.go":       {"one per thread that is made ahead"},
-	"internal/tty/pulse.go":           {"the pulse of all resting watches"},
-	"internal/tty/watch.go":           {"the watch of a terminal"},
-	"jobs/log.go":                     {"the writer of a job's long output to disk"},
-	"jobs/registry.go":                {"one per job"},
-	"pyrepl/interrupt.go":             {"the ladder of a Python job, and its nudges", "the ladder of a Python job, and its nudges"},
-	"pyrepl/launch.go":                {"the reader of a worker's channel"},
-	"pyrepl/restart.go":               {"one per restart"},
-	"shell/command.go":                {"the wait for what a command left behind"},
+
+	"internal/pump/pump.go": {"a pump per open pipe or terminal"},
+
+	"internal/tty/pulse.go": {"the pulse of all resting watches"},
+	"internal/tty/watch.go": {"the watch of a terminal"},
+
+	"jobs/log.go":      {"the writer of a job's long output to disk"},
+	"jobs/registry.go": {"one per job"},
+
+	"pyrepl/interrupt.go": {"the ladder of a Python job, and its nudges", "the ladder of a Python job, and its nudges"},
+	"pyrepl/launch.go":    {"the reader of a worker's channel"},
+	"pyrepl/restart.go":   {"one per restart"},
+
+	"shell/command.go": {"the wait for what a command left behind"},
 }
 
 // Every go statement says beside it who owns it and when it ends, and has its

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"asyncrepl/internal/mcpclient"
 )
 
 // A hostile client writes and reads what it likes. What it sees is judged line by
@@ -235,7 +237,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 			o, _ := h.answer(`"flood"`)
 			h.appears("flooded", "done")
 			for i := range 40 { // 2 MB of answers: what the queue does not take waits with its calls
-				h.say(toolCall(fmt.Sprint(i), "check_job_status", "job_id", Reply(o.text).Header("Job ID"), "cursor", 0, "max_chars", 45000))
+				h.say(toolCall(fmt.Sprint(i), "check_job_status", "job_id", mcpclient.Reply(o.text).Header("Job ID"), "cursor", 0, "max_chars", 45000))
 			}
 			// Calls take effect in order: by this one the others were made.
 			h.say(toolCall(`"last"`, "execute_command_async", "command", "echo on > went", "wait_seconds", 0))
@@ -363,12 +365,12 @@ func TestManyCallsInFlight(t *testing.T) {
 	h := newHostile(t)
 	h.say(toolCall(`"ask"`, "execute_command_async", "command", "read -r x; echo got $x", "wait_seconds", 60))
 	o, _ := h.answer(`"ask"`)
-	id := Reply(o.text).Header("Job ID")
+	id := mcpclient.Reply(o.text).Header("Job ID")
 	h.say(toolCall(`"go"`, "send_command_input", "job_id", id, "text", "", "wait_seconds", 0))
 	h.answer(`"go"`)
 	h.say(toolCall(`"other"`, "execute_command_async", "command", "echo $$ > pid; exec sleep 300", "wait_seconds", 0))
 	o, _ = h.answer(`"other"`)
-	other := Reply(o.text).Header("Job ID")
+	other := mcpclient.Reply(o.text).Header("Job ID")
 	h.appears("pid", "\n")
 	const calls = 200
 	for i := range calls {

@@ -41,6 +41,8 @@ var rules = []rule{
 		why: "runners know no protocol and not one another"},
 	{dir: "internal/mcpserver", forbid: []string{module + "cmd", "os/exec"},
 		why: "tools start nothing themselves: runners do"},
+	{dir: "internal/mcpclient", forbid: []string{module, "github.com/"},
+		why: "a client knows of a server what the protocol says, as the clients of others do"},
 	{dir: ".", forbid: []string{"github.com/modelcontextprotocol"}, allow: []string{"in internal/mcpserver"},
 		why: "the protocol is one package's business, so that it can be replaced"},
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/mcpclient"
 )
 
 // pss is the memory of a process, its part of what it shares included, in KiB.
@@ -143,7 +145,7 @@ func BenchmarkIdleServer(b *testing.B) {
 			for range jobs {
 				s.do("execute_command_async", "command", "printf %04000d 0; exec sleep 1000", "tty", tty, "wait_seconds", 0)
 			}
-			for last := Reply(""); !strings.Contains(string(last), "running"); last = s.do("list_jobs", "limit", 1) {
+			for last := mcpclient.Reply(""); !strings.Contains(string(last), "running"); last = s.do("list_jobs", "limit", 1) {
 				if strings.Contains(string(last), "failed") {
 					b.Fatal(last)
 				}

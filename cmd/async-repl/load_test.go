@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"asyncrepl/internal/mcpclient"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -63,7 +64,7 @@ func quickJob(n int) quick {
 }
 
 // play starts the job, waits for its end and says what is wrong with it.
-func (q quick) play(ctx context.Context, c *Client) error {
+func (q quick) play(ctx context.Context, c *mcpclient.Client) error {
 	r, err := c.Call(ctx, q.tool, q.args)
 	if err != nil {
 		return err
@@ -191,7 +192,7 @@ func TestEightFloods(t *testing.T) {
 }
 
 // droppedIsTrue holds what a reply says is gone against what was written.
-func droppedIsTrue(r Reply, limit int) error {
+func droppedIsTrue(r mcpclient.Reply, limit int) error {
 	end, err1 := strconv.Atoi(r.Header("Cursor"))
 	number, _, ok := strings.Cut(r.Header("Dropped"), " bytes")
 	gone, err2 := strconv.Atoi(strings.ReplaceAll(number, ",", ""))

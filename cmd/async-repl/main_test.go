@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/tty"
 )
 
@@ -36,7 +37,7 @@ const patience = 60 * time.Second
 
 // A server is the program, started as a client would, and the client.
 type server struct {
-	*Client
+	*mcpclient.Client
 	t     testing.TB
 	cmd   *exec.Cmd
 	dir   string
@@ -90,11 +91,14 @@ func prepare(t testing.TB, env ...string) *server {
 	return s
 }
 
+// toListTools is a request, for tests that write without the client.
+const toListTools = `{"jsonrpc":"2.0","id":1073741824,"method":"tools/list"}` + "\n"
+
 // connect starts it, with a client.
 func (s *server) connect() {
 	s.t.Helper()
 	s.begin()
-	s.Client = NewClient(s.out, s.stdin)
+	s.Client = mcpclient.New(s.out, s.stdin)
 }
 
 // begin starts it.
@@ -132,7 +136,7 @@ func (s *server) ctx() context.Context {
 }
 
 // do calls a tool that must succeed. Arguments are pairs of name and value.
-func (s *server) do(tool string, args ...any) Reply {
+func (s *server) do(tool string, args ...any) mcpclient.Reply {
 	s.t.Helper()
 	r, err := s.Call(s.ctx(), tool, pairs(args))
 	if err != nil {
@@ -160,7 +164,7 @@ func pairs(args []any) map[string]any {
 }
 
 // end waits for the end of a job and returns its last reply.
-func (s *server) end(id string) Reply {
+func (s *server) end(id string) mcpclient.Reply {
 	s.t.Helper()
 	for {
 		r := s.do("check_job_status", "job_id", id, "wait_seconds", 50)
@@ -173,7 +177,7 @@ func (s *server) end(id string) Reply {
 }
 
 // prints waits until the output of a job holds text.
-func (s *server) prints(id, text string) Reply {
+func (s *server) prints(id, text string) mcpclient.Reply {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		r := s.do("check_job_status", "job_id", id, "wait_seconds", 0.02)

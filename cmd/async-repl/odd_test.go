@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/tty"
 )
 
@@ -131,7 +132,7 @@ func TestSurroundings(t *testing.T) {
 // works uses what every server can do, and sees to it that nothing is left.
 func (s *server) works(t *testing.T) {
 	t.Helper()
-	check := func(r Reply, status string, holds ...string) {
+	check := func(r mcpclient.Reply, status string, holds ...string) {
 		t.Helper()
 		if err := expect(r, status, holds...); err != nil {
 			t.Errorf("%v:\n%s", err, r)
@@ -174,7 +175,7 @@ func (s *server) works(t *testing.T) {
 }
 
 // cancel cancels a job and waits for its end.
-func (s *server) cancel(id string) Reply {
+func (s *server) cancel(id string) mcpclient.Reply {
 	s.t.Helper()
 	s.do("cancel_job", "job_id", id)
 	return s.end(id)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/mcpclient"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -29,21 +30,21 @@ func TestOrderAroundARestart(t *testing.T) {
 		} else {
 			steps = append(busy, restart...)
 		}
-		var answers []<-chan message
+		var pending []*mcpclient.Pending
 		for _, st := range steps {
 			args := map[string]any{}
 			if st.code != "" {
 				args["code"], args["wait_seconds"] = st.code, 0
 			}
-			answer, err := s.Start(st.tool, args)
+			p, err := s.Start(st.tool, args)
 			if err != nil {
 				t.Fatal(err)
 			}
-			answers = append(answers, answer)
+			pending = append(pending, p)
 		}
-		var restarted, last Reply
+		var restarted, last mcpclient.Reply
 		for i, st := range steps {
-			r, err := s.Reply(s.ctx(), st.tool, answers[i])
+			r, err := pending[i].Reply(s.ctx())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"asyncrepl/internal/mcpclient"
 )
 
 // peak is the most memory that a process has had, in KiB.
@@ -32,7 +34,7 @@ func peak(t *testing.T, pid int) int {
 func TestFloodsAreKeptInLittleMemory(t *testing.T) {
 	const size = 200_000_000
 	s := startServer(t)
-	for name, r := range map[string]Reply{
+	for name, r := range map[string]mcpclient.Reply{
 		"shell":  s.do("execute_command_async", "command", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size), "wait_seconds", 0),
 		"pipe":   s.do("execute_command_async", "command", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size), "wait_seconds", 0, "tty", false),
 		"python": s.do("execute_python", "code", fmt.Sprintf("for _ in range(%d): print('x' * 9999)", size/10_000), "wait_seconds", 0),
@@ -115,7 +117,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	install := func(what, status string) Reply {
+	install := func(what, status string) mcpclient.Reply {
 		t.Helper()
 		r := s.end(s.do("install_package_async", "package", what, "wait_seconds", 0).Header("Job ID"))
 		if err := expect(r, status); err != nil {

@@ -11,10 +11,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"asyncrepl/internal/mcpclient"
 )
 
 // planted is the number of the process that a job named as "pid N.".
-func planted(t *testing.T, r Reply) int {
+func planted(t *testing.T, r mcpclient.Reply) int {
 	t.Helper()
 	_, rest, _ := strings.Cut(r.Section("STDOUT"), "pid ")
 	number, _, _ := strings.Cut(rest, ".")
@@ -29,7 +31,7 @@ func there(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH
 
 // holds fails unless each header has its value; an empty one means that it is
 // not there.
-func holds(t *testing.T, r Reply, headers ...string) {
+func holds(t *testing.T, r mcpclient.Reply, headers ...string) {
 	t.Helper()
 	for i := 0; i < len(headers); i += 2 {
 		if got := r.Header(headers[i]); got != headers[i+1] {
@@ -257,7 +259,7 @@ func TestOutOfMemory(t *testing.T) {
 	s.do("execute_python", "code", "1", "wait_seconds", 60)
 	holds(t, s.do("execute_python", "code", grow, "wait_seconds", 60), "Status", "failed (out of memory; variables lost)", "Ended by", "limit")
 	holds(t, s.do("execute_python", "code", die, "wait_seconds", 60), "Status", "failed (killed by SIGKILL; variables lost)", "Ended by", "outside or unknown")
-	command := func(format, code string) Reply {
+	command := func(format, code string) mcpclient.Reply {
 		file := filepath.Join(s.dir, "memory.py")
 		if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
 			t.Fatal(err)

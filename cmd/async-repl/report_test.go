@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/mcpserver"
 )
 
@@ -51,7 +52,7 @@ func (s *server) wait(what string, f func() bool) {
 func TestLeftBehind(t *testing.T) {
 	s := startServer(t)
 	gate := filepath.Join(s.dir, "gate")
-	var r Reply
+	var r mcpclient.Reply
 	var id string
 	for late, end := true, time.Now().Add(patience); late && time.Now().Before(end); { // 50 ms after its hangup one may live yet on a busy machine
 		r = s.do("execute_command_async", "wait_seconds", 60, "command",

@@ -336,8 +336,7 @@ func TestClosedStreams(t *testing.T) {
 			s := prepare(t)
 			script("exec "+closed)(t, s)
 			s.connect()
-			s.write(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-				"params": map[string]any{"name": "execute_command_async", "arguments": map[string]any{"command": "sleep 300"}}})
+			io.WriteString(s.stdin, toolCall("1", "execute_command_async", "command", "sleep 300")+"\n")
 			s.stdin.Close()
 			if got := s.exit(); got != "exit status 0" {
 				t.Error(got)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -207,9 +208,7 @@ var endings = []ending{
 	{"end of input", true, func(s *storm) { s.stdin.Close() }},
 	{"closed output", true, func(s *storm) {
 		s.out.Close()
-		s.mu.Lock() // the client gives up with its output; the server hears of that when it answers
-		defer s.mu.Unlock()
-		s.write(map[string]any{"jsonrpc": "2.0", "id": 0, "method": "tools/list"})
+		io.WriteString(s.stdin, toListTools) // the server notices when it answers
 	}},
 	{"guard first", false, func(s *storm) {
 		for _, pid := range s.guards() {

@@ -1,0 +1,212 @@
+package mcpclient
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// protocolVersion is the version that Initialize asks for.
+const protocolVersion = "2025-06-18"
+
+// ErrTool is wrapped by the error of a call that the tool itself refused.
+var ErrTool = errors.New("tool error")
+
+// A Client is one connection to a server. New makes one.
+type Client struct {
+	// Guarded by writing, which is apart from mu: a server may stop reading until somebody reads its
+	// answers, and reading needs mu.
+	writing sync.Mutex
+	w       io.Writer
+
+	// Guarded by mu.
+	mu      sync.Mutex
+	last    int                    // the id of the last request
+	waiting map[int]chan<- message // by id; nil once err is set
+	err     error                  // why no more answers will come
+}
+
+// A message is an answer, or anything else that a server may send.
+type message struct {
+	ID     *int            `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// New returns a client that reads the server's messages from r and writes its own to w.
+func New(r io.Reader, w io.Writer) *Client {
+	c := &Client{w: w, waiting: make(map[int]chan<- message)}
+	go c.read(r) // owned by the client; ends with r, which is the caller's to close
+	return c
+}
+
+// read hands each answer to the request that waits for it, until r ends.
+func (c *Client) read(r io.Reader) {
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			c.fail(fmt.Errorf("the server closed its output: %w", err))
+			return
+		}
+		var m message
+		if err := json.Unmarshal(line, &m); err != nil {
+			c.fail(fmt.Errorf("the server wrote a line that is not a message: %q", line))
+			return
+		}
+		if m.ID == nil {
+			continue // a notification
+		}
+		c.mu.Lock()
+		answer := c.waiting[*m.ID]
+		delete(c.waiting, *m.ID)
+		c.mu.Unlock()
+		if answer != nil {
+			answer <- m // has room: one answer for each request
+		}
+	}
+}
+
+// fail ends every request in flight with err, and every later one.
+func (c *Client) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+	for _, answer := range c.waiting {
+		close(answer)
+	}
+	c.waiting = nil
+}
+
+// Initialize opens the connection. It must be the first call.
+func (c *Client) Initialize(ctx context.Context) error {
+	_, err := c.Request(ctx, "initialize", map[string]any{
+		"protocolVersion": protocolVersion,
+		"capabilities":    map[string]any{},
+		"clientInfo":      map[string]any{"name": "async-repl", "version": "0"},
+	})
+	if err != nil {
+		return err
+	}
+	return c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+}
+
+// Request sends a request and returns its result.
+func (c *Client) Request(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	p, err := c.send(method, params)
+	if err != nil {
+		return nil, err
+	}
+	return p.result(ctx)
+}
+
+// Call calls a tool and returns its reply.
+func (c *Client) Call(ctx context.Context, tool string, args map[string]any) (Reply, error) {
+	p, err := c.Start(tool, args)
+	if err != nil {
+		return "", err
+	}
+	return p.Reply(ctx)
+}
+
+// Start calls a tool and does not wait for its reply.
+func (c *Client) Start(tool string, args map[string]any) (*Pending, error) {
+	p, err := c.send("tools/call", map[string]any{"name": tool, "arguments": args})
+	if err != nil {
+		return nil, err
+	}
+	p.what = tool
+	return p, nil
+}
+
+func (c *Client) send(method string, params any) (*Pending, error) {
+	answer := make(chan message, 1) // one answer for each request
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return nil, c.err
+	}
+	c.last++
+	id := c.last
+	c.waiting[id] = answer
+	c.mu.Unlock()
+	err := c.write(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	if err != nil {
+		c.mu.Lock()
+		delete(c.waiting, id)
+		c.mu.Unlock()
+		return nil, err
+	}
+	return &Pending{client: c, what: method, answer: answer}, nil
+}
+
+func (c *Client) write(m any) error {
+	line, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, err = c.w.Write(append(line, '\n'))
+	return err
+}
+
+// failure returns why no more answers will come.
+func (c *Client) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// A Pending is a request in flight.
+type Pending struct {
+	client *Client
+	what   string         // the method or the tool, for errors
+	answer <-chan message // closed if there will be none
+}
+
+// Reply waits for what the tool answers. It is called once.
+func (p *Pending) Reply(ctx context.Context) (Reply, error) {
+	raw, err := p.result(ctx)
+	if err != nil {
+		return "", err
+	}
+	var result struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return "", fmt.Errorf("%s: %w", p.what, err)
+	}
+	var text strings.Builder
+	for _, block := range result.Content {
+		text.WriteString(block.Text)
+	}
+	if result.IsError {
+		return "", fmt.Errorf("%s: %w: %s", p.what, ErrTool, text.String())
+	}
+	return Reply(text.String()), nil
+}
+
+func (p *Pending) result(ctx context.Context) (json.RawMessage, error) {
+	select {
+	case m, ok := <-p.answer:
+		switch {
+		case !ok:
+			return nil, p.client.failure()
+		case m.Error != nil:
+			return nil, fmt.Errorf("%s: error %d: %s", p.what, m.Error.Code, m.Error.Message)
+		}
+		return m.Result, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
