@@ -1,0 +1,160 @@
+package procfs
+
+import (
+	"slices"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Clock is the CPU time of all threads of a process, including those that have ended. It stands still while all of
+// them sleep. It takes no descriptor, and reading it is one short system call.
+type Clock struct {
+	PID  int
+	last time.Duration
+}
+
+// processClock is CPUCLOCK_SCHED of clock_gettime(2)'s clocks of other processes: what the scheduler has measured.
+const processClock = 2
+
+// CPUTime returns the CPU time of all threads that the process has or had.
+func CPUTime(pid int) (time.Duration, error) {
+	// The call is too short for the scheduler to be told of it, which would cost more than the call.
+	var t unix.Timespec
+	if _, _, err := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, uintptr(int32(^pid<<3|processClock)), uintptr(unsafe.Pointer(&t)), 0); err != 0 {
+		return 0, ErrGone // there is no other reason: it asks for no permission and opens nothing
+	}
+	return time.Duration(t.Nano()), nil
+}
+
+// Ran reports whether a thread has run since the last call.
+func (c *Clock) Ran() (bool, error) {
+	now, err := CPUTime(c.PID)
+	if err != nil {
+		return true, err
+	}
+	ran := now != c.last
+	c.last = now
+	return ran, nil
+}
+
+// maxClocks is how many processes of one tree have a clock each. For a larger tree the clocks would cost more than the
+// scans they save.
+const maxClocks = 128
+
+// Clocks follow the processes of one tree.
+type Clocks struct {
+	known   []Clock
+	threads int
+	blind   bool // some process has no clock, or there was none to give one
+}
+
+// Moved reports whether one of the processes has run or ended since the last call. If none has, then the tree has no new
+// thread or process either, because only a thread that runs can start one.
+func (c *Clocks) Moved() bool {
+	moved, ended := false, false
+	for i := range c.known {
+		ran, err := c.known[i].Ran()
+		moved = moved || ran
+		if err != nil {
+			ended = true
+			c.known[i].PID = 0
+		}
+	}
+	if ended {
+		c.known = slices.DeleteFunc(c.known, func(k Clock) bool { return k.PID == 0 })
+	}
+	return moved
+}
+
+// followTries bounds how often Follow lists a tree that grows.
+const followTries = 3
+
+// Follow gives a clock to each process that list returns, and returns them. It lists again while there are new ones among
+// them, which may have started others since they were listed.
+func (c *Clocks) Follow(list func() []int) (pids []int) {
+	for range followTries {
+		pids = list()
+		if !c.follow(pids) {
+			return pids
+		}
+	}
+	c.blind = true // it grows faster than it can be listed
+	return pids
+}
+
+// follow reports whether there were new processes among pids.
+func (c *Clocks) follow(pids []int) (grew bool) {
+	old := make(map[int]Clock, len(c.known))
+	for _, k := range c.known {
+		old[k.PID] = k
+	}
+	c.known, c.threads, c.blind = c.known[:0], 0, len(pids) == 0
+	for _, pid := range pids {
+		tids, err := Threads(pid)
+		c.threads += len(tids)
+		c.blind = c.blind || err != nil && err != ErrGone
+		k, ok := old[pid]
+		switch {
+		case ok:
+		case len(c.known) >= maxClocks:
+			c.blind = true
+			continue
+		default:
+			k.PID = pid
+			if _, err := k.Ran(); err != nil {
+				c.blind = true // or it has ended meanwhile: the next Follow shows
+				continue
+			}
+			grew = true
+		}
+		c.known = append(c.known, k)
+	}
+	return grew
+}
+
+// Threads returns how many threads the processes had at the last Follow, with or without a clock.
+func (c *Clocks) Threads() int { return c.threads }
+
+// Complete reports whether every process had a clock at the last Follow, and there was one at least.
+func (c *Clocks) Complete() bool { return !c.blind }
+
+// A ThreadClock is the kernel's account of when one thread ran and waited for a processor. It stands still while the
+// thread sleeps.
+type ThreadClock struct {
+	path string
+	last string
+}
+
+// NewThreadClock returns the clock of a thread, from now on. Its source is schedstat, or if the kernel keeps no such
+// account the much slower status, which counts context switches.
+func NewThreadClock(pid, tid int) (*ThreadClock, error) {
+	c := &ThreadClock{path: TaskPath(pid, tid, "schedstat")}
+	var err error
+	if c.last, err = c.read(); err == nil && c.last != "0 0 0\n" {
+		return c, nil
+	}
+	c.path = TaskPath(pid, tid, "status")
+	if c.last, err = c.read(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Ran reports whether the thread has run since the last call, or since the clock was made.
+func (c *ThreadClock) Ran() (bool, error) {
+	now, err := c.read()
+	if err != nil {
+		return true, err
+	}
+	ran := now != c.last
+	c.last = now
+	return ran, nil
+}
+
+func (c *ThreadClock) read() (string, error) {
+	var buf [2048]byte
+	b, err := ReadStart(c.path, buf[:])
+	return string(b), err
+}

@@ -1,0 +1,103 @@
+//go:build unix
+
+package procfs
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrGone means that the process, or its thread or descriptor that was asked about, does not exist any more.
+var ErrGone = errors.New("process has ended")
+
+// Process identifies one process. PID and Start together mean this process and never a later one with the same pid. The
+// other fields are as they were when the process was inspected.
+type Process struct {
+	PID     int
+	Program string // the kernel's name of it, at most 15 bytes
+	Start   uint64 // in a unit of the kernel's; larger is later
+	Parent  int
+	Group   int
+}
+
+// Stat is what the kernel's table says about a process, or about one thread.
+type Stat struct {
+	Process
+	Session  int
+	Terminal uint64 // device number of the controlling terminal; 0: none
+	State    byte   // as in /proc/PID/stat
+	Threads  int
+	Exiting  bool          // the first thread runs no more of its program
+	CPU      time.Duration // including children that have ended and been waited for; 0: unknown
+	Memory   int64         // bytes resident; 0: unknown
+}
+
+// Ended reports whether the process has ended with all its threads. A process whose first thread has ended looks like a
+// zombie while its other threads keep running.
+func (s Stat) Ended() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
+
+// Ending reports whether the process has ended or runs no more of its program. The kernel has hung up a session leader's
+// terminal by then, and shows the leader as running for a moment more.
+func (s Stat) Ending() bool { return s.Ended() || s.Exiting && s.Threads <= 1 }
+
+// Stopped reports whether the process can't run, hence not fork, until it is continued.
+func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' || s.Ended() }
+
+// Signals says how a process treats signals. A signal in none of the sets has its default effect.
+type Signals struct{ Ignored, Caught, Blocked SignalSet }
+
+// Of returns how the process treats sig.
+func (s Signals) Of(sig syscall.Signal) Disposition {
+	return Disposition{Ignored: s.Ignored.Has(sig), Caught: s.Caught.Has(sig), Blocked: s.Blocked.Has(sig)}
+}
+
+// A SignalSet is a set of signals.
+type SignalSet uint64
+
+// Has reports whether sig is in the set.
+func (s SignalSet) Has(sig syscall.Signal) bool { return s>>(sig-1)&1 == 1 }
+
+// A Disposition says how a process treats one signal. The zero Disposition is the signal's default effect.
+type Disposition struct{ Ignored, Caught, Blocked bool }
+
+// Disposition returns how p treats sig.
+func (p Process) Disposition(sig syscall.Signal) (Disposition, error) {
+	all, err := SignalsOf(p.PID)
+	if err != nil {
+		return Disposition{}, err
+	}
+	if err := p.verify(); err != nil { // afterwards: the pid was p's all the while
+		return Disposition{}, err
+	}
+	return all.Of(sig), nil
+}
+
+// verify fails with ErrGone if p's pid is not p's any more.
+func (p Process) verify() error {
+	s, err := Inspect(p.PID)
+	if err == nil && s.Start != p.Start {
+		err = ErrGone
+	}
+	return err
+}
+
+// A FileID identifies an open file, whatever name it was opened by.
+type FileID struct{ Dev, Ino uint64 }
+
+// Identify returns the identity of the file that st describes.
+func Identify(st *unix.Stat_t) FileID { return FileID{uint64(st.Dev), st.Ino} }
+
+// childrenOf finds the children of a process among all there are.
+func childrenOf(pid int) ([]int, error) {
+	all, err := All()
+	var pids []int
+	for _, s := range all {
+		if s.Parent == pid {
+			pids = append(pids, s.PID)
+		}
+	}
+	return pids, err
+}

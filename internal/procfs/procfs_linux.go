@@ -1,0 +1,350 @@
+package procfs
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Path returns the path of a file that /proc shows of a process.
+func Path(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
+
+// TaskPath returns the path of a file that /proc shows of a thread.
+func TaskPath(pid, tid int, name string) string {
+	return "/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid) + "/" + name
+}
+
+// ReadFile reads a file of /proc into buf, which grows if need be.
+func ReadFile(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, false) }
+
+// ReadStart reads what one read of a file of /proc puts into buf. That is the whole of a file that the kernel writes in
+// one piece, such as stat, if buf is large enough; it spares the read that finds the end.
+func ReadStart(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, true) }
+
+func readReserved(path string, buf []byte, once bool) ([]byte, error) {
+	fillReserve()
+	b, err := read(path, buf, once)
+	if exhausted(err) {
+		return readAgain(path, once) // a function of its own, so that b and err stay off the heap here
+	}
+	return b, err
+}
+
+func readAgain(path string, once bool) (b []byte, err error) {
+	err = WithReserve(func() error {
+		b, err = read(path, make([]byte, 4096), once)
+		return err
+	})
+	return b, err
+}
+
+// read reads with three system calls, or four, where os.ReadFile makes more.
+func read(path string, buf []byte, once bool) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, failed("open", path, err)
+	}
+	defer unix.Close(fd)
+	buf = buf[:0]
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, make([]byte, max(512, cap(buf)))...)[:len(buf)]
+		}
+		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return nil, failed("read", path, err)
+		}
+		buf = buf[:len(buf)+n]
+		if n == 0 || once {
+			return buf, nil
+		}
+	}
+}
+
+// failed is the error of an operation on a file of /proc.
+func failed(op, path string, err error) error {
+	if err == unix.ENOENT || err == unix.ESRCH {
+		return ErrGone
+	}
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}
+
+// Inspect returns what the kernel's table says about a process.
+func Inspect(pid int) (Stat, error) { return inspect(pid, Path(pid, "stat"), true) }
+
+// InspectThread returns what the kernel's table says about one thread.
+func InspectThread(pid, tid int) (Stat, error) {
+	return inspect(tid, TaskPath(pid, tid, "stat"), true)
+}
+
+// inspect reads a stat file. Within WithReserve it is called without reserved.
+func inspect(id int, path string, reserved bool) (Stat, error) {
+	var arr [1024]byte // a stat is a third of that
+	var b []byte
+	var err error
+	if reserved {
+		b, err = ReadStart(path, arr[:])
+	} else {
+		b, err = read(path, arr[:], true)
+	}
+	if err != nil {
+		return Stat{}, err
+	}
+	s, ok := parseStat(id, b)
+	if !ok {
+		return Stat{}, &fs.PathError{Op: "parse", Path: path, Err: errors.New("not in the form that is known")}
+	}
+	return s, nil
+}
+
+// tick is the unit of CPU times in /proc/PID/stat, the same on every machine.
+const tick = time.Second / 100
+
+// exiting is the kernel's PF_EXITING.
+const exiting = 0x4
+
+// parseStat reads a line of /proc/PID/stat. The program's name may hold anything, parentheses too.
+func parseStat(pid int, b []byte) (Stat, bool) {
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || end < open {
+		return Stat{}, false
+	}
+	s := Stat{Process: Process{PID: pid, Program: string(b[open+1 : end])}}
+	i := 0
+	for f := range bytes.FieldsSeq(b[end+1:]) {
+		switch i {
+		case 0:
+			s.State = f[0]
+		case 1:
+			s.Parent, _ = strconv.Atoi(string(f))
+		case 2:
+			s.Group, _ = strconv.Atoi(string(f))
+		case 3:
+			s.Session, _ = strconv.Atoi(string(f))
+		case 4: // printed as a signed number
+			n, _ := strconv.ParseInt(string(f), 10, 64)
+			s.Terminal = uint64(uint32(n))
+		case 6:
+			flags, _ := strconv.ParseUint(string(f), 10, 64)
+			s.Exiting = flags&exiting != 0
+		case 11, 12, 13, 14: // user and system time, its own and its children's
+			n, _ := strconv.ParseInt(string(f), 10, 64)
+			s.CPU += time.Duration(n) * tick
+		case 17:
+			s.Threads, _ = strconv.Atoi(string(f))
+		case 19:
+			var err error
+			if s.Start, err = strconv.ParseUint(string(f), 10, 64); err != nil {
+				return Stat{}, false
+			}
+		case 21:
+			pages, err := strconv.ParseInt(string(f), 10, 64)
+			s.Memory = pages * int64(os.Getpagesize())
+			return s, err == nil
+		}
+		i++
+	}
+	return Stat{}, false
+}
+
+// All returns every process that this process may see.
+func All() ([]Stat, error) {
+	pids, err := numbers("/proc")
+	all := make([]Stat, 0, len(pids))
+	for _, pid := range pids {
+		s, e := Inspect(pid)
+		switch {
+		case e == nil:
+			all = append(all, s)
+		case e != ErrGone && !errors.Is(e, fs.ErrPermission): // hidepid shows pids that nothing can be read of
+			err = first(err, e)
+		}
+	}
+	return all, err
+}
+
+// Children returns the pids of a process's children, zombies too. A list that changes while the kernel writes it can
+// lack some. The caller that knows of a process with one thread only passes threads 1, which spares listing them; any
+// other number means nothing.
+func Children(pid, threads int) ([]int, error) {
+	if !childLists() {
+		return childrenOf(pid)
+	}
+	tids := []int{pid}
+	var err error
+	if threads != 1 {
+		if tids, err = numbers(Path(pid, "task")); err == ErrGone {
+			return nil, err
+		}
+	}
+	var arr [512]byte
+	var pids []int
+	for _, tid := range tids {
+		b, e := ReadFile(TaskPath(pid, tid, "children"), arr[:])
+		if e != nil {
+			if e != ErrGone || len(tids) == 1 { // a thread may end meanwhile
+				err = first(err, e)
+			}
+			continue
+		}
+		for f := range bytes.FieldsSeq(b) {
+			if n, err := strconv.Atoi(string(f)); err == nil {
+				pids = append(pids, n)
+			}
+		}
+	}
+	return pids, err
+}
+
+// childLists reports whether the kernel lists the children of each thread.
+var childLists = sync.OnceValue(func() bool {
+	return unix.Access("/proc/thread-self/children", unix.R_OK) == nil
+})
+
+// Threads returns the ids of a process's threads.
+func Threads(pid int) ([]int, error) {
+	dir := Path(pid, "task")
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return nil, failed("stat", dir, err)
+	}
+	if st.Nlink == 3 { // itself, its parent and one thread: no need to list
+		return []int{pid}, nil
+	}
+	return numbers(dir)
+}
+
+// Descriptors returns the numbers of a process's open files.
+func Descriptors(pid int) ([]int, error) { return numbers(Path(pid, "fd")) }
+
+// Files returns the identities of the files that a process has open.
+func Files(pid int) ([]FileID, error) {
+	fds, err := Descriptors(pid)
+	var ids []FileID
+	for _, fd := range fds {
+		var st unix.Stat_t
+		path := Path(pid, "fd/"+strconv.Itoa(fd))
+		switch e := unix.Stat(path, &st); e {
+		case nil:
+			ids = append(ids, Identify(&st))
+		case unix.ENOENT: // closed meanwhile
+		default:
+			err = first(err, failed("stat", path, e))
+		}
+	}
+	return ids, err
+}
+
+// numbers returns the names in a directory of /proc that are numbers.
+func numbers(dir string) (ns []int, err error) {
+	err = WithReserve(func() error {
+		ns, err = list(dir)
+		return err
+	})
+	return ns, err
+}
+
+func list(dir string) ([]int, error) {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, failed("open", dir, err)
+	}
+	defer unix.Close(fd)
+	var ns []int
+	var names []string
+	for buf := make([]byte, 8<<10); ; {
+		n, err := unix.ReadDirent(fd, buf)
+		switch {
+		case err != nil:
+			return ns, failed("list", dir, err)
+		case n <= 0:
+			return ns, nil
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names[:0])
+		for _, name := range names {
+			if i, err := strconv.Atoi(name); err == nil {
+				ns = append(ns, i)
+			}
+		}
+	}
+}
+
+// LookupEnv returns the value of a variable in the environment that a process's program was started with.
+func LookupEnv(pid int, name string) (value string, found bool, err error) {
+	b, err := ReadFile(Path(pid, "environ"), nil)
+	if err != nil {
+		return "", false, err
+	}
+	for kv := range bytes.SplitSeq(b, []byte{0}) {
+		if v, ok := strings.CutPrefix(string(kv), name+"="); ok {
+			return v, true, nil
+		}
+	}
+	return "", false, nil
+}
+
+// SignalsOf returns how a process treats signals.
+func SignalsOf(pid int) (Signals, error) {
+	b, err := ReadFile(Path(pid, "status"), make([]byte, 2048))
+	if err != nil {
+		return Signals{}, err
+	}
+	return Signals{Ignored: signalSet(b, "SigIgn"), Caught: signalSet(b, "SigCgt"), Blocked: signalSet(b, "SigBlk")}, nil
+}
+
+// signalSet reads one of the sets of signals that a status file shows.
+func signalSet(status []byte, name string) SignalSet {
+	_, rest, _ := bytes.Cut(status, []byte("\n"+name+":\t"))
+	hex, _, _ := bytes.Cut(rest, []byte("\n"))
+	mask, _ := strconv.ParseUint(string(hex), 16, 64)
+	return SignalSet(mask)
+}
+
+// Signal sends sig to p, and to no later process with the same pid.
+func (p Process) Signal(sig syscall.Signal) error {
+	return WithReserve(func() error {
+		fd, openErr := unix.PidfdOpen(p.PID, 0)
+		switch openErr {
+		case nil:
+			defer unix.Close(fd)
+		case unix.ESRCH:
+			return ErrGone
+		case unix.EMFILE, unix.ENFILE:
+			return os.NewSyscallError("pidfd_open", openErr)
+		}
+		s, err := inspect(p.PID, Path(p.PID, "stat"), false)
+		switch {
+		case err != nil:
+			return err
+		case s.Start != p.Start:
+			return ErrGone
+		case openErr != nil: // an old kernel has no pidfds
+			err = syscall.Kill(p.PID, sig)
+		default:
+			err = unix.PidfdSendSignal(fd, sig, nil, 0)
+		}
+		if err == unix.ESRCH {
+			return ErrGone
+		}
+		return os.NewSyscallError("sending "+unix.SignalName(sig), err)
+	})
+}
+
+// first returns err, or if it is nil, next.
+func first(err, next error) error {
+	if err != nil {
+		return err
+	}
+	return next
+}

@@ -1,0 +1,428 @@
+//go:build linux
+
+package procfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const patience = time.Minute
+
+// start starts bash with a script that ends when its input does, and returns once it has printed a line.
+func start(t *testing.T, script string, env ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", script)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		cmd.Wait()
+	})
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatalf("%s printed nothing: %v", script, err)
+	}
+	return cmd
+}
+
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited without success for %s", what)
+		}
+	}
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	for _, c := range []struct {
+		name, stat     string
+		ended, ending  bool
+		stopped, wrong bool
+	}{
+		{name: "runs", stat: "R 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100"},
+		{name: "exits", stat: "R 1 10 11 34816 10 4194564 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", ending: true},
+		{name: "first thread exits", stat: "R 1 10 11 34816 10 4194564 0 0 0 0 1 2 3 4 20 0 2 0 5000 0 100"},
+		{name: "zombie", stat: "Z 1 10 11 34816 -1 4194564 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", ended: true, ending: true, stopped: true},
+		{name: "zombie whose threads run", stat: "Z 1 10 11 34816 -1 4194564 0 0 0 0 1 2 3 4 20 0 2 0 5000 0 100"},
+		{name: "stopped", stat: "T 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", stopped: true},
+		{name: "cut short", stat: "R 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0", wrong: true},
+		{name: "empty", wrong: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, ok := parseStat(10, []byte("10 (a b) R) "+c.stat+"\n"))
+			if ok == c.wrong {
+				t.Fatalf("got %+v, %t", s, ok)
+			}
+			if c.wrong {
+				return
+			}
+			if s.Ended() != c.ended || s.Ending() != c.ending || s.Stopped() != c.stopped {
+				t.Errorf("ended %t, ending %t, stopped %t", s.Ended(), s.Ending(), s.Stopped())
+			}
+			want := Stat{Process: Process{PID: 10, Program: "a b) R", Start: 5000, Parent: 1, Group: 10}, Session: 11, Terminal: 34816,
+				State: s.State, Threads: s.Threads, Exiting: s.Exiting, CPU: 100 * time.Millisecond, Memory: 100 * int64(os.Getpagesize())}
+			if s != want {
+				t.Errorf("got %+v, want %+v", s, want)
+			}
+		})
+	}
+}
+
+func TestInspectShowsAProcess(t *testing.T) {
+	cmd := start(t, `echo; read x`)
+	pid := cmd.Process.Pid
+	s := must[Stat](t)(Inspect(pid))
+	if s.PID != pid || s.Program != "bash" || s.Parent != os.Getpid() || s.Group != pid || s.Start == 0 || s.Threads != 1 || s.Memory == 0 {
+		t.Errorf("got %+v", s)
+	}
+	if thread := must[Stat](t)(InspectThread(pid, pid)); thread.Process != s.Process {
+		t.Errorf("the thread is %+v, the process %+v", thread.Process, s.Process)
+	}
+	all := must[[]Stat](t)(All())
+	for _, want := range []int{1, os.Getpid(), pid} {
+		if !slices.ContainsFunc(all, func(s Stat) bool { return s.PID == want }) {
+			t.Errorf("%d is not among all processes", want)
+		}
+	}
+}
+
+func TestChildrenAndThreads(t *testing.T) {
+	cmd := start(t, `sleep 1000 & sleep 1000 & echo; wait`)
+	pid := cmd.Process.Pid
+	for _, threads := range []int{0, 1} {
+		if got := must[[]int](t)(Children(pid, threads)); len(got) != 2 {
+			t.Errorf("children %v, want two", got)
+		}
+	}
+	if a, b := must[[]int](t)(childrenOf(pid)), must[[]int](t)(Children(pid, 1)); !slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))) {
+		t.Errorf("among all processes the children are %v, by the kernel's list %v", a, b)
+	}
+	if got := must[[]int](t)(Threads(pid)); !slices.Equal(got, []int{pid}) {
+		t.Errorf("threads %v of a process with one", got)
+	}
+	if got := must[[]int](t)(Threads(os.Getpid())); len(got) < 2 || !slices.Contains(got, os.Getpid()) {
+		t.Errorf("threads %v of a Go program", got)
+	}
+	own := must[[]int](t)(Children(os.Getpid(), 0)) // its first thread need not be the one that started it
+	if !slices.Contains(own, pid) {
+		t.Errorf("own children %v, want %d among them", own, pid)
+	}
+}
+
+func TestLookupEnv(t *testing.T) {
+	cmd := start(t, `echo; read x`, "MARK=this=that", "EMPTY=")
+	for name, want := range map[string]string{"MARK": "this=that true", "EMPTY": " true", "MAR": " false", "this": " false"} {
+		value, found, err := LookupEnv(cmd.Process.Pid, name)
+		if got := fmt.Sprint(value, " ", found); got != want || err != nil {
+			t.Errorf("%s: got %q, %v; want %q", name, got, err, want)
+		}
+	}
+}
+
+func TestFilesHaveTheIdentityOfStat(t *testing.T) {
+	path := t.TempDir() + "/f"
+	cmd := start(t, `exec 7>"$FILE"; echo; read x`, "FILE="+path)
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	if got := must[[]FileID](t)(Files(cmd.Process.Pid)); !slices.Contains(got, Identify(&st)) {
+		t.Errorf("files %v, want %v among them", got, Identify(&st))
+	}
+	if got := must[[]int](t)(Descriptors(cmd.Process.Pid)); !slices.Contains(got, 7) {
+		t.Errorf("descriptors %v, want 7 among them", got)
+	}
+}
+
+func TestDisposition(t *testing.T) {
+	cmd := start(t, `trap "" TERM; trap : USR1; echo; while :; do read x || exit; done`)
+	s := must[Stat](t)(Inspect(cmd.Process.Pid))
+	for sig, want := range map[syscall.Signal]Disposition{
+		syscall.SIGTERM: {Ignored: true}, syscall.SIGUSR1: {Caught: true}, syscall.SIGUSR2: {}, syscall.SIGXFSZ: {},
+	} {
+		if got, err := s.Disposition(sig); err != nil || got != want {
+			t.Errorf("%v: got %+v, %v; want %+v", sig, got, err, want)
+		}
+	}
+	s.Start++
+	if _, err := s.Disposition(syscall.SIGTERM); err != ErrGone {
+		t.Errorf("of another process with this pid: %v, want ErrGone", err)
+	}
+}
+
+func TestSignalReachesOnlyThisProcess(t *testing.T) {
+	cmd := start(t, `trap 'exit 7' USR1; echo; while :; do read x || exit; done`)
+	p := must[Stat](t)(Inspect(cmd.Process.Pid)).Process
+	other := p
+	other.Start++
+	if err := other.Signal(syscall.SIGKILL); err != ErrGone {
+		t.Errorf("to an earlier process of this pid: %v, want ErrGone", err)
+	}
+	if err := p.Signal(syscall.SIGUSR1); err != nil {
+		t.Error(err)
+	}
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 7 {
+		t.Errorf("exit status %d, want 7 of the trap", got)
+	}
+	if err := p.Signal(syscall.SIGUSR1); err != ErrGone {
+		t.Errorf("after its end: %v, want ErrGone", err)
+	}
+}
+
+// Every function says ErrGone, and nothing else does, if the process has ended.
+func TestGoneIsAnError(t *testing.T) {
+	cmd := start(t, `echo; read x`)
+	pid := cmd.Process.Pid
+	clock := Clock{PID: pid}
+	thread := must[*ThreadClock](t)(NewThreadClock(pid, pid))
+	syscall.Kill(pid, syscall.SIGKILL)
+	cmd.Wait()
+	for name, ask := range map[string]func() error{
+		"Inspect":       func() error { _, err := Inspect(pid); return err },
+		"InspectThread": func() error { _, err := InspectThread(pid, pid); return err },
+		"Children":      func() error { _, err := Children(pid, 0); return err },
+		"Children of 1": func() error { _, err := Children(pid, 1); return err },
+		"Threads":       func() error { _, err := Threads(pid); return err },
+		"Descriptors":   func() error { _, err := Descriptors(pid); return err },
+		"Files":         func() error { _, err := Files(pid); return err },
+		"LookupEnv":     func() error { _, _, err := LookupEnv(pid, "PATH"); return err },
+		"SignalsOf":     func() error { _, err := SignalsOf(pid); return err },
+		"CPUTime":       func() error { _, err := CPUTime(pid); return err },
+		"Clock":         func() error { _, err := clock.Ran(); return err },
+		"ThreadClock":   func() error { _, err := thread.Ran(); return err },
+		"new clock":     func() error { _, err := NewThreadClock(pid, pid); return err },
+	} {
+		if err := ask(); err != ErrGone {
+			t.Errorf("%s: %v, want ErrGone", name, err)
+		}
+	}
+}
+
+// A process that may not be read is not gone.
+func TestPermissionIsNotGone(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may read every process")
+	}
+	if _, err := Files(1); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("files of process 1: %v, want a permission error", err)
+	}
+}
+
+func TestClockStandsStillWhileAllSleep(t *testing.T) {
+	cmd := exec.Command("cat")
+	in := must[io.WriteCloser](t)(cmd.StdinPipe())
+	out := must[io.ReadCloser](t)(cmd.StdoutPipe())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	pid := cmd.Process.Pid
+	asleep := func() {
+		t.Helper()
+		waitFor(t, "cat to sleep", func() bool { return must[Stat](t)(Inspect(pid)).State == 'S' })
+	}
+	asleep()
+	clock := Clock{PID: pid}
+	thread := must[*ThreadClock](t)(NewThreadClock(pid, pid))
+	type clocks interface{ Ran() (bool, error) }
+	both := map[string]clocks{"process": &clock, "thread": thread}
+	for _, c := range both {
+		c.Ran()
+	}
+	for range 20 {
+		for name, c := range both {
+			if ran, err := c.Ran(); ran || err != nil {
+				t.Fatalf("the %s's clock: %t, %v while it sleeps", name, ran, err)
+			}
+		}
+		in.Write([]byte("x"))
+		io.ReadFull(out, make([]byte, 1))
+		asleep()
+		for name, c := range both {
+			if ran, err := c.Ran(); !ran || err != nil {
+				t.Fatalf("the %s's clock: %t, %v after it has run", name, ran, err)
+			}
+		}
+	}
+}
+
+func TestClocksFollowATree(t *testing.T) {
+	cmd := start(t, `sleep 1000 & sleep 1000 & echo; wait`)
+	list := func() []int {
+		all := []int{cmd.Process.Pid}
+		for i := 0; i < len(all); i++ {
+			pids, _ := Children(all[i], 0)
+			all = append(all, pids...)
+		}
+		return all
+	}
+	sleeping := func(n int) {
+		waitFor(t, fmt.Sprintf("%d processes that sleep", n), func() bool {
+			pids := list()
+			for _, pid := range pids {
+				if s, err := Inspect(pid); err != nil || s.State != 'S' || len(pids) != n {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	var c Clocks
+	if c.Follow(func() []int { return nil }); c.Complete() || c.Moved() {
+		t.Errorf("without a process: complete %t", c.Complete())
+	}
+	sleeping(3)
+	if pids := c.Follow(list); len(pids) != 3 || c.Threads() != 3 || !c.Complete() {
+		t.Errorf("follows %v with %d threads, complete %t; want 3", pids, c.Threads(), c.Complete())
+	}
+	if c.Moved() {
+		t.Error("moved while all sleep")
+	}
+	all := list()
+	syscall.Kill(all[2], syscall.SIGKILL)
+	waitFor(t, "the end of one to be noticed", c.Moved)
+
+	for name, c := range map[string]struct {
+		most     int // processes, one more each time they are listed
+		complete bool
+	}{"grows once": {2, true}, "grows each time": {3, false}} {
+		var grown Clocks
+		lists := 0
+		grown.Follow(func() []int { lists++; return []int{os.Getpid(), all[0], all[1]}[:min(lists, c.most)] })
+		if lists != 3 || grown.Complete() != c.complete {
+			t.Errorf("a tree that %s was listed %d times, complete %t; want 3 times, %t", name, lists, grown.Complete(), c.complete)
+		}
+	}
+}
+
+// exhaust leaves this process not one descriptor until the function it returns has been called.
+func exhaust(t *testing.T) (restore func()) {
+	t.Helper()
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	low := before
+	low.Cur = 256
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	var taken []int
+	take := func() {
+		for {
+			fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+			if err != nil {
+				return
+			}
+			taken = append(taken, fd)
+		}
+	}
+	take()
+	return func() {
+		for _, fd := range taken {
+			unix.Close(fd)
+		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// With a full table of descriptors every function still sees, ten times of ten; without the reserve none does, and none
+// says that the process is gone.
+func TestReserveSeesWithAFullTable(t *testing.T) {
+	cmd := start(t, `sleep 1000 & echo; wait`, "MARK=x")
+	pid := cmd.Process.Pid
+	p := must[Stat](t)(Inspect(pid)).Process
+	asks := map[string]func() error{
+		"Inspect":   func() error { _, err := Inspect(pid); return err },
+		"All":       func() error { _, err := All(); return err },
+		"Children":  func() error { _, err := Children(pid, 0); return err },
+		"Files":     func() error { _, err := Files(pid); return err },
+		"LookupEnv": func() error { _, _, err := LookupEnv(pid, "MARK"); return err },
+		"SignalsOf": func() error { _, err := SignalsOf(pid); return err },
+		"Signal":    func() error { return p.Signal(syscall.SIGCONT) },
+		"a socket": func() error {
+			return WithReserve(func() error {
+				fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+				if err == nil {
+					unix.Close(fd)
+				}
+				return err
+			})
+		},
+	}
+	failures := func(times int, want error) (failed []string) {
+		restore := exhaust(t)
+		defer restore()
+		if f, err := os.Open("/"); err == nil {
+			f.Close()
+			failed = append(failed, "there was a descriptor")
+		}
+		for range times {
+			for name, ask := range asks {
+				if err := ask(); !errors.Is(err, want) {
+					failed = append(failed, fmt.Sprintf("%s: %v", name, err))
+				}
+			}
+		}
+		return failed
+	}
+	for _, failed := range failures(10, nil) {
+		t.Error("with the reserve: ", failed)
+	}
+
+	reserve.mu.Lock()
+	for _, fd := range reserve.fds {
+		unix.Close(fd)
+	}
+	reserve.fds = nil
+	reserve.full.Store(false)
+	reserve.mu.Unlock()
+	for _, failed := range failures(3, unix.EMFILE) {
+		t.Error("without the reserve: ", failed)
+	}
+	must[Stat](t)(Inspect(pid))
+	if !reserve.full.Load() {
+		t.Error("a later read has not filled the reserve")
+	}
+	if got := strings.Join(failures(1, nil), ", "); got != "" {
+		t.Error("with the reserve filled again: ", got)
+	}
+}
