@@ -3,6 +3,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"time"
@@ -13,6 +14,22 @@ type Usage struct {
 	CPU       time.Duration // with that of their children that have ended and been waited for
 	Memory    int64         // bytes resident; what several share counts for each
 	Processes int
+}
+
+// Usage returns what the tree of h uses. The error is ErrGone once the leader has been reaped, and
+// errors.ErrUnsupported if the system does not say.
+func (h *Handle) Usage() (Usage, error) {
+	kin.mu.Lock()
+	gone := h.gone
+	kin.mu.Unlock()
+	if gone {
+		return Usage{}, ErrGone
+	}
+	u := sum(h.members())
+	if u.Memory == 0 {
+		return u, errors.ErrUnsupported
+	}
+	return u, nil
 }
 
 // TreeUsage is what the tree of the living leader of that number uses. It is false if there is none, or if the system

@@ -1,7 +1,7 @@
 package process
 
 import (
-	"os"
+	"errors"
 	"slices"
 	"testing"
 )
@@ -11,16 +11,17 @@ func TestCensus(t *testing.T) {
 	before := o.Census()
 	j := onTTY(t, o, "job", "sleep 1000 & sleep 1000 & i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo counted; wait")
 	j.says(t, "counted")
-	u, ok := TreeUsage(j.PID())
-	if !ok || u.Processes != 3 || u.Memory < 1<<20 || u.CPU == 0 {
-		t.Errorf("usage %+v, %t", u, ok)
+	u, err := j.Usage()
+	if err != nil || u.Processes != 3 || u.Memory < 1<<20 || u.CPU == 0 {
+		t.Errorf("usage %+v, %v", u, err)
 	}
 	c := o.Census()
 	if !c.Adopts || !c.Started || c.Self < 1<<20 || c.Trees.Processes != before.Trees.Processes+3 || c.Trees.Memory < before.Trees.Memory+1<<20 || c.Orphans != nil {
 		t.Errorf("census %+v, before %+v", c, before)
 	}
-	if _, ok := TreeUsage(os.Getpid()); ok {
-		t.Error("usage of what was not started")
+	end(t, j.Handle)
+	if u, err := j.Usage(); !errors.Is(err, ErrGone) {
+		t.Errorf("usage after the end %+v, %v, want %v", u, err, ErrGone)
 	}
 }
 

@@ -34,6 +34,25 @@ func Busiest(leader int) (p Process, percent float64, ok bool) {
 	return p, percent, ok
 }
 
+// Busiest returns the process of the tree that uses most CPU time now, and its share of one CPU in percent. It takes
+// 20 ms. The error is ErrGone if no process of the tree is left.
+func (h *Handle) Busiest() (p Process, percent float64, err error) {
+	err = ErrGone
+	begin := time.Now()
+	before := make(map[Process]time.Duration)
+	for _, e := range h.Tree() {
+		before[e] = used(e.PID)
+	}
+	time.Sleep(usageSpan)
+	for q, then := range before {
+		share := 100 * float64(used(q.PID)-then) / float64(time.Since(begin))
+		if now, there := inspect(q.PID); there && now.Start == q.Start && (err != nil || share > percent) {
+			p, percent, err = q, max(0, share), nil
+		}
+	}
+	return p, percent, err
+}
+
 // used is the processor time of all threads of a process.
 func used(pid int) (sum time.Duration) {
 	var buf [64]byte
