@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,18 +65,18 @@ func BenchmarkStartToFirstAnswer(b *testing.B) {
 		func() time.Duration { return startTime(b, playFloor+"=1") })
 }
 
-// realPython is an interpreter past any version manager.
-func realPython(b testing.TB) string {
+// realPython returns the interpreter that python3 is, past any version manager.
+var realPython = sync.OnceValue(func() string {
 	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
 	if err != nil {
-		b.Fatal(err)
+		panic(err)
 	}
 	return strings.TrimSpace(string(out))
-}
+})
 
 // Aim: bare python3 -c plus 40 ms, where the environment exists.
 func BenchmarkStartToFirstPython(b *testing.B) {
-	python := realPython(b)
+	python := realPython()
 	compare(b,
 		func() time.Duration {
 			begin := time.Now()
@@ -102,7 +103,7 @@ func BenchmarkStartToFirstPython(b *testing.B) {
 
 // Aim: the SDK's echo round trip plus 0.2 ms.
 func BenchmarkExecuteOverStdio(b *testing.B) {
-	s := startServer(b, "REPL_PYTHON="+realPython(b))
+	s := startServer(b)
 	floor := startServer(b, playFloor+"=1")
 	call := func(s *server, tool string, args ...any) func() time.Duration {
 		s.do(tool, args...)

@@ -30,8 +30,12 @@ var stopWays = []string{"force", "cancel, then force", "input", "restart", "noth
 // has ended nothing is left that its receipt does not name, and nobody else is
 // hit.
 func TestCancelStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a storm")
+	}
+	t.Parallel()
 	rounds, seed := jobstest.Storm(t, stormRounds)
-	s := newStorm(t, realPython(t), rand.New(rand.NewPCG(seed, 0)))
+	s := newStorm(t, rand.New(rand.NewPCG(seed, 0)))
 	watched := newTag()
 	var others []string // jobs
 	for _, words := range bystanders {

@@ -45,6 +45,10 @@ func (s *server) under(line string, args ...string) {
 // beginning and its end are kept, reply, receipt and server_status say what is
 // gone and why; and when there is room again nothing is lost any more.
 func TestDiskFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("mounts disks and fills them")
+	}
+	t.Parallel()
 	for name, test := range map[string]struct {
 		options     string // of the mount; none: no disk of its own
 		spoil, mend string // shell, with the directory as $DIR
@@ -112,6 +116,10 @@ func TestDiskFails(t *testing.T) {
 
 // More jobs with long output than a server has descriptors: all of it is kept.
 func TestLongOutputWithFewDescriptors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs 70 jobs with long output")
+	}
+	t.Parallel()
 	s := prepare(t)
 	s.under("ulimit -n 64")
 	s.connect()
@@ -137,6 +145,7 @@ func TestLongOutputWithFewDescriptors(t *testing.T) {
 // REPL_MAX_STATE holds for all jobs, and what made room is told of the job that
 // gave way.
 func TestLimitOfAllOutput(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, "REPL_MAX_STATE=2MiB")
 	run := func() string {
 		t.Helper()

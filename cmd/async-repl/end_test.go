@@ -102,6 +102,7 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 }
 
 func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	r := make(chan mcpclient.Reply, 1)
 	go func() { // ends with its call
@@ -123,6 +124,7 @@ func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 }
 
 func TestSignalAnswersCallsInFlightAtOnce(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	r := make(chan mcpclient.Reply, 1)
 	go func() { // ends with its call

@@ -166,6 +166,9 @@ func (h *hostile) lives() {
 // TestGarbage sends lines that no client should send. Each costs at most an error,
 // and the next call is answered.
 func TestGarbage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends tens of megabytes")
+	}
 	t.Parallel()
 	h := newHostile(t)
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
@@ -224,6 +227,9 @@ func TestGarbage(t *testing.T) {
 // TestClientThatReadsNothing asks for much and takes none of it. Its jobs go on,
 // what waits for it is bounded, and its end is an end.
 func TestClientThatReadsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits until the server stops waiting for its client")
+	}
 	for name, end := range map[string]func(h *hostile){
 		"end of input":     func(h *hostile) { h.stdin.Close() },
 		"end of the reads": func(h *hostile) { h.out.Close() },

@@ -75,7 +75,7 @@ func processorTime(b *testing.B, pid int) time.Duration {
 // that is shipped: this one has its tests in it. Beside it stands what the bare
 // interpreter takes, which differs more from one to the next than we add to it.
 func BenchmarkTreeAtRest(b *testing.B) {
-	python := realPython(b)
+	python := realPython()
 	shipped := filepath.Join(b.TempDir(), "async-repl")
 	if out, err := exec.Command("go", "build", "-o", shipped, ".").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
@@ -169,7 +169,7 @@ func BenchmarkIdleServer(b *testing.B) {
 // Aim: a poll within 100 ms while eight jobs print as fast as they can. The
 // machine's processors are all busy with that.
 func BenchmarkPollInFlood(b *testing.B) {
-	s := startServer(b, "REPL_PYTHON="+realPython(b), "REPL_MAX_OUTPUT=64MiB")
+	s := startServer(b, "REPL_MAX_OUTPUT=64MiB")
 	ids := startFloods(b, s)
 	cursors := make(map[string]string)
 	var took []time.Duration

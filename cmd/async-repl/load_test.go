@@ -98,7 +98,11 @@ func (q quick) play(ctx context.Context, c *mcpclient.Client) error {
 // Many quick jobs of both kinds, 50 in flight: each has exactly its own output,
 // its own result and its own receipt.
 func TestQuickJobsKeepTheirOwn(t *testing.T) {
-	s := startServer(t, "REPL_PYTHON="+realPython(t))
+	if testing.Short() {
+		t.Skip("a load test")
+	}
+	t.Parallel()
+	s := startServer(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 8*patience)
 	defer cancel()
 	jobs := make(chan int) // unbuffered: handed over one by one
@@ -157,8 +161,12 @@ func startFloods(t testing.TB, s *server) (ids []string) {
 
 // Eight floods at once are answered for, kept within their limits and ended.
 func TestEightFloods(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a load test")
+	}
+	t.Parallel()
 	const limit = 1 << 20
-	s := startServer(t, "REPL_PYTHON="+realPython(t), "REPL_MAX_OUTPUT="+strconv.Itoa(limit))
+	s := startServer(t, "REPL_MAX_OUTPUT="+strconv.Itoa(limit))
 	ids := startFloods(t, s)
 	for i, id := range ids {
 		for cursor := 0; cursor < 2*limit; {

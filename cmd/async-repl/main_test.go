@@ -47,15 +47,19 @@ type server struct {
 	apart bool // it sees other numbers of processes than the test does
 }
 
-// startServer starts a server in a workspace of its own and opens a session.
+// startServer starts a server in a workspace of its own and opens a session. Python is used as it is,
+// which takes no time; a test of environments sets ownEnvironment.
 func startServer(t testing.TB, env ...string) *server {
 	t.Helper()
-	s := spawn(t, env...)
+	s := spawn(t, append([]string{"REPL_PYTHON=" + realPython()}, env...)...)
 	if err := s.Initialize(s.ctx()); err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
 	}
 	return s
 }
+
+// ownEnvironment has a server make the environment of its workspace.
+const ownEnvironment = "REPL_PYTHON="
 
 // spawn starts a server that nothing has been said to.
 func spawn(t testing.TB, env ...string) *server {
@@ -225,6 +229,10 @@ func (b *lockedBuffer) String() string {
 }
 
 func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs a package, and has a job of five seconds")
+	}
+	t.Parallel()
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"demo"}, nil, nopCloser{&out}, &errs); code != 0 {
 		t.Errorf("exit %d\n%s\n%s", code, out.String(), errs.String())

@@ -31,11 +31,7 @@ var interpreter = sync.OnceValue(func() string {
 	if _, err := os.Stat(system); err == nil {
 		return system
 	}
-	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
-	if err != nil {
-		panic(err)
-	}
-	return strings.TrimSpace(string(out))
+	return realPython()
 })
 
 // script is a shell script that ends by becoming the server.
@@ -64,6 +60,9 @@ func attributes(a syscall.SysProcAttr) func(*testing.T, *server) {
 
 // TestSurroundings has the whole of the server work where it was started oddly.
 func TestSurroundings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server for each of many surroundings")
+	}
 	for name, odd := range map[string]func(*testing.T, *server){
 		"leads its session":        attributes(syscall.SysProcAttr{Setsid: true}),
 		"leads its group":          attributes(syscall.SysProcAttr{Setpgid: true}),
@@ -72,9 +71,7 @@ func TestSurroundings(t *testing.T) {
 		"no stderr":                script(`exec 2>&-`),
 		"stderr is full":           fullStderr,
 		"ignored signals":          python("for s in range(1, 65):\n  if s not in (9, 19, 32, 33, 34): signal.signal(s, signal.SIG_IGN)"),
-		"nohup":                    through("nohup"),
 		"blocked signals":          python("signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))"),
-		"umask 077":                script("umask 077"),
 		"umask 777":                script("umask 777"),
 		"empty environment": func(t *testing.T, s *server) {
 			s.cmd.Env = []string{}
@@ -89,13 +86,13 @@ func TestSurroundings(t *testing.T) {
 				s.cmd.Env = append(s.cmd.Env, "BIG"+string(rune('a'+i))+"="+strings.Repeat("x", 100_000))
 			}
 		},
-		"odd directory": func(t *testing.T, s *server) {
+		"odd directory, no TMPDIR": func(t *testing.T, s *server) {
+			s.cmd.Env = append(s.cmd.Env, "TMPDIR=/none")
 			s.cmd.Dir = t.TempDir() + "/a b\nc\t'ü\" $x;"
 			if err := os.Mkdir(s.cmd.Dir, 0o777); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"no TMPDIR":        func(_ *testing.T, s *server) { s.cmd.Env = append(s.cmd.Env, "TMPDIR=/none") },
 		"hidden processes": private("mount -t proc -o hidepid=2 proc /proc"),
 		"first of its namespace": func(t *testing.T, s *server) {
 			if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
@@ -111,10 +108,7 @@ func TestSurroundings(t *testing.T) {
 			}
 			s.cmd.Env = append(s.cmd.Env, "REPL_SHELL="+path)
 		},
-		"little memory":     script("ulimit -v 6000000"),
-		"few descriptors":   script("ulimit -n 64"),
-		"small files":       script("ulimit -f 64"),
-		"no core, no stack": script("ulimit -c 0; ulimit -s 1024"),
+		"low limits": script("ulimit -v 6000000; ulimit -n 64; ulimit -f 64; ulimit -c 0; ulimit -s 1024"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

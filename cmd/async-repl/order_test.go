@@ -11,7 +11,8 @@ import (
 // What is sent behind a restart, without waiting for its answer, runs in the new
 // Python, and what was sent before it does not.
 func TestOrderAroundARestart(t *testing.T) {
-	s := startServer(t, "REPL_PYTHON="+realPython(t))
+	t.Parallel()
+	s := startServer(t)
 	// A step is one call, and how the status of its job in the end begins.
 	type step struct{ tool, code, status string }
 	busy := []step{

@@ -32,6 +32,10 @@ func peak(t *testing.T, pid int) int {
 
 // 200 MB from either kind of job are all there, and cost the server little.
 func TestFloodsAreKeptInLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a load test")
+	}
+	t.Parallel()
 	const size = 200_000_000
 	s := startServer(t)
 	for name, r := range map[string]mcpclient.Reply{
@@ -52,27 +56,6 @@ func TestFloodsAreKeptInLittleMemory(t *testing.T) {
 	}
 	if kib := peak(t, s.cmd.Process.Pid); kib > 100_000 {
 		t.Errorf("the server had %d KiB", kib)
-	}
-}
-
-// A package is importable at once in the session that was running before.
-func TestInstalledPackageIsImportableAtOnce(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := buildWheel(dir, "replwheel", "1.2", "value = 'from the wheel'\n"); err != nil {
-		t.Fatal(err)
-	}
-	s := startServer(t, "PIP_FIND_LINKS="+dir, "PIP_NO_INDEX=1", "UV_FIND_LINKS="+dir, "UV_NO_INDEX=1", "UV_OFFLINE=1")
-	s.do("execute_python", "code", "kept = 1\ntry:\n    import replwheel\nexcept ImportError: pass", "wait_seconds", 60)
-	r := s.do("install_package_async", "package", "replwheel>=1,<2", "wait_seconds", 0)
-	if err := expect(s.end(r.Header("Job ID")), "completed (installed replwheel 1.2)"); err != nil {
-		t.Fatalf("%v: %s", err, s.end(r.Header("Job ID")))
-	}
-	r = s.do("execute_python", "code", "import replwheel; print(replwheel.value, kept)")
-	if err := expect(r, "completed", "from the wheel 1"); err != nil {
-		t.Errorf("%v: %s", err, r)
-	}
-	if text := s.refused("install_package_async", "package", "--index-url=http://127.0.0.1:1 x"); !strings.Contains(text, "option") {
-		t.Errorf("the refusal of an option says %q", text)
 	}
 }
 
@@ -108,12 +91,17 @@ def build_wheel(into, config_settings=None, metadata_directory=None):
 	}
 }
 
-// What a running session gets of installs: editable projects at once, a word
-// about what it has imported before, and nothing of one that was cancelled.
+// A running session finds a new package at once, editable projects too, and keeps its variables. It is
+// told that it has imported an older version before. A cancelled install changes nothing.
 func TestInstallsBesideARunningSession(t *testing.T) {
-	s := startServer(t, "PIP_FIND_LINKS=", "PIP_NO_INDEX=1", "UV_OFFLINE=1")
-	for _, version := range []string{"1.0", "2.0"} {
-		if _, err := buildWheel(s.dir, "replwheel", version, "value = '"+version+"'\n"); err != nil {
+	if testing.Short() {
+		t.Skip("makes an environment and installs packages")
+	}
+	t.Parallel()
+	index := t.TempDir()
+	s := startServer(t, ownEnvironment, "PIP_FIND_LINKS="+index, "PIP_NO_INDEX=1", "UV_FIND_LINKS="+index, "UV_NO_INDEX=1", "UV_OFFLINE=1")
+	for version, dir := range map[string]string{"1.0": index, "2.0": s.dir} {
+		if _, err := buildWheel(dir, "replwheel", version, "value = '"+version+"'\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,9 +113,14 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 		}
 		return r
 	}
-	s.do("execute_python", "code", "1", "wait_seconds", 60)
-	install("./replwheel-1.0-py3-none-any.whl", "completed (installed replwheel 1.0)")
-	s.do("execute_python", "code", "import replwheel")
+	s.do("execute_python", "code", "kept = 1\ntry:\n    import replwheel\nexcept ImportError: pass", "wait_seconds", 60)
+	install("replwheel>=1,<2", "completed (installed replwheel 1.0)")
+	if r := s.do("execute_python", "code", "import replwheel; print(replwheel.value, kept)"); expect(r, "completed", "1.0 1") != nil {
+		t.Errorf("the session does not find what was installed: %s", r)
+	}
+	if text := s.refused("install_package_async", "package", "--index-url=http://127.0.0.1:1 x"); !strings.Contains(text, "option") {
+		t.Errorf("the refusal of an option says %q", text)
+	}
 	r := install("./replwheel-2.0-py3-none-any.whl", "completed (installed replwheel 2.0 (was 1.0))")
 	if got, want := r.Header("Note"), "session default has imported replwheel before; restart_python_worker to use replwheel 2.0 there"; got != want {
 		t.Errorf("note %q, want %q", got, want)
@@ -161,7 +154,8 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 
 // The environment is touched lazily: a client that only lists pays for nothing.
 func TestListingStartsNothing(t *testing.T) {
-	s := startServer(t)
+	t.Parallel()
+	s := startServer(t, ownEnvironment)
 	if _, err := s.Request(s.ctx(), "tools/list", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -176,6 +170,7 @@ func TestListingStartsNothing(t *testing.T) {
 }
 
 func TestSessions(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, "REPL_MAX_SESSIONS=2")
 	for _, name := range []string{"a", "b"} {
 		s.do("execute_python", "code", "who = "+strconv.Quote(name), "session", name, "wait_seconds", 60)

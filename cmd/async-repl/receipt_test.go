@@ -42,6 +42,7 @@ func holds(t *testing.T, r mcpclient.Reply, headers ...string) {
 
 // What a tree needs after its leader is in the receipt too.
 func TestReceiptNamesEveryRung(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	for name, test := range map[string]struct{ line, status, rungs string }{
 		"leader alone":  {`echo "pid $$."; sleep 300`, "cancelled (interrupted)", ""},
@@ -77,6 +78,7 @@ func (s *server) asleep(pid int) {
 // What a job leaves is named for as long as it runs, and a cancel of the ended
 // job ends it.
 func TestLeftRunning(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	for _, how := range []string{"cancelled", "forced", "by itself"} {
 		t.Run(how, func(t *testing.T) {
@@ -101,6 +103,7 @@ func TestLeftRunning(t *testing.T) {
 }
 
 func TestHungUp(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	r := s.do("execute_command_async", "command", `sleep 300 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done; exit 0`, "wait_seconds", 60)
 	pid := planted(t, r)
@@ -114,6 +117,7 @@ func TestHungUp(t *testing.T) {
 // A process that nothing tells whose it is is named by all it may belong to, and
 // outlives none of them.
 func TestUnclaimed(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	other := s.do("execute_command_async", "command", "echo on; read x", "wait_seconds", 0).Header("Job ID")
 	s.prints(other, "on\n")
@@ -165,7 +169,9 @@ func freeze(t *testing.T, dir, state string) {
 
 // Who can't be ended is named, and holds nobody up.
 func TestSurvivors(t *testing.T) {
-	python := realPython(t)
+	if testing.Short() {
+		t.Skip("waits until every rung has failed")
+	}
 	// Each plants one in the group, stops it there, and ends the job.
 	for name, test := range map[string]struct {
 		tool, code string // %s joins the group
@@ -183,7 +189,7 @@ func TestSurvivors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := freezer(t)
-			s := startServer(t, "REPL_PYTHON="+python)
+			s := startServer(t)
 			join := fmt.Sprintf("echo $PPID > %s/cgroup.procs", dir)
 			if name != "a worker" {
 				join = fmt.Sprintf("echo 0 > %s/cgroup.procs", dir)
@@ -213,6 +219,9 @@ func TestSurvivors(t *testing.T) {
 
 // The server does not wait for one that it can't end.
 func TestShutdownWithASurvivor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("freezes a control group")
+	}
 	t.Parallel()
 	dir := freezer(t)
 	s := startServer(t)
@@ -253,7 +262,10 @@ func limitedGroup(t *testing.T) string {
 // The kernel kills who has too much memory, and its count is believed; a mere
 // SIGKILL is not, and no count of another control group.
 func TestOutOfMemory(t *testing.T) {
-	python := realPython(t)
+	if testing.Short() {
+		t.Skip("uses up the memory of a control group")
+	}
+	python := realPython()
 	s := oddServer(t, script(fmt.Sprintf("echo 0 > %s/cgroup.procs", limitedGroup(t))), "REPL_PYTHON="+python)
 	const grow, die = "x = bytearray(512 << 20)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 	s.do("execute_python", "code", "1", "wait_seconds", 60)
@@ -294,6 +306,9 @@ func publish(t *testing.T, from, to string, mode os.FileMode) {
 
 // A program that has become another user's can't be ended by an ordinary one.
 func TestSurvivorOfAnotherUser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits until every rung has failed")
+	}
 	t.Parallel() // it waits most of its time
 	const nobody = 65534
 	setpriv, err := exec.LookPath("setpriv")

@@ -50,6 +50,7 @@ func (s *server) wait(what string, f func() bool) {
 // What a command leaves behind is told by each reply about it, in words and in
 // the record, until it is ended.
 func TestLeftBehind(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	gate := filepath.Join(s.dir, "gate")
 	var r mcpclient.Reply
@@ -95,6 +96,7 @@ func TestLeftBehind(t *testing.T) {
 
 // Where no more jobs may be started the oldest is named.
 func TestMaxJobs(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, "REPL_MAX_JOBS=2")
 	first := s.do("execute_command_async", "command", "exec sleep 1000 # the first", "wait_seconds", 0).Header("Job ID")
 	second := s.do("execute_command_async", "command", "exec sleep 1000", "wait_seconds", 0).Header("Job ID")
@@ -116,7 +118,8 @@ func TestMaxJobs(t *testing.T) {
 
 // The status of the server is told of what is there, and asking starts nothing.
 func TestServerStatus(t *testing.T) {
-	s := startServer(t, "REPL_MAX_STATE=1GiB")
+	t.Parallel()
+	s := startServer(t, ownEnvironment, "REPL_MAX_STATE=1GiB")
 	state := ""
 	for _, kv := range s.cmd.Env {
 		if dir, ok := strings.CutPrefix(kv, "REPL_STATE_DIR="); ok {
@@ -171,6 +174,7 @@ func TestServerStatus(t *testing.T) {
 
 // A reply about one job tells once of another that has ended.
 func TestAlso(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	other := s.do("execute_command_async", "command", "read x; exit 3", "wait_seconds", 0).Header("Job ID")
 	var told []string

@@ -106,10 +106,10 @@ type storm struct {
 }
 
 // newStorm starts a server with the script in its workspace.
-func newStorm(t *testing.T, python string, r *rand.Rand) *storm {
+func newStorm(t *testing.T, r *rand.Rand) *storm {
 	t.Helper()
 	tag := newTag()
-	s := &storm{server: startServer(t, "REPL_PYTHON="+python, "STORM="+tag), rand: r, tag: tag}
+	s := &storm{server: startServer(t, "STORM="+tag), rand: r, tag: tag}
 	if err := os.WriteFile(filepath.Join(s.dir, "tree.sh"), []byte(treeScript), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -247,14 +247,16 @@ func alive(pid int) bool {
 func (s *storm) pause(d time.Duration) { <-time.After(d) }
 
 func TestKillStorm(t *testing.T) {
-	python := realPython(t)
+	if testing.Short() {
+		t.Skip("a storm")
+	}
 	rounds, seed := jobstest.Storm(t, stormRounds)
 	for i := range rounds {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		e := endings[i%len(endings)]
 		t.Run(fmt.Sprintf("%d %s", i, e.name), func(t *testing.T) {
 			t.Parallel()
-			s := newStorm(t, python, r)
+			s := newStorm(t, r)
 			s.plant(e.hides)
 			s.pause(time.Duration(r.ExpFloat64() * float64(100*time.Millisecond)))
 			if r.IntN(3) == 0 { // all that was asked for has been started

@@ -47,6 +47,9 @@ func TestWire(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			if testing.Short() && (strings.Contains(file, "packages") || strings.Contains(file, "progress")) {
+				t.Skip("installs packages, or waits for progress")
+			}
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
 			if err != nil {
