@@ -75,13 +75,3 @@ func benchNew(b *testing.B, w *world) {
 		b.StartTimer()
 	}
 }
-
-// BenchmarkParse measures the text of a large project.
-func BenchmarkParse(b *testing.B) {
-	const text = `requests>=2,<3 'numpy; python_version>"3.9"' flask[async]`
-	for b.Loop() {
-		if _, err := parse(text); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

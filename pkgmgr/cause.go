@@ -116,9 +116,9 @@ func (m *Manager) cause(text string) string {
 		return why
 	}
 	if lines := errorLine().FindAllStringSubmatch(text, -1); lines != nil {
-		return clip(lines[len(lines)-1][1])
+		return clip(lines[len(lines)-1][1], 80)
 	}
-	return clip(lastLine([]byte(text)))
+	return clip(lastLine([]byte(text)), 80)
 }
 
 // forbidden tells of a Python that is not to be installed into.
@@ -222,7 +222,7 @@ func (m *Manager) unbuilt(_ []string, text string) string {
 	why := "the output tells why"
 	for _, e := range buildError().FindAllStringSubmatch(text, -1) {
 		if !pipsOwn().MatchString(e[1]) {
-			why = clip(e[1])
+			why = clip(e[1], 80)
 		}
 	}
 	return fmt.Sprintf("building %s failed: %s", built(text), why)
@@ -237,7 +237,7 @@ func conflict(_ *Manager, match []string, text string) string {
 		lines = append(lines, d[1])
 	}
 	if lines == nil {
-		lines = []string{clip(match[1])}
+		lines = []string{clip(match[1], 80)}
 	}
 	return "the versions conflict: " + strings.Join(lines, ", ") + "; loosen them"
 }

@@ -19,13 +19,11 @@ const readBack = 64 << 10
 // told bounds the time in which sessions hear of an install.
 const told = 5 * time.Second
 
-// Install returns a runner that installs what a text names into the environment
-// of the workspace: requirements, addresses, paths and files with requirements.
-// It makes the environment if need be and brings pip in where there is no uv.
-// What can't be installed for what it says is refused with a
-// *RequirementError.
+// Install returns a runner that installs what a text names into the environment of the workspace:
+// requirements, addresses, paths and files with requirements. It makes the environment if needed, and
+// brings pip in if there is no uv. What can't be an argument of the installer is refused.
 func (m *Manager) Install(text string) (jobs.Runner, error) {
-	items, err := parse(text)
+	items, err := split(text)
 	if err != nil {
 		return nil, err
 	}
@@ -37,15 +35,17 @@ func (m *Manager) Install(text string) (jobs.Runner, error) {
 		}
 		if it.option != "" {
 			in.options = append(in.options, arg)
-		} else {
-			in.reqs = append(in.reqs, arg)
+			continue
 		}
-		name, _, _ := strings.Cut(it.name, "[")
-		in.asked = append(in.asked, key(name))
-		in.marked = in.marked || it.marker != ""
+		in.reqs = append(in.reqs, arg)
+		in.asked = append(in.asked, key(leadingName().FindString(arg)))
+		_, marker := cutMarker(it.text)
+		in.marked = in.marked || marker != ""
 	}
 	return in, nil
 }
+
+var leadingName = pattern(`^[A-Za-z0-9._-]+`)
 
 // An install is the runner of one install job.
 type install struct {
@@ -158,7 +158,7 @@ func (in *install) result(ch Changes, said string) string {
 		slices.SortStableFunc(ch.Installed, func(a, b Package) int { return first(a) - first(b) })
 		return "installed " + list(ch.Installed)
 	case saidInstalled().MatchString(said):
-		return "installed " + clip(saidInstalled().FindStringSubmatch(said)[1])
+		return "installed " + clip(saidInstalled().FindStringSubmatch(said)[1], 80)
 	case ruledOut && !strings.Contains(said, "Requirement already satisfied"):
 		return "nothing installed: ruled out by the marker"
 	case in.marked && saidChecked().MatchString(said):

@@ -182,8 +182,8 @@ func TestInstallArgv(t *testing.T) {
 	r := jobstest.Registry(t)
 	uv := w.script("bin/uv", "exit 1")
 	w.write("work space/list.txt", "a\n", 0o666)
-	jobstest.End(t, start(t, r, New(w.cfg), `a[b]>=1,<2; os_name=='x' -r list.txt c`))
-	want := []string{uv, "pip", "install", "--python", env + "/bin/python", "--requirement=" + w.path("work space/list.txt"), "--", `a[b]>=1,<2; os_name == "x"`, "c"}
+	jobstest.End(t, start(t, r, New(w.cfg), "-r list.txt c a[b]>=1,<2; os_name=='x'"))
+	want := []string{uv, "pip", "install", "--python", env + "/bin/python", "--requirement=" + w.path("work space/list.txt"), "--", "c", "a[b]>=1,<2; os_name=='x'"}
 	if diff := cmp.Diff(want, <-argv); diff != "" {
 		t.Errorf("with uv: -want +got\n%s", diff)
 	}

@@ -131,7 +131,7 @@ func (m *Manager) probe(ctx context.Context, path string) (interpreter, error) {
 	}
 	answer := probeAnswer().FindSubmatch(out)
 	if answer == nil {
-		return interpreter{}, fmt.Errorf("%s does not answer like a Python: %q", path, clip(lastLine(out)))
+		return interpreter{}, fmt.Errorf("%s does not answer like a Python: %q", path, clip(lastLine(out), 80))
 	}
 	major, _ := strconv.Atoi(string(answer[1]))
 	minor, _ := strconv.Atoi(string(answer[2]))

@@ -77,11 +77,11 @@ func failure(limited context.Context, exit process.Exit, argv []string, out []by
 	case exit.Code == 0:
 		return nil
 	}
-	said := clip(lastLine(out))
+	said := clip(lastLine(out), 80)
 	if said == "" {
 		said = "it says nothing"
 	}
-	return fmt.Errorf("running %s: %s: %s", clip(strings.Join(argv, " ")), how, said)
+	return fmt.Errorf("running %s: %s: %s", clip(strings.Join(argv, " "), 80), how, said)
 }
 
 // lastLine returns the last line that is not blank.

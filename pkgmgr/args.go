@@ -1,0 +1,258 @@
+package pkgmgr
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// The text of an install is cut into items, and each item is one argument of the installer. pip and
+// uv parse it; only what they could not know is done here: relative paths start in the workspace, and
+// options are refused except the few that name a file or a directory.
+//
+// An item ends at a blank, a comma or the end of its line, except
+//
+//   - in the quotes around it and in brackets: flask[async, dotenv],
+//   - before and after a version operator: "requests >= 2, < 3",
+//   - after a ";", which begins a marker, and after "name @", which begins an address: both keep the
+//     rest of their line.
+
+// maxText bounds the text of one install, far above what a person or a model writes.
+const maxText = 64 << 10
+
+// Remedies that several refusals share.
+const (
+	byExample = `give requirements such as requests>=2,<3, addresses, paths, or -r FILE`
+	noOption  = `it looks like an option, and only -r FILE, -c FILE and -e DIRECTORY are taken; for a newer version ask for it (requests>=2.32), ` +
+		`for an index set PIP_INDEX_URL and UV_DEFAULT_INDEX or write it into a file for -r, for other options run the installer as a shell command`
+)
+
+// options are those that are taken, with an example of what follows.
+var options = map[string]struct{ long, example string }{
+	"-r": {"--requirement", "requirements.txt"}, "--requirement": {"--requirement", "requirements.txt"},
+	"-c": {"--constraint", "constraints.txt"}, "--constraint": {"--constraint", "constraints.txt"},
+	"-e": {"--editable", "./project"}, "--editable": {"--editable", "./project"},
+}
+
+// An item is one thing to install, or an option with the file or the directory that it takes.
+type item struct{ option, text string }
+
+// refused returns the error about a part of a text. Either can be long.
+func refused(text, reason string) error {
+	return fmt.Errorf("requirement %q refused: %s", clip(text, 80), clip(reason, 600))
+}
+
+// clip cuts a text to what an error shows of it.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// split cuts a text into items.
+func split(text string) ([]item, error) {
+	control := func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n", r) }
+	switch {
+	case len(text) > maxText:
+		return nil, refused(text, fmt.Sprintf("longer than %d bytes; install in several calls", maxText))
+	case strings.ContainsFunc(text, control):
+		return nil, refused(text, "it contains a control character; "+byExample)
+	}
+	var items []item
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		for line = strings.TrimLeft(line, blanksAndCommas); line != ""; line = strings.TrimLeft(line, blanksAndCommas) {
+			var it item
+			var err error
+			if it, line, err = next(line); err != nil {
+				return nil, err
+			}
+			items = append(items, it)
+		}
+	}
+	if len(items) == 0 {
+		return nil, refused(text, "it names nothing to install; "+byExample)
+	}
+	return items, nil
+}
+
+// next returns the first item of a line, and the rest.
+func next(line string) (it item, rest string, err error) {
+	if line[0] == '-' {
+		word := line[:len(line)-len(strings.TrimLeftFunc(line, func(r rune) bool { return !strings.ContainsRune(blanksAndCommas+"=", r) }))]
+		option, ok := options[word]
+		if !ok {
+			return it, "", refused(word, noOption)
+		}
+		it.option = option.long
+		if line = strings.TrimLeft(strings.TrimPrefix(line[len(word):], "="), blanksAndCommas); line == "" {
+			return it, "", refused(word, word+" takes the path that follows it, such as "+word+" "+option.example)
+		}
+	}
+	if quote := line[0]; quote == '\'' || quote == '"' {
+		text, rest, closed := strings.Cut(line[1:], line[:1])
+		if it.text = strings.Trim(text, blanksAndCommas); !closed || it.text == "" {
+			return it, "", refused(line, "its quotes are not closed, or empty; "+byExample)
+		}
+		line = rest
+	} else {
+		end := itemEnd(line)
+		it.text, line = strings.TrimRight(line[:end], blanksAndCommas), line[end:]
+	}
+	if it.text[0] == '-' && it.option == "" {
+		return it, "", refused(it.text, noOption)
+	}
+	return it, line, nil
+}
+
+const blanksAndCommas = " \t,"
+
+// itemEnd returns the end of the item, not in quotes, with which a line begins.
+func itemEnd(line string) int {
+	depth := 0
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '[' || c == '(':
+			depth++
+		case c == ']' || c == ')':
+			depth--
+		case depth > 0:
+		case c == ';' && beginsMarker(line, i), c == '@' && beforeAt().MatchString(line[:i]):
+			return len(line)
+		case strings.IndexByte(blanksAndCommas, c) >= 0:
+			after := strings.TrimLeft(line[i:], blanksAndCommas)
+			gap := line[i : len(line)-len(after)]
+			if !continues(line[:i], gap, after) {
+				return i
+			}
+			i += len(gap) - 1
+		}
+	}
+	return len(line)
+}
+
+var (
+	beforeAt = pattern(`^[\w.-]+\s*(\[[^\]]*\])?\s*$`) // a name and its extras
+	operator = pattern(`^([<>=]|[~!]=)`)
+)
+
+// continues reports whether an item goes on behind a gap of blanks and commas.
+func continues(before, gap, after string) bool {
+	switch {
+	case after == "":
+		return false
+	case operator().MatchString(after):
+		return !isPlace(before)
+	case strings.Contains(gap, ","):
+		return false
+	case after[0] == ';':
+		return true
+	}
+	return (strings.IndexByte("<>=", before[len(before)-1]) >= 0 || strings.IndexByte("[(@", after[0]) >= 0) && !isPlace(before)
+}
+
+// beginsMarker reports whether the semicolon at i begins a marker. In an address or a path, it does so
+// only beside a blank.
+func beginsMarker(item string, i int) bool {
+	return !isPlace(item[:i]) || strings.HasSuffix(item[:i], " ") || strings.HasPrefix(item[i+1:], " ")
+}
+
+// cutMarker cuts the marker, with its semicolon, off an item.
+func cutMarker(item string) (what, marker string) {
+	for i := range len(item) {
+		if item[i] == ';' && beginsMarker(item, i) {
+			return strings.TrimRight(item[:i], " \t"), " " + item[i:]
+		}
+	}
+	return item, ""
+}
+
+// isPlace reports whether an item is an address or a path, and not a name.
+func isPlace(s string) bool {
+	s, _, _ = strings.Cut(s, "[")
+	return strings.ContainsAny(s, "/:") || s != "" && (s[0] == '.' || s[0] == '~') || isArchive(s)
+}
+
+// isArchive reports whether a file name is that of a wheel or of a source archive.
+func isArchive(name string) bool {
+	suffixes := []string{".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tbz", ".tar.xz", ".txz", ".tar"}
+	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(strings.ToLower(name), s) })
+}
+
+// argument returns an item as the installer reads it.
+func (m *Manager) argument(it item) (string, error) {
+	switch it.option {
+	case "--requirement", "--constraint":
+		path, err := it.text, error(nil)
+		if !strings.Contains(it.text, "://") {
+			path, err = m.existing(it.text)
+		}
+		return it.option + "=" + path, err
+	case "--editable":
+		place, err := m.resolve(it.text)
+		return it.option + "=" + place, err
+	}
+	what, marker := cutMarker(it.text)
+	if before, after, ok := strings.Cut(what, "@"); ok && beforeAt().MatchString(before) {
+		place, err := m.resolve(strings.TrimSpace(after))
+		return strings.TrimSpace(before) + " @ " + place + marker, err
+	}
+	switch name := strings.ToLower(what); {
+	case isPlace(what):
+		place, err := m.resolve(what)
+		return place + marker, err
+	case name == "install":
+		return "", refused(what, `leave the words of the command line out, "pip install" too; `+byExample)
+	case strings.HasSuffix(name, ".txt") || strings.HasSuffix(name, ".in"):
+		return "", refused(what, "it looks like a file with requirements; write -r "+what)
+	case strings.HasSuffix(name, ".toml") || strings.HasSuffix(name, ".cfg") || name == "setup.py":
+		return "", refused(what, "it looks like a file of a project; install the project by its directory, such as . or ./project")
+	}
+	return it.text, nil
+}
+
+var pathExtras = pattern(`^(.*[^/])(\[[^\[\]]*\])$`)
+
+// resolve returns an address or a path as the installer reads it. A path becomes an address: pip and uv
+// disagree about blanks, brackets and semicolons in paths, but not in addresses. Extras behind a path
+// need it as a path, though.
+func (m *Manager) resolve(place string) (string, error) {
+	if !isPlace(place) || address().MatchString(place) {
+		return place, nil
+	}
+	path, err := m.existing(place)
+	if parts := pathExtras().FindStringSubmatch(place); err != nil && parts != nil {
+		path, err = m.existing(parts[1])
+		return path + parts[2], err
+	}
+	return (&url.URL{Scheme: "file", Path: path}).String(), err
+}
+
+var address = pattern(`^(?i)([a-z][a-z0-9+.-]*://|file:)`)
+
+// existing returns the absolute path of an existing file or directory.
+func (m *Manager) existing(place string) (string, error) {
+	path := place
+	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
+		if home := m.getenv("HOME"); filepath.IsAbs(home) {
+			path = home + rest
+		}
+	}
+	path = m.abs(path)
+	_, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(place):
+		return "", refused(place, "there is no "+path+"; relative paths start in the workspace")
+	case errors.Is(err, fs.ErrNotExist):
+		return "", refused(place, "there is no "+path)
+	case err != nil:
+		return "", refused(place, fmt.Sprintf("%s can't be used: %v", clip(path, 300), reason(err)))
+	}
+	return path, nil
+}
