@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/mcpserver"
+	"asyncrepl/internal/report"
 )
 
 // read reads a resource that is one text.
@@ -29,7 +29,7 @@ func (s *server) read(uri string) string {
 }
 
 // record reads the record of a job.
-func (s *server) record(id string) (r mcpserver.Record) {
+func (s *server) record(id string) (r report.Record) {
 	s.t.Helper()
 	if err := json.Unmarshal([]byte(s.read("job://"+id)), &r); err != nil {
 		s.t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 
 	"github.com/agnivade/levenshtein"
@@ -121,7 +122,7 @@ func unknownParameter(t *tool, name string) error {
 	if near := nearest(name, known); len(near) > 0 {
 		hint = " Did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return mistakef("Unknown parameter: %s.%s %s", headerValue(name), hint, t.usage())
+	return mistakef("Unknown parameter: %s.%s %s", report.OneLine(name), hint, t.usage())
 }
 
 // nearest returns the names that are most like name: those that contain it, are
@@ -234,11 +235,11 @@ func decodeEnv(name string, raw json.RawMessage) (map[string]string, error) {
 			return mistakef("%s: a name may not be empty or hold = or NUL.", name)
 		}
 		if _, ok := env[key]; ok {
-			return mistakef("%s.%s is given twice.", name, headerValue(key))
+			return mistakef("%s.%s is given twice.", name, report.OneLine(key))
 		}
-		s, err := decodeString(name+"."+headerValue(key), value)
+		s, err := decodeString(name+"."+report.OneLine(key), value)
 		if err == nil && strings.ContainsRune(s, 0) {
-			err = mistakef("%s.%s may not hold NUL.", name, headerValue(key))
+			err = mistakef("%s.%s may not hold NUL.", name, report.OneLine(key))
 		}
 		env[key] = s
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
 
@@ -22,7 +23,7 @@ func BenchmarkCall(b *testing.B) {
 		s := mcp.NewServer(&mcp.Implementation{Name: "floor", Version: "0"}, nil)
 		s.AddTool(&mcp.Tool{Name: "execute_python", InputSchema: json.RawMessage(`{"type":"object"}`)},
 			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				return result(replyf("x"), false), nil
+				return result(report.Textf("x"), false), nil
 			})
 		session, err := s.Connect(ctx, &Transport{Stream: conn}, nil)
 		if err != nil {

@@ -44,7 +44,7 @@ func fits(t *testing.T, reply string, of []string) {
 		}
 	}
 	if got, want := strings.Join(named, " "), strings.Join(of, " "); got != want {
-		t.Errorf("it names %d jobs, not these %d in order:\n%s", len(named), len(of), clip(reply, 2000))
+		t.Errorf("it names %d jobs, not these %d in order:\n%s", len(named), len(of), beginning(reply))
 	}
 }
 
@@ -67,7 +67,7 @@ func TestListsAreBounded(t *testing.T) {
 			head, list, _ := strings.Cut(got, "\n\n")
 			shown := strings.Count(list, "\n")
 			if shown == 0 || shown > len(all) || !strings.HasPrefix(head, fmt.Sprintf("Jobs: %d,", shown)) {
-				t.Fatalf("page %d of %d jobs:\n%s", page, len(all), clip(got, 2000))
+				t.Fatalf("page %d of %d jobs:\n%s", page, len(all), beginning(got))
 			}
 			var want []string
 			for range shown {
@@ -99,7 +99,7 @@ func TestListsAreBounded(t *testing.T) {
 		w.longest(maxList, fmt.Sprintf("ask line %q", long))
 		got := w.dial(Scope{}).refused("send_python_input", arguments{"text": "x"})
 		if n := chars(got); n > maxText || !strings.HasSuffix(got, " more: see list_jobs with status=waiting_input") {
-			t.Errorf("%d characters, the most allowed are %d:\n%s", n, maxText, clip(got, 2000))
+			t.Errorf("%d characters, the most allowed are %d:\n%s", n, maxText, beginning(got))
 		}
 	})
 	t.Run("restart_python_worker", func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestListsAreBounded(t *testing.T) {
 		}
 		got := c.call("restart_python_worker", nil)
 		if n, rest := chars(got), fmt.Sprintf("\nMore: %d jobs: list_jobs with session=default\n", maxList-endedMax); n > maxText || !strings.Contains(got, rest) || strings.Count(got, "\nEnded: ") != endedMax {
-			t.Errorf("%d characters, the most allowed are %d:\n%s", n, maxText, clip(got, 2000))
+			t.Errorf("%d characters, the most allowed are %d:\n%s", n, maxText, beginning(got))
 		}
 	})
 	t.Run("notes", func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestListsAreBounded(t *testing.T) {
 		all := w.longest(1, lines...)
 		got := w.dial(Scope{}).call("check_job_status", arguments{"job_id": all[0]})
 		if rest := fmt.Sprintf("\nNote: %d more: read the resource job://%s\n", maxList-notesMax, all[0]); chars(got) > maxText || !strings.Contains(got, rest) {
-			t.Errorf("%d characters, the most allowed are %d:\n%s", chars(got), maxText, clip(got, 2000))
+			t.Errorf("%d characters, the most allowed are %d:\n%s", chars(got), maxText, beginning(got))
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
 
@@ -55,12 +56,12 @@ func (e *Engine) log() *slog.Logger {
 	return e.Log
 }
 
-// A Usage is what processes use.
-type Usage struct {
-	CPU       time.Duration // of those that live, since they were started
-	Memory    int64         // bytes resident; what several share counts for each
-	Processes int
-}
+// What an engine tells of itself is put into words by package report.
+type (
+	Usage         = report.Usage
+	ServerStatus  = report.ServerStatus
+	SessionStatus = report.SessionStatus
+)
 
 // A Scope is what one connection may see and where its jobs run.
 type Scope struct {

@@ -129,36 +129,6 @@ func TestLongResult(t *testing.T) {
 	}
 }
 
-// TestTornTwice has a stream cut back into what the other has torn, and both
-// torn again and again, for ever.
-func TestTornTwice(t *testing.T) {
-	log := jobs.NewMemory(jobs.LogConfig{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
-	defer log.Close()
-	for _, piece := range []string{"out ", "err \x1b[1;", "out \x1b[3", "31mred"} {
-		stream := jobs.Stdout
-		if piece[0] != 'o' {
-			stream = jobs.Stderr
-		}
-		log.Write(stream, []byte(piece))
-	}
-	x := newExcerpt(log, false, window{}, maxText)
-	if x.next != int64(len("out err ")) || x.text != [sections]string{"out ", "err "} {
-		t.Errorf("shown up to %d: %q", x.next, x.text)
-	}
-	log.Write(jobs.Stdout, []byte("2mgreen"))
-	x = newExcerpt(log, false, window{from: x.next}, maxText)
-	if x.next != log.Stat().End || x.text != [sections]string{"out green", "red"} {
-		t.Errorf("shown up to %d of %d: %q", x.next, log.Stat().End, x.text)
-	}
-	for range 2 * torn / len("m\x1b[3") {
-		log.Write(jobs.Stdout, []byte("m\x1b[3"))
-		log.Write(jobs.Stderr, []byte("m\x1b[3"))
-	}
-	if end := log.Stat().End; newExcerpt(log, false, window{}, maxText).next < end-torn {
-		t.Error("what is always torn is held back for ever")
-	}
-}
-
 // TestTornOutput has writes that end inside a character or an escape sequence,
 // with the other stream in between.
 func TestTornOutput(t *testing.T) {
@@ -239,59 +209,5 @@ func TestDroppedOutput(t *testing.T) {
 	got = c.call("check_job_status", arguments{"job_id": field(got, "Job ID"), "cursor": gap.From + 10})
 	if _, _, from, _ := parts(t, got); from != gap.From+10 || !strings.HasSuffix(got, "\nline 19999\n") {
 		t.Errorf("from inside the hole:\n%s", got[:min(400, len(got))])
-	}
-}
-
-// TestSilence is told as silence, and with what the process does.
-func TestSilence(t *testing.T) {
-	now := time.Now()
-	rp := reporter{now: func() time.Time { return now }, busy: func(pid int) (jobs.Process, float64, bool) {
-		return jobs.Process{PID: 815, Program: "python3"}, 97.6, pid == 812
-	}}
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	for name, tt := range map[string]struct {
-		info jobs.Info
-		want string
-	}{
-		"quiet":     {jobs.Info{Started: ago(time.Minute), LastOutput: ago(40 * time.Second), PID: 812}, "no output for 40.0s, python3 (pid 815) uses 98 % CPU"},
-		"never":     {jobs.Info{Started: ago(65 * time.Second)}, "no output yet, for 1m5s"},
-		"gone pid":  {jobs.Info{Started: ago(time.Minute), LastOutput: ago(7 * time.Second), PID: 1}, "no output for 7.0s"},
-		"not quiet": {jobs.Info{Started: ago(time.Minute), LastOutput: ago(time.Second)}, ""},
-	} {
-		tt.info.Status = jobs.Running
-		var r reply
-		rp.describe(&r, tt.info)
-		if got := field(r.String(), "Activity"); got != tt.want {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
-	}
-}
-
-func TestReceiptLines(t *testing.T) {
-	var r reply
-	receipt(&r, "", jobs.Receipt{
-		End:    jobs.Signaled,
-		By:     jobs.Unknown,
-		Rungs:  []jobs.Rung{jobs.Interrupt, jobs.Terminate},
-		Rest:   []jobs.Rung{jobs.Kill},
-		HungUp: []jobs.Process{{PID: 812, Program: "npm"}, {PID: 813, Program: "no\nde"}}, Left: []jobs.Process{{PID: 9, Program: "sleep"}},
-		Survivors: []jobs.Process{{PID: 10, Program: "dd"}}, Unclaimed: []jobs.Process{{PID: 11, Program: "x"}},
-		PendingTasks: 2, Notes: []string{"one", "two"},
-	})
-	want := "Ended by: outside or unknown\nRungs: interrupt, terminate; kill for what it had started\n" +
-		"Hung up: npm (pid 812), no\\nde (pid 813); give a server a job of its own\nLeft running: sleep (pid 9)\n" +
-		"Survivors: dd (pid 10)\nUnclaimed: x (pid 11); of this job or of another\nPending tasks: 2\nNote: one\nNote: two\n"
-	if r.String() != want {
-		t.Errorf("got:\n%s\nwant:\n%s", r.String(), want)
-	}
-}
-
-func TestDuration(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0.00s", 20 * time.Millisecond: "0.02s", 4299 * time.Millisecond: "4.2s", 192 * time.Second: "3m12s", 125 * time.Minute: "2h5m",
-	} {
-		if got := duration(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
-		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -16,7 +17,7 @@ import (
 // titleLen bounds the line by which a list shows a job.
 const titleLen = 100
 
-func (c *conn) executePython(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) executePython(ctx context.Context, a *args) (*report.Reply, error) {
 	session := c.session(a)
 	py, err := c.Runners.Python(c.scope, session)
 	if err != nil {
@@ -25,7 +26,7 @@ func (c *conn) executePython(ctx context.Context, a *args) (*reply, error) {
 	return c.execute(ctx, a, jobs.Spec{Kind: jobs.Python, Session: session, Title: title(a.code)}, py.Exec(a.code))
 }
 
-func (c *conn) executeCommand(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) executeCommand(ctx context.Context, a *args) (*report.Reply, error) {
 	dir, err := c.directory(a.cwd)
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func (c *conn) executeCommand(ctx context.Context, a *args) (*reply, error) {
 	return c.execute(ctx, a, jobs.Spec{Kind: jobs.Shell, Title: title(a.command)}, run)
 }
 
-func (c *conn) installPackage(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) installPackage(ctx context.Context, a *args) (*report.Reply, error) {
 	session := c.session(a)
 	run, err := c.Runners.Install(c.scope, session, a.packages)
 	if err != nil {
@@ -52,7 +53,7 @@ func (c *conn) installPackage(ctx context.Context, a *args) (*reply, error) {
 }
 
 // execute starts a job and waits its grace.
-func (c *conn) execute(ctx context.Context, a *args, spec jobs.Spec, run jobs.Runner) (*reply, error) {
+func (c *conn) execute(ctx context.Context, a *args, spec jobs.Spec, run jobs.Runner) (*report.Reply, error) {
 	spec.Tenant, spec.Timeout = c.scope.Tenant, c.Timeout
 	if a.timeout != nil {
 		spec.Timeout = *a.timeout
@@ -63,7 +64,7 @@ func (c *conn) execute(ctx context.Context, a *args, spec jobs.Spec, run jobs.Ru
 	}
 	a.follow(j)
 	c.await(ctx, a, j, c.grace())
-	return c.reporter().job(j, a.window(0)), nil
+	return c.reporter().Job(j, a.window(0)), nil
 }
 
 // await waits for the job to end or to ask: as long as the call says, or def.
@@ -75,7 +76,7 @@ func (c *conn) await(ctx context.Context, a *args, j *jobs.Job, def time.Duratio
 	if d <= 0 {
 		return
 	}
-	defer a.teller.start(ctx, d, func() string { return c.reporter().progress(j) })()
+	defer a.teller.start(ctx, d, func() string { return c.reporter().Progress(j) })()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	_ = j.Await(ctx)
@@ -109,11 +110,11 @@ func (c *conn) directory(cwd string) (string, error) {
 	fi, err := os.Stat(dir)
 	switch {
 	case err != nil && os.IsNotExist(err):
-		return "", mistakef("cwd: there is no directory %s. Relative paths start in the workspace, %s.", headerValue(dir), headerValue(c.scope.Workspace))
+		return "", mistakef("cwd: there is no directory %s. Relative paths start in the workspace, %s.", report.OneLine(dir), report.OneLine(c.scope.Workspace))
 	case err != nil:
-		return "", mistakef("cwd: %s can't be used: %v.", headerValue(dir), err)
+		return "", mistakef("cwd: %s can't be used: %v.", report.OneLine(dir), err)
 	case !fi.IsDir():
-		return "", mistakef("cwd: %s is not a directory.", headerValue(dir))
+		return "", mistakef("cwd: %s is not a directory.", report.OneLine(dir))
 	}
 	return dir, nil
 }
@@ -132,7 +133,7 @@ func title(s string) string {
 	return first
 }
 
-func (c *conn) listVariables(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) listVariables(ctx context.Context, a *args) (*report.Reply, error) {
 	session := c.session(a)
 	py, err := c.Runners.Python(c.scope, session)
 	if err != nil {
@@ -152,15 +153,15 @@ func (c *conn) listVariables(ctx context.Context, a *args) (*reply, error) {
 	}
 	if len(vars.Vars) == 0 && vars.Total == 0 {
 		if vars.Busy != "" {
-			return replyf("No variables are known in session %s yet; it is busy with job %s.", session, vars.Busy), nil
+			return report.Textf("No variables are known in session %s yet; it is busy with job %s.", session, vars.Busy), nil
 		}
-		return replyf("No variables in session %s.", session), nil
+		return report.Textf("No variables in session %s.", session), nil
 	}
-	r := &reply{}
-	r.line("Session", session)
-	r.line("Variables", view.Count(vars.Total))
+	r := &report.Reply{}
+	r.Line("Session", session)
+	r.Line("Variables", view.Count(vars.Total))
 	if asOf != "" {
-		r.line("As of", asOf)
+		r.Line("As of", asOf)
 	}
 	shown := 0
 	var list strings.Builder
@@ -173,21 +174,20 @@ func (c *conn) listVariables(ctx context.Context, a *args) (*reply, error) {
 		shown++
 	}
 	if left := vars.Total - shown; left > 0 {
-		r.line("Omitted", view.Count(left)+" variables")
+		r.Line("Omitted", view.Count(left)+" variables")
 	}
-	r.blank()
-	r.b.WriteString(list.String())
+	r.Body(list.String())
 	return r, nil
 }
 
 func variableLine(v Variable) string {
-	s := headerValue(v.Name)
+	s := report.OneLine(v.Name)
 	if v.Type != "" {
-		s += ": " + headerValue(v.Type)
+		s += ": " + report.OneLine(v.Type)
 	}
 	switch {
 	case v.Value != "":
-		s += " = " + headerValue(v.Value)
+		s += " = " + report.OneLine(v.Value)
 	case v.Size > 0:
 		s += ", " + view.Count(v.Size) + " bytes"
 	}
@@ -200,7 +200,7 @@ const endedMax = 20
 // restartPython ends a session's worker. A restart that has been asked for is
 // finished whatever becomes of the call: half of one would leave a session that
 // nobody asked for.
-func (c *conn) restartPython(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) restartPython(ctx context.Context, a *args) (*report.Reply, error) {
 	session := c.session(a)
 	py, err := c.Runners.Python(c.scope, session)
 	if err != nil {
@@ -221,26 +221,26 @@ func (c *conn) restartPython(ctx context.Context, a *args) (*reply, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the restart of session %s has been asked for and goes on", session)
 	}
-	r := &reply{}
-	r.line("Session", session)
+	r := &report.Reply{}
+	r.Line("Session", session)
 	if had {
-		r.line("Restarted", "yes; all variables are lost, the next execute starts a new Python")
+		r.Line("Restarted", "yes; all variables are lost, the next execute starts a new Python")
 	} else {
-		r.line("Restarted", "no Python was running; the next execute starts one")
+		r.Line("Restarted", "no Python was running; the next execute starts one")
 	}
 	ended = c.ends(ctx, ended)
 	for _, info := range ended[:min(endedMax, len(ended))] {
 		a.shows(info)
 		if info.Status.Final() {
-			r.line("Ended", c.reporter().line(info))
+			r.Line("Ended", c.reporter().Line(info))
 		} else {
-			r.line("Still ending", c.reporter().line(info))
+			r.Line("Still ending", c.reporter().Line(info))
 		}
 	}
 	if left := len(ended) - endedMax; left > 0 {
-		r.line("More", fmt.Sprintf("%d jobs: list_jobs with session=%s", left, session))
+		r.Line("More", fmt.Sprintf("%d jobs: list_jobs with session=%s", left, session))
 	}
-	r.processes("Survivors", survivors, "")
+	r.Processes("Survivors", survivors, "")
 	return r, nil
 }
 

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
 
 // sendPythonInput answers the question of a Python job. What nobody asked for is
 // refused and kept nowhere: it would answer a later question.
-func (c *conn) sendPythonInput(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) sendPythonInput(ctx context.Context, a *args) (*report.Reply, error) {
 	if strings.Contains(strings.TrimSuffix(a.text, "\n"), "\n") {
 		return nil, mistakef("text must be one line; nothing was sent. Send one line for each question.")
 	}
@@ -48,7 +49,7 @@ func (c *conn) asking(a *args) (*jobs.Job, error) {
 	case 1:
 		return c.Jobs.Get(c.scope.Tenant, asking[0].ID)
 	}
-	text, shown := c.reporter().lines(asking, maxText-headRoom)
+	text, shown := c.reporter().Lines(asking, maxText-headRoom)
 	a.shows(asking[:shown]...)
 	text = "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" + strings.TrimSuffix(text, "\n")
 	if left := len(asking) - shown; left > 0 {
@@ -57,7 +58,7 @@ func (c *conn) asking(a *args) (*jobs.Job, error) {
 	return nil, mistakef("%s", text)
 }
 
-func (c *conn) sendCommandInput(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) sendCommandInput(ctx context.Context, a *args) (*report.Reply, error) {
 	if a.text == "" && !a.eof {
 		return nil, mistakef(`There is nothing to send: give text (a line ends with \n) or eof.`)
 	}
@@ -78,7 +79,7 @@ const leastDelivery = 100 * time.Millisecond
 
 // send delivers input and waits until the job ends or asks again. The reply
 // shows the output since the call, and never what was sent.
-func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (*reply, error) {
+func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (*report.Reply, error) {
 	a.follow(j)
 	from := j.Log().Stat().End
 	deliver, cancel := context.WithTimeout(ctx, min(c.grace(), max(leastDelivery, a.waitFor(c.grace()))))
@@ -89,16 +90,16 @@ func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (*
 	switch {
 	case errors.Is(err, jobs.ErrEnded):
 		a.shows(j.Info())
-		return nil, mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), statusText(j.Info()))
+		return nil, mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(j.Info()))
 	case errors.Is(err, jobs.ErrNotReading):
-		return nil, mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), statusText(j.Info()))
+		return nil, mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), report.StatusText(j.Info()))
 	case err != nil:
 		return nil, err
 	}
 	c.await(ctx, a, j, c.grace())
 	w := a.window(from)
-	w.facts = append(w.facts, fact{"Input", delivered(d, in)})
-	return c.reporter().job(j, w), nil
+	w.Line("Input", delivered(d, in))
+	return c.reporter().Job(j, w), nil
 }
 
 // delivered says what became of in.

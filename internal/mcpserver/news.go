@@ -2,12 +2,9 @@ package mcpserver
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
-	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -147,31 +144,5 @@ func (t *telling) done(read bool) {
 		if f.calls == 0 && f.endedBy > 0 {
 			delete(t.news.followed, f.job.ID())
 		}
-	}
-}
-
-// alsoMax is how many characters the line has before the rest is only counted.
-const alsoMax = 220
-
-// also writes the line about other jobs, if there is something to tell.
-func (r *reply) also(list []jobs.Info) {
-	var s strings.Builder
-	for i, info := range list {
-		what := "waits for input"
-		if info.Status.Final() {
-			what = view.Line(statusText(info), 60)
-		}
-		item := fmt.Sprintf("job %s %s", info.ID, what)
-		if i > 0 {
-			if s.Len()+len(item) > alsoMax {
-				fmt.Fprintf(&s, "; %d more: see list_jobs", len(list)-i)
-				break
-			}
-			s.WriteString("; ")
-		}
-		s.WriteString(item)
-	}
-	if len(list) > 0 {
-		r.line("Also", s.String())
 	}
 }

@@ -2,15 +2,10 @@ package mcpserver
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"asyncrepl/internal/view"
-	"asyncrepl/jobs"
 )
 
 // While a call waits, a client that gave a progress token is told how things
@@ -20,9 +15,6 @@ import (
 
 // defaultProgress is how long a call waits before its client is first told.
 const defaultProgress = time.Second
-
-// messageMax is how many characters one message has.
-const messageMax = 200
 
 // A teller tells the client of one call. Nil tells nobody.
 type teller struct {
@@ -93,64 +85,4 @@ func (t *teller) tell(ctx context.Context, waited, total time.Duration, line str
 		Total:         total.Seconds(),
 		Message:       line,
 	}) == nil
-}
-
-// progress says in one line how a job stands.
-func (rp *reporter) progress(j *jobs.Job) string {
-	info := j.Info()
-	s := statusText(info)
-	if info.Cancelling != "" {
-		s += ", cancelling: " + string(info.Cancelling)
-	}
-	if !info.Started.IsZero() {
-		s += ", " + rp.elapsed(info)
-	}
-	if last := lastLine(j.Log()); last != "" {
-		s += ": " + last
-	}
-	return view.Line(s, messageMax)
-}
-
-// progressOf says how several jobs stand, and what the one that wrote last wrote.
-func (rp *reporter) progressOf(all []*jobs.Job) string {
-	ended := 0
-	var newest *jobs.Job
-	var at time.Time
-	for _, j := range all {
-		info := j.Info()
-		if info.Status.Final() {
-			ended++
-		} else if newest == nil || info.LastOutput.After(at) {
-			newest, at = j, info.LastOutput
-		}
-	}
-	s := fmt.Sprintf("%d of %d have ended", ended, len(all))
-	if newest != nil {
-		s += "; " + newest.ID() + " " + rp.progress(newest)
-	}
-	return view.Line(s, messageMax)
-}
-
-// lastLineLook is how many bytes are looked at for a job's last line.
-const lastLineLook = 4 << 10
-
-// lastLine is the last line of output that is not blank, of the stream that was
-// written to last.
-func lastLine(log *jobs.Log) string {
-	end := log.Stat().End
-	w := read(log, max(0, end-lastLineLook), end)
-	if len(w.Spans) == 0 {
-		return ""
-	}
-	var b []byte
-	for _, s := range w.Spans {
-		if s.Section == w.Spans[len(w.Spans)-1].Section {
-			b = append(b, s.Data...)
-		}
-	}
-	if w.Cursor > 0 {
-		b = b[view.Begin(b, 0):]
-	}
-	lines := strings.Split(strings.TrimSpace(view.Text(b)), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
 }

@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
 
@@ -25,8 +27,9 @@ const (
 	resourcePage   = 20 // jobs in one answer to resources/list
 )
 
-func jobURI(id string) string    { return "job://" + id }
-func outputURI(id string) string { return "job://" + id + "/output" }
+// outputMeta is the key in the _meta of each part of a job's output; what
+// stands there is a [report.OutputRange].
+const outputMeta = "async-repl/output"
 
 // resourceTemplates are what a client is told of the resources.
 var resourceTemplates = []*mcp.ResourceTemplate{{
@@ -52,7 +55,7 @@ const resourcesAre = "The resources are " + jobTemplate + " and " + outputTempla
 func parseResource(uri string) (r resourceRequest, err error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "job" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return r, mistakef("No such resource: %s. %s", headerValue(uri), resourcesAre)
+		return r, mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
 	}
 	r.id = strings.ToUpper(u.Host) // a host may come back in small letters
 	switch strings.TrimSuffix(u.Path, "/") {
@@ -60,15 +63,15 @@ func parseResource(uri string) (r resourceRequest, err error) {
 	case "/output":
 		r.output = true
 	default:
-		return r, mistakef("No such resource: %s. %s", headerValue(uri), resourcesAre)
+		return r, mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return r, mistakef("The query of %s can't be read. %s", headerValue(uri), resourcesAre)
+		return r, mistakef("The query of %s can't be read. %s", report.OneLine(uri), resourcesAre)
 	}
 	for name, values := range query {
 		if !r.output || name != "cursor" && name != "view" {
-			return r, mistakef("Unknown parameter of a resource: %s. %s", headerValue(name), resourcesAre)
+			return r, mistakef("Unknown parameter of a resource: %s. %s", report.OneLine(name), resourcesAre)
 		}
 		if len(values) > 1 {
 			return r, mistakef("%s is given twice.", name)
@@ -148,10 +151,29 @@ func (c *conn) contents(uri string) ([]content, error) {
 		return nil, err
 	}
 	if r.output {
-		return readOutput(uri, j, r)
+		return outputOf(uri, j, r)
 	}
-	text := string(marshal(c.reporter().record(j.Info())))
+	text := string(marshal(c.reporter().Record(j.Info())))
 	return []content{{URI: uri, MIMEType: mimeJSON, Text: &text}}, nil
+}
+
+// outputOf is one read of a job's output.
+func outputOf(uri string, j *jobs.Job, r resourceRequest) ([]content, error) {
+	if end := j.Log().Stat().End; r.cursor > end {
+		return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
+	}
+	var list []content
+	for _, p := range report.ReadOutput(j, r.cursor, r.raw) {
+		c := content{URI: uri, MIMEType: "text/plain", Meta: map[string]any{outputMeta: p.Range}}
+		if r.raw && !utf8.Valid(p.Data) {
+			c.MIMEType, c.Blob = "application/octet-stream", p.Data
+		} else {
+			text := string(p.Data)
+			c.Text = &text
+		}
+		list = append(list, c)
+	}
+	return list, nil
 }
 
 // resourceError is a refusal as resources have it: they have no result to put
@@ -159,7 +181,7 @@ func (c *conn) contents(uri string) ([]content, error) {
 func (c *conn) resourceError(uri string, err error) error {
 	return &jsonrpc.Error{
 		Code:    jsonrpc.CodeInvalidParams,
-		Message: c.refusal(err),
+		Message: c.refusal(err).String(),
 		Data:    json.RawMessage(marshal(map[string]string{"uri": uri})),
 	}
 }
@@ -182,8 +204,8 @@ func (c *conn) listResources(p *mcp.ListResourcesParams) (mcp.Result, error) {
 	}
 	for _, info := range list {
 		r := &mcp.Resource{
-			URI: jobURI(info.ID), Name: info.ID, Title: headerValue(info.Title), MIMEType: mimeJSON,
-			Description: headerValue(fmt.Sprintf("%s, %s", statusText(info), kindText(info))),
+			URI: report.JobURI(info.ID), Name: info.ID, Title: report.OneLine(info.Title), MIMEType: mimeJSON,
+			Description: report.OneLine(fmt.Sprintf("%s, %s", report.StatusText(info), report.KindText(info))),
 		}
 		last := info.Created
 		for _, t := range []time.Time{info.Started, info.LastOutput, info.Ended} {
@@ -191,7 +213,7 @@ func (c *conn) listResources(p *mcp.ListResourcesParams) (mcp.Result, error) {
 				last = t
 			}
 		}
-		r.Annotations = &mcp.Annotations{LastModified: instant(last).Format(time.RFC3339Nano)}
+		r.Annotations = &mcp.Annotations{LastModified: last.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)}
 		res.Resources = append(res.Resources, r)
 	}
 	return res, nil

@@ -5,12 +5,18 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
+)
+
+// The limits of one read, of package report.
+const (
+	readBytes = 32 << 10
+	readParts = 64
 )
 
 // A part is one content of a resource as a client decodes it.
@@ -18,10 +24,10 @@ type part struct {
 	URI, MIMEType string
 	Text          *string
 	Blob          []byte
-	Meta          map[string]Stretch `json:"_meta"`
+	Meta          map[string]report.OutputRange `json:"_meta"`
 }
 
-func (p part) stretch() Stretch { return p.Meta[outputMeta] }
+func (p part) stretch() report.OutputRange { return p.Meta[outputMeta] }
 
 // data is what the part holds, which is either text or a blob.
 func (p part) data(t *testing.T) string {
@@ -50,9 +56,9 @@ func (c *client) resource(uri string) []part {
 }
 
 // jobRecord reads the record of a job.
-func (c *client) jobRecord(id string) (r Record) {
+func (c *client) jobRecord(id string) (r report.Record) {
 	c.t.Helper()
-	parts := c.resource(jobURI(id))
+	parts := c.resource(report.JobURI(id))
 	if len(parts) != 1 || parts[0].MIMEType != "application/json" {
 		c.t.Fatalf("%+v", parts)
 	}
@@ -68,7 +74,7 @@ func (c *client) outputs(t *testing.T, id, view string) (streams map[string]stri
 	t.Helper()
 	streams = map[string]string{}
 	for cursor := int64(0); ; {
-		parts := c.resource(fmt.Sprintf("%s?cursor=%d&view=%s", outputURI(id), cursor, view))
+		parts := c.resource(fmt.Sprintf("%s?cursor=%d&view=%s", report.OutputURI(id), cursor, view))
 		size := 0
 		for _, p := range parts {
 			s := p.data(t)
@@ -77,7 +83,7 @@ func (c *client) outputs(t *testing.T, id, view string) (streams map[string]stri
 			size += chars(s)
 		}
 		st := parts[0].stretch()
-		if size > ReadBytes || len(parts) > readParts || st.From != cursor {
+		if size > readBytes || len(parts) > readParts || st.From != cursor {
 			t.Fatalf("%d characters in %d parts: %+v", size, len(parts), st)
 		}
 		if st.More != (st.Next < st.End) || st.More && st.Next == cursor {
@@ -137,7 +143,7 @@ func TestOutputResource(t *testing.T) {
 		}
 	}
 	kinds := map[string]bool{}
-	for _, p := range c.resource(outputURI(w.job(c.call("execute_command_async", arguments{"command": code(`out "\xff"`, `err "ok"`)})).ID()) + "?view=raw") {
+	for _, p := range c.resource(report.OutputURI(w.job(c.call("execute_command_async", arguments{"command": code(`out "\xff"`, `err "ok"`)})).ID()) + "?view=raw") {
 		kinds[fmt.Sprintf("%s %s %t", p.stretch().Stream, p.MIMEType, p.Blob != nil)] = true
 	}
 	if !kinds["stdout application/octet-stream true"] || !kinds["stderr text/plain false"] {
@@ -152,19 +158,19 @@ func TestOutputResourceOfARunningJob(t *testing.T) {
 	id := field(c.call("execute_python", arguments{"code": code(`out "one\ncaf\xc3"`, "gate go", `out "\xa9\n"`), "wait_seconds": 0}), "Job ID")
 	jobstest.Prints(t, w.job("Job ID: "+id+"\n"), "caf\xc3")
 	for _, view := range []string{"text", "raw"} {
-		p := c.resource(outputURI(id) + "?view=" + view)[0]
+		p := c.resource(report.OutputURI(id) + "?view=" + view)[0]
 		if st := p.stretch(); *p.Text != "one\ncaf" || st.Next != 7 || st.End != 8 || st.More || st.Status != "running" {
 			t.Errorf("%s: %q, %+v", view, *p.Text, st)
 		}
 	}
 	w.open("go")
 	jobstest.End(t, w.job("Job ID: "+id+"\n"))
-	p := c.resource(outputURI(id) + "?cursor=7")[0]
+	p := c.resource(report.OutputURI(id) + "?cursor=7")[0]
 	if st := p.stretch(); *p.Text != "é\n" || st.Next != 10 || st.More || st.Status != "completed" {
 		t.Errorf("%q, %+v", *p.Text, st)
 	}
 	r := c.jobRecord(id)
-	if r.Output.Cursor != 10 || r.Output.Kept != 10 || r.Output.URI != outputURI(id) {
+	if r.Output.Cursor != 10 || r.Output.Kept != 10 || r.Output.URI != report.OutputURI(id) {
 		t.Errorf("%+v", r.Output)
 	}
 }
@@ -180,7 +186,7 @@ func TestOutputResourceWithAGap(t *testing.T) {
 	stat := w.job("Job ID: " + id + "\n").Log().Stat()
 	got, dropped := int64(0), int64(0)
 	for cursor := int64(0); ; {
-		p := c.resource(fmt.Sprintf("%s?cursor=%d&view=raw", outputURI(id), cursor))[0]
+		p := c.resource(fmt.Sprintf("%s?cursor=%d&view=raw", report.OutputURI(id), cursor))[0]
 		st := p.stretch()
 		got += int64(len(*p.Text))
 		dropped += st.Dropped
@@ -217,14 +223,14 @@ func TestResourceRefusals(t *testing.T) {
 		"file:///etc/passwd":                  "No such resource: file:///etc/passwd. " + resourcesAre,
 		"job:" + id:                           "No such resource: job:" + id + ". " + resourcesAre,
 		"":                                    "No such resource: . " + resourcesAre,
-		"job://nobody":                        "No such job: NOBODY\nNearest:\n" + (&reporter{}).line(w.job("Job ID: "+id+"\n").Info()),
+		"job://nobody":                        "No such job: NOBODY\nNearest:\n" + (&report.Reporter{}).Line(w.job("Job ID: "+id+"\n").Info()),
 	} {
 		m := c.request("resources/read", map[string]any{"uri": uri})
 		if m.Error == nil || m.Error.Code != -32602 || m.Error.Message != want {
 			t.Errorf("%s: %+v, want %q", uri, m.Error, want)
 		}
 	}
-	for _, uri := range []string{jobURI(id), outputURI(id)} {
+	for _, uri := range []string{report.JobURI(id), report.OutputURI(id)} {
 		if m := other.request("resources/read", map[string]any{"uri": uri}); m.Error == nil || m.Error.Message != "No such job: "+id+"\nThere are no jobs yet." {
 			t.Errorf("another tenant reads %s: %+v, %s", uri, m.Error, m.Result)
 		}
@@ -238,7 +244,7 @@ func TestResourceList(t *testing.T) {
 	c := w.dial(Scope{})
 	var want []string
 	for range 2*resourcePage + 3 {
-		want = append([]string{jobURI(field(c.call("execute_python", arguments{"code": `out "x"`}), "Job ID"))}, want...)
+		want = append([]string{report.JobURI(field(c.call("execute_python", arguments{"code": `out "x"`}), "Job ID"))}, want...)
 	}
 	var got []string
 	for cursor, pages := "", 1; ; pages++ {
@@ -269,62 +275,5 @@ func TestResourceList(t *testing.T) {
 	m := w.dial(Scope{Tenant: "other"}).request("resources/list", nil)
 	if err := json.Unmarshal(m.Result, &list); err != nil || list.Resources == nil || len(list.Resources) > 0 {
 		t.Errorf("another tenant: %s", m.Result)
-	}
-}
-
-// TestRecord is what a program is told of jobs of all kinds.
-func TestRecord(t *testing.T) {
-	at := time.Date(2026, 11, 21, 8, 0, 0, 123456789, time.FixedZone("x", 3600))
-	rp := reporter{
-		now: func() time.Time { return at.Add(2500 * time.Millisecond) },
-		usage: func(pid int) (Usage, bool) {
-			return Usage{CPU: 1500 * time.Millisecond, Memory: 4096, Processes: 2}, pid == 812
-		},
-	}
-	const stamp = `"2026-11-21T07:00:00.123Z"`
-	spec := jobs.Spec{Kind: jobs.Python, Session: "lab", Title: "x", Timeout: time.Minute}
-	const beginning = `{"id":"ID","kind":"python","title":"x","session":"lab",`
-	const output = `"output":{"uri":"job://ID/output","cursor":0,"kept":0}`
-	for name, tt := range map[string]struct {
-		info jobs.Info
-		want string
-	}{
-		"queued": {jobs.Info{Status: jobs.Queued},
-			`"status":"queued","status_text":"queued","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output + `}`},
-		"asks": {jobs.Info{Status: jobs.WaitingInput, Started: at, PID: 812, Cancelling: jobs.Interrupt, Question: &jobs.Question{Kind: "line", Prompt: "? ", By: "input()"},
-			Output: jobs.LogStat{Final: -1}},
-			`"status":"waiting_input","status_text":"waiting_input","question":{"kind":"line","prompt":"? ","by":"input()"},"cancelling":"interrupt","pid":812,` +
-				`"created":` + stamp + `,"started":` + stamp + `,"elapsed_seconds":2.5,"timeout_seconds":60,` + output +
-				`,"usage":{"cpu_seconds":1.5,"memory_bytes":4096,"processes":2}}`},
-		"died": {jobs.Info{Status: jobs.Failed, Started: at, Ended: at.Add(time.Second), PID: 812, LastOutput: at,
-			Receipt: jobs.Receipt{End: jobs.Signaled, Signal: "SIGSEGV", By: jobs.Program, State: jobs.Lost, Notes: []string{"n"},
-				Survivors: []jobs.Process{{PID: 3, Program: "dd"}}, Unclaimed: []jobs.Process{{PID: 4, Program: "x"}}},
-			Output: jobs.LogStat{End: 100, Final: 90, Dropped: 7, Gaps: []jobs.Range{{From: 10, To: 17}}, Loss: jobs.Loss{Cap: 4, Disk: 2, State: 1}}},
-			`"status":"failed","status_text":"failed (killed by SIGSEGV; variables lost)","created":` + stamp + `,"started":` + stamp + `,"ended":"2026-11-21T07:00:01.123Z","last_output":` + stamp +
-				`,"elapsed_seconds":1,"timeout_seconds":60,"output":{"uri":"job://ID/output","cursor":100,"kept":93,"dropped":7,"gaps":[{"from":10,"to":17}],"late":10,"dropped_by":{"max_output":4,"disk":2,"max_state":1}},` +
-				`"receipt":{"end":"signaled","signal":"SIGSEGV","by":"program","variables":"lost","survivors":[{"pid":3,"program":"dd"}],"unclaimed":[{"pid":4,"program":"x"}],"notes":["n"]}}`},
-		"raised": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program, State: jobs.Kept, PendingTasks: 2}},
-			`"status":"failed","status_text":"failed (ValueError: x)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
-				`,"receipt":{"end":"raised","exception":"ValueError: x","by":"program","variables":"kept","pending_tasks":2}}`},
-		"exited": {jobs.Info{Status: jobs.Completed, HasResult: true, Receipt: jobs.Receipt{End: jobs.Exited, By: jobs.Program,
-			HungUp: []jobs.Process{{PID: 1, Program: "npm"}}, Left: []jobs.Process{{PID: 2, Program: "sleep"}}}},
-			`"status":"completed","status_text":"completed","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
-				`,"result":"","receipt":{"end":"exited","exit_code":0,"by":"program","hung_up":[{"pid":1,"program":"npm"}],"left_running":[{"pid":2,"program":"sleep"}]}}`},
-		"timed out": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Exited, Code: 1, By: jobs.Limit, Stop: &jobs.Stop{By: jobs.Limit, Reason: "r"},
-			Limit: time.Minute, Rungs: []jobs.Rung{jobs.Interrupt, jobs.Kill}}},
-			`"status":"failed","status_text":"failed (timed out after 1m)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
-				`,"receipt":{"end":"exited","exit_code":1,"by":"limit","reason":"r","rungs":["interrupt","kill"],"limit_seconds":60}}`},
-		"internal": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Internal, Detail: "jobs: secret", By: jobs.Unknown}},
-			`"status":"failed","status_text":"failed (internal error)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
-				`,"receipt":{"end":"internal","by":"outside or unknown"}}`},
-	} {
-		tt.info.ID, tt.info.Spec, tt.info.Created = "ID", spec, at
-		if d := cmp.Diff(beginning+tt.want, string(marshal(rp.record(tt.info)))); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
-	}
-	long := rp.record(jobs.Info{HasResult: true, Result: strings.Repeat("é", resultMax+1)})
-	if chars(*long.Result) != resultMax || long.ResultChars != resultMax+1 {
-		t.Errorf("a long result: %d characters of %d", chars(*long.Result), long.ResultChars)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/report"
 )
 
 // errLeaving ends the waits of a connection that is about to be closed.
@@ -65,7 +67,7 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		defer turn.pass()
 		a, err := decode(t, req.Params.Arguments)
 		if err != nil {
-			return result(replyf("%s", err), true), nil
+			return result(report.Textf("%s", err), true), nil
 		}
 		a.turn, a.teller, a.telling = turn, c.newTeller(req), &telling{news: &c.news}
 		read := false // will be, as far as is known
@@ -74,18 +76,19 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		gone := context.Cause(ctx)
 		read = (gone == nil || gone == errLeaving) && c.door.wanted(turn.id)
 		if err != nil {
-			a.shows(shownBy(err)...)
-			return result(replyf("%s", c.refusal(err)), true), nil
+			r := c.refusal(err)
+			a.shows(r.Shown()...)
+			return result(r, true), nil
 		}
 		return result(reply, false), nil
 	}
 }
 
 // result is the reply as the protocol has it.
-func result(r *reply, isError bool) *mcp.CallToolResult {
+func result(r *report.Reply, isError bool) *mcp.CallToolResult {
 	content := []mcp.Content{&mcp.TextContent{Text: r.String()}}
-	for _, b := range r.blocks {
-		content = append(content, &mcp.ImageContent{MIMEType: b.mimeType, Data: b.data})
+	for _, b := range r.Blocks {
+		content = append(content, &mcp.ImageContent{MIMEType: b.MIMEType, Data: b.Data})
 	}
 	return &mcp.CallToolResult{Content: content, IsError: isError}
 }
@@ -119,7 +122,7 @@ func (c *conn) recovering(next mcp.MethodHandler) mcp.MethodHandler {
 			c.log().Error("panic in a request", "method", method, "tool", name, "panic", p, "stack", string(debug.Stack()))
 			res, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 			if ok {
-				res, err = result(replyf("Internal error: a defect of this server, told in its log. Jobs go on; list_jobs shows them."), true), nil
+				res, err = result(report.Textf("Internal error: a defect of this server, told in its log. Jobs go on; list_jobs shows them."), true), nil
 			}
 		}()
 		return next(ctx, method, req)

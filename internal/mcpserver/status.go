@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -16,23 +17,23 @@ import (
 const remainsStep = time.Second
 
 // reporter puts the jobs of the connection into words.
-func (c *conn) reporter() *reporter {
-	return &reporter{jobs: c.Jobs, busy: c.Busy, usage: c.Usage}
+func (c *conn) reporter() *report.Reporter {
+	return &report.Reporter{Jobs: c.Jobs, Busy: c.Busy, Usage: c.Usage}
 }
 
 // window shows the output from a cursor on, as far as the call has room for it.
-func (a *args) window(from int64) window {
-	w := window{from: from, maxChars: defaultText, also: func(shown []jobs.Info) []jobs.Info {
+func (a *args) window(from int64) report.Window {
+	w := report.Window{From: from, MaxChars: defaultText, Also: func(shown []jobs.Info) []jobs.Info {
 		a.shows(shown...)
 		return a.also()
 	}}
 	if a.maxChars != nil {
-		w.maxChars = int(*a.maxChars)
+		w.MaxChars = int(*a.maxChars)
 	}
 	return w
 }
 
-func (c *conn) checkJobStatus(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) checkJobStatus(ctx context.Context, a *args) (*report.Reply, error) {
 	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func (c *conn) checkJobStatus(ctx context.Context, a *args) (*reply, error) {
 	return c.check(ctx, a, j)
 }
 
-func (c *conn) checkPythonStatus(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) checkPythonStatus(ctx context.Context, a *args) (*report.Reply, error) {
 	if a.jobID != "" {
 		j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
 		if err != nil {
@@ -69,7 +70,7 @@ func (c *conn) checkPythonStatus(ctx context.Context, a *args) (*reply, error) {
 		if a.cursor != nil {
 			return nil, mistakef("Session %s has no Python job yet, so there is no output at a cursor.", session)
 		}
-		return replyf("No Python job yet in session %s.", session), nil
+		return report.Textf("No Python job yet in session %s.", session), nil
 	}
 	j, err := c.Jobs.Get(c.scope.Tenant, last)
 	if err != nil {
@@ -78,22 +79,22 @@ func (c *conn) checkPythonStatus(ctx context.Context, a *args) (*reply, error) {
 	return c.check(ctx, a, j)
 }
 
-func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (*reply, error) {
+func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (*report.Reply, error) {
 	a.follow(j)
 	c.await(ctx, a, j, 0)
 	w := a.window(0)
 	if a.cursor == nil {
-		w.newest = true
+		w.Newest = true
 	} else {
-		w.from = *a.cursor
-		if end := j.Log().Stat().End; w.from > end {
-			return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", w.from, j.ID(), end)
+		w.From = *a.cursor
+		if end := j.Log().Stat().End; w.From > end {
+			return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", w.From, j.ID(), end)
 		}
 	}
-	return c.reporter().job(j, w), nil
+	return c.reporter().Job(j, w), nil
 }
 
-func (c *conn) listJobs(_ context.Context, a *args) (*reply, error) {
+func (c *conn) listJobs(_ context.Context, a *args) (*report.Reply, error) {
 	limit := defaultList
 	if a.limit != nil {
 		limit = int(*a.limit)
@@ -109,22 +110,21 @@ func (c *conn) listJobs(_ context.Context, a *args) (*reply, error) {
 	}
 	list := c.Jobs.List(c.scope.Tenant, f)
 	if len(list) == 0 && (a.status != "" || a.session != "" || a.before != "") {
-		return replyf("No such jobs."), nil
+		return report.Textf("No such jobs."), nil
 	}
 	if len(list) == 0 {
-		return replyf("No jobs yet."), nil
+		return report.Textf("No jobs yet."), nil
 	}
-	text, shown := c.reporter().lines(list[:min(limit, len(list))], maxText-headRoom)
+	text, shown := c.reporter().Lines(list[:min(limit, len(list))], maxText-headRoom)
 	more := len(list) > shown
 	list = list[:shown]
 	a.shows(list...)
-	r := &reply{}
-	r.line("Jobs", fmt.Sprintf("%d, newest first", shown))
+	r := &report.Reply{}
+	r.Line("Jobs", fmt.Sprintf("%d, newest first", shown))
 	if more {
-		r.line("More", "list_jobs with before="+list[shown-1].ID)
+		r.Line("More", "list_jobs with before="+list[shown-1].ID)
 	}
-	r.blank()
-	r.b.WriteString(text)
+	r.Body(text)
 	return r, nil
 }
 
@@ -133,7 +133,7 @@ const headRoom = 1000
 
 // cancelJob asks a job to end, waits its grace and tells how far that came; of a
 // job that has ended it ends what was left running.
-func (c *conn) cancelJob(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) cancelJob(ctx context.Context, a *args) (*report.Reply, error) {
 	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
 	if err != nil {
 		return nil, err
@@ -143,11 +143,10 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (*reply, error) {
 	if j.Info().Status.Final() {
 		a.turn.pass()
 		defer a.teller.start(ctx, 0, func() string { return "ending what it left running" })()
-		w.facts = append(w.facts, c.endRemains(ctx, j, a.force)...)
-		if len(w.facts) == 0 {
-			w.facts = []fact{{"Note", "it had ended before, and nothing of it is running"}}
+		if !c.endRemains(ctx, j, a.force, &w) {
+			w.Line("Note", "it had ended before, and nothing of it is running")
 		}
-		return c.reporter().job(j, w), nil
+		return c.reporter().Job(j, w), nil
 	}
 	st := jobs.Stop{By: jobs.Agent, From: jobs.Interrupt}
 	if a.force {
@@ -155,7 +154,7 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (*reply, error) {
 	}
 	j.Stop(st)
 	a.turn.pass()
-	defer a.teller.start(ctx, c.grace(), func() string { return c.reporter().progress(j) })()
+	defer a.teller.start(ctx, c.grace(), func() string { return c.reporter().Progress(j) })()
 	grace := time.NewTimer(c.grace())
 	defer grace.Stop()
 	select {
@@ -164,39 +163,39 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (*reply, error) {
 	case <-ctx.Done():
 	}
 	if info := j.Info(); info.Status.Final() && info.Receipt.Stop == nil {
-		w.facts = append(w.facts, c.endRemains(ctx, j, a.force)...) // it ended by itself meanwhile
+		c.endRemains(ctx, j, a.force, &w) // it ended by itself meanwhile
 	}
-	return c.reporter().job(j, w), nil
+	return c.reporter().Job(j, w), nil
 }
 
-// endRemains ends what an ended job left running and says what came of it.
-func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool) []fact {
+// endRemains ends what an ended job left running and says in w what came of it. It
+// reports whether there was any.
+func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool, w *report.Window) (found bool) {
 	st := jobs.Stop{By: jobs.Agent, From: jobs.Terminate, Step: remainsStep}
 	if force {
 		st.From = jobs.Kill
 	}
 	ended, survivors, found := j.EndRemains(ctx, st)
 	if !found {
-		return nil
+		return false
 	}
-	var facts []fact
 	if len(ended) > 0 {
-		facts = append(facts, fact{"Ended now", names(ended)})
+		w.Line("Ended now", report.Names(ended))
 	}
 	if len(survivors) > 0 {
-		facts = append(facts, fact{"Survivors", names(survivors)})
+		w.Line("Survivors", report.Names(survivors))
 	}
-	if len(facts) == 0 {
-		facts = append(facts, fact{"Note", "what it had left running has ended"})
+	if len(ended)+len(survivors) == 0 {
+		w.Line("Note", "what it had left running has ended")
 	}
-	return facts
+	return true
 }
 
 // blocksMax is how many jobs a reply of wait_for_jobs shows in a block of lines,
 // if there is room for that; else it shows a line each.
 const blocksMax = 20
 
-func (c *conn) waitForJobs(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) waitForJobs(ctx context.Context, a *args) (*report.Reply, error) {
 	all := make([]*jobs.Job, 0, len(a.jobIDs))
 	seen := map[string]bool{}
 	for _, id := range a.jobIDs {
@@ -213,7 +212,7 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (*reply, error) {
 	a.turn.pass()
 	started := time.Now()
 	d := a.waitFor(defaultLonger)
-	stop := a.teller.start(ctx, d, func() string { return c.reporter().progressOf(all) })
+	stop := a.teller.start(ctx, d, func() string { return c.reporter().ProgressOf(all) })
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	waitUntil(ctx, all, a.until == untilAll)
@@ -223,27 +222,28 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (*reply, error) {
 	for i, j := range all {
 		infos[i] = j.Info()
 	}
-	r := &reply{}
-	r.line("Condition", condition(infos, a.until == untilAll))
-	r.line("Waited", duration(time.Since(started)))
-	r.also(a.also())
+	r := &report.Reply{}
+	r.Line("Condition", condition(infos, a.until == untilAll))
+	r.Line("Waited", report.Duration(time.Since(started)))
+	r.Also(a.also())
 	a.shows(infos...)
 	if len(infos) <= blocksMax {
-		each := &reply{}
+		each := &report.Reply{}
 		for i, info := range infos {
-			c.reporter().summary(each, all[i], info)
+			c.reporter().Summary(each, all[i], info)
 		}
-		if r.chars()+each.chars() <= maxText {
-			a.shows(each.shown...)
-			r.b.WriteString(each.String())
+		if r.Chars()+each.Chars() <= maxText {
+			a.shows(each.Shown()...)
+			r.Add(each)
 			return r, nil
 		}
 	}
-	r.blank()
-	share := (maxText - r.chars()) / len(infos) // of the room
+	share := (maxText - r.Chars() - 1) / len(infos) // of the room behind a blank line
+	var lines strings.Builder
 	for _, info := range infos {
-		r.text(view.Line(c.reporter().line(info), share-1)) // and the end of the line
+		lines.WriteString(view.Line(c.reporter().Line(info), share-1) + "\n")
 	}
+	r.Body(lines.String())
 	return r, nil
 }
 
@@ -301,14 +301,14 @@ func condition(infos []jobs.Info, every bool) string {
 	return fmt.Sprintf("not met: %d of %d have ended; call again to wait longer", ended, len(infos))
 }
 
-func (c *conn) serverStatus(ctx context.Context, a *args) (*reply, error) {
+func (c *conn) serverStatus(ctx context.Context, a *args) (*report.Reply, error) {
 	a.turn.pass()
 	var s ServerStatus
 	if c.Status != nil {
 		s = c.Status(ctx, c.scope)
 	}
-	return c.reporter().server(server{
-		version: c.Version, workspace: c.scope.Workspace, status: s,
-		count: c.Jobs.Count(c.scope.Tenant), usage: c.Jobs.Usage(),
+	return c.reporter().Server(report.Server{
+		Version: c.Version, Workspace: c.scope.Workspace, ServerStatus: s,
+		Jobs: c.Jobs.Count(c.scope.Tenant), Disk: c.Jobs.Usage(),
 	}), nil
 }

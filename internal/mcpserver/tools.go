@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/report"
 )
 
 // A tool is one entry of the list that a client is given. The order of required
@@ -22,7 +24,7 @@ type tool struct {
 	wait     *parameter // what wait_seconds is here
 	hints    hints
 	always   bool // to be shown to the model from the start, where tools are searched for
-	call     func(c *conn, ctx context.Context, a *args) (*reply, error)
+	call     func(c *conn, ctx context.Context, a *args) (*report.Reply, error)
 }
 
 // hints is what a client may rely on. Clients run read-only tools side by side
@@ -189,18 +191,4 @@ func marshal(v any) []byte {
 		panic(err)
 	}
 	return b
-}
-
-// ToolTable returns the tools as a table in Markdown, for the README.
-func ToolTable() string {
-	var b strings.Builder
-	b.WriteString("| tool | parameters (optional in brackets) | read-only | what it does |\n|---|---|---|---|\n")
-	for _, t := range tools(DefaultGrace) {
-		readOnly := ""
-		if t.hints.readOnly {
-			readOnly = "yes"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", t.name, t.parameterList(), readOnly, t.about)
-	}
-	return b.String()
 }

@@ -4,15 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"asyncrepl/internal/readmetest"
+	"asyncrepl/internal/report"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+var update = flag.Bool("update", false, "rewrite the golden files and the generated parts of the README")
 
 // TestToolList pins all that a client is told of the tools: a change of it is
 // to be seen in review. It also holds the list to its price.
@@ -109,27 +113,28 @@ func TestToolRules(t *testing.T) {
 	}
 }
 
-func TestToolTable(t *testing.T) {
-	table := ToolTable()
-	for _, row := range []string{
-		"| `execute_python` | code [session, wait_seconds, timeout_seconds, max_chars] |  | ",
-		"| `list_variables` | [session] | yes | ",
-	} {
-		if !strings.Contains(table, row) {
-			t.Errorf("no row %q in\n%s", row, table)
-		}
-	}
-	if n := strings.Count(table, "\n"); n != 2+len(tools(DefaultGrace)) {
-		t.Errorf("%d lines", n)
-	}
-}
-
 func TestBlocksFollowTheText(t *testing.T) {
-	r := replyf("a figure")
-	r.blocks = []block{{"image/png", []byte("one")}, {"image/svg+xml", []byte("two")}}
+	r := report.Textf("a figure")
+	r.Blocks = []report.Block{{MIMEType: "image/png", Data: []byte("one")}, {MIMEType: "image/svg+xml", Data: []byte("two")}}
 	const want = `{"content":[{"type":"text","text":"a figure"},{"type":"image","mimeType":"image/png","data":"b25l"},` +
 		`{"type":"image","mimeType":"image/svg+xml","data":"dHdv"}]}`
 	if got := string(marshal(result(r, false))); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// toolTable is the tools as a table in Markdown.
+func toolTable() string {
+	var b strings.Builder
+	b.WriteString("| tool | parameters (optional in brackets) | read-only | what it does |\n|---|---|---|---|\n")
+	for _, t := range tools(DefaultGrace) {
+		readOnly := ""
+		if t.hints.readOnly {
+			readOnly = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", t.name, t.parameterList(), readOnly, t.about)
+	}
+	return b.String()
+}
+
+func TestReadmeListsTheTools(t *testing.T) { readmetest.Part(t, "tools", toolTable(), *update) }

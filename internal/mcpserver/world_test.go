@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -152,6 +153,20 @@ func (w *world) job(reply string) *jobs.Job {
 	}
 	return j
 }
+
+// The limits of replies, which package report sets.
+const (
+	lineMax     = 300  // of a header's value
+	messageMax  = 200  // of one progress message
+	newestChars = 2000 // of the output of a running job
+	notesMax    = 20   // notes of a receipt
+)
+
+// beginning is as much of a reply as a failing test shows.
+func beginning(reply string) string { return reply[:min(len(reply), 2000)] }
+
+// chars counts characters.
+func chars(s string) int { return utf8.RuneCountInString(s) }
 
 // field returns the value of a header line, "" if there is none.
 func field(reply, name string) string {

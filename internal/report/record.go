@@ -1,4 +1,4 @@
-package mcpserver
+package report
 
 import (
 	"time"
@@ -17,7 +17,7 @@ type Record struct {
 	Status     string    `json:"status"`      // queued, running, waiting_input, completed, failed or cancelled
 	StatusText string    `json:"status_text"` // the same with the reason, as replies have it
 
-	Question   *RecordQuestion `json:"question,omitempty"`      // while it waits for input
+	Question   *recordQuestion `json:"question,omitempty"`      // while it waits for input
 	Accepts    bool            `json:"accepts_input,omitempty"` // while it runs: input is read if there is any
 	Cancelling jobs.Rung       `json:"cancelling,omitempty"`    // while it is being ended: interrupt, terminate or kill
 	PID        int             `json:"pid,omitempty"`           // of the process in front, until the end
@@ -29,46 +29,46 @@ type Record struct {
 	Elapsed    float64   `json:"elapsed_seconds"` // from the start to the end, or to now
 	Timeout    float64   `json:"timeout_seconds,omitempty"`
 
-	Output      RecordOutput   `json:"output"`
+	Output      recordOutput   `json:"output"`
 	Result      *string        `json:"result,omitempty"`       // of Python code: the repr of its last expression
 	ResultChars int            `json:"result_chars,omitempty"` // how long it is, where only its beginning is given
-	Receipt     *RecordReceipt `json:"receipt,omitempty"`      // once it has ended
-	Usage       *RecordUsage   `json:"usage,omitempty"`        // while it runs, where the system tells
+	Receipt     *recordReceipt `json:"receipt,omitempty"`      // once it has ended
+	Usage       *recordUsage   `json:"usage,omitempty"`        // while it runs, where the system tells
 }
 
-// A RecordQuestion is what a job waits for.
-type RecordQuestion struct {
+// A recordQuestion is what a job waits for.
+type recordQuestion struct {
 	Kind   string `json:"kind"` // line, secret or key
 	Prompt string `json:"prompt"`
 	By     string `json:"by"` // who asks
 }
 
-// A RecordOutput says how a job's output stands.
-type RecordOutput struct {
+// A recordOutput says how a job's output stands.
+type recordOutput struct {
 	URI     string        `json:"uri"`               // of the resource to read it from
 	Cursor  int64         `json:"cursor"`            // bytes ever written, which is the cursor behind the last one
 	Kept    int64         `json:"kept"`              // of these, can be read
 	Dropped int64         `json:"dropped,omitempty"` // of these, are gone
-	Gaps    []RecordRange `json:"gaps,omitempty"`    // where they were
+	Gaps    []recordRange `json:"gaps,omitempty"`    // where they were
 	Late    int64         `json:"late,omitempty"`    // written after the end, by processes that the job left
-	Lost    *RecordLoss   `json:"dropped_by,omitempty"`
+	Lost    *recordLoss   `json:"dropped_by,omitempty"`
 }
 
-// A RecordLoss is Dropped by what took it.
-type RecordLoss struct {
+// A recordLoss is Dropped by what took it.
+type recordLoss struct {
 	Cap   int64 `json:"max_output,omitempty"` // the limit of one job, REPL_MAX_OUTPUT
 	Disk  int64 `json:"disk,omitempty"`       // one that could not be written to or read
 	State int64 `json:"max_state,omitempty"`  // the limit of all jobs, REPL_MAX_STATE
 }
 
-// A RecordRange is the bytes from the cursor From up to, without, To.
-type RecordRange struct {
+// A recordRange is the bytes from the cursor From up to, without, To.
+type recordRange struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
 }
 
-// A RecordReceipt is the record of how a job ended.
-type RecordReceipt struct {
+// A recordReceipt is the record of how a job ended.
+type recordReceipt struct {
 	End       jobs.End    `json:"end"`                     // returned, exited, signaled, raised, out of memory, not started, not run or internal
 	ExitCode  *int        `json:"exit_code,omitempty"`     // of what exited
 	Signal    string      `json:"signal,omitempty"`        // by name: SIGKILL
@@ -80,55 +80,68 @@ type RecordReceipt struct {
 	Variables string      `json:"variables,omitempty"`     // kept or lost; none outside a session
 	Limit     float64     `json:"limit_seconds,omitempty"` // the timeout that was reached
 
-	HungUp    []RecordProcess `json:"hung_up,omitempty"`      // ended by the hangup when the leader exited
-	Left      []RecordProcess `json:"left_running,omitempty"` // running on after the end
-	Survivors []RecordProcess `json:"survivors,omitempty"`    // that could not be ended
-	Unclaimed []RecordProcess `json:"unclaimed,omitempty"`    // of this job or of another
+	HungUp    []recordProcess `json:"hung_up,omitempty"`      // ended by the hangup when the leader exited
+	Left      []recordProcess `json:"left_running,omitempty"` // running on after the end
+	Survivors []recordProcess `json:"survivors,omitempty"`    // that could not be ended
+	Unclaimed []recordProcess `json:"unclaimed,omitempty"`    // of this job or of another
 
 	PendingTasks int      `json:"pending_tasks,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
 }
 
-// A RecordProcess names a process.
-type RecordProcess struct {
+// A recordProcess names a process.
+type recordProcess struct {
 	PID     int    `json:"pid"`
 	Program string `json:"program"`
 }
 
-// A RecordUsage is what a job's processes use: for Python, those of the session.
-type RecordUsage struct {
+// A recordUsage is what a job's processes use: for Python, those of the session.
+type recordUsage struct {
 	CPU       float64 `json:"cpu_seconds"`  // of those that live, since they were started
 	Memory    int64   `json:"memory_bytes"` // resident; what several share counts for each
 	Processes int     `json:"processes"`
 }
 
+// JobURI names a job, as programs read it.
+func JobURI(id string) string { return "job://" + id }
+
+// OutputURI names the output of a job.
+func OutputURI(id string) string { return JobURI(id) + "/output" }
+
+// A Usage is what processes use.
+type Usage struct {
+	CPU       time.Duration // of those that live, since they were started
+	Memory    int64         // bytes resident; what several share counts for each
+	Processes int
+}
+
 // resultMax is how many characters of a result a record holds.
 const resultMax = 32_000
 
-// record is the job as programs read it.
-func (rp *reporter) record(info jobs.Info) *Record {
+// Record returns the job as programs read it.
+func (rp *Reporter) Record(info jobs.Info) *Record {
 	out := info.Output
 	r := &Record{
 		ID: info.ID, Kind: info.Kind, Title: info.Title, Session: info.Session,
-		Status: string(info.Status), StatusText: statusText(info), Cancelling: info.Cancelling, Accepts: info.Accepts,
+		Status: string(info.Status), StatusText: StatusText(info), Cancelling: info.Cancelling, Accepts: info.Accepts,
 		Created: instant(info.Created), Started: instant(info.Started), Ended: instant(info.Ended), LastOutput: instant(info.LastOutput),
 		Timeout: info.Timeout.Seconds(),
-		Output: RecordOutput{
-			URI: outputURI(info.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
+		Output: recordOutput{
+			URI: OutputURI(info.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
 		},
 	}
 	for _, g := range out.Gaps {
-		r.Output.Gaps = append(r.Output.Gaps, RecordRange(g))
+		r.Output.Gaps = append(r.Output.Gaps, recordRange(g))
 	}
 	if out.Loss != (jobs.Loss{}) {
-		lost := RecordLoss(out.Loss)
+		lost := recordLoss(out.Loss)
 		r.Output.Lost = &lost
 	}
 	if out.Final >= 0 {
 		r.Output.Late = out.End - out.Final
 	}
 	if q := info.Question; q != nil && info.Status == jobs.WaitingInput {
-		r.Question = &RecordQuestion{Kind: q.Kind, Prompt: q.Prompt, By: q.By}
+		r.Question = &recordQuestion{Kind: q.Kind, Prompt: q.Prompt, By: q.By}
 	}
 	if !info.Started.IsZero() {
 		end := rp.time()
@@ -138,10 +151,10 @@ func (rp *reporter) record(info jobs.Info) *Record {
 		r.Elapsed = end.Sub(info.Started).Round(time.Millisecond).Seconds()
 	}
 	if info.Status.Final() {
-		r.Receipt = recordReceipt(info.Receipt)
-	} else if r.PID = info.PID; r.PID != 0 && rp.usage != nil {
-		if u, ok := rp.usage(r.PID); ok {
-			r.Usage = &RecordUsage{CPU: u.CPU.Seconds(), Memory: u.Memory, Processes: u.Processes}
+		r.Receipt = newRecordReceipt(info.Receipt)
+	} else if r.PID = info.PID; r.PID != 0 && rp.Usage != nil {
+		if u, ok := rp.Usage(r.PID); ok {
+			r.Usage = &recordUsage{CPU: u.CPU.Seconds(), Memory: u.Memory, Processes: u.Processes}
 		}
 	}
 	if info.HasResult {
@@ -154,8 +167,8 @@ func (rp *reporter) record(info jobs.Info) *Record {
 	return r
 }
 
-func recordReceipt(rec jobs.Receipt) *RecordReceipt {
-	r := &RecordReceipt{
+func newRecordReceipt(rec jobs.Receipt) *recordReceipt {
+	r := &recordReceipt{
 		End: rec.End, Signal: rec.Signal, Detail: rec.Detail, By: rec.By, Rungs: rec.Rungs, Limit: rec.Limit.Seconds(),
 		HungUp: recordProcesses(rec.HungUp), Left: recordProcesses(rec.Left),
 		Survivors: recordProcesses(rec.Survivors), Unclaimed: recordProcesses(rec.Unclaimed),
@@ -181,10 +194,10 @@ func recordReceipt(rec jobs.Receipt) *RecordReceipt {
 	return r
 }
 
-func recordProcesses(ps []jobs.Process) []RecordProcess {
-	var list []RecordProcess
+func recordProcesses(ps []jobs.Process) []recordProcess {
+	var list []recordProcess
 	for _, p := range ps {
-		list = append(list, RecordProcess(p))
+		list = append(list, recordProcess(p))
 	}
 	return list
 }

@@ -1,4 +1,4 @@
-package mcpserver
+package report
 
 import (
 	"fmt"
@@ -43,16 +43,16 @@ func (x *excerpt) chars() int { return chars(x.text[stdout]) + chars(x.text[stde
 
 // newExcerpt shows what w asks for in at most room characters, or in few where
 // room is less than that; nothing where there is no room.
-func newExcerpt(log *jobs.Log, final bool, w window, room int) excerpt {
+func newExcerpt(log *jobs.Log, final bool, w Window, room int) excerpt {
 	stat := log.Stat()
 	x := excerpt{loss: stat.Loss}
 	if stat.Final >= 0 {
 		x.late = stat.End - stat.Final
 	}
-	from := min(w.from, stat.End) // a log never shrinks; for callers that don't check
+	from := min(w.From, stat.End) // a log never shrinks; for callers that don't check
 	front, back := int64(lookHead), int64(lookTail)
 	budget := view.Budget{Head: room / 2, Max: room}
-	if w.newest && !final {
+	if w.Newest && !final {
 		front, back = 0, lookNewest
 		budget = view.Budget{Max: min(room, newestChars)}
 	}

@@ -1,4 +1,4 @@
-package mcpserver
+package report
 
 import (
 	"fmt"
@@ -10,38 +10,46 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A reporter puts jobs into words and into records.
-type reporter struct {
-	jobs *jobs.Registry   // where a queued job's predecessor is found; nil: it is not named
-	now  func() time.Time // nil: time.Now
+// A Reporter puts jobs into words and into records.
+type Reporter struct {
+	Jobs *jobs.Registry   // where the job that a queued one waits behind is found; nil: it is not named
+	Now  func() time.Time // nil: time.Now
 
-	// busy and usage are the Engine's fields of these names.
-	busy  func(leader int) (p jobs.Process, percent float64, ok bool)
-	usage func(leader int) (Usage, bool)
+	// Busy names the process that uses most of a processor among those that
+	// the job's process leads, and how much that is, in percent. It takes some
+	// milliseconds. Nil: nothing is said of it.
+	Busy func(leader int) (p jobs.Process, percent float64, ok bool)
+	// Usage tells what a process and all that descends from it use. Nil: nobody
+	// is told.
+	Usage func(leader int) (u Usage, ok bool)
 }
 
-func (rp *reporter) time() time.Time {
-	if rp.now == nil {
+func (rp *Reporter) time() time.Time {
+	if rp.Now == nil {
 		return time.Now()
 	}
-	return rp.now()
+	return rp.Now()
 }
 
-// A window says what part of a job's output a reply shows, and what else the
+// A Window says what part of a job's output a reply shows, and what else the
 // reply has to say.
-type window struct {
-	from     int64  // the output from here on
-	newest   bool   // while the job runs, only the newest of it
-	maxChars int    // of the whole reply
-	facts    []fact // header lines of the call
+type Window struct {
+	From     int64 // the output from here on
+	Newest   bool  // while the job runs, only the newest of it
+	MaxChars int   // of the whole reply
 
-	// also returns the other jobs that the reply announces, given those that it shows
+	// Also returns the other jobs that the reply announces, given those that it shows
 	// anyway, as it shows them. Nil: it announces none.
-	also func(shown []jobs.Info) []jobs.Info
+	Also func(shown []jobs.Info) []jobs.Info
+
+	facts []fact
 }
 
 // A fact is one header line.
 type fact struct{ name, value string }
+
+// Line adds a header line about the call itself, behind those about the job.
+func (w *Window) Line(name, value string) { w.facts = append(w.facts, fact{name, value}) }
 
 // newestChars is how much output of a running job is shown to one who names no
 // cursor.
@@ -50,24 +58,24 @@ const newestChars = 2000
 // silence is how long a job must have been quiet before that is worth a line.
 const silence = 5 * time.Second
 
-// job is the reply about one job. The status is taken before the output is
+// Job is the reply about one job. The status is taken before the output is
 // looked at, so that a final status comes with all of it.
-func (rp *reporter) job(j *jobs.Job, w window) *reply {
+func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	info := j.Info()
-	head := &reply{}
+	head := &Reply{}
 	rp.describe(head, info)
 	var also []jobs.Info
-	if w.also != nil {
-		also = w.also(append(head.shown, info))
+	if w.Also != nil {
+		also = w.Also(append(head.shown, info))
 	}
 	for _, f := range w.facts {
-		head.line(f.name, f.value)
+		head.Line(f.name, f.value)
 	}
 	// How long the lines about the output are is known once it has been cut. A
 	// page is cut at ends of lines, so a little less room may change nothing.
-	for room := max(0, w.maxChars-head.chars()-usualRest); ; {
+	for room := max(0, w.MaxChars-head.Chars()-usualRest); ; {
 		r := withOutput(head, j, info, w, also, room)
-		over := r.chars() - w.maxChars
+		over := r.Chars() - w.MaxChars
 		if over <= 0 || room == nothing {
 			return r
 		}
@@ -84,28 +92,28 @@ const (
 )
 
 // withOutput completes a reply by output and result, in room characters.
-func withOutput(head *reply, j *jobs.Job, info jobs.Info, w window, also []jobs.Info, room int) *reply {
-	r := &reply{}
+func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, also []jobs.Info, room int) *Reply {
+	r := &Reply{}
 	r.b.WriteString(head.String())
 	x := newExcerpt(j.Log(), info.Status.Final(), w, room-min(chars(info.Result), room/2))
 	if x.late > 0 {
-		r.line("Late output", view.Count(x.late)+" bytes")
+		r.Line("Late output", view.Count(x.late)+" bytes")
 	}
 	if n := x.omitted.To - x.omitted.From; n > 0 {
-		r.line("Omitted", fmt.Sprintf("%s bytes (cursor %d..%d)", view.Count(n), x.omitted.From, x.omitted.To))
+		r.Line("Omitted", fmt.Sprintf("%s bytes (cursor %d..%d)", view.Count(n), x.omitted.From, x.omitted.To))
 	}
 	if x.gone > 0 {
-		r.line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", view.Count(x.gone), causes(x.loss)))
+		r.Line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", view.Count(x.gone), causes(x.loss)))
 	}
 	result := ""
 	if info.HasResult {
 		if result = clip(info.Result, room-x.chars()); room < 0 {
-			r.line("Omitted result", view.Count(chars(info.Result))+" characters")
+			r.Line("Omitted result", view.Count(chars(info.Result))+" characters")
 			result = ""
 		}
 	}
 	r.cursor(x.next)
-	r.also(also)
+	r.Also(also)
 	r.next(info)
 	r.section("STDOUT", x.text[stdout])
 	r.section("STDERR", x.text[stderr])
@@ -132,46 +140,46 @@ func causes(l jobs.Loss) string {
 }
 
 // describe writes the lines that say how a job stands, but for its cursor.
-func (rp *reporter) describe(r *reply, info jobs.Info) {
-	r.line("Job ID", info.ID)
-	r.line("Status", statusText(info))
+func (rp *Reporter) describe(r *Reply, info jobs.Info) {
+	r.Line("Job ID", info.ID)
+	r.Line("Status", StatusText(info))
 	if q := info.Question; q != nil && info.Status == jobs.WaitingInput {
 		if q.Prompt != "" {
-			r.line("Prompt", q.Prompt)
+			r.Line("Prompt", q.Prompt)
 		}
-		r.line("Waiting", strings.TrimSuffix(q.Kind+", "+q.By, ", "))
+		r.Line("Waiting", strings.TrimSuffix(q.Kind+", "+q.By, ", "))
 	}
 	if info.Cancelling != "" && !info.Status.Final() {
-		r.line("Cancelling", string(info.Cancelling))
+		r.Line("Cancelling", string(info.Cancelling))
 	}
 	switch {
 	case info.Status == jobs.Queued:
 		rp.queued(r, info)
 	case info.Status == jobs.Running:
-		r.line("Elapsed", rp.elapsed(info))
+		r.Line("Elapsed", rp.elapsed(info))
 		if info.Accepts {
-			r.line("Accepts input", "yes")
+			r.Line("Accepts input", "yes")
 		}
 		rp.activity(r, info)
 	case info.Status.Final():
 		if !info.Started.IsZero() {
-			r.line("Elapsed", rp.elapsed(info))
+			r.Line("Elapsed", rp.elapsed(info))
 		}
 		receipt(r, info.ID, info.Receipt)
 	}
 }
 
 // queued names what a job stands behind, which may wait for an answer.
-func (rp *reporter) queued(r *reply, info jobs.Info) {
-	if rp.jobs == nil {
+func (rp *Reporter) queued(r *Reply, info jobs.Info) {
+	if rp.Jobs == nil {
 		return
 	}
-	for _, front := range rp.jobs.List(info.Tenant, jobs.Filter{
+	for _, front := range rp.Jobs.List(info.Tenant, jobs.Filter{
 		Session: info.Session,
 		Status:  []jobs.Status{jobs.Running, jobs.WaitingInput},
 	}) {
 		if front.Kind == info.Kind && info.Session != "" {
-			r.line("Queued behind", fmt.Sprintf("%s (%s)", front.ID, statusText(front)))
+			r.Line("Queued behind", fmt.Sprintf("%s (%s)", front.ID, StatusText(front)))
 			r.shown = append(r.shown, front)
 			return
 		}
@@ -179,7 +187,7 @@ func (rp *reporter) queued(r *reply, info jobs.Info) {
 }
 
 // activity tells silence as silence, with what the process does meanwhile.
-func (rp *reporter) activity(r *reply, info jobs.Info) {
+func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 	last, what := info.LastOutput, "no output for "
 	if last.IsZero() {
 		last, what = info.Started, "no output yet, for "
@@ -188,40 +196,40 @@ func (rp *reporter) activity(r *reply, info jobs.Info) {
 	if quiet < silence {
 		return
 	}
-	s := what + duration(quiet)
-	if info.PID != 0 && rp.busy != nil {
-		if p, percent, ok := rp.busy(info.PID); ok {
+	s := what + Duration(quiet)
+	if info.PID != 0 && rp.Busy != nil {
+		if p, percent, ok := rp.Busy(info.PID); ok {
 			s += fmt.Sprintf(", %s uses %.0f %% CPU", p, percent)
 		}
 	}
-	r.line("Activity", s)
+	r.Line("Activity", s)
 }
 
 // notesMax is how many notes of a receipt a reply shows.
 const notesMax = 20
 
 // receipt writes what a status text doesn't hold.
-func receipt(r *reply, id string, rec jobs.Receipt) {
+func receipt(r *Reply, id string, rec jobs.Receipt) {
 	ended := rec.End == jobs.Signaled || rec.End == jobs.Exited || rec.End == jobs.OutOfMemory
 	if rec.Stop != nil || ended && rec.By != "" && rec.By != jobs.Program {
-		r.line("Ended by", string(rec.By))
+		r.Line("Ended by", string(rec.By))
 	}
 	if len(rec.Rungs) > 1 || len(rec.Rest) > 0 {
-		r.line("Rungs", rungs(rec))
+		r.Line("Rungs", rungs(rec))
 	}
-	r.processes("Hung up", rec.HungUp, "; give a server a job of its own")
-	r.processes("Left running", rec.Left, "")
-	r.processes("Survivors", rec.Survivors, "")
-	r.processes("Unclaimed", rec.Unclaimed, "; of this job or of another")
+	r.Processes("Hung up", rec.HungUp, "; give a server a job of its own")
+	r.Processes("Left running", rec.Left, "")
+	r.Processes("Survivors", rec.Survivors, "")
+	r.Processes("Unclaimed", rec.Unclaimed, "; of this job or of another")
 	if rec.PendingTasks > 0 {
-		r.line("Pending tasks", strconv.Itoa(rec.PendingTasks))
+		r.Line("Pending tasks", strconv.Itoa(rec.PendingTasks))
 	}
 	for i, note := range rec.Notes {
 		if i == notesMax {
-			r.line("Note", fmt.Sprintf("%d more: read the resource job://%s", len(rec.Notes)-i, id))
+			r.Line("Note", fmt.Sprintf("%d more: read the resource job://%s", len(rec.Notes)-i, id))
 			break
 		}
-		r.line("Note", note)
+		r.Line("Note", note)
 	}
 }
 
@@ -246,60 +254,32 @@ func list(rungs []jobs.Rung) string {
 	return strings.Join(names, ", ")
 }
 
-// statusText is the value of the Status line.
-func statusText(info jobs.Info) string {
+// StatusText is the value of the Status line.
+func StatusText(info jobs.Info) string {
 	if info.Status.Final() {
 		return info.Receipt.Text()
 	}
 	return string(info.Status)
 }
 
-// kindText is the kind of a job and the session it is of.
-func kindText(info jobs.Info) string {
+// KindText is the kind of a job and the session it is of.
+func KindText(info jobs.Info) string {
 	if info.Session == "" {
 		return string(info.Kind)
 	}
 	return string(info.Kind) + " " + info.Session
 }
 
-// line shows a job in one line of a list.
-func (rp *reporter) line(info jobs.Info) string {
-	s := fmt.Sprintf("%s %s, %s", info.ID, statusText(info), kindText(info))
-	if !info.Started.IsZero() {
-		s += ", " + rp.elapsed(info)
-	}
-	s += ": " + info.Title
-	if q := info.Question; q != nil && q.Prompt != "" && info.Status == jobs.WaitingInput {
-		s += fmt.Sprintf(" (asks %q)", q.Prompt)
-	}
-	return view.Line(s, lineMax)
-}
-
-// lines shows jobs, a line each, as far as there is room for them, in
-// characters, and returns how many these are.
-func (rp *reporter) lines(list []jobs.Info, room int) (text string, shown int) {
-	var b strings.Builder
-	for _, info := range list {
-		line := rp.line(info) + "\n"
-		if room -= chars(line); room < 0 {
-			break
-		}
-		b.WriteString(line)
-		shown++
-	}
-	return b.String(), shown
-}
-
-func (rp *reporter) elapsed(info jobs.Info) string {
+func (rp *Reporter) elapsed(info jobs.Info) string {
 	end := info.Ended
 	if end.IsZero() {
 		end = rp.time()
 	}
-	return duration(end.Sub(info.Started))
+	return Duration(end.Sub(info.Started))
 }
 
-// summary adds a block of lines that say how a job stands, without its output.
-func (rp *reporter) summary(r *reply, j *jobs.Job, info jobs.Info) {
+// Summary adds a block of lines that say how a job stands, without its output.
+func (rp *Reporter) Summary(r *Reply, j *jobs.Job, info jobs.Info) {
 	r.blank()
 	rp.describe(r, info)
 	r.cursor(j.Log().Stat().End)
@@ -307,13 +287,13 @@ func (rp *reporter) summary(r *reply, j *jobs.Job, info jobs.Info) {
 }
 
 // next says what must be done, where something must.
-func (r *reply) next(info jobs.Info) {
+func (r *Reply) next(info jobs.Info) {
 	q := info.Question
 	if !info.Asks() || q == nil {
 		return
 	}
 	if info.Kind == jobs.Python && q.Kind != "key" { // which is no line
-		r.line("Next", "send_python_input(text=…) or cancel_job")
+		r.Line("Next", "send_python_input(text=…) or cancel_job")
 		return
 	}
 	arguments := `text="…\n"`

@@ -1,4 +1,4 @@
-package mcpserver
+package report
 
 import (
 	"fmt"
@@ -42,49 +42,49 @@ type SessionStatus struct {
 // sessionsMax is how many sessions the reply shows.
 const sessionsMax = 20
 
-// A server is what the reply of server_status is made from.
-type server struct {
-	version   string // of this server
-	workspace string
-	count     jobs.Count
-	usage     jobs.Usage
-	status    ServerStatus
+// A Server is what the reply of server_status is made from.
+type Server struct {
+	Version   string // of this server
+	Workspace string
+	Jobs      jobs.Count
+	Disk      jobs.Usage
+	ServerStatus
 }
 
-// server is the reply about the server.
-func (rp *reporter) server(sv server) *reply {
-	r, s := &reply{}, sv.status
-	version := fmt.Sprintf("%s (%s, %s/%s), pid %d", sv.version, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())
+// Server is the reply about the server.
+func (rp *Reporter) Server(s Server) *Reply {
+	r := &Reply{}
+	version := fmt.Sprintf("%s (%s, %s/%s), pid %d", s.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())
 	if !s.Started.IsZero() {
-		version += ", up " + duration(rp.time().Sub(s.Started))
+		version += ", up " + Duration(rp.time().Sub(s.Started))
 	}
-	r.line("Version", version)
-	r.line("Workspace", sv.workspace)
+	r.Line("Version", version)
+	r.Line("Workspace", s.Workspace)
 	if len(s.Works) > 0 {
-		r.line("Works", strings.Join(s.Works, "; "))
+		r.Line("Works", strings.Join(s.Works, "; "))
 	}
 	for _, lack := range s.Lacks {
-		r.line("Does not work", lack)
+		r.Line("Does not work", lack)
 	}
 	if s.Python != "" {
-		r.line("Python", s.Python)
+		r.Line("Python", s.Python)
 	}
-	r.line("Jobs", jobCount(sv.count))
+	r.Line("Jobs", jobCount(s.Jobs))
 	if s.MaxSessions > 0 {
-		r.line("Sessions", fmt.Sprintf("%d of at most %d", len(s.Sessions), s.MaxSessions))
+		r.Line("Sessions", fmt.Sprintf("%d of at most %d", len(s.Sessions), s.MaxSessions))
 	}
 	for i, one := range s.Sessions {
 		if i == sessionsMax {
-			r.line("Session", fmt.Sprintf("%d more", len(s.Sessions)-i))
+			r.Line("Session", fmt.Sprintf("%d more", len(s.Sessions)-i))
 			break
 		}
-		r.line("Session", one.String())
+		r.Line("Session", one.String())
 	}
 	if s.Self > 0 {
-		r.line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
+		r.Line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
 	}
-	r.disk(sv.usage, sv.count, s)
-	r.processes("Orphans", s.Orphans, "; of which job can't be told")
+	r.disk(s)
+	r.Processes("Orphans", s.Orphans, "; of which job can't be told")
 	return r
 }
 
@@ -134,7 +134,8 @@ func (s SessionStatus) String() string {
 }
 
 // disk writes the lines about what is kept on disk.
-func (r *reply) disk(u jobs.Usage, count jobs.Count, s ServerStatus) {
+func (r *Reply) disk(s Server) {
+	u := s.Disk
 	dir := s.StateDir
 	if u.Dir != "" {
 		dir = u.Dir
@@ -150,12 +151,12 @@ func (r *reply) disk(u jobs.Usage, count jobs.Count, s ServerStatus) {
 	if s.Free >= 0 {
 		text += ", " + size(s.Free) + " free"
 	}
-	r.line("Disk", text)
+	r.Line("Disk", text)
 	if u.Failure != nil {
-		r.line("Not written to disk", fmt.Sprintf("%v; jobs go on, of long output the beginning and the end are kept", u.Failure))
+		r.Line("Not written to disk", fmt.Sprintf("%v; jobs go on, of long output the beginning and the end are kept", u.Failure))
 	}
-	if count.Lossy > 0 {
-		r.line("Disk losses", fmt.Sprintf("%s jobs lost output to a failing disk", view.Count(count.Lossy)))
+	if s.Jobs.Lossy > 0 {
+		r.Line("Disk losses", fmt.Sprintf("%s jobs lost output to a failing disk", view.Count(s.Jobs.Lossy)))
 	}
 }
 

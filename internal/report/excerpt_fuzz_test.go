@@ -1,4 +1,4 @@
-package mcpserver
+package report
 
 import (
 	"strings"
@@ -38,7 +38,7 @@ func FuzzReading(f *testing.F) {
 		cursor := int64(0)
 		read := func(final bool) {
 			for _, newest := range []bool{true, false} {
-				w := window{from: cursor, newest: newest}
+				w := Window{From: cursor, Newest: newest}
 				x := newExcerpt(log, final, w, int(room))
 				if again := newExcerpt(log, final, w, int(room)); again != x {
 					t.Fatalf("the same call is answered in two ways:\n%+v\n%+v", x, again)
@@ -98,7 +98,7 @@ func FuzzReadingOn(f *testing.F) {
 		var shown [sections]string
 		cursor := int64(0)
 		read := func(final bool) {
-			x := newExcerpt(log, final, window{from: cursor}, maxText)
+			x := newExcerpt(log, final, Window{From: cursor}, 45_000)
 			for i, s := range x.text {
 				shown[i] += s
 			}

@@ -1,4 +1,4 @@
-package mcpserver
+package report
 
 import (
 	"bytes"
@@ -9,19 +9,15 @@ import (
 	"asyncrepl/jobs"
 )
 
-// outputMeta is the key in the _meta of each part of a job's output; what
-// stands there is a [Stretch].
-const outputMeta = "async-repl/output"
-
-// ReadBytes is the most that one read of output holds: less than what clients cut.
-const ReadBytes = 32 << 10
+// readBytes is the most that one read of output holds: less than what clients cut.
+const readBytes = 32 << 10
 
 // readParts is how many parts one read has at most.
 const readParts = 64
 
-// A Stretch tells a program where the output it was given lies, and how to go
+// An OutputRange tells a program where the output it was given lies, and how to go
 // on: read again with the cursor Next, at once if More.
-type Stretch struct {
+type OutputRange struct {
 	Stream  string `json:"stream,omitempty"` // of this part: stdout, stderr or tty
 	From    int64  `json:"from"`             // where the read begins; beyond the cursor asked for if bytes there are gone
 	Next    int64  `json:"next"`             // the cursor of the next read
@@ -31,31 +27,35 @@ type Stretch struct {
 	Status  string `json:"status"`           // of the job: once it has ended, and there is no more, all has been read
 }
 
-// readOutput is one read of a job's output: of the text view a part a stream,
-// of the raw view a part a run of a stream, in order of arrival. There is always
-// one part at least. The status is taken first, so that a final one comes with
-// all of the output.
-func readOutput(uri string, j *jobs.Job, r resourceRequest) ([]content, error) {
+// An OutputPart is a part of a job's output: of the text view what a stream reads as,
+// of the raw view a run of one stream.
+type OutputPart struct {
+	Data  []byte
+	Range OutputRange
+}
+
+// ReadOutput is one read of a job's output from the cursor on, which must not be beyond
+// the end: of the text view a part a stream, of the raw view a part a run of a stream,
+// in order of arrival. There is always one part at least. The status is taken first, so
+// that a final one comes with all of the output.
+func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
 	info := j.Info()
 	end := j.Log().Stat().End
-	if r.cursor > end {
-		return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
-	}
-	chunk := j.Log().Read(r.cursor, ReadBytes)
-	if over := len(chunk.Spans) - readParts; r.raw && over > 0 {
+	chunk := j.Log().Read(cursor, readBytes)
+	if over := len(chunk.Spans) - readParts; raw && over > 0 {
 		for _, s := range chunk.Spans[readParts:] {
 			chunk.Next -= int64(len(s.Data))
 		}
 		chunk.Spans = chunk.Spans[:readParts]
 	}
-	st := Stretch{From: chunk.From, End: end, Dropped: chunk.Dropped, More: chunk.Next < end, Status: string(info.Status)}
+	st := OutputRange{From: chunk.From, End: end, Dropped: chunk.Dropped, More: chunk.Next < end, Status: string(info.Status)}
 	w := view.Window{Cursor: chunk.From}
 	for _, s := range chunk.Spans {
 		w.Spans = append(w.Spans, view.Span{Section: int(s.Stream), Data: s.Data})
 	}
 	all := info.Status.Final() && !st.More
 	cut := wholeLines
-	if r.raw {
+	if raw {
 		cut = wholeCharacters
 	}
 	if !all {
@@ -65,32 +65,20 @@ func readOutput(uri string, j *jobs.Job, r resourceRequest) ([]content, error) {
 		}
 	}
 	st.Next = w.End()
-	parts := w.Spans
-	if !r.raw {
-		parts = byStream(w)
+	spans := w.Spans
+	if !raw {
+		spans = byStream(w)
 	}
-	return outputParts(uri, parts, st, r.raw), nil
-}
-
-func outputParts(uri string, parts []view.Span, st Stretch, raw bool) []content {
-	var list []content
-	for _, p := range parts {
-		c := content{URI: uri, MIMEType: "text/plain"}
-		if raw && !utf8.Valid(p.Data) {
-			c.MIMEType, c.Blob = "application/octet-stream", p.Data
-		} else {
-			text := string(p.Data)
-			c.Text = &text
-		}
+	var parts []OutputPart
+	for _, s := range spans {
 		of := st
-		of.Stream = jobs.Stream(p.Section).String()
-		c.Meta = map[string]any{outputMeta: of}
-		list = append(list, c)
+		of.Stream = jobs.Stream(s.Section).String()
+		parts = append(parts, OutputPart{s.Data, of})
 	}
-	if list == nil {
-		list = []content{{URI: uri, MIMEType: "text/plain", Text: new(string), Meta: map[string]any{outputMeta: st}}}
+	if parts == nil {
+		parts = []OutputPart{{Range: st}}
 	}
-	return list
+	return parts
 }
 
 // byStream gathers what each stream reads as, in the order in which they began.

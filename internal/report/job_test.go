@@ -1,0 +1,63 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs"
+)
+
+// TestSilence is told as silence, and with what the process does.
+func TestSilence(t *testing.T) {
+	now := time.Now()
+	rp := Reporter{Now: func() time.Time { return now }, Busy: func(pid int) (jobs.Process, float64, bool) {
+		return jobs.Process{PID: 815, Program: "python3"}, 97.6, pid == 812
+	}}
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, tt := range map[string]struct {
+		info jobs.Info
+		want string
+	}{
+		"quiet":     {jobs.Info{Started: ago(time.Minute), LastOutput: ago(40 * time.Second), PID: 812}, "\nActivity: no output for 40.0s, python3 (pid 815) uses 98 % CPU\n"},
+		"never":     {jobs.Info{Started: ago(65 * time.Second)}, "\nActivity: no output yet, for 1m5s\n"},
+		"gone pid":  {jobs.Info{Started: ago(time.Minute), LastOutput: ago(7 * time.Second), PID: 1}, "\nActivity: no output for 7.0s\n"},
+		"not quiet": {jobs.Info{Started: ago(time.Minute), LastOutput: ago(time.Second)}, "\nElapsed: 1m0s\n"},
+	} {
+		tt.info.Status = jobs.Running
+		var r Reply
+		rp.describe(&r, tt.info)
+		if got := r.String(); !strings.HasSuffix(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+func TestReceiptLines(t *testing.T) {
+	var r Reply
+	receipt(&r, "", jobs.Receipt{
+		End:    jobs.Signaled,
+		By:     jobs.Unknown,
+		Rungs:  []jobs.Rung{jobs.Interrupt, jobs.Terminate},
+		Rest:   []jobs.Rung{jobs.Kill},
+		HungUp: []jobs.Process{{PID: 812, Program: "npm"}, {PID: 813, Program: "no\nde"}}, Left: []jobs.Process{{PID: 9, Program: "sleep"}},
+		Survivors: []jobs.Process{{PID: 10, Program: "dd"}}, Unclaimed: []jobs.Process{{PID: 11, Program: "x"}},
+		PendingTasks: 2, Notes: []string{"one", "two"},
+	})
+	want := "Ended by: outside or unknown\nRungs: interrupt, terminate; kill for what it had started\n" +
+		"Hung up: npm (pid 812), no\\nde (pid 813); give a server a job of its own\nLeft running: sleep (pid 9)\n" +
+		"Survivors: dd (pid 10)\nUnclaimed: x (pid 11); of this job or of another\nPending tasks: 2\nNote: one\nNote: two\n"
+	if r.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", r.String(), want)
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0.00s", 20 * time.Millisecond: "0.02s", 4299 * time.Millisecond: "4.2s", 192 * time.Second: "3m12s", 125 * time.Minute: "2h5m",
+	} {
+		if got := Duration(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/readmetest"
+	"asyncrepl/jobs"
+)
+
+var update = flag.Bool("update", false, "rewrite the generated parts of the README")
+
+// recordExample is the record of some job, in Markdown.
+func recordExample(t *testing.T) string {
+	t.Helper()
+	created := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	const output = 4210
+	info := jobs.Info{
+		ID:     "01M0WZ5JN3Q0R1ZC5D0J8V7K2T",
+		Spec:   jobs.Spec{Kind: jobs.Shell, Title: "npm test; make check", Timeout: 30 * time.Second},
+		Status: jobs.Failed, Created: created, Started: created.Add(2 * time.Millisecond), LastOutput: created.Add(3 * time.Second), Ended: created.Add(4202 * time.Millisecond),
+		Output: jobs.LogStat{End: output, Final: output},
+		Receipt: jobs.Receipt{
+			End: jobs.Exited, Code: 2, By: jobs.Program,
+			HungUp: []jobs.Process{{PID: 812, Program: "npm"}},
+		},
+	}
+	b, err := json.MarshalIndent((&Reporter{}).Record(info), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "```json\n" + string(b) + "\n```\n"
+}
+
+// The README says what each header line of a reply about a job means.
+func TestReadmeExplainsReplyLines(t *testing.T) {
+	_, section, _ := strings.Cut(readmetest.Text(t), "\n## Replies\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	found := 0
+	explain := func(path string, e ast.Expr) {
+		lit, ok := e.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			return
+		}
+		found++
+		if name := strings.Trim(lit.Value, `"`); !strings.Contains(section, "`"+name+":`") {
+			t.Errorf("%s writes a line %q, which the README does not explain under Replies", path, name)
+		}
+	}
+	// The others write lines of lists, which explain themselves.
+	for _, path := range []string{"job.go", "excerpt.go", "notices.go", "../mcpserver/input.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if sel, ok := call.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Line" || sel.Sel.Name == "Processes") && len(call.Args) > 1 {
+					explain(path, call.Args[0])
+				}
+			}
+			return true
+		})
+	}
+	if found < 15 {
+		t.Errorf("only %d lines were found", found)
+	}
+}
+
+func TestReadmeShowsARecord(t *testing.T) { readmetest.Part(t, "record", recordExample(t), *update) }
+
+func TestReadmeNamesWhatProgramsRead(t *testing.T) {
+	readme := readmetest.Text(t)
+	for _, part := range []any{OutputRange{}, recordQuestion{}, recordUsage{}} {
+		for typ, i := reflect.TypeOf(part), 0; i < typ.NumField(); i++ {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			if !strings.Contains(readme, "`"+name+"`") {
+				t.Errorf("the README does not name %s of a %s", name, typ.Name())
+			}
+		}
+	}
+	if size := fmt.Sprintf("at most %d KiB", readBytes>>10); !strings.Contains(readme, size) {
+		t.Errorf("the README does not say %q", size)
+	}
+}

@@ -1,0 +1,51 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// Refusal is what is said of an error about jobs, nil if err is none of those. It shows
+// the jobs that it names.
+func (rp *Reporter) Refusal(err error) *Reply {
+	var (
+		notFound *jobs.NotFoundError
+		tooMany  *jobs.TooManyError
+	)
+	switch {
+	case errors.As(err, &notFound):
+		return rp.noSuchJob(notFound)
+	case errors.As(err, &tooMany):
+		return rp.tooMany(tooMany)
+	}
+	return nil
+}
+
+func (rp *Reporter) noSuchJob(e *jobs.NotFoundError) *Reply {
+	r := Textf("No such job: %s", OneLine(e.ID))
+	if e.Forgotten {
+		r.b.WriteString(" (it ended long ago and has been forgotten)")
+	}
+	if len(e.Nearest) == 0 {
+		r.b.WriteString("\nThere are no jobs yet.")
+		return r
+	}
+	r.b.WriteString("\nNearest:")
+	for _, info := range e.Nearest {
+		r.b.WriteString("\n" + rp.Line(info))
+	}
+	r.shown = e.Nearest
+	return r
+}
+
+func (rp *Reporter) tooMany(e *jobs.TooManyError) *Reply {
+	r := Textf("%s jobs are running, the most allowed; nothing was started. Wait for one or end one with cancel_job.", view.Count(e.Limit))
+	if e.Oldest.ID != "" {
+		fmt.Fprintf(&r.b, "\nThe oldest: %s", rp.Line(e.Oldest))
+	}
+	r.shown = []jobs.Info{e.Oldest}
+	return r
+}

@@ -1,0 +1,121 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// lineMax is the length of a header's value, in characters.
+const lineMax = 300
+
+// OneLine is s as it may stand in one line.
+func OneLine(s string) string { return view.Line(s, lineMax) }
+
+// A Reply is the answer to a call. Its text comes first: lines "Name: value", a blank line, sections.
+// Its blocks follow.
+type Reply struct {
+	Blocks []Block
+
+	b     strings.Builder
+	shown []jobs.Info
+}
+
+// A Block is an image.
+type Block struct {
+	MIMEType string
+	Data     []byte
+}
+
+// Textf returns a reply of text alone.
+func Textf(format string, a ...any) *Reply {
+	r := &Reply{}
+	fmt.Fprintf(&r.b, format, a...)
+	return r
+}
+
+// String returns the text.
+func (r *Reply) String() string { return r.b.String() }
+
+// Chars returns how many characters the text has.
+func (r *Reply) Chars() int { return chars(r.b.String()) }
+
+// Line writes one header. Its value is kept to one line, trailing blanks and
+// all: they belong to a prompt.
+func (r *Reply) Line(name, value string) {
+	r.b.WriteString(name + ": " + OneLine(value) + "\n")
+}
+
+// cursor writes the number from which a client reads on.
+func (r *Reply) cursor(n int64) { r.Line("Cursor", strconv.FormatInt(n, 10)) }
+
+// Processes names processes, if there are any.
+func (r *Reply) Processes(name string, ps []jobs.Process, remark string) {
+	if len(ps) > 0 {
+		r.Line(name, Names(ps)+remark)
+	}
+}
+
+func (r *Reply) blank() { r.b.WriteByte('\n') }
+
+// Body writes a blank line and text as it is.
+func (r *Reply) Body(text string) { r.b.WriteString("\n" + text) }
+
+// Add appends what another reply says and shows.
+func (r *Reply) Add(o *Reply) {
+	r.b.WriteString(o.b.String())
+	r.Blocks = append(r.Blocks, o.Blocks...)
+	r.shown = append(r.shown, o.shown...)
+}
+
+// Shown returns the jobs that the reply shows besides those that it is about, as it shows them.
+func (r *Reply) Shown() []jobs.Info { return r.shown }
+
+// section writes a section, unless it is empty. Its text holds no line that
+// reads as a section mark.
+func (r *Reply) section(name, text string) {
+	if text == "" {
+		return
+	}
+	if !strings.Contains(r.b.String(), "\n--- ") {
+		r.blank()
+	}
+	r.b.WriteString("--- " + name + " ---\n" + text)
+	if !strings.HasSuffix(text, "\n") {
+		r.blank()
+	}
+}
+
+// Names lists processes: "npm (pid 812), node (pid 813)".
+func Names(ps []jobs.Process) string {
+	const most = 8
+	list := make([]string, 0, len(ps))
+	for i, p := range ps {
+		if i == most {
+			list = append(list, fmt.Sprintf("%d more", len(ps)-most))
+			break
+		}
+		list = append(list, p.String())
+	}
+	return strings.Join(list, ", ")
+}
+
+func chars(s string) int { return utf8.RuneCountInString(s) }
+
+// Duration writes d as a person would say it: 0.02s, 4.2s, 3m12s, 2h5m.
+func Duration(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return strconv.FormatFloat(max(0, d.Seconds()), 'f', 2, 64) + "s"
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', 1, 64) + "s"
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+}
