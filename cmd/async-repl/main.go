@@ -12,7 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"asyncrepl/internal/process"
+	"asyncrepl/internal/guard"
 	"asyncrepl/internal/tty"
 )
 
@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.Writ
 	}
 	switch command {
 	case guardCommand:
-		return process.RunGuard(stdin)
+		return guard.Run(stdin)
 	case "version", "help", "demo":
 		if len(args) > 0 {
 			fmt.Fprintf(stderr, "async-repl: %s takes no arguments: see async-repl help\n", command)

@@ -32,6 +32,3 @@ func (waiter) wait(pid int) {
 func startDefault(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	return os.StartProcess(path, argv, attr)
 }
-
-// wakeWithParent is nothing that this system has.
-func wakeWithParent() {}

@@ -53,8 +53,3 @@ func startDefault(path string, argv []string, attr *os.ProcAttr) (*os.Process, e
 	}
 	return os.StartProcess(path, argv, attr)
 }
-
-// wakeWithParent has this process go on, if it is stopped then, when the one that started it ends.
-func wakeWithParent() {
-	unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGCONT), 0, 0, 0) // it takes every signal there is
-}

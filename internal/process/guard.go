@@ -3,12 +3,14 @@
 package process
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"asyncrepl/internal/guard"
+	"asyncrepl/internal/procfs"
 )
 
 const (
@@ -22,11 +24,11 @@ const (
 	guardLife  = time.Second
 )
 
-// A guard is our side of the guard: the process that ends what is left when this one is killed. It is started before
+// A guardLink is our side of the guard: the process that ends what is left when this one is killed. It is started before
 // the first process it must answer for. If it dies it is replaced at once, or before the next process is started at the
 // latest, and told everything again; if it was stopped it is woken then. So what is left is nobody's only where this
 // process is killed with its guard, or in the milliseconds before there is another one.
-type guard struct {
+type guardLink struct {
 	owner *Owner
 
 	starting sync.Mutex // held while one is started; never together with mu or kin.mu
@@ -39,10 +41,10 @@ type guard struct {
 	closed bool
 }
 
-func newGuard(o *Owner) *guard { return &guard{owner: o, told: make(map[int]Process)} }
+func newGuard(o *Owner) *guardLink { return &guardLink{owner: o, told: make(map[int]Process)} }
 
 // ensure sees to it that a guard runs. That it can't be started keeps nobody from working.
-func (g *guard) ensure() {
+func (g *guardLink) ensure() {
 	config := g.owner.config
 	if len(config.Guard) == 0 {
 		return
@@ -80,16 +82,16 @@ func (g *guard) ensure() {
 	}
 	g.w, g.child = w, c
 	var lines strings.Builder
-	fmt.Fprintf(&lines, "%s %s_OWNER=%s\n", wordMark, config.Mark, g.owner.token)
+	lines.WriteString(guard.Mark(config.Mark+"_OWNER", g.owner.token))
 	for _, p := range g.told {
-		fmt.Fprintf(&lines, "%s %d %d\n", wordAdd, p.PID, p.Start)
+		lines.WriteString(guard.Add(procfs.Process(p)))
 	}
 	g.tell(lines.String())
 }
 
 // ready tells whether no guard need be started, and wakes one that was stopped or is about to be. It looks for itself: we
 // may not have been told yet that ours has died.
-func (g *guard) ready() bool {
+func (g *guardLink) ready() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -106,7 +108,7 @@ func (g *guard) ready() bool {
 }
 
 // follow replaces a guard that has ended and that nobody has replaced yet.
-func (g *guard) follow(c *child, begin time.Time) {
+func (g *guardLink) follow(c *child, begin time.Time) {
 	kin.wait(c, func() {})
 	g.mu.Lock()
 	ours := g.child == c && !g.closed
@@ -129,26 +131,26 @@ func (g *guard) follow(c *child, begin time.Time) {
 
 // add tells the guard to end p, and all that is in a group or session of its number, when we can't. It returns false if
 // no guard took it; the next one will be told.
-func (g *guard) add(p Process) bool {
+func (g *guardLink) add(p Process) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.told[p.PID] = p
-	return g.tell(fmt.Sprintf("%s %d %d\n", wordAdd, p.PID, p.Start))
+	return g.tell(guard.Add(procfs.Process(p)))
 }
 
 // forget tells the guard that p has ended and that nothing is left that only its number tells of.
-func (g *guard) forget(p Process) {
+func (g *guardLink) forget(p Process) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.told[p.PID].Start != p.Start {
 		return
 	}
 	delete(g.told, p.PID)
-	g.tell(fmt.Sprintf("%s %d\n", wordForget, p.PID))
+	g.tell(guard.Forget(p.PID))
 }
 
 // tell sends lines. A guard that does not take them is of no use. The caller holds mu.
-func (g *guard) tell(lines string) bool {
+func (g *guardLink) tell(lines string) bool {
 	if g.w == nil {
 		return false
 	}
@@ -163,7 +165,7 @@ func (g *guard) tell(lines string) bool {
 
 // drop gives up the guard that runs, if one does. It is killed before its pipe is closed, for an end of file would set it
 // to work. The caller holds mu.
-func (g *guard) drop() {
+func (g *guardLink) drop() {
 	if g.w != nil {
 		g.child.process.Kill() // an error: it has ended
 		g.w.Close()
@@ -172,7 +174,7 @@ func (g *guard) drop() {
 }
 
 // close sets the guard to work on what is left, and is the end of it.
-func (g *guard) close() {
+func (g *guardLink) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
@@ -184,7 +186,7 @@ func (g *guard) close() {
 }
 
 // pid is the number of the guard that runs, 0 if there is none.
-func (g *guard) pid() int {
+func (g *guardLink) pid() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.w == nil {

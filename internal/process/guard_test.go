@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // A server that is killed leaves nothing behind, and the guard is the last to end.
@@ -197,7 +195,7 @@ func TestGuardThatCannotStart(t *testing.T) {
 	}
 }
 
-func (g *guard) knows(p Process) bool {
+func (g *guardLink) knows(p Process) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.told[p.PID].Start == p.Start
@@ -259,48 +257,5 @@ func TestGuardForgets(t *testing.T) {
 	defer o.guard.mu.Unlock()
 	if len(o.guard.told) > 0 {
 		t.Errorf("told of what has ended: %v", o.guard.told)
-	}
-}
-
-func TestWards(t *testing.T) {
-	w := newWards()
-	for _, line := range []string{
-		"mark X=1", "add 100 50", "add 200 60", "add 300 70", "forget 300", "add 400 80",
-		"", "add", "add x y", "add 1 5", "add -7 5", "forget x", "nonsense 5", "add 500 99999999999999999999999",
-	} {
-		w.hear(line)
-	}
-	if diff := cmp.Diff(map[int]uint64{100: 50, 200: 60, 400: 80}, w.told); diff != "" || w.name != "X" || w.value != "1" {
-		t.Fatalf("told of %v, mark %s=%s", w.told, w.name, w.value)
-	}
-	w.value = "" // no mark: the numbers below are made up
-	proc := func(pid int, start uint64, parent, session int, state byte) entry {
-		return entry{Process: Process{PID: pid, Start: start, Parent: parent, Group: session}, session: session, state: state, threads: 1}
-	}
-	w.struck[700], w.struck[800] = 75, 76
-	all := []entry{
-		proc(1, 0, 0, 1, 'S'),
-		proc(104, 53, 103, 104, 'S'), // below what is below: in a session of its own
-		proc(103, 52, 101, 103, 'S'), // its parent
-		proc(100, 50, 1, 100, 'S'),   // told of
-		proc(101, 51, 1, 100, 'S'),   // in its session
-		proc(102, 51, 1, 100, 'Z'),   // has ended
-		proc(200, 90, 1, 200, 'S'),   // of a number that was told of, but another process
-		proc(201, 91, 200, 200, 'S'), // in its session
-		proc(300, 70, 1, 300, 'S'),   // forgotten
-		proc(401, 81, 1, 400, 'S'),   // in a session whose leader has ended
-		proc(402, 79, 1, 400, 'S'),   // older than that: an earlier session of the number
-		proc(600, 10, 1, 600, 'S'),   // a stranger
-		proc(700, 75, 1, 600, 'D'),   // struck, and not yet ended
-		proc(800, 95, 1, 600, 'S'),   // of a number that was struck, but another process
-	}
-	groups, single := w.find(all)
-	var got []int
-	for _, e := range append(groups, single...) {
-		got = append(got, e.PID)
-	}
-	slices.Sort(got)
-	if diff := cmp.Diff([]int{100, 101, 103, 104, 401, 700}, got); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/guard"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 )
@@ -24,7 +25,7 @@ const patience = time.Minute
 
 // The test binary plays other parts when its first argument says so.
 var parts = map[string]func(args []string) int{
-	"part-guard":    func([]string) int { return RunGuard(os.Stdin) },
+	"part-guard":    func([]string) int { return guard.Run(os.Stdin) },
 	"part-server":   partServer,
 	"part-defaults": partDefaults,
 }

@@ -26,7 +26,7 @@ var ErrShutdown = errors.New("shutting down")
 
 // Config is what an Owner is made of.
 type Config struct {
-	// Guard is the argument vector of the guard, a program that calls RunGuard; without one, nobody ends what is left
+	// Guard is the argument vector of the guard, a program that calls guard.Run; without one, nobody ends what is left
 	// when this process is killed. GuardEnv is its whole environment.
 	Guard    []string
 	GuardEnv []string
@@ -43,7 +43,7 @@ type Owner struct {
 	config Config
 	token  string // what marks the environments of all that we start
 	null   *os.File
-	guard  *guard
+	guard  *guardLink
 	kills  oomCounter
 	closed atomic.Bool
 

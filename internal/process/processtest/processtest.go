@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/guard"
 	"asyncrepl/internal/process"
 )
 
@@ -19,7 +20,7 @@ const guardArg = "processtest-guard"
 // the guard when it is started as one. Call it from TestMain.
 func Main(m *testing.M) int {
 	if len(os.Args) > 1 && os.Args[1] == guardArg {
-		return process.RunGuard(os.Stdin)
+		return guard.Run(os.Stdin)
 	}
 	return m.Run()
 }
