@@ -20,6 +20,7 @@ var goroutines = map[string][]string{
 
 	"internal/mcpserver/status.go": {"one per awaited job"},
 	"internal/mcpserver/stdio.go":  {"reader and writer of a connection", "reader and writer of a connection"},
+	"internal/stdio/transport.go":  {"reader and writer of a connection", "reader and writer of a connection"},
 
 	"internal/process/apart_linux.go": {"the looks at processes without a descriptor to spare", "the looks at processes without a descriptor to spare"},
 	"internal/process/family.go":      {"the look for orphans"},

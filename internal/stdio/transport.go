@@ -1,0 +1,70 @@
+package stdio
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A Transport serves one stream. It implements mcp.Transport and makes one connection.
+type Transport struct {
+	Stream io.ReadWriteCloser
+
+	// Ordered hands over a call of a tool only when the one before has taken effect, which its
+	// handler reports by [Call.Pass]. The SDK runs each call in a goroutine of its own, so of two
+	// calls sent together the second could otherwise take effect first.
+	Ordered bool
+	// Cut, when done, ends the connection as the end of input does, except that calls in flight must
+	// be answered at once. Nil is never done.
+	Cut context.Context
+	// Leave is called, at most once, when calls in flight must be answered at once with what there
+	// is: Cut is done, or Drain is over. Nil does nothing.
+	Leave func()
+	// Drain is how long calls in flight may take after the end of input. 0 is 5 s.
+	Drain time.Duration
+	// MaxLine bounds the bytes of a line. 0 is 16 MiB.
+	MaxLine int
+	// Log receives a warning for each refused line. Nil discards it.
+	Log *slog.Logger
+}
+
+const (
+	defaultDrain   = 5 * time.Second
+	defaultMaxLine = 16 << 20
+)
+
+// Connect implements mcp.Transport.
+func (t *Transport) Connect(context.Context) (mcp.Connection, error) { return t.connect(), nil }
+
+func (t *Transport) connect() *conn {
+	c := &conn{
+		Transport: *t,
+		lines:     make(chan inputLine),
+		eof:       make(chan struct{}),
+		wake:      make(chan struct{}, 1),
+		failed:    make(chan struct{}),
+		closed:    make(chan struct{}),
+		state:     newInFlight(),
+	}
+	if c.Cut == nil {
+		c.Cut = context.Background()
+	}
+	if c.Leave == nil {
+		c.Leave = func() {}
+	}
+	if c.Drain == 0 {
+		c.Drain = defaultDrain
+	}
+	if c.MaxLine == 0 {
+		c.MaxLine = defaultMaxLine
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	go c.readLines()  // owned by the connection; ends at the end of input, or with the read it is in after Close
+	go c.writeQueue() // owned by the connection; ends at Close or with a failed write
+	return c
+}
