@@ -17,10 +17,6 @@ import (
 // args is what a call was given, checked. A field whose parameter the call left
 // out holds its zero value or, where that means something else, is nil.
 type args struct {
-	turn     *turn   // to be passed before the call waits for anything
-	teller   *teller // tells the client while it does
-	*telling         // what the reply tells of jobs
-
 	code, command, packages, text string
 	session, cwd                  string
 	jobID, before                 string

@@ -13,25 +13,25 @@ import (
 
 // sendPythonInput answers the question of a Python job. What nobody asked for is
 // refused and kept nowhere: it would answer a later question.
-func (c *conn) sendPythonInput(ctx context.Context, a *args) (*report.Reply, error) {
-	if strings.Contains(strings.TrimSuffix(a.text, "\n"), "\n") {
+func (c *invocation) sendPythonInput(ctx context.Context) (*report.Reply, error) {
+	if strings.Contains(strings.TrimSuffix(c.args.text, "\n"), "\n") {
 		return nil, mistakef("text must be one line; nothing was sent. Send one line for each question.")
 	}
-	j, err := c.asking(a)
+	j, err := c.asking()
 	if err != nil {
 		return nil, err
 	}
-	in := jobs.Input{Text: a.text, Line: a.text != "" || !a.eof, EOF: a.eof}
+	in := jobs.Input{Text: c.args.text, Line: c.args.text != "" || !c.args.eof, EOF: c.args.eof}
 	if q := j.Info().Question; q != nil {
 		in.Secret = q.Kind == "secret"
 	}
-	return c.send(ctx, a, j, in)
+	return c.send(ctx, j, in)
 }
 
 // asking finds the Python job that input is meant for.
-func (c *conn) asking(a *args) (*jobs.Job, error) {
-	if a.jobID != "" {
-		j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
+func (c *invocation) asking() (*jobs.Job, error) {
+	if c.args.jobID != "" {
+		j, err := c.Jobs.Get(c.scope.Tenant, c.args.jobID)
 		if err == nil && j.Info().Kind != jobs.Python {
 			err = mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Info().Kind)
 		}
@@ -50,7 +50,7 @@ func (c *conn) asking(a *args) (*jobs.Job, error) {
 		return c.Jobs.Get(c.scope.Tenant, asking[0].ID)
 	}
 	text, shown := c.reporter().Lines(asking, maxText-headRoom)
-	a.shows(asking[:shown]...)
+	c.notices.shows(asking[:shown]...)
 	text = "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" + strings.TrimSuffix(text, "\n")
 	if left := len(asking) - shown; left > 0 {
 		text += fmt.Sprintf("\n%d more: see list_jobs with status=waiting_input", left)
@@ -58,15 +58,15 @@ func (c *conn) asking(a *args) (*jobs.Job, error) {
 	return nil, mistakef("%s", text)
 }
 
-func (c *conn) sendCommandInput(ctx context.Context, a *args) (*report.Reply, error) {
-	if a.text == "" && !a.eof {
+func (c *invocation) sendCommandInput(ctx context.Context) (*report.Reply, error) {
+	if c.args.text == "" && !c.args.eof {
 		return nil, mistakef(`There is nothing to send: give text (a line ends with \n) or eof.`)
 	}
-	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
+	j, err := c.Jobs.Get(c.scope.Tenant, c.args.jobID)
 	if err != nil {
 		return nil, err
 	}
-	return c.send(ctx, a, j, jobs.Input{Text: a.text, EOF: a.eof, Secret: a.secret})
+	return c.send(ctx, j, jobs.Input{Text: c.args.text, EOF: c.args.eof, Secret: c.args.secret})
 }
 
 // deliverTime is how long input that a program doesn't take may keep back the
@@ -79,25 +79,25 @@ const leastDelivery = 100 * time.Millisecond
 
 // send delivers input and waits until the job ends or asks again. The reply
 // shows the output since the call, and never what was sent.
-func (c *conn) send(ctx context.Context, a *args, j *jobs.Job, in jobs.Input) (*report.Reply, error) {
-	a.follow(j)
+func (c *invocation) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Reply, error) {
+	c.notices.follow(j)
 	from := j.Log().Stat().End
-	deliver, cancel := context.WithTimeout(ctx, min(c.grace(), max(leastDelivery, a.waitFor(c.grace()))))
-	slow := time.AfterFunc(deliverTime, a.turn.pass)
+	deliver, cancel := context.WithTimeout(ctx, min(c.grace(), max(leastDelivery, c.waitFor(c.grace()))))
+	slow := time.AfterFunc(deliverTime, c.ticket.pass)
 	d, err := j.Send(deliver, in)
 	slow.Stop()
 	cancel()
 	switch {
 	case errors.Is(err, jobs.ErrEnded):
-		a.shows(j.Info())
+		c.notices.shows(j.Info())
 		return nil, mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(j.Info()))
 	case errors.Is(err, jobs.ErrNotReading):
 		return nil, mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), report.StatusText(j.Info()))
 	case err != nil:
 		return nil, err
 	}
-	c.await(ctx, a, j, c.grace())
-	w := a.window(from)
+	c.await(ctx, j, c.grace())
+	w := c.window(from)
 	w.Line("Input", delivered(d, in))
 	return c.reporter().Job(j, w), nil
 }

@@ -16,16 +16,16 @@ import (
 // defaultProgress is how long a call waits before its client is first told.
 const defaultProgress = time.Second
 
-// A teller tells the client of one call. Nil tells nobody.
-type teller struct {
+// A progress tells the client of one call. Nil tells nobody.
+type progress struct {
 	token  any
 	first  time.Duration
 	notify func(context.Context, *mcp.ProgressNotificationParams) error
 }
 
-// newTeller returns the teller of a call, nil for a client that gave no token or
+// newProgress returns the progress of a call, nil for a client that gave no token or
 // one that could not be given back as it came.
-func (c *conn) newTeller(req *mcp.CallToolRequest) *teller {
+func (c *conn) newProgress(req *mcp.CallToolRequest) *progress {
 	token := req.Params.GetProgressToken()
 	switch t := token.(type) {
 	case string:
@@ -42,22 +42,22 @@ func (c *conn) newTeller(req *mcp.CallToolRequest) *teller {
 	if first == 0 {
 		first = defaultProgress
 	}
-	return &teller{token: token, first: first, notify: req.Session.NotifyProgress}
+	return &progress{token: token, first: first, notify: req.Session.NotifyProgress}
 }
 
 // start tells what line says, until stop is called, which waits for what is being
 // told. Total is how long the call will wait at most; 0: not known.
-func (t *teller) start(ctx context.Context, total time.Duration, line func() string) (stop func()) {
-	if t == nil || total > 0 && total <= t.first {
+func (p *progress) start(ctx context.Context, total time.Duration, line func() string) (stop func()) {
+	if p == nil || total > 0 && total <= p.first {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	begun, done := time.Now(), make(chan struct{})
-	timer := time.AfterFunc(t.first, func() { // owned by the call, which calls stop; ends with ctx
+	timer := time.AfterFunc(p.first, func() { // owned by the call, which calls stop; ends with ctx
 		defer close(done)
-		next := time.NewTicker(2 * t.first)
+		next := time.NewTicker(2 * p.first)
 		defer next.Stop()
-		for t.tell(ctx, time.Since(begun), total, line()) {
+		for p.tell(ctx, time.Since(begun), total, line()) {
 			select {
 			case <-next.C:
 			case <-ctx.Done():
@@ -75,12 +75,12 @@ func (t *teller) start(ctx context.Context, total time.Duration, line func() str
 
 // tell sends one notification and reports whether there may be another. The
 // progress is in seconds.
-func (t *teller) tell(ctx context.Context, waited, total time.Duration, line string) bool {
+func (p *progress) tell(ctx context.Context, waited, total time.Duration, line string) bool {
 	if total > 0 && waited >= total || ctx.Err() != nil {
 		return false
 	}
-	return t.notify(ctx, &mcp.ProgressNotificationParams{
-		ProgressToken: t.token,
+	return p.notify(ctx, &mcp.ProgressNotificationParams{
+		ProgressToken: p.token,
 		Progress:      waited.Seconds(),
 		Total:         total.Seconds(),
 		Message:       line,

@@ -63,21 +63,21 @@ func (c *conn) server(present context.Context) *mcp.Server {
 // errors.
 func (c *conn) handler(t *tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		turn := c.door.current()
-		defer turn.pass()
+		ticket := c.door.current()
+		defer ticket.pass()
 		a, err := decode(t, req.Params.Arguments)
 		if err != nil {
 			return result(report.Textf("%s", err), true), nil
 		}
-		a.turn, a.teller, a.telling = turn, c.newTeller(req), &telling{news: &c.news}
+		call := &invocation{conn: c, args: a, ticket: ticket, progress: c.newProgress(req), notices: &telling{news: &c.news}}
 		read := false // will be, as far as is known
-		defer func() { a.telling.done(read) }()
-		reply, err := t.call(c, ctx, a)
+		defer func() { call.notices.done(read) }()
+		reply, err := t.call(call, ctx)
 		gone := context.Cause(ctx)
-		read = (gone == nil || gone == errLeaving) && c.door.wanted(turn.id)
+		read = (gone == nil || gone == errLeaving) && c.door.wanted(ticket.id)
 		if err != nil {
 			r := c.refusal(err)
-			a.shows(r.Shown()...)
+			call.notices.shows(r.Shown()...)
 			return result(r, true), nil
 		}
 		return result(reply, false), nil

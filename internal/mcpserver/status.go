@@ -22,37 +22,37 @@ func (c *conn) reporter() *report.Reporter {
 }
 
 // window shows the output from a cursor on, as far as the call has room for it.
-func (a *args) window(from int64) report.Window {
+func (c *invocation) window(from int64) report.Window {
 	w := report.Window{From: from, MaxChars: defaultText, Also: func(shown []jobs.Info) []jobs.Info {
-		a.shows(shown...)
-		return a.also()
+		c.notices.shows(shown...)
+		return c.notices.also()
 	}}
-	if a.maxChars != nil {
-		w.MaxChars = int(*a.maxChars)
+	if c.args.maxChars != nil {
+		w.MaxChars = int(*c.args.maxChars)
 	}
 	return w
 }
 
-func (c *conn) checkJobStatus(ctx context.Context, a *args) (*report.Reply, error) {
-	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
+func (c *invocation) checkJobStatus(ctx context.Context) (*report.Reply, error) {
+	j, err := c.Jobs.Get(c.scope.Tenant, c.args.jobID)
 	if err != nil {
 		return nil, err
 	}
-	return c.check(ctx, a, j)
+	return c.check(ctx, j)
 }
 
-func (c *conn) checkPythonStatus(ctx context.Context, a *args) (*report.Reply, error) {
-	if a.jobID != "" {
-		j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
+func (c *invocation) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
+	if c.args.jobID != "" {
+		j, err := c.Jobs.Get(c.scope.Tenant, c.args.jobID)
 		if err != nil {
 			return nil, err
 		}
-		if s := j.Info().Session; a.session != "" && a.session != s {
-			return nil, mistakef("Job %s is not one of session %s. Leave session out.", j.ID(), a.session)
+		if s := j.Info().Session; c.args.session != "" && c.args.session != s {
+			return nil, mistakef("Job %s is not one of session %s. Leave session out.", j.ID(), c.args.session)
 		}
-		return c.check(ctx, a, j)
+		return c.check(ctx, j)
 	}
-	session := c.session(a)
+	session := c.session()
 	var last string
 	for _, info := range c.Jobs.List(c.scope.Tenant, jobs.Filter{Session: session}) { // newest first
 		if info.Kind != jobs.Python {
@@ -67,7 +67,7 @@ func (c *conn) checkPythonStatus(ctx context.Context, a *args) (*report.Reply, e
 		}
 	}
 	if last == "" {
-		if a.cursor != nil {
+		if c.args.cursor != nil {
 			return nil, mistakef("Session %s has no Python job yet, so there is no output at a cursor.", session)
 		}
 		return report.Textf("No Python job yet in session %s.", session), nil
@@ -76,17 +76,17 @@ func (c *conn) checkPythonStatus(ctx context.Context, a *args) (*report.Reply, e
 	if err != nil {
 		return nil, err
 	}
-	return c.check(ctx, a, j)
+	return c.check(ctx, j)
 }
 
-func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (*report.Reply, error) {
-	a.follow(j)
-	c.await(ctx, a, j, 0)
-	w := a.window(0)
-	if a.cursor == nil {
+func (c *invocation) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
+	c.notices.follow(j)
+	c.await(ctx, j, 0)
+	w := c.window(0)
+	if c.args.cursor == nil {
 		w.Newest = true
 	} else {
-		w.From = *a.cursor
+		w.From = *c.args.cursor
 		if end := j.Log().Stat().End; w.From > end {
 			return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", w.From, j.ID(), end)
 		}
@@ -94,22 +94,22 @@ func (c *conn) check(ctx context.Context, a *args, j *jobs.Job) (*report.Reply, 
 	return c.reporter().Job(j, w), nil
 }
 
-func (c *conn) listJobs(_ context.Context, a *args) (*report.Reply, error) {
+func (c *invocation) listJobs(_ context.Context) (*report.Reply, error) {
 	limit := defaultList
-	if a.limit != nil {
-		limit = int(*a.limit)
+	if c.args.limit != nil {
+		limit = int(*c.args.limit)
 	}
-	if a.before != "" {
-		if _, err := c.Jobs.Get(c.scope.Tenant, a.before); err != nil {
+	if c.args.before != "" {
+		if _, err := c.Jobs.Get(c.scope.Tenant, c.args.before); err != nil {
 			return nil, err
 		}
 	}
-	f := jobs.Filter{Session: a.session, Before: a.before, Limit: limit + 1} // one more, to know whether there is
-	if a.status != "" {
-		f.Status = []jobs.Status{jobs.Status(a.status)}
+	f := jobs.Filter{Session: c.args.session, Before: c.args.before, Limit: limit + 1} // one more, to know whether there is
+	if c.args.status != "" {
+		f.Status = []jobs.Status{jobs.Status(c.args.status)}
 	}
 	list := c.Jobs.List(c.scope.Tenant, f)
-	if len(list) == 0 && (a.status != "" || a.session != "" || a.before != "") {
+	if len(list) == 0 && (c.args.status != "" || c.args.session != "" || c.args.before != "") {
 		return report.Textf("No such jobs."), nil
 	}
 	if len(list) == 0 {
@@ -118,7 +118,7 @@ func (c *conn) listJobs(_ context.Context, a *args) (*report.Reply, error) {
 	text, shown := c.reporter().Lines(list[:min(limit, len(list))], maxText-headRoom)
 	more := len(list) > shown
 	list = list[:shown]
-	a.shows(list...)
+	c.notices.shows(list...)
 	r := &report.Reply{}
 	r.Line("Jobs", fmt.Sprintf("%d, newest first", shown))
 	if more {
@@ -133,28 +133,28 @@ const headRoom = 1000
 
 // cancelJob asks a job to end, waits its grace and tells how far that came; of a
 // job that has ended it ends what was left running.
-func (c *conn) cancelJob(ctx context.Context, a *args) (*report.Reply, error) {
-	j, err := c.Jobs.Get(c.scope.Tenant, a.jobID)
+func (c *invocation) cancelJob(ctx context.Context) (*report.Reply, error) {
+	j, err := c.Jobs.Get(c.scope.Tenant, c.args.jobID)
 	if err != nil {
 		return nil, err
 	}
-	a.follow(j)
-	w := a.window(j.Log().Stat().End)
+	c.notices.follow(j)
+	w := c.window(j.Log().Stat().End)
 	if j.Info().Status.Final() {
-		a.turn.pass()
-		defer a.teller.start(ctx, 0, func() string { return "ending what it left running" })()
-		if !c.endRemains(ctx, j, a.force, &w) {
+		c.ticket.pass()
+		defer c.progress.start(ctx, 0, func() string { return "ending what it left running" })()
+		if !c.endRemains(ctx, j, c.args.force, &w) {
 			w.Line("Note", "it had ended before, and nothing of it is running")
 		}
 		return c.reporter().Job(j, w), nil
 	}
 	st := jobs.Stop{By: jobs.Agent, From: jobs.Interrupt}
-	if a.force {
+	if c.args.force {
 		st.From = jobs.Kill
 	}
 	j.Stop(st)
-	a.turn.pass()
-	defer a.teller.start(ctx, c.grace(), func() string { return c.reporter().Progress(j) })()
+	c.ticket.pass()
+	defer c.progress.start(ctx, c.grace(), func() string { return c.reporter().Progress(j) })()
 	grace := time.NewTimer(c.grace())
 	defer grace.Stop()
 	select {
@@ -163,7 +163,7 @@ func (c *conn) cancelJob(ctx context.Context, a *args) (*report.Reply, error) {
 	case <-ctx.Done():
 	}
 	if info := j.Info(); info.Status.Final() && info.Receipt.Stop == nil {
-		c.endRemains(ctx, j, a.force, &w) // it ended by itself meanwhile
+		c.endRemains(ctx, j, c.args.force, &w) // it ended by itself meanwhile
 	}
 	return c.reporter().Job(j, w), nil
 }
@@ -195,27 +195,27 @@ func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool, w *repor
 // if there is room for that; else it shows a line each.
 const blocksMax = 20
 
-func (c *conn) waitForJobs(ctx context.Context, a *args) (*report.Reply, error) {
-	all := make([]*jobs.Job, 0, len(a.jobIDs))
+func (c *invocation) waitForJobs(ctx context.Context) (*report.Reply, error) {
+	all := make([]*jobs.Job, 0, len(c.args.jobIDs))
 	seen := map[string]bool{}
-	for _, id := range a.jobIDs {
+	for _, id := range c.args.jobIDs {
 		j, err := c.Jobs.Get(c.scope.Tenant, id)
 		if err != nil {
 			return nil, err
 		}
 		if !seen[j.ID()] {
 			seen[j.ID()] = true
-			a.follow(j)
+			c.notices.follow(j)
 			all = append(all, j)
 		}
 	}
-	a.turn.pass()
+	c.ticket.pass()
 	started := time.Now()
-	d := a.waitFor(defaultLonger)
-	stop := a.teller.start(ctx, d, func() string { return c.reporter().ProgressOf(all) })
+	d := c.waitFor(defaultLonger)
+	stop := c.progress.start(ctx, d, func() string { return c.reporter().ProgressOf(all) })
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	waitUntil(ctx, all, a.until == untilAll)
+	waitUntil(ctx, all, c.args.until == untilAll)
 	stop()
 
 	infos := make([]jobs.Info, len(all))
@@ -223,17 +223,17 @@ func (c *conn) waitForJobs(ctx context.Context, a *args) (*report.Reply, error) 
 		infos[i] = j.Info()
 	}
 	r := &report.Reply{}
-	r.Line("Condition", condition(infos, a.until == untilAll))
+	r.Line("Condition", condition(infos, c.args.until == untilAll))
 	r.Line("Waited", report.Duration(time.Since(started)))
-	r.Also(a.also())
-	a.shows(infos...)
+	r.Also(c.notices.also())
+	c.notices.shows(infos...)
 	if len(infos) <= blocksMax {
 		each := &report.Reply{}
 		for i, info := range infos {
 			c.reporter().Summary(each, all[i], info)
 		}
 		if r.Chars()+each.Chars() <= maxText {
-			a.shows(each.Shown()...)
+			c.notices.shows(each.Shown()...)
 			r.Add(each)
 			return r, nil
 		}
@@ -301,8 +301,8 @@ func condition(infos []jobs.Info, every bool) string {
 	return fmt.Sprintf("not met: %d of %d have ended; call again to wait longer", ended, len(infos))
 }
 
-func (c *conn) serverStatus(ctx context.Context, a *args) (*report.Reply, error) {
-	a.turn.pass()
+func (c *invocation) serverStatus(ctx context.Context) (*report.Reply, error) {
+	c.ticket.pass()
 	var s ServerStatus
 	if c.Status != nil {
 		s = c.Status(ctx, c.scope)

@@ -24,7 +24,16 @@ type tool struct {
 	wait     *parameter // what wait_seconds is here
 	hints    hints
 	always   bool // to be shown to the model from the start, where tools are searched for
-	call     func(c *conn, ctx context.Context, a *args) (*report.Reply, error)
+	call     func(c *invocation, ctx context.Context) (*report.Reply, error)
+}
+
+// An invocation is one call of a tool.
+type invocation struct {
+	*conn
+	args     *args
+	ticket   *turn     // to be passed before the call waits for anything
+	progress *progress // tells the client how things stand while the call waits
+	notices  *telling  // what the reply tells of jobs
 }
 
 // hints is what a client may rely on. Clients run read-only tools side by side
@@ -50,66 +59,66 @@ func tools(grace time.Duration) []*tool {
 		name:     "cancel_job",
 		about:    "Stop a job and all its processes; Python variables are kept if it can be interrupted. On an ended job: end what it left running.",
 		required: []string{"job_id"}, optional: []string{"force"},
-		hints: ends, call: (*conn).cancelJob,
+		hints: ends, call: (*invocation).cancelJob,
 	}, {
 		name:     "check_job_status",
 		about:    "Status and output of any job. With cursor: only what came after it; without: the newest while it runs, all once ended.",
 		required: []string{"job_id"}, optional: []string{"wait_seconds", "cursor", "max_chars"},
-		wait: atOnce, hints: reads, always: true, call: (*conn).checkJobStatus,
+		wait: atOnce, hints: reads, always: true, call: (*invocation).checkJobStatus,
 	}, {
 		name:     "check_python_status",
 		about:    "Like check_job_status; without job_id: the session's current Python job, else its last.",
 		optional: []string{"job_id", "session", "wait_seconds", "cursor", "max_chars"},
-		wait:     atOnce, hints: reads, always: true, call: (*conn).checkPythonStatus,
+		wait:     atOnce, hints: reads, always: true, call: (*invocation).checkPythonStatus,
 	}, {
 		name:     "execute_command_async",
 		about:    "Run a shell command as a job on a terminal. Answers with its output, or after " + after + " s with a job id while it goes on.",
 		required: []string{"command"}, optional: []string{"cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
-		wait: shortly, hints: runs, always: true, call: (*conn).executeCommand,
+		wait: shortly, hints: runs, always: true, call: (*invocation).executeCommand,
 	}, {
 		name:     "execute_python",
 		about:    "Run Python as a job in a session that keeps its variables. Answers with output and result, or after " + after + " s with a job id while it goes on.",
 		required: []string{"code"}, optional: []string{"session", "wait_seconds", "timeout_seconds", "max_chars"},
-		wait: shortly, hints: runs, always: true, call: (*conn).executePython,
+		wait: shortly, hints: runs, always: true, call: (*invocation).executePython,
 	}, {
 		name:     "install_package_async",
 		about:    "Install Python packages for a session as a job; importable at once.",
 		required: []string{"package"}, optional: []string{"session", "wait_seconds"},
-		wait: shortly, hints: runs, call: (*conn).installPackage,
+		wait: shortly, hints: runs, call: (*invocation).installPackage,
 	}, {
 		name:     "list_jobs",
 		about:    "List jobs, newest first.",
 		optional: []string{"status", "session", "limit", "before"},
-		hints:    reads, call: (*conn).listJobs,
+		hints:    reads, call: (*invocation).listJobs,
 	}, {
 		name:     "list_variables",
 		about:    "List the variables of a Python session, also while it is busy.",
 		optional: []string{"session"},
-		hints:    reads, call: (*conn).listVariables,
+		hints:    reads, call: (*invocation).listVariables,
 	}, {
 		name:     "restart_python_worker",
 		about:    "Restart a session's Python: its jobs end and all variables are lost.",
 		optional: []string{"session"},
-		hints:    ends, call: (*conn).restartPython,
+		hints:    ends, call: (*invocation).restartPython,
 	}, {
 		name:     "send_command_input",
 		about:    "Type into a job's terminal. Nothing is added: end a line with \\n.",
 		required: []string{"job_id"}, optional: []string{"text", "eof", "secret", "wait_seconds"},
-		wait: shortly, hints: runs, call: (*conn).sendCommandInput,
+		wait: shortly, hints: runs, call: (*invocation).sendCommandInput,
 	}, {
 		name:     "send_python_input",
 		about:    "Answer the question of a Python job in waiting_input with one line.",
 		required: []string{"text"}, optional: []string{"job_id", "eof", "wait_seconds"},
-		wait: shortly, hints: runs, call: (*conn).sendPythonInput,
+		wait: shortly, hints: runs, call: (*invocation).sendPythonInput,
 	}, {
 		name:  "server_status",
 		about: "How this server stands: version, what works here, Python, jobs, sessions, memory, disk.",
-		hints: reads, call: (*conn).serverStatus,
+		hints: reads, call: (*invocation).serverStatus,
 	}, {
 		name:     "wait_for_jobs",
 		about:    "Wait until any or all of several jobs have ended, or one waits for input. Shows no output.",
 		required: []string{"job_ids"}, optional: []string{"until", "wait_seconds"},
-		wait: longer, hints: reads, always: true, call: (*conn).waitForJobs,
+		wait: longer, hints: reads, always: true, call: (*invocation).waitForJobs,
 	}}
 }
 

@@ -1,0 +1,150 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"asyncrepl/internal/report"
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// session is the Python session that the call means.
+func (c *invocation) session() string {
+	if c.args.session != "" {
+		return c.args.session
+	}
+	return c.scope.session()
+}
+
+func (c *invocation) listVariables(ctx context.Context) (*report.Reply, error) {
+	session := c.session()
+	py, err := c.Runners.Python(c.scope, session)
+	if err != nil {
+		return nil, err
+	}
+	c.ticket.pass()
+	vars, err := py.Variables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	asOf := ""
+	if vars.Busy != "" {
+		asOf = fmt.Sprintf("before job %s, with which the session is busy", vars.Busy)
+		if vars.AsOf != "" {
+			asOf = fmt.Sprintf("job %s; the session is busy with job %s", vars.AsOf, vars.Busy)
+		}
+	}
+	if len(vars.Vars) == 0 && vars.Total == 0 {
+		if vars.Busy != "" {
+			return report.Textf("No variables are known in session %s yet; it is busy with job %s.", session, vars.Busy), nil
+		}
+		return report.Textf("No variables in session %s.", session), nil
+	}
+	r := &report.Reply{}
+	r.Line("Session", session)
+	r.Line("Variables", view.Count(vars.Total))
+	if asOf != "" {
+		r.Line("As of", asOf)
+	}
+	shown := 0
+	var list strings.Builder
+	for _, v := range vars.Vars {
+		line := variableLine(v) + "\n"
+		if list.Len()+len(line) > defaultText { // bytes: an upper bound of the characters
+			break
+		}
+		list.WriteString(line)
+		shown++
+	}
+	if left := vars.Total - shown; left > 0 {
+		r.Line("Omitted", view.Count(left)+" variables")
+	}
+	r.Body(list.String())
+	return r, nil
+}
+
+func variableLine(v Variable) string {
+	s := report.OneLine(v.Name)
+	if v.Type != "" {
+		s += ": " + report.OneLine(v.Type)
+	}
+	switch {
+	case v.Value != "":
+		s += " = " + report.OneLine(v.Value)
+	case v.Size > 0:
+		s += ", " + view.Count(v.Size) + " bytes"
+	}
+	return s
+}
+
+// endedMax is how many of the jobs that a restart ended its reply shows.
+const endedMax = 20
+
+// restartPython ends a session's worker. A restart that has been asked for is
+// finished whatever becomes of the call: half of one would leave a session that
+// nobody asked for.
+func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
+	session := c.session()
+	py, err := c.Runners.Python(c.scope, session)
+	if err != nil {
+		return nil, err
+	}
+	ended := c.Jobs.List(c.scope.Tenant, jobs.Filter{
+		Session: session,
+		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
+	})
+	ended = slices.DeleteFunc(ended, func(info jobs.Info) bool { return info.Kind != jobs.Python })
+	wait, err := py.Restart(jobs.Agent)
+	if err != nil {
+		return nil, err
+	}
+	c.ticket.pass()
+	defer c.progress.start(ctx, 0, func() string { return "restarting session " + session })()
+	had, survivors, err := wait(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the restart of session %s has been asked for and goes on", session)
+	}
+	r := &report.Reply{}
+	r.Line("Session", session)
+	if had {
+		r.Line("Restarted", "yes; all variables are lost, the next execute starts a new Python")
+	} else {
+		r.Line("Restarted", "no Python was running; the next execute starts one")
+	}
+	ended = c.ends(ctx, ended)
+	for _, info := range ended[:min(endedMax, len(ended))] {
+		c.notices.shows(info)
+		if info.Status.Final() {
+			r.Line("Ended", c.reporter().Line(info))
+		} else {
+			r.Line("Still ending", c.reporter().Line(info))
+		}
+	}
+	if left := len(ended) - endedMax; left > 0 {
+		r.Line("More", fmt.Sprintf("%d jobs: list_jobs with session=%s", left, session))
+	}
+	r.Processes("Survivors", survivors, "")
+	return r, nil
+}
+
+// ends waits, for the grace, until the jobs of a worker that has ended are final,
+// and tells how they are then: they end a little later than it does.
+func (c *conn) ends(ctx context.Context, list []jobs.Info) []jobs.Info {
+	ctx, cancel := context.WithTimeout(ctx, c.grace())
+	defer cancel()
+	for i := range list {
+		j, err := c.Jobs.Get(c.scope.Tenant, list[i].ID)
+		if err != nil {
+			continue // forgotten meanwhile
+		}
+		select {
+		case <-j.Done():
+		case <-ctx.Done():
+		}
+		list[i] = j.Info()
+	}
+	return list
+}
