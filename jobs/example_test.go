@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 )
 
@@ -22,11 +23,11 @@ func (greeter) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		}
 	})
 	p.Begin()
-	p.Write(jobs.Stdout, []byte("Your name? "))
+	p.Write(output.Stdout, []byte("Your name? "))
 	p.SetWaiting(jobs.Question{Kind: "line", Prompt: "Your name? ", By: "the greeter"})
 	select {
 	case name := <-answers:
-		p.Write(jobs.Stdout, []byte("Hello, "+name+".\n"))
+		p.Write(output.Stdout, []byte("Hello, "+name+".\n"))
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}, Result: "'done'", HasResult: true}
 	case <-ctx.Done(): // somebody stopped the job, and the cause says who
 		st, _ := context.Cause(ctx).(*jobs.Stop)
@@ -63,26 +64,6 @@ func Example() {
 	// waiting_input: "Your name? ", cursor 11
 	// completed, result 'done'
 	// stdout: Hello, world.
-}
-
-// A log keeps the first and the last half of its cap, and counts what it dropped.
-func ExampleLog() {
-	store := jobs.NewMemory(jobs.LogConfig{Cap: 1 << 20})
-	log := store.NewLog("01M7YD88GSM7100P84CS84HE4D")
-	line := make([]byte, 1<<10)
-	for range 4 << 10 { // 4 MiB
-		log.Write(jobs.Stdout, line)
-	}
-	log.Finish()
-	stat := log.Stat()
-	kept := int64(0)
-	for cursor := int64(0); cursor < stat.End; {
-		chunk := log.Read(cursor, 1<<16)
-		kept += chunk.Next - chunk.From
-		cursor = chunk.Next
-	}
-	fmt.Println(stat.End, stat.End == kept+stat.Dropped)
-	// Output: 4194304 true
 }
 
 // What a receipt amounts to is one status and one line of text.

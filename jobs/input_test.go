@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"asyncrepl/internal/output"
 )
 
 // answer takes input as a worker does that was asked for it.
@@ -126,7 +128,7 @@ func TestLateNews(t *testing.T) {
 		status    Status
 	}{
 		"nothing happened":    {func(puppet) {}, true, WaitingInput},
-		"output came":         {func(p puppet) { p.port.Write(TTY, []byte("x")) }, true, WaitingInput},
+		"output came":         {func(p puppet) { p.port.Write(output.TTY, []byte("x")) }, true, WaitingInput},
 		"rungs, pids":         {func(p puppet) { p.port.SetStopping(Interrupt); p.port.SetPID(1) }, true, WaitingInput},
 		"same question asked": {func(p puppet) { p.port.SetWaiting(q) }, false, WaitingInput},
 		"asked and answered":  {func(p puppet) { p.port.SetWaiting(q); p.port.SetRunning() }, false, Running},

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"asyncrepl/internal/output"
 )
 
 // Errors of a job and of the registry that a client can act on.
@@ -39,8 +41,7 @@ type Info struct {
 	PID        int // the process in front, if the runner showed one
 
 	Created, Started, Ended time.Time
-	LastOutput              time.Time
-	Output                  LogStat
+	Output                  output.Stat
 }
 
 // Asks reports whether the job waits for an answer. One that is being stopped does
@@ -49,7 +50,7 @@ func (i *Info) Asks() bool { return i.Status == WaitingInput && i.Cancelling == 
 
 // A Job is one execution, as its clients see it.
 type Job struct {
-	log    *Log
+	log    output.Log
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the status is final
 	keep   *keeper
@@ -85,20 +86,20 @@ func (j *Job) ID() string { return j.info.ID } // never changes, so needs no loc
 func (j *Job) Done() <-chan struct{} { return j.done }
 
 // Log returns the job's output.
-func (j *Job) Log() *Log { return j.log }
+func (j *Job) Log() output.Reader { return j.log }
 
 // Info returns a snapshot of the job.
 func (j *Job) Info() Info {
 	j.mu.Lock()
 	info := j.info
 	j.mu.Unlock()
-	info.Output, info.LastOutput = j.log.stat()
+	info.Output = j.log.Stat()
 	return info
 }
 
 // Read returns a snapshot of the job and its output from cursor on. The snapshot
 // is taken first, so that a final status comes with the whole of the output.
-func (j *Job) Read(cursor int64, limit int) (Info, Chunk) {
+func (j *Job) Read(cursor int64, limit int) (Info, output.Chunk) {
 	info := j.Info()
 	return info, j.log.Read(cursor, limit)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/output"
 )
 
 // A stage is a registry with fake time. A goroutine that a test leaves behind
@@ -81,7 +83,7 @@ func (p puppet) end(r Receipt) Info {
 // pass lets fake time pass.
 func pass(d time.Duration) { <-time.After(d) }
 
-func text(c Chunk) string {
+func text(c output.Chunk) string {
 	var b strings.Builder
 	for _, s := range c.Spans {
 		b.Write(s.Data)
@@ -101,7 +103,7 @@ func TestLife(t *testing.T) {
 		p.port.Begin()
 		p.port.Begin() // an install begins, and the command it becomes begins again
 		p.port.SetPID(812)
-		if i := p.Info(); i.Status != Running || i.PID != 812 || i.Started.Sub(born) != time.Second || !i.LastOutput.IsZero() {
+		if i := p.Info(); i.Status != Running || i.PID != 812 || i.Started.Sub(born) != time.Second || !i.Output.Last.IsZero() {
 			t.Errorf("running: %+v", i)
 		}
 		p.port.SetAccepts(true)
@@ -109,11 +111,11 @@ func TestLife(t *testing.T) {
 			t.Errorf("takes input: %+v", i)
 		}
 		pass(time.Second)
-		p.port.Write(Stdout, []byte("x"))
+		p.port.Write(output.Stdout, []byte("x"))
 		q := Question{Kind: "line", Prompt: "x", By: "input()"}
 		p.port.SetWaiting(q)
 		p.port.SetAccepts(true)
-		if i := p.Info(); i.Status != WaitingInput || i.Accepts || i.Question == nil || *i.Question != q || i.LastOutput.Sub(born) != 2*time.Second {
+		if i := p.Info(); i.Status != WaitingInput || i.Accepts || i.Question == nil || *i.Question != q || i.Output.Last.Sub(born) != 2*time.Second {
 			t.Errorf("waiting: %+v", i)
 		}
 		p.port.SetRunning()
@@ -130,7 +132,7 @@ func TestLife(t *testing.T) {
 		}
 
 		// What comes afterwards is late output, and news that is dropped.
-		p.port.Write(Stderr, []byte("late"))
+		p.port.Write(output.Stderr, []byte("late"))
 		p.port.SetWaiting(q)
 		p.port.SetRunning()
 		p.port.SetStopping(Kill)
@@ -141,7 +143,7 @@ func TestLife(t *testing.T) {
 		if got := text(c); got != "xlate" || after.Output.Final != 1 || after.Output.End != 5 {
 			t.Errorf("late output: %q, %+v", got, after.Output)
 		}
-		after.Output, after.LastOutput = i.Output, i.LastOutput
+		after.Output, after.Output.Last = i.Output, i.Output.Last
 		if d := cmp.Diff(i, after); d != "" {
 			t.Errorf("news after the end changed the job: %s", d)
 		}
@@ -151,7 +153,7 @@ func TestLife(t *testing.T) {
 // recorder is a store that notes the end of the watched job, and before it has
 // kept that lets everybody run who can.
 type recorder struct {
-	Store
+	inMemory
 	note func(string)
 }
 
@@ -166,11 +168,11 @@ func (r recorder) Save(i Info) error {
 func TestOrderOfTheEnd(t *testing.T) {
 	notes := make(chan string, 10) // more than there are events
 	note := func(s string) { notes <- s }
-	bubble(t, Config{Store: recorder{NewMemory(LogConfig{}), note}, MaxRunning: 1}, func(t *testing.T, s stage) {
+	bubble(t, Config{Store: recorder{note: note}, MaxRunning: 1}, func(t *testing.T, s stage) {
 		j, err := s.Start(Spec{Title: "watched"}, runFunc(func(_ context.Context, p *Port) Outcome {
 			p.Begin()
 			pass(time.Minute)
-			p.Write(Stdout, []byte("last words"))
+			p.Write(output.Stdout, []byte("last words"))
 			note("drained")
 			return Outcome{Receipt: Receipt{End: Returned}}
 		}))
@@ -223,7 +225,7 @@ func TestFinalComesWithAllOutput(t *testing.T) {
 		j, err := r.Start(Spec{}, runFunc(func(_ context.Context, p *Port) Outcome {
 			p.Begin()
 			for range 20 {
-				p.Write(Stdout, []byte("word "))
+				p.Write(output.Stdout, []byte("word "))
 			}
 			return Outcome{Receipt: Receipt{End: Exited}}
 		}))

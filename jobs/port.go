@@ -1,6 +1,10 @@
 package jobs
 
-import "context"
+import (
+	"context"
+
+	"asyncrepl/internal/output"
+)
 
 // A Runner does the work of one job. Run calls [Port.Begin] when its turn has come, writes output
 // as it comes, and returns when the job has ended and all that was written up to then is in the
@@ -31,10 +35,10 @@ type Port struct{ j *Job }
 func (p *Port) ID() string { return p.j.ID() }
 
 // Write appends to the job's output.
-func (p *Port) Write(s Stream, b []byte) { p.j.log.Write(s, b) }
+func (p *Port) Write(s output.Stream, b []byte) { p.j.log.Write(s, b) }
 
 // Tail returns at most n of the newest bytes of the output.
-func (p *Port) Tail(n int) []byte { return p.j.log.tail(n) }
+func (p *Port) Tail(n int) []byte { return output.Tail(p.j.log, n) }
 
 // Begin makes the queued job run. A runner that hands the job on to another runner can call it
 // first: a second Begin does nothing.

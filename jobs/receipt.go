@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"asyncrepl/internal/output"
 )
 
 // An End says how a job came to its end.
@@ -212,7 +214,7 @@ func (r *Receipt) settle(timeout time.Duration) {
 }
 
 // losses notes output that is gone although the job kept within its own limit.
-func (r *Receipt) losses(l Loss) {
+func (r *Receipt) losses(l output.Loss) {
 	if l.Disk > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d bytes of output were lost: the disk could not be written to or read", l.Disk))
 	}

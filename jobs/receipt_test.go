@@ -1,12 +1,15 @@
 package jobs
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/output"
 )
 
 func TestReceiptText(t *testing.T) {
@@ -121,19 +124,19 @@ func TestMoves(t *testing.T) {
 
 // What a full disk took is in the receipt; what the job's own limit took is not.
 func TestReceiptOfLostOutput(t *testing.T) {
-	full := LogConfig{Cap: 1 << 20, Dir: func() (string, error) { return "", errDisk }}
+	full := output.Config{Cap: 1 << 20, Dir: func() (string, error) { return "", errors.New("no directory") }}
 	for name, tc := range map[string]struct {
-		config LogConfig
+		config output.Config
 		note   string
 	}{
 		"no disk":  {full, "bytes of output were lost: the disk"},
-		"no spill": {LogConfig{Cap: 1 << 20}, ""},
+		"no spill": {output.Config{Cap: 1 << 20}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, Config{Store: NewMemory(tc.config)}, func(t *testing.T, s stage) {
+			bubble(t, Config{Logs: output.NewStore(tc.config)}, func(t *testing.T, s stage) {
 				p := s.begin(Spec{})
 				for range 64 {
-					p.port.Write(Stdout, make([]byte, 64<<10))
+					p.port.Write(output.Stdout, make([]byte, 64<<10))
 				}
 				i := p.end(Receipt{End: Exited})
 				if i.Output.Dropped == 0 {

@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"asyncrepl/internal/output"
 )
 
 // A Config configures a [Registry]. A zero field takes the default named. Bug is
 // called in the middle of a move: it must not ask the job about itself.
 type Config struct {
-	Store      Store            // NewMemory(LogConfig{})
+	Store      Store            // records are kept in memory
+	Logs       output.Store     // output.NewStore(output.Config{})
 	MaxRunning int              // 1,000 jobs that have not ended
 	Keep       int              // 1,000 jobs of each tenant that have
 	MaxAge     time.Duration    // 7 days after the end
@@ -27,6 +30,7 @@ type Config struct {
 // A Registry starts jobs and remembers them.
 type Registry struct {
 	keep keeper
+	logs output.Store
 	max  int
 	wg   sync.WaitGroup // one for each job that has not ended; added to under mu
 
@@ -41,13 +45,17 @@ type Registry struct {
 // NewRegistry returns an empty registry.
 func NewRegistry(c Config) *Registry {
 	if c.Store == nil {
-		c.Store = NewMemory(LogConfig{})
+		c.Store = inMemory{}
+	}
+	if c.Logs == nil {
+		c.Logs = output.NewStore(output.Config{})
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Registry{
 		keep: keeper{store: c.Store, bug: c.Bug, log: c.Log},
+		logs: c.Logs,
 		max:  cmp.Or(c.MaxRunning, 1000),
 		jobs: make(map[string]*Job),
 		retention: retention{
@@ -73,7 +81,7 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	id := newID(now)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	j := &Job{
-		log:    r.keep.store.NewLog(id),
+		log:    r.logs.NewLog(id),
 		cancel: cancel,
 		done:   make(chan struct{}),
 		keep:   &r.keep,
@@ -177,8 +185,8 @@ func (r *Registry) before(tenant, id string) []*Job {
 	return slices.DeleteFunc(order, func(j *Job) bool { return ulid.Timestamp(j.info.Created) >= u.Time() })
 }
 
-// Usage tells what the registry's store has on disk.
-func (r *Registry) Usage() Usage { return r.keep.store.Usage() }
+// Usage returns what the output of the jobs takes on disk.
+func (r *Registry) Usage() output.Usage { return r.logs.Usage() }
 
 // Close refuses new jobs, asks every job to end and waits until all have. What
 // they left stays readable. A later Close with a higher rung raises the stops of

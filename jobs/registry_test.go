@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"asyncrepl/internal/output"
 )
 
 func titles(infos []Info) string {
@@ -158,7 +160,7 @@ func TestTooMany(t *testing.T) {
 func TestClose(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		slow := s.begin(Spec{})
-		slow.port.Write(Stdout, []byte("still there"))
+		slow.port.Write(output.Stdout, []byte("still there"))
 		ended := s.begin(Spec{})
 		ended.end(Receipt{End: Returned})
 		closed := make(chan time.Time)
@@ -213,7 +215,7 @@ func jobSize(tb testing.TB, n int) int {
 		_, err := r.Start(Spec{Timeout: time.Hour}, runFunc(func(ctx context.Context, p *Port) Outcome {
 			p.Begin()
 			for range 64 {
-				p.Write(TTY, line)
+				p.Write(output.TTY, line)
 			}
 			ready <- struct{}{}
 			<-ctx.Done()

@@ -60,7 +60,7 @@ func (r *Registry) prune() {
 	r.retention.schedule(time.Now(), r.prune)
 	r.mu.Unlock()
 	for _, j := range gone { // without the lock: giving back a gigabyte takes its time
-		j.log.Close()
+		j.log.Discard()
 		if err := r.keep.store.Remove(j.ID()); err != nil {
 			r.keep.log.Warn("removing job", "job", j.ID(), "err", err)
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/output"
 )
 
 func TestRetention(t *testing.T) {
@@ -32,7 +34,7 @@ func TestRetention(t *testing.T) {
 		bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
 			runs := s.begin(Spec{Title: "runs"})
 			a := done(s, "a")
-			a.port.Write(Stdout, []byte("x"))
+			a.port.Write(output.Stdout, []byte("x"))
 			done(s, "b")
 			done(s, "c")
 			if got := kept(s); got != "c b runs" {
@@ -44,7 +46,7 @@ func TestRetention(t *testing.T) {
 			if _, err := s.Get("they", a.ID()); err.(*NotFoundError).Forgotten {
 				t.Error("another tenant hears that there was such a job")
 			}
-			a.port.Write(Stdout, []byte("y")) // what it left may still write
+			a.port.Write(output.Stdout, []byte("y")) // what it left may still write
 		})
 	})
 	t.Run("of each tenant", func(t *testing.T) {
@@ -164,14 +166,14 @@ func TestRemains(t *testing.T) {
 }
 
 // failing is a store whose disk is gone.
-type failing struct{ Store }
+type failing struct{}
 
 func (failing) Save(Info) error     { return errors.New("no space") }
 func (failing) Remove(string) error { return errors.New("no space") }
 
 func TestStoreErrorsAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	c := Config{Store: failing{NewMemory(LogConfig{})}, Keep: 1, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	c := Config{Store: failing{}, Keep: 1, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	bubble(t, c, func(t *testing.T, s stage) {
 		for range 2 {
 			if i := s.begin(Spec{}).end(Receipt{End: Returned}); i.Status != Completed {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -67,7 +68,7 @@ func (in *install) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	}
 	defer m.installing.give()
 	p.Begin()
-	argv, s, unlock, err := in.prepare(ctx, func(s string) { p.Write(jobs.Stdout, []byte(s)) })
+	argv, s, unlock, err := in.prepare(ctx, func(s string) { p.Write(output.Stdout, []byte(s)) })
 	if unlock != nil {
 		defer unlock()
 	}

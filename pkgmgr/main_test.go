@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 )
@@ -255,6 +256,6 @@ func (c command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 type portWriter struct{ p *jobs.Port }
 
 func (w portWriter) Write(b []byte) (int, error) {
-	w.p.Write(jobs.Stdout, b)
+	w.p.Write(output.Stdout, b)
 	return len(b), nil
 }

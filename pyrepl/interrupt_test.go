@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -198,7 +199,7 @@ func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
 		jobstest.Prints(t, j, "\n100\n")
 		j.Stop(stop(jobs.Interrupt))
 		jobstest.End(t, j)
-		out := jobstest.Stream(j, jobs.Stdout)
+		out := jobstest.Stream(j, output.Stdout)
 		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 		for i, line := range lines {
 			if want := fmt.Sprint(i + 1); line != want && i < len(lines)-1 {
@@ -246,7 +247,7 @@ raise Slow("the reason")`)
 	jobstest.Prints(t, j, "on")
 	j.Stop(stop(jobs.Interrupt))
 	info := jobstest.End(t, j)
-	errs := jobstest.Stream(j, jobs.Stderr)
+	errs := jobstest.Stream(j, output.Stderr)
 	for _, want := range []string{`raise Slow("the reason")`, "Slow: the reason\n", "KeyboardInterrupt\n"} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("without %q: %q", want, errs)

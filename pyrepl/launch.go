@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
@@ -86,7 +87,7 @@ func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) 
 		}
 		return nil, process.Scarce(err)
 	}
-	w.screen = pump.Shared(w.pty.Master(), func(b []byte) { w.write(jobs.TTY, b) })
+	w.screen = pump.Shared(w.pty.Master(), func(b []byte) { w.write(output.TTY, b) })
 	go w.listen() // owned by the worker; ends when the channel does, see end
 	if err := w.hello(ctx, python, session, cfg, prog.modules); err != nil {
 		w.end(jobs.Kill, 0)

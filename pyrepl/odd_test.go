@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -22,7 +23,7 @@ func (b *bench) works() {
 	b.result("6 * 7", "42")
 	j := b.start("print(kept); sys.stderr.write('err\\n')\nNone")
 	jobstest.End(b.t, j)
-	if out, errs := jobstest.Stream(j, jobs.Stdout), jobstest.Stream(j, jobs.Stderr); out != "é中\n" || errs != "err\n" {
+	if out, errs := jobstest.Stream(j, output.Stdout), jobstest.Stream(j, output.Stderr); out != "é中\n" || errs != "err\n" {
 		b.t.Errorf("output %q, errors %q", out, errs)
 	}
 	if _, out := b.want("def f(): raise ValueError('é')\nf()", "failed (ValueError: é)"); !strings.Contains(out, "def f(): raise ValueError('é')\n") || strings.Contains(out, "async-repl") {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -40,10 +41,10 @@ func TestOutput(t *testing.T) {
 			if info.Status != jobs.Completed {
 				t.Errorf("status %s", info.Receipt.Text())
 			}
-			if got := jobstest.Stream(j, jobs.Stdout); got != test.stdout {
+			if got := jobstest.Stream(j, output.Stdout); got != test.stdout {
 				t.Errorf("stdout %.300q, want %.300q", got, test.stdout)
 			}
-			if got := jobstest.Stream(j, jobs.Stderr); got != test.stderr {
+			if got := jobstest.Stream(j, output.Stderr); got != test.stderr {
 				t.Errorf("stderr %.300q, want %.300q", got, test.stderr)
 			}
 		})

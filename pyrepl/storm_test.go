@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -127,7 +128,7 @@ func (s *storm) round(round int, kind string) {
 	}
 	info := jobstest.End(s.t, j)
 	sending.Wait()
-	out, errs := jobstest.Stream(j, jobs.Stdout), jobstest.Stream(j, jobs.Stderr)
+	out, errs := jobstest.Stream(j, output.Stdout), jobstest.Stream(j, output.Stderr)
 	want := spec.status
 	if want == "" {
 		want = "completed"
@@ -156,7 +157,7 @@ func (s *storm) round(round int, kind string) {
 		s.t.Fatalf("round %d, %s: %s, result %.100q, output %.2000q, want %.300q; errors %q", round, kind, info.Receipt.Text(), info.Result, out, whole, errs)
 	}
 	after := jobstest.End(s.t, next)
-	if out := jobstest.Stream(next, jobs.Stdout); after.Result != "(True, "+number+")" || out != "after "+number+"\n" {
+	if out := jobstest.Stream(next, output.Stdout); after.Result != "(True, "+number+")" || out != "after "+number+"\n" {
 		s.t.Fatalf("round %d, after %s that %s: %s, result %q, output %q", round, kind, info.Receipt.Text(), after.Receipt.Text(), after.Result, out)
 	}
 }

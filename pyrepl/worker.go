@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
@@ -50,7 +51,7 @@ func (w *worker) pipes(p *jobs.Port) (out, errs *os.File, err error) {
 		out.Close()
 		return nil, nil, fmt.Errorf("opening pipes: %w", err)
 	}
-	into := func(s jobs.Stream) func([]byte) {
+	into := func(s output.Stream) func([]byte) {
 		return func(b []byte) {
 			p.Write(s, b)
 			w.output(p)
@@ -66,13 +67,13 @@ func (w *worker) pipes(p *jobs.Port) (out, errs *os.File, err error) {
 			open = append(open, old)
 		}
 	}
-	w.pumps = append(open, pump.New(outR, into(jobs.Stdout)), pump.New(errR, into(jobs.Stderr)))
+	w.pumps = append(open, pump.New(outR, into(output.Stdout)), pump.New(errR, into(output.Stderr)))
 	return out, errs, nil
 }
 
 // write appends what came over the terminal to the job that runs, else to the
 // last one.
-func (w *worker) write(s jobs.Stream, b []byte) {
+func (w *worker) write(s output.Stream, b []byte) {
 	w.mu.Lock()
 	p := w.port
 	w.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
@@ -138,7 +139,7 @@ func (r *run) startTTY(owner *process.Owner, spec process.Spec) (err error) {
 	r.watch = &tty.Watch{PTY: r.pty, Tree: r.tree, Quiet: r.quiet, News: r.news}
 	r.announce()
 	r.pumps = []*pump.Pump{pump.Shared(r.pty.Master(), func(b []byte) {
-		r.port.Write(jobs.TTY, b)
+		r.port.Write(output.TTY, b)
 		r.watch.Kick()
 	})}
 	return nil
@@ -168,8 +169,8 @@ func (r *run) startPipes(owner *process.Owner, spec process.Spec) (err error) {
 	r.keys = &pipe{w: ours[0]}
 	r.announce()
 	r.pumps = []*pump.Pump{
-		pump.New(ours[1], func(b []byte) { r.port.Write(jobs.Stdout, b) }),
-		pump.New(ours[2], func(b []byte) { r.port.Write(jobs.Stderr, b) }),
+		pump.New(ours[1], func(b []byte) { r.port.Write(output.Stdout, b) }),
+		pump.New(ours[2], func(b []byte) { r.port.Write(output.Stderr, b) }),
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 	"asyncrepl/shell"
@@ -35,7 +36,7 @@ func Example() {
 	<-job.Done()
 	info, chunk := job.Read(0, 4096)
 	fmt.Println(info.Receipt.Text())
-	for _, stream := range []jobs.Stream{jobs.Stdout, jobs.Stderr} { // the order between them is not theirs
+	for _, stream := range []output.Stream{output.Stdout, output.Stderr} { // the order between them is not theirs
 		for _, span := range chunk.Spans {
 			if span.Stream == stream {
 				fmt.Printf("%s: %s", stream, span.Data)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
@@ -108,10 +109,10 @@ func TestPipes(t *testing.T) {
 	if info.Receipt.Text() != "failed (exit 4)" {
 		t.Errorf("status %q", info.Receipt.Text())
 	}
-	if got, want := jobstest.Stream(j, jobs.Stdout), "out\npiped\n"+line; got != want {
+	if got, want := jobstest.Stream(j, output.Stdout), "out\npiped\n"+line; got != want {
 		t.Errorf("stdout has %d bytes, want %d", len(got), len(want))
 	}
-	if got := jobstest.Stream(j, jobs.Stderr); got != "err\n" {
+	if got := jobstest.Stream(j, output.Stderr); got != "err\n" {
 		t.Errorf("stderr %q", got)
 	}
 }

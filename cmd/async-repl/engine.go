@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcpserver"
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
@@ -79,9 +80,9 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 		Installed: e.installed, Log: log,
 	})
 	e.env = jobEnv(environ, e.pkgs.Bin())
-	store := jobs.NewMemory(jobs.LogConfig{Cap: set.maxOutput, Disk: set.maxState, Dir: e.stateDir})
+	store := output.NewStore(output.Config{Cap: set.maxOutput, Disk: set.maxState, Dir: e.stateDir})
 	e.shared = &mcpserver.Engine{
-		Jobs:    jobs.NewRegistry(jobs.Config{Store: store, MaxRunning: set.maxJobs, Log: log, Bug: func(msg string) { log.Error("internal error", "what", msg) }}),
+		Jobs:    jobs.NewRegistry(jobs.Config{Logs: store, MaxRunning: set.maxJobs, Log: log, Bug: func(msg string) { log.Error("internal error", "what", msg) }}),
 		Runners: e, Grace: set.grace, Timeout: set.timeout, Version: version(), Log: log,
 		Busy: func(leader int) (jobs.Process, float64, bool) {
 			p, percent, ok := process.Busiest(leader)

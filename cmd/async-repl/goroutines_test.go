@@ -33,8 +33,8 @@ var goroutines = map[string][]string{
 	"internal/tty/pulse.go": {"the pulse of all resting watches"},
 	"internal/tty/watch.go": {"the watch of a terminal"},
 
-	"jobs/log.go":      {"the writer of a job's long output to disk"},
-	"jobs/registry.go": {"one per job"},
+	"internal/output/log.go": {"the writer of a job's long output to disk"},
+	"jobs/registry.go":       {"one per job"},
 
 	"pyrepl/interrupt.go": {"the ladder of a Python job, and its nudges", "the ladder of a Python job, and its nudges"},
 	"pyrepl/launch.go":    {"the reader of a worker's channel"},

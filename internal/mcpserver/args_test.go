@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -143,7 +144,7 @@ func TestTimeoutOfTheEngine(t *testing.T) {
 
 func TestTooManyJobs(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Jobs = jobs.NewRegistry(jobs.Config{Store: jobs.NewMemory(jobs.LogConfig{}), MaxRunning: 1})
+	w.engine.Jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{}), MaxRunning: 1})
 	defer w.engine.Jobs.Close(jobs.Stop{By: jobs.Shutdown})
 	c := w.dial(Scope{})
 	id := field(c.call("execute_command_async", arguments{"command": "hang", "wait_seconds": 0}), "Job ID")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -185,7 +186,7 @@ func TestLateOutput(t *testing.T) {
 func TestDroppedOutput(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
-	w.engine.Jobs = jobs.NewRegistry(jobs.Config{Store: jobs.NewMemory(jobs.LogConfig{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
+	w.engine.Jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
 	defer w.engine.Jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
 	c := w.dial(Scope{})
 	got := c.call("execute_command_async", arguments{"command": "flood 20000", "wait_seconds": 60, "max_chars": 45000})

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 )
 
@@ -67,29 +68,29 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	switch verb {
 	case "":
 	case "out":
-		p.Write(jobs.Stdout, []byte(unquote(arg)))
+		p.Write(output.Stdout, []byte(unquote(arg)))
 	case "err":
-		p.Write(jobs.Stderr, []byte(unquote(arg)))
+		p.Write(output.Stderr, []byte(unquote(arg)))
 	case "tty":
-		p.Write(jobs.TTY, []byte(unquote(arg)))
+		p.Write(output.TTY, []byte(unquote(arg)))
 	case "flood":
 		for i := range number(arg) {
-			p.Write(jobs.Stdout, fmt.Appendf(nil, "line %d\n", i))
+			p.Write(output.Stdout, fmt.Appendf(nil, "line %d\n", i))
 		}
 	case "errors":
 		for i := range number(arg) {
-			p.Write(jobs.Stderr, fmt.Appendf(nil, "error %d\n", i))
+			p.Write(output.Stderr, fmt.Appendf(nil, "error %d\n", i))
 		}
 	case "fill":
 		for range number(arg) >> 10 {
-			p.Write(jobs.Stdout, []byte(strings.Repeat("0123456789abcde\n", 64)))
+			p.Write(output.Stdout, []byte(strings.Repeat("0123456789abcde\n", 64)))
 		}
 	case "ask":
 		kind, prompt, _ := strings.Cut(arg, " ")
 		return g.ask(ctx, p, kind, unquote(prompt))
 	case "keys":
 		p.SetInput(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
-			p.Write(jobs.TTY, fmt.Appendf(nil, "typed %d\n", len(in.Text)))
+			p.Write(output.TTY, fmt.Appendf(nil, "typed %d\n", len(in.Text)))
 			return jobs.Delivery{}, nil
 		})
 	case "prompt":
@@ -106,7 +107,7 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 		}
 	case "hang":
 		<-ctx.Done()
-		p.Write(jobs.Stderr, []byte("KeyboardInterrupt\n"))
+		p.Write(output.Stderr, []byte("KeyboardInterrupt\n"))
 		return true
 	case "linger":
 		<-ctx.Done()
@@ -130,7 +131,7 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	case "late":
 		go func() { // owned by the test; ends when the gate opens, which world.close sees to
 			<-g.w.gate("late")
-			p.Write(jobs.Stdout, []byte(unquote(arg)))
+			p.Write(output.Stdout, []byte(unquote(arg)))
 			close(g.w.wroteLate)
 		}()
 	case "note":
@@ -154,7 +155,7 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 // ask waits for one input. Of what it was given it tells the length only.
 func (g *program) ask(ctx context.Context, p *jobs.Port, kind, prompt string) (end bool) {
 	answered := make(chan string, 1) // the one answer that is taken
-	p.Write(jobs.Stdout, []byte(prompt))
+	p.Write(output.Stdout, []byte(prompt))
 	p.SetInput(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
 		if strings.Contains(in.Text, "panic") {
 			panic("with " + strings.Repeat("x", len(in.Text)))
@@ -167,7 +168,7 @@ func (g *program) ask(ctx context.Context, p *jobs.Port, kind, prompt string) (e
 	p.SetWaiting(jobs.Question{Kind: kind, Prompt: prompt, By: "the test"})
 	select {
 	case a := <-answered:
-		p.Write(jobs.Stdout, []byte(a))
+		p.Write(output.Stdout, []byte(a))
 		return false
 	case <-ctx.Done():
 		return true

@@ -208,7 +208,7 @@ func (c *conn) listResources(p *mcp.ListResourcesParams) (mcp.Result, error) {
 			Description: report.OneLine(fmt.Sprintf("%s, %s", report.StatusText(info), report.KindText(info))),
 		}
 		last := info.Created
-		for _, t := range []time.Time{info.Started, info.LastOutput, info.Ended} {
+		for _, t := range []time.Time{info.Started, info.Output.Last, info.Ended} {
 			if t.After(last) {
 				last = t
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -179,7 +180,7 @@ func TestOutputResourceOfARunningJob(t *testing.T) {
 func TestOutputResourceWithAGap(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
-	w.engine.Jobs = jobs.NewRegistry(jobs.Config{Store: jobs.NewMemory(jobs.LogConfig{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
+	w.engine.Jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
 	defer w.engine.Jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
 	c := w.dial(Scope{})
 	id := field(c.call("execute_command_async", arguments{"command": "flood 20000", "wait_seconds": 60}), "Job ID")

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
-	"asyncrepl/jobs"
 )
 
 // How much of a log is looked at for one reply. What is drawn over itself can
@@ -31,11 +31,11 @@ const (
 // An excerpt is what a reply shows of a job's output.
 type excerpt struct {
 	text    [sections]string
-	omitted jobs.Range // what is left out, gone or not
-	gone    int64      // bytes of these that can't be read any more
-	loss    jobs.Loss  // and what took all of the job's that are gone
-	late    int64      // bytes that came after the job's end, shown or not
-	next    int64      // the cursor to read on from
+	omitted output.Range // what is left out, gone or not
+	gone    int64        // bytes of these that can't be read any more
+	loss    output.Loss  // and what took all of the job's that are gone
+	late    int64        // bytes that came after the job's end, shown or not
+	next    int64        // the cursor to read on from
 }
 
 // chars is how many characters the excerpt shows.
@@ -43,7 +43,7 @@ func (x *excerpt) chars() int { return chars(x.text[stdout]) + chars(x.text[stde
 
 // newExcerpt shows what w asks for in at most room characters, or in few where
 // room is less than that; nothing where there is no room.
-func newExcerpt(log *jobs.Log, final bool, w Window, room int) excerpt {
+func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	stat := log.Stat()
 	x := excerpt{loss: stat.Loss}
 	if stat.Final >= 0 {
@@ -82,14 +82,14 @@ func newExcerpt(log *jobs.Log, final bool, w Window, room int) excerpt {
 	x.next = tail.End()
 
 	if room < 0 {
-		x.omitted = jobs.Range{From: from, To: x.next}
+		x.omitted = output.Range{From: from, To: x.next}
 		return x
 	}
 	if len(head.Spans) == 0 {
 		budget.Head = 0 // what is left out lies before all that is shown
 	}
 	page := view.Clip(head, tail, budget)
-	if x.omitted = (jobs.Range{From: page.From, To: page.To}); len(head.Spans) == 0 {
+	if x.omitted = (output.Range{From: page.From, To: page.To}); len(head.Spans) == 0 {
 		x.omitted.From = min(from, x.omitted.To)
 	}
 	lacks := lacking(log, page)
@@ -104,12 +104,12 @@ func newExcerpt(log *jobs.Log, final bool, w Window, room int) excerpt {
 
 // lacking tells of which sections the page leaves something out: a traceback
 // behind a flood of output is whole.
-func lacking(log *jobs.Log, page view.Page) (lacks [sections]bool) {
+func lacking(log output.Reader, page view.Page) (lacks [sections]bool) {
 	if page.Omitted() == 0 {
 		return lacks
 	}
 	set := log.Streams(page.From, page.To)
-	for _, s := range []jobs.Stream{jobs.Stdout, jobs.Stderr, jobs.TTY} {
+	for _, s := range []output.Stream{output.Stdout, output.Stderr, output.TTY} {
 		if set.Has(s) {
 			lacks[sectionOf(s)] = true
 		}
@@ -131,7 +131,7 @@ func joined(s view.Section, mark bool, what string) string {
 }
 
 // read returns the bytes from..to of the log, less what is lost meanwhile.
-func read(log *jobs.Log, from, to int64) view.Window {
+func read(log output.Reader, from, to int64) view.Window {
 	w := view.Window{Cursor: from}
 	for at := from; at < to; {
 		c := log.Read(at, int(to-at))
@@ -149,8 +149,8 @@ func read(log *jobs.Log, from, to int64) view.Window {
 	return w
 }
 
-func sectionOf(s jobs.Stream) int {
-	if s == jobs.Stderr {
+func sectionOf(s output.Stream) int {
+	if s == output.Stderr {
 		return stderr
 	}
 	return stdout

@@ -6,20 +6,20 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
-	"asyncrepl/jobs"
 )
 
 // pieces cuts b at places that ops chooses, a byte each: how long the next piece
 // is, and of which stream.
-func pieces(b, ops []byte, each func(s jobs.Stream, piece []byte)) {
+func pieces(b, ops []byte, each func(s output.Stream, piece []byte)) {
 	for i := 0; len(b) > 0; i++ {
 		op := byte(255)
 		if len(ops) > 0 {
 			op = ops[i%len(ops)]
 		}
 		n := min(len(b), int(op>>2)+1)
-		each([]jobs.Stream{jobs.Stdout, jobs.Stderr, jobs.TTY}[op%3], b[:n])
+		each([]output.Stream{output.Stdout, output.Stderr, output.TTY}[op%3], b[:n])
 		b = b[n:]
 	}
 }
@@ -33,8 +33,8 @@ func FuzzReading(f *testing.F) {
 	f.Add([]byte(strings.Repeat("line of some length\n", 90)), []byte{200, 3}, uint16(300))
 	f.Fuzz(func(t *testing.T, b, ops []byte, room uint16) {
 		b = b[:min(len(b), 4<<10)]
-		log := jobs.NewMemory(jobs.LogConfig{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
-		defer log.Close()
+		log := output.NewStore(output.Config{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
+		defer log.Discard()
 		cursor := int64(0)
 		read := func(final bool) {
 			for _, newest := range []bool{true, false} {
@@ -49,7 +49,7 @@ func FuzzReading(f *testing.F) {
 				}
 			}
 		}
-		pieces(b, ops, func(s jobs.Stream, piece []byte) {
+		pieces(b, ops, func(s output.Stream, piece []byte) {
 			log.Write(s, piece)
 			read(false)
 		})
@@ -92,8 +92,8 @@ func FuzzReadingOn(f *testing.F) {
 		if rest[stdout] == nil || rest[stderr] == nil {
 			return
 		}
-		log := jobs.NewMemory(jobs.LogConfig{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
-		defer log.Close()
+		log := output.NewStore(output.Config{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
+		defer log.Discard()
 		want := [sections]string{view.Text(rest[stdout]), view.Text(rest[stderr])}
 		var shown [sections]string
 		cursor := int64(0)
@@ -111,7 +111,7 @@ func FuzzReadingOn(f *testing.F) {
 			}
 			section := int(op & 1)
 			n := min(int(op>>1)+1, len(rest[section]))
-			log.Write([]jobs.Stream{jobs.Stdout, jobs.Stderr}[section], rest[section][:n])
+			log.Write([]output.Stream{output.Stdout, output.Stderr}[section], rest[section][:n])
 			rest[section] = rest[section][n:]
 			read(false)
 			if n == 0 {

@@ -3,18 +3,18 @@ package report
 import (
 	"testing"
 
-	"asyncrepl/jobs"
+	"asyncrepl/internal/output"
 )
 
 // TestTornTwice has a stream cut back into what the other has torn, and both
 // torn again and again, for ever.
 func TestTornTwice(t *testing.T) {
-	log := jobs.NewMemory(jobs.LogConfig{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
-	defer log.Close()
+	log := output.NewStore(output.Config{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
+	defer log.Discard()
 	for _, piece := range []string{"out ", "err \x1b[1;", "out \x1b[3", "31mred"} {
-		stream := jobs.Stdout
+		stream := output.Stdout
 		if piece[0] != 'o' {
-			stream = jobs.Stderr
+			stream = output.Stderr
 		}
 		log.Write(stream, []byte(piece))
 	}
@@ -22,14 +22,14 @@ func TestTornTwice(t *testing.T) {
 	if x.next != int64(len("out err ")) || x.text != [sections]string{"out ", "err "} {
 		t.Errorf("shown up to %d: %q", x.next, x.text)
 	}
-	log.Write(jobs.Stdout, []byte("2mgreen"))
+	log.Write(output.Stdout, []byte("2mgreen"))
 	x = newExcerpt(log, false, Window{From: x.next}, 45_000)
 	if x.next != log.Stat().End || x.text != [sections]string{"out green", "red"} {
 		t.Errorf("shown up to %d of %d: %q", x.next, log.Stat().End, x.text)
 	}
 	for range 2 * torn / len("m\x1b[3") {
-		log.Write(jobs.Stdout, []byte("m\x1b[3"))
-		log.Write(jobs.Stderr, []byte("m\x1b[3"))
+		log.Write(output.Stdout, []byte("m\x1b[3"))
+		log.Write(output.Stderr, []byte("m\x1b[3"))
 	}
 	if end := log.Stat().End; newExcerpt(log, false, Window{}, 45_000).next < end-torn {
 		t.Error("what is always torn is held back for ever")

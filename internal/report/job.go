@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -122,7 +123,7 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, also []jobs.
 }
 
 // causes says what took output that is gone.
-func causes(l jobs.Loss) string {
+func causes(l output.Loss) string {
 	var why []string
 	if l.Cap > 0 {
 		why = append(why, "the limit of output kept of a job was reached (REPL_MAX_OUTPUT)")
@@ -188,7 +189,7 @@ func (rp *Reporter) queued(r *Reply, info jobs.Info) {
 
 // activity tells silence as silence, with what the process does meanwhile.
 func (rp *Reporter) activity(r *Reply, info jobs.Info) {
-	last, what := info.LastOutput, "no output for "
+	last, what := info.Output.Last, "no output for "
 	if last.IsZero() {
 		last, what = info.Started, "no output yet, for "
 	}

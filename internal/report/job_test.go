@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 )
 
@@ -19,10 +20,10 @@ func TestSilence(t *testing.T) {
 		info jobs.Info
 		want string
 	}{
-		"quiet":     {jobs.Info{Started: ago(time.Minute), LastOutput: ago(40 * time.Second), PID: 812}, "\nActivity: no output for 40.0s, python3 (pid 815) uses 98 % CPU\n"},
+		"quiet":     {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(40 * time.Second)}, PID: 812}, "\nActivity: no output for 40.0s, python3 (pid 815) uses 98 % CPU\n"},
 		"never":     {jobs.Info{Started: ago(65 * time.Second)}, "\nActivity: no output yet, for 1m5s\n"},
-		"gone pid":  {jobs.Info{Started: ago(time.Minute), LastOutput: ago(7 * time.Second), PID: 1}, "\nActivity: no output for 7.0s\n"},
-		"not quiet": {jobs.Info{Started: ago(time.Minute), LastOutput: ago(time.Second)}, "\nElapsed: 1m0s\n"},
+		"gone pid":  {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(7 * time.Second)}, PID: 1}, "\nActivity: no output for 7.0s\n"},
+		"not quiet": {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(time.Second)}}, "\nElapsed: 1m0s\n"},
 	} {
 		tt.info.Status = jobs.Running
 		var r Reply

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -65,8 +66,8 @@ func (rp *Reporter) ProgressOf(all []*jobs.Job) string {
 		info := j.Info()
 		if info.Status.Final() {
 			ended++
-		} else if newest == nil || info.LastOutput.After(at) {
-			newest, at = j, info.LastOutput
+		} else if newest == nil || info.Output.Last.After(at) {
+			newest, at = j, info.Output.Last
 		}
 	}
 	s := fmt.Sprintf("%d of %d have ended", ended, len(all))
@@ -81,7 +82,7 @@ const lastLineLook = 4 << 10
 
 // lastLine is the last line of output that is not blank, of the stream that was
 // written to last.
-func lastLine(log *jobs.Log) string {
+func lastLine(log output.Reader) string {
 	end := log.Stat().End
 	w := read(log, max(0, end-lastLineLook), end)
 	if len(w.Spans) == 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -72,7 +73,7 @@ func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
 	var parts []OutputPart
 	for _, s := range spans {
 		of := st
-		of.Stream = jobs.Stream(s.Section).String()
+		of.Stream = output.Stream(s.Section).String()
 		parts = append(parts, OutputPart{s.Data, of})
 	}
 	if parts == nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/readmetest"
 	"asyncrepl/jobs"
 )
@@ -22,12 +23,12 @@ var update = flag.Bool("update", false, "rewrite the generated parts of the READ
 func recordExample(t *testing.T) string {
 	t.Helper()
 	created := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	const output = 4210
+	const written = 4210
 	info := jobs.Info{
 		ID:     "01M0WZ5JN3Q0R1ZC5D0J8V7K2T",
 		Spec:   jobs.Spec{Kind: jobs.Shell, Title: "npm test; make check", Timeout: 30 * time.Second},
-		Status: jobs.Failed, Created: created, Started: created.Add(2 * time.Millisecond), LastOutput: created.Add(3 * time.Second), Ended: created.Add(4202 * time.Millisecond),
-		Output: jobs.LogStat{End: output, Final: output},
+		Status: jobs.Failed, Created: created, Started: created.Add(2 * time.Millisecond), Ended: created.Add(4202 * time.Millisecond),
+		Output: output.Stat{End: written, Final: written, Last: created.Add(3 * time.Second)},
 		Receipt: jobs.Receipt{
 			End: jobs.Exited, Code: 2, By: jobs.Program,
 			HungUp: []jobs.Process{{PID: 812, Program: "npm"}},

@@ -3,6 +3,7 @@ package report
 import (
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 )
 
@@ -124,7 +125,7 @@ func (rp *Reporter) Record(info jobs.Info) *Record {
 	r := &Record{
 		ID: info.ID, Kind: info.Kind, Title: info.Title, Session: info.Session,
 		Status: string(info.Status), StatusText: StatusText(info), Cancelling: info.Cancelling, Accepts: info.Accepts,
-		Created: instant(info.Created), Started: instant(info.Started), Ended: instant(info.Ended), LastOutput: instant(info.LastOutput),
+		Created: instant(info.Created), Started: instant(info.Started), Ended: instant(info.Ended), LastOutput: instant(info.Output.Last),
 		Timeout: info.Timeout.Seconds(),
 		Output: recordOutput{
 			URI: OutputURI(info.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
@@ -133,7 +134,7 @@ func (rp *Reporter) Record(info jobs.Info) *Record {
 	for _, g := range out.Gaps {
 		r.Output.Gaps = append(r.Output.Gaps, recordRange(g))
 	}
-	if out.Loss != (jobs.Loss{}) {
+	if out.Loss != (output.Loss{}) {
 		lost := recordLoss(out.Loss)
 		r.Output.Lost = &lost
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 )
 
@@ -32,38 +33,38 @@ func TestRecord(t *testing.T) {
 	const stamp = `"2026-11-21T07:00:00.123Z"`
 	spec := jobs.Spec{Kind: jobs.Python, Session: "lab", Title: "x", Timeout: time.Minute}
 	const beginning = `{"id":"ID","kind":"python","title":"x","session":"lab",`
-	const output = `"output":{"uri":"job://ID/output","cursor":0,"kept":0}`
+	const outputJSON = `"output":{"uri":"job://ID/output","cursor":0,"kept":0}`
 	for name, tt := range map[string]struct {
 		info jobs.Info
 		want string
 	}{
 		"queued": {jobs.Info{Status: jobs.Queued},
-			`"status":"queued","status_text":"queued","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output + `}`},
+			`"status":"queued","status_text":"queued","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON + `}`},
 		"asks": {jobs.Info{Status: jobs.WaitingInput, Started: at, PID: 812, Cancelling: jobs.Interrupt, Question: &jobs.Question{Kind: "line", Prompt: "? ", By: "input()"},
-			Output: jobs.LogStat{Final: -1}},
+			Output: output.Stat{Final: -1}},
 			`"status":"waiting_input","status_text":"waiting_input","question":{"kind":"line","prompt":"? ","by":"input()"},"cancelling":"interrupt","pid":812,` +
-				`"created":` + stamp + `,"started":` + stamp + `,"elapsed_seconds":2.5,"timeout_seconds":60,` + output +
+				`"created":` + stamp + `,"started":` + stamp + `,"elapsed_seconds":2.5,"timeout_seconds":60,` + outputJSON +
 				`,"usage":{"cpu_seconds":1.5,"memory_bytes":4096,"processes":2}}`},
-		"died": {jobs.Info{Status: jobs.Failed, Started: at, Ended: at.Add(time.Second), PID: 812, LastOutput: at,
+		"died": {jobs.Info{Status: jobs.Failed, Started: at, Ended: at.Add(time.Second), PID: 812,
 			Receipt: jobs.Receipt{End: jobs.Signaled, Signal: "SIGSEGV", By: jobs.Program, State: jobs.Lost, Notes: []string{"n"},
 				Survivors: []jobs.Process{{PID: 3, Program: "dd"}}, Unclaimed: []jobs.Process{{PID: 4, Program: "x"}}},
-			Output: jobs.LogStat{End: 100, Final: 90, Dropped: 7, Gaps: []jobs.Range{{From: 10, To: 17}}, Loss: jobs.Loss{Cap: 4, Disk: 2, State: 1}}},
+			Output: output.Stat{End: 100, Final: 90, Last: at, Dropped: 7, Gaps: []output.Range{{From: 10, To: 17}}, Loss: output.Loss{Cap: 4, Disk: 2, State: 1}}},
 			`"status":"failed","status_text":"failed (killed by SIGSEGV; variables lost)","created":` + stamp + `,"started":` + stamp + `,"ended":"2026-11-21T07:00:01.123Z","last_output":` + stamp +
 				`,"elapsed_seconds":1,"timeout_seconds":60,"output":{"uri":"job://ID/output","cursor":100,"kept":93,"dropped":7,"gaps":[{"from":10,"to":17}],"late":10,"dropped_by":{"max_output":4,"disk":2,"max_state":1}},` +
 				`"receipt":{"end":"signaled","signal":"SIGSEGV","by":"program","variables":"lost","survivors":[{"pid":3,"program":"dd"}],"unclaimed":[{"pid":4,"program":"x"}],"notes":["n"]}}`},
 		"raised": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program, State: jobs.Kept, PendingTasks: 2}},
-			`"status":"failed","status_text":"failed (ValueError: x)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
+			`"status":"failed","status_text":"failed (ValueError: x)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"receipt":{"end":"raised","exception":"ValueError: x","by":"program","variables":"kept","pending_tasks":2}}`},
 		"exited": {jobs.Info{Status: jobs.Completed, HasResult: true, Receipt: jobs.Receipt{End: jobs.Exited, By: jobs.Program,
 			HungUp: []jobs.Process{{PID: 1, Program: "npm"}}, Left: []jobs.Process{{PID: 2, Program: "sleep"}}}},
-			`"status":"completed","status_text":"completed","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
+			`"status":"completed","status_text":"completed","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"result":"","receipt":{"end":"exited","exit_code":0,"by":"program","hung_up":[{"pid":1,"program":"npm"}],"left_running":[{"pid":2,"program":"sleep"}]}}`},
 		"timed out": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Exited, Code: 1, By: jobs.Limit, Stop: &jobs.Stop{By: jobs.Limit, Reason: "r"},
 			Limit: time.Minute, Rungs: []jobs.Rung{jobs.Interrupt, jobs.Kill}}},
-			`"status":"failed","status_text":"failed (timed out after 1m)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
+			`"status":"failed","status_text":"failed (timed out after 1m)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"receipt":{"end":"exited","exit_code":1,"by":"limit","reason":"r","rungs":["interrupt","kill"],"limit_seconds":60}}`},
 		"internal": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Internal, Detail: "jobs: secret", By: jobs.Unknown}},
-			`"status":"failed","status_text":"failed (internal error)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + output +
+			`"status":"failed","status_text":"failed (internal error)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"receipt":{"end":"internal","by":"outside or unknown"}}`},
 	} {
 		tt.info.ID, tt.info.Spec, tt.info.Created = "ID", spec, at

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -47,7 +48,7 @@ type Server struct {
 	Version   string // of this server
 	Workspace string
 	Jobs      jobs.Count
-	Disk      jobs.Usage
+	Disk      output.Usage
 	ServerStatus
 }
 

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"testing"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 )
 
 func TestDiskLines(t *testing.T) {
 	var r Reply
 	r.disk(Server{
-		Disk: jobs.Usage{Dir: "/used", Bytes: 3 << 30, Limit: 10 << 30, Failure: errors.New("no space left")},
+		Disk: output.Usage{Dir: "/used", Bytes: 3 << 30, Limit: 10 << 30, Failure: errors.New("no space left")},
 		Jobs: jobs.Count{Lossy: 2}, ServerStatus: ServerStatus{StateDir: "/state", Free: -1},
 	})
 	const want = "Disk: 3.0 GiB of at most 10.0 GiB of output in /used\n" +

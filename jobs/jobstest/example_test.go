@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -19,9 +20,9 @@ func (echo) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		return jobs.Delivery{Waiting: true}, nil
 	})
 	p.Begin()
-	p.Write(jobs.Stdout, []byte("say: "))
+	p.Write(output.Stdout, []byte("say: "))
 	p.SetWaiting(jobs.Question{Kind: "line", Prompt: "say: "})
-	p.Write(jobs.Stdout, []byte(<-lines))
+	p.Write(output.Stdout, []byte(<-lines))
 	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 )
 
@@ -18,8 +19,8 @@ const Patience = 60 * time.Second
 func Registry(t testing.TB) *jobs.Registry {
 	t.Helper()
 	dir := t.TempDir()
-	store := jobs.NewMemory(jobs.LogConfig{Cap: 1 << 30, Dir: func() (string, error) { return dir, nil }})
-	r := jobs.NewRegistry(jobs.Config{Store: store})
+	store := output.NewStore(output.Config{Cap: 1 << 30, Dir: func() (string, error) { return dir, nil }})
+	r := jobs.NewRegistry(jobs.Config{Logs: store})
 	t.Cleanup(func() { r.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill}) })
 	return r
 }
@@ -104,10 +105,10 @@ func PrintsLate(t testing.TB, j *jobs.Job, text string) {
 }
 
 // Output returns all output of a job, of every stream in order of arrival.
-func Output(j *jobs.Job) string { return Stream(j, jobs.Stdout, jobs.Stderr, jobs.TTY) }
+func Output(j *jobs.Job) string { return Stream(j, output.Stdout, output.Stderr, output.TTY) }
 
 // Stream returns the output of a job on some of its streams.
-func Stream(j *jobs.Job, streams ...jobs.Stream) string {
+func Stream(j *jobs.Job, streams ...output.Stream) string {
 	var b strings.Builder
 	for cursor := int64(0); ; {
 		_, chunk := j.Read(cursor, 1<<20)

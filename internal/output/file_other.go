@@ -1,6 +1,6 @@
 //go:build !linux
 
-package jobs
+package output
 
 import "errors"
 

@@ -1,11 +1,11 @@
-package jobs
+package output
 
 import (
 	"slices"
 	"sort"
 )
 
-// An extent is the segments from from up to, without, to.
+// An extent is the segments from from up to, but not including, to.
 type extent struct{ from, to int64 }
 
 // extents is a set of segments: ascending, none of them touching another.
@@ -14,7 +14,7 @@ type extents []extent
 // add puts segment n into the set.
 func (e *extents) add(n int64) {
 	s := *e
-	// i is the first extent that contains n, ends at n or lies behind it.
+	// i is the first extent that contains n, ends at n or comes after it.
 	i := s.search(n - 1)
 	switch {
 	case i < len(s) && s[i].from <= n && n < s[i].to:
@@ -33,7 +33,7 @@ func (e *extents) add(n int64) {
 	*e = s
 }
 
-// search returns the index of the first extent that ends behind segment n.
+// search returns the index of the first extent that ends after segment n.
 func (e extents) search(n int64) int {
 	return sort.Search(len(e), func(i int) bool { return e[i].to > n })
 }

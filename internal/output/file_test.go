@@ -1,4 +1,4 @@
-package jobs
+package output
 
 import (
 	"bytes"
@@ -17,14 +17,17 @@ import (
 
 // sharing returns a store on a real disk that keeps limit bytes of all logs, and
 // most of one.
-func sharing(t *testing.T, limit, most int64) *memory {
+func sharing(t *testing.T, limit, most int64) *store {
 	dir := t.TempDir()
-	return NewMemory(LogConfig{Cap: most, Disk: limit, Dir: func() (string, error) { return dir, nil }}).(*memory)
+	return newStore(Config{Cap: most, Disk: limit, Dir: func() (string, error) { return dir, nil }})
 }
+
+// newLogOf returns a new log of the store.
+func newLogOf(s *store) *segmentLog { return s.NewLog("").(*segmentLog) }
 
 // segments writes n segments of what belongs at their places, and a byte, so that
 // all of them are sealed.
-func segments(l *Log, n int) {
+func segments(l *segmentLog, n int) {
 	b := make([]byte, l.size)
 	for range n {
 		pattern(b, l.Stat().End)
@@ -32,11 +35,11 @@ func segments(l *Log, n int) {
 	}
 	pattern(b[:1], l.Stat().End)
 	l.Write(Stdout, b[:1])
-	spilled(l)
+	flushed(l)
 }
 
 // whole reports what is readable of a log, all of which must be what was written.
-func whole(t *testing.T, l *Log) (got int64) {
+func whole(t *testing.T, l *segmentLog) (got int64) {
 	t.Helper()
 	want := make([]byte, 64<<10)
 	for cursor, end := int64(0), l.Stat().End; cursor < end; {
@@ -59,9 +62,9 @@ func whole(t *testing.T, l *Log) (got int64) {
 // what gave way is told to the byte.
 func TestLimitOfAllOutput(t *testing.T) {
 	m := sharing(t, 12*segmentSize, 0)
-	logs := make([]*Log, 4)
+	logs := make([]*segmentLog, 4)
 	for i := range logs {
-		logs[i] = m.NewLog("")
+		logs[i] = newLogOf(m)
 	}
 	segments(logs[0], 4)
 	segments(logs[1], 4)
@@ -69,8 +72,8 @@ func TestLimitOfAllOutput(t *testing.T) {
 	logs[1].Finish()
 	logs[0].Finish()
 	segments(logs[3], 2)
-	gone := LogStat{End: 4*segmentSize + 1, Final: 4*segmentSize + 1, Dropped: 4 * segmentSize, Gaps: []Range{{0, 4 * segmentSize}}, Loss: Loss{State: 4 * segmentSize}}
-	if d := cmp.Diff(gone, logs[1].Stat()); d != "" {
+	gone := Stat{End: 4*segmentSize + 1, Final: 4*segmentSize + 1, Dropped: 4 * segmentSize, Gaps: []Range{{0, 4 * segmentSize}}, Loss: Loss{State: 4 * segmentSize}}
+	if d := cmp.Diff(gone, logs[1].Stat(), withoutTime); d != "" {
 		t.Errorf("the first to end: %s", d)
 	}
 	if got := whole(t, logs[1]); got != 1 {
@@ -98,7 +101,7 @@ func TestLimitOfAllOutput(t *testing.T) {
 	if st.Loss.State == 0 || st.Loss.State != st.Dropped || whole(t, logs[3]) != st.End-st.Dropped {
 		t.Errorf("of one that runs and has no more room: %+v", st)
 	}
-	if u := m.Usage(); !errors.Is(u.Failure, errLimit) || u.Bytes > u.Limit {
+	if u := m.Usage(); !errors.Is(u.Failure, ErrLimit) || u.Bytes > u.Limit {
 		t.Errorf("usage: %+v", u)
 	}
 
@@ -121,7 +124,7 @@ func TestLimitOfAllOutput(t *testing.T) {
 	b := make([]byte, 2*segmentSize)
 	pattern(b, at)
 	logs[1].Write(Stdout, b)
-	spilled(logs[1])
+	flushed(logs[1])
 	if got := whole(t, logs[1]); got != int64(len(b))+1 {
 		t.Errorf("%d bytes of late output are left", got)
 	}
@@ -131,13 +134,13 @@ func TestLimitOfAllOutput(t *testing.T) {
 func TestForgottenLogGivesBackDisk(t *testing.T) {
 	m := sharing(t, 0, 0)
 	blocks := func() int64 {
-		info, err := m.spill.file.(namelessFile).Stat()
+		info, err := m.file.file.(namelessFile).Stat()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return info.Sys().(*syscall.Stat_t).Blocks * 512
 	}
-	a, b := m.NewLog(""), m.NewLog("")
+	a, b := newLogOf(m), newLogOf(m)
 	for range 4 {
 		segments(a, 1)
 		segments(b, 1)
@@ -145,18 +148,18 @@ func TestForgottenLogGivesBackDisk(t *testing.T) {
 	if got := blocks(); got < 8*segmentSize || m.Usage().Bytes != 8*segmentSize {
 		t.Errorf("%d bytes on disk, told %+v", got, m.Usage())
 	}
-	a.Close()
-	if err := m.spill.file.Punch(0, 1); err != nil {
+	a.Discard()
+	if err := m.file.file.Punch(0, 1); err != nil {
 		t.Skipf("this file system gives nothing back before the end: %v", err)
 	}
 	if got := blocks(); got > 4*segmentSize+64<<10 || m.Usage().Bytes != 4*segmentSize || m.Usage().Logs != 1 {
 		t.Errorf("%d bytes on disk, told %+v", got, m.Usage())
 	}
-	segments(m.NewLog(""), 4)
+	segments(newLogOf(m), 4)
 	if got := whole(t, b); got != b.Stat().End {
 		t.Errorf("%d bytes of %d are left", got, b.Stat().End)
 	}
-	if n := len(m.spill.blocks); n != 8 {
+	if n := len(m.file.blocks); n != 8 {
 		t.Errorf("%d slots: those given back are not used again", n)
 	}
 }
@@ -165,9 +168,9 @@ func TestForgottenLogGivesBackDisk(t *testing.T) {
 // when there are no more keeps what it has, and says why.
 func TestSpillTakesOneDescriptor(t *testing.T) {
 	m := sharing(t, 0, 512<<10)
-	logs := make([]*Log, 100)
+	logs := make([]*segmentLog, 100)
 	for i := range logs {
-		logs[i] = m.NewLog("")
+		logs[i] = newLogOf(m)
 		segments(logs[i], 1)
 	}
 	fds, err := filepath.Glob("/proc/self/fd/*")
@@ -194,7 +197,7 @@ func TestSpillTakesOneDescriptor(t *testing.T) {
 func TestCapAtOddSizes(t *testing.T) {
 	for _, limit := range []int64{4096, 4097, 5003, 65_537, segmentSize, segmentSize + 1, 300_001, 1<<20 - 1, 16<<18 + 1, 5_000_011} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
-			l, _ := spilling(t, limit)
+			l, _ := onDisk(t, limit)
 			size := int64(l.size)
 			b := make([]byte, 777*(1+limit/100_000))
 			for l.Stat().End < 3*limit {
@@ -247,16 +250,16 @@ func (d *fullDisk) setRoom(n int64) {
 // memory; when there is room again nothing more is lost.
 func TestFullDiskAndRoomAgain(t *testing.T) {
 	m := sharing(t, 0, 0)
-	real := m.spill.open
+	real := m.file.open
 	d := &fullDisk{room: 2 * segmentSize}
-	m.spill.open = func() (spillFile, error) {
+	m.file.open = func() (rawFile, error) {
 		f, err := real()
 		if err == nil {
 			d.namelessFile = f.(namelessFile)
 		}
 		return d, err
 	}
-	l := m.NewLog("")
+	l := newLogOf(m)
 	segments(l, 10)
 	st := l.Stat()
 	if u := m.Usage(); !errors.Is(u.Failure, syscall.ENOSPC) {
@@ -290,7 +293,7 @@ func TestSpillIsShared(t *testing.T) {
 	for w := range 4 {
 		writers.Go(func() {
 			for round := range 6 {
-				l := m.NewLog("")
+				l := newLogOf(m)
 				var reader sync.WaitGroup
 				stop := make(chan struct{})
 				reader.Go(func() {
@@ -316,7 +319,7 @@ func TestSpillIsShared(t *testing.T) {
 					t.Errorf("%d bytes were readable: %+v", got, st)
 				}
 				if round%2 == 0 {
-					l.Close()
+					l.Discard()
 				}
 				close(stop)
 				reader.Wait()

@@ -1,13 +1,12 @@
-package jobs
+package output
 
 import (
 	"encoding/binary"
 	"slices"
 )
 
-// A segment is a stretch of a log in memory. Its labels are run lengths: runs
-// holds those that are over, encoded; the last run has stream last and goes to
-// the end of data.
+// A segment is a piece of a log in memory. Its labels are run lengths: runs holds the encoded runs that
+// are over; the last run is of stream last and ends with data.
 type segment struct {
 	data []byte
 	runs []byte
@@ -16,12 +15,12 @@ type segment struct {
 	set  Streams // of all runs
 }
 
-// streamBits is how much of an encoded run names its stream. A run of n bytes
-// takes no more than n bytes, so labels never take more than the data.
+// streamBits is the number of bits of an encoded run that name its stream. With up to 3 of them, a run
+// of n bytes takes at most n bytes, so labels never take more space than the data.
 const streamBits = 2
 
-// append adds b, which must fit into a segment of size bytes. Memory doubles as
-// it is needed, so that a job of few words costs few bytes.
+// append adds b, which must fit into a segment of size bytes. Memory doubles as needed, so that a log of
+// few bytes costs few.
 func (g *segment) append(s Stream, b []byte, size int) {
 	if need := len(g.data) + len(b); need > cap(g.data) {
 		g.data = append(make([]byte, 0, min(size, max(need, 2*cap(g.data)))), g.data...)
@@ -30,7 +29,7 @@ func (g *segment) append(s Stream, b []byte, size int) {
 		g.runs = binary.AppendUvarint(g.runs, uint64(len(g.data)-g.from)<<streamBits|uint64(g.last))
 		g.from = len(g.data)
 	}
-	g.last, g.set = s, g.set.with(s)
+	g.last, g.set = s, g.set.With(s)
 	g.data = append(g.data, b...)
 }
 
@@ -39,7 +38,7 @@ func (g segment) emptied() segment {
 	return segment{data: g.data[:0], runs: g.runs[:0]}
 }
 
-// clip gives back memory that nothing was written to.
+// clip gives unused memory back.
 func (g *segment) clip() {
 	if cap(g.data) > len(g.data) {
 		g.data = slices.Clone(g.data)
@@ -49,13 +48,13 @@ func (g *segment) clip() {
 	}
 }
 
-// label tells add the streams of the n bytes at off of a segment whose labels
-// are runs and last, in order.
-func label(runs []byte, last Stream, off, n int, add func(Stream, int)) {
+// eachRun calls f for each run of the n bytes at off of a segment with the labels runs and last, in
+// order.
+func eachRun(runs []byte, last Stream, off, n int, f func(Stream, int)) {
 	for len(runs) > 0 && n > 0 {
 		v, k := binary.Uvarint(runs)
 		if k <= 0 {
-			break // not what was written: better a wrong label than no output
+			break // not what was written: a wrong label is better than no output
 		}
 		runs = runs[k:]
 		length := int(v >> streamBits)
@@ -64,10 +63,10 @@ func label(runs []byte, last Stream, off, n int, add func(Stream, int)) {
 			continue
 		}
 		m := min(length-off, n)
-		add(Stream(v&(1<<streamBits-1)), m)
+		f(Stream(v&(1<<streamBits-1)), m)
 		n, off = n-m, 0
 	}
 	if n > 0 {
-		add(last, n)
+		f(last, n)
 	}
 }

@@ -1,8 +1,8 @@
-package jobs
+package output
 
 import "syscall"
 
-// Linux's flags of fallocate(2): the standard library names none.
+// Flags of fallocate(2) on Linux, for which the standard library has no names.
 const (
 	keepSize  = 0x1
 	punchHole = 0x2

@@ -1,0 +1,129 @@
+package output
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// What a pump hands over at a time.
+var chunks = []int{100, 4 << 10, 64 << 10}
+
+// BenchmarkWrite is measured against two floors: the same chunks appended to a
+// slice that is emptied at each segment, and written to the end of a bare file.
+func BenchmarkWrite(b *testing.B) {
+	for _, n := range chunks {
+		chunk := bytes.Repeat([]byte("x"), n)
+		b.Run(fmt.Sprintf("%d/log", n), func(b *testing.B) {
+			l, _ := onDisk(b, 64<<20) // so that long runs don't fill the disk
+			b.SetBytes(int64(n))
+			b.ReportAllocs()
+			for b.Loop() {
+				l.Write(TTY, chunk)
+			}
+		})
+		b.Run(fmt.Sprintf("%d/floor=slice", n), func(b *testing.B) {
+			var slice []byte
+			b.SetBytes(int64(n))
+			for b.Loop() {
+				if len(slice)+n > segmentSize {
+					slice = slice[:0]
+				}
+				slice = append(slice, chunk...)
+			}
+		})
+		b.Run(fmt.Sprintf("%d/floor=file", n), func(b *testing.B) {
+			f, err := os.Create(b.TempDir() + "/floor")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+			b.SetBytes(int64(n))
+			written := 0
+			for b.Loop() {
+				if written += n; written > 64<<20 {
+					written = n
+					if _, err := f.Seek(0, 0); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if _, err := f.Write(chunk); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkPoll reads 500 new bytes, as a client does that asks again: of a log of
+// 1 KB, and of one of 1 GB at its end, which is in memory, and in the middle,
+// which is on disk. The floor is a copy of as many bytes.
+func BenchmarkPoll(b *testing.B) {
+	const news = 500
+	poll := func(l *segmentLog, cursor int64) func(*testing.B) {
+		return func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if c := l.Read(cursor, news); c.Next-c.From != news {
+					b.Fatalf("read %d bytes", c.Next-c.From)
+				}
+			}
+		}
+	}
+	filled := func(size int) *segmentLog {
+		l, _ := onDisk(b, 0)
+		chunk := bytes.Repeat([]byte("x"), 1<<10)
+		for range size / len(chunk) {
+			l.Write(TTY, chunk)
+		}
+		return l
+	}
+	b.Run("1KB", poll(filled(1<<10), 1<<10-news))
+	big := filled(1 << 30)
+	b.Run("1GB/end", poll(big, 1<<30-news))
+	b.Run("1GB/middle", poll(big, 1<<29))
+	b.Run("floor=copy", func(b *testing.B) {
+		from := make([]byte, news)
+		for b.Loop() {
+			_ = append([]byte(nil), from...)
+		}
+	})
+}
+
+// BenchmarkRead reads a spilled log of 32 MiB from end to end in replies of that
+// size. The floor reads as much of a bare file.
+func BenchmarkRead(b *testing.B) {
+	const size, reply = 32 << 20, 16_000
+	l, _ := onDisk(b, 0)
+	f, err := os.Create(b.TempDir() + "/floor")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	chunk := bytes.Repeat([]byte("x"), 64<<10)
+	for written := 0; written < size; written += len(chunk) {
+		l.Write(TTY, chunk)
+		if _, err := f.Write(chunk); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("log", func(b *testing.B) {
+		b.SetBytes(size)
+		for b.Loop() {
+			for cursor := int64(0); cursor < size; {
+				cursor = l.Read(cursor, reply).Next
+			}
+		}
+	})
+	b.Run("floor=file", func(b *testing.B) {
+		b.SetBytes(size)
+		for b.Loop() {
+			for at := int64(0); at < size; at += reply {
+				if _, err := f.ReadAt(make([]byte, min(reply, size-at)), at); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}

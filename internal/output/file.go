@@ -1,0 +1,287 @@
+package output
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A slotFile keeps the sealed segments of all logs of a store, in slots of one size in one file. The
+// file has no name, so that nothing is left of it however the process ends. It is one descriptor however
+// many logs there are, so that a log never runs out of descriptors halfway.
+//
+// What all logs take there is limited. If a write would exceed the limit, the slots of the log that was
+// finished first are taken away. If no log is finished the write is refused: an unfinished log loses
+// nothing to another.
+type slotFile struct {
+	open  func() (rawFile, error)
+	size  int64 // bytes of data in a slot; after them there is room for labels of the same size
+	limit int64 // bytes on disk; 0: none
+
+	mu       sync.Mutex
+	file     rawFile  // nil before the first write
+	blocks   []int64  // by slot: the bytes it takes on disk; a free slot can take some, too
+	free     []int64  // slots; the last one is used first: those that take bytes on disk
+	used     int64    // the sum of blocks
+	logs     int      // that have slots
+	finished []*slots // that have any, in the order in which they are evicted
+	failure  error    // of the last write; nil if it succeeded
+}
+
+// A rawFile is the file of a slotFile.
+type rawFile interface {
+	io.ReaderAt
+	io.WriterAt
+	// Name returns the path that the file had.
+	Name() string
+	// Punch gives the n bytes at off back to the disk.
+	Punch(off, n int64) error
+}
+
+// slots is the [disk] of one log.
+type slots struct {
+	file    *slotFile
+	shape   shape
+	evicted atomic.Int64 // times; counted before the slots are used again
+
+	// guarded by file.mu
+	at       []int64 // by place: the slot of the segment, or none
+	count    int     // of slots
+	finished bool    // can be evicted
+	writing  bool    // but not now
+}
+
+// page is the unit in which a disk gives out space.
+const page = 4 << 10
+
+func pages(n int64) int64 { return (n + page - 1) / page * page }
+
+// stride returns the distance from slot to slot. After short labels there is a hole in the file.
+func (f *slotFile) stride() int64 { return 2 * pages(f.size) }
+
+var errEvicted = errors.New("the segment was evicted")
+
+// newLog returns the disk of a new log.
+func (f *slotFile) newLog(shape shape) *slots { return &slots{file: f, shape: shape} }
+
+func (s *slots) evictions() int64 { return s.evicted.Load() }
+
+func (s *slots) write(n int64, g segment) error {
+	f := s.file
+	slot, err := f.reserve(s, s.shape.place(n), pages(f.size)+pages(int64(len(g.runs))))
+	if err == nil {
+		err = f.write(slot, g)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.writing = false
+	f.failure = err
+	return err
+}
+
+// reserve returns the slot of a place, which it allocates if there is none, with room for that many
+// bytes. The log is not evicted until the write is over.
+func (f *slotFile) reserve(s *slots, place, bytes int64) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.writing = true
+	if f.file == nil {
+		file, err := f.open()
+		if err != nil {
+			return none, err
+		}
+		f.file = file
+	}
+	for {
+		slot := s.slot(place)
+		if slot == none {
+			slot = f.spare()
+		}
+		if more := bytes - f.blocks[slot]; more > 0 {
+			if f.limit > 0 && f.used+more > f.limit {
+				if f.evictFirst() {
+					continue
+				}
+				return none, ErrLimit
+			}
+			f.used += more
+			f.blocks[slot] = bytes
+		}
+		if s.slot(place) == none {
+			f.free = f.free[:len(f.free)-1]
+			f.grant(s, place, slot)
+		}
+		return slot, nil
+	}
+}
+
+// slot returns the slot of a place, or none. The caller holds file.mu.
+func (s *slots) slot(place int64) int64 {
+	if place >= int64(len(s.at)) {
+		return none
+	}
+	return s.at[place]
+}
+
+// grant gives a slot to a place of a log. The caller holds f.mu.
+func (f *slotFile) grant(s *slots, place, slot int64) {
+	for int64(len(s.at)) <= place {
+		s.at = append(s.at, none)
+	}
+	s.at[place] = slot
+	if s.count++; s.count > 1 {
+		return
+	}
+	f.logs++
+	if s.finished {
+		f.finished = append(f.finished, s)
+	}
+}
+
+// spare returns the last free slot, and makes one if there is none. The caller holds f.mu.
+func (f *slotFile) spare() int64 {
+	if len(f.free) == 0 {
+		f.free = append(f.free, int64(len(f.blocks)))
+		f.blocks = append(f.blocks, 0)
+	}
+	return f.free[len(f.free)-1]
+}
+
+// evictFirst takes the slots of the log that was finished first, and reports whether there was one.
+// The slots are about to be written again, so they keep their space on disk. The caller holds f.mu.
+func (f *slotFile) evictFirst() bool {
+	i := slices.IndexFunc(f.finished, func(s *slots) bool { return !s.writing })
+	if i < 0 {
+		return false
+	}
+	s := f.finished[i]
+	s.evicted.Add(1)
+	f.free = append(f.free, f.take(s)...)
+	return true
+}
+
+// take takes all slots of a log. The caller holds f.mu.
+func (f *slotFile) take(s *slots) []int64 {
+	if s.count > 0 {
+		f.logs--
+	}
+	f.finished = slices.DeleteFunc(f.finished, func(other *slots) bool { return other == s })
+	all := slices.DeleteFunc(s.at, func(slot int64) bool { return slot == none })
+	s.at, s.count = nil, 0
+	return all
+}
+
+// write writes g into a slot.
+func (f *slotFile) write(slot int64, g segment) error {
+	at := slot * f.stride()
+	if _, err := f.file.WriteAt(g.data, at); err != nil {
+		return err
+	}
+	if len(g.runs) == 0 {
+		return nil
+	}
+	_, err := f.file.WriteAt(g.runs, at+pages(f.size))
+	return err
+}
+
+func (s *slots) read(n int64, off int, b []byte, labels int) (runs []byte, err error) {
+	f := s.file
+	f.mu.Lock()
+	slot := s.slot(s.shape.place(n))
+	f.mu.Unlock()
+	if slot == none {
+		return nil, errEvicted
+	}
+	at := slot * f.stride()
+	if _, err := f.file.ReadAt(b, at+int64(off)); err != nil {
+		return nil, err
+	}
+	if labels == 0 {
+		return nil, nil
+	}
+	runs = make([]byte, labels)
+	_, err = f.file.ReadAt(runs, at+pages(f.size))
+	return runs, err
+}
+
+func (s *slots) finish() {
+	f := s.file
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.finished = true
+	if s.count > 0 {
+		f.finished = append(f.finished, s)
+	}
+}
+
+// discard also gives the space of the slots back to the disk.
+func (s *slots) discard() {
+	f := s.file
+	f.mu.Lock()
+	taken := f.take(s)
+	f.mu.Unlock()
+	slices.Sort(taken)
+	for len(taken) > 0 { // without the lock: giving back a gigabyte takes long
+		n := 1
+		for n < len(taken) && taken[n] == taken[n-1]+1 {
+			n++
+		}
+		f.giveBack(taken[:n])
+		taken = taken[n:]
+	}
+}
+
+// giveBack frees neighbouring slots and gives their space back to the disk. If the file system can't do
+// that, the next log gets the slots with their space.
+func (f *slotFile) giveBack(run []int64) {
+	err := f.file.Punch(run[0]*f.stride(), int64(len(run))*f.stride())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.free = append(f.free, run...)
+		return
+	}
+	for _, slot := range run {
+		f.used -= f.blocks[slot]
+		f.blocks[slot] = 0
+	}
+	f.free = slices.Concat(run, f.free)
+}
+
+// usage returns what is on disk.
+func (f *slotFile) usage() Usage {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	u := Usage{Bytes: f.used, Limit: f.limit, Logs: f.logs, Failure: f.failure}
+	if f.file != nil {
+		u.Dir = filepath.Dir(f.file.Name())
+	}
+	return u
+}
+
+// A namelessFile is a [rawFile] on a real disk.
+type namelessFile struct{ *os.File }
+
+// openNameless makes a file in the directory that dir returns, and removes its name at once.
+func openNameless(dir func() (string, error)) (rawFile, error) {
+	path, err := dir()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(path, "output-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return namelessFile{f}, nil
+}

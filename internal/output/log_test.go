@@ -1,0 +1,230 @@
+package output
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// onDisk returns a log on a real disk, and its directory.
+func onDisk(tb testing.TB, limit int64) (*segmentLog, string) {
+	tb.Helper()
+	dir := filepath.Join(tb.TempDir(), "output")
+	l := NewStore(Config{Cap: limit, Dir: func() (string, error) { return dir, nil }}).NewLog("").(*segmentLog)
+	tb.Cleanup(l.Discard)
+	return l, dir
+}
+
+// flushed waits until the log has written to disk what it could.
+func flushed(l *segmentLog) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.flushing {
+		l.awaitFlush()
+	}
+}
+
+// withoutTime makes cmp ignore when the last bytes came.
+var withoutTime = cmpopts.IgnoreFields(Stat{}, "Last")
+
+// pattern fills b with what belongs at pos, so that every byte says where it belongs.
+func pattern(b []byte, pos int64) {
+	for i := range b {
+		p := pos + int64(i)
+		b[i] = byte(p ^ p>>8 ^ p>>16)
+	}
+}
+
+func TestDiskIsUsedOnlyForMoreThanASegment(t *testing.T) {
+	l, dir := onDisk(t, 0)
+	l.Write(TTY, make([]byte, segmentSize))
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the disk was used for %d bytes: %v", segmentSize, err)
+	}
+	l.Write(TTY, []byte("x"))
+	flushed(l)
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o700 {
+		t.Errorf("mode of the directory: %o", got)
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil || len(names) != 0 {
+		t.Errorf("files that a SIGKILL would leave: %v, %v", names, err)
+	}
+	if len(l.sealed.held) != 0 {
+		t.Error("a segment is on disk and in memory")
+	}
+	c := l.Read(segmentSize-1, 10)
+	if c.Next != segmentSize+1 || len(c.Spans) != 1 || string(c.Spans[0].Data) != "\x00x" {
+		t.Errorf("read across the border: %+v", c)
+	}
+}
+
+// A directory that can't be used is a full disk from the start: beginning and end stay in memory.
+func TestNoDirectoryKeepsBothEndsInMemory(t *testing.T) {
+	l := NewStore(Config{Dir: func() (string, error) { return "", errors.New("no directory") }}).NewLog("").(*segmentLog)
+	b := make([]byte, segmentSize)
+	const n = 20
+	for i := range int64(n) {
+		pattern(b, i*segmentSize)
+		l.Write(Stdout, b)
+	}
+	flushed(l)
+	want := Stat{End: n * segmentSize, Final: -1, Dropped: (n - 4) * segmentSize, Gaps: []Range{{segmentSize, (n - 3) * segmentSize}}, Loss: Loss{Disk: (n - 4) * segmentSize}}
+	if d := cmp.Diff(want, l.Stat(), withoutTime); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestDefaultCapWithoutDisk(t *testing.T) {
+	l := NewStore(Config{}).NewLog("")
+	for range 3 << 10 {
+		l.Write(Stdout, make([]byte, 1<<10))
+	}
+	if st := l.Stat(); st.Loss.Disk != 0 || st.End-st.Dropped < 1<<20 || st.End-st.Dropped > 1<<20+128<<10 {
+		t.Errorf("of 3 MiB without a directory: %+v", st)
+	}
+}
+
+func TestDiscardDropsSealedSegments(t *testing.T) {
+	l, _ := onDisk(t, 0)
+	l.Write(Stdout, make([]byte, segmentSize+10))
+	l.Discard()
+	want := Stat{End: segmentSize + 10, Final: -1, Dropped: segmentSize, Gaps: []Range{{0, segmentSize}}}
+	if d := cmp.Diff(want, l.Stat(), withoutTime); d != "" {
+		t.Error(d)
+	}
+	if err := l.Wait(t.Context(), segmentSize+10); err != nil {
+		t.Errorf("waiting for more: %v", err)
+	}
+	if c := l.Read(0, 100); c.Dropped != segmentSize || c.Next-c.From != 10 {
+		t.Errorf("read: %+v", c)
+	}
+}
+
+func TestWriteAllocatesNothing(t *testing.T) {
+	l, _ := onDisk(t, 0)
+	b := make([]byte, 4<<10)
+	write := func() {
+		l.Write(Stdout, b)
+		l.Write(Stderr, b[:100])
+	}
+	for range 100 {
+		write() // until the first segment is full
+	}
+	if n := testing.AllocsPerRun(1000, write); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// Finished logs are kept for long: memory that was reserved for more output is given back, and late
+// output still finds its place.
+func TestFinishGivesBackMemory(t *testing.T) {
+	l := NewStore(Config{}).NewLog("").(*segmentLog)
+	for range 100 {
+		l.Write(Stdout, []byte("out"))
+		l.Write(Stderr, []byte("err"))
+	}
+	l.Finish()
+	if n := cap(l.active.data) + cap(l.active.runs); n > 600+200+64 { // bytes, a label each, and what an allocation rounds up
+		t.Errorf("600 bytes in %d", n)
+	}
+	l.Write(Stdout, []byte("late"))
+	want := []Span{{Stderr, []byte("err")}, {Stdout, []byte("late")}}
+	if d := cmp.Diff(want, l.Read(597, 100).Spans); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestStreamsOfRangesOfALongLog(t *testing.T) {
+	l, _ := onDisk(t, 0)
+	l.Write(Stderr, []byte("careful\n"))
+	line := make([]byte, 64<<10)
+	for range 200 {
+		l.Write(Stdout, line)
+	}
+	l.Write(Stderr, []byte("Traceback\n"))
+	end := l.Stat().End
+	for r, want := range map[Range]string{
+		{0, end}:      "stdout stderr",
+		{8, end - 10}: "stdout",
+		{7, end - 10}: "stdout stderr",
+		{8, end - 9}:  "stdout stderr",
+		{0, 8}:        "stderr",
+		{8, 8}:        "",
+	} {
+		var got []string
+		for _, s := range []Stream{Stdout, Stderr, TTY} {
+			if l.Streams(r.From, r.To).Has(s) {
+				got = append(got, s.String())
+			}
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%v: %q, want %q", r, got, want)
+		}
+	}
+}
+
+// While the disk takes a segment, readers don't wait for it, and the writer does once the backlog is
+// full.
+func TestSlowDiskSlowsTheWriterOnly(t *testing.T) {
+	real := t.TempDir()
+	begun, release := make(chan struct{}, 100), make(chan struct{}) // room for all writes
+	s := newStore(Config{Dir: func() (string, error) { return real, nil }})
+	open := s.file.open
+	s.file.open = func() (rawFile, error) {
+		f, err := open()
+		return slowFile{f, begun, release}, err
+	}
+	l := s.NewLog("")
+	written := make(chan struct{})
+	go func() { // ends when the disk does
+		for range 10 {
+			l.Write(Stdout, make([]byte, segmentSize))
+		}
+		l.Finish()
+		close(written)
+	}()
+	<-begun
+	if c := l.Read(0, 100); c.Next != 100 {
+		t.Errorf("read up to %d while the disk writes", c.Next)
+	}
+	for l.Stat().End < (1+maxBacklog)*segmentSize {
+		<-time.After(time.Millisecond)
+	}
+	select {
+	case <-written:
+		t.Error("ten segments were written to a disk that takes none")
+	default:
+	}
+	if end := l.Stat().End; end > (2+maxBacklog)*segmentSize {
+		t.Errorf("%d bytes wait for the disk", end)
+	}
+	close(release)
+	<-written
+	if st := l.Stat(); st.End != 10*segmentSize || st.Dropped != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A slowFile writes when it is released.
+type slowFile struct {
+	rawFile
+	begun   chan<- struct{}
+	release <-chan struct{}
+}
+
+func (f slowFile) WriteAt(p []byte, off int64) (int, error) {
+	f.begun <- struct{}{}
+	<-f.release
+	return f.rawFile.WriteAt(p, off)
+}

@@ -1,0 +1,161 @@
+// Package output is an append-only log of bytes that is read by cursor: what a program has written,
+// labelled by stream and in order of arrival.
+//
+// The rules that readers and writers rely on:
+//
+//   - A cursor is a count of bytes ever written. It stays valid when old bytes are dropped.
+//   - Reading drains nothing, and writing never waits for a reader. If the disk is slow, writing
+//     waits for the disk, and readers still don't wait.
+//   - A write never fails. Only a limit or a failing disk drops bytes, and [Stat] counts them exactly,
+//     by cause.
+//   - [Log.Finish] marks the end. It returns once it is known whether the disk took all that came
+//     before. Bytes that are written later are late output in the same log.
+//
+// A [Store] makes the logs of one server and bounds them together. The store of this package keeps
+// 256 KiB of each log in memory and the rest on disk; of one log it keeps the first and the last half
+// of [Config].Cap. [Log] is the only way to a log, so that another implementation can take its place:
+// package outputtest checks one.
+//
+// Sizes and cursors are numbers of bytes. The error to act on is [ErrLimit], in [Usage].
+//
+// Begin with [Log], then log.go for how bytes become segments, sealed.go for what is kept of them and
+// file.go for the disk. The package knows neither jobs nor processes.
+package output
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrLimit says that the logs of a store have reached [Config].Disk on disk, and that none of those
+// that are finished has any bytes there to drop.
+var ErrLimit = errors.New("the limit of all output on disk is reached")
+
+// A Stream labels output.
+type Stream byte
+
+// The streams.
+const (
+	Stdout Stream = iota
+	Stderr
+	TTY
+)
+
+// String returns the name of the stream.
+func (s Stream) String() string {
+	switch s {
+	case Stdout:
+		return "stdout"
+	case Stderr:
+		return "stderr"
+	}
+	return "tty"
+}
+
+// Streams is a set of streams.
+type Streams byte
+
+// Has reports whether s is in the set.
+func (ss Streams) Has(s Stream) bool { return ss&(1<<s) != 0 }
+
+// With returns the set with s in it.
+func (ss Streams) With(s Stream) Streams { return ss | 1<<s }
+
+// A Span is output of one stream.
+type Span struct {
+	Stream Stream
+	Data   []byte
+}
+
+// A Chunk is a piece of a log without gaps: its spans hold the bytes From to Next. Neighbouring spans
+// are of different streams.
+type Chunk struct {
+	Spans   []Span
+	From    int64
+	Next    int64 // the cursor to read from next
+	Dropped int64 // bytes between the cursor asked for and From, which are gone
+}
+
+// A Range is the bytes of a log from From up to, but not including, To.
+type Range struct{ From, To int64 }
+
+// A Stat is the state of a log.
+type Stat struct {
+	End     int64     // bytes ever written
+	Final   int64     // End at Finish, -1 before; later bytes are late output
+	Dropped int64     // bytes that are gone
+	Gaps    []Range   // where they were
+	Loss    Loss      // Dropped by cause, without what Discard dropped
+	Last    time.Time // when the last bytes came; zero: none ever did
+}
+
+// A Loss counts the bytes of a log that are gone, by cause.
+type Loss struct {
+	Cap   int64 // the limit of one log
+	Disk  int64 // a disk that could not be written to or read
+	State int64 // the limit of all logs on disk
+}
+
+// A Reader is the reading side of a [Log]. Its methods can be called at any time, by several
+// goroutines at once.
+type Reader interface {
+	// Read returns at most limit bytes from cursor on, without waiting. It moves a cursor in a gap up
+	// to the end of the gap, and a cursor beyond the end of the log back to the end. A chunk ends
+	// where a gap begins.
+	Read(cursor int64, limit int) Chunk
+	// Wait blocks until there is something to read at cursor, the log is finished or discarded, or
+	// ctx is done. In the last case it returns the cause of ctx.
+	Wait(ctx context.Context, cursor int64) error
+	// Stat returns the state of the log.
+	Stat() Stat
+	// Streams returns the streams of the bytes from..to, gone or not. For bytes that are gone it may
+	// return the streams of any that are. The time it takes must not grow with the range.
+	Streams(from, to int64) Streams
+}
+
+// A Log is the output of one program.
+type Log interface {
+	Reader
+	// Write appends a copy of b. It never fails: bytes that can't be kept are counted in [Stat].
+	Write(s Stream, b []byte)
+	// Finish marks the end; bytes that are written later are late output. When it returns, it is
+	// known whether the disk took all earlier bytes. A second Finish does nothing.
+	Finish()
+	// Discard drops what is kept on disk and ignores later writes. The dropped bytes become a gap.
+	Discard()
+}
+
+// A Store makes logs.
+type Store interface {
+	// NewLog returns a new log; id names it among those of the store.
+	NewLog(id string) Log
+	// Usage returns what the logs take on disk.
+	Usage() Usage
+}
+
+// A Usage is what the logs of a store take on disk.
+type Usage struct {
+	Dir     string // where they are; empty before anything was written
+	Bytes   int64
+	Limit   int64 // that Bytes never exceeds; 0: none
+	Logs    int   // that have bytes on disk
+	Failure error // of the last write: [ErrLimit], or that of a full disk; nil if it succeeded
+}
+
+// Tail returns at most n of the newest bytes.
+func Tail(r Reader, n int) []byte {
+	end := r.Stat().End
+	for cursor := end - int64(n); ; {
+		c := r.Read(cursor, n)
+		if c.Next < end {
+			cursor = c.Next // a gap follows, or more has been written
+			continue
+		}
+		var b []byte
+		for _, s := range c.Spans {
+			b = append(b, s.Data...)
+		}
+		return b
+	}
+}

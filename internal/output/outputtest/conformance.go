@@ -1,0 +1,279 @@
+package outputtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/output"
+)
+
+// Test checks what every [output.Log] must do. newStore returns a new store whose logs keep at most
+// limit bytes each, or somewhat more; nothing else takes bytes from them.
+func Test(t *testing.T, newStore func(t *testing.T, limit int64) output.Store) {
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, newStore func(limit int64) output.Store)
+	}{
+		{"agrees with a log that keeps everything", agrees},
+		{"keeps first and last bytes beyond its limit", keepsBothEnds},
+		{"shows readers what is written meanwhile", showsReaders},
+		{"wakes waiting readers", wakesReaders},
+		{"keeps spans apart", keepsSpansApart},
+		{"copies what is written", copiesWrites},
+		{"takes late output", takesLateOutput},
+		{"leaves a gap when discarded", leavesGap},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.run(t, func(limit int64) output.Store { return newStore(t, limit) })
+		})
+	}
+}
+
+// newLog returns a log that is discarded with the test.
+func newLog(t *testing.T, s output.Store) output.Log {
+	l := s.NewLog("01M7YD88GSM7100P84CS84HE4D")
+	t.Cleanup(l.Discard)
+	return l
+}
+
+// agrees writes and reads at random. The log may drop bytes when it has reached its limit, and no sooner.
+func agrees(t *testing.T, newStore func(int64) output.Store) {
+	const limit = 1 << 20
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for round := range 4 {
+		l, m := newLog(t, newStore(limit)), new(Model)
+		for step := range 150 {
+			switch choice := random.IntN(12); {
+			case choice == 0 && step > 100:
+				l.Finish()
+				m.Finish()
+			case choice < 3:
+				m.CheckRead(t, l, random.Int64N(m.End()+100)-50, random.IntN(100_000))
+			default:
+				b := make([]byte, random.IntN(1+2_000*(1+10*round)))
+				for i := range b {
+					b[i] = byte(random.Uint32())
+				}
+				s := output.Stream(random.IntN(3))
+				l.Write(s, b)
+				m.Write(s, b)
+			}
+			if step%30 == 0 {
+				m.Compare(t, l, 1+random.IntN(200_000))
+			}
+		}
+		m.Compare(t, l, 64<<10)
+		if st := l.Stat(); st.End <= limit && st.Dropped > 0 {
+			t.Errorf("%d bytes are gone of %d: %+v", st.Dropped, st.End, st.Loss)
+		}
+	}
+}
+
+// Pattern fills b with what belongs at cursor, so that every byte says where it belongs.
+func Pattern(b []byte, cursor int64) {
+	for i := range b {
+		p := cursor + int64(i)
+		b[i] = byte(p ^ p>>8 ^ p>>16)
+	}
+}
+
+// CheckPattern reads the whole log, which must hold a Pattern, and returns how many bytes it got.
+func CheckPattern(t testing.TB, l output.Reader) (got int64) {
+	t.Helper()
+	want := make([]byte, 64<<10)
+	for cursor, end := int64(0), l.Stat().End; cursor < end; {
+		c := l.Read(cursor, len(want))
+		at := c.From
+		for _, s := range c.Spans {
+			Pattern(want[:len(s.Data)], at)
+			if !bytes.Equal(want[:len(s.Data)], s.Data) {
+				t.Fatalf("at %d: bytes that were not written there", at)
+			}
+			at += int64(len(s.Data))
+		}
+		got += at - c.From
+		cursor = c.Next
+	}
+	return got
+}
+
+func keepsBothEnds(t *testing.T, newStore func(int64) output.Store) {
+	const limit, written = 1 << 20, 4 << 20
+	l := newLog(t, newStore(limit))
+	b := make([]byte, 10_000)
+	for cursor := int64(0); cursor < written; cursor += int64(len(b)) {
+		b = b[:min(int64(len(b)), written-cursor)]
+		Pattern(b, cursor)
+		l.Write(output.TTY, b)
+	}
+	l.Finish()
+	st := l.Stat()
+	if kept := CheckPattern(t, l); kept != written-st.Dropped || kept < limit*3/4 || kept > limit*3/2 {
+		t.Errorf("%d bytes can be read, %d are said to be gone, of %d with a limit of %d", kept, st.Dropped, written, limit)
+	}
+	if st.Loss != (output.Loss{Cap: st.Dropped}) {
+		t.Errorf("by cause: %+v", st.Loss)
+	}
+	if len(st.Gaps) != 1 || st.Gaps[0].From < limit/4 || written-st.Gaps[0].To < limit/4 {
+		t.Errorf("gaps %v, want one in the middle of %d", st.Gaps, written)
+	}
+}
+
+// showsReaders writes at full speed, far beyond the limit. Each reader gets what was written at its
+// cursor, or the number of bytes it missed.
+func showsReaders(t *testing.T, newStore func(int64) output.Store) {
+	const limit, total = 512 << 10, 4 << 20
+	l := newLog(t, newStore(limit))
+	streamAt := func(cursor int64) output.Stream { return output.Stream(cursor / 100 % 3) }
+	var readers sync.WaitGroup
+	for r := range 3 {
+		readers.Go(func() { // ends with the log
+			var cursor, dropped, got int64
+			want := make([]byte, 8<<10)
+			for cursor < total {
+				c := l.Read(cursor, 1000+r*3000)
+				at := c.From
+				for _, s := range c.Spans {
+					Pattern(want[:len(s.Data)], at)
+					if !bytes.Equal(want[:len(s.Data)], s.Data) {
+						t.Errorf("bytes at %d: got %q, want %q", at, s.Data, want[:len(s.Data)])
+						return
+					}
+					if s.Stream != streamAt(at) || s.Stream != streamAt(at+int64(len(s.Data))-1) {
+						t.Errorf("stream %v at %d", s.Stream, at)
+						return
+					}
+					at += int64(len(s.Data))
+				}
+				got += at - c.From
+				dropped += c.Dropped
+				cursor = c.Next
+				if at == c.From {
+					_ = l.Wait(t.Context(), cursor)
+				}
+			}
+			if got+dropped != total {
+				t.Errorf("got %d and missed %d of %d", got, dropped, total)
+			}
+		})
+	}
+	b := make([]byte, 100)
+	for cursor := int64(0); cursor < total; cursor += int64(len(b)) {
+		b = b[:min(100, total-cursor)]
+		Pattern(b, cursor)
+		l.Write(streamAt(cursor), b)
+	}
+	l.Finish()
+	readers.Wait()
+}
+
+func wakesReaders(t *testing.T, newStore func(int64) output.Store) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newStore(1 << 20).NewLog("a")
+		start := time.Now()
+		go func() { // ends within the test
+			time.Sleep(time.Minute)
+			l.Write(output.TTY, []byte("hi"))
+			time.Sleep(time.Minute)
+			l.Write(output.TTY, nil) // nothing to read: no reader wakes
+			time.Sleep(time.Minute)
+			l.Finish()
+		}()
+		if !l.Stat().Last.IsZero() {
+			t.Errorf("last bytes came at %v, before any did", l.Stat().Last)
+		}
+		if err := l.Wait(t.Context(), 0); err != nil || time.Since(start) != time.Minute {
+			t.Errorf("for output: %v after %v", err, time.Since(start))
+		}
+		if err := l.Wait(t.Context(), 1); err != nil || time.Since(start) != time.Minute {
+			t.Errorf("for output that is there: %v after %v", err, time.Since(start))
+		}
+		stopped := errors.New("stopped waiting")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, stopped)
+		defer cancel()
+		if err := l.Wait(ctx, 2); err != stopped {
+			t.Errorf("with a context: %v", err)
+		}
+		if err := l.Wait(t.Context(), 2); err != nil || time.Since(start) != 3*time.Minute {
+			t.Errorf("for the end: %v after %v", err, time.Since(start))
+		}
+		if last := l.Stat().Last.Sub(start); last != time.Minute {
+			t.Errorf("last bytes came after %v", last)
+		}
+		other := newStore(1 << 20).NewLog("b")
+		go func() { // ends within the test
+			time.Sleep(time.Minute)
+			other.Discard()
+		}()
+		if err := other.Wait(t.Context(), 0); err != nil || time.Since(start) != 4*time.Minute {
+			t.Errorf("for a log that is discarded: %v after %v", err, time.Since(start))
+		}
+		l.Discard()
+	})
+}
+
+// keepsSpansApart: to append to one span writes into no other.
+func keepsSpansApart(t *testing.T, newStore func(int64) output.Store) {
+	l := newLog(t, newStore(1<<20))
+	l.Write(output.Stdout, []byte("one"))
+	l.Write(output.Stderr, []byte("two"))
+	c := l.Read(0, 100)
+	_ = append(c.Spans[0].Data, "3"...)
+	want := []output.Span{{Stream: output.Stdout, Data: []byte("one")}, {Stream: output.Stderr, Data: []byte("two")}}
+	if d := cmp.Diff(want, c.Spans); d != "" {
+		t.Error(d)
+	}
+}
+
+func copiesWrites(t *testing.T, newStore func(int64) output.Store) {
+	l := newLog(t, newStore(1<<20))
+	b := []byte("abc")
+	l.Write(output.Stdout, b)
+	copy(b, "xyz")
+	if got := string(output.Tail(l, 10)); got != "abc" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func takesLateOutput(t *testing.T, newStore func(int64) output.Store) {
+	l, m := newLog(t, newStore(1<<20)), new(Model)
+	for i := range 3 {
+		for range 100 {
+			b := fmt.Appendf(nil, "%d out", i)
+			l.Write(output.Stdout, b)
+			m.Write(output.Stdout, b)
+			l.Write(output.Stderr, b)
+			m.Write(output.Stderr, b)
+		}
+		m.Compare(t, l, 1000)
+		l.Finish()
+		m.Finish()
+	}
+}
+
+func leavesGap(t *testing.T, newStore func(int64) output.Store) {
+	l := newLog(t, newStore(1<<20))
+	b := make([]byte, 600<<10)
+	l.Write(output.Stdout, b)
+	l.Discard()
+	l.Discard()
+	l.Write(output.Stdout, []byte("ignored"))
+	st := l.Stat()
+	if st.End != int64(len(b)) || st.Dropped == 0 || st.Loss != (output.Loss{}) {
+		t.Errorf("%+v", st)
+	}
+	if c := l.Read(0, len(b)); c.Dropped == 0 || c.Next-c.From != st.End-st.Dropped {
+		t.Errorf("read %d to %d, dropped %d", c.From, c.Next, c.Dropped)
+	}
+}

@@ -1,0 +1,164 @@
+// Package outputtest checks implementations of [output.Log].
+//
+// Begin with [Test], which an implementation calls from a test of its own. [Model] is the obvious log:
+// it keeps everything. A test that drives a log in its own way, for example with a disk that fails,
+// drives a Model alongside and compares.
+package outputtest
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/output"
+)
+
+// A Model keeps everything that was written. The zero Model is empty.
+type Model struct {
+	// VagueStreams permits [output.Reader.Streams] to return any stream of the log, as it must if labels
+	// can't be read from disk.
+	VagueStreams bool
+
+	data     []byte
+	streams  []byte // of each byte of data
+	finished bool
+	final    int64
+	gone     []output.Range // at the last Compare
+}
+
+// End returns the number of bytes written.
+func (m *Model) End() int64 { return int64(len(m.data)) }
+
+// Write does what [output.Log.Write] does.
+func (m *Model) Write(s output.Stream, b []byte) {
+	m.data = append(m.data, b...)
+	m.streams = append(m.streams, bytes.Repeat([]byte{byte(s)}, len(b))...)
+}
+
+// Finish does what [output.Log.Finish] does.
+func (m *Model) Finish() {
+	if !m.finished {
+		m.finished, m.final = true, m.End()
+	}
+}
+
+// CheckRead reads at most limit bytes of the log at cursor and fails the test if any of them is not what
+// was written there.
+func (m *Model) CheckRead(t testing.TB, l output.Reader, cursor int64, limit int) output.Chunk {
+	t.Helper()
+	c := l.Read(cursor, limit)
+	end := m.End()
+	cursor = min(max(cursor, 0), end)
+	if c.From != cursor+c.Dropped || c.From < cursor || c.From > end || c.Next < c.From || c.Next > end || c.Next-c.From > int64(max(limit, 0)) {
+		t.Fatalf("read at %d of %d, at most %d: from %d to %d, dropped %d", cursor, end, limit, c.From, c.Next, c.Dropped)
+	}
+	if limit > 0 && c.Next == c.From && c.From < end {
+		t.Fatalf("read at %d of %d returned nothing", cursor, end)
+	}
+	at := c.From
+	for i, s := range c.Spans {
+		to := at + int64(len(s.Data))
+		if len(s.Data) == 0 || i > 0 && c.Spans[i-1].Stream == s.Stream {
+			t.Fatalf("span %d of %v is empty or continues the stream of the one before", i, c.Spans)
+		}
+		if to > c.Next || !bytes.Equal(s.Data, m.data[at:to]) {
+			t.Fatalf("bytes at %d: got %q", at, s.Data)
+		}
+		if want := bytes.Repeat([]byte{byte(s.Stream)}, len(s.Data)); !bytes.Equal(want, m.streams[at:to]) {
+			t.Fatalf("streams at %d: got %v of %q, want %v", at, s.Stream, s.Data, m.streams[at:to])
+		}
+		at = to
+	}
+	if at != c.Next {
+		t.Fatalf("spans end at %d, next is %d", at, c.Next)
+	}
+	return c
+}
+
+// Compare reads the whole log, limit bytes at a time, and fails the test if the log shows a byte that
+// was not written, or does not count exactly the bytes that are gone. No other goroutine can write
+// meanwhile.
+func (m *Model) Compare(t testing.TB, l output.Reader, limit int) {
+	t.Helper()
+	var gaps []output.Range
+	for cursor := int64(0); cursor < m.End(); {
+		c := m.CheckRead(t, l, cursor, limit)
+		if c.Dropped > 0 {
+			gaps = append(gaps, output.Range{From: min(cursor, m.End()), To: c.From})
+		}
+		cursor = c.Next
+	}
+	st := l.Stat()
+	final := m.final
+	if !m.finished {
+		final = -1
+	}
+	if st.End != m.End() || st.Final != final {
+		t.Fatalf("end %d, final %d; want %d, %d", st.End, st.Final, m.End(), final)
+	}
+	if d := cmp.Diff(st.Gaps, gaps); d != "" {
+		t.Fatalf("gaps counted and gaps met: %s", d)
+	}
+	sum := int64(0)
+	for _, g := range st.Gaps {
+		sum += g.To - g.From
+	}
+	if sum != st.Dropped || st.Loss.Cap+st.Loss.Disk+st.Loss.State != st.Dropped {
+		t.Fatalf("dropped %d, gaps are %d, by cause %+v", st.Dropped, sum, st.Loss)
+	}
+	for _, g := range m.gone {
+		if !Contains(st.Gaps, g.From) || !Contains(st.Gaps, g.To-1) {
+			t.Fatalf("%v was gone, now %v is", g, st.Gaps)
+		}
+	}
+	m.gone = st.Gaps
+	m.compareStreams(t, l, st.Gaps)
+	if got := output.Tail(l, limit); len(got) > limit || !bytes.HasSuffix(m.data, got) || len(got) < int(min(int64(limit), m.End(), 1)) {
+		t.Fatalf("tail: %q", got)
+	}
+}
+
+// compareStreams checks the streams of some ranges: exactly if nothing of a range is gone.
+func (m *Model) compareStreams(t testing.TB, l output.Reader, gaps []output.Range) {
+	t.Helper()
+	end := m.End()
+	var gone output.Streams
+	for _, g := range gaps {
+		gone |= m.streamsOf(g)
+	}
+	for _, r := range []output.Range{{To: end}, {From: end / 3, To: end}, {From: end / 3, To: end/3 + 1}, {From: end / 4, To: end / 2},
+		{From: end - 5, To: end + 5}, {From: -1, To: end - 1}, {From: end, To: end}} {
+		got, want := l.Streams(r.From, r.To), m.streamsOf(r)
+		most := want
+		for _, g := range gaps {
+			if g.From < r.To && r.From < g.To {
+				most |= gone
+			}
+		}
+		if m.VagueStreams {
+			most = m.streamsOf(output.Range{To: end})
+		}
+		if got&want != want || got&^most != 0 {
+			t.Fatalf("streams of %v, of %d with gaps %v: %03b, want %03b, at most %03b", r, end, gaps, got, want, most)
+		}
+	}
+}
+
+func (m *Model) streamsOf(r output.Range) (set output.Streams) {
+	from := max(0, r.From)
+	for _, s := range m.streams[from:max(from, min(r.To, m.End()))] {
+		set = set.With(output.Stream(s))
+	}
+	return set
+}
+
+// Contains reports whether one of the ranges contains byte n.
+func Contains(ranges []output.Range, n int64) bool {
+	for _, r := range ranges {
+		if r.From <= n && n < r.To {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package output
+
+import "slices"
+
+func (l *segmentLog) Read(cursor int64, limit int) Chunk {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cursor = min(max(cursor, 0), l.end())
+	for {
+		from, to := l.readable(cursor)
+		c := Chunk{From: from, Dropped: from - cursor}
+		n := int(min(int64(max(limit, 0)), to-from))
+		read := l.fill(&c, n)
+		if read == 0 && n > 0 {
+			continue // the bytes were lost meanwhile: there is a gap now
+		}
+		c.Next = from + int64(read)
+		for i := range c.Spans {
+			c.Spans[i].Data = slices.Clip(c.Spans[i].Data) // to append to one must not write into the next
+		}
+		return c
+	}
+}
+
+// readable returns the first range without gaps from cursor on. The caller holds l.mu.
+func (l *segmentLog) readable(cursor int64) (from, to int64) {
+	l.sealed.applyEvictions(l.count)
+	size := int64(l.size)
+	first, gap := l.sealed.lost.kept(cursor/size, -1)
+	if to = l.end(); gap >= 0 {
+		to = gap * size
+	}
+	return max(cursor, first*size), to
+}
+
+// fill appends n bytes from c.From on to c and returns how many it got: fewer if the rest was lost
+// while the lock was released to read from disk. The caller holds l.mu.
+func (l *segmentLog) fill(c *Chunk, n int) int {
+	b := make([]byte, n)
+	read := 0
+	for read < n {
+		pos := c.From + int64(read)
+		k, off := pos/int64(l.size), int(pos%int64(l.size))
+		part := b[read:min(n, read+l.size-off)]
+		runs, last, ok := l.bytes(k, off, part)
+		if !ok {
+			return read
+		}
+		eachRun(runs, last, off, len(part), func(s Stream, m int) {
+			c.add(s, b[read:read+m])
+			read += m
+		})
+	}
+	return read
+}
+
+// bytes fills part with the bytes at off of segment k, and returns the labels of the segment. It
+// reports false if the segment is lost. The caller holds l.mu, which is released to read from disk.
+func (l *segmentLog) bytes(k int64, off int, part []byte) (runs []byte, last Stream, ok bool) {
+	if l.sealed.lost.has(k) {
+		return nil, 0, false
+	}
+	g, inMemory := l.active, k == l.count
+	if !inMemory {
+		g, inMemory = l.sealed.find(k)
+	}
+	if inMemory {
+		copy(part, g.data[off:])
+		return g.runs, g.last, true
+	}
+	is := l.sealed.onDisk[l.sealed.shape.place(k)]
+	runs, err := l.readDisk(k, off, part, is)
+	if err != nil {
+		l.sealed.unreadable(k)
+	}
+	return runs, is.last, !l.sealed.lost.has(k)
+}
+
+// readDisk reads from disk as [disk.read] does. The caller holds l.mu, which is released meanwhile: the
+// segment may be lost then, and what was read may belong to another one.
+func (l *segmentLog) readDisk(k int64, off int, part []byte, is labels) ([]byte, error) {
+	l.mu.Unlock()
+	runs, err := l.sealed.disk.read(k, off, part, int(is.length))
+	l.mu.Lock()
+	l.sealed.applyEvictions(l.count)
+	return runs, err
+}
+
+// add appends b, which follows the last span of c in the same buffer.
+func (c *Chunk) add(s Stream, b []byte) {
+	if i := len(c.Spans) - 1; i >= 0 && c.Spans[i].Stream == s {
+		d := c.Spans[i].Data
+		c.Spans[i].Data = d[:len(d)+len(b)]
+		return
+	}
+	c.Spans = append(c.Spans, Span{s, b})
+}
+
+// Streams reads the labels of at most two segments, and returns as soon as it has found every stream
+// of the log.
+func (l *segmentLog) Streams(from, to int64) (set Streams) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sealed.applyEvictions(l.count)
+	from, to = max(from, 0), min(to, l.end())
+	size := int64(l.size)
+	for at := from; at < to && set != l.sealed.all|l.active.set; {
+		next := min(to, (at/size+1)*size)
+		if k := at / size; l.sealed.lost.has(k) {
+			set |= l.sealed.gone
+			beyond, _ := l.sealed.lost.kept(k, -1)
+			next = max(next, beyond*size)
+		} else {
+			set |= l.streamsOf(k, int(at%size), int(next-at))
+		}
+		at = next
+	}
+	return set
+}
+
+// streamsOf returns the streams of n bytes at off of segment k, which is not lost. The caller holds
+// l.mu, which is released to read labels from disk.
+func (l *segmentLog) streamsOf(k int64, off, n int) (set Streams) {
+	g, inMemory := l.active, k == l.count
+	if !inMemory {
+		g, inMemory = l.sealed.find(k)
+	}
+	runs, last, all := g.runs, g.last, g.set
+	if !inMemory {
+		is := l.sealed.onDisk[l.sealed.shape.place(k)]
+		if last, all = is.last, is.set; n < l.size && is.length > 0 {
+			var err error
+			if runs, err = l.readDisk(k, 0, nil, is); err != nil || l.sealed.lost.has(k) {
+				return all
+			}
+		}
+	}
+	if n == l.size {
+		return all
+	}
+	eachRun(runs, last, off, n, func(s Stream, _ int) { set = set.With(s) })
+	return set
+}
