@@ -1,15 +1,15 @@
 package mcpserver
 
-// instructions is what a client tells its model of this server. Clients cut it
-// at 2 KB, so what matters comes first.
+// instructions is the text about this server that a client gives its model. Clients cut it at 2 KB,
+// so the important parts come first.
 const instructions = `Every execution is a job: Python in persistent sessions, shell commands on real terminals, package installs.
 
-execute_python and execute_command_async answer when the job ends, when it asks for input, or after a short grace with "Status: running": the job goes on by itself. Never sleep or run a thing twice to wait for it: use check_job_status with wait_seconds, or wait_for_jobs for several. Start a server or watcher as a job of its own and go on.
+execute_python and execute_command_async answer when the job ends, when it asks for input, or after a short grace with "Status: running": the job continues by itself. Never sleep or run something twice to wait for it: use check_job_status with wait_seconds, or wait_for_jobs for several. Start a server or watcher as a job of its own and continue.
 
-Each reply about a job has Job ID, Status and Cursor. Pass that cursor to check_job_status to see only what came later; the same call gives the same answer. "Omitted" names the cursor range of output that was left out. "Also" tells once of your other jobs that ended or wait for input.
+Each reply about a job has Job ID, Status and Cursor. Pass that cursor to check_job_status to see only newer output; the same call gives the same answer. "Omitted" names the cursor range of output that was left out. "Also" announces once that another job of yours has ended or waits for input.
 
-Status: queued, running, waiting_input, completed, failed (why), cancelled. waiting_input is certain: a program is reading now and "Prompt" is what it asks. Answer Python (input(), getpass, pdb) with send_python_input, one line. Answer a shell job with send_command_input: it is a keyboard, so end a line with \n; use secret=true for passwords. A job that is only quiet stays running, and "Activity" says for how long.
+Status: queued, running, waiting_input, completed, failed (why), cancelled. waiting_input is certain: a program is reading now, and "Prompt" is its question. Answer Python (input(), getpass, pdb) with send_python_input, one line. Answer a shell job with send_command_input: it is a keyboard, so end a line with \n; use secret=true for passwords. A job that is only quiet stays running, and "Activity" says for how long.
 
 Python variables live in a session until its Python ends; a receipt says "variables kept" or "variables lost". Jobs of one session run in order, different sessions and shell jobs side by side. The last expression is shown as RESULT; top-level await works.
 
-cancel_job interrupts first and keeps variables if it can; force=true kills. It ends the whole process tree. "Left running" names processes that outlived their job: cancel_job on that job ends them. server_status tells what works here and what does not.`
+cancel_job interrupts first and keeps variables if it can; force=true kills. It ends the whole process tree. "Left running" names processes that outlived their job: cancel_job on that job ends them. server_status shows what works here and what does not.`

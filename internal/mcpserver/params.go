@@ -91,14 +91,14 @@ var parameters = map[string]*parameter{
 	"until": choice("default any", func(a *args) *string { return &a.until }, untilAny, untilAll),
 
 	"max_chars": integer("default 16000, at most 45000", func(a *args) **int64 { return &a.maxChars }, 0, maxText),
-	"cursor":    integer("show what came after it", func(a *args) **int64 { return &a.cursor }, 0, 1<<53),
+	"cursor":    integer("show only output after it", func(a *args) **int64 { return &a.cursor }, 0, 1<<53),
 	"limit":     integer("default 20", func(a *args) **int64 { return &a.limit }, 1, maxList),
 
-	"timeout_seconds": seconds("limit of its run time", func(a *args) **time.Duration { return &a.timeout }, maxSeconds*time.Second, ""),
+	"timeout_seconds": seconds("limit of the run time", func(a *args) **time.Duration { return &a.timeout }, maxSeconds*time.Second, ""),
 
 	"eof":    boolean("then send end of file", func(a *args) *bool { return &a.eof }),
 	"secret": boolean("never echoed or kept", func(a *args) *bool { return &a.secret }),
-	"force":  boolean("kill at once", func(a *args) *bool { return &a.force }),
+	"force":  boolean("kill immediately", func(a *args) *bool { return &a.force }),
 	"tty": {schemaOf("boolean", "default true; false: pipes"), func(a *args, name string, raw json.RawMessage) error {
 		on, err := decodeBool(name, raw)
 		a.tty = &on

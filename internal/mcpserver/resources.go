@@ -38,7 +38,7 @@ var resourceTemplates = []*mcp.ResourceTemplate{{
 }, {
 	Name: "job-output", Title: "Output of a job", URITemplate: outputTemplate,
 	Description: "Output from cursor on (default 0). view: text (default; escape codes stripped) or raw. " +
-		"_meta \"" + outputMeta + "\" holds next, the cursor to go on from, and more.",
+		"_meta \"" + outputMeta + "\" holds next, the cursor to continue from, and more.",
 }}
 
 // A resourceRequest is a URI taken apart.

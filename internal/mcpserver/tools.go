@@ -57,32 +57,32 @@ func tools(grace time.Duration) []*tool {
 	atOnce, shortly, longer := waits("default 0, at most 110"), waits("default "+after+", at most 110"), waits("default 45, at most 110")
 	return []*tool{{
 		name:     "cancel_job",
-		about:    "Stop a job and all its processes; Python variables are kept if it can be interrupted. On an ended job: end what it left running.",
+		about:    "Stop a job and all its processes. Python variables are kept if it can be interrupted. For an ended job, end the processes it left running.",
 		required: []string{"job_id"}, optional: []string{"force"},
 		hints: ends, call: (*invocation).cancelJob,
 	}, {
 		name:     "check_job_status",
-		about:    "Status and output of any job. With cursor: only what came after it; without: the newest while it runs, all once ended.",
+		about:    "Show status and output of a job. With cursor, return only newer output; without it, the latest output of a running job or all of a finished one.",
 		required: []string{"job_id"}, optional: []string{"wait_seconds", "cursor", "max_chars"},
 		wait: atOnce, hints: reads, always: true, call: (*invocation).checkJobStatus,
 	}, {
 		name:     "check_python_status",
-		about:    "Like check_job_status; without job_id: the session's current Python job, else its last.",
+		about:    "Show status and output of a Python job. Without job_id, use the session's current Python job, or else its last one.",
 		optional: []string{"job_id", "session", "wait_seconds", "cursor", "max_chars"},
 		wait:     atOnce, hints: reads, always: true, call: (*invocation).checkPythonStatus,
 	}, {
 		name:     "execute_command_async",
-		about:    "Run a shell command as a job on a terminal. Answers with its output, or after " + after + " s with a job id while it goes on.",
+		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while the job continues.",
 		required: []string{"command"}, optional: []string{"cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
 		wait: shortly, hints: runs, always: true, call: (*invocation).executeCommand,
 	}, {
 		name:     "execute_python",
-		about:    "Run Python as a job in a session that keeps its variables. Answers with output and result, or after " + after + " s with a job id while it goes on.",
+		about:    "Run Python as a job in a session that keeps its variables. Returns output and result, or after " + after + " s a job id while the job continues.",
 		required: []string{"code"}, optional: []string{"session", "wait_seconds", "timeout_seconds", "max_chars"},
 		wait: shortly, hints: runs, always: true, call: (*invocation).executePython,
 	}, {
 		name:     "install_package_async",
-		about:    "Install Python packages for a session as a job; importable at once.",
+		about:    "Install Python packages for a session as a job. They can be imported at once.",
 		required: []string{"package"}, optional: []string{"session", "wait_seconds"},
 		wait: shortly, hints: runs, call: (*invocation).installPackage,
 	}, {
@@ -92,12 +92,12 @@ func tools(grace time.Duration) []*tool {
 		hints:    reads, call: (*invocation).listJobs,
 	}, {
 		name:     "list_variables",
-		about:    "List the variables of a Python session, also while it is busy.",
+		about:    "List the variables of a Python session, even while it is busy.",
 		optional: []string{"session"},
 		hints:    reads, call: (*invocation).listVariables,
 	}, {
 		name:     "restart_python_worker",
-		about:    "Restart a session's Python: its jobs end and all variables are lost.",
+		about:    "Restart a session's Python. Its jobs end and all its variables are lost.",
 		optional: []string{"session"},
 		hints:    ends, call: (*invocation).restartPython,
 	}, {
@@ -112,11 +112,11 @@ func tools(grace time.Duration) []*tool {
 		wait: shortly, hints: runs, call: (*invocation).sendPythonInput,
 	}, {
 		name:  "server_status",
-		about: "How this server stands: version, what works here, Python, jobs, sessions, memory, disk.",
+		about: "Show server status: version, available features, Python, jobs, sessions, memory and disk usage.",
 		hints: reads, call: (*invocation).serverStatus,
 	}, {
 		name:     "wait_for_jobs",
-		about:    "Wait until any or all of several jobs have ended, or one waits for input. Shows no output.",
+		about:    "Wait until any or all of several jobs end, or one waits for input. Output is not shown.",
 		required: []string{"job_ids"}, optional: []string{"until", "wait_seconds"},
 		wait: longer, hints: reads, always: true, call: (*invocation).waitForJobs,
 	}}
