@@ -252,27 +252,20 @@ func TestInstallIsStoppedHalfway(t *testing.T) {
 	}
 }
 
-// confined goes through the ends that a file system brings about: it gives the
-// installer one of its own.
-func confined(t *testing.T, w *world, r *jobs.Registry, python string) {
+// onFullDisk installs with an installer whose file system is full.
+func onFullDisk(t *testing.T, w *world, r *jobs.Registry, python string) {
 	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
-		t.Logf("not tried, as that takes a mount namespace: a read-only environment, a full disk")
+		t.Log("not tried, as it takes a mount namespace: a full disk")
 		return
 	}
 	purelib := ask(t, python, `import sysconfig; print(sysconfig.get_path("purelib"))`)
-	for mount, want := range map[string]string{
-		`mount --bind "$0" "$0"; mount -o remount,ro,bind "$0"`: w.venv() + " can't be written; set REPL_VENV_DIR to a directory that can)",
-		`mkdir -p "$TMPDIR/full"; mount -t tmpfs -o size=4k tmpfs "$TMPDIR/full"; mkdir "$TMPDIR/full/up" "$TMPDIR/full/work";` +
-			`mount -t overlay -o "lowerdir=$0,upperdir=$TMPDIR/full/up,workdir=$TMPDIR/full/work" overlay "$0"`: "the disk is full; free some space, of pip's or uv's cache for one)",
-	} {
-		cfg := w.cfg
-		cfg.Command = func(argv, env []string, dir string) jobs.Runner {
-			return command{append([]string{"unshare", "-m", "sh", "-ec", mount + `; exec "$@"`, purelib}, argv...), env, dir}
-		}
-		m := New(cfg)
-		got := endOf(t, r, m, "late")
-		if !strings.HasPrefix(got, "failed (exit ") || !strings.HasSuffix(got, want) {
-			t.Errorf("%s\nwant %s", got, want)
-		}
+	const mount = `mkdir -p "$TMPDIR/full"; mount -t tmpfs -o size=4k tmpfs "$TMPDIR/full"; mkdir "$TMPDIR/full/up" "$TMPDIR/full/work";` +
+		`mount -t overlay -o "lowerdir=$0,upperdir=$TMPDIR/full/up,workdir=$TMPDIR/full/work" overlay "$0"`
+	w.cfg.Command = func(argv, env []string, dir string) jobs.Runner {
+		return command{append([]string{"unshare", "-m", "sh", "-ec", mount + `; exec "$@"`, purelib}, argv...), env, dir}
+	}
+	got, want := endOf(t, r, New(w.cfg), "late"), "the disk is full; free some space, of pip's or uv's cache for one)"
+	if !strings.HasPrefix(got, "failed (exit ") || !strings.HasSuffix(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"asyncrepl/internal/output"
@@ -127,68 +126,6 @@ func notRun(ctx context.Context) jobs.Outcome {
 		rec.Stop = st
 	}
 	return jobs.Outcome{Receipt: rec}
-}
-
-// conclude adds to the receipt of the installer what it amounts to.
-func (in *install) conclude(rec *jobs.Receipt, ch Changes, said string) {
-	switch {
-	case rec.Status() == jobs.Completed:
-		rec.Detail = in.result(ch, said)
-		in.notes = append(in.notes, conflicts(said)...)
-		return
-	case rec.Stop == nil && rec.End == jobs.Exited:
-		rec.Detail = in.m.cause(said)
-	}
-	if len(ch.Installed) > 0 {
-		in.notes = append(in.notes, "installed before it ended: "+list(ch.Installed))
-	}
-	if len(ch.Removed) > 0 {
-		in.notes = append(in.notes, "removed and not replaced: "+list(ch.Removed)+"; install again")
-	}
-	if rec.Stop != nil && len(ch.Installed)+len(ch.Removed) == 0 {
-		in.notes = append(in.notes, "no package was installed or removed")
-	}
-}
-
-// result says what an install that succeeded has done.
-func (in *install) result(ch Changes, said string) string {
-	ruledOut := strings.Contains(said, "don't match your environment")
-	switch {
-	case len(ch.Installed) > 0:
-		first := func(p Package) int { return slices.Index(append(in.asked, key(p.Name)), key(p.Name)) }
-		slices.SortStableFunc(ch.Installed, func(a, b Package) int { return first(a) - first(b) })
-		return "installed " + list(ch.Installed)
-	case saidInstalled().MatchString(said):
-		return "installed " + clip(saidInstalled().FindStringSubmatch(said)[1], 80)
-	case ruledOut && !strings.Contains(said, "Requirement already satisfied"):
-		return "nothing installed: ruled out by the marker"
-	case in.marked && saidChecked().MatchString(said):
-		return "nothing installed: already satisfied or ruled out by a marker"
-	case saidChecked().MatchString(said):
-		return "already satisfied"
-	}
-	return "nothing was changed"
-}
-
-// The words of pip and uv for installs outside of the environment's directories
-// (pip's PIP_TARGET and the like), and for those with nothing to do.
-var (
-	saidInstalled = pattern(`(?m)^Successfully installed (\S.*?)\s*$`)
-	saidChecked   = pattern(`(?m)^(Requirement already satisfied|(Audited|Checked) \d+ package|\S+ is already installed with the same version)`)
-)
-
-// list names packages in a line.
-func list(ps []Package) string {
-	const most = 8
-	var names []string
-	for i, p := range ps {
-		if i == most {
-			names = append(names, fmt.Sprintf("%d more", len(ps)-most))
-			break
-		}
-		names = append(names, p.String())
-	}
-	return strings.Join(names, ", ")
 }
 
 // installer returns the command line of the installer, without what it is to

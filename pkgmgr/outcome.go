@@ -1,0 +1,184 @@
+package pkgmgr
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"asyncrepl/jobs"
+)
+
+// What an install has changed is read from the environment's directories (site.go). Why it failed is
+// read from what the installer printed: by a pattern if a remedy is known, else in its own words.
+
+// conclude adds to the installer's receipt what the install amounts to.
+func (in *install) conclude(rec *jobs.Receipt, ch Changes, said string) {
+	switch {
+	case rec.Status() == jobs.Completed:
+		rec.Detail = in.result(ch, said)
+		in.notes = append(in.notes, conflicts(said)...)
+		return
+	case rec.Stop == nil && rec.End == jobs.Exited:
+		rec.Detail = in.m.cause(said)
+	}
+	if len(ch.Installed) > 0 {
+		in.notes = append(in.notes, "installed before it ended: "+list(ch.Installed))
+	}
+	if len(ch.Removed) > 0 {
+		in.notes = append(in.notes, "removed and not replaced: "+list(ch.Removed)+"; install again")
+	}
+	if rec.Stop != nil && len(ch.Installed)+len(ch.Removed) == 0 {
+		in.notes = append(in.notes, "no package was installed or removed")
+	}
+}
+
+// result says what an install that succeeded has done.
+func (in *install) result(ch Changes, said string) string {
+	ruledOut := strings.Contains(said, "don't match your environment")
+	switch {
+	case len(ch.Installed) > 0:
+		rank := func(p Package) int { return slices.Index(append(in.asked, key(p.Name)), key(p.Name)) }
+		slices.SortStableFunc(ch.Installed, func(a, b Package) int { return rank(a) - rank(b) })
+		return "installed " + list(ch.Installed)
+	case saidInstalled().MatchString(said):
+		return "installed " + clip(saidInstalled().FindStringSubmatch(said)[1], 80)
+	case ruledOut && !strings.Contains(said, "Requirement already satisfied"):
+		return "nothing installed: ruled out by the marker"
+	case in.marked && saidChecked().MatchString(said):
+		return "nothing installed: already satisfied or ruled out by a marker"
+	case saidChecked().MatchString(said):
+		return "already satisfied"
+	}
+	return "nothing was changed"
+}
+
+// What pip and uv print after installs outside of the environment's directories (PIP_TARGET and the
+// like), after those with nothing to do, and about packages that no longer fit.
+var (
+	saidInstalled = pattern(`(?m)^Successfully installed (\S.*?)\s*$`)
+	saidChecked   = pattern(`(?m)^(Requirement already satisfied|(Audited|Checked) \d+ package|\S+ is already installed with the same version)`)
+	saidConflict  = pattern(`(?m)^(\S+ \S+ requires .*, (?:but you have|which is not installed).*?)\.?\s*$`)
+)
+
+// conflicts returns notes about packages that an install has left with versions of others that they
+// don't allow.
+func conflicts(said string) (notes []string) {
+	for _, match := range saidConflict().FindAllStringSubmatch(said, 3) {
+		notes = append(notes, "conflict: "+match[1])
+	}
+	return notes
+}
+
+// list names packages in a line.
+func list(ps []Package) string {
+	const most = 8
+	var names []string
+	for i, p := range ps {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(ps)-most))
+			break
+		}
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+const wheelRemedy = "or ask for a version that has a wheel"
+
+// failures are the patterns by which a failure is recognized, and what is said of it, with $1 for what
+// the first group matched. The first that matches counts: what stops any install, what stops the
+// fetching, what the requirements lack. In the text, runs of blanks and line ends are one blank,
+// because uv breaks lines at the width of the terminal.
+var failures = []struct{ pattern, text string }{
+	{`No space left on device|Disk quota exceeded`, "the disk is full; free some space, of pip's or uv's cache for one"},
+	{`Cannot find command '(git|hg|svn|bzr)'`, "there is no $1 on PATH to fetch the repository; install it (Debian, Ubuntu: apt install $1)"},
+	{`(?i)git executable not found`, "there is no git on PATH to fetch the repository; install it (Debian, Ubuntu: apt install git)"},
+	{`'(?:[^']*/)?([\w.-]*(?:gcc|g\+\+|cc|c\+\+|clang)[\w.+-]*)'(?: failed)?: No such file|([\w+-]*(?:gcc|clang|cc|\+\+)): (?:command )?not found|No such file or directory: '(g?cc|g\+\+|c\+\+|clang)'`,
+		"building a package needs a compiler, and there is no $1$2$3; install one (Debian, Ubuntu: apt install build-essential), " + wheelRemedy},
+	{`fatal error: (Python\.h): No such file`, "building a package needs $1; install Python's (Debian, Ubuntu: apt install python3-dev), " + wheelRemedy},
+	{`fatal error: (\S+\.h\w*): No such file`, "building a package needs $1; install the development files of its library, " + wheelRemedy},
+	{`HTTP error (\d{3}) while getting (\S+)|HTTP status [a-z]+ error \((\d{3}) [^)]*\) for url \(([^)]+)\)`, "$2$4 answers HTTP $1$3; check the address"},
+	{`CERTIFICATE_VERIFY_FAILED|invalid peer certificate`, "the index's certificate is not trusted; set PIP_CERT and SSL_CERT_FILE to a file with its authority"},
+	{`Requires-Python (\S+?);? .*No matching distribution found for (\S+)`, "no version of $2 that fits runs on this Python (it requires $1); ask for another version"},
+	{`requirement (\S+) .*?\(from versions: none\)`, "$1 was not found; check the name, and that the index can be reached"},
+	{`requirement (\S+) .*?\(from versions: (?:[^)]*?, )??([^,)]+(?:, [^,)]+){0,2})\)`, "there is no $1; the newest are $2"},
+	{`The conflict is caused by: (.*?) (?:Additionally|To fix this)`, "the versions conflict: $1; loosen them"},
+	{`[Bb]ecause (.+?),? we can conclude`, "no solution: $1"},
+}
+
+var (
+	networkFailure = pattern(`connection broken by.*\(from versions: none\)|connection-failed|Max retries exceeded|Failed to (?:fetch|download)|error sending request`)
+	networkReason  = pattern(`(?i)connection refused|connection reset|name or service not known|name resolution|no address associated|` +
+		`network is unreachable|no route to host|timed out|cannot connect to proxy|tunnel connection failed`)
+	networkHost = pattern("host='([^']+)'|(https?://[^/\\s)`'\"]+)")
+)
+
+// unreachable returns the text about a host that could not be reached, or "". pip prints "connection
+// broken by" also if it reached the host at last.
+func unreachable(flat string) string {
+	why := networkReason().FindString(flat)
+	if why == "" || !networkFailure().MatchString(flat) {
+		return ""
+	}
+	host := "the index"
+	if hosts := networkHost().FindAllStringSubmatch(flat, -1); hosts != nil {
+		host = hosts[len(hosts)-1][1] + hosts[len(hosts)-1][2]
+	}
+	return fmt.Sprintf("%s can't be reached (%s); check the network and the address, "+
+		"or set PIP_INDEX_URL and UV_DEFAULT_INDEX to an index that can be reached", host, strings.ToLower(why))
+}
+
+// known returns the text about a failure with a known remedy, or "".
+func (m *Manager) known(said string) string {
+	flat := strings.Join(strings.Fields(said), " ")
+	if strings.Contains(flat, "externally-managed-environment") || strings.Contains(flat, "is externally managed") {
+		python := "this Python"
+		if pl := m.found.Load(); pl != nil {
+			python = pl.python
+		}
+		return m.forbidden(python)
+	}
+	if text := unreachable(flat); text != "" {
+		return text
+	}
+	for _, f := range failures {
+		expr := regexp.MustCompile(f.pattern)
+		if match := expr.FindStringSubmatchIndex(flat); match != nil {
+			return clip(string(expr.ExpandString(nil, f.text, flat, match)), 400)
+		}
+	}
+	return ""
+}
+
+// The lines of an error: "ERROR: …" and "× …" of pip, "error: …" and below it "cause: …" of uv or "fatal: …" of git.
+var (
+	errorLine = pattern(`(?mi)^\s*(?:ERROR:|×)\s*(.*\S)\s*$`)
+	causeLine = pattern(`(?mi)^\s*(?:cause|caused by|fatal): (.*\S)\s*$`)
+)
+
+// cause says in a line why an installer failed: what is known of it, else its last error, else its
+// last line.
+func (m *Manager) cause(said string) string {
+	if why := m.known(said); why != "" {
+		return why
+	}
+	errors := errorLine().FindAllStringSubmatch(said, -1)
+	if errors == nil {
+		return clip(lastLine([]byte(said)), 200)
+	}
+	why := clip(errors[len(errors)-1][1], 200)
+	if causes := causeLine().FindAllStringSubmatch(said, -1); causes != nil {
+		why += ": " + clip(causes[len(causes)-1][1], 200)
+	}
+	return why
+}
+
+// forbidden returns the text about a Python that the system forbids to install into.
+func (m *Manager) forbidden(python string) string {
+	remedy := "set REPL_VENV_DIR to a directory in which an environment may be made"
+	if m.cfg.Python != "" {
+		remedy = "unset REPL_PYTHON, and an environment is made in REPL_VENV_DIR or the workspace"
+	}
+	return fmt.Sprintf("%s belongs to the system, which forbids installs into it (PEP 668); %s", python, remedy)
+}
