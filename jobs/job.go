@@ -38,7 +38,8 @@ type Info struct {
 	Receipt    Receipt   // set once Status is final
 	Result     string
 	HasResult  bool
-	PID        int // the process in front, if the runner showed one
+	PID        int   // the process in front, if the runner showed one
+	Probe      Probe // measures its processes, if the runner gave one; nil once Status is final
 
 	Created, Started, Ended time.Time
 	Output                  output.Stat

@@ -35,7 +35,7 @@ func (j *Job) to(s Status) bool {
 		}
 		j.startLimit()
 	case s.Final():
-		j.info.Ended, j.info.Cancelling, j.accept = now, "", nil
+		j.info.Ended, j.info.Cancelling, j.info.Probe, j.accept = now, "", nil, nil
 	}
 	return true
 }

@@ -117,6 +117,15 @@ func (p *Port) SetPID(pid int) {
 	}
 }
 
+// SetProbe says how to measure the processes of the running job.
+func (p *Port) SetProbe(probe Probe) {
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
+	if !p.j.info.Status.Final() {
+		p.j.info.Probe = probe
+	}
+}
+
 // SetInput makes f take the input that clients send; nil makes the job refuse input.
 func (p *Port) SetInput(f InputFunc) {
 	p.j.mu.Lock()

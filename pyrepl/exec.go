@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
@@ -66,6 +67,7 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 		return notStarted(ctx, err), nil
 	}
 	p.SetPID(w.handle.PID())
+	p.SetProbe(runner.Probe(w.handle))
 	r := newRun(e.s, w, p)
 	rec, result := r.exec(ctx, e.code)
 	if again && r.untouched && ctx.Err() == nil {

@@ -3,15 +3,26 @@ package pyrepl
 // A State is how a session stands.
 type State struct {
 	PID    int    // of its worker; 0: none is alive
+	Memory int64  // bytes resident of the worker's tree; 0: not known
 	Job    string // the one that it is at; empty: it is idle
 	Queued int    // jobs behind that
 }
 
-// State tells how the session stands, at once.
+// State returns how the session stands. It does not wait for the worker.
 func (s *Session) State() State {
+	st, w := s.state()
+	if w != nil {
+		u, _ := w.handle.Usage() // an error: the worker has ended, or the system does not say
+		st.Memory = u.Memory
+	}
+	return st
+}
+
+// state returns the State but for its Memory, and the living worker, if any.
+func (s *Session) state() (st State, living *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := State{Job: s.turn.job()}
+	st.Job = s.turn.job()
 	for _, q := range s.queue {
 		if !q.vacates {
 			st.Queued++
@@ -21,8 +32,8 @@ func (s *Session) State() State {
 		select {
 		case <-s.w.handle.Done():
 		default:
-			st.PID = s.w.handle.PID()
+			st.PID, living = s.w.handle.PID(), s.w
 		}
 	}
-	return st
+	return st, living
 }

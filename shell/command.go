@@ -15,6 +15,7 @@ import (
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
+	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
@@ -120,6 +121,7 @@ func (c *Command) explain(err error) error {
 // the program writes can be seen.
 func (r *run) announce() {
 	r.port.SetPID(r.handle.PID())
+	r.port.SetProbe(runner.Probe(r.handle))
 	r.port.SetInput(r.input)
 }
 

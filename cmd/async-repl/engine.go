@@ -84,14 +84,6 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 	e.shared = &mcpserver.Engine{
 		Jobs:    jobs.NewRegistry(jobs.Config{Logs: store, MaxRunning: set.maxJobs, Log: log, Bug: func(msg string) { log.Error("internal error", "what", msg) }}),
 		Runners: e, Grace: set.grace, Timeout: set.timeout, Version: version(), Log: log,
-		Busy: func(leader int) (jobs.Process, float64, bool) {
-			p, percent, ok := process.Busiest(leader)
-			return jobs.Process{PID: p.PID, Program: p.Program}, percent, ok
-		},
-		Usage: func(leader int) (mcpserver.Usage, bool) {
-			u, ok := process.TreeUsage(leader)
-			return mcpserver.Usage(u), ok
-		},
 		Status: e.status,
 	}
 	return e, nil

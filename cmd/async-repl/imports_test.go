@@ -39,6 +39,8 @@ var rules = []rule{
 		why: "the guard needs its pipe and the kernel and nothing else, for all else may have failed"},
 	{dir: "internal/process", forbid: []string{module}, allow: []string{module + "internal/guard", module + "internal/procfs", module + "internal/tty"},
 		why: "processes are ended in one place, whatever they were started for"},
+	{dir: "internal/runner", forbid: []string{module}, allow: []string{module + "internal/process", module + "jobs"},
+		why: "what runners share belongs to none of them"},
 	{dir: "pyrepl", forbid: []string{module + "shell", module + "pkgmgr", module + "internal/mcpserver", module + "internal/report", module + "cmd"},
 		why: "runners know no protocol and not one another"},
 	{dir: "shell", forbid: []string{module + "pyrepl", module + "pkgmgr", module + "internal/mcpserver", module + "internal/report", module + "cmd"},

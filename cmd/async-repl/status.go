@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/mcpserver"
-	"asyncrepl/internal/process"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
@@ -118,12 +117,7 @@ func (e *engine) sessionStatus(sc mcpserver.Scope) []mcpserver.SessionStatus {
 	var list []mcpserver.SessionStatus
 	for name, s := range sessions {
 		st := s.State()
-		one := mcpserver.SessionStatus{Name: name, PID: st.PID, Job: st.Job, Queued: st.Queued}
-		if st.PID != 0 {
-			u, _ := process.TreeUsage(st.PID)
-			one.Memory = u.Memory
-		}
-		list = append(list, one)
+		list = append(list, mcpserver.SessionStatus{Name: name, PID: st.PID, Memory: st.Memory, Job: st.Job, Queued: st.Queued})
 	}
 	slices.SortFunc(list, func(a, b mcpserver.SessionStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return list

@@ -28,13 +28,6 @@ type Engine struct {
 	Progress time.Duration // how long a call waits before its client is told how things stand, if it wishes to be; 0: 1 s
 	Version  string        // of this server, told to clients
 
-	// Busy names the process that uses most of a processor among those that
-	// the job's process leads, and how much that is, in percent. It takes some
-	// milliseconds. Nil: nothing is said of it.
-	Busy func(leader int) (p jobs.Process, percent float64, ok bool)
-	// Usage tells what a process and all that descends from it use. Nil: nobody
-	// is told.
-	Usage func(leader int) (u Usage, ok bool)
 	// Status tells how the engine stands, within milliseconds. Nil: only what
 	// the jobs tell is told.
 	Status func(ctx context.Context, sc Scope) ServerStatus
@@ -58,7 +51,6 @@ func (e *Engine) log() *slog.Logger {
 
 // What an engine tells of itself is put into words by package report.
 type (
-	Usage         = report.Usage
 	ServerStatus  = report.ServerStatus
 	SessionStatus = report.SessionStatus
 )

@@ -18,7 +18,7 @@ const remainsStep = time.Second
 
 // reporter puts the jobs of the connection into words.
 func (c *conn) reporter() *report.Reporter {
-	return &report.Reporter{Jobs: c.Jobs, Busy: c.Busy, Usage: c.Usage}
+	return &report.Reporter{Jobs: c.Jobs}
 }
 
 // window shows the output from a cursor on, as far as the call has room for it.

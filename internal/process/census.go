@@ -32,24 +32,6 @@ func (h *Handle) Usage() (Usage, error) {
 	return u, nil
 }
 
-// TreeUsage is what the tree of the living leader of that number uses. It is false if there is none, or if the system
-// does not tell.
-func TreeUsage(leader int) (u Usage, ok bool) {
-	var h *Handle
-	kin.mu.Lock()
-	for one := range kin.handles {
-		if !one.gone && one.self.PID == leader {
-			h = one
-		}
-	}
-	kin.mu.Unlock()
-	if h == nil {
-		return u, false
-	}
-	u = sum(h.members())
-	return u, u.Memory > 0
-}
-
 // Census is how an Owner stands.
 type Census struct {
 	Adopts  bool  // orphans of our descendants come to us

@@ -10,30 +10,6 @@ import (
 // short enough for a call that is to answer at once.
 const usageSpan = 20 * time.Millisecond
 
-// Busiest is the process of the leader's session that uses most processor time now, and how much of one processor that
-// is, in percent. It takes 20 ms and a look at the process table.
-func Busiest(leader int) (p Process, percent float64, ok bool) {
-	type sample struct {
-		Process
-		used time.Duration
-	}
-	var before []sample
-	begin := time.Now()
-	for _, e := range everybody() {
-		if e.session == leader && !e.ended() {
-			before = append(before, sample{e.Process, used(e.PID)})
-		}
-	}
-	time.Sleep(usageSpan)
-	for _, s := range before {
-		share := 100 * float64(used(s.PID)-s.used) / float64(time.Since(begin))
-		if now, there := inspect(s.PID); there && now.Start == s.Start && (!ok || share > percent) {
-			p, percent, ok = s.Process, max(0, share), true
-		}
-	}
-	return p, percent, ok
-}
-
 // Busiest returns the process of the tree that uses most CPU time now, and its share of one CPU in percent. It takes
 // 20 ms. The error is ErrGone if no process of the tree is left.
 func (h *Handle) Busiest() (p Process, percent float64, err error) {

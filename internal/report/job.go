@@ -15,14 +15,6 @@ import (
 type Reporter struct {
 	Jobs *jobs.Registry   // where the job that a queued one waits behind is found; nil: it is not named
 	Now  func() time.Time // nil: time.Now
-
-	// Busy names the process that uses most of a processor among those that
-	// the job's process leads, and how much that is, in percent. It takes some
-	// milliseconds. Nil: nothing is said of it.
-	Busy func(leader int) (p jobs.Process, percent float64, ok bool)
-	// Usage tells what a process and all that descends from it use. Nil: nobody
-	// is told.
-	Usage func(leader int) (u Usage, ok bool)
 }
 
 func (rp *Reporter) time() time.Time {
@@ -198,8 +190,8 @@ func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 		return
 	}
 	s := what + Duration(quiet)
-	if info.PID != 0 && rp.Busy != nil {
-		if p, percent, ok := rp.Busy(info.PID); ok {
+	if info.Probe != nil {
+		if p, percent, err := info.Probe.Busiest(); err == nil {
 			s += fmt.Sprintf(", %s uses %.0f %% CPU", p, percent)
 		}
 	}

@@ -12,17 +12,15 @@ import (
 // TestSilence is told as silence, and with what the process does.
 func TestSilence(t *testing.T) {
 	now := time.Now()
-	rp := Reporter{Now: func() time.Time { return now }, Busy: func(pid int) (jobs.Process, float64, bool) {
-		return jobs.Process{PID: 815, Program: "python3"}, 97.6, pid == 812
-	}}
+	rp := Reporter{Now: func() time.Time { return now }}
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	for name, tt := range map[string]struct {
 		info jobs.Info
 		want string
 	}{
-		"quiet":     {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(40 * time.Second)}, PID: 812}, "\nActivity: no output for 40.0s, python3 (pid 815) uses 98 % CPU\n"},
+		"quiet":     {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(40 * time.Second)}, Probe: probe{}}, "\nActivity: no output for 40.0s, python3 (pid 815) uses 98 % CPU\n"},
 		"never":     {jobs.Info{Started: ago(65 * time.Second)}, "\nActivity: no output yet, for 1m5s\n"},
-		"gone pid":  {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(7 * time.Second)}, PID: 1}, "\nActivity: no output for 7.0s\n"},
+		"gone":      {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(7 * time.Second)}, Probe: probe{jobs.ErrEnded}}, "\nActivity: no output for 7.0s\n"},
 		"not quiet": {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(time.Second)}}, "\nElapsed: 1m0s\n"},
 	} {
 		tt.info.Status = jobs.Running

@@ -109,13 +109,6 @@ func JobURI(id string) string { return "job://" + id }
 // OutputURI names the output of a job.
 func OutputURI(id string) string { return JobURI(id) + "/output" }
 
-// A Usage is what processes use.
-type Usage struct {
-	CPU       time.Duration // of those that live, since they were started
-	Memory    int64         // bytes resident; what several share counts for each
-	Processes int
-}
-
 // resultMax is how many characters of a result a record holds.
 const resultMax = 32_000
 
@@ -153,8 +146,8 @@ func (rp *Reporter) Record(info jobs.Info) *Record {
 	}
 	if info.Status.Final() {
 		r.Receipt = newRecordReceipt(info.Receipt)
-	} else if r.PID = info.PID; r.PID != 0 && rp.Usage != nil {
-		if u, ok := rp.Usage(r.PID); ok {
+	} else if r.PID = info.PID; info.Probe != nil {
+		if u, err := info.Probe.Usage(); err == nil {
 			r.Usage = &recordUsage{CPU: u.CPU.Seconds(), Memory: u.Memory, Processes: u.Processes}
 		}
 	}

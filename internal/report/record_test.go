@@ -21,15 +21,21 @@ func asJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
+// A probe measures what tests expect, or fails.
+type probe struct{ err error }
+
+func (p probe) Usage() (jobs.ProcessUsage, error) {
+	return jobs.ProcessUsage{CPU: 1500 * time.Millisecond, Memory: 4096, Processes: 2}, p.err
+}
+
+func (p probe) Busiest() (jobs.Process, float64, error) {
+	return jobs.Process{PID: 815, Program: "python3"}, 97.6, p.err
+}
+
 // TestRecord is what a program is told of jobs of all kinds.
 func TestRecord(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 0, 0, 123456789, time.FixedZone("x", 3600))
-	rp := Reporter{
-		Now: func() time.Time { return at.Add(2500 * time.Millisecond) },
-		Usage: func(pid int) (Usage, bool) {
-			return Usage{CPU: 1500 * time.Millisecond, Memory: 4096, Processes: 2}, pid == 812
-		},
-	}
+	rp := Reporter{Now: func() time.Time { return at.Add(2500 * time.Millisecond) }}
 	const stamp = `"2026-11-21T07:00:00.123Z"`
 	spec := jobs.Spec{Kind: jobs.Python, Session: "lab", Title: "x", Timeout: time.Minute}
 	const beginning = `{"id":"ID","kind":"python","title":"x","session":"lab",`
@@ -40,7 +46,7 @@ func TestRecord(t *testing.T) {
 	}{
 		"queued": {jobs.Info{Status: jobs.Queued},
 			`"status":"queued","status_text":"queued","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON + `}`},
-		"asks": {jobs.Info{Status: jobs.WaitingInput, Started: at, PID: 812, Cancelling: jobs.Interrupt, Question: &jobs.Question{Kind: "line", Prompt: "? ", By: "input()"},
+		"asks": {jobs.Info{Status: jobs.WaitingInput, Started: at, PID: 812, Probe: probe{}, Cancelling: jobs.Interrupt, Question: &jobs.Question{Kind: "line", Prompt: "? ", By: "input()"},
 			Output: output.Stat{Final: -1}},
 			`"status":"waiting_input","status_text":"waiting_input","question":{"kind":"line","prompt":"? ","by":"input()"},"cancelling":"interrupt","pid":812,` +
 				`"created":` + stamp + `,"started":` + stamp + `,"elapsed_seconds":2.5,"timeout_seconds":60,` + outputJSON +

@@ -1,0 +1,23 @@
+//go:build unix
+
+package runner
+
+import (
+	"asyncrepl/internal/process"
+	"asyncrepl/jobs"
+)
+
+// Probe returns a probe of the tree that h leads.
+func Probe(h *process.Handle) jobs.Probe { return probe{h} }
+
+type probe struct{ h *process.Handle }
+
+func (p probe) Usage() (jobs.ProcessUsage, error) {
+	u, err := p.h.Usage()
+	return jobs.ProcessUsage(u), err
+}
+
+func (p probe) Busiest() (jobs.Process, float64, error) {
+	q, percent, err := p.h.Busiest()
+	return jobs.Process{PID: q.PID, Program: q.Program}, percent, err
+}

@@ -1,0 +1,20 @@
+package jobs
+
+import "time"
+
+// A Probe measures the processes of a running job, wherever they run. Its methods can be called by
+// several goroutines at once, and after the job has ended; then they return an error.
+type Probe interface {
+	// Usage returns what the processes use now.
+	Usage() (ProcessUsage, error)
+	// Busiest returns the process that uses most CPU time now, and its share of one CPU in percent.
+	// It can take some milliseconds.
+	Busiest() (p Process, percent float64, err error)
+}
+
+// A ProcessUsage is what processes use.
+type ProcessUsage struct {
+	CPU       time.Duration // of the living ones, since they were started
+	Memory    int64         // bytes resident; memory shared by several counts for each
+	Processes int
+}
