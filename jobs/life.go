@@ -160,7 +160,7 @@ func (j *Job) conclude(out Outcome) {
 		out.Result, out.HasResult = "", false
 	}
 	r.settle(j.info.Timeout)
-	r.losses(j.log.Stat().Loss)
+	r.Lost = j.log.Stat().Loss
 	j.to(r.Status())
 	j.info.Receipt, j.info.Result, j.info.HasResult = *r, out.Result, out.HasResult
 }

@@ -66,6 +66,8 @@ type Receipt struct {
 	Survivors []Process // could not be ended
 	Unclaimed []Process // may belong to this job or to another
 
+	Lost output.Loss // of the job's output, by its end
+
 	PendingTasks int      // asyncio tasks that wait for the session's next await
 	Notes        []string // what else there is to know, one line each
 }
@@ -210,15 +212,5 @@ func (r *Receipt) settle(timeout time.Duration) {
 		r.By = Program
 	default:
 		r.By = Unknown
-	}
-}
-
-// losses notes output that is gone although the job kept within its own limit.
-func (r *Receipt) losses(l output.Loss) {
-	if l.Disk > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d bytes of output were lost: the disk could not be written to or read", l.Disk))
-	}
-	if l.State > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d bytes of output were lost: running jobs had reached the limit of all output (REPL_MAX_STATE)", l.State))
 	}
 }

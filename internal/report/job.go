@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -198,6 +199,19 @@ func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 	r.Line("Activity", s)
 }
 
+// notes returns the notes of a receipt, and what the disk or the limit of all output took of the job's output. What the
+// job's own limit took is no news.
+func notes(rec jobs.Receipt) []string {
+	all := slices.Clip(rec.Notes)
+	if n := rec.Lost.Disk; n > 0 {
+		all = append(all, fmt.Sprintf("%d bytes of output were lost: the disk could not be written to or read", n))
+	}
+	if n := rec.Lost.State; n > 0 {
+		all = append(all, fmt.Sprintf("%d bytes of output were lost: running jobs had reached the limit of all output (REPL_MAX_STATE)", n))
+	}
+	return all
+}
+
 // notesMax is how many notes of a receipt a reply shows.
 const notesMax = 20
 
@@ -217,9 +231,10 @@ func receipt(r *Reply, id string, rec jobs.Receipt) {
 	if rec.PendingTasks > 0 {
 		r.Line("Pending tasks", strconv.Itoa(rec.PendingTasks))
 	}
-	for i, note := range rec.Notes {
+	all := notes(rec)
+	for i, note := range all {
 		if i == notesMax {
-			r.Line("Note", fmt.Sprintf("%d more: read the resource job://%s", len(rec.Notes)-i, id))
+			r.Line("Note", fmt.Sprintf("%d more: read the resource job://%s", len(all)-i, id))
 			break
 		}
 		r.Line("Note", note)

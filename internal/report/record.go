@@ -166,7 +166,7 @@ func newRecordReceipt(rec jobs.Receipt) *recordReceipt {
 		End: rec.End, Signal: rec.Signal, Detail: rec.Detail, By: rec.By, Rungs: rec.Rungs, Limit: rec.Limit.Seconds(),
 		HungUp: recordProcesses(rec.HungUp), Left: recordProcesses(rec.Left),
 		Survivors: recordProcesses(rec.Survivors), Unclaimed: recordProcesses(rec.Unclaimed),
-		PendingTasks: rec.PendingTasks, Notes: rec.Notes,
+		PendingTasks: rec.PendingTasks, Notes: notes(rec),
 	}
 	switch rec.State {
 	case jobs.Kept:

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -154,11 +155,19 @@ func (r *Reply) disk(s Server) {
 	}
 	r.Line("Disk", text)
 	if u.Failure != nil {
-		r.Line("Not written to disk", fmt.Sprintf("%v; jobs go on, of long output the beginning and the end are kept", u.Failure))
+		r.Line("Not written to disk", diskFailure(u.Failure)+"; jobs go on, of long output the beginning and the end are kept")
 	}
 	if s.Jobs.Lossy > 0 {
 		r.Line("Disk losses", fmt.Sprintf("%s jobs lost output to a failing disk", view.Count(s.Jobs.Lossy)))
 	}
+}
+
+// diskFailure returns why output is not written to disk, and names the setting that helps.
+func diskFailure(err error) string {
+	if errors.Is(err, output.ErrLimit) {
+		return "the limit of what all jobs keep on disk is reached (REPL_MAX_STATE), and no job that has ended has any of it"
+	}
+	return err.Error()
 }
 
 // size writes a number of bytes as a person would say it: 812 B, 21.3 MiB.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"asyncrepl/internal/output"
@@ -17,6 +18,15 @@ func TestDiskLines(t *testing.T) {
 	const want = "Disk: 3.0 GiB of at most 10.0 GiB of output in /used\n" +
 		"Not written to disk: no space left; jobs go on, of long output the beginning and the end are kept\nDisk losses: 2 jobs lost output to a failing disk\n"
 	if r.String() != want {
+		t.Errorf("got %q, want %q", r.String(), want)
+	}
+}
+
+func TestLimitOfAllOutputNamesItsSetting(t *testing.T) {
+	var r Reply
+	r.disk(Server{Disk: output.Usage{Dir: "/used", Failure: output.ErrLimit}})
+	const want = "Not written to disk: the limit of what all jobs keep on disk is reached (REPL_MAX_STATE), and no job that has ended has any of it; jobs go on"
+	if !strings.Contains(r.String(), want) {
 		t.Errorf("got %q, want %q", r.String(), want)
 	}
 }
