@@ -30,8 +30,9 @@ func (r *run) quiet() time.Time {
 	return r.begin
 }
 
-func (r *run) tree() []int {
-	ps := r.w.handle.Tree()
+// tree lists the processes that can read the worker's terminal.
+func (w *worker) tree() []int {
+	ps := w.handle.Tree()
 	pids := make([]int, len(ps))
 	for i, p := range ps {
 		pids[i] = p.PID

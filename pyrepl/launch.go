@@ -102,7 +102,7 @@ func (w *worker) launch(python string, prog program, cfg Config) (err error) {
 	if w.pty, err = tty.Open(termRows, termCols); err != nil {
 		return fmt.Errorf("a Python session needs a terminal: %w", err)
 	}
-	w.keys = tty.NewKeyboard(w.pty)
+	w.keys = tty.NewKeyboard(w.pty, w.tree)
 	var theirs *os.File
 	if w.ch, theirs, err = newChannel(); err != nil {
 		return err

@@ -69,7 +69,7 @@ type run struct {
 	keys   keyboard
 	pumps  []*pump.Pump
 
-	watch *tty.Watch // nil on pipes
+	watch *tty.Watcher // nil on pipes
 
 	// What the terminal shows of the program, guarded by mu.
 	mu      sync.Mutex
@@ -137,8 +137,8 @@ func (r *run) startTTY(owner *process.Owner, spec process.Spec) (err error) {
 		r.pty.Close()
 		return err
 	}
-	r.keys = tty.NewKeyboard(r.pty)
-	r.watch = &tty.Watch{PTY: r.pty, Tree: r.tree, Quiet: r.quiet, News: r.news}
+	r.keys = tty.NewKeyboard(r.pty, r.tree)
+	r.watch = &tty.Watcher{PTY: r.pty, Tree: r.tree, Quiet: r.quiet, OnChange: r.news}
 	r.announce()
 	r.pumps = []*pump.Pump{pump.Shared(r.pty.Master(), func(b []byte) {
 		r.port.Write(output.TTY, b)

@@ -30,8 +30,8 @@ var goroutines = map[string][]string{
 
 	"internal/pump/pump.go": {"a pump per open pipe or terminal"},
 
-	"internal/tty/pulse.go": {"the pulse of all resting watches"},
-	"internal/tty/watch.go": {"the watch of a terminal"},
+	"internal/tty/poller.go":  {"the poller of all sleeping watchers"},
+	"internal/tty/watcher.go": {"the watcher of a terminal"},
 
 	"internal/output/log.go": {"the writer of a job's long output to disk"},
 	"jobs/registry.go":       {"one per job"},

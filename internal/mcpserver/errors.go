@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"asyncrepl/internal/report"
+	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
 
@@ -22,7 +23,27 @@ func (c *conn) refusal(err error) *report.Reply {
 	if errors.Is(err, jobs.ErrShutdown) {
 		return report.Textf("The server is shutting down; nothing was started.")
 	}
-	return report.Textf("%s", capitalized(err.Error()))
+	return report.Textf("%s", capitalized(err.Error()+remedy(err)))
+}
+
+// remedies say in the terms of the tools how to avoid an error of a package that knows no tools.
+var remedies = []struct {
+	err    error
+	remedy string
+}{
+	{tty.ErrLineTooLong, "send it in parts to a command started with tty=false, or put it in a file"},
+	{tty.ErrControl, "use eof=true for end of file, cancel_job to interrupt, or tty=false"},
+	{tty.ErrEcho, "wait until the job asks with Waiting: secret"},
+}
+
+// remedy returns the remedy for err behind a colon; it is empty if there is none.
+func remedy(err error) string {
+	for _, r := range remedies {
+		if errors.Is(err, r.err) {
+			return ": " + r.remedy
+		}
+	}
+	return ""
 }
 
 func capitalized(s string) string {

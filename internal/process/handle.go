@@ -115,19 +115,6 @@ func (h *Handle) Size(rows, cols uint16) error {
 	return h.tty.Resize(rows, cols)
 }
 
-// Probe looks whether one of the tree waits for its terminal now.
-func (h *Handle) Probe() (tty.Evidence, bool) {
-	if h.tty == nil {
-		return tty.Evidence{}, false
-	}
-	ps := h.Tree()
-	pids := make([]int, len(ps))
-	for i, p := range ps {
-		pids[i] = p.PID
-	}
-	return h.tty.Waiting(pids)
-}
-
 // Tree is every living process of the tree, parents before their children. Nothing tells of an orphan that comes to us,
 // so it is looked for.
 func (h *Handle) Tree() []Process {

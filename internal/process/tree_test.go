@@ -195,15 +195,8 @@ func TestSettleOnPipes(t *testing.T) {
 	}
 }
 
-func TestProbe(t *testing.T) {
+func TestSizeNeedsATerminal(t *testing.T) {
 	o := newOwner(t)
-	j := onTTY(t, o, "job", `read -s -p 'pw: ' x`)
-	j.says(t, "pw: ")
-	var ev tty.Evidence
-	eventually(t, "evidence", func() (ok bool) { ev, ok = j.Probe(); return ok })
-	if ev.PID != j.PID() || ev.Kind != "secret" {
-		t.Errorf("evidence %+v", ev)
-	}
 	if err := onPipe(t, o, "pipe", "sleep 1000").Size(1, 1); err == nil {
 		t.Error("a program without a terminal was resized")
 	}

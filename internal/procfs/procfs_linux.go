@@ -23,31 +23,37 @@ func TaskPath(pid, tid int, name string) string {
 }
 
 // ReadFile reads a file of /proc into buf, which grows if need be.
-func ReadFile(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, false) }
+func ReadFile(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, 0) }
+
+// ReadAtMost reads at most limit bytes of a file of /proc. If it returns that many there may be more.
+func ReadAtMost(path string, limit int) ([]byte, error) { return readReserved(path, nil, limit) }
 
 // ReadStart reads what one read of a file of /proc puts into buf. That is the whole of a file that the kernel writes in
 // one piece, such as stat, if buf is large enough; it spares the read that finds the end.
-func ReadStart(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, true) }
+func ReadStart(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, once) }
 
-func readReserved(path string, buf []byte, once bool) ([]byte, error) {
+// once as a limit means one read.
+const once = -1
+
+func readReserved(path string, buf []byte, limit int) ([]byte, error) {
 	fillReserve()
-	b, err := read(path, buf, once)
+	b, err := read(path, buf, limit)
 	if exhausted(err) {
-		return readAgain(path, once) // a function of its own, so that b and err stay off the heap here
+		return readAgain(path, limit) // a function of its own, so that b and err stay off the heap here
 	}
 	return b, err
 }
 
-func readAgain(path string, once bool) (b []byte, err error) {
+func readAgain(path string, limit int) (b []byte, err error) {
 	err = WithReserve(func() error {
-		b, err = read(path, make([]byte, 4096), once)
+		b, err = read(path, make([]byte, 4096), limit)
 		return err
 	})
 	return b, err
 }
 
-// read reads with three system calls, or four, where os.ReadFile makes more.
-func read(path string, buf []byte, once bool) ([]byte, error) {
+// read reads up to limit bytes, or everything if limit is 0. It makes three or four system calls, os.ReadFile more.
+func read(path string, buf []byte, limit int) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, failed("open", path, err)
@@ -66,8 +72,11 @@ func read(path string, buf []byte, once bool) ([]byte, error) {
 			return nil, failed("read", path, err)
 		}
 		buf = buf[:len(buf)+n]
-		if n == 0 || once {
+		switch {
+		case n == 0 || limit == once:
 			return buf, nil
+		case limit > 0 && len(buf) >= limit:
+			return buf[:limit], nil
 		}
 	}
 }
@@ -96,7 +105,7 @@ func inspect(id int, path string, reserved bool) (Stat, error) {
 	if reserved {
 		b, err = ReadStart(path, arr[:])
 	} else {
-		b, err = read(path, arr[:], true)
+		b, err = read(path, arr[:], once)
 	}
 	if err != nil {
 		return Stat{}, err

@@ -9,16 +9,18 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/procfs"
 )
 
 // BenchmarkTick is what an idle job costs at each tick.
 func BenchmarkTick(b *testing.B) {
 	p := start(b, []string{"sleep", "1000"})
 	waitState(b, p, "S")
-	var c clocks
-	c.follow(p.tree())
+	var c procfs.Clocks
+	c.Follow(p.tree)
 	for b.Loop() {
-		if c.moved() {
+		if c.Moved() {
 			b.Fatal("moved")
 		}
 	}
@@ -31,11 +33,11 @@ func BenchmarkLook(b *testing.B) {
 			p := start(b, argv)
 			waitState(b, p, "S")
 			tree := p.tree()
-			var c clocks
+			var c procfs.Clocks
 			for b.Loop() {
-				c.moved()
-				c.follow(tree)
-				if _, ok := p.pty.Waiting(tree); ok != (name == "waiting") {
+				c.Moved()
+				c.Follow(func() []int { return tree })
+				if _, ok := Waiting(p.pty, tree); ok != (name == "waiting") {
 					b.Fatal(ok)
 				}
 			}
@@ -48,9 +50,9 @@ func BenchmarkLook(b *testing.B) {
 func BenchmarkIdleJobs(b *testing.B) {
 	const jobs = 500
 	b.Run("bare", func(b *testing.B) {
-		all := make([]clock, jobs)
+		all := make([]procfs.Clock, jobs)
 		for i := range all {
-			all[i].pid = start(b, []string{"sleep", "1000"}).cmd.Process.Pid
+			all[i].PID = start(b, []string{"sleep", "1000"}).cmd.Process.Pid
 		}
 		ticks := time.NewTicker(tickTime)
 		defer ticks.Stop()
@@ -58,7 +60,7 @@ func BenchmarkIdleJobs(b *testing.B) {
 			for range restTime / tickTime {
 				<-ticks.C
 				for i := range all {
-					if _, ok := all[i].ran(); !ok {
+					if _, err := all[i].Ran(); err != nil {
 						b.Fatal("no clock")
 					}
 				}

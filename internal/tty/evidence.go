@@ -2,26 +2,34 @@
 
 package tty
 
-import "slices"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
 
-import "fmt"
+	"golang.org/x/sys/unix"
 
-// Kinds of evidence, told by the terminal's mode.
-const (
-	Line   = "line"   // a line is awaited
-	Secret = "secret" // a line that is not shown
-	Key    = "key"    // single keys
+	"asyncrepl/internal/procfs"
 )
 
-// Evidence says who waits for the terminal and for what; the zero Evidence, that nobody does.
+// Kinds of evidence, by the terminal's mode.
+const (
+	Line   = "line"   // the program waits for a line
+	Secret = "secret" // for a line that is not echoed
+	Key    = "key"    // for single keys
+)
+
+// Evidence says which program waits for the terminal and for what. The zero Evidence means none.
 type Evidence struct {
 	PID, TID int
 	Program  string
 	Kind     string // Line, Secret or Key
-	Inferred bool   // told by the terminal's mode alone; nobody was seen to read
+	Inferred bool   // from the terminal's mode alone: no read was seen
 }
 
-// By names who waits, for a reply: a read that was seen, or what was inferred.
+// By names the program that waits, for a reply: by a read that was seen, or by what was inferred.
 func (e Evidence) By() string {
 	if e.Inferred {
 		return fmt.Sprintf("inferred from the terminal's mode, which %s (pid %d) has set", e.Program, e.PID)
@@ -29,34 +37,109 @@ func (e Evidence) By() string {
 	return fmt.Sprintf("read by %s (pid %d)", e.Program, e.PID)
 }
 
-// Waiting takes a full look at the processes procs, and reports the first that waits for this terminal. See look for
-// what counts.
-func (p *PTY) Waiting(procs []int) (Evidence, bool) {
-	ev, v := p.look(procs)
+// Waiting scans the processes pids once and returns the first that waits for the terminal.
+func Waiting(pty *PTY, pids []int) (Evidence, bool) {
+	ev, v := scan(pty, pids)
 	return ev, v == waits
 }
 
-// lookOver takes a full look at procs, the job's processes as tree listed them just before. One that was started since
-// may hold the other end of what the program waits for beside the terminal: then nothing is said yet.
-func (p *PTY) lookOver(procs []int, tree func() []int) (Evidence, verdict) {
-	ev, v := p.look(procs)
-	if v == waits && slices.ContainsFunc(tree(), func(pid int) bool { return !slices.Contains(procs, pid) }) {
-		return Evidence{}, passing
+// scanTree scans pids, which tree returned just before. A process that was started since may hold the other end of
+// something that the program waits for beside the terminal: then nothing is certain yet.
+func scanTree(pty *PTY, pids []int, tree func() []int) (Evidence, verdict) {
+	ev, v := scan(pty, pids)
+	if v == waits && slices.ContainsFunc(tree(), func(pid int) bool { return !slices.Contains(pids, pid) }) {
+		return Evidence{}, uncertain
 	}
 	return ev, v
 }
 
-// verdict is what a look came to.
+// A verdict is the result of a scan. Of several threads, the one with the greatest verdict counts.
 type verdict int
 
 const (
-	busy    verdict = iota // nobody waits
-	accepts                // somebody does, and for other things as well
-	passing                // somebody would, but input or output is on its way: look again
-	waits                  // somebody does, and for nothing else
+	busy      verdict = iota // no program waits for the terminal
+	accepts                  // one does, and something else may wake it as well
+	uncertain                // one might, but input or output is in transit, or something could not be read: scan again
+	waits                    // one waits for the terminal alone
 )
 
-func (m Mode) kind() string {
+// A moment is what is known about one thread whose system call waits for the terminal, all at the same time.
+type moment struct {
+	stopped   bool          // inside the call, by a signal or a debugger
+	mayRead   bool          // the kernel lets it read the terminal
+	inTransit bool          // input that is not read, or output that the server has not read
+	otherWake bool          // another process may wake the program, or another of its threads is at work
+	timeout   time.Duration // after which the call ends in any case; negative: never
+}
+
+// A rule decides what a moment means, or says that it does not apply.
+type rule func(m moment) (v verdict, applies bool)
+
+// rules are tried in order. If none applies, the program waits.
+var rules = []rule{stoppedReader, transit, wokenByOthers, glances}
+
+// judge returns the verdict of the first rule that applies.
+func judge(m moment) verdict {
+	for _, r := range rules {
+		if v, applies := r(m); applies {
+			return v
+		}
+	}
+	return waits
+}
+
+// stoppedReader: a stopped program takes no input. It is a background process, or one under a debugger.
+func stoppedReader(m moment) (verdict, bool) { return busy, m.stopped }
+
+// transit: the call is about to end, or not all of the prompt is there.
+func transit(m moment) (verdict, bool) { return uncertain, !m.mayRead || m.inTransit }
+
+// wokenByOthers: the program continues without input when something else happens.
+func wokenByOthers(m moment) (verdict, bool) { return accepts, m.otherWake }
+
+// shortWait is the time below which a program that waits for input does so in passing: it shows progress, say, and
+// checks for a key meanwhile.
+const shortWait = time.Second
+
+// glances: the program continues without input after a short time.
+func glances(m moment) (verdict, bool) { return accepts, m.timeout >= 0 && m.timeout < shortWait }
+
+// errNoWait means that a thread is in no call that waits for descriptors, or in one that can't be examined.
+var errNoWait = errors.New("thread does not wait for descriptors")
+
+// errMoved means that a thread has left the call it was seen in.
+var errMoved = errors.New("thread has left its call")
+
+// hidden reports whether err means that there is nothing to see: what was to be read is gone, or this system or its
+// permissions never show it. After any other error, such as a lack of memory, the same reading may succeed later, so it
+// says nothing.
+func hidden(err error) bool {
+	for _, answer := range []error{errNoWait, procfs.ErrGone, fs.ErrNotExist, unix.ESRCH, fs.ErrPermission, errors.ErrUnsupported} {
+		if errors.Is(err, answer) {
+			return true
+		}
+	}
+	return false
+}
+
+// unlessHidden returns err if the reading that it ended may succeed later, and nil otherwise.
+func unlessHidden(err error) error {
+	if hidden(err) {
+		return nil
+	}
+	return err
+}
+
+// without returns the verdict about a thread that err prevented from being read.
+func without(err error) verdict {
+	if hidden(err) {
+		return busy
+	}
+	return uncertain
+}
+
+// kindOf returns the kind of input that a program in this mode waits for.
+func kindOf(m Mode) string {
 	switch {
 	case !m.Canon:
 		return Key

@@ -1,29 +1,27 @@
 package tty
 
-import (
-	"bytes"
+import "asyncrepl/internal/procfs"
 
-	"golang.org/x/sys/unix"
-)
-
-// look infers from the terminal's mode that the foreground group wants a secret or a key: nothing here shows what a
-// process is blocked in. A line that is awaited is not seen, for the mode is then what it always is.
-func (p *PTY) look([]int) (Evidence, verdict) {
-	mode, err := p.Mode()
-	if err != nil || mode.kind() == Line {
+// scan infers from the terminal's mode that the foreground group wants a secret or a key: nothing here shows what a
+// process is blocked in. It does not see that a program waits for a line, because the mode is then what it always is.
+func scan(pty *PTY, _ []int) (Evidence, verdict) {
+	mode, err := pty.Mode()
+	if err != nil || kindOf(mode) == Line {
 		return Evidence{}, busy
 	}
-	pgid, err := p.Foreground()
+	pgid, err := pty.Foreground()
 	if err != nil || pgid <= 0 {
 		return Evidence{}, busy
 	}
-	if n, err := p.Unread(); err != nil || n > 0 {
-		return Evidence{}, passing
+	if v := judge(moment{mayRead: true, inTransit: pty.InTransit(), timeout: -1}); v != waits {
+		return Evidence{}, v
 	}
-	ev := Evidence{PID: pgid, TID: pgid, Kind: mode.kind(), Inferred: true}
-	if k, err := unix.SysctlKinfoProc("kern.proc.pid", pgid); err == nil {
-		name, _, _ := bytes.Cut(k.Proc.P_comm[:], []byte{0})
-		ev.Program = string(name)
+	ev := Evidence{PID: pgid, TID: pgid, Kind: kindOf(mode), Inferred: true}
+	if s, err := procfs.Inspect(pgid); err == nil {
+		ev.Program = s.Program
 	}
 	return ev, waits
 }
+
+// Sees reports false: the kernel shows nothing of what a process waits for.
+func Sees(int) bool { return false }

@@ -27,12 +27,13 @@ func Example() {
 		return
 	}
 
+	tree := func() []int { return []int{cat.Process.Pid} }
 	waits := make(chan tty.Evidence, 1) // the first news is all that is asked for
-	watch := &tty.Watch{
+	watch := &tty.Watcher{
 		PTY:   pty,
-		Tree:  func() []int { return []int{cat.Process.Pid} },
+		Tree:  tree,
 		Quiet: func() time.Time { return time.Time{} },
-		News: func(ev tty.Evidence, waiting bool) {
+		OnChange: func(ev tty.Evidence, waiting bool) {
 			if waiting {
 				select {
 				case waits <- ev:
@@ -46,7 +47,7 @@ func Example() {
 	fmt.Println(ev.Program, "waits for a", ev.Kind)
 	stop()
 
-	keyboard := tty.NewKeyboard(pty)
+	keyboard := tty.NewKeyboard(pty, tree)
 	if err := keyboard.Type(context.Background(), "hello\n", true, false); err != nil {
 		fmt.Println(err)
 	}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package tty
 
 import (
@@ -6,56 +8,55 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"asyncrepl/internal/procfs"
 )
 
-// LineMax is the longest line, in bytes and without its newline, that a
-// terminal in line mode hands to a program whole: the kernel drops the rest and
-// reports it written.
-const LineMax = 4095
+// lineMax is the longest line, in bytes and without its newline, that a terminal in line mode passes on to a program. The
+// kernel drops the rest and reports it written.
+const lineMax = 4095
 
-// Errors of [Keyboard.Type]. Each names its remedy.
+// Errors of [Keyboard.Type]: nothing was typed.
 var (
-	ErrLineTooLong = fmt.Errorf("a line of more than %d bytes is cut by a terminal in line mode: send it in parts to a command started with tty=false, or put it in a file", LineMax)
-	ErrControl     = errors.New("control characters are acted on by a terminal in line mode, not read by the program: use eof=true for end of file, cancel_job to interrupt, or tty=false")
+	ErrLineTooLong = fmt.Errorf("a line of more than %d bytes is cut by a terminal in line mode", lineMax)
+	ErrControl     = errors.New("control characters are acted on by a terminal in line mode, not read by the program")
 	ErrRawEOF      = errors.New("the program reads single keys: its terminal has no end of file now; send the key it quits by")
-	ErrEcho        = errors.New("the terminal would echo a secret into the output: wait until the job asks with Waiting: secret")
+	ErrEcho        = errors.New("the terminal would echo a secret into the output")
 )
 
-// A Keyboard types into a terminal by the rules of the mode that the terminal
-// is in at that moment. One keyboard belongs to one terminal.
+// A Keyboard types into a terminal by the rules of the mode that the terminal is in at that moment. Each terminal has one
+// keyboard.
 type Keyboard struct {
-	pty *PTY
+	pty  *PTY
+	tree func() []int
 
 	// Guarded by mu, which also keeps two senders' texts apart.
 	mu    sync.Mutex
-	half  bool    // a line was begun in line mode and not yet ended
-	begun int     // bytes of that line that lie in the terminal if no program has run since
-	since *clocks // of the job's processes, asked before the first of these bytes was sent; nil: there are none
+	half  bool           // a line was begun in line mode and not yet ended
+	begun int            // bytes of that line that are still in the terminal, unless a program has run since
+	since *procfs.Clocks // of the tree, read before the first of these bytes was sent; nil: begun is not counted
 }
 
-// NewKeyboard returns the keyboard of pty.
-func NewKeyboard(pty *PTY) *Keyboard { return &Keyboard{pty: pty} }
+// NewKeyboard returns the keyboard of pty. tree lists the processes that can read the terminal.
+func NewKeyboard(pty *PTY, tree func() []int) *Keyboard { return &Keyboard{pty: pty, tree: tree} }
 
-// Type sends text and then, if eof is set, the end of file. Nothing is added to
-// the text. Text that the terminal would cut, act on or (a secret) echo is
-// refused whole, before any of it is sent.
+// Type sends text and then, if eof is set, the end of file. It adds nothing to the text. It sends nothing of a text that
+// the terminal would cut, act on or, if it is a secret, echo.
 //
-// A line that is sent in parts is one line. Once a program of the job has run,
-// it is not known any more what became of the part that was sent before: it may
-// have been taken in another mode, or thrown away. So that nothing is refused
-// that the terminal would take, only the part that follows counts then.
+// A line that is sent in parts is one line. Once a program has run, it may have read the earlier part in another mode, or
+// thrown it away. Only the part that follows counts then, so that nothing is refused that the terminal would take.
 func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	mode, err := k.pty.Mode()
 	if err != nil {
-		return fmt.Errorf("reading the terminal's mode: %v", err)
+		return err
 	}
 	if secret && mode.Echo {
 		return ErrEcho
 	}
 	if mode.Canon {
-		if err := checkCooked(text, k.lies()); err != nil {
+		if err := checkLines(text, k.pendingBytes()); err != nil {
 			return err
 		}
 	} else if eof {
@@ -75,7 +76,7 @@ func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) erro
 	if k.begun == 0 {
 		k.since = nil
 		if half {
-			k.since = k.pty.standstill()
+			k.since = k.snapshotCPU()
 		}
 	}
 	n, err := k.pty.Send(ctx, b)
@@ -84,20 +85,30 @@ func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) erro
 		k.half, k.begun = false, 0
 	}
 	if err != nil {
-		return fmt.Errorf("typing: only %d of %d bytes were taken, for the program does not read: send the rest when it does", n, len(b))
+		return fmt.Errorf("typing: only %d of %d bytes were taken, because the program does not read: send the rest when it does", n, len(b))
 	}
 	return nil
 }
 
-// lies is how many bytes of an unfinished line are known to lie in the terminal.
-func (k *Keyboard) lies() int {
-	if k.begun > 0 && k.since.moved() {
+// pendingBytes returns how many bytes of an unfinished line are known to be still in the terminal.
+func (k *Keyboard) pendingBytes() int {
+	if k.begun > 0 && k.since.Moved() {
 		k.begun = 0
 	}
 	return k.begun
 }
 
-// typed notes what text that was taken has made of the unfinished line.
+// snapshotCPU returns clocks that show later whether a process of the tree has run since; nil if some process has none.
+func (k *Keyboard) snapshotCPU() *procfs.Clocks {
+	c := new(procfs.Clocks)
+	c.Follow(k.tree)
+	if !c.Complete() {
+		return nil
+	}
+	return c
+}
+
+// typed records what the text that the terminal took has made of the unfinished line.
 func (k *Keyboard) typed(text string, canon bool) {
 	if text == "" {
 		return
@@ -107,7 +118,7 @@ func (k *Keyboard) typed(text string, canon bool) {
 		part = ""
 	}
 	k.half = part != ""
-	if len(part) < len(text) { // it ended the line, or there are none
+	if len(part) < len(text) { // it ended the line, or the mode has none
 		k.begun = 0
 	}
 	if k.since != nil {
@@ -118,22 +129,22 @@ func (k *Keyboard) typed(text string, canon bool) {
 // lineEnds end a line in line mode.
 const lineEnds = "\n\r"
 
-// unfinished is what follows the last line of text that is ended.
+// unfinished returns what follows the last complete line of text.
 func unfinished(text string) string { return text[strings.LastIndexAny(text, lineEnds)+1:] }
 
-// checkCooked reports what a terminal in line mode, in which begun bytes of the
-// first line lie already, would not hand on as it is.
-func checkCooked(text string, begun int) error {
+// checkLines returns an error if a terminal in line mode, which has begun bytes of the first line already, would not pass
+// on text as it is.
+func checkLines(text string, begun int) error {
 	for text != "" {
 		line, rest := text, ""
 		if end := strings.IndexAny(text, lineEnds); end >= 0 {
 			line, rest = text[:end], text[end+1:]
 		}
 		switch {
-		case len(line) > LineMax:
+		case len(line) > lineMax:
 			return ErrLineTooLong
-		case begun+len(line) > LineMax:
-			return fmt.Errorf("%w; %d bytes of this one are typed already", ErrLineTooLong, begun)
+		case begun+len(line) > lineMax:
+			return fmt.Errorf("%w, and %d bytes of this one are typed already", ErrLineTooLong, begun)
 		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			return ErrControl
 		}

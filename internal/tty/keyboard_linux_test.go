@@ -27,7 +27,7 @@ while True:
     print("got %d %s" % (len(got), got[:1].decode()), flush=True)
 `})
 	told := p.watch(t)
-	return p, NewKeyboard(p.pty), func() { t.Helper(); nextWaiting(t, told) }
+	return p, NewKeyboard(p.pty, p.tree), func() { t.Helper(); nextWaiting(t, told) }
 }
 
 // TestLineInParts: a line that the terminal would cut is refused also where it is typed in parts, and goes on to where it
@@ -46,15 +46,15 @@ func TestLineInParts(t *testing.T) {
 	waits()
 	typed(strings.Repeat("a", 2000), nil)
 	typed(strings.Repeat("b", 1000), nil)
-	typed(strings.Repeat("c", LineMax-2999)+"\n", ErrLineTooLong)
-	typed(strings.Repeat("d", LineMax-3000), nil)
+	typed(strings.Repeat("c", lineMax-2999)+"\n", ErrLineTooLong)
+	typed(strings.Repeat("d", lineMax-3000), nil)
 	typed("e", ErrLineTooLong)
 	typed("\n", nil)
-	p.waitPrinted(t, fmt.Sprintf("got %d a", LineMax+1))
+	p.waitPrinted(t, fmt.Sprintf("got %d a", lineMax+1))
 	typed("f", nil)
-	typed("\r"+strings.Repeat("g", LineMax)+"\n", nil)
+	typed("\r"+strings.Repeat("g", lineMax)+"\n", nil)
 	p.waitPrinted(t, "got 2 f")
-	p.waitPrinted(t, fmt.Sprintf("got %d g", LineMax+1))
+	p.waitPrinted(t, fmt.Sprintf("got %d g", lineMax+1))
 }
 
 // TestFirstPartGone: nothing is refused for a part that the program has taken or thrown away.
@@ -75,10 +75,10 @@ func TestFirstPartGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.waitPrinted(t, "gone")
-			if err := k.Type(t.Context(), strings.Repeat("b", LineMax)+"\n", false, false); err != nil {
+			if err := k.Type(t.Context(), strings.Repeat("b", lineMax)+"\n", false, false); err != nil {
 				t.Fatal(err)
 			}
-			p.waitPrinted(t, fmt.Sprintf("got %d b", LineMax+1))
+			p.waitPrinted(t, fmt.Sprintf("got %d b", lineMax+1))
 		})
 	}
 }
@@ -88,7 +88,7 @@ func TestPartTaken(t *testing.T) {
 	p := start(t, []string{"sh", "-c", `stty -echo; echo ready; exec sleep 1000`})
 	p.waitPrinted(t, "ready")
 	p.pty.limit = 50 * time.Millisecond
-	k := NewKeyboard(p.pty)
+	k := NewKeyboard(p.pty, p.tree)
 	text := strings.Repeat(strings.Repeat("x", 999)+"\n", 1000)
 	err := k.Type(t.Context(), text, false, false)
 	taken := 0

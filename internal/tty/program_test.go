@@ -150,7 +150,7 @@ type news struct {
 // watch runs a Watch of p until the test's end.
 func (p *program) watch(t testing.TB) <-chan news {
 	told := make(chan news, 1000) // News must not block, and no test makes more
-	w := &Watch{PTY: p.pty, Tree: p.tree, Quiet: p.quiet, News: func(ev Evidence, waiting bool) {
+	w := &Watcher{PTY: p.pty, Tree: p.tree, Quiet: p.quiet, OnChange: func(ev Evidence, waiting bool) {
 		told <- news{ev, waiting, time.Now(), p.printed()}
 	}}
 	p.mu.Lock()

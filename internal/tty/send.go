@@ -10,17 +10,14 @@ import (
 	"time"
 )
 
-// ErrFull is returned by Send when the terminal takes no more: the program does not read.
-var ErrFull = errors.New("terminal takes no more input: the program does not read")
+// errFull means that the program does not read and the terminal has no room left.
+var errFull = errors.New("terminal takes no more input: the program does not read")
 
-// sendLimit bounds a Send whose context does not: nobody behind it waits for ever.
+// sendLimit bounds a Send whose context does not end, so that none queued after it waits for ever.
 const sendLimit = 5 * time.Second
 
-// Send types b at the terminal, whole and after what was sent before, and tells how much of it was taken. It ends when
-// ctx does, and with ErrFull when the terminal is full and stays so.
-//
-// From its first moment on nothing is said any more of a program that was waiting: what it does with the input must be
-// seen anew.
+// Send types b at the terminal, complete and after what was sent before, and returns how many bytes the terminal took. It
+// ends when ctx does, and with an error when the terminal stays full.
 func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -31,16 +28,16 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
-	p.mark()
-	defer p.mark()
+	p.setSending(true)
+	defer p.setSending(false)
 
-	if err := p.master.SetWriteDeadline(time.Now().Add(p.limit)); errors.Is(err, os.ErrNoDeadline) { // any other: it is closed, as Write tells
+	if err := p.master.SetWriteDeadline(time.Now().Add(p.limit)); errors.Is(err, os.ErrNoDeadline) { // any other: it is closed, as Write reports
 		return 0, fmt.Errorf("writing to %s: %w", p.name, err)
 	}
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { defer close(cut); p.master.SetWriteDeadline(time.Unix(1, 0)) })
 	n, err = p.master.Write(b)
-	if !stop() { // it has begun: let it not cut the next Send short
+	if !stop() { // it has begun: without this it could cut the next Send short
 		<-cut
 	}
 	switch {
@@ -49,52 +46,33 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	case ctx.Err() != nil:
 		return n, context.Cause(ctx)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return n, ErrFull
+		return n, errFull
 	}
 	return n, fmt.Errorf("writing to %s: %w", p.name, err)
 }
 
-// mark notes the start or the end of a Send.
-func (p *PTY) mark() {
+// OnSend has f called at the start of each Send, before a program can see the input, and at its end, in the sender's
+// goroutine. f must not send. There is one listener at a time; nil ends it, and no call is in progress when OnSend
+// returns.
+func (p *PTY) OnSend(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.marks++
-	if p.watch != nil {
-		p.watch.answered()
-	}
+	p.onSend = f
 }
 
-// sends is the number of marks so far.
-func (p *PTY) sends() uint64 {
+// Sending reports whether a Send is in progress.
+func (p *PTY) Sending() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.marks
+	return p.sending
 }
 
-// watchedBy has w told of each mark; nil: nobody watches.
-func (p *PTY) watchedBy(w *Watch) {
+// setSending records the start or the end of a Send.
+func (p *PTY) setSending(sending bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.watch = w
-}
-
-// standstill returns clocks by which it can be told later whether a process of the job has run since; nil if that can't
-// be told.
-func (p *PTY) standstill() *clocks {
-	p.mu.Lock()
-	w := p.watch
-	p.mu.Unlock()
-	if w == nil {
-		return nil
+	p.sending = sending
+	if p.onSend != nil {
+		p.onSend()
 	}
-	var c clocks
-	for try := 1; c.follow(w.Tree()); try++ {
-		if try == 3 { // it grows
-			return nil
-		}
-	}
-	if c.blind {
-		return nil
-	}
-	return &c
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/procfs"
 )
 
 func TestWaiting(t *testing.T) {
@@ -49,7 +51,7 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)`
 		t.Run(name, func(t *testing.T) {
 			p := start(t, c.argv)
 			var ev Evidence
-			waitFor(t, "evidence", func() (ok bool) { ev, ok = p.pty.Waiting(p.tree()); return ok })
+			waitFor(t, "evidence", func() (ok bool) { ev, ok = Waiting(p.pty, p.tree()); return ok })
 			if ev.Program != c.program || ev.Kind != c.kind || ev.Inferred {
 				t.Errorf("got %+v, want program %q, kind %q", ev, c.program, c.kind)
 			}
@@ -102,7 +104,7 @@ print("ready"); time.sleep(1000)'`, "cat S", true},
 			p.waitPrinted(t, "ready")
 			waitFor(t, c.settled, func() bool {
 				for _, pid := range p.tree() {
-					if s, ok := readStat(pid, pid); ok && fmt.Sprintf("%s %c", s.program, s.state) == c.settled {
+					if s, err := procfs.InspectThread(pid, pid); err == nil && fmt.Sprintf("%s %c", s.Program, s.State) == c.settled {
 						return true
 					}
 				}
@@ -112,7 +114,7 @@ print("ready"); time.sleep(1000)'`, "cat S", true},
 				told = p.watch(t)
 			}
 			for range 200 {
-				if ev, ok := p.pty.Waiting(p.tree()); ok {
+				if ev, ok := Waiting(p.pty, p.tree()); ok {
 					t.Fatalf("taken for waiting: %+v", ev)
 				}
 			}
@@ -134,7 +136,7 @@ func TestStoppedReaderDoesNotWait(t *testing.T) {
 		t.Fatalf("a stopped program waits: %+v", n)
 	}
 	p.send(t, "typed ahead\n")
-	if ev, ok := p.pty.Waiting(p.tree()); ok {
+	if ev, ok := Waiting(p.pty, p.tree()); ok {
 		t.Fatalf("a stopped program waits: %+v", ev)
 	}
 	unix.Kill(pid, unix.SIGCONT)
@@ -160,7 +162,7 @@ while True:
 			p.waitPrinted(t, "<0>")
 			load(t, "taskset", "-c", "0")
 			for n := range 50 {
-				waitFor(t, "evidence", func() bool { _, ok := p.pty.Waiting(tree); return ok })
+				waitFor(t, "evidence", func() bool { _, ok := Waiting(p.pty, tree); return ok })
 				if got, want := p.printed(), fmt.Sprintf("<%d>", n); !strings.HasSuffix(got, want) {
 					t.Fatalf("said to wait before it has printed %s; printed %q", want, got)
 				}

@@ -118,13 +118,13 @@ poll(0, fd)`},
 		"a closed descriptor in the epoll": {accepts, Line, `
 a, b = socket.socketpair()
 e = epoll(0, a); os.dup(a.fileno()); os.close(a.detach()); e.poll()`},
-		"in passing": {accepts, Line, `while True: poll(0, timeout=200)`},
-		"in passing, epoll": {accepts, Line, `
+		"in uncertain": {accepts, Line, `while True: poll(0, timeout=200)`},
+		"in uncertain, epoll": {accepts, Line, `
 e = epoll(0)
 while True: e.poll(0.2)`},
-		"in passing, select": {accepts, Line, `
+		"in uncertain, select": {accepts, Line, `
 while True: select.select([0], [], [], 0.2)`},
-		"in passing, read": {accepts, Key, `
+		"in uncertain, read": {accepts, Key, `
 m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VMIN] = 0; m[6][termios.VTIME] = 2
 termios.tcsetattr(0, termios.TCSANOW, m)
 while True: os.read(0, 1)`},
@@ -219,18 +219,18 @@ func (p *program) holds(t *testing.T, want verdict, kind string) {
 		})
 	} else {
 		waitFor(t, "the verdict", func() bool {
-			ev, v := p.pty.lookOver(p.tree(), p.tree)
-			if v > want && v != passing {
+			ev, v := scanTree(p.pty, p.tree(), p.tree)
+			if v > want && v != uncertain {
 				t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 			}
 			return v == want && ev.Kind == kind
 		})
 	}
 	for range 50 {
-		switch ev, v := p.pty.lookOver(p.tree(), p.tree); {
+		switch ev, v := scanTree(p.pty, p.tree(), p.tree); {
 		case v == waits && want != waits, v == accepts && want == busy:
 			t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
-		case v != passing && ev == Evidence{} && want == waits:
+		case v != uncertain && ev == Evidence{} && want == waits:
 			t.Fatalf("verdict %d, want %d", v, want)
 		}
 	}
@@ -274,7 +274,7 @@ func TestRealPrograms(t *testing.T) {
 			var ev Evidence
 			waitFor(t, strings.Join(c.argv, " "), func() (ok bool) {
 				var v verdict
-				ev, v = p.pty.lookOver(p.tree(), p.tree)
+				ev, v = scanTree(p.pty, p.tree(), p.tree)
 				return v == c.want && ev.Kind == c.kind
 			})
 			t.Logf("%+v", ev)
@@ -299,7 +299,7 @@ func TestOtherUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, []string{"su", "-s", "/bin/sh", "-c", c.line, "nobody"})
 			var ev Evidence
-			waitFor(t, "evidence", func() (ok bool) { ev, ok = p.pty.Waiting(p.tree()); return ok })
+			waitFor(t, "evidence", func() (ok bool) { ev, ok = Waiting(p.pty, p.tree()); return ok })
 			if ev.Kind != c.kind || ev.PID == p.cmd.Process.Pid {
 				t.Errorf("got %+v, want kind %s of a child", ev, c.kind)
 			}

@@ -1,6 +1,7 @@
 package tty
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -102,21 +103,36 @@ func TestHalfAnAnswer(t *testing.T) {
 	}
 }
 
-// TestWhatWasSeenBeforeASend: a look that began before a Send, or during one, tells nothing after it.
-func TestWhatWasSeenBeforeASend(t *testing.T) {
-	p := start(t, []string{"cat"})
-	w := &Watch{PTY: p.pty, News: func(Evidence, bool) { t.Error("told") }}
-	before := p.pty.sends()
-	p.pty.mark()
-	during := p.pty.sends()
-	for name, marks := range map[string]uint64{"before": before, "during": during} {
-		if w.tell(Evidence{Kind: Line}, waits, marks, time.Time{}) {
-			t.Errorf("seen %s a Send and told", name)
-		}
+// TestSendDropsOlderScans: a scan that began before a Send, or during one, reports nothing after it.
+func TestSendDropsOlderScans(t *testing.T) {
+	p := start(t, []string{"sh", "-c", `stty raw -echo; echo ready; exec sleep 1000`})
+	p.waitPrinted(t, "ready")
+	w := &Watcher{PTY: p.pty, OnChange: func(Evidence, bool) { t.Error("reported") }}
+	p.pty.OnSend(w.inputSent)
+	before, sending := w.sends()
+	if sending {
+		t.Error("a Send is in progress before the first")
 	}
-	p.pty.mark()
-	if w.tell(Evidence{Kind: Line}, waits, during, time.Time{}) {
-		t.Error("seen during a Send and told")
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := make(chan struct{})
+	go func() { // ends with the Send, which cancel ends
+		defer close(sent)
+		p.pty.Send(ctx, make([]byte, 1<<20)) // more than the terminal takes
+	}()
+	waitFor(t, "the Send", p.pty.Sending)
+	during, sending := w.sends()
+	if !sending {
+		t.Error("no Send is in progress during one")
+	}
+	if w.report(Evidence{Kind: Line}, waits, before, time.Time{}) {
+		t.Error("seen before a Send and reported during it")
+	}
+	cancel()
+	<-sent
+	for name, epoch := range map[string]uint64{"before": before, "during": during} {
+		if w.report(Evidence{Kind: Line}, waits, epoch, time.Time{}) {
+			t.Errorf("seen %s a Send and reported after it", name)
+		}
 	}
 }
 
@@ -199,7 +215,7 @@ threading.Thread(target=late).start()`})
 	}
 }
 
-// TestManyProcesses: the reader is the last of more processes than have clocks.
+// TestManyProcesses: the reader is the last of more processes than have procfs.Clocks.
 func TestManyProcesses(t *testing.T) {
 	p := start(t, []string{"python3", "-c", fmt.Sprintf(`
 import os, sys, time
@@ -209,7 +225,7 @@ for i in range(%d):
         os._exit(0)
 if os.fork() == 0:
     while True: time.sleep(0.2); os.read(0, 9)
-time.sleep(1000)`, maxClocks)})
+time.sleep(1000)`, 130)})
 	told := p.watch(t)
 	n := nextWaiting(t, told)
 	p.send(t, "x\n")

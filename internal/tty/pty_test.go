@@ -28,12 +28,12 @@ func open(t *testing.T) *PTY {
 // TestCloseWakesRead: the master must stay non-blocking whatever has been asked of it, or its Close wakes nobody.
 func TestCloseWakesRead(t *testing.T) {
 	for name, first := range map[string]func(*PTY) error{
-		"fresh":        func(*PTY) error { return nil },
-		"resized":      func(p *PTY) error { return p.Resize(50, 132) },
-		"mode read":    func(p *PTY) error { _, err := p.Mode(); return err },
-		"unread asked": func(p *PTY) error { _, err := p.Unread(); return err },
-		"typed at":     func(p *PTY) error { _, err := p.Send(context.Background(), []byte("x\n")); return err },
-		"looked at":    func(p *PTY) error { p.Waiting([]int{os.Getpid()}); return nil },
+		"fresh":            func(*PTY) error { return nil },
+		"resized":          func(p *PTY) error { return p.Resize(50, 132) },
+		"mode read":        func(p *PTY) error { _, err := p.Mode(); return err },
+		"in transit asked": func(p *PTY) error { p.InTransit(); return nil },
+		"typed at":         func(p *PTY) error { _, err := p.Send(context.Background(), []byte("x\n")); return err },
+		"looked at":        func(p *PTY) error { Waiting(p, []int{os.Getpid()}); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 {
@@ -92,14 +92,14 @@ func TestBlockingModes(t *testing.T) {
 	}
 }
 
-func TestIdentity(t *testing.T) {
+func TestDeviceIsTheSlaves(t *testing.T) {
 	p := open(t)
 	var st unix.Stat_t
 	if err := unix.Stat(p.Name(), &st); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := p.Device(), uint64(st.Rdev); got != want {
-		t.Errorf("Device() = %#x, want %#x of %s", got, want, p.Name())
+	if got, want := p.Device(), DeviceOf(&st); got != want {
+		t.Errorf("got %+v, want %+v of %s", got, want, p.Name())
 	}
 }
 
@@ -132,8 +132,8 @@ func TestMode(t *testing.T) {
 		if !got.Canon {
 			got.EOF = 0 // its place has another meaning
 		}
-		if got != c.want || got.kind() != c.kind {
-			t.Errorf("after %s: got %+v, %s; want %+v, %s", c.after, got, got.kind(), c.want, c.kind)
+		if got != c.want || kindOf(got) != c.kind {
+			t.Errorf("after %s: got %+v, %s; want %+v, %s", c.after, got, kindOf(got), c.want, c.kind)
 		}
 		p.send(t, "\n")
 	}
@@ -152,22 +152,25 @@ func TestForeground(t *testing.T) {
 	}
 }
 
-func TestUnread(t *testing.T) {
-	p := start(t, []string{"sh", "-c", `echo ready; exec sleep 1000`})
+// Half a line in line mode is no input yet, and an end of file is.
+func TestInTransit(t *testing.T) {
+	p := start(t, []string{"sh", "-c", `stty -echo; echo ready; exec sleep 1000`})
 	p.waitPrinted(t, "ready")
 	for _, c := range []struct {
 		text string
-		want int
-	}{{"half", 0}, {" a line\n", 12}, {"and more\n", 21}} {
+		want bool
+	}{{"half", false}, {" a line\n", true}} {
 		p.send(t, c.text)
-		waitFor(t, fmt.Sprintf("%d bytes unread", c.want), func() bool {
-			n, err := p.pty.Unread()
-			return err == nil && n == c.want
-		})
+		waitFor(t, fmt.Sprintf("in transit %t after %q", c.want, c.text), func() bool { return p.pty.InTransit() == c.want })
 	}
+	eof := start(t, []string{"sh", "-c", `stty -echo; echo ready; exec sleep 1000`})
+	eof.waitPrinted(t, "ready")
+	waitFor(t, "quiet", func() bool { return !eof.pty.InTransit() })
+	eof.send(t, "\x04")
+	waitFor(t, "the end of file to be in transit", eof.pty.InTransit)
 	p.pty.CloseSlave()
-	if n, err := p.pty.Unread(); err == nil {
-		t.Errorf("got %d from a closed slave", n)
+	if !p.pty.InTransit() {
+		t.Error("nothing is in transit by a closed slave, which can't be asked")
 	}
 }
 
@@ -178,8 +181,8 @@ func TestSendToOneWhoDoesNotRead(t *testing.T) {
 	p.waitPrinted(t, "ready")
 	p.pty.limit = 50 * time.Millisecond
 	first, err := p.pty.Send(t.Context(), make([]byte, much))
-	if !errors.Is(err, ErrFull) || first <= 0 || first >= much {
-		t.Errorf("got %d, %v; want a part and ErrFull", first, err)
+	if !errors.Is(err, errFull) || first <= 0 || first >= much {
+		t.Errorf("got %d, %v; want a part and errFull", first, err)
 	}
 	p.pty.limit = patience
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -193,7 +196,7 @@ func TestSendToOneWhoDoesNotRead(t *testing.T) {
 			t.Errorf("got %d, %v; want that it is closed", n, err)
 		}
 	})
-	waitFor(t, "the Send to begin", func() bool { return p.pty.sends()%2 == 1 })
+	waitFor(t, "the Send to begin", func() bool { return p.pty.Sending() })
 	if n, err := p.pty.Send(ctx, []byte("x")); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %d, %v from a Send whose turn does not come", n, err)
 	}

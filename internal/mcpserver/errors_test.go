@@ -1,0 +1,25 @@
+package mcpserver
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"asyncrepl/internal/tty"
+)
+
+func TestRefusalsNameTheToolThatHelps(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{tty.ErrLineTooLong, "A line of more than 4095 bytes is cut by a terminal in line mode: send it in parts to a command started with tty=false, or put it in a file"},
+		{tty.ErrControl, "Control characters are acted on by a terminal in line mode, not read by the program: use eof=true for end of file, cancel_job to interrupt, or tty=false"},
+		{tty.ErrEcho, "The terminal would echo a secret into the output: wait until the job asks with Waiting: secret"},
+		{errors.New("anything else"), "Anything else"},
+	} {
+		if got := capitalized(fmt.Errorf("%w", c.err).Error() + remedy(c.err)); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package tty
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/procfs"
+)
+
+// A call is the system call that a thread is blocked in.
+type call struct {
+	number int
+	args   [6]uint64
+}
+
+// blockedIn returns the call that the thread is blocked in, or errNoWait. A thread that was woken is not blocked, even if
+// it has had no processor yet: the kernel shows it as running. A thread of a 32-bit program counts as not blocked, because
+// its calls have other numbers.
+func (t thread) blockedIn() (call, error) {
+	c, err := t.shownCall()
+	if err != nil || c.number != unix.SYS_RESTART_SYSCALL {
+		return c, err
+	}
+	number, err := t.resumed()
+	if err != nil {
+		return c, err
+	}
+	switch again, err := t.shownCall(); {
+	case err != nil:
+		return c, err
+	case again == c:
+		c.number = number
+		return c, nil
+	case again.number == unix.SYS_RESTART_SYSCALL:
+		return c, errNoWait // it was woken meanwhile, and stopped again
+	default:
+		return again, nil
+	}
+}
+
+// resumed returns the call of a thread that is shown to be in restart_syscall, by which the kernel resumes a call after a
+// stop (SIGSTOP, ^Z, a debugger, a frozen container). The arguments are still those of that call. The kernel resumes only
+// poll, and calls that wait for a time, in this way; it shows all others as they were. The name of the kernel's function
+// in which the thread sleeps distinguishes them. If the kernel keeps it secret, the call remains restart_syscall.
+func (t thread) resumed() (number int, err error) {
+	var buf [128]byte
+	in, err := procfs.ReadStart(t.file("wchan"), buf[:]) // "poll_schedule_timeout.constprop.0", "futex_do_wait", or "0"
+	switch {
+	case err != nil || len(in) == 0 || string(in) == "0":
+		return unix.SYS_RESTART_SYSCALL, unlessHidden(err)
+	case bytes.Contains(in, []byte("poll")):
+		return sysPoll, nil
+	}
+	return unix.SYS_NANOSLEEP, nil // or a futex, which means the same here
+}
+
+// shownCall returns what the kernel shows as the call that the thread is blocked in, or errNoWait.
+func (t thread) shownCall() (call, error) {
+	var buf [256]byte
+	b, err := procfs.ReadStart(t.file("syscall"), buf[:])
+	if err != nil {
+		return call{}, err
+	}
+	c, ok := parseCall(b)
+	if !ok {
+		return call{}, errNoWait
+	}
+	return c, nil
+}
+
+// parseCall reads a syscall file: number, arguments, stack pointer and program counter, such as "0 0x3 0x7ffd… …". It
+// reports false for "running", "-1 …", and the low stack pointer of a 32-bit program.
+func parseCall(b []byte) (c call, ok bool) {
+	f := bytes.Fields(b)
+	if len(f) < 2+len(c.args) {
+		return call{}, false
+	}
+	var err error
+	if c.number, err = strconv.Atoi(string(f[0])); err != nil || c.number < 0 {
+		return call{}, false
+	}
+	for i := range c.args {
+		if c.args[i], err = strconv.ParseUint(string(f[1+i]), 0, 64); err != nil {
+			return call{}, false
+		}
+	}
+	stack, err := strconv.ParseUint(string(f[1+len(c.args)]), 0, 64)
+	return c, err == nil && stack >= 1<<32
+}
+
+// A member is a descriptor that a thread waits for.
+type member struct {
+	fd    int
+	input bool   // for something to read
+	inode uint64 // of an epoll set's member, whose descriptor may be closed or another file's by now; 0: as the descriptor
+}
+
+// A wait is a call that ends with what happens to descriptors.
+type wait struct {
+	members []member
+	read    bool          // it is a read of its one member
+	timeout time.Duration // after which it ends in any case; negative: never
+}
+
+// inputEvents are those by which poll and epoll ask for input: POLLIN and POLLRDNORM.
+const inputEvents = unix.POLLIN | 0x40
+
+// maxMembers is the largest set that is examined.
+const maxMembers = 4096
+
+// waitsFor returns what the thread waits for, or errNoWait.
+func (t thread) waitsFor() (wait, error) {
+	c, err := t.blockedIn()
+	if err != nil {
+		return wait{}, err
+	}
+	return t.waitOf(c)
+}
+
+// waitOf returns what the thread, which is blocked in c, waits for, or errNoWait.
+func (t thread) waitOf(c call) (w wait, err error) {
+	w.timeout = -1
+	switch c.number {
+	case unix.SYS_READ, unix.SYS_READV:
+		w.read = true
+		w.members = []member{{fd: int(int32(c.args[0])), input: true}}
+	case sysPoll:
+		w.timeout = milliseconds(c.args[2])
+		w.members, err = t.polled(c.args[0], c.args[1])
+	case unix.SYS_PPOLL:
+		if w.timeout, err = t.timespec(c.args[2], time.Nanosecond); err == nil {
+			w.members, err = t.polled(c.args[0], c.args[1])
+		}
+	case sysSelect, unix.SYS_PSELECT6:
+		unit := time.Nanosecond
+		if c.number == sysSelect {
+			unit = time.Microsecond
+		}
+		if w.timeout, err = t.timespec(c.args[4], unit); err == nil {
+			w.members, err = t.selected(int(int32(c.args[0])), [3]uint64(c.args[1:4]))
+		}
+	case sysEpollWait, unix.SYS_EPOLL_PWAIT:
+		w.timeout = milliseconds(c.args[3])
+		w.members, err = t.enrolled(int(int32(c.args[0])))
+	case unix.SYS_EPOLL_PWAIT2:
+		if w.timeout, err = t.timespec(c.args[3], time.Nanosecond); err == nil {
+			w.members, err = t.enrolled(int(int32(c.args[0])))
+		}
+	default:
+		err = errNoWait
+	}
+	return w, err
+}
+
+func milliseconds(arg uint64) time.Duration { return time.Duration(int32(arg)) * time.Millisecond }
+
+// timespec reads a time that a call was given: seconds, followed by a number of units.
+func (t thread) timespec(address uint64, unit time.Duration) (time.Duration, error) {
+	if address == 0 {
+		return -1, nil
+	}
+	var b [16]byte
+	if err := t.peek(address, b[:]); err != nil {
+		return 0, err
+	}
+	seconds := min(binary.NativeEndian.Uint64(b[:8]), 1<<31)
+	return time.Duration(seconds)*time.Second + time.Duration(binary.NativeEndian.Uint64(b[8:]))*unit, nil
+}
+
+// polled reads the set of a poll.
+func (t thread) polled(address, n uint64) ([]member, error) {
+	if n > maxMembers {
+		return nil, errNoWait
+	}
+	b := make([]byte, 8*n)
+	if err := t.peek(address, b); err != nil {
+		return nil, err
+	}
+	set := make([]member, 0, n)
+	for ; len(b) > 0; b = b[8:] {
+		fd := int32(binary.NativeEndian.Uint32(b))
+		events := binary.NativeEndian.Uint16(b[4:])
+		if fd >= 0 { // poll skips others
+			set = append(set, member{fd: int(fd), input: events&inputEvents != 0})
+		}
+	}
+	return set, nil
+}
+
+// selected reads the three sets of a select.
+func (t thread) selected(n int, addresses [3]uint64) ([]member, error) {
+	if n < 0 || n > maxMembers {
+		return nil, errNoWait
+	}
+	var set []member
+	for i, address := range addresses {
+		if address == 0 {
+			continue
+		}
+		b := make([]byte, (n+63)/64*8)
+		if err := t.peek(address, b); err != nil {
+			return nil, err
+		}
+		for fd := range n {
+			word := binary.NativeEndian.Uint64(b[fd/64*8:])
+			if word>>(fd%64)&1 == 1 {
+				set = append(set, member{fd: fd, input: i == 0})
+			}
+		}
+	}
+	return set, nil
+}
+
+// enrolled reads the set of an epoll.
+func (t thread) enrolled(epoll int) ([]member, error) {
+	const most = maxMembers * 128 // bytes
+	b, err := procfs.ReadAtMost(t.file("fdinfo/")+strconv.Itoa(epoll), most)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) == most { // there may be more
+		return nil, errNoWait
+	}
+	var set []member
+	for line := range bytes.Lines(b) { // "tfd:        5 events:       19 data: …  pos:0 ino:5 sdev:1a"
+		if m, ok := parseMember(line); ok {
+			set = append(set, m)
+		}
+	}
+	return set, nil
+}
+
+func parseMember(line []byte) (m member, ok bool) {
+	rest, ok := bytes.CutPrefix(line, []byte("tfd:"))
+	if !ok {
+		return m, false
+	}
+	field := func(name string, base int) uint64 {
+		_, after, _ := bytes.Cut(rest, []byte(name))
+		after = bytes.TrimLeft(after, " ")
+		end := bytes.IndexAny(after, " \n")
+		if end < 0 {
+			return 0
+		}
+		x, _ := strconv.ParseUint(string(after[:end]), base, 64)
+		return x
+	}
+	m.fd = int(field("", 10))
+	m.input = field("events:", 16)&inputEvents != 0
+	m.inode = field("ino:", 16)
+	return m, true
+}
+
+// peek fills b from the memory of the thread's process.
+func (t thread) peek(address uint64, b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	local := []unix.Iovec{{Base: unsafe.SliceData(b)}}
+	local[0].SetLen(len(b))
+	n, err := unix.ProcessVMReadv(t.process, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}, 0)
+	if err == unix.EFAULT || err == nil && n < len(b) {
+		return errNoWait
+	}
+	return err
+}

@@ -1,0 +1,42 @@
+//go:build unix
+
+package tty
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mode is how the terminal treats input.
+type Mode struct {
+	Echo    bool // shows it
+	Canon   bool // passes it on in lines
+	Signals bool // turns ^C, ^\ and ^Z into signals
+	EOF     byte // the character that stands for the end of file
+
+	ReadTimeout time.Duration // after which a read ends without input; 0: none
+}
+
+// Mode returns how the terminal treats input now.
+func (p *PTY) Mode() (Mode, error) {
+	var t *unix.Termios
+	err := control(p.master, func(fd int) (err error) {
+		t, err = unix.IoctlGetTermios(fd, getTermios)
+		return err
+	})
+	if err != nil {
+		return Mode{}, fmt.Errorf("reading the mode of %s: %w", p.name, err)
+	}
+	m := Mode{
+		Echo:    t.Lflag&unix.ECHO != 0,
+		Canon:   t.Lflag&unix.ICANON != 0,
+		Signals: t.Lflag&unix.ISIG != 0,
+		EOF:     t.Cc[unix.VEOF],
+	}
+	if !m.Canon && t.Cc[unix.VMIN] == 0 {
+		m.ReadTimeout = time.Duration(t.Cc[unix.VTIME]) * (time.Second / 10)
+	}
+	return m, nil
+}

@@ -1,0 +1,312 @@
+package tty
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/procfs"
+)
+
+// awaits reports whether input of the terminal is among what the members stand for.
+func (p *probe) awaits(t thread, members []member, depth int) (bool, error) {
+	for _, m := range members {
+		if !m.input {
+			continue
+		}
+		if is, err := p.isTerminal(t, m); is || err != nil {
+			return is, err
+		}
+		set, err := t.nested(m, depth)
+		if err != nil {
+			return false, err
+		}
+		if is, err := p.awaits(t, set, depth+1); is || err != nil {
+			return is, err
+		}
+	}
+	return false, nil
+}
+
+// externallyWakeable reports whether another process can bring about what one of the members waits for: the member is a
+// socket, another process's pipe, or something unknown. The program's own timers, events and pipes are not, nor is the
+// terminal.
+func (p *probe) externallyWakeable(t thread, members []member, depth int) (bool, error) {
+	for _, m := range members {
+		if is, err := p.isTerminal(t, m); err != nil {
+			return false, err
+		} else if is {
+			continue
+		}
+		if wakes, err := p.wakes(t, m, depth); wakes || err != nil {
+			return wakes, err
+		}
+	}
+	return false, nil
+}
+
+// wakes is externallyWakeable of one member that is not the terminal.
+func (p *probe) wakes(t thread, m member, depth int) (bool, error) {
+	link, err := t.linkOf(m)
+	if err != nil {
+		return false, err
+	}
+	kind, inode, _ := strings.Cut(link, ":")
+	switch {
+	case link == epoll && depth < maxDepth:
+		set, err := t.nested(m, depth)
+		if err != nil {
+			return false, err
+		}
+		return p.externallyWakeable(t, set, depth+1)
+	case slices.Contains(internal, link):
+		return false, nil
+	case kind == "pipe":
+		sole, err := p.soleHolder(t.process, link, true)
+		return !sole, err
+	case kind == "socket":
+		own, err := p.pairedWithItself(t.process, inode)
+		return !own, err
+	}
+	return true, nil
+}
+
+const (
+	epoll    = "anon_inode:[eventpoll]"
+	maxDepth = 4 // of epoll sets in epoll sets; the kernel allows five
+)
+
+// nested returns the set that a member stands for; none if it isn't an epoll set.
+func (t thread) nested(m member, depth int) ([]member, error) {
+	if depth >= maxDepth {
+		return nil, nil
+	}
+	if link, err := t.linkOf(m); link != epoll || err != nil {
+		return nil, err
+	}
+	set, err := t.enrolled(m.fd)
+	if hidden(err) {
+		return []member{{fd: -1}}, nil // a member of unknown nature
+	}
+	return set, err
+}
+
+// internal are the descriptors by which a program notifies itself.
+var internal = []string{"anon_inode:[eventfd]", "anon_inode:[timerfd]", "anon_inode:[signalfd]", "anon_inode:inotify"}
+
+// linkOf returns what /proc shows a descriptor to be. It is empty if /proc does not show it, or if the descriptor is not
+// what its epoll set holds any more.
+func (t thread) linkOf(m member) (string, error) {
+	path := t.file("fd/" + strconv.Itoa(m.fd))
+	if m.inode != 0 {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil || st.Ino != m.inode {
+			return "", unlessHidden(err)
+		}
+	}
+	var buf [128]byte
+	n, err := unix.Readlink(path, buf[:])
+	if err != nil {
+		return "", unlessHidden(err)
+	}
+	return string(buf[:n]), nil
+}
+
+// soleHolder reports whether the process has the file that /proc shows as link open (for writing, if write is set), and
+// no other process of the job has.
+func (p *probe) soleHolder(process int, link string, write bool) (bool, error) {
+	switch has, err := holds(process, link, write); {
+	case hidden(err):
+		return false, nil
+	case err != nil || !has:
+		return false, err
+	}
+	for _, pid := range p.pids {
+		if pid == process {
+			continue
+		}
+		switch has, err := holds(pid, link, write); {
+		case errors.Is(err, procfs.ErrGone):
+		case hidden(err): // it may
+			return false, nil
+		case err != nil || has:
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// holds reports whether a process has a file open (for writing, if write is set).
+func holds(pid int, link string, write bool) (bool, error) {
+	fds, err := procfs.Descriptors(pid)
+	if err != nil {
+		return false, err
+	}
+	t := thread{process: pid}
+	t.PID = pid
+	for _, fd := range fds {
+		shown, err := t.linkOf(member{fd: fd})
+		if err != nil {
+			return false, err
+		}
+		if shown != link {
+			continue
+		}
+		if !write {
+			return true, nil
+		}
+		if writes, err := t.writes(fd); writes || err != nil {
+			return writes, err
+		}
+	}
+	return false, nil
+}
+
+// writes reports whether a descriptor was opened for writing, and reports true if /proc does not show it.
+func (t thread) writes(fd int) (bool, error) {
+	var buf [256]byte
+	b, err := procfs.ReadStart(t.file("fdinfo/")+strconv.Itoa(fd), buf[:])
+	if err != nil {
+		return true, unlessHidden(err)
+	}
+	_, after, _ := strings.Cut(string(b), "flags:")
+	octal, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
+	flags, err := strconv.ParseUint(octal, 8, 64)
+	return err != nil || flags&unix.O_ACCMODE != unix.O_RDONLY, nil
+}
+
+// pairedWithItself reports whether a socket, shown as "[inode]", is one end of a pair of which the process has the other
+// and no other process has: the pipe by which an event loop wakes itself.
+func (p *probe) pairedWithItself(process int, inode string) (bool, error) {
+	n, err := strconv.ParseUint(strings.Trim(inode, "[]"), 10, 32)
+	if err != nil {
+		return false, nil
+	}
+	peer, err := peerOf(uint32(n))
+	if peer == 0 || err != nil {
+		return false, err
+	}
+	return p.soleHolder(process, "socket:["+strconv.FormatUint(uint64(peer), 10)+"]", false)
+}
+
+// peerOf asks the kernel for the other end of a Unix socket. It is 0 if there is none, or if the socket is in another
+// network namespace.
+func peerOf(inode uint32) (peer uint32, err error) {
+	const (
+		byFamily = 20 // SOCK_DIAG_BY_FAMILY
+		showPeer = 4  // UDIAG_SHOW_PEER
+		header   = unix.SizeofNlMsghdr
+	)
+	e := binary.NativeEndian
+	request := make([]byte, header+24) // struct unix_diag_req
+	e.PutUint32(request, uint32(len(request)))
+	e.PutUint16(request[4:], byFamily)
+	e.PutUint16(request[6:], unix.NLM_F_REQUEST)
+	request[header] = unix.AF_UNIX
+	e.PutUint32(request[header+4:], 0xffffffff) // in any state
+	e.PutUint32(request[header+8:], inode)
+	e.PutUint32(request[header+12:], showPeer)
+	e.PutUint64(request[header+16:], 0xffffffffffffffff) // no cookie
+	var answer []byte
+	err = procfs.WithReserve(func() error {
+		answer, err = exchange(request)
+		return err
+	})
+	if err != nil {
+		return 0, unlessHidden(err)
+	}
+	if len(answer) < header+16 || e.Uint16(answer[4:]) != byFamily {
+		return 0, nil
+	}
+	return peerAttribute(answer[header+16:]), nil // behind struct unix_diag_msg
+}
+
+// exchange sends a request to the kernel's socket diagnostics and returns the answer.
+func exchange(request []byte) ([]byte, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, os.NewSyscallError("sendto", err)
+	}
+	buf := make([]byte, 1024)
+	n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT) // the answer is there when the request has been sent
+	if err != nil {
+		return nil, os.NewSyscallError("recvfrom", err)
+	}
+	return buf[:n], nil
+}
+
+// peerAttribute returns the value of UNIX_DIAG_PEER among netlink attributes, 0 if it is not there.
+func peerAttribute(b []byte) uint32 {
+	const peer = 2
+	for e := binary.NativeEndian; len(b) >= 4; {
+		size := int(e.Uint16(b))
+		if size < 4 || size > len(b) {
+			break
+		}
+		if e.Uint16(b[2:]) == peer && size >= 8 {
+			return e.Uint32(b[4:])
+		}
+		b = b[min(len(b), (size+3)&^3):]
+	}
+	return 0
+}
+
+// otherThreadsActive reports whether other threads than t keep the program running without input. Beside a thread that
+// is blocked in a read only those count that wait for something that another process can bring about: nothing else wakes
+// the read. Beside a thread that waits for several things, any that is not idle counts, because it may wake it.
+func (p *probe) otherThreadsActive(t thread, read bool) (bool, error) {
+	tids, err := procfs.Threads(t.process)
+	if err != nil {
+		return false, err
+	}
+	for _, tid := range tids {
+		if tid == t.PID {
+			continue
+		}
+		other := t
+		other.PID = tid
+		if active, err := p.active(other, read); active || err != nil {
+			return active, err
+		}
+	}
+	return false, nil
+}
+
+// active is otherThreadsActive for one other thread.
+func (p *probe) active(other thread, read bool) (bool, error) {
+	c, err := other.blockedIn()
+	if err != nil {
+		return !read, unlessHidden(err)
+	}
+	w, err := other.waitOf(c)
+	switch {
+	case err == nil:
+		return p.externallyWakeable(other, w.members, 0)
+	case !hidden(err):
+		return false, err
+	case slices.Contains(idle, c.number):
+		return false, nil
+	}
+	return !read || slices.Contains(receiving, c.number), nil
+}
+
+// idle are the calls in which a thread waits for its own program, a signal or a time.
+var idle = []int{
+	unix.SYS_FUTEX, unix.SYS_FUTEX_WAITV, 455, // futex_wait
+	unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, sysPause,
+	unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP,
+}
+
+// receiving are the calls in which a thread waits for a peer.
+var receiving = []int{
+	unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_CONNECT,
+}

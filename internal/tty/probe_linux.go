@@ -1,0 +1,182 @@
+package tty
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/procfs"
+)
+
+// A probe is one scan of the processes of a job for those that wait for its terminal.
+type probe struct {
+	pty    *PTY
+	device Device
+	pids   []int // of the whole job
+}
+
+// A thread is one that may wait for the terminal.
+type thread struct {
+	procfs.Stat // PID is the thread's
+	process     int
+}
+
+// scan finds the first of the processes pids with a thread that waits for input of the terminal and for nothing else that
+// may come without it: in a read, or in a poll, select or epoll. The process is in the foreground group, or has the
+// terminal open without being under its job control (`su -c`, `setsid -w`): the kernel stops any other that reads.
+func scan(pty *PTY, pids []int) (Evidence, verdict) {
+	p := probe{pty: pty, device: pty.Device(), pids: pids}
+	foreground, _ := pty.Foreground() // 0, no group, if none is left
+	best := busy
+	var found Evidence
+	for _, pid := range pids {
+		ev, v := p.process(pid, foreground)
+		if v > best {
+			best, found = v, ev
+		}
+		if best == waits {
+			break
+		}
+	}
+	return found, best
+}
+
+// process scans the threads of one process.
+func (p *probe) process(pid, foreground int) (Evidence, verdict) {
+	s, err := procfs.InspectThread(pid, pid)
+	if err != nil {
+		return Evidence{}, without(err)
+	}
+	if !p.mayRead(s, foreground) {
+		return Evidence{}, busy
+	}
+	tids, err := procfs.Threads(pid)
+	best := busy
+	if err != nil {
+		best = without(err)
+	}
+	var found Evidence
+	for _, tid := range tids {
+		kind, v := p.thread(thread{Stat: s, process: pid}, tid)
+		if v > best {
+			best, found = v, Evidence{}
+			if v != uncertain {
+				found = Evidence{PID: pid, TID: tid, Program: s.Program, Kind: kind}
+			}
+		}
+		if best == waits {
+			break
+		}
+	}
+	return found, best
+}
+
+// mayRead reports whether the kernel would let the process read the terminal.
+func (p *probe) mayRead(s procfs.Stat, foreground int) bool {
+	return s.Terminal != p.device.Rdev || s.Group == foreground
+}
+
+// thread scans one thread of the process that t was made for.
+func (p *probe) thread(t thread, tid int) (kind string, v verdict) {
+	t.PID = tid
+	w, err := t.waitsFor()
+	if err != nil {
+		return "", without(err)
+	}
+	switch found, err := p.awaits(t, w.members, 0); {
+	case err != nil:
+		return "", without(err)
+	case !found:
+		return "", busy
+	}
+	return p.confirm(t)
+}
+
+// confirm makes one moment of many readings of /proc. It reads the thread's clock before the first and after the last: if
+// the clock stood still, the thread slept all the while, and what each reading showed was true at the same time. At that
+// moment it was blocked in its wait, there was nothing in the terminal that would end the wait, and everything that it
+// had printed was out. Without the clock, a program that has just been answered, or one whose prompt is on its way, would
+// be taken for one that waits.
+func (p *probe) confirm(t thread) (kind string, v verdict) {
+	clock, err := procfs.NewThreadClock(t.process, t.PID)
+	if err != nil {
+		return "", uncertain
+	}
+	m, mode, err := p.observe(t)
+	if err != nil {
+		return "", uncertain
+	}
+	if ran, err := clock.Ran(); ran || err != nil {
+		return "", uncertain
+	}
+	return kindOf(mode), judge(m)
+}
+
+// observe reads what the rules want to know about a thread. An error means that it is another moment already, or that
+// something could not be read.
+func (p *probe) observe(t thread) (m moment, mode Mode, err error) {
+	t.Stat, err = procfs.InspectThread(t.process, t.PID)
+	if err != nil {
+		return m, mode, err
+	}
+	if t.State == 'T' || t.State == 't' {
+		return moment{stopped: true}, mode, nil
+	}
+	w, err := t.waitsFor()
+	if err != nil {
+		return m, mode, err
+	}
+	if found, err := p.awaits(t, w.members, 0); err != nil || !found {
+		return m, mode, errMoved
+	}
+	if m.otherWake, err = p.otherWake(t, w); err != nil {
+		return m, mode, err
+	}
+	foreground, _ := p.pty.Foreground()
+	if mode, err = p.pty.Mode(); err != nil {
+		return m, mode, err
+	}
+	m.mayRead = p.mayRead(t.Stat, foreground)
+	m.inTransit = p.pty.InTransit()
+	m.timeout = w.timeout
+	if w.read && mode.ReadTimeout > 0 {
+		m.timeout = mode.ReadTimeout
+	}
+	return m, mode, nil
+}
+
+// otherWake reports whether the program may continue without input of the terminal.
+func (p *probe) otherWake(t thread, w wait) (bool, error) {
+	if wakeable, err := p.externallyWakeable(t, w.members, 0); wakeable || err != nil {
+		return wakeable, err
+	}
+	return p.otherThreadsActive(t, w.read)
+}
+
+// isTerminal reports whether what the thread waits for is the terminal. The inode decides and not the path, which can be
+// another terminal's in a container. /dev/tty is this one if it is the process's controlling terminal.
+func (p *probe) isTerminal(t thread, m member) (bool, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(t.file("fd/"+strconv.Itoa(m.fd)), &st); err != nil {
+		return false, unlessHidden(err)
+	}
+	if m.inode != 0 && m.inode != st.Ino {
+		return false, nil
+	}
+	if st.Rdev == controlling && st.Mode&unix.S_IFMT == unix.S_IFCHR {
+		return t.Terminal == p.device.Rdev, nil
+	}
+	return DeviceOf(&st) == p.device, nil
+}
+
+// controlling is the device number of /dev/tty.
+var controlling = unix.Mkdev(5, 0)
+
+// file returns the path of a file that /proc shows of the thread.
+func (t thread) file(name string) string { return procfs.TaskPath(t.process, t.PID, name) }
+
+// Sees reports whether the kernel shows what a process waits for. A container or a security module can forbid it.
+func Sees(pid int) bool {
+	b, err := procfs.ReadStart(procfs.TaskPath(pid, pid, "syscall"), make([]byte, 256))
+	return err == nil && len(b) > 0
+}

@@ -1,0 +1,163 @@
+//go:build unix
+
+package tty
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// PTY is a pair of a master, which the server holds, and a slave, which is a program's terminal.
+type PTY struct {
+	master, slave *os.File
+	name          string
+	device        Device
+
+	turn  chan struct{} // held by the goroutine that sends
+	limit time.Duration // of one Send
+
+	// Guarded by mu.
+	mu      sync.Mutex
+	sending bool
+	onSend  func() // nil: no listener
+}
+
+// Device identifies a terminal's device file, whatever name it was opened by and in whichever mount namespace.
+type Device struct {
+	Dev, Ino uint64
+	Rdev     uint64 // as a process's controlling terminal shows it
+}
+
+// DeviceOf returns the device that st describes.
+func DeviceOf(st *unix.Stat_t) Device {
+	return Device{Dev: uint64(st.Dev), Ino: uint64(st.Ino), Rdev: uint64(st.Rdev)}
+}
+
+// Open makes a PTY pair of the given size. The slave stays open until CloseSlave, because closing it discards unread
+// output on some systems and prevents asking for unread input on all of them.
+func Open(rows, cols uint16) (*PTY, error) {
+	m, s, err := pty.Open()
+	if err != nil {
+		if errors.Is(err, unix.ENOSPC) {
+			return nil, fmt.Errorf("opening a terminal: all terminals are in use (kernel.pty.max, or max of the devpts mount)")
+		}
+		return nil, fmt.Errorf("opening a terminal: %w", err)
+	}
+	defer m.Close()
+	defer s.Close()
+	if err := pty.Setsize(m, &pty.Winsize{Rows: rows, Cols: cols}); err != nil {
+		return nil, fmt.Errorf("sizing %s: %w", s.Name(), err)
+	}
+	p := &PTY{name: s.Name(), turn: make(chan struct{}, 1), limit: sendLimit}
+	if p.master, err = reopen(m, true); err != nil {
+		return nil, err
+	}
+	if p.slave, err = reopen(s, false); err != nil {
+		p.Close()
+		return nil, err
+	}
+	if err := p.identify(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// reopen returns a new file for a duplicate of f's descriptor, in the wanted mode. creack/pty has called Fd on its files,
+// which leaves them marked as blocking whatever the mode of their descriptors. The slave stays blocking: in Go's poller
+// it would wake the server at each byte that passes the terminal.
+func reopen(f *os.File, nonblock bool) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("duplicating %s: %w", f.Name(), err)
+	}
+	if err := unix.SetNonblock(fd, nonblock); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("setting the mode of %s: %w", f.Name(), err)
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// IsTerminal reports whether f is a terminal.
+func IsTerminal(f *os.File) bool {
+	return control(f, func(fd int) error {
+		_, err := unix.IoctlGetTermios(fd, getTermios)
+		return err
+	}) == nil
+}
+
+func (p *PTY) identify() error {
+	return control(p.slave, func(fd int) error {
+		var st unix.Stat_t
+		err := unix.Fstat(fd, &st)
+		p.device = DeviceOf(&st)
+		return err
+	})
+}
+
+// Master is the server's end, from which the programs' output is read. Use only its Read, Write and SyscallConn.
+func (p *PTY) Master() *os.File { return p.master }
+
+// Slave is the program's end, in blocking mode, to be its standard files.
+func (p *PTY) Slave() *os.File { return p.slave }
+
+// Name returns the path of the slave's device, such as /dev/pts/7.
+func (p *PTY) Name() string { return p.name }
+
+// Device returns the identity of the slave's device.
+func (p *PTY) Device() Device { return p.device }
+
+// CloseSlave closes the server's copy of the slave. A read of the master then ends when no program has the terminal open.
+// From then on InTransit reports true.
+func (p *PTY) CloseSlave() { p.slave.Close() }
+
+// Close closes both ends, wakes a Read or Send in progress, and hangs the terminal up.
+func (p *PTY) Close() {
+	p.master.Close()
+	if p.slave != nil {
+		p.slave.Close()
+	}
+}
+
+// Resize sets the size, and the kernel notifies the foreground group. (pty.Setsize is no help: it calls Fd on the master,
+// see the package's first rule.)
+func (p *PTY) Resize(rows, cols uint16) error {
+	err := control(p.master, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	})
+	if err != nil {
+		return fmt.Errorf("resizing %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// Foreground returns the process group that may read the terminal now.
+func (p *PTY) Foreground() (pgid int, err error) {
+	err = control(p.master, func(fd int) error {
+		pgid, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reading the foreground group of %s: %w", p.name, err)
+	}
+	return pgid, nil
+}
+
+// control runs f on the descriptor of file, which stays open meanwhile and keeps its mode.
+func control(file *os.File, f func(fd int) error) error {
+	c, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var ferr error
+	if err := c.Control(func(fd uintptr) { ferr = f(int(fd)) }); err != nil {
+		return err
+	}
+	return ferr
+}
