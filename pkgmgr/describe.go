@@ -44,11 +44,6 @@ func (m *Manager) Describe() (Description, error) {
 			return d, err
 		}
 	}
-	if !ok && isShim(look) {
-		if found, ok = m.pyenvChoice(look); ok && d.Base != "" {
-			d.Base = found.path
-		}
-	}
 	if ok {
 		d.Version = strconv.Itoa(found.major) + "." + strconv.Itoa(found.minor)
 	}

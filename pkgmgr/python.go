@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -99,10 +100,8 @@ func (m *Manager) base(ctx context.Context) (interpreter, error) {
 		return interpreter{}, fmt.Errorf("there is no python3 on PATH; %s", remedy)
 	}
 	found, ok := recorded(path)
-	if isShim(path) {
-		found, ok = m.pyenvChoice(path)
-	}
-	if !ok {
+	if !ok { // such as a shim of a version manager, which takes 100 ms to find its Python
+
 		var err error
 		if found, err = m.probe(ctx, path); err != nil {
 			return interpreter{}, fmt.Errorf("%v; %s", err, remedy)
@@ -211,4 +210,49 @@ func isEnvironment(dir string) bool {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// isScript reports whether the file at path is a script and not a binary.
+func isScript(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [2]byte
+	_, err = io.ReadFull(f, head[:])
+	return err == nil && string(head[:]) == "#!"
+}
+
+// uv returns the path of uv, if there is one: the environment's own, else the first on the PATH. A
+// version manager's shim counts only if it runs, because a shim can be there without a uv behind it.
+func (m *Manager) uv(ctx context.Context, env string) (string, bool) {
+	if own := filepath.Join(env, "bin", "uv"); env != "" && isProgram(own) {
+		return own, true
+	}
+	for _, dir := range m.cfg.Path {
+		path := filepath.Join(dir, "uv")
+		if !filepath.IsAbs(dir) || !isProgram(path) {
+			continue
+		}
+		if filepath.Base(dir) != "shims" {
+			return path, true
+		}
+		if _, err := m.run(ctx, probeLimit, path, "--version"); err == nil {
+			return path, true
+		}
+		m.log.Debug("no uv behind shim", "shim", path)
+	}
+	return "", false
+}
+
+// getenv returns a variable of the commands' environment.
+func (m *Manager) getenv(name string) string {
+	value := ""
+	for _, kv := range m.cfg.Env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v // the last one counts
+		}
+	}
+	return value
 }
