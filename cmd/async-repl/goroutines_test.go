@@ -19,7 +19,6 @@ var goroutines = map[string][]string{
 	"internal/mcpclient/client.go": {"the reader of a client"},
 
 	"internal/mcpserver/status.go": {"one per awaited job"},
-	"internal/mcpserver/stdio.go":  {"reader and writer of a connection", "reader and writer of a connection"},
 	"internal/stdio/transport.go":  {"reader and writer of a connection", "reader and writer of a connection"},
 
 	"internal/process/apart_linux.go": {"the looks at processes without a descriptor to spare", "the looks at processes without a descriptor to spare"},

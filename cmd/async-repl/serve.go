@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcpserver"
+	"asyncrepl/internal/stdio"
 	"asyncrepl/jobs"
 )
 
@@ -22,20 +23,35 @@ import (
 // then is the guard's.
 const exitTime = 380 * time.Millisecond
 
-// stdio is the one connection of a server that serves standard input and
-// output.
-type stdio struct {
+// streams are standard input and output as one stream.
+type streams struct {
 	io.Reader
 	io.Writer
 	closers []io.Closer
 }
 
-func (s stdio) Close() error {
+func (s streams) Close() error {
 	var errs []error
 	for _, c := range s.closers {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// connect serves the one client of the server until the client leaves. When ctx is done, calls in
+// flight are answered at once with the current status.
+func connect(ctx context.Context, eng *engine, in io.ReadCloser, out io.WriteCloser, log *slog.Logger) error {
+	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	transport := &stdio.Transport{
+		Stream:  streams{in, out, []io.Closer{in, out}},
+		Ordered: true, Cut: ctx, Leave: leave, Log: log,
+	}
+	session, err := mcpserver.New(waits, eng.shared, eng.scope()).Connect(context.WithoutCancel(ctx), transport, nil)
+	if err != nil {
+		return err
+	}
+	return session.Wait()
 }
 
 // serve serves one client over in and out. At the end of input, and when out
@@ -66,7 +82,7 @@ func serve(ctx context.Context, set settings, environ []string, in io.ReadCloser
 	defer cancel()
 	served := make(chan error, 1) // room for the one result, so that nobody need wait for it
 	go func() {                   // owned by serve; ends with the connection, or with the process after a signal
-		served <- mcpserver.Serve(cut, stdio{in, out, []io.Closer{in, out}}, eng.shared, eng.scope())
+		served <- connect(cut, eng, in, out, log)
 	}()
 	select {
 	case err := <-served:

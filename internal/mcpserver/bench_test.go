@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"asyncrepl/internal/report"
+	"asyncrepl/internal/stdio"
 	"asyncrepl/jobs"
 )
 
@@ -18,14 +19,14 @@ import (
 // SDK server that does nothing, over the same transport.
 func BenchmarkCall(b *testing.B) {
 	w := newWorld(b)
-	serve := func(ctx context.Context, conn net.Conn) error { return Serve(ctx, conn, w.engine, Scope{}) }
+	ours := func(ctx context.Context, conn net.Conn) error { return serve(ctx, conn, w.engine, Scope{}, 0) }
 	floor := func(ctx context.Context, conn net.Conn) error {
 		s := mcp.NewServer(&mcp.Implementation{Name: "floor", Version: "0"}, nil)
 		s.AddTool(&mcp.Tool{Name: "execute_python", InputSchema: json.RawMessage(`{"type":"object"}`)},
 			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				return result(report.Textf("x"), false), nil
 			})
-		session, err := s.Connect(ctx, &Transport{Stream: conn}, nil)
+		session, err := s.Connect(ctx, &stdio.Transport{Stream: conn}, nil)
 		if err != nil {
 			return err
 		}
@@ -38,8 +39,8 @@ func BenchmarkCall(b *testing.B) {
 		args  arguments
 	}{
 		{"floor", floor, "execute_python", arguments{"code": ""}},
-		{"execute_python", serve, "execute_python", arguments{"code": `result "1"`}},
-		{"list_variables", serve, "list_variables", nil},
+		{"execute_python", ours, "execute_python", arguments{"code": `result "1"`}},
+		{"list_variables", ours, "list_variables", nil},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			c := w.serve(bench.serve)
@@ -84,7 +85,7 @@ func BenchmarkPoll(b *testing.B) {
 func BenchmarkConnect(b *testing.B) {
 	w := newWorld(b)
 	for b.Loop() {
-		c := w.serve(func(ctx context.Context, conn net.Conn) error { return Serve(ctx, conn, w.engine, Scope{}) })
+		c := w.serve(func(ctx context.Context, conn net.Conn) error { return serve(ctx, conn, w.engine, Scope{}, 0) })
 		c.handshake()
 		c.close()
 	}

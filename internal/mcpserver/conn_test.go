@@ -33,7 +33,7 @@ func (w *world) started(c *client, tool string, a arguments) (id int, j *jobs.Jo
 // jobs live on, and so do the calls of the other one.
 func TestTwoConnections(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Drain = 50 * time.Millisecond
+	w.drain = 50 * time.Millisecond
 	leaves, stays := w.dial(Scope{}), w.dial(Scope{})
 	_, left := w.started(leaves, "execute_python", arguments{"code": code(`out "begun\n"`, "gate go", `out "done\n"`), "wait_seconds": 100})
 	leaves.startCall("wait_for_jobs", arguments{"job_ids": []string{left.ID()}, "wait_seconds": 100})

@@ -24,7 +24,6 @@ type Engine struct {
 
 	Grace    time.Duration // of execute, send and cancel calls; 0: DefaultGrace
 	Timeout  time.Duration // of jobs whose call sets none; 0: none
-	Drain    time.Duration // how long after a client's end of input its calls in flight go on; 0: 5 s
 	Progress time.Duration // how long a call waits before its client is told how things stand, if it wishes to be; 0: 1 s
 	Version  string        // of this server, told to clients
 

@@ -12,6 +12,7 @@ import (
 
 	"asyncrepl/internal/mcpserver"
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/stdio"
 	"asyncrepl/jobs"
 	"asyncrepl/shell"
 )
@@ -45,9 +46,15 @@ func Example() {
 
 	client, server := net.Pipe() // the server's standard input and output
 	served := make(chan error, 1)
-	go func() { // ends when the client has gone, below
+	go func() { // ends when the client has left, below
+		ctx, leave := context.WithCancel(context.Background())
 		scope := mcpserver.Scope{Tenant: "local", Workspace: "/", Env: []string{"PATH=" + os.Getenv("PATH")}}
-		served <- mcpserver.Serve(context.Background(), server, engine, scope)
+		transport := &stdio.Transport{Stream: server, Ordered: true, Leave: leave}
+		session, err := mcpserver.New(ctx, engine, scope).Connect(ctx, transport, nil)
+		if err == nil {
+			err = session.Wait()
+		}
+		served <- err
 	}()
 	lines := bufio.NewReader(client)
 	call := func(message string) (reply struct {

@@ -59,7 +59,7 @@ func (c *invocation) execute(ctx context.Context, spec jobs.Spec, run jobs.Runne
 	if err != nil {
 		return nil, err
 	}
-	c.notices.follow(j)
+	c.notices.watch(j)
 	c.await(ctx, j, c.grace())
 	return c.reporter().Job(j, c.window(0)), nil
 }
@@ -68,7 +68,7 @@ func (c *invocation) execute(ctx context.Context, spec jobs.Spec, run jobs.Runne
 // Why it returned is to be seen in the job; a wait that is cut short is answered
 // like one that is over.
 func (c *invocation) await(ctx context.Context, j *jobs.Job, def time.Duration) {
-	c.ticket.pass()
+	c.ticket.Pass()
 	d := c.waitFor(def)
 	if d <= 0 {
 		return

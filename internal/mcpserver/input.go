@@ -80,10 +80,10 @@ const leastDelivery = 100 * time.Millisecond
 // send delivers input and waits until the job ends or asks again. The reply
 // shows the output since the call, and never what was sent.
 func (c *invocation) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Reply, error) {
-	c.notices.follow(j)
+	c.notices.watch(j)
 	from := j.Log().Stat().End
 	deliver, cancel := context.WithTimeout(ctx, min(c.grace(), max(leastDelivery, c.waitFor(c.grace()))))
-	slow := time.AfterFunc(deliverTime, c.ticket.pass)
+	slow := time.AfterFunc(deliverTime, c.ticket.Pass)
 	d, err := j.Send(deliver, in)
 	slow.Stop()
 	cancel()

@@ -8,23 +8,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// While a call waits, a client that gave a progress token is told how things
-// stand: first after a second, then every two. A client that does not read what
-// it is told is told no more until it does, and its call is answered all the
-// same; nothing is told behind an answer.
+// While a call waits, a client that gave a progress token is sent its state: first after a second, then
+// every two. A client that does not read is sent no more until it does, and its call is answered all
+// the same. Nothing is sent after the answer.
 
-// defaultProgress is how long a call waits before its client is first told.
+// defaultProgress is how long a call waits before its first progress notification.
 const defaultProgress = time.Second
 
-// A progress tells the client of one call. Nil tells nobody.
+// A progress reports to the client of one call while that waits. Nil reports nothing.
 type progress struct {
 	token  any
 	first  time.Duration
 	notify func(context.Context, *mcp.ProgressNotificationParams) error
 }
 
-// newProgress returns the progress of a call, nil for a client that gave no token or
-// one that could not be given back as it came.
+// newProgress returns the progress of a call: nil if the client gave no token, or one that could not
+// be sent back as it came.
 func (c *conn) newProgress(req *mcp.CallToolRequest) *progress {
 	token := req.Params.GetProgressToken()
 	switch t := token.(type) {
@@ -45,8 +44,8 @@ func (c *conn) newProgress(req *mcp.CallToolRequest) *progress {
 	return &progress{token: token, first: first, notify: req.Session.NotifyProgress}
 }
 
-// start tells what line says, until stop is called, which waits for what is being
-// told. Total is how long the call will wait at most; 0: not known.
+// start sends line until stop is called, which waits for a notification that is being sent. Total is
+// how long the call waits at most; 0 is unknown.
 func (p *progress) start(ctx context.Context, total time.Duration, line func() string) (stop func()) {
 	if p == nil || total > 0 && total <= p.first {
 		return func() {}
@@ -57,7 +56,7 @@ func (p *progress) start(ctx context.Context, total time.Duration, line func() s
 		defer close(done)
 		next := time.NewTicker(2 * p.first)
 		defer next.Stop()
-		for p.tell(ctx, time.Since(begun), total, line()) {
+		for p.send(ctx, time.Since(begun), total, line()) {
 			select {
 			case <-next.C:
 			case <-ctx.Done():
@@ -73,9 +72,8 @@ func (p *progress) start(ctx context.Context, total time.Duration, line func() s
 	}
 }
 
-// tell sends one notification and reports whether there may be another. The
-// progress is in seconds.
-func (p *progress) tell(ctx context.Context, waited, total time.Duration, line string) bool {
+// send sends one notification and reports whether another may follow. Progress is in seconds.
+func (p *progress) send(ctx context.Context, waited, total time.Duration, line string) bool {
 	if total > 0 && waited >= total || ctx.Err() != nil {
 		return false
 	}

@@ -200,7 +200,7 @@ func TestProgressOfASlowClient(t *testing.T) {
 		}
 		delete(waiting, m.ID)
 	}
-	if most := 2*maxQueued + 1<<20; bytes > most { // the kernel's buffer holds some, too
+	if most := 3 << 20; bytes > most { // the queue of the transport, what it is writing, and the kernel's buffer
 		t.Errorf("%d bytes were told", bytes)
 	}
 }

@@ -25,7 +25,7 @@ func (c *invocation) listVariables(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.ticket.pass()
+	c.ticket.Pass()
 	vars, err := py.Variables(ctx)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.ticket.pass()
+	c.ticket.Pass()
 	defer c.progress.start(ctx, 0, func() string { return "restarting session " + session })()
 	had, survivors, err := wait(ctx)
 	if err != nil {

@@ -80,7 +80,7 @@ func (c *invocation) checkPythonStatus(ctx context.Context) (*report.Reply, erro
 }
 
 func (c *invocation) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
-	c.notices.follow(j)
+	c.notices.watch(j)
 	c.await(ctx, j, 0)
 	w := c.window(0)
 	if c.args.cursor == nil {
@@ -138,10 +138,10 @@ func (c *invocation) cancelJob(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.notices.follow(j)
+	c.notices.watch(j)
 	w := c.window(j.Log().Stat().End)
 	if j.Info().Status.Final() {
-		c.ticket.pass()
+		c.ticket.Pass()
 		defer c.progress.start(ctx, 0, func() string { return "ending what it left running" })()
 		if !c.endRemains(ctx, j, c.args.force, &w) {
 			w.Line("Note", "it had ended before, and nothing of it is running")
@@ -153,7 +153,7 @@ func (c *invocation) cancelJob(ctx context.Context) (*report.Reply, error) {
 		st.From = jobs.Kill
 	}
 	j.Stop(st)
-	c.ticket.pass()
+	c.ticket.Pass()
 	defer c.progress.start(ctx, c.grace(), func() string { return c.reporter().Progress(j) })()
 	grace := time.NewTimer(c.grace())
 	defer grace.Stop()
@@ -205,11 +205,11 @@ func (c *invocation) waitForJobs(ctx context.Context) (*report.Reply, error) {
 		}
 		if !seen[j.ID()] {
 			seen[j.ID()] = true
-			c.notices.follow(j)
+			c.notices.watch(j)
 			all = append(all, j)
 		}
 	}
-	c.ticket.pass()
+	c.ticket.Pass()
 	started := time.Now()
 	d := c.waitFor(defaultLonger)
 	stop := c.progress.start(ctx, d, func() string { return c.reporter().ProgressOf(all) })
@@ -302,7 +302,7 @@ func condition(infos []jobs.Info, every bool) string {
 }
 
 func (c *invocation) serverStatus(ctx context.Context) (*report.Reply, error) {
-	c.ticket.pass()
+	c.ticket.Pass()
 	var s ServerStatus
 	if c.Status != nil {
 		s = c.Status(ctx, c.scope)

@@ -31,9 +31,9 @@ type tool struct {
 type invocation struct {
 	*conn
 	args     *args
-	ticket   *turn     // to be passed before the call waits for anything
-	progress *progress // tells the client how things stand while the call waits
-	notices  *telling  // what the reply tells of jobs
+	ticket   ticket       // passed before the call waits
+	progress *progress    // reports to the client while the call waits
+	notices  *callNotices // what the reply announces of other jobs
 }
 
 // hints is what a client may rely on. Clients run read-only tools side by side

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"asyncrepl/internal/stdio"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -25,6 +27,7 @@ import (
 type world struct {
 	t         testing.TB
 	engine    *Engine
+	drain     time.Duration // of connections
 	workspace string
 	log       *syncBuffer
 	wroteLate chan struct{} // closed when late output was written
@@ -196,7 +199,19 @@ func (w *world) connect(ctx context.Context, sc Scope) *client {
 	if sc.Workspace == "" {
 		sc.Workspace = w.workspace
 	}
-	return w.serve(func(_ context.Context, conn net.Conn) error { return Serve(ctx, conn, w.engine, sc) })
+	return w.serve(func(_ context.Context, conn net.Conn) error { return serve(ctx, conn, w.engine, sc, w.drain) })
+}
+
+// serve serves one connection over stdio until the client leaves, or ctx is done.
+func serve(ctx context.Context, rwc io.ReadWriteCloser, e *Engine, sc Scope, drain time.Duration) error {
+	ends, leave := context.WithCancel(context.Background())
+	defer leave()
+	t := &stdio.Transport{Stream: rwc, Ordered: true, Cut: ctx, Leave: leave, Drain: drain, Log: e.Log}
+	session, err := New(ends, e, sc).Connect(context.WithoutCancel(ctx), t, nil)
+	if err != nil {
+		return err
+	}
+	return session.Wait()
 }
 
 // serve has one connection served by f.

@@ -212,6 +212,11 @@ func (c *conn) Write(ctx context.Context, m jsonrpc.Message) error {
 		}
 		return c.send(ctx, func(s *inFlight) { s.queue = append(append(s.queue, line...), '\n') })
 	}
+	c.update(func(s *inFlight) { // even if there is no room for the answer
+		if call := s.calls[r.ID]; call != nil {
+			call.pass()
+		}
+	})
 	err := c.send(ctx, func(s *inFlight) {
 		// Not earlier, or an end of input could miss the answer. Not later, or the client could have
 		// read it and used the id again.

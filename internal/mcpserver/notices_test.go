@@ -78,27 +78,27 @@ func TestAlso(t *testing.T) {
 	w.open("end")
 }
 
-// TestNewsForgets: a job whose end was told is followed no more, whatever the
-// order in which the calls about it end.
-func TestNewsForgets(t *testing.T) {
+// TestNoticesForget: a job whose end was delivered is watched no more, in whatever order the calls
+// about it end.
+func TestNoticesForget(t *testing.T) {
 	w := newWorld(t)
 	j := jobstest.Start(t, w.engine.Jobs, jobs.Spec{}, &program{w, `out "x"`})
 	info := jobstest.End(t, j)
-	for name, read := range map[string][]bool{"both": {true, true}, "first": {true, false}, "second": {false, true}, "none": {false, false}} {
-		n := &news{}
-		calls := []*telling{{news: n}, {news: n}}
+	for name, queued := range map[string][]bool{"both": {true, true}, "first": {true, false}, "second": {false, true}, "none": {false, false}} {
+		n := &notices{}
+		calls := []*callNotices{{all: n}, {all: n}}
 		for _, c := range calls {
-			c.follow(j)
+			c.watch(j)
 			c.shows(info)
 		}
 		for i, c := range calls {
-			c.done(read[i])
+			c.settle(queued[i])
 		}
-		last := &telling{news: n}
-		told := last.also()
-		last.done(true)
-		if want := name == "none"; (len(told) == 1) != want || len(n.followed) > 0 {
-			t.Errorf("%s read: %d told, %d followed", name, len(told), len(n.followed))
+		last := &callNotices{all: n}
+		announced := last.also()
+		last.settle(true)
+		if want := name == "none"; (len(announced) == 1) != want || len(n.watched) > 0 {
+			t.Errorf("%s queued: %d announced, %d watched", name, len(announced), len(n.watched))
 		}
 	}
 }

@@ -2,8 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"errors"
-	"io"
 	"runtime/debug"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -12,44 +10,28 @@ import (
 	"asyncrepl/internal/report"
 )
 
-// errLeaving ends the waits of a connection that is about to be closed.
-var errLeaving = errors.New("the connection is being closed")
-
 // A conn is one connection: what its calls have in common.
 type conn struct {
 	*Engine
-	scope Scope
-	door  door
-	news  news
+	scope     Scope
+	announced notices
 }
 
-// Serve serves one connection until the client goes; then its calls in flight
-// are answered as they would be, for as long as the [Transport] waits for them.
-// When ctx is done it ends sooner: waits end, and calls in flight are answered
-// at once with the present status. Jobs live on either way.
-func Serve(ctx context.Context, rwc io.ReadWriteCloser, e *Engine, sc Scope) error {
+// New returns the server of one connection, which may be over any transport of the SDK. Its calls see
+// what sc covers. When ctx is done, they stop waiting and are answered with the current status. Jobs
+// outlive both the connection and ctx.
+//
+// Several connections can share a server if one client makes them all, as over HTTP: what one has
+// been told of jobs is then not repeated to the others.
+func New(ctx context.Context, e *Engine, sc Scope) *mcp.Server {
 	c := &conn{Engine: e, scope: sc}
-	present, leave := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer leave(nil)
-	t := &Transport{Stream: rwc, Cut: ctx, Leave: func() { leave(errLeaving) }, Drain: c.Drain, Log: c.log()}
-	session, err := c.server(present).Connect(context.WithoutCancel(ctx), orderly{t, &c.door}, nil)
-	if err != nil {
-		rwc.Close()
-		return err
-	}
-	return session.Wait()
-}
-
-// server builds the MCP server of the connection. Its calls wait no longer than
-// until present is done.
-func (c *conn) server(present context.Context) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "async-repl", Version: c.Version}, &mcp.ServerOptions{
-		Instructions: instructions, // and no Logger: what the SDK tells of each connection is of no use to anybody
-		// The list of tools never changes, nobody is told of new jobs by the list of
-		// resources, and logging is not offered.
+		Instructions: instructions, // and no Logger: what the SDK logs of each connection helps nobody
+		// The list of tools never changes, new jobs are not announced as resources, and logging is
+		// not offered.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 	})
-	s.AddReceivingMiddleware(c.recovering, leaving(present), c.resources)
+	s.AddReceivingMiddleware(c.recovering, leaving(ctx), c.resources)
 	for _, t := range resourceTemplates {
 		s.AddResourceTemplate(t, nil) // read by c.resources
 	}
@@ -59,28 +41,31 @@ func (c *conn) server(present context.Context) *mcp.Server {
 	return s
 }
 
-// handler makes a tool of t: its mistakes and refusals are results marked as
-// errors.
+// handler makes a tool of t. Mistakes and refusals are results marked as errors.
 func (c *conn) handler(t *tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		ticket := c.door.current()
-		defer ticket.pass()
+		ticket := ticketOf(req.Extra)
+		defer ticket.Pass() // not only with the answer, which may have to wait for room
 		a, err := decode(t, req.Params.Arguments)
 		if err != nil {
 			return result(report.Textf("%s", err), true), nil
 		}
-		call := &invocation{conn: c, args: a, ticket: ticket, progress: c.newProgress(req), notices: &telling{news: &c.news}}
-		read := false // will be, as far as is known
-		defer func() { call.notices.done(read) }()
+		call := &invocation{conn: c, args: a, ticket: ticket, progress: c.newProgress(req), notices: &callNotices{all: &c.announced}}
+		replied := false // not if it panics
+		defer func() {
+			if replied {
+				ticket.OnAnswer(call.notices.settle)
+			} else {
+				call.notices.settle(false)
+			}
+		}()
 		reply, err := t.call(call, ctx)
-		gone := context.Cause(ctx)
-		read = (gone == nil || gone == errLeaving) && c.door.wanted(ticket.id)
 		if err != nil {
-			r := c.refusal(err)
-			call.notices.shows(r.Shown()...)
-			return result(r, true), nil
+			reply = c.refusal(err)
+			call.notices.shows(reply.Shown()...)
 		}
-		return result(reply, false), nil
+		replied = true
+		return result(reply, err != nil), nil
 	}
 }
 
@@ -93,13 +78,13 @@ func result(r *report.Reply, isError bool) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: content, IsError: isError}
 }
 
-// leaving ends the context of every request when present is done.
-func leaving(present context.Context) mcp.Middleware {
+// leaving ends the context of every request when leave is done.
+func leaving(leave context.Context) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			ctx, cancel := context.WithCancelCause(ctx)
-			defer cancel(nil)
-			defer context.AfterFunc(present, func() { cancel(errLeaving) })()
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(leave, cancel)()
 			return next(ctx, method, req)
 		}
 	}
