@@ -32,7 +32,7 @@ func (m *Manager) Describe() (Description, error) {
 	d.Python, d.Setting, d.Dir, d.There = pl.python, pl.setting, pl.dir, isFile(pl.python)
 	look := d.Python
 	if !d.There && !pl.there {
-		path, ok := m.lookPath("python3")
+		path, ok := m.python3()
 		if !ok {
 			return d, nil
 		}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,12 +96,12 @@ func (pl place) orRemake() string {
 // the PATH leads to, past any shim.
 func (m *Manager) base(ctx context.Context) (interpreter, error) {
 	const remedy = "install Python 3.9 or newer, or set REPL_PYTHON to one"
-	path, ok := m.lookPath("python3")
+	path, ok := m.python3()
 	if !ok {
 		return interpreter{}, fmt.Errorf("there is no python3 on PATH; %s", remedy)
 	}
 	found, ok := recorded(path)
-	if !ok { // such as a shim of a version manager, which takes 100 ms to find its Python
+	if !ok {
 
 		var err error
 		if found, err = m.probe(ctx, path); err != nil {
@@ -210,6 +211,38 @@ func isEnvironment(dir string) bool {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// python3 returns the python3 on the PATH. In front of it can be a shim of a version manager: a program
+// that takes 100 ms to find its Python and becomes it. If the files of pyenv name that Python outright,
+// it is returned instead; else the shim is asked, once for each environment that is made from it.
+func (m *Manager) python3() (string, bool) {
+	shim, ok := m.lookPath("python3")
+	if root, dir := filepath.Split(filepath.Dir(shim)); ok && dir == "shims" && m.getenv("PYENV_DIR") == "" {
+		if python := filepath.Join(root, "versions", m.pyenvVersion(root), "bin", "python3"); isProgram(python) {
+			return python, true
+		}
+	}
+	return shim, ok
+}
+
+// pyenvVersion returns the version that pyenv prefers in the workspace, as it is written.
+func (m *Manager) pyenvVersion(root string) string {
+	files := []string{filepath.Join(root, "version")}
+	for dir := m.cfg.Workspace; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		files = slices.Insert(files, len(files)-1, filepath.Join(dir, ".python-version"))
+	}
+	wanted := strings.ReplaceAll(m.getenv("PYENV_VERSION"), ":", " ")
+	for _, file := range files {
+		if strings.TrimSpace(wanted) == "" {
+			b, _ := os.ReadFile(file)
+			wanted = string(b)
+		}
+	}
+	if words := strings.Fields(wanted); len(words) > 0 && filepath.IsLocal(words[0]) {
+		return words[0]
+	}
+	return "none"
 }
 
 // isScript reports whether the file at path is a script and not a binary.

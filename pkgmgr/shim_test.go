@@ -83,3 +83,56 @@ func TestUVOfEnvironmentComesFirst(t *testing.T) {
 		t.Errorf("uv = %q, %t; want %q", got, ok, own)
 	}
 }
+
+func TestPyenvIsRead(t *testing.T) {
+	const installed = "3.77.0"
+	tests := map[string]struct {
+		prepare func(*world)
+		asked   bool // pyenv must be
+	}{
+		"the variable": {func(w *world) { w.cfg.Env = append(w.cfg.Env, "PYENV_VERSION="+installed+":3.78") }, false},
+		"the variable leads": {func(w *world) {
+			w.cfg.Env = append(w.cfg.Env, "PYENV_VERSION=3.78")
+			w.choose(installed, "work space/.python-version")
+		}, true},
+		"the workspace": {func(w *world) { w.choose(installed+"\n3.78\n", "work space/.python-version") }, false},
+		"the workspace leads": {func(w *world) {
+			w.choose("3.78", "work space/.python-version")
+			w.choose(installed, ".python-version")
+		}, true},
+		"above the workspace":        {func(w *world) { w.choose(installed, ".python-version") }, false},
+		"everywhere":                 {func(w *world) { w.choose(installed, "manager/version") }, false},
+		"nowhere":                    {func(*world) {}, true},
+		"a prefix":                   {func(w *world) { w.choose("3.77", "manager/version") }, true},
+		"the system's":               {func(w *world) { w.choose("system", "manager/version") }, true},
+		"a path":                     {func(w *world) { w.choose("../versions/"+installed, "manager/version") }, true},
+		"a directory to look in":     {func(w *world) { w.cfg.Env = append(w.cfg.Env, "PYENV_DIR=/", "PYENV_VERSION="+installed) }, true},
+		"a variable that was unset":  {func(w *world) { w.cfg.Env = append(w.cfg.Env, "PYENV_VERSION="+installed, "PYENV_VERSION=") }, true},
+		"a comment before a version": {func(w *world) { w.choose("# "+installed, "manager/version") }, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			starts := shim(w, "python3", realPython())
+			python := w.link(realPython(), "manager/versions/"+installed+"/bin/python3")
+			tt.prepare(w)
+			found, err := New(w.cfg).base(patient(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := python
+			if tt.asked {
+				want = realPython()
+			}
+			if found.path != want {
+				t.Errorf("python3 leads to %q, want %q", found.path, want)
+			}
+			if asked := exists(starts); asked != tt.asked {
+				t.Errorf("pyenv was asked: %t, want %t", asked, tt.asked)
+			}
+		})
+	}
+}
+
+// choose writes a file that tells pyenv a version.
+func (w *world) choose(version, file string) { w.write(file, version+"\n", 0o666) }
