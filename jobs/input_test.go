@@ -129,7 +129,7 @@ func TestLateNews(t *testing.T) {
 	}{
 		"nothing happened":    {func(puppet) {}, true, WaitingInput},
 		"output came":         {func(p puppet) { p.port.Write(output.TTY, []byte("x")) }, true, WaitingInput},
-		"rungs, pids":         {func(p puppet) { p.port.SetStopping(Interrupt); p.port.SetPID(1) }, true, WaitingInput},
+		"rungs, pids":         {func(p puppet) { p.port.Trying(Interrupt); p.port.SetPID(1) }, true, WaitingInput},
 		"same question asked": {func(p puppet) { p.port.SetWaiting(q) }, false, WaitingInput},
 		"asked and answered":  {func(p puppet) { p.port.SetWaiting(q); p.port.SetRunning() }, false, Running},
 		"input typed ahead":   {func(p puppet) { p.Send(context.Background(), Input{Text: "y\n"}) }, false, Running},

@@ -135,7 +135,7 @@ func TestLife(t *testing.T) {
 		p.port.Write(output.Stderr, []byte("late"))
 		p.port.SetWaiting(q)
 		p.port.SetRunning()
-		p.port.SetStopping(Kill)
+		p.port.Trying(Kill)
 		p.port.SetPID(1)
 		p.port.SetInput(func(context.Context, Input) (Delivery, error) { return Delivery{}, nil })
 		p.Stop(Stop{By: Agent})

@@ -91,7 +91,7 @@ func (j *Job) stopLocked(st Stop) {
 		j.stop = &st
 		j.info.Cancelling = st.From
 		j.cancel(j.stop)
-	case st.From.height() > j.stop.From.height():
+	case st.From.Above(j.stop.From):
 		st = j.stop.raised(st)
 		j.stop = &st
 	default:

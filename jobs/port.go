@@ -97,17 +97,6 @@ func (p *Port) SetAccepts(input bool) {
 	}
 }
 
-// SetStopping says which rung of the ladder is being tried.
-func (p *Port) SetStopping(r Rung) {
-	j := p.j
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.info.Status.Final() && j.info.Cancelling != r {
-		j.info.Cancelling = r
-		j.notify()
-	}
-}
-
 // SetPID says which process is in the foreground.
 func (p *Port) SetPID(pid int) {
 	p.j.mu.Lock()
@@ -148,6 +137,28 @@ func (p *Port) Stop() (*Stop, <-chan struct{}) {
 		j.raised = make(chan struct{})
 	}
 	return j.stop, j.raised
+}
+
+// Wanted returns the lowest rung that is wanted of the job's end, or the empty one if no stop was
+// asked for, and a channel that is closed when that changes. With [Port.Trying] it is the other
+// side of the ladder: whatever climbs it takes a Port by an interface of these two methods.
+func (p *Port) Wanted() (Rung, <-chan struct{}) {
+	st, raised := p.Stop()
+	if st == nil {
+		return "", raised
+	}
+	return st.From, raised
+}
+
+// Trying says that a rung of the ladder is about to be tried.
+func (p *Port) Trying(r Rung) {
+	j := p.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.info.Status.Final() && j.info.Cancelling != r {
+		j.info.Cancelling = r
+		j.notify()
+	}
 }
 
 // SetCleanup says how to end the processes that the job leaves running, for [Job.EndRemains]; nil

@@ -156,7 +156,7 @@ func (r Receipt) how() string {
 func (r Receipt) stopped() string {
 	var last Rung
 	for _, rung := range r.Rungs {
-		if rung.height() > last.height() {
+		if rung.Above(last) {
 			last = rung
 		}
 	}

@@ -1,34 +1,25 @@
 package jobs
 
-import "time"
+import (
+	"time"
 
-// A Rung is one step of the ladder by which a job is ended.
-type Rung string
-
-// The rungs, from the mildest up.
-const (
-	Interrupt Rung = "interrupt"
-	Terminate Rung = "terminate"
-	Kill      Rung = "kill"
+	"asyncrepl/internal/ladder"
 )
 
-// height orders rungs; no rung is below all of them.
-func (r Rung) height() int {
-	switch r {
-	case Interrupt:
-		return 1
-	case Terminate:
-		return 2
-	case Kill:
-		return 3
-	}
-	return 0
-}
+// A Rung is one step of the ladder by which a job is ended.
+type Rung = ladder.Rung
 
-// A By says who brought about the end of a job.
+// The rungs, from the lowest.
+const (
+	Interrupt = ladder.Interrupt
+	Terminate = ladder.Terminate
+	Kill      = ladder.Kill
+)
+
+// A By says who or what ended a job.
 type By string
 
-// Those who can end a job.
+// What can end a job.
 const (
 	Program  By = "program"
 	Agent    By = "agent"
@@ -38,8 +29,8 @@ const (
 	Unknown  By = "outside or unknown"
 )
 
-// Blame returns who ended a job that died without being asked to: its program,
-// if the death was its own doing, else somebody nobody knows.
+// Blame returns what ended a job that died although no stop was asked for: its program, if the
+// death was its own doing, or else Unknown.
 func Blame(own bool) By {
 	if own {
 		return Program
@@ -47,16 +38,16 @@ func Blame(own bool) By {
 	return Unknown
 }
 
-// DefaultStep is the time between two rungs where a [Stop] names none.
+// DefaultStep is the time between two rungs if a [Stop] names none.
 const DefaultStep = 5 * time.Second
 
-// A Stop is a wish that a job end. A pointer to it is the cause with which the
-// job's context is cancelled; what it points to never changes.
+// A Stop is a request that a job end. The job's context is cancelled with a pointer to it as the
+// cause; what that points to never changes.
 type Stop struct {
 	By     By
-	From   Rung          // the rung to start at; none is Interrupt
-	Step   time.Duration // the time between two rungs; 0 is DefaultStep
-	Reason string        // what asked, where it is not a plain cancel: "restart_python_worker"
+	From   Rung          // the rung to start at; empty: Interrupt
+	Step   time.Duration // the time between two rungs; 0: DefaultStep
+	Reason string        // what asked, unless it is a plain cancel: "restart_python_worker"
 }
 
 // Error makes a Stop the cause of a context.
@@ -67,7 +58,7 @@ func (s *Stop) Error() string {
 	return "stop asked by " + string(s.By)
 }
 
-// withDefaults fills in what a stop leaves open.
+// withDefaults fills in the fields that a stop leaves empty.
 func (s Stop) withDefaults() Stop {
 	if s.From == "" {
 		s.From = Interrupt
@@ -78,8 +69,8 @@ func (s Stop) withDefaults() Stop {
 	return s
 }
 
-// raised returns s raised to what a later stop asks for. Who asked first is
-// what the receipt tells; a later stop only makes the climb higher and faster.
+// raised returns s raised to what a later stop asks for: a higher rung, and steps that are never
+// longer. The receipt names the first stop.
 func (s Stop) raised(later Stop) Stop {
 	s.From, s.Step = later.From, min(s.Step, later.Step)
 	return s

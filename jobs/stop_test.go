@@ -67,14 +67,20 @@ func TestStop(t *testing.T) {
 			bubble(t, Config{}, func(t *testing.T, s stage) {
 				p := s.begin(Spec{})
 				heard := 0
+				if r, _ := p.port.Wanted(); r != "" {
+					t.Errorf("before a stop, %q is wanted", r)
+				}
 				for _, st := range tc.asked {
-					_, raised := p.port.Stop()
+					_, raised := p.port.Wanted()
 					p.Stop(st)
 					select {
 					case <-raised:
 						heard++
 					default:
 					}
+				}
+				if r, _ := p.port.Wanted(); r != tc.want.From {
+					t.Errorf("%q is wanted", r)
 				}
 				got, _ := p.port.Stop()
 				if *got != tc.want || heard != tc.heard {
@@ -87,7 +93,7 @@ func TestStop(t *testing.T) {
 				if i := p.Info(); i.Status != Running || i.Cancelling != cause.From {
 					t.Errorf("while it is being ended: %s, cancelling %q", i.Status, i.Cancelling)
 				}
-				p.port.SetStopping(Kill)
+				p.port.Trying(Kill)
 				if i := p.Info(); i.Cancelling != Kill {
 					t.Errorf("after the climb: cancelling %q", i.Cancelling)
 				}

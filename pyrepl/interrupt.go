@@ -54,7 +54,7 @@ func (r *run) climb() []jobs.Rung {
 			st, raised := r.p.Stop()
 			return process.Rung(st.From), raised
 		},
-		Report: func(rung process.Rung) { r.p.SetStopping(jobs.Rung(rung)) },
+		Report: func(rung process.Rung) { r.p.Trying(jobs.Rung(rung)) },
 	})
 	if slices.Contains(climbed.Needed, process.Kill) && !r.w.ended() {
 		close(r.stuck)

@@ -222,7 +222,7 @@ func (r *run) await(ctx context.Context) process.Climbed {
 			st, raised := r.port.Stop()
 			return process.Rung(st.From), raised
 		},
-		Report: func(rung process.Rung) { r.port.SetStopping(jobs.Rung(rung)) },
+		Report: func(rung process.Rung) { r.port.Trying(jobs.Rung(rung)) },
 	})
 }
 

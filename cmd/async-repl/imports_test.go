@@ -23,8 +23,10 @@ type rule struct {
 }
 
 var rules = []rule{
-	{dir: "jobs", forbid: []string{module, "os/exec", "net", "github.com/"}, allow: []string{module + "internal/output", "github.com/oklog/ulid/v2", "github.com/agnivade/levenshtein"},
+	{dir: "jobs", forbid: []string{module, "os/exec", "net", "github.com/"}, allow: []string{module + "internal/ladder", module + "internal/output", "github.com/oklog/ulid/v2", "github.com/agnivade/levenshtein"},
 		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
+	{dir: "internal/ladder", forbid: []string{module, "os/exec", "net", "github.com/"},
+		why: "jobs and processes share the words of the ladder and know nothing else of each other"},
 	{dir: "internal/output", forbid: []string{module, "os/exec", "net", "github.com/"},
 		why: "a log holds the output of jobs of any kind, and its file can be replaced without touching them"},
 	{dir: "internal/view", forbid: []string{module, "os/exec"},
@@ -37,7 +39,7 @@ var rules = []rule{
 		why: "a pump reads pipes and terminals alike and knows nothing of what it reads"},
 	{dir: "internal/guard", forbid: []string{module, "os/exec"}, allow: []string{module + "internal/procfs"},
 		why: "the guard needs its pipe and the kernel and nothing else, for all else may have failed"},
-	{dir: "internal/process", forbid: []string{module}, allow: []string{module + "internal/guard", module + "internal/procfs", module + "internal/tty"},
+	{dir: "internal/process", forbid: []string{module}, allow: []string{module + "internal/guard", module + "internal/ladder", module + "internal/procfs", module + "internal/tty"},
 		why: "processes are ended in one place, whatever they were started for"},
 	{dir: "internal/runner", forbid: []string{module}, allow: []string{module + "internal/process", module + "jobs"},
 		why: "what runners share belongs to none of them"},

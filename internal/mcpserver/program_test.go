@@ -116,7 +116,7 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	case "stubborn":
 		for st, raised := p.Stop(); st == nil || st.From != jobs.Kill; st, raised = p.Stop() {
 			if st != nil {
-				p.SetStopping(st.From)
+				p.Trying(st.From)
 			}
 			<-raised
 		}

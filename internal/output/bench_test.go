@@ -10,8 +10,8 @@ import (
 // What a pump hands over at a time.
 var chunks = []int{100, 4 << 10, 64 << 10}
 
-// BenchmarkWrite is measured against two floors: the same chunks appended to a
-// slice that is emptied at each segment, and written to the end of a bare file.
+// BenchmarkWrite is measured against two floors: the same chunks appended to a slice that is
+// emptied at each segment, and written to the end of a bare file.
 func BenchmarkWrite(b *testing.B) {
 	for _, n := range chunks {
 		chunk := bytes.Repeat([]byte("x"), n)
@@ -56,9 +56,9 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkPoll reads 500 new bytes, as a client does that asks again: of a log of
-// 1 KB, and of one of 1 GB at its end, which is in memory, and in the middle,
-// which is on disk. The floor is a copy of as many bytes.
+// BenchmarkPoll reads 500 new bytes, as a client does that asks again: of a log of 1 KB, and of one
+// of 1 GB at its end, which is in memory, and in the middle, which is on disk. The floor is a copy
+// of as many bytes.
 func BenchmarkPoll(b *testing.B) {
 	const news = 500
 	poll := func(l *segmentLog, cursor int64) func(*testing.B) {
@@ -91,8 +91,8 @@ func BenchmarkPoll(b *testing.B) {
 	})
 }
 
-// BenchmarkRead reads a spilled log of 32 MiB from end to end in replies of that
-// size. The floor reads as much of a bare file.
+// BenchmarkRead reads a spilled log of 32 MiB from end to end in replies of that size. The floor
+// reads as much of a bare file.
 func BenchmarkRead(b *testing.B) {
 	const size, reply = 32 << 20, 16_000
 	l, _ := onDisk(b, 0)

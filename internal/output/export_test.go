@@ -5,8 +5,8 @@ import "sync"
 // A TestLog is a log whose disk a test plays.
 type TestLog struct{ *segmentLog }
 
-// NewTestLog returns a log of that many segments of size bytes on a disk that open opens, of which it
-// keeps maxHeld in memory if the disk refuses them. If open is nil, it keeps all in memory.
+// NewTestLog returns a log of that many segments of size bytes on a disk that open opens, of which
+// it keeps maxHeld in memory if the disk refuses them. If open is nil, it keeps all in memory.
 func NewTestLog(size int, segments int64, maxHeld int, open func() (RawFile, error)) TestLog {
 	s := &store{shape: newShape(segments), size: size}
 	if open == nil {

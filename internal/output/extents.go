@@ -38,8 +38,8 @@ func (e extents) search(n int64) int {
 	return sort.Search(len(e), func(i int) bool { return e[i].to > n })
 }
 
-// kept returns the first segment from n on that is not in the set, and the next
-// one after that which is, or end if there is none.
+// kept returns the first segment from n on that is not in the set, and the next one after that
+// which is, or end if there is none.
 func (e extents) kept(n, end int64) (from, to int64) {
 	i := e.search(n)
 	if i < len(e) && e[i].from <= n {

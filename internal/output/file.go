@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 )
 
-// A slotFile keeps the sealed segments of all logs of a store, in slots of one size in one file. The
-// file has no name, so that nothing is left of it however the process ends. It is one descriptor however
-// many logs there are, so that a log never runs out of descriptors halfway.
+// A slotFile keeps the sealed segments of all logs of a store, in slots of one size in one file.
+// The file has no name, so that nothing is left of it however the process ends. It is one
+// descriptor however many logs there are, so that a log never runs out of descriptors halfway.
 //
-// What all logs take there is limited. If a write would exceed the limit, the slots of the log that was
-// finished first are taken away. If no log is finished the write is refused: an unfinished log loses
-// nothing to another.
+// What all logs take there is limited. If a write would exceed the limit, the slots of the log that
+// was finished first are taken away. If no log is finished the write is refused: an unfinished log
+// loses nothing to another.
 type slotFile struct {
 	open  func() (rawFile, error)
 	size  int64 // bytes of data in a slot; after them there is room for labels of the same size
@@ -235,8 +235,8 @@ func (s *slots) discard() {
 	}
 }
 
-// giveBack frees neighbouring slots and gives their space back to the disk. If the file system can't do
-// that, the next log gets the slots with their space.
+// giveBack frees neighbouring slots and gives their space back to the disk. If the file system
+// can't do that, the next log gets the slots with their space.
 func (f *slotFile) giveBack(run []int64) {
 	err := f.file.Punch(run[0]*f.stride(), int64(len(run))*f.stride())
 	f.mu.Lock()

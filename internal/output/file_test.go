@@ -15,8 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sharing returns a store on a real disk that keeps limit bytes of all logs, and
-// most of one.
+// sharing returns a store on a real disk that keeps limit bytes of all logs, and most of one.
 func sharing(t *testing.T, limit, most int64) *store {
 	dir := t.TempDir()
 	return newStore(Config{Cap: most, Disk: limit, Dir: func() (string, error) { return dir, nil }})
@@ -25,8 +24,8 @@ func sharing(t *testing.T, limit, most int64) *store {
 // newLogOf returns a new log of the store.
 func newLogOf(s *store) *segmentLog { return s.NewLog("").(*segmentLog) }
 
-// segments writes n segments of what belongs at their places, and a byte, so that
-// all of them are sealed.
+// segments writes n segments of what belongs at their places, and a byte, so that all of them are
+// sealed.
 func segments(l *segmentLog, n int) {
 	b := make([]byte, l.size)
 	for range n {
@@ -58,8 +57,8 @@ func whole(t *testing.T, l *segmentLog) (got int64) {
 	return got
 }
 
-// On disk the logs of jobs that have ended give way, the first to end first, and
-// what gave way is told to the byte.
+// On disk the logs of jobs that have ended give way, the first to end first, and what gave way is
+// told to the byte.
 func TestLimitOfAllOutput(t *testing.T) {
 	m := sharing(t, 12*segmentSize, 0)
 	logs := make([]*segmentLog, 4)
@@ -88,8 +87,8 @@ func TestLimitOfAllOutput(t *testing.T) {
 		t.Errorf("usage: %+v", u)
 	}
 
-	// A job that runs loses nothing to another: what does not fit any more is kept
-	// in memory, head and tail.
+	// A job that runs loses nothing to another: what does not fit any more is kept in memory, head
+	// and tail.
 	segments(logs[3], 10)
 	if st := logs[0].Stat(); st.Loss.State != 4*segmentSize {
 		t.Errorf("the other that has ended: %+v", st)
@@ -164,8 +163,8 @@ func TestForgottenLogGivesBackDisk(t *testing.T) {
 	}
 }
 
-// However many logs have spilled, it takes one descriptor; and one that spills
-// when there are no more keeps what it has, and says why.
+// However many logs have spilled, it takes one descriptor; and one that spills when there are no
+// more keeps what it has, and says why.
 func TestSpillTakesOneDescriptor(t *testing.T) {
 	m := sharing(t, 0, 512<<10)
 	logs := make([]*segmentLog, 100)
@@ -246,8 +245,8 @@ func (d *fullDisk) setRoom(n int64) {
 	d.room = n
 }
 
-// On a full disk a job goes on, with its beginning and its newest output in
-// memory; when there is room again nothing more is lost.
+// On a full disk a job goes on, with its beginning and its newest output in memory; when there is
+// room again nothing more is lost.
 func TestFullDiskAndRoomAgain(t *testing.T) {
 	m := sharing(t, 0, 0)
 	real := m.file.open
@@ -284,8 +283,8 @@ func TestFullDiskAndRoomAgain(t *testing.T) {
 	}
 }
 
-// Logs that are written, ended, forgotten and read all at once never show one
-// another's output, and stay within the limit.
+// Logs that are written, ended, forgotten and read all at once never show one another's output, and
+// stay within the limit.
 func TestSpillIsShared(t *testing.T) {
 	const limit = 20 * (32 << 10)
 	m := sharing(t, limit, 512<<10) // in segments of 32 KiB

@@ -61,8 +61,8 @@ func (d *disk) Punch(off, n int64) error {
 	return nil
 }
 
-// FuzzLog does to a log, with segments of few bytes and a disk that fails now and then, what the input
-// says, and compares it with one that keeps everything. It does the same to a log in memory.
+// FuzzLog does to a log, with segments of few bytes and a disk that fails now and then, what the
+// input says, and compares it with one that keeps everything. It does the same to a log in memory.
 func FuzzLog(f *testing.F) {
 	f.Add(uint8(4), uint8(6), uint8(2), []byte("\x00\x08abcdefgh\x01\x03xyz\x14\x05hello\x30\x02"))
 	f.Add(uint8(1), uint8(2), uint8(2), bytes.Repeat([]byte{0, 7, 1, 2, 2, 9}, 20))
@@ -123,7 +123,8 @@ func play(t *testing.T, l output.TestLog, d *disk, ops []byte) {
 	}
 }
 
-// checkGaps checks which bytes are gone, of a log of end bytes on a disk that has failed or never has.
+// checkGaps checks which bytes are gone, of a log of end bytes on a disk that has failed or never
+// has.
 func checkGaps(t *testing.T, l output.TestLog, end int64, d *disk, failed bool) {
 	t.Helper()
 	st := l.Stat()
@@ -138,8 +139,8 @@ func checkGaps(t *testing.T, l output.TestLog, end int64, d *disk, failed bool) 
 	if n, most := l.Held(); n > most {
 		t.Fatalf("%d segments in memory, %d allowed", n, most)
 	}
-	// The beginning and the newest bytes are there, whatever happened to writes: only bytes that can't
-	// be read back can be gone from there, too.
+	// The beginning and the newest bytes are there, whatever happened to writes: only bytes that
+	// can't be read back can be gone from there, too.
 	if end > 0 && !d.readFailed && (outputtest.Contains(st.Gaps, 0) || outputtest.Contains(st.Gaps, l.Newest(end)) || outputtest.Contains(st.Gaps, end-1)) {
 		t.Fatalf("of %d bytes these are gone: %v", end, st.Gaps)
 	}

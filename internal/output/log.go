@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A segmentLog is a [Log] of segments of one size, so that a cursor says where its bytes are, and the
-// cost of a read depends on the bytes it returns and not on the size of the log.
+// A segmentLog is a [Log] of segments of one size, so that a cursor says where its bytes are, and
+// the cost of a read depends on the bytes it returns and not on the size of the log.
 //
-// The newest bytes gather in memory. When they fill a segment and more come, the segment is sealed: a
-// goroutine writes it to disk. If the disk refuses it, it stays in memory among a few. Reads and writes
-// continue meanwhile, until too many segments wait for the disk: a slow disk slows the writer down,
-// but no reader.
+// The newest bytes gather in memory. When they fill a segment and more come, the segment is sealed:
+// a goroutine writes it to disk. If the disk refuses it, it stays in memory among a few. Reads and
+// writes continue meanwhile, until too many segments wait for the disk: a slow disk slows the
+// writer down, but no reader.
 type segmentLog struct {
 	size int // bytes in a segment
 

@@ -174,8 +174,8 @@ func TestStreamsOfRangesOfALongLog(t *testing.T) {
 	}
 }
 
-// While the disk takes a segment, readers don't wait for it, and the writer does once the backlog is
-// full.
+// While the disk takes a segment, readers don't wait for it, and the writer does once the backlog
+// is full.
 func TestSlowDiskSlowsTheWriterOnly(t *testing.T) {
 	real := t.TempDir()
 	begun, release := make(chan struct{}, 100), make(chan struct{}) // room for all writes

@@ -6,20 +6,20 @@
 //   - A cursor is a count of bytes ever written. It stays valid when old bytes are dropped.
 //   - Reading drains nothing, and writing never waits for a reader. If the disk is slow, writing
 //     waits for the disk, and readers still don't wait.
-//   - A write never fails. Only a limit or a failing disk drops bytes, and [Stat] counts them exactly,
-//     by cause.
+//   - A write never fails. Only a limit or a failing disk drops bytes, and [Stat] counts them
+//     exactly, by cause.
 //   - [Log.Finish] marks the end. It returns once it is known whether the disk took all that came
 //     before. Bytes that are written later are late output in the same log.
 //
 // A [Store] makes the logs of one server and bounds them together. The store of this package keeps
-// 256 KiB of each log in memory and the rest on disk; of one log it keeps the first and the last half
-// of [Config].Cap. [Log] is the only way to a log, so that another implementation can take its place:
-// package outputtest checks one.
+// 256 KiB of each log in memory and the rest on disk; of one log it keeps the first and the last
+// half of [Config].Cap. [Log] is the only way to a log, so that another implementation can take its
+// place: package outputtest checks one.
 //
 // Sizes and cursors are numbers of bytes. The error to act on is [ErrLimit], in [Usage].
 //
-// Begin with [Log], then log.go for how bytes become segments, sealed.go for what is kept of them and
-// file.go for the disk. The package knows neither jobs nor processes.
+// Begin with [Log], then log.go for how bytes become segments, sealed.go for what is kept of them
+// and file.go for the disk. The package knows neither jobs nor processes.
 package output
 
 import (
@@ -68,8 +68,8 @@ type Span struct {
 	Data   []byte
 }
 
-// A Chunk is a piece of a log without gaps: its spans hold the bytes From to Next. Neighbouring spans
-// are of different streams.
+// A Chunk is a piece of a log without gaps: its spans hold the bytes From to Next. Neighbouring
+// spans are of different streams.
 type Chunk struct {
 	Spans   []Span
 	From    int64
@@ -100,17 +100,17 @@ type Loss struct {
 // A Reader is the reading side of a [Log]. Its methods can be called at any time, by several
 // goroutines at once.
 type Reader interface {
-	// Read returns at most limit bytes from cursor on, without waiting. It moves a cursor in a gap up
-	// to the end of the gap, and a cursor beyond the end of the log back to the end. A chunk ends
-	// where a gap begins.
+	// Read returns at most limit bytes from cursor on, without waiting. It moves a cursor in a gap
+	// up to the end of the gap, and a cursor beyond the end of the log back to the end. A chunk
+	// ends where a gap begins.
 	Read(cursor int64, limit int) Chunk
 	// Wait blocks until there is something to read at cursor, the log is finished or discarded, or
 	// ctx is done. In the last case it returns the cause of ctx.
 	Wait(ctx context.Context, cursor int64) error
 	// Stat returns the state of the log.
 	Stat() Stat
-	// Streams returns the streams of the bytes from..to, gone or not. For bytes that are gone it may
-	// return the streams of any that are. The time it takes must not grow with the range.
+	// Streams returns the streams of the bytes from..to, gone or not. For bytes that are gone it
+	// may return the streams of any that are. The time it takes must not grow with the range.
 	Streams(from, to int64) Streams
 }
 

@@ -76,8 +76,8 @@ func (l *segmentLog) bytes(k int64, off int, part []byte) (runs []byte, last Str
 	return runs, is.last, !l.sealed.lost.has(k)
 }
 
-// readDisk reads from disk as [disk.read] does. The caller holds l.mu, which is released meanwhile: the
-// segment may be lost then, and what was read may belong to another one.
+// readDisk reads from disk as [disk.read] does. The caller holds l.mu, which is released meanwhile:
+// the segment may be lost then, and what was read may belong to another one.
 func (l *segmentLog) readDisk(k int64, off int, part []byte, is labels) ([]byte, error) {
 	l.mu.Unlock()
 	runs, err := l.sealed.disk.read(k, off, part, int(is.length))
@@ -96,8 +96,8 @@ func (c *Chunk) add(s Stream, b []byte) {
 	c.Spans = append(c.Spans, Span{s, b})
 }
 
-// Streams reads the labels of at most two segments, and returns as soon as it has found every stream
-// of the log.
+// Streams reads the labels of at most two segments, and returns as soon as it has found every
+// stream of the log.
 func (l *segmentLog) Streams(from, to int64) (set Streams) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,12 +7,12 @@ import (
 
 // A disk keeps sealed segments of one log outside of memory. It is all that the log knows of files.
 type disk interface {
-	// write stores segment n, in place of the segment that the shape of the log says it replaces. The
-	// log writes one segment at a time, and does not hold its lock.
+	// write stores segment n, in place of the segment that the shape of the log says it replaces.
+	// The log writes one segment at a time, and does not hold its lock.
 	write(n int64, g segment) error
-	// read fills b with the bytes at off of segment n, and returns the encoded labels of the segment,
-	// which are that long. If the segment was replaced or evicted meanwhile, the bytes may be those
-	// of another segment, even of another log: the caller checks afterwards.
+	// read fills b with the bytes at off of segment n, and returns the encoded labels of the
+	// segment, which are that long. If the segment was replaced or evicted meanwhile, the bytes may
+	// be those of another segment, even of another log: the caller checks afterwards.
 	read(n int64, off int, b []byte, labels int) ([]byte, error)
 	// evictions returns how often everything stored was dropped to make room for other logs. An
 	// eviction is counted before the space is used again.
@@ -55,8 +55,8 @@ type heldSegment struct {
 	segment
 }
 
-// labels says which streams a segment on disk has: how long its encoded labels are, the stream of the
-// last run, and the set of all.
+// labels says which streams a segment on disk has: how long its encoded labels are, the stream of
+// the last run, and the set of all.
 type labels struct {
 	length int32
 	last   Stream
@@ -128,8 +128,8 @@ type pendingWrite struct {
 	evictions int64 // that the log knew of when it began
 }
 
-// next returns the segment to write next: the oldest one that was not tried yet, and if there is none
-// and the disk works, the oldest one that was.
+// next returns the segment to write next: the oldest one that was not tried yet, and if there is
+// none and the disk works, the oldest one that was.
 func (s *sealed) next(works bool) (w pendingWrite, ok bool) {
 	i := slices.IndexFunc(s.held, func(h heldSegment) bool { return h.refused == notTried })
 	switch {
@@ -169,8 +169,8 @@ func (s *sealed) writeDone(w pendingWrite, err error, count int64) bool {
 	return err == nil
 }
 
-// refuse records that the disk did not take held segment i, and drops a segment if there are too many
-// of them.
+// refuse records that the disk did not take held segment i, and drops a segment if there are too
+// many of them.
 func (s *sealed) refuse(i int, err error) {
 	if s.held[i].refused == notTried {
 		s.backlog--
@@ -204,8 +204,8 @@ func (s *sealed) release(i int) {
 	}
 }
 
-// drop makes segment n lost, unless it is already, and returns its memory emptied, if it had any that
-// is not being written.
+// drop makes segment n lost, unless it is already, and returns its memory emptied, if it had any
+// that is not being written.
 func (s *sealed) drop(n int64, why cause) segment {
 	i := slices.IndexFunc(s.held, func(h heldSegment) bool { return h.number == n })
 	if i < 0 {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A segment is a piece of a log in memory. Its labels are run lengths: runs holds the encoded runs that
-// are over; the last run is of stream last and ends with data.
+// A segment is a piece of a log in memory. Its labels are run lengths: runs holds the encoded runs
+// that are over; the last run is of stream last and ends with data.
 type segment struct {
 	data []byte
 	runs []byte
@@ -15,12 +15,12 @@ type segment struct {
 	set  Streams // of all runs
 }
 
-// streamBits is the number of bits of an encoded run that name its stream. With up to 3 of them, a run
-// of n bytes takes at most n bytes, so labels never take more space than the data.
+// streamBits is the number of bits of an encoded run that name its stream. With up to 3 of them, a
+// run of n bytes takes at most n bytes, so labels never take more space than the data.
 const streamBits = 2
 
-// append adds b, which must fit into a segment of size bytes. Memory doubles as needed, so that a log of
-// few bytes costs few.
+// append adds b, which must fit into a segment of size bytes. Memory doubles as needed, so that a
+// log of few bytes costs few.
 func (g *segment) append(s Stream, b []byte, size int) {
 	if need := len(g.data) + len(b); need > cap(g.data) {
 		g.data = append(make([]byte, 0, min(size, max(need, 2*cap(g.data)))), g.data...)

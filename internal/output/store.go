@@ -6,12 +6,12 @@ import "sync"
 type Config struct {
 	// Cap is the number of bytes kept of one log. 0 is 1 GiB, or 1 MiB if Dir is nil.
 	Cap int64
-	// Disk is the number of bytes that all logs can take on disk; 0 is no limit. Beyond it, the logs
-	// that were finished first are dropped; an unfinished log loses nothing to another. Stores don't
-	// know of one another.
+	// Disk is the number of bytes that all logs can take on disk; 0 is no limit. Beyond it, the
+	// logs that were finished first are dropped; an unfinished log loses nothing to another. Stores
+	// don't know of one another.
 	Disk int64
-	// Dir returns the directory for output that does not fit into memory. It is called whenever one is
-	// needed, and the directory is made if it does not exist. Nil: everything stays in memory.
+	// Dir returns the directory for output that does not fit into memory. It is called whenever one
+	// is needed, and the directory is made if it does not exist. Nil: everything stays in memory.
 	Dir func() (string, error)
 }
 
@@ -23,8 +23,8 @@ const (
 	defaultMemory = 1 << 20 // the cap if there is no disk
 )
 
-// store is a [Store] that lives as long as the process: its logs are in memory and in a file without a
-// name, so that nothing is left of them however the process ends.
+// store is a [Store] that lives as long as the process: its logs are in memory and in a file
+// without a name, so that nothing is left of them however the process ends.
 type store struct {
 	shape   shape
 	size    int        // bytes in a segment

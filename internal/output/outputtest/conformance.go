@@ -45,7 +45,8 @@ func newLog(t *testing.T, s output.Store) output.Log {
 	return l
 }
 
-// agrees writes and reads at random. The log may drop bytes when it has reached its limit, and no sooner.
+// agrees writes and reads at random. The log may drop bytes when it has reached its limit, and no
+// sooner.
 func agrees(t *testing.T, newStore func(int64) output.Store) {
 	const limit = 1 << 20
 	seed := rand.Uint64()

@@ -1,8 +1,8 @@
 // Package outputtest checks implementations of [output.Log].
 //
-// Begin with [Test], which an implementation calls from a test of its own. [Model] is the obvious log:
-// it keeps everything. A test that drives a log in its own way, for example with a disk that fails,
-// drives a Model alongside and compares.
+// Begin with [Test], which an implementation calls from a test of its own. [Model] is the obvious
+// log: it keeps everything. A test that drives a log in its own way, for example with a disk that
+// fails, drives a Model alongside and compares.
 package outputtest
 
 import (
@@ -16,8 +16,8 @@ import (
 
 // A Model keeps everything that was written. The zero Model is empty.
 type Model struct {
-	// VagueStreams permits [output.Reader.Streams] to return any stream of the log, as it must if labels
-	// can't be read from disk.
+	// VagueStreams permits [output.Reader.Streams] to return any stream of the log, as it must if
+	// labels can't be read from disk.
 	VagueStreams bool
 
 	data     []byte
@@ -43,8 +43,8 @@ func (m *Model) Finish() {
 	}
 }
 
-// CheckRead reads at most limit bytes of the log at cursor and fails the test if any of them is not what
-// was written there.
+// CheckRead reads at most limit bytes of the log at cursor and fails the test if any of them is not
+// what was written there.
 func (m *Model) CheckRead(t testing.TB, l output.Reader, cursor int64, limit int) output.Chunk {
 	t.Helper()
 	c := l.Read(cursor, limit)
@@ -76,9 +76,9 @@ func (m *Model) CheckRead(t testing.TB, l output.Reader, cursor int64, limit int
 	return c
 }
 
-// Compare reads the whole log, limit bytes at a time, and fails the test if the log shows a byte that
-// was not written, or does not count exactly the bytes that are gone. No other goroutine can write
-// meanwhile.
+// Compare reads the whole log, limit bytes at a time, and fails the test if the log shows a byte
+// that was not written, or does not count exactly the bytes that are gone. No other goroutine can
+// write meanwhile.
 func (m *Model) Compare(t testing.TB, l output.Reader, limit int) {
 	t.Helper()
 	var gaps []output.Range
