@@ -194,7 +194,7 @@ func TestDroppedOutput(t *testing.T) {
 	if stat.Dropped == 0 {
 		t.Fatal("nothing was dropped")
 	}
-	want := fmt.Sprintf("%s bytes of these can't be read any more: the limit of output kept of a job was reached (REPL_MAX_OUTPUT)", view.Count(stat.Dropped))
+	want := fmt.Sprintf("%s bytes of these can't be read any more: the output limit of one job was reached (REPL_MAX_OUTPUT)", view.Count(stat.Dropped))
 	if d := field(got, "Dropped"); d != want {
 		t.Errorf("dropped %q, want %q", d, want)
 	}

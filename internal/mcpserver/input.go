@@ -110,9 +110,9 @@ func delivered(d jobs.Delivery, in jobs.Input) string {
 	case d.Unseen && in.EOF:
 		s = "the command's standard input is closed"
 	case d.Unseen:
-		s = "written to the command's standard input; who waits at a pipe is not seen"
+		s = "written to the command's standard input; whether a program reads a pipe can't be seen"
 	default:
-		s = "no program was waiting for it; it is there to be read"
+		s = "no program was waiting for it; it is buffered until one reads"
 	}
 	if d.Note != "" {
 		s = fmt.Sprintf("%s; %s", s, d.Note)

@@ -77,7 +77,7 @@ var replies = map[string][]step{
 	"typed ahead": {
 		{"execute_command_async", arguments{"command": code("keys", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
 		{"send_command_input", arguments{"job_id": "ID1", "text": "abc", "wait_seconds": 0},
-			"Job ID: ID1\nStatus: running\nElapsed: T\nInput: no program was waiting for it; it is there to be read\nCursor: 14\n\n" +
+			"Job ID: ID1\nStatus: running\nElapsed: T\nInput: no program was waiting for it; it is buffered until one reads\nCursor: 14\n\n" +
 				"--- STDOUT ---\ntyped 3\n", ""},
 	},
 	"a list of those that ask nothing": {
@@ -90,7 +90,7 @@ var replies = map[string][]step{
 		{"execute_command_async", arguments{"command": code("pipe", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
 		{"send_command_input", arguments{"job_id": "ID1", "text": "abc\n", "wait_seconds": 0},
 			"Job ID: ID1\nStatus: running\nElapsed: T\n" +
-				"Input: written to the command's standard input; who waits at a pipe is not seen\nCursor: 6\n", ""},
+				"Input: written to the command's standard input; whether a program reads a pipe can't be seen\nCursor: 6\n", ""},
 		{"send_command_input", arguments{"job_id": "ID1", "eof": true, "wait_seconds": 0},
 			"Job ID: ID1\nStatus: running\nElapsed: T\nInput: the command's standard input is closed\nCursor: 6\n", ""},
 	},

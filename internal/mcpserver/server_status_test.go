@@ -45,7 +45,7 @@ func TestServerStatus(t *testing.T) {
 		"Python: /x/bin/python (3.11)\nJobs: 1 of at most 1,000 at once: 1 waiting_input; ended: 1 completed, 1 failed\nSessions: 3 of at most 50\n" +
 		"Session: a, busy with job " + asks + ", 2 queued, pid 7, 3.0 MiB\nSession: b, idle, pid 8\nSession: c, no Python runs\n" +
 		"Processes: 1,234 of jobs and sessions, 2.5 GiB; the server itself 21.3 MiB\nDisk: 0 B of output in /state, 812 B free\n" +
-		"Orphans: sleep (pid 33); of which job can't be told\n"
+		"Orphans: sleep (pid 33); their job is unknown\n"
 	if d := cmp.Diff(want, times.ReplaceAllString(c.call("server_status", nil), "T")); d != "" {
 		t.Error(d)
 	}

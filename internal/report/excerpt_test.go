@@ -6,8 +6,8 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// TestTornTwice has a stream cut back into what the other has torn, and both
-// torn again and again, for ever.
+// TestTornTwice has a stream cut back into what the other has torn, and both torn again and again,
+// for ever.
 func TestTornTwice(t *testing.T) {
 	log := output.NewStore(output.Config{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
 	defer log.Discard()
@@ -27,11 +27,11 @@ func TestTornTwice(t *testing.T) {
 	if x.next != log.Stat().End || x.text != [sections]string{"out green", "red"} {
 		t.Errorf("shown up to %d of %d: %q", x.next, log.Stat().End, x.text)
 	}
-	for range 2 * torn / len("m\x1b[3") {
+	for range 2 * longestSequence / len("m\x1b[3") {
 		log.Write(output.Stdout, []byte("m\x1b[3"))
 		log.Write(output.Stderr, []byte("m\x1b[3"))
 	}
-	if end := log.Stat().End; newExcerpt(log, false, Window{}, 45_000).next < end-torn {
+	if end := log.Stat().End; newExcerpt(log, false, Window{}, 45_000).next < end-longestSequence {
 		t.Error("what is always torn is held back for ever")
 	}
 }

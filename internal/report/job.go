@@ -14,7 +14,7 @@ import (
 
 // A Reporter puts jobs into words and into records.
 type Reporter struct {
-	Jobs *jobs.Registry   // where the job that a queued one waits behind is found; nil: it is not named
+	Jobs *jobs.Registry   // finds the job that a queued one waits for; nil: that job is not named
 	Now  func() time.Time // nil: time.Now
 }
 
@@ -25,15 +25,15 @@ func (rp *Reporter) time() time.Time {
 	return rp.Now()
 }
 
-// A Window says what part of a job's output a reply shows, and what else the
-// reply has to say.
+// A Window selects the part of a job's output that a reply shows, and adds what else the reply
+// says.
 type Window struct {
-	From     int64 // the output from here on
-	Newest   bool  // while the job runs, only the newest of it
-	MaxChars int   // of the whole reply
+	From     int64 // the cursor of the first byte
+	Newest   bool  // while the job runs, show only its newest output
+	MaxChars int   // of the complete reply
 
-	// Also returns the other jobs that the reply announces, given those that it shows
-	// anyway, as it shows them. Nil: it announces none.
+	// Also is given the jobs that the reply shows, in the state that it shows, and returns the
+	// other jobs that it announces. Nil: none.
 	Also func(shown []jobs.Info) []jobs.Info
 
 	facts []fact
@@ -42,18 +42,17 @@ type Window struct {
 // A fact is one header line.
 type fact struct{ name, value string }
 
-// Line adds a header line about the call itself, behind those about the job.
+// Line adds a header line about the call itself, after those about the job.
 func (w *Window) Line(name, value string) { w.facts = append(w.facts, fact{name, value}) }
 
-// newestChars is how much output of a running job is shown to one who names no
-// cursor.
+// newestChars bounds the output of a running job that a reply shows if Window.Newest is set.
 const newestChars = 2000
 
-// silence is how long a job must have been quiet before that is worth a line.
+// silence is how long a job must be without output before a reply says so.
 const silence = 5 * time.Second
 
-// Job is the reply about one job. The status is taken before the output is
-// looked at, so that a final status comes with all of it.
+// Job returns the reply about one job. It takes the status before the output, so a reply with a
+// final status can show all output.
 func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	info := j.Info()
 	head := &Reply{}
@@ -65,8 +64,9 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	for _, f := range w.facts {
 		head.Line(f.name, f.value)
 	}
-	// How long the lines about the output are is known once it has been cut. A
-	// page is cut at ends of lines, so a little less room may change nothing.
+	// The length of the header lines about the output depends on how it is cut. It is cut between
+	// lines, so a little less room may change nothing: each try reduces the room by at least
+	// lessRoom.
 	for room := max(0, w.MaxChars-head.Chars()-usualRest); ; {
 		r := withOutput(head, j, info, w, also, room)
 		over := r.Chars() - w.MaxChars
@@ -80,12 +80,12 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 }
 
 const (
-	usualRest = 240 // characters of cursor, section marks, what is said of omissions
-	lessRoom  = 50  // the least by which room is made smaller
-	nothing   = -1  // room for no output at all, not even a line
+	usualRest = 240 // characters of cursor, section marks and the lines about omissions
+	lessRoom  = 50
+	nothing   = -1 // room for no output at all, not even a line
 )
 
-// withOutput completes a reply by output and result, in room characters.
+// withOutput returns head with output and result added, in about room characters.
 func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, also []jobs.Info, room int) *Reply {
 	r := &Reply{}
 	r.b.WriteString(head.String())
@@ -115,17 +115,17 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, also []jobs.
 	return r
 }
 
-// causes says what took output that is gone.
+// causes says why output is gone.
 func causes(l output.Loss) string {
 	var why []string
 	if l.Cap > 0 {
-		why = append(why, "the limit of output kept of a job was reached (REPL_MAX_OUTPUT)")
+		why = append(why, "the output limit of one job was reached (REPL_MAX_OUTPUT)")
 	}
 	if l.Disk > 0 {
-		why = append(why, "the disk could not be written to or read (server_status tells more)")
+		why = append(why, "the disk could not be written or read (see server_status)")
 	}
 	if l.State > 0 {
-		why = append(why, "the limit of output kept of all jobs was reached (REPL_MAX_STATE)")
+		why = append(why, "the output limit of all jobs was reached (REPL_MAX_STATE)")
 	}
 	if why == nil {
 		return "the job is being forgotten"
@@ -133,7 +133,7 @@ func causes(l output.Loss) string {
 	return strings.Join(why, "; ")
 }
 
-// describe writes the lines that say how a job stands, but for its cursor.
+// describe writes the header lines about a job, except its cursor.
 func (rp *Reporter) describe(r *Reply, info jobs.Info) {
 	r.Line("Job ID", info.ID)
 	r.Line("Status", StatusText(info))
@@ -163,24 +163,24 @@ func (rp *Reporter) describe(r *Reply, info jobs.Info) {
 	}
 }
 
-// queued names what a job stands behind, which may wait for an answer.
+// queued names the job that a queued one waits for: it may be waiting for an answer itself.
 func (rp *Reporter) queued(r *Reply, info jobs.Info) {
 	if rp.Jobs == nil {
 		return
 	}
-	for _, front := range rp.Jobs.List(info.Tenant, jobs.Filter{
+	for _, ahead := range rp.Jobs.List(info.Tenant, jobs.Filter{
 		Session: info.Session,
 		Status:  []jobs.Status{jobs.Running, jobs.WaitingInput},
 	}) {
-		if front.Kind == info.Kind && info.Session != "" {
-			r.Line("Queued behind", fmt.Sprintf("%s (%s)", front.ID, StatusText(front)))
-			r.shown = append(r.shown, front)
+		if ahead.Kind == info.Kind && info.Session != "" {
+			r.Line("Queued behind", fmt.Sprintf("%s (%s)", ahead.ID, StatusText(ahead)))
+			r.shown = append(r.shown, ahead)
 			return
 		}
 	}
 }
 
-// activity tells silence as silence, with what the process does meanwhile.
+// activity reports silence as silence, and the CPU use of the busiest process.
 func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 	last, what := info.Output.Last, "no output for "
 	if last.IsZero() {
@@ -199,8 +199,8 @@ func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 	r.Line("Activity", s)
 }
 
-// notes returns the notes of a receipt, and what the disk or the limit of all output took of the job's output. What the
-// job's own limit took is no news.
+// notes returns the notes of a receipt, and one for output lost to the disk or to the limit of all
+// output. The job's own limit is not worth a note.
 func notes(rec jobs.Receipt) []string {
 	all := slices.Clip(rec.Notes)
 	if n := rec.Lost.Disk; n > 0 {
@@ -212,10 +212,10 @@ func notes(rec jobs.Receipt) []string {
 	return all
 }
 
-// notesMax is how many notes of a receipt a reply shows.
+// notesMax is the most notes of a receipt that a reply shows.
 const notesMax = 20
 
-// receipt writes what a status text doesn't hold.
+// receipt writes the lines about a receipt that go beyond the status.
 func receipt(r *Reply, id string, rec jobs.Receipt) {
 	ended := rec.End == jobs.Signaled || rec.End == jobs.Exited || rec.End == jobs.OutOfMemory
 	if rec.Stop != nil || ended && rec.By != "" && rec.By != jobs.Program {
@@ -241,15 +241,15 @@ func receipt(r *Reply, id string, rec jobs.Receipt) {
 	}
 }
 
-// rungs names those that a job needed, then those that the rest of its tree
-// needed when it had ended.
+// rungs lists the rungs that a job needed, then those that the rest of its tree needed after its
+// end.
 func rungs(rec jobs.Receipt) string {
 	var parts []string
 	if len(rec.Rungs) > 0 {
 		parts = append(parts, list(rec.Rungs))
 	}
 	if len(rec.Rest) > 0 {
-		parts = append(parts, list(rec.Rest)+" for what it had started")
+		parts = append(parts, list(rec.Rest)+" for the processes it had started")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -262,7 +262,7 @@ func list(rungs []jobs.Rung) string {
 	return strings.Join(names, ", ")
 }
 
-// StatusText is the value of the Status line.
+// StatusText returns the value of the Status line.
 func StatusText(info jobs.Info) string {
 	if info.Status.Final() {
 		return info.Receipt.Text()
@@ -270,7 +270,7 @@ func StatusText(info jobs.Info) string {
 	return string(info.Status)
 }
 
-// KindText is the kind of a job and the session it is of.
+// KindText returns the kind of a job and, if it has one, its session.
 func KindText(info jobs.Info) string {
 	if info.Session == "" {
 		return string(info.Kind)
@@ -286,7 +286,7 @@ func (rp *Reporter) elapsed(info jobs.Info) string {
 	return Duration(end.Sub(info.Started))
 }
 
-// Summary adds a block of lines that say how a job stands, without its output.
+// Summary adds a block of header lines about a job, without its output.
 func (rp *Reporter) Summary(r *Reply, j *jobs.Job, info jobs.Info) {
 	r.blank()
 	rp.describe(r, info)
@@ -294,13 +294,13 @@ func (rp *Reporter) Summary(r *Reply, j *jobs.Job, info jobs.Info) {
 	r.next(info)
 }
 
-// next says what must be done, where something must.
+// next writes the Next line, if the job waits for input.
 func (r *Reply) next(info jobs.Info) {
 	q := info.Question
 	if !info.Asks() || q == nil {
 		return
 	}
-	if info.Kind == jobs.Python && q.Kind != "key" { // which is no line
+	if info.Kind == jobs.Python && q.Kind != "key" { // send_python_input sends a line
 		r.Line("Next", "send_python_input(text=…) or cancel_job")
 		return
 	}
@@ -311,5 +311,5 @@ func (r *Reply) next(info jobs.Info) {
 	case "secret":
 		arguments += ", secret=true"
 	}
-	r.b.WriteString("Next: send_command_input(" + arguments + ") or cancel_job\n") // \n is meant as it stands
+	r.b.WriteString("Next: send_command_input(" + arguments + ") or cancel_job\n") // not Line, which would escape the backslash
 }

@@ -43,7 +43,7 @@ func TestReceiptLines(t *testing.T) {
 		Survivors: []jobs.Process{{PID: 10, Program: "dd"}}, Unclaimed: []jobs.Process{{PID: 11, Program: "x"}},
 		PendingTasks: 2, Notes: []string{"one", "two"}, Lost: output.Loss{Cap: 1, Disk: 2, State: 3},
 	})
-	want := "Ended by: outside or unknown\nRungs: interrupt, terminate; kill for what it had started\n" +
+	want := "Ended by: outside or unknown\nRungs: interrupt, terminate; kill for the processes it had started\n" +
 		"Hung up: npm (pid 812), no\\nde (pid 813); give a server a job of its own\nLeft running: sleep (pid 9)\n" +
 		"Survivors: dd (pid 10)\nUnclaimed: x (pid 11); of this job or of another\nPending tasks: 2\nNote: one\nNote: two\n" +
 		"Note: 2 bytes of output were lost: the disk could not be written to or read\n" +

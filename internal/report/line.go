@@ -10,7 +10,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Line shows a job in one line of a list.
+// Line describes a job in one line, for lists.
 func (rp *Reporter) Line(info jobs.Info) string {
 	s := fmt.Sprintf("%s %s, %s", info.ID, StatusText(info), KindText(info))
 	if !info.Started.IsZero() {
@@ -23,8 +23,8 @@ func (rp *Reporter) Line(info jobs.Info) string {
 	return view.Line(s, lineMax)
 }
 
-// Lines shows jobs, a line each, as far as there is room for them, in
-// characters, and returns how many these are.
+// Lines describes jobs in one line each, as many as fit into room characters, and returns how many
+// these are.
 func (rp *Reporter) Lines(list []jobs.Info, room int) (text string, shown int) {
 	var b strings.Builder
 	for _, info := range list {
@@ -38,10 +38,10 @@ func (rp *Reporter) Lines(list []jobs.Info, room int) (text string, shown int) {
 	return b.String(), shown
 }
 
-// messageMax is how many characters one line about progress has.
+// messageMax bounds a line about progress, in characters.
 const messageMax = 200
 
-// Progress says in one line how a job stands.
+// Progress describes in one line the state of a job and its last line of output.
 func (rp *Reporter) Progress(j *jobs.Job) string {
 	info := j.Info()
 	s := StatusText(info)
@@ -57,7 +57,8 @@ func (rp *Reporter) Progress(j *jobs.Job) string {
 	return view.Line(s, messageMax)
 }
 
-// ProgressOf says how several jobs stand, and what the one that wrote last wrote.
+// ProgressOf describes in one line how many jobs have ended, and the progress of the one that wrote
+// last.
 func (rp *Reporter) ProgressOf(all []*jobs.Job) string {
 	ended := 0
 	var newest *jobs.Job
@@ -77,14 +78,14 @@ func (rp *Reporter) ProgressOf(all []*jobs.Job) string {
 	return view.Line(s, messageMax)
 }
 
-// lastLineLook is how many bytes are looked at for a job's last line.
-const lastLineLook = 4 << 10
+// lookLastLine is how many bytes at the end of the output are searched for the last line.
+const lookLastLine = 4 << 10
 
-// lastLine is the last line of output that is not blank, of the stream that was
-// written to last.
+// lastLine returns the last line of output that is not blank, from the stream that was written
+// last.
 func lastLine(log output.Reader) string {
 	end := log.Stat().End
-	w := read(log, max(0, end-lastLineLook), end)
+	w := read(log, max(0, end-lookLastLine), end)
 	if len(w.Spans) == 0 {
 		return ""
 	}

@@ -8,10 +8,10 @@ import (
 	"asyncrepl/jobs"
 )
 
-// alsoMax is how many characters the line has before the rest is only counted.
+// alsoMax bounds the Also line, in bytes. Jobs that don't fit are only counted.
 const alsoMax = 220
 
-// Also writes the line about other jobs, if there is something to tell.
+// Also writes the line that announces other jobs, if there are any.
 func (r *Reply) Also(list []jobs.Info) {
 	var s strings.Builder
 	for i, info := range list {

@@ -1,46 +1,44 @@
 package report
 
 import (
-	"bytes"
 	"slices"
-	"unicode/utf8"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
-// readBytes is the most that one read of output holds: less than what clients cut.
+// readBytes is the most output that one read returns: less than what clients truncate.
 const readBytes = 32 << 10
 
-// readParts is how many parts one read has at most.
+// readParts is the most parts that one read returns.
 const readParts = 64
 
-// An OutputRange tells a program where the output it was given lies, and how to go
-// on: read again with the cursor Next, at once if More.
+// An OutputRange tells a program where the output it was given stands in the log and how to
+// continue: read again with the cursor Next, immediately if More is set.
 type OutputRange struct {
 	Stream  string `json:"stream,omitempty"` // of this part: stdout, stderr or tty
-	From    int64  `json:"from"`             // where the read begins; beyond the cursor asked for if bytes there are gone
+	From    int64  `json:"from"`             // where the read begins; after the requested cursor if bytes there are gone
 	Next    int64  `json:"next"`             // the cursor of the next read
-	End     int64  `json:"end"`              // bytes that were written when it was read
-	Dropped int64  `json:"dropped"`          // bytes between the cursor asked for and From: they are gone
-	More    bool   `json:"more"`             // there is more at Next already
-	Status  string `json:"status"`           // of the job: once it has ended, and there is no more, all has been read
+	End     int64  `json:"end"`              // bytes written when it was read
+	Dropped int64  `json:"dropped"`          // bytes between the requested cursor and From, which are gone
+	More    bool   `json:"more"`             // there is already output at Next
+	Status  string `json:"status"`           // of the job; if it has ended and More is not set, all output has been read
 }
 
-// An OutputPart is a part of a job's output: of the text view what a stream reads as,
-// of the raw view a run of one stream.
+// An OutputPart is a part of a job's output: in the text view all that a stream reads as, in the
+// raw view consecutive bytes of one stream.
 type OutputPart struct {
 	Data  []byte
 	Range OutputRange
 }
 
-// ReadOutput is one read of a job's output from the cursor on, which must not be beyond
-// the end: of the text view a part a stream, of the raw view a part a run of a stream,
-// in order of arrival. There is always one part at least. The status is taken first, so
-// that a final one comes with all of the output.
+// ReadOutput returns a job's output from cursor on, which must not be beyond the end. The text view
+// has one part for each stream, the raw view one for each change of stream, in order of arrival;
+// there is always at least one part. The status is taken before the output, so all output of a job
+// whose status is final can be read.
 func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
-	info := j.Info()
+	status := j.Info().Status
 	end := j.Log().Stat().End
 	chunk := j.Log().Read(cursor, readBytes)
 	if over := len(chunk.Spans) - readParts; raw && over > 0 {
@@ -49,92 +47,53 @@ func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
 		}
 		chunk.Spans = chunk.Spans[:readParts]
 	}
-	st := OutputRange{From: chunk.From, End: end, Dropped: chunk.Dropped, More: chunk.Next < end, Status: string(info.Status)}
+	rng := OutputRange{From: chunk.From, End: end, Dropped: chunk.Dropped, More: chunk.Next < end, Status: string(status)}
 	w := view.Window{Cursor: chunk.From}
 	for _, s := range chunk.Spans {
 		w.Spans = append(w.Spans, view.Span{Section: int(s.Stream), Data: s.Data})
 	}
-	all := info.Status.Final() && !st.More
-	cut := wholeLines
-	if raw {
-		cut = wholeCharacters
-	}
-	if !all {
-		whole := cut(view.Window{Cursor: w.Cursor, Spans: slices.Clone(w.Spans)}, st.More)
-		if whole.End() > w.Cursor || !st.More { // what a gap tore will never be whole
-			w = whole
+	if !status.Final() || rng.More {
+		cut := wholeLines
+		if raw {
+			cut = wholeCharacters
+		}
+		complete := cut(view.Window{Cursor: w.Cursor, Spans: slices.Clone(w.Spans)}, rng.More)
+		if complete.End() > w.Cursor || !rng.More { // a sequence that a gap has split is never complete
+			w = complete
 		}
 	}
-	st.Next = w.End()
+	rng.Next = w.End()
 	spans := w.Spans
 	if !raw {
 		spans = byStream(w)
 	}
-	var parts []OutputPart
-	for _, s := range spans {
-		of := st
-		of.Stream = output.Stream(s.Section).String()
-		parts = append(parts, OutputPart{s.Data, of})
+	if len(spans) == 0 {
+		return []OutputPart{{Range: rng}}
 	}
-	if parts == nil {
-		parts = []OutputPart{{Range: st}}
+	parts := make([]OutputPart, len(spans))
+	for i, s := range spans {
+		parts[i] = OutputPart{s.Data, rng}
+		parts[i].Range.Stream = output.Stream(s.Section).String()
 	}
 	return parts
 }
 
-// byStream gathers what each stream reads as, in the order in which they began.
+// byStream returns the text of each stream, in the order in which the streams begin.
 func byStream(w view.Window) []view.Span {
-	var raw []view.Span
+	var list []view.Span
 	for _, s := range w.Spans {
-		i := 0
-		for i < len(raw) && raw[i].Section != s.Section {
-			i++
+		i := slices.IndexFunc(list, func(o view.Span) bool { return o.Section == s.Section })
+		if i < 0 {
+			i = len(list)
+			list = append(list, view.Span{Section: s.Section})
 		}
-		if i == len(raw) {
-			raw = append(raw, view.Span{Section: s.Section})
-		}
-		raw[i].Data = append(raw[i].Data, s.Data...)
+		list[i].Data = append(list[i].Data, s.Data...)
 	}
-	for i, s := range raw {
+	for i, s := range list {
 		if w.Cursor > 0 {
 			s.Data = s.Data[view.Begin(s.Data, 0):]
 		}
-		raw[i].Data = []byte(view.Text(s.Data))
+		list[i].Data = []byte(view.Text(s.Data))
 	}
-	return raw
-}
-
-// wholeLines cuts a window for the text view so that the next read begins with a
-// whole character or escape sequence and, where there is more to read, at the
-// beginning of a line if one is near.
-func wholeLines(w view.Window, more bool) view.Window {
-	if more && len(w.Spans) > 0 {
-		size := w.End() - w.Cursor
-		at := size
-		for i := len(w.Spans) - 1; i >= 0 && at > size/2; i-- {
-			data := w.Spans[i].Data
-			at -= int64(len(data))
-			if n := bytes.LastIndexByte(data, '\n'); n >= 0 && at+int64(n) > size/2 {
-				return whole(until(w, w.Cursor+at+int64(n)+1))
-			}
-		}
-	}
-	return whole(w)
-}
-
-// wholeCharacters cuts a character off that is not there as a whole yet.
-func wholeCharacters(w view.Window, _ bool) view.Window {
-	if len(w.Spans) == 0 {
-		return w
-	}
-	data := w.Spans[len(w.Spans)-1].Data
-	for i := 1; i < utf8.UTFMax && i <= len(data); i++ {
-		if b := data[len(data)-i]; utf8.RuneStart(b) {
-			if !utf8.FullRune(data[len(data)-i:]) {
-				return until(w, w.End()-int64(i))
-			}
-			break
-		}
-	}
-	return w
+	return list
 }

@@ -7,62 +7,61 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A Record is a job as programs read it, the JSON of the resource job://{id}.
-// Fields that say nothing are left out. Times are RFC 3339 in UTC, durations
-// numbers of seconds, sizes numbers of bytes.
+// A Record is a job in JSON, as programs read it from the resource job://{id}. Fields without
+// information are left out. Times are RFC 3339 in UTC, durations are in seconds, sizes in bytes.
 type Record struct {
 	ID         string    `json:"id"`
 	Kind       jobs.Kind `json:"kind"`  // python, shell or package
 	Title      string    `json:"title"` // the first line of what it runs
 	Session    string    `json:"session,omitempty"`
 	Status     string    `json:"status"`      // queued, running, waiting_input, completed, failed or cancelled
-	StatusText string    `json:"status_text"` // the same with the reason, as replies have it
+	StatusText string    `json:"status_text"` // the status with its reason, as in replies
 
 	Question   *recordQuestion `json:"question,omitempty"`      // while it waits for input
-	Accepts    bool            `json:"accepts_input,omitempty"` // while it runs: input is read if there is any
+	Accepts    bool            `json:"accepts_input,omitempty"` // while it runs: a program reads input if there is any
 	Cancelling jobs.Rung       `json:"cancelling,omitempty"`    // while it is being ended: interrupt, terminate or kill
-	PID        int             `json:"pid,omitempty"`           // of the process in front, until the end
+	PID        int             `json:"pid,omitempty"`           // of the leader, until the job ends
 
 	Created    time.Time `json:"created"`
 	Started    time.Time `json:"started,omitzero"`
 	Ended      time.Time `json:"ended,omitzero"`
 	LastOutput time.Time `json:"last_output,omitzero"`
-	Elapsed    float64   `json:"elapsed_seconds"` // from the start to the end, or to now
+	Elapsed    float64   `json:"elapsed_seconds"` // from the start to the end, or until now
 	Timeout    float64   `json:"timeout_seconds,omitempty"`
 
 	Output      recordOutput   `json:"output"`
 	Result      *string        `json:"result,omitempty"`       // of Python code: the repr of its last expression
-	ResultChars int            `json:"result_chars,omitempty"` // how long it is, where only its beginning is given
+	ResultChars int            `json:"result_chars,omitempty"` // of the complete result, if only its beginning is given
 	Receipt     *recordReceipt `json:"receipt,omitempty"`      // once it has ended
-	Usage       *recordUsage   `json:"usage,omitempty"`        // while it runs, where the system tells
+	Usage       *recordUsage   `json:"usage,omitempty"`        // while it runs, if the system reports it
 }
 
 // A recordQuestion is what a job waits for.
 type recordQuestion struct {
 	Kind   string `json:"kind"` // line, secret or key
 	Prompt string `json:"prompt"`
-	By     string `json:"by"` // who asks
+	By     string `json:"by"` // what asks: input(), or a program and its pid
 }
 
-// A recordOutput says how a job's output stands.
+// A recordOutput describes the log of a job's output.
 type recordOutput struct {
 	URI     string        `json:"uri"`               // of the resource to read it from
-	Cursor  int64         `json:"cursor"`            // bytes ever written, which is the cursor behind the last one
-	Kept    int64         `json:"kept"`              // of these, can be read
-	Dropped int64         `json:"dropped,omitempty"` // of these, are gone
-	Gaps    []recordRange `json:"gaps,omitempty"`    // where they were
-	Late    int64         `json:"late,omitempty"`    // written after the end, by processes that the job left
+	Cursor  int64         `json:"cursor"`            // bytes ever written, which is the cursor after the last one
+	Kept    int64         `json:"kept"`              // those that can be read
+	Dropped int64         `json:"dropped,omitempty"` // those that are gone
+	Gaps    []recordRange `json:"gaps,omitempty"`    // where the dropped bytes were
+	Late    int64         `json:"late,omitempty"`    // those written after the end, by processes that the job left running
 	Lost    *recordLoss   `json:"dropped_by,omitempty"`
 }
 
-// A recordLoss is Dropped by what took it.
+// A recordLoss divides Dropped by its causes.
 type recordLoss struct {
 	Cap   int64 `json:"max_output,omitempty"` // the limit of one job, REPL_MAX_OUTPUT
-	Disk  int64 `json:"disk,omitempty"`       // one that could not be written to or read
+	Disk  int64 `json:"disk,omitempty"`       // a disk that could not be written or read
 	State int64 `json:"max_state,omitempty"`  // the limit of all jobs, REPL_MAX_STATE
 }
 
-// A recordRange is the bytes from the cursor From up to, without, To.
+// A recordRange is the bytes from cursor From up to, but not including, To.
 type recordRange struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
@@ -71,20 +70,20 @@ type recordRange struct {
 // A recordReceipt is the record of how a job ended.
 type recordReceipt struct {
 	End       jobs.End    `json:"end"`                     // returned, exited, signaled, raised, out of memory, not started, not run or internal
-	ExitCode  *int        `json:"exit_code,omitempty"`     // of what exited
+	ExitCode  *int        `json:"exit_code,omitempty"`     // of a process that exited
 	Signal    string      `json:"signal,omitempty"`        // by name: SIGKILL
-	Exception string      `json:"exception,omitempty"`     // of what raised: ValueError: bad literal
+	Exception string      `json:"exception,omitempty"`     // with its message: ValueError: bad literal
 	Detail    string      `json:"detail,omitempty"`        // of any other end
 	By        jobs.By     `json:"by"`                      // program, agent, person, limit, shutdown, or outside or unknown
-	Reason    string      `json:"reason,omitempty"`        // what asked for the end, where it was no plain cancel
-	Rungs     []jobs.Rung `json:"rungs,omitempty"`         // of the ladder that were needed
+	Reason    string      `json:"reason,omitempty"`        // what asked for the end, if it was not a plain cancel
+	Rungs     []jobs.Rung `json:"rungs,omitempty"`         // the rungs of the ladder that were needed
 	Variables string      `json:"variables,omitempty"`     // kept or lost; none outside a session
 	Limit     float64     `json:"limit_seconds,omitempty"` // the timeout that was reached
 
 	HungUp    []recordProcess `json:"hung_up,omitempty"`      // ended by the hangup when the leader exited
-	Left      []recordProcess `json:"left_running,omitempty"` // running on after the end
+	Left      []recordProcess `json:"left_running,omitempty"` // still running after the end
 	Survivors []recordProcess `json:"survivors,omitempty"`    // that could not be ended
-	Unclaimed []recordProcess `json:"unclaimed,omitempty"`    // of this job or of another
+	Unclaimed []recordProcess `json:"unclaimed,omitempty"`    // they belong to this job or another one
 
 	PendingTasks int      `json:"pending_tasks,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
@@ -98,21 +97,21 @@ type recordProcess struct {
 
 // A recordUsage is what a job's processes use: for Python, those of the session.
 type recordUsage struct {
-	CPU       float64 `json:"cpu_seconds"`  // of those that live, since they were started
-	Memory    int64   `json:"memory_bytes"` // resident; what several share counts for each
+	CPU       float64 `json:"cpu_seconds"`  // of the living processes, since each was started
+	Memory    int64   `json:"memory_bytes"` // resident; memory that processes share counts for each of them
 	Processes int     `json:"processes"`
 }
 
-// JobURI names a job, as programs read it.
+// JobURI returns the URI of a job's record.
 func JobURI(id string) string { return "job://" + id }
 
-// OutputURI names the output of a job.
+// OutputURI returns the URI of a job's output.
 func OutputURI(id string) string { return JobURI(id) + "/output" }
 
-// resultMax is how many characters of a result a record holds.
+// resultMax bounds the result in a record, in characters.
 const resultMax = 32_000
 
-// Record returns the job as programs read it.
+// Record returns the record of a job.
 func (rp *Reporter) Record(info jobs.Info) *Record {
 	out := info.Output
 	r := &Record{
@@ -180,7 +179,7 @@ func newRecordReceipt(rec jobs.Receipt) *recordReceipt {
 	case jobs.Raised:
 		r.Exception, r.Detail = rec.Detail, ""
 	case jobs.Internal:
-		r.Detail = "" // it is for the server's log
+		r.Detail = "" // only the server's log shows it
 	}
 	if rec.Stop != nil {
 		r.Reason = rec.Stop.Reason
@@ -196,7 +195,7 @@ func recordProcesses(ps []jobs.Process) []recordProcess {
 	return list
 }
 
-// instant is t as records tell it, to the millisecond.
+// instant returns t in UTC, to the millisecond.
 func instant(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

@@ -8,8 +8,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Refusal is what is said of an error about jobs, nil if err is none of those. It shows
-// the jobs that it names.
+// Refusal returns the reply for an error about jobs that shows jobs, and nil for any other error.
 func (rp *Reporter) Refusal(err error) *Reply {
 	var (
 		notFound *jobs.NotFoundError

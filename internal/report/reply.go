@@ -11,14 +11,15 @@ import (
 	"asyncrepl/jobs"
 )
 
-// lineMax is the length of a header's value, in characters.
+// lineMax bounds the value of a header line, in characters.
 const lineMax = 300
 
-// OneLine is s as it may stand in one line.
+// OneLine returns s as the value of a header line: control characters are escaped, and a long value
+// is shortened.
 func OneLine(s string) string { return view.Line(s, lineMax) }
 
-// A Reply is the answer to a call. Its text comes first: lines "Name: value", a blank line, sections.
-// Its blocks follow.
+// A Reply is the answer to a call: its text, which is header lines "Name: value", a blank line and
+// sections, and then its blocks.
 type Reply struct {
 	Blocks []Block
 
@@ -45,16 +46,16 @@ func (r *Reply) String() string { return r.b.String() }
 // Chars returns how many characters the text has.
 func (r *Reply) Chars() int { return chars(r.b.String()) }
 
-// Line writes one header. Its value is kept to one line, trailing blanks and
-// all: they belong to a prompt.
+// Line writes one header line, with the value as [OneLine] returns it. Trailing blanks are kept:
+// they belong to a prompt.
 func (r *Reply) Line(name, value string) {
 	r.b.WriteString(name + ": " + OneLine(value) + "\n")
 }
 
-// cursor writes the number from which a client reads on.
+// cursor writes the cursor from which a client continues to read.
 func (r *Reply) cursor(n int64) { r.Line("Cursor", strconv.FormatInt(n, 10)) }
 
-// Processes names processes, if there are any.
+// Processes writes a header line that names processes, if there are any.
 func (r *Reply) Processes(name string, ps []jobs.Process, remark string) {
 	if len(ps) > 0 {
 		r.Line(name, Names(ps)+remark)
@@ -63,21 +64,20 @@ func (r *Reply) Processes(name string, ps []jobs.Process, remark string) {
 
 func (r *Reply) blank() { r.b.WriteByte('\n') }
 
-// Body writes a blank line and text as it is.
+// Body writes a blank line and then text, unchanged.
 func (r *Reply) Body(text string) { r.b.WriteString("\n" + text) }
 
-// Add appends what another reply says and shows.
+// Add appends another reply: its text, its blocks and the jobs that it shows.
 func (r *Reply) Add(o *Reply) {
 	r.b.WriteString(o.b.String())
 	r.Blocks = append(r.Blocks, o.Blocks...)
 	r.shown = append(r.shown, o.shown...)
 }
 
-// Shown returns the jobs that the reply shows besides those that it is about, as it shows them.
+// Shown returns the jobs that the reply shows besides its subject, in the state that it shows.
 func (r *Reply) Shown() []jobs.Info { return r.shown }
 
-// section writes a section, unless it is empty. Its text holds no line that
-// reads as a section mark.
+// section writes a section unless it is empty. No line of its text may look like a section mark.
 func (r *Reply) section(name, text string) {
 	if text == "" {
 		return
@@ -107,7 +107,7 @@ func Names(ps []jobs.Process) string {
 
 func chars(s string) int { return utf8.RuneCountInString(s) }
 
-// Duration writes d as a person would say it: 0.02s, 4.2s, 3m12s, 2h5m.
+// Duration returns d in few characters: 0.02s, 4.2s, 3m12s, 2h5m.
 func Duration(d time.Duration) string {
 	switch {
 	case d < time.Second:

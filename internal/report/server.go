@@ -13,38 +13,38 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A ServerStatus is what the engine's parts tell of themselves and of the machine.
+// A ServerStatus is what the engine's parts report about themselves and the machine.
 type ServerStatus struct {
 	Started time.Time
-	Works   []string // what does, in a few words each
-	Lacks   []string // what does not, and what that means
-	Python  string   // which one is used or would be
+	Works   []string // features that are available, in a few words each
+	Lacks   []string // features that are not, each with the consequence
+	Python  string   // the interpreter that is used or would be
 
-	Sessions    []SessionStatus // in order
+	Sessions    []SessionStatus // in order of their names
 	MaxSessions int
 
 	Processes int            // in all trees
-	Memory    int64          // theirs, bytes resident
-	Self      int64          // the server's
-	Orphans   []jobs.Process // of which it can't be told whose they are
+	Memory    int64          // of these processes, in resident bytes
+	Self      int64          // of the server, in resident bytes
+	Orphans   []jobs.Process // their job is unknown
 
-	StateDir string // where long output is kept or would be; empty: it can't be
-	Free     int64  // bytes free there; below 0: not known
+	StateDir string // where long output is kept or would be; empty: nowhere
+	Free     int64  // bytes free in StateDir; negative: unknown
 }
 
-// A SessionStatus is how a Python session stands.
+// A SessionStatus is the state of a Python session.
 type SessionStatus struct {
 	Name   string
-	PID    int    // of its worker; 0: none is alive
-	Memory int64  // of the worker's tree, bytes resident
-	Job    string // the one that it is at; empty: it is idle
-	Queued int    // jobs behind that
+	PID    int    // of its worker; 0: there is none
+	Memory int64  // of the worker and its descendants, in resident bytes
+	Job    string // the running one; empty: the session is idle
+	Queued int    // jobs queued after it
 }
 
-// sessionsMax is how many sessions the reply shows.
+// sessionsMax is the most sessions that a reply shows.
 const sessionsMax = 20
 
-// A Server is what the reply of server_status is made from.
+// A Server is what a reply about the server is made from.
 type Server struct {
 	Version   string // of this server
 	Workspace string
@@ -53,7 +53,7 @@ type Server struct {
 	ServerStatus
 }
 
-// Server is the reply about the server.
+// Server returns the reply about the server.
 func (rp *Reporter) Server(s Server) *Reply {
 	r := &Reply{}
 	version := fmt.Sprintf("%s (%s, %s/%s), pid %d", s.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())
@@ -86,11 +86,11 @@ func (rp *Reporter) Server(s Server) *Reply {
 		r.Line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
 	}
 	r.disk(s)
-	r.Processes("Orphans", s.Orphans, "; of which job can't be told")
+	r.Processes("Orphans", s.Orphans, "; their job is unknown")
 	return r
 }
 
-// jobCount says how many jobs there are, of the allowed and by status.
+// jobCount returns how many jobs run, how many may, and how many have each status.
 func jobCount(c jobs.Count) string {
 	now, ended := []string{}, []string{}
 	for _, st := range []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput, jobs.Completed, jobs.Failed, jobs.Cancelled} {
@@ -135,7 +135,7 @@ func (s SessionStatus) String() string {
 	return text
 }
 
-// disk writes the lines about what is kept on disk.
+// disk writes the lines about output on disk.
 func (r *Reply) disk(s Server) {
 	u := s.Disk
 	dir := s.StateDir
@@ -155,22 +155,22 @@ func (r *Reply) disk(s Server) {
 	}
 	r.Line("Disk", text)
 	if u.Failure != nil {
-		r.Line("Not written to disk", diskFailure(u.Failure)+"; jobs go on, of long output the beginning and the end are kept")
+		r.Line("Not written to disk", diskFailure(u.Failure)+"; jobs continue, and of long output the beginning and the end are kept")
 	}
 	if s.Jobs.Lossy > 0 {
 		r.Line("Disk losses", fmt.Sprintf("%s jobs lost output to a failing disk", view.Count(s.Jobs.Lossy)))
 	}
 }
 
-// diskFailure returns why output is not written to disk, and names the setting that helps.
+// diskFailure says why output is not written to disk, and names the setting that helps.
 func diskFailure(err error) string {
 	if errors.Is(err, output.ErrLimit) {
-		return "the limit of what all jobs keep on disk is reached (REPL_MAX_STATE), and no job that has ended has any of it"
+		return err.Error() + " (REPL_MAX_STATE), and no job that has ended uses any of it"
 	}
 	return err.Error()
 }
 
-// size writes a number of bytes as a person would say it: 812 B, 21.3 MiB.
+// size returns a number of bytes in few characters: 812 B, 21.3 MiB.
 func size(n int64) string {
 	const unit = 1024
 	if n < unit {

@@ -16,7 +16,7 @@ func TestDiskLines(t *testing.T) {
 		Jobs: jobs.Count{Lossy: 2}, ServerStatus: ServerStatus{StateDir: "/state", Free: -1},
 	})
 	const want = "Disk: 3.0 GiB of at most 10.0 GiB of output in /used\n" +
-		"Not written to disk: no space left; jobs go on, of long output the beginning and the end are kept\nDisk losses: 2 jobs lost output to a failing disk\n"
+		"Not written to disk: no space left; jobs continue, and of long output the beginning and the end are kept\nDisk losses: 2 jobs lost output to a failing disk\n"
 	if r.String() != want {
 		t.Errorf("got %q, want %q", r.String(), want)
 	}
@@ -25,7 +25,7 @@ func TestDiskLines(t *testing.T) {
 func TestLimitOfAllOutputNamesItsSetting(t *testing.T) {
 	var r Reply
 	r.disk(Server{Disk: output.Usage{Dir: "/used", Failure: output.ErrLimit}})
-	const want = "Not written to disk: the limit of what all jobs keep on disk is reached (REPL_MAX_STATE), and no job that has ended has any of it; jobs go on"
+	const want = "Not written to disk: the limit of all output on disk is reached (REPL_MAX_STATE), and no job that has ended uses any of it; jobs continue"
 	if !strings.Contains(r.String(), want) {
 		t.Errorf("got %q, want %q", r.String(), want)
 	}
