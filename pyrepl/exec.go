@@ -11,7 +11,7 @@ import (
 
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
 )
 
@@ -122,7 +122,7 @@ type run struct {
 	over    chan struct{} // closed when the code has ended or the worker is dead
 	stuck   chan struct{} // closed when the ladder has been climbed in vain
 	earlier map[procKey]bool
-	watch   *tty.Watcher
+	watch   *waiting.Watcher
 	nudging sync.WaitGroup
 
 	untouched bool // the worker died before it had begun with the job
@@ -140,7 +140,7 @@ type run struct {
 
 func newRun(s *Session, w *worker, p *jobs.Port) *run {
 	r := &run{s: s, w: w, p: p, over: make(chan struct{}), stuck: make(chan struct{}), begin: time.Now()}
-	r.watch = &tty.Watcher{PTY: w.pty, Tree: w.tree, Quiet: r.quiet, OnChange: r.atTerminal}
+	r.watch = &waiting.Watcher{PTY: w.pty, Tree: w.tree, Quiet: r.quiet, OnChange: r.atTerminal}
 	return r
 }
 

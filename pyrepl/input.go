@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/tty"
 	"asyncrepl/internal/view"
+	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
 )
 
@@ -87,8 +87,8 @@ func (r *run) resume(n int) {
 }
 
 // atTerminal takes the kernel's evidence of a program that reads the terminal.
-func (r *run) atTerminal(ev tty.Evidence, waiting bool) {
-	if waiting {
+func (r *run) atTerminal(ev waiting.Evidence, waits bool) {
+	if waits {
 		r.flush()
 	}
 	r.mu.Lock()
@@ -96,8 +96,8 @@ func (r *run) atTerminal(ev tty.Evidence, waiting bool) {
 	if len(r.questions) > 0 {
 		return
 	}
-	r.atTTY = ev != tty.Evidence{} // it may wait for other things as well
-	if !waiting {
+	r.atTTY = ev != waiting.Evidence{} // it may wait for other things as well
+	if !waits {
 		r.p.SetRunning()
 		r.p.SetAccepts(r.atTTY)
 		return

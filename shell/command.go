@@ -17,6 +17,7 @@ import (
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
+	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
 )
 
@@ -69,7 +70,7 @@ type run struct {
 	keys   keyboard
 	pumps  []*pump.Pump
 
-	watch *tty.Watcher // nil on pipes
+	watch *waiting.Watcher // nil on pipes
 
 	// What the terminal shows of the program, guarded by mu.
 	mu      sync.Mutex
@@ -138,7 +139,7 @@ func (r *run) startTTY(owner *process.Owner, spec process.Spec) (err error) {
 		return err
 	}
 	r.keys = tty.NewKeyboard(r.pty, r.tree)
-	r.watch = &tty.Watcher{PTY: r.pty, Tree: r.tree, Quiet: r.quiet, OnChange: r.news}
+	r.watch = &waiting.Watcher{PTY: r.pty, Tree: r.tree, Quiet: r.quiet, OnChange: r.news}
 	r.announce()
 	r.pumps = []*pump.Pump{pump.Shared(r.pty.Master(), func(b []byte) {
 		r.port.Write(output.TTY, b)

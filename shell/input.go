@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"asyncrepl/internal/pump"
-	"asyncrepl/internal/tty"
 	"asyncrepl/internal/view"
+	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
 )
 
@@ -40,11 +40,11 @@ func (r *run) quiet() time.Time {
 
 // news takes what the watch saw. A prompt is read only after the terminal has
 // been drained, so that all of it is there.
-func (r *run) news(ev tty.Evidence, waiting bool) {
+func (r *run) news(ev waiting.Evidence, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reading = ev != tty.Evidence{}
-	if !waiting {
+	r.reading = ev != waiting.Evidence{}
+	if !waits {
 		r.port.SetRunning()
 		r.port.SetAccepts(r.reading)
 		return

@@ -29,8 +29,8 @@ var goroutines = map[string][]string{
 
 	"internal/pump/pump.go": {"a pump per open pipe or terminal"},
 
-	"internal/tty/poller.go":  {"the poller of all sleeping watchers"},
-	"internal/tty/watcher.go": {"the watcher of a terminal"},
+	"internal/waiting/poller.go":  {"the poller of all sleeping watchers"},
+	"internal/waiting/watcher.go": {"the watcher of a terminal"},
 
 	"internal/output/log.go": {"the writer of a job's long output to disk"},
 	"jobs/registry.go":       {"one per job"},

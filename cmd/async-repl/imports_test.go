@@ -35,6 +35,8 @@ var rules = []rule{
 		why: "what the kernel shows of a process is the same for every reader"},
 	{dir: "internal/tty", forbid: []string{module}, allow: []string{module + "internal/procfs"},
 		why: "a terminal serves worker and shell alike and knows neither"},
+	{dir: "internal/waiting", forbid: []string{module, "os/exec"}, allow: []string{module + "internal/procfs", module + "internal/tty"},
+		why: "whether a program waits is seen in the kernel and the terminal, whatever the job"},
 	{dir: "internal/pump", forbid: []string{module},
 		why: "a pump reads pipes and terminals alike and knows nothing of what it reads"},
 	{dir: "internal/guard", forbid: []string{module, "os/exec"}, allow: []string{module + "internal/procfs"},

@@ -14,6 +14,7 @@ import (
 
 	"asyncrepl/internal/mcpserver"
 	"asyncrepl/internal/tty"
+	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
 	"asyncrepl/pyrepl"
@@ -41,7 +42,7 @@ func (e *engine) status(_ context.Context, sc mcpserver.Scope) mcpserver.ServerS
 	if lacks != "" {
 		s.Lacks = append(s.Lacks, lacks)
 	} else {
-		does(tty.Sees(cmp.Or(census.Guard, os.Getpid())), "prompts of programs are seen",
+		does(waiting.Sees(cmp.Or(census.Guard, os.Getpid())), "prompts of programs are seen",
 			"the kernel does not show what programs wait for: prompts of shell programs are not seen")
 		does(census.Adopts, "processes that left their session are found",
 			"this server may not adopt orphans: processes that left their session are found by their marks only")

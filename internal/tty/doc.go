@@ -1,20 +1,20 @@
 //go:build unix
 
-// Package tty is one terminal seen from outside: a PTY pair, its size, modes and foreground group, what is typed
-// into it, and the evidence that a program waits for it.
+// Package tty is one terminal seen from outside: a PTY pair, its size, modes and foreground group, and what is typed into
+// it.
 //
 // Rules
-//   - The master is non-blocking from Open on. Nobody may call Fd on it, nor hand it to a function that does: Fd puts
-//     it back into blocking mode, where Close wakes no Read and deadlines are ignored. Every ioctl goes through
-//     SyscallConn.
-//   - That a program waits is said on what the kernel shows of it, never on what it printed or how long it was silent.
-//     What can't be seen is not said.
-//   - Nothing is said of a read that has been answered: see Send and Watch.
+//   - The master is non-blocking from Open on. Never call Fd on it, nor pass it to a function that does: Fd puts it back
+//     into blocking mode, in which Close wakes no Read and deadlines are ignored. Every ioctl goes through SyscallConn.
+//   - Input is typed by one Send at a time, complete and in order. A listener learns of each Send before a program can
+//     see the input: see OnSend.
 //
-// A PTY belongs to whoever opened it; the bytes that come out of Master are read by one pump, which is not ours. The
-// package starts no process, knows no job and signals nobody.
+// A PTY belongs to whoever opened it. The bytes that come out of Master are read by one pump, which is not this package's.
+// The package starts no process, knows no job and signals nothing. Whether a program waits for the terminal is the subject
+// of package waiting.
 //
-// Sizes are character cells, input is bytes, processes are the numbers of the kernel. What can be mended by who types is
-// one of the errors beside Keyboard, each of which names its remedy. Begin with the example, then PTY (tty.go), Keyboard,
-// and the evidence: evidence_linux.go says what counts, watch.go when it is looked for.
+// Sizes are character cells, input is bytes. A caller can act on the errors beside [Keyboard]: they mean that nothing was
+// typed.
+//
+// Begin with the example, then pty.go and keyboard.go.
 package tty

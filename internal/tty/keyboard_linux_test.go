@@ -1,4 +1,4 @@
-package tty
+package tty_test
 
 import (
 	"errors"
@@ -7,13 +7,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"asyncrepl/internal/tty"
+	"asyncrepl/internal/tty/ttytest"
+	"asyncrepl/internal/waiting"
 )
 
-// reader starts a program that tells of each line it reads how long it is and how it begins, and at SIGUSR1 runs gone.
-// waits returns when it waits.
-func reader(t *testing.T, gone string) (p *program, k *Keyboard, waits func()) {
+// reader starts a program that prints the length and the first character of each line it reads, and runs the statements
+// gone at SIGUSR1. waits returns when it reads.
+func reader(t *testing.T, gone string) (p *ttytest.Program, k *tty.Keyboard, waits func()) {
 	t.Helper()
-	p = start(t, []string{"python3", "-I", "-S", "-c", `
+	p = ttytest.Start(t, []string{"python3", "-I", "-S", "-c", `
 import os, signal, termios
 mode = termios.tcgetattr(0)
 mode[3] &= ~termios.ECHO
@@ -26,13 +30,15 @@ while True:
     got = os.read(0, 10000)
     print("got %d %s" % (len(got), got[:1].decode()), flush=True)
 `})
-	told := p.watch(t)
-	return p, NewKeyboard(p.pty, p.tree), func() { t.Helper(); nextWaiting(t, told) }
+	waits = func() {
+		t.Helper()
+		ttytest.WaitFor(t, "the program to read", func() bool { _, ok := waiting.Waiting(p.PTY, p.Tree()); return ok })
+	}
+	return p, tty.NewKeyboard(p.PTY, p.Tree), waits
 }
 
-// TestLineInParts: a line that the terminal would cut is refused also where it is typed in parts, and goes on to where it
-// would.
-func TestLineInParts(t *testing.T) {
+// A line that the terminal would cut is refused even if it is typed in parts, and continues up to where it would be.
+func TestLineInPartsIsRefusedWhereItWouldBeCut(t *testing.T) {
 	p, k, waits := reader(t, "pass")
 	typed := func(text string, want error) {
 		t.Helper()
@@ -46,59 +52,82 @@ func TestLineInParts(t *testing.T) {
 	waits()
 	typed(strings.Repeat("a", 2000), nil)
 	typed(strings.Repeat("b", 1000), nil)
-	typed(strings.Repeat("c", lineMax-2999)+"\n", ErrLineTooLong)
-	typed(strings.Repeat("d", lineMax-3000), nil)
-	typed("e", ErrLineTooLong)
+	typed(strings.Repeat("c", tty.LineMax-2999)+"\n", tty.ErrLineTooLong)
+	typed(strings.Repeat("d", tty.LineMax-3000), nil)
+	typed("e", tty.ErrLineTooLong)
 	typed("\n", nil)
-	p.waitPrinted(t, fmt.Sprintf("got %d a", lineMax+1))
+	p.WaitPrinted(t, fmt.Sprintf("got %d a", tty.LineMax+1))
 	typed("f", nil)
-	typed("\r"+strings.Repeat("g", lineMax)+"\n", nil)
-	p.waitPrinted(t, "got 2 f")
-	p.waitPrinted(t, fmt.Sprintf("got %d g", lineMax+1))
+	typed("\r"+strings.Repeat("g", tty.LineMax)+"\n", nil)
+	p.WaitPrinted(t, "got 2 f")
+	p.WaitPrinted(t, fmt.Sprintf("got %d g", tty.LineMax+1))
 }
 
-// TestFirstPartGone: nothing is refused for a part that the program has taken or thrown away.
-func TestFirstPartGone(t *testing.T) {
+// Nothing is refused because of an earlier part that the program has read or thrown away.
+func TestEarlierPartThatIsGoneDoesNotCount(t *testing.T) {
 	for name, gone := range map[string]string{
 		"thrown away": `termios.tcflush(0, termios.TCIFLUSH)`,
 		"read as keys": `mode[3] ^= termios.ICANON; termios.tcsetattr(0, termios.TCSANOW, mode); os.read(0, 10000)
     mode[3] ^= termios.ICANON; termios.tcsetattr(0, termios.TCSANOW, mode)`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p, k, waits := reader(t, gone)
 			waits()
 			if err := k.Type(t.Context(), strings.Repeat("a", 3000), false, false); err != nil {
 				t.Fatal(err)
 			}
 			waits()
-			if err := p.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+			p.Signal(t, syscall.SIGUSR1)
+			p.WaitPrinted(t, "gone")
+			if err := k.Type(t.Context(), strings.Repeat("b", tty.LineMax)+"\n", false, false); err != nil {
 				t.Fatal(err)
 			}
-			p.waitPrinted(t, "gone")
-			if err := k.Type(t.Context(), strings.Repeat("b", lineMax)+"\n", false, false); err != nil {
-				t.Fatal(err)
-			}
-			p.waitPrinted(t, fmt.Sprintf("got %d b", lineMax+1))
+			p.WaitPrinted(t, fmt.Sprintf("got %d b", tty.LineMax+1))
 		})
 	}
 }
 
-// TestPartTaken: of a text that the terminal takes in part only, what it took tells whether a line is half typed.
-func TestPartTaken(t *testing.T) {
-	p := start(t, []string{"sh", "-c", `stty -echo; echo ready; exec sleep 1000`})
-	p.waitPrinted(t, "ready")
-	p.pty.limit = 50 * time.Millisecond
-	k := NewKeyboard(p.pty, p.tree)
+// What the terminal took of a text decides whether a line is half typed.
+func TestHalfTypedLineAfterATextTakenInPart(t *testing.T) {
+	p := ttytest.Start(t, []string{"sh", "-c", `stty -echo; echo ready; exec sleep 1000`})
+	p.WaitPrinted(t, "ready")
+	p.PTY.SetLimit(50 * time.Millisecond)
+	k := tty.NewKeyboard(p.PTY, p.Tree)
 	text := strings.Repeat(strings.Repeat("x", 999)+"\n", 1000)
 	err := k.Type(t.Context(), text, false, false)
 	taken := 0
 	if err == nil {
-		t.Fatal("all was taken")
+		t.Fatal("the terminal took all of it")
 	}
 	if _, err := fmt.Sscanf(err.Error(), "typing: only %d", &taken); err != nil || taken == 0 {
 		t.Fatalf("%d bytes, %v", taken, err)
 	}
-	if want := text[taken-1] != '\n'; k.half != want {
-		t.Errorf("after %d bytes: half a line %t, want %t", taken, k.half, want)
+	if want := text[taken-1] != '\n'; k.Half() != want {
+		t.Errorf("after %d bytes: half a line %t, want %t", taken, k.Half(), want)
+	}
+}
+
+// What a terminal would act on, cut or show is refused, and nothing of it is typed.
+func TestTextThatTheTerminalWouldSpoilIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode, text  string
+		eof, secret bool
+		want        error
+	}{
+		"long line":               {"-echo", strings.Repeat("x", tty.LineMax+1) + "\n", false, false, tty.ErrLineTooLong},
+		"interrupt":               {"-echo", "a\x03", false, false, tty.ErrControl},
+		"end of file to keys":     {"-icanon", "", true, false, tty.ErrRawEOF},
+		"a secret that is echoed": {"echo", "1234\n", false, true, tty.ErrEcho},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := ttytest.Start(t, []string{"sh", "-c", "stty " + c.mode + "; echo ready; exec sleep 1000"})
+			p.WaitPrinted(t, "ready")
+			p.PTY.OnSend(func() { t.Error("something was sent") })
+			if err := tty.NewKeyboard(p.PTY, p.Tree).Type(t.Context(), c.text, c.eof, c.secret); !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
 	}
 }

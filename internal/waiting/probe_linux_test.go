@@ -1,4 +1,4 @@
-package tty
+package waiting
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/tty/ttytest"
 )
 
 func TestWaiting(t *testing.T) {
@@ -51,12 +52,12 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)`
 		t.Run(name, func(t *testing.T) {
 			p := start(t, c.argv)
 			var ev Evidence
-			waitFor(t, "evidence", func() (ok bool) { ev, ok = Waiting(p.pty, p.tree()); return ok })
+			ttytest.WaitFor(t, "evidence", func() (ok bool) { ev, ok = Waiting(p.PTY, p.Tree()); return ok })
 			if ev.Program != c.program || ev.Kind != c.kind || ev.Inferred {
 				t.Errorf("got %+v, want program %q, kind %q", ev, c.program, c.kind)
 			}
-			if child := ev.PID != p.cmd.Process.Pid; child != c.child {
-				t.Errorf("got pid %d, leader %d; want a child: %t", ev.PID, p.cmd.Process.Pid, c.child)
+			if child := ev.PID != p.PID; child != c.child {
+				t.Errorf("got pid %d, leader %d; want a child: %t", ev.PID, p.PID, c.child)
 			}
 			if thread := ev.TID != ev.PID; thread != c.thread {
 				t.Errorf("got thread %d of %d; want another than the first: %t", ev.TID, ev.PID, c.thread)
@@ -97,13 +98,13 @@ print("ready"); time.sleep(1000)'`, "cat S", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, []string{"bash", "-c", c.script, t.TempDir()})
-			var told <-chan news
+			var told <-chan change
 			if !c.waited {
 				told = p.watch(t)
 			}
-			p.waitPrinted(t, "ready")
-			waitFor(t, c.settled, func() bool {
-				for _, pid := range p.tree() {
+			p.WaitPrinted(t, "ready")
+			ttytest.WaitFor(t, c.settled, func() bool {
+				for _, pid := range p.Tree() {
 					if s, err := procfs.InspectThread(pid, pid); err == nil && fmt.Sprintf("%s %c", s.Program, s.State) == c.settled {
 						return true
 					}
@@ -114,7 +115,7 @@ print("ready"); time.sleep(1000)'`, "cat S", true},
 				told = p.watch(t)
 			}
 			for range 200 {
-				if ev, ok := Waiting(p.pty, p.tree()); ok {
+				if ev, ok := Waiting(p.PTY, p.Tree()); ok {
 					t.Fatalf("taken for waiting: %+v", ev)
 				}
 			}
@@ -135,8 +136,8 @@ func TestStoppedReaderDoesNotWait(t *testing.T) {
 	if n := next(t, told); n.waiting {
 		t.Fatalf("a stopped program waits: %+v", n)
 	}
-	p.send(t, "typed ahead\n")
-	if ev, ok := Waiting(p.pty, p.tree()); ok {
+	p.Send(t, "typed ahead\n")
+	if ev, ok := Waiting(p.PTY, p.Tree()); ok {
 		t.Fatalf("a stopped program waits: %+v", ev)
 	}
 	unix.Kill(pid, unix.SIGCONT)
@@ -158,15 +159,15 @@ while True:
     os.read(0, 100)
     n += 1
 `})
-			tree := []int{p.cmd.Process.Pid}
-			p.waitPrinted(t, "<0>")
-			load(t, "taskset", "-c", "0")
+			tree := []int{p.PID}
+			p.WaitPrinted(t, "<0>")
+			ttytest.Load(t, "taskset", "-c", "0")
 			for n := range 50 {
-				waitFor(t, "evidence", func() bool { _, ok := Waiting(p.pty, tree); return ok })
-				if got, want := p.printed(), fmt.Sprintf("<%d>", n); !strings.HasSuffix(got, want) {
+				ttytest.WaitFor(t, "evidence", func() bool { _, ok := Waiting(p.PTY, tree); return ok })
+				if got, want := p.Printed(), fmt.Sprintf("<%d>", n); !strings.HasSuffix(got, want) {
 					t.Fatalf("said to wait before it has printed %s; printed %q", want, got)
 				}
-				p.send(t, answer)
+				p.Send(t, answer)
 			}
 		})
 	}

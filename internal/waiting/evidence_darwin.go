@@ -1,10 +1,13 @@
-package tty
+package waiting
 
-import "asyncrepl/internal/procfs"
+import (
+	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/tty"
+)
 
 // scan infers from the terminal's mode that the foreground group wants a secret or a key: nothing here shows what a
 // process is blocked in. It does not see that a program waits for a line, because the mode is then what it always is.
-func scan(pty *PTY, _ []int) (Evidence, verdict) {
+func scan(pty *tty.PTY, _ []int) (Evidence, verdict) {
 	mode, err := pty.Mode()
 	if err != nil || kindOf(mode) == Line {
 		return Evidence{}, busy

@@ -1,4 +1,4 @@
-package tty
+package waiting
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package tty
+package waiting
 
 import (
 	"os"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/tty/ttytest"
 )
 
 // pollPrelude is what the programs of TestPolls have at hand: keep saves an object from the collector, which would close
@@ -156,7 +158,7 @@ poll(0)`},
 			t.Parallel()
 			// What it says last is said before it blocks: only then a look that sees nothing tells something.
 			p := start(t, []string{"python3", "-I", "-S", "-c", pollPrelude + "print('ready', flush=True)\n" + c.code})
-			p.waitPrinted(t, "ready")
+			p.WaitPrinted(t, "ready")
 			p.holds(t, c.want, c.kind)
 		})
 	}
@@ -187,16 +189,16 @@ func TestContinued(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, []string{"python3", "-I", "-S", "-c", pollPrelude + "print('ready', flush=True)\n" + c.code})
-			p.waitPrinted(t, "ready")
+			p.WaitPrinted(t, "ready")
 			p.holds(t, c.want, c.kind)
 			state := func(want string) {
 				t.Helper()
-				waitFor(t, "state "+want, func() bool { s, _ := readState(p.cmd.Process.Pid); return s == want })
+				ttytest.WaitFor(t, "state "+want, func() bool { return ttytest.State(p.PID) == want })
 			}
 			for range 2 {
-				unix.Kill(p.cmd.Process.Pid, unix.SIGSTOP)
+				unix.Kill(p.PID, unix.SIGSTOP)
 				state("T")
-				unix.Kill(p.cmd.Process.Pid, unix.SIGCONT)
+				unix.Kill(p.PID, unix.SIGCONT)
 				state("S")
 				p.holds(t, c.want, c.kind)
 			}
@@ -206,20 +208,20 @@ func TestContinued(t *testing.T) {
 
 // holds looks until the verdict is that wanted, then again and again: it must never be that a program waits if it
 // doesn't.
-func (p *program) holds(t *testing.T, want verdict, kind string) {
+func (p program) holds(t *testing.T, want verdict, kind string) {
 	t.Helper()
 	if want == busy {
-		waitFor(t, "all to sleep", func() bool {
-			for _, pid := range p.tree() {
-				if s, _ := readState(pid); s != "S" {
+		ttytest.WaitFor(t, "all to sleep", func() bool {
+			for _, pid := range p.Tree() {
+				if s := ttytest.State(pid); s != "S" {
 					return false
 				}
 			}
 			return true
 		})
 	} else {
-		waitFor(t, "the verdict", func() bool {
-			ev, v := scanTree(p.pty, p.tree(), p.tree)
+		ttytest.WaitFor(t, "the verdict", func() bool {
+			ev, v := scanTree(p.PTY, p.Tree(), p.Tree)
 			if v > want && v != uncertain {
 				t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 			}
@@ -227,7 +229,7 @@ func (p *program) holds(t *testing.T, want verdict, kind string) {
 		})
 	}
 	for range 50 {
-		switch ev, v := scanTree(p.pty, p.tree(), p.tree); {
+		switch ev, v := scanTree(p.PTY, p.Tree(), p.Tree); {
 		case v == waits && want != waits, v == accepts && want == busy:
 			t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 		case v != uncertain && ev == Evidence{} && want == waits:
@@ -272,9 +274,9 @@ func TestRealPrograms(t *testing.T) {
 			t.Parallel()
 			p := start(t, append([]string{"env", "TERM=xterm-256color", "HOME=" + t.TempDir()}, c.argv...))
 			var ev Evidence
-			waitFor(t, strings.Join(c.argv, " "), func() (ok bool) {
+			ttytest.WaitFor(t, strings.Join(c.argv, " "), func() (ok bool) {
 				var v verdict
-				ev, v = scanTree(p.pty, p.tree(), p.tree)
+				ev, v = scanTree(p.PTY, p.Tree(), p.Tree)
 				return v == c.want && ev.Kind == c.kind
 			})
 			t.Logf("%+v", ev)
@@ -299,8 +301,8 @@ func TestOtherUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, []string{"su", "-s", "/bin/sh", "-c", c.line, "nobody"})
 			var ev Evidence
-			waitFor(t, "evidence", func() (ok bool) { ev, ok = Waiting(p.pty, p.tree()); return ok })
-			if ev.Kind != c.kind || ev.PID == p.cmd.Process.Pid {
+			ttytest.WaitFor(t, "evidence", func() (ok bool) { ev, ok = Waiting(p.PTY, p.Tree()); return ok })
+			if ev.Kind != c.kind || ev.PID == p.PID {
 				t.Errorf("got %+v, want kind %s of a child", ev, c.kind)
 			}
 		})

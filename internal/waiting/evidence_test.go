@@ -1,6 +1,6 @@
 //go:build unix
 
-package tty
+package waiting
 
 import (
 	"io/fs"
@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/tty"
 )
 
-// A guess must not read as what the kernel has shown.
-func TestBy(t *testing.T) {
+// A guess must not read like what the kernel has shown.
+func TestByDistinguishesAGuess(t *testing.T) {
 	ev := Evidence{PID: 812, Program: "sudo", Kind: Secret}
 	if got, want := ev.By(), "read by sudo (pid 812)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -50,6 +51,18 @@ func TestRules(t *testing.T) {
 				t.Errorf("got verdict %d, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+func TestKindFollowsTheMode(t *testing.T) {
+	for kind, mode := range map[string]tty.Mode{
+		Line:   {Echo: true, Canon: true},
+		Secret: {Canon: true},
+		Key:    {Echo: true},
+	} {
+		if got := kindOf(mode); got != kind {
+			t.Errorf("%+v: got %s, want %s", mode, got, kind)
+		}
 	}
 }
 

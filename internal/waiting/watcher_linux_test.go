@@ -1,4 +1,4 @@
-package tty
+package waiting
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/tty/ttytest"
 )
 
 // asker asks 60 questions, some of them after a pause or in two pieces. Its descriptor 3 gets a byte just before each
@@ -40,7 +42,7 @@ os.read(0, 1)
 // been answered, and none may be missed.
 func TestQuestionAnswerQuestion(t *testing.T) {
 	for range 4 {
-		load(t)
+		ttytest.Load(t)
 	}
 	for _, how := range []string{"aloud", "silent"} {
 		t.Run(how, func(t *testing.T) {
@@ -56,12 +58,12 @@ func TestQuestionAnswerQuestion(t *testing.T) {
 			for n := range 60 {
 				got := nextWaiting(t, told)
 				if k := countNow(t, r, &asked); k != n+1 {
-					t.Fatalf("news of question %d when %d were asked", n, k)
+					t.Fatalf("waiting at question %d when %d were asked", n, k)
 				}
 				if want := fmt.Sprintf("Q%d? ", n); how == "aloud" && !strings.HasSuffix(got.printed, want) {
 					t.Fatalf("printed %q when told that it waits, want %q at its end", got.printed, want)
 				}
-				p.send(t, fmt.Sprintf("A%d\n", n))
+				p.Send(t, fmt.Sprintf("A%d\n", n))
 			}
 			if got := nextWaiting(t, told); !strings.HasSuffix(got.printed, "all answered\r\n") {
 				t.Errorf("told that it waits after %q", got.printed)
@@ -92,12 +94,12 @@ func TestHalfAnAnswer(t *testing.T) {
 	p := start(t, []string{"cat"})
 	told := p.watch(t)
 	nextWaiting(t, told)
-	p.send(t, "half")
+	p.Send(t, "half")
 	if n := next(t, told); n.waiting {
 		t.Fatalf("got %+v, want news that input was sent", n)
 	}
 	nextWaiting(t, told)
-	p.send(t, " a line\n")
+	p.Send(t, " a line\n")
 	if n := nextWaiting(t, told); !strings.HasSuffix(n.printed, "half a line\r\nhalf a line\r\n") {
 		t.Fatalf("waits before it has read: %q", n.printed)
 	}
@@ -106,9 +108,9 @@ func TestHalfAnAnswer(t *testing.T) {
 // TestSendDropsOlderScans: a scan that began before a Send, or during one, reports nothing after it.
 func TestSendDropsOlderScans(t *testing.T) {
 	p := start(t, []string{"sh", "-c", `stty raw -echo; echo ready; exec sleep 1000`})
-	p.waitPrinted(t, "ready")
-	w := &Watcher{PTY: p.pty, OnChange: func(Evidence, bool) { t.Error("reported") }}
-	p.pty.OnSend(w.inputSent)
+	p.WaitPrinted(t, "ready")
+	w := &Watcher{PTY: p.PTY, OnChange: func(Evidence, bool) { t.Error("reported") }}
+	p.PTY.OnSend(w.inputSent)
 	before, sending := w.sends()
 	if sending {
 		t.Error("a Send is in progress before the first")
@@ -117,9 +119,9 @@ func TestSendDropsOlderScans(t *testing.T) {
 	sent := make(chan struct{})
 	go func() { // ends with the Send, which cancel ends
 		defer close(sent)
-		p.pty.Send(ctx, make([]byte, 1<<20)) // more than the terminal takes
+		p.PTY.Send(ctx, make([]byte, 1<<20)) // more than the terminal takes
 	}()
-	waitFor(t, "the Send", p.pty.Sending)
+	ttytest.WaitFor(t, "the Send", p.PTY.Sending)
 	during, sending := w.sends()
 	if !sending {
 		t.Error("no Send is in progress during one")
@@ -141,7 +143,7 @@ func TestSendTakesNewsBack(t *testing.T) {
 	p := start(t, []string{"cat"})
 	told := p.watch(t)
 	nextWaiting(t, told)
-	p.send(t, "x")
+	p.Send(t, "x")
 	select {
 	case n := <-told:
 		if n.waiting {
@@ -164,10 +166,8 @@ except Out: time.sleep(1000)
 `})
 	told := p.watch(t)
 	ev := nextWaiting(t, told)
-	if err := p.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
-	if n := next(t, told); n.waiting || ev.PID != p.cmd.Process.Pid {
+	p.Signal(t, syscall.SIGUSR1)
+	if n := next(t, told); n.waiting || ev.PID != p.PID {
 		t.Fatalf("got %+v after %+v, want it taken back", n, ev)
 	}
 }
@@ -177,7 +177,7 @@ func TestBackgroundOutput(t *testing.T) {
 	p := start(t, []string{"bash", "-c", `while sleep 0.005; do echo .; done & read x; kill $!; echo "got $x"; read y`})
 	told := p.watch(t)
 	nextWaiting(t, told)
-	p.send(t, "it\n")
+	p.Send(t, "it\n")
 	for {
 		if n := nextWaiting(t, told); strings.Contains(n.printed, "got it") {
 			break
@@ -209,7 +209,7 @@ def late():
 threading.Thread(target=late).start()`})
 	told := p.watch(t)
 	n := nextWaiting(t, told)
-	p.send(t, "x\n")
+	p.Send(t, "x\n")
 	if m := nextWaiting(t, told); m.TID != n.TID {
 		t.Errorf("got thread %d, then %d", n.TID, m.TID)
 	}
@@ -228,9 +228,9 @@ if os.fork() == 0:
 time.sleep(1000)`, 130)})
 	told := p.watch(t)
 	n := nextWaiting(t, told)
-	p.send(t, "x\n")
-	if m := nextWaiting(t, told); m.PID != n.PID || m.PID == p.cmd.Process.Pid {
-		t.Errorf("got process %d, then %d; the leader is %d", n.PID, m.PID, p.cmd.Process.Pid)
+	p.Send(t, "x\n")
+	if m := nextWaiting(t, told); m.PID != n.PID || m.PID == p.PID {
+		t.Errorf("got process %d, then %d; the leader is %d", n.PID, m.PID, p.PID)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestWatchKeepsNoDescriptor(t *testing.T) {
 		t.Run("run", func(t *testing.T) {
 			told := p.watch(t)
 			nextWaiting(t, told)
-			p.send(t, "x\n")
+			p.Send(t, "x\n")
 			nextWaiting(t, told)
 		})
 		if after := open(); after != before {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package tty_test
 
 import (
@@ -6,12 +8,11 @@ import (
 	"fmt"
 	"os/exec"
 	"syscall"
-	"time"
 
 	"asyncrepl/internal/tty"
 )
 
-// A program is started on a terminal, is seen waiting for it, and is typed to.
+// A program is started on a terminal and typed to. (That it waits is the subject of package waiting.)
 func Example() {
 	pty, err := tty.Open(24, 80)
 	if err != nil {
@@ -27,27 +28,7 @@ func Example() {
 		return
 	}
 
-	tree := func() []int { return []int{cat.Process.Pid} }
-	waits := make(chan tty.Evidence, 1) // the first news is all that is asked for
-	watch := &tty.Watcher{
-		PTY:   pty,
-		Tree:  tree,
-		Quiet: func() time.Time { return time.Time{} },
-		OnChange: func(ev tty.Evidence, waiting bool) {
-			if waiting {
-				select {
-				case waits <- ev:
-				default:
-				}
-			}
-		},
-	}
-	stop := watch.Start()
-	ev := <-waits
-	fmt.Println(ev.Program, "waits for a", ev.Kind)
-	stop()
-
-	keyboard := tty.NewKeyboard(pty, tree)
+	keyboard := tty.NewKeyboard(pty, func() []int { return []int{cat.Process.Pid} })
 	if err := keyboard.Type(context.Background(), "hello\n", true, false); err != nil {
 		fmt.Println(err)
 	}
@@ -58,7 +39,6 @@ func Example() {
 	}
 	fmt.Println(cat.Wait())
 	// Output:
-	// cat waits for a line
 	// "hello\r\n"
 	// "hello\r\n"
 	// <nil>

@@ -1,6 +1,6 @@
 //go:build linux && !amd64
 
-package tty
+package waiting
 
 // Calls that this architecture leaves out: numbers that no thread shows.
 const (

@@ -1,4 +1,4 @@
-package tty
+package waiting
 
 import (
 	"encoding/binary"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/tty/ttytest"
 )
 
 // BenchmarkTick is what an idle job costs at each tick.
@@ -18,7 +19,7 @@ func BenchmarkTick(b *testing.B) {
 	p := start(b, []string{"sleep", "1000"})
 	waitState(b, p, "S")
 	var c procfs.Clocks
-	c.Follow(p.tree)
+	c.Follow(p.Tree)
 	for b.Loop() {
 		if c.Moved() {
 			b.Fatal("moved")
@@ -32,12 +33,12 @@ func BenchmarkLook(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			p := start(b, argv)
 			waitState(b, p, "S")
-			tree := p.tree()
+			tree := p.Tree()
 			var c procfs.Clocks
 			for b.Loop() {
 				c.Moved()
 				c.Follow(func() []int { return tree })
-				if _, ok := Waiting(p.pty, tree); ok != (name == "waiting") {
+				if _, ok := Waiting(p.PTY, tree); ok != (name == "waiting") {
 					b.Fatal(ok)
 				}
 			}
@@ -52,7 +53,7 @@ func BenchmarkIdleJobs(b *testing.B) {
 	b.Run("bare", func(b *testing.B) {
 		all := make([]procfs.Clock, jobs)
 		for i := range all {
-			all[i].PID = start(b, []string{"sleep", "1000"}).cmd.Process.Pid
+			all[i].PID = start(b, []string{"sleep", "1000"}).PID
 		}
 		ticks := time.NewTicker(tickTime)
 		defer ticks.Stop()
@@ -69,7 +70,7 @@ func BenchmarkIdleJobs(b *testing.B) {
 	})
 	for name, argv := range map[string][]string{"idle": {"sleep", "1000"}, "waiting": {"cat"}} {
 		b.Run(name, func(b *testing.B) {
-			var told []<-chan news
+			var told []<-chan change
 			for range jobs {
 				p := start(b, argv)
 				told = append(told, p.watch(b))
@@ -129,7 +130,7 @@ for n in range(1000000):
 					b.Fatal(err)
 				}
 				took = append(took, now-time.Duration(binary.LittleEndian.Uint64(then[:])))
-				p.send(b, "\n")
+				p.Send(b, "\n")
 			}
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2])/1e6, "ms-median")
@@ -139,9 +140,9 @@ for n in range(1000000):
 	}
 }
 
-func waitState(b *testing.B, p *program, want string) {
+func waitState(b *testing.B, p program, want string) {
 	b.Helper()
-	waitFor(b, "state "+want, func() bool { s, _ := readState(p.cmd.Process.Pid); return s == want })
+	ttytest.WaitFor(b, "state "+want, func() bool { return ttytest.State(p.PID) == want })
 }
 
 func monotonic(b *testing.B) time.Duration {

@@ -1,4 +1,4 @@
-package tty
+package waiting
 
 import (
 	"strconv"
@@ -6,12 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/tty"
 )
 
 // A probe is one scan of the processes of a job for those that wait for its terminal.
 type probe struct {
-	pty    *PTY
-	device Device
+	pty    *tty.PTY
+	device tty.Device
 	pids   []int // of the whole job
 }
 
@@ -24,7 +25,7 @@ type thread struct {
 // scan finds the first of the processes pids with a thread that waits for input of the terminal and for nothing else that
 // may come without it: in a read, or in a poll, select or epoll. The process is in the foreground group, or has the
 // terminal open without being under its job control (`su -c`, `setsid -w`): the kernel stops any other that reads.
-func scan(pty *PTY, pids []int) (Evidence, verdict) {
+func scan(pty *tty.PTY, pids []int) (Evidence, verdict) {
 	p := probe{pty: pty, device: pty.Device(), pids: pids}
 	foreground, _ := pty.Foreground() // 0, no group, if none is left
 	best := busy
@@ -114,7 +115,7 @@ func (p *probe) confirm(t thread) (kind string, v verdict) {
 
 // observe reads what the rules want to know about a thread. An error means that it is another moment already, or that
 // something could not be read.
-func (p *probe) observe(t thread) (m moment, mode Mode, err error) {
+func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	t.Stat, err = procfs.InspectThread(t.process, t.PID)
 	if err != nil {
 		return m, mode, err
@@ -166,7 +167,7 @@ func (p *probe) isTerminal(t thread, m member) (bool, error) {
 	if st.Rdev == controlling && st.Mode&unix.S_IFMT == unix.S_IFCHR {
 		return t.Terminal == p.device.Rdev, nil
 	}
-	return DeviceOf(&st) == p.device, nil
+	return tty.DeviceOf(&st) == p.device, nil
 }
 
 // controlling is the device number of /dev/tty.

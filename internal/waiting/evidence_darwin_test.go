@@ -1,4 +1,4 @@
-package tty
+package waiting
 
 import "testing"
 
@@ -7,8 +7,8 @@ func TestInferred(t *testing.T) {
 		t.Run(script, func(t *testing.T) {
 			p := start(t, []string{"bash", "-c", script})
 			n := nextWaiting(t, p.watch(t))
-			if n.Kind != kind || !n.Inferred || n.PID != p.cmd.Process.Pid {
-				t.Errorf("got %+v, want %s inferred of pid %d", n.Evidence, kind, p.cmd.Process.Pid)
+			if n.Kind != kind || !n.Inferred || n.PID != p.PID {
+				t.Errorf("got %+v, want %s inferred of pid %d", n.Evidence, kind, p.PID)
 			}
 		})
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package tty
+package waiting
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/tty"
 )
 
 // Kinds of evidence, by the terminal's mode.
@@ -38,14 +39,14 @@ func (e Evidence) By() string {
 }
 
 // Waiting scans the processes pids once and returns the first that waits for the terminal.
-func Waiting(pty *PTY, pids []int) (Evidence, bool) {
+func Waiting(pty *tty.PTY, pids []int) (Evidence, bool) {
 	ev, v := scan(pty, pids)
 	return ev, v == waits
 }
 
 // scanTree scans pids, which tree returned just before. A process that was started since may hold the other end of
 // something that the program waits for beside the terminal: then nothing is certain yet.
-func scanTree(pty *PTY, pids []int, tree func() []int) (Evidence, verdict) {
+func scanTree(pty *tty.PTY, pids []int, tree func() []int) (Evidence, verdict) {
 	ev, v := scan(pty, pids)
 	if v == waits && slices.ContainsFunc(tree(), func(pid int) bool { return !slices.Contains(pids, pid) }) {
 		return Evidence{}, uncertain
@@ -139,7 +140,7 @@ func without(err error) verdict {
 }
 
 // kindOf returns the kind of input that a program in this mode waits for.
-func kindOf(m Mode) string {
+func kindOf(m tty.Mode) string {
 	switch {
 	case !m.Canon:
 		return Key

@@ -1,6 +1,6 @@
 //go:build unix
 
-package tty
+package waiting
 
 import (
 	"slices"

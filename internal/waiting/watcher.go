@@ -1,6 +1,6 @@
 //go:build unix
 
-package tty
+package waiting
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/tty"
 )
 
 // The schedule. The watcher scans when the terminal has been quiet for settleTime. After that it reads the clocks of the
@@ -25,7 +26,7 @@ const (
 // Watcher reports to OnChange when a program of one job begins to wait for the job's terminal, and when none waits any
 // more. Set its fields before Start and Kick. A PTY has one running Watcher at a time.
 type Watcher struct {
-	PTY *PTY
+	PTY *tty.PTY
 
 	// Tree lists the processes that belong to the job now.
 	Tree func() []int

@@ -1,0 +1,195 @@
+//go:build unix
+
+// Package ttytest runs real programs on terminals for the tests of what looks at them.
+package ttytest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/tty"
+)
+
+// Patience bounds what a test waits for. A machine under load needs it; no test that works does.
+const Patience = time.Minute
+
+// Program is a real program on a PTY of its own, with a pump that keeps what it prints.
+type Program struct {
+	PTY *tty.PTY
+	PID int
+
+	cmd  *exec.Cmd
+	gone chan struct{} // closed when the leader has been waited for
+
+	mu   sync.Mutex // held while the pump reads: with it, what was read is in out
+	out  bytes.Buffer
+	last time.Time
+	kick func()
+}
+
+// Start runs argv as the leader of a session whose terminal is a PTY, until the test's end. extra are its descriptors from
+// 3 on.
+func Start(t testing.TB, argv []string, extra ...*os.File) *Program {
+	t.Helper()
+	pty, err := tty.Open(40, 120)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Program{PTY: pty, cmd: exec.Command(argv[0], argv[1:]...), gone: make(chan struct{})}
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = pty.Slave(), pty.Slave(), pty.Slave(), extra
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	p.cmd.WaitDelay = Patience
+	if err := p.cmd.Start(); err != nil {
+		pty.Close()
+		t.Fatal(err)
+	}
+	p.PID = p.cmd.Process.Pid
+	pumped := make(chan struct{})
+	go func() { defer close(pumped); p.pump() }()     // ends when the master is closed, below
+	go func() { defer close(p.gone); p.cmd.Wait() }() // ends with the leader, below
+	t.Cleanup(func() {
+		all := p.Tree()
+		for _, pid := range all {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		<-p.gone
+		pty.Close()
+		<-pumped
+		WaitFor(t, "the processes to end", func() bool {
+			for _, pid := range all {
+				if s := State(pid); s != "" && s != "Z" {
+					return false
+				}
+			}
+			return true
+		})
+	})
+	return p
+}
+
+// pump reads the master as a pump should: it stores the bytes under the lock under which it has read them.
+func (p *Program) pump() {
+	c, err := p.PTY.Master().SyscallConn()
+	if err != nil {
+		return
+	}
+	buf := make([]byte, 64<<10)
+	for ended := false; !ended; {
+		if c.Read(func(fd uintptr) bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			n, err := unix.Read(int(fd), buf)
+			if n > 0 {
+				p.out.Write(buf[:n])
+				p.last = time.Now()
+				if p.kick != nil {
+					p.kick()
+				}
+				return true
+			}
+			ended = err != unix.EAGAIN && err != unix.EINTR
+			return err != unix.EAGAIN
+		}) != nil {
+			return
+		}
+	}
+}
+
+// OnOutput has f called when the program has printed.
+func (p *Program) OnOutput(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kick = f
+}
+
+// Quiet returns the time of the newest output.
+func (p *Program) Quiet() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// Printed returns all output.
+func (p *Program) Printed() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// Tree lists the leader and its descendants.
+func (p *Program) Tree() []int {
+	all := []int{p.PID}
+	for i := 0; i < len(all); i++ {
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i]))
+		for _, list := range lists {
+			b, _ := os.ReadFile(list)
+			for _, f := range strings.Fields(string(b)) {
+				pid, _ := strconv.Atoi(f)
+				all = append(all, pid)
+			}
+		}
+	}
+	return all
+}
+
+// Send types text, which the terminal must take.
+func (p *Program) Send(t testing.TB, text string) {
+	t.Helper()
+	if n, err := p.PTY.Send(t.Context(), []byte(text)); err != nil || n != len(text) {
+		t.Fatalf("Send(%q) = %d, %v", text, n, err)
+	}
+}
+
+// Signal sends the leader a signal.
+func (p *Program) Signal(t testing.TB, sig os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// WaitPrinted waits until text has been printed.
+func (p *Program) WaitPrinted(t testing.TB, text string) {
+	t.Helper()
+	WaitFor(t, fmt.Sprintf("%q to be printed", text), func() bool { return strings.Contains(p.Printed(), text) })
+}
+
+// WaitFor waits until a fact is true.
+func WaitFor(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited without success for %s", what)
+		}
+	}
+}
+
+// State returns the state letter of a process, and nothing if it is gone.
+func State(pid int) string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	return string(b[bytes.LastIndexByte(b, ')')+2:][:1])
+}
+
+// Load keeps one processor busy until the test's end; prefix can say which.
+func Load(t testing.TB, prefix ...string) {
+	argv := append(prefix, "sh", "-c", "while :; do :; done")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+}

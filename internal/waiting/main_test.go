@@ -1,0 +1,60 @@
+//go:build unix
+
+package waiting
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/tty/ttytest"
+)
+
+// program is a real program on a terminal.
+type program struct{ *ttytest.Program }
+
+func start(t testing.TB, argv []string, extra ...*os.File) program {
+	t.Helper()
+	return program{ttytest.Start(t, argv, extra...)}
+}
+
+// change is one call of a Watcher's OnChange.
+type change struct {
+	Evidence
+	waiting bool
+	at      time.Time
+	printed string // all output so far
+}
+
+// watch runs a Watcher of p until the test's end.
+func (p program) watch(t testing.TB) <-chan change {
+	reported := make(chan change, 1000) // OnChange must not block, and no test makes more
+	w := &Watcher{PTY: p.PTY, Tree: p.Tree, Quiet: p.Quiet, OnChange: func(ev Evidence, waiting bool) {
+		reported <- change{ev, waiting, time.Now(), p.Printed()}
+	}}
+	p.OnOutput(w.Kick)
+	t.Cleanup(w.Start())
+	return reported
+}
+
+// next returns the next change.
+func next(t testing.TB, reported <-chan change) change {
+	t.Helper()
+	select {
+	case c := <-reported:
+		return c
+	case <-time.After(ttytest.Patience):
+		t.Fatal("no change was reported")
+		return change{}
+	}
+}
+
+// nextWaiting returns the next change that says that a program waits.
+func nextWaiting(t testing.TB, reported <-chan change) change {
+	t.Helper()
+	for {
+		if c := next(t, reported); c.waiting {
+			return c
+		}
+	}
+}
