@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkSmallJob tells what a job with 4 KB of output takes in memory, its
-// goroutine included.
+// BenchmarkSmallJob tells what a job with 4 KB of output takes in memory, its goroutine included.
 func BenchmarkSmallJob(b *testing.B) {
 	size := 0
 	for b.Loop() {
@@ -16,8 +15,8 @@ func BenchmarkSmallJob(b *testing.B) {
 	b.ReportMetric(float64(size), "B/job")
 }
 
-// BenchmarkJob is the life of a job that does nothing, in a registry that keeps no
-// other and in one that keeps as many as it may: each end forgets a job there.
+// BenchmarkJob is the life of a job that does nothing, in a registry that keeps no other and in one
+// that keeps as many as it may: each end forgets a job there.
 func BenchmarkJob(b *testing.B) {
 	nothing := runFunc(func(_ context.Context, p *Port) Outcome {
 		p.Begin()

@@ -117,8 +117,8 @@ var crashes = map[string]struct {
 	"runner ends ajar": {func(context.Context, *Port) Outcome { return Outcome{Receipt: Receipt{End: Returned}} }, "while queued"},
 }
 
-// A panic of a runner is not recovered, with or without somebody to tell of
-// defects; a move that can't be is one where there is nobody.
+// A panic of a runner is not recovered, with or without somebody to tell of defects; a move that
+// can't be is one where there is nobody.
 func TestCrash(t *testing.T) {
 	const variable = "JOBS_TEST_CRASH"
 	if name := os.Getenv(variable); name != "" {

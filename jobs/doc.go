@@ -1,36 +1,29 @@
-// Package jobs runs work in the background and keeps what became of it: every
-// execution of this server is a [Job].
+// Package jobs runs work in the background and keeps a record of it: every execution of this server
+// is a [Job].
 //
-// A [Registry] owns every job. It starts one goroutine for each, which calls
-// the job's [Runner] and ends it when that returns; nothing else ends a job. To
-// stop one is to ask its runner ([Job.Stop]), which then climbs the rungs it
-// knows and tells in a [Receipt] what was needed. A job's context comes from
-// the registry, never from a request: a caller who gives up ends his wait, not
-// the job.
+// A [Registry] owns every job. It starts one goroutine for each, which calls the job's [Runner] and
+// ends the job when that returns. Nothing else ends a job: [Job.Stop] asks the runner to stop. The
+// runner escalates as far as needed and records what it took in the [Receipt]. A job's context
+// comes from the registry, never from a request: a caller that stops waiting does not end the job.
 //
-// The rules that the rest of the server leans on:
+// The rules that the rest of the server relies on:
 //
-//   - A status changes only along the table in status.go. A move that is not
-//     in it is a defect: it panics, or, with [Config.Bug] set, is told there,
-//     the runner is asked to stop and the job fails as an internal error.
-//     News about a job that has moved on is no move; it is dropped.
-//   - Output is an append-only [Log] read by byte cursor. Reading drains
-//     nothing, and what a cap or a full disk dropped is counted exactly.
-//   - The end has one order: the runner has drained, the log is marked, the
-//     status is final, waiters are released. Who sees a final status can read
-//     all that was written up to the end.
-//   - The truth wins: a job that finished although it was asked to stop has
-//     completed.
+//   - A status changes only along the table in status.go. Any other move is a defect: it panics or,
+//     if [Config].Bug is set, is reported there; the runner is then asked to stop, and the job
+//     fails with an internal error. News about a job that has moved on is no move; it is dropped.
+//   - Output is an append-only log that is read by cursor; see package output.
+//   - The end has one order: the runner has drained its output, the log is marked, the status is
+//     final, waiters are released. If a status is final, everything written up to the end can be
+//     read.
+//   - The truth wins: a job that finished although it was asked to stop has completed.
 //
-// Cursors and sizes are bytes of the raw log, counted from its first; times are
-// of this machine's clock. An id is a ULID, 26 characters that can't be guessed.
-// Errors that a caller can act on are [ErrEnded], [ErrNotReading], [ErrShutdown],
-// a *[NotFoundError] and a *[TooManyError].
+// Cursors and sizes are numbers of bytes of the log; times are of this machine's clock. An id is a
+// ULID, 26 characters that can't be guessed. The errors to act on are [ErrEnded], [ErrNotReading],
+// [ErrShutdown], a *[NotFoundError] and a *[TooManyError].
 //
-// Begin with the example, then status.go, [Port] (a runner's side of a job),
-// [Job] (its clients' side) and [Log].
+// Begin with the example, then status.go, [Port] (the runner's side of a job) and [Job] (the
+// clients' side).
 //
-// The package knows nothing of processes, Python, terminals or protocols; those
-// packages supply runners. A panic of a runner is not recovered: what can crash
-// belongs in a process of its own.
+// The package knows nothing of processes, Python, terminals or protocols; those packages supply
+// runners. A runner's panic is not recovered: code that can crash belongs in a process of its own.
 package jobs

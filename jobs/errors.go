@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,12 +11,29 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// A NotFoundError says that a tenant has no job of that id. A job of another
-// tenant is not found, and not named either.
+// Errors of a job and of the registry that a caller can act on.
+var (
+	ErrEnded      = errors.New("job has ended")
+	ErrNotReading = errors.New("job is not reading input")
+	ErrShutdown   = errors.New("server is shutting down")
+)
+
+// A TooManyError says that no job can be started before another has ended.
+type TooManyError struct {
+	Limit  int
+	Oldest Info // the oldest running job of the tenant that asked; without an ID if it has none
+}
+
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("%d jobs are running, the most allowed", e.Limit)
+}
+
+// A NotFoundError says that a tenant has no job of that id. A job of another tenant is not found
+// and not named either.
 type NotFoundError struct {
 	ID        string
-	Nearest   []Info // those with the most similar ids, at most three
-	Forgotten bool   // there was one, which is kept no longer
+	Nearest   []Info // the jobs with the most similar ids, at most three
+	Forgotten bool   // there was such a job, which is no longer kept
 }
 
 func (e *NotFoundError) Error() string {
@@ -24,15 +43,15 @@ func (e *NotFoundError) Error() string {
 	return "no such job: " + e.ID
 }
 
-// nearest returns the jobs of the tenant whose ids are most like id, the newest
-// first among equals. An id comes back wrong with few letters changed, cut off,
-// or in small letters. The caller holds r.mu.
+// nearest returns the jobs of the tenant whose ids are most like id, the newest first among equals.
+// A client's id can have a few letters changed, be cut off, or be in small letters. The caller
+// holds r.mu.
 func (r *Registry) nearest(tenant, id string) []Info {
 	type candidate struct {
 		*Job
 		distance int
 	}
-	id = strings.ToUpper(id[:min(len(id), 2*ulid.EncodedSize)]) // what is longer is like none
+	id = strings.ToUpper(id[:min(len(id), 2*ulid.EncodedSize)]) // anything longer is like no id
 	var all []candidate
 	for _, j := range slices.Backward(r.order) {
 		if j.info.Tenant == tenant {

@@ -35,8 +35,8 @@ func (greeter) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	}
 }
 
-// A job is started, asks, is answered and ends. Its clients read its output from
-// where they left off.
+// A job is started, asks, is answered and ends. Its clients read its output from where they left
+// off.
 func Example() {
 	ctx := context.Background()
 	registry := jobs.NewRegistry(jobs.Config{})

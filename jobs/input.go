@@ -6,55 +6,56 @@ import "context"
 type Question struct {
 	Kind   string // line, secret or key
 	Prompt string
-	By     string // who asks: "input() in session default", "read by bash (pid 812)"
+	By     string // the program that asks: "input() in session default", "read by bash (pid 812)"
 }
 
 // Input is what a client sends to a job.
 type Input struct {
 	Text   string
-	Line   bool // an answer: one line, its final newline added if missing
+	Line   bool // an answer: one line; a final newline is added if missing
 	EOF    bool // end of file after Text
-	Secret bool // Text must be kept, logged and echoed nowhere
+	Secret bool // Text must not be kept, logged or echoed
 }
 
 // A Delivery says what became of input.
 type Delivery struct {
 	Waiting bool   // a program was waiting for it
-	Unseen  bool   // it went into a pipe: whether a program waits there is not looked at
+	Unseen  bool   // it went into a pipe, where it is not checked whether a program waits
 	Note    string // what else the sender should know
 }
 
-// An InputFunc takes input for a job, in the goroutine of its sender. The job
-// may end meanwhile; it returns [ErrEnded] then. Where the input answers the open
-// question it calls [Port.SetRunning]: before it returns, or an Await after the Send
-// would return with the question just answered; and before it hands the input
-// over, where the next question may come at once.
+// An InputFunc takes input for a job, in the goroutine of its sender. The job can end meanwhile;
+// the function then returns [ErrEnded].
+//
+// If the input answers the open question, the function calls [Port.SetRunning] before it returns:
+// an Await after the Send would otherwise return with the answered question. It does so before it
+// hands the input over if the next question can come at once.
 type InputFunc func(ctx context.Context, in Input) (Delivery, error)
 
-// Send gives input to the job, one at a time. It returns [ErrEnded] if the job
-// has ended, [ErrNotReading] if it takes no input, ctx's cause if another
-// delivery takes too long, and else what the runner says.
+// Send gives input to the job; deliveries are made one at a time. It returns [ErrEnded] if the job
+// has ended, [ErrNotReading] if it takes no input, the cause of ctx if ctx is done before other
+// deliveries are, and otherwise what the runner returns.
 func (j *Job) Send(ctx context.Context, in Input) (Delivery, error) {
 	select {
-	case j.input <- struct{}{}:
-		defer func() { <-j.input }()
+	case j.delivering <- struct{}{}:
+		defer func() { <-j.delivering }()
 	case <-j.done:
 		return Delivery{}, ErrEnded
 	case <-ctx.Done():
 		return Delivery{}, context.Cause(ctx)
 	}
 	j.mu.Lock()
-	accept, ended := j.accept, j.info.Status.Final()
+	takeInput, ended := j.takeInput, j.info.Status.Final()
 	j.mu.Unlock()
 	switch {
 	case ended:
 		return Delivery{}, ErrEnded
-	case accept == nil:
+	case takeInput == nil:
 		return Delivery{}, ErrNotReading
 	}
-	d, err := accept(ctx, in)
+	d, err := takeInput(ctx, in)
 	if err == nil {
-		// Whoever saw a program wait before this saw it wait for what it has now.
+		// A program that was seen waiting before now was waiting for this input.
 		j.mu.Lock()
 		j.generation++
 		j.mu.Unlock()

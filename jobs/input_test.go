@@ -69,8 +69,8 @@ func TestSendThenAwait(t *testing.T) {
 	})
 }
 
-// Deliveries come one at a time, and who has to wait for his turn gives up with
-// his context or when the job ends.
+// Deliveries come one at a time, and who has to wait for his turn gives up with his context or when
+// the job ends.
 func TestSendInTurn(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})

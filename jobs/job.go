@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -10,17 +9,10 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// Errors of a job and of the registry that a client can act on.
-var (
-	ErrEnded      = errors.New("job has ended")
-	ErrNotReading = errors.New("job is not reading input")
-	ErrShutdown   = errors.New("server is shutting down")
-)
-
 // A Spec says what a job is.
 type Spec struct {
 	Kind    Kind
-	Tenant  string        // who may see it
+	Tenant  string        // the only one that can see it
 	Session string        // empty: none
 	Title   string        // one line for lists
 	Timeout time.Duration // of the time in Running; 0: none
@@ -32,64 +24,65 @@ type Info struct {
 	Spec
 	Status     Status
 	Question   *Question // set while WaitingInput
-	Accepts    bool      // Running, and takes input if there is any
+	Accepts    bool      // while Running: it would take input if there were any
 	Asked      int       // how often it has begun to wait for input
 	Cancelling Rung      // set while a stop is under way
 	Receipt    Receipt   // set once Status is final
 	Result     string
 	HasResult  bool
-	PID        int   // the process in front, if the runner showed one
+	PID        int   // the process in the foreground, if the runner named one
 	Probe      Probe // measures its processes, if the runner gave one; nil once Status is final
 
 	Created, Started, Ended time.Time
 	Output                  output.Stat
 }
 
-// Asks reports whether the job waits for an answer. One that is being stopped does
-// not: it ends without.
+// Asks reports whether the job waits for an answer. A job that is being stopped does not: it ends
+// without one.
 func (i *Info) Asks() bool { return i.Status == WaitingInput && i.Cancelling == "" }
 
 // A Job is one execution, as its clients see it.
 type Job struct {
-	log    output.Log
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when the status is final
-	keep   *keeper
-	input  chan struct{} // holds one token while input is being delivered
+	log        output.Log
+	cancel     context.CancelCauseFunc
+	done       chan struct{} // closed when the status is final
+	shared     *shared
+	delivering chan struct{} // holds one token while input is being delivered
 
-	saving sync.Mutex // held over a snapshot and its Save, so that records never go back
+	saving sync.Mutex // held over a snapshot and its Save, so that an older record never replaces a newer one
 
 	mu         sync.Mutex
 	info       Info
-	changed    chan struct{} // closed and dropped at a change; made when somebody waits
-	generation uint64        // counts moves and deliveries: what is older is late news
-	broken     string        // the defect for which the job is going to fail
+	changed    chan struct{} // closed and dropped at a change; made when a caller waits
+	generation uint64        // counts moves and deliveries; news of an older generation is late
+	broken     string        // the defect because of which the job will fail
 	stop       *Stop
-	raised     chan struct{} // closed and dropped when stop changes; made when somebody waits
-	accept     InputFunc
-	leaves     func(context.Context, Stop) (ended, survivors []Process)
+	raised     chan struct{} // closed and dropped when stop changes; made when a caller waits
+	takeInput  InputFunc
+	cleanup    CleanupFunc
 	limit      *time.Timer   // runs in Running, if there is a timeout
 	since      time.Time     // when Running was last entered
 	ran        time.Duration // time in Running before that
 }
 
-// A keeper is what a job needs of its registry.
-type keeper struct {
+// shared is the part of a registry that its jobs use.
+type shared struct {
 	store Store
 	bug   func(string)
 	log   *slog.Logger
 }
 
 // ID returns the job's ULID.
-func (j *Job) ID() string { return j.info.ID } // never changes, so needs no lock
+func (j *Job) ID() string { return j.info.ID } // never changes, so it needs no lock
 
-// Done is closed when the job has ended.
+// Done returns a channel that is closed when the job has ended.
 func (j *Job) Done() <-chan struct{} { return j.done }
 
 // Log returns the job's output.
 func (j *Job) Log() output.Reader { return j.log }
 
-// Info returns a snapshot of the job.
+// Info returns a snapshot of the job. It is taken before the state of the output, so that a final
+// status comes with all output.
 func (j *Job) Info() Info {
 	j.mu.Lock()
 	info := j.info
@@ -98,15 +91,15 @@ func (j *Job) Info() Info {
 	return info
 }
 
-// Read returns a snapshot of the job and its output from cursor on. The snapshot
-// is taken first, so that a final status comes with the whole of the output.
+// Read returns a snapshot of the job and its output from cursor on. The snapshot is taken first, so
+// that a final status comes with all output.
 func (j *Job) Read(cursor int64, limit int) (Info, output.Chunk) {
 	info := j.Info()
 	return info, j.log.Read(cursor, limit)
 }
 
-// Changed returns a channel that is closed at the next change of anything that
-// Info tells but output. Take it before the Info it is to follow.
+// Changed returns a channel that is closed at the next change of anything in Info except the
+// output. Take it before the Info that it follows.
 func (j *Job) Changed() <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -116,9 +109,9 @@ func (j *Job) Changed() <-chan struct{} {
 	return j.changed
 }
 
-// Await blocks until the job has ended or waits for input, or ctx is done; it
-// returns ctx's cause in the last case. A job that is being stopped is awaited to
-// its end: one that goes back to its prompt at an interrupt needs no answer.
+// Await blocks until the job has ended or waits for input, or ctx is done; in the last case it
+// returns the cause of ctx. For a job that is being stopped it waits for the end: one that goes
+// back to its prompt after an interrupt needs no answer.
 func (j *Job) Await(ctx context.Context) error {
 	for {
 		changed := j.Changed()
@@ -138,27 +131,26 @@ func (j *Job) Await(ctx context.Context) error {
 	}
 }
 
-// Stop asks the job to end, and does not wait. A later stop that starts at a
-// higher rung raises the one under way; any other adds nothing. Stopping an
-// ended job does nothing.
+// Stop asks the job to end, and does not wait. A later stop that starts at a higher rung raises the
+// present one; any other adds nothing. Stopping an ended job does nothing.
 func (j *Job) Stop(st Stop) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.stopLocked(st)
 }
 
-// EndRemains ends what the ended job left running. It reports any as false if
-// there is nothing of which the job knows.
-func (j *Job) EndRemains(ctx context.Context, st Stop) (ended, survivors []Process, any bool) {
+// Cleanup ends the processes that the ended job left running. It reports false if the job knows of
+// none, or has not ended.
+func (j *Job) Cleanup(ctx context.Context, st Stop) (ended, survivors []Process, any bool) {
 	j.mu.Lock()
-	end := j.leaves
+	cleanup := j.cleanup
 	if !j.info.Status.Final() {
-		end = nil
+		cleanup = nil
 	}
 	j.mu.Unlock()
-	if end == nil {
+	if cleanup == nil {
 		return nil, nil, false
 	}
-	ended, survivors = end(ctx, st.withDefaults())
+	ended, survivors = cleanup(ctx, st.withDefaults())
 	return ended, survivors, true
 }

@@ -15,8 +15,7 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// A stage is a registry with fake time. A goroutine that a test leaves behind
-// fails it.
+// A stage is a registry with fake time. A goroutine that a test leaves behind fails it.
 type stage struct {
 	*Registry
 	t    *testing.T
@@ -150,10 +149,10 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// recorder is a store that notes the end of the watched job, and before it has
-// kept that lets everybody run who can.
+// recorder is a store that notes the end of the watched job, and before it has kept that lets
+// everybody run who can.
 type recorder struct {
-	inMemory
+	noStore
 	note func(string)
 }
 
@@ -216,8 +215,8 @@ func TestOrderOfTheEnd(t *testing.T) {
 	})
 }
 
-// Who sees a final status has the whole output in the same reply, however close
-// the read is to the end.
+// Who sees a final status has the whole output in the same reply, however close the read is to the
+// end.
 func TestFinalComesWithAllOutput(t *testing.T) {
 	r := NewRegistry(Config{})
 	defer r.Close(Stop{By: Shutdown})
@@ -248,8 +247,8 @@ func TestFinalComesWithAllOutput(t *testing.T) {
 	}
 }
 
-// The log is marked before the status is final. With the job's lock held the
-// status can't change, and the mark comes all the same.
+// The log is marked before the status is final. With the job's lock held the status can't change,
+// and the mark comes all the same.
 func TestLogIsMarkedFirst(t *testing.T) {
 	r := NewRegistry(Config{})
 	defer r.Close(Stop{By: Shutdown})

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// What moves a job through its life. Each event is one method, and every change
-// of status goes through to.
+// The moves of a job through its life. Each event is one method, and every change of status goes
+// through moveTo.
 
-// to moves the job to status s and reports whether it did: a move that is not
-// in the table is a defect. The caller holds j.mu, and notifies.
-func (j *Job) to(s Status) bool {
+// moveTo changes the status to s and reports whether it did: a move that is not in the table is a
+// defect. The caller holds j.mu, and notifies.
+func (j *Job) moveTo(s Status) bool {
 	if !j.info.Status.mayBecome(s) {
-		j.bug(fmt.Sprintf("invalid move from %s to %s", j.info.Status, s))
+		j.defect(fmt.Sprintf("invalid move from %s to %s", j.info.Status, s))
 		return false
 	}
 	now := time.Now()
@@ -35,18 +35,18 @@ func (j *Job) to(s Status) bool {
 		}
 		j.startLimit()
 	case s.Final():
-		j.info.Ended, j.info.Cancelling, j.info.Probe, j.accept = now, "", nil, nil
+		j.info.Ended, j.info.Cancelling, j.info.Probe, j.takeInput = now, "", nil, nil
 	}
 	return true
 }
 
-// asks makes q the open question and reports whether it is. The caller holds j.mu.
-func (j *Job) asks(q Question) bool {
+// ask makes q the open question and reports whether it is. The caller holds j.mu.
+func (j *Job) ask(q Question) bool {
 	switch {
 	case j.info.Status.Final():
 		return false
 	case j.info.Status != WaitingInput:
-		if !j.to(WaitingInput) {
+		if !j.moveTo(WaitingInput) {
 			return false
 		}
 	case *j.info.Question == q:
@@ -57,7 +57,7 @@ func (j *Job) asks(q Question) bool {
 	return true
 }
 
-// notify wakes those who wait for a change. The caller holds j.mu.
+// notify wakes the callers that wait for a change. The caller holds j.mu.
 func (j *Job) notify() {
 	if j.changed != nil {
 		close(j.changed)
@@ -65,19 +65,19 @@ func (j *Job) notify() {
 	}
 }
 
-// bug tells of a defect and makes the job fail for it, unless it has ended: a
-// final status stands. The caller holds j.mu.
-func (j *Job) bug(msg string) {
+// defect reports a defect of this program and makes the job fail for it. If the job has ended, its
+// status stands. The caller holds j.mu.
+func (j *Job) defect(msg string) {
 	msg = fmt.Sprintf("jobs: %s: %s", j.info.ID, msg)
-	if j.keep.bug == nil {
+	if j.shared.bug == nil {
 		panic(msg)
 	}
-	j.keep.bug(msg)
+	j.shared.bug(msg)
 	if j.broken == "" {
 		j.broken = msg
 	}
-	// The runner still holds processes and files: it is asked to let go of them,
-	// and the job fails when it has.
+	// The runner still holds processes and files: it is asked to release them, and the job fails
+	// when it has.
 	j.stopLocked(Stop{By: Unknown, From: Kill, Reason: "internal error"})
 }
 
@@ -117,8 +117,8 @@ func (j *Job) startLimit() {
 	}
 }
 
-// atLimit stops the job if it has run for as long as it may. A timer that fired
-// just when the job moved on comes too early by this reckoning, and does nothing.
+// atLimit stops the job if it has run for its timeout. If the timer fired just as the job moved on,
+// the job has not, and atLimit does nothing.
 func (j *Job) atLimit() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -127,67 +127,68 @@ func (j *Job) atLimit() {
 	}
 }
 
-// end makes the job final with what its runner handed back, and saves it. By then
-// the runner has drained; what is written from now on is late output. It wakes
-// nobody: who is told of the end may rely on its record.
+// end makes the job final with the outcome of its runner, and saves it. The runner has drained by
+// then; bytes written from now on are late output. It wakes no caller: one that sees the end can
+// rely on the record.
 func (j *Job) end(out Outcome) {
 	j.log.Finish()
 	j.conclude(out)
 	j.save()
 }
 
-// release wakes those who wait for the end.
+// release wakes the callers that wait for the end.
 func (j *Job) release() {
 	close(j.done)
-	j.cancel(nil) // the runner has returned: this only lets go of the context
+	j.cancel(nil) // the runner has returned: this only frees the context
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.notify()
 }
 
-// conclude is the part of end that changes what Info tells.
+// conclude is the part of end that changes Info.
 func (j *Job) conclude(out Outcome) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r := &out.Receipt
 	if j.broken == "" && !j.info.Status.mayBecome(r.Status()) {
-		j.bug(fmt.Sprintf("runner ended it as %q while %s", r.Text(), j.info.Status))
+		j.defect(fmt.Sprintf("runner ended it as %q while %s", r.Text(), j.info.Status))
 	}
 	if j.broken != "" {
-		// What became of the variables and of other processes is true all the same.
+		// What the receipt says of variables and of other processes is still true.
 		r.End, r.Detail, r.Code, r.Signal = Internal, j.broken, 0, ""
 		r.Stop, r.By = nil, ""
 		out.Result, out.HasResult = "", false
 	}
-	r.settle(j.info.Timeout)
+	r.complete(j.info.Timeout)
 	r.Lost = j.log.Stat().Loss
-	j.to(r.Status())
+	j.moveTo(r.Status())
 	j.info.Receipt, j.info.Result, j.info.HasResult = *r, out.Result, out.HasResult
 }
 
 // amend lets f change the receipt of the ended job.
 func (j *Job) amend(f func(*Receipt)) {
-	if j.amended(f) {
+	if j.amendInfo(f) {
 		j.save()
 	}
 }
 
-func (j *Job) amended(f func(*Receipt)) bool {
+// amendInfo is the part of amend that changes Info; it reports whether it did.
+func (j *Job) amendInfo(f func(*Receipt)) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.info.Status.Final() {
-		j.bug("late news of a job that has not ended")
+		j.defect("late news of a job that has not ended")
 		return false
 	}
 	r := j.info.Receipt
-	// Snapshots that were handed out share these slices with the receipt.
+	// Earlier snapshots share these slices with the receipt.
 	for _, s := range []*[]Process{&r.HungUp, &r.Left, &r.Survivors, &r.Unclaimed} {
 		*s = slices.Clone(*s)
 	}
 	r.Rungs, r.Rest, r.Notes = slices.Clone(r.Rungs), slices.Clone(r.Rest), slices.Clone(r.Notes)
 	f(&r)
 	if r.Status() != j.info.Status {
-		j.bug(fmt.Sprintf("late news of %q for a job that is %s", r.Text(), j.info.Status))
+		j.defect(fmt.Sprintf("late news of %q for a job that is %s", r.Text(), j.info.Status))
 		return false
 	}
 	j.info.Receipt = r
@@ -199,14 +200,14 @@ func (j *Job) amended(f func(*Receipt)) bool {
 func (j *Job) save() {
 	j.saving.Lock()
 	defer j.saving.Unlock()
-	if err := j.keep.store.Save(j.Info()); err != nil {
-		j.keep.log.Warn("saving job", "job", j.ID(), "err", err)
+	if err := j.shared.store.Save(j.Info()); err != nil {
+		j.shared.log.Warn("saving job", "job", j.ID(), "err", err)
 	}
 }
 
-// remains reports whether the job may still have to end what it left running.
-func (j *Job) remains() bool {
+// needsCleanup reports whether the job can still have to end processes that it left running.
+func (j *Job) needsCleanup() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.leaves != nil
+	return j.cleanup != nil
 }

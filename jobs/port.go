@@ -7,9 +7,9 @@ import (
 )
 
 // A Runner does the work of one job. Run calls [Port.Begin] when its turn has come, writes output
-// as it comes, and returns when the job has ended and all that was written up to then is in the
-// log. ctx is cancelled, with a *[Stop] as its cause, when the job is asked to end, which may be
-// before Run is called, and without that cause once it has ended.
+// as it comes, and returns when the job has ended and everything written up to then is in the log.
+// When the job is asked to end, which can be before Run is called, ctx is cancelled with a *[Stop]
+// as its cause. Once the job has ended, ctx is cancelled without that cause.
 type Runner interface {
 	Run(ctx context.Context, p *Port) Outcome
 }
@@ -46,7 +46,7 @@ func (p *Port) Begin() {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.info.Status != Running && j.to(Running) {
+	if j.info.Status != Running && j.moveTo(Running) {
 		j.notify()
 	}
 }
@@ -63,7 +63,7 @@ func (p *Port) Generation() uint64 {
 func (p *Port) SetWaiting(q Question) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	p.j.asks(q)
+	p.j.ask(q)
 }
 
 // SetWaitingAsOf says that a program of the job was waiting in that generation, and reports whether
@@ -72,7 +72,7 @@ func (p *Port) SetWaiting(q Question) {
 func (p *Port) SetWaitingAsOf(generation uint64, q Question) bool {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	return generation == p.j.generation && p.j.asks(q)
+	return generation == p.j.generation && p.j.ask(q)
 }
 
 // SetRunning says that no program of the job waits for input any more.
@@ -80,7 +80,7 @@ func (p *Port) SetRunning() {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.info.Status == WaitingInput && j.to(Running) {
+	if j.info.Status == WaitingInput && j.moveTo(Running) {
 		j.notify()
 	}
 }
@@ -120,7 +120,7 @@ func (p *Port) SetInput(f InputFunc) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	if !p.j.info.Status.Final() {
-		p.j.accept = f
+		p.j.takeInput = f
 	}
 }
 
@@ -161,12 +161,16 @@ func (p *Port) Trying(r Rung) {
 	}
 }
 
-// SetCleanup says how to end the processes that the job leaves running, for [Job.EndRemains]; nil
-// says that none is left. A job that left any is not forgotten.
-func (p *Port) SetCleanup(end func(ctx context.Context, st Stop) (ended, survivors []Process)) {
+// A CleanupFunc ends processes that a job has left running, as st says, and names those that it
+// ended and those that survived.
+type CleanupFunc func(ctx context.Context, st Stop) (ended, survivors []Process)
+
+// SetCleanup says how to end the processes that the job leaves running, for [Job.Cleanup]; nil says
+// that none is left. A job that left any is not forgotten.
+func (p *Port) SetCleanup(f CleanupFunc) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	p.j.leaves = end
+	p.j.cleanup = f
 }
 
 // Ended is closed when the job is final: AmendReceipt can be called from then on.

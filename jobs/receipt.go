@@ -9,7 +9,7 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// An End says how a job came to its end.
+// An End says how a job ended.
 type End string
 
 // The ends of a job.
@@ -19,14 +19,13 @@ const (
 	Signaled    End = "signaled"      // with Receipt.Signal
 	Alive       End = "alive"         // it could not be ended, and is one of the Survivors
 	Raised      End = "raised"        // an exception, in Receipt.Detail
-	OutOfMemory End = "out of memory" // on the kernel's or the interpreter's word only
+	OutOfMemory End = "out of memory" // if the kernel or the interpreter says so
 	NotStarted  End = "not started"   // why, in Receipt.Detail
 	NotRun      End = "not run"       // why, in Receipt.Detail
 	Internal    End = "internal"      // a defect of this server, in Receipt.Detail
 )
 
-// A State says what became of the variables of a job's session; a job outside
-// any session has none.
+// A State says what became of the variables of a job's session; a job without a session has none.
 type State string
 
 // What can have become of variables.
@@ -41,8 +40,8 @@ type Process struct {
 	Program string
 }
 
-// SysExit is the Detail of an [Exited] job whose code left by sys.exit while
-// its interpreter lives on.
+// SysExit is the Detail of an [Exited] job whose code called sys.exit while its interpreter lives
+// on.
 const SysExit = "sys.exit"
 
 // A Receipt is the record of how a job ended.
@@ -52,27 +51,26 @@ type Receipt struct {
 	Signal string // name of the signal of a Signaled job: "SIGSEGV"
 	Detail string // one line more: "ValueError: bad literal"
 
-	// Stop is set by the runner where a stop brought the end about. A job that
-	// finished anyway has none.
+	// Stop is set by the runner if a stop caused the end. A job that finished anyway has none.
 	Stop  *Stop
-	By    By            // who ended it; if empty, what End and Stop tell
-	Rungs []Rung        // those that the job needed, from the mildest
-	Rest  []Rung        // above those, that what it had started needed after its end
+	By    By            // what ended it; if empty, it follows from End and Stop
+	Rungs []Rung        // that the job needed, from the lowest
+	Rest  []Rung        // higher ones, that its remaining processes needed after its end
 	State State         // what became of the session's variables
 	Limit time.Duration // the timeout that was reached
 
 	HungUp    []Process // ended by the hangup when the leader exited
-	Left      []Process // running on after the end
+	Left      []Process // still running after the end
 	Survivors []Process // could not be ended
-	Unclaimed []Process // may belong to this job or to another
+	Unclaimed []Process // belong to this job or to another
 
 	Lost output.Loss // of the job's output, by its end
 
 	PendingTasks int      // asyncio tasks that wait for the session's next await
-	Notes        []string // what else there is to know, one line each
+	Notes        []string // anything else to know, one line each
 }
 
-// Status returns the final status that the receipt amounts to.
+// Status returns the final status that follows from the receipt.
 func (r Receipt) Status() Status {
 	switch {
 	case r.Stop != nil && r.Stop.By == Limit:
@@ -87,18 +85,18 @@ func (r Receipt) Status() Status {
 	return Failed
 }
 
-// workerDied tells the exit of a session's worker, which takes the variables
-// along, from that of a command.
+// workerDied reports whether a session's worker exited, which loses the variables, and not a
+// command.
 func (r Receipt) workerDied() bool { return r.End == Exited && r.State == Lost }
 
-// Text returns status and end in the words that replies use:
-// "failed (killed by SIGSEGV; variables lost)".
+// Text returns status and end in the words that replies use, for example "failed (killed by
+// SIGSEGV; variables lost)".
 func (r Receipt) Text() string {
 	var parts []string
 	if how := r.how(); how != "" {
 		parts = append(parts, how)
 	}
-	// Variables that are kept go without saying, but for ends that make one doubt.
+	// That variables are kept is only said of ends after which they might not be.
 	if r.State == Lost || r.State == Kept && (r.Stop != nil || r.End == OutOfMemory) {
 		parts = append(parts, string(r.State))
 	}
@@ -108,51 +106,65 @@ func (r Receipt) Text() string {
 	return string(r.Status()) + " (" + strings.Join(parts, "; ") + ")"
 }
 
-// how returns the part of Text that is not about variables.
-func (r Receipt) how() string {
-	if r.Stop != nil && r.Stop.By == Limit {
-		how := "timed out after " + brief(r.Limit)
-		if r.End == Alive {
-			how += "; could not be ended"
-		}
-		return how
-	}
-	if r.Stop != nil {
-		return r.stopped()
-	}
-	switch r.End {
-	case Returned:
-		return ""
-	case Exited:
-		switch {
-		case r.workerDied():
-			return withDetail("process exited "+strconv.Itoa(r.Code), r.Detail)
-		case r.Detail == SysExit:
-			return "exit " + strconv.Itoa(r.Code)
-		case r.Code == 0:
-			return r.Detail
-		}
-		return withDetail("exit "+strconv.Itoa(r.Code), r.Detail)
-	case Signaled:
-		return withDetail("killed by "+r.Signal, r.Detail)
-	case Raised:
-		if r.Detail == "" {
-			return "exception"
-		}
-		return r.Detail
-	case OutOfMemory:
-		return withDetail("out of memory", r.Detail)
-	case Alive:
-		return withDetail("could not be ended", r.Detail)
-	case NotStarted:
-		return withDetail("could not start", r.Detail)
-	case NotRun:
-		return withDetail("not run", r.Detail)
-	}
-	return "internal error" // its detail is for the server's log
+// endTexts are the words for ends to which a detail is added.
+var endTexts = map[End]string{
+	Signaled:    "killed by",
+	OutOfMemory: "out of memory",
+	Alive:       "could not be ended",
+	NotStarted:  "could not start",
+	NotRun:      "not run",
 }
 
-// stopped says by which rung, and by whom where it was not the agent's cancel.
+// how returns the part of Text that is not about variables.
+func (r Receipt) how() string {
+	switch {
+	case r.Stop != nil && r.Stop.By == Limit:
+		return r.timedOut()
+	case r.Stop != nil:
+		return r.stopped()
+	case r.End == Returned:
+		return ""
+	case r.End == Exited:
+		return r.exited()
+	case r.End == Raised && r.Detail == "":
+		return "exception"
+	case r.End == Raised:
+		return r.Detail
+	case r.End == Signaled:
+		return withDetail(endTexts[r.End]+" "+r.Signal, r.Detail)
+	}
+	text, ok := endTexts[r.End]
+	if !ok {
+		return "internal error" // its detail is for the server's log
+	}
+	return withDetail(text, r.Detail)
+}
+
+// exited returns how for a process that exited, or for code that called sys.exit.
+func (r Receipt) exited() string {
+	code := strconv.Itoa(r.Code)
+	switch {
+	case r.workerDied():
+		return withDetail("process exited "+code, r.Detail)
+	case r.Detail == SysExit:
+		return "exit " + code
+	case r.Code == 0:
+		return r.Detail
+	}
+	return withDetail("exit "+code, r.Detail)
+}
+
+// timedOut returns how for a job that reached its timeout.
+func (r Receipt) timedOut() string {
+	how := "timed out after " + brief(r.Limit)
+	if r.End == Alive {
+		how += "; " + endTexts[Alive]
+	}
+	return how
+}
+
+// stopped returns how for a job that was stopped: by which rung, and by what unless the agent
+// cancelled it.
 func (r Receipt) stopped() string {
 	var last Rung
 	for _, rung := range r.Rungs {
@@ -165,7 +177,7 @@ func (r Receipt) stopped() string {
 		how = "before it ran"
 	}
 	if r.End == Alive {
-		how = "could not be ended"
+		how = endTexts[Alive]
 	}
 	switch {
 	case r.Stop.Reason != "":
@@ -197,8 +209,8 @@ func brief(d time.Duration) string {
 
 func (p Process) String() string { return fmt.Sprintf("%s (pid %d)", p.Program, p.PID) }
 
-// settle fills in what follows from the rest and from the job's own timeout.
-func (r *Receipt) settle(timeout time.Duration) {
+// complete fills in the fields that follow from others and from the job's timeout.
+func (r *Receipt) complete(timeout time.Duration) {
 	if r.Stop != nil && r.Stop.By == Limit && r.Limit == 0 {
 		r.Limit = timeout
 	}

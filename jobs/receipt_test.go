@@ -61,7 +61,7 @@ func TestReceiptText(t *testing.T) {
 		"timed out, own figure":   {Receipt{End: Raised, Stop: limit, Limit: 90 * time.Minute}, "failed (timed out after 1h30m)", Limit},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.receipt.settle(30 * time.Second)
+			tc.receipt.complete(30 * time.Second)
 			if got := tc.receipt.Text(); got != tc.text {
 				t.Errorf("text: got %q, want %q", got, tc.text)
 			}
@@ -88,8 +88,8 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// The table of moves, written a second time and in another way: a row says for
-// the status at its head which of the columns it may become.
+// The table of moves, written a second time and in another way: a row says for the status at its
+// head which of the columns it may become.
 func TestMoves(t *testing.T) {
 	all := []Status{Queued, Running, WaitingInput, Completed, Failed, Cancelled}
 	want := map[Status]string{

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -15,24 +14,26 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// A Config configures a [Registry]. A zero field takes the default named. Bug is
-// called in the middle of a move: it must not ask the job about itself.
+// A Config configures a [Registry]. A zero field takes the default that its comment names.
 type Config struct {
-	Store      Store            // records are kept in memory
-	Logs       output.Store     // output.NewStore(output.Config{})
-	MaxRunning int              // 1,000 jobs that have not ended
-	Keep       int              // 1,000 jobs of each tenant that have
-	MaxAge     time.Duration    // 7 days after the end
-	Bug        func(msg string) // told of defects of this program; nil: panic
-	Log        *slog.Logger     // told what the store could not do; nil: nobody
+	Store      Store         // none: records are not kept outside the registry
+	Logs       output.Store  // output.NewStore(output.Config{})
+	MaxRunning int           // 1,000 jobs that have not ended
+	Keep       int           // 1,000 jobs of each tenant that have ended
+	MaxAge     time.Duration // 7 days after the end
+
+	// Bug is called with defects of this program; nil: they panic. It must not ask a job about
+	// itself: a job calls it with its lock held.
+	Bug func(msg string)
+	Log *slog.Logger // for failures of the store; nil: none
 }
 
 // A Registry starts jobs and remembers them.
 type Registry struct {
-	keep keeper
-	logs output.Store
-	max  int
-	wg   sync.WaitGroup // one for each job that has not ended; added to under mu
+	shared shared
+	logs   output.Store
+	max    int
+	wg     sync.WaitGroup // one for each job that has not ended; added to under mu
 
 	mu        sync.Mutex
 	closed    bool
@@ -45,7 +46,7 @@ type Registry struct {
 // NewRegistry returns an empty registry.
 func NewRegistry(c Config) *Registry {
 	if c.Store == nil {
-		c.Store = inMemory{}
+		c.Store = noStore{}
 	}
 	if c.Logs == nil {
 		c.Logs = output.NewStore(output.Config{})
@@ -54,10 +55,10 @@ func NewRegistry(c Config) *Registry {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Registry{
-		keep: keeper{store: c.Store, bug: c.Bug, log: c.Log},
-		logs: c.Logs,
-		max:  cmp.Or(c.MaxRunning, 1000),
-		jobs: make(map[string]*Job),
+		shared: shared{store: c.Store, bug: c.Bug, log: c.Log},
+		logs:   c.Logs,
+		max:    cmp.Or(c.MaxRunning, 1000),
+		jobs:   make(map[string]*Job),
 		retention: retention{
 			keep:   cmp.Or(c.Keep, 1000),
 			maxAge: cmp.Or(c.MaxAge, 7*24*time.Hour),
@@ -65,9 +66,8 @@ func NewRegistry(c Config) *Registry {
 	}
 }
 
-// Start starts a job. It outlives the call that started it: only [Job.Stop], its
-// timeout and [Registry.Close] ask it to end. The error is [ErrShutdown] or a
-// *[TooManyError].
+// Start starts a job. The job outlives the call that started it: only [Job.Stop], its timeout and
+// [Registry.Close] ask it to end. The error is [ErrShutdown] or a *[TooManyError].
 func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,12 +81,12 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	id := newID(now)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	j := &Job{
-		log:    r.logs.NewLog(id),
-		cancel: cancel,
-		done:   make(chan struct{}),
-		keep:   &r.keep,
-		input:  make(chan struct{}, 1), // one token
-		info:   Info{ID: id, Spec: spec, Status: Queued, Created: now},
+		log:        r.logs.NewLog(id),
+		cancel:     cancel,
+		done:       make(chan struct{}),
+		shared:     &r.shared,
+		delivering: make(chan struct{}, 1), // one token
+		info:       Info{ID: id, Spec: spec, Status: Queued, Created: now},
 	}
 	r.jobs[id] = j
 	r.order = append(r.order, j)
@@ -99,21 +99,20 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	return j, nil
 }
 
-// newID returns an id that nobody can guess: all of its 80 bits behind the time
-// are random, also for jobs of one millisecond.
+// newID returns an id that can't be guessed: all of the 80 bits that follow the time are random,
+// also for jobs of one millisecond.
 func newID(now time.Time) string {
 	return ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()
 }
 
-// run is the life of a job. There is room for another one before anybody hears of
-// its end.
+// run is the life of a job. By the time its waiters are released there is room for another job.
 func (r *Registry) run(ctx context.Context, j *Job, run Runner) {
 	defer r.wg.Done()
 	j.save()
 	j.end(run.Run(ctx, &Port{j}))
 	r.mu.Lock()
 	r.running--
-	r.retention.ended(j)
+	r.retention.add(j)
 	r.mu.Unlock()
 	j.release()
 	r.prune()
@@ -139,16 +138,16 @@ func (r *Registry) Get(tenant, id string) (*Job, error) {
 	return nil, &NotFoundError{ID: id, Nearest: r.nearest(tenant, id), Forgotten: r.retention.knew(tenant, id)}
 }
 
-// A Filter chooses jobs of a list. A zero field chooses all.
+// A Filter selects jobs of a list. A zero field selects all.
 type Filter struct {
 	Status  []Status
 	Session string
-	Before  string // only jobs started before the one of this id
+	Before  string // only jobs started before the one with this id
 	Limit   int
 }
 
-// List returns the jobs of the tenant, newest first. Where Before is a job that
-// was forgotten, the time in its id counts.
+// List returns the jobs of the tenant, newest first. If the job that Before names has been
+// forgotten, the time in its id counts.
 func (r *Registry) List(tenant string, f Filter) []Info {
 	var list []Info
 	for _, j := range slices.Backward(r.before(tenant, f.Before)) {
@@ -167,7 +166,7 @@ func (r *Registry) List(tenant string, f Filter) []Info {
 	return list
 }
 
-// before returns the jobs started before that of the id, in order.
+// before returns the jobs that were started before the one with that id, in order.
 func (r *Registry) before(tenant, id string) []*Job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,9 +187,8 @@ func (r *Registry) before(tenant, id string) []*Job {
 // Usage returns what the output of the jobs takes on disk.
 func (r *Registry) Usage() output.Usage { return r.logs.Usage() }
 
-// Close refuses new jobs, asks every job to end and waits until all have. What
-// they left stays readable. A later Close with a higher rung raises the stops of
-// the one that waits.
+// Close refuses new jobs, asks every job to end and waits until all have ended. Their records and
+// output stay readable. A later Close with a higher rung raises the stops of the first.
 func (r *Registry) Close(st Stop) {
 	r.mu.Lock()
 	r.closed = true
@@ -202,12 +200,25 @@ func (r *Registry) Close(st Stop) {
 	r.wg.Wait()
 }
 
-// A TooManyError says that no job can be started before another has ended.
-type TooManyError struct {
-	Limit  int
-	Oldest Info // the oldest one of the tenant who asked; without an ID if it has none
+// A Count is the number of jobs of a tenant.
+type Count struct {
+	By      map[Status]int
+	Running int // jobs of all tenants that have not ended
+	Max     int // of Running
+	Lossy   int // jobs that lost output because a disk failed
 }
 
-func (e *TooManyError) Error() string {
-	return fmt.Sprintf("%d jobs are running, the most allowed", e.Limit)
+// Count counts the jobs of a tenant that are kept.
+func (r *Registry) Count(tenant string) Count {
+	c := Count{By: make(map[Status]int)}
+	r.mu.Lock()
+	c.Running, c.Max = r.running, r.max
+	r.mu.Unlock()
+	for _, info := range r.List(tenant, Filter{}) {
+		c.By[info.Status]++
+		if info.Output.Loss.Disk > 0 {
+			c.Lossy++
+		}
+	}
+	return c
 }

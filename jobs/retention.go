@@ -8,42 +8,42 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// retention says which ended jobs go: of each tenant those beyond a number, and
-// all those beyond an age. Jobs that may still have to end what they left running
-// stay, and do not count. The registry guards it with its lock.
+// retention decides which ended jobs are forgotten: those of a tenant beyond a number, and all
+// beyond an age. Jobs that left processes running are kept, and not counted. The registry guards it
+// with its lock.
 type retention struct {
 	keep   int
 	maxAge time.Duration
 
-	tenants map[string]*past
+	tenants map[string]*history
 	timer   *time.Timer // runs until the oldest of them is too old
 	closed  bool
 
-	forgotten map[ulid.ULID]string // the tenants of the jobs that went last
-	trail     []ulid.ULID          // their ids, as they went
+	forgotten map[ulid.ULID]string // the tenants of the jobs that were forgotten last
+	trail     []ulid.ULID          // their ids, in the order in which they were
 }
 
-// A past is the ended jobs of a tenant.
-type past struct {
-	ended []*Job // as they ended
-	left  []*Job // those that left something running
+// A history is the ended jobs of a tenant.
+type history struct {
+	ended []*Job // in the order of their ends
+	left  []*Job // jobs that left processes running
 }
 
-// remembered is how many forgotten ids are known, so that a client who comes
-// back for one is told what became of it.
-const remembered = 10_000
+// maxForgotten is the number of forgotten ids that are remembered, so that a client that asks for
+// one learns what became of it.
+const maxForgotten = 10_000
 
-// ended notes that a job has. The caller holds the registry's lock.
-func (k *retention) ended(j *Job) {
+// add adds a job that has ended. The caller holds the registry's lock.
+func (k *retention) add(j *Job) {
 	if k.tenants == nil {
-		k.tenants = make(map[string]*past)
+		k.tenants = make(map[string]*history)
 	}
 	p := k.tenants[j.info.Tenant]
 	if p == nil {
-		p = new(past)
+		p = new(history)
 		k.tenants[j.info.Tenant] = p
 	}
-	p.left = append(p.left, j) // until prune has asked it
+	p.left = append(p.left, j) // until the next prune
 }
 
 // prune forgets the jobs whose time has come.
@@ -52,22 +52,22 @@ func (r *Registry) prune() {
 	gone := r.retention.takeDue(time.Now())
 	for _, j := range gone {
 		delete(r.jobs, j.ID())
-		i := slices.Index(r.order, j) // near the beginning, mostly: these few move, not the many behind
+		i := slices.Index(r.order, j) // usually near the beginning: the few before it move, not the many after it
 		copy(r.order[1:], r.order[:i])
 		r.order[0] = nil
 		r.order = r.order[1:]
 	}
 	r.retention.schedule(time.Now(), r.prune)
 	r.mu.Unlock()
-	for _, j := range gone { // without the lock: giving back a gigabyte takes its time
+	for _, j := range gone { // without the lock: giving back a gigabyte takes long
 		j.log.Discard()
-		if err := r.keep.store.Remove(j.ID()); err != nil {
-			r.keep.log.Warn("removing job", "job", j.ID(), "err", err)
+		if err := r.shared.store.Remove(j.ID()); err != nil {
+			r.shared.log.Warn("removing job", "job", j.ID(), "err", err)
 		}
 	}
 }
 
-// takeDue takes the jobs out whose time has come, and remembers their ids.
+// takeDue removes the jobs whose time has come, and remembers their ids.
 func (k *retention) takeDue(now time.Time) (gone []*Job) {
 	if k.closed {
 		return nil
@@ -75,7 +75,7 @@ func (k *retention) takeDue(now time.Time) (gone []*Job) {
 	for tenant, p := range k.tenants {
 		p.sort()
 		n := max(0, len(p.ended)-k.keep)
-		// Ended does not change any more once a job is in the list.
+		// Ended never changes once a job is in the list.
 		for n < len(p.ended) && now.Sub(p.ended[n].info.Ended) >= k.maxAge {
 			n++
 		}
@@ -92,15 +92,15 @@ func (k *retention) takeDue(now time.Time) (gone []*Job) {
 	return gone
 }
 
-// sort puts those of left where they belong of which nothing runs any more.
-func (p *past) sort() {
+// sort moves the jobs that have no processes left to their place among the others.
+func (p *history) sort() {
 	p.left = slices.DeleteFunc(p.left, func(j *Job) bool {
-		if j.remains() {
+		if j.needsCleanup() {
 			return false
 		}
 		i, _ := slices.BinarySearchFunc(p.ended, j.info.Ended, func(o *Job, at time.Time) int { return o.info.Ended.Compare(at) })
 		for i < len(p.ended) && p.ended[i].info.Ended.Equal(j.info.Ended) {
-			i++ // as they ended
+			i++ // jobs of one moment stay in the order of their ends
 		}
 		p.ended = slices.Insert(p.ended, i, j)
 		return true
@@ -115,8 +115,8 @@ func (k *retention) schedule(now time.Time, prune func()) {
 	next := time.Duration(math.MaxInt64)
 	for _, p := range k.tenants {
 		for _, j := range slices.Concat(p.ended[:min(1, len(p.ended))], p.left) {
-			// One that is too old stays for what it left running, and is looked at
-			// again with the next one.
+			// A job that is too old is kept as long as its processes run, and is checked again with
+			// the next job.
 			if d := k.maxAge - now.Sub(j.info.Ended); d > 0 {
 				next = min(next, d)
 			}
@@ -131,7 +131,7 @@ func (k *retention) schedule(now time.Time, prune func()) {
 	}
 }
 
-// remember notes that the job of an id is gone.
+// remember records that a job was forgotten.
 func (k *retention) remember(j *Job) {
 	id := ulid.MustParse(j.ID())
 	if k.forgotten == nil {
@@ -139,13 +139,13 @@ func (k *retention) remember(j *Job) {
 	}
 	k.forgotten[id] = j.info.Tenant
 	k.trail = append(k.trail, id)
-	if len(k.trail) > remembered {
+	if len(k.trail) > maxForgotten {
 		delete(k.forgotten, k.trail[0])
 		k.trail = k.trail[1:]
 	}
 }
 
-// knew reports whether there was such a job of the tenant.
+// knew reports whether the tenant had such a job, which was forgotten.
 func (k *retention) knew(tenant, id string) bool {
 	u, err := ulid.ParseStrict(id)
 	if err != nil {
@@ -155,7 +155,7 @@ func (k *retention) knew(tenant, id string) bool {
 	return ok && t == tenant
 }
 
-// close ends pruning: who is still reading at shutdown finds what there was.
+// close ends pruning, so that readers still find every job during shutdown.
 func (k *retention) close() {
 	k.closed = true
 	if k.timer != nil {

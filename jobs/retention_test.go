@@ -137,11 +137,11 @@ func TestRemains(t *testing.T) {
 			asked = st
 			return []Process{{812, "npm"}}, []Process{{813, "sleep"}}
 		})
-		if _, _, any := p.EndRemains(t.Context(), Stop{By: Agent}); any {
+		if _, _, any := p.Cleanup(t.Context(), Stop{By: Agent}); any {
 			t.Error("remains of a job that has not ended")
 		}
 		p.end(Receipt{End: Exited, Left: []Process{{812, "npm"}}})
-		ended, survivors, any := p.EndRemains(t.Context(), Stop{By: Agent})
+		ended, survivors, any := p.Cleanup(t.Context(), Stop{By: Agent})
 		if !any || len(ended) != 1 || len(survivors) != 1 || asked.From != Interrupt || asked.Step != DefaultStep {
 			t.Errorf("got %v, %v, %t; asked %+v", ended, survivors, any, asked)
 		}
@@ -150,7 +150,7 @@ func TestRemains(t *testing.T) {
 		p.port.AmendReceipt(func(r *Receipt) { r.Left[0].Program = "gone"; r.Notes = append(r.Notes, "ended later") })
 		p.port.SetCleanup(nil)
 		<-changed
-		if _, _, any := p.EndRemains(t.Context(), Stop{}); any {
+		if _, _, any := p.Cleanup(t.Context(), Stop{}); any {
 			t.Error("remains after they are gone")
 		}
 		if d := cmp.Diff([]Process{{812, "npm"}}, before.Left); d != "" {

@@ -9,13 +9,13 @@ type Status string
 const (
 	Queued       Status = "queued"        // waiting for its turn
 	Running      Status = "running"       // at work
-	WaitingInput Status = "waiting_input" // at work, and a program of it waits for input
+	WaitingInput Status = "waiting_input" // at work, and one of its programs waits for input
 	Completed    Status = "completed"     // ran to its end, or exited 0
-	Failed       Status = "failed"        // ended in any other way that nobody asked for
-	Cancelled    Status = "cancelled"     // ended because somebody asked
+	Failed       Status = "failed"        // ended in any other way without a request
+	Cancelled    Status = "cancelled"     // ended because of a request
 )
 
-// moves is the whole life of a job. A status without a successor is final.
+// moves is the full life of a job. A status without a successor is final.
 var moves = map[Status][]Status{
 	Queued:       {Running, Failed, Cancelled},
 	Running:      {WaitingInput, Completed, Failed, Cancelled},
@@ -25,7 +25,7 @@ var moves = map[Status][]Status{
 // Final reports whether a job in s has ended.
 func (s Status) Final() bool { return len(moves[s]) == 0 }
 
-// mayBecome reports whether a job in s may move to t.
+// mayBecome reports whether a job in s can move to t.
 func (s Status) mayBecome(t Status) bool { return slices.Contains(moves[s], t) }
 
 // A Kind says what sort of work a job is.

@@ -119,8 +119,7 @@ func TestDoneBeatsCancel(t *testing.T) {
 	})
 }
 
-// A job that is stopped in the queue still runs its runner, with a context that
-// is done.
+// A job that is stopped in the queue still runs its runner, with a context that is done.
 func TestStopInQueue(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.queue(Spec{})

@@ -98,7 +98,7 @@ func TestInputUnderWayAtTheEnd(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	jobstest.End(t, j)
-	j.EndRemains(t.Context(), jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+	j.Cleanup(t.Context(), jobs.Stop{By: jobs.Agent, From: jobs.Kill})
 }
 
 func TestInputThatNobodyCanRead(t *testing.T) {

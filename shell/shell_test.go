@@ -211,7 +211,7 @@ while ! test -e ready; do sleep 0.01; done`)
 		t.Fatal(err)
 	}
 	jobstest.PrintsLate(t, j, "late words")
-	ended, survivors, any := j.EndRemains(t.Context(), jobs.Stop{By: jobs.Agent})
+	ended, survivors, any := j.Cleanup(t.Context(), jobs.Stop{By: jobs.Agent})
 	if !any || len(survivors) > 0 || !slices.Contains(names(ended), started[1]) {
 		t.Errorf("ended %v, survivors %v, any %v", ended, survivors, any)
 	}
@@ -245,7 +245,7 @@ func TestFloodingChildDoesNotHoldTheEnd(t *testing.T) {
 		if info := jobstest.End(t, j); info.Receipt.Text() != "failed (exit 5)" || len(info.Receipt.Left) == 0 {
 			t.Errorf("tty %v: %s, left %v", onTTY, info.Receipt.Text(), info.Receipt.Left)
 		}
-		j.EndRemains(t.Context(), jobs.Stop{By: jobs.Agent})
+		j.Cleanup(t.Context(), jobs.Stop{By: jobs.Agent})
 	}
 }
 

@@ -175,7 +175,7 @@ func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool, w *repor
 	if force {
 		st.From = jobs.Kill
 	}
-	ended, survivors, found := j.EndRemains(ctx, st)
+	ended, survivors, found := j.Cleanup(ctx, st)
 	if !found {
 		return false
 	}
