@@ -14,8 +14,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// args is what a call was given, checked. A field whose parameter the call left
-// out holds its zero value or, where that means something else, is nil.
+// args are the checked arguments of a call. The field of a parameter that the call omits has its
+// zero value or, if that would mean something else, is nil.
 type args struct {
 	code, command, packages, text string
 	session, cwd                  string
@@ -30,20 +30,20 @@ type args struct {
 	eof, secret, force            bool
 }
 
-// A mistake is an error in the arguments of a call, told with its remedy.
+// A mistake is an error in the arguments of a call. Its text says how to correct it.
 type mistake struct{ text string }
 
 func (m *mistake) Error() string { return m.text }
 
 func mistakef(format string, a ...any) error { return &mistake{fmt.Sprintf(format, a...)} }
 
-// decode reads the arguments of a call of t. Nothing is guessed or passed over:
-// an unknown, doubled, missing or ill-typed argument is a mistake. No mistake
-// quotes a value: it may be a secret.
+// decode reads the arguments of a call of t. It neither guesses nor ignores anything: an unknown,
+// duplicate or missing argument and one of the wrong type are mistakes. No mistake quotes a value,
+// which can be a secret.
 func decode(t *tool, raw json.RawMessage) (*args, error) {
 	a := &args{}
 	given := map[string]bool{}
-	if what := jsonType(raw); what != "nothing" && what != "null" { // both are how clients give none
+	if what := jsonType(raw); what != "nothing" && what != "null" { // clients use both for "no arguments"
 		if err := each(raw, func(name string, value json.RawMessage) error {
 			p := t.parameter(name)
 			if p == nil {
@@ -91,7 +91,7 @@ func each(raw json.RawMessage, f func(name string, value json.RawMessage) error)
 	return nil
 }
 
-// jsonType names the type of a JSON value for a person.
+// jsonType returns the type of a JSON value in words.
 func jsonType(raw json.RawMessage) string {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -121,10 +121,10 @@ func unknownParameter(t *tool, name string) error {
 	return mistakef("Unknown parameter: %s.%s %s", report.OneLine(name), hint, t.usage())
 }
 
-// nearest returns the names that are most like name: those that contain it, are
-// contained in it, or differ in few letters.
+// nearest returns the known names that resemble name: they contain it, are contained in it, or
+// differ in few letters.
 func nearest(name string, known []string) []string {
-	const longest = 64 // what is longer is no slip, and comparing it could take long
+	const longest = 64 // a longer name is no typing error, and comparing it could take long
 	if len(name) > longest {
 		return nil
 	}
@@ -142,7 +142,7 @@ func nearest(name string, known []string) []string {
 const (
 	maxWait     = 110 * time.Second // some clients move a call that takes two minutes to the background
 	maxSeconds  = 366 * 24 * 3600   // of a timeout
-	maxText     = 45_000            // characters of a reply; clients put what is longer into a file
+	maxText     = 45_000            // characters of a reply; clients put longer replies into a file
 	defaultText = 16_000
 	maxList     = 200
 	defaultList = 20
@@ -166,7 +166,7 @@ func decodeBool(name string, raw json.RawMessage) (bool, error) {
 	return string(bytes.TrimSpace(raw)) == "true", nil
 }
 
-// decodeInt reads a whole number from 0 to most.
+// decodeInt reads a whole number from least to most.
 func decodeInt(name string, raw json.RawMessage, least, most int64) (*int64, error) {
 	if jsonType(raw) != "a number" {
 		return nil, wrongType(name, "a whole number", raw)

@@ -11,14 +11,13 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A parameter is one argument that tools may take: how it stands in a schema,
-// and how it is read.
+// A parameter is one argument that tools can take: its schema, and how it is read.
 type parameter struct {
 	schema map[string]any
 	set    func(a *args, name string, raw json.RawMessage) error
 }
 
-// schemaOf builds a schema of a JSON type with what a model needs to be told.
+// schemaOf returns the schema of a JSON type with a description for the model.
 func schemaOf(typ, about string) map[string]any {
 	s := map[string]any{"type": typ}
 	if about != "" {
@@ -74,8 +73,8 @@ func waits(about string) *parameter {
 	return seconds(about, func(a *args) **time.Duration { return &a.wait }, maxWait, "; call again to wait longer")
 }
 
-// parameters holds every parameter by name. The waiting times differ in what
-// they are when left out; they are chosen by [tool.wait].
+// parameters holds every parameter by name, except wait_seconds: its default differs between tools,
+// and [tool.wait] holds it.
 var parameters = map[string]*parameter{
 	"code":    text("", func(a *args) *string { return &a.code }, notEmpty),
 	"command": text("", func(a *args) *string { return &a.command }, notEmpty),
@@ -120,7 +119,7 @@ var parameters = map[string]*parameter{
 		}},
 }
 
-// What ends a wait for several jobs.
+// The conditions that end a wait for several jobs.
 const (
 	untilAny = "any"
 	untilAll = "all"
@@ -136,7 +135,7 @@ func notEmpty(name, s string) error {
 	return nil
 }
 
-// sessionNames is compiled when a call first names a session.
+// sessionNames matches valid names. It is compiled when a call first names a session.
 var sessionNames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 })

@@ -17,8 +17,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// What programs read: a job and its output, as resources. Models are given text
-// by the tools.
+// Programs read a job and its output as resources; models get text from the tools.
 
 const (
 	jobTemplate    = "job://{id}"
@@ -27,11 +26,10 @@ const (
 	resourcePage   = 20 // jobs in one answer to resources/list
 )
 
-// outputMeta is the key in the _meta of each part of a job's output; what
-// stands there is a [report.OutputRange].
+// outputMeta is the key of a [report.OutputRange] in the _meta of each part of a job's output.
 const outputMeta = "async-repl/output"
 
-// resourceTemplates are what a client is told of the resources.
+// resourceTemplates are the resources as clients see them listed.
 var resourceTemplates = []*mcp.ResourceTemplate{{
 	Name: "job", Title: "Job", URITemplate: jobTemplate, MIMEType: mimeJSON,
 	Description: "A job as JSON: status, question, times, output, receipt, usage.",
@@ -41,7 +39,7 @@ var resourceTemplates = []*mcp.ResourceTemplate{{
 		"_meta \"" + outputMeta + "\" holds next, the cursor to continue from, and more.",
 }}
 
-// A resourceRequest is a URI taken apart.
+// A resourceRequest is a parsed URI.
 type resourceRequest struct {
 	id     string
 	output bool
@@ -51,13 +49,12 @@ type resourceRequest struct {
 
 const resourcesAre = "The resources are " + jobTemplate + " and " + outputTemplate + "."
 
-// parseResource takes a URI apart.
 func parseResource(uri string) (r resourceRequest, err error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "job" || u.Host == "" || u.User != nil || u.Fragment != "" {
 		return r, mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
 	}
-	r.id = strings.ToUpper(u.Host) // a host may come back in small letters
+	r.id = strings.ToUpper(u.Host) // clients may write a host in lower case
 	switch strings.TrimSuffix(u.Path, "/") {
 	case "":
 	case "/output":
@@ -77,21 +74,32 @@ func parseResource(uri string) (r resourceRequest, err error) {
 			return r, mistakef("%s is given twice.", name)
 		}
 	}
-	if s := query.Get("cursor"); query.Has("cursor") {
-		if r.cursor, err = strconv.ParseInt(s, 10, 64); err != nil || r.cursor < 0 {
-			return r, mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
+	if query.Has("cursor") {
+		if err := r.setCursor(query.Get("cursor")); err != nil {
+			return r, err
 		}
 	}
-	switch query.Get("view") {
+	return r, r.setView(query.Get("view"))
+}
+
+func (r *resourceRequest) setCursor(s string) (err error) {
+	if r.cursor, err = strconv.ParseInt(s, 10, 64); err != nil || r.cursor < 0 {
+		return mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
+	}
+	return nil
+}
+
+func (r *resourceRequest) setView(s string) error {
+	switch s {
 	case "text", "":
 	case "raw":
 		r.raw = true
 	case "screen":
-		return r, mistakef("view screen is not built yet: use text or raw.")
+		return mistakef("view screen is not built yet: use text or raw.")
 	default:
-		return r, mistakef("view must be one of: text, raw.")
+		return mistakef("view must be one of: text, raw.")
 	}
-	return r, nil
+	return nil
 }
 
 // A content is one part of a resource: text, which may be empty, or a blob.
@@ -103,8 +111,8 @@ type content struct {
 	Meta     map[string]any `json:"_meta,omitempty"`
 }
 
-// A readResult is the answer to resources/read. The SDK's own leaves an empty
-// text out, which makes a part that is neither text nor blob.
+// A readResult is the answer to resources/read. The SDK's own type leaves out an empty text, which
+// results in a part that is neither text nor blob.
 type readResult struct {
 	mcp.ResultBase
 	mcp.Cacheable
@@ -112,11 +120,11 @@ type readResult struct {
 	Contents   []content `json:"contents"`
 }
 
-// notCached keeps what one client reads now from others and from later.
+// notCached says that an answer is for this client and this moment only.
 var notCached = mcp.Cacheable{CacheScope: "private"}
 
-// resources answers what concerns resources, in place of the SDK: it knows
-// neither lists that change nor queries in any order.
+// resources answers requests about resources in place of the SDK, which knows neither lists that
+// change nor queries in any order.
 func (c *conn) resources(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch req := req.(type) {
@@ -157,7 +165,7 @@ func (c *conn) contents(uri string) ([]content, error) {
 	return []content{{URI: uri, MIMEType: mimeJSON, Text: &text}}, nil
 }
 
-// outputOf is one read of a job's output.
+// outputOf returns one read of a job's output.
 func outputOf(uri string, j *jobs.Job, r resourceRequest) ([]content, error) {
 	if end := j.Log().Stat().End; r.cursor > end {
 		return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
@@ -176,8 +184,8 @@ func outputOf(uri string, j *jobs.Job, r resourceRequest) ([]content, error) {
 	return list, nil
 }
 
-// resourceError is a refusal as resources have it: they have no result to put
-// it in.
+// resourceError returns a refusal as a protocol error: unlike tools, resources have no result that
+// could be marked as an error.
 func (c *conn) resourceError(uri string, err error) error {
 	return &jsonrpc.Error{
 		Code:    jsonrpc.CodeInvalidParams,
@@ -186,13 +194,13 @@ func (c *conn) resourceError(uri string, err error) error {
 	}
 }
 
-// listResources lists jobs, newest first, a page at a time: the cursor of a page
-// is the last job of the one before.
+// listResources lists jobs, newest first, a page at a time. The cursor of a page is the last job of
+// the page before.
 func (c *conn) listResources(p *mcp.ListResourcesParams) (mcp.Result, error) {
-	f := jobs.Filter{Limit: resourcePage + 1} // one more, to know whether there is
+	f := jobs.Filter{Limit: resourcePage + 1} // one more, to know whether there is another page
 	if p != nil && p.Cursor != "" {
 		if _, err := c.Jobs.Get(c.scope.Tenant, p.Cursor); err != nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is not one of an earlier page: begin anew without one"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is not from an earlier page: start again without one"}
 		}
 		f.Before = p.Cursor
 	}

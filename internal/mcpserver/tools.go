@@ -14,16 +14,16 @@ import (
 	"asyncrepl/internal/report"
 )
 
-// A tool is one entry of the list that a client is given. The order of required
-// and optional is the order of schema and documentation.
+// A tool is one entry of the list that clients see. Schema and documentation keep the order of
+// required and optional.
 type tool struct {
 	name     string
-	about    string // the first sentence decides whether a model takes it
+	about    string // the first sentence decides whether a model uses it
 	required []string
 	optional []string
-	wait     *parameter // what wait_seconds is here
+	wait     *parameter // its wait_seconds
 	hints    hints
-	always   bool // to be shown to the model from the start, where tools are searched for
+	always   bool // shown to the model from the start by clients that search for tools
 	call     func(c *invocation, ctx context.Context) (*report.Reply, error)
 }
 
@@ -36,8 +36,8 @@ type invocation struct {
 	notices  *callNotices // what the reply announces of other jobs
 }
 
-// hints is what a client may rely on. Clients run read-only tools side by side
-// and the others one after the other.
+// hints are what a client can rely on. Clients run read-only tools side by side and others one at a
+// time.
 type hints struct{ readOnly, idempotent, destructive, openWorld bool }
 
 var (
@@ -46,12 +46,11 @@ var (
 	ends  = hints{destructive: true, idempotent: true}
 )
 
-// defaultLonger is how long wait_for_jobs waits: below the minute at which some
-// clients give up.
+// defaultLonger is how long wait_for_jobs waits: less than the minute after which some clients give
+// up.
 const defaultLonger = 45 * time.Second
 
-// tools returns all tools in order of their names, as clients see them. The
-// grace is part of what they are told.
+// tools returns all tools in the order of their names. Their descriptions name the grace.
 func tools(grace time.Duration) []*tool {
 	after := strconv.FormatFloat(grace.Seconds(), 'f', -1, 64)
 	atOnce, shortly, longer := waits("default 0, at most 110"), waits("default "+after+", at most 110"), waits("default 45, at most 110")
@@ -133,7 +132,7 @@ func (t *tool) parameter(name string) *parameter {
 	return parameters[name]
 }
 
-// parameterList names the parameters, the optional ones in brackets.
+// parameterList returns the names of the parameters, the optional ones in brackets.
 func (t *tool) parameterList() string {
 	list := strings.Join(t.required, ", ")
 	if len(t.optional) > 0 {
@@ -145,7 +144,7 @@ func (t *tool) parameterList() string {
 	return list
 }
 
-// usage is the end of a sentence about a mistake in the arguments.
+// usage returns the parameters as a sentence that ends a message about a mistake.
 func (t *tool) usage() string {
 	list := t.parameterList()
 	if list == "" {
@@ -154,7 +153,7 @@ func (t *tool) usage() string {
 	return fmt.Sprintf("%s takes: %s.", t.name, list)
 }
 
-// definition is the tool as clients are told of it.
+// definition returns the tool as clients see it.
 func (t *tool) definition() *mcp.Tool {
 	d := &mcp.Tool{
 		Name:        t.name,
@@ -166,7 +165,7 @@ func (t *tool) definition() *mcp.Tool {
 			OpenWorldHint:  &t.hints.openWorld,
 		},
 	}
-	if !t.hints.readOnly { // it means nothing for a tool that changes nothing
+	if !t.hints.readOnly { // it has no meaning for a tool that changes nothing
 		d.Annotations.DestructiveHint = &t.hints.destructive
 	}
 	if t.always {
@@ -175,7 +174,7 @@ func (t *tool) definition() *mcp.Tool {
 	return d
 }
 
-// inputSchema keeps the order of the parameters: the important ones first.
+// inputSchema keeps the order of the parameters, the important ones first.
 func (t *tool) inputSchema() json.RawMessage {
 	var b strings.Builder
 	b.WriteString(`{"type":"object","properties":{`)
@@ -193,7 +192,7 @@ func (t *tool) inputSchema() json.RawMessage {
 	return json.RawMessage(b.String())
 }
 
-// marshal encodes what can always be encoded.
+// marshal encodes a value that can always be encoded.
 func marshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
