@@ -15,10 +15,7 @@ import (
 // starts, once that runs.
 func (w *world) started(c *client, tool string, a arguments) (id int, j *jobs.Job) {
 	w.t.Helper()
-	begun := make(chan string, 1) // one job is waited for
-	w.mu.Lock()
-	w.begun = begun
-	w.mu.Unlock()
+	begun := w.nextJob()
 	id = c.startCall(tool, a)
 	select {
 	case job := <-begun:

@@ -25,6 +25,10 @@ type conn struct {
 // been told of jobs is then not repeated to the others.
 func New(ctx context.Context, e *Engine, sc Scope) *mcp.Server {
 	c := &conn{Engine: e, scope: sc}
+	return c.server(ctx, tools(c.grace()))
+}
+
+func (c *conn) server(ctx context.Context, tools []*tool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "async-repl", Version: c.Version}, &mcp.ServerOptions{
 		Instructions: instructions, // and no Logger: what the SDK logs of each connection helps nobody
 		// The list of tools never changes, new jobs are not announced as resources, and logging is
@@ -35,7 +39,7 @@ func New(ctx context.Context, e *Engine, sc Scope) *mcp.Server {
 	for _, t := range resourceTemplates {
 		s.AddResourceTemplate(t, nil) // read by c.resources
 	}
-	for _, t := range tools(c.grace()) {
+	for _, t := range tools {
 		s.AddTool(t.definition(), c.handler(t))
 	}
 	return s

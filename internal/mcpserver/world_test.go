@@ -71,7 +71,16 @@ func (w *world) gate(name string) chan struct{} {
 	return w.gates[name]
 }
 
-// begins tells that a job begins.
+// nextJob returns a channel for the id of the next job that begins.
+func (w *world) nextJob() <-chan string {
+	begun := make(chan string, 1) // one job is waited for
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun = begun
+	return begun
+}
+
+// begins notes that a job begins.
 func (w *world) begins(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

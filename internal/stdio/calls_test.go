@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"asyncrepl/jobs/jobstest"
 )
@@ -22,71 +25,152 @@ func none(*jsonrpc.Request) *jsonrpc.Response { return nil }
 
 // TestTooManyCalls has a client whose calls are not answered: it is refused further ones.
 func TestTooManyCalls(t *testing.T) {
-	p, stream := newPeer(t)
-	answerAll(t, &Transport{Stream: stream}, none)
-	for i := range manyCalls {
-		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"m"}`, i))
+	synctest.Test(t, func(t *testing.T) {
+		p, stream := newPeer(t)
+		answerAll(t, &Transport{Stream: stream}, none)
+		for i := range manyCalls {
+			p.send(request(fmt.Sprint(i)))
+		}
+		var n int
+		got := p.line()
+		if _, err := fmt.Sscanf(got, `{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":"`, &n); err != nil || n < manyCalls-5 {
+			t.Fatalf("%v in %s", err, got)
+		}
+		if want := fmt.Sprintf("%d calls (", n); !strings.Contains(got, want) {
+			t.Errorf("got %s, want %q", got, want)
+		}
+	})
+}
+
+// TestTooManyBytes: a few long calls take the room of many. One call alone is never refused.
+func TestTooManyBytes(t *testing.T) {
+	c := &conn{state: newInFlight()}
+	open := func(id string, size int) (refused *refusal) {
+		m, _, _ := decode([]byte(request(id)))
+		call := newCall(c, m.(*jsonrpc.Request), []byte(id), size)
+		c.update(func(s *inFlight) { refused = s.open(call) })
+		return refused
 	}
-	var n int
-	got := p.line()
-	if _, err := fmt.Sscanf(got, `{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":"`, &n); err != nil || n < manyCalls-5 {
-		t.Fatalf("%v in %s", err, got)
+	if r := open("1", 2*maxHeld); r != nil {
+		t.Errorf("the first call is refused: %+v", r)
 	}
-	if want := fmt.Sprintf("%d calls (", n); !strings.Contains(got, want) {
-		t.Errorf("got %s, want %q", got, want)
+	if r := open("2", 10); r == nil || r.code != codeBusy || string(r.id) != "2" {
+		t.Errorf("the second call: %+v", r)
+	}
+	key, _ := parseID([]byte("1"))
+	for range 2 {
+		c.update(func(s *inFlight) { s.close(key, true) })
+	}
+	if r := open("2", 10); r != nil {
+		t.Errorf("the second call is refused after the first: %+v", r)
 	}
 }
 
-// TestTooManyBytes has a client whose few calls are long.
-func TestTooManyBytes(t *testing.T) {
+// TestEndIsSeenAfterTooManyCalls: of the calls for which there is no room, only the first waits for it.
+func TestEndIsSeenAfterTooManyCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, stream := newPeer(t)
+		_, done := answerAll(t, &Transport{Stream: stream}, none)
+		go func() { // owned by the test; ends when all is read, or Cleanup closes the pipe
+			for i := range manyCalls + 200 {
+				fmt.Fprintln(p.in, request(fmt.Sprint(i)))
+			}
+			p.in.Close()
+		}()
+		begun := time.Now()
+		if err := <-done; err != io.EOF {
+			t.Error(err)
+		}
+		if took, want := time.Since(begun), busyTime+defaultDrain+answerTime; took > want+answerTime {
+			t.Errorf("the end of input was seen after %v, not %v", took, want)
+		}
+	})
+}
+
+// TestOrdered: a call of a tool is handed over when the one before has passed, or was answered.
+func TestOrdered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, stream := newPeer(t)
+		c := (&Transport{Stream: stream, Ordered: true}).connect()
+		t.Cleanup(func() { c.Close() })
+		read := make(chan *jsonrpc.Request)
+		go func() { // owned by the test; ends when Cleanup closes the pipe
+			defer close(read)
+			for {
+				m, err := c.Read(context.Background())
+				if err != nil {
+					return
+				}
+				read <- m.(*jsonrpc.Request)
+			}
+		}()
+		go p.send(toolCall("1", "a"), toolCall("2", "b"), request("3"), toolCall("4", "c"), toolCall("5", "d")) // joined below: all are read
+		one := <-read
+		synctest.Wait()
+		select {
+		case r := <-read:
+			t.Fatalf("%v is handed over before 1 has passed", r.ID.Raw())
+		default:
+		}
+		callOf(one).Pass()
+		two := <-read
+		three := <-read // no call of a tool, so it needs no turn
+		c.Write(context.Background(), echo(two))
+		<-read
+		begun := time.Now()
+		<-read // 4 has not passed
+		if took := time.Since(begun); took != turnTime {
+			t.Errorf("5 was handed over after %v", took)
+		}
+		_ = three
+		go io.Copy(io.Discard, p.out) // ends when Cleanup closes the pipe
+		p.in.Close()
+	})
+}
+
+// TestOnAnswer: a handler learns what became of its answer before the client can have read it.
+func TestOnAnswer(t *testing.T) {
 	p, stream := newPeer(t)
-	var first *jsonrpc.Request
-	c, _ := answerAll(t, &Transport{Stream: stream, MaxLine: 2 * maxHeld}, func(r *jsonrpc.Request) *jsonrpc.Response {
-		if first == nil {
-			first = r
+	became := make(map[string]bool)
+	var mu sync.Mutex
+	tr := &Transport{Stream: stream}
+	var c *conn
+	c, _ = answerAll(t, tr, func(r *jsonrpc.Request) *jsonrpc.Response {
+		id := fmt.Sprint(r.ID.Raw())
+		callOf(r).OnAnswer(func(queued bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			became[id] = queued
+		})
+		if id == "2" {
+			go func() { // owned by the test, which reads the answer to 3 after it
+				io.WriteString(p.in, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`+"\n"+request("3")+"\n")
+			}()
 			return nil
+		}
+		if id == "3" { // so 2 has been cancelled
+			key, _ := parseID([]byte("2"))
+			c.Write(context.Background(), &jsonrpc.Response{ID: key, Result: []byte("{}")})
 		}
 		return echo(r)
 	})
-	// One call alone is never refused, however long.
-	p.send(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"`+strings.Repeat("x", maxHeld)+`"}}`, `{"jsonrpc":"2.0","id":2,"method":"m"}`)
-	if got := p.line(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"1 calls (`) {
-		t.Errorf("got %s", got)
-	}
-	go c.Write(context.Background(), &jsonrpc.Response{ID: first.ID, Result: []byte("{}")}) // owned by the test, which reads it
-	p.line()
-	p.send(`{"jsonrpc":"2.0","id":2,"method":"m"}`)
-	if got := p.line(); got != echoed("2") {
-		t.Errorf("got %s", got)
-	}
-}
-
-// TestEndIsSeenAfterTooManyCalls: calls for which there is no room do not wait one after the other.
-func TestEndIsSeenAfterTooManyCalls(t *testing.T) {
-	p, stream := newPeer(t)
-	_, done := answerAll(t, &Transport{Stream: stream, Drain: time.Millisecond}, none)
-	go func() { // owned by the test; ends when all is read, or Cleanup closes the pipe
-		for i := range manyCalls + 200 {
-			fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%d,"method":"m"}`+"\n", i)
+	for _, want := range []string{"1", "3"} {
+		if want == "1" {
+			p.send(request("1"))
+		} else {
+			p.send(request("2"))
 		}
-		p.in.Close()
-	}()
-	begun := time.Now()
-	endsWithEOF(t, done)
-	if took := time.Since(begun); took > 20*busyTime {
-		t.Errorf("the end of input was seen after %v", took)
-	}
-}
-
-func endsWithEOF(t *testing.T, done <-chan error) {
-	t.Helper()
-	select {
-	case err := <-done:
-		if err != io.EOF {
-			t.Error(err)
+		if got := p.line(); got != echoed(want) {
+			t.Fatalf("got %s", got)
 		}
-	case <-time.After(jobstest.Patience):
-		t.Fatal("the end of input was not seen")
+		mu.Lock()
+		if !became[want] {
+			t.Errorf("the client has the answer to %s before the handler knows", want)
+		}
+		mu.Unlock()
+	}
+	if queued, ok := became["2"]; !ok || queued {
+		t.Errorf("of the answer to a cancelled call: known %t, queued %t", ok, queued)
 	}
 }
 
@@ -198,4 +282,9 @@ func TestIDIsTakenUntilItsAnswerIsQueued(t *testing.T) {
 	if got := p.line(); got != echoed("1") {
 		t.Errorf("got %s", got)
 	}
+}
+
+// callOf returns the call that is attached to a request, as handlers find it.
+func callOf(r *jsonrpc.Request) *Call {
+	return r.Extra.(*mcp.RequestExtra).TokenInfo.Extra[CallKey].(*Call)
 }

@@ -82,7 +82,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add(`-0`, "", `{"id":1,"id":"x","method":3}`, uint8(5))
 	f.Fuzz(func(t *testing.T, id, method, params string, order uint8) {
 		_, ok := parseID([]byte(id))
-		if !ok || !json.Valid([]byte(params)) || !strings.HasPrefix(strings.TrimSpace(params), "{") || !utf8.ValidString(id+params) || strings.ContainsAny(id+params, "\r\n") || len(method) > 99 {
+		if !ok || !json.Valid([]byte(id)) || !json.Valid([]byte(params)) || !strings.HasPrefix(strings.TrimSpace(params), "{") || !utf8.ValidString(id+params) || strings.ContainsAny(id+params, "\r\n") || len(method) > 99 {
 			return
 		}
 		members := []string{`"jsonrpc":"2.0"`, `"id":` + id, `"method":` + string(appendJSON(nil, method)), `"params":` + params}

@@ -123,12 +123,13 @@ func appendJSON(b []byte, v any) []byte {
 	return append(b, j...)
 }
 
+func request(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"m"}` }
+
 func echoed(id string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"result":{"method":"m"}}`
 }
 
 func TestLines(t *testing.T) {
-	request := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"m"}` }
 	const max = 3000
 	const tooLong = "the line is longer than 3000 bytes and was skipped: send less at a time, for instance the path of a file"
 	big := `"` + strings.Repeat("x", 5*readBuffer) + `"`
