@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkSmallJob tells what a job with 4 KB of output takes in memory, its goroutine included.
+// BenchmarkSmallJob reports the memory of a job with 4 KB of output, its goroutine included.
 func BenchmarkSmallJob(b *testing.B) {
 	size := 0
 	for b.Loop() {

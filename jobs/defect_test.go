@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// impossible are moves that no job makes, by a job that has begun.
+// impossible holds moves that no job can make, by a job that has begun.
 var impossible = map[string]struct {
 	act    func(puppet)
 	says   string
@@ -41,17 +41,18 @@ func TestImpossibleMovesPanic(t *testing.T) {
 func TestImpossibleMovesFailTheJob(t *testing.T) {
 	for name, tc := range impossible {
 		t.Run(name, func(t *testing.T) {
-			var told []string
-			bubble(t, Config{Bug: func(msg string) { told = append(told, msg) }}, func(t *testing.T, s stage) {
+			var reported []string
+			bubble(t, Config{Bug: func(msg string) { reported = append(reported, msg) }}, func(t *testing.T, s stage) {
 				p := s.queue(Spec{})
 				if !tc.queued {
 					p.port.Begin()
 				}
 				tc.act(p)
-				if len(told) != 1 || !strings.Contains(told[0], tc.says) || !strings.Contains(told[0], p.ID()) {
-					t.Fatalf("told %q, want one that names the job and says %q", told, tc.says)
+				if len(reported) != 1 || !strings.Contains(reported[0], tc.says) || !strings.Contains(reported[0], p.ID()) {
+					t.Fatalf("reported %q, want one that names the job and says %q", reported, tc.says)
 				}
-				// The runner is asked to let go, at the last rung, and the job is not final before.
+				// The runner is asked to end at the last rung, and the job is not final before it
+				// has.
 				st, _ := p.port.Stop()
 				if p.ctx.Err() == nil || st == nil || st.From != Kill {
 					t.Fatalf("runner was not asked to end: %+v", st)
@@ -65,7 +66,7 @@ func TestImpossibleMovesFailTheJob(t *testing.T) {
 				if got := i.Receipt.Text(); got != "failed (internal error; variables lost)" || i.Status != Failed || i.HasResult || i.Result != "" {
 					t.Errorf("ended as %q, result %q", got, i.Result)
 				}
-				if i.Receipt.Detail != told[0] || len(i.Receipt.Left) != 1 {
+				if i.Receipt.Detail != reported[0] || len(i.Receipt.Left) != 1 {
 					t.Errorf("receipt %+v", i.Receipt)
 				}
 				if i := s.begin(Spec{}).end(Receipt{End: Returned}); i.Status != Completed {
@@ -76,39 +77,37 @@ func TestImpossibleMovesFailTheJob(t *testing.T) {
 	}
 }
 
-// A runner that says completed of a job that never ran is wrong as well.
-func TestImpossibleEnd(t *testing.T) {
-	var told []string
-	bubble(t, Config{Bug: func(msg string) { told = append(told, msg) }}, func(t *testing.T, s stage) {
+func TestJobThatNeverRanCantComplete(t *testing.T) {
+	var reported []string
+	bubble(t, Config{Bug: func(msg string) { reported = append(reported, msg) }}, func(t *testing.T, s stage) {
 		p := s.queue(Spec{})
 		i := p.end(Receipt{End: Returned})
-		if i.Receipt.Text() != "failed (internal error)" || len(told) != 1 || !strings.Contains(told[0], `runner ended it as "completed" while queued`) {
-			t.Errorf("ended as %q, told %q", i.Receipt.Text(), told)
+		if i.Receipt.Text() != "failed (internal error)" || len(reported) != 1 || !strings.Contains(reported[0], `runner ended it as "completed" while queued`) {
+			t.Errorf("ended as %q, reported %q", i.Receipt.Text(), reported)
 		}
 	})
 }
 
-// A final status stands, whatever else is found to be wrong.
-func TestDefectAfterTheEnd(t *testing.T) {
+func TestFinalStatusStandsAfterADefect(t *testing.T) {
 	for name, act := range map[string]func(*Port){
 		"begins":         (*Port).Begin,
 		"another status": func(p *Port) { p.AmendReceipt(func(r *Receipt) { r.End = Raised }) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			told := 0
-			bubble(t, Config{Bug: func(string) { told++ }}, func(t *testing.T, s stage) {
+			reported := 0
+			bubble(t, Config{Bug: func(string) { reported++ }}, func(t *testing.T, s stage) {
 				p := s.begin(Spec{})
 				p.end(Receipt{End: Returned})
 				act(p.port)
-				if i := p.Info(); i.Receipt.Text() != "completed" || i.Status != Completed || told != 1 {
-					t.Errorf("%s, %q, told %d times", i.Status, i.Receipt.Text(), told)
+				if i := p.Info(); i.Receipt.Text() != "completed" || i.Status != Completed || reported != 1 {
+					t.Errorf("%s, %q, reported %d times", i.Status, i.Receipt.Text(), reported)
 				}
 			})
 		})
 	}
 }
 
-// crashes are ends of the whole program, played by a child.
+// crashes holds runners that end the whole program, which a child process runs.
 var crashes = map[string]struct {
 	run  runFunc
 	says string
@@ -117,9 +116,8 @@ var crashes = map[string]struct {
 	"runner ends ajar": {func(context.Context, *Port) Outcome { return Outcome{Receipt: Receipt{End: Returned}} }, "while queued"},
 }
 
-// A panic of a runner is not recovered, with or without somebody to tell of defects; a move that
-// can't be is one where there is nobody.
-func TestCrash(t *testing.T) {
+// A panic of a runner is never recovered, and without Config.Bug an impossible move panics, too.
+func TestPanicsAreNotRecovered(t *testing.T) {
 	const variable = "JOBS_TEST_CRASH"
 	if name := os.Getenv(variable); name != "" {
 		j, err := NewRegistry(Config{}).Start(Spec{}, crashes[name].run)
@@ -131,7 +129,7 @@ func TestCrash(t *testing.T) {
 	}
 	for name, tc := range crashes {
 		t.Run(name, func(t *testing.T) {
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrash$")
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPanicsAreNotRecovered$")
 			child.Env = append(os.Environ(), variable+"="+name)
 			out, err := child.CombinedOutput()
 			var exit *exec.ExitError

@@ -29,7 +29,7 @@ func (greeter) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	case name := <-answers:
 		p.Write(output.Stdout, []byte("Hello, "+name+".\n"))
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}, Result: "'done'", HasResult: true}
-	case <-ctx.Done(): // somebody stopped the job, and the cause says who
+	case <-ctx.Done(): // the job was stopped, and the cause says by what
 		st, _ := context.Cause(ctx).(*jobs.Stop)
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, Stop: st}}
 	}
@@ -66,7 +66,7 @@ func Example() {
 	// stdout: Hello, world.
 }
 
-// What a receipt amounts to is one status and one line of text.
+// A receipt becomes one status and one line of text.
 func ExampleReceipt_Text() {
 	for _, r := range []jobs.Receipt{
 		{End: jobs.Exited, Code: 3},

@@ -10,7 +10,7 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// answer takes input as a worker does that was asked for it.
+// answer takes input as an answer to the open question.
 func answer(p *Port) InputFunc {
 	return func(context.Context, Input) (Delivery, error) {
 		p.SetRunning()
@@ -18,7 +18,7 @@ func answer(p *Port) InputFunc {
 	}
 }
 
-func TestSend(t *testing.T) {
+func TestSendReturnsWhatTheRunnerDoes(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.queue(Spec{})
 		if _, err := p.Send(t.Context(), Input{Text: "x"}); err != ErrNotReading {
@@ -29,10 +29,10 @@ func TestSend(t *testing.T) {
 		full := errors.New("terminal is full")
 		p.port.SetInput(func(_ context.Context, in Input) (Delivery, error) {
 			got = in
-			return Delivery{Note: "lies in the terminal"}, full
+			return Delivery{Note: "buffered in the terminal"}, full
 		})
 		in := Input{Text: "hunter2", Line: true, Secret: true, EOF: true}
-		if d, err := p.Send(t.Context(), in); err != full || d.Note != "lies in the terminal" || got != in {
+		if d, err := p.Send(t.Context(), in); err != full || d.Note != "buffered in the terminal" || got != in {
 			t.Errorf("got %+v, %v; runner got %+v", d, err, got)
 		}
 		p.port.SetInput(nil)
@@ -46,8 +46,7 @@ func TestSend(t *testing.T) {
 	})
 }
 
-// After Send has returned, nobody sees the question that it answered.
-func TestSendThenAwait(t *testing.T) {
+func TestAnsweredQuestionIsGoneAfterSend(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
 		p.port.SetInput(answer(p.port))
@@ -69,9 +68,9 @@ func TestSendThenAwait(t *testing.T) {
 	})
 }
 
-// Deliveries come one at a time, and who has to wait for his turn gives up with his context or when
-// the job ends.
-func TestSendInTurn(t *testing.T) {
+// Deliveries are made one at a time. A caller that waits for its turn stops when its context is
+// done or the job ends.
+func TestSendOneAtATime(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
 		inside, most := 0, 0
@@ -98,7 +97,7 @@ func TestSendInTurn(t *testing.T) {
 		defer cancel()
 		go send(ctx)
 		if err := <-results; err != late {
-			t.Errorf("gave up with %v", err)
+			t.Errorf("stopped waiting with %v", err)
 		}
 		go send(t.Context())
 		if err := <-results; err != nil {
@@ -119,8 +118,8 @@ func TestSendInTurn(t *testing.T) {
 	})
 }
 
-// What was seen at one generation is told at another.
-func TestLateNews(t *testing.T) {
+// News of an earlier generation than the present one is dropped.
+func TestNewsOfAnOldGenerationIsDropped(t *testing.T) {
 	q := Question{Kind: "line", Prompt: "seen"}
 	for name, tc := range map[string]struct {
 		meanwhile func(p puppet)
@@ -136,7 +135,7 @@ func TestLateNews(t *testing.T) {
 		"input refused":       {func(p puppet) { p.Send(context.Background(), Input{Text: "no"}) }, true, WaitingInput},
 		"ended":               {func(p puppet) { p.end(Receipt{End: Exited}) }, false, Completed},
 		"runs, as it did":     {func(p puppet) { p.port.SetRunning() }, true, WaitingInput},
-		"told a second time":  {func(p puppet) { p.port.SetWaitingAsOf(p.port.Generation(), q); p.port.SetWaiting(q) }, false, WaitingInput},
+		"said a second time":  {func(p puppet) { p.port.SetWaitingAsOf(p.port.Generation(), q); p.port.SetWaiting(q) }, false, WaitingInput},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, Config{}, func(t *testing.T, s stage) {
@@ -163,26 +162,25 @@ func TestLateNews(t *testing.T) {
 	}
 }
 
-// The same question again is no news; another one takes its place.
-func TestQuestions(t *testing.T) {
+func TestSameQuestionAgainIsNoChange(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
 		q := Question{Kind: "line", Prompt: "one"}
 		p.port.SetWaiting(q)
 		for _, tc := range []struct {
-			q    Question
-			news bool
+			q       Question
+			changes bool
 		}{{q, false}, {Question{Kind: "secret", Prompt: "one"}, true}, {q, true}} {
 			changed := p.Changed()
 			p.port.SetWaiting(tc.q)
-			news := false
+			seen := false
 			select {
 			case <-changed:
-				news = true
+				seen = true
 			default:
 			}
-			if i := p.Info(); news != tc.news || *i.Question != tc.q {
-				t.Errorf("told of %+v: news %t, shows %+v", tc.q, news, *i.Question)
+			if i := p.Info(); seen != tc.changes || *i.Question != tc.q {
+				t.Errorf("asked %+v: changed %t, shows %+v", tc.q, seen, *i.Question)
 			}
 		}
 	})

@@ -15,7 +15,7 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// A stage is a registry with fake time. A goroutine that a test leaves behind fails it.
+// A stage is a registry with fake time. A goroutine left at the end of a test fails it.
 type stage struct {
 	*Registry
 	t    *testing.T
@@ -36,7 +36,7 @@ type runFunc func(context.Context, *Port) Outcome
 
 func (f runFunc) Run(ctx context.Context, p *Port) Outcome { return f(ctx, p) }
 
-// A puppet is a job whose runner does what the test does to its port.
+// A puppet is a job whose runner leaves its port to the test.
 type puppet struct {
 	*Job
 	port *Port
@@ -90,7 +90,7 @@ func text(c output.Chunk) string {
 	return b.String()
 }
 
-func TestLife(t *testing.T) {
+func TestLifeOfAJob(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		born := time.Now()
 		spec := Spec{Kind: Python, Tenant: "me", Session: "default", Title: "input('x')"}
@@ -130,7 +130,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("ended: %+v", i)
 		}
 
-		// What comes afterwards is late output, and news that is dropped.
+		// Later bytes are late output; later news is dropped.
 		p.port.Write(output.Stderr, []byte("late"))
 		p.port.SetWaiting(q)
 		p.port.SetRunning()
@@ -149,8 +149,8 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// recorder is a store that notes the end of the watched job, and before it has kept that lets
-// everybody run who can.
+// A recorder is a store that notes the end of the watched job. Before it does, it lets every other
+// goroutine run as far as it can.
 type recorder struct {
 	noStore
 	note func(string)
@@ -164,7 +164,7 @@ func (r recorder) Save(i Info) error {
 	return nil
 }
 
-func TestOrderOfTheEnd(t *testing.T) {
+func TestEndHasOneOrder(t *testing.T) {
 	notes := make(chan string, 10) // more than there are events
 	note := func(s string) { notes <- s }
 	bubble(t, Config{Store: recorder{note: note}, MaxRunning: 1}, func(t *testing.T, s stage) {
@@ -215,8 +215,7 @@ func TestOrderOfTheEnd(t *testing.T) {
 	})
 }
 
-// Who sees a final status has the whole output in the same reply, however close the read is to the
-// end.
+// A read that shows a final status shows all output, however close it is to the end.
 func TestFinalComesWithAllOutput(t *testing.T) {
 	r := NewRegistry(Config{})
 	defer r.Close(Stop{By: Shutdown})
@@ -249,7 +248,7 @@ func TestFinalComesWithAllOutput(t *testing.T) {
 
 // The log is marked before the status is final. With the job's lock held the status can't change,
 // and the mark comes all the same.
-func TestLogIsMarkedFirst(t *testing.T) {
+func TestLogIsMarkedBeforeTheStatusIsFinal(t *testing.T) {
 	r := NewRegistry(Config{})
 	defer r.Close(Stop{By: Shutdown})
 	begun, over := make(chan struct{}), make(chan struct{})
@@ -276,20 +275,20 @@ func TestLogIsMarkedFirst(t *testing.T) {
 	<-j.Done()
 }
 
-func TestAwait(t *testing.T) {
+func TestAwaitReturnsAtAQuestionOrTheEnd(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.queue(Spec{})
-		gaveUp := errors.New("gave up")
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, gaveUp)
+		stopped := errors.New("stopped waiting")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, stopped)
 		defer cancel()
-		if err := p.Await(ctx); err != gaveUp {
+		if err := p.Await(ctx); err != stopped {
 			t.Errorf("got %v, want the cause of the context", err)
 		}
 		start := time.Now()
 		go func() { // ends within the test
 			pass(time.Minute)
 			p.port.Begin()
-			p.port.SetPID(1) // a change that is no reason to return
+			p.port.SetPID(1) // a change for which Await does not return
 			pass(time.Minute)
 			p.port.SetWaiting(Question{Kind: "line"})
 		}()

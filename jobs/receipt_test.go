@@ -35,7 +35,7 @@ func TestReceiptText(t *testing.T) {
 		"unasked interrupt":       {Receipt{End: Raised, Detail: "KeyboardInterrupt", State: Kept}, "failed (KeyboardInterrupt)", Program},
 		"signal, own fault":       {Receipt{End: Signaled, Signal: "SIGSEGV", State: Lost, By: Blame(true)}, "failed (killed by SIGSEGV; variables lost)", Program},
 		"signal, from outside":    {Receipt{End: Signaled, Signal: "SIGKILL", By: Blame(false)}, "failed (killed by SIGKILL)", Unknown},
-		"signal, nobody says":     {Receipt{End: Signaled, Signal: "SIGKILL"}, "failed (killed by SIGKILL)", Unknown},
+		"signal, by unknown":      {Receipt{End: Signaled, Signal: "SIGKILL"}, "failed (killed by SIGKILL)", Unknown},
 		"signal, reason known":    {Receipt{End: Signaled, Signal: "SIGKILL", State: Lost, Detail: "the code closed the session's channel", By: Program}, "failed (killed by SIGKILL: the code closed the session's channel; variables lost)", Program},
 		"MemoryError":             {Receipt{End: OutOfMemory, State: Kept, By: Program}, "failed (out of memory; variables kept)", Program},
 		"killed for memory":       {Receipt{End: OutOfMemory, State: Lost}, "failed (out of memory; variables lost)", Unknown},
@@ -72,7 +72,7 @@ func TestReceiptText(t *testing.T) {
 	}
 }
 
-func TestBrief(t *testing.T) {
+func TestTimeoutsAreWrittenShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		30 * time.Second:        "30s",
 		1500 * time.Millisecond: "1.5s",
@@ -90,7 +90,7 @@ func TestBrief(t *testing.T) {
 
 // The table of moves, written a second time and in another way: a row says for the status at its
 // head which of the columns it may become.
-func TestMoves(t *testing.T) {
+func TestTableOfMoves(t *testing.T) {
 	all := []Status{Queued, Running, WaitingInput, Completed, Failed, Cancelled}
 	want := map[Status]string{
 		Queued:       ".R..FC",

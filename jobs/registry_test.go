@@ -24,7 +24,7 @@ func titles(infos []Info) string {
 	return strings.Join(all, " ")
 }
 
-func TestIDs(t *testing.T) {
+func TestIDsCantBeGuessed(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		var ids []string
 		seen := make(map[byte]bool) // of the last byte but one, which counts up in ids that can be guessed
@@ -51,7 +51,7 @@ func TestIDs(t *testing.T) {
 	})
 }
 
-func TestGet(t *testing.T) {
+func TestGetNamesTheNearestJobs(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		var mine []puppet
 		for _, title := range []string{"a", "b", "c", "d", "e"} {
@@ -94,7 +94,7 @@ func TestGet(t *testing.T) {
 	})
 }
 
-func TestList(t *testing.T) {
+func TestListFilters(t *testing.T) {
 	bubble(t, Config{Keep: 3}, func(t *testing.T, s stage) {
 		gone := s.begin(Spec{Tenant: "me", Title: "gone"})
 		gone.end(Receipt{End: Returned})
@@ -127,7 +127,7 @@ func TestList(t *testing.T) {
 			"before the first": {Filter{Before: byTitle["a"].ID()}, ""},
 			"before forgotten": {Filter{Before: gone.ID()}, ""},
 			"before no id":     {Filter{Before: "nonsense"}, ""},
-			"nobody's session": {Filter{Session: "none"}, ""},
+			"unknown session":  {Filter{Session: "none"}, ""},
 		} {
 			if got := titles(s.List("me", tc.filter)); got != tc.want {
 				t.Errorf("%s: got %q, want %q", name, got, tc.want)
@@ -140,7 +140,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-func TestTooMany(t *testing.T) {
+func TestLimitOfRunningJobs(t *testing.T) {
 	bubble(t, Config{MaxRunning: 2}, func(t *testing.T, s stage) {
 		s.begin(Spec{Tenant: "they"})
 		mine := s.queue(Spec{Tenant: "me", Title: "oldest"})
@@ -150,14 +150,14 @@ func TestTooMany(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		if _, err := s.Start(Spec{Tenant: "third"}, nil); !errors.As(err, &e) || e.Oldest.ID != "" {
-			t.Fatalf("told a third of %q, %v", e.Oldest.ID, err)
+			t.Fatalf("a third tenant reads of %q, %v", e.Oldest.ID, err)
 		}
 		mine.end(Receipt{End: NotRun})
 		s.begin(Spec{Tenant: "me"})
 	})
 }
 
-func TestClose(t *testing.T) {
+func TestCloseWaitsForEveryJob(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		slow := s.begin(Spec{})
 		slow.port.Write(output.Stdout, []byte("still there"))

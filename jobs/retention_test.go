@@ -15,7 +15,7 @@ import (
 	"asyncrepl/internal/output"
 )
 
-func TestRetention(t *testing.T) {
+func TestEndedJobsAreForgotten(t *testing.T) {
 	kept := func(s stage) string { return titles(s.List("", Filter{})) }
 	forgotten := func(s stage, id string) bool {
 		_, err := s.Get("", id)
@@ -44,9 +44,9 @@ func TestRetention(t *testing.T) {
 				t.Error("it is not said which id was forgotten")
 			}
 			if _, err := s.Get("they", a.ID()); err.(*NotFoundError).Forgotten {
-				t.Error("another tenant hears that there was such a job")
+				t.Error("another tenant can see that there was such a job")
 			}
-			a.port.Write(output.Stdout, []byte("y")) // what it left may still write
+			a.port.Write(output.Stdout, []byte("y")) // by a process that it left
 		})
 	})
 	t.Run("of each tenant", func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestRetention(t *testing.T) {
 				t.Errorf("kept %q", got)
 			}
 			if got := titles(s.List("they", Filter{})); got != "theirs" {
-				t.Errorf("another's jobs took their place: kept %q", got)
+				t.Errorf("another tenant's jobs took their place: kept %q", got)
 			}
 		})
 	})
@@ -129,7 +129,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-func TestRemains(t *testing.T) {
+func TestCleanup(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
 		var asked Stop
@@ -138,7 +138,7 @@ func TestRemains(t *testing.T) {
 			return []Process{{812, "npm"}}, []Process{{813, "sleep"}}
 		})
 		if _, _, any := p.Cleanup(t.Context(), Stop{By: Agent}); any {
-			t.Error("remains of a job that has not ended")
+			t.Error("cleanup of a job that has not ended")
 		}
 		p.end(Receipt{End: Exited, Left: []Process{{812, "npm"}}})
 		ended, survivors, any := p.Cleanup(t.Context(), Stop{By: Agent})
@@ -151,7 +151,7 @@ func TestRemains(t *testing.T) {
 		p.port.SetCleanup(nil)
 		<-changed
 		if _, _, any := p.Cleanup(t.Context(), Stop{}); any {
-			t.Error("remains after they are gone")
+			t.Error("cleanup when nothing is left")
 		}
 		if d := cmp.Diff([]Process{{812, "npm"}}, before.Left); d != "" {
 			t.Errorf("a snapshot changed: %s", d)
@@ -165,7 +165,7 @@ func TestRemains(t *testing.T) {
 	})
 }
 
-// failing is a store whose disk is gone.
+// failing is a store that can write nothing.
 type failing struct{}
 
 func (failing) Save(Info) error     { return errors.New("no space") }

@@ -48,12 +48,12 @@ func TestNoTimeoutAfterTheEnd(t *testing.T) {
 	})
 }
 
-func TestStop(t *testing.T) {
+func TestStopsOnlyRaise(t *testing.T) {
 	type stops []Stop
 	for name, tc := range map[string]struct {
-		asked stops
-		want  Stop
-		heard int // how often the runner is told
+		asked  stops
+		want   Stop
+		raises int // how often the runner's channel is closed
 	}{
 		"plain":                    {stops{{By: Agent}}, Stop{By: Agent, From: Interrupt, Step: DefaultStep}, 1},
 		"with its own step":        {stops{{By: Agent, From: Terminate, Step: time.Second, Reason: "delete_session"}}, Stop{By: Agent, From: Terminate, Step: time.Second, Reason: "delete_session"}, 1},
@@ -66,7 +66,7 @@ func TestStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, Config{}, func(t *testing.T, s stage) {
 				p := s.begin(Spec{})
-				heard := 0
+				raises := 0
 				if r, _ := p.port.Wanted(); r != "" {
 					t.Errorf("before a stop, %q is wanted", r)
 				}
@@ -75,7 +75,7 @@ func TestStop(t *testing.T) {
 					p.Stop(st)
 					select {
 					case <-raised:
-						heard++
+						raises++
 					default:
 					}
 				}
@@ -83,8 +83,8 @@ func TestStop(t *testing.T) {
 					t.Errorf("%q is wanted", r)
 				}
 				got, _ := p.port.Stop()
-				if *got != tc.want || heard != tc.heard {
-					t.Errorf("got %+v, told %d times; want %+v, %d", *got, heard, tc.want, tc.heard)
+				if *got != tc.want || raises != tc.raises {
+					t.Errorf("got %+v, raised %d times; want %+v, %d", *got, raises, tc.want, tc.raises)
 				}
 				var cause *Stop
 				if !errors.As(context.Cause(p.ctx), &cause) || cause.By != tc.asked[0].By {
@@ -108,8 +108,8 @@ func TestStop(t *testing.T) {
 
 func (s *Stop) status() Status { return Receipt{Stop: s}.Status() }
 
-// The truth wins: the runner says that the job finished all the same.
-func TestDoneBeatsCancel(t *testing.T) {
+// The truth wins: the job finished although it was stopped.
+func TestFinishedBeatsCancelled(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
 		p.Stop(Stop{By: Agent})
@@ -120,7 +120,7 @@ func TestDoneBeatsCancel(t *testing.T) {
 }
 
 // A job that is stopped in the queue still runs its runner, with a context that is done.
-func TestStopInQueue(t *testing.T) {
+func TestStoppedInTheQueueStillRunsTheRunner(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.queue(Spec{})
 		p.Stop(Stop{By: Agent})

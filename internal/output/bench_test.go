@@ -1,13 +1,15 @@
-package output
+package output_test
 
 import (
 	"bytes"
 	"fmt"
 	"os"
 	"testing"
+
+	"asyncrepl/internal/output"
 )
 
-// What a pump hands over at a time.
+// Bytes that a pump writes at a time.
 var chunks = []int{100, 4 << 10, 64 << 10}
 
 // BenchmarkWrite is measured against two floors: the same chunks appended to a slice that is
@@ -20,14 +22,14 @@ func BenchmarkWrite(b *testing.B) {
 			b.SetBytes(int64(n))
 			b.ReportAllocs()
 			for b.Loop() {
-				l.Write(TTY, chunk)
+				l.Write(output.TTY, chunk)
 			}
 		})
 		b.Run(fmt.Sprintf("%d/floor=slice", n), func(b *testing.B) {
 			var slice []byte
 			b.SetBytes(int64(n))
 			for b.Loop() {
-				if len(slice)+n > segmentSize {
+				if len(slice)+n > output.SegmentSize {
 					slice = slice[:0]
 				}
 				slice = append(slice, chunk...)
@@ -56,12 +58,12 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkPoll reads 500 new bytes, as a client does that asks again: of a log of 1 KB, and of one
-// of 1 GB at its end, which is in memory, and in the middle, which is on disk. The floor is a copy
-// of as many bytes.
+// BenchmarkPoll reads 500 new bytes, as a client that polls does: of a log of 1 KB, and of one of 1
+// GB at its end, which is in memory, and in the middle, which is on disk. The floor is a copy of as
+// many bytes.
 func BenchmarkPoll(b *testing.B) {
 	const news = 500
-	poll := func(l *segmentLog, cursor int64) func(*testing.B) {
+	poll := func(l output.TestLog, cursor int64) func(*testing.B) {
 		return func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -71,11 +73,11 @@ func BenchmarkPoll(b *testing.B) {
 			}
 		}
 	}
-	filled := func(size int) *segmentLog {
+	filled := func(size int) output.TestLog {
 		l, _ := onDisk(b, 0)
 		chunk := bytes.Repeat([]byte("x"), 1<<10)
 		for range size / len(chunk) {
-			l.Write(TTY, chunk)
+			l.Write(output.TTY, chunk)
 		}
 		return l
 	}
@@ -91,7 +93,7 @@ func BenchmarkPoll(b *testing.B) {
 	})
 }
 
-// BenchmarkRead reads a spilled log of 32 MiB from end to end in replies of that size. The floor
+// BenchmarkRead reads a log on disk of 32 MiB from end to end in replies of that size. The floor
 // reads as much of a bare file.
 func BenchmarkRead(b *testing.B) {
 	const size, reply = 32 << 20, 16_000
@@ -103,7 +105,7 @@ func BenchmarkRead(b *testing.B) {
 	defer f.Close()
 	chunk := bytes.Repeat([]byte("x"), 64<<10)
 	for written := 0; written < size; written += len(chunk) {
-		l.Write(TTY, chunk)
+		l.Write(output.TTY, chunk)
 		if _, err := f.Write(chunk); err != nil {
 			b.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// A reader keeps its own cursor, and is told when what it wants is gone.
+// A reader keeps its own cursor. Each chunk says how many bytes before it are gone.
 func Example() {
 	log := output.NewStore(output.Config{}).NewLog("a")
 	log.Write(output.Stdout, []byte("one\n"))

@@ -1,4 +1,4 @@
-package output
+package output_test
 
 import (
 	"errors"
@@ -10,45 +10,37 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/output/outputtest"
 )
 
 // onDisk returns a log on a real disk, and its directory.
-func onDisk(tb testing.TB, limit int64) (*segmentLog, string) {
+func onDisk(tb testing.TB, limit int64) (output.TestLog, string) {
 	tb.Helper()
 	dir := filepath.Join(tb.TempDir(), "output")
-	l := NewStore(Config{Cap: limit, Dir: func() (string, error) { return dir, nil }}).NewLog("").(*segmentLog)
+	l := output.NewTestStore(output.Config{Cap: limit, Dir: func() (string, error) { return dir, nil }}).New()
 	tb.Cleanup(l.Discard)
 	return l, dir
 }
 
-// flushed waits until the log has written to disk what it could.
-func flushed(l *segmentLog) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.flushing {
-		l.awaitFlush()
-	}
-}
-
 // withoutTime makes cmp ignore when the last bytes came.
-var withoutTime = cmpopts.IgnoreFields(Stat{}, "Last")
+var withoutTime = cmpopts.IgnoreFields(output.Stat{}, "Last")
 
-// pattern fills b with what belongs at pos, so that every byte says where it belongs.
-func pattern(b []byte, pos int64) {
-	for i := range b {
-		p := pos + int64(i)
-		b[i] = byte(p ^ p>>8 ^ p>>16)
-	}
+// held returns how many sealed segments are in memory.
+func held(l output.TestLog) int {
+	n, _ := l.Held()
+	return n
 }
 
 func TestDiskIsUsedOnlyForMoreThanASegment(t *testing.T) {
 	l, dir := onDisk(t, 0)
-	l.Write(TTY, make([]byte, segmentSize))
+	l.Write(output.TTY, make([]byte, output.SegmentSize))
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the disk was used for %d bytes: %v", segmentSize, err)
+		t.Errorf("the disk was used for %d bytes: %v", output.SegmentSize, err)
 	}
-	l.Write(TTY, []byte("x"))
-	flushed(l)
+	l.Write(output.TTY, []byte("x"))
+	l.Flushed()
 	info, err := os.Stat(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -60,35 +52,35 @@ func TestDiskIsUsedOnlyForMoreThanASegment(t *testing.T) {
 	if err != nil || len(names) != 0 {
 		t.Errorf("files that a SIGKILL would leave: %v, %v", names, err)
 	}
-	if len(l.sealed.held) != 0 {
+	if held(l) != 0 {
 		t.Error("a segment is on disk and in memory")
 	}
-	c := l.Read(segmentSize-1, 10)
-	if c.Next != segmentSize+1 || len(c.Spans) != 1 || string(c.Spans[0].Data) != "\x00x" {
+	c := l.Read(output.SegmentSize-1, 10)
+	if c.Next != output.SegmentSize+1 || len(c.Spans) != 1 || string(c.Spans[0].Data) != "\x00x" {
 		t.Errorf("read across the border: %+v", c)
 	}
 }
 
 // A directory that can't be used is a full disk from the start: beginning and end stay in memory.
 func TestNoDirectoryKeepsBothEndsInMemory(t *testing.T) {
-	l := NewStore(Config{Dir: func() (string, error) { return "", errors.New("no directory") }}).NewLog("").(*segmentLog)
-	b := make([]byte, segmentSize)
+	l := output.NewTestStore(output.Config{Dir: func() (string, error) { return "", errors.New("no directory") }}).New()
+	b := make([]byte, output.SegmentSize)
 	const n = 20
 	for i := range int64(n) {
-		pattern(b, i*segmentSize)
-		l.Write(Stdout, b)
+		outputtest.Pattern(b, i*output.SegmentSize)
+		l.Write(output.Stdout, b)
 	}
-	flushed(l)
-	want := Stat{End: n * segmentSize, Final: -1, Dropped: (n - 4) * segmentSize, Gaps: []Range{{segmentSize, (n - 3) * segmentSize}}, Loss: Loss{Disk: (n - 4) * segmentSize}}
+	l.Flushed()
+	want := output.Stat{End: n * output.SegmentSize, Final: -1, Dropped: (n - 4) * output.SegmentSize, Gaps: []output.Range{{output.SegmentSize, (n - 3) * output.SegmentSize}}, Loss: output.Loss{Disk: (n - 4) * output.SegmentSize}}
 	if d := cmp.Diff(want, l.Stat(), withoutTime); d != "" {
 		t.Error(d)
 	}
 }
 
 func TestDefaultCapWithoutDisk(t *testing.T) {
-	l := NewStore(Config{}).NewLog("")
+	l := output.NewStore(output.Config{}).NewLog("")
 	for range 3 << 10 {
-		l.Write(Stdout, make([]byte, 1<<10))
+		l.Write(output.Stdout, make([]byte, 1<<10))
 	}
 	if st := l.Stat(); st.Loss.Disk != 0 || st.End-st.Dropped < 1<<20 || st.End-st.Dropped > 1<<20+128<<10 {
 		t.Errorf("of 3 MiB without a directory: %+v", st)
@@ -97,16 +89,16 @@ func TestDefaultCapWithoutDisk(t *testing.T) {
 
 func TestDiscardDropsSealedSegments(t *testing.T) {
 	l, _ := onDisk(t, 0)
-	l.Write(Stdout, make([]byte, segmentSize+10))
+	l.Write(output.Stdout, make([]byte, output.SegmentSize+10))
 	l.Discard()
-	want := Stat{End: segmentSize + 10, Final: -1, Dropped: segmentSize, Gaps: []Range{{0, segmentSize}}}
+	want := output.Stat{End: output.SegmentSize + 10, Final: -1, Dropped: output.SegmentSize, Gaps: []output.Range{{0, output.SegmentSize}}}
 	if d := cmp.Diff(want, l.Stat(), withoutTime); d != "" {
 		t.Error(d)
 	}
-	if err := l.Wait(t.Context(), segmentSize+10); err != nil {
+	if err := l.Wait(t.Context(), output.SegmentSize+10); err != nil {
 		t.Errorf("waiting for more: %v", err)
 	}
-	if c := l.Read(0, 100); c.Dropped != segmentSize || c.Next-c.From != 10 {
+	if c := l.Read(0, 100); c.Dropped != output.SegmentSize || c.Next-c.From != 10 {
 		t.Errorf("read: %+v", c)
 	}
 }
@@ -115,8 +107,8 @@ func TestWriteAllocatesNothing(t *testing.T) {
 	l, _ := onDisk(t, 0)
 	b := make([]byte, 4<<10)
 	write := func() {
-		l.Write(Stdout, b)
-		l.Write(Stderr, b[:100])
+		l.Write(output.Stdout, b)
+		l.Write(output.Stderr, b[:100])
 	}
 	for range 100 {
 		write() // until the first segment is full
@@ -129,17 +121,17 @@ func TestWriteAllocatesNothing(t *testing.T) {
 // Finished logs are kept for long: memory that was reserved for more output is given back, and late
 // output still finds its place.
 func TestFinishGivesBackMemory(t *testing.T) {
-	l := NewStore(Config{}).NewLog("").(*segmentLog)
+	l := output.NewTestStore(output.Config{}).New()
 	for range 100 {
-		l.Write(Stdout, []byte("out"))
-		l.Write(Stderr, []byte("err"))
+		l.Write(output.Stdout, []byte("out"))
+		l.Write(output.Stderr, []byte("err"))
 	}
 	l.Finish()
-	if n := cap(l.active.data) + cap(l.active.runs); n > 600+200+64 { // bytes, a label each, and what an allocation rounds up
+	if n := l.Memory(); n > 600+200+64 { // bytes, a label each, and what an allocation rounds up
 		t.Errorf("600 bytes in %d", n)
 	}
-	l.Write(Stdout, []byte("late"))
-	want := []Span{{Stderr, []byte("err")}, {Stdout, []byte("late")}}
+	l.Write(output.Stdout, []byte("late"))
+	want := []output.Span{{output.Stderr, []byte("err")}, {output.Stdout, []byte("late")}}
 	if d := cmp.Diff(want, l.Read(597, 100).Spans); d != "" {
 		t.Error(d)
 	}
@@ -147,14 +139,14 @@ func TestFinishGivesBackMemory(t *testing.T) {
 
 func TestStreamsOfRangesOfALongLog(t *testing.T) {
 	l, _ := onDisk(t, 0)
-	l.Write(Stderr, []byte("careful\n"))
+	l.Write(output.Stderr, []byte("careful\n"))
 	line := make([]byte, 64<<10)
 	for range 200 {
-		l.Write(Stdout, line)
+		l.Write(output.Stdout, line)
 	}
-	l.Write(Stderr, []byte("Traceback\n"))
+	l.Write(output.Stderr, []byte("Traceback\n"))
 	end := l.Stat().End
-	for r, want := range map[Range]string{
+	for r, want := range map[output.Range]string{
 		{0, end}:      "stdout stderr",
 		{8, end - 10}: "stdout",
 		{7, end - 10}: "stdout stderr",
@@ -163,7 +155,7 @@ func TestStreamsOfRangesOfALongLog(t *testing.T) {
 		{8, 8}:        "",
 	} {
 		var got []string
-		for _, s := range []Stream{Stdout, Stderr, TTY} {
+		for _, s := range []output.Stream{output.Stdout, output.Stderr, output.TTY} {
 			if l.Streams(r.From, r.To).Has(s) {
 				got = append(got, s.String())
 			}
@@ -179,17 +171,13 @@ func TestStreamsOfRangesOfALongLog(t *testing.T) {
 func TestSlowDiskSlowsTheWriterOnly(t *testing.T) {
 	real := t.TempDir()
 	begun, release := make(chan struct{}, 100), make(chan struct{}) // room for all writes
-	s := newStore(Config{Dir: func() (string, error) { return real, nil }})
-	open := s.file.open
-	s.file.open = func() (rawFile, error) {
-		f, err := open()
-		return slowFile{f, begun, release}, err
-	}
-	l := s.NewLog("")
+	s := output.NewTestStore(output.Config{Dir: func() (string, error) { return real, nil }})
+	s.WrapFile(func(f output.RawFile) output.RawFile { return slowFile{f, begun, release} })
+	l := s.New()
 	written := make(chan struct{})
 	go func() { // ends when the disk does
 		for range 10 {
-			l.Write(Stdout, make([]byte, segmentSize))
+			l.Write(output.Stdout, make([]byte, output.SegmentSize))
 		}
 		l.Finish()
 		close(written)
@@ -198,7 +186,7 @@ func TestSlowDiskSlowsTheWriterOnly(t *testing.T) {
 	if c := l.Read(0, 100); c.Next != 100 {
 		t.Errorf("read up to %d while the disk writes", c.Next)
 	}
-	for l.Stat().End < (1+maxBacklog)*segmentSize {
+	for l.Stat().End < (1+output.MaxBacklog)*output.SegmentSize {
 		<-time.After(time.Millisecond)
 	}
 	select {
@@ -206,19 +194,19 @@ func TestSlowDiskSlowsTheWriterOnly(t *testing.T) {
 		t.Error("ten segments were written to a disk that takes none")
 	default:
 	}
-	if end := l.Stat().End; end > (2+maxBacklog)*segmentSize {
+	if end := l.Stat().End; end > (2+output.MaxBacklog)*output.SegmentSize {
 		t.Errorf("%d bytes wait for the disk", end)
 	}
 	close(release)
 	<-written
-	if st := l.Stat(); st.End != 10*segmentSize || st.Dropped != 0 {
+	if st := l.Stat(); st.End != 10*output.SegmentSize || st.Dropped != 0 {
 		t.Errorf("%+v", st)
 	}
 }
 
 // A slowFile writes when it is released.
 type slowFile struct {
-	rawFile
+	output.RawFile
 	begun   chan<- struct{}
 	release <-chan struct{}
 }
@@ -226,5 +214,5 @@ type slowFile struct {
 func (f slowFile) WriteAt(p []byte, off int64) (int, error) {
 	f.begun <- struct{}{}
 	<-f.release
-	return f.rawFile.WriteAt(p, off)
+	return f.RawFile.WriteAt(p, off)
 }

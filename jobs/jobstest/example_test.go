@@ -26,9 +26,8 @@ func (echo) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 }
 
-// This is the example of the package. It is a test, for only tests have the
-// testing.TB that everything here takes: each wait is for a fact, is bounded by
-// Patience, and fails the test with what is known of the job.
+// This is the example of the package. It is a test because everything here takes a testing.TB. A
+// wait that fails prints the state of the job.
 func TestExample(t *testing.T) {
 	r := jobstest.Registry(t) // closed with the test
 	j := jobstest.Start(t, r, jobs.Spec{Kind: jobs.Python, Title: "echo"}, echo{})

@@ -1,5 +1,5 @@
-// Package jobstest runs jobs in tests: real runners in a real registry, waited
-// for by facts.
+// Package jobstest runs jobs in tests: real runners in a real registry. Each wait is for a fact and
+// is bounded by [Patience].
 package jobstest
 
 import (
@@ -12,10 +12,10 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Patience bounds every wait: a test that runs into it has failed.
+// Patience bounds every wait. A test that reaches it fails.
 const Patience = 60 * time.Second
 
-// Registry returns a registry that is closed at the end of the test.
+// Registry returns a registry that is closed with the test.
 func Registry(t testing.TB) *jobs.Registry {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,8 +47,8 @@ func End(t testing.TB, j *jobs.Job) jobs.Info {
 	}
 }
 
-// Asks waits until a job waits for input and returns its question. A job that
-// ends instead fails the test.
+// Asks waits until a job waits for input and returns its question. A job that ends instead fails
+// the test.
 func Asks(t testing.TB, j *jobs.Job) jobs.Question {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -75,8 +75,7 @@ func Send(t testing.TB, j *jobs.Job, in jobs.Input) jobs.Delivery {
 	return d
 }
 
-// Prints waits until the output of a job holds text. A job that ends without it
-// fails the test.
+// Prints waits until the output of a job holds text. A job that ends without it fails the test.
 func Prints(t testing.TB, j *jobs.Job, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -93,8 +92,8 @@ func Prints(t testing.TB, j *jobs.Job, text string) {
 	}
 }
 
-// PrintsLate waits until the output of an ended job holds text. Nobody is told
-// of late output, so it looks again and again.
+// PrintsLate waits until the output of an ended job holds text. The log notifies no reader of late
+// output, so it polls.
 func PrintsLate(t testing.TB, j *jobs.Job, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(Patience); !strings.Contains(Output(j), text); <-time.After(time.Millisecond) {

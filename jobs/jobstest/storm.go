@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// Rounds returns how many rounds of itself a test that may go on for long is to
-// play: STORM_ROUNDS where it is set, else few.
+// Rounds returns the number of rounds of a test that can be made longer: STORM_ROUNDS if it is set,
+// or else few.
 func Rounds(t testing.TB, few int) int {
 	t.Helper()
 	return int(number(t, "STORM_ROUNDS", uint64(few)))
 }
 
-// Storm returns the rounds of a test that chooses at random, and the seed of its
-// choices: STORM_SEED where it is set, else another each time. The log says both.
+// Storm returns the number of rounds of a test that chooses at random, and the seed of its choices:
+// STORM_SEED if it is set, or else another one each time. It logs both.
 func Storm(t testing.TB, few int) (rounds int, seed uint64) {
 	t.Helper()
 	rounds, seed = Rounds(t, few), number(t, "STORM_SEED", rand.Uint64())
@@ -23,7 +23,7 @@ func Storm(t testing.TB, few int) (rounds int, seed uint64) {
 	return rounds, seed
 }
 
-// number returns a number that the environment may set.
+// number returns the value of an environment variable, or unset.
 func number(t testing.TB, variable string, unset uint64) uint64 {
 	t.Helper()
 	value := os.Getenv(variable)
