@@ -16,7 +16,7 @@ func arguments(m *Manager, text string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(run.(*install).options, run.(*install).reqs...), nil
+	return append(run.(*install).options, run.(*install).packages...), nil
 }
 
 func TestArguments(t *testing.T) {

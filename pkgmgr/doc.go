@@ -1,32 +1,37 @@
-// Package pkgmgr finds the Python of a workspace, makes a virtual environment
-// where there is none, and installs packages into it.
+// Package pkgmgr finds the Python of a workspace, makes a virtual environment if there is none, and
+// installs packages into it.
 //
-// Rules:
+// Which environment: the first of
 //
-//   - The environment is the first of: the interpreter that was named (used as
-//     it is), the environment directory that was named, the active virtual or
-//     conda environment, <workspace>/.venv. Where none of them is there, .venv
-//     is made, without pip, when a Python is first asked for and never before.
-//   - What was named and can't be used is an error with its remedy. It is never
-//     passed over for something else.
-//   - Nothing is removed, but for a directory that this package made in vain.
-//   - What is to be installed is cut into arguments of the installer, which parses them. No text of a
-//     caller reaches a shell or stands where an installer would take it for an option. Relative paths
-//     start in the workspace.
-//   - Installs into the environment run one at a time, those of other servers
-//     included: pip takes no lock.
-//   - What was installed is told by the environment's directories, also of an
-//     install that failed or was stopped. Why one failed is told in a line, from
-//     what the installer printed.
+//   - the named interpreter (Config.Python), used as it is,
+//   - the named directory (Config.VenvDir), made if it does not exist,
+//   - the active virtual or conda environment (Config.VirtualEnv, Config.CondaPrefix), if it exists,
+//   - <workspace>/.venv, made if it does not exist.
 //
-// What a caller can mend is an error that names the remedy, what
-// goes wrong in an install is told by its job's receipt. Begin with the example,
-// then manager.go (which Python), args.go (what may be asked for) and install.go
-// (one install).
+// It is made when a Python is first asked for and never before: by uv if there is one, else by venv
+// without pip. The interpreter or the directory that the user named is never skipped: if it can't be
+// used, that is an error. Nothing is removed, except a directory that this package made and could not
+// fill.
 //
-// A Manager owns the choice of the environment and the short commands that
-// find and make it. The installer itself belongs to the runner that the caller
-// hands in. No goroutine is started here. The package knows nothing of
-// protocols, sessions or terminals, and reads neither environment variables nor
-// the working directory: both are in its Config.
+// Which installer: the environment's own uv, else the uv on the PATH, else the environment's pip, which
+// is installed from the copy that Python carries if it is missing.
+//
+// What is installed: a text is cut into arguments of the installer, which parses them. No text reaches
+// a shell or stands where an installer reads options, and relative paths start in the workspace.
+// Installs into an environment run one at a time, those of other servers included, because pip takes no
+// lock. What was installed is read from the environment's directories, also after an install that
+// failed or was stopped.
+//
+// Errors: Interpreter, Describe and Install return what the user can fix, in one line that says how. A
+// line names the settings by the names in Config. What goes wrong in an install is in its job's
+// receipt.
+//
+// Ownership: a Manager owns the choice of the environment and the short commands that find and make it.
+// The installer belongs to the runner that Config.Command returns. The package starts no goroutine,
+// knows nothing of protocols, sessions or terminals, and reads neither environment variables nor the
+// working directory: both are in Config.
+//
+// Begin with the example, then manager.go (the Manager), find.go (which Python), make.go (a new
+// environment), args.go (what can be asked for), install.go (one install) and outcome.go (what came of
+// it).
 package pkgmgr

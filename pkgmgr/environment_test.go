@@ -133,7 +133,7 @@ func TestInstallIntoManaged(t *testing.T) {
 			case "uv":
 				w.addUV()
 			}
-			w.cfg.Python = python
+			w.cfg.Python.Value = python
 			got := endOf(t, jobstest.Registry(t), New(w.cfg), "spam")
 			want := python + " belongs to the system, which forbids installs into it (PEP 668); unset REPL_PYTHON, and an environment is made in REPL_VENV_DIR or the workspace)"
 			if !strings.HasPrefix(got, "failed (") || !strings.HasSuffix(got, want) {
@@ -155,7 +155,7 @@ func TestInstallIntoConda(t *testing.T) {
 			} else {
 				w.addUV()
 			}
-			w.cfg.CondaPrefix = dir
+			w.cfg.CondaPrefix.Value = dir
 			if got, want := endOf(t, jobstest.Registry(t), New(w.cfg), "spam"), "completed (installed spam 1.0)"; got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
@@ -182,15 +182,16 @@ func TestInstallAfterEnvironmentWasDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.cfg.VirtualEnv = w.environment("active")
+	w.cfg.VirtualEnv.Value = w.environment("active")
+	w.cfg.Installed = func(_ context.Context, ch Changes) []string { return []string{ch.Gone + " is gone, this is " + ch.Dir} }
 	m = New(w.cfg)
 	if _, err := m.Interpreter(patient(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(w.cfg.VirtualEnv); err != nil {
+	if err := os.RemoveAll(w.cfg.VirtualEnv.Value); err != nil {
 		t.Fatal(err)
 	}
-	want := "completed (installed spam 1.0); the environment " + w.cfg.VirtualEnv + " is gone, this is " + w.venv() + ": restart_python_worker in sessions that still run in the old one"
+	want := "completed (installed spam 1.0); " + w.cfg.VirtualEnv.Value + " is gone, this is " + w.venv()
 	if got := endOf(t, r, m, "spam"); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
@@ -198,7 +199,7 @@ func TestInstallAfterEnvironmentWasDeleted(t *testing.T) {
 
 func TestInstallsOfServersTakeTurns(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.VirtualEnv = w.environment("env")
+	w.cfg.VirtualEnv.Value = w.environment("env")
 	w.script("bin/uv", "exit 1")
 	h := held{make(chan struct{}), make(chan struct{})}
 	w.cfg.Command = func([]string, []string, string) jobs.Runner { return h }
@@ -229,7 +230,7 @@ func TestInstallIsStoppedHalfway(t *testing.T) {
 	}
 	w.wheel("spam", "1.0", "1")
 	w.wheel("eggs", "1.0", "2")
-	w.cfg.VirtualEnv = w.environment("env")
+	w.cfg.VirtualEnv.Value = w.environment("env")
 	w.script("bin/uv", `for a; do last=$a; done
 		[ "$last" = spam ] && exec "`+uv+`" "$@"
 		"`+uv+`" "$@"; echo done so far; exec sleep 1000`)

@@ -43,7 +43,7 @@ func Example() {
 	fmt.Println(dir, err)
 	fmt.Println(filepath.Dir(python) == manager.Bin())
 
-	named := pkgmgr.New(pkgmgr.Config{Workspace: workspace, Python: "/no/such/python", Env: os.Environ(), Owner: owner})
+	named := pkgmgr.New(pkgmgr.Config{Workspace: workspace, Python: pkgmgr.Setting{Name: "REPL_PYTHON", Value: "/no/such/python"}, Env: os.Environ(), Owner: owner})
 	_, err = named.Interpreter(context.Background())
 	fmt.Println("refused:", err != nil) // what was named is never passed over
 

@@ -1,7 +1,6 @@
 package pkgmgr
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,17 +14,73 @@ import (
 	"time"
 )
 
+// An environment is a Python and the directory that it installs into. What finds, makes or fills one
+// takes it as a value, so that the Manager need not be bound to one.
+type environment struct {
+	python  string // the path of its interpreter
+	dir     string // its root directory; empty if a named interpreter belongs to no environment
+	setting string // the name of the setting that names it; empty: the workspace's own
+	exists  bool   // a file is at python, or a link whose target can be gone
+}
+
+// locate returns the first environment that exists, or else the one to make. It only looks at names in
+// directories. A setting that can't be used is not skipped: its error comes from check or make.
+func (m *Manager) locate() (environment, error) {
+	if m.cfg.Python.Value != "" {
+		return m.named()
+	}
+	if m.cfg.VenvDir.Value != "" {
+		return environmentIn(m.abs(m.cfg.VenvDir.Value), m.cfg.VenvDir.Name), nil
+	}
+	for _, active := range []Setting{m.cfg.VirtualEnv, m.cfg.CondaPrefix} {
+		if active.Value == "" {
+			continue
+		}
+		if env := environmentIn(m.abs(active.Value), active.Name); env.exists {
+			return env, nil
+		}
+	}
+	return environmentIn(filepath.Join(m.cfg.Workspace, ".venv"), ""), nil
+}
+
+// named returns the environment of the named interpreter.
+func (m *Manager) named() (environment, error) {
+	python := m.cfg.Python.Value
+	if filepath.Base(python) == python {
+		var ok bool
+		if python, ok = m.lookPath(python); !ok {
+			return environment{}, fmt.Errorf("finding Python: %s is %q, which is not on PATH; set it to the path of an interpreter", m.cfg.Python.Name, m.cfg.Python.Value)
+		}
+	}
+	env := environment{setting: m.cfg.Python.Name, python: m.abs(python), exists: true}
+	if dir := filepath.Dir(filepath.Dir(env.python)); exists(filepath.Join(dir, "pyvenv.cfg")) || exists(filepath.Join(dir, "conda-meta")) {
+		env.dir = dir
+	}
+	return env, nil
+}
+
+// environmentIn returns the environment in a directory.
+func environmentIn(dir, setting string) environment {
+	bin := filepath.Join(dir, "bin")
+	for _, name := range []string{"python", "python3"} {
+		if python := filepath.Join(bin, name); exists(python) {
+			return environment{setting: setting, dir: dir, python: python, exists: true}
+		}
+	}
+	return environment{setting: setting, dir: dir, python: filepath.Join(bin, "python")}
+}
+
 // The oldest Python that the worker runs on.
 const (
 	minMajor = 3
 	minMinor = 9
 )
 
-// probeLimit bounds the commands that only ask something. A shim on a busy
-// machine takes a second or two.
+// probeLimit bounds the commands that only ask something. A shim on a busy machine takes a second or
+// two.
 const probeLimit = 30 * time.Second
 
-// An interpreter is a Python that was found.
+// An interpreter is a Python whose version is known.
 type interpreter struct {
 	path         string
 	major, minor int
@@ -35,187 +90,74 @@ func (i interpreter) tooOld() bool {
 	return i.major < minMajor || i.major == minMajor && i.minor < minMinor
 }
 
-// use checks the environment that is there, but not while another server is
-// making it.
-func (m *Manager) use(ctx context.Context, pl place) error {
-	if pl.dir != "" {
-		if unlock, err := m.lockDir(ctx, pl.dir, nil); err == nil {
+// checkWhole is check, but waits while another server makes the environment.
+func (m *Manager) checkWhole(ctx context.Context, env environment) error {
+	if env.dir != "" {
+		if unlock, err := m.lockDir(ctx, env.dir, nil); err == nil {
 			defer unlock()
 		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return m.check(ctx, pl)
+	return m.check(ctx, env)
 }
 
-// check looks whether the environment that is there can be used. It starts a
-// process only where the files don't tell the version.
-func (m *Manager) check(ctx context.Context, pl place) error {
-	remedy := "set REPL_PYTHON to an interpreter that works"
-	if pl.dir != "" {
-		remedy = fmt.Sprintf("remove %s if it is of no more use, or %s", pl.dir, remedy)
+// check returns an error if an existing environment can't be used. It starts a process only if no file
+// shows the version of its Python.
+func (m *Manager) check(ctx context.Context, env environment) error {
+	by := ""
+	if env.setting != "" {
+		by = " (named by " + env.setting + ")"
 	}
-	if _, err := os.Stat(pl.python); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("finding Python: %s is missing, or a link to a Python that is gone%s; %s", pl.python, pl.by(), remedy)
+	remedy, remake := "set "+m.cfg.Python.Name+" to an interpreter that works", ""
+	if env.dir != "" {
+		remedy, remake = fmt.Sprintf("remove %s if it is of no more use, or %s", env.dir, remedy), ", or make "+env.dir+" again with one"
 	}
-	if !isProgram(pl.python) {
-		return fmt.Errorf("finding Python: %s is not a program that can be run%s; %s", pl.python, pl.by(), remedy)
+	if _, err := os.Stat(env.python); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("finding Python: %s is missing, or a link to a Python that is gone%s; %s", env.python, by, remedy)
 	}
-	found, ok := recorded(pl.python)
+	if !isProgram(env.python) {
+		return fmt.Errorf("finding Python: %s is not a program that can be run%s; %s", env.python, by, remedy)
+	}
+	found, ok := recorded(env.python)
 	if !ok {
 		var err error
-		if found, err = m.probe(ctx, pl.python); err != nil {
-			return fmt.Errorf("finding Python: %v%s; %s", err, pl.by(), remedy)
+		if found, err = m.probe(ctx, env.python); err != nil {
+			return fmt.Errorf("finding Python: %v%s; %s", err, by, remedy)
 		}
 	}
 	if found.tooOld() {
-		return fmt.Errorf("finding Python: %s is Python %d.%d%s, and %d.%d is the oldest that will do; set REPL_PYTHON to a newer one%s",
-			pl.python, found.major, found.minor, pl.by(), minMajor, minMinor, pl.orRemake())
+		return fmt.Errorf("finding Python: %s is Python %d.%d%s, and %d.%d is the oldest that works; set %s to a newer one%s",
+			env.python, found.major, found.minor, by, minMajor, minMinor, m.cfg.Python.Name, remake)
 	}
 	return nil
 }
 
-// by tells who named the place.
-func (pl place) by() string {
-	if pl.setting == "" {
-		return ""
-	}
-	return " (named by " + pl.setting + ")"
-}
-
-// orRemake is the other remedy for an environment whose Python is too old.
-func (pl place) orRemake() string {
-	if pl.dir == "" {
-		return ""
-	}
-	return ", or make " + pl.dir + " anew with one"
-}
-
-// base returns the python3 that a new environment is made from: the one that
-// the PATH leads to, past any shim.
+// base returns the interpreter that a new environment is made from.
 func (m *Manager) base(ctx context.Context) (interpreter, error) {
-	const remedy = "install Python 3.9 or newer, or set REPL_PYTHON to one"
+	remedy := "install Python 3.9 or newer, or set " + m.cfg.Python.Name + " to one"
 	path, ok := m.python3()
 	if !ok {
 		return interpreter{}, fmt.Errorf("there is no python3 on PATH; %s", remedy)
 	}
 	found, ok := recorded(path)
 	if !ok {
-
 		var err error
 		if found, err = m.probe(ctx, path); err != nil {
 			return interpreter{}, fmt.Errorf("%v; %s", err, remedy)
 		}
 	}
 	if found.tooOld() {
-		return interpreter{}, fmt.Errorf("%s is Python %d.%d, and %d.%d is the oldest that will do; %s",
+		return interpreter{}, fmt.Errorf("%s is Python %d.%d, and %d.%d is the oldest that works; %s",
 			path, found.major, found.minor, minMajor, minMinor, remedy)
 	}
 	return found, nil
 }
 
-// probeCode is read by every Python since 2.6. The word in front sets the answer
-// apart from what a shim or a site's start-up file prints.
-const probeCode = `import sys; print("async-repl %d %d %s" % (sys.version_info[0], sys.version_info[1], sys.executable))`
-
-var probeAnswer = pattern(`(?m)^async-repl (\d+) (\d+) (.+)$`)
-
-// probe asks the Python at path, or the one that a shim there leads to, for its
-// version and its own path. Nothing of the workspace or the user's site is
-// imported.
-func (m *Manager) probe(ctx context.Context, path string) (interpreter, error) {
-	out, err := m.run(ctx, probeLimit, path, "-E", "-s", "-S", "-c", probeCode)
-	if err != nil {
-		return interpreter{}, err
-	}
-	answer := probeAnswer().FindSubmatch(out)
-	if answer == nil {
-		return interpreter{}, fmt.Errorf("%s does not answer like a Python: %q", path, clip(lastLine(out), 80))
-	}
-	major, _ := strconv.Atoi(string(answer[1]))
-	minor, _ := strconv.Atoi(string(answer[2]))
-	found := interpreter{path: strings.TrimSpace(string(answer[3])), major: major, minor: minor}
-	if !filepath.IsAbs(found.path) {
-		found.path = path
-	}
-	return found, nil
-}
-
-// interpreterName is what interpreters are called: python3.12, python3.13t,
-// pypy3.10.
-var interpreterName = pattern(`^(?:python|pypy)(\d)\.(\d+)[a-z]*$`)
-
-// recorded tells the version of the Python at path from what its environment
-// recorded or what the program is called, without running it (15 ms and more).
-func recorded(path string) (interpreter, bool) {
-	if major, minor, ok := recordedIn(filepath.Join(filepath.Dir(filepath.Dir(path)), "pyvenv.cfg")); ok {
-		return interpreter{path, major, minor}, true
-	}
-	target, err := filepath.EvalSymlinks(path)
-	if err != nil || isScript(target) {
-		return interpreter{}, false
-	}
-	name := interpreterName().FindStringSubmatch(filepath.Base(target))
-	if name == nil {
-		return interpreter{}, false
-	}
-	major, _ := strconv.Atoi(name[1])
-	minor, _ := strconv.Atoi(name[2])
-	return interpreter{path, major, minor}, true
-}
-
-var dotted = pattern(`^(\d+)\.(\d+)`)
-
-// recordedIn reads the version from a pyvenv.cfg: "version" is venv's word,
-// "version_info" uv's and virtualenv's.
-func recordedIn(cfg string) (major, minor int, ok bool) {
-	values := configured(cfg)
-	for _, key := range []string{"version", "version_info"} {
-		if v := dotted().FindStringSubmatch(values[key]); v != nil {
-			major, _ = strconv.Atoi(v[1])
-			minor, _ = strconv.Atoi(v[2])
-			return major, minor, true
-		}
-	}
-	return 0, 0, false
-}
-
-// madeFrom returns the Python that an environment's was made from.
-func madeFrom(python string) (string, bool) {
-	home := configured(filepath.Join(filepath.Dir(filepath.Dir(python)), "pyvenv.cfg"))["home"]
-	base := filepath.Join(home, "python3")
-	return base, filepath.IsAbs(home) && isProgram(base)
-}
-
-// configured reads a pyvenv.cfg.
-func configured(cfg string) map[string]string {
-	f, err := os.Open(cfg)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	values := map[string]string{}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		key, value, _ := strings.Cut(lines.Text(), "=")
-		values[strings.TrimSpace(key)] = strings.TrimSpace(value)
-	}
-	return values
-}
-
-// isEnvironment tells whether dir is the root of a virtual or conda environment.
-func isEnvironment(dir string) bool {
-	return exists(filepath.Join(dir, "pyvenv.cfg")) || exists(filepath.Join(dir, "conda-meta"))
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
 // python3 returns the python3 on the PATH. In front of it can be a shim of a version manager: a program
 // that takes 100 ms to find its Python and becomes it. If the files of pyenv name that Python outright,
-// it is returned instead; else the shim is asked, once for each environment that is made from it.
+// python3 returns it instead; if not, the shim is asked each time an environment is made.
 func (m *Manager) python3() (string, bool) {
 	shim, ok := m.lookPath("python3")
 	if root, dir := filepath.Split(filepath.Dir(shim)); ok && dir == "shims" && m.getenv("PYENV_DIR") == "" {
@@ -226,12 +168,13 @@ func (m *Manager) python3() (string, bool) {
 	return shim, ok
 }
 
-// pyenvVersion returns the version that pyenv prefers in the workspace, as it is written.
+// pyenvVersion returns the first version that pyenv would use in the workspace, as it is written.
 func (m *Manager) pyenvVersion(root string) string {
-	files := []string{filepath.Join(root, "version")}
+	var files []string
 	for dir := m.cfg.Workspace; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		files = slices.Insert(files, len(files)-1, filepath.Join(dir, ".python-version"))
+		files = append(files, filepath.Join(dir, ".python-version"))
 	}
+	files = append(files, filepath.Join(root, "version"))
 	wanted := strings.ReplaceAll(m.getenv("PYENV_VERSION"), ":", " ")
 	for _, file := range files {
 		if strings.TrimSpace(wanted) == "" {
@@ -245,22 +188,77 @@ func (m *Manager) pyenvVersion(root string) string {
 	return "none"
 }
 
-// isScript reports whether the file at path is a script and not a binary.
-func isScript(path string) bool {
-	f, err := os.Open(path)
+// probeCode runs in every Python since 2.6. Its answer begins with a word of its own, because shims and
+// start-up files print too.
+const probeCode = `import sys; print("async-repl %d %d %s" % (sys.version_info[0], sys.version_info[1], sys.executable))`
+
+var probeAnswer = pattern(`(?m)^async-repl (\d+) (\d+) (.+)$`)
+
+// probe asks the Python at path, or behind a shim at path, for its version and its own path. It imports
+// nothing of the workspace or of the user's site.
+func (m *Manager) probe(ctx context.Context, path string) (interpreter, error) {
+	out, err := m.run(ctx, probeLimit, path, "-E", "-s", "-S", "-c", probeCode)
 	if err != nil {
-		return false
+		return interpreter{}, err
 	}
-	defer f.Close()
-	var head [2]byte
-	_, err = io.ReadFull(f, head[:])
-	return err == nil && string(head[:]) == "#!"
+	answer := probeAnswer().FindSubmatch(out)
+	if answer == nil {
+		return interpreter{}, fmt.Errorf("%s does not answer like a Python: %q", path, clip(lastLine(out), 80))
+	}
+	found := numbered(path, string(answer[1]), string(answer[2]))
+	if own := strings.TrimSpace(string(answer[3])); filepath.IsAbs(own) {
+		found.path = own
+	}
+	return found, nil
+}
+
+// numbered returns the interpreter at path with a version in digits.
+func numbered(path, major, minor string) interpreter {
+	i := interpreter{path: path}
+	i.major, _ = strconv.Atoi(major)
+	i.minor, _ = strconv.Atoi(minor)
+	return i
+}
+
+var (
+	dotted          = pattern(`^(\d+)\.(\d+)`)
+	interpreterName = pattern(`^(?:python|pypy)(\d)\.(\d+)[a-z]*$`) // python3.12, python3.13t, pypy3.10
+)
+
+// recorded returns the version of the Python at path from its environment's pyvenv.cfg or from the
+// name of the program. It does not start it, which takes 15 ms and more.
+func recorded(path string) (interpreter, bool) {
+	cfg := configOf(path)
+	for _, key := range []string{"version", "version_info"} { // of venv; of uv and virtualenv
+		if v := dotted().FindStringSubmatch(cfg[key]); v != nil {
+			return numbered(path, v[1], v[2]), true
+		}
+	}
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil || isScript(target) {
+		return interpreter{}, false
+	}
+	if name := interpreterName().FindStringSubmatch(filepath.Base(target)); name != nil {
+		return numbered(path, name[1], name[2]), true
+	}
+	return interpreter{}, false
+}
+
+// configOf reads the pyvenv.cfg of an environment's Python. It is empty if there is none.
+func configOf(python string) map[string]string {
+	b, _ := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(python)), "pyvenv.cfg"))
+	values := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(line, "=")
+		values[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	return values
 }
 
 // uv returns the path of uv, if there is one: the environment's own, else the first on the PATH. A
-// version manager's shim counts only if it runs, because a shim can be there without a uv behind it.
-func (m *Manager) uv(ctx context.Context, env string) (string, bool) {
-	if own := filepath.Join(env, "bin", "uv"); env != "" && isProgram(own) {
+// version manager's shim counts only if it runs, because a shim can exist without a uv behind it.
+func (m *Manager) uv(ctx context.Context, env environment) (string, bool) {
+	if own := filepath.Join(env.dir, "bin", "uv"); env.dir != "" && isProgram(own) {
 		return own, true
 	}
 	for _, dir := range m.cfg.Path {
@@ -279,13 +277,59 @@ func (m *Manager) uv(ctx context.Context, env string) (string, bool) {
 	return "", false
 }
 
+// lookPath finds a program on the PATH, whose relative entries don't count.
+func (m *Manager) lookPath(name string) (string, bool) {
+	i := slices.IndexFunc(m.cfg.Path, func(dir string) bool { return filepath.IsAbs(dir) && isProgram(filepath.Join(dir, name)) })
+	if i < 0 {
+		return "", false
+	}
+	return filepath.Join(m.cfg.Path[i], name), true
+}
+
 // getenv returns a variable of the commands' environment.
-func (m *Manager) getenv(name string) string {
-	value := ""
+func (m *Manager) getenv(name string) (value string) {
 	for _, kv := range m.cfg.Env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
 			value = v // the last one counts
 		}
 	}
 	return value
+}
+
+// abs returns a path of the user as an absolute path.
+func (m *Manager) abs(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(m.cfg.Workspace, path)
+}
+
+// exists reports whether something is at path, even a link whose target is gone.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// isFile reports whether path is a file and not a directory.
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && !st.IsDir()
+}
+
+// isProgram reports whether path is a file that can be run.
+func isProgram(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0
+}
+
+// isScript reports whether the file at path is a script and not a binary.
+func isScript(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [2]byte
+	_, err = io.ReadFull(f, head[:])
+	return err == nil && string(head[:]) == "#!"
 }

@@ -48,20 +48,20 @@ func TestInterpreterErrors(t *testing.T) {
 			[]string{"no module venv", "apt install python3-venv", "install uv"},
 		},
 		"REPL_PYTHON not on PATH": {
-			func(w *world) { w.cfg.Python = "python3.77" },
+			func(w *world) { w.cfg.Python.Value = "python3.77" },
 			[]string{"REPL_PYTHON", `"python3.77"`, "not on PATH"},
 		},
 		"REPL_PYTHON missing": {
-			func(w *world) { w.cfg.Python = "/nowhere/python3" },
+			func(w *world) { w.cfg.Python.Value = "/nowhere/python3" },
 			[]string{"/nowhere/python3 is missing", "REPL_PYTHON"},
 		},
 		"REPL_PYTHON no program": {
-			func(w *world) { w.cfg.Python = w.write("notes", "", 0o666) },
+			func(w *world) { w.cfg.Python.Value = w.write("notes", "", 0o666) },
 			[]string{"not a program", "REPL_PYTHON"},
 		},
 		"environment too old": {
 			func(w *world) {
-				w.cfg.VirtualEnv = w.path("env")
+				w.cfg.VirtualEnv.Value = w.path("env")
 				w.script("env/bin/python", "exit 1")
 				w.write("env/pyvenv.cfg", "home = /usr/bin\nversion = 3.8.19\n", 0o666)
 			},
@@ -91,7 +91,7 @@ func TestInterpreterErrors(t *testing.T) {
 			[]string{"link to a directory that is gone", "REPL_VENV_DIR"},
 		},
 		"a place that can't be": {
-			func(w *world) { w.cfg.VenvDir = filepath.Join(w.write("notes", "", 0o666), "env") },
+			func(w *world) { w.cfg.VenvDir.Value = filepath.Join(w.write("notes", "", 0o666), "env") },
 			[]string{"not a directory", "REPL_VENV_DIR", "REPL_PYTHON"},
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -12,16 +13,16 @@ import (
 	"asyncrepl/jobs"
 )
 
-// readBack is how much of an installer's output is read for what it says, the
-// newest.
+// readBack is how much of the end of an installer's output is searched for what it says, in bytes.
 const readBack = 64 << 10
 
-// told bounds the time in which sessions hear of an install.
-const told = 5 * time.Second
+// installedLimit bounds Config.Installed.
+const installedLimit = 5 * time.Second
 
 // Install returns a runner that installs what a text names into the environment of the workspace:
 // requirements, addresses, paths and files with requirements. It makes the environment if needed, and
-// brings pip in if there is no uv. What can't be an argument of the installer is refused.
+// installs pip first if there is neither uv nor pip. Install refuses what can't be an argument of the
+// installer.
 func (m *Manager) Install(text string) (jobs.Runner, error) {
 	items, err := split(text)
 	if err != nil {
@@ -37,7 +38,7 @@ func (m *Manager) Install(text string) (jobs.Runner, error) {
 			in.options = append(in.options, arg)
 			continue
 		}
-		in.reqs = append(in.reqs, arg)
+		in.packages = append(in.packages, arg)
 		in.asked = append(in.asked, key(leadingName().FindString(arg)))
 		_, marker := cutMarker(it.text)
 		in.marked = in.marked || marker != ""
@@ -49,77 +50,84 @@ var leadingName = pattern(`^[A-Za-z0-9._-]+`)
 
 // An install is the runner of one install job.
 type install struct {
-	m       *Manager
-	options []string // for the installer, each with its path
-	reqs    []string
-	asked   []string // names, as they are compared
-	marked  bool     // a marker may rule a requirement out
+	m        *Manager
+	options  []string // of the installer, each with its path
+	packages []string // what to install: arguments of the installer
+	asked    []string // the keys of the packages that were asked for by name
+	marked   bool     // a marker can rule a requirement out
 
-	notes []string
+	notes []string // for the receipt
 }
 
-// Run waits for its turn, prepares the environment, leaves the rest to the
-// runner of the installer and tells what came of it.
+// Run waits for its turn, prepares the environment, runs the installer and adds to its receipt what
+// came of it.
 func (in *install) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	m := in.m
 	if err := m.installing.take(ctx); err != nil {
 		return notRun(ctx)
 	}
-	defer m.installing.give()
+	defer m.installing.release()
 	p.Begin()
-	argv, s, unlock, err := in.prepare(ctx, func(s string) { p.Write(output.Stdout, []byte(s)) })
-	if unlock != nil {
-		defer unlock()
-	}
+	t, err := in.prepare(ctx, func(s string) { p.Write(output.Stdout, []byte(s)) })
+	defer t.unlock()
 	if ctx.Err() != nil {
 		return notRun(ctx)
 	}
 	if err != nil {
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), By: jobs.Program}}
 	}
-	before := s.look()
-	out := m.cfg.Command(argv, m.cfg.Env, m.cfg.Workspace).Run(ctx, p)
-	changes := s.look().since(before)
-	said := view.Text(p.Tail(readBack))
-	in.conclude(&out.Receipt, changes, said)
+	before := t.site.read()
+	out := m.cfg.Command(t.argv, m.cfg.Env, m.cfg.Workspace).Run(ctx, p)
+	changes := t.site.read().since(before)
+	changes.Dir, changes.Gone = t.env.dir, t.gone
+	in.conclude(&out.Receipt, t.env, changes, view.Text(p.Tail(readBack)))
 	if !changes.none() && m.cfg.Installed != nil {
-		telling, cancel := context.WithTimeout(context.WithoutCancel(ctx), told)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), installedLimit)
 		defer cancel()
-		in.notes = append(in.notes, m.cfg.Installed(telling, changes)...)
+		in.notes = append(in.notes, m.cfg.Installed(limited, changes)...)
 	}
 	out.Receipt.Notes = append(out.Receipt.Notes, in.notes...)
 	return out
 }
 
-// prepare returns the command line of the installer and the site that it writes
-// to, which is kept from other servers until unlock is called.
-func (in *install) prepare(ctx context.Context, say func(string)) (argv []string, s site, unlock func(), err error) {
-	m := in.m
-	old := m.found.Load()
-	python, err := m.interpreter(ctx, say)
-	if err != nil {
-		return nil, s, nil, err
-	}
-	if old != nil && old.python != python {
-		in.notes = append(in.notes, fmt.Sprintf("the environment %s is gone, this is %s: restart_python_worker in sessions that still run in the old one", old.dir, m.found.Load().dir))
-	}
-	if s, err = m.site(ctx, python); err != nil {
-		return nil, s, nil, fmt.Errorf("asking Python for its packages: %w; remove its environment if it is broken, or set REPL_PYTHON to an interpreter that works", err)
-	}
-	unlock, err = m.lockDir(ctx, s.Dirs[0], func() { say("Waiting for another server's install\n") })
-	if err != nil {
-		m.log.Debug("no lock on the packages", "dir", s.Dirs[0], "err", err)
-		unlock, err = nil, nil // the installer tells what is wrong with it
-	}
-	argv, err = m.installer(ctx, python, s, say)
-	argv = slices.Concat(argv, in.options)
-	if len(in.reqs) > 0 {
-		argv = slices.Concat(argv, []string{"--"}, in.reqs)
-	}
-	return argv, s, unlock, err
+// A target is the environment that an install goes to, locked against the installs of other servers.
+type target struct {
+	env    environment
+	site   site
+	argv   []string // the command line of the installer
+	gone   string   // the directory of the environment that was used before and is gone; empty: none
+	unlock func()   // never nil
 }
 
-// notRun is the outcome of a job that was stopped before its installer started.
+// prepare finds or makes the environment, locks it, and writes the command line of its installer.
+func (in *install) prepare(ctx context.Context, say func(string)) (t target, err error) {
+	m := in.m
+	t.unlock = func() {}
+	old := m.found.Load()
+	if t.env, err = m.environment(ctx, say); err != nil {
+		return t, err
+	}
+	if old != nil && old.python != t.env.python {
+		t.gone = old.dir
+	}
+	if t.site, err = m.site(ctx, t.env.python); err != nil {
+		return t, fmt.Errorf("asking Python for its packages: %w; remove its environment if it is broken, or set %s to an interpreter that works", err, m.cfg.Python.Name)
+	}
+	unlock, err := m.lockDir(ctx, t.site.Dirs[0], func() { say("Waiting for another server's install\n") })
+	if err != nil {
+		m.log.Debug("no lock on the packages", "dir", t.site.Dirs[0], "err", err) // the installer says what is wrong with it
+	} else {
+		t.unlock = unlock
+	}
+	t.argv, err = m.installer(ctx, t.env, t.site, say)
+	t.argv = slices.Concat(t.argv, in.options)
+	if len(in.packages) > 0 {
+		t.argv = slices.Concat(t.argv, []string{"--"}, in.packages)
+	}
+	return t, err
+}
+
+// notRun returns the outcome of a job that was stopped before its installer started.
 func notRun(ctx context.Context) jobs.Outcome {
 	rec := jobs.Receipt{End: jobs.NotRun}
 	if st, ok := errors.AsType[*jobs.Stop](context.Cause(ctx)); ok {
@@ -128,51 +136,47 @@ func notRun(ctx context.Context) jobs.Outcome {
 	return jobs.Outcome{Receipt: rec}
 }
 
-// installer returns the command line of the installer, without what it is to
-// install. Of Python's it is with -I, which leaves out the working directory:
-// modules of the workspace must not get into pip.
-func (m *Manager) installer(ctx context.Context, python string, s site, say func(string)) ([]string, error) {
-	env := ""
-	if pl := m.found.Load(); pl != nil {
-		env = pl.dir
-	}
+// installer returns the command line of the installer, without what it is to install: uv, else pip.
+// Python runs pip with -I, which leaves out the working directory, because pip must not import modules
+// of the workspace.
+func (m *Manager) installer(ctx context.Context, env environment, s site, say func(string)) ([]string, error) {
 	if uv, ok := m.uv(ctx, env); ok {
-		return []string{uv, "pip", "install", "--python", python}, nil
+		return []string{uv, "pip", "install", "--python", env.python}, nil
 	}
-	pip := []string{python, "-I", "-m", "pip"}
+	pip := []string{env.python, "-I", "-m", "pip"}
 	if !s.Pip {
 		if s.Managed {
-			return nil, errors.New(m.forbidden(python))
+			return nil, errors.New(m.forbidden(env.python))
 		}
 		var err error
-		if pip, err = m.bringPip(ctx, python, say); err != nil {
+		if pip, err = m.bringPip(ctx, env, say); err != nil {
 			return nil, err
 		}
 	}
 	return append(pip, "install", "--disable-pip-version-check"), nil
 }
 
-// bringPip brings pip into the environment, from the copy that Python carries,
-// and returns how it is called. Where distributions package that copy apart, the
-// pip of the Python that the environment was made from serves it.
-func (m *Manager) bringPip(ctx context.Context, python string, say func(string)) ([]string, error) {
+// bringPip installs pip into the environment, from the copy that Python carries, and returns how to
+// call it. If Python carries none, as some distributions package it separately, the pip of the Python
+// that the environment was made from is used.
+func (m *Manager) bringPip(ctx context.Context, env environment, say func(string)) ([]string, error) {
 	say("Bringing pip into the environment\n")
-	pip := []string{python, "-I", "-m", "pip"}
-	out, err := m.run(ctx, makeLimit, python, "-I", "-m", "ensurepip", "--default-pip")
+	pip := []string{env.python, "-I", "-m", "pip"}
+	out, err := m.run(ctx, makeLimit, env.python, "-I", "-m", "ensurepip", "--default-pip")
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return pip, err
 	case lacksModule(out):
-		if base, ok := madeFrom(python); ok {
-			theirs := []string{base, "-I", "-m", "pip", "--python", python} // since pip 22.3
+		if base := filepath.Join(configOf(env.python)["home"], "python3"); filepath.IsAbs(base) && isProgram(base) {
+			theirs := []string{base, "-I", "-m", "pip", "--python", env.python} // since pip 22.3
 			if _, err := m.run(ctx, probeLimit, append(theirs, "--version")...); err == nil {
 				say("Using the pip of " + base + "\n")
 				return theirs, nil
 			}
 		}
-		return nil, fmt.Errorf("%s has no pip and none to bring in; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip python3-venv)", python)
+		return nil, fmt.Errorf("%s has no pip and none to bring in; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip python3-venv)", env.python)
 	}
-	if why := m.known(string(out)); why != "" {
+	if why := m.known(env, string(out)); why != "" {
 		return nil, fmt.Errorf("bringing pip in: %s", why)
 	}
 	return nil, fmt.Errorf("bringing pip in: %w", err)

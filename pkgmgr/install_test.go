@@ -160,7 +160,7 @@ func TestInstallMakesEnvironment(t *testing.T) {
 func TestInstallArgv(t *testing.T) {
 	w := newWorld(t)
 	env := w.environment("env")
-	w.cfg.VirtualEnv = env
+	w.cfg.VirtualEnv.Value = env
 	argv := make(chan []string, 1) // one install at a time
 	w.cfg.Command = func(a, _ []string, _ string) jobs.Runner {
 		argv <- a
@@ -192,13 +192,13 @@ func TestInstallCannotStart(t *testing.T) {
 		"no Python": {func(w *world) { w.cfg.Path = nil }, "no python3 on PATH"},
 		"no pip": {
 			func(w *world) {
-				w.cfg.Python = w.fake(`echo "No module named ensurepip"; exit 1`)
+				w.cfg.Python.Value = w.fake(`echo "No module named ensurepip"; exit 1`)
 			},
 			"install uv, or pip",
 		},
 		"pip can't be brought in": {
 			func(w *world) {
-				w.cfg.Python = w.fake(`echo "OSError: [Errno 28] No space left on device"; exit 1`)
+				w.cfg.Python.Value = w.fake(`echo "OSError: [Errno 28] No space left on device"; exit 1`)
 			},
 			"bringing pip in: the disk is full",
 		},
@@ -235,7 +235,7 @@ func (h held) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 
 func TestInstallsTakeTurns(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.VirtualEnv = w.environment("env")
+	w.cfg.VirtualEnv.Value = w.environment("env")
 	w.script("bin/uv", "exit 1")
 	h := held{make(chan struct{}), make(chan struct{})}
 	w.cfg.Command = func([]string, []string, string) jobs.Runner { return h }

@@ -56,7 +56,9 @@ func newWorld(t testing.TB) *world {
 	}
 	w.cfg = Config{
 		Workspace: w.path("work space"),
-		Path:      []string{w.path("bin"), "/usr/bin/nowhere"},
+		Python:    Setting{Name: "REPL_PYTHON"}, VenvDir: Setting{Name: "REPL_VENV_DIR"},
+		VirtualEnv: Setting{Name: "VIRTUAL_ENV"}, CondaPrefix: Setting{Name: "CONDA_PREFIX"},
+		Path: []string{w.path("bin"), "/usr/bin/nowhere"},
 		Env: []string{
 			"PATH=" + w.path("bin") + ":/bin:/usr/bin", "HOME=" + w.path("home"), "TMPDIR=" + root, "PYTHONDONTWRITEBYTECODE=1",
 			"PIP_CONFIG_FILE=/dev/null", "PIP_NO_INDEX=1", "PIP_FIND_LINKS=" + w.path("wheels"),

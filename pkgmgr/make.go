@@ -12,52 +12,54 @@ import (
 	"time"
 )
 
-// makeLimit bounds the commands that make an environment or bring pip in: 0.1
-// to 5 s, more on a slow disk.
+// makeLimit bounds the commands that make an environment or install pip into it. They take 0.1 to 5 s,
+// and more on a slow disk.
 const makeLimit = 3 * time.Minute
 
-// elsewhere is the remedy where an environment can't be made in its place.
-const elsewhere = "set REPL_VENV_DIR to a directory where it may be made, or REPL_PYTHON to an interpreter"
+// elsewhere returns the remedy if an environment can't be made in its directory.
+func (m *Manager) elsewhere() string {
+	return fmt.Sprintf("set %s to a directory where it may be made, or %s to an interpreter", m.cfg.VenvDir.Name, m.cfg.Python.Name)
+}
 
-// make makes the environment and returns its Python. Of several servers that
-// make the same one the first does, the others wait and use it.
-func (m *Manager) make(ctx context.Context, pl place, say func(string)) (string, error) {
+// make makes an environment and returns its Python. If several servers make the same one, the first
+// does, and the others wait and use it.
+func (m *Manager) make(ctx context.Context, env environment, say func(string)) (string, error) {
 	base, err := m.base(ctx)
 	if err != nil {
-		return "", fmt.Errorf("making the environment %s: %w", pl.dir, err)
+		return "", fmt.Errorf("making the environment %s: %w", env.dir, err)
 	}
-	created, unlock, err := m.claim(ctx, pl.dir)
+	created, unlock, err := m.claim(ctx, env.dir)
 	if err != nil {
-		return "", fmt.Errorf("making the environment %s: %w; %s", pl.dir, reason(err), elsewhere)
+		return "", fmt.Errorf("making the environment %s: %w; %s", env.dir, reason(err), m.elsewhere())
 	}
 	defer unlock()
-	if made := placeIn(pl.dir, pl.setting); made.there {
+	if made := environmentIn(env.dir, env.setting); made.exists {
 		return made.python, nil
 	}
-	if exists(filepath.Join(pl.dir, "Scripts")) {
-		return "", fmt.Errorf("making the environment %s: it is an environment of Windows; %s", pl.dir, elsewhere)
+	if exists(filepath.Join(env.dir, "Scripts")) {
+		return "", fmt.Errorf("making the environment %s: it is an environment of Windows; %s", env.dir, m.elsewhere())
 	}
-	say(fmt.Sprintf("Making the environment %s from %s\n", pl.dir, base.path))
-	err = m.fill(ctx, pl.dir, base)
-	made := placeIn(pl.dir, pl.setting)
+	say(fmt.Sprintf("Making the environment %s from %s\n", env.dir, base.path))
+	err = m.fill(ctx, env.dir, base)
+	made := environmentIn(env.dir, env.setting)
 	if err == nil && !isProgram(made.python) {
-		err = fmt.Errorf("there is no %s afterwards; %s", made.python, elsewhere)
+		err = fmt.Errorf("there is no %s afterwards; %s", made.python, m.elsewhere())
 	}
 	if err != nil {
 		if created {
-			os.RemoveAll(pl.dir) // made in vain; the lock on it is held
+			os.RemoveAll(env.dir) // ours, and useless; its lock is held
 		}
-		return "", fmt.Errorf("making the environment %s: %w", pl.dir, err)
+		return "", fmt.Errorf("making the environment %s: %w", env.dir, err)
 	}
 	return made.python, nil
 }
 
-// fill makes an environment in the directory, with uv where there is one.
+// fill makes an environment in an existing directory: with uv if there is one, else with venv.
 func (m *Manager) fill(ctx context.Context, dir string, base interpreter) error {
-	if err := ignore(dir); err != nil {
-		return fmt.Errorf("%w; %s", reason(err), elsewhere)
+	if err := writeIgnore(dir); err != nil {
+		return fmt.Errorf("%w; %s", reason(err), m.elsewhere())
 	}
-	if uv, ok := m.uv(ctx, ""); ok {
+	if uv, ok := m.uv(ctx, environment{}); ok {
 		_, err := m.run(ctx, makeLimit, uv, "venv", "--quiet", "--no-project", "--no-config", "--offline",
 			"--allow-existing", "--python", base.path, dir)
 		if err == nil || ctx.Err() != nil {
@@ -74,13 +76,13 @@ func (m *Manager) fill(ctx context.Context, dir string, base interpreter) error 
 		return fmt.Errorf("%s has no module venv; install it (Debian, Ubuntu: apt install python3-venv), or install uv", base.path)
 	}
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w; %s", err, elsewhere)
+		return fmt.Errorf("%w; %s", err, m.elsewhere())
 	}
 	return err
 }
 
-// ignore keeps version control from seeing the directory.
-func ignore(dir string) error {
+// writeIgnore hides the directory from version control, whatever makes the environment.
+func writeIgnore(dir string) error {
 	f, err := os.OpenFile(filepath.Join(dir, ".gitignore"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -92,8 +94,8 @@ func ignore(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// lacksModule tells whether Python complained of a part of itself that some
-// distributions package apart.
+// lacksModule reports whether Python printed that it lacks a part that some distributions package
+// separately.
 func lacksModule(out []byte) bool {
 	s := string(out)
 	for _, word := range []string{"No module named venv", "No module named ensurepip", "No module named 'ensurepip'",
@@ -105,8 +107,8 @@ func lacksModule(out []byte) bool {
 	return false
 }
 
-// claim makes the directory if it is not there and takes the lock on it that
-// keeps other servers out. The kernel gives the lock back if this one dies.
+// claim makes the directory if it does not exist, and takes the lock on it that keeps other servers
+// out. The kernel releases the lock if this server dies.
 func (m *Manager) claim(ctx context.Context, dir string) (created bool, unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return false, nil, err
@@ -124,11 +126,11 @@ func (m *Manager) claim(ctx context.Context, dir string) (created bool, unlock f
 	}
 }
 
-// errRemoved says that another server made a directory in vain and removed it.
+// errRemoved means that another server failed to make an environment and removed its directory.
 var errRemoved = errors.New("removed meanwhile")
 
-// lockDir takes the lock on a directory.
-// waits, if any, is called once where another has it.
+// lockDir takes the lock on a directory. If another server has it, lockDir calls waits once, unless it
+// is nil.
 func (m *Manager) lockDir(ctx context.Context, dir string, waits func()) (unlock func(), err error) {
 	st, err := os.Stat(dir)
 	switch {
@@ -159,7 +161,7 @@ func (m *Manager) lockDir(ctx context.Context, dir string, waits func()) (unlock
 	return func() { f.Close() }, nil
 }
 
-// lock waits for the lock on f. Where the file system has none, it goes without.
+// lock waits for the lock on f. If the file system has no locks, it returns without one.
 func (m *Manager) lock(ctx context.Context, f *os.File, waits func()) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -189,7 +191,7 @@ func (m *Manager) lock(ctx context.Context, f *os.File, waits func()) error {
 	}
 }
 
-// reason leaves the path out of a file system's error: the message names it.
+// reason returns a file system's error without the path, which the message names already.
 func reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

@@ -2,53 +2,54 @@ package pkgmgr
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync/atomic"
 
 	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 )
 
-// A Config says where a Manager looks and what it runs its commands with.
+// A Setting is what the user can set, under the name that the user knows it by. Errors name the setting
+// to change, so Python and VenvDir have names even if they have no value.
+type Setting struct{ Name, Value string }
+
+// A Config says where a Manager looks and how it runs commands.
 type Config struct {
 	Workspace string // an absolute path; relative settings start there
 
-	Python      string // REPL_PYTHON: an interpreter, used as it is
-	VenvDir     string // REPL_VENV_DIR: an environment, made if it is not there
-	VirtualEnv  string // VIRTUAL_ENV: an environment, used if it is there
-	CondaPrefix string // CONDA_PREFIX: likewise
+	Python      Setting // an interpreter, used as it is
+	VenvDir     Setting // an environment, made if it does not exist
+	VirtualEnv  Setting // an environment, used if it exists
+	CondaPrefix Setting // likewise
 
 	Path []string // directories to look for python3 and uv in
-	Env  []string // KEY=value, the whole environment of every command
+	Env  []string // KEY=value, the full environment of every command
 
 	Owner *process.Owner // starts the commands that find and make the environment
 
-	// Command returns a runner for the installer, whose output becomes the
-	// job's.
+	// Command returns a runner for the installer. Its output is the job's.
 	Command func(argv, env []string, dir string) jobs.Runner
 
-	// Installed, if set, is called after each install that changed something
-	// and before its job is final, so that running sessions look for modules
-	// anew. It returns notes for the receipt.
+	// Installed, if set, is called after each install that changed something and before its job is
+	// final, so that running sessions look for modules again. It returns notes for the receipt.
 	Installed func(context.Context, Changes) []string
 
 	Log *slog.Logger // nil: nothing is logged
 }
 
-// A Manager finds, makes and fills the environment of one workspace. It may be
-// used by several goroutines at once.
+// A Manager finds, makes and fills the environment of one workspace. Its methods can be called by
+// several goroutines at once.
 type Manager struct {
 	cfg Config
 	log *slog.Logger
 
-	finding    turn // held to find or make the environment
-	installing turn // held to write into it
+	finding    turn // held while the environment is found or made
+	installing turn // held while packages are installed
 
-	found atomic.Pointer[place] // set while finding is held
+	found atomic.Pointer[environment] // set while finding is held
 }
 
 // New returns a Manager. It touches neither disk nor Python.
@@ -60,148 +61,118 @@ func New(cfg Config) *Manager {
 	return &Manager{cfg: cfg, log: log, finding: newTurn(), installing: newTurn()}
 }
 
-// Interpreter returns the path of the environment's Python. The environment is
-// made if there is none; callers that come meanwhile wait for it. What was
-// found is kept, and found anew if it is gone. An error names the remedy.
+// Interpreter returns the path of the environment's Python. It makes the environment if there is none;
+// other callers wait meanwhile. The answer is kept until the interpreter's file is gone. An error says
+// how to fix it.
 func (m *Manager) Interpreter(ctx context.Context) (string, error) {
-	return m.interpreter(ctx, func(string) {})
+	env, err := m.environment(ctx, func(string) {})
+	return env.python, err
 }
 
-// interpreter is Interpreter that says what takes long.
-func (m *Manager) interpreter(ctx context.Context, say func(string)) (string, error) {
-	if pl := m.found.Load(); pl != nil && isFile(pl.python) {
-		return pl.python, nil
+// environment is Interpreter for callers that need all of the environment. It calls say before each
+// step that takes long.
+//
+// Callers take turns and do not share one search: a caller that stops waiting stops its own search, its
+// processes included, and the next one begins another.
+func (m *Manager) environment(ctx context.Context, say func(string)) (environment, error) {
+	if env := m.found.Load(); env != nil && isFile(env.python) {
+		return *env, nil
 	}
 	if err := m.finding.take(ctx); err != nil {
-		return "", err
+		return environment{}, err
 	}
-	defer m.finding.give()
-	if pl := m.found.Load(); pl != nil {
-		if isFile(pl.python) {
-			return pl.python, nil
+	defer m.finding.release()
+	if env := m.found.Load(); env != nil {
+		if isFile(env.python) {
+			return *env, nil
 		}
-		m.log.Warn("the environment is gone, looking for another", "python", pl.python)
+		m.log.Warn("environment is gone, looking for another", "python", env.python)
 		m.found.Store(nil)
 	}
-	pl, err := m.place()
+	env, err := m.locate()
 	if err != nil {
-		return "", err
+		return environment{}, err
 	}
-	if pl.there {
-		err = m.use(ctx, pl)
+	if env.exists {
+		err = m.checkWhole(ctx, env)
 	} else {
-		pl.python, err = m.make(ctx, pl, say)
+		env.python, err = m.make(ctx, env, say)
 	}
 	if err != nil {
-		return "", err
+		return environment{}, err
 	}
-	m.log.Info("environment found", "python", pl.python, "setting", pl.setting)
-	m.found.Store(&pl)
-	return pl.python, nil
+	m.log.Info("environment found", "python", env.python, "setting", env.setting)
+	m.found.Store(&env)
+	return env, nil
 }
 
-// Bin returns the environment's directory of programs, whether or not it exists
-// yet: it leads the PATH of the workspace's commands. It is empty where nothing
-// need be added, for a named interpreter that is no environment's and lies on
-// the PATH anyway, whose order then stays as it is.
-func (m *Manager) Bin() string {
-	pl := m.found.Load()
-	if pl == nil {
-		p, err := m.place()
-		if err != nil {
-			return ""
-		}
-		pl = &p
+// current returns the environment in use, or else the one that would be used now. It starts nothing.
+func (m *Manager) current() (environment, error) {
+	if env := m.found.Load(); env != nil && isFile(env.python) {
+		return *env, nil
 	}
-	bin := filepath.Dir(pl.python)
-	if pl.dir == "" && slices.Contains(m.cfg.Path, bin) {
+	return m.locate()
+}
+
+// Bin returns the environment's directory of programs, which leads the PATH of the workspace's
+// commands. The directory need not exist yet. Bin returns "" if nothing need be added: the named
+// interpreter belongs to no environment and is on the PATH, whose order then stays as it is.
+func (m *Manager) Bin() string {
+	env, err := m.current()
+	if err != nil {
+		return ""
+	}
+	bin := filepath.Dir(env.python)
+	if env.dir == "" && slices.Contains(m.cfg.Path, bin) {
 		return ""
 	}
 	return bin
 }
 
-// A place is where an environment is, or is to be made.
-type place struct {
-	setting string // the variable that named it; empty: the workspace's own
-	dir     string // empty: a named interpreter that is no environment's
-	python  string // its interpreter
-	there   bool   // there is something at python
+// A Description says which Python is used, or would be used now.
+type Description struct {
+	Python  string // the path of the interpreter
+	Version string // "3.11"; empty if only starting it would show it
+	Setting string // the name of the setting that names it; empty: the workspace's own
+	Dir     string // the environment's directory; empty if the interpreter belongs to none
+	There   bool   // Python exists; if not, Dir is made on first use
+	Base    string // the interpreter that Dir would be made from; empty if there is no python3
+	UV      string // the path of uv, or of a shim for it; empty if there is none
 }
 
-// place returns the first environment that exists, or else the one to make. It
-// only looks at names in directories.
-func (m *Manager) place() (place, error) {
-	if m.cfg.Python != "" {
-		return m.named()
+// Describe returns what can be said without starting anything or making a file. The error says what is
+// wrong and how to fix it.
+func (m *Manager) Describe() (Description, error) {
+	var d Description
+	d.UV, _ = m.lookPath("uv")
+	env, err := m.current()
+	if err != nil {
+		return d, err
 	}
-	if m.cfg.VenvDir != "" {
-		return placeIn(m.abs(m.cfg.VenvDir), "REPL_VENV_DIR"), nil
+	d.Python, d.Setting, d.Dir, d.There = env.python, env.setting, env.dir, isFile(env.python)
+	python := d.Python // whose version is described
+	if !env.exists && !d.There {
+		if d.Base, _ = m.python3(); d.Base == "" {
+			return d, nil
+		}
+		python = d.Base
 	}
-	if m.cfg.VirtualEnv != "" {
-		if pl := placeIn(m.abs(m.cfg.VirtualEnv), "VIRTUAL_ENV"); pl.there {
-			return pl, nil
+	version, ok := recorded(python)
+	if env.exists && (ok || !isProgram(python)) {
+		if err := m.check(context.Background(), env); err != nil { // starts nothing, because the files show the version
+			return d, err
 		}
 	}
-	if m.cfg.CondaPrefix != "" {
-		if pl := placeIn(m.abs(m.cfg.CondaPrefix), "CONDA_PREFIX"); pl.there {
-			return pl, nil
-		}
+	if ok {
+		d.Version = strconv.Itoa(version.major) + "." + strconv.Itoa(version.minor)
 	}
-	return placeIn(filepath.Join(m.cfg.Workspace, ".venv"), ""), nil
+	return d, nil
 }
 
-// named returns the place of the interpreter that was named.
-func (m *Manager) named() (place, error) {
-	python := m.cfg.Python
-	if filepath.Base(python) == python {
-		var ok bool
-		if python, ok = m.lookPath(python); !ok {
-			return place{}, fmt.Errorf("finding Python: REPL_PYTHON is %q, which is not on PATH; set it to the path of an interpreter", m.cfg.Python)
-		}
-	}
-	pl := place{setting: "REPL_PYTHON", python: m.abs(python), there: true}
-	if dir := filepath.Dir(filepath.Dir(pl.python)); isEnvironment(dir) {
-		pl.dir = dir
-	}
-	return pl, nil
-}
-
-// placeIn returns the place of the environment in a directory.
-func placeIn(dir, setting string) place {
-	bin := filepath.Join(dir, "bin")
-	for _, name := range []string{"python", "python3"} {
-		python := filepath.Join(bin, name)
-		// A link whose target is gone is there too: what is broken is told, not
-		// passed over.
-		if _, err := os.Lstat(python); err == nil {
-			return place{setting: setting, dir: dir, python: python, there: true}
-		}
-	}
-	return place{setting: setting, dir: dir, python: filepath.Join(bin, "python")}
-}
-
-// abs returns a path of the settings in full.
-func (m *Manager) abs(path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(m.cfg.Workspace, path)
-}
-
-// lookPath finds a program on the PATH, whose relative entries don't count.
-func (m *Manager) lookPath(name string) (string, bool) {
-	for _, dir := range m.cfg.Path {
-		if path := filepath.Join(dir, name); filepath.IsAbs(dir) && isProgram(path) {
-			return path, true
-		}
-	}
-	return "", false
-}
-
-// A turn is a lock whose waiters give up with their context.
+// A turn is a lock. Waiting for it ends with the caller's context.
 type turn chan struct{}
 
-func newTurn() turn { return make(turn, 1) } // holds a token while it is taken
+func newTurn() turn { return make(turn, 1) } // holds a token while the turn is taken
 
 func (t turn) take(ctx context.Context) error {
 	if ctx.Err() != nil {
@@ -215,16 +186,4 @@ func (t turn) take(ctx context.Context) error {
 	}
 }
 
-func (t turn) give() { <-t }
-
-// isFile tells whether a file other than a directory is at path.
-func isFile(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && !st.IsDir()
-}
-
-// isProgram tells whether path is a file that may be run.
-func isProgram(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0
-}
+func (t turn) release() { <-t }

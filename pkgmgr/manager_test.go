@@ -22,19 +22,19 @@ func TestInterpreterOrder(t *testing.T) {
 	w.environment("work space/.venv")
 	all := w.cfg
 	all.Owner = nil // what is there is found without a process
-	all.Python, all.VenvDir = w.path("active/bin/python3"), w.path("named")
-	all.VirtualEnv, all.CondaPrefix = w.path("active"), w.path("conda")
+	all.Python.Value, all.VenvDir.Value = w.path("active/bin/python3"), w.path("named")
+	all.VirtualEnv.Value, all.CondaPrefix.Value = w.path("active"), w.path("conda")
 
 	tests := []struct { // each leaves out what the one before it found
 		name, want string
 		leaveOut   func(*Config)
 	}{
 		{"REPL_PYTHON", w.path("active/bin/python3"), func(*Config) {}},
-		{"REPL_VENV_DIR", w.path("named/bin/python"), func(c *Config) { c.Python = "" }},
-		{"REPL_VENV_DIR of the workspace", w.path("work space/.venv/bin/python"), func(c *Config) { c.VenvDir = ".venv" }},
-		{"VIRTUAL_ENV", w.path("active/bin/python"), func(c *Config) { c.VenvDir = "" }},
-		{"CONDA_PREFIX", w.path("conda/bin/python"), func(c *Config) { c.VirtualEnv = w.path("gone") }},
-		{"workspace", w.venv() + "/bin/python", func(c *Config) { c.CondaPrefix = w.path("gone") }},
+		{"REPL_VENV_DIR", w.path("named/bin/python"), func(c *Config) { c.Python.Value = "" }},
+		{"REPL_VENV_DIR of the workspace", w.path("work space/.venv/bin/python"), func(c *Config) { c.VenvDir.Value = ".venv" }},
+		{"VIRTUAL_ENV", w.path("active/bin/python"), func(c *Config) { c.VenvDir.Value = "" }},
+		{"CONDA_PREFIX", w.path("conda/bin/python"), func(c *Config) { c.VirtualEnv.Value = w.path("gone") }},
+		{"workspace", w.venv() + "/bin/python", func(c *Config) { c.CondaPrefix.Value = w.path("gone") }},
 	}
 	cfg := all
 	for _, tt := range tests {
@@ -57,7 +57,7 @@ func TestInterpreterOrder(t *testing.T) {
 
 func TestNamedInterpreterOfNoEnvironment(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.Python = "python3"
+	w.cfg.Python.Value = "python3"
 	m := New(w.cfg)
 	got, err := m.Interpreter(patient(t))
 	if want := w.path("bin/python3"); err != nil || got != want {
@@ -67,7 +67,7 @@ func TestNamedInterpreterOfNoEnvironment(t *testing.T) {
 		t.Errorf("Bin = %q; the order of the PATH is to stay", got)
 	}
 	w.cfg.Path = nil
-	w.cfg.Python = w.path("bin/python3")
+	w.cfg.Python.Value = w.path("bin/python3")
 	if got, want := New(w.cfg).Bin(), w.path("bin"); got != want {
 		t.Errorf("Bin off the PATH = %q, want %q", got, want)
 	}
@@ -81,7 +81,7 @@ func TestInterpreterMakesEnvironment(t *testing.T) {
 		"without uv's help":   func(w *world) { w.script("bin/uv", "echo no use; exit 2") },
 		"past a shim":         func(w *world) { shim(w, "python3", realPython()) },
 		"past modules nearby": func(w *world) { w.write("work space/venv.py", "raise SystemExit('mine')\n", 0o666) },
-		"where it was named":  func(w *world) { w.cfg.VenvDir = "deep/down/env" },
+		"where it was named":  func(w *world) { w.cfg.VenvDir.Value = "deep/down/env" },
 		"with uv":             func(w *world) { w.addUV() },
 		"with uv, half made": func(w *world) {
 			w.addUV()
@@ -93,8 +93,8 @@ func TestInterpreterMakesEnvironment(t *testing.T) {
 			w := newWorld(t)
 			prepare(w)
 			dir := w.venv()
-			if w.cfg.VenvDir != "" {
-				dir = filepath.Join(w.cfg.Workspace, w.cfg.VenvDir)
+			if w.cfg.VenvDir.Value != "" {
+				dir = filepath.Join(w.cfg.Workspace, w.cfg.VenvDir.Value)
 			}
 			m := New(w.cfg)
 			if _, err := os.Lstat(filepath.Join(dir, "bin")); err == nil {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"asyncrepl/jobs"
 )
@@ -13,14 +14,14 @@ import (
 // read from what the installer printed: by a pattern if a remedy is known, else in its own words.
 
 // conclude adds to the installer's receipt what the install amounts to.
-func (in *install) conclude(rec *jobs.Receipt, ch Changes, said string) {
+func (in *install) conclude(rec *jobs.Receipt, env environment, ch Changes, said string) {
 	switch {
 	case rec.Status() == jobs.Completed:
 		rec.Detail = in.result(ch, said)
 		in.notes = append(in.notes, conflicts(said)...)
 		return
 	case rec.Stop == nil && rec.End == jobs.Exited:
-		rec.Detail = in.m.cause(said)
+		rec.Detail = in.m.cause(env, said)
 	}
 	if len(ch.Installed) > 0 {
 		in.notes = append(in.notes, "installed before it ended: "+list(ch.Installed))
@@ -130,14 +131,10 @@ func unreachable(flat string) string {
 }
 
 // known returns the text about a failure with a known remedy, or "".
-func (m *Manager) known(said string) string {
+func (m *Manager) known(env environment, said string) string {
 	flat := strings.Join(strings.Fields(said), " ")
 	if strings.Contains(flat, "externally-managed-environment") || strings.Contains(flat, "is externally managed") {
-		python := "this Python"
-		if pl := m.found.Load(); pl != nil {
-			python = pl.python
-		}
-		return m.forbidden(python)
+		return m.forbidden(env.python)
 	}
 	if text := unreachable(flat); text != "" {
 		return text
@@ -159,8 +156,8 @@ var (
 
 // cause says in a line why an installer failed: what is known of it, else its last error, else its
 // last line.
-func (m *Manager) cause(said string) string {
-	if why := m.known(said); why != "" {
+func (m *Manager) cause(env environment, said string) string {
+	if why := m.known(env, said); why != "" {
 		return why
 	}
 	errors := errorLine().FindAllStringSubmatch(said, -1)
@@ -174,11 +171,17 @@ func (m *Manager) cause(said string) string {
 	return why
 }
 
-// forbidden returns the text about a Python that the system forbids to install into.
+// forbidden returns the text about a Python into which the system forbids to install.
 func (m *Manager) forbidden(python string) string {
-	remedy := "set REPL_VENV_DIR to a directory in which an environment may be made"
-	if m.cfg.Python != "" {
-		remedy = "unset REPL_PYTHON, and an environment is made in REPL_VENV_DIR or the workspace"
+	remedy := fmt.Sprintf("set %s to a directory in which an environment may be made", m.cfg.VenvDir.Name)
+	if m.cfg.Python.Value != "" {
+		remedy = fmt.Sprintf("unset %s, and an environment is made in %s or the workspace", m.cfg.Python.Name, m.cfg.VenvDir.Name)
 	}
 	return fmt.Sprintf("%s belongs to the system, which forbids installs into it (PEP 668); %s", python, remedy)
+}
+
+// pattern returns an expression that is compiled on first use. If all were compiled at the start, each
+// start of the server and of its guard would pay for them.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

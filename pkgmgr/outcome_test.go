@@ -78,16 +78,16 @@ func TestCause(t *testing.T) {
 		"nothing but words":       {"something\nbye\n", "bye"},
 		"nothing":                 {"", ""},
 	}
-	m := New(Config{})
-	m.found.Store(&place{dir: "/env", python: "/env/bin/python"})
+	m := New(Config{VenvDir: Setting{Name: "REPL_VENV_DIR"}})
+	env := environment{dir: "/env", python: "/env/bin/python"}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := m.cause(tt.said); got != tt.want {
+			if got := m.cause(env, tt.said); got != tt.want {
 				t.Errorf("%q\nwant %q", got, tt.want)
 			}
 		})
 	}
-	if got := m.cause(strings.Repeat("ERROR: x ", readBack/9)); len(got) > 450 {
+	if got := m.cause(env, strings.Repeat("ERROR: x ", readBack/9)); len(got) > 450 {
 		t.Errorf("a cause of %d bytes", len(got))
 	}
 }

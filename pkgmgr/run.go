@@ -14,15 +14,15 @@ import (
 	"asyncrepl/internal/pump"
 )
 
-// keptOutput is how much of a command's output is kept, the newest.
+// keptOutput is how much of the end of a command's output is kept, in bytes.
 const keptOutput = 64 << 10
 
-// termStep is how long a command of ours has to end when it is asked to.
+// termStep is how long a command has between SIGTERM and SIGKILL.
 const termStep = time.Second
 
-// run runs a short command in the workspace, without a terminal or input, and
-// returns what it wrote to either stream. It is ended with ctx and at the limit.
-// An error holds the last line that the command wrote.
+// run runs a short command in the workspace, without a terminal or input, and returns what it wrote to
+// either stream. It ends the command with ctx or at the limit. An error contains the last line that the
+// command wrote.
 func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -66,7 +66,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 	return out, failure(limited, h.Exit(), argv, out)
 }
 
-// failure says how a command failed, nil if it did not.
+// failure returns how a command failed, or nil.
 func failure(limited context.Context, exit process.Exit, argv []string, out []byte) error {
 	how := fmt.Sprintf("exit %d", exit.Code)
 	switch {
@@ -79,12 +79,12 @@ func failure(limited context.Context, exit process.Exit, argv []string, out []by
 	}
 	said := clip(lastLine(out), 80)
 	if said == "" {
-		said = "it says nothing"
+		said = "it printed nothing"
 	}
 	return fmt.Errorf("running %s: %s: %s", clip(strings.Join(argv, " "), 80), how, said)
 }
 
-// lastLine returns the last line that is not blank.
+// lastLine returns the last line of out that is not blank.
 func lastLine(out []byte) string {
 	out = bytes.TrimSpace(out)
 	return strings.TrimSpace(string(out[bytes.LastIndexByte(out, '\n')+1:]))

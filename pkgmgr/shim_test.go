@@ -63,7 +63,7 @@ func TestUVBehindShim(t *testing.T) {
 				w.script("bin/uv", "exit 0")
 			}
 			shim(w, "uv", target)
-			got, ok := New(w.cfg).uv(patient(t), "")
+			got, ok := New(w.cfg).uv(patient(t), environment{})
 			want := tt.want
 			if want != "" {
 				want = w.path(want)
@@ -79,7 +79,7 @@ func TestUVOfEnvironmentComesFirst(t *testing.T) {
 	w := newWorld(t)
 	w.script("bin/uv", "exit 0")
 	own := w.script("env/bin/uv", "exit 0")
-	if got, ok := New(w.cfg).uv(patient(t), w.path("env")); !ok || got != own {
+	if got, ok := New(w.cfg).uv(patient(t), environment{dir: w.path("env")}); !ok || got != own {
 		t.Errorf("uv = %q, %t; want %q", got, ok, own)
 	}
 }

@@ -13,20 +13,18 @@ import (
 	"strings"
 )
 
-// What an install has changed is told by the directories of the environment and
-// not by what the installer prints: that is the same for every installer, and
-// true of one that was interrupted. An installer writes RECORD when a package is
-// in place, so a package without it is none.
+// What an install has changed is read from the directories of the environment and not from what the
+// installer prints: they are the same for every installer, and true after one that was interrupted. An
+// installer writes RECORD when a package is in place, so a package without RECORD does not count.
 
-// A site is where an environment keeps its packages, as its interpreter tells.
+// A site is where an environment keeps its packages, as its interpreter reports it.
 type site struct {
 	Dirs    []string // the first is where packages go
-	Pip     bool     // there is a pip to be imported
+	Pip     bool     // pip can be imported
 	Managed bool     // the system forbids installs (PEP 668)
 }
 
-// siteCode tells a site. A user's directory counts only outside of virtual
-// environments.
+// siteCode prints a site. The user's directory of packages counts only outside of virtual environments.
 const siteCode = `import json, os, site, sys, sysconfig
 from importlib.util import find_spec
 path, real = sysconfig.get_path, sys.prefix == sys.base_prefix
@@ -57,12 +55,12 @@ func (m *Manager) site(ctx context.Context, python string) (site, error) {
 	return s, nil
 }
 
-// A Package is one that an install has put in place.
+// A Package is a package that an install has put in place or removed.
 type Package struct {
 	Name, Version string
-	Before        string // the version that it replaced; empty: there was none
+	Before        string // the version that it replaced; empty if there was none
 
-	dir string // its .dist-info
+	dir string // its .dist-info directory
 }
 
 func (p Package) String() string {
@@ -78,15 +76,20 @@ type Changes struct {
 	Installed []Package // by name
 	Removed   []Package // without another version in their place
 	Paths     []string  // .pth files that are new or changed
+
+	Dir  string // the environment's directory; empty if it is no environment's
+	Gone string // the directory of the environment that Dir replaces because it is gone; empty: none
 }
 
-func (c Changes) none() bool { return len(c.Installed)+len(c.Removed)+len(c.Paths) == 0 }
+func (c Changes) none() bool {
+	return len(c.Installed)+len(c.Removed)+len(c.Paths) == 0 && c.Gone == ""
+}
 
-// contents is what a site holds: packages and .pth files by their paths.
+// contents are the packages and .pth files of a site, by their paths.
 type contents map[string]fs.FileInfo
 
-// look reads a site. What can't be read is not there.
-func (s site) look() contents {
+// read returns what a site contains. What can't be read counts as absent.
+func (s site) read() contents {
 	c := contents{}
 	for _, dir := range s.Dirs {
 		entries, _ := os.ReadDir(dir)
@@ -108,7 +111,7 @@ func (s site) look() contents {
 	return c
 }
 
-// since tells what has changed since before.
+// since returns what has changed since before.
 func (c contents) since(before contents) Changes {
 	var ch Changes
 	gone := map[string]Package{}
@@ -145,7 +148,7 @@ func (c contents) since(before contents) Changes {
 	return ch
 }
 
-// packageIn reads a package's name and version off its .dist-info.
+// packageIn returns the package of a .dist-info directory.
 func packageIn(dir string) Package {
 	name, version, _ := strings.Cut(strings.TrimSuffix(filepath.Base(dir), ".dist-info"), "-")
 	p := Package{Name: name, Version: version, dir: dir}
@@ -165,11 +168,11 @@ func packageIn(dir string) Package {
 
 var separators = pattern(`[-_.]+`)
 
-// key is a name as names are compared.
+// key returns a package's name in the form in which names are compared.
 func key(name string) string { return strings.ToLower(separators().ReplaceAllString(name, "-")) }
 
-// Modules returns the names by which the package is imported: its topmost
-// regular packages and its modules outside of these.
+// Modules returns the names by which the package is imported: its topmost regular packages and its
+// modules outside of these.
 func (p Package) Modules() []string {
 	f, err := os.Open(filepath.Join(p.dir, "RECORD"))
 	if err != nil {

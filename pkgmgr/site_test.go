@@ -27,8 +27,8 @@ func TestChanges(t *testing.T) {
 	put("again-1.0", "again")
 	put("some_thing-1.0", "Some.Thing")
 	w.write("site/old.pth", "x", 0o666)
-	before := s.look()
-	if ch := s.look().since(before); !ch.none() {
+	before := s.read()
+	if ch := s.read().since(before); !ch.none() {
 		t.Errorf("nothing was done: %+v", ch)
 	}
 	remove("goes-1.0")
@@ -43,7 +43,7 @@ func TestChanges(t *testing.T) {
 		Removed:   []Package{{Name: "goes", Version: "1.0"}},
 		Paths:     []string{w.path("site/new.pth")},
 	}
-	if diff := cmp.Diff(want, s.look().since(before), cmpopts.IgnoreUnexported(Package{})); diff != "" {
+	if diff := cmp.Diff(want, s.read().since(before), cmpopts.IgnoreUnexported(Package{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

@@ -71,8 +71,10 @@ func newEngine(set settings, environ []string, log *slog.Logger) (*engine, error
 	}
 	e.pkgs = pkgmgr.New(pkgmgr.Config{
 		Workspace: set.workdir,
-		Python:    set.python, VenvDir: set.venvDir, VirtualEnv: env["VIRTUAL_ENV"], CondaPrefix: env["CONDA_PREFIX"],
-		Path: filepath.SplitList(env["PATH"]), Env: environ,
+		Python:    pkgmgr.Setting{Name: "REPL_PYTHON", Value: set.python}, VenvDir: pkgmgr.Setting{Name: "REPL_VENV_DIR", Value: set.venvDir},
+		VirtualEnv:  pkgmgr.Setting{Name: "VIRTUAL_ENV", Value: env["VIRTUAL_ENV"]},
+		CondaPrefix: pkgmgr.Setting{Name: "CONDA_PREFIX", Value: env["CONDA_PREFIX"]},
+		Path:        filepath.SplitList(env["PATH"]), Env: environ,
 		Owner: owner,
 		Command: func(argv, env []string, dir string) jobs.Runner {
 			return &shell.Command{Owner: owner, Argv: argv, Env: env, Dir: dir, TTY: true}
@@ -259,6 +261,9 @@ func (e *engine) installed(ctx context.Context, ch pkgmgr.Changes) (notes []stri
 		}
 	}
 	slices.Sort(notes)
+	if ch.Gone != "" {
+		notes = slices.Insert(notes, 0, fmt.Sprintf("the environment %s is gone, this is %s: restart_python_worker in sessions that still run in the old one", ch.Gone, ch.Dir))
+	}
 	return notes
 }
 

@@ -40,13 +40,13 @@ func TestDescribe(t *testing.T) {
 			}, "",
 		},
 		"a named one": {
-			func(w *world) { w.cfg.Python = w.script("mine/python", "touch started") },
+			func(w *world) { w.cfg.Python.Value = w.script("mine/python", "touch started") },
 			func(w *world) Description {
 				return Description{Python: w.path("mine/python"), Setting: "REPL_PYTHON", There: true}
 			}, "",
 		},
 		"a named one that is not there": {
-			func(w *world) { w.cfg.Python = "/nowhere/python3" }, nil, "/nowhere/python3 is missing",
+			func(w *world) { w.cfg.Python.Value = "/nowhere/python3" }, nil, "/nowhere/python3 is missing",
 		},
 		"an environment whose Python is gone": {
 			func(w *world) { w.link("/nowhere/python3.12", "work space/.venv/bin/python") }, nil, "link to a Python that is gone",
