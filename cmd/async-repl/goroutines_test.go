@@ -14,7 +14,9 @@ import (
 // goroutines names, for each go statement of a file in order, its row in the
 // table of docs/how-it-works.md.
 var goroutines = map[string][]string{
-	"cmd/async-repl/serve.go": {"the connection", "the end of the engine after a signal, and of its jobs", "the end of the engine after a signal, and of its jobs"},
+	"cmd/async-repl/serve.go": {"the connection", "the end of the engine after a signal"},
+
+	"internal/engine/engine.go": {"the end of all jobs"},
 
 	"internal/mcpclient/client.go": {"the reader of a client"},
 

@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"asyncrepl/internal/mcpclient"
-	"asyncrepl/pkgmgr"
 )
 
 // peak is the most memory that a process has had, in KiB.
@@ -152,14 +150,6 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 		t.Errorf("after a cancel: %s", r)
 	}
 	install("replwheel", "completed (already satisfied)")
-}
-
-// An environment that replaces one that is gone is named in the receipt of the install that made it.
-func TestNoteAboutEnvironmentThatIsGone(t *testing.T) {
-	notes := new(engine).installed(t.Context(), pkgmgr.Changes{Dir: "/w/.venv", Gone: "/old"})
-	if want := []string{"the environment /old is gone, this is /w/.venv: restart_python_worker in sessions that still run in the old one"}; !slices.Equal(notes, want) {
-		t.Errorf("notes %q, want %q", notes, want)
-	}
 }
 
 // The environment is touched lazily: a client that only lists pays for nothing.

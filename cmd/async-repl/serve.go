@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,86 +14,100 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/mcpserver"
 	"asyncrepl/internal/stdio"
-	"asyncrepl/jobs"
+	"asyncrepl/internal/tty"
 )
 
-// exitTime is how long the server may take from the first signal to its exit.
-// A client kills it half a second after the first one; what is not ended by
-// then is the guard's.
+// localTenant is the tenant of the person who started the server.
+const localTenant = "local"
+
+// atTerminal is for a person who starts the server by hand and would otherwise wait for a prompt that
+// never comes. The server goes on: a program can be at the other end of a terminal too.
+const atTerminal = `async-repl is an MCP server: a client starts it and speaks JSON-RPC with it.
+It now waits for messages on this terminal; end it with Ctrl-D.
+
+  async-repl demo   shows what a client would see
+  async-repl help   lists the settings
+  README, Install   has the configuration of each client
+`
+
+// serveCommand reads the settings, serves one client and returns the exit status.
+func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
+	cwd, cwdErr := os.Getwd() // the error counts only if no other directory is named
+	set, err := parseSettings(args, os.Getenv, cwd)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, usage())
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "async-repl:", err)
+		return 2
+	}
+	if set.Workspace == "" {
+		fmt.Fprintf(stderr, "async-repl: finding the current directory: %v: start the server in one that exists, or set REPL_WORKDIR\n", cwdErr)
+		return 1
+	}
+	if st, err := os.Stat(set.Workspace); err != nil || !st.IsDir() {
+		fmt.Fprintf(stderr, "async-repl: the workspace %s is not a directory that exists: make it, or set REPL_WORKDIR to another\n", set.Workspace)
+		return 1
+	}
+	if in, ok := stdin.(*os.File); ok && tty.IsTerminal(in) {
+		fmt.Fprint(stderr, atTerminal)
+	}
+	set.Log = slog.New(slog.NewTextHandler(newLogWriter(stderr), &slog.HandlerOptions{Level: set.logLevel}))
+	set.Version, set.Env = version(), os.Environ()
+	if set.Shell, err = findShell(set.Shell); err == nil {
+		set.Guard, err = guardLine()
+	}
+	if err == nil {
+		err = serve(ctx, set, stdin, stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "async-repl:", err)
+		return 1
+	}
+	return 0
+}
+
+// exitTime is how long the server may take from the first signal to its exit. A client kills it half a
+// second after the first signal; what has not ended by then is left to the guard.
 const exitTime = 380 * time.Millisecond
 
-// streams are standard input and output as one stream.
-type streams struct {
-	io.Reader
-	io.Writer
-	closers []io.Closer
-}
-
-func (s streams) Close() error {
-	var errs []error
-	for _, c := range s.closers {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// connect serves the one client of the server until the client leaves. When ctx is done, calls in
-// flight are answered at once with the current status.
-func connect(ctx context.Context, eng *engine, in io.ReadCloser, out io.WriteCloser, log *slog.Logger) error {
-	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
-	defer leave()
-	transport := &stdio.Transport{
-		Stream:  streams{in, out, []io.Closer{in, out}},
-		Ordered: true, Cut: ctx, Leave: leave, Log: log,
-	}
-	session, err := mcpserver.New(waits, eng.shared, eng.scope()).Connect(context.WithoutCancel(ctx), transport, nil)
-	if err != nil {
-		return err
-	}
-	return session.Wait()
-}
-
-// serve serves one client over in and out. At the end of input, and when out
-// can't be written any more, the calls in flight are answered as they would be
-// (the transport bounds that) and then everything ends. A signal cuts it short:
-// calls are answered at once with the present status, and the process is gone
-// within exitTime.
-func serve(ctx context.Context, set settings, environ []string, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
-	log := slog.New(slog.NewTextHandler(newLogWriter(stderr), &slog.HandlerOptions{Level: set.logLevel}))
+// serve serves one client over in and out. When the input ends, or out can no longer be written to,
+// calls in flight are answered normally, for a limited time, and then everything ends. A signal cuts
+// that short: calls are answered at once with the current status, and the process exits within
+// exitTime.
+func serve(ctx context.Context, set settings, in io.ReadCloser, out io.WriteCloser) error {
 	signals := make(chan os.Signal, 1) // one is enough: the first decides
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	// Taken, not ignored: children would inherit that. The failing write is
-	// what counts.
+	// Caught, not ignored: children would inherit that. The write that fails is what counts.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	defer signal.Stop(pipes)
 	os.Stdout = os.Stderr // standard output belongs to the protocol
 
-	if lacks != "" {
-		log.Warn("not every promise is kept here", "platform", lacks)
-	}
-	eng, err := newEngine(set, environ, log)
+	eng, err := engine.New(set.Config)
 	if err != nil {
 		return err
 	}
 	cut, cancel := context.WithCancel(ctx)
 	defer cancel()
-	served := make(chan error, 1) // room for the one result, so that nobody need wait for it
+	served := make(chan error, 1) // room for the one result, which may come after the end of serve
 	go func() {                   // owned by serve; ends with the connection, or with the process after a signal
-		served <- connect(cut, eng, in, out, log)
+		served <- connect(cut, eng, set, in, out)
 	}()
 	select {
 	case err := <-served:
-		eng.close()
+		eng.Close()
 		if err != nil && !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("serving: %w", err)
 		}
 		return nil
 	case sig := <-signals:
-		log.Info("ending on a signal", "signal", sig.String())
+		set.Log.Info("ending on a signal", "signal", sig.String())
 	case <-ctx.Done():
 	}
 	cancel()
@@ -101,28 +116,39 @@ func serve(ctx context.Context, set settings, environ []string, in io.ReadCloser
 	closed := make(chan struct{})
 	go func() { // owned by serve; ends with the engine, or with the process
 		defer close(closed)
-		eng.close()
+		eng.Close()
 		<-served
 	}()
 	select {
 	case <-closed:
 	case <-late.C:
-		log.Warn("not everything had ended in time: the rest is the guard's")
+		set.Log.Warn("shutdown timed out; the guard kills the rest")
 	}
 	return nil
 }
 
-// close ends everything that the engine started.
-func (e *engine) close() {
-	done := make(chan struct{})
-	go func() { // joined below
-		defer close(done)
-		e.shared.Jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate, Step: shutdownStep})
-	}()
-	e.owner.Shutdown()
-	<-done
-	e.closeSessions()
+// connect serves the one client of the server until the client leaves. When ctx is done, calls in
+// flight are answered at once with the current status.
+func connect(ctx context.Context, eng *engine.Engine, set settings, in io.ReadCloser, out io.WriteCloser) error {
+	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	scope := eng.Scope(localTenant)
+	scope.Grace, scope.Timeout = set.grace, set.timeout
+	server := mcpserver.New(waits, mcpserver.Config{Backend: eng, Version: set.Version, Log: set.Log}, scope)
+	transport := &stdio.Transport{Stream: streams{in, out}, Ordered: true, Cut: ctx, Leave: leave, Log: set.Log}
+	session, err := server.Connect(context.WithoutCancel(ctx), transport, nil)
+	if err != nil {
+		return err
+	}
+	return session.Wait()
 }
 
-// shutdownStep is the time between the two rungs of a shutdown.
-const shutdownStep = 150 * time.Millisecond
+// streams are standard input and output as one stream.
+type streams struct {
+	io.ReadCloser
+	out io.WriteCloser
+}
+
+func (s streams) Write(p []byte) (int, error) { return s.out.Write(p) }
+
+func (s streams) Close() error { return errors.Join(s.ReadCloser.Close(), s.out.Close()) }

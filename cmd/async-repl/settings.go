@@ -9,63 +9,57 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"asyncrepl/internal/engine"
 )
 
-// Settings are what a person may choose at start, by a flag or by the variable
-// of the same meaning; the flag wins. A value that can't be used, and one whose
-// feature is not built, ends the start with an error that names the variable,
-// the value and what is allowed: a sandbox must never be silently absent.
+// Settings are what a person can choose at start, by a flag or by the environment variable of the same
+// meaning; the flag wins. A value that can't be used, or one whose feature is not built, ends the start
+// with an error that names the variable, the value and what is allowed: a sandbox must never be
+// silently absent.
 type settings struct {
-	workdir     string // absolute; the workspace
-	python      string // REPL_PYTHON, used as it is
-	venvDir     string
-	shell       string // absolute path; "": bash, else sh
-	stateDir    string
-	grace       time.Duration
-	timeout     time.Duration // 0: none
-	maxJobs     int
-	maxSessions int
-	maxOutput   int64 // bytes kept a job
-	maxState    int64 // bytes kept on disk of all
-	logLevel    slog.Level
+	engine.Config // but for Version, Guard, Env and Log
+	grace         time.Duration
+	timeout       time.Duration // 0: none
+	logLevel      slog.Level
 }
 
-// A setting is one row of the table that flags, variables, help text and README
-// are made from.
+// A setting is one row of the table that flags, variables, help text and README are made from.
 type setting struct {
 	env, flag string
-	fallback  string // shown; what an empty value means
+	fallback  string // what an empty value means, for people
 	about     string
 	set       func(s *settings, value string) error // the error says what is allowed
 }
 
 var table = []setting{
 	{"REPL_WORKDIR", "workdir", "CLAUDE_PROJECT_DIR, else the current directory", "the workspace: where jobs start and relative paths begin",
-		func(s *settings, v string) error { return setPath(&s.workdir, v) }},
+		func(s *settings, v string) error { return setPath(&s.Workspace, v) }},
 	{"REPL_PYTHON", "python", "the environment's", "the interpreter, used as it is (3.9 or newer)",
-		func(s *settings, v string) error { s.python = v; return nil }},
+		func(s *settings, v string) error { s.Python = v; return nil }},
 	{"REPL_VENV_DIR", "venv-dir", "VIRTUAL_ENV, CONDA_PREFIX, else .venv in the workspace", "the virtual environment, made on first use",
-		func(s *settings, v string) error { return setPath(&s.venvDir, v) }},
+		func(s *settings, v string) error { return setPath(&s.VenvDir, v) }},
 	{"REPL_SHELL", "shell", "bash, else sh", "the shell that runs commands with -c",
-		func(s *settings, v string) error { s.shell = v; return nil }},
+		func(s *settings, v string) error { s.Shell = v; return nil }},
 	{"REPL_STATE_DIR", "state-dir", "XDG_STATE_HOME/async-repl", "where long output is kept",
-		func(s *settings, v string) error { return setPath(&s.stateDir, v) }},
+		func(s *settings, v string) error { return setPath(&s.StateDir, v) }},
 	{"REPL_GRACE", "grace", "2s", "how long execute and send calls wait for the end",
 		func(s *settings, v string) error { return setDuration(&s.grace, v, time.Millisecond, 110*time.Second) }},
 	{"REPL_TIMEOUT", "timeout", "0, none", "the limit of jobs that name none, counted while they run",
 		func(s *settings, v string) error { return setDuration(&s.timeout, v, 0, math.MaxInt64) }},
 	{"REPL_MAX_JOBS", "max-jobs", "1000", "jobs running at once",
-		func(s *settings, v string) error { return setCount(&s.maxJobs, v) }},
+		func(s *settings, v string) error { return setCount(&s.MaxJobs, v) }},
 	{"REPL_MAX_SESSIONS", "max-sessions", "50", "Python sessions at once",
-		func(s *settings, v string) error { return setCount(&s.maxSessions, v) }},
+		func(s *settings, v string) error { return setCount(&s.MaxSessions, v) }},
 	{"REPL_MAX_OUTPUT", "max-output", "1GiB", "output kept of a job: the first and the last half of it",
-		func(s *settings, v string) error { return setSize(&s.maxOutput, v) }},
+		func(s *settings, v string) error { return setSize(&s.MaxOutput, v) }},
 	{"REPL_MAX_STATE", "max-state", "10GiB", "output kept on disk of all jobs of a server: those that ended first give way",
-		func(s *settings, v string) error { return setSize(&s.maxState, v) }},
+		func(s *settings, v string) error { return setSize(&s.MaxState, v) }},
 	{"REPL_LOG_LEVEL", "log-level", "warn", "what is logged to stderr: debug, info, warn or error",
 		func(s *settings, v string) error {
 			if err := s.logLevel.UnmarshalText([]byte(v)); err != nil {
@@ -74,7 +68,7 @@ var table = []setting{
 			return nil
 		}},
 
-	// Features that are not built yet: only what means their absence is allowed.
+	// Features that are not built yet: allowed is only the value that means their absence.
 	{"REPL_TRANSPORT", "transport", "stdio", "how clients connect", only("stdio")},
 	{"REPL_HOST", "", "", "", only()},
 	{"REPL_PORT", "", "", "", only()},
@@ -146,18 +140,20 @@ func setSize(to *int64, v string) error {
 	return nil
 }
 
-// parseSettings reads flags and environment. It returns flag.ErrHelp where help
-// was asked for.
+// parseSettings reads flags and environment. It returns flag.ErrHelp if help was asked for.
 func parseSettings(args []string, getenv func(string) string, cwd string) (settings, error) {
 	s := settings{
-		workdir: cwd, grace: 2 * time.Second, maxJobs: 1000, maxSessions: 50, maxOutput: 1 << 30, maxState: 10 << 30,
-		logLevel: slog.LevelWarn,
+		Config: engine.Config{
+			Workspace: cwd, StateDir: defaultStateDir(getenv),
+			MaxJobs: 1000, MaxSessions: 50, MaxOutput: 1 << 30, MaxState: 10 << 30,
+		},
+		grace: engine.DefaultGrace, logLevel: slog.LevelWarn,
 	}
 	if dir := getenv("CLAUDE_PROJECT_DIR"); filepath.IsAbs(dir) {
-		s.workdir = dir
+		s.Workspace = dir
 	}
 	flags := flag.NewFlagSet("async-repl", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // the error says it, in one line
+	flags.SetOutput(io.Discard) // the error says it in one line
 	given := make(map[string]*string)
 	for _, row := range table {
 		if row.flag != "" {
@@ -183,4 +179,35 @@ func parseSettings(args []string, getenv func(string) string, cwd string) (setti
 		}
 	}
 	return s, nil
+}
+
+// defaultStateDir returns where long output is kept if no setting says, or "" if there is no home.
+func defaultStateDir(getenv func(string) string) string {
+	base := getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(base) {
+		home := getenv("HOME")
+		if home == "" {
+			return ""
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(base, "async-repl")
+}
+
+// findShell returns the absolute path of the shell that runs commands. SHELL is a person's choice of a
+// shell to type at, and is not consulted.
+func findShell(chosen string) (string, error) {
+	names := []string{"bash", "/bin/bash", "sh", "/bin/sh"}
+	if chosen != "" {
+		names = []string{chosen}
+	}
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return filepath.Abs(path)
+		}
+	}
+	if chosen != "" {
+		return "", fmt.Errorf("REPL_SHELL=%q can't be used; allowed: the path or name of a program that runs a command line given with -c", chosen)
+	}
+	return "", errors.New("there is neither bash nor sh, on PATH or in /bin: set REPL_SHELL to a shell")
 }

@@ -13,14 +13,17 @@ func TestSettings(t *testing.T) {
 		err  []string // what the error names; nil: none
 		is   func(settings) bool
 	}{
-		"none":          {is: func(s settings) bool { return s.workdir == "/here" && s.grace == 2*time.Second && s.maxJobs == 1000 }},
-		"project dir":   {env: map[string]string{"CLAUDE_PROJECT_DIR": "/there"}, is: func(s settings) bool { return s.workdir == "/there" }},
-		"workdir wins":  {env: map[string]string{"CLAUDE_PROJECT_DIR": "/there", "REPL_WORKDIR": "/this"}, is: func(s settings) bool { return s.workdir == "/this" }},
+		"none":          {is: func(s settings) bool { return s.Workspace == "/here" && s.grace == 2*time.Second && s.MaxJobs == 1000 }},
+		"project dir":   {env: map[string]string{"CLAUDE_PROJECT_DIR": "/there"}, is: func(s settings) bool { return s.Workspace == "/there" }},
+		"workdir wins":  {env: map[string]string{"CLAUDE_PROJECT_DIR": "/there", "REPL_WORKDIR": "/this"}, is: func(s settings) bool { return s.Workspace == "/this" }},
 		"flag wins":     {args: []string{"-grace", "3s"}, env: map[string]string{"REPL_GRACE": "1s"}, is: func(s settings) bool { return s.grace == 3*time.Second }},
 		"seconds":       {env: map[string]string{"REPL_GRACE": "0.5"}, is: func(s settings) bool { return s.grace == 500*time.Millisecond }},
-		"size":          {env: map[string]string{"REPL_MAX_OUTPUT": "16MiB"}, is: func(s settings) bool { return s.maxOutput == 16<<20 }},
-		"state":         {args: []string{"-max-state", "2GiB"}, is: func(s settings) bool { return s.maxState == 2<<30 }},
-		"state default": {is: func(s settings) bool { return s.maxState == 10<<30 }},
+		"size":          {env: map[string]string{"REPL_MAX_OUTPUT": "16MiB"}, is: func(s settings) bool { return s.MaxOutput == 16<<20 }},
+		"state":         {args: []string{"-max-state", "2GiB"}, is: func(s settings) bool { return s.MaxState == 2<<30 }},
+		"state dir":     {env: map[string]string{"HOME": "/home/me"}, is: func(s settings) bool { return s.StateDir == "/home/me/.local/state/async-repl" }},
+		"XDG state dir": {env: map[string]string{"HOME": "/home/me", "XDG_STATE_HOME": "/state"}, is: func(s settings) bool { return s.StateDir == "/state/async-repl" }},
+		"no home":       {is: func(s settings) bool { return s.StateDir == "" }},
+		"state default": {is: func(s settings) bool { return s.MaxState == 10<<30 }},
 		"absence named": {env: map[string]string{"REPL_SANDBOX": "none", "REPL_TRANSPORT": "stdio"}, is: func(settings) bool { return true }},
 		"unknown REPL_": {env: map[string]string{"REPL_ID": "somebody else's"}, is: func(settings) bool { return true }},
 

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"asyncrepl/internal/engine"
 )
 
 // FuzzDecode gives tools arguments of every kind. What is taken keeps the limits
@@ -24,11 +26,11 @@ func FuzzDecode(f *testing.F) {
 		`{"code":"x","code":"y"}`, `{"c\u006fde":"x","timeout_seconds":1e999}`, `{"wait_seconds":-0,"limit":-0.0}`, `{"command":"x","env":{"A":"1","A":"2"}}`,
 		"{\"\u202e\\n\":1}", `{"code":"` + strings.Repeat("[", 9000) + `"}`,
 	} {
-		for i := range len(tools(DefaultGrace)) {
+		for i := range len(tools(engine.DefaultGrace)) {
 			f.Add(uint8(i), []byte(s))
 		}
 	}
-	all := tools(DefaultGrace)
+	all := tools(engine.DefaultGrace)
 	f.Fuzz(func(t *testing.T, pick uint8, raw []byte) {
 		tool := all[int(pick)%len(all)]
 		a, err := decode(tool, raw)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -20,7 +21,7 @@ func TestMistakes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.workspace, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	old := c.call("execute_python", arguments{"code": `out "x"`})
 	id := field(old, "Job ID")
 	shell := field(c.call("execute_command_async", arguments{"command": `ask line "? "`, "wait_seconds": 60}), "Job ID")
@@ -92,7 +93,7 @@ func TestMistakes(t *testing.T) {
 			}
 		})
 	}
-	if n := len(w.engine.Jobs.List("", jobs.Filter{})); n != 2 {
+	if n := len(w.jobs.List("", jobs.Filter{})); n != 2 {
 		t.Errorf("%d jobs, but a refused call starts none", n)
 	}
 }
@@ -116,7 +117,7 @@ func TestGivenArguments(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(w.workspace, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c := w.dial(Scope{Session: "mine"})
+	c := w.dial(engine.Scope{Session: "mine"})
 	c.call("execute_command_async", arguments{"command": `out ""`, "cwd": "sub", "env": map[string]string{"A": "b=c"}, "tty": false, "max_chars": 16000.0})
 	c.call("execute_command_async", arguments{"command": `out ""`, "wait_seconds": 0.25, "timeout_seconds": 0})
 	want := fmt.Sprintf("[{out \"\" %s map[A:b=c] false} {out \"\" %s map[] true}]", filepath.Join(w.workspace, "sub"), w.workspace)
@@ -130,8 +131,8 @@ func TestGivenArguments(t *testing.T) {
 
 func TestTimeoutOfTheEngine(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Timeout = 1
-	c := w.dial(Scope{})
+	w.timeout = 1
+	c := w.dial(engine.Scope{})
 	got := c.call("execute_command_async", arguments{"command": "hang", "wait_seconds": 60})
 	if s := field(got, "Status"); s != "failed (timed out after 1ns)" {
 		t.Errorf("status %q", s)
@@ -144,9 +145,9 @@ func TestTimeoutOfTheEngine(t *testing.T) {
 
 func TestTooManyJobs(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{}), MaxRunning: 1})
-	defer w.engine.Jobs.Close(jobs.Stop{By: jobs.Shutdown})
-	c := w.dial(Scope{})
+	w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{}), MaxRunning: 1})
+	defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown})
+	c := w.dial(engine.Scope{})
 	id := field(c.call("execute_command_async", arguments{"command": "hang", "wait_seconds": 0}), "Job ID")
 	got := c.refused("execute_python", arguments{"code": `out ""`})
 	want := "1 jobs are running, the most allowed; nothing was started. Wait for one or end one with cancel_job.\nThe oldest: " + id + " *, shell*: hang"
@@ -158,7 +159,7 @@ func TestTooManyJobs(t *testing.T) {
 // TestWhoIsAsked is send_python_input without an id.
 func TestWhoIsAsked(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	one := field(c.call("execute_python", arguments{"code": `ask line "one? "`, "wait_seconds": 60}), "Job ID")
 	c.call("execute_command_async", arguments{"command": `ask line "not python? "`, "wait_seconds": 60})
 	two := field(c.call("execute_python", arguments{"code": `ask line "two? "`, "session": "b", "wait_seconds": 60}), "Job ID")
@@ -179,7 +180,7 @@ func TestWhoIsAsked(t *testing.T) {
 // TestSecret looks for a secret where it must not be.
 func TestSecret(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	const secret = "correct horse battery staple"
 	var replies strings.Builder
 	id := field(c.call("execute_python", arguments{"code": code(`ask secret "Password: "`, "keys", "hang"), "wait_seconds": 60}), "Job ID")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/stdio"
 	"asyncrepl/jobs"
@@ -19,7 +20,7 @@ import (
 // SDK server that does nothing, over the same transport.
 func BenchmarkCall(b *testing.B) {
 	w := newWorld(b)
-	ours := func(ctx context.Context, conn net.Conn) error { return serve(ctx, conn, w.engine, Scope{}, 0) }
+	ours := func(ctx context.Context, conn net.Conn) error { return serve(ctx, conn, w.config, engine.Scope{}, 0) }
 	floor := func(ctx context.Context, conn net.Conn) error {
 		s := mcp.NewServer(&mcp.Implementation{Name: "floor", Version: "0"}, nil)
 		s.AddTool(&mcp.Tool{Name: "execute_python", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -58,7 +59,7 @@ func BenchmarkCall(b *testing.B) {
 func BenchmarkPoll(b *testing.B) {
 	for _, size := range []int{1 << 10, 1 << 20, 256 << 20} {
 		w := newWorld(b)
-		c := w.dial(Scope{})
+		c := w.dial(engine.Scope{})
 		j := w.job(c.call("execute_command_async", arguments{"command": code(fmt.Sprintf("fill %d", size), "hang"), "wait_seconds": 0}))
 		for j.Log().Stat().End < int64(size) {
 			if err := j.Log().Wait(b.Context(), j.Log().Stat().End); err != nil {
@@ -85,7 +86,7 @@ func BenchmarkPoll(b *testing.B) {
 func BenchmarkConnect(b *testing.B) {
 	w := newWorld(b)
 	for b.Loop() {
-		c := w.serve(func(ctx context.Context, conn net.Conn) error { return serve(ctx, conn, w.engine, Scope{}, 0) })
+		c := w.serve(func(ctx context.Context, conn net.Conn) error { return serve(ctx, conn, w.config, engine.Scope{}, 0) })
 		c.handshake()
 		c.close()
 	}

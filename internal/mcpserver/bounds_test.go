@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -15,11 +16,11 @@ func (w *world) longest(n int, lines ...string) (list []string) {
 	w.t.Helper()
 	for i := range n {
 		run := &program{w, code(lines...)}
-		j := jobstest.Start(w.t, w.engine.Jobs, jobs.Spec{Kind: jobs.Python, Session: fmt.Sprint("s", i), Title: strings.Repeat("t", titleLen)}, run)
+		j := jobstest.Start(w.t, w.jobs, jobs.Spec{Kind: jobs.Python, Session: fmt.Sprint("s", i), Title: strings.Repeat("t", titleLen)}, run)
 		list = append(list, j.ID())
 	}
 	for _, id := range list {
-		j, err := w.engine.Jobs.Get("", id)
+		j, err := w.jobs.Get("", id)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func TestListsAreBounded(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		all := w.longest(maxList, raise)
-		c := w.dial(Scope{})
+		c := w.dial(engine.Scope{})
 		a := arguments{"limit": maxList}
 		for page := 0; len(all) > 0; page++ {
 			got := c.call("list_jobs", a)
@@ -84,20 +85,20 @@ func TestListsAreBounded(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		all := w.longest(maxList, raise)
-		fits(t, w.dial(Scope{}).call("wait_for_jobs", arguments{"job_ids": all, "until": "all"}), all)
+		fits(t, w.dial(engine.Scope{}).call("wait_for_jobs", arguments{"job_ids": all, "until": "all"}), all)
 	})
 	t.Run("wait_for_jobs, blocks", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		note := fmt.Sprintf("note %q", long)
 		all := w.longest(blocksMax, note, note, note, note, note, note, note, note, raise)
-		fits(t, w.dial(Scope{}).call("wait_for_jobs", arguments{"job_ids": all, "until": "all"}), all)
+		fits(t, w.dial(engine.Scope{}).call("wait_for_jobs", arguments{"job_ids": all, "until": "all"}), all)
 	})
 	t.Run("send_python_input", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		w.longest(maxList, fmt.Sprintf("ask line %q", long))
-		got := w.dial(Scope{}).refused("send_python_input", arguments{"text": "x"})
+		got := w.dial(engine.Scope{}).refused("send_python_input", arguments{"text": "x"})
 		if n := chars(got); n > maxText || !strings.HasSuffix(got, " more: see list_jobs with status=waiting_input") {
 			t.Errorf("%d characters, the most allowed are %d:\n%s", n, maxText, beginning(got))
 		}
@@ -105,9 +106,9 @@ func TestListsAreBounded(t *testing.T) {
 	t.Run("restart_python_worker", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		c := w.dial(Scope{})
+		c := w.dial(engine.Scope{})
 		for range maxList {
-			jobstest.Start(t, w.engine.Jobs, jobs.Spec{Kind: jobs.Python, Session: DefaultSession, Title: strings.Repeat("t", lineMax)}, &program{w, "hang"})
+			jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Python, Session: engine.DefaultSession, Title: strings.Repeat("t", lineMax)}, &program{w, "hang"})
 		}
 		got := c.call("restart_python_worker", nil)
 		if n, rest := chars(got), fmt.Sprintf("\nMore: %d jobs: list_jobs with session=default\n", maxList-endedMax); n > maxText || !strings.Contains(got, rest) || strings.Count(got, "\nEnded: ") != endedMax {
@@ -122,7 +123,7 @@ func TestListsAreBounded(t *testing.T) {
 			lines = append(lines, fmt.Sprintf("note %q", long))
 		}
 		all := w.longest(1, lines...)
-		got := w.dial(Scope{}).call("check_job_status", arguments{"job_id": all[0]})
+		got := w.dial(engine.Scope{}).call("check_job_status", arguments{"job_id": all[0]})
 		if rest := fmt.Sprintf("\nNote: %d more: read the resource job://%s\n", maxList-notesMax, all[0]); chars(got) > maxText || !strings.Contains(got, rest) {
 			t.Errorf("%d characters, the most allowed are %d:\n%s", chars(got), maxText, beginning(got))
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -31,7 +32,7 @@ func (w *world) started(c *client, tool string, a arguments) (id int, j *jobs.Jo
 func TestTwoConnections(t *testing.T) {
 	w := newWorld(t)
 	w.drain = 50 * time.Millisecond
-	leaves, stays := w.dial(Scope{}), w.dial(Scope{})
+	leaves, stays := w.dial(engine.Scope{}), w.dial(engine.Scope{})
 	_, left := w.started(leaves, "execute_python", arguments{"code": code(`out "begun\n"`, "gate go", `out "done\n"`), "wait_seconds": 100})
 	leaves.startCall("wait_for_jobs", arguments{"job_ids": []string{left.ID()}, "wait_seconds": 100})
 	call, stayed := w.started(stays, "execute_command_async", arguments{"command": code("gate go", `out "mine\n"`), "wait_seconds": 100})
@@ -55,7 +56,7 @@ func TestTwoConnections(t *testing.T) {
 // TestTenants has one that guesses another's ids.
 func TestTenants(t *testing.T) {
 	w := newWorld(t)
-	mine, other := w.dial(Scope{}), w.dial(Scope{Tenant: "other"})
+	mine, other := w.dial(engine.Scope{}), w.dial(engine.Scope{Tenant: "other"})
 	id := field(mine.call("execute_python", arguments{"code": `ask line "secret plans? "`, "wait_seconds": 60}), "Job ID")
 	for tool, a := range map[string]arguments{
 		"check_job_status":    {"job_id": id},
@@ -84,7 +85,7 @@ func TestTenants(t *testing.T) {
 // TestCallsRunSideBySide has many calls that wait, and one that doesn't.
 func TestCallsRunSideBySide(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	_, j := w.started(c, "execute_python", arguments{"code": "gate go", "wait_seconds": 100})
 	for range 50 {
 		c.startCall("check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 100})
@@ -105,7 +106,7 @@ func TestCallsRunSideBySide(t *testing.T) {
 func TestCut(t *testing.T) {
 	w := newWorld(t)
 	ctx, cut := context.WithCancel(t.Context())
-	c := w.connect(ctx, Scope{})
+	c := w.connect(ctx, engine.Scope{})
 	c.request("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{},
 		"clientInfo": map[string]any{"name": "test", "version": "0"}})
 	_, j := w.started(c, "execute_python", arguments{"code": code(`out "tick\n"`, "hang"), "wait_seconds": 100})
@@ -128,7 +129,7 @@ func TestCut(t *testing.T) {
 // TestCancelledCall takes a call back: its job lives on.
 func TestCancelledCall(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	id, j := w.started(c, "execute_python", arguments{"code": "gate go", "wait_seconds": 100})
 	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id}})
 	if got := c.call("check_job_status", arguments{"job_id": j.ID()}); field(got, "Status") != "running" {
@@ -143,7 +144,7 @@ func TestCancelledCall(t *testing.T) {
 // TestPanic has a handler with a defect.
 func TestPanic(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	j := w.job(c.call("execute_python", arguments{"code": `ask line "? "`, "wait_seconds": 60}))
 	got := c.refused("send_python_input", arguments{"text": "panic"})
 	if got != "Internal error: a defect of this server, told in its log. Jobs go on; list_jobs shows them." {
@@ -163,8 +164,8 @@ func TestPanic(t *testing.T) {
 // TestCancelling sees a job that resists, while it does.
 func TestCancelling(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Grace = 50 * time.Millisecond
-	c := w.dial(Scope{})
+	w.grace = 50 * time.Millisecond
+	c := w.dial(engine.Scope{})
 	j := w.job(c.call("execute_python", arguments{"code": code(`out "begun\n"`, "stubborn")}))
 	jobstest.Prints(t, j, "begun\n")
 	got := c.call("cancel_job", arguments{"job_id": j.ID()})
@@ -181,7 +182,7 @@ func TestCancelling(t *testing.T) {
 // were sent.
 func TestOrder(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	const steps = 300
 	var batch bytes.Buffer
 	var want []string
@@ -211,8 +212,8 @@ func TestOrder(t *testing.T) {
 // waits for the end.
 func TestCancellingAtAPrompt(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Grace = 50 * time.Millisecond
-	c := w.dial(Scope{})
+	w.grace = 50 * time.Millisecond
+	c := w.dial(engine.Scope{})
 	j := w.job(c.call("execute_command_async", arguments{"command": code("prompt", "stubborn"), "wait_seconds": 60}))
 	got := c.call("cancel_job", arguments{"job_id": j.ID()})
 	if field(got, "Status") != "waiting_input" || field(got, "Cancelling") != "interrupt" || field(got, "Next") != "" {
@@ -243,8 +244,8 @@ func TestRestartNamesWhatHasEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.engine.Grace = test.grace
-			c := w.dial(Scope{})
+			w.grace = test.grace
+			c := w.dial(engine.Scope{})
 			_, j := w.started(c, "execute_python", arguments{"code": "linger go", "wait_seconds": 0})
 			c.read()
 			restarted := make(chan struct{})

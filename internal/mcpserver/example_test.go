@@ -4,53 +4,36 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/mcpserver"
-	"asyncrepl/internal/process"
 	"asyncrepl/internal/stdio"
-	"asyncrepl/jobs"
-	"asyncrepl/shell"
 )
 
-// Commands are runners that know the shell only. Those of the program are in
-// cmd/async-repl, engine.go.
-type commands struct{ owner *process.Owner }
-
-func (c commands) Shell(sc mcpserver.Scope, req mcpserver.ShellRequest) (jobs.Runner, error) {
-	return &shell.Command{Owner: c.owner, Argv: shell.Script("/bin/sh", req.Command), Dir: req.Dir, Env: sc.Env, TTY: req.TTY}, nil
-}
-
-func (commands) Python(mcpserver.Scope, string) (mcpserver.PythonSession, error) {
-	return nil, errors.New("there is no Python here: use execute_command_async")
-}
-
-func (commands) Install(mcpserver.Scope, string, string) (jobs.Runner, error) {
-	return nil, errors.New("there is no Python here: install with a command")
-}
-
-// An engine is served to one client, which runs a command and is refused Python.
+// An engine is served to one client, which runs a command and asks for a job that is not there.
 func Example() {
-	owner, err := process.NewOwner(process.Config{}) // a server names its guard here
+	log := slog.New(slog.DiscardHandler)
+	eng, err := engine.New(engine.Config{ // a server names its guard and its limits here
+		Workspace: "/", Shell: "/bin/sh", Env: []string{"PATH=" + os.Getenv("PATH")}, MaxOutput: 1 << 20, Log: log,
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer owner.Shutdown()
-	engine := &mcpserver.Engine{Jobs: jobs.NewRegistry(jobs.Config{}), Runners: commands{owner}, Version: "example"}
-	defer engine.Jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
+	defer eng.Close()
 
 	client, server := net.Pipe() // the server's standard input and output
 	served := make(chan error, 1)
 	go func() { // ends when the client has left, below
 		ctx, leave := context.WithCancel(context.Background())
-		scope := mcpserver.Scope{Tenant: "local", Workspace: "/", Env: []string{"PATH=" + os.Getenv("PATH")}}
 		transport := &stdio.Transport{Stream: server, Ordered: true, Leave: leave}
-		session, err := mcpserver.New(ctx, engine, scope).Connect(ctx, transport, nil)
+		shared := mcpserver.Config{Backend: eng, Version: "example", Log: log}
+		session, err := mcpserver.New(ctx, shared, eng.Scope("local")).Connect(ctx, transport, nil)
 		if err == nil {
 			err = session.Wait()
 		}
@@ -80,14 +63,15 @@ func Example() {
 	header, output, _ := strings.Cut(reply.Result.Content[0].Text, "\n\n")
 	fmt.Println(strings.Contains(header, "\nStatus: completed\n"))
 	fmt.Println(strings.TrimSpace(output))
-	reply = call(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"execute_python","arguments":{"code":"1"}}}`)
-	fmt.Println(reply.Result.IsError, reply.Result.Content[0].Text)
+	reply = call(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"cancel_job","arguments":{"job_id":"1"}}}`)
+	refusal, _, _ := strings.Cut(reply.Result.Content[0].Text, "\n")
+	fmt.Println(reply.Result.IsError, refusal)
 	client.Close()
 	fmt.Println(<-served)
 	// Output:
 	// true
 	// --- STDOUT ---
 	// hello
-	// true There is no Python here: use execute_command_async
+	// true No such job: 1
 	// <nil>
 }

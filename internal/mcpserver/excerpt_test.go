@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -33,7 +34,7 @@ func parts(t *testing.T, reply string) (head, tail string, from, to int64) {
 // what is said to be left out are all of the output, byte for byte.
 func TestRoom(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	reply := c.call("execute_command_async", arguments{"command": code("flood 20000", `result "[1, 2]"`), "wait_seconds": 60})
 	j := w.job(reply)
 	all := jobstest.Output(j)
@@ -59,7 +60,7 @@ func TestRoom(t *testing.T) {
 // TestReadingOn pages through output by cursor, as a client would.
 func TestReadingOn(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	j := w.job(c.call("execute_command_async", arguments{"command": "flood 3000", "wait_seconds": 60, "max_chars": 0}))
 	all := jobstest.Output(j)
 	var read strings.Builder
@@ -84,7 +85,7 @@ func TestReadingOn(t *testing.T) {
 // something is missing stands a mark.
 func TestMarkOfTheHole(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	for name, tt := range map[string]struct {
 		code           string
 		stdout, stderr bool // have a mark
@@ -109,7 +110,7 @@ func TestMarkOfTheHole(t *testing.T) {
 // TestLongResult has a result and output that both are too long.
 func TestLongResult(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	long := strconv.Quote(strings.Repeat("0123456789, ", 10_000))
 	for name, lines := range map[string]string{
 		"alone":       code("result " + long),
@@ -134,7 +135,7 @@ func TestLongResult(t *testing.T) {
 // with the other stream in between.
 func TestTornOutput(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	first := c.call("execute_python", arguments{
 		"code": code(`out "caf\xc3"`, `err "warning: \x1b[3"`, "gate rest", `out "\xa9\n"`, `err "1mred\x1b[0m\n"`, "hang"), "wait_seconds": 0})
 	jobstest.Prints(t, w.job(first), "warning: \x1b[3")
@@ -154,7 +155,7 @@ func TestTornOutput(t *testing.T) {
 // comes after it.
 func TestOpenSequence(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	got := c.call("execute_python", arguments{"code": code(`err "\x1b]0;title"`, "flood 2000", "hang"), "wait_seconds": 0})
 	jobstest.Prints(t, w.job(got), "line 1999\n")
 	got = c.call("check_job_status", arguments{"job_id": field(got, "Job ID")})
@@ -165,7 +166,7 @@ func TestOpenSequence(t *testing.T) {
 
 func TestLateOutput(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	got := c.call("execute_python", arguments{"code": code(`out "in time\n"`, `late "too late\n"`), "wait_seconds": 60})
 	if field(got, "Late output") != "" {
 		t.Errorf("late too early:\n%s", got)
@@ -186,9 +187,9 @@ func TestLateOutput(t *testing.T) {
 func TestDroppedOutput(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
-	w.engine.Jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
-	defer w.engine.Jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
-	c := w.dial(Scope{})
+	w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
+	defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
+	c := w.dial(engine.Scope{})
 	got := c.call("execute_command_async", arguments{"command": "flood 20000", "wait_seconds": 60, "max_chars": 45000})
 	stat := w.job(got).Log().Stat()
 	if stat.Dropped == 0 {

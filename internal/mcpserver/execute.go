@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
@@ -16,7 +17,7 @@ const titleLen = 100
 
 func (c *invocation) executePython(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
-	py, err := c.Runners.Python(c.scope, session)
+	py, err := c.Backend.Session(c.scope, session)
 	if err != nil {
 		return nil, err
 	}
@@ -28,11 +29,11 @@ func (c *invocation) executeCommand(ctx context.Context) (*report.Reply, error) 
 	if err != nil {
 		return nil, err
 	}
-	run, err := c.Runners.Shell(c.scope, ShellRequest{
-		Command: c.args.command,
-		Dir:     dir,
-		Env:     c.args.env,
-		TTY:     c.args.tty == nil || *c.args.tty,
+	run, err := c.Backend.Shell(c.scope, engine.Command{
+		Line: c.args.command,
+		Dir:  dir,
+		Env:  c.args.env,
+		TTY:  c.args.tty == nil || *c.args.tty,
 	})
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func (c *invocation) executeCommand(ctx context.Context) (*report.Reply, error) 
 
 func (c *invocation) installPackage(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
-	run, err := c.Runners.Install(c.scope, session, c.args.packages)
+	run, err := c.Backend.Install(c.scope, session, c.args.packages)
 	if err != nil {
 		return nil, err
 	}
@@ -51,16 +52,16 @@ func (c *invocation) installPackage(ctx context.Context) (*report.Reply, error) 
 
 // execute starts a job and waits its grace.
 func (c *invocation) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*report.Reply, error) {
-	spec.Tenant, spec.Timeout = c.scope.Tenant, c.Timeout
+	spec.Tenant, spec.Timeout = c.scope.Tenant, c.scope.Timeout
 	if c.args.timeout != nil {
 		spec.Timeout = *c.args.timeout
 	}
-	j, err := c.Jobs.Start(spec, run)
+	j, err := c.jobs.Start(spec, run)
 	if err != nil {
 		return nil, err
 	}
 	c.notices.watch(j)
-	c.await(ctx, j, c.grace())
+	c.await(ctx, j, c.scope.GraceTime())
 	return c.reporter().Job(j, c.window(0)), nil
 }
 

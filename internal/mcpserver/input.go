@@ -31,14 +31,14 @@ func (c *invocation) sendPythonInput(ctx context.Context) (*report.Reply, error)
 // asking finds the Python job that input is meant for.
 func (c *invocation) asking() (*jobs.Job, error) {
 	if c.args.jobID != "" {
-		j, err := c.Jobs.Get(c.scope.Tenant, c.args.jobID)
+		j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
 		if err == nil && j.Info().Kind != jobs.Python {
 			err = mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Info().Kind)
 		}
 		return j, err
 	}
 	var asking []jobs.Info
-	for _, info := range c.Jobs.List(c.scope.Tenant, jobs.Filter{Status: []jobs.Status{jobs.WaitingInput}}) {
+	for _, info := range c.jobs.List(c.scope.Tenant, jobs.Filter{Status: []jobs.Status{jobs.WaitingInput}}) {
 		if info.Kind == jobs.Python {
 			asking = append(asking, info)
 		}
@@ -47,7 +47,7 @@ func (c *invocation) asking() (*jobs.Job, error) {
 	case 0:
 		return nil, mistakef("No Python job waits for input; nothing was sent or kept.")
 	case 1:
-		return c.Jobs.Get(c.scope.Tenant, asking[0].ID)
+		return c.jobs.Get(c.scope.Tenant, asking[0].ID)
 	}
 	text, shown := c.reporter().Lines(asking, maxText-headRoom)
 	c.notices.shows(asking[:shown]...)
@@ -62,7 +62,7 @@ func (c *invocation) sendCommandInput(ctx context.Context) (*report.Reply, error
 	if c.args.text == "" && !c.args.eof {
 		return nil, mistakef(`There is nothing to send: give text (a line ends with \n) or eof.`)
 	}
-	j, err := c.Jobs.Get(c.scope.Tenant, c.args.jobID)
+	j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ const leastDelivery = 100 * time.Millisecond
 func (c *invocation) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Reply, error) {
 	c.notices.watch(j)
 	from := j.Log().Stat().End
-	deliver, cancel := context.WithTimeout(ctx, min(c.grace(), max(leastDelivery, c.waitFor(c.grace()))))
+	deliver, cancel := context.WithTimeout(ctx, min(c.scope.GraceTime(), max(leastDelivery, c.waitFor(c.scope.GraceTime()))))
 	slow := time.AfterFunc(deliverTime, c.ticket.Pass)
 	d, err := j.Send(deliver, in)
 	slow.Stop()
@@ -96,7 +96,7 @@ func (c *invocation) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*rep
 	case err != nil:
 		return nil, err
 	}
-	c.await(ctx, j, c.grace())
+	c.await(ctx, j, c.scope.GraceTime())
 	w := c.window(from)
 	w.Line("Input", delivered(d, in))
 	return c.reporter().Job(j, w), nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -34,7 +35,7 @@ func (c *client) status(id string) string {
 // about another job or by one about the job itself.
 func TestAlso(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	stays := c.begin("gate end")
 	a, b, asks := c.begin("gate a"), c.begin("gate b", "exit 3"), c.begin("gate asks", `ask line "One? "`, "gate again", `ask line "Two? "`)
 	if got := field(c.status(stays), "Also"); got != "" {
@@ -82,7 +83,7 @@ func TestAlso(t *testing.T) {
 // about it end.
 func TestNoticesForget(t *testing.T) {
 	w := newWorld(t)
-	j := jobstest.Start(t, w.engine.Jobs, jobs.Spec{}, &program{w, `out "x"`})
+	j := jobstest.Start(t, w.jobs, jobs.Spec{}, &program{w, `out "x"`})
 	info := jobstest.End(t, j)
 	for name, queued := range map[string][]bool{"both": {true, true}, "first": {true, false}, "second": {false, true}, "none": {false, false}} {
 		n := &notices{}
@@ -107,7 +108,7 @@ func TestNoticesForget(t *testing.T) {
 // it, and another tenant never.
 func TestAlsoIsForThoseWhoKnow(t *testing.T) {
 	w := newWorld(t)
-	mine, other := w.dial(Scope{}), w.dial(Scope{})
+	mine, other := w.dial(engine.Scope{}), w.dial(engine.Scope{})
 	known, unknown := mine.begin("gate go"), mine.begin("gate go")
 	if s := field(other.status(known), "Status"); s != "running" && s != "queued" {
 		t.Fatal(s)
@@ -127,7 +128,7 @@ func TestAlsoIsForThoseWhoKnow(t *testing.T) {
 // something: it is told by the next.
 func TestAlsoOfCancelledCalls(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	stays, about, other := c.begin("gate end"), c.begin("gate about"), c.begin("gate other")
 	// One ends after the call about it was taken back, the other just before a
 	// call that would have told of it is.
@@ -163,7 +164,7 @@ func TestAlsoOfCancelledCalls(t *testing.T) {
 // the SDK does not understand it.
 func TestAlsoOfCallCancelledLate(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	stays, about := c.begin("gate end"), c.begin("gate about")
 	call := c.startCall("check_job_status", arguments{"job_id": about, "wait_seconds": 100})
 	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": call, "reason": 7}})
@@ -184,7 +185,7 @@ func TestAlsoOfCallCancelledLate(t *testing.T) {
 // told once, in all.
 func TestAlsoSideBySide(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	stays := c.begin("gate end")
 	const n, rounds = 300, 20
 	for i := range n {
@@ -216,7 +217,7 @@ func TestAlsoSideBySide(t *testing.T) {
 			note(field(text, "Also"))
 		}
 	}
-	for _, info := range w.engine.Jobs.List("", jobs.Filter{}) {
+	for _, info := range w.jobs.List("", jobs.Filter{}) {
 		if info.ID != stays {
 			w.ended(info.ID)
 		}

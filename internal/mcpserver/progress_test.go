@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -73,14 +74,14 @@ func TestProgress(t *testing.T) {
 			t.Run(era+" "+name, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				w.engine.Progress = 2 * time.Millisecond
+				w.config.Progress = 2 * time.Millisecond
 				var c *client
 				if era == "initialize" {
-					c = w.dial(Scope{})
+					c = w.dial(engine.Scope{})
 				} else {
-					c = w.connect(t.Context(), Scope{})
+					c = w.connect(t.Context(), engine.Scope{})
 				}
-				prepare := w.dial(Scope{})
+				prepare := w.dial(engine.Scope{})
 				var p plainer
 				for _, code := range []string{
 					code(`out "`+strings.Repeat("é", 3000)+`\n\n"`, "gate go"), `out "x"`, code(`out ""`, "stubborn"), code("keys", `out "ready\n"`, "gate go"),
@@ -141,8 +142,8 @@ func TestProgress(t *testing.T) {
 // TestProgressTokens: what comes back is the token, or nothing is told.
 func TestProgressTokens(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Progress = time.Millisecond
-	c := w.dial(Scope{})
+	w.config.Progress = time.Millisecond
+	c := w.dial(engine.Scope{})
 	_, j := w.started(c, "execute_python", arguments{"code": code(`out "x"`, "gate go"), "wait_seconds": 0})
 	c.read()
 	for raw, want := range map[string]string{
@@ -174,8 +175,8 @@ func TestProgressTokens(t *testing.T) {
 // what it is told is bounded, and every call is answered.
 func TestProgressOfASlowClient(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Progress = time.Millisecond / 10
-	c := w.dial(Scope{})
+	w.config.Progress = time.Millisecond / 10
+	c := w.dial(engine.Scope{})
 	_, j := w.started(c, "execute_python", arguments{"code": code(`out "`+strings.Repeat("x", 150)+`"`, "gate go"), "wait_seconds": 0})
 	c.read()
 	const calls = 50
@@ -184,7 +185,7 @@ func TestProgressOfASlowClient(t *testing.T) {
 		waiting[c.startTold("initialize", fmt.Sprint(i), "check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 100})] = true
 	}
 	// More than the queue holds would come in this time, were it not bounded.
-	other := w.dial(Scope{})
+	other := w.dial(engine.Scope{})
 	other.call("check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 0.5})
 	w.open("go")
 	jobstest.End(t, j)

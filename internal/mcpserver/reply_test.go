@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs/jobstest"
 )
@@ -197,7 +198,7 @@ func TestReplies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			c := w.dial(Scope{})
+			c := w.dial(engine.Scope{})
 			var p plainer
 			for i, s := range steps {
 				got := c.call(s.tool, p.real(s.args))
@@ -245,17 +246,17 @@ func (p *plainer) id(s string) string {
 
 func TestVariables(t *testing.T) {
 	w := newWorld(t)
-	w.vars["default"] = Variables{Total: 3, Vars: []Variable{
+	w.vars["default"] = engine.Variables{Total: 3, Vars: []engine.Variable{
 		{Name: "df", Type: "DataFrame", Size: 12345}, {Name: "f", Type: "function"}, {Name: "x", Type: "int", Value: "42"},
 	}}
-	w.vars["busy"] = Variables{Total: 2, AsOf: "01A", Busy: "01B", Vars: []Variable{{Name: "a"}, {Name: "b"}}}
-	w.vars["first"] = Variables{Busy: "01B"}
-	many := Variables{Total: 100_000}
+	w.vars["busy"] = engine.Variables{Total: 2, AsOf: "01A", Busy: "01B", Vars: []engine.Variable{{Name: "a"}, {Name: "b"}}}
+	w.vars["first"] = engine.Variables{Busy: "01B"}
+	many := engine.Variables{Total: 100_000}
 	for i := range 5000 {
-		many.Vars = append(many.Vars, Variable{Name: fmt.Sprintf("name%d", i), Type: "int", Value: "7"})
+		many.Vars = append(many.Vars, engine.Variable{Name: fmt.Sprintf("name%d", i), Type: "int", Value: "7"})
 	}
 	w.vars["many"] = many
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 
 	want := "Session: default\nVariables: 3\n\ndf: DataFrame, 12,345 bytes\nf: function\nx: int = 42\n"
 	if diff := cmp.Diff(want, c.call("list_variables", nil)); diff != "" {
@@ -279,7 +280,7 @@ func TestVariables(t *testing.T) {
 // TestOutputSinceTheCall is the rule of what a reply shows.
 func TestOutputSinceTheCall(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	first := c.call("execute_command_async", arguments{"command": code("flood 1000", `ask line "more? "`, `out "done\n"`, "hang"), "wait_seconds": 60})
 	if !strings.Contains(first, "line 0\n") || !strings.Contains(first, "line 999\n") {
 		t.Errorf("an execute call shows not all its output:\n%s", first)

@@ -154,7 +154,7 @@ func (c *conn) contents(uri string) ([]content, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := c.Jobs.Get(c.scope.Tenant, r.id)
+	j, err := c.jobs.Get(c.scope.Tenant, r.id)
 	if err != nil {
 		return nil, err
 	}
@@ -199,12 +199,12 @@ func (c *conn) resourceError(uri string, err error) error {
 func (c *conn) listResources(p *mcp.ListResourcesParams) (mcp.Result, error) {
 	f := jobs.Filter{Limit: resourcePage + 1} // one more, to know whether there is another page
 	if p != nil && p.Cursor != "" {
-		if _, err := c.Jobs.Get(c.scope.Tenant, p.Cursor); err != nil {
+		if _, err := c.jobs.Get(c.scope.Tenant, p.Cursor); err != nil {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is not from an earlier page: start again without one"}
 		}
 		f.Before = p.Cursor
 	}
-	list := c.Jobs.List(c.scope.Tenant, f)
+	list := c.jobs.List(c.scope.Tenant, f)
 	res := &mcp.ListResourcesResult{Cacheable: notCached, Resources: []*mcp.Resource{}}
 	if len(list) > resourcePage {
 		list = list[:resourcePage]

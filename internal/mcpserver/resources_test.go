@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
@@ -100,7 +101,7 @@ func (c *client) outputs(t *testing.T, id, view string) (streams map[string]stri
 // doubled or torn.
 func TestOutputResource(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	for name, tt := range map[string]string{
 		"lines":     "flood 20000",
 		"no lines":  code(`out "`+strings.Repeat("é€𝄞", 20_000)+`"`, "flood 10"),
@@ -155,7 +156,7 @@ func TestOutputResource(t *testing.T) {
 // TestOutputResourceOfARunningJob follows a job: what is torn now is whole later.
 func TestOutputResourceOfARunningJob(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	id := field(c.call("execute_python", arguments{"code": code(`out "one\ncaf\xc3"`, "gate go", `out "\xa9\n"`), "wait_seconds": 0}), "Job ID")
 	jobstest.Prints(t, w.job("Job ID: "+id+"\n"), "caf\xc3")
 	for _, view := range []string{"text", "raw"} {
@@ -180,9 +181,9 @@ func TestOutputResourceOfARunningJob(t *testing.T) {
 func TestOutputResourceWithAGap(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
-	w.engine.Jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
-	defer w.engine.Jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
-	c := w.dial(Scope{})
+	w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
+	defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
+	c := w.dial(engine.Scope{})
 	id := field(c.call("execute_command_async", arguments{"command": "flood 20000", "wait_seconds": 60}), "Job ID")
 	stat := w.job("Job ID: " + id + "\n").Log().Stat()
 	got, dropped := int64(0), int64(0)
@@ -210,7 +211,7 @@ func TestOutputResourceWithAGap(t *testing.T) {
 // TestResourceRefusals: what is wrong is named, with the remedy.
 func TestResourceRefusals(t *testing.T) {
 	w := newWorld(t)
-	c, other := w.dial(Scope{}), w.dial(Scope{Tenant: "other"})
+	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{Tenant: "other"})
 	id := field(c.call("execute_python", arguments{"code": `out "secret"`}), "Job ID")
 	for uri, want := range map[string]string{
 		"job://" + id + "/output?view=screen": "view screen is not built yet: use text or raw.",
@@ -242,7 +243,7 @@ func TestResourceRefusals(t *testing.T) {
 // TestResourceList goes through all jobs, a page at a time.
 func TestResourceList(t *testing.T) {
 	w := newWorld(t)
-	c := w.dial(Scope{})
+	c := w.dial(engine.Scope{})
 	var want []string
 	for range 2*resourcePage + 3 {
 		want = append([]string{report.JobURI(field(c.call("execute_python", arguments{"code": `out "x"`}), "Job ID"))}, want...)
@@ -273,7 +274,7 @@ func TestResourceList(t *testing.T) {
 		t.Errorf("a cursor of nobody: %+v", m)
 	}
 	var list struct{ Resources []any }
-	m := w.dial(Scope{Tenant: "other"}).request("resources/list", nil)
+	m := w.dial(engine.Scope{Tenant: "other"}).request("resources/list", nil)
 	if err := json.Unmarshal(m.Result, &list); err != nil || list.Resources == nil || len(list.Resources) > 0 {
 		t.Errorf("another tenant: %s", m.Result)
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/engine"
 )
 
 // TestSDKClient speaks to the server as clients built on an SDK do.
@@ -11,7 +13,7 @@ func TestSDKClient(t *testing.T) {
 	for _, version := range []string{"2026-07-28", "2025-11-25", "2025-06-18"} {
 		t.Run(version, func(t *testing.T) {
 			w := newWorld(t)
-			raw := w.connect(t.Context(), Scope{})
+			raw := w.connect(t.Context(), engine.Scope{})
 			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "0"}, nil)
 			session, err := client.Connect(t.Context(), &mcp.IOTransport{Reader: raw.conn, Writer: raw.conn},
 				&mcp.ClientSessionOptions{ProtocolVersion: version})

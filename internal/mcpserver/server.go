@@ -7,13 +7,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
+	"asyncrepl/jobs"
 )
 
 // A conn is one connection: what its calls have in common.
 type conn struct {
-	*Engine
-	scope     Scope
+	Config
+	jobs      *jobs.Registry // the Backend's
+	scope     engine.Scope
 	announced notices
 }
 
@@ -23,9 +26,12 @@ type conn struct {
 //
 // Several connections can share a server if one client makes them all, as over HTTP: what one has
 // been told of jobs is then not repeated to the others.
-func New(ctx context.Context, e *Engine, sc Scope) *mcp.Server {
-	c := &conn{Engine: e, scope: sc}
-	return c.server(ctx, tools(c.grace()))
+func New(ctx context.Context, shared Config, sc engine.Scope) *mcp.Server {
+	return newConn(shared, sc).server(ctx, tools(sc.GraceTime()))
+}
+
+func newConn(shared Config, sc engine.Scope) *conn {
+	return &conn{Config: shared, jobs: shared.Backend.Jobs(), scope: sc}
 }
 
 func (c *conn) server(ctx context.Context, tools []*tool) *mcp.Server {

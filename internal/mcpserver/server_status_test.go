@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"runtime"
@@ -11,12 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
 
 func TestServerStatus(t *testing.T) {
 	w := newWorld(t)
-	c, other := w.dial(Scope{}), w.dial(Scope{Tenant: "other"})
+	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{Tenant: "other"})
 	version := fmt.Sprintf("Version: test (%s, %s/%s), pid %d", runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())
 	const none = "Jobs: 0 of at most 1,000 at once\n"
 	if got, want := c.call("server_status", nil), version+"\nWorkspace: "+w.workspace+"\n"+none; got != want {
@@ -26,20 +27,17 @@ func TestServerStatus(t *testing.T) {
 	c.call("execute_python", arguments{"code": `raise "E"`})
 	c.call("execute_python", arguments{"code": `out ""`})
 	asks := field(c.call("execute_python", arguments{"code": `ask line "? "`, "wait_seconds": 60}), "Job ID")
-	w.engine.Status = func(_ context.Context, sc Scope) ServerStatus {
-		s := ServerStatus{
-			Started: time.Now().Add(-time.Minute),
-			Works:   []string{"one thing", "another"}, Lacks: []string{"no such luck", "nor this"},
-			Python:      "/x/bin/python (3.11)",
-			Sessions:    []SessionStatus{{Name: "a", PID: 7, Memory: 3 << 20, Job: asks, Queued: 2}, {Name: "b", PID: 8}, {Name: "c"}},
-			MaxSessions: 50, Processes: 1234, Memory: 5 << 29, Self: 21<<20 + 300<<10,
-			Orphans:  []jobs.Process{{PID: 33, Program: "sleep"}},
-			StateDir: "/state", Free: 812,
-		}
+	w.status = func(sc engine.Scope, s *report.Server) {
+		s.Started = time.Now().Add(-time.Minute)
+		s.Works, s.Lacks = []string{"one thing", "another"}, []string{"no such luck", "nor this"}
+		s.Python = "/x/bin/python (3.11)"
+		s.Sessions = []report.SessionStatus{{Name: "a", PID: 7, Memory: 3 << 20, Job: asks, Queued: 2}, {Name: "b", PID: 8}, {Name: "c"}}
+		s.MaxSessions, s.Processes, s.Memory, s.Self = 50, 1234, 5<<29, 21<<20+300<<10
+		s.Orphans = []jobs.Process{{PID: 33, Program: "sleep"}}
+		s.StateDir, s.Free = "/state", 812
 		if sc.Tenant == "other" {
-			s.Sessions = make([]SessionStatus, 20+3)
+			s.Sessions = make([]report.SessionStatus, 20+3)
 		}
-		return s
 	}
 	want := version + ", up T\nWorkspace: " + w.workspace + "\nWorks: one thing; another\nDoes not work: no such luck\nDoes not work: nor this\n" +
 		"Python: /x/bin/python (3.11)\nJobs: 1 of at most 1,000 at once: 1 waiting_input; ended: 1 completed, 1 failed\nSessions: 3 of at most 50\n" +

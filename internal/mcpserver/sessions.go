@@ -6,22 +6,18 @@ import (
 	"slices"
 	"strings"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
 // session is the Python session that the call means.
-func (c *invocation) session() string {
-	if c.args.session != "" {
-		return c.args.session
-	}
-	return c.scope.session()
-}
+func (c *invocation) session() string { return c.scope.SessionName(c.args.session) }
 
 func (c *invocation) listVariables(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
-	py, err := c.Runners.Python(c.scope, session)
+	py, err := c.Backend.Session(c.scope, session)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +62,7 @@ func (c *invocation) listVariables(ctx context.Context) (*report.Reply, error) {
 	return r, nil
 }
 
-func variableLine(v Variable) string {
+func variableLine(v engine.Variable) string {
 	s := report.OneLine(v.Name)
 	if v.Type != "" {
 		s += ": " + report.OneLine(v.Type)
@@ -88,11 +84,11 @@ const endedMax = 20
 // nobody asked for.
 func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
-	py, err := c.Runners.Python(c.scope, session)
+	py, err := c.Backend.Session(c.scope, session)
 	if err != nil {
 		return nil, err
 	}
-	ended := c.Jobs.List(c.scope.Tenant, jobs.Filter{
+	ended := c.jobs.List(c.scope.Tenant, jobs.Filter{
 		Session: session,
 		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
 	})
@@ -133,10 +129,10 @@ func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
 // ends waits, for the grace, until the jobs of a worker that has ended are final,
 // and tells how they are then: they end a little later than it does.
 func (c *conn) ends(ctx context.Context, list []jobs.Info) []jobs.Info {
-	ctx, cancel := context.WithTimeout(ctx, c.grace())
+	ctx, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
 	for i := range list {
-		j, err := c.Jobs.Get(c.scope.Tenant, list[i].ID)
+		j, err := c.jobs.Get(c.scope.Tenant, list[i].ID)
 		if err != nil {
 			continue // forgotten meanwhile
 		}

@@ -18,7 +18,7 @@ const remainsStep = time.Second
 
 // reporter puts the jobs of the connection into words.
 func (c *conn) reporter() *report.Reporter {
-	return &report.Reporter{Jobs: c.Jobs}
+	return &report.Reporter{Jobs: c.jobs}
 }
 
 // window shows the output from a cursor on, as far as the call has room for it.
@@ -34,7 +34,7 @@ func (c *invocation) window(from int64) report.Window {
 }
 
 func (c *invocation) checkJobStatus(ctx context.Context) (*report.Reply, error) {
-	j, err := c.Jobs.Get(c.scope.Tenant, c.args.jobID)
+	j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (c *invocation) checkJobStatus(ctx context.Context) (*report.Reply, error) 
 
 func (c *invocation) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 	if c.args.jobID != "" {
-		j, err := c.Jobs.Get(c.scope.Tenant, c.args.jobID)
+		j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func (c *invocation) checkPythonStatus(ctx context.Context) (*report.Reply, erro
 	}
 	session := c.session()
 	var last string
-	for _, info := range c.Jobs.List(c.scope.Tenant, jobs.Filter{Session: session}) { // newest first
+	for _, info := range c.jobs.List(c.scope.Tenant, jobs.Filter{Session: session}) { // newest first
 		if info.Kind != jobs.Python {
 			continue
 		}
@@ -72,7 +72,7 @@ func (c *invocation) checkPythonStatus(ctx context.Context) (*report.Reply, erro
 		}
 		return report.Textf("No Python job yet in session %s.", session), nil
 	}
-	j, err := c.Jobs.Get(c.scope.Tenant, last)
+	j, err := c.jobs.Get(c.scope.Tenant, last)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (c *invocation) listJobs(_ context.Context) (*report.Reply, error) {
 		limit = int(*c.args.limit)
 	}
 	if c.args.before != "" {
-		if _, err := c.Jobs.Get(c.scope.Tenant, c.args.before); err != nil {
+		if _, err := c.jobs.Get(c.scope.Tenant, c.args.before); err != nil {
 			return nil, err
 		}
 	}
@@ -108,7 +108,7 @@ func (c *invocation) listJobs(_ context.Context) (*report.Reply, error) {
 	if c.args.status != "" {
 		f.Status = []jobs.Status{jobs.Status(c.args.status)}
 	}
-	list := c.Jobs.List(c.scope.Tenant, f)
+	list := c.jobs.List(c.scope.Tenant, f)
 	if len(list) == 0 && (c.args.status != "" || c.args.session != "" || c.args.before != "") {
 		return report.Textf("No such jobs."), nil
 	}
@@ -134,7 +134,7 @@ const headRoom = 1000
 // cancelJob asks a job to end, waits its grace and tells how far that came; of a
 // job that has ended it ends what was left running.
 func (c *invocation) cancelJob(ctx context.Context) (*report.Reply, error) {
-	j, err := c.Jobs.Get(c.scope.Tenant, c.args.jobID)
+	j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +154,8 @@ func (c *invocation) cancelJob(ctx context.Context) (*report.Reply, error) {
 	}
 	j.Stop(st)
 	c.ticket.Pass()
-	defer c.progress.start(ctx, c.grace(), func() string { return c.reporter().Progress(j) })()
-	grace := time.NewTimer(c.grace())
+	defer c.progress.start(ctx, c.scope.GraceTime(), func() string { return c.reporter().Progress(j) })()
+	grace := time.NewTimer(c.scope.GraceTime())
 	defer grace.Stop()
 	select {
 	case <-j.Done():
@@ -199,7 +199,7 @@ func (c *invocation) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	all := make([]*jobs.Job, 0, len(c.args.jobIDs))
 	seen := map[string]bool{}
 	for _, id := range c.args.jobIDs {
-		j, err := c.Jobs.Get(c.scope.Tenant, id)
+		j, err := c.jobs.Get(c.scope.Tenant, id)
 		if err != nil {
 			return nil, err
 		}
@@ -301,14 +301,7 @@ func condition(infos []jobs.Info, every bool) string {
 	return fmt.Sprintf("not met: %d of %d have ended; call again to wait longer", ended, len(infos))
 }
 
-func (c *invocation) serverStatus(ctx context.Context) (*report.Reply, error) {
+func (c *invocation) serverStatus(context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
-	var s ServerStatus
-	if c.Status != nil {
-		s = c.Status(ctx, c.scope)
-	}
-	return c.reporter().Server(report.Server{
-		Version: c.Version, Workspace: c.scope.Workspace, ServerStatus: s,
-		Jobs: c.Jobs.Count(c.scope.Tenant), Disk: c.Jobs.Usage(),
-	}), nil
+	return c.reporter().Server(c.Backend.Status(c.scope)), nil
 }

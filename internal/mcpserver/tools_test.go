@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/readmetest"
 	"asyncrepl/internal/report"
 )
@@ -22,8 +23,8 @@ var update = flag.Bool("update", false, "rewrite the golden files and the genera
 // to be seen in review. It also holds the list to its price.
 func TestToolList(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Grace = 0 // the default
-	raw := w.dial(Scope{}).request("tools/list", nil).Result
+	w.grace = 0 // the default
+	raw := w.dial(engine.Scope{}).request("tools/list", nil).Result
 	if n := len(raw) / 4; n > 1800 {
 		t.Errorf("tools/list costs about %d tokens, more than 1800", n)
 	}
@@ -63,7 +64,7 @@ func golden(t *testing.T, path string, got []byte) {
 
 // TestToolRules are the rules of the list as such.
 func TestToolRules(t *testing.T) {
-	all := tools(DefaultGrace)
+	all := tools(engine.DefaultGrace)
 	if !slices.IsSortedFunc(all, func(a, b *tool) int { return strings.Compare(a.name, b.name) }) {
 		t.Error("the tools are not in the order in which clients see them")
 	}
@@ -127,7 +128,7 @@ func TestBlocksFollowTheText(t *testing.T) {
 func toolTable() string {
 	var b strings.Builder
 	b.WriteString("| tool | parameters (optional in brackets) | read-only | what it does |\n|---|---|---|---|\n")
-	for _, t := range tools(DefaultGrace) {
+	for _, t := range tools(engine.DefaultGrace) {
 		readOnly := ""
 		if t.hints.readOnly {
 			readOnly = "yes"

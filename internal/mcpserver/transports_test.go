@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/stdio"
 	"asyncrepl/jobs"
@@ -117,8 +118,8 @@ func TestEveryToolOverEveryTransport(t *testing.T) {
 				w := newWorld(t)
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
-				c := &conn{Engine: w.engine, scope: Scope{Workspace: w.workspace}}
-				all := append(tools(c.grace()), drawTool)
+				c := newConn(w.config, w.scope(engine.Scope{}))
+				all := append(tools(c.scope.GraceTime()), drawTool)
 				client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "0"}, nil)
 				session, err := client.Connect(t.Context(), connect(t, c.server(ctx, all), leave), &mcp.ClientSessionOptions{ProtocolVersion: version})
 				if err != nil {

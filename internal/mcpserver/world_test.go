@@ -18,6 +18,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/report"
 	"asyncrepl/internal/stdio"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -26,16 +28,20 @@ import (
 // A world is an engine with programs for Python and shell.
 type world struct {
 	t         testing.TB
-	engine    *Engine
-	drain     time.Duration // of connections
+	config    Config
+	jobs      *jobs.Registry
+	grace     time.Duration                      // of connections
+	timeout   time.Duration                      // of connections
+	status    func(engine.Scope, *report.Server) // if set, adds to what Status returns
+	drain     time.Duration                      // of connections
 	workspace string
 	log       *syncBuffer
 	wroteLate chan struct{} // closed when late output was written
 
 	mu       sync.Mutex
 	gates    map[string]chan struct{}
-	vars     map[string]Variables
-	requests []ShellRequest
+	vars     map[string]engine.Variables
+	requests []engine.Command
 	order    []string    // the codes that Python was given
 	begun    chan string // if set, takes the id of the next job that begins
 
@@ -45,19 +51,15 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	w := &world{
 		t:         t,
+		jobs:      jobstest.Registry(t),
+		grace:     jobstest.Patience, // a busy machine must not make a job "running"
 		workspace: t.TempDir(),
 		log:       &syncBuffer{},
 		wroteLate: make(chan struct{}),
 		gates:     map[string]chan struct{}{},
-		vars:      map[string]Variables{},
+		vars:      map[string]engine.Variables{},
 	}
-	w.engine = &Engine{
-		Jobs:    jobstest.Registry(t),
-		Runners: w,
-		Grace:   jobstest.Patience, // a busy machine must not make a job "running"
-		Version: "test",
-		Log:     slog.New(slog.NewTextHandler(w.log, nil)),
-	}
+	w.config = Config{Backend: w, Version: "test", Log: slog.New(slog.NewTextHandler(w.log, nil))}
 	return w
 }
 
@@ -92,24 +94,36 @@ func (w *world) begins(id string) {
 
 func (w *world) open(name string) { close(w.gate(name)) }
 
-// Python implements Runners.
-func (w *world) Python(_ Scope, session string) (PythonSession, error) {
+// Jobs implements Backend.
+func (w *world) Jobs() *jobs.Registry { return w.jobs }
+
+// Status implements Backend.
+func (w *world) Status(sc engine.Scope) report.Server {
+	s := report.Server{Version: "test", Workspace: sc.Workspace, Jobs: w.jobs.Count(sc.Tenant), Disk: w.jobs.Usage()}
+	if w.status != nil {
+		w.status(sc, &s)
+	}
+	return s
+}
+
+// Session implements Backend.
+func (w *world) Session(_ engine.Scope, session string) (engine.Session, error) {
 	if session == "full" {
 		return nil, errors.New("50 sessions are open, the most allowed; restart one")
 	}
 	return &testSession{w, session}, nil
 }
 
-// Shell implements Runners.
-func (w *world) Shell(_ Scope, req ShellRequest) (jobs.Runner, error) {
+// Shell implements Backend.
+func (w *world) Shell(_ engine.Scope, c engine.Command) (jobs.Runner, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.requests = append(w.requests, req)
-	return &program{w, req.Command}, nil
+	w.requests = append(w.requests, c)
+	return &program{w, c.Line}, nil
 }
 
-// Install implements Runners.
-func (w *world) Install(_ Scope, session, packages string) (jobs.Runner, error) {
+// Install implements Backend.
+func (w *world) Install(_ engine.Scope, session, packages string) (jobs.Runner, error) {
 	if strings.HasPrefix(packages, "-") {
 		return nil, fmt.Errorf("%q looks like an option; name packages only", packages)
 	}
@@ -128,7 +142,7 @@ func (s *testSession) Exec(code string) jobs.Runner {
 	return &program{s.w, code}
 }
 
-func (s *testSession) Variables(ctx context.Context) (Variables, error) {
+func (s *testSession) Variables(ctx context.Context) (engine.Variables, error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	return s.w.vars[s.name], nil
@@ -137,9 +151,9 @@ func (s *testSession) Variables(ctx context.Context) (Variables, error) {
 // Restart asks the jobs to end. The session itself has nothing that would have to
 // end: wait returns at once, before they have, maybe.
 func (s *testSession) Restart(by jobs.By) (wait func(context.Context) (bool, []jobs.Process, error), err error) {
-	list := s.w.engine.Jobs.List("", jobs.Filter{Session: s.name})
+	list := s.w.jobs.List("", jobs.Filter{Session: s.name})
 	for _, info := range list {
-		j, err := s.w.engine.Jobs.Get("", info.ID)
+		j, err := s.w.jobs.Get("", info.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +173,7 @@ func (s *testSession) Restart(by jobs.By) (wait func(context.Context) (bool, []j
 // job returns a job by what a reply said of it.
 func (w *world) job(reply string) *jobs.Job {
 	w.t.Helper()
-	j, err := w.engine.Jobs.Get("", field(reply, "Job ID"))
+	j, err := w.jobs.Get("", field(reply, "Job ID"))
 	if err != nil {
 		w.t.Fatalf("%v in reply:\n%s", err, reply)
 	}
@@ -202,21 +216,28 @@ type client struct {
 	gone   chan error // what Serve returned
 }
 
-// connect serves one connection over a Unix socket, at first without a word.
-func (w *world) connect(ctx context.Context, sc Scope) *client {
-	w.t.Helper()
+// scope completes the scope of a connection.
+func (w *world) scope(sc engine.Scope) engine.Scope {
+	sc.Grace, sc.Timeout = w.grace, w.timeout
 	if sc.Workspace == "" {
 		sc.Workspace = w.workspace
 	}
-	return w.serve(func(_ context.Context, conn net.Conn) error { return serve(ctx, conn, w.engine, sc, w.drain) })
+	return sc
+}
+
+// connect serves one connection over a Unix socket, at first without a word.
+func (w *world) connect(ctx context.Context, sc engine.Scope) *client {
+	w.t.Helper()
+	sc = w.scope(sc)
+	return w.serve(func(_ context.Context, conn net.Conn) error { return serve(ctx, conn, w.config, sc, w.drain) })
 }
 
 // serve serves one connection over stdio until the client leaves, or ctx is done.
-func serve(ctx context.Context, rwc io.ReadWriteCloser, e *Engine, sc Scope, drain time.Duration) error {
+func serve(ctx context.Context, rwc io.ReadWriteCloser, shared Config, sc engine.Scope, drain time.Duration) error {
 	ends, leave := context.WithCancel(context.Background())
 	defer leave()
-	t := &stdio.Transport{Stream: rwc, Ordered: true, Cut: ctx, Leave: leave, Drain: drain, Log: e.Log}
-	session, err := New(ends, e, sc).Connect(context.WithoutCancel(ctx), t, nil)
+	t := &stdio.Transport{Stream: rwc, Ordered: true, Cut: ctx, Leave: leave, Drain: drain, Log: shared.Log}
+	session, err := New(ends, shared, sc).Connect(context.WithoutCancel(ctx), t, nil)
 	if err != nil {
 		return err
 	}
@@ -246,7 +267,7 @@ func (w *world) serve(f func(context.Context, net.Conn) error) *client {
 }
 
 // dial connects and initializes in the way of the older protocol.
-func (w *world) dial(sc Scope) *client {
+func (w *world) dial(sc engine.Scope) *client {
 	w.t.Helper()
 	c := w.connect(w.t.Context(), sc)
 	c.handshake()

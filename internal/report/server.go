@@ -13,25 +13,6 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A ServerStatus is what the engine's parts report about themselves and the machine.
-type ServerStatus struct {
-	Started time.Time
-	Works   []string // features that are available, in a few words each
-	Lacks   []string // features that are not, each with the consequence
-	Python  string   // the interpreter that is used or would be
-
-	Sessions    []SessionStatus // in order of their names
-	MaxSessions int
-
-	Processes int            // in all trees
-	Memory    int64          // of these processes, in resident bytes
-	Self      int64          // of the server, in resident bytes
-	Orphans   []jobs.Process // their job is unknown
-
-	StateDir string // where long output is kept or would be; empty: nowhere
-	Free     int64  // bytes free in StateDir; negative: unknown
-}
-
 // A SessionStatus is the state of a Python session.
 type SessionStatus struct {
 	Name   string
@@ -44,13 +25,28 @@ type SessionStatus struct {
 // sessionsMax is the most sessions that a reply shows.
 const sessionsMax = 20
 
-// A Server is what a reply about the server is made from.
+// A Server is the state of a server, of which the reply to server_status is made.
 type Server struct {
-	Version   string // of this server
+	Version   string // of the program
+	Started   time.Time
 	Workspace string
-	Jobs      jobs.Count
-	Disk      output.Usage
-	ServerStatus
+
+	Works  []string // features that are available, in a few words each
+	Lacks  []string // features that are not, each with the consequence
+	Python string   // the interpreter that is used or would be
+
+	Jobs        jobs.Count
+	Sessions    []SessionStatus // in order of their names
+	MaxSessions int
+
+	Processes int            // in all trees
+	Memory    int64          // of these processes, in resident bytes
+	Self      int64          // of the server, in resident bytes
+	Orphans   []jobs.Process // their job is unknown
+
+	Disk     output.Usage
+	StateDir string // where long output is kept or would be; empty: nowhere
+	Free     int64  // bytes free in StateDir; negative: unknown
 }
 
 // Server returns the reply about the server.

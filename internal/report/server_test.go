@@ -13,7 +13,7 @@ func TestDiskLines(t *testing.T) {
 	var r Reply
 	r.disk(Server{
 		Disk: output.Usage{Dir: "/used", Bytes: 3 << 30, Limit: 10 << 30, Failure: errors.New("no space left")},
-		Jobs: jobs.Count{Lossy: 2}, ServerStatus: ServerStatus{StateDir: "/state", Free: -1},
+		Jobs: jobs.Count{Lossy: 2}, StateDir: "/state", Free: -1,
 	})
 	const want = "Disk: 3.0 GiB of at most 10.0 GiB of output in /used\n" +
 		"Not written to disk: no space left; jobs continue, and of long output the beginning and the end are kept\nDisk losses: 2 jobs lost output to a failing disk\n"

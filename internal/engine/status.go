@@ -1,30 +1,30 @@
 //go:build unix
 
-package main
+package engine
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
-	"asyncrepl/internal/mcpserver"
+	"asyncrepl/internal/report"
 	"asyncrepl/internal/tty"
-	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
 	"asyncrepl/pyrepl"
 )
 
-// status tells how the engine stands. It starts nothing and makes no file.
-func (e *engine) status(_ context.Context, sc mcpserver.Scope) mcpserver.ServerStatus {
+// Status returns the state of the engine as one of its tenants sees it. It starts nothing and makes no
+// file.
+func (e *Engine) Status(sc Scope) report.Server {
 	census := e.owner.Census()
-	s := mcpserver.ServerStatus{
-		Started: e.started, Sessions: e.sessionStatus(sc), MaxSessions: e.set.maxSessions,
+	s := report.Server{
+		Version: e.config.Version, Started: e.started, Workspace: sc.Workspace,
+		Jobs: e.jobs.Count(sc.Tenant), Disk: e.jobs.Usage(),
+		Sessions: e.sessionStatus(sc), MaxSessions: e.config.MaxSessions,
 		Processes: census.Trees.Processes, Memory: census.Trees.Memory, Self: census.Self,
 	}
 	for _, p := range census.Orphans {
@@ -39,18 +39,11 @@ func (e *engine) status(_ context.Context, sc mcpserver.Scope) mcpserver.ServerS
 	}
 	err := terminals()
 	does(err == nil, "terminals", fmt.Sprintf("no terminal can be opened (%v): run commands with tty=false; Python sessions need one", err))
-	if lacks != "" {
-		s.Lacks = append(s.Lacks, lacks)
-	} else {
-		does(waiting.Sees(cmp.Or(census.Guard, os.Getpid())), "prompts of programs are seen",
-			"the kernel does not show what programs wait for: prompts of shell programs are not seen")
-		does(census.Adopts, "processes that left their session are found",
-			"this server may not adopt orphans: processes that left their session are found by their marks only")
-	}
+	platform(census, does)
 	does(census.Guard != 0 || !census.Started, guardText(census.Guard),
 		"the guard has died and is replaced before the next job; until then nothing ends what is left if the server is killed")
-	s.Works = append(s.Works, "shell "+e.shell)
-	python, err := e.pkgs.Describe()
+	s.Works = append(s.Works, "shell "+e.config.Shell)
+	python, err := e.packages.Describe()
 	installer := "venv and pip (with uv on PATH installs are faster)"
 	if python.UV != "" {
 		installer = "uv " + python.UV
@@ -61,15 +54,15 @@ func (e *engine) status(_ context.Context, sc mcpserver.Scope) mcpserver.ServerS
 	} else {
 		s.Python = pythonText(python)
 	}
-	if dir, err := e.statePath(); err == nil {
+	if dir := e.config.StateDir; dir != "" {
 		s.StateDir, s.Free = dir, freeSpace(dir)
 	} else {
-		s.Lacks = append(s.Lacks, err.Error())
+		s.Lacks = append(s.Lacks, errNoStateDir.Error())
 	}
 	return s
 }
 
-// terminals tells whether terminals can be opened.
+// terminals returns the error of opening a terminal, if any.
 func terminals() error {
 	pty, err := tty.Open(24, 80)
 	if err == nil {
@@ -105,8 +98,8 @@ func pythonText(d pkgmgr.Description) string {
 	return d.Dir + " will be made on first use from " + d.Base + version + by
 }
 
-// sessionStatus is how the sessions of the scope's tenant stand, by name.
-func (e *engine) sessionStatus(sc mcpserver.Scope) []mcpserver.SessionStatus {
+// sessionStatus returns the state of the sessions of the scope's tenant, by name.
+func (e *Engine) sessionStatus(sc Scope) []report.SessionStatus {
 	e.mu.Lock()
 	sessions := make(map[string]*pyrepl.Session)
 	for key, s := range e.sessions {
@@ -115,17 +108,16 @@ func (e *engine) sessionStatus(sc mcpserver.Scope) []mcpserver.SessionStatus {
 		}
 	}
 	e.mu.Unlock()
-	var list []mcpserver.SessionStatus
+	var list []report.SessionStatus
 	for name, s := range sessions {
 		st := s.State()
-		list = append(list, mcpserver.SessionStatus{Name: name, PID: st.PID, Memory: st.Memory, Job: st.Job, Queued: st.Queued})
+		list = append(list, report.SessionStatus{Name: name, PID: st.PID, Memory: st.Memory, Job: st.Job, Queued: st.Queued})
 	}
-	slices.SortFunc(list, func(a, b mcpserver.SessionStatus) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b report.SessionStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 
-// freeSpace is how many bytes are free where dir is or would be, -1 if that is
-// not known.
+// freeSpace returns how many bytes are free where dir is or would be, or -1 if that is not known.
 func freeSpace(dir string) int64 {
 	for {
 		var st unix.Statfs_t

@@ -1,0 +1,21 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+// guardCommand is the subcommand of the process that ends what is left when the server is killed. Only
+// the server uses it, so help does not name it.
+const guardCommand = "guard"
+
+// guardLine returns the command line of the guard.
+func guardLine() ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	return []string{self, guardCommand}, nil
+}

@@ -1,4 +1,0 @@
-package main
-
-// lacks is what this platform keeps from us: nothing.
-const lacks = ""

@@ -1,0 +1,126 @@
+//go:build unix
+
+package engine
+
+import (
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/process"
+	"asyncrepl/jobs"
+	"asyncrepl/pkgmgr"
+	"asyncrepl/pyrepl"
+	"asyncrepl/shell"
+)
+
+// A Config says what an engine is made from.
+type Config struct {
+	Version   string   // of the program, for Status
+	Guard     []string // the command line of the guard; empty: nothing ends what is left if the server is killed
+	Env       []string // KEY=value: the environment that the guard gets, and that the jobs' is made from
+	Workspace string   // an absolute path
+	Shell     string   // the absolute path of a shell that takes -c
+
+	Python   string // the interpreter, used as it is; empty: that of the environment
+	VenvDir  string // the environment; empty: the one that is found, else .venv in the workspace
+	StateDir string // where long output is kept, made on first use; empty: it can't be kept
+
+	MaxJobs     int   // running at once
+	MaxSessions int   // at once, of all tenants
+	MaxOutput   int64 // bytes kept of a job
+	MaxState    int64 // bytes kept on disk of all jobs
+
+	Log *slog.Logger
+}
+
+// An Engine is the registry, the sessions and the environment of one server. All connections share it.
+type Engine struct {
+	config   Config
+	started  time.Time
+	owner    *process.Owner
+	jobs     *jobs.Registry
+	packages *pkgmgr.Manager
+	env      []string // KEY=value; what jobs start from
+
+	// Guarded by mu.
+	mu       sync.Mutex
+	sessions map[sessionKey]*pyrepl.Session
+}
+
+// New makes an engine.
+func New(c Config) (*Engine, error) {
+	warn(c.Log)
+	owner, err := process.NewOwner(process.Config{Guard: c.Guard, GuardEnv: c.Env, Log: c.Log})
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{config: c, started: time.Now(), owner: owner, sessions: make(map[sessionKey]*pyrepl.Session)}
+	env := variables(c.Env)
+	e.packages = pkgmgr.New(pkgmgr.Config{
+		Workspace:   c.Workspace,
+		Python:      pkgmgr.Setting{Name: "REPL_PYTHON", Value: c.Python},
+		VenvDir:     pkgmgr.Setting{Name: "REPL_VENV_DIR", Value: c.VenvDir},
+		VirtualEnv:  pkgmgr.Setting{Name: "VIRTUAL_ENV", Value: env["VIRTUAL_ENV"]},
+		CondaPrefix: pkgmgr.Setting{Name: "CONDA_PREFIX", Value: env["CONDA_PREFIX"]},
+		Path:        filepath.SplitList(env["PATH"]), Env: c.Env,
+		Owner: owner, Command: e.onTerminal, Installed: e.installed, Log: c.Log,
+	})
+	e.env = jobEnv(c.Env, e.packages.Bin())
+	e.jobs = jobs.NewRegistry(jobs.Config{
+		Logs:       output.NewStore(output.Config{Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.stateDir}),
+		MaxRunning: c.MaxJobs,
+		Log:        c.Log,
+		Bug:        func(msg string) { c.Log.Error("internal error", "what", msg) },
+	})
+	return e, nil
+}
+
+// Jobs returns the registry of all jobs.
+func (e *Engine) Jobs() *jobs.Registry { return e.jobs }
+
+// A Command is one command line to run.
+type Command struct {
+	Line string            // for the shell's -c; it can have several lines
+	Dir  string            // an existing directory
+	Env  map[string]string // on top of the scope's
+	TTY  bool              // on a terminal; else on pipes
+}
+
+// Shell returns the runner of a command line.
+func (e *Engine) Shell(sc Scope, c Command) (jobs.Runner, error) {
+	env := slices.Clone(sc.Env)
+	for name, value := range c.Env {
+		env = append(env, name+"="+value) // the last one counts
+	}
+	return &shell.Command{Owner: e.owner, Argv: shell.Script(e.config.Shell, c.Line), Dir: c.Dir, Env: env, TTY: c.TTY}, nil
+}
+
+// onTerminal returns the runner of a program on a terminal.
+func (e *Engine) onTerminal(argv, env []string, dir string) jobs.Runner {
+	return &shell.Command{Owner: e.owner, Argv: argv, Env: env, Dir: dir, TTY: true}
+}
+
+// Install returns the runner that installs packages for a session. All sessions share one environment.
+func (e *Engine) Install(_ Scope, _, packages string) (jobs.Runner, error) {
+	return e.packages.Install(packages)
+}
+
+// shutdownStep is the time between the two rungs of a shutdown.
+const shutdownStep = 150 * time.Millisecond
+
+// Close ends every job, every session and every process, and waits for that. Jobs and processes are
+// told at the same time: jobs whose runners wait for something else must not hold up the signals to
+// the process trees. The sessions come last, when no job uses them.
+func (e *Engine) Close() {
+	var ending sync.WaitGroup
+	ending.Go(func() { // joined below; ends when all jobs have ended
+		e.jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate, Step: shutdownStep})
+	})
+	e.owner.Shutdown()
+	ending.Wait()
+	e.closeSessions()
+}

@@ -1,0 +1,74 @@
+//go:build unix
+
+package engine
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Scope returns the scope of a tenant in the engine's workspace, with the environment that jobs start
+// from.
+func (e *Engine) Scope(tenant string) Scope {
+	return Scope{Tenant: tenant, Workspace: e.config.Workspace, Env: e.env}
+}
+
+// jobEnv returns the environment that jobs start from: environ with a terminal that programs know,
+// pagers that do not wait for a key, a UTF-8 locale if none is set, and the Python environment's
+// programs first. What would forbid a program to ask (CI, PIP_NO_INPUT) is not set: questions can be
+// answered here.
+func jobEnv(environ []string, bin string) []string {
+	env := variables(environ)
+	set := map[string]string{
+		"TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat", "GH_PAGER": "cat",
+	}
+	if bin != "" {
+		set["PATH"] = bin + string(os.PathListSeparator) + env["PATH"]
+	}
+	if !utf8Locale(env) {
+		set["LC_CTYPE"] = "C.UTF-8"
+	}
+	out := slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		_, ours := set[name]
+		return ours
+	})
+	for name, value := range set {
+		out = append(out, name+"="+value)
+	}
+	return out
+}
+
+// utf8Locale reports whether the locale's characters are UTF-8.
+func utf8Locale(env map[string]string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := strings.ToLower(env[name]); v != "" {
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return false
+}
+
+// variables returns an environment by name.
+func variables(environ []string) map[string]string {
+	m := make(map[string]string, len(environ))
+	for _, kv := range environ {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			m[name] = value
+		}
+	}
+	return m
+}
+
+var errNoStateDir = errors.New("finding a place for long output: $HOME is not defined: set REPL_STATE_DIR")
+
+// stateDir makes the directory for long output.
+func (e *Engine) stateDir() (string, error) {
+	dir := e.config.StateDir
+	if dir == "" {
+		return "", errNoStateDir
+	}
+	return dir, os.MkdirAll(dir, 0o700)
+}

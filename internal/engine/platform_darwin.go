@@ -1,0 +1,17 @@
+package engine
+
+import (
+	"log/slog"
+
+	"asyncrepl/internal/process"
+)
+
+const lacks = "macOS shows less of a program than Linux: a shell program that waits for a line is shown as running, with its last output; " +
+	"one that waits for a password or a key is inferred from its terminal's mode, and its reply says so; " +
+	"processes that left their session are not found when their job ends"
+
+// platform says what the kernel does not let an engine see.
+func platform(_ process.Census, does func(works bool, what, lack string)) { does(false, "", lacks) }
+
+// warn logs what no engine can do on this platform.
+func warn(log *slog.Logger) { log.Warn("not every promise is kept here", "platform", lacks) }

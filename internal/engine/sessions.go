@@ -1,0 +1,114 @@
+//go:build unix
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"asyncrepl/jobs"
+	"asyncrepl/pkgmgr"
+	"asyncrepl/pyrepl"
+)
+
+// A Session is a named Python namespace that outlives its jobs. Those of an Engine are sessions of
+// package pyrepl; tests of front ends have others.
+type Session interface {
+	// Exec returns a runner of code.
+	Exec(code string) jobs.Runner
+	// Variables lists the names of the namespace. For a busy session it returns at once with those
+	// last known.
+	Variables(ctx context.Context) (Variables, error)
+	// Restart ends the interpreter and all that its jobs left behind. It has taken effect when it
+	// returns: what is started from then on runs in the next interpreter. wait waits until the last
+	// one has ended; it reports whether there was one, and returns what could not be ended. Its error
+	// says that ctx was done first.
+	Restart(by jobs.By) (wait func(ctx context.Context) (had bool, survivors []jobs.Process, err error), err error)
+}
+
+// What is known of a session's namespace.
+type (
+	Variables = pyrepl.Variables
+	Variable  = pyrepl.Variable
+)
+
+// A sessionKey distinguishes the sessions of different tenants.
+type sessionKey struct{ tenant, name string }
+
+// Session returns the named session of the scope's tenant. It is made if need be, and starts nothing
+// before its first job.
+func (e *Engine) Session(sc Scope, name string) (Session, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	key := sessionKey{sc.Tenant, name}
+	s := e.sessions[key]
+	if s == nil {
+		if len(e.sessions) >= e.config.MaxSessions && !e.makeRoom() {
+			return nil, fmt.Errorf("%d sessions are open, the most allowed (REPL_MAX_SESSIONS): use one of them, or restart one that is done with", len(e.sessions))
+		}
+		s = pyrepl.NewSession(name, pyrepl.Config{
+			Owner: e.owner, Python: e.packages.Interpreter, Dir: sc.Workspace, Log: e.config.Log,
+			Env: func() []string { return sc.Env },
+		})
+		e.sessions[key] = s
+	}
+	return s, nil
+}
+
+// makeRoom forgets the sessions that hold nothing, and reports whether there were any. The caller
+// holds mu.
+func (e *Engine) makeRoom() bool {
+	before := len(e.sessions)
+	maps.DeleteFunc(e.sessions, func(_ sessionKey, s *pyrepl.Session) bool { return !s.Live() })
+	return len(e.sessions) < before
+}
+
+// installed lets every session find the packages that an install changed, and returns a note for each
+// package of which a session still uses the version that it had imported before.
+func (e *Engine) installed(ctx context.Context, changes pkgmgr.Changes) (notes []string) {
+	replaced := map[string]string{} // by module: the package that it is of now
+	for _, p := range changes.Installed {
+		if p.Before != "" {
+			for _, module := range p.Modules() {
+				replaced[module] = p.Name + " " + p.Version
+			}
+		}
+	}
+	modules := slices.Sorted(maps.Keys(replaced))
+	e.mu.Lock()
+	sessions := maps.Clone(e.sessions)
+	e.mu.Unlock()
+	for key, s := range sessions {
+		s.Refresh(changes.Paths)
+		if len(modules) == 0 {
+			continue
+		}
+		imported, err := s.Imported(ctx, modules)
+		if err != nil {
+			e.config.Log.Debug("asking a session for its modules", "session", key.name, "err", err)
+		}
+		noted := map[string]bool{}
+		for _, module := range imported {
+			if pkg := replaced[module]; !noted[pkg] {
+				noted[pkg] = true
+				notes = append(notes, fmt.Sprintf("session %s has imported %s before; restart_python_worker to use %s there", key.name, module, pkg))
+			}
+		}
+	}
+	slices.Sort(notes)
+	if changes.Gone != "" {
+		gone := fmt.Sprintf("the environment %s is gone, this is %s: restart_python_worker in sessions that still run in the old one", changes.Gone, changes.Dir)
+		notes = slices.Insert(notes, 0, gone)
+	}
+	return notes
+}
+
+func (e *Engine) closeSessions() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.sessions {
+		s.Close()
+	}
+}

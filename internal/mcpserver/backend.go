@@ -1,0 +1,41 @@
+package mcpserver
+
+import (
+	"log/slog"
+	"time"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/report"
+	"asyncrepl/jobs"
+)
+
+// A Backend is what the tools work with: an [engine.Engine], or a fake in tests. Its methods are
+// called by several goroutines at once and do not wait. Their errors are shown to clients and say how
+// to fix the problem.
+type Backend interface {
+	// Jobs returns the registry in which the tools start and find jobs.
+	Jobs() *jobs.Registry
+	// Session returns a Python session of the scope's tenant.
+	Session(sc engine.Scope, name string) (engine.Session, error)
+	// Shell returns a runner of one command line.
+	Shell(sc engine.Scope, c engine.Command) (jobs.Runner, error)
+	// Install returns a runner that installs packages for a session.
+	Install(sc engine.Scope, session, packages string) (jobs.Runner, error)
+	// Status returns the state of the server as the scope's tenant sees it.
+	Status(sc engine.Scope) report.Server
+}
+
+// A Config is what all connections of one server share.
+type Config struct {
+	Backend  Backend
+	Version  string        // of the program, for clients
+	Progress time.Duration // how long a call waits before its first progress notification; 0: 1 s
+	Log      *slog.Logger  // nil: nothing is logged
+}
+
+func (c *Config) log() *slog.Logger {
+	if c.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Log
+}
