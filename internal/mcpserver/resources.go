@@ -66,20 +66,24 @@ func parseResource(uri string) (r resourceRequest, err error) {
 	if err != nil {
 		return r, mistakef("The query of %s can't be read. %s", report.OneLine(uri), resourcesAre)
 	}
+	return r, r.setQuery(query)
+}
+
+func (r *resourceRequest) setQuery(query url.Values) error {
 	for name, values := range query {
 		if !r.output || name != "cursor" && name != "view" {
-			return r, mistakef("Unknown parameter of a resource: %s. %s", report.OneLine(name), resourcesAre)
+			return mistakef("Unknown parameter of a resource: %s. %s", report.OneLine(name), resourcesAre)
 		}
 		if len(values) > 1 {
-			return r, mistakef("%s is given twice.", name)
+			return mistakef("%s is given twice.", name)
 		}
 	}
 	if query.Has("cursor") {
 		if err := r.setCursor(query.Get("cursor")); err != nil {
-			return r, err
+			return err
 		}
 	}
-	return r, r.setView(query.Get("view"))
+	return r.setView(query.Get("view"))
 }
 
 func (r *resourceRequest) setCursor(s string) (err error) {
