@@ -159,6 +159,11 @@ func (j *Job) conclude(out Outcome) {
 		r.Stop, r.By = nil, ""
 		out.Result, out.HasResult = "", false
 	}
+	if out.Err != nil && j.shared.remedy != nil && r.End == NotStarted {
+		if s := j.shared.remedy(out.Err); s != "" {
+			r.Detail += ": " + s
+		}
+	}
 	r.complete(j.info.Timeout)
 	r.Lost = j.log.Stat().Loss
 	j.moveTo(r.Status())

@@ -22,13 +22,13 @@ const restartStep = time.Second
 // returned runs in an empty namespace. That it all has ended is waited for by
 // wait, which need not be called. It reports whether there was a worker, and what
 // could not be ended; its error is the cause of ctx, and the restart goes on.
-func (s *Session) Restart(by jobs.By) (wait func(ctx context.Context) (had bool, survivors []jobs.Process, err error), err error) {
+func (s *Session) Restart(by jobs.By, reason string) (wait func(ctx context.Context) (had bool, survivors []jobs.Process, err error), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, ErrClosed
 	}
-	stop := jobs.Stop{By: by, From: jobs.Terminate, Step: restartStep, Reason: "restart_python_worker"}
+	stop := jobs.Stop{By: by, From: jobs.Terminate, Step: restartStep, Reason: reason}
 	return s.vacate(stop, "a restart").wait, nil
 }
 

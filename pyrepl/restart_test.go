@@ -18,7 +18,7 @@ func TestRestart(t *testing.T) {
 	running := b.start("print('on', flush=True)\nwhile True: pass")
 	queued := b.start("x")
 	jobstest.Prints(t, running, "on")
-	wait, err := b.s.Restart(jobs.Agent)
+	wait, err := b.s.Restart(jobs.Agent, "restart_python_worker")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestRestart(t *testing.T) {
 // restart asks for a restart and does not wait for its end.
 func (b *bench) restart() {
 	b.t.Helper()
-	if _, err := b.s.Restart(jobs.Agent); err != nil {
+	if _, err := b.s.Restart(jobs.Agent, "restart_python_worker"); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -87,7 +87,7 @@ func TestRestartTakesEffectAtOnce(t *testing.T) {
 // refuses.
 func TestRestartOfNothing(t *testing.T) {
 	b := newBench(t)
-	wait, err := b.s.Restart(jobs.Agent)
+	wait, err := b.s.Restart(jobs.Agent, "restart_python_worker")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestRestartOfNothing(t *testing.T) {
 		t.Error("the session is live afterwards")
 	}
 	b.s.Close()
-	if _, err := b.s.Restart(jobs.Agent); !errors.Is(err, pyrepl.ErrClosed) {
+	if _, err := b.s.Restart(jobs.Agent, "restart_python_worker"); !errors.Is(err, pyrepl.ErrClosed) {
 		t.Errorf("restart of a closed session: %v", err)
 	}
 }

@@ -27,6 +27,21 @@ const (
 	Cols = 120
 )
 
+// Errors that keep a command from starting, in the Err of its outcome.
+var (
+	ErrNoTerminal  = errors.New("no terminal can be opened")
+	ErrNoDirectory = errors.New("the directory of the command does not exist")
+)
+
+// A startError is one of these with the words of its cause.
+type startError struct {
+	text string
+	is   error
+}
+
+func (e startError) Error() string { return e.text }
+func (e startError) Unwrap() error { return e.is }
+
 // A Command is a program to be run as a job. Its fields are not changed once it
 // has been started; it is run once.
 type Command struct {
@@ -45,7 +60,7 @@ func (c *Command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	p.Begin()
 	r, err := c.start(p)
 	if err != nil {
-		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), By: jobs.Program}}
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), By: jobs.Program}, Err: err}
 	}
 	return r.follow(ctx)
 }
@@ -110,10 +125,10 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 	return r, nil
 }
 
-// explain says what helps against an error of the start.
+// explain returns the cause of an error of the start.
 func (c *Command) explain(err error) error {
 	if _, gone := os.Stat(c.Dir); errors.Is(gone, fs.ErrNotExist) {
-		return fmt.Errorf("the directory %s is not there: make it, or name another in cwd", c.Dir)
+		return startError{fmt.Sprintf("the directory %s is not there", c.Dir), ErrNoDirectory}
 	}
 	return process.Scarce(err)
 }
@@ -131,7 +146,7 @@ func (r *run) startTTY(owner *process.Owner, spec process.Spec) (err error) {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // pipes would be no better
 			return err
 		}
-		return fmt.Errorf("%w: a command that needs no terminal runs with tty=false", err)
+		return startError{err.Error(), ErrNoTerminal}
 	}
 	spec.TTY = r.pty
 	if r.handle, err = owner.Start(spec); err != nil {

@@ -8,10 +8,11 @@ import (
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
+	"asyncrepl/shell"
 )
 
-// refusal is what a client is told of an error: what is wrong and what to do
-// about it. It is the one place where errors become text.
+// refusal returns the reply for an error: what is wrong and what to do about it. It is the one place
+// where errors become text.
 func (c *conn) refusal(err error) *report.Reply {
 	var m *mistake
 	if errors.As(err, &m) {
@@ -23,7 +24,11 @@ func (c *conn) refusal(err error) *report.Reply {
 	if errors.Is(err, jobs.ErrShutdown) {
 		return report.Textf("The server is shutting down; nothing was started.")
 	}
-	return report.Textf("%s", capitalized(err.Error()+remedy(err)))
+	text := capitalized(err.Error())
+	if s := Remedy(err); s != "" {
+		text += ": " + s
+	}
+	return report.Textf("%s", text)
 }
 
 // remedies say in the terms of the tools how to avoid an error of a package that knows no tools.
@@ -33,14 +38,17 @@ var remedies = []struct {
 }{
 	{tty.ErrLineTooLong, "send it in parts to a command started with tty=false, or put it in a file"},
 	{tty.ErrControl, "use eof=true for end of file, cancel_job to interrupt, or tty=false"},
+	{shell.ErrNoTerminal, "a command that needs no terminal runs with tty=false"},
+	{shell.ErrNoDirectory, "make it, or name another in cwd"},
 	{tty.ErrEcho, "wait until the job asks with Waiting: secret"},
 }
 
-// remedy returns the remedy for err behind a colon; it is empty if there is none.
-func remedy(err error) string {
+// Remedy returns what a client can do about an error, in the terms of the tools; it is empty if nothing
+// is known. The receipts of jobs that could not start say it too.
+func Remedy(err error) string {
 	for _, r := range remedies {
 		if errors.Is(err, r.err) {
-			return ": " + r.remedy
+			return r.remedy
 		}
 	}
 	return ""

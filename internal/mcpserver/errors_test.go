@@ -18,7 +18,7 @@ func TestRefusalsNameTheToolThatHelps(t *testing.T) {
 		{tty.ErrEcho, "The terminal would echo a secret into the output: wait until the job asks with Waiting: secret"},
 		{errors.New("anything else"), "Anything else"},
 	} {
-		if got := capitalized(fmt.Errorf("%w", c.err).Error() + remedy(c.err)); got != c.want {
+		if got := (&conn{}).refusal(fmt.Errorf("%w", c.err)).String(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

@@ -93,7 +93,7 @@ func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
 		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
 	})
 	ended = slices.DeleteFunc(ended, func(info jobs.Info) bool { return info.Kind != jobs.Python })
-	wait, err := py.Restart(jobs.Agent)
+	wait, err := py.Restart(jobs.Agent, "restart_python_worker")
 	if err != nil {
 		return nil, err
 	}

@@ -150,14 +150,14 @@ func (s *testSession) Variables(ctx context.Context) (engine.Variables, error) {
 
 // Restart asks the jobs to end. The session itself has nothing that would have to
 // end: wait returns at once, before they have, maybe.
-func (s *testSession) Restart(by jobs.By) (wait func(context.Context) (bool, []jobs.Process, error), err error) {
+func (s *testSession) Restart(by jobs.By, reason string) (wait func(context.Context) (bool, []jobs.Process, error), err error) {
 	list := s.w.jobs.List("", jobs.Filter{Session: s.name})
 	for _, info := range list {
 		j, err := s.w.jobs.Get("", info.ID)
 		if err != nil {
 			return nil, err
 		}
-		j.Stop(jobs.Stop{By: by, From: jobs.Kill, Reason: "restart_python_worker"})
+		j.Stop(jobs.Stop{By: by, From: jobs.Kill, Reason: reason})
 	}
 	return func(context.Context) (bool, []jobs.Process, error) {
 		s.w.mu.Lock()
