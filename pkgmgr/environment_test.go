@@ -14,9 +14,9 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// prefix makes an installation of the real Python: its program, and its library
-// by links but for what is left out. Distributions package some modules apart,
-// conda gives each environment an installation of its own.
+// prefix makes an installation of the real Python: its program, and links to its library without some
+// modules. Distributions package some modules separately; conda gives each environment an installation
+// of its own.
 func (w *world) prefix(name string, without ...string) (dir, python string) {
 	w.t.Helper()
 	about := strings.Split(ask(w.t, realPython(), `import os, sys, sysconfig
@@ -47,8 +47,8 @@ print(os.path.realpath(sys.executable)); print(sysconfig.get_path("stdlib")); pr
 	return dir, python
 }
 
-// addPip puts a pip into a prefix: a link to the one of the real Python, which
-// is compiled already, else the one that Python carries.
+// addPip puts a pip into a prefix: a link to that of the real Python, which is compiled already, else
+// the one that Python carries.
 func (w *world) addPip(python string) {
 	w.t.Helper()
 	from := ask(w.t, realPython(), `import ensurepip, glob, importlib.util, os
@@ -76,8 +76,7 @@ print(found.submodule_search_locations[0] if found else (glob.glob(bundled) + gl
 	}
 }
 
-// endOf runs an install to its end and returns its receipt in a line, notes and
-// all.
+// endOf runs an install to its end and returns its receipt and its notes in a line.
 func endOf(t *testing.T, r *jobs.Registry, m *Manager, text string) string {
 	t.Helper()
 	j := start(t, r, m, text)
@@ -88,7 +87,7 @@ func endOf(t *testing.T, r *jobs.Registry, m *Manager, text string) string {
 func TestInstallWithoutParts(t *testing.T) {
 	tests := map[string]struct {
 		without []string
-		uv, pip bool // what there is otherwise
+		uv, pip bool // what exists
 		want    string
 	}{
 		"no venv":      {[]string{"venv", "ensurepip"}, false, false, "has no module venv; install it (Debian, Ubuntu: apt install python3-venv), or install uv)"},
@@ -98,6 +97,10 @@ func TestInstallWithoutParts(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("a Python without some of its parts takes long to make")
+			}
+			t.Parallel()
 			w := newWorld(t)
 			if tt.uv {
 				w.addUV()
@@ -115,11 +118,14 @@ func TestInstallWithoutParts(t *testing.T) {
 	}
 }
 
-// A Python that the system manages (PEP 668) is not installed into, whichever
-// installer finds that out.
+// Nothing is installed into a Python that the system manages (PEP 668), whichever installer refuses.
 func TestInstallIntoManaged(t *testing.T) {
 	for _, installer := range []string{"none", "pip", "uv"} {
 		t.Run(installer, func(t *testing.T) {
+			if testing.Short() && installer == "pip" {
+				t.Skip("pip takes seconds")
+			}
+			t.Parallel()
 			w := newWorld(t)
 			w.wheel("spam", "1.0", "1")
 			_, python := w.prefix("usr", "ensurepip")
@@ -146,6 +152,10 @@ func TestInstallIntoManaged(t *testing.T) {
 func TestInstallIntoConda(t *testing.T) {
 	for _, installer := range []string{"pip", "uv"} {
 		t.Run(installer, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("an installation of Python takes long to make")
+			}
+			t.Parallel()
 			w := newWorld(t)
 			w.wheel("spam", "1.0", "1")
 			dir, python := w.prefix("conda", "ensurepip", "venv")
@@ -166,8 +176,8 @@ func TestInstallIntoConda(t *testing.T) {
 	}
 }
 
-// An environment that was deleted while the server ran is made again; where
-// another takes its place, that is said.
+// An environment that was deleted while the server ran is made again. If another one replaces it,
+// Installed receives both directories.
 func TestInstallAfterEnvironmentWasDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.addUV()
@@ -211,9 +221,9 @@ func TestInstallsOfServersTakeTurns(t *testing.T) {
 	if _, err := New(w.cfg).Interpreter(patient(t)); err != nil { // which needs no turn
 		t.Error(err)
 	}
-	h.letGo <- struct{}{}
+	h.release <- struct{}{}
 	<-h.runs
-	h.letGo <- struct{}{}
+	h.release <- struct{}{}
 	for _, j := range []*jobs.Job{first, second} {
 		if got := jobstest.End(t, j).Status; got != jobs.Completed {
 			t.Errorf("an install is %s", got)
@@ -221,12 +231,12 @@ func TestInstallsOfServersTakeTurns(t *testing.T) {
 	}
 }
 
-// What an install that was stopped has done is told, and told to the sessions.
+// What an install did before it was stopped is in its receipt, and Installed receives it.
 func TestInstallIsStoppedHalfway(t *testing.T) {
 	w := newWorld(t)
 	uv, err := exec.LookPath("uv")
 	if err != nil {
-		t.Skip("there is no uv on this machine to be tried")
+		t.Skip("uv is not installed")
 	}
 	w.wheel("spam", "1.0", "1")
 	w.wheel("eggs", "1.0", "2")
@@ -234,8 +244,8 @@ func TestInstallIsStoppedHalfway(t *testing.T) {
 	w.script("bin/uv", `for a; do last=$a; done
 		[ "$last" = spam ] && exec "`+uv+`" "$@"
 		"`+uv+`" "$@"; echo done so far; exec sleep 1000`)
-	told := make(chan Changes, 3) // one an install
-	w.cfg.Installed = func(_ context.Context, ch Changes) []string { told <- ch; return nil }
+	received := make(chan Changes, 3) // one for each install
+	w.cfg.Installed = func(_ context.Context, ch Changes) []string { received <- ch; return nil }
 	r := jobstest.Registry(t)
 	m := New(w.cfg)
 	j := start(t, r, m, "eggs")
@@ -245,8 +255,8 @@ func TestInstallIsStoppedHalfway(t *testing.T) {
 	if got, want := strings.Join(rec.Notes, "; "), "installed before it ended: eggs 1.0"; got != want {
 		t.Errorf("notes %q, want %q", got, want)
 	}
-	if ch := <-told; len(ch.Installed) != 1 || ch.Installed[0].Name != "eggs" {
-		t.Errorf("told of %+v", ch)
+	if ch := <-received; len(ch.Installed) != 1 || ch.Installed[0].Name != "eggs" {
+		t.Errorf("Installed received %+v", ch)
 	}
 	if got, want := endOf(t, r, m, "spam"), "completed (installed spam 1.0)"; got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -10,8 +10,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// nobody is an index where nobody listens.
-const nobody = "http://127.0.0.1:1/simple"
+// noIndex is an address where no server listens.
+const noIndex = "http://127.0.0.1:1/simple"
 
 // ends goes through the ends that an install can have, one at a time in one environment with a real
 // installer. Those that take pip long are tried with uv only; TestCause has what pip says of them.
@@ -32,8 +32,8 @@ func ends(t *testing.T, w *world, r *jobs.Registry, installer string) {
 	w.write("work space/bounds.txt", "spam<2\n", 0o666)
 	served := httptest.NewServer(http.FileServer(http.Dir(w.path("wheels"))))
 	defer served.Close()
-	unreachable := []string{"PIP_NO_INDEX=0", "PIP_FIND_LINKS=", "PIP_RETRIES=1", "PIP_INDEX_URL=" + nobody,
-		"UV_OFFLINE=0", "UV_FIND_LINKS=", "UV_HTTP_RETRIES=0", "UV_DEFAULT_INDEX=" + nobody}
+	unreachable := []string{"PIP_NO_INDEX=0", "PIP_FIND_LINKS=", "PIP_RETRIES=1", "PIP_INDEX_URL=" + noIndex,
+		"UV_OFFLINE=0", "UV_FIND_LINKS=", "UV_HTTP_RETRIES=0", "UV_DEFAULT_INDEX=" + noIndex}
 	loopback := []string{"PIP_NO_INDEX=0", "UV_OFFLINE=0", "PIP_INDEX_URL=" + served.URL + "/none", "UV_DEFAULT_INDEX=" + served.URL + "/none"}
 
 	both := func(want string) map[string]string { return map[string]string{"pip": want, "uv": want} }

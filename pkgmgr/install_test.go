@@ -19,7 +19,7 @@ import (
 
 var packageJob = jobs.Spec{Kind: jobs.Package, Title: "install"}
 
-// start starts an install of a text as cmd does.
+// start starts an install of a text.
 func start(t testing.TB, r *jobs.Registry, m *Manager, text string) *jobs.Job {
 	t.Helper()
 	run, err := m.Install(text)
@@ -37,8 +37,7 @@ type session struct {
 	out *bufio.Scanner
 }
 
-// newSession starts a Python that evaluates lines, with its finders' caches
-// warm.
+// newSession starts a Python that evaluates lines. The caches of its finders are filled.
 func newSession(t testing.TB, python string) *session {
 	t.Helper()
 	s := &session{t: t, cmd: exec.CommandContext(patient(t), python, "-c", `
@@ -88,6 +87,10 @@ func TestInstall(t *testing.T) {
 	}
 	for name, prepare := range tests {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("an installer takes seconds")
+			}
+			t.Parallel()
 			w := newWorld(t)
 			prepare(w)
 			for _, module := range []string{"pip", "json", "venv", "ensurepip", "site"} {
@@ -111,7 +114,7 @@ func TestInstall(t *testing.T) {
 
 			r := jobstest.Registry(t)
 			j := start(t, r, m, `spam>=1,<2 eggs 'absent; python_version<"3"'`)
-			select { // bringing pip in compiles 500 files
+			select { // installing pip compiles 500 files
 			case <-j.Done():
 			case <-time.After(4 * time.Minute):
 			}
@@ -146,7 +149,7 @@ func TestInstall(t *testing.T) {
 func TestInstallMakesEnvironment(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.Command = func([]string, []string, string) jobs.Runner { return ended{} }
-	w.script("bin/uv", "exit 1") // makes none, so that venv does
+	w.script("bin/uv", "exit 1") // fails, so that venv makes it
 	j := start(t, jobstest.Registry(t), New(w.cfg), "spam")
 	if info := jobstest.End(t, j); info.Status != jobs.Completed {
 		t.Fatalf("%s\n%s", info.Receipt.Text(), jobstest.Output(j))
@@ -216,7 +219,7 @@ func TestInstallCannotStart(t *testing.T) {
 	}
 }
 
-// ended is a runner that has nothing to do.
+// ended is a runner that does nothing.
 type ended struct{}
 
 func (ended) Run(_ context.Context, p *jobs.Port) jobs.Outcome {
@@ -224,12 +227,12 @@ func (ended) Run(_ context.Context, p *jobs.Port) jobs.Outcome {
 	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Exited}}
 }
 
-// held is a runner that tells when it runs, and goes on until it is let go.
-type held struct{ runs, letGo chan struct{} }
+// held is a runner that runs until it is released.
+type held struct{ runs, release chan struct{} }
 
 func (h held) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	h.runs <- struct{}{}
-	<-h.letGo
+	<-h.release
 	return ended{}.Run(ctx, p)
 }
 
@@ -251,12 +254,12 @@ func TestInstallsTakeTurns(t *testing.T) {
 	if got, want := jobstest.End(t, second).Receipt.Text(), "cancelled (before it ran)"; got != want {
 		t.Errorf("the second install: %s, want %s", got, want)
 	}
-	h.letGo <- struct{}{}
+	h.release <- struct{}{}
 	<-h.runs
 	if got := first.Info().Status; !got.Final() && jobstest.End(t, first).Status != jobs.Completed {
 		t.Errorf("the first install is %s", got)
 	}
-	h.letGo <- struct{}{}
+	h.release <- struct{}{}
 	if got := jobstest.End(t, third).Status; got != jobs.Completed {
 		t.Errorf("the third install is %s", got)
 	}
@@ -272,6 +275,7 @@ func TestInstallIsStoppedWhilePreparing(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			pid := w.stuck()
 			run, err := New(w.cfg).Install("a")

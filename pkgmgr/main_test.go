@@ -33,8 +33,8 @@ var realPython = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(out))
 })
 
-// A world is a workspace with a home, a PATH of its own and no configuration of
-// this machine.
+// A world is a workspace with a home and a PATH of its own. The configuration of this machine does not
+// reach it.
 type world struct {
 	t    testing.TB
 	root string
@@ -81,7 +81,8 @@ func (w *world) write(name, text string, mode os.FileMode) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		w.t.Fatal(err)
 	}
-	// Nothing is forked meanwhile: a child would hold the file open for writing, and nobody could execute it.
+	// Nothing is forked meanwhile: a child would hold the file open for writing, and no process could
+	// execute it (golang/go#22315).
 	syscall.ForkLock.RLock()
 	err := os.WriteFile(path, []byte(text), mode)
 	syscall.ForkLock.RUnlock()
@@ -91,7 +92,7 @@ func (w *world) write(name, text string, mode os.FileMode) string {
 	return path
 }
 
-// script writes a program. That of a PATH may be replaced.
+// script writes a program, in place of one that is there.
 func (w *world) script(name, body string) string {
 	w.t.Helper()
 	os.Remove(w.path(name))
@@ -155,8 +156,8 @@ func (w *world) wheel(name, version, value string, requires ...string) string {
 	return w.write("wheels/"+name+"-"+version+"-py3-none-any.whl", out.String(), 0o666)
 }
 
-// backend builds the wheel of a project with one module, from the project's own
-// directory and without any other package.
+// backend builds the wheel of a project with one module, in the project's own directory and without
+// any other package.
 const backend = `
 import os, zipfile
 def wheel(into, files):
@@ -177,8 +178,8 @@ def build_editable(into, config_settings=None, metadata_directory=None):
     return wheel(into, {"__editable__NAME.pth": os.getcwd() + "\n"})
 `
 
-// project writes a project with one module of one value. Before its wheel is
-// built the given line of Python runs.
+// project writes a project with one module of one value. The given line of Python runs before its wheel
+// is built.
 func (w *world) project(dir, name, version, value, before string) string {
 	w.t.Helper()
 	fill := strings.NewReplacer("NAME", name, "VERSION", version, "BEFORE", cmp.Or(before, "pass"))
@@ -201,7 +202,7 @@ func (w *world) sdist(file, name, version, before string) string {
 	return w.path(file)
 }
 
-// with returns a Manager of the world whose commands have other variables too.
+// with returns a Manager of the world whose commands have additional variables.
 func (w *world) with(env ...string) *Manager {
 	cfg := w.cfg
 	cfg.Env = slices.Concat(cfg.Env, env)
@@ -213,7 +214,7 @@ func (w *world) addUV() {
 	w.t.Helper()
 	uv, err := exec.LookPath("uv")
 	if err != nil {
-		w.t.Skip("there is no uv on this machine to be tried")
+		w.t.Skip("uv is not installed")
 	}
 	w.link(uv, "bin/uv")
 }
@@ -235,7 +236,7 @@ func ask(t testing.TB, python, code string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// command is a runner of a real program, on pipes.
+// command is a runner of a program on pipes.
 type command struct {
 	argv, env []string
 	dir       string

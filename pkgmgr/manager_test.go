@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"asyncrepl/internal/process/processtest"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestInterpreterOrder(t *testing.T) {
@@ -21,7 +23,7 @@ func TestInterpreterOrder(t *testing.T) {
 	}
 	w.environment("work space/.venv")
 	all := w.cfg
-	all.Owner = nil // what is there is found without a process
+	all.Owner = nil // an existing environment is found without starting a process
 	all.Python.Value, all.VenvDir.Value = w.path("active/bin/python3"), w.path("named")
 	all.VirtualEnv.Value, all.CondaPrefix.Value = w.path("active"), w.path("conda")
 
@@ -64,7 +66,7 @@ func TestNamedInterpreterOfNoEnvironment(t *testing.T) {
 		t.Errorf("Interpreter = %q, %v; want %q, as it is", got, err, want)
 	}
 	if got := m.Bin(); got != "" {
-		t.Errorf("Bin = %q; the order of the PATH is to stay", got)
+		t.Errorf("Bin = %q, want none: the order of the PATH must stay", got)
 	}
 	w.cfg.Path = nil
 	w.cfg.Python.Value = w.path("bin/python3")
@@ -90,6 +92,7 @@ func TestInterpreterMakesEnvironment(t *testing.T) {
 	}
 	for name, prepare := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			prepare(w)
 			dir := w.venv()
@@ -98,7 +101,7 @@ func TestInterpreterMakesEnvironment(t *testing.T) {
 			}
 			m := New(w.cfg)
 			if _, err := os.Lstat(filepath.Join(dir, "bin")); err == nil {
-				t.Fatal("the environment is there before Python is asked for")
+				t.Fatal("the environment exists before Python is asked for")
 			}
 			python, err := m.Interpreter(patient(t))
 			if err != nil {
@@ -114,7 +117,7 @@ func TestInterpreterMakesEnvironment(t *testing.T) {
 				t.Errorf("sys.base_prefix = %q, want %q", got, want)
 			}
 			if got := ask(t, python, "import importlib.util as u; print(u.find_spec('pip'))"); got != "None" {
-				t.Errorf("pip is there: %s", got)
+				t.Errorf("pip can be imported: %s", got)
 			}
 			if got, err := os.ReadFile(filepath.Join(dir, ".gitignore")); strings.TrimSpace(string(got)) != "*" {
 				t.Errorf(".gitignore = %q, %v", got, err)
@@ -138,11 +141,11 @@ func TestInterpreterMakesOne(t *testing.T) {
 	}
 	wg.Wait()
 	if got, _ := os.ReadFile(starts); strings.Count(string(got), "\n") > len(servers) {
-		t.Errorf("callers of one manager did not wait for one another:\n%s", got)
+		t.Errorf("callers of one Manager did not take turns:\n%s", got)
 	}
 }
 
-func TestInterpreterIsFoundAnew(t *testing.T) {
+func TestInterpreterIsFoundAgain(t *testing.T) {
 	w := newWorld(t)
 	m := New(w.cfg)
 	for range 2 {
@@ -157,7 +160,7 @@ func TestInterpreterIsFoundAnew(t *testing.T) {
 	}
 }
 
-// stuck makes python3 a program that tells its pid and goes on for ever.
+// stuck makes python3 a program that never exits. pid waits until it has written its pid.
 func (w *world) stuck() (pid func() int) {
 	file := w.path("pid")
 	w.script("bin/python3", `trap '' INT; echo $$ >"`+file+`.new"; mv "`+file+`.new" "`+file+`"; while :; do sleep 1000; done`)
@@ -196,7 +199,7 @@ func TestInterpreterIsCancelled(t *testing.T) {
 	}()
 	giveUp(errGivenUp)
 	if err := <-waited; err != errGivenUp {
-		t.Errorf("waiting for another's search: %v, want %v", err, errGivenUp)
+		t.Errorf("waiting for another caller's search: %v, want %v", err, errGivenUp)
 	}
 	cancel(errGivenUp)
 	if err := <-asked; !strings.Contains(err.Error(), errGivenUp.Error()) {
@@ -205,7 +208,7 @@ func TestInterpreterIsCancelled(t *testing.T) {
 	processtest.Gone(t, stuck)
 	w.script("bin/python3", `exec "`+realPython()+`" "$@"`)
 	if _, err := m.Interpreter(patient(t)); err != nil {
-		t.Errorf("after a search that was given up: %v", err)
+		t.Errorf("after a search that was cancelled: %v", err)
 	}
 }
 
@@ -213,12 +216,13 @@ var errGivenUp = errors.New("given up")
 
 func TestRunIsBounded(t *testing.T) {
 	w := newWorld(t)
-	pid := w.stuck()
-	_, err := New(w.cfg).run(patient(t), 500*time.Millisecond, w.path("bin/python3"))
+	out, err := New(w.cfg).run(patient(t), 100*time.Millisecond, "/bin/sh", "-c", `echo $$; exec sleep 1000`)
 	if err == nil || !strings.Contains(err.Error(), "takes too long") {
 		t.Errorf("run: %v, want that it takes too long", err)
 	}
-	processtest.Gone(t, pid())
+	if pid, err := strconv.Atoi(lastLine(out)); err == nil { // on a busy machine it may not have come to print it
+		processtest.Gone(t, pid)
+	}
 }
 
 func TestRunKeepsTheNewest(t *testing.T) {
@@ -226,5 +230,74 @@ func TestRunKeepsTheNewest(t *testing.T) {
 	out, err := New(w.cfg).run(patient(t), time.Minute, "/bin/sh", "-c", `yes | head -c 1000000; echo end`)
 	if err != nil || lastLine(out) != "end" || len(out) > 2*keptOutput {
 		t.Errorf("run: %d bytes, the last line %q, %v", len(out), lastLine(out), err)
+	}
+}
+
+// Describe says what would be used and starts or makes nothing: each program here would leave a file.
+func TestDescribe(t *testing.T) {
+	for name, tt := range map[string]struct {
+		prepare func(*world)
+		want    func(*world) Description
+		err     string
+	}{
+		"nothing yet": {
+			func(w *world) {
+				os.Remove(w.path("bin/python3"))
+				w.link(w.write("real/python3.12", "\x7fELF", 0o777), "bin/python3")
+			},
+			func(w *world) Description {
+				return Description{Python: w.venv() + "/bin/python", Dir: w.venv(), Base: w.path("bin/python3"), Version: "3.12"}
+			}, "",
+		},
+		"no python3": {
+			func(w *world) { os.Remove(w.path("bin/python3")) },
+			func(w *world) Description { return Description{Python: w.venv() + "/bin/python", Dir: w.venv()} }, "",
+		},
+		"an environment, and uv": {
+			func(w *world) {
+				w.script("work space/.venv/bin/python", "touch started")
+				w.write("work space/.venv/pyvenv.cfg", "version = 3.13.1\n", 0o666)
+				w.script("bin/uv", "touch started")
+			},
+			func(w *world) Description {
+				return Description{Python: w.venv() + "/bin/python", Dir: w.venv(), There: true, Version: "3.13", UV: w.path("bin/uv")}
+			}, "",
+		},
+		"a named one": {
+			func(w *world) { w.cfg.Python.Value = w.script("mine/python", "touch started") },
+			func(w *world) Description {
+				return Description{Python: w.path("mine/python"), Setting: "REPL_PYTHON", There: true}
+			}, "",
+		},
+		"a named one that is not there": {
+			func(w *world) { w.cfg.Python.Value = "/nowhere/python3" }, nil, "/nowhere/python3 is missing",
+		},
+		"an environment whose Python is gone": {
+			func(w *world) { w.link("/nowhere/python3.12", "work space/.venv/bin/python") }, nil, "link to a Python that is gone",
+		},
+		"an environment too old": {
+			func(w *world) {
+				w.script("work space/.venv/bin/python", "touch started")
+				w.write("work space/.venv/pyvenv.cfg", "version = 3.8.1\n", 0o666)
+			}, nil, "3.9 is the oldest",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.cfg.Path = []string{w.path("bin")}
+			tt.prepare(w)
+			before := w.tree()
+			got, err := New(w.cfg).Describe()
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("%+v, %v; want an error with %q", got, err, tt.err)
+				}
+			} else if d := cmp.Diff(tt.want(w), got); err != nil || d != "" {
+				t.Errorf("%v\n%s", err, d)
+			}
+			if after := w.tree(); after != before {
+				t.Errorf("files before:\n%s\nafter:\n%s", before, after)
+			}
+		})
 	}
 }
