@@ -20,7 +20,7 @@ const processClock = 2
 
 // CPUTime returns the CPU time of all threads that the process has or had.
 func CPUTime(pid int) (time.Duration, error) {
-	// The call is too short for the scheduler to be told of it, which would cost more than the call.
+	// The call is too short to announce it to the Go scheduler, which would cost more than the call.
 	var t unix.Timespec
 	if _, _, err := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, uintptr(int32(^pid<<3|processClock)), uintptr(unsafe.Pointer(&t)), 0); err != 0 {
 		return 0, ErrGone // there is no other reason: it asks for no permission and opens nothing

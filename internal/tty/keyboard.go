@@ -52,15 +52,8 @@ func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) erro
 	if err != nil {
 		return err
 	}
-	if secret && mode.Echo {
-		return ErrEcho
-	}
-	if mode.Canon {
-		if err := checkLines(text, k.pendingBytes()); err != nil {
-			return err
-		}
-	} else if eof {
-		return ErrRawEOF
+	if err := k.check(mode, text, eof, secret); err != nil {
+		return err
 	}
 	half := k.half
 	if text != "" {
@@ -86,6 +79,19 @@ func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) erro
 	}
 	if err != nil {
 		return fmt.Errorf("typing: only %d of %d bytes were taken, because the program does not read: send the rest when it does", n, len(b))
+	}
+	return nil
+}
+
+// check returns an error if the terminal, in this mode, would not pass on what is to be typed.
+func (k *Keyboard) check(mode Mode, text string, eof, secret bool) error {
+	switch {
+	case secret && mode.Echo:
+		return ErrEcho
+	case mode.Canon:
+		return checkLines(text, k.pendingBytes())
+	case eof:
+		return ErrRawEOF
 	}
 	return nil
 }

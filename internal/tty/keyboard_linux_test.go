@@ -30,9 +30,22 @@ while True:
     got = os.read(0, 10000)
     print("got %d %s" % (len(got), got[:1].decode()), flush=True)
 `})
+	reported := make(chan bool, 100) // OnChange must not block, and no test makes more
+	w := &waiting.Watcher{PTY: p.PTY, Tree: p.Tree, Quiet: p.Quiet, OnChange: func(_ waiting.Evidence, waits bool) { reported <- waits }}
+	p.OnOutput(w.Kick)
+	t.Cleanup(w.Start())
 	waits = func() {
 		t.Helper()
-		ttytest.WaitFor(t, "the program to read", func() bool { _, ok := waiting.Waiting(p.PTY, p.Tree()); return ok })
+		for {
+			select {
+			case is := <-reported:
+				if is {
+					return
+				}
+			case <-time.After(ttytest.Patience):
+				t.Fatal("the program does not read")
+			}
+		}
 	}
 	return p, tty.NewKeyboard(p.PTY, p.Tree), waits
 }

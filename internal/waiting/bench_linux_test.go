@@ -14,7 +14,7 @@ import (
 	"asyncrepl/internal/tty/ttytest"
 )
 
-// BenchmarkTick is what an idle job costs at each tick.
+// BenchmarkTick measures what an idle job costs at each tick.
 func BenchmarkTick(b *testing.B) {
 	p := start(b, []string{"sleep", "1000"})
 	waitState(b, p, "S")
@@ -27,8 +27,8 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// BenchmarkLook is a full look at one process.
-func BenchmarkLook(b *testing.B) {
+// BenchmarkScan scans one process.
+func BenchmarkScan(b *testing.B) {
 	for name, argv := range map[string][]string{"idle": {"sleep", "1000"}, "waiting": {"cat"}} {
 		b.Run(name, func(b *testing.B) {
 			p := start(b, argv)
@@ -38,7 +38,7 @@ func BenchmarkLook(b *testing.B) {
 			for b.Loop() {
 				c.Moved()
 				c.Follow(func() []int { return tree })
-				if _, ok := Waiting(p.PTY, tree); ok != (name == "waiting") {
+				if _, ok := scanOnce(p.PTY, tree); ok != (name == "waiting") {
 					b.Fatal(ok)
 				}
 			}
@@ -46,8 +46,8 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleJobs is the share of one processor that watching 500 jobs takes. Its floor, bare, asks the clock of each
-// at every tick and does nothing else.
+// BenchmarkIdleJobs measures the share of one processor that watching 500 jobs takes. Its floor, bare, reads the clock of
+// each at every tick and does nothing else.
 func BenchmarkIdleJobs(b *testing.B) {
 	const jobs = 500
 	b.Run("bare", func(b *testing.B) {
@@ -70,13 +70,13 @@ func BenchmarkIdleJobs(b *testing.B) {
 	})
 	for name, argv := range map[string][]string{"idle": {"sleep", "1000"}, "waiting": {"cat"}} {
 		b.Run(name, func(b *testing.B) {
-			var told []<-chan change
+			var reported []<-chan change
 			for range jobs {
 				p := start(b, argv)
-				told = append(told, p.watch(b))
+				reported = append(reported, p.watch(b))
 				waitState(b, p, "S")
 			}
-			for _, c := range told {
+			for _, c := range reported {
 				if name == "waiting" {
 					nextWaiting(b, c)
 				}
@@ -99,8 +99,8 @@ func share(b *testing.B, f func()) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkEvidence is the time from a program's last instruction before its read to the news. aloud: it has just
-// printed a prompt; silent: it has slept, and nothing but its clock tells.
+// BenchmarkEvidence measures the time from a program's last instruction before its read to the report. aloud: it has just
+// printed a prompt; silent: it has slept, and only its clock shows that it runs.
 func BenchmarkEvidence(b *testing.B) {
 	for name, code := range map[string]string{
 		"aloud":  `os.write(1, b"? ")`,
@@ -120,10 +120,10 @@ for n in range(1000000):
     os.read(0, 100)
 `}, w)
 			w.Close()
-			told := p.watch(b)
+			reported := p.watch(b)
 			var took []time.Duration
 			for b.Loop() {
-				nextWaiting(b, told)
+				nextWaiting(b, reported)
 				now := monotonic(b)
 				var then [8]byte
 				if _, err := r.Read(then[:]); err != nil {
@@ -153,7 +153,7 @@ func monotonic(b *testing.B) time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// processorTime is what this process has used.
+// processorTime returns the CPU time of this process.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

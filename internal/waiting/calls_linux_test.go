@@ -1,20 +1,26 @@
 package waiting
 
 import (
+	"bufio"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/tty"
 	"asyncrepl/internal/tty/ttytest"
 )
 
-// pollPrelude is what the programs of TestPolls have at hand: keep saves an object from the collector, which would close
-// its descriptor; other starts a process that shares all descriptors.
-const pollPrelude = `
-import ctypes, os, select, signal, socket, termios, threading, time, tty
+// nurseryProgram starts the programs of TestPolls: to start a Python for each would take most of the tests' time. It reads
+// a terminal's path and a program in each line, forks, and prints the child's pid. keep saves an object from the
+// collector, which would close its descriptor; other starts a process that shares all descriptors.
+const nurseryProgram = `
+import ctypes, json, os, select, signal, socket, sys, termios, threading, time, tty, asyncio, pty
 libc = ctypes.CDLL(None, use_errno=True)
 x86 = os.uname().machine == "x86_64"
 def ts(s): return ctypes.byref((ctypes.c_long * 2)(int(s), int(s % 1 * 1e9)))
@@ -42,10 +48,72 @@ def blocked(f, *a):
     while open(f"/proc/self/task/{t.native_id}/syscall").read().split()[0] in ("running", "202" if x86 else "98"):
         time.sleep(0.001)
 def idle(): time.sleep(1000)
+
+signal.signal(signal.SIGCHLD, signal.SIG_IGN) # so that the kernel reaps them
+for line in sys.stdin:
+    path, code = json.loads(line)
+    pid = os.fork()
+    if pid:
+        print(pid, flush=True)
+        continue
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    terminal = os.open(path, os.O_RDWR) # which makes it the controlling one
+    for fd in range(3): os.dup2(terminal, fd)
+    os.closerange(3, 256)
+    # Its last output comes before it blocks: a scan that sees nothing proves something only after that.
+    print("ready", flush=True)
+    exec(code)
+    os._exit(0)
 `
 
-// TestPolls looks at programs that wait for the terminal in poll, select and epoll, alone and beside other things.
+// A nursery starts Python programs on terminals.
+type nursery struct {
+	mu  sync.Mutex // held during a start
+	in  *json.Encoder
+	out *bufio.Reader
+}
+
+func newNursery(t *testing.T) *nursery {
+	t.Helper()
+	cmd := exec.Command("python3", "-I", "-S", "-u", "-c", nurseryProgram)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	return &nursery{in: json.NewEncoder(in), out: bufio.NewReader(out)}
+}
+
+// start runs a Python program, which has printed "ready" just before its code begins.
+func (n *nursery) start(t *testing.T, code string) program {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := program{ttytest.StartBy(t, func(pty *tty.PTY) (pid int, _ <-chan struct{}, err error) {
+		gone := make(chan struct{})
+		close(gone) // the kernel reaps it
+		if err := n.in.Encode([]string{pty.Name(), code}); err != nil {
+			return 0, nil, err
+		}
+		_, err = fmt.Fscanln(n.out, &pid)
+		return pid, gone, err
+	})}
+	p.WaitPrinted(t, "ready")
+	return p
+}
+
+// TestPolls scans programs that wait for the terminal in poll, select and epoll, alone and beside other things.
 func TestPolls(t *testing.T) {
+	n := newNursery(t)
 	for name, c := range map[string]struct {
 		want verdict
 		kind string
@@ -68,7 +136,6 @@ poll(0)`},
 		"epoll in epoll":              {waits, Line, `epoll(keep(epoll(0))).poll()`},
 		"poll of an epoll":            {waits, Line, `poll(keep(epoll(0)))`},
 		"asyncio": {waits, Line, `
-import asyncio
 loop = asyncio.new_event_loop()
 loop.add_reader(0, lambda: None)
 loop.run_forever()`},
@@ -93,7 +160,6 @@ poll(0)`},
 		"listens":                          {accepts, Line, `s = socket.create_server(("127.0.0.1", 0)); poll(0, s)`},
 		"listens, in an epoll in an epoll": {accepts, Line, `s = socket.create_server(("127.0.0.1", 0)); epoll(0, keep(epoll(s))).poll()`},
 		"asyncio with a server": {accepts, Line, `
-import asyncio
 async def main():
     server = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
     asyncio.get_running_loop().add_reader(0, lambda: None)
@@ -112,7 +178,6 @@ a, b = socket.socketpair()
 other()
 b.close(); select.select([0, a], [], [])`},
 		"a child's terminal": {accepts, Line, `
-import pty
 pid, fd = pty.fork()
 if not pid: signal.pause()
 poll(0, fd)`},
@@ -120,13 +185,13 @@ poll(0, fd)`},
 		"a closed descriptor in the epoll": {accepts, Line, `
 a, b = socket.socketpair()
 e = epoll(0, a); os.dup(a.fileno()); os.close(a.detach()); e.poll()`},
-		"in uncertain": {accepts, Line, `while True: poll(0, timeout=200)`},
-		"in uncertain, epoll": {accepts, Line, `
+		"in passing": {accepts, Line, `while True: poll(0, timeout=200)`},
+		"in passing, epoll": {accepts, Line, `
 e = epoll(0)
 while True: e.poll(0.2)`},
-		"in uncertain, select": {accepts, Line, `
+		"in passing, select": {accepts, Line, `
 while True: select.select([0], [], [], 0.2)`},
-		"in uncertain, read": {accepts, Key, `
+		"in passing, read": {accepts, Key, `
 m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VMIN] = 0; m[6][termios.VTIME] = 2
 termios.tcsetattr(0, termios.TCSANOW, m)
 while True: os.read(0, 1)`},
@@ -147,7 +212,7 @@ poll(0, libc.eventfd(0, 0))`},
 		"for the hangup":    {busy, "", `libc.poll((ctypes.c_short * 4)(0, 0, 0, 0), 1, -1)`},
 		"for the exception": {busy, "", `select.select([], [], [0])`},
 		"a socket":          {busy, "", `poll(socket.create_server(("127.0.0.1", 0)))`},
-		"another terminal":  {busy, "", `import pty; poll(pty.openpty()[1])`},
+		"another terminal":  {busy, "", `poll(pty.openpty()[1])`},
 		"nothing":           {busy, "", `poll()`},
 		"of the background": {busy, "", `
 if os.fork(): signal.pause()
@@ -156,17 +221,16 @@ poll(0)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// What it says last is said before it blocks: only then a look that sees nothing tells something.
-			p := start(t, []string{"python3", "-I", "-S", "-c", pollPrelude + "print('ready', flush=True)\n" + c.code})
-			p.WaitPrinted(t, "ready")
+			p := n.start(t, c.code)
 			p.holds(t, c.want, c.kind)
 		})
 	}
 }
 
-// TestContinued stops programs inside their calls and lets them go on: the kernel shows some of them in another call then,
-// by which it takes up the first. What is said of them must be what was said before.
+// TestContinued stops programs inside their calls and continues them. The kernel then shows some of them in another call,
+// by which it resumes the first. The verdict must be what it was before.
 func TestContinued(t *testing.T) {
+	n := newNursery(t)
 	for name, c := range map[string]struct {
 		want verdict
 		kind string
@@ -188,8 +252,7 @@ func TestContinued(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, []string{"python3", "-I", "-S", "-c", pollPrelude + "print('ready', flush=True)\n" + c.code})
-			p.WaitPrinted(t, "ready")
+			p := n.start(t, c.code)
 			p.holds(t, c.want, c.kind)
 			state := func(want string) {
 				t.Helper()
@@ -206,8 +269,7 @@ func TestContinued(t *testing.T) {
 	}
 }
 
-// holds looks until the verdict is that wanted, then again and again: it must never be that a program waits if it
-// doesn't.
+// holds scans until the verdict is that wanted, then again and again: no program may be said to wait that doesn't.
 func (p program) holds(t *testing.T, want verdict, kind string) {
 	t.Helper()
 	if want == busy {
@@ -238,7 +300,7 @@ func (p program) holds(t *testing.T, want verdict, kind string) {
 	}
 }
 
-// TestRealPrograms looks at programs that edit lines or fill the screen, as far as the machine has them.
+// TestRealPrograms scans programs that edit lines or fill the screen, as far as the machine has them.
 func TestRealPrograms(t *testing.T) {
 	for name, c := range map[string]struct {
 		argv []string
@@ -263,7 +325,7 @@ func TestRealPrograms(t *testing.T) {
 		"irb":      {[]string{"irb", "-f"}, waits, Key},
 		"php":      {[]string{"php", "-n", "-a"}, waits, Key},
 		"lua":      {[]string{"lua", "-i"}, waits, Key},
-		"dialog":   {[]string{"dialog", "--yesno", "Go on?", "0", "0"}, accepts, Key}, // it looks for keys every 10 ms
+		"dialog":   {[]string{"dialog", "--yesno", "Go on?", "0", "0"}, accepts, Key}, // it checks for keys every 10 ms
 		"whiptail": {[]string{"whiptail", "--yesno", "Go on?", "0", "0"}, waits, Key},
 		"script":   {[]string{"script", "-q", "-c", "cat", "/dev/null"}, accepts, Key},
 	} {
@@ -284,11 +346,10 @@ func TestRealPrograms(t *testing.T) {
 	}
 }
 
-// TestOtherUser looks at a program of another user, which su runs in a session
-// of its own: who is root sees it wait.
+// TestOtherUser scans a program of another user, which su runs in a session of its own: root sees it wait.
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("the kernel shows nothing of another user's program to who is not root")
+		t.Skip("the kernel shows another user's program to root only")
 	}
 	if _, err := exec.LookPath("su"); err != nil {
 		t.Skip(err)
@@ -299,9 +360,10 @@ func TestOtherUser(t *testing.T) {
 		"poll":   {"exec python3 -I -S -c 'import select; select.select([0], [], [])'", Line},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := start(t, []string{"su", "-s", "/bin/sh", "-c", c.line, "nobody"})
 			var ev Evidence
-			ttytest.WaitFor(t, "evidence", func() (ok bool) { ev, ok = Waiting(p.PTY, p.Tree()); return ok })
+			ttytest.WaitFor(t, "evidence", func() (ok bool) { ev, ok = scanOnce(p.PTY, p.Tree()); return ok })
 			if ev.Kind != c.kind || ev.PID == p.PID {
 				t.Errorf("got %+v, want kind %s of a child", ev, c.kind)
 			}

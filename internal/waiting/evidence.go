@@ -38,12 +38,6 @@ func (e Evidence) By() string {
 	return fmt.Sprintf("read by %s (pid %d)", e.Program, e.PID)
 }
 
-// Waiting scans the processes pids once and returns the first that waits for the terminal.
-func Waiting(pty *tty.PTY, pids []int) (Evidence, bool) {
-	ev, v := scan(pty, pids)
-	return ev, v == waits
-}
-
 // scanTree scans pids, which tree returned just before. A process that was started since may hold the other end of
 // something that the program waits for beside the terminal: then nothing is certain yet.
 func scanTree(pty *tty.PTY, pids []int, tree func() []int) (Evidence, verdict) {

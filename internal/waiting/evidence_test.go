@@ -89,7 +89,7 @@ func TestErrorsAreNotVerdicts(t *testing.T) {
 	}
 }
 
-// A watcher that could not look keeps what it has reported, and looks again soon.
+// After a scan that could not see everything the watcher keeps what it has reported.
 func TestUncertainScanKeepsTheReport(t *testing.T) {
 	var reported []bool
 	w := &Watcher{OnChange: func(_ Evidence, waiting bool) { reported = append(reported, waiting) }}

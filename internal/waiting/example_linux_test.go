@@ -29,22 +29,22 @@ func Example() {
 	}
 
 	tree := func() []int { return []int{cat.Process.Pid} }
-	waits := make(chan waiting.Evidence, 1) // the first news is all that is asked for
-	watch := &waiting.Watcher{
+	reported := make(chan waiting.Evidence, 1) // only the first report is read
+	watcher := &waiting.Watcher{
 		PTY:   pty,
 		Tree:  tree,
 		Quiet: func() time.Time { return time.Time{} },
-		OnChange: func(ev waiting.Evidence, waiting bool) {
-			if waiting {
+		OnChange: func(ev waiting.Evidence, waits bool) {
+			if waits {
 				select {
-				case waits <- ev:
+				case reported <- ev:
 				default:
 				}
 			}
 		},
 	}
-	stop := watch.Start()
-	ev := <-waits
+	stop := watcher.Start()
+	ev := <-reported
 	fmt.Println(ev.Program, "waits for a", ev.Kind)
 	stop()
 

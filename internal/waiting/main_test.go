@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/tty"
 	"asyncrepl/internal/tty/ttytest"
 )
 
@@ -57,4 +58,10 @@ func nextWaiting(t testing.TB, reported <-chan change) change {
 			return c
 		}
 	}
+}
+
+// scanOnce scans the processes pids and returns the first that waits for the terminal.
+func scanOnce(pty *tty.PTY, pids []int) (Evidence, bool) {
+	ev, v := scan(pty, pids)
+	return ev, v == waits
 }

@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -18,8 +19,8 @@ func TestWaiting(t *testing.T) {
 		argv    []string
 		program string
 		kind    string
-		child   bool // not the leader waits
-		thread  bool // not the first thread waits
+		child   bool // a process other than the leader waits
+		thread  bool // a thread other than the first waits
 	}{
 		"read":             {argv: bash(`read x`), program: "bash", kind: Line},
 		"read -s":          {argv: bash(`read -s -p 'Password: ' x`), program: "bash", kind: Secret},
@@ -50,9 +51,10 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)`
 		"name with brackets": {argv: bash(`exec -a 'x' bash -c 'printf "a) R (b" > /proc/self/comm; read x'`), program: "a) R (b", kind: Line},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := start(t, c.argv)
 			var ev Evidence
-			ttytest.WaitFor(t, "evidence", func() (ok bool) { ev, ok = Waiting(p.PTY, p.Tree()); return ok })
+			ttytest.WaitFor(t, "evidence", func() (ok bool) { ev, ok = scanOnce(p.PTY, p.Tree()); return ok })
 			if ev.Program != c.program || ev.Kind != c.kind || ev.Inferred {
 				t.Errorf("got %+v, want program %q, kind %q", ev, c.program, c.kind)
 			}
@@ -66,13 +68,13 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)`
 	}
 }
 
-// TestNotWaiting holds programs in a state that can be taken for waiting and is not. Each prints "ready" once it is in
-// that state or about to be; settled tells when it is.
+// TestNotWaiting holds programs in a state that could be taken for waiting and is not. Each prints "ready" once it is in
+// that state or about to be.
 func TestNotWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		script  string
 		settled string // a process of this name and state is in the tree
-		waited  bool   // before it was ready, which may be told
+		waited  bool   // before it was ready, which may be reported
 	}{
 		"sleeps":                  {`echo ready; exec sleep 1000`, "sleep S", false},
 		"computes":                {`echo ready; while :; do :; done`, "bash R", false},
@@ -97,10 +99,11 @@ print("ready"); time.sleep(1000)'`, "cat S", true},
 		"only holds it":     {`echo ready; setsid -w sleep 1000; :`, "sleep S", false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := start(t, []string{"bash", "-c", c.script, t.TempDir()})
-			var told <-chan change
+			var reported <-chan change
 			if !c.waited {
-				told = p.watch(t)
+				reported = p.watch(t)
 			}
 			p.WaitPrinted(t, "ready")
 			ttytest.WaitFor(t, c.settled, func() bool {
@@ -112,16 +115,16 @@ print("ready"); time.sleep(1000)'`, "cat S", true},
 				return false
 			})
 			if c.waited {
-				told = p.watch(t)
+				reported = p.watch(t)
 			}
 			for range 200 {
-				if ev, ok := Waiting(p.PTY, p.Tree()); ok {
+				if ev, ok := scanOnce(p.PTY, p.Tree()); ok {
 					t.Fatalf("taken for waiting: %+v", ev)
 				}
 			}
 			select {
-			case n := <-told:
-				t.Fatalf("news: %+v", n)
+			case n := <-reported:
+				t.Fatalf("reported: %+v", n)
 			default:
 			}
 		})
@@ -129,26 +132,31 @@ print("ready"); time.sleep(1000)'`, "cat S", true},
 }
 
 func TestStoppedReaderDoesNotWait(t *testing.T) {
+	t.Parallel()
 	p := start(t, []string{"cat"})
-	told := p.watch(t)
-	pid := nextWaiting(t, told).PID
+	reported := p.watch(t)
+	pid := nextWaiting(t, reported).PID
 	unix.Kill(pid, unix.SIGSTOP)
-	if n := next(t, told); n.waiting {
+	if n := next(t, reported); n.waiting {
 		t.Fatalf("a stopped program waits: %+v", n)
 	}
 	p.Send(t, "typed ahead\n")
-	if ev, ok := Waiting(p.PTY, p.Tree()); ok {
+	if ev, ok := scanOnce(p.PTY, p.Tree()); ok {
 		t.Fatalf("a stopped program waits: %+v", ev)
 	}
 	unix.Kill(pid, unix.SIGCONT)
-	if n := nextWaiting(t, told); !strings.HasSuffix(n.printed, "typed ahead\r\ntyped ahead\r\n") {
+	if n := nextWaiting(t, reported); !strings.HasSuffix(n.printed, "typed ahead\r\ntyped ahead\r\n") {
 		t.Fatalf("waits again before it has read: %+v", n)
 	}
 }
 
-// TestAnswerNotYetTaken asks again and again after each answer, of a program that gets its processor last of all:
-// whenever it is said to wait, it must have taken every answer. An end of file is an answer that FIONREAD does not count.
-func TestAnswerNotYetTaken(t *testing.T) {
+// A program that gets its processor last of all is scanned again and again after each answer: whenever it is said to wait,
+// it must have read every answer. An end of file is an answer that FIONREAD does not count.
+func TestAnswerThatIsNotReadYetEndsTheWait(t *testing.T) {
+	answers := 50
+	if testing.Short() {
+		answers = 10
+	}
 	for name, answer := range map[string]string{"line": "x\n", "end of file": "\x04"} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, []string{"taskset", "-c", "0", "chrt", "-i", "0", "python3", "-c", `
@@ -162,13 +170,23 @@ while True:
 			tree := []int{p.PID}
 			p.WaitPrinted(t, "<0>")
 			ttytest.Load(t, "taskset", "-c", "0")
-			for n := range 50 {
-				ttytest.WaitFor(t, "evidence", func() bool { _, ok := Waiting(p.PTY, tree); return ok })
+			for n := range answers {
+				ttytest.WaitFor(t, "evidence", func() bool { _, ok := scanOnce(p.PTY, tree); return ok })
 				if got, want := p.Printed(), fmt.Sprintf("<%d>", n); !strings.HasSuffix(got, want) {
 					t.Fatalf("said to wait before it has printed %s; printed %q", want, got)
 				}
 				p.Send(t, answer)
 			}
 		})
+	}
+}
+
+// Nothing is seen of a process that does not exist.
+func TestSees(t *testing.T) {
+	if !Sees(os.Getpid()) {
+		t.Error("the kernel does not even show this process")
+	}
+	if Sees(1<<22 + 1) { // no process has such a number
+		t.Error("what is not there is seen")
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"asyncrepl/internal/tty/ttytest"
 )
 
-// asker asks 60 questions, some of them after a pause or in two pieces. Its descriptor 3 gets a byte just before each
-// read, so that a test knows of questions that are not printed, too.
+// asker asks as many questions as its second argument says, some of them after a pause or in two pieces. It writes a byte
+// to descriptor 3 just before each read, so that a test learns of questions that are not printed, too.
 const asker = `
 import os, sys, termios, time
 aloud = sys.argv[1] == "aloud"
@@ -23,7 +23,7 @@ if not aloud: # and no echo that would be output
     mode = termios.tcgetattr(0)
     mode[3] &= ~termios.ECHO
     termios.tcsetattr(0, termios.TCSANOW, mode)
-for n in range(60):
+for n in range(int(sys.argv[2])):
     if n % 7 == 3: time.sleep(0.03)
     if aloud:
         os.write(1, b"Q%d" % n)
@@ -38,41 +38,45 @@ print("all answered", flush=True)
 os.read(0, 1)
 `
 
-// TestQuestionAnswerQuestion answers each question as soon as it is told of it. No news may come of a question that has
-// been answered, and none may be missed.
-func TestQuestionAnswerQuestion(t *testing.T) {
+// Each question is answered as soon as it is reported. No question is reported after its answer, and none is missed.
+func TestEachQuestionIsReportedOnceAndBeforeItsAnswer(t *testing.T) {
+	questions := 60
+	if testing.Short() {
+		questions = 12
+	}
 	for range 4 {
 		ttytest.Load(t)
 	}
 	for _, how := range []string{"aloud", "silent"} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			r, w, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			p := start(t, []string{"python3", "-c", asker, how}, w)
+			p := start(t, []string{"python3", "-c", asker, how, fmt.Sprint(questions)}, w)
 			w.Close()
-			told := p.watch(t)
+			reported := p.watch(t)
 			asked := 0
-			for n := range 60 {
-				got := nextWaiting(t, told)
+			for n := range questions {
+				got := nextWaiting(t, reported)
 				if k := countNow(t, r, &asked); k != n+1 {
 					t.Fatalf("waiting at question %d when %d were asked", n, k)
 				}
 				if want := fmt.Sprintf("Q%d? ", n); how == "aloud" && !strings.HasSuffix(got.printed, want) {
-					t.Fatalf("printed %q when told that it waits, want %q at its end", got.printed, want)
+					t.Fatalf("printed %q when it was reported to wait, want %q at its end", got.printed, want)
 				}
 				p.Send(t, fmt.Sprintf("A%d\n", n))
 			}
-			if got := nextWaiting(t, told); !strings.HasSuffix(got.printed, "all answered\r\n") {
-				t.Errorf("told that it waits after %q", got.printed)
+			if got := nextWaiting(t, reported); !strings.HasSuffix(got.printed, "all answered\r\n") {
+				t.Errorf("reported to wait after %q", got.printed)
 			}
 		})
 	}
 }
 
-// countNow adds to n the bytes that lie in the pipe r.
+// countNow adds to n the bytes that are buffered in the pipe r.
 func countNow(t *testing.T, r *os.File, n *int) int {
 	t.Helper()
 	c, err := r.SyscallConn()
@@ -89,24 +93,26 @@ func countNow(t *testing.T, r *os.File, n *int) int {
 	return *n
 }
 
-// TestHalfAnAnswer sends an answer in two parts: between them the program waits, and it is said anew.
-func TestHalfAnAnswer(t *testing.T) {
+// Between two parts of an answer the program waits, and it is reported again.
+func TestHalfAnAnswerIsWaitedAfter(t *testing.T) {
+	t.Parallel()
 	p := start(t, []string{"cat"})
-	told := p.watch(t)
-	nextWaiting(t, told)
+	reported := p.watch(t)
+	nextWaiting(t, reported)
 	p.Send(t, "half")
-	if n := next(t, told); n.waiting {
-		t.Fatalf("got %+v, want news that input was sent", n)
+	if n := next(t, reported); n.waiting {
+		t.Fatalf("got %+v, want that input was sent", n)
 	}
-	nextWaiting(t, told)
+	nextWaiting(t, reported)
 	p.Send(t, " a line\n")
-	if n := nextWaiting(t, told); !strings.HasSuffix(n.printed, "half a line\r\nhalf a line\r\n") {
+	if n := nextWaiting(t, reported); !strings.HasSuffix(n.printed, "half a line\r\nhalf a line\r\n") {
 		t.Fatalf("waits before it has read: %q", n.printed)
 	}
 }
 
-// TestSendDropsOlderScans: a scan that began before a Send, or during one, reports nothing after it.
+// A scan that began before a Send, or during one, reports nothing after it.
 func TestSendDropsOlderScans(t *testing.T) {
+	t.Parallel()
 	p := start(t, []string{"sh", "-c", `stty raw -echo; echo ready; exec sleep 1000`})
 	p.WaitPrinted(t, "ready")
 	w := &Watcher{PTY: p.PTY, OnChange: func(Evidence, bool) { t.Error("reported") }}
@@ -138,24 +144,26 @@ func TestSendDropsOlderScans(t *testing.T) {
 	}
 }
 
-// TestSendTakesNewsBack: when Send is called the news is taken back before the program can see the input.
-func TestSendTakesNewsBack(t *testing.T) {
+// Send retracts what was reported before the program can see the input.
+func TestSendRetractsTheReport(t *testing.T) {
+	t.Parallel()
 	p := start(t, []string{"cat"})
-	told := p.watch(t)
-	nextWaiting(t, told)
+	reported := p.watch(t)
+	nextWaiting(t, reported)
 	p.Send(t, "x")
 	select {
-	case n := <-told:
+	case n := <-reported:
 		if n.waiting {
-			t.Fatalf("got %+v, want it taken back", n)
+			t.Fatalf("got %+v, want it retracted", n)
 		}
 	default:
-		t.Fatal("Send has returned, and the news stands")
+		t.Fatal("Send has returned, and the report stands")
 	}
 }
 
-// TestWaitEndsUntold: what ends a wait without input or output is noticed too.
-func TestWaitEndsUntold(t *testing.T) {
+// The end of a wait is noticed even without input or output.
+func TestSilentEndOfAWaitIsReported(t *testing.T) {
+	t.Parallel()
 	p := start(t, []string{"python3", "-c", `
 import os, signal, time
 class Out(Exception): pass
@@ -164,42 +172,44 @@ signal.signal(signal.SIGUSR1, out)
 try: os.read(0, 1)
 except Out: time.sleep(1000)
 `})
-	told := p.watch(t)
-	ev := nextWaiting(t, told)
+	reported := p.watch(t)
+	ev := nextWaiting(t, reported)
 	p.Signal(t, syscall.SIGUSR1)
-	if n := next(t, told); n.waiting || ev.PID != p.PID {
-		t.Fatalf("got %+v after %+v, want it taken back", n, ev)
+	if n := next(t, reported); n.waiting || ev.PID != p.PID {
+		t.Fatalf("got %+v after %+v, want it retracted", n, ev)
 	}
 }
 
-// TestBackgroundOutput: a program that asks is seen while another prints all the time, and its prompt is told anew.
-func TestBackgroundOutput(t *testing.T) {
+// A program that asks is seen while another prints all the time, and its next prompt is reported again.
+func TestQuestionBesideOutputIsReported(t *testing.T) {
+	t.Parallel()
 	p := start(t, []string{"bash", "-c", `while sleep 0.005; do echo .; done & read x; kill $!; echo "got $x"; read y`})
-	told := p.watch(t)
-	nextWaiting(t, told)
+	reported := p.watch(t)
+	nextWaiting(t, reported)
 	p.Send(t, "it\n")
 	for {
-		if n := nextWaiting(t, told); strings.Contains(n.printed, "got it") {
+		if n := nextWaiting(t, reported); strings.Contains(n.printed, "got it") {
 			break
 		}
 	}
 }
 
-// TestWaitsLate: a program that has slept for long, and one in a child that is started late, are seen.
-func TestWaitsLate(t *testing.T) {
+// A program that has slept for long is seen, and so is a child that is started late.
+func TestLateWaitIsReported(t *testing.T) {
 	for name, script := range map[string]string{
 		"itself":  `sleep 0.5; read x`,
 		"a child": `sleep 0.5; (cat; :)`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := start(t, []string{"bash", "-c", script})
 			nextWaiting(t, p.watch(t))
 		})
 	}
 }
 
-// TestManyThreads: the reader is the last of many threads.
-func TestManyThreads(t *testing.T) {
+func TestReaderAmongManyThreadsIsReported(t *testing.T) {
+	t.Parallel()
 	p := start(t, []string{"python3", "-c", `
 import threading, os, time
 for i in range(128): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
@@ -207,34 +217,38 @@ def late():
     print("ready", flush=True)
     while True: time.sleep(0.2); os.read(0, 9)
 threading.Thread(target=late).start()`})
-	told := p.watch(t)
-	n := nextWaiting(t, told)
+	reported := p.watch(t)
+	n := nextWaiting(t, reported)
 	p.Send(t, "x\n")
-	if m := nextWaiting(t, told); m.TID != n.TID {
+	if m := nextWaiting(t, reported); m.TID != n.TID {
 		t.Errorf("got thread %d, then %d", n.TID, m.TID)
 	}
 }
 
-// TestManyProcesses: the reader is the last of more processes than have procfs.Clocks.
-func TestManyProcesses(t *testing.T) {
-	p := start(t, []string{"python3", "-c", fmt.Sprintf(`
+// The tree has more processes than get clocks of their own.
+func TestReaderAmongManyProcessesIsReported(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 4 s: a tree without clocks is scanned once a second")
+	}
+	t.Parallel()
+	p := start(t, []string{"python3", "-c", `
 import os, sys, time
-for i in range(%d):
+for i in range(130):
     if os.fork() == 0:
         time.sleep(1000)
         os._exit(0)
 if os.fork() == 0:
     while True: time.sleep(0.2); os.read(0, 9)
-time.sleep(1000)`, 130)})
-	told := p.watch(t)
-	n := nextWaiting(t, told)
+time.sleep(1000)`})
+	reported := p.watch(t)
+	n := nextWaiting(t, reported)
 	p.Send(t, "x\n")
-	if m := nextWaiting(t, told); m.PID != n.PID || m.PID == p.PID {
+	if m := nextWaiting(t, reported); m.PID != n.PID || m.PID == p.PID {
 		t.Errorf("got process %d, then %d; the leader is %d", n.PID, m.PID, p.PID)
 	}
 }
 
-// TestWatchKeepsNoDescriptor: what Run has opened it closes.
+// A watcher closes what it has opened.
 func TestWatchKeepsNoDescriptor(t *testing.T) {
 	open := func() int {
 		fds, err := os.ReadDir("/proc/self/fd")
@@ -248,10 +262,10 @@ func TestWatchKeepsNoDescriptor(t *testing.T) {
 		p := start(t, []string{"bash", "-c", `sleep 1000 & cat & sleep 1000 & read x; read y`})
 		before = open()
 		t.Run("run", func(t *testing.T) {
-			told := p.watch(t)
-			nextWaiting(t, told)
+			reported := p.watch(t)
+			nextWaiting(t, reported)
 			p.Send(t, "x\n")
-			nextWaiting(t, told)
+			nextWaiting(t, reported)
 		})
 		if after := open(); after != before {
 			t.Errorf("%d descriptors are open, %d were before", after, before)

@@ -29,9 +29,6 @@ type Program struct {
 	PTY *tty.PTY
 	PID int
 
-	cmd  *exec.Cmd
-	gone chan struct{} // closed when the leader has been waited for
-
 	mu   sync.Mutex // held while the pump reads: with it, what was read is in out
 	out  bytes.Buffer
 	last time.Time
@@ -42,28 +39,41 @@ type Program struct {
 // 3 on.
 func Start(t testing.TB, argv []string, extra ...*os.File) *Program {
 	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	return StartBy(t, func(pty *tty.PTY) (int, <-chan struct{}, error) {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = pty.Slave(), pty.Slave(), pty.Slave(), extra
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		if err := cmd.Start(); err != nil {
+			return 0, nil, err
+		}
+		gone := make(chan struct{})
+		go func() { defer close(gone); cmd.Wait() }() // ends with the leader, which the test's cleanup kills
+		return cmd.Process.Pid, gone, nil
+	})
+}
+
+// StartBy is Start of a program that start makes the leader of a session on a new terminal. start returns its pid and what
+// is closed when it has been reaped.
+func StartBy(t testing.TB, start func(*tty.PTY) (pid int, gone <-chan struct{}, err error)) *Program {
+	t.Helper()
 	pty, err := tty.Open(40, 120)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Program{PTY: pty, cmd: exec.Command(argv[0], argv[1:]...), gone: make(chan struct{})}
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = pty.Slave(), pty.Slave(), pty.Slave(), extra
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	p.cmd.WaitDelay = Patience
-	if err := p.cmd.Start(); err != nil {
+	p := &Program{PTY: pty}
+	var gone <-chan struct{}
+	if p.PID, gone, err = start(pty); err != nil {
 		pty.Close()
 		t.Fatal(err)
 	}
-	p.PID = p.cmd.Process.Pid
 	pumped := make(chan struct{})
-	go func() { defer close(pumped); p.pump() }()     // ends when the master is closed, below
-	go func() { defer close(p.gone); p.cmd.Wait() }() // ends with the leader, below
+	go func() { defer close(pumped); p.pump() }() // ends when the master is closed, below
 	t.Cleanup(func() {
 		all := p.Tree()
 		for _, pid := range all {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
-		<-p.gone
+		<-gone
 		pty.Close()
 		<-pumped
 		WaitFor(t, "the processes to end", func() bool {
@@ -152,9 +162,9 @@ func (p *Program) Send(t testing.TB, text string) {
 }
 
 // Signal sends the leader a signal.
-func (p *Program) Signal(t testing.TB, sig os.Signal) {
+func (p *Program) Signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
+	if err := syscall.Kill(p.PID, sig); err != nil {
 		t.Fatal(err)
 	}
 }

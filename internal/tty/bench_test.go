@@ -1,0 +1,38 @@
+//go:build linux
+
+package tty_test
+
+import (
+	"testing"
+
+	"asyncrepl/internal/tty"
+	"asyncrepl/internal/tty/ttytest"
+)
+
+// BenchmarkType measures what it takes to type a line. Its floor, bare, writes the line to the terminal and does nothing
+// else.
+func BenchmarkType(b *testing.B) {
+	line := "print(1)\n"
+	start := func(b *testing.B) *ttytest.Program {
+		p := ttytest.Start(b, []string{"sh", "-c", `stty -echo; echo ready; exec cat >/dev/null`})
+		p.WaitPrinted(b, "ready")
+		return p
+	}
+	b.Run("bare", func(b *testing.B) {
+		p := start(b)
+		for b.Loop() {
+			if _, err := p.PTY.Master().WriteString(line); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("type", func(b *testing.B) {
+		p := start(b)
+		k := tty.NewKeyboard(p.PTY, p.Tree)
+		for b.Loop() {
+			if err := k.Type(b.Context(), line, false, false); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
