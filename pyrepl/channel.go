@@ -30,7 +30,7 @@ const (
 
 // An event is what a worker says. Which fields are set depends on Ev.
 type event struct {
-	Ev string `json:"ev"` // hello, started, hit, input, resumed, done, sync, variables, imported, unsupported
+	Ev string `json:"ev"` // hello, started, raised, input, resumed, done, sync, variables, imported, unsupported
 
 	ID string `json:"id"` // the job it is about
 	N  int    `json:"n"`  // the question, sync or request it is about

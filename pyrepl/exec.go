@@ -132,7 +132,7 @@ type run struct {
 	started     bool    // the worker has begun with the job
 	interrupted bool    // an interrupt was asked for
 	signalled   bool    // and sent: a sync is due
-	hit         bool    // and it was raised
+	raised      bool    // and it was raised
 	questions   []event // that are open over the channel, the oldest first
 	atTTY       bool    // a program reads the terminal
 	eofNext     bool    // the answer said that nothing follows it
@@ -226,8 +226,8 @@ func (r *run) take(ev event) (done bool) {
 	switch ev.Ev {
 	case "started":
 		r.begun()
-	case "hit":
-		r.struck()
+	case "raised":
+		r.noteRaised()
 	case "input":
 		r.ask(ev)
 	case "resumed":

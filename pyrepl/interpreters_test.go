@@ -76,6 +76,28 @@ func TestInterpreters(t *testing.T) {
 	}
 }
 
+// The worker's own tests pass on every interpreter that can hold a session. They need nothing
+// installed.
+func TestWorkerUnderUnittest(t *testing.T) {
+	all := interpreters()
+	if testing.Short() {
+		all = []string{python(t)} // the others take a second each
+	}
+	for _, path := range all {
+		out, err := exec.Command(path, "-c", "import sys; print(sys.implementation.name, '%d.%d.%d' % sys.version_info[:3], sys.version_info >= (3, 9))").Output()
+		if err != nil || !strings.HasPrefix(string(out), "cpython ") || !strings.HasSuffix(string(out), " True\n") {
+			continue // TestInterpreters says why
+		}
+		t.Run(strings.Fields(string(out))[1], func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(path, "-B", "-W", "error", "-m", "unittest", "discover", "-s", "worker/tests", "-t", ".")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", path, err, out)
+			}
+		})
+	}
+}
+
 // A session whose environment and workspace are deleted works on with what it
 // has. When it needs a new worker, what is missing is said, and the job after
 // it is back is told of the loss.

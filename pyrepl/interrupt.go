@@ -84,11 +84,11 @@ func (r *run) begun() {
 	}
 }
 
-// struck notes that the interrupt has been raised in the job's code.
-func (r *run) struck() {
+// noteRaised notes that the interrupt has been raised in the job's code.
+func (r *run) noteRaised() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.hit = true
+	r.raised = true
 }
 
 // signal asks the worker for a KeyboardInterrupt, and interrupts what it may be
@@ -141,7 +141,7 @@ func (r *run) nudge() {
 			return
 		case <-timer.C:
 			r.w.handle.Signal(syscall.SIGURG) // an error: it is over
-			if !r.raised() {
+			if !r.wasRaised() {
 				r.signalChildren()
 			}
 			pause = min(2*pause, lastNudge)
@@ -150,8 +150,8 @@ func (r *run) nudge() {
 	}
 }
 
-func (r *run) raised() bool {
+func (r *run) wasRaised() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.hit
+	return r.raised
 }

@@ -3,7 +3,6 @@ package pyrepl
 import (
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,9 +24,10 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// The worker's own program, sent to each worker over its channel.
+// The worker's own program, sent to each worker over its channel. Its tests and the package's
+// __init__.py stay behind.
 //
-//go:embed worker/*.py
+//go:embed worker/[a-z]*.py
 var source embed.FS
 
 // Size of the terminal that a worker and its children see, in character cells.
@@ -38,8 +38,21 @@ const (
 
 // A program is what a worker runs before any user code.
 type program struct {
-	bootstrap string      // on its command line
-	modules   [][2]string // name and source; they follow over the channel
+	bootstrap string // on its command line
+	files     []file // they follow over the channel
+}
+
+type file struct{ name, text string }
+
+// bundle returns the program as bootstrap.py reads it from the channel.
+func (p program) bundle(token string) []byte {
+	var list, texts strings.Builder
+	for _, f := range p.files {
+		fmt.Fprintf(&list, "(%q, %d), ", f.name, len(f.text))
+		texts.WriteString(f.text)
+	}
+	body := fmt.Sprintf("(%q, [%s])\n%s", token, &list, &texts)
+	return fmt.Appendf(nil, "%d\n%s", len(body), body)
 }
 
 var loadProgram = sync.OnceValues(func() (prog program, err error) {
@@ -51,7 +64,7 @@ var loadProgram = sync.OnceValues(func() (prog program, err error) {
 		if name := d.Name(); name == "bootstrap.py" {
 			prog.bootstrap = string(text)
 		} else {
-			prog.modules = append(prog.modules, [2]string{name, string(text)})
+			prog.files = append(prog.files, file{name, string(text)})
 		}
 		return err
 	})
@@ -60,7 +73,7 @@ var loadProgram = sync.OnceValues(func() (prog program, err error) {
 
 // startWorker starts an interpreter and waits for its first word. What it
 // writes until then goes to p.
-func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) (*worker, error) {
+func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error) {
 	// First, or the environment would be made anew in it.
 	if err := checkDir(cfg.Dir); err != nil {
 		return nil, err
@@ -89,7 +102,7 @@ func startWorker(ctx context.Context, session string, cfg Config, p *jobs.Port) 
 	}
 	w.screen = pump.Shared(w.pty.Master(), func(b []byte) { w.write(output.TTY, b) })
 	go w.listen() // owned by the worker; ends when the channel does, see end
-	if err := w.hello(ctx, python, session, cfg, prog.modules); err != nil {
+	if err := w.hello(ctx, python, cfg, prog); err != nil {
 		w.end(jobs.Kill, 0)
 		return nil, err
 	}
@@ -175,12 +188,8 @@ func (w *worker) listen() {
 }
 
 // hello sends the worker its program and waits until it answers.
-func (w *worker) hello(ctx context.Context, python, session string, cfg Config, modules [][2]string) error {
-	body, err := json.Marshal(map[string]any{"token": string(w.ch.token), "session": session, "files": modules})
-	if err != nil {
-		return err
-	}
-	if err := w.ch.write(fmt.Appendf(nil, "%d\n%s", len(body), body), nil); err != nil {
+func (w *worker) hello(ctx context.Context, python string, cfg Config, prog program) error {
+	if err := w.ch.write(prog.bundle(string(w.ch.token)), nil); err != nil {
 		select { // it has closed its end, so most probably it is about to end
 		case <-w.handle.Done():
 			return w.stillborn(python, cfg.Env())

@@ -185,7 +185,7 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker, note str
 			return w, note, nil
 		}
 	}
-	if w, err = startWorker(ctx, s.name, s.cfg, p); err != nil {
+	if w, err = startWorker(ctx, s.cfg, p); err != nil {
 		s.tell(note) // to the first job that has a new worker
 		return nil, "", err
 	}

@@ -1,56 +1,70 @@
 """Makes threads and pools carry the job that they work for.
 
-A thread is marked with the job that starts it; a pool's thread works for the
-job that submitted the work. Only our variable travels: the user's context is
-as it would be without us.
+A thread is marked with the job that starts it; a pool's thread works for the job that submitted the
+work. Only our variable travels: the user's context is as it would be without us.
 """
 
+from __future__ import annotations
+
 from _weakref import ref
-from functools import wraps
+from functools import wraps as copy_metadata
 
-from . import streams
-from .interrupts import breakable
+from .frames import breakable
+from .streams import carried
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any, Callable, TypeVar
+
+    from .streams import Streams
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def threads(module):
-    """Marks each thread as it is started."""
+def threads(streams: Streams, module: ModuleType) -> None:
+    """Mark each thread as it is started."""
     start = module.Thread.start
 
-    def marked_start(self):
+    @wraps(start)
+    def marked_start(self: Any) -> None:
         self._async_repl_job = streams.current()
         start(self)
         streams.marked.append(ref(self))
 
-    module.Thread.start = like(start, marked_start)
+    module.Thread.start = marked_start
     streams.threads = module._active
 
 
-def pools(module):
-    """Lets each piece of work of a ThreadPoolExecutor carry its job.
+def pools(streams: Streams, module: ModuleType) -> None:
+    """Let each piece of work of a ThreadPoolExecutor carry its job.
 
-    Our frames stand outside of the place where the pool catches what the work
-    raises, so that they are in no traceback of it."""
+    Our frames stand outside of the place where the pool catches what the work raises, so that they
+    are in no traceback of it."""
     item = getattr(module, "_WorkItem", None)
     if item is None:
         return
     init, run = item.__init__, item.run
 
-    def marked_init(self, *args, **kwargs):
+    @wraps(init)
+    def marked_init(self: Any, *args: Any, **kwargs: Any) -> None:
         self._async_repl_job = streams.current()
         init(self, *args, **kwargs)
 
-    def carried_run(self, *args, **kwargs):
-        token = streams.carried.set(self.__dict__.pop("_async_repl_job", None))
+    @wraps(run)
+    def carried_run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token = carried.set(self.__dict__.pop("_async_repl_job", None))
         try:
             return run(self, *args, **kwargs)
         finally:
-            streams.carried.reset(token)
+            carried.reset(token)
 
-    item.__init__ = like(init, marked_init)
-    item.run = like(run, carried_run)
+    item.__init__ = marked_init
+    item.run = carried_run
 
 
-def like(original, function):
-    """Gives function the looks of the one it stands in for."""
-    breakable(function)
-    return wraps(original)(function)
+def wraps(original: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Return a decorator for a breakable function that takes the place of original."""
+    def decorate(function: Function) -> Function:
+        return copy_metadata(original)(breakable(function))  # type: ignore[return-value]
+    return decorate

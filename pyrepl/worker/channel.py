@@ -1,199 +1,181 @@
-"""The socketpair between the worker and its owner.
+"""The socketpair between the worker and its owner, the Go side of the session.
 
-Commands come as JSON lines, their descriptors by SCM_RIGHTS. Each event goes
-out in one sendall as a newline, the token, a blank, JSON and a newline, so
-that nothing else that is written to the descriptor can pass for one. The owner
-skips a line of more than 16 MiB: who sends bounds what it takes from user code.
+Commands come as lines, their descriptors by SCM_RIGHTS. Each event goes out in one sendall as a
+newline, the token, a blank, JSON and a newline, so that nothing else that is written to the
+descriptor can pass for one. The owner skips a line of more than 16 MiB: a sender bounds what it
+takes from user code.
 
-The main thread reads here between jobs, and any thread while it waits for an
-answer to a question. Who reads holds the lock `reading` for one message, and
-puts what is not its own where the other looks for it.
+The main thread reads here between jobs, and any thread while it waits for an answer to a question.
+A reader holds the lock `reading` for one message, and puts a message for another reader where that
+one looks for it.
 
-A message must not be lost to an interrupt, nor to a signal handler of user
-code that raises: the wait for it (`wait`) consumes nothing and can be broken,
-`receive` can't. Nor may descriptors be lost when user code has opened as many
-as it may: a few are held in reserve for them.
+A message must not be lost to an interrupt, nor to a signal handler of user code that raises: the
+wait for it (`wait`) consumes nothing and can be broken, `receive` can't. Nor must descriptors be
+lost when user code has opened as many as it may: a few are held in reserve for them.
 """
 
-from _signal import pause
+from __future__ import annotations
+
+from _signal import pause  # type: ignore[import-not-found]
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_PEEK, socket
 from _thread import allocate_lock
-from fcntl import F_DUPFD_CLOEXEC, fcntl
-from posix import _exit, close, sysconf
+from posix import _exit, close
 from sys import exc_info
 
 from .codec import decode, encode
-from . import token
+from .descriptors import copy_high
+from .frames import breakable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, NoReturn
+
+    from .protocols import Message
 
 try:
     from _socket import SCM_RIGHTS, SOL_SOCKET
 except ImportError:
-    SCM_RIGHTS, SOL_SOCKET = 1, 1
+    SCM_RIGHTS, SOL_SOCKET = 1, 1  # type: ignore[misc]
 
 CHUNK = 1 << 16
 RIGHTS = CMSG_SPACE(4 * 16)
-FRAME = "\n" + token + " "
-
-# Descriptors of ours stay away from the numbers that user code gets.
-HIGH = min(512, sysconf("SC_OPEN_MAX") // 2)
 
 
-def high(fd):
-    """Moves fd to a high number that no child inherits."""
-    copy = copied(fd)
-    close(fd)
-    return copy
+class Channel:
+    """Our end of the socketpair."""
 
+    def __init__(self, sock: socket, token: str, on_broken: Callable[[], object]) -> None:
+        """Speak over sock; call on_broken before the worker ends because its owner is gone."""
+        self.sock = sock  # None in a forked child, which has no part in the channel
+        self.on_broken = on_broken
+        self.answers: dict[int, Message | None] = {}  # number of a question -> its answer, or None
+        self.reading = allocate_lock()
+        self._begin = "\n" + token + " "
+        self._sending = allocate_lock()  # keeps the events of two threads apart
+        self._buffer = bytearray()  # the beginning of the next line
+        self._reserve: list[int] = []  # descriptors held while user code runs
+        self._files: list[int] = []  # descriptors whose message has not been handed out
+        self._mail: list[Message] = []  # for the main thread
 
-def copied(fd):
-    """Copies fd to a high number that no child inherits."""
-    try:
-        return fcntl(fd, F_DUPFD_CLOEXEC, HIGH)
-    except OSError:  # all of them taken
-        return fcntl(fd, F_DUPFD_CLOEXEC, 3)
-
-
-sock = socket(fileno=high(3))
-sending = allocate_lock()  # keeps the events of two threads apart
-reading = allocate_lock()
-buffer = bytearray()  # the beginning of the next line
-spare = []  # descriptors held in reserve while user code runs
-files = []  # descriptors whose message has not been handed out
-mail = []  # messages for the main thread
-answers = {}  # number of a question -> its answer; None while it is open
-
-
-def send(**event):
-    """Tells the owner, who is the parent's only in a forked child. Not to be broken by an interrupt."""
-    if sock is None:
-        return
-    try:
-        with sending:
-            sock.sendall((FRAME + encode(event) + "\n").encode("ascii"))
-    except OSError as error:  # user code closed the descriptor: the owner sees it, says so, and ends the worker
-        if foreign():
-            raise
-        if type(error) is BrokenPipeError:
-            gone()
-        from . import streams
-        streams.flush_all()
-        while True:
-            pause()
-
-
-def foreign():
-    """Reports whether the error at hand is not the socket's: a signal handler of user code raised it, a TimeoutError
-    mostly, in a frame of its own."""
-    return exc_info()[2].tb_next is not None
-
-
-def gone():
-    """Ends the worker, whose owner has gone or can't be reached any more."""
-    from . import streams
-    streams.flush_all()
-    _exit(1)
-
-
-def wait():
-    """Waits for something to read, so that `receive` will not block for long.
-
-    May be broken by an interrupt: it takes nothing."""
-    try:
-        sock.recv(1, MSG_PEEK)
-    except OSError:
-        if foreign():
-            raise
-        gone()
-
-
-def ready():
-    """Reports whether there is something to read."""
-    try:
-        return sock.recv(1, MSG_PEEK | MSG_DONTWAIT) is not None
-    except BlockingIOError:
-        return False
-    except OSError:
-        if foreign():
-            raise
-        gone()
-
-
-def receive():
-    """Reads one message."""
-    start = 0
-    while True:
-        end = buffer.find(b"\n", start)
-        if end >= 0:
-            line = bytes(buffer[:end])
-            del buffer[:end + 1]
-            return decode(line.decode("utf-8", "replace"))
-        start = len(buffer)
+    def send(self, **event: object) -> None:
+        """Send an event, unless this is a forked child. An interrupt must not break it."""
+        if self.sock is None:
+            return
         try:
-            data, ancillary, _, _ = sock.recvmsg(CHUNK, RIGHTS, MSG_CMSG_CLOEXEC)
+            with self._sending:
+                self.sock.sendall((self._begin + encode(event) + "\n").encode("ascii"))
+        except OSError as error:  # user code closed the descriptor: the owner sees it and ends us
+            if foreign():
+                raise
+            if type(error) is BrokenPipeError:
+                self._end()
+            self.on_broken()
+            while True:
+                pause()
+
+    def _end(self) -> NoReturn:
+        """End the worker, whose owner has gone or can't be reached any more."""
+        self.on_broken()
+        _exit(1)
+
+    @breakable
+    def wait(self) -> None:
+        """Wait until `receive` will not block for long. It takes nothing, so it can be broken."""
+        try:
+            self.sock.recv(1, MSG_PEEK)
         except OSError:
             if foreign():
                 raise
-            gone()
-        if not data:
-            _exit(0)
-        buffer.extend(data)
-        for level, kind, rights in ancillary:
-            if level == SOL_SOCKET and kind == SCM_RIGHTS:
-                files.extend(memoryview(rights[:len(rights) & ~3]).cast("i"))
+            self._end()
 
-
-def post(message):
-    """Puts a message where its addressee looks for it."""
-    if message.get("op") != "input":
-        mail.append(message)
-    elif message.get("n") in answers:  # else the question was given up
-        answers[message["n"]] = message
-
-
-def take():
-    """Returns the next message for the main thread, with room for its descriptors."""
-    while spare:
-        close(spare.pop())
-    while not mail:
-        with reading:
-            if not mail:
-                await_message()
-                post(receive())
-    return mail.pop(0)
-
-
-def await_message():
-    """Waits for a message between jobs. What a signal handler of user code raises meanwhile is no job's: it is reported
-    where the last one wrote."""
-    while b"\n" not in buffer:
+    def ready(self) -> bool:
+        """Report whether there is something to read."""
         try:
-            return wait()
-        except BaseException as error:
-            from . import execute
-            execute.ending_of(error)
+            return self.sock.recv(1, MSG_PEEK | MSG_DONTWAIT) is not None
+        except BlockingIOError:
+            return False
+        except OSError:
+            if foreign():
+                raise
+            self._end()
+
+    def receive(self) -> Message:
+        """Read one message. Its descriptors go to _files."""
+        start = 0
+        while True:
+            end = self._buffer.find(b"\n", start)
+            if end >= 0:
+                line = bytes(self._buffer[:end])
+                del self._buffer[:end + 1]
+                message: Message = decode(line.decode("utf-8", "replace"))
+                return message
+            start = len(self._buffer)
+            try:
+                data, ancillary, _, _ = self.sock.recvmsg(CHUNK, RIGHTS, MSG_CMSG_CLOEXEC)
+            except OSError:
+                if foreign():
+                    raise
+                self._end()
+            if not data:
+                _exit(0)
+            self._buffer.extend(data)
+            for level, kind, rights in ancillary:
+                if level == SOL_SOCKET and kind == SCM_RIGHTS:
+                    self._files.extend(memoryview(rights[:len(rights) & ~3]).cast("i"))
+
+    def post(self, message: Message) -> None:
+        """Put a message where its reader looks for it."""
+        if message.get("op") != "input":
+            self._mail.append(message)
+        elif message.get("n") in self.answers:  # else the question was withdrawn
+            self.answers[message["n"]] = message
+
+    def take(self, on_error: Callable[[BaseException], object]) -> Message:
+        """Return the next message for the main thread, with room for its descriptors.
+
+        What a signal handler of user code raises meanwhile goes to on_error."""
+        while self._reserve:
+            close(self._reserve.pop())
+        while not self._mail:
+            with self.reading:
+                if not self._mail:
+                    self._await_line(on_error)
+                    self.post(self.receive())
+        return self._mail.pop(0)
+
+    def _await_line(self, on_error: Callable[[BaseException], object]) -> None:
+        while b"\n" not in self._buffer:
+            try:
+                return self.wait()
+            except BaseException as error:
+                on_error(error)
+
+    def hold_reserve(self) -> None:
+        """Hold descriptors for the next job: two that come in, and one to move them with."""
+        try:
+            while len(self._reserve) < 3:
+                self._reserve.append(copy_high(self.sock.fileno()))
+        except OSError:  # there are no more
+            pass
+
+    def rights(self, message: Message) -> list[int]:
+        """Return the descriptors that came with a message."""
+        count = message.get("fds", 0)
+        taken, self._files[:count] = self._files[:count], []
+        return taken
+
+    def leave(self) -> None:
+        """Leave the channel to the parent, in a forked child."""
+        while self._reserve:
+            close(self._reserve.pop())
+        if self.sock is not None:
+            close(self.sock.detach())
+            self.sock = None  # type: ignore[assignment]  # only send and leave are called then
 
 
-def reserve():
-    """Holds descriptors for the next job: two that come in, and one to move them with."""
-    try:
-        while len(spare) < 3:
-            spare.append(copied(sock.fileno()))
-    except OSError:  # there are no more
-        pass
+def foreign() -> bool:
+    """Report whether the error at hand was raised in a frame beyond the caller's.
 
-
-def rights(message):
-    """Returns the descriptors that came with a message."""
-    count = message.get("fds", 0)
-    taken, files[:count] = files[:count], []
-    return taken
-
-
-def forked():
-    """Leaves the channel to the parent."""
-    global sock
-    while spare:
-        close(spare.pop())
-    if sock is not None:
-        close(sock.detach())
-        sock = None
+    It is not the socket's then: a signal handler of user code raised it, a TimeoutError mostly."""
+    trace = exc_info()[2]
+    return trace is not None and trace.tb_next is not None

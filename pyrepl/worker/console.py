@@ -1,206 +1,158 @@
 """Every road to standard input leads to a question over the channel.
 
-sys.stdin is an ordinary text stream whose raw end asks. input() and getpass()
-say what they ask for and read through it. It is renewed before a job if user
-code closed it or read from it: what an earlier job left in it is nobody's.
-In a forked child standard input is descriptor 0.
+sys.stdin is an ordinary text stream whose raw end asks. input() and getpass() say what they ask for
+and read through it. It is replaced before a job if user code closed it or read from it: no job gets
+what an earlier one left in it. In a forked child standard input is descriptor 0.
 """
+
+from __future__ import annotations
 
 import builtins
 import sys
 from _io import BufferedReader, FileIO, TextIOWrapper, _RawIOBase
 from _thread import get_ident
 from posix import isatty
-from time import sleep
 
-from . import channel, interrupts, streams
-from .interrupts import breakable
+from .frames import breakable
+from .names import imitate
 
-PROMPT = 4096  # characters of a prompt that are told: its end is what is shown
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any, Callable
 
-real_input = builtins.input
-asked = 0  # questions so far
-stdin = None  # ours; None in a forked child
+    from .channel import Channel
+    from .interrupts import Interrupts
+    from .questions import Questions
+    from .streams import Streams
 
 
-class Questions(_RawIOBase):
+@breakable
+class Input(_RawIOBase):
     """The raw end of sys.stdin: each line that is not there yet is asked for."""
 
     name = "<stdin>"
     mode = "rb"
 
-    def __init__(self):
+    def __init__(self, ask: Callable[[str, str, str], bytes], on_line: Callable[[], None]) -> None:
+        """Get lines from ask; call on_line when one is kept and an interrupt loses nothing."""
         self.rest = b""  # of the last answer
         self.used = False
-        self.what = {}  # thread -> kind, prompt and asker, if it said them
+        self.what: dict[int, tuple[str, str, str]] = {}  # thread -> kind, prompt and asker, if said
+        self._ask, self._on_line = ask, on_line
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def fileno(self):
+    def fileno(self) -> int:
         return 0
 
-    def isatty(self):
+    def isatty(self) -> bool:
         return isatty(0)
 
-    def readinto(self, into):
+    def readinto(self, into: Any) -> int:
         self.used = True
         if not self.rest:
-            line = ask(*self.what.pop(get_ident(), ("line", "", "sys.stdin")))
-            self.rest = line.encode("utf-8", "surrogateescape")
-            interrupts.deliver()  # the line stays
+            self.rest = self._ask(*self.what.pop(get_ident(), ("line", "", "sys.stdin")))
+            self._on_line()
         data, self.rest = self.rest[:len(into)], self.rest[len(into):]
         into[:len(data)] = data
         return len(data)
 
 
-def ask(kind, prompt, by):
-    """Asks for a line and waits for it. The end of file is ''."""
-    global asked
-    prompt = str.__getitem__(prompt, slice(-PROMPT, None))
-    job = streams.running
-    if job is None:
-        return ""  # a thread whose job is over: there is nobody to ask
-    streams.flush_all()
-    interrupts.deliver()
-    asked = n = asked + 1
-    channel.answers[n] = None
-    try:
-        channel.send(ev="input", id=job.id, n=n, kind=kind, prompt=prompt, by=by)
-        await_answer(n)
-    except BaseException:
-        if channel.answers.pop(n, None) is None:
-            channel.send(ev="resumed", id=job.id, n=n)
-        raise
-    answer = channel.answers.pop(n)
-    line = answer.get("line") or ""
-    if answer.get("eof") and not line:
-        return ""
-    return line if line.endswith("\n") else line + "\n"
+class Console:
+    """Standard input."""
 
+    def __init__(self, channel: Channel, interrupts: Interrupts, streams: Streams) -> None:
+        self.channel, self.interrupts, self.streams = channel, interrupts, streams
+        self.stdin: Any = None  # ours: a text stream over Input; None in a forked child
+        self._real_input = builtins.input
+        self._questions: Questions | None = None
 
-def await_answer(n):
-    """Reads the channel until the answer is there, here or in another thread."""
-    while channel.answers[n] is None:
-        interrupts.deliver()
-        if channel.reading.acquire(True, 0.02):
-            try:
-                if channel.answers[n] is None:
-                    read_one()
-            finally:
-                channel.reading.release()
+    def _ask(self, kind: str, prompt: str, by: str) -> bytes:
+        """Ask for a line, by a module that is loaded when it is first needed."""
+        if self._questions is None:
+            from .questions import Questions
+            self._questions = Questions(self.channel, self.interrupts, self.streams)
+        return self._questions.ask(kind, prompt, by)
 
+    def cancel_questions(self) -> None:
+        """End the questions of other threads, whose job is over."""
+        answers = self.channel.answers
+        for n, answer in list(answers.items()):
+            if answer is None:
+                answers[n] = {"eof": True}
 
-def read_one():
-    """Reads one message. Only the main thread may block: others leave it the channel."""
-    if get_ident() == interrupts.main:
-        wait()
-    elif not channel.ready():
-        sleep(0.02)
-        return
-    channel.post(channel.receive())
+    @breakable
+    def _read_line(self, kind: str, prompt: str, by: str) -> str:
+        """Read a line of sys.stdin; if it has to be asked for, kind, prompt and by say how."""
+        what = self.stdin.buffer.raw.what
+        what[get_ident()] = kind, prompt, by
+        try:
+            line: str = self.stdin.readline()
+        finally:
+            what.pop(get_ident(), None)
+        if not line:
+            raise EOFError("EOF when reading a line")
+        return line[:-1] if line.endswith("\n") else line
 
+    def install(self) -> None:
+        """Put our standard input in place."""
 
-def wait():
-    """Waits for the channel; here an interrupt finds nothing half done."""
-    interrupts.deliver()
-    channel.wait()
+        @breakable
+        def input(prompt: object = "", /) -> str:
+            if self.stdin is None or sys.stdin is not self.stdin:
+                return self._real_input(prompt)
+            prompt = str(prompt)
+            if prompt:
+                sys.stdout.write(prompt)
+            return self._read_line("line", prompt, "input()")
 
+        imitate(input, "builtins", self._real_input)
+        builtins.input = input
+        sys.stdin = sys.__stdin__ = self._make()  # type: ignore[misc]
 
-def give_up():
-    """Ends the questions of other threads, whose job is over."""
-    for n, answer in list(channel.answers.items()):
-        if answer is None:
-            channel.answers[n] = {"eof": True}
+    def hook_getpass(self, module: ModuleType) -> None:
+        """Lead getpass to the channel, except in forked children."""
+        real_getpass = module.getpass
 
+        @breakable
+        def getpass(prompt: object = "Password: ", stream: Any = None, **options: Any) -> str:
+            if self.stdin is None:
+                answer: str = real_getpass(prompt, stream, **options)
+                return answer
+            text = str(prompt)
+            (stream or sys.stderr).write(text)
+            (stream or sys.stderr).flush()
+            return self._read_line("secret", text, "getpass()")
 
-def input(prompt="", /):
-    """Read a string from standard input.  The trailing newline is stripped.
+        imitate(getpass, "getpass", real_getpass)
+        module.getpass = module.unix_getpass = getpass  # type: ignore[attr-defined]
 
-    The prompt string, if given, is printed to standard output without a
-    trailing newline before reading input.
+    def _make(self) -> Any:
+        """Make a standard input that holds nothing."""
+        raw = Input(self._ask, self.interrupts.deliver)
+        self.stdin = TextIOWrapper(BufferedReader(raw), "utf-8", "surrogateescape")
+        return self.stdin
 
-    If the user hits EOF, raise EOFError.
-    """
-    if stdin is None or sys.stdin is not stdin:
-        return real_input(prompt)
-    prompt = str(prompt)
-    if prompt:
-        sys.stdout.write(prompt)
-    return read_line("line", prompt, "input()")
+    def renew(self) -> None:
+        """Make a new standard input if the old one was used or closed."""
+        try:
+            used = self.stdin.closed or self.stdin.buffer.raw.used
+        except ValueError:  # detached
+            used = True
+        if used:
+            ours = sys.__dict__.get("stdin") is self.stdin
+            sys.__stdin__ = self._make()  # type: ignore[misc]
+            if ours:
+                sys.stdin = self.stdin
 
-
-def getpass(prompt="Password: ", stream=None, **_):
-    """Prompt for a password. It is not echoed, stored or logged."""
-    prompt = str(prompt)
-    (stream or sys.stderr).write(prompt)
-    (stream or sys.stderr).flush()
-    return read_line("secret", prompt, "getpass()")
-
-
-def read_line(kind, prompt, by):
-    """Reads a line of sys.stdin; what is asked for, if nothing lies there, is said by the caller."""
-    what = stdin.buffer.raw.what
-    what[get_ident()] = kind, prompt, by
-    try:
-        line = stdin.readline()
-    finally:
-        what.pop(get_ident(), None)
-    if not line:
-        raise EOFError("EOF when reading a line")
-    return line[:-1] if line.endswith("\n") else line
-
-
-def connect_getpass(module):
-    """Leads getpass to the channel, except in forked children."""
-    real_getpass = module.getpass
-
-    def either(prompt="Password: ", stream=None, **options):
-        return (real_getpass if stdin is None else getpass)(prompt, stream, **options)
-
-    either.__name__ = either.__qualname__ = "getpass"
-    either.__module__ = "getpass"
-    either.__doc__ = real_getpass.__doc__
-    module.getpass = module.unix_getpass = breakable(either)
-
-
-def install():
-    """Puts our standard input in place."""
-    input.__module__ = "builtins"
-    builtins.input = input
-    sys.stdin = sys.__stdin__ = make()
-
-
-def make():
-    """Makes a standard input that holds nothing."""
-    global stdin
-    stdin = TextIOWrapper(BufferedReader(Questions()), "utf-8", "surrogateescape")
-    return stdin
-
-
-def renew():
-    """Makes a new standard input if the old one was used or closed."""
-    try:
-        used = stdin.closed or stdin.buffer.raw.used
-    except ValueError:  # detached
-        used = True
-    if used:
-        ours = sys.__dict__.get("stdin") is stdin
-        sys.__stdin__ = make()
+    def leave(self) -> None:
+        """Let a forked child read descriptor 0."""
+        ours = sys.__dict__.get("stdin") is self.stdin
+        self.stdin = None
+        raw = FileIO(0, closefd=False)
+        stdin = TextIOWrapper(BufferedReader(raw), "utf-8", "surrogateescape")
+        sys.__stdin__ = stdin  # type: ignore[misc]
         if ours:
             sys.stdin = stdin
-
-
-def forked():
-    """Lets a child read descriptor 0."""
-    global stdin
-    ours = sys.__dict__.get("stdin") is stdin
-    stdin = None
-    sys.__stdin__ = TextIOWrapper(BufferedReader(FileIO(0, closefd=False)), "utf-8", "surrogateescape")
-    if ours:
-        sys.stdin = sys.__stdin__
-
-
-for _each in (Questions.readinto, Questions.readable, Questions.fileno, Questions.isatty,
-              input, getpass, read_line, wait, channel.wait):
-    breakable(_each)

@@ -1,11 +1,12 @@
 """Runs a job: its statements, then its last expression, as a REPL does.
 
-Of the functions here only those that call user code may be broken by an
-interrupt. What comes before and after them is done whole: the pipes are in
-place before `started` goes out, and what the job wrote is flushed before
-`done`. User code runs there all the same, where it has left a signal handler,
-a trace function or an audit hook, and what that raises ends the job at most.
+Of the functions here only those that call user code may be broken by an interrupt. What comes
+before and after them is done completely: the pipes are in place before the code runs, and its
+output is flushed before `done`. User code runs there all the same, if it has left a signal handler,
+a trace function or an audit hook, and an exception from there ends the job at most.
 """
+
+from __future__ import annotations
 
 import builtins
 import sys
@@ -13,93 +14,239 @@ from _ast import Expr, Expression, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
 from posix import close, getpid
 from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 
-from . import channel, console, forks, interrupts, names, sources, streams, terminal
-from .interrupts import breakable
+from .forks import Forks
+from .frames import breakable
+from .names import error_name
+from .sources import filename
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+    from typing import Any
+
+    from .protocols import Fields, Message
+    from .session import Session
 
 RESULT = 1 << 20  # characters of a result
 FUTURES = 0x1FE0000  # flags of the compiler that __future__ sets
 COROUTINE = 0x80  # code that awaits
-NAME = 200  # characters of a type's name
-BLOCK, BLOCKS = 2 << 20, 8  # bytes, and number, of what is held in reserve
+BLOCK, BLOCKS = 2 << 20, 8  # bytes, and number, of the memory that is held in reserve
+FULL = "OSError: the session has too many files open; restart it"
 FRAMES = 500  # what our own reports need of the recursion limit
 
-displayhook, excepthook = sys.displayhook, sys.excepthook  # the interpreter's, or of its site
-futures = 0  # those that earlier jobs have set
-result = None  # text of the last expression's value
-ballast = []  # memory that is let go when there is no more; nobody touches its pages
+
+class Executor:
+    """Runs the jobs of a session, one at a time."""
+
+    def __init__(self, session: Session, forks: Forks) -> None:
+        self.session, self.forks = session, forks
+        self._futures = 0  # those that earlier jobs have set
+        self._result: str | None = None  # of the last expression
+        self._reserve: list[bytes] = []  # memory for when there is no more; never written to
+
+    def job(self, message: Message, files: list[int]) -> None:
+        """Run one job, from its pipes to `done`."""
+        session = self.session
+        send, id, source = session.channel.send, message["id"], message.get("code", "")
+        if len(files) < 2:  # user code, in a thread, took what was held in reserve
+            for fd in files:
+                close(fd)
+            send(ev="done", id=id, end="raised", error=FULL)
+            return
+        try:
+            self._prepare(id, files)
+            name = filename(id)
+            session.sources.add(name, source)
+            if message.get("fresh"):
+                refresh(message.get("paths", ()))
+            session.interrupts.start()
+            send(ev="started", id=id)
+        except BaseException as error:
+            self._reserve.clear()
+            send(ev="done", id=id, **self._not_begun(error))
+            return
+        try:
+            ended = self._attempt(source, name)
+            settrace(None)
+            setprofile(None)
+        except BaseException as raised:
+            ended = raised
+        if self.forks.pid != getpid():
+            self.forks.end(ended)
+        try:
+            done = self._conclude(ended)
+        except BaseException as raised:
+            done = self._conclude_again(raised)
+        try:
+            send(ev="done", id=id, **done)
+        except BaseException:  # it went out or did not; Go ignores a second one
+            send(ev="done", id=id, **done)
+
+    def _not_begun(self, error: BaseException) -> Fields:
+        """Return the fields of `done` for a job whose code was not run."""
+        self.session.interrupts.stop()
+        self.session.streams.running = None
+        if issubclass(type(error), MemoryError):
+            return {"end": "raised", "error": "MemoryError"}
+        return {"end": "raised", "error": error_name(error) + ": raised before the code began, "
+                "which was not run; restart the session if it goes on"}
+
+    def _prepare(self, id: str, files: list[int]) -> None:
+        """Set what user code relies on, whatever the last job did to it."""
+        session = self.session
+        self._result = None
+        self._reserve_memory()
+        session.streams.begin(id, files)
+        session.channel.hold_reserve()
+        session.console.renew()
+        session.names.restore()
+
+    def _reserve_memory(self) -> None:
+        """Hold memory to report with that there is no more.
+
+        Where it is short, some is left for the job: it may be the one that frees the rest."""
+        try:
+            while len(self._reserve) < BLOCKS:
+                self._reserve.append(bytes(BLOCK))
+        except MemoryError:
+            del self._reserve[-1:]
+
+    def _attempt(self, source: str, name: str) -> BaseException | None:
+        """Run user code and return what it raised, or None."""
+        error: BaseException | None = None
+        try:
+            self._user_code(source, name)
+        except BaseException as raised:
+            error = raised
+            if issubclass(type(error), MemoryError):
+                self._reserve.clear()
+        try:
+            self.session.streams.flush_foreign()
+        except BaseException as raised:
+            if error is None and issubclass(type(raised), KeyboardInterrupt):
+                error = raised
+        return error
+
+    @breakable
+    def _user_code(self, source: str, name: str) -> None:
+        """Run the code and show the value of its last expression."""
+        body, last = self._compile(source, name)
+        parts = [code for code in (body, last) if code is not None]
+        value = None
+        if sum([code.co_flags & COROUTINE for code in parts]):
+            value = self._await(parts)
+        else:
+            for code in parts:
+                value = self._call(code)
+        self.session.interrupts.deliver()
+        if last is not None:
+            self._display(value)
+
+    def _await(self, parts: list[CodeType]) -> Any:
+        """Run a job that awaits. No interrupt comes in between: a lost coroutine warns."""
+        return self.session.tasks().run(self._together(parts))
+
+    @breakable
+    async def _together(self, parts: list[CodeType]) -> Any:
+        """Run all of a job that awaits somewhere within the loop.
+
+        A task that it makes before its first await would belong to another loop otherwise."""
+        value = None
+        for code in parts:
+            value = self._call(code)
+            if code.co_flags & COROUTINE:
+                value = await value
+        return value
+
+    @breakable
+    def _compile(self, source: str, name: str) -> tuple[CodeType | None, CodeType | None]:
+        """Compile to statements and the last expression; either may be None."""
+        flags = self._futures | PyCF_ALLOW_TOP_LEVEL_AWAIT
+        tree = compile(source, name, "exec", flags | PyCF_ONLY_AST, True)
+        last = None
+        if tree.body and type(tree.body[-1]) is Expr:
+            last = Expression(tree.body.pop().value)
+        body = compile(tree, name, "exec", flags, True)
+        futures = body.co_flags & FUTURES
+        code = None if last is None else compile(last, name, "eval", flags | futures, True)
+        self._futures |= futures
+        return body if tree.body else None, code
+
+    @breakable
+    def _call(self, code: CodeType) -> Any:
+        """Run code in the user's namespace, or make its coroutine."""
+        self.session.interrupts.deliver()
+        return eval(code, self.session.names.namespace)
+
+    @breakable
+    def _display(self, value: object) -> None:
+        """Show a value and keep it as `_`."""
+        hook = sys.__dict__.get("displayhook")
+        if hook is not self.session.displayhook and hook is not None:
+            hook(value)
+        elif value is not None:
+            builtins._ = None  # type: ignore[attr-defined]
+            text = repr(value)
+            self._result = text if type(text) is str else str.__str__(text)
+            builtins._ = value  # type: ignore[attr-defined]
+
+    def _conclude(self, error: BaseException | None) -> Fields:
+        """End a job and return the fields of `done`."""
+        session = self.session
+        limit = getrecursionlimit()
+        if limit < FRAMES:
+            setrecursionlimit(FRAMES)
+        if error is None:
+            ending: Fields = {"end": "returned"}
+        else:
+            ending = self.ending_of(error)
+        del error
+        interrupted = session.interrupts.stop()
+        error_line = ending.get("error", "")
+        ending["interrupted"] = interrupted and error_line.startswith("KeyboardInterrupt")
+        result = self._result
+        if result is not None and ending["end"] == "returned":
+            ending["result"] = result[:RESULT]
+            ending["result_cut"] = max(0, len(result) - RESULT)
+        self._close_streams()
+        ending["pending"] = session.streams.pending_tasks()
+        names = session.names.changed()
+        if names is not None:
+            ending["names"] = names
+        if limit < FRAMES:
+            setrecursionlimit(limit)
+        return ending
+
+    def _conclude_again(self, error: BaseException) -> Fields:
+        """End a job whose end has failed, with the error of that.
+
+        If that can't be reported either, do only what must be done."""
+        self._reserve.clear()
+        try:
+            return self._conclude(error)
+        except BaseException as raised:
+            error = raised
+        self.session.interrupts.stop()
+        self._close_streams()
+        return {"end": "raised", "error": error_name(error)}
+
+    def _close_streams(self) -> None:
+        """Leave input, output and terminal as the next job expects them."""
+        self.session.console.cancel_questions()
+        self.session.streams.finish()
+        self.session.terminal.restore()
+
+    def ending_of(self, error: BaseException) -> Fields:
+        """Report an exception and return the fields of `done`."""
+        try:
+            return self.session.reporter().ending(error)
+        except MemoryError:
+            self._reserve.clear()
+            return {"end": "raised", "error": "MemoryError"}
 
 
-def job(message, files):
-    """Runs one job, from its pipes to `done`."""
-    id, source = message["id"], message.get("code", "")
-    if len(files) < 2:  # user code, in a thread, took what was held in reserve
-        for fd in files:
-            close(fd)
-        channel.send(ev="done", id=id, end="raised", error="OSError: the session has too many files open; restart it")
-        return
-    try:
-        prepare(id, files)
-        filename = sources.filename(id)
-        sources.add(filename, source)
-        if message.get("fresh"):
-            refresh(message.get("paths", ()))
-        interrupts.start()
-        channel.send(ev="started", id=id)
-    except BaseException as error:
-        ballast.clear()
-        channel.send(ev="done", id=id, **not_begun(error))
-        return
-    try:
-        error = attempt(source, filename)
-        settrace(None)
-        setprofile(None)
-    except BaseException as raised:
-        error = raised
-    if forks.pid != getpid():
-        forks.end(error)
-    try:
-        done = conclude(error)
-    except BaseException as raised:
-        done = conclude_again(raised)
-    try:
-        channel.send(ev="done", id=id, **done)
-    except BaseException:  # it went out or did not; a second one is nobody's
-        channel.send(ev="done", id=id, **done)
-
-
-def not_begun(error):
-    """What `done` tells of a job whose code was not begun with."""
-    interrupts.stop()
-    streams.running = None
-    if issubclass(type(error), MemoryError):
-        return {"end": "raised", "error": "MemoryError"}
-    return {"end": "raised", "error": type_name(error) + ": raised before the code began, which was not run; "
-            "restart the session if it goes on"}
-
-
-def prepare(id, files):
-    """Sets what user code relies on, whatever the last job did to it."""
-    global result
-    result = None
-    brace()
-    streams.begin(id, files)
-    channel.reserve()
-    console.renew()
-    names.mend()
-
-
-def brace():
-    """Holds memory to report with that there is no more. Where it is short, some is left for the job: it may be the one
-    that frees the rest."""
-    try:
-        while len(ballast) < BLOCKS:
-            ballast.append(bytes(BLOCK))
-    except MemoryError:
-        del ballast[-1:]
-
-
-def refresh(paths):
-    """Makes what was just installed importable: of .pth files only those are read that are new."""
+def refresh(paths: list[str]) -> None:
+    """Make what was just installed importable: of .pth files only the new ones are read."""
     from importlib import invalidate_caches
     from os.path import split
     from site import addpackage
@@ -109,151 +256,3 @@ def refresh(paths):
             addpackage(*split(path), None)
     except BaseException:  # a finder of the user's, a line of code in a .pth file
         pass
-
-
-def attempt(source, filename):
-    """Runs user code and returns what it raised, or None."""
-    error = None
-    try:
-        user_code(source, filename)
-    except BaseException as raised:
-        error = raised
-        if issubclass(type(error), MemoryError):
-            ballast.clear()
-    try:
-        streams.flush_foreign()
-    except BaseException as raised:
-        if error is None and issubclass(type(raised), KeyboardInterrupt):
-            error = raised
-    return error
-
-
-def user_code(source, filename):
-    """Runs the code and shows the value of its last expression."""
-    body, last = compiled(source, filename)
-    parts = [code for code in (body, last) if code is not None]
-    value = None
-    if sum([code.co_flags & COROUTINE for code in parts]):
-        value = awaited(parts)
-    else:
-        for code in parts:
-            value = call(code)
-    interrupts.deliver()
-    if last is not None:
-        display(value)
-
-
-def awaited(parts):
-    """Runs a job that awaits. No interrupt comes in between: a coroutine that is lost on its way to the loop warns."""
-    from . import tasks
-    return tasks.run(together(parts))
-
-
-async def together(parts):
-    """Runs a job that awaits somewhere: all of it within the loop, or a task that it makes before its first await
-    would belong to another."""
-    for code in parts:
-        value = call(code)
-        if code.co_flags & COROUTINE:
-            value = await value
-    return value
-
-
-def compiled(source, filename):
-    """Compiles to statements and the last expression; either may be None."""
-    global futures
-    flags = futures | PyCF_ALLOW_TOP_LEVEL_AWAIT
-    tree = compile(source, filename, "exec", flags | PyCF_ONLY_AST, True)
-    last = None
-    if tree.body and type(tree.body[-1]) is Expr:
-        last = Expression(tree.body.pop().value)
-    body = compile(tree, filename, "exec", flags, True)
-    if last is not None:
-        last = compile(last, filename, "eval", flags | body.co_flags & FUTURES, True)
-    futures |= body.co_flags & FUTURES
-    return body if tree.body else None, last
-
-
-def call(code):
-    """Runs code in the user's namespace, or makes its coroutine."""
-    interrupts.deliver()
-    return eval(code, names.namespace)
-
-
-def display(value):
-    """Shows a value and keeps it as `_`."""
-    global result
-    hook = sys.__dict__.get("displayhook")
-    if hook is not displayhook and hook is not None:
-        hook(value)
-    elif value is not None:
-        builtins._ = None
-        text = repr(value)
-        result = text if type(text) is str else str.__str__(text)
-        builtins._ = value
-
-
-def conclude(error):
-    """Ends a job and returns what `done` tells of it."""
-    limit = getrecursionlimit()
-    if limit < FRAMES:
-        setrecursionlimit(FRAMES)
-    if error is None:
-        ending = {"end": "returned"}
-    else:
-        ending = ending_of(error)
-    del error
-    hit = interrupts.stop()
-    ending["interrupted"] = hit and ending.get("error", "").startswith("KeyboardInterrupt")
-    if result is not None and ending["end"] == "returned":
-        ending["result"] = result[:RESULT]
-        ending["result_cut"] = max(0, len(result) - RESULT)
-    console.give_up()
-    streams.finish()
-    terminal.restore()
-    ending["pending"] = streams.pending_tasks()
-    changed = names.news()
-    if changed is not None:
-        ending["names"] = changed
-    if limit < FRAMES:
-        setrecursionlimit(limit)
-    return ending
-
-
-def conclude_again(error):
-    """Ends a job whose end has failed: with what was raised there, and if that can't be reported either, by the least
-    that must be done."""
-    ballast.clear()
-    try:
-        return conclude(error)
-    except BaseException as raised:
-        error = raised
-    interrupts.stop()
-    console.give_up()
-    streams.finish()
-    terminal.restore()
-    return {"end": "raised", "error": type_name(error)}
-
-
-def ending_of(error):
-    """Reports an exception and returns what `done` tells of it."""
-    try:
-        from . import report
-        return report.ending(error)
-    except MemoryError:
-        ballast.clear()
-        return {"end": "raised", "error": "MemoryError"}
-
-
-def type_name(error):
-    """The name of an exception's type, with its module if it is not built in."""
-    kind = type(error)
-    name = str.__str__(type.__dict__["__qualname__"].__get__(kind))[:NAME]
-    module = type.__dict__["__module__"].__get__(kind)
-    if type(module) is not str or module in ("__main__", "builtins"):
-        return name
-    return module[:NAME] + "." + name
-
-
-for _each in (user_code, together, compiled, call, display):
-    breakable(_each)

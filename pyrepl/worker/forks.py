@@ -1,73 +1,74 @@
 """Forked children of user code.
 
-A child keeps the job that it was forked in, writes to its descriptors 1 and 2,
-and leaves the channel and the terminal's copy to the parent. When it runs off the end of the user's code it ends there:
-it is not another worker.
+A child keeps the job that it was forked in, writes to its descriptors 1 and 2, and leaves the
+channel and the terminal's copy to the parent. When it runs off the end of the user's code it ends
+there: it is not another worker.
 """
+
+from __future__ import annotations
 
 import os
 import posix
 import sys
 from posix import getpid
 
-from . import channel, console, interrupts, streams, terminal
+from .names import imitate
 
-real_exit, real_fork = posix._exit, posix.fork
-pid = getpid()  # of the worker itself
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
-
-def before():
-    """Leaves nothing in buffers that both sides would write."""
-    streams.flush_all()
+    from .session import Session
 
 
-def in_child():
-    """Makes a child of the worker an ordinary process."""
-    interrupts.noted = False
-    channel.forked()
-    console.forked()
-    streams.forked()
-    terminal.leave()
+class Forks:
+    """The hooks into forks and exits."""
 
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.pid = getpid()  # of the worker itself
+        self._real_exit, self._real_fork = posix._exit, posix.fork
 
-def exit(status):
-    """Exit to the system with specified status, without normal exit processing."""
-    streams.flush_all()
-    real_exit(status)
+    def _in_child(self) -> None:
+        """Make a child of the worker an ordinary process."""
+        session = self.session
+        session.interrupts.noted = False
+        session.channel.leave()
+        session.console.leave()
+        session.streams.forked()
+        session.terminal.leave()
 
+    def end(self, error: BaseException | None) -> NoReturn:
+        """End a child that has run off the end of the user's code."""
+        session, code = self.session, 0
+        try:
+            session.interrupts.stop()
+            if error is not None:
+                code = session.reporter().ending(error).get("code", 1)
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+        except BaseException:
+            pass
+        finally:
+            session.streams.flush_all()
+            self._real_exit(code & 0xFF)
 
-def fork():
-    """Fork a child process.
+    def install(self) -> None:
+        """Hook into forks and exits."""
+        flush, deliver = self.session.streams.flush_all, self.session.interrupts.deliver
+        # Flushed before, or parent and child would both write what is held.
+        posix.register_at_fork(before=flush, after_in_child=self._in_child)
 
-    Return 0 to child process and PID of child to parent process.
-    """
-    child = real_fork()
-    if getpid() == pid:
-        interrupts.deliver()  # what came while hooks of forks ran would have been swallowed there
-    return child
+        def _exit(status: int) -> NoReturn:
+            flush()
+            self._real_exit(status)
 
+        def fork() -> int:
+            child = self._real_fork()
+            if getpid() == self.pid:
+                deliver()  # hooks of forks would have swallowed an interrupt that came in them
+            return child
 
-def end(error):
-    """Ends a child that has run off the end of the user's code."""
-    code = 0
-    try:
-        interrupts.stop()
-        if error is not None:
-            from . import report
-            code = report.ending(error).get("code") or (0 if issubclass(type(error), SystemExit) else 1)
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-    except BaseException:
-        pass
-    finally:
-        streams.flush_all()
-        real_exit(code & 0xFF)
-
-
-def install():
-    """Hooks into forks and exits."""
-    posix.register_at_fork(before=before, after_in_child=in_child)
-    for name, function in (("_exit", exit), ("fork", fork)):
-        function.__name__ = function.__qualname__ = name
-        function.__module__ = "posix"
-        setattr(os, name, function)
+        imitate(_exit, "posix", posix._exit)
+        imitate(fork, "posix", posix.fork)
+        os._exit, os.fork = _exit, fork

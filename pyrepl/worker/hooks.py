@@ -1,128 +1,101 @@
-"""Touches modules of the standard library when user code imports them.
+"""Changes modules of the standard library when user code imports them.
 
-A finder in front of sys.meta_path knows the few names below and costs the
-others one look into a dictionary. The real loader executes the module; ours
-only comes after it. A user's module of such a name is left alone.
+A finder in front of sys.meta_path knows the few names below and costs the others one look into a
+dictionary. The real loader executes the module; our change comes after it. A user's module of such
+a name is left alone.
 """
+
+from __future__ import annotations
 
 import sys
 
-from . import finders, genuine, real
-from .interrupts import breakable, deliver
+from .frames import breakable
+from .loader import finders, genuine, real
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+    from .session import Session
 
 
-def threading(module):
-    from . import carry
-    carry.threads(module)
+def change(session: Session, module: ModuleType, name: str) -> None:
+    """Make our change to a module of the standard library."""
+    if name == "threading":
+        from . import carry
+        carry.threads(session.streams, module)
+    elif name == "concurrent.futures.thread":
+        from . import carry
+        carry.pools(session.streams, module)
+    elif name == "linecache":
+        session.sources.connect(module)
+    elif name == "getpass":
+        session.console.hook_getpass(module)
+    elif name == "asyncio.tasks":
+        session.tasks().connect(module)
+    elif name == "bdb":
+        from . import debugger
+        debugger.hide_frames(module, session.interrupts.deliver)
+    elif name == "pdb":
+        from . import debugger
+        debugger.ask_by_input(module)
+    else:
+        from . import processes
+        processes.changes[name](module)
 
 
-def pools(module):
-    from . import carry
-    carry.pools(module)
-
-
-def linecache(module):
-    from . import sources
-    sources.connect(module)
-
-
-def getpass(module):
-    from . import console
-    console.connect_getpass(module)
-
-
-def tasks(module):
-    from . import tasks
-    tasks.connect(module)
-
-
-def debugger(module):
-    from . import debugger
-    debugger.connect(module)
-
-
-def prompt(module):
-    from . import debugger
-    debugger.ask_by_input(module)
-
-
-def contexts(module):
-    from . import processes
-    processes.default(module)
-
-
-def reduction(module):
-    from . import processes
-    processes.reduction(module)
-
-
-def process_pool(module):
-    from . import processes
-    processes.pool(module)
-
-
-def executor(module):
-    from . import processes
-    processes.executor(module)
-
-
-hooks = {
-    "threading": threading,
-    "concurrent.futures.thread": pools,
-    "linecache": linecache,
-    "getpass": getpass,
-    "asyncio.tasks": tasks,
-    "bdb": debugger,
-    "pdb": prompt,
-    "multiprocessing.context": contexts,
-    "multiprocessing.reduction": reduction,
-    "multiprocessing.pool": process_pool,
-    "concurrent.futures.process": executor,
+names = {
+    "threading", "concurrent.futures.thread", "linecache", "getpass", "asyncio.tasks", "bdb", "pdb",
+    "multiprocessing.context", "multiprocessing.reduction", "multiprocessing.pool",
+    "concurrent.futures.process",
 }
 
 
 class Finder:
     """Finds a module as the others do, and hooks into its loading."""
 
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        hook = hooks.get(name)
-        if hook is None:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    @breakable
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name not in names:
             return None
         for finder in sys.meta_path:
-            if finder is not Finder and hasattr(finder, "find_spec"):
+            if finder is not self and hasattr(finder, "find_spec"):
                 spec = finder.find_spec(name, path, target)
                 if spec is not None:
-                    return attach(spec, hook)
+                    return self._attach(spec, name)
         return None
 
+    @breakable
+    def _attach(self, spec: ModuleSpec, name: str) -> ModuleSpec:
+        """Have the loader of a module of the standard library make our change to it."""
+        loader: Any = spec.loader
+        deliver = self.session.interrupts.deliver
+        if real(spec.origin or "") and hasattr(loader, "exec_module"):
+            execute = loader.exec_module
 
-def attach(spec, hook):
-    """Makes the loader of a module of the standard library call hook."""
-    loader = spec.loader
-    if real(spec.origin or "") and hasattr(loader, "exec_module"):
-        execute = loader.exec_module
+            @breakable
+            def exec_module(module: ModuleType) -> None:
+                loader.__dict__.pop("exec_module", None)
+                execute(module)
+                change(self.session, module, name)
+                deliver()
 
-        def exec_module(module):
-            loader.__dict__.pop("exec_module", None)
-            execute(module)
-            hook(module)
-            deliver()
-
-        loader.exec_module = breakable(exec_module)
-    deliver()
-    return spec
-
-
-breakable(attach)
-breakable(Finder.find_spec)
+            loader.exec_module = exec_module
+        deliver()
+        return spec
 
 
-def install():
-    """Hooks into what site has imported already, and all that is to come."""
-    for name, hook in hooks.items():
+def install(session: Session) -> None:
+    """Change what site has imported already, and hook into all imports to come."""
+    for name in names:
         module = sys.modules.get(name)
         if module is not None and genuine(module):
-            hook(module)
-    finders.append(Finder)
-    sys.meta_path.insert(0, Finder)
+            change(session, module, name)
+    finder = Finder(session)
+    finders.append(finder)
+    sys.meta_path.insert(0, finder)

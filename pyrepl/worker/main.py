@@ -1,54 +1,78 @@
-"""The worker's loop: one command after the other, in the main thread.
+"""The worker's loop: one command at a time, in the main thread.
 
-Order at start: the channel and hello, and while the owner sends the first
-command, all that user code will find in place (streams, input, hooks). What is
-seldom needed is loaded on its first use.
+Order at start: the channel and hello, and while the owner sends the first command, everything that
+user code must find in place (streams, input, hooks). What is seldom needed is loaded on its first
+use.
 """
 
+from __future__ import annotations
+
 import sys
+from _socket import socket
 from posix import getpid
 
-from . import channel
+from .channel import Channel
+from .descriptors import move_high
+from .streams import Streams
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .execute import Executor
+    from .protocols import Message
+    from .session import Session
+
+DESCRIPTOR = 3  # of the channel, when the worker starts
 
 
-def exec_(message):
-    from . import execute
-    execute.job(message, channel.rights(message))
+class Commands:
+    """What the owner may ask for. Each method is the command of its name."""
+
+    def __init__(self, session: Session, executor: Executor) -> None:
+        self.session, self.executor = session, executor
+        self.by_name = {"exec": self.exec, "sync": self.sync,
+                        "variables": self.variables, "imported": self.imported}
+
+    def exec(self, message: Message) -> None:
+        self.executor.job(message, self.session.channel.rights(message))
+
+    def sync(self, message: Message) -> None:
+        self.session.channel.send(ev="sync", n=message.get("n"))
+
+    def variables(self, message: Message) -> None:
+        from .variables import listing
+        listed, total = listing(self.session.names, message.get("pattern"))
+        self.session.channel.send(ev="variables", n=message.get("n"), vars=listed, total=total)
+
+    def imported(self, message: Message) -> None:
+        from .names import modules
+        found = [name for name in message.get("modules", ()) if name in modules]
+        self.session.channel.send(ev="imported", n=message.get("n"), modules=found)
+
+    def serve(self) -> None:
+        """Serve commands until the channel ends."""
+        channel = self.session.channel
+        while True:
+            message = channel.take(self.executor.ending_of)
+            command = self.by_name.get(message.get("op", ""))
+            if command is None:
+                channel.send(ev="unsupported", op=message.get("op"), n=message.get("n"))
+            else:
+                command(message)
 
 
-def sync(message):
-    channel.send(ev="sync", n=message.get("n"))
-
-
-def variables(message):
-    from . import names, variables
-    listed, total = variables.listing(names.namespace, message.get("pattern"))
-    channel.send(ev="variables", n=message.get("n"), vars=listed, total=total)
-
-
-def imported(message):
-    from . import names
-    found = [name for name in message.get("modules", ()) if name in names.modules]
-    channel.send(ev="imported", n=message.get("n"), modules=found)
-
-
-commands = {"exec": exec_, "sync": sync, "variables": variables, "imported": imported}
-
-
-def run():
-    """Says hello and serves until the channel ends."""
+def run(token: str) -> None:
+    """Send hello, then serve commands until the channel ends."""
+    streams = Streams()
+    channel = Channel(socket(fileno=move_high(DESCRIPTOR)), token, on_broken=streams.flush_all)
     version = "%d.%d.%d" % sys.version_info[:3]
     channel.send(ev="hello", pid=getpid(), version=version, executable=sys.executable or "")
-    from . import console, execute, forks, hooks, streams, terminal
-    terminal.keep()
-    streams.install()
-    console.install()
+    from . import hooks
+    from .execute import Executor
+    from .forks import Forks
+    from .session import Session
+    session = Session(channel, streams)
+    forks = Forks(session)
+    session.install()
     forks.install()
-    hooks.install()
-    while True:
-        message = channel.take()
-        command = commands.get(message.get("op"))
-        if command is None:
-            channel.send(ev="unsupported", op=message.get("op"), n=message.get("n"))
-        else:
-            command(message)
+    hooks.install(session)
+    Commands(session, Executor(session, forks)).serve()

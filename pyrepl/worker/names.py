@@ -1,48 +1,74 @@
 """The user's namespace, and the names in it.
 
-The namespace is that of the interpreter's own __main__, so that pickle,
-multiprocessing and `if __name__ == "__main__"` work."""
+The namespace is that of the interpreter's own __main__, so that pickle, multiprocessing and
+`if __name__ == "__main__"` work.
+"""
+
+from __future__ import annotations
 
 import sys
 
-LIMIT = 10_000  # names told
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+LIMIT = 10_000  # names that are reported
 LONG = 200  # characters of one
 TOTAL = 1 << 18  # characters of all
 
 modules = sys.modules  # user code may take the name away
-module = modules["__main__"]
-namespace = module.__dict__
-dunders = dict(namespace)  # as the interpreter made them
-told = []
 
 
-def listed():
-    """The user's names: no leading underscore."""
-    return [name for name in list(namespace) if type(name) is str and name[:1] != "_"]
+class Names:
+    """The namespace of __main__, and the names in it that were reported last."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.namespace = module.__dict__
+        self._dunders = dict(self.namespace)  # as the interpreter made them
+        self._reported: list[str] = []
+
+    def listed(self) -> list[str]:
+        """Return the user's names: those without a leading underscore."""
+        return [name for name in list(self.namespace) if type(name) is str and name[:1] != "_"]
+
+    def changed(self) -> list[str] | None:
+        """Return the sorted names if the set of them has changed since the last call, else None."""
+        names = self.listed()
+        if names == self._reported:
+            return None
+        self._reported = names
+        names = [shown(name) for name in sorted(names)[:LIMIT]]
+        while sum(map(len, names)) > TOTAL:
+            del names[len(names) // 2:]
+        return names
+
+    def restore(self) -> None:
+        """Give __main__ back what user code took away."""
+        if modules.get("__main__") is not self.module:
+            modules["__main__"] = self.module
+        if "__name__" not in self.namespace:
+            for name, value in self._dunders.items():
+                self.namespace.setdefault(name, value)
 
 
-def news():
-    """Returns the sorted names if the set of them has changed, else None."""
-    global told
-    names = listed()
-    if names == told:
-        return None
-    told = names
-    names = [shown(name) for name in sorted(names)[:LIMIT]]
-    while sum(map(len, names)) > TOTAL:
-        del names[len(names) // 2:]
-    return names
-
-
-def shown(name):
-    """A name as it is told: of a very long one the beginning and the length, which nobody takes for another name."""
+def shown(name: str) -> str:
+    """Return a name, or the beginning and length of a very long one, which passes for no other."""
     return name if len(name) <= LONG else "%s\u2026 (%d characters)" % (name[:LONG], len(name))
 
 
-def mend():
-    """Gives __main__ back what user code took away."""
-    if modules.get("__main__") is not module:
-        modules["__main__"] = module
-    if "__name__" not in namespace:
-        for name, value in dunders.items():
-            namespace.setdefault(name, value)
+def error_name(error: BaseException) -> str:
+    """Return the name of an exception's type, with its module if it is not built in."""
+    kind = type(error)
+    name = str.__str__(type.__dict__["__qualname__"].__get__(kind))[:LONG]
+    module = type.__dict__["__module__"].__get__(kind)
+    if type(module) is not str or module in ("__main__", "builtins"):
+        return name
+    return module[:LONG] + "." + name
+
+
+def imitate(function: Any, module: str, original: Any) -> None:
+    """Give a function of ours the place and the docstring of the one it stands in for."""
+    function.__qualname__ = function.__name__
+    function.__module__, function.__doc__ = module, original.__doc__

@@ -1,209 +1,216 @@
-"""How a job ended: traceback on its stderr, and the words for `done`.
+"""How a job ended: the traceback on its stderr, and the words for `done`.
 
-Tracebacks show the user's frames and none of ours: ours are cut out of the
-traceback objects themselves, so that the user's excepthook and pdb.pm() see
-the same. Whatever user code did to traceback or linecache, or does in a
-__str__, something is reported: at the last, by the few lines at the end.
+Tracebacks show the user's frames and none of ours: ours are cut out of the traceback objects
+themselves, so that the user's excepthook and pdb.pm() see the same. Whatever user code did to
+traceback or linecache, or does in a __str__, something is reported: as a last resort, by
+format_bare.
 """
+
+from __future__ import annotations
 
 import builtins
 import sys
-from posix import write
 
-from . import execute, interrupts, sources, streams
-from .execute import type_name
-from .interrupts import breakable
+from .frames import breakable, ours
+from .names import error_name
 
-ERROR = 300  # characters of the error in a line
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Callable
 
-BaseExceptionGroup = getattr(builtins, "BaseExceptionGroup", ())
+    from .interrupts import Interrupts
+    from .protocols import Fields
+    from .sources import Sources
+    from .streams import Streams
 
-# An exception's own, whatever its class has in their place.
-args, cause, context, traceback = [BaseException.__dict__[name] for name in ("args", "__cause__", "__context__", "__traceback__")]
+LENGTH = 300  # characters of the error in a line
+FRAMES = 200  # of a traceback that is formatted here
 
+BaseExceptionGroup: Any = getattr(builtins, "BaseExceptionGroup", ())
 
-def ending(error):
-    """Reports an exception that ended a job; returns the fields of `done`."""
-    if issubclass(type(error), SystemExit):
-        return {"end": "exit", "code": exit_code(error)}
-    before, interrupts.hit = interrupts.hit, False
-    shown = False
-    try:
-        clean(error)
-        line = summary(error)
-        show(error)
-        shown = True
-    except BaseException:  # an interrupt, or a __str__ that goes wrong in its own way
-        line = type_name(error)
-    if not shown:
-        streams.report(format_bare(error))
-    if interrupts.hit:  # traceback swallows it, if it hits a __str__
-        line = "KeyboardInterrupt"
-    interrupts.hit |= before
-    return {"end": "raised", "error": line}
+# An exception's own attributes, whatever its class has in their place.
+args_of, cause_of, context_of, traceback_of = [
+    BaseException.__dict__[name] for name in ("args", "__cause__", "__context__", "__traceback__")]
 
 
-def interrupted(second):
-    """Reports whether a report was interrupted, and did not fail by itself."""
-    return interrupts.hit and issubclass(type(second), KeyboardInterrupt)
+class Reporter:
+    """Reports the exceptions that end jobs."""
 
+    def __init__(self, interrupts: Interrupts, sources: Sources, streams: Streams,
+                 excepthook: object) -> None:
+        """Report to streams; excepthook is the interpreter's own, which does less than we do."""
+        self.interrupts, self.sources, self.streams = interrupts, sources, streams
+        self._excepthook = excepthook
 
-def exit_code(error):
-    """The exit code of a SystemExit, as the interpreter reads it."""
-    try:
-        code = error.code
-        if code is None:
-            return 0
-        if isinstance(code, int):
-            return int(code) if -1 << 31 <= code < 1 << 31 else -1
-        streams.report(text_of(code) + "\n")
-    except BaseException:
-        pass
-    return 1
+    def ending(self, error: BaseException) -> Fields:
+        """Report an exception that ended a job and return the fields of `done`."""
+        if issubclass(type(error), SystemExit):
+            return {"end": "exit", "code": self._exit_code(error)}
+        interrupts = self.interrupts
+        before, interrupts.interrupted = interrupts.interrupted, False
+        shown = False
+        try:
+            self._clean(error)
+            line = self._summary(error)
+            self._show(error)
+            shown = True
+        except BaseException:  # an interrupt, or a __str__ that fails in its own way
+            line = error_name(error)
+        if not shown:
+            self.streams.report(self._format_bare(error))
+        if interrupts.interrupted:  # traceback swallows an interrupt that hits a __str__
+            line = "KeyboardInterrupt"
+        interrupts.interrupted |= before
+        return {"end": "raised", "error": line}
 
+    def _was_interrupted(self, second: BaseException) -> bool:
+        """Report whether a report was interrupted and did not fail by itself."""
+        return self.interrupts.interrupted and issubclass(type(second), KeyboardInterrupt)
 
-def clean(error):
-    """Cuts our frames out of an exception and of those it is linked to."""
-    seen, left = set(), [error]
-    while left:
-        each = left.pop()
-        if each is None or id(each) in seen:
-            continue
-        seen.add(id(each))
-        trim(each, each is error)
-        left += (cause.__get__(each), context.__get__(each))
-        if BaseExceptionGroup and issubclass(type(each), BaseExceptionGroup):
-            left += each.exceptions
+    def _exit_code(self, error: Any) -> int:
+        """Return the exit code of a SystemExit, as the interpreter reads it."""
+        try:
+            code = error.code
+            if code is None:
+                return 0
+            if isinstance(code, int):
+                return int(code) if -1 << 31 <= code < 1 << 31 else -1
+            self.streams.report(self._text_of(code) + "\n")
+        except BaseException:
+            pass
+        return 1
 
+    def _clean(self, error: Any) -> None:
+        """Cut our frames out of an exception and of those it is linked to."""
+        seen, left = set(), [error]
+        while left:
+            each = left.pop()
+            if each is None or id(each) in seen:
+                continue
+            seen.add(id(each))
+            self._trim(each, each is error)
+            left += (cause_of.__get__(each), context_of.__get__(each))
+            if BaseExceptionGroup and issubclass(type(each), BaseExceptionGroup):
+                left += each.exceptions
 
-def trim(error, first):
-    """Cuts our frames out of one traceback; the first also begins in user code."""
-    frames = []
-    tb = traceback.__get__(error)
-    while tb is not None:
-        if tb.tb_frame.f_builtins is not __builtins__:
-            frames.append(tb)
-        tb = tb.tb_next
-    if first:
-        for i, tb in enumerate(frames):
-            if tb.tb_frame.f_code.co_filename in sources.texts:
-                frames = frames[i:]
-                break
+    def _trim(self, error: BaseException, first: bool) -> None:
+        """Cut our frames out of one traceback; the first one also begins in user code."""
+        frames: list[TracebackType] = []
+        tb = traceback_of.__get__(error)
+        while tb is not None:
+            if not ours(tb.tb_frame):
+                frames.append(tb)
+            tb = tb.tb_next
+        if first:
+            for i, tb in enumerate(frames):
+                if tb.tb_frame.f_code.co_filename in self.sources.texts:
+                    frames = frames[i:]
+                    break
+            else:
+                if issubclass(type(error), SyntaxError):
+                    frames = []
+        after = None
+        for tb in reversed(frames):
+            tb.tb_next = after
+            after = tb
+        traceback_of.__set__(error, after)
+
+    def _show(self, error: BaseException) -> None:
+        """Show an exception, by the user's excepthook if there is one."""
+        kind, tb = type(error), traceback_of.__get__(error)
+        sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
+        sys.last_exc = error  # type: ignore[attr-defined]
+        hook = sys.__dict__.get("excepthook")
+        if hook is self._excepthook or hook is None:
+            self.streams.report(self._format(error))
+            return
+        try:
+            self._call(hook, kind, error, tb)
+        except BaseException as second:
+            if self._was_interrupted(second):
+                raise
+            self._clean(second)
+            self.streams.report("Error in sys.excepthook:\n" + self._format(second) +
+                                "\nOriginal exception was:\n" + self._format(error))
+
+    @breakable
+    def _call(self, function: Callable[..., Any], *arguments: object) -> Any:
+        """Call user code."""
+        self.interrupts.deliver()
+        return function(*arguments)
+
+    def _format(self, error: BaseException) -> str:
+        """Return the traceback as text."""
+        try:
+            return self._format_fully(error)
+        except BaseException as second:
+            if self._was_interrupted(second):
+                raise
+            return "\n".join(self._stack(error) + [self._headline(error)]) + "\n"
+
+    @breakable
+    def _format_fully(self, error: Any) -> str:
+        """Format by the traceback module, which user code may have changed."""
+        import linecache
+        from traceback import TracebackException
+        sources = self.sources
+        cache = sources.cache
+        if (cache is None or cache is not linecache.cache
+                or not cache.keys() >= sources.texts.keys()):
+            sources.connect(linecache)
+        if issubclass(type(error), SyntaxError) and error.text is None:
+            error.text = sources.line(error.filename, error.lineno)
+        whole = TracebackException(type(error), error, traceback_of.__get__(error))
+        return "".join(whole.format())
+
+    def _format_bare(self, error: BaseException) -> str:
+        """Format without any user code, after an interrupt of a report that called some."""
+        line, args = error_name(error), args_of.__get__(error)
+        if len(args) == 1 and type(args[0]) is str and args[0]:
+            line += ": " + args[0]
+        lines = self._stack(error) + [line]
+        if self.interrupts.interrupted:
+            lines += ["", "During the report of the above exception it was interrupted:", "",
+                      "KeyboardInterrupt"]
+        return "\n".join(lines) + "\n"
+
+    def _stack(self, error: BaseException) -> list[str]:
+        """Return the lines of a traceback that say where the error was raised."""
+        lines: list[str] = []
+        tb = traceback_of.__get__(error)
+        while tb is not None and len(lines) < FRAMES:
+            code, number = tb.tb_frame.f_code, tb.tb_lineno
+            lines.append('  File "%s", line %d, in %s' % (code.co_filename, number, code.co_name))
+            text = self.sources.line(code.co_filename, number)
+            if text:
+                lines.append("    " + text.strip())
+            tb = tb.tb_next
+        if lines:
+            lines.insert(0, "Traceback (most recent call last):")
+        return lines
+
+    def _summary(self, error: BaseException) -> str:
+        """Return the exception in one line."""
+        line = self._headline(error).partition("\n")[0]
+        return line if len(line) <= LENGTH else line[:LENGTH - 1] + "\u2026"
+
+    def _headline(self, error: Any) -> str:
+        """Return type and message, as the last line of a traceback has them."""
+        name = error_name(error)
+        if issubclass(type(error), SyntaxError):
+            text = error.msg
+            text = text if isinstance(text, str) else self._text_of(text)
         else:
-            if issubclass(type(error), SyntaxError):
-                frames = []
-    after = None
-    for tb in reversed(frames):
-        tb.tb_next = after
-        after = tb
-    traceback.__set__(error, after)
+            text = self._text_of(error)
+        return "%s: %s" % (name, text) if text else name
 
-
-def show(error):
-    """Shows an exception, by the user's excepthook if there is one."""
-    kind, tb = type(error), traceback.__get__(error)
-    sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
-    sys.last_exc = error
-    hook = sys.__dict__.get("excepthook")
-    if hook is execute.excepthook or hook is None:
-        streams.report(formatted(error))
-        return
-    try:
-        call(hook, kind, error, tb)
-    except BaseException as second:
-        if interrupted(second):
-            raise
-        clean(second)
-        streams.report("Error in sys.excepthook:\n" + formatted(second) +
-                       "\nOriginal exception was:\n" + formatted(error))
-
-
-def call(function, *arguments):
-    """Calls user code."""
-    interrupts.deliver()
-    return function(*arguments)
-
-
-def formatted(error):
-    """The traceback as text."""
-    try:
-        return format_whole(error)
-    except BaseException as second:
-        if interrupted(second):
-            raise
-        return format_small(error)
-
-
-def format_whole(error):
-    """Formats by the traceback module."""
-    import linecache
-    from traceback import TracebackException
-    if linecache.cache is not sources.cache or not sources.cache.keys() >= sources.texts.keys():
-        sources.connect(linecache)
-    if issubclass(type(error), SyntaxError) and error.text is None:
-        error.text = sources.line(error.filename, error.lineno)
-    whole = TracebackException(type(error), error, traceback.__get__(error))
-    return "".join(whole.format())
-
-
-def format_small(error):
-    """Formats by nothing that user code can have changed."""
-    return "\n".join(stack(error) + [headline(error)]) + "\n"
-
-
-def format_bare(error):
-    """Formats without any user code, after an interrupt of what calls some."""
-    line, given = type_name(error), args.__get__(error)
-    if len(given) == 1 and type(given[0]) is str and given[0]:
-        line += ": " + given[0]
-    lines = stack(error) + [line]
-    if interrupts.hit:
-        lines += ["", "During the report of the above exception it was interrupted:", "", "KeyboardInterrupt"]
-    return "\n".join(lines) + "\n"
-
-
-def stack(error):
-    """The lines of a traceback that tell where."""
-    lines, tb = [], traceback.__get__(error)
-    while tb is not None and len(lines) < 200:
-        code = tb.tb_frame.f_code
-        lines.append('  File "%s", line %d, in %s' % (code.co_filename, tb.tb_lineno, code.co_name))
-        text = sources.line(code.co_filename, tb.tb_lineno)
-        if text:
-            lines.append("    " + text.strip())
-        tb = tb.tb_next
-    if lines:
-        lines.insert(0, "Traceback (most recent call last):")
-    return lines
-
-
-def summary(error):
-    """The exception in one line."""
-    line = headline(error).partition("\n")[0]
-    return line if len(line) <= ERROR else line[:ERROR - 1] + "\u2026"
-
-
-def headline(error):
-    """Type and message, as the last line of a traceback has them."""
-    name = type_name(error)
-    if issubclass(type(error), SyntaxError):
-        text = error.msg
-        text = text if isinstance(text, str) else text_of(text)
-    else:
-        text = text_of(error)
-    return "%s: %s" % (name, text) if text else name
-
-
-def text_of(value):
-    """str() of what may not have one."""
-    try:
-        text = call(str, value)
-        return text if type(text) is str else str.__str__(text)
-    except BaseException as second:
-        if interrupted(second):
-            raise
-        return "<exception str() failed>"
-
-
-for _each in (call, format_whole):
-    breakable(_each)
+    def _text_of(self, value: object) -> str:
+        """Return str() of a value that may not have one."""
+        try:
+            text = self._call(str, value)
+            return text if type(text) is str else str.__str__(text)
+        except BaseException as second:
+            if self._was_interrupted(second):
+                raise
+            return "<exception str() failed>"

@@ -1,55 +1,63 @@
 """The source of jobs, for tracebacks, inspect and the debugger.
 
-Entries of linecache without a time are not dropped by its checkcache. Until
-linecache is imported the sources wait here. Together they are bounded: of a
-very long session, the oldest go.
+Entries of linecache without a time are not dropped by its checkcache. Until linecache is imported
+the sources wait here. Together they are bounded: in a very long session the oldest go.
 """
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
 
 LIMIT = 16 << 20  # characters
 COUNT = 10_000  # jobs
 
-texts = {}  # file name -> source
-size = 0
-cache = None  # linecache.cache
+
+class Sources:
+    """The sources of the newest jobs."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}  # file name -> source
+        self.cache: dict[str, Any] | None = None  # linecache.cache
+        self._size = 0
+
+    def add(self, name: str, source: str) -> None:
+        """Register the source of a job under its file name."""
+        texts, cache = self.texts, self.cache
+        texts[name] = source
+        self._size += len(source)
+        while len(texts) > COUNT or self._size > LIMIT and len(texts) > 1:
+            oldest = next(iter(texts))
+            self._size -= len(texts.pop(oldest))
+            if cache is not None:
+                cache.pop(oldest, None)
+        if cache is not None:
+            enter(cache, name, source)
+
+    def connect(self, linecache: ModuleType) -> None:
+        """Enter all sources into linecache, those to come too."""
+        self.cache = cache = linecache.cache
+        for name, source in self.texts.items():
+            enter(cache, name, source)
+
+    def line(self, name: str, number: int | None) -> str | None:
+        """Return one line of a job's source, or None."""
+        lines = split(self.texts.get(name, ""))
+        return lines[number - 1] if number and 0 < number <= len(lines) else None
 
 
-def filename(job):
-    """The file name of a job's code."""
+def filename(job: str) -> str:
+    """Return the file name of a job's code."""
     return "<job %s>" % job
 
 
-def add(name, source):
-    """Registers the source of a job."""
-    global size
-    texts[name] = source
-    size += len(source)
-    while len(texts) > COUNT or size > LIMIT and len(texts) > 1:
-        oldest = next(iter(texts))
-        size -= len(texts.pop(oldest))
-        if cache is not None:
-            cache.pop(oldest, None)
-    if cache is not None:
-        enter(name, source)
-
-
-def connect(linecache):
-    """Enters what there is into linecache, and from now on all."""
-    global cache
-    cache = linecache.cache
-    for name, source in texts.items():
-        enter(name, source)
-
-
-def enter(name, source):
+def enter(cache: dict[str, Any], name: str, source: str) -> None:
+    """Enter one source into linecache's cache."""
     cache[name] = (len(source), None, [line + "\n" for line in split(source)], name)
 
 
-def split(source):
-    """The lines as the compiler counts them."""
+def split(source: str) -> list[str]:
+    """Return the lines as the compiler counts them."""
     return source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-
-
-def line(name, number):
-    """Returns one line of a job's source, or None."""
-    lines = split(texts.get(name, ""))
-    return lines[number - 1] if number and 0 < number <= len(lines) else None

@@ -1,56 +1,52 @@
 """The controlling terminal, which is descriptor 0.
 
-After each job it is as it was: descriptor 0 itself, the foreground group, the
-modes, and nothing typed that nobody has read. All of it goes by a private copy
-of the descriptor. TCFLSH must go to this side: on the other it would throw away
-the program's output.
+After each job it is as it was: descriptor 0 itself, the foreground group, the modes, and no input
+that was typed and not read. All of it goes by a private copy of the descriptor. TCFLSH must go to
+this side: on the other it would throw away the program's output.
 """
 
-from _signal import SIG_BLOCK, SIG_SETMASK, SIGTTOU, pthread_sigmask
+from __future__ import annotations
+
+from _signal import (  # type: ignore[import-not-found]
+    SIG_BLOCK, SIG_SETMASK, SIGTTOU, pthread_sigmask)
 from posix import close, dup, dup2, getpgrp, isatty, tcgetpgrp, tcsetpgrp
 from termios import TCIFLUSH, TCSANOW, error, tcflush, tcgetattr, tcsetattr
 
-from .channel import high
-
-tty = -1  # the private copy; -1: there is no terminal
-modes = None
+from .descriptors import move_high
 
 
-def keep():
-    """Notes the terminal as it is."""
-    global tty, modes
-    if isatty(0):
-        tty = high(dup(0))
-        modes = tcgetattr(tty)
+class Terminal:
+    """The terminal as it was before the first job."""
 
+    def __init__(self) -> None:
+        self._tty = move_high(dup(0)) if isatty(0) else -1  # the private copy; -1: no terminal
+        self._modes = tcgetattr(self._tty) if self._tty >= 0 else []
 
-def restore():
-    """Puts everything back as it was."""
-    if tty < 0:
-        return
-    try:
-        dup2(tty, 0)
-        if tcgetpgrp(tty) != getpgrp():
-            take_foreground()
-        if tcgetattr(tty) != modes:
-            tcsetattr(tty, TCSANOW, modes)
-        tcflush(tty, TCIFLUSH)
-    except (OSError, error):  # hung up, or closed by user code
-        pass
+    def restore(self) -> None:
+        """Put everything back as it was."""
+        tty = self._tty
+        if tty < 0:
+            return
+        try:
+            dup2(tty, 0)
+            if tcgetpgrp(tty) != getpgrp():
+                self._take_foreground()
+            if tcgetattr(tty) != self._modes:
+                tcsetattr(tty, TCSANOW, self._modes)
+            tcflush(tty, TCIFLUSH)
+        except (OSError, error):  # hung up, or closed by user code
+            pass
 
+    def _take_foreground(self) -> None:
+        """Make our group the foreground group; SIGTTOU would stop that from the background."""
+        blocked = pthread_sigmask(SIG_BLOCK, (SIGTTOU,))
+        try:
+            tcsetpgrp(self._tty, getpgrp())
+        finally:
+            pthread_sigmask(SIG_SETMASK, blocked)
 
-def take_foreground():
-    """Makes our group the foreground group; from the background that is stopped by SIGTTOU."""
-    blocked = pthread_sigmask(SIG_BLOCK, (SIGTTOU,))
-    try:
-        tcsetpgrp(tty, getpgrp())
-    finally:
-        pthread_sigmask(SIG_SETMASK, blocked)
-
-
-def leave():
-    """Closes the copy in a forked child."""
-    global tty
-    if tty >= 0:
-        close(tty)
-        tty = -1
+    def leave(self) -> None:
+        """Close the copy, in a forked child."""
+        if self._tty >= 0:
+            close(self._tty)
+            self._tty = -1

@@ -1,0 +1,18 @@
+"""The program that a session's Python process runs.
+
+The package travels to each worker over its channel, where loader.py loads it under the name
+`async_repl`, on a private copy of the builtins. It can also be imported as it lies, by its tests
+and by tools. Everything in it runs on CPython 3.9 and newer and needs nothing installed.
+
+Modules import one another in this direction only, top to bottom:
+
+    main                               the loop that serves commands
+    execute, forks, hooks              what happens in and around a job
+    session                            one object that holds the parts below
+    report, tasks, console             exceptions, top-level await, standard input
+    interrupts, streams, channel       signals, output, the socketpair to Go
+    routers, carry, debugger, processes, names, variables, sources, terminal
+    frames, descriptors, codec, loader
+
+report, tasks, variables, carry, debugger and processes are loaded when they are first needed.
+"""

@@ -1,0 +1,32 @@
+"""Types for the type checker only: no worker loads this module."""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import Any, Protocol, TextIO
+
+Message = dict[str, Any]  # a command, as it came over the channel
+Fields = dict[str, Any]  # of an event
+
+
+class Loop(Protocol):
+    """What interrupts must know of the event loops, see tasks."""
+
+    def drives(self, frame: FrameType) -> bool:
+        """Report whether frame, of ours, is the one that runs our own loop."""
+
+    def interrupt(self, frame: FrameType) -> bool:
+        """Interrupt the job in our own loop; report whether the caller must raise."""
+
+    def postpone(self, frame: FrameType) -> bool:
+        """Let a loop of user code raise the interrupt itself, if one is at work."""
+
+
+class Output(Protocol):
+    """A job as a router sees it, see streams."""
+
+    @property
+    def out(self) -> TextIO: ...
+    @property
+    def err(self) -> TextIO: ...
+    def reopen(self, name: str) -> None: ...

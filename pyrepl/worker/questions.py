@@ -1,0 +1,76 @@
+"""Asks the owner for a line, over the channel, and waits for it."""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from time import sleep
+
+from .frames import breakable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .channel import Channel
+    from .interrupts import Interrupts
+    from .streams import Streams
+
+PROMPT = 4096  # characters of a prompt that are sent: its end is what is shown
+
+
+class Questions:
+    """The questions of all jobs."""
+
+    def __init__(self, channel: Channel, interrupts: Interrupts, streams: Streams) -> None:
+        self.channel, self.interrupts, self.streams = channel, interrupts, streams
+        self._asked = 0  # so far
+
+    def ask(self, kind: str, prompt: str, by: str) -> bytes:
+        """Ask for a line and wait for it. The end of file is b""."""
+        prompt = str.__getitem__(prompt, slice(-PROMPT, None))
+        job, answers = self.streams.running, self.channel.answers
+        if job is None:
+            return b""  # a thread whose job is over: no one would answer
+        self.streams.flush_all()
+        self.interrupts.deliver()
+        self._asked = n = self._asked + 1
+        answers[n] = None
+        try:
+            self.channel.send(ev="input", id=job.id, n=n, kind=kind, prompt=prompt, by=by)
+            self._await_answer(n)
+        except BaseException:
+            if answers.pop(n, None) is None:
+                self.channel.send(ev="resumed", id=job.id, n=n)
+            raise
+        answer = answers.pop(n) or {}
+        line: str = answer.get("line") or ""
+        if not line and answer.get("eof"):
+            return b""
+        if not line.endswith("\n"):
+            line += "\n"
+        return line.encode("utf-8", "surrogateescape")
+
+    def _await_answer(self, n: int) -> None:
+        """Read the channel until the answer is there, here or in another thread."""
+        answers, reading = self.channel.answers, self.channel.reading
+        while answers[n] is None:
+            self.interrupts.deliver()
+            if reading.acquire(True, 0.02):
+                try:
+                    if answers[n] is None:
+                        self._read_one()
+                finally:
+                    reading.release()
+
+    def _read_one(self) -> None:
+        """Read one message. Only the main thread may block: others leave it the channel."""
+        if get_ident() == self.interrupts.main:
+            self._wait()
+        elif not self.channel.ready():
+            sleep(0.02)
+            return
+        self.channel.post(self.channel.receive())
+
+    @breakable
+    def _wait(self) -> None:
+        """Wait for the channel; here an interrupt finds nothing half done."""
+        self.interrupts.deliver()
+        self.channel.wait()

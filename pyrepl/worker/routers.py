@@ -1,0 +1,104 @@
+"""sys.stdout and sys.stderr: text streams that hand each text to the streams of one job.
+
+Under a router no Python line stands between write(2) and its bookkeeping, so that an interrupt of a
+blocked write tears and doubles nothing, and may come anywhere.
+"""
+
+from __future__ import annotations
+
+from io import TextIOBase
+
+from .frames import breakable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable, NoReturn
+
+    from .binary import Binary
+    from .protocols import Output
+
+EBADF = 9
+
+
+@breakable
+class Router(TextIOBase):
+    """sys.stdout or sys.stderr."""
+
+    closed = False
+    newlines = None
+
+    def __init__(self, current: Callable[[], Output], which: str, fd: int,
+                 settings: dict[str, Any]) -> None:
+        """Write to the stream `which` of the current job; keep in settings what user code sets."""
+        self.current, self.which, self.fd, self.settings = current, which, fd, settings
+        self.name = "<std%s>" % which
+        self.mode = "w"
+        self._binary: Binary | None = None
+
+    def stream(self) -> Any:
+        """Return the stream of the current job."""
+        return getattr(self.current(), self.which)
+
+    def write(self, text: str) -> Any:
+        try:
+            return getattr(self.current(), self.which).write(text)
+        except OSError as error:
+            if error.errno != EBADF:  # else user code closed it
+                raise
+            self.current().reopen(self.which)
+            return self.stream().write(text)
+
+    def writelines(self, lines: Iterable[Any]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        self.stream().flush()
+
+    def close(self) -> None:
+        """Flush only: there is a next job."""
+        self.flush()
+
+    @property
+    def buffer(self) -> Binary:
+        """The stream of bytes, loaded when it is first needed."""
+        if self._binary is None:
+            from .binary import Binary
+            self._binary = Binary(self)
+        return self._binary
+
+    def detach(self) -> Any:
+        """Give the buffer away and keep working: there is a next job."""
+        self.flush()
+        return self.buffer
+
+    def reconfigure(self, **how: Any) -> None:
+        """Change the stream of this job and of the next ones."""
+        self.stream().reconfigure(**how)
+        self.settings.update({k: v for k, v in how.items() if v is not None})
+
+    def fileno(self) -> int:
+        return self.fd
+
+    def isatty(self) -> bool:
+        return False
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    encoding = property(lambda self: self.stream().encoding)
+    errors = property(lambda self: self.stream().errors)
+    line_buffering = property(lambda self: self.stream().line_buffering)
+    write_through = property(lambda self: self.stream().write_through)
+
+    def __repr__(self) -> str:
+        return "<async_repl stream name=%r encoding=%r>" % (self.name, self.encoding)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("cannot pickle %r object" % self.name)

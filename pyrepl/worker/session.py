@@ -1,0 +1,59 @@
+"""The state of a session, and the parts that share it."""
+
+from __future__ import annotations
+
+import sys
+
+from .console import Console
+from .interrupts import Interrupts
+from .names import Names
+from .sources import Sources
+from .terminal import Terminal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .channel import Channel
+    from .report import Reporter
+    from .streams import Streams
+    from .tasks import Tasks
+
+
+class Session:
+    """All that outlives a job. Each part owns its own state; none is global."""
+
+    def __init__(self, channel: Channel, streams: Streams) -> None:
+        self.channel, self.streams = channel, streams
+        self.displayhook, self.excepthook = sys.displayhook, sys.excepthook  # Python's or a site's
+        self.interrupts = Interrupts(self._on_raised, streams.flush_all)
+        self.sources = Sources()
+        self.names = Names(sys.modules["__main__"])
+        self.terminal = Terminal()
+        self.console = Console(channel, self.interrupts, streams)
+        self._tasks: Tasks | None = None
+        self._reporter: Reporter | None = None
+
+    def _on_raised(self) -> None:
+        job = self.streams.running
+        if job is not None:  # in a forked child there may be none
+            self.channel.send(ev="raised", id=job.id)
+
+    def tasks(self) -> Tasks:
+        """Return the event loop's side, loaded when it is first needed."""
+        if self._tasks is None:
+            from .tasks import Tasks
+            self._tasks = Tasks(self.interrupts, self.streams)
+        return self._tasks
+
+    def reporter(self) -> Reporter:
+        """Return the reporter of exceptions, loaded when it is first needed."""
+        if self._reporter is None:
+            from .report import Reporter
+            self._reporter = Reporter(self.interrupts, self.sources, self.streams, self.excepthook)
+        return self._reporter
+
+    def install(self) -> None:
+        """Put in place what user code finds instead of the interpreter's own."""
+        self.streams.install()
+        self.console.install()
+        self.interrupts.install()
+        self.interrupts.hook_unraisable()

@@ -1,0 +1,144 @@
+"""A worker in a process of its own, and the part that Go plays for it."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import json
+import os
+import pathlib
+import select
+import signal
+import socket
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+DIRECTORY = pathlib.Path(__file__).resolve().parent.parent
+TOKEN = "0123456789abcdef" * 2
+PATIENCE = 60  # seconds that anything may take on a busy machine
+
+
+def sources() -> dict[str, str]:
+    """Return the files that a worker receives, by name."""
+    return {path.name: path.read_text() for path in sorted(DIRECTORY.glob("[a-z]*.py"))}
+
+
+class Result(NamedTuple):
+    """How a job ended."""
+
+    done: dict[str, Any]
+    out: str
+    err: str
+
+
+class Job:
+    """A job that was sent to a worker."""
+
+    def __init__(self, worker: Worker, id: str) -> None:
+        self.worker, self.id = worker, id
+        self.texts = {1: b"", 2: b""}
+        self.pipes: dict[int, int] = {}  # stream -> our end
+
+    def read(self) -> None:
+        """Read what is in the pipes now."""
+        for stream, fd in self.pipes.items():
+            try:
+                while True:
+                    data = os.read(fd, 1 << 16)
+                    if not data:
+                        break
+                    self.texts[stream] += data
+            except BlockingIOError:
+                pass
+
+    def prints(self, text: str) -> None:
+        """Wait until the job has printed text."""
+        while text.encode() not in self.texts[1]:
+            if not select.select([self.pipes[1]], [], [], PATIENCE)[0]:
+                raise TimeoutError("no %r in %r" % (text, self.texts))
+            self.read()
+
+    def end(self) -> Result:
+        """Wait for the end of the job."""
+        done = self.worker.event("done", self.id)
+        self.read()
+        return Result(done, self.texts[1].decode(), self.texts[2].decode())
+
+    def close(self) -> None:
+        for fd in self.pipes.values():
+            os.close(fd)
+
+
+class Worker:
+    """A worker that was started as Go starts it, and has said hello."""
+
+    def __init__(self) -> None:
+        files = sources()
+        bootstrap = files.pop("bootstrap.py")
+        self.sock, theirs = socket.socketpair()
+        self.sock.settimeout(PATIENCE)
+        fd = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 100)
+        theirs.close()
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-X", "faulthandler", "-c", bootstrap], cwd="/",
+            env={**os.environ, "PWD": os.getcwd()}, stdin=subprocess.DEVNULL,
+            start_new_session=True, close_fds=False, preexec_fn=lambda: os.dup2(fd, 3))
+        os.close(fd)
+        texts = [text.encode() for text in files.values()]
+        head = repr((TOKEN, [(name, len(text)) for name, text in zip(files, texts)])) + "\n"
+        body = head.encode() + b"".join(texts)
+        self.sock.sendall(b"%d\n" % len(body) + body)
+        self.lines = self.sock.makefile("rb")
+        self.events: list[dict[str, Any]] = []  # all that came
+        self.jobs: list[Job] = []
+        self.hello = self.event("hello")
+
+    def event(self, name: str, id: str = "") -> dict[str, Any]:
+        """Wait for an event of that name, about the job of that id."""
+        while True:
+            line = self.lines.readline()
+            if not line:
+                raise EOFError("the worker closed its channel; events so far: %r" % self.events)
+            if line.startswith(TOKEN.encode()):
+                event: dict[str, Any] = json.loads(line[len(TOKEN):])
+                self.events.append(event)
+                if event["ev"] == name and event.get("id", "") == id:
+                    return event
+
+    def send(self, op: str, files: tuple[int, ...] = (), **fields: object) -> None:
+        """Send a command, with descriptors."""
+        line = json.dumps({"op": op, **fields}).encode() + b"\n"
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))
+        self.sock.sendmsg([line], [rights] if files else [])
+
+    def start(self, code: str) -> Job:
+        """Send a job."""
+        job = Job(self, "J%d" % len(self.jobs))
+        self.jobs.append(job)
+        theirs = []
+        for stream in (1, 2):
+            job.pipes[stream], end = os.pipe()
+            os.set_blocking(job.pipes[stream], False)
+            theirs.append(end)
+        self.send("exec", tuple(theirs), id=job.id, code=code, fds=2)
+        for end in theirs:
+            os.close(end)
+        return job
+
+    def run(self, code: str) -> Result:
+        """Run a job to its end."""
+        return self.start(code).end()
+
+    def interrupt(self) -> None:
+        """Ask for an interrupt, as Go does."""
+        self.process.send_signal(signal.SIGURG)
+
+    def close(self) -> int:
+        """Close the channel and return the worker's exit code."""
+        self.lines.close()
+        self.sock.close()
+        code = self.process.wait(PATIENCE)
+        for job in self.jobs:
+            job.close()
+        return code

@@ -1,0 +1,163 @@
+"""Jobs in a worker: results, ends, output, tracebacks, interrupts."""
+
+from __future__ import annotations
+
+import unittest
+
+from .owner import Worker
+
+
+class TestJobs(unittest.TestCase):
+    worker: Worker
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.worker = Worker()
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.worker.close()
+
+    def test_results(self) -> None:
+        for code, result in {
+            "": None, "x = 1": None, "None": None, "1; 2": "2", "'a'": "'a'", "x = 5\nx * 2": "10",
+            "if True: 3": None, "await __import__('asyncio').sleep(0, 4)": "4",
+            "class R(str): pass\nclass C:\n    def __repr__(self): return R('shown')\nC()": "shown",
+        }.items():
+            with self.subTest(code):
+                done = self.worker.run(code).done
+                self.assertEqual((done["end"], done.get("result")), ("returned", result))
+
+    def test_last_value_is_kept(self) -> None:
+        self.worker.run("6 * 7")
+        self.assertEqual(self.worker.run("_ + 1").done["result"], "43")
+
+    def test_futures_hold_for_later_jobs(self) -> None:
+        self.worker.run("from __future__ import annotations")
+        done = self.worker.run("def f(a: nowhere): pass\nf.__annotations__").done
+        self.assertEqual(done["result"], "{'a': 'nowhere'}")
+
+    def test_long_results_are_cut(self) -> None:
+        done = self.worker.run("'x' * (1 << 21)").done
+        self.assertEqual(len(done["result"]) + done["result_cut"], (1 << 21) + 2)
+        self.assertEqual(len(done["result"]), 1 << 20)
+
+    def test_ends(self) -> None:
+        ends: list[tuple[str, str, dict[str, object]]] = [
+            ("import sys; sys.exit()", "exit", {"code": 0}),
+            ("sys.exit(3)", "exit", {"code": 3}),
+            ("sys.exit('why')", "exit", {"code": 1}),
+            ("1 / 0", "raised", {"error": "ZeroDivisionError: division by zero"}),
+            ("raise KeyboardInterrupt", "raised",
+             {"error": "KeyboardInterrupt", "interrupted": False}),
+            ("def f(:", "raised", {"error": "SyntaxError: invalid syntax"}),
+            ("class Bad(Exception):\n    def __str__(self): 1 / 0\nraise Bad", "raised",
+             {"error": "Bad: <exception str() failed>"}),
+        ]
+        for code, end, fields in ends:
+            with self.subTest(code):
+                done = self.worker.run(code).done
+                self.assertEqual(done["end"], end)
+                self.assertEqual({name: done.get(name) for name in fields}, fields)
+
+    def test_a_forked_child_ends_where_the_code_does(self) -> None:
+        result = self.worker.run(
+            "import os\npid = os.fork()\n"
+            "if pid: status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
+            "else: raise ValueError('the child')\nstatus")
+        self.assertEqual(result.done["result"], "1")
+        self.assertIn("ValueError: the child", result.err)
+
+    def test_tracebacks_show_no_frame_of_ours(self) -> None:
+        for name, code in {
+            "plain": "def f():\n    raise ValueError('é')\nf()",
+            "await": "async def f():\n    raise ValueError('é')\nawait f()",
+            "cause": "try: 1 / 0\nexcept Exception as e: raise ValueError('é') from e",
+            "in str": "class C:\n    def __str__(self): raise ValueError('é')\nprint(C())",
+            "task": "import asyncio\nasync def f():\n    raise ValueError('é')\n"
+                    "await asyncio.create_task(f())",
+        }.items():
+            with self.subTest(name):
+                result = self.worker.run(code)
+                self.assertEqual(result.done["error"], "ValueError: é")
+                self.assertIn("raise ValueError('é')", result.err)  # the line of source
+                self.assertEqual(result.err.partition("\n")[0], "Traceback (most recent call last):")
+                for ours in ("async-repl", "/worker/", "_user_code", "_together"):
+                    self.assertNotIn(ours, result.err)
+
+    def test_streams_belong_to_their_job(self) -> None:
+        first = self.worker.run(
+            "import sys, threading\ngo = threading.Event()\n"
+            "def late(): go.wait(); print('late')\n"
+            "thread = threading.Thread(target=late); thread.start()\n"
+            "print('out'); print('err', file=sys.stderr); sys.stdout.buffer.write(b'raw')")
+        self.assertEqual((first.out, first.err), ("out\nraw", "err\n"))
+        second = self.worker.run("go.set(); thread.join(); print('second', end='')")
+        self.assertEqual(second.out, "second")
+        job = self.worker.jobs[-2]
+        job.read()
+        self.assertEqual(job.texts[1], b"out\nrawlate\n")
+
+    def test_reconfigured_streams_stay_so(self) -> None:
+        self.worker.run("import sys; sys.stdout.reconfigure(newline='\\r\\n')")
+        self.assertEqual(self.worker.run("print('a')").out, "a\r\n")
+        self.worker.run("sys.stdout.reconfigure(newline='\\n')")
+
+    def test_questions_are_asked_and_answered(self) -> None:
+        for code, kind, prompt, by in [
+            ("input('name? ')", "line", "name? ", "input()"),
+            ("import getpass; getpass.getpass('key? ')", "secret", "key? ", "getpass()"),
+            ("import sys; sys.stdin.readline()[:-1]", "line", "", "sys.stdin"),
+        ]:
+            with self.subTest(by):
+                job = self.worker.start(code)
+                asked = self.worker.event("input", job.id)
+                self.assertEqual((asked["kind"], asked["prompt"], asked["by"]), (kind, prompt, by))
+                self.worker.send("input", n=asked["n"], line="é\n")
+                self.assertEqual(job.end().done["result"], "'é'")
+
+    def test_the_end_of_file_answers_too(self) -> None:
+        job = self.worker.start("input()")
+        self.worker.send("input", n=self.worker.event("input", job.id)["n"], eof=True)
+        self.assertEqual(job.end().done["error"], "EOFError: EOF when reading a line")
+
+    def test_names_are_reported_when_they_change(self) -> None:
+        self.worker.run("first_name = 1")
+        done = self.worker.run("second_name = _hidden = 1").done
+        self.assertIn("second_name", done["names"])
+        self.assertNotIn("_hidden", done["names"])
+        self.assertEqual(done["names"], sorted(done["names"]))
+        self.assertNotIn("names", self.worker.run("second_name = 2").done)
+
+    def test_variables_and_imported(self) -> None:
+        self.worker.run("import json\nlisted_one = [1]; listed_two = json")
+        self.worker.send("variables", n=1, pattern="listed_*")
+        answer = self.worker.event("variables")
+        self.assertEqual(answer["total"], 2)
+        self.assertEqual([(v["name"], v["type"], v["value"]) for v in answer["vars"]],
+                         [("listed_one", "list", "[1]"), ("listed_two", "module", None)])
+        self.worker.send("imported", n=2, modules=["json", "wave", "no.such"])
+        self.assertEqual(self.worker.event("imported")["modules"], ["json"])
+
+    def test_interrupts_reach_the_job(self) -> None:
+        for code in ["while True: pass", "import time; time.sleep(300)",
+                     "import asyncio; await asyncio.sleep(300)", "input('? ')"]:
+            with self.subTest(code):
+                job = self.worker.start("print('on', flush=True)\n" + code)
+                job.prints("on")
+                self.worker.interrupt()
+                self.worker.event("raised", job.id)
+                done = job.end().done
+                self.assertEqual((done["error"], done["interrupted"]), ("KeyboardInterrupt", True))
+
+    def test_interrupts_between_jobs_are_dropped(self) -> None:
+        self.worker.interrupt()
+        self.worker.send("sync", n=1)
+        self.worker.event("sync")
+        self.assertEqual(self.worker.run("1").done["result"], "1")
+
+    def test_user_code_cannot_reach_our_modules(self) -> None:
+        code = "import sys; [n for n in sys.modules if n.startswith(('async_repl', 'worker'))]"
+        self.assertEqual(self.worker.run(code).done["result"], "[]")
+        self.worker.run("import builtins; keep = builtins.len; builtins.len = None")
+        self.assertEqual(self.worker.run("builtins.len = keep; len('ab')").done["result"], "2")

@@ -1,0 +1,163 @@
+"""The parts that need no process: names, variables, sources, marks, the loader."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+import unittest
+from typing import Any
+
+from .. import frames, names, sources, variables
+from ..loader import Loader, genuine, real
+from .owner import sources as files
+
+
+class TestNames(unittest.TestCase):
+    def setUp(self) -> None:
+        self.module = types.ModuleType("__main__")
+        self.names = names.Names(self.module)
+
+    def test_changed_reports_a_new_set_once(self) -> None:
+        self.assertIsNone(self.names.changed())
+        vars(self.module).update(b=1, a=2, _c=3)
+        self.assertEqual(self.names.changed(), ["a", "b"])
+        vars(self.module)["a"] = 5
+        self.assertIsNone(self.names.changed())
+        del vars(self.module)["a"]
+        self.assertEqual(self.names.changed(), ["b"])
+
+    def test_what_is_reported_is_bounded(self) -> None:
+        vars(self.module).update({"n%d" % i: i for i in range(names.LIMIT + 5)})
+        changed = self.names.changed() or []
+        self.assertEqual(len(changed), names.LIMIT)
+        vars(self.module).update({"x" * 500 + str(i): i for i in range(5000)})
+        changed = self.names.changed() or []
+        self.assertLessEqual(sum(map(len, changed)), names.TOTAL)
+
+    def test_restore_gives_main_back(self) -> None:
+        main = sys.modules["__main__"]
+        self.addCleanup(sys.modules.__setitem__, "__main__", main)
+        sys.modules["__main__"] = types.ModuleType("other")
+        vars(self.module).clear()
+        self.names.restore()
+        self.assertIs(sys.modules["__main__"], self.module)
+        self.assertEqual(vars(self.module)["__name__"], "__main__")
+
+    def test_error_name(self) -> None:
+        class Odd(Exception):
+            __module__ = "pkg"
+        self.assertEqual(names.error_name(ValueError()), "ValueError")
+        self.assertEqual(names.error_name(Odd()), "pkg." + Odd.__qualname__[:names.LONG])
+
+
+class TestVariables(unittest.TestCase):
+    def test_values_of_exact_built_in_types_only(self) -> None:
+        class Loud(list):  # type: ignore[type-arg]
+            def __repr__(self) -> str:
+                raise AssertionError("user code ran")
+        for value, want in [
+            (1, "1"), ("a" * 300, repr("a" * 200) + "..."), ([1, "b", None], "[1, 'b', None]"),
+            ((1,), "(1,)"), ({}, "{}"), (set(), "set()"),
+            ({"a": {"b": {"c": {"d": 1}}}}, "{'a': {'b': {'c': ...}}}"),
+            ([0] * 30, "[" + "0, " * 20 + "...]"), (1 << 700, "<int of 701 bits>"),
+            (Loud(), None), ([Loud()], "[<Loud>]"), (object(), None),
+        ]:
+            with self.subTest(type(value)):
+                self.assertEqual(variables.describe("x", value)["value"], want)
+
+    def test_lengths_come_from_the_built_in_type(self) -> None:
+        class Liar(dict):  # type: ignore[type-arg]
+            def __len__(self) -> int:
+                return 99
+        self.assertEqual(variables.describe("x", Liar(a=1))["len"], 1)
+
+    def test_listing_matches_a_glob(self) -> None:
+        module = types.ModuleType("m")
+        vars(module).update(ab=1, ac=2, b=3, _d=4)
+        listed, total = variables.listing(names.Names(module), "a*")
+        self.assertEqual(([v["name"] for v in listed], total), (["ab", "ac"], 2))
+
+
+class TestSources(unittest.TestCase):
+    def test_lines_and_linecache(self) -> None:
+        held = sources.Sources()
+        held.add("<job 1>", "a\r\nb\rc")
+        lines = [held.line("<job 1>", n) for n in range(5)]
+        self.assertEqual(lines, [None, "a", "b", "c", None])
+        linecache: Any = types.SimpleNamespace(cache={})
+        held.connect(linecache)
+        held.add("<job 2>", "d")
+        self.assertEqual(linecache.cache["<job 1>"][2], ["a\n", "b\n", "c\n"])
+        self.assertEqual(linecache.cache["<job 2>"][2], ["d\n"])
+
+    def test_the_oldest_go(self) -> None:
+        held = sources.Sources()
+        for i in range(3):
+            held.add("<job %d>" % i, "x" * (sources.LIMIT // 2))
+        self.assertEqual(list(held.texts), ["<job 1>", "<job 2>"])
+
+
+class TestFrames(unittest.TestCase):
+    def test_breakable_marks_functions_and_classes(self) -> None:
+        @frames.breakable
+        def function() -> None: ...
+
+        @frames.breakable
+        class Class:
+            def method(self) -> None: ...
+
+        self.assertIn(function.__code__, frames.marked)
+        self.assertIn(Class.method.__code__, frames.marked)
+
+
+class TestLoader(unittest.TestCase):
+    def setUp(self) -> None:
+        self.loader = Loader(files(), vars(builtins).copy())
+        self.loader.package.__dict__["loader"] = sys.modules[Loader.__module__]
+
+    def test_modules_run_on_their_own_builtins(self) -> None:
+        report = self.loader.own("report")
+        self.assertEqual(report.__name__, "async_repl.report")
+        self.assertIsNot(vars(report)["__builtins__"], vars(builtins))
+        self.assertNotIn("async_repl.report", sys.modules)
+        self.assertIs(self.loader.own("report"), report)
+
+    def test_the_standard_library_is_the_real_one(self) -> None:
+        fake = types.ModuleType("wave")
+        sys.modules["wave"] = fake
+        self.addCleanup(sys.modules.pop, "wave")
+        found = self.loader.load("wave")
+        self.assertIsNot(found, fake)
+        self.assertTrue(genuine(found))
+        self.assertIs(sys.modules["wave"], fake)
+
+    def test_genuine(self) -> None:
+        import json
+        self.assertTrue(genuine(json) and genuine(sys))
+        self.assertFalse(genuine(types.ModuleType("json")) or genuine(None))
+        self.assertFalse(real("/home/me/json.py"))
+
+    def test_tracebacks_lose_our_frames(self) -> None:
+        loader = self.loader
+        streams: Any = types.SimpleNamespace(report=lambda text: reports.append(text))
+        interrupts: Any = types.SimpleNamespace(interrupted=False, deliver=lambda: None)
+        reports: list[str] = []
+        held: Any = vars(loader.own("sources"))["Sources"]()
+        held.add("<job 1>", "def f(): raise ValueError('x')\nf()")
+        hook = sys.excepthook
+        reporter = vars(loader.own("report"))["Reporter"](interrupts, held, streams, hook)
+        namespace: dict[str, Any] = {"__builtins__": builtins}
+        code = compile(held.texts["<job 1>"], "<job 1>", "exec")
+        try:
+            reporter._call(eval, code, namespace)
+        except ValueError as error:
+            done = reporter.ending(error)
+            trace, shown = error.__traceback__, []
+            while trace is not None:
+                shown.append((trace.tb_frame.f_code.co_filename, trace.tb_frame.f_code.co_name))
+                trace = trace.tb_next
+        self.assertEqual(done, {"end": "raised", "error": "ValueError: x"})
+        self.assertEqual(shown, [("<job 1>", "<module>"), ("<job 1>", "f")])
+        self.assertIn("def f(): raise ValueError('x')", reports[0])
+        self.assertNotIn("async-repl", reports[0])
