@@ -27,7 +27,6 @@ var goroutines = map[string][]string{
 	"internal/process/family.go":      {"the look for orphans"},
 	"internal/process/guard.go":       {"the waiter of a child, and of the guard"},
 	"internal/process/owner.go":       {"the waiter of a child, and of the guard"},
-	"internal/process/spare.go":       {"one per thread that is made ahead"},
 
 	"internal/pump/pump.go": {"a pump per open pipe or terminal"},
 

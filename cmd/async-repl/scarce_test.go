@@ -6,9 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+
+	"asyncrepl/internal/mcpclient"
 )
 
 // oddServer starts a server in odd surroundings and opens a session.
@@ -23,35 +25,17 @@ func oddServer(t *testing.T, odd func(*testing.T, *server), env ...string) *serv
 	return s
 }
 
-// fill starts jobs until some could not be started for want of something, and
-// returns those that run.
-func (s *server) fill(t *testing.T, wants ...string) (running []string) {
-	t.Helper()
-	for i, failed := 0, 0; failed < 5; i++ {
-		if i == 100 {
-			t.Fatal("it ran short of nothing")
-		}
-		r := s.do("execute_command_async", "command", fmt.Sprintf("echo on %d.; sleep 300", i), "tty", i%2 == 0, "wait_seconds", 0)
-		id := r.Header("Job ID")
-		for r.Header("Status") == "queued" || r.Header("Status") == "running" && !strings.Contains(string(r), fmt.Sprintf("on %d.", i)) {
-			r = s.do("check_job_status", "job_id", id, "wait_seconds", 0.02)
-		}
-		if r.Header("Status") == "running" {
-			running = append(running, id)
-			continue
-		}
-		failed++
-		for _, want := range append(wants, "failed (could not start: ") {
-			if !strings.Contains(r.Header("Status"), want) {
-				t.Errorf("status %q lacks %q", r.Header("Status"), want)
-			}
-		}
+// startSleeper starts a job that prints a line and sleeps, and returns the job's reply once it has printed or ended.
+func (s *server) startSleeper() (mcpclient.Reply, error) {
+	r, err := s.Call(s.ctx(), "execute_command_async", map[string]any{"command": "echo up; exec sleep 300", "wait_seconds": 0})
+	id := r.Header("Job ID")
+	for err == nil && (r.Header("Status") == "queued" || r.Header("Status") == "running" && !strings.Contains(string(r), "\nup\n")) {
+		r, err = s.Call(s.ctx(), "check_job_status", map[string]any{"job_id": id, "wait_seconds": 0.02})
 	}
-	return running
+	return r, err
 }
 
-// drain cancels jobs, which must have run to then, and sees that there is room
-// again.
+// drain cancels jobs, which must have run until then, and checks that others can run after that.
 func (s *server) drain(t *testing.T, running []string) {
 	t.Helper()
 	for _, id := range running {
@@ -64,30 +48,6 @@ func (s *server) drain(t *testing.T, running []string) {
 		if err := expect(r, "completed", "hi"); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// TestFewDescriptors has the descriptors run out at each step of a start in
-// turn: which one it is depends on how many are left.
-func TestFewDescriptors(t *testing.T) {
-	for limit := 64; limit < 71; limit++ {
-		t.Run(strconv.Itoa(limit), func(t *testing.T) {
-			s := oddServer(t, script(fmt.Sprintf("ulimit -n %d", limit)))
-			s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
-			says := fmt.Sprintf("%d (ulimit -n)", limit)
-			running := s.fill(t, "too many open files", says, "end jobs")
-			if len(running) < 5 {
-				t.Errorf("only %d jobs ran", len(running))
-			}
-			r := s.do("execute_python", "code", "x", "wait_seconds", 60)
-			if status := r.Header("Status"); status != "completed" && (!strings.Contains(status, says) || strings.Contains(status, "variables lost")) {
-				t.Errorf("python: %s", r)
-			}
-			s.drain(t, running)
-			if err := expect(s.do("execute_python", "code", "x", "wait_seconds", 60), "completed", "1"); err != nil {
-				t.Error(err)
-			}
-		})
 	}
 }
 
@@ -120,30 +80,58 @@ func as(uid int, code string) func(*testing.T, *server) {
 	}
 }
 
-// threads is how many the server has.
-func (s *server) threads() int {
-	s.t.Helper()
-	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", s.cmd.Process.Pid))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return len(tasks)
-}
-
-// TestFewProcesses reaches the limit of processes, which is one of threads too. By then the server has threads to spare:
-// where it could make no more, the runtime would end it.
+// At its limit of processes, which is one of threads too, the server refuses a start and says why, or it dies as any Go
+// program does that can make no thread. Then its guard leaves nothing.
 func TestFewProcesses(t *testing.T) {
-	s := oddServer(t, as(61_000+os.Getpid()%1000, "resource.setrlimit(resource.RLIMIT_NPROC, (45, 45))"))
-	if err := expect(s.do("execute_command_async", "command", "true", "wait_seconds", 60), "completed"); err != nil {
-		t.Fatal(err)
+	if testing.Short() {
+		t.Skip("starts dozens of programs")
 	}
-	const own = 2 // the runtime's monitor; the looks at processes without a descriptor to spare
-	s.wait("threads to spare", func() bool { return s.threads() >= 10+own })
-	running := s.fill(t, "resource temporarily unavailable", "ulimit -u", "end jobs")
+	uid := 61_000 + os.Getpid()%1000
+	s := oddServer(t, as(uid, "resource.setrlimit(resource.RLIMIT_NPROC, (45, 45))"))
+	var running []string
+	for refused := 0; refused < 5; {
+		r, err := s.startSleeper()
+		if err != nil {
+			s.wait("the reason of the end", func() bool {
+				log := s.log.String()
+				return strings.Contains(log, "failed to create new OS thread") || strings.Contains(log, "pthread_create failed")
+			})
+			s.wait("nothing to be left", func() bool { return processesOf(t, uid) == 0 })
+			return
+		}
+		status := r.Header("Status")
+		if status == "running" {
+			if running = append(running, r.Header("Job ID")); len(running) > 60 {
+				t.Fatal("the limit was not reached")
+			}
+			continue
+		}
+		refused++
+		for _, want := range []string{"failed (could not start: ", "resource temporarily unavailable", "ulimit -u", "end jobs"} {
+			if !strings.Contains(status, want) {
+				t.Errorf("status %q lacks %q", status, want)
+			}
+		}
+	}
 	if len(running) < 5 {
 		t.Errorf("only %d jobs ran", len(running))
 	}
 	s.drain(t, running)
+}
+
+// processesOf returns how many processes a user has.
+func processesOf(t *testing.T, uid int) (n int) {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		if st, err := os.Stat(dir); err == nil && st.Sys().(*syscall.Stat_t).Uid == uint32(uid) {
+			n++
+		}
+	}
+	return n
 }
 
 func TestOrdinaryUser(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 // A family is everything that descends from this process. There is one, whatever the number of Owners.
 type family struct {
 	once    sync.Once // with the first Owner
-	ready   sync.Once // with the first start
 	session int       // our own: what lives in it is nobody's orphan
 	adopts  bool      // orphans come to us
 

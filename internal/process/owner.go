@@ -123,7 +123,6 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 	if !o.guard.add(h.self) { // it has died since
 		o.guard.ensure()
 	}
-	kin.ready.Do(takeThreads)
 	go h.follow()        // owned by the handle; ends when the process has been reaped
 	if o.closed.Load() { // Shutdown may have looked before it was there
 		h.kill()
