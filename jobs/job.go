@@ -142,7 +142,7 @@ func (j *Job) Stop(st Stop) {
 
 // Cleanup ends the processes that the ended job left running. It reports false if the job knows of
 // none, or has not ended.
-func (j *Job) Cleanup(ctx context.Context, st Stop) (ended, survivors []Process, any bool) {
+func (j *Job) Cleanup(ctx context.Context, st Stop) (r Remains, any bool) {
 	j.mu.Lock()
 	cleanup := j.cleanup
 	if !j.info.Status.Final() {
@@ -150,8 +150,7 @@ func (j *Job) Cleanup(ctx context.Context, st Stop) (ended, survivors []Process,
 	}
 	j.mu.Unlock()
 	if cleanup == nil {
-		return nil, nil, false
+		return Remains{}, false
 	}
-	ended, survivors = cleanup(ctx, st.withDefaults())
-	return ended, survivors, true
+	return cleanup(ctx, st.withDefaults()), true
 }

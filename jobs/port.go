@@ -162,9 +162,14 @@ func (p *Port) Trying(r Rung) {
 	}
 }
 
-// A CleanupFunc ends processes that a job has left running, as st says, and names those that it
-// ended and those that survived.
-type CleanupFunc func(ctx context.Context, st Stop) (ended, survivors []Process)
+// A CleanupFunc ends processes that a job has left running, as st says.
+type CleanupFunc func(ctx context.Context, st Stop) Remains
+
+// Remains says what became of the processes that a job had left running.
+type Remains struct {
+	Ended, Survivors []Process
+	Err              error // they could not be checked: whether any survives is unknown
+}
 
 // SetCleanup says how to end the processes that the job leaves running, for [Job.Cleanup]; nil says
 // that none is left. A job that left any is not forgotten.

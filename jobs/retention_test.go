@@ -28,7 +28,7 @@ func TestEndedJobsAreForgotten(t *testing.T) {
 		synctest.Wait()
 		return p
 	}
-	left := func(context.Context, Stop) ([]Process, []Process) { return nil, nil }
+	left := func(context.Context, Stop) Remains { return Remains{} }
 
 	t.Run("by number", func(t *testing.T) {
 		bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
@@ -133,24 +133,24 @@ func TestCleanup(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
 		var asked Stop
-		p.port.SetCleanup(func(_ context.Context, st Stop) ([]Process, []Process) {
+		p.port.SetCleanup(func(_ context.Context, st Stop) Remains {
 			asked = st
-			return []Process{{812, "npm"}}, []Process{{813, "sleep"}}
+			return Remains{Ended: []Process{{812, "npm"}}, Survivors: []Process{{813, "sleep"}}}
 		})
-		if _, _, any := p.Cleanup(t.Context(), Stop{By: Agent}); any {
+		if _, any := p.Cleanup(t.Context(), Stop{By: Agent}); any {
 			t.Error("cleanup of a job that has not ended")
 		}
 		p.end(Receipt{End: Exited, Left: []Process{{812, "npm"}}})
-		ended, survivors, any := p.Cleanup(t.Context(), Stop{By: Agent})
-		if !any || len(ended) != 1 || len(survivors) != 1 || asked.From != Interrupt || asked.Step != DefaultStep {
-			t.Errorf("got %v, %v, %t; asked %+v", ended, survivors, any, asked)
+		r, any := p.Cleanup(t.Context(), Stop{By: Agent})
+		if !any || len(r.Ended) != 1 || len(r.Survivors) != 1 || asked.From != Interrupt || asked.Step != DefaultStep {
+			t.Errorf("got %+v, %t; asked %+v", r, any, asked)
 		}
 		before := p.Info().Receipt
 		changed := p.Changed()
 		p.port.AmendReceipt(func(r *Receipt) { r.Left[0].Program = "gone"; r.Notes = append(r.Notes, "ended later") })
 		p.port.SetCleanup(nil)
 		<-changed
-		if _, _, any := p.Cleanup(t.Context(), Stop{}); any {
+		if _, any := p.Cleanup(t.Context(), Stop{}); any {
 			t.Error("cleanup when nothing is left")
 		}
 		if d := cmp.Diff([]Process{{812, "npm"}}, before.Left); d != "" {

@@ -55,7 +55,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 	select {
 	case <-h.Done():
 	case <-limited.Done():
-		h.Climb(process.Ladder{From: process.Terminate, Step: termStep})
+		h.Stop(process.Ladder{From: process.Terminate, Step: termStep})
 	}
 	reader.Drain()
 	reader.Close() // closes r

@@ -48,11 +48,14 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		return out
 	}
 	lost := "job " + p.ID()
-	climbed := e.s.bury(w)
-	out.Receipt.Survivors = processes(climbed.Survivors)
-	out.Receipt.Rest = slices.DeleteFunc(rungs(climbed.Rest), func(r jobs.Rung) bool {
+	result := e.s.bury(w)
+	out.Receipt.Survivors = processes(result.Survivors)
+	out.Receipt.Rest = slices.DeleteFunc(rungs(result.Escalated), func(r jobs.Rung) bool {
 		return slices.Contains(out.Receipt.Rungs, r) // it was tried on all of them
 	})
+	if result.Err != nil {
+		out.Receipt.Notes = append(out.Receipt.Notes, result.Err.Error())
+	}
 	e.s.tell("a new worker was started: variables were lost in " + lost)
 	e.s.release(t, lost)
 	return out
@@ -146,7 +149,8 @@ func newRun(s *Session, w *worker, p *jobs.Port) *run {
 
 // exec runs code to its end, whichever that is.
 func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *string) {
-	r.earlier = keys(r.w.handle.Descendants())
+	descendants, _ := r.w.handle.Descendants() // an error: an interrupt may reach a child of an earlier job
+	r.earlier = keys(descendants)
 	out, errs, err := r.w.pipes(r.p)
 	if err != nil {
 		return jobs.Receipt{End: jobs.NotStarted, Detail: process.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}, nil
@@ -288,7 +292,7 @@ func (r *run) receipt(done event, rungs []jobs.Rung) jobs.Receipt {
 func (r *run) death(cause error, rungs []jobs.Rung) jobs.Receipt {
 	rec := jobs.Receipt{State: jobs.Lost, Rungs: rungs}
 	if cause != errAlive && !r.w.ended() {
-		r.w.handle.Climb(process.Ladder{From: process.Kill})
+		r.w.handle.Stop(process.Ladder{From: process.Kill})
 		rec.Notes = append(rec.Notes, cause.Error()+"; its worker was ended")
 	}
 	r.w.drain()

@@ -32,7 +32,7 @@ func (r *run) quiet() time.Time {
 
 // tree lists the processes that can read the worker's terminal.
 func (w *worker) tree() []int {
-	ps := w.handle.Tree()
+	ps, _ := w.handle.Tree() // an error: the scan of the terminal fails too, and is repeated
 	pids := make([]int, len(ps))
 	for i, p := range ps {
 		pids[i] = p.PID

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
 )
 
@@ -17,7 +18,7 @@ type procKey struct {
 	start uint64
 }
 
-func keys(ps []process.Process) map[procKey]bool {
+func keys(ps []procfs.Process) map[procKey]bool {
 	m := make(map[procKey]bool, len(ps))
 	for _, p := range ps {
 		m[procKey{p.PID, p.Start}] = true
@@ -46,7 +47,7 @@ func (r *run) startLadder(ctx context.Context) (wait func() []jobs.Rung) {
 // help.
 func (r *run) climb() []jobs.Rung {
 	st, _ := r.p.Stop()
-	climbed := r.w.handle.Climb(process.Ladder{
+	result := r.w.handle.Stop(process.Ladder{
 		Over: r.over, Keep: true,
 		From: process.Rung(st.From), Step: st.Step,
 		Interrupt: r.interrupt,
@@ -56,10 +57,10 @@ func (r *run) climb() []jobs.Rung {
 		},
 		Report: func(rung process.Rung) { r.p.Trying(jobs.Rung(rung)) },
 	})
-	if slices.Contains(climbed.Needed, process.Kill) && !r.w.ended() {
+	if slices.Contains(result.Needed, process.Kill) && !r.w.ended() {
 		close(r.stuck)
 	}
-	return rungs(climbed.Needed)
+	return rungs(result.Needed)
 }
 
 // interrupt asks for a KeyboardInterrupt in the job's code. A worker that has
@@ -109,15 +110,16 @@ func (r *run) signalChildren() error {
 		return err
 	}
 	earlier := make(map[int]bool)
-	for _, p := range r.w.handle.Descendants() { // parents come before their children
+	descendants, err := r.w.handle.Descendants()
+	for _, p := range descendants { // parents come before their children
 		switch {
 		case r.earlier[procKey{p.PID, p.Start}] || earlier[p.Parent]:
 			earlier[p.PID] = true
 		case p.Group == group:
-			process.SignalPID(p, syscall.SIGINT)
+			p.Signal(syscall.SIGINT) // an error: it has ended
 		}
 	}
-	return nil
+	return err
 }
 
 // Times between two nudges: at first it is likely that one helps.

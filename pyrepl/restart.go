@@ -21,7 +21,8 @@ const restartStep = time.Second
 // stopped, the queued ones are not run, and what is started once Restart has
 // returned runs in an empty namespace. That it all has ended is waited for by
 // wait, which need not be called. It reports whether there was a worker, and what
-// could not be ended; its error is the cause of ctx, and the restart goes on.
+// could not be ended. Its error is the cause of ctx, and the restart goes on, or
+// says that what is left of the worker could not be checked.
 func (s *Session) Restart(by jobs.By, reason string) (wait func(ctx context.Context) (had bool, survivors []jobs.Process, err error), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,6 +40,7 @@ type vacating struct {
 	// Set before done is closed.
 	had       bool // there was one
 	survivors []jobs.Process
+	err       error // what is left of the worker could not be checked
 }
 
 // vacate ends the namespace: its jobs by st, those that wait are told that it was
@@ -57,7 +59,8 @@ func (s *Session) vacate(st jobs.Stop, what string) *vacating {
 		defer s.release(t, "") // those behind it were sent for the next worker
 		if w := s.disown(); w != nil {
 			v.had = true
-			v.survivors = processes(w.end(st.From, st.Step).Survivors)
+			result := w.end(st.From, st.Step)
+			v.survivors, v.err = processes(result.Survivors), result.Err
 		}
 	}()
 	return v
@@ -67,7 +70,7 @@ func (s *Session) vacate(st jobs.Stop, what string) *vacating {
 func (v *vacating) wait(ctx context.Context) (had bool, survivors []jobs.Process, err error) {
 	select {
 	case <-v.done:
-		return v.had, v.survivors, nil
+		return v.had, v.survivors, v.err
 	case <-ctx.Done():
 		return false, nil, context.Cause(ctx)
 	}

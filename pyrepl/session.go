@@ -208,7 +208,7 @@ func (s *Session) adopt(w *worker) bool {
 }
 
 // bury ends what is left of a worker that is dead or can't be ended.
-func (s *Session) bury(w *worker) process.Climbed {
+func (s *Session) bury(w *worker) process.StopResult {
 	s.mu.Lock()
 	if s.w == w {
 		s.w, s.names, s.asOf = nil, nil, ""

@@ -9,6 +9,7 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
@@ -144,9 +145,9 @@ func (w *worker) await(ctx context.Context, name string, n int) (event, error) {
 
 // end ends the worker and everything that its jobs left behind, from the given
 // rung on, and says what that took and what could not be ended.
-func (w *worker) end(from jobs.Rung, step time.Duration) process.Climbed {
+func (w *worker) end(from jobs.Rung, step time.Duration) process.StopResult {
 	w.once.Do(func() { close(w.gone) })
-	climbed := w.handle.Climb(process.Ladder{From: process.Rung(from), Step: step})
+	result := w.handle.Stop(process.Ladder{From: process.Rung(from), Step: step})
 	w.ch.close()
 	<-w.eof
 	w.pty.CloseSlave()
@@ -155,7 +156,7 @@ func (w *worker) end(from jobs.Rung, step time.Duration) process.Climbed {
 	w.screen.Close()
 	w.pty.Close()
 	w.handle.Forget()
-	return climbed
+	return result
 }
 
 // ended tells whether the process has ended.
@@ -196,7 +197,7 @@ func rungs(from []process.Rung) []jobs.Rung {
 	return names
 }
 
-func processes(ps []process.Process) []jobs.Process {
+func processes(ps []procfs.Process) []jobs.Process {
 	var out []jobs.Process
 	for _, p := range ps {
 		out = append(out, jobs.Process{PID: p.PID, Program: p.Program})

@@ -14,6 +14,7 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
@@ -205,33 +206,33 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 	if r.watch != nil {
 		stopWatch = r.watch.Start()
 	}
-	climbed := r.await(ctx)
+	result := r.await(ctx)
 	stopWatch()
 	for _, p := range r.pumps {
 		p.Drain()
 	}
 	rec := r.receipt()
-	rec.Rest, rec.Survivors = rungs(climbed.Rest), processes(climbed.Survivors)
-	if st, _ := r.port.Stop(); st != nil && len(climbed.Needed) > 0 {
-		rec.Rungs = rungs(climbed.Needed)
+	rec.Rest, rec.Survivors = rungs(result.Escalated), processes(result.Survivors)
+	if st, _ := r.port.Stop(); st != nil && len(result.Needed) > 0 {
+		rec.Rungs = rungs(result.Needed)
 		if rec.End != jobs.Exited || rec.Code != 0 { // finished all the same: the truth wins
 			rec.Stop, rec.By = st, st.By
 		}
 	}
-	r.leave(&rec)
+	r.leave(&rec, result.Err)
 	return jobs.Outcome{Receipt: rec}
 }
 
 // await returns when the leader has ended, by itself or by the ladder, or could
 // not be ended.
-func (r *run) await(ctx context.Context) process.Climbed {
+func (r *run) await(ctx context.Context) process.StopResult {
 	select {
 	case <-r.handle.Done():
-		return process.Climbed{}
+		return process.StopResult{}
 	case <-ctx.Done():
 	}
 	st, _ := r.port.Stop()
-	return r.handle.Climb(process.Ladder{
+	return r.handle.Stop(process.Ladder{
 		From: process.Rung(st.From), Step: st.Step,
 		Interrupt: r.interrupt,
 		Raised: func() (process.Rung, <-chan struct{}) {
@@ -276,49 +277,61 @@ func (r *run) receipt() jobs.Receipt {
 	return jobs.Receipt{End: jobs.Exited, Code: x.Code, By: jobs.Program}
 }
 
-// leave closes what is over and hands what is left behind to the job.
-func (r *run) leave(rec *jobs.Receipt) {
+// leave closes what is over and hands what is left behind to the job. If the
+// processes could not be checked, for stopErr or now, the receipt says so.
+func (r *run) leave(rec *jobs.Receipt, stopErr error) {
 	left := rec.Survivors
+	unchecked := stopErr
 	if r.ended() {
-		hungUp, living := r.handle.Settle()
+		hungUp, living, err := r.handle.Settle()
+		unchecked = err // what the stop could not check, Settle may have
 		rec.HungUp, rec.Left = processes(hungUp), without(processes(living), rec.Survivors)
 		left = processes(living)
 	}
-	rec.Unclaimed = processes(r.handle.Unclaimed())
+	unclaimed, _ := r.handle.Unclaimed() // an error: those that could be read
+	rec.Unclaimed = processes(unclaimed)
+	if unchecked != nil {
+		rec.Notes = append(rec.Notes, unchecked.Error())
+	}
 	if r.pty != nil {
 		r.pty.CloseSlave() // so that the pump ends with the last process on it
 	} else {
 		r.keys.(*pipe).close()
 	}
-	if len(left) == 0 {
+	if len(left) == 0 && unchecked == nil {
 		r.release()
 		return
 	}
 	cleared := make(chan struct{})
-	r.port.SetCleanup(func(ctx context.Context, st jobs.Stop) (ended, survivors []jobs.Process) {
+	r.port.SetCleanup(func(ctx context.Context, st jobs.Stop) jobs.Remains {
 		from := process.Terminate // what is left did not heed anything milder
 		if st.From == jobs.Kill {
 			from = process.Kill
 		}
-		before := processes(r.handle.Tree())
-		c := r.handle.Climb(process.Ladder{From: from, Step: st.Step})
-		if survivors = processes(c.Survivors); len(survivors) == 0 {
+		tree, _ := r.handle.Tree() // an error: Stop finds the others
+		before := processes(tree)
+		result := r.handle.Stop(process.Ladder{From: from, Step: st.Step})
+		if result.Err != nil {
+			return jobs.Remains{Err: result.Err}
+		}
+		survivors := processes(result.Survivors)
+		if len(survivors) == 0 {
 			select {
 			case <-cleared: // the receipt says so
 			case <-ctx.Done():
 			}
 		}
-		return without(before, survivors), survivors
+		return jobs.Remains{Ended: without(before, survivors), Survivors: survivors}
 	})
-	go r.clear(cleared) // owned by the handle; ends when nothing is left, at shutdown at the latest
+	go r.clear(cleared, unchecked) // owned by the handle; ends when nothing is left, at shutdown at the latest
 }
 
 // clear waits until nothing is left of what the command left behind, and takes
-// it out of the receipt.
-func (r *run) clear(cleared chan<- struct{}) {
+// it out of the receipt, with the note of what could not be checked.
+func (r *run) clear(cleared chan<- struct{}, unchecked error) {
 	defer close(cleared)
 	<-r.port.Ended()
-	<-r.handle.Cleared()
+	<-r.handle.TreeGone()
 	r.port.SetCleanup(nil)
 	late := processes(r.handle.HungUp())
 	r.release() // with their last words, before they are said to have ended
@@ -332,6 +345,9 @@ func (r *run) clear(cleared chan<- struct{}) {
 		}
 		rec.HungUp = append(rec.HungUp, late...)
 		rec.Left, rec.Survivors = nil, nil
+		if unchecked != nil {
+			rec.Notes = slices.DeleteFunc(rec.Notes, func(n string) bool { return n == unchecked.Error() })
+		}
 	})
 }
 
@@ -351,7 +367,7 @@ func without(ps, others []jobs.Process) []jobs.Process {
 	return slices.DeleteFunc(ps, func(p jobs.Process) bool { return slices.Contains(others, p) })
 }
 
-func processes(ps []process.Process) []jobs.Process {
+func processes(ps []procfs.Process) []jobs.Process {
 	var out []jobs.Process
 	for _, p := range ps {
 		out = append(out, jobs.Process{PID: p.PID, Program: p.Program})

@@ -21,7 +21,7 @@ const promptWindow = 4096
 
 // tree names the processes that may be waiting for the terminal.
 func (r *run) tree() []int {
-	ps := r.handle.Tree()
+	ps, _ := r.handle.Tree() // an error: the scan of the terminal fails too, and is repeated
 	pids := make([]int, len(ps))
 	for i, p := range ps {
 		pids[i] = p.PID

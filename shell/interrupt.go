@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/process"
+	"asyncrepl/internal/procfs"
 )
 
 // The times of an interrupt. It is repeated at growing pauses, for as long as
@@ -30,7 +30,7 @@ const (
 // and to the shell itself if it was seen just before to have set no trap.
 func (r *run) interrupt() error {
 	plain := r.poise()
-	before := r.handle.Tree()
+	before, _ := r.handle.Tree() // an error: fewer are interrupted again
 	err := r.handle.Interrupt()
 	_, raised := r.port.Stop()
 	timer := time.NewTimer(firstNudge)
@@ -55,19 +55,19 @@ func (r *run) interrupt() error {
 // SIGINT: then no trap of the command's waits for it. (While it waits for a
 // child, it always catches SIGINT.)
 func (r *run) poise() (plain bool) {
-	var last []process.Process
+	var last []procfs.Process
 	begin := time.Now()
 	for since := begin; time.Since(begin) < poiseTime; {
-		tree := r.handle.Tree()
-		if len(tree) == 0 || tree[0].PID != r.handle.PID() {
+		tree, err := r.handle.Tree()
+		if err != nil || len(tree) == 0 || tree[0].PID != r.handle.PID() {
 			return false
 		}
 		for range poiseLooks {
-			d, ok := tree[0].Disposition(syscall.SIGINT)
-			plain = plain || ok && !d.Caught && !d.Ignored
+			d, err := tree[0].Disposition(syscall.SIGINT)
+			plain = plain || err == nil && !d.Caught && !d.Ignored
 		}
 		plain = plain && r.isShell(tree[0])
-		if slices.ContainsFunc(tree, func(p process.Process) bool { return !p.Rests() }) || !slices.Equal(tree, last) {
+		if slices.ContainsFunc(tree, runs) || !slices.Equal(tree, last) {
 			last, since = tree, time.Now()
 		}
 		if time.Since(since) >= restTime {
@@ -77,28 +77,36 @@ func (r *run) poise() (plain bool) {
 	return plain
 }
 
+// runs reports whether p is running: it neither waits for something, nor is
+// stopped, nor has ended.
+func runs(p procfs.Process) bool {
+	s, err := procfs.Inspect(p.PID)
+	return err == nil && s.State == 'R'
+}
+
 // nudge interrupts again those that the interrupt has passed by.
-func (r *run) nudge(before []process.Process, plain bool) {
+func (r *run) nudge(before []procfs.Process, plain bool) {
 	group := r.handle.PID()
 	if r.pty != nil {
 		if fg, err := r.pty.Foreground(); err == nil && fg > 0 {
 			group = fg
 		}
 	}
-	for _, p := range r.handle.Tree() {
-		d, ok := p.Disposition(syscall.SIGINT)
-		i := slices.IndexFunc(before, func(b process.Process) bool { return b.PID == p.PID && b.Start == p.Start })
+	tree, _ := r.handle.Tree() // an error: the next time there may be more
+	for _, p := range tree {
+		d, err := p.Disposition(syscall.SIGINT)
+		i := slices.IndexFunc(before, func(b procfs.Process) bool { return b.PID == p.PID && b.Start == p.Start })
 		switch {
 		case i < 0 || p.Group != group || before[i].Group != group:
 		case p.PID == r.handle.PID() && plain && r.isShell(p),
-			before[i].Program != p.Program && ok && d == process.Disposition{}:
-			process.SignalPID(p, syscall.SIGINT) // an error: it is over
+			before[i].Program != p.Program && err == nil && d == procfs.Disposition{}:
+			p.Signal(syscall.SIGINT) // an error: it is over
 		}
 	}
 }
 
 // isShell reports whether p, the leader, is still the shell that it was started
 // as.
-func (r *run) isShell(p process.Process) bool {
+func (r *run) isShell(p procfs.Process) bool {
 	return r.shell != "" && p.Program == filepath.Base(r.shell)
 }

@@ -211,9 +211,9 @@ while ! test -e ready; do sleep 0.01; done`)
 		t.Fatal(err)
 	}
 	jobstest.PrintsLate(t, j, "late words")
-	ended, survivors, any := j.Cleanup(t.Context(), jobs.Stop{By: jobs.Agent})
-	if !any || len(survivors) > 0 || !slices.Contains(names(ended), started[1]) {
-		t.Errorf("ended %v, survivors %v, any %v", ended, survivors, any)
+	remains, any := j.Cleanup(t.Context(), jobs.Stop{By: jobs.Agent})
+	if !any || len(remains.Survivors) > 0 || !slices.Contains(names(remains.Ended), started[1]) {
+		t.Errorf("remains %+v, any %v", remains, any)
 	}
 	for _, pid := range started {
 		processtest.Gone(t, pid)

@@ -23,10 +23,9 @@ var goroutines = map[string][]string{
 	"internal/mcpserver/status.go": {"one per awaited job"},
 	"internal/stdio/transport.go":  {"reader and writer of a connection", "reader and writer of a connection"},
 
-	"internal/process/apart_linux.go": {"the looks at processes without a descriptor to spare", "the looks at processes without a descriptor to spare"},
-	"internal/process/family.go":      {"the look for orphans"},
-	"internal/process/guard.go":       {"the waiter of a child, and of the guard"},
-	"internal/process/owner.go":       {"the waiter of a child, and of the guard"},
+	"internal/process/reaper.go": {"the scan for orphans"},
+	"internal/process/guard.go":  {"the waiter of a child, and of the guard"},
+	"internal/process/start.go":  {"the waiter of a child, and of the guard"},
 
 	"internal/pump/pump.go": {"a pump per open pipe or terminal"},
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/process"
+	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -171,7 +171,7 @@ func children(pid int) (pids []int) {
 // left are the living processes of the round, its server and guard among them:
 // their arguments, environment or directory tell. What has been started works in
 // the workspace, so that all three would have to be left to be missed.
-func (s *storm) left() (all []process.Process) {
+func (s *storm) left() (all []procfs.Process) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
@@ -180,7 +180,7 @@ func (s *storm) left() (all []process.Process) {
 		cwd, _ := os.Readlink(dir + "/cwd")
 		if bytes.Contains(line, []byte(s.tag)) || bytes.Contains(environ, []byte(s.tag)) || strings.HasPrefix(cwd, s.dir) {
 			stat, _ := os.ReadFile(dir + "/stat")
-			all = append(all, process.Process{PID: pid, Program: fmt.Sprintf("%q: %s", line, stat)})
+			all = append(all, procfs.Process{PID: pid, Program: fmt.Sprintf("%q: %s", line, stat)})
 		}
 	}
 	return all

@@ -124,9 +124,9 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	case "leave":
 		left := jobs.Process{PID: 4711, Program: arg}
 		rec.Left = append(rec.Left, left)
-		p.SetCleanup(func(context.Context, jobs.Stop) (ended, survivors []jobs.Process) {
+		p.SetCleanup(func(context.Context, jobs.Stop) jobs.Remains {
 			p.SetCleanup(nil)
-			return []jobs.Process{left}, nil
+			return jobs.Remains{Ended: []jobs.Process{left}}
 		})
 	case "late":
 		go func() { // owned by the test; ends when the gate opens, which world.close sees to

@@ -100,7 +100,7 @@ func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
 	defer c.progress.start(ctx, 0, func() string { return "restarting session " + session })()
 	had, survivors, err := wait(ctx)
-	if err != nil {
+	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the restart of session %s has been asked for and goes on", session)
 	}
 	r := &report.Reply{}
@@ -123,6 +123,9 @@ func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
 		r.Line("More", fmt.Sprintf("%d jobs: list_jobs with session=%s", left, session))
 	}
 	r.Processes("Survivors", survivors, "")
+	if err != nil {
+		r.Line("Note", err.Error())
+	}
 	return r, nil
 }
 

@@ -175,17 +175,21 @@ func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool, w *repor
 	if force {
 		st.From = jobs.Kill
 	}
-	ended, survivors, found := j.Cleanup(ctx, st)
+	remains, found := j.Cleanup(ctx, st)
 	if !found {
 		return false
 	}
-	if len(ended) > 0 {
-		w.Line("Ended now", report.Names(ended))
+	if remains.Err != nil {
+		w.Line("Note", remains.Err.Error())
+		return true
 	}
-	if len(survivors) > 0 {
-		w.Line("Survivors", report.Names(survivors))
+	if len(remains.Ended) > 0 {
+		w.Line("Ended now", report.Names(remains.Ended))
 	}
-	if len(ended)+len(survivors) == 0 {
+	if len(remains.Survivors) > 0 {
+		w.Line("Survivors", report.Names(remains.Survivors))
+	}
+	if len(remains.Ended)+len(remains.Survivors) == 0 {
 		w.Line("Note", "what it had left running has ended")
 	}
 	return true

@@ -62,7 +62,7 @@ func BenchmarkEcho(b *testing.B) {
 				p := pump.Shared(pty.Master(), func(b []byte) { got += len(b) })
 				h.Exit()
 				p.Drain()
-				if _, left := h.Settle(); left != nil {
+				if _, left, err := h.Settle(); left != nil || err != nil {
 					b.Fatal("left", left)
 				}
 				pty.CloseSlave()
@@ -101,22 +101,22 @@ func BenchmarkShutdown(b *testing.B) {
 		o.Shutdown()
 		b.StopTimer()
 		left += len(tagged(tag))
-		slay(o.look, time.Now().Add(time.Minute))
+		killUntilGone(o.scan, time.Now().Add(time.Minute))
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(left)/float64(b.N), "left/op")
 }
 
-// BenchmarkLook takes in and buries orphans that have ended and can't be told: what one of 4,000 that come at once costs
+// BenchmarkScan takes in and buries orphans that have ended and can't be told: what one of 4,000 that come at once costs
 // against one of 250, the floor.
-func BenchmarkLook(b *testing.B) {
+func BenchmarkScan(b *testing.B) {
 	for _, n := range []int{250, 4000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			o := newOwner(b)
 			onTTY(b, o, "other", "read")
 			for b.Loop() {
 				b.StopTimer()
-				kin.looking.Lock()
+				reaper.scanning.Lock()
 				_, err := o.Start(Spec{Argv: []string{"python3", "-S", "-c", fmt.Sprintf(`import os
 for i in range(%d):
 	if os.fork() == 0:
@@ -126,10 +126,10 @@ for i in range(%d):
 				if err != nil {
 					b.Fatal(err)
 				}
-				eventually(b, "the orphans", func() bool { return len(ownChildren()) >= n })
+				eventually(b, "the orphans", func() bool { pids, err := ownChildren(); return err == nil && len(pids) >= n })
 				b.StartTimer()
-				kin.looking.Unlock()
-				kin.look()
+				reaper.scanning.Unlock()
+				reaper.scan()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/orphan")
 		})

@@ -39,13 +39,14 @@ func Example() {
 	said := make(chan string, 1) // room, so that the pump need not wait
 	reader := pump.New(out, func(b []byte) { said <- string(b) })
 	fmt.Print(<-said)
-	fmt.Println(len(handle.Tree()), "processes")
+	tree, err := handle.Tree()
+	fmt.Println(len(tree), "processes", err)
 
-	climbed := handle.Climb(process.Ladder{From: process.Terminate})
+	result := handle.Stop(process.Ladder{From: process.Terminate})
 	<-reader.Done() // nobody holds the pipe any more
-	fmt.Println(climbed.Needed, len(climbed.Survivors), process.SignalName(handle.Exit().Signal))
+	fmt.Println(result.Needed, len(result.Survivors), process.SignalName(handle.Exit().Signal))
 	// Output:
 	// up
-	// 2 processes
+	// 2 processes <nil>
 	// [terminate] 0 SIGTERM
 }

@@ -13,37 +13,42 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-const (
-	// tellLimit bounds what a guard that does not listen can hold up. A pipe takes thousands of lines before it does. It
-	// is longer than a busy machine may take between the setting of a deadline and the write.
-	tellLimit = time.Second
+// guardWriteLimit bounds how long a guard that does not read can delay a start. Its pipe takes
+// thousands of lines first. The limit is longer than a busy machine may take between setting a
+// deadline and the write.
+const guardWriteLimit = time.Second
 
-	// A guard that has died is replaced at once, unless it is one of guardTries in a row that have lived for less than
-	// guardLife: one that can't live is tried again with each start of a process only.
+// A guard that has died is replaced at once, unless it is one of guardTries in a row that have lived for less than
+// guardLife: one that can't live is tried again with each start of a process only.
+const (
 	guardTries = 3
 	guardLife  = time.Second
 )
 
-// A guardLink is our side of the guard: the process that ends what is left when this one is killed. It is started before
-// the first process it must answer for. If it dies it is replaced at once, or before the next process is started at the
-// latest, and told everything again; if it was stopped it is woken then. So what is left is nobody's only where this
-// process is killed with its guard, or in the milliseconds before there is another one.
+// A guardLink is our side of the guard, the process that kills what remains when this one is killed.
+//
+// The guard starts before the first process that it must answer for. Each start of a process checks
+// it: a guard that has died is replaced and told everything again, and one that was stopped is
+// continued. Between the death of a guard and the next start nobody kills what remains if this
+// process is killed too.
 type guardLink struct {
 	owner *Owner
 
-	starting sync.Mutex // held while one is started; never together with mu or kin.mu
+	starting sync.Mutex // held while a guard is started; never together with mu or reaper.mu
 
 	mu     sync.Mutex
-	told   map[int]Process // what it must end
-	w      *os.File        // nil: there is none
+	added  map[int]procfs.Process // what the guard must answer for
+	w      *os.File               // nil: there is no guard
 	child  *child
 	brief  int // guards in a row that did not live long
 	closed bool
 }
 
-func newGuard(o *Owner) *guardLink { return &guardLink{owner: o, told: make(map[int]Process)} }
+func newGuardLink(o *Owner) *guardLink {
+	return &guardLink{owner: o, added: make(map[int]procfs.Process)}
+}
 
-// ensure sees to it that a guard runs. That it can't be started keeps nobody from working.
+// ensure starts a guard if none is running. Processes are started even if that fails.
 func (g *guardLink) ensure() {
 	config := g.owner.config
 	if len(config.Guard) == 0 {
@@ -51,28 +56,15 @@ func (g *guardLink) ensure() {
 	}
 	g.starting.Lock()
 	defer g.starting.Unlock()
-	if g.ready() {
+	if g.running() {
 		return
 	}
-	r, w, err := os.Pipe()
+	c, w, err := g.start()
 	if err != nil {
 		config.Log.Error("starting the guard", "error", err)
 		return
 	}
-	defer r.Close()
-	attr := &os.ProcAttr{
-		Dir:   "/", // it keeps no directory busy
-		Env:   append([]string{}, config.GuardEnv...),
-		Files: []*os.File{r, g.owner.null, g.owner.null},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	}
-	c, err := kin.launch(config.Guard[0], config.Guard, attr, func(*child) {})
-	if err != nil {
-		w.Close()
-		config.Log.Error("starting the guard", "error", err)
-		return
-	}
-	go g.follow(c, time.Now()) // owned by the guard; ends when the process has been reaped
+	go g.reap(c, time.Now()) // owned by the guardLink; ends when the guard has been reaped
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,33 +75,54 @@ func (g *guardLink) ensure() {
 	g.w, g.child = w, c
 	var lines strings.Builder
 	lines.WriteString(guard.Mark(config.Mark+"_OWNER", g.owner.token))
-	for _, p := range g.told {
-		lines.WriteString(guard.Add(procfs.Process(p)))
+	for _, p := range g.added {
+		lines.WriteString(guard.Add(p))
 	}
-	g.tell(lines.String())
+	g.write(lines.String())
 }
 
-// ready tells whether no guard need be started, and wakes one that was stopped or is about to be. It looks for itself: we
-// may not have been told yet that ours has died.
-func (g *guardLink) ready() bool {
+// start starts a guard and returns our end of its pipe.
+func (g *guardLink) start() (*child, *os.File, error) {
+	config := g.owner.config
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.Close()
+	attr := &os.ProcAttr{
+		Dir:   "/", // it keeps no directory busy
+		Env:   append([]string{}, config.GuardEnv...),
+		Files: []*os.File{r, g.owner.null, g.owner.null},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	c, err := reaper.launch(config.Guard[0], config.Guard, attr, func(*child) {})
+	if err != nil {
+		w.Close()
+		return nil, nil, err
+	}
+	return c, w, nil
+}
+
+// running reports whether no guard need be started, and continues a guard that is stopped or about
+// to be. It asks the kernel, because the death of ours may not have been noticed yet. A guard that
+// could not be inspected counts as alive.
+func (g *guardLink) running() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return true
 	}
-	if g.w != nil {
-		if e, ok := inspect(g.child.self.PID); ok && !e.ended() {
-			g.child.wake()
-			return true
-		}
+	if g.w != nil && !g.child.ended() {
+		g.child.signal(syscall.SIGCONT) // an error: it has ended
+		return true
 	}
 	g.drop()
 	return false
 }
 
-// follow replaces a guard that has ended and that nobody has replaced yet.
-func (g *guardLink) follow(c *child, begin time.Time) {
-	kin.wait(c, func() {})
+// reap waits for the end of a guard, and replaces it.
+func (g *guardLink) reap(c *child, begin time.Time) {
+	reaper.wait(c, func() {})
 	g.mu.Lock()
 	ours := g.child == c && !g.closed
 	if ours {
@@ -123,48 +136,48 @@ func (g *guardLink) follow(c *child, begin time.Time) {
 	if !ours {
 		return
 	}
-	g.owner.config.Log.Warn("the guard has ended", "another is started", again)
+	g.owner.config.Log.Warn("guard exited", "restarting", again)
 	if again {
 		g.ensure()
 	}
 }
 
-// add tells the guard to end p, and all that is in a group or session of its number, when we can't. It returns false if
-// no guard took it; the next one will be told.
-func (g *guardLink) add(p Process) bool {
+// add tells the guard to answer for p, with everything that is in a group or session of p's pid. It
+// returns false if no guard took it; the next guard will be told.
+func (g *guardLink) add(p procfs.Process) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.told[p.PID] = p
-	return g.tell(guard.Add(procfs.Process(p)))
+	g.added[p.PID] = p
+	return g.write(guard.Add(p))
 }
 
-// forget tells the guard that p has ended and that nothing is left that only its number tells of.
-func (g *guardLink) forget(p Process) {
+// forget tells the guard that p has ended and that nothing is left of its group and session.
+func (g *guardLink) forget(p procfs.Process) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.told[p.PID].Start != p.Start {
+	if g.added[p.PID].Start != p.Start {
 		return
 	}
-	delete(g.told, p.PID)
-	g.tell(guard.Forget(p.PID))
+	delete(g.added, p.PID)
+	g.write(guard.Forget(p.PID))
 }
 
-// tell sends lines. A guard that does not take them is of no use. The caller holds mu.
-func (g *guardLink) tell(lines string) bool {
+// write sends lines to the guard. A guard that does not take them is dropped. The caller holds mu.
+func (g *guardLink) write(lines string) bool {
 	if g.w == nil {
 		return false
 	}
-	g.w.SetWriteDeadline(time.Now().Add(tellLimit))
+	g.w.SetWriteDeadline(time.Now().Add(guardWriteLimit))
 	if _, err := g.w.WriteString(lines); err != nil {
-		g.owner.config.Log.Warn("telling the guard", "error", err)
+		g.owner.config.Log.Warn("writing to the guard", "error", err)
 		g.drop()
 		return false
 	}
 	return true
 }
 
-// drop gives up the guard that runs, if one does. It is killed before its pipe is closed, for an end of file would set it
-// to work. The caller holds mu.
+// drop ends the guard, if there is one. It is killed before its pipe is closed, because the end of
+// the pipe would make it kill. The caller holds mu.
 func (g *guardLink) drop() {
 	if g.w != nil {
 		g.child.process.Kill() // an error: it has ended
@@ -173,19 +186,19 @@ func (g *guardLink) drop() {
 	}
 }
 
-// close sets the guard to work on what is left, and is the end of it.
+// close makes the guard kill what remains. No guard is started after that.
 func (g *guardLink) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
 	if g.w != nil {
-		g.child.wake()
+		g.child.signal(syscall.SIGCONT) // an error: it has ended
 		g.w.Close()
 		g.w = nil
 	}
 }
 
-// pid is the number of the guard that runs, 0 if there is none.
+// pid returns the pid of the guard, or 0 if there is none or if it is known to be dead.
 func (g *guardLink) pid() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

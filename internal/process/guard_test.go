@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"asyncrepl/internal/procfs"
 )
 
 // A server that is killed leaves nothing behind, and the guard is the last to end.
@@ -56,7 +58,7 @@ func TestServerKilled(t *testing.T) {
 			ps := grown(t, tag, tt.count)
 			if tt.look { // what is to come to the server as an orphan has done so
 				eventually(t, "the orphans", func() bool {
-					return slices.ContainsFunc(ps, func(p Process) bool {
+					return slices.ContainsFunc(ps, func(p procfs.Process) bool {
 						e, _ := inspect(p.PID)
 						parent, _ := inspect(e.Parent)
 						return e.Parent == server.Process.Pid || parent.Parent == server.Process.Pid
@@ -80,20 +82,21 @@ func TestServerKilled(t *testing.T) {
 			}
 			if tt.frozen {
 				syscall.Kill(guard, syscall.SIGSTOP)
-				eventually(t, "the guard to stop", func() bool { e, _ := inspect(guard); return e.state == 'T' })
+				eventually(t, "the guard to stop", func() bool { e, _ := inspect(guard); return e.State == 'T' })
 			}
 			server.Process.Kill()
 			server.Wait()
-			eventually(t, "the guard to end", func() bool { e, ok := inspect(guard); return !ok || e.ended() })
+			eventually(t, "the guard to end", func() bool { e, ok := inspect(guard); return !ok || e.Ended() })
 			gone(t, tag) // it ends last
 		})
 	}
 }
 
-// ignoring tells whether the guard has come to where no signal ends it: it ignores them one after the other.
+// ignoring reports whether the guard is past the point from which on no signal ends it: it ignores them one after the
+// other.
 func ignoring(pid int) bool {
-	_, ignores := withstands(pid, syscall.SIGTTOU) // the last of them
-	return ignores
+	signals, err := procfs.SignalsOf(pid)
+	return err == nil && signals.Ignored.Has(syscall.SIGTTOU) // the last of them
 }
 
 func newGuardedOwner(t *testing.T) *Owner {
@@ -119,7 +122,7 @@ func TestGuardIsReplaced(t *testing.T) {
 	for range 20 {
 		dead := o.guard.pid()
 		syscall.Kill(dead, syscall.SIGKILL)
-		eventually(t, "its death", func() bool { e, ok := inspect(dead); return !ok || e.ended() })
+		eventually(t, "its death", func() bool { e, ok := inspect(dead); return !ok || e.Ended() })
 		if _, err := o.Start(Spec{Argv: []string{"true"}, Env: testEnv}); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +140,7 @@ func TestGuardIsReplaced(t *testing.T) {
 // A guard that was stopped works again from the next start on, and for the end.
 func TestGuardIsWoken(t *testing.T) {
 	o := newGuardedOwner(t)
-	stopped := func() bool { e, _ := inspect(o.guard.pid()); return e.state == 'T' }
+	stopped := func() bool { e, _ := inspect(o.guard.pid()); return e.State == 'T' }
 	j := onPipe(t, o, "job", "sleep 1000")
 	for range 2 {
 		eventually(t, "the guard to be up", func() bool { return ignoring(o.guard.pid()) })
@@ -167,7 +170,7 @@ func TestGuardThatIsStuck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := 0; o.guard.pid() == old; i++ { // its pipe is full at last
-		p := Process{PID: 1<<22 + 1 + i%10, Start: 1}
+		p := procfs.Process{PID: 1<<22 + 1 + i%10, Start: 1}
 		o.guard.add(p)
 		o.guard.forget(p)
 	}
@@ -195,10 +198,10 @@ func TestGuardThatCannotStart(t *testing.T) {
 	}
 }
 
-func (g *guardLink) knows(p Process) bool {
+func (g *guardLink) knows(p procfs.Process) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.told[p.PID].Start == p.Start
+	return g.added[p.PID].Start == p.Start
 }
 
 // The guard hears of an orphan although nobody looks and no child dies.
@@ -218,28 +221,28 @@ func TestGuardHearsOfSessions(t *testing.T) {
 	p := grown(t, tag, 1)[0]
 	j.Tree()
 	e, ok := inspect(p.PID)
-	leader, ok2 := inspect(e.session)
+	leader, ok2 := inspect(e.Session)
 	if !ok || !ok2 || !o.guard.knows(leader.Process) {
 		t.Fatalf("the guard does not know %v, session of %v", leader, e)
 	}
-	SignalPID(leader.Process, syscall.SIGKILL)
+	leader.Process.Signal(syscall.SIGKILL)
 	eventually(t, "its end", func() bool { _, ok := inspect(leader.PID); return !ok })
 	j.Tree()
 	if !o.guard.knows(leader.Process) {
 		t.Error("the guard does not know the session whose leader has ended")
 	}
-	SignalPID(p, syscall.SIGKILL)
-	eventually(t, "the guard to forget", func() bool { kin.look(); j.Tree(); return !o.guard.knows(leader.Process) })
+	p.Signal(syscall.SIGKILL)
+	eventually(t, "the guard to forget", func() bool { reaper.scan(); j.Tree(); return !o.guard.knows(leader.Process) })
 }
 
 // It hears of one also where nobody looks at the tree, and however many trees there are.
 func TestGuardHearsOfSessionsInTurn(t *testing.T) {
 	o := newGuardedOwner(t)
 	tag := tag()
-	for range glances + 1 {
+	for range treesPerPeriod + 1 {
 		onPipe(t, o, "job", `env -i setsid sleep `+tag+` & wait`)
 	}
-	for _, p := range grown(t, tag, glances+1) {
+	for _, p := range grown(t, tag, treesPerPeriod+1) {
 		eventually(t, "the guard to be told", func() bool { return o.guard.knows(p) })
 	}
 }
@@ -250,12 +253,12 @@ func TestGuardForgets(t *testing.T) {
 		j := onTTY(t, o, "job", "(setsid sleep 0.01 &) ; setsid sleep 0.02 & sleep 0.01 & exit")
 		j.Tree()
 		ends(t, j.Handle)
-		j.Climb(Ladder{})
+		j.Stop(Ladder{})
 	}
-	kin.look()
+	reaper.scan()
 	o.guard.mu.Lock()
 	defer o.guard.mu.Unlock()
-	if len(o.guard.told) > 0 {
-		t.Errorf("told of what has ended: %v", o.guard.told)
+	if len(o.guard.added) > 0 {
+		t.Errorf("told of what has ended: %v", o.guard.added)
 	}
 }

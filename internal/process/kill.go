@@ -3,21 +3,29 @@
 package process
 
 import (
+	"fmt"
 	"syscall"
 	"time"
+
+	"asyncrepl/internal/procfs"
 )
 
 const (
-	killLimit   = 2 * time.Second // then survivors are named
-	restTime    = time.Second     // from terminate to kill where the leader has ended
-	freezeLimit = 50 * time.Millisecond
-	remindTime  = 100 * time.Millisecond // from terminate to the first reminder
+	killLimit      = 2 * time.Second // after that, survivors are named
+	checkLimit     = 2 * time.Second // how long a scan that fails is repeated
+	remainingGrace = time.Second     // from terminate to kill if the leader has ended
+	freezeLimit    = 50 * time.Millisecond
+	remindTime     = 100 * time.Millisecond // from terminate to the first reminder
 
 	firstPause = 200 * time.Microsecond
 	lastPause  = 10 * time.Millisecond
 )
 
-// A pause is the time between two looks: each one twice as long as the one before.
+// A scanner returns the processes that are left, ended ones included until they are reaped. If it returns an error, it
+// proves nothing: there can be others.
+type scanner func() ([]procfs.Stat, error)
+
+// A pause is the time between two scans: each one twice as long as the one before.
 type pause time.Duration
 
 func (p *pause) sleep() {
@@ -28,65 +36,156 @@ func (p *pause) sleep() {
 	*p = min(*p*2, pause(lastPause))
 }
 
-// look looks at the tree of h with the orphans that have come to us meanwhile.
-func (h *Handle) look() []entry {
-	kin.look()
-	return h.members()
-}
-
-// A proof that nothing is left takes two looks in a row that find nothing and bury nothing: what a look buries may leave
-// children that only the next one sees, and a list of children may leave some out if it changes while it is read.
+// A proof that nothing is left takes two scans in a row that find nothing, reap nothing and do not fail: an orphan that
+// a scan reaps may have left children that only the next one sees, and a list of children that changes while it is read
+// may lack some.
 type proof int
 
-// next takes the next look, and tells whether the proof is complete.
-func (p *proof) next(look func() []entry) (es []entry, gone bool) {
-	before := kin.buried.Load()
-	es = look()
-	if len(es) > 0 || kin.buried.Load() != before {
+// next makes the next scan and reports whether the proof is complete.
+func (p *proof) next(scan scanner) (es []procfs.Stat, gone bool, err error) {
+	before := reaper.reaped.Load()
+	es, err = scan()
+	if err != nil || len(es) > 0 || reaper.reaped.Load() != before {
 		*p = 0
 	} else {
 		*p++
 	}
-	return es, *p == 2
+	return es, *p == 2, err
 }
 
-// empty tells whether look finds nothing, proven.
-func empty(look func() []entry) bool {
+// empty reports whether two scans in a row found nothing.
+func empty(scan scanner) bool {
 	for p := proof(0); ; {
-		if es, gone := p.next(look); gone || len(es) > 0 {
+		if es, gone, err := p.next(scan); gone || err != nil || len(es) > 0 {
 			return gone
 		}
 	}
 }
 
-// terminate asks es to end. What is stopped is woken to hear it; what ignores SIGTERM, as an interactive shell does,
-// is told that its terminal is gone.
-func terminate(es []entry) {
-	deaf := ignorers(es) // as they are before: a shell may execute another program when its child ends
-	signalGroups(es, syscall.SIGTERM, syscall.SIGCONT)
-	hangUp(deaf)
-}
-
-// ignorers are those of es who ignore SIGTERM.
-func ignorers(es []entry) (deaf []entry) {
-	for _, e := range es {
-		if _, ignores := withstands(e.PID, syscall.SIGTERM); ignores {
-			deaf = append(deaf, e)
+// repeat repeats a scan while it fails, for checkLimit.
+func repeat(scan scanner) (es []procfs.Stat, err error) {
+	until := time.Now().Add(checkLimit)
+	for p := pause(0); ; p.sleep() {
+		if es, err = scan(); err == nil || time.Now().After(until) {
+			return es, err
 		}
 	}
-	return deaf
 }
 
-// hangUp tells es that their terminal is gone.
-func hangUp(es []entry) {
-	for _, e := range es {
-		SignalPID(e.Process, syscall.SIGHUP)
+// kill stops and then kills every process that scan returns. It returns when none is left, or returns the survivors
+// after killLimit. All are stopped before the first one dies: a stopped process can't fork, and its children are seen
+// with their parent, which shows whose they are.
+func kill(scan scanner) (survivors []procfs.Process, err error) {
+	freeze(scan, time.Now().Add(freezeLimit))
+	return killUntilGone(scan, time.Now().Add(killLimit))
+}
+
+// killUntilGone kills every process that scan returns, until none is left or until then. If the last scan fails it
+// returns its error and no survivors.
+func killUntilGone(scan scanner, until time.Time) (survivors []procfs.Process, err error) {
+	var p pause
+	for left := proof(0); ; {
+		es, gone, err := left.next(scan)
+		switch {
+		case gone:
+			return nil, nil
+		case time.Now().After(until) && err != nil:
+			return nil, unchecked(err)
+		case time.Now().After(until):
+			return living(es), nil
+		case len(es) > 0 || err != nil:
+			signalGroups(es, syscall.SIGKILL)
+			p.sleep()
+		}
 	}
 }
 
-// A reminder tells those who ignore SIGTERM again that their terminal is gone: what a shell was told in the moment in
-// which it executes another program is forgotten. It is due remindTime after it was set, and each next time after twice
-// as long.
+// freeze stops the processes that scan returns until none of them runs, or until then.
+func freeze(scan scanner, until time.Time) {
+	var p pause
+	for time.Now().Before(until) {
+		es, err := scan()
+		var running []procfs.Stat
+		for _, e := range es {
+			if !e.Stopped() {
+				running = append(running, e)
+			}
+		}
+		if len(running) == 0 && err == nil {
+			return
+		}
+		signalGroups(running, syscall.SIGSTOP)
+		p.sleep()
+	}
+}
+
+// terminateThenKill sends SIGTERM to every process that scan returns, and SIGKILL to those still alive after grace. It
+// reports each rung before it tries it, and returns as kill does.
+func terminateThenKill(scan scanner, grace time.Duration, report func(Rung)) (survivors []procfs.Process, err error) {
+	es, err := repeat(scan)
+	switch {
+	case len(es) == 0 && err != nil:
+		return nil, unchecked(err)
+	case len(es) == 0:
+		return nil, nil
+	}
+	report(Terminate)
+	terminate(es)
+	begin := time.Now()
+	var again reminder
+	again.set()
+	for p := pause(0); time.Since(begin) < grace; p.sleep() {
+		if empty(scan) {
+			return nil, nil
+		}
+		select {
+		case <-again.due:
+			es, _ := scan() // an error: those that it lacks are reminded the next time
+			again.remind(es)
+		default:
+		}
+	}
+	report(Kill)
+	return kill(scan)
+}
+
+// kill ends the whole tree of h.
+func (h *Handle) kill() (survivors []procfs.Process, err error) {
+	h.killedByUs.Store(true)
+	survivors, err = kill(h.scan)
+	if len(survivors) == 0 && err == nil {
+		<-h.done // it has been reaped
+	}
+	return survivors, err
+}
+
+// terminate asks es to end. It continues stopped processes so that they receive the signal, and sends SIGHUP to those
+// that ignore SIGTERM, as an interactive shell does.
+func terminate(es []procfs.Stat) {
+	ignoring := ignoringSIGTERM(es) // before the signal: a shell may execute another program when its child ends
+	signalGroups(es, syscall.SIGTERM, syscall.SIGCONT)
+	hangUp(ignoring)
+}
+
+// ignoringSIGTERM returns the entries of es that ignore SIGTERM.
+func ignoringSIGTERM(es []procfs.Stat) (ignoring []procfs.Stat) {
+	for _, e := range es {
+		if signals, err := procfs.SignalsOf(e.PID); err == nil && signals.Ignored.Has(syscall.SIGTERM) {
+			ignoring = append(ignoring, e)
+		}
+	}
+	return ignoring
+}
+
+// hangUp sends SIGHUP to each of es, as if its terminal had closed.
+func hangUp(es []procfs.Stat) {
+	for _, e := range es {
+		e.Signal(syscall.SIGHUP) // an error: it has ended, or is reminded later
+	}
+}
+
+// A reminder repeats the SIGHUP to processes that ignore SIGTERM: a shell that receives it in the moment in which it
+// executes another program forgets it. It is due remindTime after it was set, and then each time after twice as long.
 type reminder struct {
 	due <-chan time.Time // nil: never
 	gap time.Duration
@@ -97,84 +196,42 @@ func (r *reminder) set() {
 	r.due = time.After(r.gap)
 }
 
-func (r *reminder) remind(es []entry) {
-	hangUp(ignorers(es))
+func (r *reminder) remind(es []procfs.Stat) {
+	hangUp(ignoringSIGTERM(es))
 	r.set()
 }
 
-// kill ends what look finds, and returns when that is nothing, or names those who live on after killLimit. They are all
-// stopped before the first of them dies: what has stopped forks no more, and its children are seen with their parent,
-// which tells whose they are.
-func kill(look func() []entry) (survivors []Process) {
-	freeze(look, time.Now().Add(freezeLimit))
-	return slay(look, time.Now().Add(killLimit))
+// diesOf reports whether a process can die of sig: it neither ignores nor catches nor blocks it. It is true if that
+// can't be seen.
+func diesOf(pid int, sig syscall.Signal) bool {
+	signals, err := procfs.SignalsOf(pid)
+	return err != nil || signals.Of(sig) == procfs.Disposition{}
 }
 
-// slay is kill without a freeze, until then.
-func slay(look func() []entry, until time.Time) (survivors []Process) {
-	var p pause
-	for left := proof(0); ; {
-		es, gone := left.next(look)
-		if gone || time.Now().After(until) {
-			return living(es)
+// signalGroups sends sigs, in this order, to every group that es are in. A group's id can't belong to others since es
+// were seen, unless the whole group has ended and all pids have been used within microseconds. A process that could not
+// be inspected is left out, because its group is not known to be its own still.
+func signalGroups(es []procfs.Stat, sigs ...syscall.Signal) {
+	sent := make(map[int]bool, len(es))
+	for _, e := range es {
+		target := -e.Group
+		if e.Group <= 1 { // it is in another pid namespace
+			target = e.PID
 		}
-		if len(es) > 0 {
-			signalGroups(es, syscall.SIGKILL)
-			p.sleep()
+		if !inspected(e) || sent[target] {
+			continue
 		}
-	}
-}
-
-// freeze stops what look finds until it finds nothing that runs, or until then.
-func freeze(look func() []entry, until time.Time) {
-	var p pause
-	for time.Now().Before(until) {
-		var running []entry
-		for _, e := range look() {
-			if !e.stopped() {
-				running = append(running, e)
-			}
+		sent[target] = true
+		for _, sig := range sigs {
+			syscall.Kill(target, sig)
 		}
-		if len(running) == 0 {
-			return
-		}
-		signalGroups(running, syscall.SIGSTOP)
-		p.sleep()
 	}
 }
 
-// wind ends what look finds: it is asked to, and killed if it has not ended within grace. Each rung is reported before it
-// is tried.
-func wind(look func() []entry, grace time.Duration, report func(Rung)) (survivors []Process) {
-	es := look()
-	if len(es) == 0 {
-		return nil
-	}
-	report(Terminate)
-	terminate(es)
-	begin := time.Now()
-	var again reminder
-	again.set()
-	for p := pause(0); time.Since(begin) < grace; p.sleep() {
-		if empty(look) {
-			return nil
-		}
-		select {
-		case <-again.due:
-			again.remind(look())
-		default:
-		}
-	}
-	report(Kill)
-	return kill(look)
+// unchecked is the error for a caller that must know whether something survives.
+func unchecked(err error) error {
+	return fmt.Errorf("the remaining processes could not be checked: %w", err)
 }
 
-// kill ends the whole tree of h.
-func (h *Handle) kill() (survivors []Process) {
-	h.slain.Store(true)
-	survivors = kill(h.look)
-	if len(survivors) == 0 {
-		<-h.done // it has been reaped
-	}
-	return survivors
-}
+// inspected reports whether e was inspected by the scan that returned it, and not merely counted as alive.
+func inspected(e procfs.Stat) bool { return e.State != 0 }

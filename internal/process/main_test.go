@@ -4,11 +4,14 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +19,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/guard"
+	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 )
@@ -46,24 +50,37 @@ func TestMain(m *testing.M) {
 
 // leftBehind waits for the guards, which end last, and names the children that are left then.
 func leftBehind() string {
-	var es []entry
+	var es []procfs.Stat
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		kin.look()
-		if es = walk(0, processes(ownChildren())); len(es) == 0 {
+		reaper.scan()
+		pids, err := ownChildren()
+		if err == nil {
+			es, err = walk(0, processes(pids))
+		}
+		if err == nil && len(es) == 0 {
 			return ""
 		}
 	}
 	return fmt.Sprint(es)
 }
 
-func processes(pids []int) []Process {
-	var ps []Process
+func processes(pids []int) []procfs.Process {
+	var ps []procfs.Process
 	for _, pid := range pids {
-		if e, ok := inspect(pid); ok {
-			ps = append(ps, e.Process)
+		if s, ok := inspect(pid); ok {
+			ps = append(ps, s.Process)
 		}
 	}
 	return ps
+}
+
+// inspect returns a process, and false if it has ended.
+func inspect(pid int) (procfs.Stat, bool) {
+	s, err := procfs.Inspect(pid)
+	if err != nil && !errors.Is(err, procfs.ErrGone) {
+		panic(err)
+	}
+	return s, err == nil
 }
 
 func self(part string, args ...string) []string {
@@ -83,10 +100,10 @@ func newOwner(t testing.TB) *Owner {
 	}
 	t.Cleanup(o.Shutdown)
 	eventually(t, "what earlier tests left to be reaped", func() bool {
-		kin.look()
-		kin.mu.Lock()
-		defer kin.mu.Unlock()
-		return len(kin.orphans) == 0
+		reaper.scan()
+		reaper.mu.Lock()
+		defer reaper.mu.Unlock()
+		return len(reaper.orphans) == 0
 	})
 	return o
 }
@@ -101,6 +118,31 @@ type job struct {
 
 	mu  sync.Mutex
 	out []byte
+}
+
+// must returns ps. Only TestExhaustedDescriptors looks at trees that can't be read.
+func must(ps []procfs.Process, err error) []procfs.Process {
+	if err != nil {
+		panic(err)
+	}
+	return ps
+}
+
+func (j *job) Tree() []procfs.Process        { return must(j.Handle.Tree()) }
+func (j *job) Descendants() []procfs.Process { return must(j.Handle.Descendants()) }
+func (j *job) Unclaimed() []procfs.Process   { return must(j.Handle.Unclaimed()) }
+
+// Settle is the handle's, without an error.
+func (j *job) Settle() (hungUp, left []procfs.Process) {
+	hungUp, left, err := j.Handle.Settle()
+	return hungUp, must(left, err)
+}
+
+// Unclaimed returns the living orphans that may belong to one of several jobs of o.
+func (o *Owner) Unclaimed() []procfs.Process {
+	reaper.scan()
+	es, err := walk(0, reaper.unclaimed(func(p *orphan) bool { return slices.Contains(p.owners(), o) }))
+	return must(living(es), err)
 }
 
 func (j *job) write(b []byte) {
@@ -162,8 +204,8 @@ func onPipe(t testing.TB, o *Owner, mark, script string) *job {
 }
 
 func end(t testing.TB, h *Handle) {
-	if c := h.Climb(Ladder{From: Kill}); len(c.Survivors) > 0 {
-		t.Errorf("survivors: %v", c.Survivors)
+	if r := h.Stop(Ladder{From: Kill}); len(r.Survivors) > 0 || r.Err != nil {
+		t.Errorf("survivors: %v, error %v", r.Survivors, r.Err)
 	}
 }
 
@@ -202,18 +244,23 @@ func eventually(t testing.TB, what string, cond func() bool) {
 func tag() string { return fmt.Sprintf("9%06d.%06d", rand.IntN(1e6), rand.IntN(1e6)) }
 
 // tagged are the living processes with s among their arguments, but for those that are about to become another.
-func tagged(s string) []Process {
+func tagged(s string) []procfs.Process {
 	carries := func(pid int) bool {
-		b, _ := os.ReadFile(file(pid, "cmdline"))
+		b, _ := os.ReadFile(procfs.Path(pid, "cmdline"))
 		return slices.ContainsFunc(bytes.Split(b, []byte{0}), func(a []byte) bool { return string(a) == s })
 	}
-	var ps []Process
-	for _, pid := range numbers("/proc") { // each is read whole at once: some are short-lived
+	var ps []procfs.Process
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		panic(err)
+	}
+	for _, dir := range dirs { // each is read completely at once: some are short-lived
+		pid, _ := strconv.Atoi(filepath.Base(dir))
 		if !carries(pid) {
 			continue
 		}
 		e, ok := inspect(pid)
-		if !ok || e.ended() || e.Program == "env" || e.Program == "setsid" || e.Program == "nohup" {
+		if !ok || e.Ended() || e.Program == "env" || e.Program == "setsid" || e.Program == "nohup" {
 			continue
 		}
 		if carries(pid) { // in the middle of an exec it has another's name, and no arguments and environment yet
@@ -224,7 +271,7 @@ func tagged(s string) []Process {
 }
 
 // grown waits until n processes carry the tag.
-func grown(t testing.TB, tag string, n int) (ps []Process) {
+func grown(t testing.TB, tag string, n int) (ps []procfs.Process) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d processes", n), func() bool { ps = tagged(tag); return len(ps) == n })
 	return ps
@@ -236,12 +283,12 @@ func gone(t testing.TB, tag string) {
 	if ps := tagged(tag); len(ps) > 0 {
 		t.Errorf("left: %v", ps)
 		for _, p := range ps {
-			SignalPID(p, syscall.SIGKILL)
+			p.Signal(syscall.SIGKILL)
 		}
 	}
 }
 
-func programs(ps []Process) string {
+func programs(ps []procfs.Process) string {
 	var names []string
 	for _, p := range ps {
 		names = append(names, p.Program)
@@ -271,7 +318,7 @@ func partServer(args []string) int {
 			return 0
 		}
 		h.Tree()
-		kin.look()
+		reaper.scan()
 		fmt.Println(o.guard.pid())
 	}
 }

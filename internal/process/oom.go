@@ -3,24 +3,28 @@
 package process
 
 import (
+	"math"
 	"sync"
 	"time"
 )
 
-// oomFresh is how old a count may be that a start goes by. To read it costs more than a start does else.
+// oomFresh bounds the age of the cached OOM-kill count. Reading it costs more than starting a process.
 const oomFresh = time.Second
 
-// An oomCounter tells whether a child was killed by the kernel for want of memory: only where the kernel's count has
-// risen since the child was started, and for no more children than it has risen by.
+// oomUnknown stands for a count that could not be read. No death is attributed to the kernel then.
+const oomUnknown = math.MaxUint64
+
+// An oomCounter finds out whether the kernel has killed a child because memory was short: only if its count of such
+// kills has risen since the child started, and for no more children than it has risen by.
 type oomCounter struct {
 	mu      sync.Mutex
-	read    func() (uint64, bool) // nil: oomKills
+	read    func() (uint64, error) // nil: oomKills
 	count   uint64
 	when    time.Time
-	claimed uint64 // up to here the kills have been put down to children
+	claimed uint64 // kills up to this count have been attributed to children
 }
 
-// recent is the count of now or a moment ago.
+// recent returns the count, at most oomFresh old.
 func (c *oomCounter) recent() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,12 +34,17 @@ func (c *oomCounter) recent() uint64 {
 	return c.count
 }
 
-// claim puts a death down to the kernel if one of its kills since then is not put down to another.
+// claim attributes a death to the kernel if there has been an OOM kill after the count since that is not attributed to
+// another child. It reports whether it did.
 func (c *oomCounter) claim(since uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := c.now()
+	if since == oomUnknown || now == oomUnknown {
+		return false
+	}
 	c.claimed = max(c.claimed, since)
-	if c.now() <= c.claimed {
+	if now <= c.claimed {
 		return false
 	}
 	c.claimed++
@@ -47,6 +56,9 @@ func (c *oomCounter) now() uint64 {
 	if read == nil {
 		read = oomKills
 	}
-	n, _ := read()
+	n, err := read()
+	if err != nil {
+		return oomUnknown
+	}
 	return n
 }

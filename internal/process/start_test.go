@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 )
@@ -39,14 +40,14 @@ func TestExit(t *testing.T) {
 			if got := ends(t, h); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
-			if err := h.Signal(syscall.SIGTERM); !errors.Is(err, ErrGone) {
-				t.Errorf("signal after the end: %v, want %v", err, ErrGone)
+			if err := h.Signal(syscall.SIGTERM); !errors.Is(err, procfs.ErrGone) {
+				t.Errorf("signal after the end: %v, want %v", err, procfs.ErrGone)
 			}
-			if err := h.Interrupt(); !errors.Is(err, ErrGone) {
-				t.Errorf("interrupt after the end: %v, want %v", err, ErrGone)
+			if err := h.Interrupt(); !errors.Is(err, procfs.ErrGone) {
+				t.Errorf("interrupt after the end: %v, want %v", err, procfs.ErrGone)
 			}
-			if hungUp, left := h.Settle(); hungUp != nil || left != nil {
-				t.Errorf("settled: hung up %v, left %v", hungUp, left)
+			if hungUp, left, err := h.Settle(); hungUp != nil || left != nil || err != nil {
+				t.Errorf("settled: hung up %v, left %v, error %v", hungUp, left, err)
 			}
 		})
 	}
@@ -164,7 +165,7 @@ func TestControllingTerminal(t *testing.T) {
 	print("size", *os.get_terminal_size(0), flush=True)
 	while True: time.sleep(0.01)'`) // a signal just before a sleep is heard after it
 	j.says(t, "size 80 24\n")
-	if err := j.Size(30, 100); err != nil {
+	if err := j.pty.Resize(30, 100); err != nil {
 		t.Fatal(err)
 	}
 	j.says(t, "resized 100 30\n")
@@ -235,29 +236,37 @@ func partDefaults([]string) int {
 	return h.Exit().Code
 }
 
+func threads(t *testing.T) int {
+	tids, err := procfs.Threads(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(tids)
+}
+
 // A waiting child must cost no thread of ours.
 func TestWaitCostsNoThread(t *testing.T) {
 	o := newOwner(t)
-	before := len(numbers("/proc/self/task"))
+	before := threads(t)
 	for range 100 {
 		if _, err := o.Start(Spec{Argv: []string{"sleep", "1000"}, Env: testEnv}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(numbers("/proc/self/task")) - before; n > 20 {
+	if n := threads(t) - before; n > 20 {
 		t.Errorf("100 children cost %d threads", n)
 	}
 }
 
 // Without pidfds a thread waits, and everything else is the same.
 func TestWaitWithoutPidfd(t *testing.T) {
-	c, err := kin.launch("/bin/sh", []string{"sh", "-c", "exit 5"}, &os.ProcAttr{Env: testEnv, Sys: &syscall.SysProcAttr{Setsid: true}}, func(*child) {})
+	c, err := reaper.launch("/bin/sh", []string{"sh", "-c", "exit 5"}, &os.ProcAttr{Env: testEnv, Sys: &syscall.SysProcAttr{Setsid: true}}, func(*child) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.end.pidfd.Close()
 	c.end = newWaiter(-1)
-	if got := kin.wait(c, func() {}).ExitStatus(); got != 5 {
+	if got := reaper.wait(c, func() {}).ExitStatus(); got != 5 {
 		t.Errorf("exit %d, want 5", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty"
 )
 
@@ -22,7 +23,7 @@ func TestTree(t *testing.T) {
 	j := onTTY(t, o, "job", `sleep `+tag+` & (sleep `+tag+` & wait) & nohup setsid sleep `+tag+` & (setsid -f sleep `+tag+`); wait`)
 	grown(t, tag, 4)
 	eventually(t, "the double fork's orphan, and the end of its parent", func() bool {
-		kin.look()
+		reaper.scan()
 		tree := programs(j.Tree())
 		return strings.Count(tree, "sleep") == 4 && !strings.Contains(tree, "setsid")
 	})
@@ -33,7 +34,7 @@ func TestTree(t *testing.T) {
 		t.Errorf("descendants: got %s, want %s", got, want)
 	}
 	for i, p := range j.Tree() {
-		if i > 0 && p.Parent != j.PID() && !slices.ContainsFunc(j.Tree()[:i], func(q Process) bool { return q.PID == p.Parent }) && p.Parent != kinPID() {
+		if i > 0 && p.Parent != j.PID() && !slices.ContainsFunc(j.Tree()[:i], func(q procfs.Process) bool { return q.PID == p.Parent }) && p.Parent != kinPID() {
 			t.Errorf("%+v comes before its parent", p)
 		}
 	}
@@ -53,16 +54,21 @@ func TestOthersChildren(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kin.look()
+	reaper.scan()
 	stdin.Close()
-	eventually(t, "a zombie", func() bool { e, ok := inspect(cmd.Process.Pid); return ok && e.ended() })
-	kin.look()
-	if c := j.Climb(Ladder{From: Kill}); c.Survivors != nil {
+	eventually(t, "a zombie", func() bool { e, ok := inspect(cmd.Process.Pid); return ok && e.Ended() })
+	reaper.scan()
+	if c := j.Stop(Ladder{From: Kill}); c.Survivors != nil {
 		t.Errorf("survivors %v", c.Survivors)
 	}
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 9 {
 		t.Errorf("waiting for it: %v, want exit 9", err)
 	}
+}
+
+func isEmpty(o *Owner) bool {
+	es, err := o.scan()
+	return err == nil && len(es) == 0
 }
 
 // Many quick starts with orphans beside os/exec: each status is right and nothing is left.
@@ -89,18 +95,18 @@ func TestQuickStarts(t *testing.T) {
 				if got := h.Exit(); got != (Exit{Code: code}) {
 					t.Errorf("got %+v, want exit %d", got, code)
 				}
-				if c := h.Climb(Ladder{From: Kill}); c.Survivors != nil {
+				if c := h.Stop(Ladder{From: Kill}); c.Survivors != nil {
 					t.Errorf("survivors %v", c.Survivors)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	eventually(t, "nothing to be left", func() bool { kin.look(); return len(tagged(tag)) == 0 && len(o.look()) == 0 })
-	kin.mu.Lock()
-	defer kin.mu.Unlock()
-	if len(kin.handles) > 0 || len(kin.started) > 0 {
-		t.Errorf("%d handles and %d children are still in the table", len(kin.handles), len(kin.started))
+	eventually(t, "nothing to be left", func() bool { reaper.scan(); return len(tagged(tag)) == 0 && isEmpty(o) })
+	reaper.mu.Lock()
+	defer reaper.mu.Unlock()
+	if len(reaper.handles) > 0 || len(reaper.started) > 0 {
+		t.Errorf("%d handles and %d children are still in the table", len(reaper.handles), len(reaper.started))
 	}
 }
 
@@ -143,7 +149,7 @@ func TestSettle(t *testing.T) {
 			if took > patience {
 				t.Errorf("it took %v", took)
 			}
-			if c := j.Climb(Ladder{From: Terminate}); c.Survivors != nil {
+			if c := j.Stop(Ladder{From: Terminate}); c.Survivors != nil {
 				t.Errorf("survivors %v", c.Survivors)
 			}
 			gone(t, tag)
@@ -160,23 +166,23 @@ func TestHungUpBeforeReaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pty.Close()
-	h := &Handle{owner: o, tty: pty, mark: "job", done: make(chan struct{}), cleared: make(chan struct{})}
+	h := &Handle{owner: o, tty: pty, mark: "job", done: make(chan struct{}), treeGone: make(chan struct{})}
 	attr := &os.ProcAttr{Env: testEnv, Files: slices.Repeat([]*os.File{pty.Slave()}, 3), Sys: &syscall.SysProcAttr{Setsid: true, Setctty: true}}
 	script := `sleep ` + tag + ` & until grep -qx sleep /proc/$!/comm; do :; done; exit`
-	if _, err := kin.launch("/bin/bash", []string{"bash", "-c", script}, attr, h.enter); err != nil {
+	if _, err := reaper.launch("/bin/bash", []string{"bash", "-c", script}, attr, h.enter); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the burial of what was hung up", func() bool {
-		kin.look()
-		kin.mu.Lock()
-		defer kin.mu.Unlock()
-		return h.buried == 1
+		reaper.scan()
+		reaper.mu.Lock()
+		defer reaper.mu.Unlock()
+		return h.reapedOrphans == 1
 	})
-	if e, ok := inspect(h.PID()); !ok || !e.ended() {
+	if e, ok := inspect(h.PID()); !ok || !e.Ended() {
 		t.Errorf("the leader: got %+v, %v, want one that has ended and lies there", e, ok)
 	}
 	h.follow()
-	if hungUp, left := h.Settle(); programs(hungUp) != "sleep" || left != nil {
+	if hungUp, left, err := h.Settle(); programs(hungUp) != "sleep" || left != nil || err != nil {
 		t.Errorf("hung up %v, want a sleep; left %v", hungUp, left)
 	}
 	gone(t, tag)
@@ -192,12 +198,5 @@ func TestSettleOnPipes(t *testing.T) {
 	hungUp, left := j.Settle()
 	if programs(hungUp) != "" || programs(left) != "sleep" {
 		t.Errorf("hung up %v, left %v", hungUp, left)
-	}
-}
-
-func TestSizeNeedsATerminal(t *testing.T) {
-	o := newOwner(t)
-	if err := onPipe(t, o, "pipe", "sleep 1000").Size(1, 1); err == nil {
-		t.Error("a program without a terminal was resized")
 	}
 }

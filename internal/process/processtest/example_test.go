@@ -25,8 +25,8 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := handle.Climb(process.Ladder{From: process.Kill}); len(c.Survivors) > 0 {
-		t.Errorf("survivors: %v", c.Survivors)
+	if r := handle.Stop(process.Ladder{From: process.Kill}); len(r.Survivors) > 0 || r.Err != nil {
+		t.Errorf("survivors: %v, error %v", r.Survivors, r.Err)
 	}
 	processtest.Gone(t, handle.PID())
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/procfs"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -84,14 +86,14 @@ func TestClimb(t *testing.T) {
 			j.says(t, "up")
 			grown(t, tag, tt.count)
 			if tt.name == "stopped" {
-				eventually(t, "the leader to stop", func() bool { e, _ := inspect(j.PID()); return e.state == 'T' })
+				eventually(t, "the leader to stop", func() bool { e, _ := inspect(j.PID()); return e.State == 'T' })
 			}
 			var reported []Rung
-			c := j.Climb(Ladder{From: tt.from, Step: testStep(tt.needed), Report: func(r Rung) { reported = append(reported, r) }})
-			if want := (Climbed{Needed: tt.needed, Rest: tt.rest}); !cmp.Equal(c, want) {
+			c := j.Stop(Ladder{From: tt.from, Step: testStep(tt.needed), Report: func(r Rung) { reported = append(reported, r) }})
+			if want := (StopResult{Needed: tt.needed, Escalated: tt.rest}); !cmp.Equal(c, want) {
 				t.Errorf("got %v, want %v", c, want)
 			}
-			if all := slices.Concat(c.Needed, c.Rest); !slices.Equal(reported, all) {
+			if all := slices.Concat(c.Needed, c.Escalated); !slices.Equal(reported, all) {
 				t.Errorf("reported %v, but %v were needed", reported, all)
 			}
 			gone(t, tag)
@@ -161,7 +163,7 @@ limit = %d
 				}
 				return len(seen) > 4
 			})
-			if c := j.Climb(Ladder{From: Kill}); c.Survivors != nil {
+			if c := j.Stop(Ladder{From: Kill}); c.Survivors != nil {
 				t.Errorf("survivors %v", c.Survivors)
 			}
 			gone(t, tag)
@@ -187,7 +189,7 @@ func TestClimbRaised(t *testing.T) {
 		close(raised)
 	}()
 	begin := time.Now()
-	c := j.Climb(Ladder{
+	c := j.Stop(Ladder{
 		Step:   2 * patience,
 		Raised: func() (Rung, <-chan struct{}) { return asked.Load().(Rung), raised },
 		Report: func(r Rung) {
@@ -196,7 +198,7 @@ func TestClimbRaised(t *testing.T) {
 			}
 		},
 	})
-	if want := (Climbed{Needed: []Rung{Interrupt, Kill}}); !cmp.Equal(c, want) {
+	if want := (StopResult{Needed: []Rung{Interrupt, Kill}}); !cmp.Equal(c, want) {
 		t.Errorf("got %v, want %v", c, want)
 	}
 	if time.Since(begin) > patience {
@@ -212,13 +214,13 @@ func TestClimbKeep(t *testing.T) {
 	j.says(t, "up")
 	grown(t, tag, 1)
 	done := make(chan struct{})
-	c := j.Climb(Ladder{Over: done, Keep: true, Step: patience, Interrupt: func() error {
+	c := j.Stop(Ladder{Over: done, Keep: true, Step: patience, Interrupt: func() error {
 		err := j.Handle.Interrupt()
 		j.says(t, "took it")
 		close(done)
 		return err
 	}})
-	if want := (Climbed{Needed: []Rung{Interrupt}}); !cmp.Equal(c, want) {
+	if want := (StopResult{Needed: []Rung{Interrupt}}); !cmp.Equal(c, want) {
 		t.Errorf("got %v, want %v", c, want)
 	}
 	if n := len(tagged(tag)); n != 1 || over(j.Done()) {
@@ -238,14 +240,14 @@ func TestClimbAfterTheEnd(t *testing.T) {
 			if programs(left) != "sleep" {
 				t.Fatalf("left %v, want a sleep", left)
 			}
-			if over(j.Cleared()) {
+			if over(j.TreeGone()) {
 				t.Error("it is cleared with a process left")
 			}
-			if c, want := j.Climb(Ladder{From: from}), (Climbed{Rest: rest}); !cmp.Equal(c, want) {
+			if c, want := j.Stop(Ladder{From: from}), (StopResult{Escalated: rest}); !cmp.Equal(c, want) {
 				t.Errorf("got %v, want %v", c, want)
 			}
 			gone(t, tag)
-			eventually(t, "it to be cleared", func() bool { return over(j.Cleared()) })
+			eventually(t, "it to be cleared", func() bool { return over(j.TreeGone()) })
 			if got := j.Exit(); got.Code != 5 {
 				t.Errorf("exit %+v, want 5", got)
 			}
@@ -264,7 +266,7 @@ func TestClimbTouchesNoOther(t *testing.T) {
 		j := onTTY(t, o, "job", `setsid sleep `+mine+` & sleep `+mine+` & echo up; wait`)
 		j.says(t, "up")
 		grown(t, mine, 2)
-		if c := j.Climb(Ladder{From: from}); c.Survivors != nil {
+		if c := j.Stop(Ladder{From: from}); c.Survivors != nil {
 			t.Errorf("survivors %v", c.Survivors)
 		}
 		gone(t, mine)
@@ -321,19 +323,19 @@ func TestSignalPID(t *testing.T) {
 	p := j.Tree()[0]
 	later := p
 	later.Start++
-	if err := SignalPID(later, syscall.SIGKILL); err != ErrGone {
-		t.Errorf("another process of that number: %v, want %v", err, ErrGone)
+	if err := later.Signal(syscall.SIGKILL); err != procfs.ErrGone {
+		t.Errorf("another process of that number: %v, want %v", err, procfs.ErrGone)
 	}
 	if over(j.Done()) {
 		t.Fatal("the wrong process was killed")
 	}
-	if err := SignalPID(p, syscall.SIGKILL); err != nil {
+	if err := p.Signal(syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}
 	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL || got.OOM {
 		t.Errorf("got %+v, want SIGKILL", got)
 	}
-	if err := SignalPID(p, 0); err != ErrGone {
-		t.Errorf("after the end: %v, want %v", err, ErrGone)
+	if err := p.Signal(0); err != procfs.ErrGone {
+		t.Errorf("after the end: %v, want %v", err, procfs.ErrGone)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"asyncrepl/internal/procfs"
 )
 
 // How an orphan is told to be from a job while another runs.
@@ -47,7 +49,7 @@ func TestOrphans(t *testing.T) {
 					if !ok {
 						break
 					}
-					SignalPID(e.Process, syscall.SIGKILL)
+					e.Process.Signal(syscall.SIGKILL)
 					parent = e.Parent
 				}
 			}
@@ -55,7 +57,7 @@ func TestOrphans(t *testing.T) {
 			if !slices.ContainsFunc(j.Tree(), same(p)) {
 				t.Errorf("%v is not in the tree %v; unclaimed %v", p, j.Tree(), o.Unclaimed())
 			}
-			if c := j.Climb(Ladder{From: Kill}); c.Survivors != nil {
+			if c := j.Stop(Ladder{From: Kill}); c.Survivors != nil {
 				t.Errorf("survivors %v", c.Survivors)
 			}
 			gone(t, tag)
@@ -64,17 +66,17 @@ func TestOrphans(t *testing.T) {
 }
 
 // orphaned waits until the parents of p have ended, and looks.
-func orphaned(t testing.TB, p Process) {
+func orphaned(t testing.TB, p procfs.Process) {
 	t.Helper()
 	eventually(t, "the orphan to come to us", func() bool {
 		e, ok := inspect(p.PID)
 		return ok && e.Parent == kinPID()
 	})
-	kin.look()
+	reaper.scan()
 }
 
-func same(p Process) func(Process) bool {
-	return func(q Process) bool { return q.PID == p.PID && q.Start == p.Start }
+func same(p procfs.Process) func(procfs.Process) bool {
+	return func(q procfs.Process) bool { return q.PID == p.PID && q.Start == p.Start }
 }
 
 // escape is a script with a process that nothing tells whose it is.
@@ -89,7 +91,7 @@ func TestOnlyJob(t *testing.T) {
 	j.says(t, "escaped")
 	p := grown(t, tag, 1)[0]
 	eventually(t, "the orphan to be charged to the one job", func() bool {
-		kin.look()
+		reaper.scan()
 		return slices.ContainsFunc(j.Tree(), same(p))
 	})
 	if u := o.Unclaimed(); u != nil {
@@ -133,7 +135,7 @@ func TestUnclaimed(t *testing.T) {
 					t.Fatal(err)
 				}
 			case "the last is cancelled":
-				other.Climb(Ladder{})
+				other.Stop(Ladder{})
 			default:
 				o.Shutdown()
 				gone(t, tag)
@@ -155,22 +157,30 @@ func TestReclaimed(t *testing.T) {
 		script, gate = below(t.TempDir(), `ASYNC_REPL_JOB=job exec bash -c "sleep `+tag+` & wait"`)
 		j = onTTY(t, o, "job", script+`; read x`)
 		eventually(t, "the orphan", func() bool {
-			return slices.ContainsFunc(ownChildren(), func(pid int) bool { return pid != j.PID() && pid != other.PID() })
+			return slices.ContainsFunc(children(t), func(pid int) bool { return pid != j.PID() && pid != other.PID() })
 		})
-		kin.look()
+		reaper.scan()
 		if untold = programs(j.Unclaimed()) == "bash"; !untold {
-			j.Climb(Ladder{From: Kill})
+			j.Stop(Ladder{From: Kill})
 		}
 	}
 	open(t, gate)
 	p := grown(t, tag, 1)[0]
 	eventually(t, "the orphan to be the job's", func() bool {
-		kin.look()
+		reaper.scan()
 		return slices.ContainsFunc(j.Tree(), same(p))
 	})
 	if u := j.Unclaimed(); u != nil { // those of earlier tries, which can't be told either, wait for the other job
 		t.Errorf("unclaimed %v", u)
 	}
+}
+
+func children(t *testing.T) []int {
+	pids, err := ownChildren()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pids
 }
 
 // below is a script with an orphan that nothing tells whose it is, and that executes rest in bash once a line comes through
@@ -207,7 +217,7 @@ func finish(t testing.TB, jobs ...*job) {
 
 // What descends from an orphan that can't be told is from none but those that one may be from, also when these have ended.
 func TestUnclaimedDescent(t *testing.T) {
-	uncharged := func(t *testing.T, p Process, j *job) {
+	uncharged := func(t *testing.T, p procfs.Process, j *job) {
 		t.Helper()
 		if slices.ContainsFunc(j.Tree(), same(p)) || !slices.ContainsFunc(j.Unclaimed(), same(p)) {
 			t.Errorf("%v: got tree %v, unclaimed %v, want it unclaimed", p, j.Tree(), j.Unclaimed())
@@ -216,14 +226,14 @@ func TestUnclaimedDescent(t *testing.T) {
 	tests := []struct {
 		name string
 		rest func(tag string) string
-		then func(t *testing.T, o *Owner, tag, gate string, parent Process, a, b *job)
+		then func(t *testing.T, o *Owner, tag, gate string, parent procfs.Process, a, b *job)
 	}{
 		{"its jobs end", func(tag string) string { return deaf(tag) + " & wait" },
-			func(t *testing.T, o *Owner, tag, gate string, _ Process, a, b *job) {
+			func(t *testing.T, o *Owner, tag, gate string, _ procfs.Process, a, b *job) {
 				later := onTTY(t, o, "later", `read x`)
 				open(t, gate)
 				grown(t, tag, 1)
-				kin.look()
+				reaper.scan()
 				finish(t, b, a)
 				eventually(t, "its end, though another job runs", func() bool {
 					if tree := programs(later.Tree()); tree != "bash" {
@@ -233,7 +243,7 @@ func TestUnclaimedDescent(t *testing.T) {
 				})
 			}},
 		{"shutdown", func(tag string) string { return deaf(tag) + " & wait" },
-			func(t *testing.T, o *Owner, tag, gate string, _ Process, a, b *job) {
+			func(t *testing.T, o *Owner, tag, gate string, _ procfs.Process, a, b *job) {
 				open(t, gate)
 				grown(t, tag, 1)
 				finish(t, b, a)
@@ -241,11 +251,11 @@ func TestUnclaimedDescent(t *testing.T) {
 				gone(t, tag)
 			}},
 		{"its parent ends", func(tag string) string { return deaf(tag) + " & wait" },
-			func(t *testing.T, o *Owner, tag, gate string, parent Process, a, b *job) {
+			func(t *testing.T, o *Owner, tag, gate string, parent procfs.Process, a, b *job) {
 				open(t, gate)
 				p := grown(t, tag, 1)[0]
 				finish(t, b)
-				SignalPID(parent, syscall.SIGKILL)
+				parent.Signal(syscall.SIGKILL)
 				orphaned(t, p)
 				uncharged(t, p, a)
 				uncharged(t, p, b)
@@ -254,7 +264,7 @@ func TestUnclaimedDescent(t *testing.T) {
 				}
 			}},
 		{"unseen", func(tag string) string { return "env -i setsid -f " + deaf(tag) },
-			func(t *testing.T, o *Owner, tag, gate string, _ Process, a, b *job) {
+			func(t *testing.T, o *Owner, tag, gate string, _ procfs.Process, a, b *job) {
 				finish(t, b)
 				open(t, gate)
 				p := grown(t, tag, 1)[0]
@@ -263,7 +273,7 @@ func TestUnclaimedDescent(t *testing.T) {
 				uncharged(t, p, b)
 			}},
 		{"unseen below one that lives", func(tag string) string { return "env -i setsid -f " + deaf(tag) + "; exec sleep 1000" },
-			func(t *testing.T, o *Owner, tag, gate string, _ Process, a, b *job) {
+			func(t *testing.T, o *Owner, tag, gate string, _ procfs.Process, a, b *job) {
 				finish(t, b)
 				open(t, gate)
 				p := grown(t, tag, 1)[0]
@@ -297,11 +307,11 @@ func TestStrangersDescent(t *testing.T) {
 	}
 	eventually(t, "the stranger", func() bool { return programs(o.Census().Orphans) == "bash" })
 	stranger := o.Census().Orphans[0]
-	defer SignalPID(stranger, syscall.SIGKILL)
+	defer stranger.Signal(syscall.SIGKILL)
 	j := onTTY(t, o, "job", `read x`)
 	open(t, gate)
 	p := grown(t, tag, 1)[0]
-	defer SignalPID(p, syscall.SIGKILL)
+	defer p.Signal(syscall.SIGKILL)
 	orphaned(t, p)
 	if slices.ContainsFunc(j.Tree(), same(p)) {
 		t.Errorf("%v is in the tree %v", p, j.Tree())

@@ -1,9 +1,13 @@
+//go:build linux
+
 package process
 
 import (
 	"errors"
 	"slices"
 	"testing"
+
+	"asyncrepl/internal/procfs"
 )
 
 func TestCensus(t *testing.T) {
@@ -20,8 +24,8 @@ func TestCensus(t *testing.T) {
 		t.Errorf("census %+v, before %+v", c, before)
 	}
 	end(t, j.Handle)
-	if u, err := j.Usage(); !errors.Is(err, ErrGone) {
-		t.Errorf("usage after the end %+v, %v, want %v", u, err, ErrGone)
+	if u, err := j.Usage(); !errors.Is(err, procfs.ErrGone) {
+		t.Errorf("usage after the end %+v, %v, want %v", u, err, procfs.ErrGone)
 	}
 }
 
@@ -36,5 +40,20 @@ func TestCensusOfOrphans(t *testing.T) {
 	eventually(t, "the orphan", func() bool { return slices.ContainsFunc(o.Census().Orphans, same(p)) })
 	if c := o.Census(); c.Trees.Processes != before+3 {
 		t.Errorf("%+v", c)
+	}
+}
+
+func TestBusiest(t *testing.T) {
+	o := newOwner(t)
+	h, err := o.Start(Spec{Argv: []string{"bash", "-c", "bash -c 'while :; do :; done' & wait"}, Env: []string{"PATH=/usr/bin:/bin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Stop(Ladder{From: Kill})
+	for { // the leader itself is the busiest while it starts
+		p, percent, err := h.Busiest()
+		if err == nil && percent > 5 && p.PID != h.PID() && p.Program == "bash" {
+			return
+		}
 	}
 }

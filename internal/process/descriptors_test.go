@@ -1,0 +1,194 @@
+//go:build linux
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/procfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// limit leaves this process the descriptors below n, until restore.
+func limit(t *testing.T, n uint64) (restore func()) {
+	t.Helper()
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	low := before
+	low.Cur = n
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// exhaust leaves this process not one descriptor, and returns what gives them
+// back.
+func exhaust(t *testing.T) (restore func()) {
+	freed := limit(t, 256)
+	var taken []int
+	for {
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		taken = append(taken, fd)
+	}
+	return func() {
+		for _, fd := range taken {
+			unix.Close(fd)
+		}
+		freed()
+	}
+}
+
+// A child that has to move the highest descriptor there may be finds no number
+// for it.
+func TestStartWithHighestDescriptor(t *testing.T) {
+	o := newOwner(t)
+	const highest = 1000
+	defer limit(t, highest+1)()
+	fd, err := unix.FcntlInt(o.null.Fd(), unix.F_DUPFD_CLOEXEC, highest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "highest")
+	defer f.Close()
+	_, err = o.Start(Spec{Argv: []string{"/bin/true"}, Files: []*os.File{nil, f, nil}})
+	if !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("got %v, want %v", err, syscall.EMFILE)
+	}
+}
+
+// While the table of descriptors is full, and starts race for the descriptors that are freed, no process is taken for
+// ended: neither the tree of a job, nor what it left, nor the guard. What is said to be ended has ended, and what could
+// not be checked is said not to be.
+func TestExhaustedDescriptors(t *testing.T) {
+	o := newGuardedOwner(t)
+	tag := tag()
+	runs := onPipe(t, o, "runs", "sleep "+tag+" & wait")
+	left := onPipe(t, o, "left", "setsid sleep "+tag+" & exit 0")
+	ends(t, left.Handle)
+	grown(t, tag, 2)
+	guard := o.guard.pid()
+
+	restore := exhaust(t)
+	stop := make(chan struct{})
+	var racers sync.WaitGroup
+	var started atomic.Int64
+	for range 4 {
+		racers.Go(func() {
+			for !over(stop) {
+				h, err := o.Start(Spec{Argv: []string{"/bin/true"}, Env: testEnv, Mark: "racer"})
+				switch {
+				case err == nil:
+					started.Add(1)
+					h.Exit()
+				case !errors.Is(err, syscall.EMFILE):
+					t.Errorf("a start failed with %v, want %v", err, syscall.EMFILE)
+				}
+			}
+		})
+	}
+	f, openErr := os.Open("/")
+	for range 200 {
+		tree, err := runs.Handle.Tree()
+		if got := programs(tree); err == nil && got != "bash sleep" || !strings.Contains(got, "bash") {
+			t.Errorf("the tree of the running job is %q, error %v", got, err)
+		}
+		leftTree, err := left.Handle.Tree()
+		if got := programs(leftTree); got != "sleep" {
+			t.Errorf("the tree of the ended job is %q, error %v", got, err)
+		}
+		o.guard.ensure()
+		if over(left.TreeGone()) {
+			t.Fatal("the tree of the ended job is taken for gone")
+		}
+	}
+	result := runs.Stop(Ladder{From: Kill})
+	ended := over(runs.Done())
+	close(stop)
+	racers.Wait()
+	restore()
+
+	if openErr == nil {
+		f.Close()
+		t.Error("the table was not full")
+	}
+	if len(result.Survivors) > 0 || result.Err == nil && !ended {
+		t.Errorf("stopped with survivors %v, error %v, ended %v", result.Survivors, result.Err, ended)
+	}
+	if now := o.guard.pid(); now != guard {
+		t.Errorf("the guard was %d, then %d", guard, now)
+	}
+	end(t, runs.Handle)
+	end(t, left.Handle)
+	gone(t, tag)
+	t.Logf("%d starts succeeded meanwhile", started.Load())
+}
+
+// If processes can't be inspected for 2 s, the results say so and name no survivors.
+func TestUncheckedNamesNoSurvivors(t *testing.T) {
+	cause := errors.New("no descriptor")
+	alive := procfs.Stat{Process: procfs.Process{PID: 1 << 22}}
+	scans := 0
+	failing := func() ([]procfs.Stat, error) {
+		scans++
+		return []procfs.Stat{alive}, cause
+	}
+	begin := time.Now()
+	survivors, err := killUntilGone(failing, begin.Add(50*time.Millisecond))
+	if survivors != nil || !errors.Is(err, cause) || !strings.Contains(err.Error(), "could not be checked") {
+		t.Errorf("survivors %v, error %v", survivors, err)
+	}
+	if scans < 3 || time.Since(begin) < 50*time.Millisecond {
+		t.Errorf("%d scans in %v: it must be repeated", scans, time.Since(begin))
+	}
+	failures := 3
+	survivors, err = killUntilGone(func() ([]procfs.Stat, error) { // it fails for a while only
+		if failures--; failures >= 0 {
+			return nil, cause
+		}
+		return nil, nil
+	}, time.Now().Add(patience))
+	if survivors != nil || err != nil {
+		t.Errorf("after a scan that succeeds: survivors %v, error %v", survivors, err)
+	}
+	if empty(failing) {
+		t.Error("a scan that fails proves that nothing is left")
+	}
+}
+
+// The text of a start that a limit refused names the limit and what helps.
+func TestScarceNamesTheLimit(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{
+		syscall.EMFILE: "(ulimit -n): end jobs",
+		syscall.ENFILE: "fs.file-max",
+		syscall.EAGAIN: "(ulimit -u, pids.max): end jobs",
+		syscall.ENOMEM: "memory.max",
+		syscall.E2BIG:  "the environment is too large",
+	} {
+		err := Scarce(fmt.Errorf("starting true: %w", errno))
+		if !errors.Is(err, errno) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %q, want one that says %q", err, want)
+		}
+	}
+	if other := errors.New("other"); Scarce(other) != other {
+		t.Error("another error is changed")
+	}
+}

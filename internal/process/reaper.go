@@ -1,0 +1,391 @@
+//go:build unix
+
+package process
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"asyncrepl/internal/procfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// reaper is the one table of our children. The kernel gives orphans to the program, whatever the number of Owners.
+var reaper = &processReaper{
+	started: make(map[int]bool),
+	handles: make(map[*Handle]bool),
+	orphans: make(map[int]*orphan),
+}
+
+// A processReaper knows everything that descends from this program: it reaps started children through their waiters, and
+// finds and reaps orphans in scans.
+type processReaper struct {
+	once    sync.Once // with the first Owner
+	session int       // our own: what is in it is no orphan of a job
+	adopts  bool      // orphans come to us
+
+	steps    sync.RWMutex // read: start and enter a child, reap it and leave; write: list our children
+	scanning sync.Mutex   // held during a scan; only scans reap orphans
+	unowned  []*orphan    // orphans of unknown jobs that the last scan reaped; for scans only
+	reaped   atomic.Int64 // counts reaped orphans
+
+	mu      sync.Mutex
+	owners  int
+	stop    chan struct{}    // ends watch
+	started map[int]bool     // children that launch started and wait has not reaped
+	handles map[*Handle]bool // those whose tree is not proven gone
+	orphans map[int]*orphan  // children that other processes started
+	count   uint64           // counts handles
+	visited uint64           // the number of the last handle whose tree scanSome scanned
+}
+
+// join begins to watch our children, with the first Owner.
+func (r *processReaper) join() {
+	r.once.Do(func() {
+		r.session, _ = unix.Getsid(0) // of ourselves: it can't fail
+		r.adopts = becomeSubreaper()
+		resetInheritance()
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owners++; r.owners == 1 && r.adopts {
+		r.stop = make(chan struct{})
+		go r.watch(r.stop) // owned by the reaper; ends when the last Owner leaves
+	}
+}
+
+func (r *processReaper) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owners--; r.owners == 0 && r.adopts {
+		close(r.stop)
+	}
+}
+
+// A child is a process that we started. Only its own wait reaps it.
+type child struct {
+	self    procfs.Process
+	process *os.Process
+	end     waiter
+
+	mu     sync.Mutex // held while it is reaped, so that no signal is sent to a later process with its pid
+	waited bool       // it has been reaped
+}
+
+// launch starts a process and enters it in the table of started children, together with what enter does, in one step:
+// no scan comes between.
+func (r *processReaper) launch(path string, argv []string, attr *os.ProcAttr, enter func(*child)) (*child, error) {
+	r.steps.RLock()
+	defer r.steps.RUnlock()
+	pidfd := -1
+	withPidfd(attr.Sys, &pidfd)
+	p, err := startDefault(path, argv, attr)
+	if errors.Is(err, syscall.EBADF) && exceedsLimit(attr.Files) {
+		err = syscall.EMFILE
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &child{process: p, end: newWaiter(pidfd)}
+	s, err := procfs.Inspect(p.Pid)
+	if err != nil { // it can't be gone before we reap it; but what we could not inspect we could not end either
+		p.Kill()
+		p.Wait()
+		c.end.close()
+		return nil, fmt.Errorf("inspecting the new process: %w", err)
+	}
+	c.self = s.Process
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.started[p.Pid] = true
+	enter(c)
+	return c, nil
+}
+
+// wait waits for the end of c, reaps it and removes it from the table, together with what leave does. It is called
+// once.
+func (r *processReaper) wait(c *child, leave func()) syscall.WaitStatus {
+	c.end.wait(c.self.PID)
+	r.steps.RLock()
+	defer r.steps.RUnlock()
+	c.mu.Lock()
+	state, err := c.process.Wait() // at once: it is a zombie
+	c.waited = true
+	c.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.started, c.self.PID)
+	leave()
+	if err != nil {
+		return 0x7f00 // exit status 127: unknown, another wait has reaped this child
+	}
+	return state.Sys().(syscall.WaitStatus)
+}
+
+// signal sends sig to c.
+func (c *child) signal(sig syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waited || c.process.Signal(sig) != nil {
+		return procfs.ErrGone
+	}
+	return nil
+}
+
+// signalGroup sends sig to the group that c leads.
+func (c *child) signalGroup(sig syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waited {
+		return procfs.ErrGone
+	}
+	if err := syscall.Kill(-c.self.PID, sig); err != syscall.ESRCH {
+		return err
+	}
+	return procfs.ErrGone
+}
+
+// ended reports whether c has ended, reaped or not. A child that could not be inspected has not.
+func (c *child) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waited {
+		return true
+	}
+	s, err := procfs.Inspect(c.self.PID)
+	return errors.Is(err, procfs.ErrGone) || err == nil && s.Ended()
+}
+
+// scan adopts the orphans that have come to us and reaps those that have ended. It takes a few dozen microseconds if
+// there are none. If it fails, nothing is proven gone.
+func (r *processReaper) scan() error {
+	r.scanning.Lock()
+	defer r.scanning.Unlock()
+	for {
+		if again, err := r.scanOnce(); !again || err != nil {
+			return err
+		}
+	}
+}
+
+// scanOnce makes one scan. It reports whether another one must follow, because an orphan that it reaped may have left
+// children, see retire.
+func (r *processReaper) scanOnce() (again bool, err error) {
+	r.steps.Lock()
+	pids, err := ownChildren()
+	if err != nil {
+		r.steps.Unlock()
+		return false, err
+	}
+	r.mu.Lock()
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return r.started[pid] })
+	var reaped []*Handle // the children of their leaders had come to us before the list was made
+	for h := range r.handles {
+		if h.reaped {
+			reaped = append(reaped, h)
+		}
+	}
+	r.mu.Unlock()
+	r.steps.Unlock()
+
+	err = r.adopt(pids) // all, before any of them is reaped: one can show whose another is
+	r.rememberDescendants()
+	r.unowned = nil // the orphans that these left have been adopted
+	for _, pid := range pids {
+		r.reap(pid)
+	}
+	if err != nil {
+		return false, err
+	}
+	return r.retire(reaped) || len(r.unowned) > 0, nil
+}
+
+// adopt enters those of our children that we did not start, and inspects again those that are in the table already. An
+// orphan whose job is unknown is attributed again: during an exec it has no environment to read, and none of its files
+// may have shown anything. That only one candidate remains is not evidence. A child that another user hides from us
+// (hidepid) is left alone; we could not end it either.
+func (r *processReaper) adopt(pids []int) (err error) {
+	var fresh, unattributed []*orphan
+	for _, pid := range pids {
+		e, inspectErr := procfs.Inspect(pid)
+		if inspectErr != nil {
+			if !errors.Is(inspectErr, procfs.ErrGone) && !errors.Is(inspectErr, fs.ErrPermission) {
+				err = cmp.Or(err, inspectErr)
+			}
+			continue
+		}
+		if e.Session == r.session {
+			continue
+		}
+		r.mu.Lock()
+		o := r.orphans[pid]
+		if o != nil {
+			o.Stat = e
+		}
+		r.mu.Unlock()
+		switch {
+		case o == nil:
+			fresh = append(fresh, &orphan{Stat: e})
+		case o.handle == nil && !o.Ended(): // only scans change it
+			unattributed = append(unattributed, o)
+		}
+	}
+	if len(fresh)+len(unattributed) > 0 {
+		r.attributeAll(fresh, unattributed)
+	}
+	return err
+}
+
+// reap reaps an orphan that has ended.
+func (r *processReaper) reap(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := r.orphans[pid]
+	if o == nil || !o.Ended() {
+		return
+	}
+	var status syscall.WaitStatus
+	n, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	for err == syscall.EINTR {
+		n, err = syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	}
+	if n == 0 && err == nil { // a thread of it still runs
+		return
+	}
+	delete(r.orphans, pid)
+	r.reaped.Add(1)
+	for _, owner := range o.owners() {
+		owner.guard.forget(o.Process)
+	}
+	if o.handle == nil {
+		r.unowned = append(r.unowned, o)
+		return
+	}
+	h := o.handle
+	h.reapedOrphans++
+	h.rescan = true
+	if !h.stopping && err == nil && status.Signaled() && status.Signal() == syscall.SIGHUP && h.ending() {
+		h.hungUp = append(h.hungUp, o.Process)
+	}
+}
+
+// ending reports whether the leader has ended. Follow may not have noticed yet, because another scan can run first, and
+// that scan must know what the leader's end hung up. A leader that could not be inspected has not ended. The caller
+// holds reaper.mu.
+func (h *Handle) ending() bool {
+	if h.reaped {
+		return true
+	}
+	e, err := procfs.Inspect(h.self.PID)
+	if err != nil {
+		return errors.Is(err, procfs.ErrGone) // it is being reaped
+	}
+	return e.Start != h.self.Start || e.Ending()
+}
+
+// retire drops those handles with reaped leaders whose tree is gone. If an orphan of a tree has just been reaped, the
+// children that it left came to us after our children were listed, so another scan must show whether there are any.
+func (r *processReaper) retire(reaped []*Handle) (again bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.orphans {
+		if i := slices.Index(reaped, o.handle); i >= 0 {
+			reaped = slices.Delete(reaped, i, i+1)
+		}
+	}
+	for _, h := range reaped {
+		switch {
+		case !r.handles[h] || lingers(h.self.PID):
+		case h.rescan:
+			h.rescan, again = false, true
+		default:
+			delete(r.handles, h)
+			close(h.treeGone)
+			h.owner.guard.forget(h.self)
+			for _, leader := range h.sessions {
+				h.owner.guard.forget(leader)
+			}
+		}
+	}
+	return again
+}
+
+const (
+	// scanDelay is how long a dead orphan may wait to be reaped. Whoever must know at once scans itself.
+	scanDelay = 20 * time.Millisecond
+
+	// scanPeriod is how long an orphan may live before the guard is told of it.
+	scanPeriod = time.Second
+
+	// treesPerPeriod is how many trees scanSome scans: an idle job must cost next to nothing.
+	treesPerPeriod = 16
+)
+
+// watch scans whenever a child has died, and once a second, because the kernel does not announce orphans that come to
+// us and the guard must be told of them. Several children that die together cost one scan.
+func (r *processReaper) watch(stop <-chan struct{}) {
+	dying, end := childSignals()
+	defer end()
+	timer := time.NewTimer(0)
+	<-timer.C
+	tick := time.NewTicker(scanPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-dying:
+		case <-tick.C:
+			if !r.busy() {
+				continue
+			}
+			r.scanSome()
+		case <-stop:
+			return
+		}
+		timer.Reset(scanDelay)
+		select {
+		case <-timer.C:
+			r.scan() // an error: the next second tries again
+		case <-stop:
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// scanSome scans the next few trees in turn, so that the guard is told of the sessions also in a tree that nobody else
+// scans: an idle worker, a command on pipes.
+func (r *processReaper) scanSome() {
+	r.mu.Lock()
+	var next []*Handle
+	for h := range r.handles {
+		if !h.reaped {
+			next = append(next, h)
+		}
+	}
+	turn := func(h *Handle) uint64 { return h.number - r.visited - 1 } // those visited before come last
+	slices.SortFunc(next, func(a, b *Handle) int { return cmp.Compare(turn(a), turn(b)) })
+	next = next[:min(treesPerPeriod, len(next))]
+	if len(next) > 0 {
+		r.visited = next[len(next)-1].number
+	}
+	r.mu.Unlock()
+	for _, h := range next {
+		h.members()
+	}
+}
+
+// busy reports whether there is anything that orphans can come from.
+func (r *processReaper) busy() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.handles) > 0
+}

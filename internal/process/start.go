@@ -1,0 +1,268 @@
+//go:build unix
+
+package process
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/tty"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrShutdown is the error of a start after Shutdown.
+var ErrShutdown = errors.New("shutting down")
+
+// Config configures an Owner.
+type Config struct {
+	// Guard is the argument vector of the guard, a program that calls guard.Run. If it is empty, nothing kills the
+	// remaining processes when this program is killed. GuardEnv is the guard's full environment.
+	Guard    []string
+	GuardEnv []string
+
+	// Mark names the environment variable that says which job a process belongs to; empty: ASYNC_REPL_JOB. A second
+	// variable, with _OWNER appended to the name, stands for this Owner.
+	Mark string
+
+	Log *slog.Logger // nil: no log
+}
+
+// An Owner starts processes and answers for them: Shutdown ends whatever grows from them at the latest.
+type Owner struct {
+	config Config
+	token  string // marks the environments of all processes that we start
+	null   *os.File
+	guard  *guardLink
+	kills  oomCounter
+	closed atomic.Bool
+
+	// Limits. Tests make them longer than any machine needs.
+	settle, grace, limit time.Duration
+}
+
+// NewOwner makes this program the one that adopts its orphaned descendants, and returns an Owner that has started
+// nothing. The caller must call Shutdown.
+func NewOwner(c Config) (*Owner, error) {
+	if c.Mark == "" {
+		c.Mark = "ASYNC_REPL_JOB"
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	reaper.join()
+	o := &Owner{config: c, token: rand.Text(), null: null, settle: settleLimit, grace: shutdownGrace, limit: shutdownLimit}
+	o.guard = newGuardLink(o)
+	return o, nil
+}
+
+// Spec says what to start and how.
+type Spec struct {
+	Argv []string // a name without a slash is looked up in the PATH of Env
+	Env  []string // the full environment; the job's marks are added
+	Dir  string   // empty: our own
+	Wrap []string // a program with its arguments, put in front of Argv
+
+	// TTY, if not nil, becomes the controlling terminal.
+	TTY *tty.PTY
+
+	// Files are the descriptors from 0 on; there are at least three. A nil stands for the terminal, or for /dev/null
+	// if there is none.
+	Files []*os.File
+
+	Mark string // the job's or worker's id
+}
+
+// Start starts a program as the leader of its own session and group, with no signal ignored or blocked. The files
+// stay the caller's, who closes the copies of the program's ends.
+func (o *Owner) Start(s Spec) (*Handle, error) {
+	if o.closed.Load() {
+		return nil, ErrShutdown
+	}
+	argv := slices.Concat(s.Wrap, s.Argv)
+	if len(argv) == 0 {
+		return nil, errors.New("starting nothing: no program named")
+	}
+	env := o.environment(s)
+	path, err := lookPath(argv[0], env)
+	if err != nil {
+		return nil, err
+	}
+	files, terminal, err := o.descriptors(s)
+	if err != nil {
+		return nil, err
+	}
+	attr := &os.ProcAttr{Dir: s.Dir, Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true}}
+	h := &Handle{owner: o, tty: s.TTY, mark: s.Mark, done: make(chan struct{}), treeGone: make(chan struct{})}
+	if s.TTY != nil {
+		attr.Sys.Setctty, attr.Sys.Ctty = true, terminal
+		h.files = identifyingFiles(files, s.TTY.Slave())
+	} else {
+		h.files = identifyingFiles(files, nil)
+	}
+
+	o.guard.ensure()
+	h.kills = o.kills.recent()
+	if _, err := reaper.launch(path, argv, attr, h.enter); err != nil {
+		return nil, startError(argv[0], s.Dir, err)
+	}
+	if !o.guard.add(h.self) { // the guard has died meanwhile
+		o.guard.ensure()
+	}
+	go h.follow()        // owned by the handle; ends when the process has been reaped
+	if o.closed.Load() { // Shutdown may have scanned before the process was there
+		h.kill()
+		return nil, ErrShutdown
+	}
+	return h, nil
+}
+
+// environment returns the environment of s with our marks, which replace those of a server that we run under.
+func (o *Owner) environment(s Spec) []string {
+	job, owner := o.config.Mark+"=", o.config.Mark+"_OWNER="
+	env := make([]string, 0, len(s.Env)+2)
+	for _, kv := range s.Env {
+		if !strings.HasPrefix(kv, job) && !strings.HasPrefix(kv, owner) {
+			env = append(env, kv)
+		}
+	}
+	if s.Mark != "" {
+		env = append(env, job+s.Mark)
+	}
+	return append(env, owner+o.token)
+}
+
+// descriptors returns the files of s with what it leaves out filled in, and the descriptor of the terminal, or -1.
+func (o *Owner) descriptors(s Spec) (files []*os.File, terminal int, err error) {
+	terminal = -1
+	for i := range max(3, len(s.Files)) {
+		f := o.null
+		if s.TTY != nil {
+			f = s.TTY.Slave()
+		}
+		if i < len(s.Files) && s.Files[i] != nil {
+			f = s.Files[i]
+		}
+		if s.TTY != nil && f == s.TTY.Slave() && terminal < 0 {
+			terminal = i
+		}
+		files = append(files, f)
+	}
+	if s.TTY != nil && terminal < 0 {
+		return nil, 0, errors.New("starting a program on a terminal: none of its descriptors is the terminal")
+	}
+	return files, terminal, nil
+}
+
+// identifyingFiles returns the identities of those files that only one job has open: pipes, sockets and its terminal.
+func identifyingFiles(files []*os.File, terminal *os.File) []procfs.FileID {
+	var ids []procfs.FileID
+	for _, f := range files {
+		conn, err := f.SyscallConn()
+		if err != nil {
+			continue
+		}
+		conn.Control(func(fd uintptr) { // an error: the file is closed
+			var st unix.Stat_t
+			if unix.Fstat(int(fd), &st) != nil {
+				return
+			}
+			if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFIFO || kind == unix.S_IFSOCK || f == terminal {
+				ids = append(ids, procfs.Identify(&st))
+			}
+		})
+	}
+	return ids
+}
+
+// lookPath returns the file to execute. A relative element of PATH would mean another file in each directory and is
+// skipped.
+func lookPath(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	path := ""
+	for _, kv := range env { // the last one counts, as in a shell
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = v
+		}
+	}
+	for _, dir := range filepath.SplitList(path) {
+		file := filepath.Join(dir, name)
+		if !filepath.IsAbs(dir) || unix.Access(file, unix.X_OK) != nil {
+			continue
+		}
+		if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("starting %s: not found in PATH: %w", name, fs.ErrNotExist)
+}
+
+// startError returns the error of a failed start. It names the directory if that is missing, which the kernel does not
+// say.
+func startError(name, dir string, err error) error {
+	if dir != "" {
+		if st, derr := os.Stat(dir); derr != nil {
+			return fmt.Errorf("starting %s: %w", name, derr)
+		} else if !st.IsDir() {
+			return fmt.Errorf("starting %s: %w", name, &fs.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR})
+		}
+	}
+	var perr *fs.PathError
+	if errors.As(err, &perr) {
+		err = perr.Err
+	}
+	return fmt.Errorf("starting %s: %w", name, err)
+}
+
+// Scarce adds to the error of a start which limit was reached and what helps, if a resource was short.
+func Scarce(err error) error {
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		var l syscall.Rlimit
+		if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+			return err
+		}
+		return fmt.Errorf("%w: the server may have %d (ulimit -n): end jobs, or start it with a higher limit", err, l.Cur)
+	case errors.Is(err, syscall.ENFILE):
+		return fmt.Errorf("%w in the whole system: end programs, or raise fs.file-max", err)
+	case errors.Is(err, syscall.EAGAIN):
+		return fmt.Errorf("%w: the user or the container has as many processes as it may (ulimit -u, pids.max): end jobs, or raise the limit", err)
+	case errors.Is(err, syscall.ENOMEM):
+		return fmt.Errorf("%w: end jobs, or raise the limit of memory (ulimit -v, memory.max)", err)
+	case errors.Is(err, syscall.E2BIG):
+		return fmt.Errorf("%w: the environment is too large for a program to be started; start the server with a smaller one, or give less in env", err)
+	}
+	return err
+}
+
+// exceedsLimit reports whether a child that is given files may need a descriptor beyond the limit: it moves them, and
+// the pipe on which it reports an error, above the highest of them before it puts each in its place. The kernel's error
+// for that is EBADF.
+func exceedsLimit(files []*os.File) bool {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return false
+	}
+	highest := len(files)
+	for _, f := range files {
+		highest = max(highest, int(f.Fd()))
+	}
+	return uint64(highest+1+len(files)) >= l.Cur
+}

@@ -1,0 +1,238 @@
+//go:build unix
+
+package process
+
+import (
+	"cmp"
+	"slices"
+	"syscall"
+	"time"
+
+	"asyncrepl/internal/procfs"
+)
+
+// A Rung is one step of the ladder by which a process is ended.
+type Rung string
+
+// The rungs, from the mildest.
+const (
+	Interrupt Rung = "interrupt"
+	Terminate Rung = "terminate"
+	Kill      Rung = "kill"
+)
+
+var rungs = []Rung{Interrupt, Terminate, Kill}
+
+// A Ladder says how Stop escalates.
+type Ladder struct {
+	Over      <-chan struct{}                // closed when what is to be stopped has ended; nil: Handle.Done
+	From      Rung                           // where to begin; empty: Interrupt
+	Step      time.Duration                  // from one rung to the next; 0: 5 s
+	Interrupt func() error                   // nil: Handle.Interrupt
+	Raised    func() (Rung, <-chan struct{}) // the lowest rung that is wanted now, and a channel closed when it is raised
+	Report    func(Rung)                     // called before each rung is tried
+	Keep      bool                           // spare the rest of the tree if it is over below Kill
+}
+
+const defaultStep = 5 * time.Second
+
+// A StopResult says how a stop went.
+type StopResult struct {
+	Needed    []Rung           // by what was to be stopped, from the mildest
+	Escalated []Rung           // above those, by the rest of the tree after that
+	Survivors []procfs.Process // could not be ended
+	Err       error            // the tree could not be checked: whether something survives is unknown
+}
+
+// Stop ends h: it interrupts it, terminates its tree after a step, and kills the tree after another. It returns when
+// nothing is left of the tree, or with the survivors, and says which rungs were needed. When h is over, the rest of the
+// tree is terminated, and killed after a second. Kill takes two seconds at most.
+func (h *Handle) Stop(l Ladder) (result StopResult) {
+	if l.Over == nil {
+		l.Over = h.done
+	}
+	if l.Step == 0 {
+		l.Step = defaultStep
+	}
+	if l.Interrupt == nil {
+		l.Interrupt = h.Interrupt
+	}
+	if l.Report == nil {
+		l.Report = func(Rung) {}
+	}
+	if !l.Keep {
+		reaper.mu.Lock()
+		h.stopping = true
+		reaper.mu.Unlock()
+	}
+	rung := slices.Index(rungs, l.From) // -1, below the first, if it is none
+	for rung = max(rung, l.wanted(), 0); !over(l.Over); rung = h.nextRung(&l, rung) {
+		result.Needed = append(result.Needed, rungs[rung])
+		l.Report(rungs[rung])
+		switch rungs[rung] {
+		case Interrupt:
+			l.Interrupt() // an error: it is over, or the next rung will show
+		case Terminate:
+			es, _ := h.scan() // an error: the next rung finds the others
+			terminate(es)
+		case Kill:
+			result.Survivors, result.Err = h.kill()
+			return result
+		}
+	}
+	if !l.Keep {
+		h.stopRemaining(&result, rungs[rung], l.Report)
+	}
+	return result
+}
+
+// stopRemaining ends what is left of the tree, beginning with from, but not below Terminate. Processes that may still
+// die of what they have been sent are given a moment, because they need no higher rung then.
+func (h *Handle) stopRemaining(result *StopResult, from Rung, report func(Rung)) {
+	if h.awaitDying(result.Needed) {
+		return
+	}
+	try := func(r Rung) {
+		if !slices.Contains(result.Needed, r) {
+			result.Escalated = append(result.Escalated, r)
+			report(r)
+		}
+	}
+	if from == Kill {
+		try(Kill)
+		result.Survivors, result.Err = h.kill()
+		return
+	}
+	result.Survivors, result.Err = terminateThenKill(h.scan, remainingGrace, try)
+}
+
+// awaitDying waits, 50 ms at most, for the processes of the tree that may still die of the rungs tried or of the hangup
+// that came with the leader's end. It reports whether nothing is left.
+func (h *Handle) awaitDying(tried []Rung) bool {
+	dying := func(e procfs.Stat) bool {
+		switch {
+		case h.undecided(e):
+			return true
+		case slices.Contains(tried, Terminate): // it went to the whole tree
+			return diesOf(e.PID, syscall.SIGTERM)
+		case slices.Contains(tried, Interrupt) && e.Group == h.self.PID: // it usually went to the leader's group
+			return diesOf(e.PID, syscall.SIGINT)
+		}
+		return false
+	}
+	until := time.Now().Add(h.owner.settle)
+	for p := pause(0); !empty(h.scan); p.sleep() {
+		es, err := h.members()
+		if err == nil && !slices.ContainsFunc(es, dying) || time.Now().After(until) {
+			return false
+		}
+	}
+	return true
+}
+
+// wanted returns the index of the rung that is wanted now, or -1.
+func (l *Ladder) wanted() int {
+	if l.Raised == nil {
+		return -1
+	}
+	r, _ := l.Raised()
+	return slices.Index(rungs, r)
+}
+
+// nextRung waits until Over or until the next rung is due, and returns that rung. The caller checks Over.
+func (h *Handle) nextRung(l *Ladder, rung int) int {
+	timer := time.NewTimer(l.Step)
+	defer timer.Stop()
+	var again reminder
+	if rungs[rung] == Terminate {
+		again.set()
+	}
+	for {
+		var raised <-chan struct{}
+		if l.Raised != nil {
+			var r Rung
+			r, raised = l.Raised()
+			if i := slices.Index(rungs, r); i > rung {
+				return i
+			}
+		}
+		select {
+		case <-l.Over:
+			return rung
+		case <-timer.C:
+			return rung + 1
+		case <-again.due:
+			es, _ := h.scan()
+			again.remind(es)
+		case <-raised:
+		}
+	}
+}
+
+func over(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+const (
+	shutdownGrace = 150 * time.Millisecond
+	shutdownLimit = 310 * time.Millisecond // one scan may follow, which takes a while if there are a thousand processes
+)
+
+// Shutdown ends everything that o has started and refuses new starts. It returns when nothing is left, and within 350
+// ms. The guard, which ends last, kills what remains then.
+func (o *Owner) Shutdown() {
+	if o.closed.Swap(true) {
+		return
+	}
+	begin := time.Now()
+	es, _ := o.scan() // an error: the scans below find the others
+	signalGroups(es, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT)
+	for p := pause(0); time.Since(begin) < o.grace && !empty(o.scan); p.sleep() {
+	}
+	for _, h := range o.handles() {
+		h.killedByUs.Store(true)
+	}
+	left, err := killUntilGone(o.scan, begin.Add(o.limit))
+	switch {
+	case err != nil:
+		o.config.Log.Warn("shutdown: the remaining processes could not be checked", "error", err)
+	case len(left) > 0:
+		o.config.Log.Warn("shutdown: processes remain", "processes", left)
+	}
+	o.guard.close()
+	o.null.Close()
+	reaper.leave()
+}
+
+// handles returns the handles of o whose tree is not proven gone.
+func (o *Owner) handles() []*Handle {
+	reaper.mu.Lock()
+	defer reaper.mu.Unlock()
+	var hs []*Handle
+	for h := range reaper.handles {
+		if h.owner == o {
+			hs = append(hs, h)
+		}
+	}
+	return hs
+}
+
+// scan returns everything that o answers for: the trees of its handles, and the orphans that can't be from those of
+// another Owner.
+func (o *Owner) scan() ([]procfs.Stat, error) {
+	err := reaper.scan()
+	es, walkErr := walk(0, reaper.unclaimed(func(p *orphan) bool {
+		return !slices.ContainsFunc(p.candidates, func(h *Handle) bool { return h.owner != o && !h.reaped })
+	}))
+	err = cmp.Or(err, walkErr)
+	for _, h := range o.handles() {
+		tree, treeErr := h.members()
+		es, err = append(es, tree...), cmp.Or(err, treeErr)
+	}
+	return es, err
+}

@@ -1,0 +1,136 @@
+//go:build unix
+
+package process
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"asyncrepl/internal/procfs"
+)
+
+// Tree returns every living process of the tree, parents before their children. If the error is not nil, processes can
+// be missing, and a process that could not be inspected is listed as alive.
+func (h *Handle) Tree() ([]procfs.Process, error) {
+	scanErr := reaper.scan() // the kernel does not announce orphans that come to us
+	es, err := h.members()
+	return living(es), cmp.Or(scanErr, err)
+}
+
+// Descendants returns every living process that has the leader among its ancestors, parents before their children. Its
+// error is that of Tree.
+func (h *Handle) Descendants() ([]procfs.Process, error) {
+	reaper.mu.Lock()
+	reaped := h.reaped
+	reaper.mu.Unlock()
+	if reaped {
+		return nil, nil
+	}
+	es, err := h.members()
+	below := map[int]bool{h.self.PID: true}
+	return slices.DeleteFunc(living(es), func(p procfs.Process) bool {
+		if !below[p.Parent] {
+			return true
+		}
+		below[p.PID] = true
+		return false
+	}), err
+}
+
+// Unclaimed returns the living processes that may belong to h or to another job, parents before their children. Its
+// error is that of Tree.
+func (h *Handle) Unclaimed() ([]procfs.Process, error) {
+	es, err := walk(0, reaper.unclaimed(func(o *orphan) bool { return slices.Contains(o.candidates, h) }))
+	return living(es), err
+}
+
+// scan scans the tree of h, with the orphans that have come to us meanwhile.
+func (h *Handle) scan() ([]procfs.Stat, error) {
+	scanErr := reaper.scan()
+	es, err := h.members()
+	return es, cmp.Or(scanErr, err)
+}
+
+// members returns every process of the tree that has not been reaped, parents before their children, and remembers it:
+// an orphan whose parents were in the tree belongs to it.
+func (h *Handle) members() ([]procfs.Stat, error) {
+	reaper.mu.Lock()
+	var roots []procfs.Process
+	if !h.reaped {
+		roots = append(roots, h.self)
+	}
+	for _, o := range reaper.orphans {
+		if o.handle == h {
+			roots = append(roots, o.Process)
+		}
+	}
+	old := h.seen
+	reaper.mu.Unlock()
+	if len(roots) == 0 && !lingers(h.self.PID) {
+		return nil, nil
+	}
+	es, err := walk(h.self.PID, roots)
+	if len(es) <= 1 && len(old) == 0 { // most jobs: the leader alone
+		return es, err
+	}
+	seen := retain(old, es)
+	reaper.mu.Lock()
+	defer reaper.mu.Unlock()
+	h.seen = seen
+	h.updateGuard()
+	return es, err
+}
+
+// retain returns a tree as it is now, by pid, with those processes of an earlier scan that have lost their parents and
+// are on their way to us.
+func retain(old map[int]procfs.Stat, now []procfs.Stat) map[int]procfs.Stat {
+	seen := make(map[int]procfs.Stat, len(now))
+	for _, e := range now {
+		seen[e.PID] = e
+	}
+	for pid, was := range old {
+		if _, ok := seen[pid]; ok {
+			continue
+		}
+		switch e, err := procfs.Inspect(pid); {
+		case err == nil && e.Start == was.Start:
+			seen[pid] = e
+		case err != nil && !errors.Is(err, procfs.ErrGone): // counts as alive
+			seen[pid] = was
+		}
+	}
+	return seen
+}
+
+// updateGuard makes the guard answer for the sessions of the tree. If we are killed, the hangup of the terminals may end
+// the parents that show whose they are before the guard scans. The caller holds reaper.mu.
+func (h *Handle) updateGuard() {
+	sessions := make(map[int]procfs.Process)
+	for _, e := range h.seen {
+		leader, ok := h.seen[e.Session]
+		if known, before := h.sessions[e.Session]; before { // its leader may have ended
+			sessions[e.Session] = known
+		} else if ok && leader.Session == leader.PID && leader.PID != h.self.PID {
+			sessions[e.Session] = leader.Process
+			h.owner.guard.add(leader.Process)
+		}
+	}
+	for session, leader := range h.sessions {
+		if _, ok := sessions[session]; !ok {
+			h.owner.guard.forget(leader)
+		}
+	}
+	h.sessions = sessions
+}
+
+// living returns the processes among es that have not ended.
+func living(es []procfs.Stat) []procfs.Process {
+	var ps []procfs.Process
+	for _, e := range es {
+		if !e.Ended() {
+			ps = append(ps, e.Process)
+		}
+	}
+	return ps
+}

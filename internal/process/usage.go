@@ -1,0 +1,132 @@
+//go:build unix
+
+package process
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"asyncrepl/internal/procfs"
+)
+
+// Usage is what processes use. A zero means that the system does not say.
+type Usage struct {
+	CPU       time.Duration // including children that have ended and been waited for
+	Memory    int64         // bytes resident; shared memory counts for each process
+	Processes int
+}
+
+// Usage returns what the tree of h uses. The error is procfs.ErrGone once the leader has been reaped, and
+// errors.ErrUnsupported if the system does not say.
+func (h *Handle) Usage() (Usage, error) {
+	reaper.mu.Lock()
+	reaped := h.reaped
+	reaper.mu.Unlock()
+	if reaped {
+		return Usage{}, procfs.ErrGone
+	}
+	es, err := h.members()
+	u := sum(es)
+	if err == nil && u.Memory == 0 {
+		err = errors.ErrUnsupported
+	}
+	return u, err
+}
+
+// usageSpan is how long Busiest watches: long enough for the kernel's clock, short enough for a call that is to answer
+// at once.
+const usageSpan = 20 * time.Millisecond
+
+// Busiest returns the process of the tree that uses most CPU time now, and its share of one CPU in percent. It takes
+// 20 ms. The error is procfs.ErrGone if no process of the tree is left, and errors.ErrUnsupported if the system does
+// not say.
+func (h *Handle) Busiest() (busiest procfs.Process, percent float64, err error) {
+	ps, err := h.Tree()
+	if len(ps) == 0 && err == nil {
+		err = procfs.ErrGone
+	}
+	begin := time.Now()
+	before := make(map[procfs.Process]time.Duration)
+	for _, p := range ps {
+		used, clockErr := procfs.CPUTime(p.PID)
+		if clockErr != nil {
+			err = clockErr
+			continue
+		}
+		before[p] = used
+	}
+	if len(before) == 0 {
+		return busiest, 0, err
+	}
+	time.Sleep(usageSpan)
+	for p, then := range before {
+		used, clockErr := procfs.CPUTime(p.PID)
+		if clockErr != nil {
+			err = clockErr
+			continue
+		}
+		// A negative share: a later process has the pid.
+		if share := 100 * float64(used-then) / float64(time.Since(begin)); share >= 0 && (busiest.PID == 0 || share > percent) {
+			busiest, percent = p, share
+		}
+	}
+	if busiest.PID != 0 {
+		err = nil
+	}
+	return busiest, percent, err
+}
+
+// Census is the state of an Owner.
+type Census struct {
+	Adopts  bool  // orphans of our descendants come to us
+	Guard   int   // the pid of the guard; 0 before the first start, and while it is dead
+	Started bool  // something has been started
+	Self    int64 // memory of this program: bytes resident
+	Trees   Usage // of everything that has grown from what was started, by any Owner, without guards
+	Orphans []procfs.Process
+}
+
+// Census returns the state of o. Its Orphans are those that came to us and whose job is unknown.
+func (o *Owner) Census() Census {
+	c := Census{Guard: o.guard.pid()}
+	own, _ := procfs.Inspect(os.Getpid())
+	c.Self = own.Memory
+	reaper.scan() // an error: the orphans are those known before
+	reaper.mu.Lock()
+	c.Adopts, c.Started = reaper.adopts, reaper.count > 0
+	var roots []procfs.Process
+	for h := range reaper.handles {
+		if !h.reaped {
+			roots = append(roots, h.self)
+		}
+	}
+	for _, orphan := range reaper.orphans {
+		if orphan.Ended() {
+			continue
+		}
+		roots = append(roots, orphan.Process)
+		if orphan.handle == nil {
+			c.Orphans = append(c.Orphans, orphan.Process)
+		}
+	}
+	reaper.mu.Unlock()
+	slices.SortFunc(c.Orphans, func(a, b procfs.Process) int { return a.PID - b.PID })
+	es, _ := walk(0, roots)
+	c.Trees = sum(es)
+	return c
+}
+
+// sum returns what the living among es use.
+func sum(es []procfs.Stat) (u Usage) {
+	for _, e := range es {
+		if e.Ended() {
+			continue
+		}
+		u.Processes++
+		u.CPU += e.CPU
+		u.Memory += e.Memory
+	}
+	return u
+}
