@@ -18,13 +18,6 @@ import (
 // deadline and the write.
 const guardWriteLimit = time.Second
 
-// A guard that has died is replaced at once, unless it is one of guardTries in a row that have lived for less than
-// guardLife: one that can't live is tried again with each start of a process only.
-const (
-	guardTries = 3
-	guardLife  = time.Second
-)
-
 // A guardLink is our side of the guard, the process that kills what remains when this one is killed.
 //
 // The guard starts before the first process that it must answer for. Each start of a process checks
@@ -40,7 +33,6 @@ type guardLink struct {
 	added  map[int]procfs.Process // what the guard must answer for
 	w      *os.File               // nil: there is no guard
 	child  *child
-	brief  int // guards in a row that did not live long
 	closed bool
 }
 
@@ -64,7 +56,7 @@ func (g *guardLink) ensure() {
 		config.Log.Error("starting the guard", "error", err)
 		return
 	}
-	go g.reap(c, time.Now()) // owned by the guardLink; ends when the guard has been reaped
+	go g.reap(c) // owned by the guardLink; ends when the guard has been reaped
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,25 +112,14 @@ func (g *guardLink) running() bool {
 	return false
 }
 
-// reap waits for the end of a guard, and replaces it.
-func (g *guardLink) reap(c *child, begin time.Time) {
+// reap waits for the end of a guard.
+func (g *guardLink) reap(c *child) {
 	reaper.wait(c, func() {})
 	g.mu.Lock()
-	ours := g.child == c && !g.closed
-	if ours {
+	defer g.mu.Unlock()
+	if g.child == c && !g.closed {
 		g.drop()
-	}
-	if g.brief++; time.Since(begin) >= guardLife {
-		g.brief = 0
-	}
-	again := g.brief < guardTries
-	g.mu.Unlock()
-	if !ours {
-		return
-	}
-	g.owner.config.Log.Warn("guard exited", "restarting", again)
-	if again {
-		g.ensure()
+		g.owner.config.Log.Warn("guard exited; the next start of a process replaces it")
 	}
 }
 
