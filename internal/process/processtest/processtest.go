@@ -25,14 +25,20 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Owner returns an owner with a guard; what it started is ended with the test.
-func Owner(t testing.TB) *process.Owner {
+// Guard returns the command line by which the test binary plays the guard.
+func Guard(t testing.TB) []string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := process.NewOwner(process.Config{Guard: []string{self, guardArg}})
+	return []string{self, guardArg}
+}
+
+// Owner returns an owner with a guard; what it started is ended with the test.
+func Owner(t testing.TB) *process.Owner {
+	t.Helper()
+	o, err := process.NewOwner(process.Config{Guard: Guard(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

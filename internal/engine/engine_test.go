@@ -1,0 +1,297 @@
+//go:build unix
+
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/report"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
+
+// config returns the Config of an engine in a workspace of its own, which uses the machine's Python
+// and shell.
+func config(t testing.TB) engine.Config {
+	t.Helper()
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		t.Fatalf("finding Python: %v", err)
+	}
+	return engine.Config{
+		Version: "test", Guard: processtest.Guard(t), Env: os.Environ(), Workspace: t.TempDir(), Shell: shell,
+		Python: strings.TrimSpace(string(python)), StateDir: filepath.Join(t.TempDir(), "state"),
+		MaxJobs: 100, MaxSessions: 10, MaxOutput: 1 << 20, MaxState: 1 << 20, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// A bench is an engine that runs real jobs.
+type bench struct {
+	*engine.Engine
+	t testing.TB
+}
+
+func newBench(t testing.TB, c engine.Config) *bench {
+	t.Helper()
+	e, err := engine.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return &bench{e, t}
+}
+
+// python starts a job in a session of the scope.
+func (b *bench) python(sc engine.Scope, session, code string) *jobs.Job {
+	b.t.Helper()
+	s, err := b.Session(sc, session)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Python, Tenant: sc.Tenant, Session: session, Title: code}, s.Exec(code))
+}
+
+// shell starts a command of the scope.
+func (b *bench) shell(sc engine.Scope, c engine.Command) *jobs.Job {
+	b.t.Helper()
+	c.Dir = sc.Workspace
+	run, err := b.Shell(sc, c)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Shell, Tenant: sc.Tenant, Title: c.Line}, run)
+}
+
+// Two tenants can use the same name for a session, and see nothing of each other.
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, config(t))
+	mine, other := b.Scope("mine"), b.Scope("other")
+	job := b.python(mine, "lab", "secret = 1")
+	if info := jobstest.End(t, job); info.Status != jobs.Completed {
+		t.Fatalf("%s\n%s", info.Receipt.Text(), jobstest.Output(job))
+	}
+	theirs := b.python(other, "lab", "secret")
+	if info := jobstest.End(t, theirs); !strings.Contains(info.Receipt.Text(), "NameError") {
+		t.Errorf("the other tenant's session: %s, %s", info.Receipt.Text(), info.Result)
+	}
+	if _, err := b.Jobs().Get(other.Tenant, job.ID()); err == nil {
+		t.Error("the other tenant finds the job")
+	}
+	for sc, want := range map[string]int{"mine": 1, "other": 1, "nobody": 0} {
+		if st := b.Status(b.Scope(sc)); len(st.Sessions) != want || st.Jobs.By[jobs.Completed]+st.Jobs.By[jobs.Failed] != want {
+			t.Errorf("%s is shown sessions %v, jobs %v", sc, st.Sessions, st.Jobs)
+		}
+	}
+}
+
+// A session too many is refused, and the refusal names the setting. A session whose worker has ended
+// makes room.
+func TestMaxSessions(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.MaxSessions = 2
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	jobstest.End(t, b.python(sc, "a", "1"))
+	jobstest.End(t, b.python(sc, "b", "1"))
+	if _, err := b.Session(sc, "c"); err == nil || !strings.Contains(err.Error(), "REPL_MAX_SESSIONS") {
+		t.Errorf("a third session: %v", err)
+	}
+	s, err := b.Session(sc, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait, err := s.Restart(jobs.Agent, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if had, survivors, err := wait(t.Context()); !had || survivors != nil || err != nil {
+		t.Errorf("restart: %v, %v, %v", had, survivors, err)
+	}
+	if info := jobstest.End(t, b.python(sc, "c", "1")); info.Status != jobs.Completed {
+		t.Errorf("a session in the room of another: %s", info.Receipt.Text())
+	}
+}
+
+// pids returns the pids in what a job printed: "pid N." for each.
+func pids(t testing.TB, j *jobs.Job, count int) (all []int) {
+	t.Helper()
+	for end := time.Now().Add(jobstest.Patience); ; <-time.After(time.Millisecond) {
+		all = nil
+		for _, part := range strings.Split(jobstest.Output(j), "pid ")[1:] {
+			number, _, ok := strings.Cut(part, ".")
+			pid, err := strconv.Atoi(number)
+			if ok && err == nil {
+				all = append(all, pid)
+			}
+		}
+		if len(all) == count {
+			return all
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d pids wanted:\n%s", count, jobstest.Output(j))
+		}
+	}
+}
+
+// Close ends all jobs, with their receipts, and every process, also those that have left their session
+// and those of a job that has ended.
+func TestCloseLeavesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, config(t))
+	sc := b.Scope("local")
+	running := b.shell(sc, engine.Command{Line: `setsid sleep 1000 & echo "pid $!. pid $$."; wait`, TTY: true})
+	ended := b.shell(sc, engine.Command{Line: `setsid sleep 1000 >/dev/null 2>&1 & echo "pid $!."`})
+	python := b.python(sc, "default", "import os, subprocess, time\nprint(f'pid {subprocess.Popen([\"sleep\", \"1000\"]).pid}. pid {os.getpid()}.')\ntime.sleep(1000)")
+	queued := b.python(sc, "default", "1")
+	all := slices.Concat(pids(t, running, 2), pids(t, ended, 1), pids(t, python, 2))
+	jobstest.End(t, ended)
+	b.Close()
+	for _, pid := range all {
+		processtest.Gone(t, pid)
+	}
+	for name, j := range map[string]*jobs.Job{"running": running, "python": python, "queued": queued} {
+		select {
+		case <-j.Done():
+			if info := j.Info(); info.Receipt.By != jobs.Shutdown {
+				t.Errorf("%s: %s, by %q", name, info.Receipt.Text(), info.Receipt.By)
+			}
+		default:
+			t.Errorf("the %s job is %s", name, j.Info().Status)
+		}
+	}
+	run, err := b.Shell(sc, engine.Command{Line: "true", Dir: "/"})
+	if err == nil {
+		_, err = b.Jobs().Start(jobs.Spec{Kind: jobs.Shell}, run)
+	}
+	if !errors.Is(err, jobs.ErrShutdown) {
+		t.Errorf("a start after the end: %v", err)
+	}
+}
+
+// Status starts nothing, and then shows what runs. It counts the processes of all engines, so it runs
+// alone.
+func TestStatus(t *testing.T) {
+	c := config(t)
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	st := b.Status(sc)
+	if st.Version != "test" || st.Workspace != c.Workspace || st.MaxSessions != 10 || st.Jobs.Max != 100 || st.StateDir != c.StateDir {
+		t.Errorf("what was set is %+v", st)
+	}
+	if st.Processes != 0 || st.Sessions != nil || st.Self == 0 || st.Free <= 0 {
+		t.Errorf("before the first job: %+v", st)
+	}
+	if _, err := os.Stat(c.StateDir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the state directory: %v", err)
+	}
+
+	job := b.python(sc, "lab", "input('? ')")
+	jobstest.Asks(t, job)
+	b.python(sc, "lab", "1")
+	st = b.Status(sc)
+	if len(st.Sessions) != 1 || st.Processes != 1 || st.Memory < 1<<20 {
+		t.Fatalf("with a job: %+v", st)
+	}
+	if s := st.Sessions[0]; s.PID == 0 || s.Memory < 1<<20 || s != (report.SessionStatus{Name: "lab", PID: s.PID, Memory: s.Memory, Job: job.ID(), Queued: 1}) {
+		t.Errorf("session %+v", s)
+	}
+	if job.Info().Probe == nil {
+		t.Error("the running job has no probe")
+	}
+	if !slices.ContainsFunc(st.Works, func(s string) bool { return strings.HasPrefix(s, "guard (pid ") }) {
+		t.Errorf("works: %q", st.Works)
+	}
+
+	c.StateDir = ""
+	if st := newBench(t, c).Status(sc); !slices.ContainsFunc(st.Lacks, func(s string) bool { return strings.Contains(s, "REPL_STATE_DIR") }) {
+		t.Errorf("without a state directory it lacks %q", st.Lacks)
+	}
+}
+
+// Jobs find a terminal that they know, pagers that do not wait and a UTF-8 locale. What the call sets
+// comes on top.
+func TestEnvironmentOfJobs(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "PAGER=less", "LANG=C", "MINE=1", "CI=yes"}
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	job := b.shell(sc, engine.Command{Line: "env", Env: map[string]string{"MINE": "2", "MORE": "3"}})
+	jobstest.End(t, job)
+	lines := strings.Split(jobstest.Output(job), "\n")
+	for _, want := range []string{"TERM=xterm-256color", "PAGER=cat", "GIT_PAGER=cat", "GH_PAGER=cat", "LC_CTYPE=C.UTF-8", "LANG=C", "MINE=2", "MORE=3", "CI=yes"} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("%s is not among\n%s", want, strings.Join(lines, "\n"))
+		}
+	}
+	c.Env = append(c.Env, "LC_ALL=de_DE.utf8")
+	if env := newBench(t, c).Scope("local").Env; slices.Contains(env, "LC_CTYPE=C.UTF-8") {
+		t.Errorf("a UTF-8 locale is replaced: %q", env)
+	}
+}
+
+func TestScopeDefaults(t *testing.T) {
+	if got := (engine.Scope{}).SessionName(""); got != engine.DefaultSession {
+		t.Errorf("session %q", got)
+	}
+	sc := engine.Scope{Session: "mine", Grace: time.Second}
+	if a, b := sc.SessionName(""), sc.SessionName("other"); a != "mine" || b != "other" {
+		t.Errorf("sessions %q, %q", a, b)
+	}
+	if a, b := sc.GraceTime(), (engine.Scope{}).GraceTime(); a != time.Second || b != engine.DefaultGrace {
+		t.Errorf("grace %v, %v", a, b)
+	}
+}
+
+// An engine runs a command for a tenant and is closed.
+func Example() {
+	log := slog.New(slog.DiscardHandler)
+	e, err := engine.New(engine.Config{ // a server names its guard here
+		Workspace: "/", Shell: "/bin/sh", Env: []string{"PATH=" + os.Getenv("PATH")}, MaxOutput: 1 << 20, Log: log,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer e.Close()
+	scope := e.Scope("local")
+	run, err := e.Shell(scope, engine.Command{Line: "echo hello; exit 3", Dir: scope.Workspace})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	job, err := e.Jobs().Start(jobs.Spec{Kind: jobs.Shell, Tenant: scope.Tenant, Title: "echo"}, run)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := job.Await(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(job.Info().Receipt.Text())
+	fmt.Print(jobstest.Output(job))
+	// Output:
+	// failed (exit 3)
+	// hello
+}
