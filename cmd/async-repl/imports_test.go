@@ -14,63 +14,84 @@ import (
 
 const module = "asyncrepl/"
 
-// A rule says what the packages below a directory may not import, and why.
+// A rule says what of this module the packages below a directory may import, and why no more.
 type rule struct {
 	dir    string
-	forbid []string // import paths, with all that is below them
-	allow  []string // exceptions: import paths, and "in DIRECTORY" for what lies below one
+	may    []string // of this module, without what is below them
+	errors []string // of this module, for their Err variables alone
+	not    []string // of other modules and the standard library, with all that is below them
 	why    string
 }
 
+// The rules go from the bottom up. Each package has one: who adds a package decides what it may know.
 var rules = []rule{
-	{dir: "jobs", forbid: []string{module, "os/exec", "net", "github.com/"}, allow: []string{module + "internal/ladder", module + "internal/output", "github.com/oklog/ulid/v2", "github.com/agnivade/levenshtein"},
-		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
-	{dir: "internal/ladder", forbid: []string{module, "os/exec", "net", "github.com/"},
-		why: "jobs and processes share the words of the ladder and know nothing else of each other"},
-	{dir: "internal/output", forbid: []string{module, "os/exec", "net", "github.com/"},
-		why: "a log holds the output of jobs of any kind, and its file can be replaced without touching them"},
-	{dir: "internal/view", forbid: []string{module, "os/exec"},
+	{dir: "internal/view", not: []string{"os", "net", "github.com"},
 		why: "a view is bytes in, text out"},
-	{dir: "internal/procfs", forbid: []string{module, "os/exec"},
+	{dir: "internal/output", not: []string{"os/exec", "net", "github.com"},
+		why: "a log holds the output of jobs of any kind, and its file can be replaced without touching them"},
+	{dir: "internal/ladder", not: []string{"os", "net", "github.com"},
+		why: "jobs and processes share the words of the ladder and know nothing else of each other"},
+	{dir: "internal/procfs", not: []string{"os/exec", "net", "github.com"},
 		why: "what the kernel shows of a process is the same for every reader"},
-	{dir: "internal/tty", forbid: []string{module}, allow: []string{module + "internal/procfs"},
-		why: "a terminal serves worker and shell alike and knows neither"},
-	{dir: "internal/waiting", forbid: []string{module, "os/exec"}, allow: []string{module + "internal/procfs", module + "internal/tty"},
-		why: "whether a program waits is seen in the kernel and the terminal, whatever the job"},
-	{dir: "internal/pump", forbid: []string{module},
+	{dir: "internal/pump", not: []string{"os/exec", "net", "github.com"},
 		why: "a pump reads pipes and terminals alike and knows nothing of what it reads"},
-	{dir: "internal/guard", forbid: []string{module, "os/exec"}, allow: []string{module + "internal/procfs"},
+	{dir: "internal/guard", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "the guard needs its pipe and the kernel and nothing else, for all else may have failed"},
-	{dir: "internal/process", forbid: []string{module}, allow: []string{module + "internal/guard", module + "internal/ladder", module + "internal/procfs", module + "internal/tty"},
+	{dir: "internal/tty", may: []string{"internal/procfs"}, not: []string{"os/exec", "net"},
+		why: "a terminal serves worker and shell alike, and knows neither them nor its watcher"},
+	{dir: "internal/waiting", may: []string{"internal/procfs", "internal/tty"}, not: []string{"os/exec", "net", "github.com"},
+		why: "whether a program waits is seen in the kernel and the terminal, whatever the job"},
+	{dir: "internal/process", may: []string{"internal/guard", "internal/ladder", "internal/procfs", "internal/tty"}, not: []string{"net", "github.com"},
 		why: "processes are ended in one place, whatever they were started for"},
-	{dir: "internal/runner", forbid: []string{module}, allow: []string{module + "internal/process", module + "jobs"},
-		why: "what runners share belongs to none of them"},
-	{dir: "pyrepl", forbid: []string{module + "shell", module + "pkgmgr", module + "internal/mcpserver", module + "internal/report", module + "cmd"},
+
+	{dir: "jobs", may: []string{"internal/ladder", "internal/output"}, not: []string{"os/exec", "net"},
+		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
+	{dir: "internal/runner", may: []string{"internal/ladder", "internal/process", "internal/procfs", "internal/tty", "internal/waiting", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net"},
+		why: "what runners share belongs to none of them, and is neither Python nor protocol"},
+	{dir: "pyrepl", may: runnersMay, not: []string{"net/http", "os/exec"},
 		why: "runners know no protocol and not one another"},
-	{dir: "shell", forbid: []string{module + "pyrepl", module + "pkgmgr", module + "internal/mcpserver", module + "internal/report", module + "cmd"},
+	{dir: "shell", may: runnersMay, not: []string{"net", "os/exec"},
 		why: "runners know no protocol and not one another"},
-	{dir: "pkgmgr", forbid: []string{module + "pyrepl", module + "shell", module + "internal/mcpserver", module + "internal/report", module + "cmd"},
-		why: "runners know no protocol and not one another"},
-	{dir: "internal/mcpserver", forbid: []string{module + "cmd", "os/exec"},
-		why: "tools start nothing themselves: runners do"},
-	{dir: "internal/mcpclient", forbid: []string{module, "github.com/"},
-		why: "a client knows of a server what the protocol says, as the clients of others do"},
-	{dir: "internal/report", forbid: []string{module, "os/exec", "net", "github.com/"}, allow: []string{module + "jobs", module + "internal/output", module + "internal/view"},
+	{dir: "pkgmgr", may: runnersMay, not: []string{"net/http", "os/exec"},
+		why: "runners know no protocol and not one another; the network is the installer's business"},
+
+	{dir: "internal/report", may: []string{"internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "a job reads alike through MCP, on the command line, in the browser and on disk, however it runs"},
-	{dir: ".", forbid: []string{"github.com/modelcontextprotocol"}, allow: []string{"in internal/mcpserver", "in internal/stdio"},
-		why: "only what speaks the protocol knows its library, so that it can be replaced"},
-	{dir: "internal/stdio", forbid: []string{module, "os/exec"},
-		why: "a transport carries messages, whatever they say"},
+	{dir: "internal/engine", may: []string{"internal/output", "internal/process", "internal/report", "internal/tty", "internal/waiting", "jobs", "pkgmgr", "pyrepl", "shell"}, not: []string{"os/exec", "net", "github.com"},
+		why: "an engine serves front ends of any protocol, and may run in a process apart from them"},
+	{dir: "internal/stdio", not: []string{"os", "net"},
+		why: "a transport carries messages over the stream it is given, whatever they say"},
+	{dir: "internal/mcpserver", may: []string{"internal/engine", "internal/output", "internal/report", "internal/view", "jobs"}, errors: []string{"internal/tty", "pkgmgr", "pyrepl", "shell"}, not: []string{"os/exec", "net/http"},
+		why: "tools start nothing themselves and do not know how jobs run; they know what can go wrong, to say what helps"},
+	{dir: "internal/mcpclient", not: []string{"net", "github.com"},
+		why: "a client knows of a server what the protocol says, as the clients of others do"},
+	{dir: "cmd", may: []string{"internal/engine", "internal/guard", "internal/mcpclient", "internal/mcpserver", "internal/stdio", "internal/tty"}, not: []string{"net"},
+		why: "main parses settings, wires and decides what an end of input ends; all else is somebody's room"},
 }
 
-// below cmd, nobody reads what belongs to the process: what a connection may
-// see is handed down in its scope.
+// runnersMay is what the runners may import.
+var runnersMay = []string{
+	"internal/ladder", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/runner",
+	"internal/tty", "internal/view", "internal/waiting", "jobs",
+}
+
+// speakMCP are the packages that may import the protocol's library, so that it can be replaced.
+var speakMCP = []string{"internal/mcpserver", "internal/stdio"}
+
+const mcpLibrary = "github.com/modelcontextprotocol"
+
+// processWide is what belongs to the process. Below cmd nothing uses it: what a connection can see is
+// handed down in its scope.
 var processWide = map[string][]string{
-	"os": {"Getenv", "LookupEnv", "Environ", "Getwd", "Chdir", "Setenv", "Stdin", "Stdout", "Stderr", "Args", "Exit"},
+	"os":       {"Getenv", "LookupEnv", "Environ", "Getwd", "Chdir", "Setenv", "Stdin", "Stdout", "Stderr", "Args", "Exit", "UserHomeDir"},
+	"exec":     {"LookPath"},
+	"filepath": {"Abs"},
+	"flag":     {"Bool", "Int", "String", "Var", "Parse", "Arg", "Args", "NewFlagSet", "CommandLine"},
+	"slog":     {"Default", "SetDefault"},
 }
 
-// sources calls f for each Go file of the module that is neither a test nor, as
-// jobstest is, of a package that serves tests.
+// sources calls f for each Go file of the module that is neither a test nor, as jobstest is, of a
+// package that serves tests.
 func sources(t *testing.T, f func(path string, file *ast.File)) {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -105,31 +126,63 @@ func sources(t *testing.T, f func(path string, file *ast.File)) {
 	}
 }
 
-func under(path, dir string) bool {
-	return dir == "." || path == strings.TrimSuffix(dir, "/") || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
-}
+// under reports whether path is dir or below it.
+func under(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
 func TestImportRules(t *testing.T) {
+	ruled := make(map[string]bool)
 	sources(t, func(path string, file *ast.File) {
+		k := slices.IndexFunc(rules, func(r rule) bool { return under(path, r.dir) })
+		if k < 0 {
+			t.Errorf("%s is of a package that has no rule here", path)
+			return
+		}
+		ruled[rules[k].dir] = true
 		for _, spec := range file.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, r := range rules {
-				if !under(path, r.dir) || slices.Contains(r.allow, imported) {
-					continue
-				}
-				if slices.ContainsFunc(r.allow, func(a string) bool { place, ok := strings.CutPrefix(a, "in "); return ok && under(path, place) }) {
-					continue
-				}
-				for _, f := range r.forbid {
-					if under(imported, f) {
-						t.Errorf("%s imports %s: %s", path, imported, r.why)
-					}
-				}
+			rules[k].check(t, path, file, imported)
+			if under(imported, mcpLibrary) && !slices.ContainsFunc(speakMCP, func(dir string) bool { return under(path, dir) }) {
+				t.Errorf("%s imports %s: only %v speak the protocol, so that its library can be replaced", path, imported, speakMCP)
 			}
 		}
+	})
+	for _, r := range rules {
+		if !ruled[r.dir] {
+			t.Errorf("the rule for %s is about no package", r.dir)
+		}
+	}
+}
+
+// check checks one import of a file below the rule's directory.
+func (r rule) check(t *testing.T, path string, file *ast.File, imported string) {
+	of, ours := strings.CutPrefix(imported, module)
+	switch {
+	case ours && slices.Contains(r.errors, of):
+		name := of[strings.LastIndexByte(of, '/')+1:]
+		selectors(file, func(pkg, selected string) {
+			if pkg == name && !strings.HasPrefix(selected, "Err") {
+				t.Errorf("%s uses %s.%s, more than an error: %s", path, pkg, selected, r.why)
+			}
+		})
+	case ours && !slices.Contains(r.may, of):
+		t.Errorf("%s imports %s: %s", path, of, r.why)
+	case slices.ContainsFunc(r.not, func(not string) bool { return under(imported, not) }):
+		t.Errorf("%s imports %s: %s", path, imported, r.why)
+	}
+}
+
+// selectors calls f for each x.name in a file.
+func selectors(file *ast.File, f func(x, name string)) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok {
+				f(x.Name, sel.Sel.Name)
+			}
+		}
+		return true
 	})
 }
 
@@ -138,15 +191,10 @@ func TestOnlyCommandReadsTheProcess(t *testing.T) {
 		if under(path, "cmd") {
 			return
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			sel, ok := n.(*ast.SelectorExpr)
-			if !ok {
-				return true
+		selectors(file, func(pkg, name string) {
+			if slices.Contains(processWide[pkg], name) {
+				t.Errorf("%s uses %s.%s: only cmd reads flags, the environment, the current directory and the standard streams", path, pkg, name)
 			}
-			if pkg, ok := sel.X.(*ast.Ident); ok && slices.Contains(processWide[pkg.Name], sel.Sel.Name) {
-				t.Errorf("%s uses %s.%s: only cmd reads the environment, the current directory and the standard streams", path, pkg.Name, sel.Sel.Name)
-			}
-			return true
 		})
 	})
 }
