@@ -95,40 +95,44 @@ func TestLifeOfAJob(t *testing.T) {
 		born := time.Now()
 		spec := Spec{Kind: Python, Tenant: "me", Session: "default", Title: "input('x')"}
 		p := s.queue(spec)
-		if i := p.Info(); i.Status != Queued || i.Spec != spec || i.ID != p.ID() || !i.Created.Equal(born) || !i.Started.IsZero() || i.Output.Final != -1 {
-			t.Errorf("queued: %+v", i)
+		want := Info{ID: p.ID(), Spec: spec, Status: Queued, Created: born, Output: output.Stat{Final: -1}}
+		check := func(when string) {
+			t.Helper()
+			if d := cmp.Diff(want, p.Info()); d != "" {
+				t.Errorf("%s: %s", when, d)
+			}
 		}
+		check("queued")
+
 		pass(time.Second)
 		p.port.Begin()
-		p.port.Begin() // an install begins, and the command it becomes begins again
+		p.port.Begin() // an install begins, and the command that it starts begins again
 		p.port.SetPID(812)
-		if i := p.Info(); i.Status != Running || i.PID != 812 || i.Started.Sub(born) != time.Second || !i.Output.Last.IsZero() {
-			t.Errorf("running: %+v", i)
-		}
+		want.Status, want.PID, want.Started = Running, 812, born.Add(time.Second)
+		check("running")
 		p.port.SetAccepts(true)
-		if i := p.Info(); !i.Accepts {
-			t.Errorf("takes input: %+v", i)
-		}
+		want.Accepts = true
+		check("accepting input")
+
 		pass(time.Second)
 		p.port.Write(output.Stdout, []byte("x"))
 		q := Question{Kind: "line", Prompt: "x", By: "input()"}
 		p.port.SetWaiting(q)
 		p.port.SetAccepts(true)
-		if i := p.Info(); i.Status != WaitingInput || i.Accepts || i.Question == nil || *i.Question != q || i.Output.Last.Sub(born) != 2*time.Second {
-			t.Errorf("waiting: %+v", i)
-		}
+		want.Status, want.Question, want.Asked, want.Accepts = WaitingInput, &q, 1, false
+		want.Output = output.Stat{End: 1, Final: -1, Last: born.Add(2 * time.Second)}
+		check("waiting")
 		p.port.SetRunning()
 		p.port.SetRunning()
-		if i := p.Info(); i.Status != Running || i.Accepts || i.Question != nil {
-			t.Errorf("running again: %+v", i)
-		}
+		want.Status, want.Question = Running, nil
+		check("running again")
+
 		pass(time.Second)
 		p.out <- Outcome{Receipt: Receipt{End: Returned, State: Kept}, Result: "'42'", HasResult: true}
 		<-p.Done()
-		i := p.Info()
-		if i.Status != Completed || i.Result != "'42'" || !i.HasResult || i.Ended.Sub(born) != 3*time.Second || i.Output.Final != 1 || i.Receipt.By != Program {
-			t.Errorf("ended: %+v", i)
-		}
+		want.Status, want.Ended, want.Output.Final = Completed, born.Add(3*time.Second), 1
+		want.Receipt, want.Result, want.HasResult = Receipt{End: Returned, State: Kept, By: Program}, "'42'", true
+		check("ended")
 
 		// Later bytes are late output; later news is dropped.
 		p.port.Write(output.Stderr, []byte("late"))
@@ -138,13 +142,10 @@ func TestLifeOfAJob(t *testing.T) {
 		p.port.SetPID(1)
 		p.port.SetInput(func(context.Context, Input) (Delivery, error) { return Delivery{}, nil })
 		p.Stop(Stop{By: Agent})
-		after, c := p.Read(0, 100)
-		if got := text(c); got != "xlate" || after.Output.Final != 1 || after.Output.End != 5 {
-			t.Errorf("late output: %q, %+v", got, after.Output)
-		}
-		after.Output, after.Output.Last = i.Output, i.Output.Last
-		if d := cmp.Diff(i, after); d != "" {
-			t.Errorf("news after the end changed the job: %s", d)
+		want.Output.End, want.Output.Last = 5, born.Add(3*time.Second)
+		check("after the end")
+		if _, c := p.Read(0, 100); text(c) != "xlate" {
+			t.Errorf("late output: %q", text(c))
 		}
 	})
 }

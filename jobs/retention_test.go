@@ -15,117 +15,127 @@ import (
 	"asyncrepl/internal/output"
 )
 
-func TestEndedJobsAreForgotten(t *testing.T) {
-	kept := func(s stage) string { return titles(s.List("", Filter{})) }
-	forgotten := func(s stage, id string) bool {
-		_, err := s.Get("", id)
-		var e *NotFoundError
-		return errors.As(err, &e) && e.Forgotten
-	}
-	done := func(s stage, title string) puppet {
-		p := s.begin(Spec{Title: title})
-		p.end(Receipt{End: Returned})
-		synctest.Wait()
-		return p
-	}
-	left := func(context.Context, Stop) Remains { return Remains{} }
+// kept returns the titles of the jobs that are kept.
+func kept(s stage) string { return titles(s.List("", Filter{})) }
 
-	t.Run("by number", func(t *testing.T) {
-		bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
-			runs := s.begin(Spec{Title: "runs"})
-			a := done(s, "a")
-			a.port.Write(output.Stdout, []byte("x"))
-			done(s, "b")
-			done(s, "c")
-			if got := kept(s); got != "c b runs" {
-				t.Errorf("kept %q", got)
-			}
-			if !forgotten(s, a.ID()) || forgotten(s, runs.ID()) {
-				t.Error("it is not said which id was forgotten")
-			}
-			if _, err := s.Get("they", a.ID()); err.(*NotFoundError).Forgotten {
-				t.Error("another tenant can see that there was such a job")
-			}
-			a.port.Write(output.Stdout, []byte("y")) // by a process that it left
-		})
+// forgotten reports whether the registry says that it has forgotten a job.
+func forgotten(s stage, id string) bool {
+	_, err := s.Get("", id)
+	var e *NotFoundError
+	return errors.As(err, &e) && e.Forgotten
+}
+
+// done returns a job that has ended, after the registry has forgotten those that its end makes it
+// forget.
+func done(s stage, title string) puppet {
+	p := s.begin(Spec{Title: title})
+	p.end(Receipt{End: Returned})
+	synctest.Wait()
+	return p
+}
+
+// noCleanup is the cleanup of a job whose processes can't be ended.
+func noCleanup(context.Context, Stop) Remains { return Remains{} }
+
+func TestJobsBeyondANumberAreForgotten(t *testing.T) {
+	bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
+		runs := s.begin(Spec{Title: "runs"})
+		a := done(s, "a")
+		a.port.Write(output.Stdout, []byte("x"))
+		done(s, "b")
+		done(s, "c")
+		if got := kept(s); got != "c b runs" {
+			t.Errorf("kept %q", got)
+		}
+		if !forgotten(s, a.ID()) || forgotten(s, runs.ID()) {
+			t.Error("it is not said which id was forgotten")
+		}
+		if _, err := s.Get("they", a.ID()); err.(*NotFoundError).Forgotten {
+			t.Error("another tenant can see that there was such a job")
+		}
+		a.port.Write(output.Stdout, []byte("y")) // by a process that it left
 	})
-	t.Run("of each tenant", func(t *testing.T) {
-		bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
-			theirs := s.begin(Spec{Tenant: "they", Title: "theirs"})
-			theirs.end(Receipt{End: Returned})
-			for _, title := range []string{"a", "b", "c"} {
-				done(s, title)
-			}
-			if got := kept(s); got != "c b" {
-				t.Errorf("kept %q", got)
-			}
-			if got := titles(s.List("they", Filter{})); got != "theirs" {
-				t.Errorf("another tenant's jobs took their place: kept %q", got)
-			}
-		})
+}
+
+func TestNumberOfKeptJobsIsOfEachTenant(t *testing.T) {
+	bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
+		theirs := s.begin(Spec{Tenant: "they", Title: "theirs"})
+		theirs.end(Receipt{End: Returned})
+		for _, title := range []string{"a", "b", "c"} {
+			done(s, title)
+		}
+		if got := kept(s); got != "c b" {
+			t.Errorf("kept %q", got)
+		}
+		if got := titles(s.List("they", Filter{})); got != "theirs" {
+			t.Errorf("another tenant's jobs took their place: kept %q", got)
+		}
 	})
-	t.Run("in the order of their ends", func(t *testing.T) {
-		bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
-			a := s.begin(Spec{Title: "a"})
-			a.port.SetCleanup(left)
-			a.end(Receipt{End: Exited})
+}
+
+func TestJobsThatEndedFirstAreForgottenFirst(t *testing.T) {
+	bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
+		a := s.begin(Spec{Title: "a"})
+		a.port.SetCleanup(noCleanup)
+		a.end(Receipt{End: Exited})
+		pass(time.Second)
+		for _, title := range []string{"b", "c"} {
+			done(s, title)
 			pass(time.Second)
-			for _, title := range []string{"b", "c"} {
-				done(s, title)
-				pass(time.Second)
-			}
-			if got := kept(s); got != "c b a" {
-				t.Errorf("kept %q", got)
-			}
-			a.port.SetCleanup(nil)
-			done(s, "d")
-			if got := kept(s); got != "d c" {
-				t.Errorf("kept %q, want the two that ended last", got)
-			}
-		})
+		}
+		if got := kept(s); got != "c b a" {
+			t.Errorf("kept %q", got)
+		}
+		a.port.SetCleanup(nil)
+		done(s, "d")
+		if got := kept(s); got != "d c" {
+			t.Errorf("kept %q, want the two that ended last", got)
+		}
 	})
-	t.Run("by age", func(t *testing.T) {
-		bubble(t, Config{}, func(t *testing.T, s stage) {
-			const day = 24 * time.Hour
-			a := done(s, "a")
-			pass(day)
-			done(s, "b")
-			pass(6*day - time.Second)
-			if got := kept(s); got != "b a" {
-				t.Errorf("kept %q a second before the first is 7 days old", got)
-			}
-			pass(time.Second)
-			synctest.Wait()
-			if got := kept(s); got != "b" || !forgotten(s, a.ID()) {
-				t.Errorf("kept %q after 7 days", got)
-			}
-			pass(day)
-			synctest.Wait()
-			if got := kept(s); got != "" {
-				t.Errorf("kept %q after 8 days", got)
-			}
-		})
+}
+
+func TestOldJobsAreForgotten(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		const day = 24 * time.Hour
+		a := done(s, "a")
+		pass(day)
+		done(s, "b")
+		pass(6*day - time.Second)
+		if got := kept(s); got != "b a" {
+			t.Errorf("kept %q a second before the first is 7 days old", got)
+		}
+		pass(time.Second)
+		synctest.Wait()
+		if got := kept(s); got != "b" || !forgotten(s, a.ID()) {
+			t.Errorf("kept %q after 7 days", got)
+		}
+		pass(day)
+		synctest.Wait()
+		if got := kept(s); got != "" {
+			t.Errorf("kept %q after 8 days", got)
+		}
 	})
-	t.Run("not with something left running", func(t *testing.T) {
-		bubble(t, Config{Keep: 1, MaxAge: time.Hour}, func(t *testing.T, s stage) {
-			a := s.begin(Spec{Title: "a"})
-			a.port.SetCleanup(left)
-			a.end(Receipt{End: Exited})
-			done(s, "b")
-			if got := kept(s); got != "b a" {
-				t.Errorf("kept %q", got)
-			}
-			pass(2 * time.Hour)
-			synctest.Wait()
-			if got := kept(s); got != "a" {
-				t.Errorf("kept %q after it is too old", got)
-			}
-			a.port.SetCleanup(nil)
-			done(s, "c")
-			if got := kept(s); got != "c" {
-				t.Errorf("kept %q when nothing is left", got)
-			}
-		})
+}
+
+func TestJobsWithProcessesLeftAreKept(t *testing.T) {
+	bubble(t, Config{Keep: 1, MaxAge: time.Hour}, func(t *testing.T, s stage) {
+		a := s.begin(Spec{Title: "a"})
+		a.port.SetCleanup(noCleanup)
+		a.end(Receipt{End: Exited})
+		done(s, "b")
+		if got := kept(s); got != "b a" {
+			t.Errorf("kept %q", got)
+		}
+		pass(2 * time.Hour)
+		synctest.Wait()
+		if got := kept(s); got != "a" {
+			t.Errorf("kept %q after it is too old", got)
+		}
+		a.port.SetCleanup(nil)
+		done(s, "c")
+		if got := kept(s); got != "c" {
+			t.Errorf("kept %q when nothing is left", got)
+		}
 	})
 }
 

@@ -36,75 +36,68 @@ func segments(l output.TestLog, n int) {
 	l.Flushed()
 }
 
+// wantKept fails the test unless that many bytes of the log can be read.
+func wantKept(t *testing.T, what string, l output.TestLog, want int64) {
+	t.Helper()
+	if got := outputtest.CheckPattern(t, l); got != want {
+		t.Errorf("%s: %d bytes are left, want %d", what, got, want)
+	}
+}
+
 // The logs that were finished first make room on disk, and the bytes they lose are counted exactly.
 func TestFinishedLogsMakeRoom(t *testing.T) {
-	m := sharing(t, 12*output.SegmentSize, 0)
-	logs := make([]output.TestLog, 4)
-	for i := range logs {
-		logs[i] = m.New()
-	}
-	segments(logs[0], 4)
-	segments(logs[1], 4)
-	segments(logs[2], 4)
-	logs[1].Finish()
-	logs[0].Finish()
-	segments(logs[3], 2)
-	gone := output.Stat{End: 4*output.SegmentSize + 1, Final: 4*output.SegmentSize + 1, Dropped: 4 * output.SegmentSize, Gaps: []output.Range{{0, 4 * output.SegmentSize}}, Loss: output.Loss{State: 4 * output.SegmentSize}}
-	if d := cmp.Diff(gone, logs[1].Stat(), withoutTime); d != "" {
-		t.Errorf("the first to finish: %s", d)
-	}
-	if got := outputtest.CheckPattern(t, logs[1]); got != 1 {
-		t.Errorf("of the first to finish %d bytes are left, want the newest", got)
-	}
-	for i, want := range map[int]int64{0: 4*output.SegmentSize + 1, 2: 4*output.SegmentSize + 1, 3: 2*output.SegmentSize + 1} {
-		if got := outputtest.CheckPattern(t, logs[i]); got != want {
-			t.Errorf("log %d: %d bytes are left, want %d", i, got, want)
+	const size = output.SegmentSize
+	m := sharing(t, 12*size, 0)
+	first, second, running, last := m.New(), m.New(), m.New(), m.New()
+	usage := func(when string, want output.Usage) {
+		t.Helper()
+		got := m.Usage()
+		want.Limit, want.Dir = 12*size, got.Dir
+		if got != want || got.Dir == "" {
+			t.Errorf("%s: usage %+v, want %+v", when, got, want)
 		}
 	}
-	if u := m.Usage(); u.Bytes != 12*output.SegmentSize || u.Limit != 12*output.SegmentSize || u.Logs != 3 || u.Failure != nil || u.Dir == "" {
-		t.Errorf("usage: %+v", u)
+	for _, l := range []output.TestLog{first, second, running} {
+		segments(l, 4)
 	}
+	first.Finish()
+	second.Finish()
+	segments(last, 2)
+	gone := output.Stat{End: 4*size + 1, Final: 4*size + 1, Dropped: 4 * size, Gaps: []output.Range{{0, 4 * size}}, Loss: output.Loss{State: 4 * size}}
+	if d := cmp.Diff(gone, first.Stat(), withoutTime); d != "" {
+		t.Errorf("the first to finish: %s", d)
+	}
+	wantKept(t, "the first to finish", first, 1) // the newest byte
+	wantKept(t, "the second to finish", second, 4*size+1)
+	wantKept(t, "an unfinished log", running, 4*size+1)
+	wantKept(t, "the last log", last, 2*size+1)
+	usage("with room", output.Usage{Bytes: 12 * size, Logs: 3})
 
 	// An unfinished log loses nothing to another: of bytes that don't fit, head and tail stay in
 	// memory.
-	segments(logs[3], 10)
-	if st := logs[0].Stat(); st.Loss.State != 4*output.SegmentSize {
-		t.Errorf("the other finished log: %+v", st)
+	segments(last, 10)
+	wantKept(t, "the second to finish", second, 1)
+	wantKept(t, "an unfinished log", running, 4*size+1)
+	full := last.Stat()
+	if full.Loss.State == 0 || full.Loss.State != full.Dropped {
+		t.Errorf("an unfinished log without room: %+v", full)
 	}
-	if got := outputtest.CheckPattern(t, logs[2]); got != 4*output.SegmentSize+1 {
-		t.Errorf("of an unfinished log %d bytes are left", got)
-	}
-	st := logs[3].Stat()
-	if st.Loss.State == 0 || st.Loss.State != st.Dropped || outputtest.CheckPattern(t, logs[3]) != st.End-st.Dropped {
-		t.Errorf("an unfinished log without room: %+v", st)
-	}
-	if u := m.Usage(); !errors.Is(u.Failure, output.ErrLimit) || u.Bytes > u.Limit {
-		t.Errorf("usage: %+v", u)
-	}
+	wantKept(t, "an unfinished log without room", last, full.End-full.Dropped)
+	usage("without room", output.Usage{Bytes: 12 * size, Logs: 2, Failure: output.ErrLimit})
 
 	// With room again, the segments in memory go to disk.
-	logs[2].Finish()
-	dropped := st.Dropped
-	segments(logs[3], 1)
-	if st := logs[3].Stat(); st.Dropped != dropped || held(logs[3]) != 0 {
-		t.Errorf("with room again: %+v, %d segments held", st, held(logs[3]))
+	running.Finish()
+	segments(last, 1)
+	st := last.Stat()
+	if st.Dropped != full.Dropped || held(last) != 0 {
+		t.Errorf("with room again: %+v, %d segments held", st, held(last))
 	}
-	if u := m.Usage(); u.Failure != nil || u.Logs != 1 {
-		t.Errorf("usage: %+v", u)
-	}
-	if got := outputtest.CheckPattern(t, logs[3]); got != logs[3].Stat().End-dropped {
-		t.Errorf("%d bytes are left", got)
-	}
+	wantKept(t, "with room again", last, st.End-st.Dropped)
+	usage("with room again", output.Usage{Bytes: 12 * size, Logs: 1})
 
 	// Late output of an evicted log is kept like any other.
-	at := logs[1].Stat().End
-	b := make([]byte, 2*output.SegmentSize)
-	outputtest.Pattern(b, at)
-	logs[1].Write(output.Stdout, b)
-	logs[1].Flushed()
-	if got := outputtest.CheckPattern(t, logs[1]); got != int64(len(b))+1 {
-		t.Errorf("%d bytes of late output are left", got)
-	}
+	segments(first, 2)
+	wantKept(t, "late output", first, 1+2*size+1)
 }
 
 func TestDiscardGivesSpaceBackToTheDisk(t *testing.T) {

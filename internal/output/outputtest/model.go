@@ -56,6 +56,13 @@ func (m *Model) CheckRead(t testing.TB, l output.Reader, cursor int64, limit int
 	if limit > 0 && c.Next == c.From && c.From < end {
 		t.Fatalf("read at %d of %d returned nothing", cursor, end)
 	}
+	m.checkSpans(t, c)
+	return c
+}
+
+// checkSpans fails the test if the spans of c are not what was written from c.From to c.Next.
+func (m *Model) checkSpans(t testing.TB, c output.Chunk) {
+	t.Helper()
 	at := c.From
 	for i, s := range c.Spans {
 		to := at + int64(len(s.Data))
@@ -73,7 +80,6 @@ func (m *Model) CheckRead(t testing.TB, l output.Reader, cursor int64, limit int
 	if at != c.Next {
 		t.Fatalf("spans end at %d, next is %d", at, c.Next)
 	}
-	return c
 }
 
 // Compare reads the whole log, limit bytes at a time, and fails the test if the log shows a byte
@@ -97,7 +103,18 @@ func (m *Model) Compare(t testing.TB, l output.Reader, limit int) {
 	if st.End != m.End() || st.Final != final {
 		t.Fatalf("end %d, final %d; want %d, %d", st.End, st.Final, m.End(), final)
 	}
-	if d := cmp.Diff(st.Gaps, gaps); d != "" {
+	m.compareGaps(t, st, gaps)
+	m.compareStreams(t, l, st.Gaps)
+	if got := output.Tail(l, limit); len(got) > limit || !bytes.HasSuffix(m.data, got) || len(got) < int(min(int64(limit), m.End(), 1)) {
+		t.Fatalf("tail: %q", got)
+	}
+}
+
+// compareGaps checks the gaps of st: they are those that a reader met, are counted to the byte, and
+// never become readable again.
+func (m *Model) compareGaps(t testing.TB, st output.Stat, met []output.Range) {
+	t.Helper()
+	if d := cmp.Diff(st.Gaps, met); d != "" {
 		t.Fatalf("gaps counted and gaps met: %s", d)
 	}
 	sum := int64(0)
@@ -113,10 +130,6 @@ func (m *Model) Compare(t testing.TB, l output.Reader, limit int) {
 		}
 	}
 	m.gone = st.Gaps
-	m.compareStreams(t, l, st.Gaps)
-	if got := output.Tail(l, limit); len(got) > limit || !bytes.HasSuffix(m.data, got) || len(got) < int(min(int64(limit), m.End(), 1)) {
-		t.Fatalf("tail: %q", got)
-	}
 }
 
 // compareStreams checks the streams of some ranges: exactly if nothing of a range is gone.
