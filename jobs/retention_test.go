@@ -152,7 +152,7 @@ func TestCleanup(t *testing.T) {
 		}
 		p.end(Receipt{End: Exited, Left: []Process{{812, "npm"}}})
 		r, any := p.Cleanup(t.Context(), Stop{By: Agent})
-		if !any || len(r.Ended) != 1 || len(r.Survivors) != 1 || asked.From != Interrupt || asked.Step != DefaultStep {
+		if !any || len(r.Ended) != 1 || len(r.Survivors) != 1 || asked.From != Interrupt || asked.Step != defaultStep {
 			t.Errorf("got %+v, %t; asked %+v", r, any, asked)
 		}
 		before := p.Info().Receipt

@@ -38,15 +38,15 @@ func Blame(own bool) By {
 	return Unknown
 }
 
-// DefaultStep is the time between two rungs if a [Stop] names none.
-const DefaultStep = 5 * time.Second
+// defaultStep is the time between two rungs if a [Stop] names none.
+const defaultStep = 5 * time.Second
 
 // A Stop is a request that a job end. The job's context is cancelled with a pointer to it as the
 // cause; what that points to never changes.
 type Stop struct {
 	By     By
 	From   Rung          // the rung to start at; empty: Interrupt
-	Step   time.Duration // the time between two rungs; 0: DefaultStep
+	Step   time.Duration // the time between two rungs; 0: defaultStep
 	Reason string        // what asked, unless it is a plain cancel: "restart_python_worker"
 }
 
@@ -64,7 +64,7 @@ func (s Stop) withDefaults() Stop {
 		s.From = Interrupt
 	}
 	if s.Step == 0 {
-		s.Step = DefaultStep
+		s.Step = defaultStep
 	}
 	return s
 }

@@ -27,7 +27,7 @@ func TestTimeoutCountsRunningOnly(t *testing.T) {
 			t.Errorf("ran another %v, want 10s", d)
 		}
 		st, _ := p.port.Stop()
-		if want := (Stop{By: Limit, From: Interrupt, Step: DefaultStep}); *st != want || context.Cause(p.ctx) != st {
+		if want := (Stop{By: Limit, From: Interrupt, Step: defaultStep}); *st != want || context.Cause(p.ctx) != st {
 			t.Errorf("got %+v, cause %v", st, context.Cause(p.ctx))
 		}
 		i := p.end(Receipt{End: Raised, Detail: "KeyboardInterrupt", Stop: st, Rungs: []Rung{Interrupt}, State: Kept})
@@ -55,13 +55,13 @@ func TestStopsOnlyRaise(t *testing.T) {
 		want   Stop
 		raises int // how often the runner's channel is closed
 	}{
-		"plain":                    {stops{{By: Agent}}, Stop{By: Agent, From: Interrupt, Step: DefaultStep}, 1},
+		"plain":                    {stops{{By: Agent}}, Stop{By: Agent, From: Interrupt, Step: defaultStep}, 1},
 		"with its own step":        {stops{{By: Agent, From: Terminate, Step: time.Second, Reason: "delete_session"}}, Stop{By: Agent, From: Terminate, Step: time.Second, Reason: "delete_session"}, 1},
-		"again":                    {stops{{By: Agent}, {By: Person}}, Stop{By: Agent, From: Interrupt, Step: DefaultStep}, 1},
-		"raised":                   {stops{{By: Limit}, {By: Agent, From: Kill}}, Stop{By: Limit, From: Kill, Step: DefaultStep}, 2},
+		"again":                    {stops{{By: Agent}, {By: Person}}, Stop{By: Agent, From: Interrupt, Step: defaultStep}, 1},
+		"raised":                   {stops{{By: Limit}, {By: Agent, From: Kill}}, Stop{By: Limit, From: Kill, Step: defaultStep}, 2},
 		"raised and made faster":   {stops{{By: Agent}, {By: Shutdown, From: Terminate, Step: time.Second}}, Stop{By: Agent, From: Terminate, Step: time.Second}, 2},
 		"raised, and never slower": {stops{{By: Agent, Step: time.Second}, {By: Agent, From: Kill}}, Stop{By: Agent, From: Kill, Step: time.Second}, 2},
-		"never lowered":            {stops{{By: Agent, From: Kill}, {By: Agent, From: Terminate}}, Stop{By: Agent, From: Kill, Step: DefaultStep}, 1},
+		"never lowered":            {stops{{By: Agent, From: Kill}, {By: Agent, From: Terminate}}, Stop{By: Agent, From: Kill, Step: defaultStep}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, Config{}, func(t *testing.T, s stage) {
