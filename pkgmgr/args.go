@@ -13,15 +13,15 @@ import (
 )
 
 // The text of an install is cut into items, and each item is one argument of the installer. pip and
-// uv parse it; only what they could not know is done here: relative paths start in the workspace, and
-// options are refused except the few that name a file or a directory.
+// uv parse it; only what they could not know is done here: relative paths start in the workspace,
+// and options are refused except the few that name a file or a directory.
 //
 // An item ends at a blank, a comma or the end of its line, except
 //
 //   - in the quotes around it and in brackets: flask[async, dotenv],
 //   - before and after a version operator: "requests >= 2, < 3",
-//   - after a ";", which begins a marker, and after "name @", which begins an address: both keep the
-//     rest of their line.
+//   - after a ";", which begins a marker, and after "name @", which begins an address: both keep
+//     the rest of their line.
 
 // maxText bounds the text of one install, far above what a person or a model writes.
 const maxText = 64 << 10
@@ -67,13 +67,13 @@ func split(text string) ([]item, error) {
 	}
 	var items []item
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		for line = strings.TrimLeft(line, blanksAndCommas); line != ""; line = strings.TrimLeft(line, blanksAndCommas) {
-			var it item
-			var err error
-			if it, line, err = next(line); err != nil {
+		for line = strings.TrimLeft(line, blanksAndCommas); line != ""; {
+			it, rest, err := next(line)
+			if err != nil {
 				return nil, err
 			}
 			items = append(items, it)
+			line = strings.TrimLeft(rest, blanksAndCommas)
 		}
 	}
 	if len(items) == 0 {
@@ -82,10 +82,15 @@ func split(text string) ([]item, error) {
 	return items, nil
 }
 
-// next returns the first item of a line, and the rest.
+const blanksAndCommas = " \t,"
+
+// next returns the first item of a line that begins with one, and the rest of the line.
 func next(line string) (it item, rest string, err error) {
 	if line[0] == '-' {
-		word := line[:len(line)-len(strings.TrimLeftFunc(line, func(r rune) bool { return !strings.ContainsRune(blanksAndCommas+"=", r) }))]
+		word := line
+		if i := strings.IndexAny(line, blanksAndCommas+"="); i >= 0 {
+			word = line[:i]
+		}
 		option, ok := options[word]
 		if !ok {
 			return it, "", refused(word, noOption)
@@ -111,9 +116,7 @@ func next(line string) (it item, rest string, err error) {
 	return it, line, nil
 }
 
-const blanksAndCommas = " \t,"
-
-// itemEnd returns the end of the item, not in quotes, with which a line begins.
+// itemEnd returns the end of the item with which a line begins. The item is not in quotes.
 func itemEnd(line string) int {
 	depth := 0
 	for i := 0; i < len(line); i++ {
@@ -157,8 +160,8 @@ func continues(before, gap, after string) bool {
 	return (strings.IndexByte("<>=", before[len(before)-1]) >= 0 || strings.IndexByte("[(@", after[0]) >= 0) && !isPlace(before)
 }
 
-// beginsMarker reports whether the semicolon at i begins a marker. In an address or a path, it does so
-// only beside a blank.
+// beginsMarker reports whether the semicolon at i begins a marker. In an address or a path, it does
+// so only beside a blank.
 func beginsMarker(item string, i int) bool {
 	return !isPlace(item[:i]) || strings.HasSuffix(item[:i], " ") || strings.HasPrefix(item[i+1:], " ")
 }
@@ -219,9 +222,9 @@ func (m *Manager) argument(it item) (string, error) {
 
 var pathExtras = pattern(`^(.*[^/])(\[[^\[\]]*\])$`)
 
-// resolve returns an address or a path as the installer reads it. A path becomes an address: pip and uv
-// disagree about blanks, brackets and semicolons in paths, but not in addresses. Extras behind a path
-// need it as a path, though.
+// resolve returns an address or a path as the installer reads it. A path becomes an address: pip
+// and uv disagree about blanks, brackets and semicolons in paths, but not in addresses. Extras
+// behind a path need it as a path, though.
 func (m *Manager) resolve(place string) (string, error) {
 	if !isPlace(place) || address().MatchString(place) {
 		return place, nil

@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// BenchmarkInterpreter measures what the first use of Python pays before a
-// worker is started, beside the start of a bare Python: in a process that has
-// found its environment, in a workspace that has one, and in a new workspace.
-// The shim is what a version manager would put in front of a bare Python.
+// BenchmarkInterpreter measures what the first use of Python pays before a worker is started, beside
+// the start of a bare Python: in a process that has found its environment, in a workspace that has
+// one, and in a new workspace. floor=path includes the shim of a version manager, if there is one.
 func BenchmarkInterpreter(b *testing.B) {
 	bare := func(b *testing.B, argv ...string) {
 		for b.Loop() {
@@ -59,8 +58,8 @@ func find(b *testing.B, m *Manager) {
 	}
 }
 
-// benchNew finds the environment of a workspace that has none, with a python3
-// that is none of a version manager's unless the world says so.
+// benchNew finds the environment of a workspace that has none. Its python3 is not that of a version
+// manager unless the world's PATH says so.
 func benchNew(b *testing.B, w *world) {
 	if err := os.Remove(w.path("bin/python3")); err != nil {
 		b.Fatal(err)

@@ -5,33 +5,33 @@
 //
 //   - the named interpreter (Config.Python), used as it is,
 //   - the named directory (Config.VenvDir), made if it does not exist,
-//   - the active virtual or conda environment (Config.VirtualEnv, Config.CondaPrefix), if it exists,
+//   - the active virtual or conda environment (Config.VirtualEnv, CondaPrefix), if it exists,
 //   - <workspace>/.venv, made if it does not exist.
 //
 // It is made when a Python is first asked for and never before: by uv if there is one, else by venv
-// without pip. The interpreter or the directory that the user named is never skipped: if it can't be
-// used, that is an error. Nothing is removed, except a directory that this package made and could not
-// fill.
+// without pip. The interpreter or the directory that the user named is never skipped: if it can't
+// be used, that is an error. Nothing is removed, except a directory that this package made and
+// could not fill.
 //
-// Which installer: the environment's own uv, else the uv on the PATH, else the environment's pip, which
-// is installed from the copy that Python carries if it is missing.
+// Which installer: the environment's own uv, else the uv on the PATH, else the environment's pip,
+// which is installed from the copy that Python carries if it is missing.
 //
-// What is installed: a text is cut into arguments of the installer, which parses them. No text reaches
-// a shell or stands where an installer reads options, and relative paths start in the workspace.
-// Installs into an environment run one at a time, those of other servers included, because pip takes no
-// lock. What was installed is read from the environment's directories, also after an install that
-// failed or was stopped.
+// What is installed: a text is cut into arguments of the installer, which parses them. No text
+// reaches a shell or stands where an installer reads options, and relative paths start in the
+// workspace. Installs into an environment run one at a time, those of other servers included,
+// because pip takes no lock. What was installed is read from the environment's directories, also
+// after an install that failed or was stopped.
 //
-// Errors: Interpreter, Describe and Install return what the user can fix, in one line that says how. A
-// line names the settings by the names in Config. What goes wrong in an install is in its job's
-// receipt.
+// Errors: Interpreter, Describe and Install return what the user can fix, in one line that says
+// how. A line names the settings by the names in Config. What goes wrong in an install is in its
+// job's receipt.
 //
-// Ownership: a Manager owns the choice of the environment and the short commands that find and make it.
-// The installer belongs to the runner that Config.Command returns. The package starts no goroutine,
-// knows nothing of protocols, sessions or terminals, and reads neither environment variables nor the
-// working directory: both are in Config.
+// Ownership: a Manager owns the choice of the environment and the short commands that find and make
+// it. The installer belongs to the runner that Config.Command returns. The package starts no
+// goroutine, knows nothing of protocols, sessions or terminals, and reads neither environment
+// variables nor the working directory: both are in Config.
 //
 // Begin with the example, then manager.go (the Manager), find.go (which Python), make.go (a new
-// environment), args.go (what can be asked for), install.go (one install) and outcome.go (what came of
-// it).
+// environment), args.go (what can be asked for), install.go (one install) and outcome.go (what came
+// of it).
 package pkgmgr

@@ -14,9 +14,9 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// prefix makes an installation of the real Python: its program, and links to its library without some
-// modules. Distributions package some modules separately; conda gives each environment an installation
-// of its own.
+// prefix makes an installation of the real Python: its program, and links to its library without
+// some modules. Distributions package some modules separately; conda gives each environment an
+// installation of its own.
 func (w *world) prefix(name string, without ...string) (dir, python string) {
 	w.t.Helper()
 	about := strings.Split(ask(w.t, realPython(), `import os, sys, sysconfig
@@ -47,8 +47,8 @@ print(os.path.realpath(sys.executable)); print(sysconfig.get_path("stdlib")); pr
 	return dir, python
 }
 
-// addPip puts a pip into a prefix: a link to that of the real Python, which is compiled already, else
-// the one that Python carries.
+// addPip puts a pip into a prefix: a link to that of the real Python, which is compiled already,
+// else the one that Python carries.
 func (w *world) addPip(python string) {
 	w.t.Helper()
 	from := ask(w.t, realPython(), `import ensurepip, glob, importlib.util, os
@@ -118,7 +118,8 @@ func TestInstallWithoutParts(t *testing.T) {
 	}
 }
 
-// Nothing is installed into a Python that the system manages (PEP 668), whichever installer refuses.
+// Nothing is installed into a Python that the system manages (PEP 668), whichever installer
+// refuses.
 func TestInstallIntoManaged(t *testing.T) {
 	for _, installer := range []string{"none", "pip", "uv"} {
 		t.Run(installer, func(t *testing.T) {

@@ -10,8 +10,7 @@ import (
 	"asyncrepl/pkgmgr"
 )
 
-// A workspace without an environment has one made when its Python is first asked
-// for, and not before.
+// An environment is made when the Python of a workspace is first asked for, and not before.
 func Example() {
 	owner, err := process.NewOwner(process.Config{}) // a server names its guard here
 	if err != nil {

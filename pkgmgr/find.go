@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// An environment is a Python and the directory that it installs into. What finds, makes or fills one
-// takes it as a value, so that the Manager need not be bound to one.
+// An environment is a Python and the directory that it installs into. What finds, makes or fills
+// one takes it as a value, so that the Manager need not be bound to one.
 type environment struct {
 	python  string // the path of its interpreter
 	dir     string // its root directory; empty if a named interpreter belongs to no environment
@@ -23,8 +23,8 @@ type environment struct {
 	exists  bool   // a file is at python, or a link whose target can be gone
 }
 
-// locate returns the first environment that exists, or else the one to make. It only looks at names in
-// directories. A setting that can't be used is not skipped: its error comes from check or make.
+// locate returns the first environment that exists, or else the one to make. It only looks at names
+// in directories. A setting that can't be used is not skipped: its error comes from check or make.
 func (m *Manager) locate() (environment, error) {
 	if m.cfg.Python.Value != "" {
 		return m.named()
@@ -76,8 +76,8 @@ const (
 	minMinor = 9
 )
 
-// probeLimit bounds the commands that only ask something. A shim on a busy machine takes a second or
-// two.
+// probeLimit bounds the commands that only ask something. A shim on a busy machine takes a second
+// or two.
 const probeLimit = 30 * time.Second
 
 // An interpreter is a Python whose version is known.
@@ -103,8 +103,8 @@ func (m *Manager) checkWhole(ctx context.Context, env environment) error {
 	return m.check(ctx, env)
 }
 
-// check returns an error if an existing environment can't be used. It starts a process only if no file
-// shows the version of its Python.
+// check returns an error if an existing environment can't be used. It starts a process only if no
+// file shows the version of its Python.
 func (m *Manager) check(ctx context.Context, env environment) error {
 	by := ""
 	if env.setting != "" {
@@ -155,9 +155,10 @@ func (m *Manager) base(ctx context.Context) (interpreter, error) {
 	return found, nil
 }
 
-// python3 returns the python3 on the PATH. In front of it can be a shim of a version manager: a program
-// that takes 100 ms to find its Python and becomes it. If the files of pyenv name that Python outright,
-// python3 returns it instead; if not, the shim is asked each time an environment is made.
+// python3 returns the python3 on the PATH. In front of it can be a shim of a version manager: a
+// program that takes 100 ms to find its Python and becomes it. If the files of pyenv name that
+// Python outright, python3 returns it instead; if not, the shim is asked each time an environment
+// is made.
 func (m *Manager) python3() (string, bool) {
 	shim, ok := m.lookPath("python3")
 	if root, dir := filepath.Split(filepath.Dir(shim)); ok && dir == "shims" && m.getenv("PYENV_DIR") == "" {
@@ -188,14 +189,14 @@ func (m *Manager) pyenvVersion(root string) string {
 	return "none"
 }
 
-// probeCode runs in every Python since 2.6. Its answer begins with a word of its own, because shims and
-// start-up files print too.
+// probeCode runs in every Python since 2.6. Its answer begins with a word of its own, because shims
+// and start-up files print too.
 const probeCode = `import sys; print("async-repl %d %d %s" % (sys.version_info[0], sys.version_info[1], sys.executable))`
 
 var probeAnswer = pattern(`(?m)^async-repl (\d+) (\d+) (.+)$`)
 
-// probe asks the Python at path, or behind a shim at path, for its version and its own path. It imports
-// nothing of the workspace or of the user's site.
+// probe asks the Python at path, or behind a shim at path, for its version and its own path. It
+// imports nothing of the workspace or of the user's site.
 func (m *Manager) probe(ctx context.Context, path string) (interpreter, error) {
 	out, err := m.run(ctx, probeLimit, path, "-E", "-s", "-S", "-c", probeCode)
 	if err != nil {

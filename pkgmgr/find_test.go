@@ -132,8 +132,8 @@ func (w *world) tree() string {
 	return b.String()
 }
 
-// shim puts a tool's shim in front of the PATH: a script in a directory of shims that becomes the tool
-// by way of its manager. It returns a file that gets a line for each start.
+// shim puts a tool's shim in front of the PATH: a script in a directory of shims that becomes the
+// tool by way of its manager. It returns a file that gets a line for each start.
 func shim(w *world, tool, target string) (starts string) {
 	starts = w.path("starts")
 	manager := w.script("manager/libexec/pyenv", `echo "$@" >>"`+starts+`"

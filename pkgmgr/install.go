@@ -20,9 +20,9 @@ const readBack = 64 << 10
 const installedLimit = 5 * time.Second
 
 // Install returns a runner that installs what a text names into the environment of the workspace:
-// requirements, addresses, paths and files with requirements. It makes the environment if needed, and
-// installs pip first if there is neither uv nor pip. Install refuses what can't be an argument of the
-// installer.
+// requirements, addresses, paths and files with requirements. It makes the environment if needed,
+// and installs pip first if there is neither uv nor pip. Install refuses what can't be an argument
+// of the installer.
 func (m *Manager) Install(text string) (jobs.Runner, error) {
 	items, err := split(text)
 	if err != nil {
@@ -90,7 +90,8 @@ func (in *install) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	return out
 }
 
-// A target is the environment that an install goes to, locked against the installs of other servers.
+// A target is the environment that an install goes to, locked against the installs of other
+// servers.
 type target struct {
 	env    environment
 	site   site
@@ -137,8 +138,8 @@ func notRun(ctx context.Context) jobs.Outcome {
 }
 
 // installer returns the command line of the installer, without what it is to install: uv, else pip.
-// Python runs pip with -I, which leaves out the working directory, because pip must not import modules
-// of the workspace.
+// Python runs pip with -I, which leaves out the working directory, because pip must not import
+// modules of the workspace.
 func (m *Manager) installer(ctx context.Context, env environment, s site, say func(string)) ([]string, error) {
 	if uv, ok := m.uv(ctx, env); ok {
 		return []string{uv, "pip", "install", "--python", env.python}, nil
@@ -157,8 +158,8 @@ func (m *Manager) installer(ctx context.Context, env environment, s site, say fu
 }
 
 // bringPip installs pip into the environment, from the copy that Python carries, and returns how to
-// call it. If Python carries none, as some distributions package it separately, the pip of the Python
-// that the environment was made from is used.
+// call it. If Python carries none, as some distributions package it separately, the pip of the
+// Python that the environment was made from is used.
 func (m *Manager) bringPip(ctx context.Context, env environment, say func(string)) ([]string, error) {
 	say("Bringing pip into the environment\n")
 	pip := []string{env.python, "-I", "-m", "pip"}

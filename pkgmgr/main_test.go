@@ -33,8 +33,8 @@ var realPython = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(out))
 })
 
-// A world is a workspace with a home and a PATH of its own. The configuration of this machine does not
-// reach it.
+// A world is a workspace with a home and a PATH of its own. The configuration of this machine does
+// not reach it.
 type world struct {
 	t    testing.TB
 	root string
@@ -81,8 +81,8 @@ func (w *world) write(name, text string, mode os.FileMode) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		w.t.Fatal(err)
 	}
-	// Nothing is forked meanwhile: a child would hold the file open for writing, and no process could
-	// execute it (golang/go#22315).
+	// Nothing is forked meanwhile: a child would hold the file open for writing, and no process
+	// could execute it (golang/go#22315).
 	syscall.ForkLock.RLock()
 	err := os.WriteFile(path, []byte(text), mode)
 	syscall.ForkLock.RUnlock()
@@ -178,8 +178,8 @@ def build_editable(into, config_settings=None, metadata_directory=None):
     return wheel(into, {"__editable__NAME.pth": os.getcwd() + "\n"})
 `
 
-// project writes a project with one module of one value. The given line of Python runs before its wheel
-// is built.
+// project writes a project with one module of one value. The given line of Python runs before its
+// wheel is built.
 func (w *world) project(dir, name, version, value, before string) string {
 	w.t.Helper()
 	fill := strings.NewReplacer("NAME", name, "VERSION", version, "BEFORE", cmp.Or(before, "pass"))

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// makeLimit bounds the commands that make an environment or install pip into it. They take 0.1 to 5 s,
-// and more on a slow disk.
+// makeLimit bounds the commands that make an environment or install pip into it. They take 0.1 to 5
+// s, and more on a slow disk.
 const makeLimit = 3 * time.Minute
 
 // elsewhere returns the remedy if an environment can't be made in its directory.
@@ -129,8 +129,8 @@ func (m *Manager) claim(ctx context.Context, dir string) (created bool, unlock f
 // errRemoved means that another server failed to make an environment and removed its directory.
 var errRemoved = errors.New("removed meanwhile")
 
-// lockDir takes the lock on a directory. If another server has it, lockDir calls waits once, unless it
-// is nil.
+// lockDir takes the lock on a directory. If another server has it, lockDir calls waits once, unless
+// it is nil.
 func (m *Manager) lockDir(ctx context.Context, dir string, waits func()) (unlock func(), err error) {
 	st, err := os.Stat(dir)
 	switch {

@@ -12,8 +12,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A Setting is what the user can set, under the name that the user knows it by. Errors name the setting
-// to change, so Python and VenvDir have names even if they have no value.
+// A Setting is what the user can set, under the name that the user knows it by. Errors name the
+// setting to change, so Python and VenvDir have names even if they have no value.
 type Setting struct{ Name, Value string }
 
 // A Config says where a Manager looks and how it runs commands.
@@ -61,9 +61,9 @@ func New(cfg Config) *Manager {
 	return &Manager{cfg: cfg, log: log, finding: newTurn(), installing: newTurn()}
 }
 
-// Interpreter returns the path of the environment's Python. It makes the environment if there is none;
-// other callers wait meanwhile. The answer is kept until the interpreter's file is gone. An error says
-// how to fix it.
+// Interpreter returns the path of the environment's Python. It makes the environment if there is
+// none; other callers wait meanwhile. The answer is kept until the interpreter's file is gone. An
+// error says how to fix it.
 func (m *Manager) Interpreter(ctx context.Context) (string, error) {
 	env, err := m.environment(ctx, func(string) {})
 	return env.python, err
@@ -72,8 +72,8 @@ func (m *Manager) Interpreter(ctx context.Context) (string, error) {
 // environment is Interpreter for callers that need all of the environment. It calls say before each
 // step that takes long.
 //
-// Callers take turns and do not share one search: a caller that stops waiting stops its own search, its
-// processes included, and the next one begins another.
+// Callers take turns and do not share one search: a caller that stops waiting stops its own search,
+// its processes included, and the next one begins another.
 func (m *Manager) environment(ctx context.Context, say func(string)) (environment, error) {
 	if env := m.found.Load(); env != nil && isFile(env.python) {
 		return *env, nil
@@ -106,7 +106,8 @@ func (m *Manager) environment(ctx context.Context, say func(string)) (environmen
 	return env, nil
 }
 
-// current returns the environment in use, or else the one that would be used now. It starts nothing.
+// current returns the environment in use, or else the one that would be used now. It starts
+// nothing.
 func (m *Manager) current() (environment, error) {
 	if env := m.found.Load(); env != nil && isFile(env.python) {
 		return *env, nil
@@ -140,8 +141,8 @@ type Description struct {
 	UV      string // the path of uv, or of a shim for it; empty if there is none
 }
 
-// Describe returns what can be said without starting anything or making a file. The error says what is
-// wrong and how to fix it.
+// Describe returns what can be said without starting anything or making a file. The error says what
+// is wrong and how to fix it.
 func (m *Manager) Describe() (Description, error) {
 	var d Description
 	d.UV, _ = m.lookPath("uv")

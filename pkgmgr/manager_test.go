@@ -233,7 +233,8 @@ func TestRunKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// Describe says what would be used and starts or makes nothing: each program here would leave a file.
+// Describe says what would be used and starts or makes nothing: each program here would leave a
+// file.
 func TestDescribe(t *testing.T) {
 	for name, tt := range map[string]struct {
 		prepare func(*world)

@@ -10,8 +10,9 @@ import (
 	"asyncrepl/jobs"
 )
 
-// What an install has changed is read from the environment's directories (site.go). Why it failed is
-// read from what the installer printed: by a pattern if a remedy is known, else in its own words.
+// What an install has changed is read from the environment's directories (site.go). Why it failed
+// is read from what the installer printed: by a pattern if a remedy is known, else in its own
+// words.
 
 // conclude adds to the installer's receipt what the install amounts to.
 func (in *install) conclude(rec *jobs.Receipt, env environment, ch Changes, said string) {
@@ -87,10 +88,10 @@ func list(ps []Package) string {
 
 const wheelRemedy = "or ask for a version that has a wheel"
 
-// failures are the patterns by which a failure is recognized, and what is said of it, with $1 for what
-// the first group matched. The first that matches counts: what stops any install, what stops the
-// fetching, what the requirements lack. In the text, runs of blanks and line ends are one blank,
-// because uv breaks lines at the width of the terminal.
+// failures are the patterns by which a failure is recognized, and what is said of it, with $1 for
+// what the first group matched. The first that matches counts: what stops any install, what stops
+// the fetching, what the requirements lack. In the text, runs of blanks and line ends are one
+// blank, because uv breaks lines at the width of the terminal.
 var failures = []struct{ pattern, text string }{
 	{`No space left on device|Disk quota exceeded`, "the disk is full; free some space, of pip's or uv's cache for one"},
 	{`Cannot find command '(git|hg|svn|bzr)'`, "there is no $1 on PATH to fetch the repository; install it (Debian, Ubuntu: apt install $1)"},
@@ -115,8 +116,8 @@ var (
 	networkHost = pattern("host='([^']+)'|(https?://[^/\\s)`'\"]+)")
 )
 
-// unreachable returns the text about a host that could not be reached, or "". pip prints "connection
-// broken by" also if it reached the host at last.
+// unreachable returns the text about a host that could not be reached, or "". pip prints
+// "connection broken by" also if it reached the host at last.
 func unreachable(flat string) string {
 	why := networkReason().FindString(flat)
 	if why == "" || !networkFailure().MatchString(flat) {
@@ -148,7 +149,8 @@ func (m *Manager) known(env environment, said string) string {
 	return ""
 }
 
-// The lines of an error: "ERROR: …" and "× …" of pip, "error: …" and below it "cause: …" of uv or "fatal: …" of git.
+// The lines of an error: "ERROR: …" and "× …" of pip, "error: …" and below it "cause: …" of uv or
+// "fatal: …" of git.
 var (
 	errorLine = pattern(`(?mi)^\s*(?:ERROR:|×)\s*(.*\S)\s*$`)
 	causeLine = pattern(`(?mi)^\s*(?:cause|caused by|fatal): (.*\S)\s*$`)
@@ -180,8 +182,8 @@ func (m *Manager) forbidden(python string) string {
 	return fmt.Sprintf("%s belongs to the system, which forbids installs into it (PEP 668); %s", python, remedy)
 }
 
-// pattern returns an expression that is compiled on first use. If all were compiled at the start, each
-// start of the server and of its guard would pay for them.
+// pattern returns an expression that is compiled on first use. If all were compiled at the start,
+// each start of the server and of its guard would pay for them.
 func pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

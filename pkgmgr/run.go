@@ -20,9 +20,9 @@ const keptOutput = 64 << 10
 // termStep is how long a command has between SIGTERM and SIGKILL.
 const termStep = time.Second
 
-// run runs a short command in the workspace, without a terminal or input, and returns what it wrote to
-// either stream. It ends the command with ctx or at the limit. An error contains the last line that the
-// command wrote.
+// run runs a short command in the workspace, without a terminal or input, and returns what it wrote
+// to either stream. It ends the command with ctx or at the limit. An error contains the last line
+// that the command wrote.
 func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -14,8 +14,9 @@ import (
 )
 
 // What an install has changed is read from the directories of the environment and not from what the
-// installer prints: they are the same for every installer, and true after one that was interrupted. An
-// installer writes RECORD when a package is in place, so a package without RECORD does not count.
+// installer prints: they are the same for every installer, and true after one that was interrupted.
+// An installer writes RECORD when a package is in place, so a package without RECORD does not
+// count.
 
 // A site is where an environment keeps its packages, as its interpreter reports it.
 type site struct {
@@ -24,7 +25,8 @@ type site struct {
 	Managed bool     // the system forbids installs (PEP 668)
 }
 
-// siteCode prints a site. The user's directory of packages counts only outside of virtual environments.
+// siteCode prints a site. The user's directory of packages counts only outside of virtual
+// environments.
 const siteCode = `import json, os, site, sys, sysconfig
 from importlib.util import find_spec
 path, real = sysconfig.get_path, sys.prefix == sys.base_prefix
