@@ -10,8 +10,8 @@ import (
 )
 
 // A Backend is what the tools work with: an [engine.Engine], or a fake in tests. Its methods are
-// called by several goroutines at once and do not wait. Their errors are shown to clients and say how
-// to fix the problem.
+// called by several goroutines at once and do not wait. Their errors are shown to clients and say
+// how to fix the problem.
 type Backend interface {
 	// Jobs returns the registry in which the tools start and find jobs.
 	Jobs() *jobs.Registry

@@ -147,7 +147,7 @@ func TestPanic(t *testing.T) {
 	c := w.dial(engine.Scope{})
 	j := w.job(c.call("execute_python", arguments{"code": `ask line "? "`, "wait_seconds": 60}))
 	got := c.refused("send_python_input", arguments{"text": "panic"})
-	if got != "Internal error: a defect of this server, told in its log. Jobs go on; list_jobs shows them." {
+	if got != "Internal error: a defect of this server, described in its log. Jobs continue; list_jobs shows them." {
 		t.Errorf("the client is told %q", got)
 	}
 	for _, want := range []string{"panic in a request", "tool=send_python_input", "with xxxxx", "program_test.go"} {

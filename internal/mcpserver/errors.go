@@ -11,8 +11,8 @@ import (
 	"asyncrepl/shell"
 )
 
-// refusal returns the reply for an error: what is wrong and what to do about it. It is the one place
-// where errors become text.
+// refusal returns the reply for an error: what is wrong and what to do about it. It is the one
+// place where errors become text.
 func (c *conn) refusal(err error) *report.Reply {
 	var m *mistake
 	if errors.As(err, &m) {
@@ -43,8 +43,8 @@ var remedies = []struct {
 	{tty.ErrEcho, "wait until the job asks with Waiting: secret"},
 }
 
-// Remedy returns what a client can do about an error, in the terms of the tools; it is empty if nothing
-// is known. The receipts of jobs that could not start say it too.
+// Remedy returns what a client can do about an error, in the terms of the tools; it is empty if
+// nothing is known. The receipts of jobs that could not start say it too.
 func Remedy(err error) string {
 	for _, r := range remedies {
 		if errors.Is(err, r.err) {

@@ -12,7 +12,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// titleLen bounds the line by which a list shows a job.
+// titleLen bounds the title of a job, in characters.
 const titleLen = 100
 
 func (c *invocation) executePython(ctx context.Context) (*report.Reply, error) {
@@ -50,7 +50,7 @@ func (c *invocation) installPackage(ctx context.Context) (*report.Reply, error) 
 	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: title("install " + c.args.packages)}, run)
 }
 
-// execute starts a job and waits its grace.
+// execute starts a job and waits for it during the grace.
 func (c *invocation) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*report.Reply, error) {
 	spec.Tenant, spec.Timeout = c.scope.Tenant, c.scope.Timeout
 	if c.args.timeout != nil {
@@ -60,14 +60,13 @@ func (c *invocation) execute(ctx context.Context, spec jobs.Spec, run jobs.Runne
 	if err != nil {
 		return nil, err
 	}
-	c.notices.watch(j)
+	c.notices.Watch(j)
 	c.await(ctx, j, c.scope.GraceTime())
 	return c.reporter().Job(j, c.window(0)), nil
 }
 
-// await waits for the job to end or to ask: as long as the call says, or def.
-// Why it returned is to be seen in the job; a wait that is cut short is answered
-// like one that is over.
+// await waits until the job ends or asks for input: as long as the call says, or def. Callers look
+// at the job to learn which; a wait that is cut short is answered like any other.
 func (c *invocation) await(ctx context.Context, j *jobs.Job, def time.Duration) {
 	c.ticket.Pass()
 	d := c.waitFor(def)
@@ -80,7 +79,7 @@ func (c *invocation) await(ctx context.Context, j *jobs.Job, def time.Duration) 
 	_ = j.Await(ctx)
 }
 
-// waitFor is how long the call waits, def where it doesn't say.
+// waitFor returns how long the call waits: as long as it says, or def.
 func (c *invocation) waitFor(def time.Duration) time.Duration {
 	if c.args.wait != nil {
 		return *c.args.wait
@@ -88,7 +87,7 @@ func (c *invocation) waitFor(def time.Duration) time.Duration {
 	return def
 }
 
-// directory is where a command is to run: cwd, from the workspace on.
+// directory returns the directory in which a command runs. A relative cwd starts in the workspace.
 func (c *conn) directory(cwd string) (string, error) {
 	if cwd == "" {
 		return c.scope.Workspace, nil
@@ -109,7 +108,7 @@ func (c *conn) directory(cwd string) (string, error) {
 	return dir, nil
 }
 
-// title is the first line of s that says something, for lists.
+// title returns the first line of s that is not blank, for lists.
 func title(s string) string {
 	s = strings.TrimSpace(s)
 	first, rest, _ := strings.Cut(s, "\n")

@@ -11,8 +11,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// sendPythonInput answers the question of a Python job. What nobody asked for is
-// refused and kept nowhere: it would answer a later question.
+// sendPythonInput answers the question of a Python job. If no job asks, the text is refused and not
+// kept: it would answer a later question.
 func (c *invocation) sendPythonInput(ctx context.Context) (*report.Reply, error) {
 	if strings.Contains(strings.TrimSuffix(c.args.text, "\n"), "\n") {
 		return nil, mistakef("text must be one line; nothing was sent. Send one line for each question.")
@@ -28,7 +28,7 @@ func (c *invocation) sendPythonInput(ctx context.Context) (*report.Reply, error)
 	return c.send(ctx, j, in)
 }
 
-// asking finds the Python job that input is meant for.
+// asking returns the Python job that the input is for.
 func (c *invocation) asking() (*jobs.Job, error) {
 	if c.args.jobID != "" {
 		j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
@@ -50,7 +50,7 @@ func (c *invocation) asking() (*jobs.Job, error) {
 		return c.jobs.Get(c.scope.Tenant, asking[0].ID)
 	}
 	text, shown := c.reporter().Lines(asking, maxText-headRoom)
-	c.notices.shows(asking[:shown]...)
+	c.notices.Shows(asking[:shown]...)
 	text = "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" + strings.TrimSuffix(text, "\n")
 	if left := len(asking) - shown; left > 0 {
 		text += fmt.Sprintf("\n%d more: see list_jobs with status=waiting_input", left)
@@ -69,18 +69,18 @@ func (c *invocation) sendCommandInput(ctx context.Context) (*report.Reply, error
 	return c.send(ctx, j, jobs.Input{Text: c.args.text, EOF: c.args.eof, Secret: c.args.secret})
 }
 
-// deliverTime is how long input that a program doesn't take may keep back the
-// calls behind it; in time, input is delivered in the order in which it was sent.
+// deliverTime is how long the next call waits for input to be delivered. Input that is delivered
+// within it arrives in the order in which it was sent; a program that reads nothing must not hold
+// up calls.
 const deliverTime = 50 * time.Millisecond
 
-// leastDelivery is the time that input is given also by a call that doesn't
-// wait: a program that reads is not asked to be quicker than that.
+// leastDelivery is how long a program has to read its input even if the call doesn't wait.
 const leastDelivery = 100 * time.Millisecond
 
-// send delivers input and waits until the job ends or asks again. The reply
-// shows the output since the call, and never what was sent.
+// send delivers input and waits until the job ends or asks again. The reply shows the output since
+// the call, and never the input.
 func (c *invocation) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Reply, error) {
-	c.notices.watch(j)
+	c.notices.Watch(j)
 	from := j.Log().Stat().End
 	deliver, cancel := context.WithTimeout(ctx, min(c.scope.GraceTime(), max(leastDelivery, c.waitFor(c.scope.GraceTime()))))
 	slow := time.AfterFunc(deliverTime, c.ticket.Pass)
@@ -89,7 +89,7 @@ func (c *invocation) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*rep
 	cancel()
 	switch {
 	case errors.Is(err, jobs.ErrEnded):
-		c.notices.shows(j.Info())
+		c.notices.Shows(j.Info())
 		return nil, mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(j.Info()))
 	case errors.Is(err, jobs.ErrNotReading):
 		return nil, mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), report.StatusText(j.Info()))
@@ -102,7 +102,7 @@ func (c *invocation) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*rep
 	return c.reporter().Job(j, w), nil
 }
 
-// delivered says what became of in.
+// delivered says what happened to the input.
 func delivered(d jobs.Delivery, in jobs.Input) string {
 	s := "delivered"
 	switch {

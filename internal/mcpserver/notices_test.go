@@ -79,31 +79,6 @@ func TestAlso(t *testing.T) {
 	w.open("end")
 }
 
-// TestNoticesForget: a job whose end was delivered is watched no more, in whatever order the calls
-// about it end.
-func TestNoticesForget(t *testing.T) {
-	w := newWorld(t)
-	j := jobstest.Start(t, w.jobs, jobs.Spec{}, &program{w, `out "x"`})
-	info := jobstest.End(t, j)
-	for name, queued := range map[string][]bool{"both": {true, true}, "first": {true, false}, "second": {false, true}, "none": {false, false}} {
-		n := &notices{}
-		calls := []*callNotices{{all: n}, {all: n}}
-		for _, c := range calls {
-			c.watch(j)
-			c.shows(info)
-		}
-		for i, c := range calls {
-			c.settle(queued[i])
-		}
-		last := &callNotices{all: n}
-		announced := last.also()
-		last.settle(true)
-		if want := name == "none"; (len(announced) == 1) != want || len(n.watched) > 0 {
-			t.Errorf("%s queued: %d announced, %d watched", name, len(announced), len(n.watched))
-		}
-	}
-}
-
 // TestAlsoIsForThoseWhoKnow: another connection hears of a job once it was about
 // it, and another tenant never.
 func TestAlsoIsForThoseWhoKnow(t *testing.T) {

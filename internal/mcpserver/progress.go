@@ -8,9 +8,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// While a call waits, a client that gave a progress token is sent its state: first after a second, then
-// every two. A client that does not read is sent no more until it does, and its call is answered all
-// the same. Nothing is sent after the answer.
+// While a call waits, a client that gave a progress token is sent its state: first after a second,
+// then every two. A client that does not read is sent no more until it does, and its call is
+// answered all the same. Nothing is sent after the answer.
 
 // defaultProgress is how long a call waits before its first progress notification.
 const defaultProgress = time.Second
@@ -22,8 +22,8 @@ type progress struct {
 	notify func(context.Context, *mcp.ProgressNotificationParams) error
 }
 
-// newProgress returns the progress of a call: nil if the client gave no token, or one that could not
-// be sent back as it came.
+// newProgress returns the progress of a call: nil if the client gave no token, or one that could
+// not be sent back as it came.
 func (c *conn) newProgress(req *mcp.CallToolRequest) *progress {
 	token := req.Params.GetProgressToken()
 	switch t := token.(type) {
@@ -44,8 +44,8 @@ func (c *conn) newProgress(req *mcp.CallToolRequest) *progress {
 	return &progress{token: token, first: first, notify: req.Session.NotifyProgress}
 }
 
-// start sends line until stop is called, which waits for a notification that is being sent. Total is
-// how long the call waits at most; 0 is unknown.
+// start sends line until stop is called, which waits for a notification that is being sent. Total
+// is how long the call waits at most; 0 is unknown.
 func (p *progress) start(ctx context.Context, total time.Duration, line func() string) (stop func()) {
 	if p == nil || total > 0 && total <= p.first {
 		return func() {}

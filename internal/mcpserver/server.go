@@ -12,17 +12,17 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A conn is one connection: what its calls have in common.
+// A conn is what the calls of one connection share.
 type conn struct {
 	Config
 	jobs      *jobs.Registry // the Backend's
 	scope     engine.Scope
-	announced notices
+	announced report.Notices
 }
 
-// New returns the server of one connection, which may be over any transport of the SDK. Its calls see
-// what sc covers. When ctx is done, they stop waiting and are answered with the current status. Jobs
-// outlive both the connection and ctx.
+// New returns the server of one connection, which may be over any transport of the SDK. Its calls
+// see what sc covers. When ctx is done, they stop waiting and are answered with the current status.
+// Jobs outlive both the connection and ctx.
 //
 // Several connections can share a server if one client makes them all, as over HTTP: what one has
 // been told of jobs is then not repeated to the others.
@@ -60,26 +60,26 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		if err != nil {
 			return result(report.Textf("%s", err), true), nil
 		}
-		call := &invocation{conn: c, args: a, ticket: ticket, progress: c.newProgress(req), notices: &callNotices{all: &c.announced}}
+		call := &invocation{conn: c, args: a, ticket: ticket, progress: c.newProgress(req), notices: c.announced.Call()}
 		replied := false // not if it panics
 		defer func() {
 			if replied {
-				ticket.OnAnswer(call.notices.settle)
+				ticket.OnAnswer(call.notices.Settle)
 			} else {
-				call.notices.settle(false)
+				call.notices.Settle(false)
 			}
 		}()
 		reply, err := t.call(call, ctx)
 		if err != nil {
 			reply = c.refusal(err)
-			call.notices.shows(reply.Shown()...)
+			call.notices.Shows(reply.Shown()...)
 		}
 		replied = true
 		return result(reply, err != nil), nil
 	}
 }
 
-// result is the reply as the protocol has it.
+// result returns the reply in the terms of the protocol.
 func result(r *report.Reply, isError bool) *mcp.CallToolResult {
 	content := []mcp.Content{&mcp.TextContent{Text: r.String()}}
 	for _, b := range r.Blocks {
@@ -100,8 +100,8 @@ func leaving(leave context.Context) mcp.Middleware {
 	}
 }
 
-// recovering answers for a handler that panics: the client is told that it was
-// a defect, the log what it was, and the other calls go on.
+// recovering answers for a handler that panics: the client learns that it was a defect, the log
+// shows which, and other calls continue.
 func (c *conn) recovering(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
 		defer func() {
@@ -117,7 +117,7 @@ func (c *conn) recovering(next mcp.MethodHandler) mcp.MethodHandler {
 			c.log().Error("panic in a request", "method", method, "tool", name, "panic", p, "stack", string(debug.Stack()))
 			res, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 			if ok {
-				res, err = result(report.Textf("Internal error: a defect of this server, told in its log. Jobs go on; list_jobs shows them."), true), nil
+				res, err = result(report.Textf("Internal error: a defect of this server, described in its log. Jobs continue; list_jobs shows them."), true), nil
 			}
 		}()
 		return next(ctx, method, req)

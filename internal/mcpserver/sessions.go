@@ -12,7 +12,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// session is the Python session that the call means.
+// session returns the name of the Python session that the call means.
 func (c *invocation) session() string { return c.scope.SessionName(c.args.session) }
 
 func (c *invocation) listVariables(ctx context.Context) (*report.Reply, error) {
@@ -49,7 +49,7 @@ func (c *invocation) listVariables(ctx context.Context) (*report.Reply, error) {
 	var list strings.Builder
 	for _, v := range vars.Vars {
 		line := variableLine(v) + "\n"
-		if list.Len()+len(line) > defaultText { // bytes: an upper bound of the characters
+		if list.Len()+len(line) > defaultText { // in bytes, of which there are at least as many as characters
 			break
 		}
 		list.WriteString(line)
@@ -76,12 +76,11 @@ func variableLine(v engine.Variable) string {
 	return s
 }
 
-// endedMax is how many of the jobs that a restart ended its reply shows.
+// endedMax is the most jobs ended by a restart that its reply shows.
 const endedMax = 20
 
-// restartPython ends a session's worker. A restart that has been asked for is
-// finished whatever becomes of the call: half of one would leave a session that
-// nobody asked for.
+// restartPython restarts a session's Python. A restart that has begun is completed even if the call
+// is cancelled.
 func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
 	py, err := c.Backend.Session(c.scope, session)
@@ -101,7 +100,7 @@ func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
 	defer c.progress.start(ctx, 0, func() string { return "restarting session " + session })()
 	had, survivors, err := wait(ctx)
 	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("the restart of session %s has been asked for and goes on", session)
+		return nil, fmt.Errorf("the restart of session %s has begun and continues", session)
 	}
 	r := &report.Reply{}
 	r.Line("Session", session)
@@ -112,7 +111,7 @@ func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
 	}
 	ended = c.ends(ctx, ended)
 	for _, info := range ended[:min(endedMax, len(ended))] {
-		c.notices.shows(info)
+		c.notices.Shows(info)
 		if info.Status.Final() {
 			r.Line("Ended", c.reporter().Line(info))
 		} else {
@@ -129,15 +128,15 @@ func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
 	return r, nil
 }
 
-// ends waits, for the grace, until the jobs of a worker that has ended are final,
-// and tells how they are then: they end a little later than it does.
+// ends waits up to the grace until the jobs of a worker that has exited have ended, which happens a
+// little later, and returns their state then.
 func (c *conn) ends(ctx context.Context, list []jobs.Info) []jobs.Info {
 	ctx, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
 	for i := range list {
 		j, err := c.jobs.Get(c.scope.Tenant, list[i].ID)
 		if err != nil {
-			continue // forgotten meanwhile
+			continue // already forgotten
 		}
 		select {
 		case <-j.Done():

@@ -12,21 +12,18 @@ import (
 	"asyncrepl/jobs"
 )
 
-// remainsStep is the time between the rungs for what an ended job left behind:
-// it ignored a hangup already, so nothing milder than a termination is tried.
+// remainsStep is the time between the rungs for processes that an ended job left running. They have
+// ignored a hangup already, so the ladder starts at terminate.
 const remainsStep = time.Second
 
-// reporter puts the jobs of the connection into words.
+// reporter returns what puts the jobs of the connection into words.
 func (c *conn) reporter() *report.Reporter {
 	return &report.Reporter{Jobs: c.jobs}
 }
 
-// window shows the output from a cursor on, as far as the call has room for it.
+// window returns the window on the output from a cursor on that the call asks for.
 func (c *invocation) window(from int64) report.Window {
-	w := report.Window{From: from, MaxChars: defaultText, Also: func(shown []jobs.Info) []jobs.Info {
-		c.notices.shows(shown...)
-		return c.notices.also()
-	}}
+	w := report.Window{From: from, MaxChars: defaultText, Notices: c.notices}
 	if c.args.maxChars != nil {
 		w.MaxChars = int(*c.args.maxChars)
 	}
@@ -80,7 +77,7 @@ func (c *invocation) checkPythonStatus(ctx context.Context) (*report.Reply, erro
 }
 
 func (c *invocation) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
-	c.notices.watch(j)
+	c.notices.Watch(j)
 	c.await(ctx, j, 0)
 	w := c.window(0)
 	if c.args.cursor == nil {
@@ -104,7 +101,7 @@ func (c *invocation) listJobs(_ context.Context) (*report.Reply, error) {
 			return nil, err
 		}
 	}
-	f := jobs.Filter{Session: c.args.session, Before: c.args.before, Limit: limit + 1} // one more, to know whether there is
+	f := jobs.Filter{Session: c.args.session, Before: c.args.before, Limit: limit + 1} // one more, to know whether there are more
 	if c.args.status != "" {
 		f.Status = []jobs.Status{jobs.Status(c.args.status)}
 	}
@@ -118,7 +115,7 @@ func (c *invocation) listJobs(_ context.Context) (*report.Reply, error) {
 	text, shown := c.reporter().Lines(list[:min(limit, len(list))], maxText-headRoom)
 	more := len(list) > shown
 	list = list[:shown]
-	c.notices.shows(list...)
+	c.notices.Shows(list...)
 	r := &report.Reply{}
 	r.Line("Jobs", fmt.Sprintf("%d, newest first", shown))
 	if more {
@@ -128,21 +125,21 @@ func (c *invocation) listJobs(_ context.Context) (*report.Reply, error) {
 	return r, nil
 }
 
-// headRoom is the room for what stands before a list of jobs, in characters.
+// headRoom is the room for the lines before a list of jobs, in characters.
 const headRoom = 1000
 
-// cancelJob asks a job to end, waits its grace and tells how far that came; of a
-// job that has ended it ends what was left running.
+// cancelJob asks a job to stop and waits for that during the grace. For a job that has ended, it
+// ends the processes that the job left running.
 func (c *invocation) cancelJob(ctx context.Context) (*report.Reply, error) {
 	j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
 	if err != nil {
 		return nil, err
 	}
-	c.notices.watch(j)
+	c.notices.Watch(j)
 	w := c.window(j.Log().Stat().End)
 	if j.Info().Status.Final() {
 		c.ticket.Pass()
-		defer c.progress.start(ctx, 0, func() string { return "ending what it left running" })()
+		defer c.progress.start(ctx, 0, func() string { return "ending the processes it left running" })()
 		if !c.endRemains(ctx, j, c.args.force, &w) {
 			w.Line("Note", "it had ended before, and nothing of it is running")
 		}
@@ -163,13 +160,13 @@ func (c *invocation) cancelJob(ctx context.Context) (*report.Reply, error) {
 	case <-ctx.Done():
 	}
 	if info := j.Info(); info.Status.Final() && info.Receipt.Stop == nil {
-		c.endRemains(ctx, j, c.args.force, &w) // it ended by itself meanwhile
+		c.endRemains(ctx, j, c.args.force, &w) // it has ended by itself
 	}
 	return c.reporter().Job(j, w), nil
 }
 
-// endRemains ends what an ended job left running and says in w what came of it. It
-// reports whether there was any.
+// endRemains ends the processes that an ended job left running, adds the outcome to w, and reports
+// whether there were any.
 func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool, w *report.Window) (found bool) {
 	st := jobs.Stop{By: jobs.Agent, From: jobs.Terminate, Step: remainsStep}
 	if force {
@@ -190,13 +187,13 @@ func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool, w *repor
 		w.Line("Survivors", report.Names(remains.Survivors))
 	}
 	if len(remains.Ended)+len(remains.Survivors) == 0 {
-		w.Line("Note", "what it had left running has ended")
+		w.Line("Note", "the processes it had left running have ended")
 	}
 	return true
 }
 
-// blocksMax is how many jobs a reply of wait_for_jobs shows in a block of lines,
-// if there is room for that; else it shows a line each.
+// blocksMax is the most jobs that a reply of wait_for_jobs shows in a block of lines each. If there
+// are more, or the blocks don't fit, it shows one line each.
 const blocksMax = 20
 
 func (c *invocation) waitForJobs(ctx context.Context) (*report.Reply, error) {
@@ -209,7 +206,7 @@ func (c *invocation) waitForJobs(ctx context.Context) (*report.Reply, error) {
 		}
 		if !seen[j.ID()] {
 			seen[j.ID()] = true
-			c.notices.watch(j)
+			c.notices.Watch(j)
 			all = append(all, j)
 		}
 	}
@@ -229,15 +226,15 @@ func (c *invocation) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	r := &report.Reply{}
 	r.Line("Condition", condition(infos, c.args.until == untilAll))
 	r.Line("Waited", report.Duration(time.Since(started)))
-	r.Also(c.notices.also())
-	c.notices.shows(infos...)
+	r.Also(c.notices.Also())
+	c.notices.Shows(infos...)
 	if len(infos) <= blocksMax {
 		each := &report.Reply{}
 		for i, info := range infos {
 			c.reporter().Summary(each, all[i], info)
 		}
 		if r.Chars()+each.Chars() <= maxText {
-			c.notices.shows(each.Shown()...)
+			c.notices.Shows(each.Shown()...)
 			r.Add(each)
 			return r, nil
 		}
@@ -251,11 +248,11 @@ func (c *invocation) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	return r, nil
 }
 
-// waitUntil returns when one or all of the jobs have ended, when one asks for
-// input, or when ctx is done.
+// waitUntil returns when one or all of the jobs have ended, when one asks for input, or when ctx is
+// done.
 func waitUntil(ctx context.Context, all []*jobs.Job, every bool) {
 	ctx, cancel := context.WithCancel(ctx)
-	news := make(chan *jobs.Job, len(all)) // as many as will ever be sent
+	news := make(chan *jobs.Job, len(all)) // each job is sent once
 	for _, j := range all {
 		go func() { // owned by this call, which drains news; ends with ctx
 			_ = j.Await(ctx)
@@ -276,7 +273,7 @@ func waitUntil(ctx context.Context, all []*jobs.Job, every bool) {
 	}
 }
 
-// condition says what ended a wait.
+// condition says what ended the wait.
 func condition(infos []jobs.Info, every bool) string {
 	ended := 0
 	var met []string

@@ -2,9 +2,9 @@ package mcpserver
 
 import "github.com/modelcontextprotocol/go-sdk/mcp"
 
-// A ticket is a call's place in its transport. A transport that hands over calls in the order in which
-// they were sent, or that knows whether an answer reaches the client, attaches one to each request.
-// Any other transport serves too: its calls have a noTicket.
+// A ticket is a call's place in its transport. A transport that hands over calls in the order in
+// which they were sent, or that knows whether an answer reaches the client, attaches one to each
+// request. Any other transport serves too: its calls have a noTicket.
 type ticket interface {
 	// Pass reports that the call has taken effect, so that the next one may begin: its job is
 	// started, its input delivered, its stop requested. A handler passes before it waits.
@@ -13,8 +13,8 @@ type ticket interface {
 	OnAnswer(f func(queued bool))
 }
 
-// ticketKey is the key of the ticket in the TokenInfo.Extra of a request, the one place in which the
-// SDK passes on a value of the transport. internal/stdio names it too.
+// ticketKey is the key of the ticket in the TokenInfo.Extra of a request, the one place in which
+// the SDK passes on a value of the transport. internal/stdio names it too.
 const ticketKey = "async-repl/call"
 
 // ticketOf returns the ticket that the transport attached to a request.
@@ -27,8 +27,8 @@ func ticketOf(x *mcp.RequestExtra) ticket {
 	return noTicket{}
 }
 
-// A noTicket is the ticket of a call whose transport keeps no order and does not say what becomes of
-// answers: each counts as queued once its handler returns.
+// A noTicket is the ticket of a call whose transport keeps no order and does not say what becomes
+// of answers: each counts as queued once its handler returns.
 type noTicket struct{}
 
 func (noTicket) Pass() {}

@@ -31,9 +31,9 @@ type tool struct {
 type invocation struct {
 	*conn
 	args     *args
-	ticket   ticket       // passed before the call waits
-	progress *progress    // reports to the client while the call waits
-	notices  *callNotices // what the reply announces of other jobs
+	ticket   ticket              // passed before the call waits
+	progress *progress           // reports to the client while the call waits
+	notices  *report.CallNotices // what the reply announces of other jobs
 }
 
 // hints are what a client can rely on. Clients run read-only tools side by side and others one at a

@@ -28,13 +28,10 @@ func (rp *Reporter) time() time.Time {
 // A Window selects the part of a job's output that a reply shows, and adds what else the reply
 // says.
 type Window struct {
-	From     int64 // the cursor of the first byte
-	Newest   bool  // while the job runs, show only its newest output
-	MaxChars int   // of the complete reply
-
-	// Also is given the jobs that the reply shows, in the state that it shows, and returns the
-	// other jobs that it announces. Nil: none.
-	Also func(shown []jobs.Info) []jobs.Info
+	From     int64        // the cursor of the first byte
+	Newest   bool         // while the job runs, show only its newest output
+	MaxChars int          // of the complete reply
+	Notices  *CallNotices // of the call that the reply answers; nil: it announces no other jobs
 
 	facts []fact
 }
@@ -58,8 +55,9 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	head := &Reply{}
 	rp.describe(head, info)
 	var also []jobs.Info
-	if w.Also != nil {
-		also = w.Also(append(head.shown, info))
+	if w.Notices != nil {
+		w.Notices.Shows(append(head.shown, info)...)
+		also = w.Notices.Also()
 	}
 	for _, f := range w.facts {
 		head.Line(f.name, f.value)

@@ -1,12 +1,171 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
+	"sync"
 
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
+
+// If a reply said that a job is running, a later reply about another job announces what became of
+// that job: "Also: job … completed". Each event is announced once to a connection, by such a line
+// or by a reply about the job itself:
+//
+//   - A connection watches the jobs that its calls were about, until their end is delivered.
+//   - The events of a job that a call in flight is about are left to the reply of that call.
+//   - An announcement is delivered when the answer with it is queued to the client. If the answer is
+//     dropped, a later reply announces the event again.
+
+// An event of a job is the n-th time that it waits for input, or its end.
+type event int
+
+const endOfJob event = math.MaxInt
+
+// eventOf returns the last event of a job.
+func eventOf(info jobs.Info) event {
+	if info.Status.Final() {
+		return endOfJob
+	}
+	return event(info.Asked)
+}
+
+// Notices are what one connection has announced of jobs. The zero value is ready to use.
+type Notices struct {
+	mu      sync.Mutex
+	watched map[string]*watchedJob // by the job's id
+}
+
+// A watchedJob is one job that a connection watches.
+type watchedJob struct {
+	job       *jobs.Job
+	changed   <-chan struct{} // closed when the job has changed; nil if it must be inspected anyway
+	calls     int             // in flight whose reply is about it
+	delivered event           // the last that a queued answer announced; 0 is none
+	claimed   event           // the last that an answer under way announces; 0 is none
+	claimant  *CallNotices    // whose answer that is
+}
+
+// CallNotices are what the answer of one call announces. Only Settle may run beside other methods.
+type CallNotices struct {
+	all       *Notices
+	about     []*watchedJob
+	announced []announcement
+}
+
+// An announcement is an event that an answer announces.
+type announcement struct {
+	w     *watchedJob
+	event event
+}
+
+// Call returns the notices of a new call.
+func (n *Notices) Call() *CallNotices { return &CallNotices{all: n} }
+
+// Watch notes that the call's reply will be about j.
+func (c *CallNotices) Watch(j *jobs.Job) {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	w := c.all.watched[j.ID()]
+	if w == nil {
+		w = &watchedJob{job: j}
+		if c.all.watched == nil {
+			c.all.watched = make(map[string]*watchedJob)
+		}
+		c.all.watched[j.ID()] = w
+	}
+	w.calls++
+	c.about = append(c.about, w)
+}
+
+// Shows notes that the reply shows these jobs as they are here.
+func (c *CallNotices) Shows(infos ...jobs.Info) {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	for _, info := range infos {
+		if w := c.all.watched[info.ID]; w != nil {
+			c.announce(w, eventOf(info))
+		}
+	}
+}
+
+// announce notes that the reply announces an event. The caller holds the lock.
+func (c *CallNotices) announce(w *watchedJob, e event) {
+	if e == 0 {
+		return
+	}
+	c.announced = append(c.announced, announcement{w, e})
+	if e > w.delivered && e >= w.claimed {
+		w.claimed, w.claimant = e, c
+	}
+}
+
+// Also returns the jobs with an event to announce, those that wait for input first.
+func (c *CallNotices) Also() []jobs.Info {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	var list []jobs.Info
+	for _, w := range c.all.watched {
+		known := max(w.delivered, w.claimed)
+		if w.calls > 0 || known == endOfJob || !w.hasChanged() {
+			continue
+		}
+		info := w.job.Info()
+		if e := eventOf(info); e == endOfJob || info.Asks() && e > known {
+			c.announce(w, e)
+			list = append(list, info)
+		}
+	}
+	slices.SortFunc(list, func(a, b jobs.Info) int {
+		waits := func(i jobs.Info) int { return map[bool]int{true: 0, false: 1}[i.Status == jobs.WaitingInput] }
+		return cmp.Or(cmp.Compare(waits(a), waits(b)), cmp.Compare(a.ID, b.ID))
+	})
+	return list
+}
+
+// hasChanged reports whether the job has changed since the last call.
+func (w *watchedJob) hasChanged() bool {
+	select {
+	case <-w.changed:
+	case <-w.job.Done(): // closed a little earlier
+	default:
+		if w.changed != nil {
+			return false
+		}
+	}
+	w.changed = w.job.Changed()
+	return true
+}
+
+// Settle ends the call: its answer has been queued, or dropped and nothing of it delivered.
+func (c *CallNotices) Settle(queued bool) {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	for _, a := range c.announced {
+		if queued {
+			a.w.delivered = max(a.w.delivered, a.event)
+		}
+		if a.w.claimant == c {
+			a.w.claimed, a.w.claimant, a.w.changed = 0, nil, nil
+		}
+		c.all.release(a.w)
+	}
+	for _, w := range c.about {
+		w.calls--
+		c.all.release(w)
+	}
+}
+
+// release stops watching a job of which nothing is left to announce. The caller holds the lock.
+func (n *Notices) release(w *watchedJob) {
+	if w.calls == 0 && w.delivered == endOfJob && n.watched[w.job.ID()] == w {
+		delete(n.watched, w.job.ID())
+	}
+}
 
 // alsoMax bounds the Also line, in bytes. Jobs that don't fit are only counted.
 const alsoMax = 220
