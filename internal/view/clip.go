@@ -18,7 +18,7 @@ type Window struct {
 	Spans  []Span
 }
 
-// End returns the cursor behind the window's last byte.
+// End returns the cursor after the window's last byte.
 func (w Window) End() int64 {
 	end := w.Cursor
 	for _, s := range w.Spans {
@@ -41,7 +41,7 @@ func (p Page) Omitted() int64 { return p.To - p.From }
 
 // A Budget is how many characters a page may have.
 type Budget struct {
-	Head int // at most so many for what stands before the gap, and never more than half of Max; 0 shows the end only
+	Head int // at most this many before the gap, and never more than half of Max; 0 shows only the end
 	Max  int // in all; less than 256 counts as 256
 }
 
@@ -50,10 +50,10 @@ const (
 	maxLine   = 2000 // longer lines are clamped
 )
 
-// Clip shows what two windows of a log read as, within a budget: all of it if that fits, else the head of the first and
-// the tail of the second, cut at ends of lines. The windows may touch, or leave out bytes that are then counted as
-// omitted; the second may be empty. How much fits is tried, never estimated: what is returned has been rendered as it is.
-// Lines are clamped to 2,000 characters, and escaped where they would read as a section mark.
+// Clip returns the text of two windows of a log within a budget: all of it if that fits, else the head of the first and
+// the tail of the second, cut at ends of lines. The windows can touch, or leave out bytes between them, which count as
+// omitted; the second can be empty. How much fits is tried, never estimated: what is returned has been rendered as it is.
+// Lines are clamped to 2,000 characters, and escaped if they would read as a section mark.
 func Clip(head, tail Window, b Budget) Page {
 	b.Max = max(b.Max, minBudget)
 	b.Head = min(b.Head, b.Max/2)
@@ -77,7 +77,7 @@ func Clip(head, tail Window, b Budget) Page {
 	}
 	low, rest := t.tail(low, b.Max-chars)
 	p := Page{Sections: sections(text, rest), From: from, To: t.cursor + int64(low)}
-	if p.Omitted() == 0 { // all that was too much were lines that are clamped to less now
+	if p.Omitted() == 0 { // only lines that are clamped to less now were too long
 		for i, s := range p.Sections {
 			p.Sections[i] = Section{Head: s.Head + s.Tail}
 		}
@@ -104,7 +104,7 @@ type stretch struct {
 	sections int
 }
 
-// A run is which section the bytes up to end are of.
+// A run says which section the bytes up to end belong to.
 type run struct{ end, section int }
 
 func flatten(w Window) stretch {
@@ -150,7 +150,8 @@ func (f stretch) of(section, from, to int) []byte {
 	return b
 }
 
-// render returns what the bytes between two offsets read as, by section, and whether that has at most budget characters.
+// render returns the text of the bytes between two offsets, by section, and reports whether it has at most budget
+// characters.
 func (f stretch) render(from, to, clamp, budget int) (text []string, chars int, ok bool) {
 	text = make([]string, f.sections)
 	for i := range text {
@@ -168,7 +169,7 @@ func (f stretch) render(from, to, clamp, budget int) (text []string, chars int, 
 	return text, chars, true
 }
 
-// head finds how far whole lines from the start fit the budget.
+// head finds how many complete lines from the start fit the budget.
 func (f stretch) head(budget int) (cut int, text []string, chars int) {
 	if budget <= 0 {
 		return 0, nil, 0
@@ -191,7 +192,7 @@ func (f stretch) head(budget int) (cut int, text []string, chars int) {
 	return cut, text, chars
 }
 
-// tail finds from where on, at a line's start not before low, the rest fits the budget.
+// tail finds the first start of a line, not before low, from which the rest fits the budget.
 func (f stretch) tail(low, budget int) (start int, text []string) {
 	clamp := min(maxLine, budget)
 	start = len(f.data)
@@ -221,8 +222,8 @@ func (f stretch) tail(low, budget int) (start int, text []string) {
 	return start, text
 }
 
-// lastPart is for a last line that does not fit or has no start in the window, and for a screen that is drawn without any
-// newline: the end of it is shown.
+// lastPart returns the end of a last line that does not fit or has no start in the window, or of a screen that is drawn
+// without any newline.
 func (f stretch) lastPart(low, clamp, budget int) (start int, text []string) {
 	start = max(low, f.lineEnd(len(f.data)-1))
 	text, _, _ = f.render(start, len(f.data), clamp, math.MaxInt)
@@ -232,7 +233,7 @@ func (f stretch) lastPart(low, clamp, budget int) (start int, text []string) {
 	return start, text
 }
 
-// startsLine tells whether a line begins at an offset. What came before the window is known only at a log's start.
+// startsLine reports whether a line begins at an offset. What came before the window is known only at a log's start.
 func (f stretch) startsLine(at int) bool {
 	if at == 0 {
 		return f.cursor == 0
@@ -240,13 +241,13 @@ func (f stretch) startsLine(at int) bool {
 	return f.data[at-1] == '\n'
 }
 
-// lineEnd returns the last end of a line that is not behind at, 0 if there is none.
+// lineEnd returns the last end of a line that is not after at, 0 if there is none.
 func (f stretch) lineEnd(at int) int {
 	return bytes.LastIndexByte(f.data[:at], '\n') + 1
 }
 
-// search tries ends of lines behind lo and not behind hi, halving what is left: yes says that the one looked for is this
-// one or lies behind it, no that it lies before.
+// search finds an end of a line after lo and not after hi by bisection: yes reports that the one sought is at this offset
+// or after it.
 func (f stretch) search(lo, hi int, yes func(at int) bool) {
 	for lo < hi {
 		mid := lo + (hi-lo)/2

@@ -101,7 +101,7 @@ func TestClipSections(t *testing.T) {
 	}
 }
 
-// A sequence that another stream's bytes stand in the middle of is one all the same.
+// A sequence stays one even if bytes of another stream come in the middle of it.
 func TestClipJoinsSequencesOfAStream(t *testing.T) {
 	w := Window{0, []Span{{0, []byte("a\x1b[3")}, {1, []byte("err\n")}, {0, []byte("1mb\xe2")}, {1, []byte("x")}, {0, []byte("\x82\xac")}}}
 	p := Clip(w, Window{}, Budget{100, 1000})
@@ -134,8 +134,8 @@ func TestClipWithoutLines(t *testing.T) {
 	}
 }
 
-// TestClipFits looks at many sizes: what is shown is what its bytes read as, and as much as fits.
-func TestClipFits(t *testing.T) {
+// What is shown is the text of its bytes, and as much as fits, in many sizes.
+func TestClipShowsAsMuchAsFits(t *testing.T) {
 	var b bytes.Buffer
 	for i := range 300 {
 		fmt.Fprintf(&b, "%s\r\x1b[Kline %d %s\n", strings.Repeat("#", i%50), i, strings.Repeat("ä", i*7%97))
@@ -162,15 +162,7 @@ func FuzzClip(f *testing.F) {
 	f.Add([]byte(numbered(200, 9)), uint16(300), uint16(50), uint16(700), uint8(1), uint16(0))
 	f.Add([]byte(strings.Repeat("\x1b[3;3Hx\xff", 900)), uint16(1), uint16(0), uint16(70), uint8(3), uint16(1))
 	f.Fuzz(func(t *testing.T, b []byte, limit, head, cut uint16, width uint8, gap uint16) {
-		at := min(int(cut), len(b))
-		windows := [2]Window{{Cursor: int64(gap)}, {Cursor: int64(gap) + int64(at) + int64(gap)}}
-		for i, part := range [][]byte{b[:at], b[at:]} {
-			for n := 0; len(part) > 0; n++ {
-				size := min(len(part), int(width)*8+1)
-				windows[i].Spans = append(windows[i].Spans, Span{n % 3, part[:size]})
-				part = part[size:]
-			}
-		}
+		windows := windowsOf(b, min(int(cut), len(b)), int64(gap), int(width)*8+1)
 		p := Clip(windows[0], windows[1], Budget{int(head), int(limit)})
 		n := 0
 		for _, s := range p.Sections {
@@ -180,14 +172,7 @@ func FuzzClip(f *testing.F) {
 				}
 				checkReadable(t, text)
 				n += utf8.RuneCountInString(text)
-				for line := range strings.Lines(text) {
-					if isMark([]rune(strings.TrimSuffix(line, "\n"))) && line[0] != '\\' {
-						t.Fatalf("a section mark in %q", text)
-					}
-					if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > maxLine+1 {
-						t.Fatalf("a line of %d characters", n)
-					}
-				}
+				checkLines(t, text)
 			}
 		}
 		if n > max(int(limit), minBudget) {
@@ -206,7 +191,35 @@ func FuzzClip(f *testing.F) {
 	})
 }
 
-// FuzzSpans clips output that comes in one span and the same in many: pieces are how it came, not what it is.
+// windowsOf makes two windows of b, cut at an offset, with a gap between them and spans of a size in turn in three
+// sections.
+func windowsOf(b []byte, at int, gap int64, size int) [2]Window {
+	windows := [2]Window{{Cursor: gap}, {Cursor: gap + int64(at) + gap}}
+	for i, part := range [][]byte{b[:at], b[at:]} {
+		for n := 0; len(part) > 0; n++ {
+			size := min(len(part), size)
+			windows[i].Spans = append(windows[i].Spans, Span{n % 3, part[:size]})
+			part = part[size:]
+		}
+	}
+	return windows
+}
+
+// checkLines fails if a line of text reads as a section mark or is longer than a clamped one.
+func checkLines(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if isMark([]rune(line)) && line[0] != '\\' {
+			t.Fatalf("a section mark in %q", text)
+		}
+		if n := utf8.RuneCountInString(line); n > maxLine+1 {
+			t.Fatalf("a line of %d characters", n)
+		}
+	}
+}
+
+// FuzzSpans clips output that comes in one span and the same in many: the pieces make no difference.
 func FuzzSpans(f *testing.F) {
 	f.Add([]byte("a\x1b[31mb\xe2\x82\xac\r\nc\x1b[A\x1b[2Kd\n"), uint16(300), uint16(100), uint8(1))
 	f.Add([]byte(numbered(90, 9)), uint16(300), uint16(100), uint8(7))
@@ -227,7 +240,7 @@ func FuzzSpans(f *testing.F) {
 		if diff := cmp.Diff(want, Clip(many, Window{}, budget)); diff != "" {
 			t.Fatalf("in spans of %d bytes:\n%s", int(width)+1, diff)
 		}
-		// What touches is one, wherever the first window ends.
+		// Two windows that touch are one, wherever the first ends.
 		at := len(many.Spans) / 2
 		first := Window{0, many.Spans[:at]}
 		if diff := cmp.Diff(want, Clip(first, Window{first.End(), many.Spans[at:]}, budget)); diff != "" {

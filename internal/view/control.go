@@ -1,6 +1,6 @@
 package view
 
-// escape obeys an escape sequence of two bytes.
+// escape executes an escape sequence of two bytes.
 func (s *screen) escape(final byte) {
 	switch final {
 	case '7':
@@ -19,19 +19,42 @@ func (s *screen) escape(final byte) {
 	}
 }
 
-// control obeys a control sequence: those that move the cursor or erase.
+// control executes a control sequence that moves the cursor or erases. It ignores all others.
 func (s *screen) control(q sequence) {
 	if q.private {
-		if q.final == 'h' || q.final == 'l' {
-			switch q.params[0] {
-			case 47, 1047, 1049: // the other screen
-				s.fresh()
-			}
-		}
+		s.setMode(q)
 		return
 	}
-	n := max(q.params[0], 1)
 	switch q.final {
+	case 'J':
+		s.eraseScreen(q.params[0])
+	case 'K':
+		s.eraseLine(q.params[0])
+	case 'X', 'P', '@':
+		s.shift(q.final, max(q.params[0], 1))
+	case 's':
+		s.save()
+	case 'u':
+		s.restore()
+	default:
+		s.move(q.final, max(q.params[0], 1), max(q.params[1], 1))
+	}
+}
+
+// setMode executes a private control sequence: those that switch to the other screen and back.
+func (s *screen) setMode(q sequence) {
+	if q.final != 'h' && q.final != 'l' {
+		return
+	}
+	switch q.params[0] {
+	case 47, 1047, 1049:
+		s.fresh()
+	}
+}
+
+// move executes a control sequence that moves the cursor by n, or to n. Only some have a second parameter.
+func (s *screen) move(final byte, n, second int) {
+	switch final {
 	case 'A', 'F':
 		s.up(n)
 	case 'B', 'E', 'e':
@@ -43,21 +66,11 @@ func (s *screen) control(q sequence) {
 	case 'G', '`':
 		s.x = min(n, maxCols) - 1
 	case 'H', 'f':
-		s.goTo(n, max(q.params[1], 1))
+		s.goTo(n, second)
 	case 'd':
 		s.goTo(n, s.x+1)
-	case 'J':
-		s.eraseScreen(q.params[0])
-	case 'K':
-		s.eraseLine(q.params[0])
-	case 'X', 'P', '@':
-		s.shift(q.final, n)
-	case 's':
-		s.save()
-	case 'u':
-		s.restore()
 	}
-	if q.final == 'E' || q.final == 'F' {
+	if final == 'E' || final == 'F' {
 		s.x = 0
 	}
 }
@@ -73,7 +86,7 @@ func (s *screen) restore() {
 	s.saved, s.aside = false, false
 }
 
-// fresh starts a new piece of text: what stands there stays, and the program's first row is the next one.
+// fresh starts a new piece of text: what is there remains, and the program's first row is the next one.
 func (s *screen) fresh() {
 	s.y = s.end - 1
 	if len(s.row(s.y).cells) > 0 {
@@ -82,8 +95,8 @@ func (s *screen) fresh() {
 	s.x, s.home, s.aside = 0, s.y, false
 }
 
-// goTo takes the cursor to a place on the screen, counted from 1. Where the top of the screen is, is known only after a
-// program has cleared it or gone home; one that goes somewhere with the cursor saved draws a status line, as apt does.
+// goTo moves the cursor to a place on the screen, counted from 1. The top of the screen is known only after a program has
+// cleared it or moved to it; a program that moves elsewhere with the cursor saved draws a status line, as apt does.
 func (s *screen) goTo(row, col int) {
 	if s.home < 0 {
 		if s.saved {
@@ -101,7 +114,7 @@ func (s *screen) goTo(row, col int) {
 	s.x = min(col, maxCols) - 1
 }
 
-// eraseScreen erases below the cursor. Whole screens are kept: clearing one takes no text away.
+// eraseScreen erases below the cursor. Full screens are kept: clearing one removes no text.
 func (s *screen) eraseScreen(what int) {
 	switch what {
 	case 0:
@@ -136,7 +149,7 @@ func (s *screen) eraseLine(what int) {
 	r.edited = true
 }
 
-// shift erases (X), takes out (P) or makes room for (@) n characters at the cursor.
+// shift erases (X), removes (P) or makes room for (@) n characters at the cursor.
 func (s *screen) shift(what byte, n int) {
 	r := s.row(s.y)
 	if s.aside || s.x >= len(r.cells) {
@@ -149,7 +162,7 @@ func (s *screen) shift(what byte, n int) {
 		clear(rest[:n])
 	case 'P':
 		r.cells = r.cells[:s.x+copy(rest, rest[n:])]
-	case '@': // what is pushed over the row's end is gone, as on a terminal that is just as wide
+	case '@': // what is pushed beyond the row's end is lost, as on a terminal of that width
 		grown := min(n, maxCols-len(r.cells))
 		for range grown {
 			r.cells = append(r.cells, 0)

@@ -1,7 +1,9 @@
 package view
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -10,20 +12,20 @@ import (
 type lines struct {
 	text  []byte
 	chars int    // in text
-	line  []rune // the line that is not ended yet
-	cut   int    // characters that have been taken out of its middle
+	line  []rune // the line that has not ended yet
+	cut   int    // characters that have been removed from its middle
 
 	clamp int  // longest line; 0: no limit
-	mark  bool // escape what would read as a section mark
+	mark  bool // escape lines that would read as a section mark
 	max   int  // full when text has more; < 0: never
 }
 
-// markRoom is the part of a clamped line that is left for the count of what is not shown.
+// markRoom is the part of a clamped line that is reserved for the count of omitted characters.
 const markRoom = 40
 
 func (l *lines) full() bool { return l.max >= 0 && l.chars > l.max }
 
-// add appends to the line; 0 is a blank. A clamped line never holds much more than it will show.
+// add appends to the line; 0 is a blank. A clamped line never holds many more characters than it will show.
 func (l *lines) add(cells []rune) {
 	for _, c := range cells {
 		if c == 0 {
@@ -36,7 +38,7 @@ func (l *lines) add(cells []rune) {
 	}
 }
 
-// shorten takes the middle out of the line.
+// shorten removes the middle of the line.
 func (l *lines) shorten() {
 	keep := l.clamp - markRoom
 	head, tail := keep-keep/2, keep/2
@@ -73,7 +75,7 @@ func (l *lines) flush() {
 	l.line, l.cut = l.line[:0], 0
 }
 
-// Count returns n with its thousands apart, as replies show it: 181,220.
+// Count returns n with its thousands separated, as replies show it: 181,220.
 func Count[N int | int64](n N) string {
 	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -82,36 +84,19 @@ func Count[N int | int64](n N) string {
 	return s
 }
 
-// isMark tells whether a line would read as the mark of a section: words in capitals between dashes, whatever blanks and
-// invisible characters stand around them. A mark that has been escaped before counts too, so that escaping loses nothing.
+// isMark reports whether a line would read as the mark of a section: words in capitals between dashes, with any blanks and
+// invisible characters around them. A mark that has been escaped before counts too, so that escaping loses nothing.
 func isMark(line []rune) bool {
-	const (
-		before = iota // backslashes and blanks
-		opening
-		name
-		closing
-	)
-	state, dashes, letters := before, 0, 0
-	for _, c := range line {
-		switch {
-		case unicode.IsSpace(c) || unicode.Is(unicode.Cf, c):
-			// Blanks are allowed everywhere, and invisible characters are not seen.
-		case c == '\\' && state == before:
-		case c == '-' && state <= opening:
-			state, dashes = opening, dashes+1
-		case c == '-':
-			if state == name {
-				dashes = 0
-			}
-			state, dashes = closing, dashes+1
-		case unicode.IsUpper(c) || unicode.IsDigit(c) || c == '_':
-			if state == closing || dashes < 3 {
-				return false
-			}
-			state, letters = name, letters+1
-		default:
-			return false
-		}
+	unseen := func(c rune) bool { return unicode.IsSpace(c) || unicode.Is(unicode.Cf, c) }
+	first := slices.IndexFunc(line, func(c rune) bool { return !unseen(c) })
+	if first < 0 || line[first] != '-' && line[first] != '\\' {
+		return false
 	}
-	return state == closing && dashes >= 3 && letters > 0
+	s := string(slices.DeleteFunc(slices.Clone(line[first:]), unseen))
+	s = strings.TrimLeft(s, `\`)
+	name := strings.Trim(s, "-")
+	if name == "" || !strings.HasPrefix(s, "---") || !strings.HasSuffix(s, "---") {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsUpper(c) && !unicode.IsDigit(c) && c != '_' })
 }

@@ -3,10 +3,10 @@ package view
 import "unicode/utf8"
 
 const (
-	// maxRows is how far up text can still be changed. Terminals of ours have 40 rows, a person's seldom 100.
+	// maxRows is how many rows can still be changed. The server's terminals have 40 rows, a person's seldom 100.
 	maxRows = 128
-	// maxCols is where a row goes on in the next one, so that erasing one costs no more than this. A line that was
-	// wrapped here is one line again when it is read.
+	// maxCols is where a row continues in the next one, which bounds the cost of erasing it. A line that was wrapped
+	// here is one line again when it is read.
 	maxCols = 1024
 )
 
@@ -14,20 +14,20 @@ const (
 type row struct {
 	cells  []rune // 0 is a cell that nothing was written to
 	wraps  bool   // the next row is the same line
-	edited bool   // something was drawn over or erased: blanks at the end mean nothing
+	edited bool   // drawn over or partly erased: blanks at the end mean nothing
 }
 
-// A screen is as much of a terminal as folding progress takes: rows that can be drawn over, as wide and as high as they
-// need to be. Rows are numbered from the first line of the text. Every character takes one column: that is how the
-// kernel erases what is typed, and what draws over itself draws the same again.
+// A screen has as much of a terminal as folding progress takes: rows that can be drawn over, as wide and as high as they
+// need to be. Rows are numbered from the first line of the text. Every character takes one column: the kernel erases
+// typed characters so, and a program that draws over its own text draws the same widths again.
 type screen struct {
 	rows      [maxRows]row // a ring: row y is rows[y%maxRows]
 	base, end int          // rows that can be changed; those before base are in out
 	y, x      int          // the cursor
-	home      int          // the row that a program takes for the top, -1 while none does
+	home      int          // the row that a program uses as the top; -1: unknown
 	saved     bool
 	sy, sx    int
-	aside     bool // between saving the cursor, going somewhere else, and restoring it: a status line, not shown
+	aside     bool // the cursor was saved and moved elsewhere, and not yet restored: a status line, not shown
 	out       lines
 }
 
@@ -42,7 +42,7 @@ func (r *row) clear() { r.cells, r.wraps, r.edited = r.cells[:0], false, false }
 
 func (s *screen) row(y int) *row { return &s.rows[y%maxRows] }
 
-// write draws b. It stops when more than out takes has been settled.
+// write draws b. It stops when out is full.
 func (s *screen) write(b []byte) {
 	for i := 0; i < len(b) && !s.out.full(); {
 		c := b[i]
@@ -138,7 +138,7 @@ func (s *screen) put(c rune) {
 	s.x++
 }
 
-// down goes to the next row and makes it if there is none.
+// down moves to the next row, and adds it if there is none.
 func (s *screen) down() {
 	s.y++
 	if s.y < s.end {
@@ -152,14 +152,14 @@ func (s *screen) down() {
 	s.end++
 }
 
-// settle hands row y to out. Nothing can change it any more.
+// settle passes row y to out. Nothing can change it any more.
 func (s *screen) settle(y int, newline bool) {
 	r := s.row(y)
 	cells := r.cells
 	if r.edited && !r.wraps {
 		least := 0
 		if y == s.y {
-			least = s.x // before the cursor stands what a prompt ends with
+			least = s.x // a prompt may end with blanks before the cursor
 		}
 		for len(cells) > least && (cells[len(cells)-1] == 0 || cells[len(cells)-1] == ' ') {
 			cells = cells[:len(cells)-1]
@@ -171,7 +171,7 @@ func (s *screen) settle(y int, newline bool) {
 	}
 }
 
-// finish settles what is left. Rows under the cursor on which nothing is left are none.
+// finish settles the remaining rows, except empty ones below the cursor.
 func (s *screen) finish() {
 	last := s.end - 1
 	for last > s.y && s.blank(last) {
@@ -192,7 +192,7 @@ func (s *screen) blank(y int) bool {
 	return true
 }
 
-// cursorLine returns the line that the cursor stands in.
+// cursorLine returns the line that the cursor is in.
 func (s *screen) cursorLine() []rune {
 	first, last := s.y, s.y
 	for first > s.base && s.row(first-1).wraps {

@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// The scanner is our own: the parser of charmbracelet/x/ansi takes the byte after a broken UTF-8 character for a part of
-// it, a newline too, and its DecodeSequence panics on a sequence of more than 32 parameters. Tests compare with ansi.Strip
-// where both agree.
+// The package has its own scanner because the parser of charmbracelet/x/ansi takes the byte after a broken UTF-8 character
+// for a part of it, even a newline, and its DecodeSequence panics on a sequence of more than 32 parameters.
 
 const (
 	esc = 0x1b
@@ -22,8 +21,8 @@ type sequence struct {
 	open    bool // the bytes ended before the sequence did
 	csi     bool
 	private bool   // a CSI with a prefix (<=>?) or an intermediate byte
-	final   byte   // 0: of no meaning here (a string, or broken)
-	params  [2]int // of a CSI, 0 where left out
+	final   byte   // 0: without meaning here (a string, or broken)
+	params  [2]int // of a CSI; 0: omitted
 }
 
 // scanEscape reads the escape sequence that b begins with; b[0] is ESC.
@@ -45,7 +44,7 @@ func scanEscape(b []byte) sequence {
 	case i == len(b):
 		return sequence{len: i, open: true}
 	case b[i] < 0x30 || b[i] > 0x7e:
-		return sequence{len: i} // broken: what broke it is read on its own
+		return sequence{len: i} // broken: the byte that broke it is read on its own
 	case i > 1:
 		return sequence{len: i + 1} // a choice of character set and the like
 	}
@@ -78,8 +77,8 @@ func scanCSI(b []byte, i int) sequence {
 	return q
 }
 
-// scanString reads a string: OSC, DCS, APC, PM or SOS. One that is not ended as it should hides at most the rest of its
-// line: otherwise two stray bytes would hide all that follows. Only what carries images may go on over several lines.
+// scanString reads a string: OSC, DCS, APC, PM or SOS. One without a proper end hides at most the rest of its line:
+// otherwise two stray bytes would hide everything after them. Only strings that carry images can have several lines.
 func scanString(b []byte) sequence {
 	multiline := b[1] == 'P' || bytes.HasPrefix(b[1:], []byte("]1337;"))
 	line := -1 // the first newline
@@ -118,19 +117,19 @@ func endAt(line, end int) int {
 	return end
 }
 
-// maxHeld is how long a sequence may be and still be waited for: what never ends must not hold output back for ever.
+// maxHeld is the longest sequence that Whole waits for: one that never ends must not hold output back for ever.
 const maxHeld = 4 << 10
 
-// Whole returns how much of b may be shown now: less than all of it if b ends inside a character or an escape sequence
-// of which the rest may still come. When final, nothing more comes, and it is all of b.
+// Whole returns how many bytes of b can be shown now: not all if b ends inside a character or an escape sequence whose
+// rest may still come. If final is set nothing more comes, and all of b can be shown.
 func Whole(b []byte, final bool) int {
 	if final {
 		return len(b)
 	}
 	low := max(0, len(b)-maxHeld)
 	n := len(b) - partialRune(b[low:])
-	// What is left can itself be open: the end of a string begins with ESC, too. Only what is open at the very end is: of
-	// several bytes that each begin a character, or an escape sequence, all but the last are broken.
+	// The remaining bytes can end in an open sequence again, because the end of a string begins with ESC, too. Only the
+	// last one is open: of several bytes that each begin a character, or an escape sequence, all others are broken.
 	for n > low {
 		i := bytes.LastIndexByte(b[low:n], esc)
 		if i < 0 || !scanEscape(b[low+i:]).open {
@@ -141,7 +140,7 @@ func Whole(b []byte, final bool) int {
 	return n
 }
 
-// partialRune returns how many bytes at the end of b begin a character and don't end it.
+// partialRune returns how many bytes at the end of b begin a character without ending it.
 func partialRune(b []byte) int {
 	for i := 1; i <= len(b) && i < utf8.UTFMax; i++ {
 		if c := b[len(b)-i:]; utf8.RuneStart(c[0]) {
@@ -154,8 +153,8 @@ func partialRune(b []byte) int {
 	return 0
 }
 
-// Begin returns the first offset of b, at or after at, that is inside no character and no escape sequence. b should
-// begin some hundred bytes before at: what began before b can't be told, but for the rest of a character.
+// Begin returns the first offset of b, at or after at, that is inside no character and no escape sequence. b should begin
+// some hundred bytes before at, because a sequence that began before b can't be recognized; the rest of a character can.
 func Begin(b []byte, at int) int {
 	i := 0
 	for i < len(b) && i < utf8.UTFMax-1 && !utf8.RuneStart(b[i]) {

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// screens keeps the rows of screens that are not in use: a page is tried several times.
+// screens keeps the rows of unused screens, because Clip renders a page several times.
 var screens = sync.Pool{New: func() any { return new(screen) }}
 
-// render draws b and collects what is then to be read.
+// render draws b and collects the text that results.
 func render(b []byte, l lines) lines {
 	s := screens.Get().(*screen)
 	defer screens.Put(s)
@@ -23,16 +23,16 @@ func render(b []byte, l lines) lines {
 	return l
 }
 
-// Text returns what b reads as: escape sequences stripped, progress folded to its last state, CRLF as LF, other control
-// characters but tab left out, bytes that are not UTF-8 replaced by U+FFFD.
+// Text returns the text of b: escape sequences stripped, progress folded to its last state, CRLF as LF, other control
+// characters except tab removed, bytes that are not UTF-8 replaced by U+FFFD.
 func Text(b []byte) string {
 	return string(render(b, lines{max: -1}).text)
 }
 
-// lastLineBytes is how far back LastLine looks: more than a prompt is long, with all its colours.
+// lastLineBytes is how many bytes LastLine reads at the end: more than a prompt has, with all its colours.
 const lastLineBytes = 16 << 10
 
-// LastLine returns the line that the cursor stands in after b: a prompt, if the program waits. It is empty after a newline.
+// LastLine returns the line that the cursor is in after b: a prompt, if the program waits. It is empty after a newline.
 func LastLine(b []byte) string {
 	if skip := len(b) - lastLineBytes; skip > 0 {
 		b = b[Begin(b[skip:], 0)+skip:]
@@ -44,11 +44,11 @@ func LastLine(b []byte) string {
 	return string(s.cursorLine())
 }
 
-// Line returns s as the value of a header: one line of at most limit characters, control characters escaped, blanks at its
-// end kept.
+// Line returns s as the value of a header: one line of at most limit characters, with control characters escaped and
+// blanks at its end kept.
 func Line(s string, limit int) string {
 	var b strings.Builder
-	n, keep := 0, 0 // characters, and the bytes of those that leave room to say that more follow
+	n, keep := 0, 0 // characters, and the bytes of those that leave room for an ellipsis
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		piece := s[i : i+size]
@@ -71,7 +71,7 @@ func Line(s string, limit int) string {
 	return b.String()
 }
 
-// escaped writes a control character as a string literal of Python and Go would.
+// escaped returns a control character as it is written in a string literal of Python and Go.
 func escaped(r rune) string {
 	switch r {
 	case '\n':
@@ -86,19 +86,4 @@ func escaped(r rune) string {
 		return `\x` + string([]byte{hex[r>>4], hex[r&15]})
 	}
 	return `\u` + string([]byte{hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15]})
-}
-
-// Escape puts a backslash before each line of s that would read as a section mark of a reply.
-func Escape(s string) string {
-	if !strings.Contains(s, "-") {
-		return s
-	}
-	var b strings.Builder
-	for line := range strings.Lines(s) {
-		if strings.Contains(line, "-") && isMark([]rune(strings.TrimSuffix(line, "\n"))) {
-			b.WriteByte('\\')
-		}
-		b.WriteString(line)
-	}
-	return b.String()
 }

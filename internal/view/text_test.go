@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -208,11 +207,12 @@ func TestLine(t *testing.T) {
 	}
 }
 
-func TestEscape(t *testing.T) {
+// A line that would read as the mark of a section is escaped.
+func TestClipEscapesMarks(t *testing.T) {
 	tests := map[string]struct{ in, want string }{
 		"mark":              {"--- STDOUT ---\n", "\\--- STDOUT ---\n"},
 		"without a newline": {"a\n--- RESULT ---", "a\n\\--- RESULT ---"},
-		"indented":          {"  --- STDERR ---  \r\n", "\\  --- STDERR ---  \r\n"},
+		"indented":          {"  --- STDERR ---  \r\n", "\\  --- STDERR ---  \n"},
 		"invisible":         {"--- STD\u200bOUT ---", "\\--- STD\u200bOUT ---"},
 		"narrow":            {"---STDOUT---", "\\---STDOUT---"},
 		"several words":     {"--- LATE OUTPUT ---", "\\--- LATE OUTPUT ---"},
@@ -227,7 +227,7 @@ func TestEscape(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Escape(tt.in); got != tt.want {
+			if got := Clip(one(0, tt.in), Window{}, Budget{0, 1000}).Sections[0].Head; got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -342,7 +342,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// FuzzStrip compares with another stripper where both mean the same: colours, titles and text without movement.
+// FuzzStrip: colours, titles and links between the characters of a text leave it as it is.
 func FuzzStrip(f *testing.F) {
 	f.Add("abc", uint8(3))
 	f.Add("ü\n日", uint8(200))
@@ -358,8 +358,8 @@ func FuzzStrip(f *testing.F) {
 			b.WriteString(styles[(i+int(pick))%len(styles)])
 			b.WriteRune(r)
 		}
-		if got, want := Text([]byte(b.String())), ansi.Strip(b.String()); got != want {
-			t.Errorf("Text(%q)\n got %q\nwant %q", b.String(), got, want)
+		if got := Text([]byte(b.String())); got != text {
+			t.Errorf("Text(%q)\n got %q\nwant %q", b.String(), got, text)
 		}
 	})
 }
