@@ -50,7 +50,7 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	lost := "job " + p.ID()
 	result := e.s.bury(w)
 	out.Receipt.Survivors = processes(result.Survivors)
-	out.Receipt.Rest = slices.DeleteFunc(rungs(result.Escalated), func(r jobs.Rung) bool {
+	out.Receipt.Rest = slices.DeleteFunc(result.Escalated, func(r jobs.Rung) bool {
 		return slices.Contains(out.Receipt.Rungs, r) // it was tried on all of them
 	})
 	if result.Err != nil {

@@ -49,18 +49,14 @@ func (r *run) climb() []jobs.Rung {
 	st, _ := r.p.Stop()
 	result := r.w.handle.Stop(process.Ladder{
 		Over: r.over, Keep: true,
-		From: process.Rung(st.From), Step: st.Step,
+		From: st.From, Step: st.Step,
 		Interrupt: r.interrupt,
-		Raised: func() (process.Rung, <-chan struct{}) {
-			st, raised := r.p.Stop()
-			return process.Rung(st.From), raised
-		},
-		Report: func(rung process.Rung) { r.p.Trying(jobs.Rung(rung)) },
+		Raised:    r.p.Wanted, Report: r.p.Trying,
 	})
 	if slices.Contains(result.Needed, process.Kill) && !r.w.ended() {
 		close(r.stuck)
 	}
-	return rungs(result.Needed)
+	return result.Needed
 }
 
 // interrupt asks for a KeyboardInterrupt in the job's code. A worker that has

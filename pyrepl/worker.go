@@ -147,7 +147,7 @@ func (w *worker) await(ctx context.Context, name string, n int) (event, error) {
 // rung on, and says what that took and what could not be ended.
 func (w *worker) end(from jobs.Rung, step time.Duration) process.StopResult {
 	w.once.Do(func() { close(w.gone) })
-	result := w.handle.Stop(process.Ladder{From: process.Rung(from), Step: step})
+	result := w.handle.Stop(process.Ladder{From: from, Step: step})
 	w.ch.close()
 	<-w.eof
 	w.pty.CloseSlave()
@@ -187,14 +187,6 @@ func manner(x process.Exit) string {
 		return "was killed by " + process.SignalName(x.Signal)
 	}
 	return fmt.Sprintf("exited %d", x.Code)
-}
-
-func rungs(from []process.Rung) []jobs.Rung {
-	var names []jobs.Rung
-	for _, rung := range from {
-		names = append(names, jobs.Rung(rung))
-	}
-	return names
 }
 
 func processes(ps []procfs.Process) []jobs.Process {

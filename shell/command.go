@@ -212,9 +212,9 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 		p.Drain()
 	}
 	rec := r.receipt()
-	rec.Rest, rec.Survivors = rungs(result.Escalated), processes(result.Survivors)
+	rec.Rest, rec.Survivors = result.Escalated, processes(result.Survivors)
 	if st, _ := r.port.Stop(); st != nil && len(result.Needed) > 0 {
-		rec.Rungs = rungs(result.Needed)
+		rec.Rungs = result.Needed
 		if rec.End != jobs.Exited || rec.Code != 0 { // finished all the same: the truth wins
 			rec.Stop, rec.By = st, st.By
 		}
@@ -233,22 +233,10 @@ func (r *run) await(ctx context.Context) process.StopResult {
 	}
 	st, _ := r.port.Stop()
 	return r.handle.Stop(process.Ladder{
-		From: process.Rung(st.From), Step: st.Step,
+		From: st.From, Step: st.Step,
 		Interrupt: r.interrupt,
-		Raised: func() (process.Rung, <-chan struct{}) {
-			st, raised := r.port.Stop()
-			return process.Rung(st.From), raised
-		},
-		Report: func(rung process.Rung) { r.port.Trying(jobs.Rung(rung)) },
+		Raised:    r.port.Wanted, Report: r.port.Trying,
 	})
-}
-
-func rungs(from []process.Rung) []jobs.Rung {
-	var names []jobs.Rung
-	for _, rung := range from {
-		names = append(names, jobs.Rung(rung))
-	}
-	return names
 }
 
 // ended tells whether the leader has ended. One that can't be ended has not,

@@ -8,17 +8,18 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
 )
 
 // A Rung is one step of the ladder by which a process is ended.
-type Rung string
+type Rung = ladder.Rung
 
 // The rungs, from the mildest.
 const (
-	Interrupt Rung = "interrupt"
-	Terminate Rung = "terminate"
-	Kill      Rung = "kill"
+	Interrupt = ladder.Interrupt
+	Terminate = ladder.Terminate
+	Kill      = ladder.Kill
 )
 
 var rungs = []Rung{Interrupt, Terminate, Kill}
