@@ -2,10 +2,13 @@ package mcpserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
@@ -248,29 +251,25 @@ func (c *invocation) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	return r, nil
 }
 
+// errMet ends the waits of a call whose condition is met.
+var errMet = errors.New("the condition is met")
+
 // waitUntil returns when one or all of the jobs have ended, when one asks for input, or when ctx is
 // done.
 func waitUntil(ctx context.Context, all []*jobs.Job, every bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	news := make(chan *jobs.Job, len(all)) // each job is sent once
+	waits, ctx := errgroup.WithContext(ctx)
 	for _, j := range all {
-		go func() { // owned by this call, which drains news; ends with ctx
-			_ = j.Await(ctx)
-			news <- j
-		}()
+		waits.Go(func() error { // owned by this call, which waits for it; ends with the first error
+			if err := j.Await(ctx); err != nil {
+				return err
+			}
+			if !every || !j.Info().Status.Final() {
+				return errMet
+			}
+			return nil
+		})
 	}
-	left := len(all)
-	for ; left > 0; left-- {
-		j := <-news
-		if ctx.Err() != nil || !every || !j.Info().Status.Final() {
-			left--
-			break
-		}
-	}
-	cancel()
-	for ; left > 0; left-- {
-		<-news
-	}
+	_ = waits.Wait() // the replies say what came of it
 }
 
 // condition says what ended the wait.
