@@ -25,21 +25,19 @@ func none(*jsonrpc.Request) *jsonrpc.Response { return nil }
 
 // TestTooManyCalls has a client whose calls are not answered: it is refused further ones.
 func TestTooManyCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, stream := newPeer(t)
-		answerAll(t, &Transport{Stream: stream}, none)
-		for i := range manyCalls {
-			p.send(request(fmt.Sprint(i)))
-		}
-		var n int
-		got := p.line()
-		if _, err := fmt.Sscanf(got, `{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":"`, &n); err != nil || n < manyCalls-5 {
-			t.Fatalf("%v in %s", err, got)
-		}
-		if want := fmt.Sprintf("%d calls (", n); !strings.Contains(got, want) {
-			t.Errorf("got %s, want %q", got, want)
-		}
-	})
+	p, stream := newPeer(t)
+	answerAll(t, &Transport{Stream: stream}, none)
+	for i := range manyCalls {
+		p.send(request(fmt.Sprint(i)))
+	}
+	var n int
+	got := p.line()
+	if _, err := fmt.Sscanf(got, `{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":"`, &n); err != nil || n < manyCalls*9/10 {
+		t.Fatalf("%v in %s", err, got)
+	}
+	if want := fmt.Sprintf("%d calls (", n); !strings.Contains(got, want) {
+		t.Errorf("got %s, want %q", got, want)
+	}
 }
 
 // TestTooManyBytes: a few long calls take the room of many. One call alone is never refused.
@@ -66,13 +64,13 @@ func TestTooManyBytes(t *testing.T) {
 	}
 }
 
-// TestEndIsSeenAfterTooManyCalls: of the calls for which there is no room, only the first waits for it.
+// TestEndIsSeenAfterTooManyCalls: calls for which there is no room do not put off the end of input.
 func TestEndIsSeenAfterTooManyCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, stream := newPeer(t)
 		_, done := answerAll(t, &Transport{Stream: stream}, none)
 		go func() { // owned by the test; ends when all is read, or Cleanup closes the pipe
-			for i := range manyCalls + 200 {
+			for i := range 2 * manyCalls {
 				fmt.Fprintln(p.in, request(fmt.Sprint(i)))
 			}
 			p.in.Close()
@@ -81,8 +79,8 @@ func TestEndIsSeenAfterTooManyCalls(t *testing.T) {
 		if err := <-done; err != io.EOF {
 			t.Error(err)
 		}
-		if took, want := time.Since(begun), busyTime+defaultDrain+answerTime; took > want+answerTime {
-			t.Errorf("the end of input was seen after %v, not %v", took, want)
+		if took, most := time.Since(begun), defaultDrain+2*answerTime; took > most {
+			t.Errorf("the end of input was seen after %v, later than %v", took, most)
 		}
 	})
 }
@@ -195,11 +193,11 @@ func TestTooManyBadLines(t *testing.T) {
 	}
 }
 
-// TestManyQuickCalls has a client that sends quick calls by the thousand before it reads any answer:
-// each is answered.
+// TestManyQuickCalls has a client that sends quick calls by the thousand before it reads any
+// answer: each is answered.
 func TestManyQuickCalls(t *testing.T) {
 	p, ss := newGate().serve(t, Transport{})
-	const calls = 4 * manyCalls
+	const calls = manyCalls / 2
 	go func() { // owned by the test, which reads all answers
 		for i := range calls {
 			fmt.Fprintf(p.in, "%s\n", toolCall(fmt.Sprint(i), "echo"))
@@ -250,8 +248,8 @@ func TestIDIsFreeWithItsAnswer(t *testing.T) {
 	}
 }
 
-// TestIDIsTakenUntilItsAnswerIsQueued: a call is in flight while its answer waits for room, or an end
-// of input would not wait for it.
+// TestIDIsTakenUntilItsAnswerIsQueued: a call is in flight while its answer waits for room, or an
+// end of input would not wait for it.
 func TestIDIsTakenUntilItsAnswerIsQueued(t *testing.T) {
 	p, stream := newPeer(t)
 	c, _ := answerAll(t, &Transport{Stream: stream}, echo)

@@ -15,10 +15,6 @@ const (
 	// answerTime bounds how long calls that must be answered at once may take, and how long the
 	// client may take to read the last answers.
 	answerTime = 100 * time.Millisecond
-	// busyTime bounds how long a call waits for room among the calls in flight. Thousands of quick
-	// calls are over by then. It is no longer because the calls in flight may wait for a message
-	// that comes after this call.
-	busyTime = time.Second
 	// turnTime bounds how long a call waits for the one before it to take effect. None needs a
 	// thousandth of it, but a call that never reaches its handler must not stop the connection.
 	turnTime = time.Second
@@ -139,7 +135,8 @@ func (c *conn) take(line inputLine) (jsonrpc.Message, *refusal) {
 		return m, refused
 	case r.IsCall():
 		call := newCall(c, r, id, len(line.text))
-		if refused := c.open(call); refused != nil {
+		c.update(func(s *inFlight) { refused = s.open(call) })
+		if refused != nil {
 			return nil, refused
 		}
 		r.Extra = &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{Extra: map[string]any{CallKey: call}}}
@@ -156,53 +153,27 @@ func (c *conn) take(line inputLine) (jsonrpc.Message, *refusal) {
 	return m, nil
 }
 
-// open enters a call. If too many are in flight it waits for one of them to be answered, unless none
-// was for busyTime.
-func (c *conn) open(call *Call) (refused *refusal) {
-	for {
-		var fewer <-chan struct{}
-		var patience time.Duration
-		c.update(func(s *inFlight) {
-			if refused = s.open(call); refused == nil || refused.code != codeBusy {
-				return
-			}
-			if patience = busyTime - time.Since(s.moved); patience > 0 {
-				fewer = s.when(fewerCalls)
-			}
-		})
-		if fewer == nil || !c.await(fewer, patience) {
-			return refused
-		}
-	}
-}
-
 // takeTurn waits until the call that took its turn before has passed.
 func (c *conn) takeTurn(call *Call) {
 	var before *Call
 	c.update(func(s *inFlight) { before, s.turn = s.turn, call })
-	if before != nil {
-		c.await(before.passed, turnTime)
+	if before == nil {
+		return
 	}
-}
-
-// await waits for done and reports whether it came, before the time was over or the connection was.
-func (c *conn) await(done <-chan struct{}, most time.Duration) bool {
-	limit := time.NewTimer(most)
+	limit := time.NewTimer(turnTime)
 	defer limit.Stop()
 	select {
-	case <-done:
-		return true
+	case <-before.passed:
 	case <-limit.C:
 	case <-c.Cut.Done():
 	case <-c.failed:
 	case <-c.closed:
 	}
-	return false
 }
 
 // Write implements mcp.Connection. It returns when the message is queued, for which it waits while
-// the queue is full. Its errors wrap io.EOF: a client that reads no answers has left, and its session
-// has not failed.
+// the queue is full. Its errors wrap io.EOF: a client that reads no answers has left, and its
+// session has not failed.
 func (c *conn) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Response)
 	if !ok {
@@ -218,8 +189,8 @@ func (c *conn) Write(ctx context.Context, m jsonrpc.Message) error {
 		}
 	})
 	err := c.send(ctx, func(s *inFlight) {
-		// Not earlier, or an end of input could miss the answer. Not later, or the client could have
-		// read it and used the id again.
+		// Not earlier, or an end of input could miss the answer. Not later, or the client could
+		// have read it and used the id again.
 		if call := s.close(r.ID, true); call != nil && !call.cancelled {
 			s.queue = appendResponse(s.queue, call.id, r)
 		}

@@ -4,21 +4,22 @@
 // The SDK's own transport ends the session at the first bad line, drops the answers that are due at
 // the end of input, and changes ids. This one keeps these rules:
 //
-//   - Every line is checked before the SDK sees it: UTF-8, exactly one JSON value, no batch, a usable
-//     id. A line that fails is answered with an error, and only that line is lost.
-//   - Ids go back exactly as the client wrote them. An id is free again when its answer is queued. A
-//     call whose id is in flight is refused without an id, so that the first call stays in flight.
+//   - Every line is checked before the SDK sees it: UTF-8, exactly one JSON value, no batch, a
+//     usable id. A line that fails is answered with an error, and only that line is lost.
+//   - Ids go back exactly as the client wrote them. An id is free again when its answer is queued.
+//     A call whose id is in flight is refused without an id, so that the first call stays in
+//     flight.
 //   - A cancelled call gets no answer.
-//   - At the end of input, calls in flight are answered normally for [Transport.Drain]. A failed write
-//     counts as an end of input after which no answer is owed.
-//   - Memory is bounded. A client that does not read its answers blocks its own calls, and is refused
-//     further ones. Its input is read all the same, or its end would not be seen.
+//   - At the end of input, calls in flight are answered normally for [Transport.Drain]. A failed
+//     write counts as an end of input after which no answer is owed.
+//   - Memory is bounded. A client that does not read its answers blocks its own calls, and is
+//     refused further ones. Its input is read all the same, or its end would not be seen.
 //   - Calls of tools can be handed over one at a time, see [Transport.Ordered].
 //
-// Everything that changes while a connection is served is one struct, inFlight, and only conn.update
-// changes it. A connection has two goroutines, one that reads lines and one that writes the queue.
-// Both end with Close, except that a read which closing the stream does not interrupt, as of a
-// standard input, outlives it.
+// Everything that changes while a connection is served is one struct, inFlight, and only
+// conn.update changes it. A connection has two goroutines, one that reads lines and one that writes
+// the queue. Both end with Close, except that a read which closing the stream does not interrupt,
+// as of a standard input, outlives it.
 //
 // Begin with conn.go, which follows a message in and an answer out. inflight.go holds the state,
 // framing.go turns lines into messages and back.

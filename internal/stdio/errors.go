@@ -22,8 +22,8 @@ var (
 	})
 )
 
-// wireError returns the error as the client reads it: the code of the wire error that it is or wraps,
-// and all of its text.
+// wireError returns the error as the client reads it: the code of the wire error that it is or
+// wraps, and all of its text.
 func wireError(err error) *jsonrpc.Error {
 	var inner *jsonrpc.Error
 	if !errors.As(err, &inner) {

@@ -39,8 +39,8 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 	return &lineReader{bufio.NewReaderSize(r, readBuffer), limit}
 }
 
-// next returns the next line in memory of its own. The last one may come together with the error and
-// lack its newline.
+// next returns the next line in memory of its own. The last one may come together with the error
+// and lack its newline.
 func (l *lineReader) next() (line inputLine, err error) {
 	var b []byte
 	for {
@@ -75,11 +75,11 @@ func (r *refusal) appendTo(b []byte) []byte {
 	return appendError(b, r.id, &jsonrpc.Error{Code: r.code, Message: r.message})
 }
 
-// decode makes a message of a line and returns its id as it was written. It returns neither a message
-// nor a refusal for an answer to nothing: answering it could go on for ever.
+// decode makes a message of a line and returns its id as it was written. It returns neither a
+// message nor a refusal for an answer to nothing: answering it could go on for ever.
 //
-// The SDK's decoder alone would drop a second message on the line, take an id of 1.5 for 1, and leave
-// a call with an id of null unanswered.
+// The SDK's decoder alone would drop a second message on the line, take an id of 1.5 for 1, and
+// leave a call with an id of null unanswered.
 func decode(line []byte) (m jsonrpc.Message, id json.RawMessage, refused *refusal) {
 	if !utf8.Valid(line) {
 		return nil, nil, refuse(nil, jsonrpc.CodeParseError, "the line is not UTF-8")
@@ -169,8 +169,8 @@ func parseID(raw json.RawMessage) (jsonrpc.ID, bool) {
 	return id, err == nil
 }
 
-// legible returns an id that a refusal can name although the call can't be made under it: any number
-// or string that is not too long.
+// legible returns an id that a refusal can name although the call can't be made under it: any
+// number or string that is not too long.
 func legible(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || len(raw) > maxID || bytes.IndexByte([]byte(`"-0123456789`), raw[0]) < 0 {
 		return nil
@@ -187,14 +187,19 @@ func cancelledID(params json.RawMessage) (jsonrpc.ID, bool) {
 	return parseID(members["requestId"])
 }
 
-// appendResponse appends the answer to the call with that id, and a newline. The result is appended as
-// the SDK has encoded it: encoding it again would cost a hundred times as much.
+// appendResponse appends the answer to the call with that id, and a newline. The result is appended
+// as the SDK has encoded it: encoding it again would cost a hundred times as much.
 func appendResponse(b []byte, id json.RawMessage, r *jsonrpc.Response) []byte {
 	if r.Error != nil {
 		return appendError(b, id, wireError(r.Error))
 	}
 	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
-	b = appendRaw(append(b, `,"result":`...), r.Result)
+	b = append(b, `,"result":`...)
+	if bytes.IndexByte(r.Result, '\n') < 0 {
+		b = append(b, r.Result...)
+	} else { // it is white space, which would make two lines of the answer
+		b = append(b, bytes.ReplaceAll(r.Result, []byte("\n"), []byte(" "))...)
+	}
 	return append(b, "}\n"...)
 }
 
@@ -209,19 +214,4 @@ func appendError(b []byte, id json.RawMessage, err *jsonrpc.Error) []byte {
 	}
 	b = append(append(b, `,"error":`...), encoded...)
 	return append(b, "}\n"...)
-}
-
-// appendRaw appends JSON without newlines, which would make two lines of it.
-func appendRaw(b []byte, raw json.RawMessage) []byte {
-	if len(raw) == 0 {
-		return append(b, "null"...)
-	}
-	if bytes.IndexByte(raw, '\n') < 0 {
-		return append(b, raw...)
-	}
-	var one bytes.Buffer
-	if json.Compact(&one, raw) != nil {
-		return append(b, "null"...)
-	}
-	return append(b, one.Bytes()...)
 }

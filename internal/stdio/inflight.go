@@ -5,16 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 const (
-	// maxHeld bounds the bytes that calls in flight may hold: each counts its line and callCost, for
-	// its goroutine and its answer. That is about 540 calls of a usual size, or three of the longest lines.
+	// maxHeld bounds the bytes that calls in flight may hold. Each counts its line, and callCost
+	// for its goroutine. That is about 4,000 calls, or three of the longest lines.
 	maxHeld  = 64 << 20
-	callCost = 120 << 10
+	callCost = 16 << 10
 	// maxQueued is how many bytes may wait for the client before answers wait too.
 	maxQueued = 1 << 20
 	// maxRefused is how many bytes may wait before refusals are dropped.
@@ -50,7 +49,8 @@ func newCall(c *conn, r *jsonrpc.Request, id json.RawMessage, size int) *Call {
 	}
 }
 
-// Pass reports that the call has taken effect, so that the next one may begin. An answer passes too.
+// Pass reports that the call has taken effect, so that the next one may begin. An answer passes
+// too.
 func (call *Call) Pass() { call.conn.update(func(*inFlight) { call.pass() }) }
 
 // pass is Pass for the holder of the lock.
@@ -73,7 +73,6 @@ func (call *Call) OnAnswer(f func(queued bool)) {
 type inFlight struct {
 	calls map[jsonrpc.ID]*Call // given to the SDK and not answered
 	held  int                  // the sum of their costs
-	moved time.Time            // when a call was last opened or closed
 	turn  *Call                // the last call that took its turn; may have been answered
 
 	queue   []byte // messages to write
@@ -90,7 +89,6 @@ type condition int
 
 const (
 	hasRoom     condition = iota // the queue takes another answer, or never will again
-	fewerCalls                   // a call was closed
 	allAnswered                  // the client waits for no answer
 	allWritten                   // nothing is queued or being written
 	conditions                   // their number
@@ -131,7 +129,7 @@ func (s *inFlight) check() {
 	}
 }
 
-// holds reports whether a condition holds. fewerCalls is an event, which close sets off itself.
+// holds reports whether a condition holds.
 func (s *inFlight) holds(cond condition) bool {
 	switch cond {
 	case hasRoom:
@@ -163,8 +161,8 @@ func (c *conn) when(cond condition) (ch <-chan struct{}) {
 	return ch
 }
 
-// open enters a call. The refusal of a call whose id is in flight has no id: the client would take it
-// for the answer to the first one.
+// open enters a call, or refuses it. The refusal of a call whose id is in flight has no id, because
+// the client would take it for the answer to the first call.
 func (s *inFlight) open(call *Call) *refusal {
 	n := len(s.calls)
 	switch {
@@ -176,7 +174,6 @@ func (s *inFlight) open(call *Call) *refusal {
 	}
 	s.calls[call.key] = call
 	s.held += call.cost
-	s.moved = time.Now()
 	return nil
 }
 
@@ -187,8 +184,8 @@ func (s *inFlight) cancel(key jsonrpc.ID) {
 	}
 }
 
-// close takes out a call that has its answer now, nil if there is none. Unless it was cancelled, the
-// answer is queued if toQueue is set.
+// close takes out a call that has its answer now, nil if there is none. Unless it was cancelled,
+// the answer is queued if toQueue is set.
 func (s *inFlight) close(key jsonrpc.ID, toQueue bool) *Call {
 	call := s.calls[key]
 	if call == nil {
@@ -196,14 +193,9 @@ func (s *inFlight) close(key jsonrpc.ID, toQueue bool) *Call {
 	}
 	delete(s.calls, key)
 	s.held -= call.cost
-	s.moved = time.Now()
 	call.pass()
 	if call.onAnswer != nil {
 		call.onAnswer(toQueue && !call.cancelled)
-	}
-	if ch := s.waiting[fewerCalls]; ch != nil {
-		close(ch)
-		s.waiting[fewerCalls] = nil
 	}
 	return call
 }
@@ -250,7 +242,8 @@ func (c *conn) refuse(r *refusal) {
 }
 
 // writeQueue writes what is queued until the connection is closed or a write fails. It is the only
-// writer of the stream: senders never wait in a write, and messages that come together go out in one.
+// writer of the stream: senders never wait in a write, and messages that come together go out in
+// one.
 func (c *conn) writeQueue() {
 	for {
 		var batch []byte
@@ -286,8 +279,8 @@ func (c *conn) writeQueue() {
 	}
 }
 
-// flush waits until everything is written. If ctx is done before, the rest is dropped, so that nothing
-// waits for a client that does not read.
+// flush waits until everything is written. If ctx is done before, the rest is dropped, so that
+// nothing waits for a client that does not read.
 func (c *conn) flush(ctx context.Context) {
 	select {
 	case <-c.when(allWritten):

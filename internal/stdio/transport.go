@@ -17,8 +17,8 @@ type Transport struct {
 	// handler reports by [Call.Pass]. The SDK runs each call in a goroutine of its own, so of two
 	// calls sent together the second could otherwise take effect first.
 	Ordered bool
-	// Cut, when done, ends the connection as the end of input does, except that calls in flight must
-	// be answered at once. Nil is never done.
+	// Cut, when done, ends the connection as the end of input does, except that calls in flight
+	// must be answered at once. Nil is never done.
 	Cut context.Context
 	// Leave is called, at most once, when calls in flight must be answered at once with what there
 	// is: Cut is done, or Drain is over. Nil does nothing.
