@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
 )
@@ -55,7 +56,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 	select {
 	case <-h.Done():
 	case <-limited.Done():
-		h.Stop(process.Ladder{From: process.Terminate, Step: termStep})
+		h.Stop(process.Ladder{From: ladder.Terminate, Step: termStep})
 	}
 	reader.Drain()
 	reader.Close() // closes r

@@ -292,7 +292,7 @@ func (r *run) receipt(done event, rungs []jobs.Rung) jobs.Receipt {
 func (r *run) death(cause error, rungs []jobs.Rung) jobs.Receipt {
 	rec := jobs.Receipt{State: jobs.Lost, Rungs: rungs}
 	if cause != errAlive && !r.w.ended() {
-		r.w.handle.Stop(process.Ladder{From: process.Kill})
+		r.w.handle.Stop(process.Ladder{From: jobs.Kill})
 		rec.Notes = append(rec.Notes, cause.Error()+"; its worker was ended")
 	}
 	r.w.drain()

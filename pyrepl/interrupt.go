@@ -48,12 +48,9 @@ func (r *run) startLadder(ctx context.Context) (wait func() []jobs.Rung) {
 func (r *run) climb() []jobs.Rung {
 	st, _ := r.p.Stop()
 	result := r.w.handle.Stop(process.Ladder{
-		Over: r.over, Keep: true,
-		From: st.From, Step: st.Step,
-		Interrupt: r.interrupt,
-		Raised:    r.p.Wanted, Report: r.p.Trying,
+		Over: r.over, Keep: true, Step: st.Step, Interrupt: r.interrupt, Requests: r.p,
 	})
-	if slices.Contains(result.Needed, process.Kill) && !r.w.ended() {
+	if slices.Contains(result.Needed, jobs.Kill) && !r.w.ended() {
 		close(r.stuck)
 	}
 	return result.Needed

@@ -233,9 +233,7 @@ func (r *run) await(ctx context.Context) process.StopResult {
 	}
 	st, _ := r.port.Stop()
 	return r.handle.Stop(process.Ladder{
-		From: st.From, Step: st.Step,
-		Interrupt: r.interrupt,
-		Raised:    r.port.Wanted, Report: r.port.Trying,
+		Step: st.Step, Interrupt: r.interrupt, Requests: r.port,
 	})
 }
 
@@ -292,9 +290,9 @@ func (r *run) leave(rec *jobs.Receipt, stopErr error) {
 	}
 	cleared := make(chan struct{})
 	r.port.SetCleanup(func(ctx context.Context, st jobs.Stop) jobs.Remains {
-		from := process.Terminate // what is left did not heed anything milder
+		from := jobs.Terminate // what is left did not heed anything milder
 		if st.From == jobs.Kill {
-			from = process.Kill
+			from = jobs.Kill
 		}
 		tree, _ := r.handle.Tree() // an error: Stop finds the others
 		before := processes(tree)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
 
 	"golang.org/x/sys/unix"
@@ -120,7 +121,7 @@ func TestExhaustedDescriptors(t *testing.T) {
 			t.Fatal("the tree of the ended job is taken for gone")
 		}
 	}
-	result := runs.Stop(Ladder{From: Kill})
+	result := runs.Stop(Ladder{From: ladder.Kill})
 	ended := over(runs.Done())
 	close(stop)
 	racers.Wait()

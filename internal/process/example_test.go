@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
 )
@@ -42,7 +43,7 @@ func Example() {
 	tree, err := handle.Tree()
 	fmt.Println(len(tree), "processes", err)
 
-	result := handle.Stop(process.Ladder{From: process.Terminate})
+	result := handle.Stop(process.Ladder{From: ladder.Terminate})
 	<-reader.Done() // nobody holds the pipe any more
 	fmt.Println(result.Needed, len(result.Survivors), process.SignalName(handle.Exit().Signal))
 	// Output:

@@ -26,6 +26,7 @@ const guardWriteLimit = time.Second
 // process is killed too.
 type guardLink struct {
 	owner *Owner
+	limit time.Duration // guardWriteLimit, but in tests
 
 	starting sync.Mutex // held while a guard is started; never together with mu or reaper.mu
 
@@ -37,7 +38,7 @@ type guardLink struct {
 }
 
 func newGuardLink(o *Owner) *guardLink {
-	return &guardLink{owner: o, added: make(map[int]procfs.Process)}
+	return &guardLink{owner: o, limit: guardWriteLimit, added: make(map[int]procfs.Process)}
 }
 
 // ensure starts a guard if none is running. Processes are started even if that fails.
@@ -148,7 +149,7 @@ func (g *guardLink) write(lines string) bool {
 	if g.w == nil {
 		return false
 	}
-	g.w.SetWriteDeadline(time.Now().Add(guardWriteLimit))
+	g.w.SetWriteDeadline(time.Now().Add(g.limit))
 	if _, err := g.w.WriteString(lines); err != nil {
 		g.owner.config.Log.Warn("writing to the guard", "error", err)
 		g.drop()

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/procfs"
 )
@@ -169,6 +170,9 @@ func TestGuardThatIsStuck(t *testing.T) {
 	if err := syscall.Kill(old, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	o.guard.mu.Lock()
+	o.guard.limit = 50 * time.Millisecond
+	o.guard.mu.Unlock()
 	for i := 0; o.guard.pid() == old; i++ { // its pipe is full at last
 		p := procfs.Process{PID: 1<<22 + 1 + i%10, Start: 1}
 		o.guard.add(p)
@@ -242,8 +246,13 @@ func TestGuardHearsOfSessionsInTurn(t *testing.T) {
 	for range treesPerPeriod + 1 {
 		onPipe(t, o, "job", `env -i setsid sleep `+tag+` & wait`)
 	}
-	for _, p := range grown(t, tag, treesPerPeriod+1) {
-		eventually(t, "the guard to be told", func() bool { return o.guard.knows(p) })
+	ps := grown(t, tag, treesPerPeriod+1)
+	reaper.scanSome() // as each period does
+	reaper.scanSome()
+	for _, p := range ps {
+		if !o.guard.knows(p) {
+			t.Errorf("the guard does not know %v", p)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
 )
 
@@ -121,7 +122,7 @@ func freeze(scan scanner, until time.Time) {
 
 // terminateThenKill sends SIGTERM to every process that scan returns, and SIGKILL to those still alive after grace. It
 // reports each rung before it tries it, and returns as kill does.
-func terminateThenKill(scan scanner, grace time.Duration, report func(Rung)) (survivors []procfs.Process, err error) {
+func terminateThenKill(scan scanner, grace time.Duration, report func(ladder.Rung)) (survivors []procfs.Process, err error) {
 	es, err := repeat(scan)
 	switch {
 	case len(es) == 0 && err != nil:
@@ -129,7 +130,7 @@ func terminateThenKill(scan scanner, grace time.Duration, report func(Rung)) (su
 	case len(es) == 0:
 		return nil, nil
 	}
-	report(Terminate)
+	report(ladder.Terminate)
 	terminate(es)
 	begin := time.Now()
 	var again reminder
@@ -145,7 +146,7 @@ func terminateThenKill(scan scanner, grace time.Duration, report func(Rung)) (su
 		default:
 		}
 	}
-	report(Kill)
+	report(ladder.Kill)
 	return kill(scan)
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/guard"
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
@@ -204,7 +205,7 @@ func onPipe(t testing.TB, o *Owner, mark, script string) *job {
 }
 
 func end(t testing.TB, h *Handle) {
-	if r := h.Stop(Ladder{From: Kill}); len(r.Survivors) > 0 || r.Err != nil {
+	if r := h.Stop(Ladder{From: ladder.Kill}); len(r.Survivors) > 0 || r.Err != nil {
 		t.Errorf("survivors: %v, error %v", r.Survivors, r.Err)
 	}
 }

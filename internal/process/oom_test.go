@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"asyncrepl/internal/ladder"
 )
 
 func TestOutOfMemory(t *testing.T) {
@@ -17,7 +19,7 @@ func TestOutOfMemory(t *testing.T) {
 		{"the kernel's", func(j *job, n *atomic.Uint64) { n.Add(1); syscall.Kill(j.PID(), syscall.SIGKILL) }, true},
 		{"somebody's", func(j *job, n *atomic.Uint64) { syscall.Kill(j.PID(), syscall.SIGKILL) }, false},
 		{"another signal", func(j *job, n *atomic.Uint64) { n.Add(1); syscall.Kill(j.PID(), syscall.SIGTERM) }, false},
-		{"ours", func(j *job, n *atomic.Uint64) { n.Add(1); j.Stop(Ladder{From: Kill}) }, false},
+		{"ours", func(j *job, n *atomic.Uint64) { n.Add(1); j.Stop(Ladder{From: ladder.Kill}) }, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

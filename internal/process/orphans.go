@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
 )
 
@@ -209,5 +210,5 @@ func (r *processReaper) endUnclaimed() {
 		scanErr := r.scan()
 		es, err := walk(0, r.unclaimed(idle))
 		return es, cmp.Or(scanErr, err)
-	}, remainingGrace, func(Rung) {})
+	}, remainingGrace, func(ladder.Rung) {})
 }

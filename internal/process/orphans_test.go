@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
 )
 
@@ -57,7 +58,7 @@ func TestOrphans(t *testing.T) {
 			if !slices.ContainsFunc(j.Tree(), same(p)) {
 				t.Errorf("%v is not in the tree %v; unclaimed %v", p, j.Tree(), o.Unclaimed())
 			}
-			if c := j.Stop(Ladder{From: Kill}); c.Survivors != nil {
+			if c := j.Stop(Ladder{From: ladder.Kill}); c.Survivors != nil {
 				t.Errorf("survivors %v", c.Survivors)
 			}
 			gone(t, tag)
@@ -161,7 +162,7 @@ func TestReclaimed(t *testing.T) {
 		})
 		reaper.scan()
 		if untold = programs(j.Unclaimed()) == "bash"; !untold {
-			j.Stop(Ladder{From: Kill})
+			j.Stop(Ladder{From: ladder.Kill})
 		}
 	}
 	open(t, gate)

@@ -49,7 +49,7 @@ type Owner struct {
 	closed atomic.Bool
 
 	// Limits. Tests make them longer than any machine needs.
-	settle, grace, limit time.Duration
+	settle, remaining, grace, limit time.Duration
 }
 
 // NewOwner makes this program the one that adopts its orphaned descendants, and returns an Owner that has started
@@ -66,7 +66,8 @@ func NewOwner(c Config) (*Owner, error) {
 		return nil, err
 	}
 	reaper.join()
-	o := &Owner{config: c, token: rand.Text(), null: null, settle: settleLimit, grace: shutdownGrace, limit: shutdownLimit}
+	o := &Owner{config: c, token: rand.Text(), null: null, settle: settleLimit, remaining: remainingGrace,
+		grace: shutdownGrace, limit: shutdownLimit}
 	o.guard = newGuardLink(o)
 	return o, nil
 }

@@ -12,35 +12,39 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// A Rung is one step of the ladder by which a process is ended.
-type Rung = ladder.Rung
-
-// The rungs, from the mildest.
-const (
-	Interrupt = ladder.Interrupt
-	Terminate = ladder.Terminate
-	Kill      = ladder.Kill
-)
-
-var rungs = []Rung{Interrupt, Terminate, Kill}
+var rungs = []ladder.Rung{ladder.Interrupt, ladder.Terminate, ladder.Kill}
 
 // A Ladder says how Stop escalates.
 type Ladder struct {
-	Over      <-chan struct{}                // closed when what is to be stopped has ended; nil: Handle.Done
-	From      Rung                           // where to begin; empty: Interrupt
-	Step      time.Duration                  // from one rung to the next; 0: 5 s
-	Interrupt func() error                   // nil: Handle.Interrupt
-	Raised    func() (Rung, <-chan struct{}) // the lowest rung that is wanted now, and a channel closed when it is raised
-	Report    func(Rung)                     // called before each rung is tried
-	Keep      bool                           // spare the rest of the tree if it is over below Kill
+	Over      <-chan struct{} // closed when what is to be stopped has ended; nil: Handle.Done
+	From      ladder.Rung     // where to begin; empty: Interrupt
+	Step      time.Duration   // from one rung to the next; 0: 5 s
+	Interrupt func() error    // nil: Handle.Interrupt
+	Keep      bool            // spare the rest of the tree if it is over below Kill
+	Requests  Requests        // nil: none
 }
+
+// Requests is the other side of a Ladder: it says which rung is wanted, and is told which is tried.
+type Requests interface {
+	// Wanted returns the lowest rung that is wanted now, and a channel that is closed when that changes.
+	Wanted() (ladder.Rung, <-chan struct{})
+
+	// Trying is called before each rung is tried.
+	Trying(ladder.Rung)
+}
+
+// noRequests are those of a Ladder that has none.
+type noRequests struct{}
+
+func (noRequests) Wanted() (ladder.Rung, <-chan struct{}) { return "", nil }
+func (noRequests) Trying(ladder.Rung)                     {}
 
 const defaultStep = 5 * time.Second
 
 // A StopResult says how a stop went.
 type StopResult struct {
-	Needed    []Rung           // by what was to be stopped, from the mildest
-	Escalated []Rung           // above those, by the rest of the tree after that
+	Needed    []ladder.Rung    // by what was to be stopped, from the mildest
+	Escalated []ladder.Rung    // above those, by the rest of the tree after that
 	Survivors []procfs.Process // could not be ended
 	Err       error            // the tree could not be checked: whether something survives is unknown
 }
@@ -58,8 +62,8 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 	if l.Interrupt == nil {
 		l.Interrupt = h.Interrupt
 	}
-	if l.Report == nil {
-		l.Report = func(Rung) {}
+	if l.Requests == nil {
+		l.Requests = noRequests{}
 	}
 	if !l.Keep {
 		reaper.mu.Lock()
@@ -69,54 +73,54 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 	rung := slices.Index(rungs, l.From) // -1, below the first, if it is none
 	for rung = max(rung, l.wanted(), 0); !over(l.Over); rung = h.nextRung(&l, rung) {
 		result.Needed = append(result.Needed, rungs[rung])
-		l.Report(rungs[rung])
+		l.Requests.Trying(rungs[rung])
 		switch rungs[rung] {
-		case Interrupt:
+		case ladder.Interrupt:
 			l.Interrupt() // an error: it is over, or the next rung will show
-		case Terminate:
+		case ladder.Terminate:
 			es, _ := h.scan() // an error: the next rung finds the others
 			terminate(es)
-		case Kill:
+		case ladder.Kill:
 			result.Survivors, result.Err = h.kill()
 			return result
 		}
 	}
 	if !l.Keep {
-		h.stopRemaining(&result, rungs[rung], l.Report)
+		h.stopRemaining(&result, rungs[rung], l.Requests.Trying)
 	}
 	return result
 }
 
 // stopRemaining ends what is left of the tree, beginning with from, but not below Terminate. Processes that may still
 // die of what they have been sent are given a moment, because they need no higher rung then.
-func (h *Handle) stopRemaining(result *StopResult, from Rung, report func(Rung)) {
+func (h *Handle) stopRemaining(result *StopResult, from ladder.Rung, report func(ladder.Rung)) {
 	if h.awaitDying(result.Needed) {
 		return
 	}
-	try := func(r Rung) {
+	try := func(r ladder.Rung) {
 		if !slices.Contains(result.Needed, r) {
 			result.Escalated = append(result.Escalated, r)
 			report(r)
 		}
 	}
-	if from == Kill {
-		try(Kill)
+	if from == ladder.Kill {
+		try(ladder.Kill)
 		result.Survivors, result.Err = h.kill()
 		return
 	}
-	result.Survivors, result.Err = terminateThenKill(h.scan, remainingGrace, try)
+	result.Survivors, result.Err = terminateThenKill(h.scan, h.owner.remaining, try)
 }
 
 // awaitDying waits, 50 ms at most, for the processes of the tree that may still die of the rungs tried or of the hangup
 // that came with the leader's end. It reports whether nothing is left.
-func (h *Handle) awaitDying(tried []Rung) bool {
+func (h *Handle) awaitDying(tried []ladder.Rung) bool {
 	dying := func(e procfs.Stat) bool {
 		switch {
 		case h.undecided(e):
 			return true
-		case slices.Contains(tried, Terminate): // it went to the whole tree
+		case slices.Contains(tried, ladder.Terminate): // it went to the whole tree
 			return diesOf(e.PID, syscall.SIGTERM)
-		case slices.Contains(tried, Interrupt) && e.Group == h.self.PID: // it usually went to the leader's group
+		case slices.Contains(tried, ladder.Interrupt) && e.Group == h.self.PID: // it usually went to the leader's group
 			return diesOf(e.PID, syscall.SIGINT)
 		}
 		return false
@@ -133,10 +137,7 @@ func (h *Handle) awaitDying(tried []Rung) bool {
 
 // wanted returns the index of the rung that is wanted now, or -1.
 func (l *Ladder) wanted() int {
-	if l.Raised == nil {
-		return -1
-	}
-	r, _ := l.Raised()
+	r, _ := l.Requests.Wanted()
 	return slices.Index(rungs, r)
 }
 
@@ -145,17 +146,13 @@ func (h *Handle) nextRung(l *Ladder, rung int) int {
 	timer := time.NewTimer(l.Step)
 	defer timer.Stop()
 	var again reminder
-	if rungs[rung] == Terminate {
+	if rungs[rung] == ladder.Terminate {
 		again.set()
 	}
 	for {
-		var raised <-chan struct{}
-		if l.Raised != nil {
-			var r Rung
-			r, raised = l.Raised()
-			if i := slices.Index(rungs, r); i > rung {
-				return i
-			}
+		r, changed := l.Requests.Wanted()
+		if i := slices.Index(rungs, r); i > rung {
+			return i
 		}
 		select {
 		case <-l.Over:
@@ -165,7 +162,7 @@ func (h *Handle) nextRung(l *Ladder, rung int) int {
 		case <-again.due:
 			es, _ := h.scan()
 			again.remind(es)
-		case <-raised:
+		case <-changed:
 		}
 	}
 }

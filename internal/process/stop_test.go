@@ -8,26 +8,42 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
 
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/ladder"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// testStep is a step long enough for what is to end on the last of the rungs, however busy the machine is. What ends on
-// the first needs none, and what ends on kill heeds nothing below.
-func testStep(needed []Rung) time.Duration {
-	switch {
-	case len(needed) == 1:
-		return patience
-	case slices.Contains(needed, Kill):
-		return 100 * time.Millisecond
+// raising are requests that ask for the next of the rungs as soon as the one before has been tried. So no test depends on
+// how long a busy machine takes for a step.
+type raising struct {
+	rungs []ladder.Rung
+
+	mu      sync.Mutex
+	tried   []ladder.Rung
+	changed chan struct{}
+}
+
+func (r *raising) Wanted() (ladder.Rung, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.changed == nil {
+		r.changed = make(chan struct{})
 	}
-	return time.Second
+	return r.rungs[min(len(r.tried), len(r.rungs)-1)], r.changed
+}
+
+func (r *raising) Trying(rung ladder.Rung) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tried = append(r.tried, rung)
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
 }
 
 // forgetful ignores SIGTERM, and becomes another program when it hears of its hangup, which has to hear of it too.
@@ -38,31 +54,32 @@ const forgetful = `python3 -c 'if 1:
 	print("up", flush=True)
 	while True: signal.pause()' %[1]s`
 
-func TestClimb(t *testing.T) {
+func TestStop(test *testing.T) {
+	type r = []ladder.Rung
+	const i, t, k = ladder.Interrupt, ladder.Terminate, ladder.Kill
 	tests := []struct {
 		name   string
 		script string // %[1]s is the tag; "up" is printed when it is as it should be
 		count  int    // of processes with the tag
-		from   Rung
-		needed []Rung
-		rest   []Rung
+		needed []ladder.Rung
+		rest   []ladder.Rung
 	}{
-		{"sleep", `sleep %[1]s & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, nil},
-		{"busy", `sleep %[1]s & echo up; while :; do :; done`, 1, Interrupt, []Rung{Interrupt}, nil},
-		{"ignores the interrupt", `trap '' INT; echo up; sleep %[1]s`, 1, Interrupt, []Rung{Interrupt, Terminate}, nil},
-		{"ignores all", `trap '' TERM HUP INT; sleep %[1]s & echo up; while :; do sleep 0.01; done`, 1, Interrupt, []Rung{Interrupt, Terminate, Kill}, nil},
-		{"from terminate", `sleep %[1]s & echo up; wait`, 1, Terminate, []Rung{Terminate}, nil},
-		{"from kill", `sleep %[1]s & echo up; wait`, 1, Kill, []Rung{Kill}, nil},
-		{"stopped", `sleep %[1]s & until grep -qx sleep /proc/$!/comm; do :; done; kill -STOP $!; echo up; kill -STOP $$; wait`, 1, Interrupt, []Rung{Interrupt, Terminate}, nil},
-		{"interactive shell", `exec bash --norc -i -c 'echo up; sleep %[1]s & wait; exec bash --norc -i'`, 1, Terminate, []Rung{Terminate}, nil},
-		{"forgets the hangup", `exec ` + forgetful, 1, Terminate, []Rung{Terminate}, nil},
-		{"rest forgets the hangup", `setsid ` + forgetful + ` & wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
-		{"nohup", `nohup sleep %[1]s >/dev/null 2>&1 & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
-		{"setsid", `setsid sleep %[1]s & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
-		{"double fork", `(sleep %[1]s &) ; (setsid sleep %[1]s &) ; echo up; sleep 1000`, 2, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
-		{"env -i setsid", `(env -i setsid sleep %[1]s </dev/null >/dev/null 2>&1 &) ; echo up; sleep 1000`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
-		{"rest ignores all", `(trap '' TERM HUP INT; setsid sleep %[1]s) & echo up; wait`, 1, Interrupt, []Rung{Interrupt}, []Rung{Terminate, Kill}},
-		{"groups", `set -m; sleep %[1]s & sleep %[1]s & echo up; wait`, 2, Interrupt, []Rung{Interrupt}, []Rung{Terminate}},
+		{"sleep", `sleep %[1]s & echo up; wait`, 1, r{i}, nil},
+		{"busy", `sleep %[1]s & echo up; while :; do :; done`, 1, r{i}, nil},
+		{"ignores the interrupt", `trap '' INT; echo up; sleep %[1]s`, 1, r{i, t}, nil},
+		{"ignores all", `trap '' TERM HUP INT; sleep %[1]s & echo up; while :; do sleep 0.01; done`, 1, r{i, t, k}, nil},
+		{"from terminate", `sleep %[1]s & echo up; wait`, 1, r{t}, nil},
+		{"from kill", `sleep %[1]s & echo up; wait`, 1, r{k}, nil},
+		{"stopped", `sleep %[1]s & until grep -qx sleep /proc/$!/comm; do :; done; kill -STOP $!; echo up; kill -STOP $$; wait`, 1, r{i, t}, nil},
+		{"interactive shell", `exec bash --norc -i -c 'echo up; sleep %[1]s & wait; exec bash --norc -i'`, 1, r{t}, nil},
+		{"forgets the hangup", `exec ` + forgetful, 1, r{t}, nil},
+		{"rest forgets the hangup", `setsid ` + forgetful + ` & wait`, 1, r{i}, r{t}},
+		{"nohup", `nohup sleep %[1]s >/dev/null 2>&1 & echo up; wait`, 1, r{i}, r{t}},
+		{"setsid", `setsid sleep %[1]s & echo up; wait`, 1, r{i}, r{t}},
+		{"double fork", `(sleep %[1]s &) ; (setsid sleep %[1]s &) ; echo up; sleep 1000`, 2, r{i}, r{t}},
+		{"env -i setsid", `(env -i setsid sleep %[1]s </dev/null >/dev/null 2>&1 &) ; echo up; sleep 1000`, 1, r{i}, r{t}},
+		{"rest ignores all", `(trap '' TERM HUP INT; setsid sleep %[1]s) & echo up; wait`, 1, r{i}, r{t, k}},
+		{"groups", `set -m; sleep %[1]s & sleep %[1]s & echo up; wait`, 2, r{i}, r{t}},
 		{"python daemon", `exec python3 -c 'if 1:
 	import os, signal, time
 	for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(s, signal.SIG_IGN)
@@ -73,13 +90,17 @@ func TestClimb(t *testing.T) {
 			os._exit(0)
 		os.wait()
 	print("up", flush=True)
-	while True: time.sleep(1)'`, 3, Interrupt, []Rung{Interrupt, Terminate, Kill}, nil},
+	while True: time.sleep(1)'`, 3, r{i, t, k}, nil},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		test.Run(tt.name, func(t *testing.T) {
 			o := newOwner(t)
 			if tt.rest == nil { // and all of the rest dies of the hangup, however busy the machine is
 				o.settle = 2 * patience
+			}
+			o.remaining = patience
+			if slices.Contains(tt.rest, ladder.Kill) {
+				o.remaining = 100 * time.Millisecond
 			}
 			tag := tag()
 			j := onTTY(t, o, "job", fmt.Sprintf(tt.script, tag))
@@ -88,13 +109,13 @@ func TestClimb(t *testing.T) {
 			if tt.name == "stopped" {
 				eventually(t, "the leader to stop", func() bool { e, _ := inspect(j.PID()); return e.State == 'T' })
 			}
-			var reported []Rung
-			c := j.Stop(Ladder{From: tt.from, Step: testStep(tt.needed), Report: func(r Rung) { reported = append(reported, r) }})
+			requests := &raising{rungs: tt.needed}
+			c := j.Stop(Ladder{Step: patience, Requests: requests})
 			if want := (StopResult{Needed: tt.needed, Escalated: tt.rest}); !cmp.Equal(c, want) {
 				t.Errorf("got %v, want %v", c, want)
 			}
-			if all := slices.Concat(c.Needed, c.Escalated); !slices.Equal(reported, all) {
-				t.Errorf("reported %v, but %v were needed", reported, all)
+			if all := slices.Concat(c.Needed, c.Escalated); !slices.Equal(requests.tried, all) {
+				t.Errorf("tried %v, but %v were needed", requests.tried, all)
 			}
 			gone(t, tag)
 			if !over(j.Done()) {
@@ -141,7 +162,7 @@ while time.time() < limit:
 `,
 }
 
-func TestClimbBombs(t *testing.T) {
+func TestStopEndsBombs(t *testing.T) {
 	for name, body := range bombs {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "bomb.py")
@@ -163,7 +184,7 @@ limit = %d
 				}
 				return len(seen) > 4
 			})
-			if c := j.Stop(Ladder{From: Kill}); c.Survivors != nil {
+			if c := j.Stop(Ladder{From: ladder.Kill}); c.Survivors != nil {
 				t.Errorf("survivors %v", c.Survivors)
 			}
 			gone(t, tag)
@@ -174,40 +195,39 @@ limit = %d
 	}
 }
 
-// A second, stronger request goes to its rung at once.
-func TestClimbRaised(t *testing.T) {
-	o := newOwner(t)
-	j := onTTY(t, o, "job", `trap '' TERM HUP INT; echo up; while :; do sleep 0.01; done`)
-	j.says(t, "up")
-	var asked atomic.Value
-	asked.Store(Interrupt)
-	raised := make(chan struct{})
-	first := make(chan struct{})
-	go func() { // ends after the first rung
-		<-first
-		asked.Store(Kill)
-		close(raised)
-	}()
-	begin := time.Now()
-	c := j.Stop(Ladder{
-		Step:   2 * patience,
-		Raised: func() (Rung, <-chan struct{}) { return asked.Load().(Rung), raised },
-		Report: func(r Rung) {
-			if r == Interrupt {
-				close(first)
-			}
-		},
-	})
-	if want := (StopResult{Needed: []Rung{Interrupt, Kill}}); !cmp.Equal(c, want) {
-		t.Errorf("got %v, want %v", c, want)
+// If nothing raises it, the ladder goes one rung up after each step. A request that raises it goes to its rung at once.
+func TestStopEscalates(t *testing.T) {
+	tests := []struct {
+		name     string
+		requests *raising
+		step     time.Duration
+		want     []ladder.Rung
+	}{
+		{"by steps", nil, 50 * time.Millisecond, rungs},
+		{"raised", &raising{rungs: []ladder.Rung{ladder.Interrupt, ladder.Kill}}, 2 * patience, []ladder.Rung{ladder.Interrupt, ladder.Kill}},
 	}
-	if time.Since(begin) > patience {
-		t.Error("it waited for the step")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := newOwner(t)
+			j := onTTY(t, o, "job", `trap '' TERM HUP INT; echo up; while :; do sleep 0.01; done`)
+			j.says(t, "up")
+			begin := time.Now()
+			l := Ladder{Step: tt.step}
+			if tt.requests != nil {
+				l.Requests = tt.requests
+			}
+			if got, want := j.Stop(l), (StopResult{Needed: tt.want}); !cmp.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+			if d := time.Since(begin); tt.requests == nil && d < 2*tt.step || d > patience {
+				t.Errorf("it took %v with steps of %v", d, tt.step)
+			}
+		})
 	}
 }
 
 // A worker that took its interrupt is left alone, with its children.
-func TestClimbKeep(t *testing.T) {
+func TestStopKeepsTheTree(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
 	j := onTTY(t, o, "job", `trap 'echo took it' INT; nohup setsid sleep `+tag+` & echo up; while :; do read -t 0.01; done`)
@@ -220,7 +240,7 @@ func TestClimbKeep(t *testing.T) {
 		close(done)
 		return err
 	}})
-	if want := (StopResult{Needed: []Rung{Interrupt}}); !cmp.Equal(c, want) {
+	if want := (StopResult{Needed: []ladder.Rung{ladder.Interrupt}}); !cmp.Equal(c, want) {
 		t.Errorf("got %v, want %v", c, want)
 	}
 	if n := len(tagged(tag)); n != 1 || over(j.Done()) {
@@ -229,10 +249,11 @@ func TestClimbKeep(t *testing.T) {
 }
 
 // What is over before the ladder is begun needs no rung; what it left is ended all the same.
-func TestClimbAfterTheEnd(t *testing.T) {
-	for from, rest := range map[Rung][]Rung{Interrupt: {Terminate, Kill}, Terminate: {Terminate, Kill}, Kill: {Kill}} {
+func TestStopAfterTheEnd(t *testing.T) {
+	for from, rest := range map[ladder.Rung][]ladder.Rung{ladder.Interrupt: {ladder.Terminate, ladder.Kill}, ladder.Terminate: {ladder.Terminate, ladder.Kill}, ladder.Kill: {ladder.Kill}} {
 		t.Run(string(from), func(t *testing.T) {
 			o := newOwner(t)
+			o.remaining = 100 * time.Millisecond
 			tag := tag()
 			j := onTTY(t, o, "job", `trap '' HUP TERM; sleep `+tag+` & until grep -qx sleep /proc/$!/comm; do :; done; exit 5`)
 			ends(t, j.Handle)
@@ -256,7 +277,7 @@ func TestClimbAfterTheEnd(t *testing.T) {
 }
 
 // A stop of one job reaches no other.
-func TestClimbTouchesNoOther(t *testing.T) {
+func TestStopTouchesNoOtherJob(t *testing.T) {
 	o := newOwner(t)
 	mine, others := tag(), tag()
 	other := onTTY(t, o, "other", `nohup setsid sleep `+others+` & sleep `+others+` & echo up; wait`)
@@ -314,28 +335,5 @@ func TestShutdownAsks(t *testing.T) {
 	j.pump.Drain()
 	if got := j.Exit(); got.Code != 6 || !strings.Contains(j.output(), "bye") {
 		t.Errorf("got %+v and output %q, want exit 6 and a word", got, j.output())
-	}
-}
-
-func TestSignalPID(t *testing.T) {
-	o := newOwner(t)
-	j := onPipe(t, o, "job", "sleep 1000")
-	p := j.Tree()[0]
-	later := p
-	later.Start++
-	if err := later.Signal(syscall.SIGKILL); err != procfs.ErrGone {
-		t.Errorf("another process of that number: %v, want %v", err, procfs.ErrGone)
-	}
-	if over(j.Done()) {
-		t.Fatal("the wrong process was killed")
-	}
-	if err := p.Signal(syscall.SIGKILL); err != nil {
-		t.Error(err)
-	}
-	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL || got.OOM {
-		t.Errorf("got %+v, want SIGKILL", got)
-	}
-	if err := p.Signal(0); err != procfs.ErrGone {
-		t.Errorf("after the end: %v, want %v", err, procfs.ErrGone)
 	}
 }

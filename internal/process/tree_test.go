@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty"
 )
@@ -58,7 +59,7 @@ func TestOthersChildren(t *testing.T) {
 	stdin.Close()
 	eventually(t, "a zombie", func() bool { e, ok := inspect(cmd.Process.Pid); return ok && e.Ended() })
 	reaper.scan()
-	if c := j.Stop(Ladder{From: Kill}); c.Survivors != nil {
+	if c := j.Stop(Ladder{From: ladder.Kill}); c.Survivors != nil {
 		t.Errorf("survivors %v", c.Survivors)
 	}
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 9 {
@@ -73,7 +74,11 @@ func isEmpty(o *Owner) bool {
 
 // Many quick starts with orphans beside os/exec: each status is right and nothing is left.
 func TestQuickStarts(t *testing.T) {
-	const starts, hands = 600, 12
+	const hands = 12
+	starts := 600
+	if testing.Short() {
+		starts = 60
+	}
 	o := newOwner(t)
 	tag := tag()
 	var wg sync.WaitGroup
@@ -95,7 +100,7 @@ func TestQuickStarts(t *testing.T) {
 				if got := h.Exit(); got != (Exit{Code: code}) {
 					t.Errorf("got %+v, want exit %d", got, code)
 				}
-				if c := h.Stop(Ladder{From: Kill}); c.Survivors != nil {
+				if c := h.Stop(Ladder{From: ladder.Kill}); c.Survivors != nil {
 					t.Errorf("survivors %v", c.Survivors)
 				}
 			}
@@ -149,7 +154,7 @@ func TestSettle(t *testing.T) {
 			if took > patience {
 				t.Errorf("it took %v", took)
 			}
-			if c := j.Stop(Ladder{From: Terminate}); c.Survivors != nil {
+			if c := j.Stop(Ladder{From: ladder.Terminate}); c.Survivors != nil {
 				t.Errorf("survivors %v", c.Survivors)
 			}
 			gone(t, tag)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
 )
 
@@ -49,7 +50,7 @@ func TestBusiest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Stop(Ladder{From: Kill})
+	defer h.Stop(Ladder{From: ladder.Kill})
 	for { // the leader itself is the busiest while it starts
 		p, percent, err := h.Busiest()
 		if err == nil && percent > 5 && p.PID != h.PID() && p.Program == "bash" {

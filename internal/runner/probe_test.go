@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/runner"
 )
@@ -41,7 +42,7 @@ func TestProbe(t *testing.T) {
 	if u, err := probe.Usage(); err != nil || u.Processes != 2 || u.Memory == 0 {
 		t.Errorf("usage %+v, %v", u, err)
 	}
-	h.Stop(process.Ladder{From: process.Kill})
+	h.Stop(process.Ladder{From: ladder.Kill})
 	if u, err := probe.Usage(); err == nil {
 		t.Errorf("usage %+v of a tree that is gone", u)
 	}

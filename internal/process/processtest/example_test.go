@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/process/processtest"
 )
@@ -25,7 +26,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := handle.Stop(process.Ladder{From: process.Kill}); len(r.Survivors) > 0 || r.Err != nil {
+	if r := handle.Stop(process.Ladder{From: ladder.Kill}); len(r.Survivors) > 0 || r.Err != nil {
 		t.Errorf("survivors: %v, error %v", r.Survivors, r.Err)
 	}
 	processtest.Gone(t, handle.PID())
