@@ -49,7 +49,7 @@ func TestEveryGoroutineIsAccountedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := []string{"main", "one per tool call", "the telling of a call that waits"} // the runtime's, the SDK's and a timer's
+	named := []string{"main", "one per tool call", "the progress of a waiting call"} // the runtime's, the SDK's and a timer's
 	sources(t, func(path string, _ *ast.File) {
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, filepath.Join("..", "..", path), nil, parser.ParseComments)

@@ -15,9 +15,8 @@ import (
 	"asyncrepl/internal/engine"
 )
 
-// FuzzDecode gives tools arguments of every kind. What is taken keeps the limits
-// and means the same in any order and spelling; what is not is told in a few
-// plain words.
+// FuzzDecode gives tools arguments of every kind. Those accepted keep the limits and mean the same
+// in any order and spelling. Those refused get a few plain words.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"code":"1+1","wait_seconds":1.5,"max_chars":1.6e4}`, `{"command":"ls","env":{"A":"b","C":""},"tty":false,"cwd":"x"}`,
@@ -81,7 +80,7 @@ func checkMistake(t *testing.T, tool *tool, raw []byte, a *args, err error) {
 	}
 }
 
-// checkLimits fails if an argument is not what the tools count on.
+// checkLimits fails if an argument breaks a limit that the tools rely on.
 func checkLimits(t *testing.T, a *args) {
 	t.Helper()
 	for what, bad := range map[string]bool{

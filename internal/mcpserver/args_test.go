@@ -14,9 +14,7 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// TestMistakes lists what a call can get wrong and what it is told: what is
-// wrong, and the remedy.
-func TestMistakes(t *testing.T) {
+func TestMistakesSayHowToFixThem(t *testing.T) {
 	w := newWorld(t)
 	if err := os.WriteFile(filepath.Join(w.workspace, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -111,8 +109,7 @@ func matches(pattern, s string) bool {
 	return s == "" || parts[len(parts)-1] == "" && len(parts) > 1
 }
 
-// TestGivenArguments is the other side: what is taken, and how.
-func TestGivenArguments(t *testing.T) {
+func TestArgumentsReachTheRunner(t *testing.T) {
 	w := newWorld(t)
 	if err := os.Mkdir(filepath.Join(w.workspace, "sub"), 0o700); err != nil {
 		t.Fatal(err)
@@ -129,7 +126,7 @@ func TestGivenArguments(t *testing.T) {
 	}
 }
 
-func TestTimeoutOfTheEngine(t *testing.T) {
+func TestDefaultTimeoutHoldsForCallsThatSetNone(t *testing.T) {
 	w := newWorld(t)
 	w.timeout = 1
 	c := w.dial(engine.Scope{})
@@ -143,7 +140,7 @@ func TestTimeoutOfTheEngine(t *testing.T) {
 	}
 }
 
-func TestTooManyJobs(t *testing.T) {
+func TestTooManyJobsNamesTheOldest(t *testing.T) {
 	w := newWorld(t)
 	w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{}), MaxRunning: 1})
 	defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown})
@@ -156,8 +153,7 @@ func TestTooManyJobs(t *testing.T) {
 	}
 }
 
-// TestWhoIsAsked is send_python_input without an id.
-func TestWhoIsAsked(t *testing.T) {
+func TestInputWithoutAnIDIsForTheOneJobThatAsks(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	one := field(c.call("execute_python", arguments{"code": `ask line "one? "`, "wait_seconds": 60}), "Job ID")
@@ -173,19 +169,18 @@ func TestWhoIsAsked(t *testing.T) {
 	c.call("send_python_input", arguments{"text": "a", "job_id": one, "wait_seconds": 60})
 	got = c.call("send_python_input", arguments{"text": "b", "wait_seconds": 60})
 	if field(got, "Job ID") != two || field(got, "Status") != "completed" {
-		t.Errorf("the one that waits was not meant:\n%s", got)
+		t.Errorf("the input was not for the job that waits:\n%s", got)
 	}
 }
 
-// TestSecret looks for a secret where it must not be.
-func TestSecret(t *testing.T) {
+func TestSecretIsNeitherShownNorLogged(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	const secret = "correct horse battery staple"
 	var replies strings.Builder
-	id := field(c.call("execute_python", arguments{"code": code(`ask secret "Password: "`, "keys", "hang"), "wait_seconds": 60}), "Job ID")
+	id := field(c.call("execute_python", arguments{"code": code(`ask secret "Password: "`, "keys", `out "takes keys\n"`, "hang"), "wait_seconds": 60}), "Job ID")
 	replies.WriteString(c.call("send_python_input", arguments{"text": secret, "wait_seconds": 0}))
-	jobstest.Prints(t, w.job("Job ID: "+id+"\n"), "secret true")
+	jobstest.Prints(t, w.job("Job ID: "+id+"\n"), "takes keys\n")
 	replies.WriteString(c.call("send_command_input", arguments{"job_id": id, "text": secret, "secret": true, "wait_seconds": 0}))
 	for _, args := range []string{
 		`{"text": ["` + secret + `"]}`, `{"text": "` + secret + `", "job_id": "x"}`, `{"text": "` + secret + `\n` + secret + `"}`,
@@ -202,6 +197,6 @@ func TestSecret(t *testing.T) {
 		}
 	}
 	if !strings.Contains(w.log.String(), "panic in a request") {
-		t.Error("the log doesn't tell of the panic that the secret may be in")
+		t.Error("the log doesn't show the panic, in which the secret can be")
 	}
 }

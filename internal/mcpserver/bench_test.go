@@ -16,8 +16,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// BenchmarkCall is the round trip of a call over a socket. Floor is a tool of an
-// SDK server that does nothing, over the same transport.
+// BenchmarkCall measures the round trip of a call over a socket. Its floor is a tool of an SDK
+// server that does nothing, over the same transport.
 func BenchmarkCall(b *testing.B) {
 	w := newWorld(b)
 	ours := func(ctx context.Context, conn net.Conn) error { return serve(ctx, conn, w.config, engine.Scope{}, 0) }
@@ -54,8 +54,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkPoll is the cost of a status call, which must not grow with the
-// output that a job has had.
+// BenchmarkPoll measures a status call, whose cost must not grow with the output of the job.
 func BenchmarkPoll(b *testing.B) {
 	for _, size := range []int{1 << 10, 1 << 20, 256 << 20} {
 		w := newWorld(b)
@@ -82,7 +81,7 @@ func BenchmarkPoll(b *testing.B) {
 	}
 }
 
-// BenchmarkConnect is a connection from its start to the first answer.
+// BenchmarkConnect measures a connection from its start to the first answer.
 func BenchmarkConnect(b *testing.B) {
 	w := newWorld(b)
 	for b.Loop() {

@@ -10,8 +10,7 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// longest runs so many jobs of the longest words, and returns their ids, the
-// oldest first.
+// longest runs n jobs with the longest texts and returns their ids, the oldest first.
 func (w *world) longest(n int, lines ...string) (list []string) {
 	w.t.Helper()
 	for i := range n {
@@ -31,8 +30,8 @@ func (w *world) longest(n int, lines ...string) (list []string) {
 	return list
 }
 
-// fits fails the test where a reply is longer than clients take, or does not name
-// each of these jobs in order, once on a line.
+// fits fails the test if a reply is longer than clients accept, or does not name each of these jobs
+// in order, one on a line.
 func fits(t *testing.T, reply string, of []string) {
 	t.Helper()
 	if n := chars(reply); n > maxText {
@@ -53,8 +52,8 @@ const long = "ValueError: " + "1234567890123456789012345678901234567890123456789
 	"1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890" +
 	"1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890"
 
-// Whatever lists of jobs say, replies are under the limits of clients, and all of
-// it can be had.
+// However long the texts of jobs are, replies keep the limits of clients, and every job can be
+// reached.
 func TestListsAreBounded(t *testing.T) {
 	raise := fmt.Sprintf("raise %q", long)
 	t.Run("list_jobs", func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// started calls tool without waiting for the answer and returns the job that it
-// starts, once that runs.
+// started calls tool without waiting for the answer, and returns the job that it starts once that
+// runs.
 func (w *world) started(c *client, tool string, a arguments) (id int, j *jobs.Job) {
 	w.t.Helper()
 	begun := w.nextJob()
@@ -27,9 +27,8 @@ func (w *world) started(c *client, tool string, a arguments) (id int, j *jobs.Jo
 	}
 }
 
-// TestTwoConnections has one client that leaves in the middle of its calls. Its
-// jobs live on, and so do the calls of the other one.
-func TestTwoConnections(t *testing.T) {
+// One of two clients leaves in the middle of its calls.
+func TestJobsOutliveTheirConnection(t *testing.T) {
 	w := newWorld(t)
 	w.drain = 50 * time.Millisecond
 	leaves, stays := w.dial(engine.Scope{}), w.dial(engine.Scope{})
@@ -53,8 +52,8 @@ func TestTwoConnections(t *testing.T) {
 	}
 }
 
-// TestTenants has one that guesses another's ids.
-func TestTenants(t *testing.T) {
+// One tenant guesses the ids of another.
+func TestTenantsSeeOnlyTheirJobs(t *testing.T) {
 	w := newWorld(t)
 	mine, other := w.dial(engine.Scope{}), w.dial(engine.Scope{Tenant: "other"})
 	id := field(mine.call("execute_python", arguments{"code": `ask line "secret plans? "`, "wait_seconds": 60}), "Job ID")
@@ -82,7 +81,6 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestCallsRunSideBySide has many calls that wait, and one that doesn't.
 func TestCallsRunSideBySide(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
@@ -101,9 +99,7 @@ func TestCallsRunSideBySide(t *testing.T) {
 	}
 }
 
-// TestCut is a shutdown: calls in flight are answered at once with the present
-// status, and Serve returns.
-func TestCut(t *testing.T) {
+func TestShutdownAnswersCallsInFlightAtOnce(t *testing.T) {
 	w := newWorld(t)
 	ctx, cut := context.WithCancel(t.Context())
 	c := w.connect(ctx, engine.Scope{})
@@ -113,7 +109,7 @@ func TestCut(t *testing.T) {
 	jobstest.Prints(t, j, "tick\n")
 	cut()
 	if text, _ := toolReply(t, c.read()); field(text, "Status") != "running" || !strings.HasSuffix(text, "\ntick\n") {
-		t.Errorf("answer at the cut:\n%s", text)
+		t.Errorf("answer at the shutdown:\n%s", text)
 	}
 	select {
 	case <-c.gone:
@@ -122,12 +118,11 @@ func TestCut(t *testing.T) {
 		t.Fatal("Serve has not returned")
 	}
 	if s := j.Info().Status; s != jobs.Running {
-		t.Errorf("the cut of a connection has made the job %s", s)
+		t.Errorf("after the shutdown of its connection the job is %s", s)
 	}
 }
 
-// TestCancelledCall takes a call back: its job lives on.
-func TestCancelledCall(t *testing.T) {
+func TestJobOutlivesItsCancelledCall(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	id, j := w.started(c, "execute_python", arguments{"code": "gate go", "wait_seconds": 100})
@@ -141,8 +136,7 @@ func TestCancelledCall(t *testing.T) {
 	}
 }
 
-// TestPanic has a handler with a defect.
-func TestPanic(t *testing.T) {
+func TestPanicOfAHandlerIsAnsweredAndLogged(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	j := w.job(c.call("execute_python", arguments{"code": `ask line "? "`, "wait_seconds": 60}))
@@ -161,8 +155,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestCancelling sees a job that resists, while it does.
-func TestCancelling(t *testing.T) {
+func TestCancelNamesTheRungOfAJobThatResists(t *testing.T) {
 	w := newWorld(t)
 	w.grace = 50 * time.Millisecond
 	c := w.dial(engine.Scope{})
@@ -178,9 +171,8 @@ func TestCancelling(t *testing.T) {
 	}
 }
 
-// TestOrder sends many steps together: jobs start in the order in which they
-// were sent.
-func TestOrder(t *testing.T) {
+// Many calls are sent together.
+func TestJobsStartInTheOrderOfTheirCalls(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	const steps = 300
@@ -208,9 +200,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A program that goes back to its prompt at an interrupt is ended nevertheless: nobody is to answer, and who waits
-// waits for the end.
-func TestCancellingAtAPrompt(t *testing.T) {
+// A program returns to its prompt when it is interrupted.
+func TestCancelDoesNotStopAtAPrompt(t *testing.T) {
 	w := newWorld(t)
 	w.grace = 50 * time.Millisecond
 	c := w.dial(engine.Scope{})
@@ -229,10 +220,9 @@ func TestCancellingAtAPrompt(t *testing.T) {
 	jobstest.End(t, j)
 }
 
-// TestRestartNamesWhatHasEnded has a job that ends only some time after the
-// session has been restarted: its end is waited for, for the grace, and told as
-// it is.
-func TestRestartNamesWhatHasEnded(t *testing.T) {
+// A job ends some time after its session has been restarted. The call waits for that during the
+// grace.
+func TestRestartNamesTheJobsThatItEnded(t *testing.T) {
 	for name, test := range map[string]struct {
 		grace time.Duration
 		ends  bool // within it

@@ -13,7 +13,7 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// begin starts a program and answers before it does anything.
+// begin starts a program and returns before it does anything.
 func (c *client) begin(lines ...string) (id string) {
 	c.t.Helper()
 	return field(c.call("execute_command_async", arguments{"command": code(lines...), "wait_seconds": 0}), "Job ID")
@@ -25,15 +25,14 @@ func (w *world) ended(id string) {
 	jobstest.End(w.t, w.job("Job ID: "+id+"\n"))
 }
 
-// status is a reply about a job.
+// status returns a reply about a job.
 func (c *client) status(id string) string {
 	c.t.Helper()
 	return c.call("check_job_status", arguments{"job_id": id})
 }
 
-// TestAlso follows one connection: each event is told once, by the next reply
-// about another job or by one about the job itself.
-func TestAlso(t *testing.T) {
+// Each event is announced by the next reply about another job, or by one about the job itself.
+func TestAlsoAnnouncesEachEventOnce(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays := c.begin("gate end")
@@ -60,7 +59,7 @@ func TestAlso(t *testing.T) {
 	if got := field(c.status(stays), "Also"); got != "" {
 		t.Errorf("told twice: %q", got)
 	}
-	// What a reply about the job shows needs no telling, and a new question does.
+	// An event that a reply about the job has shown is not announced again; a new question is.
 	c.call("send_command_input", arguments{"job_id": asks, "text": "x", "wait_seconds": 0})
 	w.open("again")
 	jobstest.Asks(t, w.job("Job ID: "+asks+"\n"))
@@ -79,9 +78,9 @@ func TestAlso(t *testing.T) {
 	w.open("end")
 }
 
-// TestAlsoIsForThoseWhoKnow: another connection hears of a job once it was about
-// it, and another tenant never.
-func TestAlsoIsForThoseWhoKnow(t *testing.T) {
+// Another connection gets announcements once a call of its own was about the job, another tenant
+// never.
+func TestAlsoIsForConnectionsThatAskedAboutTheJob(t *testing.T) {
 	w := newWorld(t)
 	mine, other := w.dial(engine.Scope{}), w.dial(engine.Scope{})
 	known, unknown := mine.begin("gate go"), mine.begin("gate go")
@@ -99,14 +98,13 @@ func TestAlsoIsForThoseWhoKnow(t *testing.T) {
 	}
 }
 
-// TestAlsoOfCancelledCalls takes calls back whose replies would have told
-// something: it is told by the next.
-func TestAlsoOfCancelledCalls(t *testing.T) {
+// Calls are cancelled whose replies would have announced events.
+func TestAlsoAnnouncesWhatCancelledCallsDidNot(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays, about, other := c.begin("gate end"), c.begin("gate about"), c.begin("gate other")
-	// One ends after the call about it was taken back, the other just before a
-	// call that would have told of it is.
+	// One job ends after the call about it was cancelled, the other just before a call that would
+	// have announced it is cancelled.
 	for _, step := range []struct{ call, ends string }{{about, "about"}, {stays, "other"}} {
 		call := c.startCall("check_job_status", arguments{"job_id": step.call, "wait_seconds": 100})
 		c.call("list_variables", nil) // by then it waits
@@ -134,10 +132,9 @@ func TestAlsoOfCancelledCalls(t *testing.T) {
 	w.open("end")
 }
 
-// TestAlsoOfCallCancelledLate has the job of a call end after the call was taken
-// back, and before its handler hears of that: of this cancel it never does, for
-// the SDK does not understand it.
-func TestAlsoOfCallCancelledLate(t *testing.T) {
+// The job of a call ends after the call was cancelled and before its handler learns of that. Of
+// this cancel the handler never learns, because the SDK does not understand it.
+func TestAlsoAnnouncesWhatALateCancelDropped(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays, about := c.begin("gate end"), c.begin("gate about")
@@ -156,9 +153,8 @@ func TestAlsoOfCallCancelledLate(t *testing.T) {
 	w.open("end")
 }
 
-// TestAlsoSideBySide has many jobs end under many calls at once: each end is
-// told once, in all.
-func TestAlsoSideBySide(t *testing.T) {
+// Many jobs end while many calls are in flight.
+func TestAlsoAnnouncesEachEndOnceToManyCalls(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays := c.begin("gate end")

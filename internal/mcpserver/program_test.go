@@ -10,16 +10,16 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A program is a runner that does what its lines say, so that a test reads as a
-// story. The "Python" and the "shell" of these tests both run programs:
+// A program is a runner that executes its lines. The "Python" and the "shell" of these tests both
+// run programs:
 //
 //	out "text"       write to stdout; err and tty: to the other streams
 //	flood N          write N numbered lines to stdout; errors N: to stderr
 //	fill N           write N bytes to stdout, in lines of 16
-//	ask KIND "text"  write a prompt, wait for input and tell how long it was
-//	keys             take input from here on without asking, as a terminal does; pipe: as one
-//	prompt           be at a prompt, and remain there
-//	gate NAME        go on when the test opens the gate
+//	ask KIND "text"  write a prompt, wait for input and report its length
+//	keys             take input from now on without asking, as a terminal does; pipe: as a pipe
+//	prompt           be at a prompt and stay there
+//	gate NAME        continue when the test opens the gate
 //	queue NAME       stay queued until then; must come first
 //	hang             run until a stop; stubborn: until a kill
 //	linger NAME      run until a stop, and then until the test opens the gate
@@ -129,7 +129,7 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 			return jobs.Remains{Ended: []jobs.Process{left}}
 		})
 	case "late":
-		go func() { // owned by the test; ends when the gate opens, which world.close sees to
+		go func() { // owned by the test; ends when the gate opens, which every test does
 			<-g.w.gate("late")
 			p.Write(output.Stdout, []byte(unquote(arg)))
 			close(g.w.wroteLate)
@@ -152,7 +152,7 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	return false
 }
 
-// ask waits for one input. Of what it was given it tells the length only.
+// ask waits for one input and writes its length, never its text.
 func (g *program) ask(ctx context.Context, p *jobs.Port, kind, prompt string) (end bool) {
 	answered := make(chan string, 1) // the one answer that is taken
 	p.Write(output.Stdout, []byte(prompt))

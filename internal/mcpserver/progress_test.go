@@ -11,8 +11,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// told is one progress notification.
-type told struct {
+// A progressNote is one progress notification.
+type progressNote struct {
 	ProgressToken   any
 	Progress, Total float64
 	Message         string
@@ -28,8 +28,8 @@ var eras = map[string]map[string]any{
 	},
 }
 
-// startTold starts a call that gives a progress token.
-func (c *client) startTold(era string, token any, tool string, a arguments) (id int) {
+// startWithToken starts a call that gives a progress token.
+func (c *client) startWithToken(era string, token any, tool string, a arguments) (id int) {
 	c.t.Helper()
 	meta := map[string]any{"progressToken": token}
 	for k, v := range eras[era] {
@@ -38,8 +38,8 @@ func (c *client) startTold(era string, token any, tool string, a arguments) (id 
 	return c.start("tools/call", map[string]any{"name": tool, "arguments": a, "_meta": meta})
 }
 
-// notification returns what the message tells; ok is false for an answer.
-func (m message) notification(t *testing.T) (n told, ok bool) {
+// notification returns the notification in a message; ok is false for an answer.
+func (m message) notification(t *testing.T) (n progressNote, ok bool) {
 	t.Helper()
 	if m.Method == "" {
 		return n, false
@@ -53,8 +53,8 @@ func (m message) notification(t *testing.T) (n told, ok bool) {
 	return n, true
 }
 
-// TestProgress has calls of every kind that wait, in both protocols.
-func TestProgress(t *testing.T) {
+// Calls of every kind wait, in both protocols.
+func TestWaitingCallsReportProgress(t *testing.T) {
 	for era := range eras {
 		for name, tt := range map[string]struct {
 			tool    string
@@ -99,9 +99,9 @@ func TestProgress(t *testing.T) {
 				if err := json.Unmarshal([]byte(p.ids(string(marshal(tt.args)))), &args); err != nil {
 					t.Fatal(err)
 				}
-				id := c.startTold(era, "token", tt.tool, args)
+				id := c.startWithToken(era, "token", tt.tool, args)
 				last := 0.0
-				for told := 0; told < 3; {
+				for sent := 0; sent < 3; {
 					n, ok := c.read().notification(t)
 					if !ok {
 						t.Fatal("answered too early")
@@ -111,8 +111,8 @@ func TestProgress(t *testing.T) {
 					}
 					last = n.Progress
 					if strings.HasPrefix(p.plain(n.Message), tt.message) {
-						told++ // the first may come before the job has begun or printed
-					} else if told > 0 {
+						sent++ // the first may come before the job has begun or printed
+					} else if sent > 0 {
 						t.Fatalf("%+v, want %q", n, tt.message)
 					}
 				}
@@ -130,17 +130,17 @@ func TestProgress(t *testing.T) {
 					}
 					break
 				}
-				id = c.startTold(era, nil, "list_jobs", nil)
+				id = c.startWithToken(era, nil, "list_jobs", nil)
 				if m := c.read(); m.ID != id {
-					t.Errorf("told behind the answer: %s", m.Params)
+					t.Errorf("progress after the answer: %s", m.Params)
 				}
 			})
 		}
 	}
 }
 
-// TestProgressTokens: what comes back is the token, or nothing is told.
-func TestProgressTokens(t *testing.T) {
+// A token that could not be sent back unchanged gets no progress.
+func TestProgressTokenComesBackUnchanged(t *testing.T) {
 	w := newWorld(t)
 	w.config.Progress = time.Millisecond
 	c := w.dial(engine.Scope{})
@@ -164,16 +164,15 @@ func TestProgressTokens(t *testing.T) {
 			}
 			got = string(p.ProgressToken)
 		}
-		if got != want && (want == "" || got != "") { // a busy machine may tell nothing in the time
+		if got != want && (want == "" || got != "") { // a busy machine may send none in the time
 			t.Errorf("token %s came back as %s, want %s", raw, got, want)
 		}
 	}
 	w.open("go")
 }
 
-// TestProgressOfASlowClient has one that reads nothing until its jobs are done:
-// what it is told is bounded, and every call is answered.
-func TestProgressOfASlowClient(t *testing.T) {
+// A client reads nothing until its jobs have ended.
+func TestProgressForAClientThatDoesNotReadIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.config.Progress = time.Millisecond / 10
 	c := w.dial(engine.Scope{})
@@ -182,9 +181,9 @@ func TestProgressOfASlowClient(t *testing.T) {
 	const calls = 50
 	waiting := map[int]bool{}
 	for i := range calls {
-		waiting[c.startTold("initialize", fmt.Sprint(i), "check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 100})] = true
+		waiting[c.startWithToken("initialize", fmt.Sprint(i), "check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 100})] = true
 	}
-	// More than the queue holds would come in this time, were it not bounded.
+	// Without a bound, more than the queue holds would be sent in this time.
 	other := w.dial(engine.Scope{})
 	other.call("check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 0.5})
 	w.open("go")
@@ -202,6 +201,6 @@ func TestProgressOfASlowClient(t *testing.T) {
 		delete(waiting, m.ID)
 	}
 	if most := 3 << 20; bytes > most { // the queue of the transport, what it is writing, and the kernel's buffer
-		t.Errorf("%d bytes were told", bytes)
+		t.Errorf("%d bytes of progress were sent", bytes)
 	}
 }

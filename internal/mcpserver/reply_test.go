@@ -12,8 +12,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// A step is one call and what it is answered, with ids and times made alike. A
-// step that prepares for the next says instead what its job is to print first.
+// A step is one call and its answer, with ids and times made uniform. A step that only prepares the
+// next one says instead what its job prints first.
 type step struct {
 	tool   string
 	args   arguments
@@ -24,8 +24,8 @@ type step struct {
 // code joins the lines of a program.
 func code(lines ...string) string { return strings.Join(lines, "\n") }
 
-// replies is the law of reply text by example. In the arguments ID1 stands for
-// the first job that was seen, and so on.
+// replies are the texts of replies by example. In arguments ID1 stands for the first job seen, and
+// so on.
 var replies = map[string][]step{
 	"python ends within its grace": {
 		{"execute_python", arguments{"code": code(`out "x is 42\n"`, `err "careful"`, `result "84"`)},
@@ -193,7 +193,7 @@ var replies = map[string][]step{
 	},
 }
 
-func TestReplies(t *testing.T) {
+func TestRepliesReadAsInTheExamples(t *testing.T) {
 	for name, steps := range replies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,7 +215,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// real puts ids for their stand-ins.
+// real replaces ID1, ID2 … with the ids that they stand for.
 func (p *plainer) real(a arguments) arguments {
 	out := arguments{}
 	for k, v := range a {
@@ -244,7 +244,7 @@ func (p *plainer) id(s string) string {
 	return s
 }
 
-func TestVariables(t *testing.T) {
+func TestVariablesAreListed(t *testing.T) {
 	w := newWorld(t)
 	w.vars["default"] = engine.Variables{Total: 3, Vars: []engine.Variable{
 		{Name: "df", Type: "DataFrame", Size: 12345}, {Name: "f", Type: "function"}, {Name: "x", Type: "int", Value: "42"},
@@ -277,8 +277,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestOutputSinceTheCall is the rule of what a reply shows.
-func TestOutputSinceTheCall(t *testing.T) {
+func TestReplyShowsTheOutputSinceTheCall(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	first := c.call("execute_command_async", arguments{"command": code("flood 1000", `ask line "more? "`, `out "done\n"`, "hang"), "wait_seconds": 60})
@@ -301,7 +300,7 @@ func TestOutputSinceTheCall(t *testing.T) {
 		t.Errorf("omitted %d..%d of %d", from, to, end)
 	}
 	if again := c.call("check_job_status", arguments{"job_id": id}); again != newest {
-		t.Errorf("a repeated call is answered otherwise:\n%s", again)
+		t.Errorf("a repeated call gets another answer:\n%s", again)
 	}
 
 	sent := c.call("send_command_input", arguments{"job_id": id, "text": "y\n", "wait_seconds": 0})

@@ -70,8 +70,8 @@ func (c *client) jobRecord(id string) (r report.Record) {
 	return r
 }
 
-// outputs reads all of a job's output as a program does: on from next, until
-// there is no more. It returns what each stream wrote, and all as it came.
+// outputs reads all of a job's output as a program does: from next to next, until there is no more.
+// It returns the output of each stream, and all output in order of arrival.
 func (c *client) outputs(t *testing.T, id, view string) (streams map[string]string, all string) {
 	t.Helper()
 	streams = map[string]string{}
@@ -97,9 +97,8 @@ func (c *client) outputs(t *testing.T, id, view string) (streams map[string]stri
 	}
 }
 
-// TestOutputResource reads output of many kinds in pieces: nothing is lost,
-// doubled or torn.
-func TestOutputResource(t *testing.T) {
+// Output of many kinds is read in pieces: nothing is lost, doubled or split inside a character.
+func TestOutputResourceIsReadInPieces(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	for name, tt := range map[string]string{
@@ -153,8 +152,7 @@ func TestOutputResource(t *testing.T) {
 	}
 }
 
-// TestOutputResourceOfARunningJob follows a job: what is torn now is whole later.
-func TestOutputResourceOfARunningJob(t *testing.T) {
+func TestOutputResourceOfARunningJobEndsBetweenCharacters(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	id := field(c.call("execute_python", arguments{"code": code(`out "one\ncaf\xc3"`, "gate go", `out "\xa9\n"`), "wait_seconds": 0}), "Job ID")
@@ -177,8 +175,7 @@ func TestOutputResourceOfARunningJob(t *testing.T) {
 	}
 }
 
-// TestOutputResourceWithAGap reads over bytes that are gone.
-func TestOutputResourceWithAGap(t *testing.T) {
+func TestOutputResourceCountsDroppedBytes(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
 	w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
@@ -208,8 +205,7 @@ func TestOutputResourceWithAGap(t *testing.T) {
 	}
 }
 
-// TestResourceRefusals: what is wrong is named, with the remedy.
-func TestResourceRefusals(t *testing.T) {
+func TestResourceMistakesSayHowToFixThem(t *testing.T) {
 	w := newWorld(t)
 	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{Tenant: "other"})
 	id := field(c.call("execute_python", arguments{"code": `out "secret"`}), "Job ID")
@@ -240,8 +236,7 @@ func TestResourceRefusals(t *testing.T) {
 	}
 }
 
-// TestResourceList goes through all jobs, a page at a time.
-func TestResourceList(t *testing.T) {
+func TestResourceListPagesThroughAllJobs(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	var want []string
@@ -271,7 +266,7 @@ func TestResourceList(t *testing.T) {
 		t.Error(d)
 	}
 	if m := c.request("resources/list", map[string]any{"cursor": "x"}); m.Error == nil || m.Error.Code != -32602 {
-		t.Errorf("a cursor of nobody: %+v", m)
+		t.Errorf("an unknown cursor: %+v", m)
 	}
 	var list struct{ Resources []any }
 	m := w.dial(engine.Scope{Tenant: "other"}).request("resources/list", nil)

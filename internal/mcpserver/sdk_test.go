@@ -8,8 +8,7 @@ import (
 	"asyncrepl/internal/engine"
 )
 
-// TestSDKClient speaks to the server as clients built on an SDK do.
-func TestSDKClient(t *testing.T) {
+func TestClientsBuiltOnTheSDKAreServed(t *testing.T) {
 	for _, version := range []string{"2026-07-28", "2025-11-25", "2025-06-18"} {
 		t.Run(version, func(t *testing.T) {
 			w := newWorld(t)

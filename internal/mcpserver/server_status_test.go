@@ -15,7 +15,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-func TestServerStatus(t *testing.T) {
+func TestServerStatusIsForTheTenant(t *testing.T) {
 	w := newWorld(t)
 	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{Tenant: "other"})
 	version := fmt.Sprintf("Version: test (%s, %s/%s), pid %d", runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files and the generated parts of the README")
 
-// TestToolList pins all that a client is told of the tools: a change of it is
-// to be seen in review. It also holds the list to its price.
+// TestToolList compares the list of tools with a golden file, so that changes are seen in review,
+// and bounds its size.
 func TestToolList(t *testing.T) {
 	w := newWorld(t)
 	w.grace = 0 // the default
@@ -62,7 +62,6 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-// TestToolRules are the rules of the list as such.
 func TestToolRules(t *testing.T) {
 	all := tools(engine.DefaultGrace)
 	if !slices.IsSortedFunc(all, func(a, b *tool) int { return strings.Compare(a.name, b.name) }) {
@@ -75,7 +74,7 @@ func TestToolRules(t *testing.T) {
 			t.Errorf("%s is described in %d characters", tool.name, n)
 		}
 		if tool.hints.readOnly && (tool.hints.destructive || tool.hints.openWorld) {
-			t.Errorf("%s only reads and yet changes something", tool.name)
+			t.Errorf("%s is read-only and yet changes something", tool.name)
 		}
 		if tool.hints.readOnly {
 			readOnly = append(readOnly, tool.name)
@@ -87,7 +86,7 @@ func TestToolRules(t *testing.T) {
 			used[name] = true
 			p := tool.parameter(name)
 			if p == nil {
-				t.Fatalf("%s takes %s, which nobody knows", tool.name, name)
+				t.Fatalf("%s takes %s, which is no parameter", tool.name, name)
 			}
 			about, _ := p.schema["description"].(string)
 			if n := len(about); n > 40 {

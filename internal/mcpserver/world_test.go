@@ -82,7 +82,7 @@ func (w *world) nextJob() <-chan string {
 	return begun
 }
 
-// begins notes that a job begins.
+// begins reports that a job begins.
 func (w *world) begins(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,8 +148,8 @@ func (s *testSession) Variables(ctx context.Context) (engine.Variables, error) {
 	return s.w.vars[s.name], nil
 }
 
-// Restart asks the jobs to end. The session itself has nothing that would have to
-// end: wait returns at once, before they have, maybe.
+// Restart asks the jobs to end. wait returns at once, perhaps before they have ended: the session
+// itself has no process.
 func (s *testSession) Restart(by jobs.By, reason string) (wait func(context.Context) (bool, []jobs.Process, error), err error) {
 	list := s.w.jobs.List("", jobs.Filter{Session: s.name})
 	for _, info := range list {
@@ -170,7 +170,7 @@ func (s *testSession) Restart(by jobs.By, reason string) (wait func(context.Cont
 	}, nil
 }
 
-// job returns a job by what a reply said of it.
+// job returns the job that a reply is about.
 func (w *world) job(reply string) *jobs.Job {
 	w.t.Helper()
 	j, err := w.jobs.Get("", field(reply, "Job ID"))
@@ -188,7 +188,7 @@ const (
 	notesMax    = 20   // notes of a receipt
 )
 
-// beginning is as much of a reply as a failing test shows.
+// beginning returns the part of a reply that a failing test shows.
 func beginning(reply string) string { return reply[:min(len(reply), 2000)] }
 
 // chars counts characters.
@@ -225,7 +225,7 @@ func (w *world) scope(sc engine.Scope) engine.Scope {
 	return sc
 }
 
-// connect serves one connection over a Unix socket, at first without a word.
+// connect serves one connection over a Unix socket. The client sends nothing yet.
 func (w *world) connect(ctx context.Context, sc engine.Scope) *client {
 	w.t.Helper()
 	sc = w.scope(sc)
@@ -266,7 +266,7 @@ func (w *world) serve(f func(context.Context, net.Conn) error) *client {
 	return c
 }
 
-// dial connects and initializes in the way of the older protocol.
+// dial connects and initializes as in the older protocol.
 func (w *world) dial(sc engine.Scope) *client {
 	w.t.Helper()
 	c := w.connect(w.t.Context(), sc)
@@ -403,8 +403,8 @@ var (
 	spans = regexp.MustCompile(`(_seconds\\?":)[0-9.e-]+`)
 )
 
-// plain is a reply with what differs from run to run made alike: ids by the
-// order in which they are seen first, lengths of time by T, times of day by NOW.
+// plain returns a reply without what differs between runs: ids are numbered in the order in which
+// they are first seen, durations are T, times of day are NOW.
 type plainer struct{ seen []string }
 
 func (p *plainer) plain(reply string) string {
@@ -421,7 +421,7 @@ func (p *plainer) plain(reply string) string {
 	return spans.ReplaceAllString(reply, "${1}0")
 }
 
-// ids is plain the other way round, as far as that goes.
+// ids replaces the numbers by ids again.
 func (p *plainer) ids(s string) string {
 	for i, id := range p.seen {
 		s = strings.ReplaceAll(s, fmt.Sprintf("ID%d", i+1), id)
@@ -429,7 +429,7 @@ func (p *plainer) ids(s string) string {
 	return s
 }
 
-// A syncBuffer takes the log of several goroutines.
+// A syncBuffer is a buffer that several goroutines can write to.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -10,8 +10,7 @@ import (
 	"asyncrepl/internal/view"
 )
 
-// pieces cuts b at places that ops chooses, a byte each: how long the next piece is, and of which
-// stream.
+// pieces cuts b into pieces. Each byte of ops chooses the length of one and its stream.
 func pieces(b, ops []byte, each func(s output.Stream, piece []byte)) {
 	for i := 0; len(b) > 0; i++ {
 		op := byte(255)
@@ -25,7 +24,7 @@ func pieces(b, ops []byte, each func(s output.Stream, piece []byte)) {
 }
 
 // FuzzReading writes output piece by piece and reads it by cursor in between, as a client does.
-// Cursors go on, what is left out is counted, and a call that is repeated is answered alike.
+// Cursors only grow, omitted bytes are counted, and a repeated call gets the same answer.
 func FuzzReading(f *testing.F) {
 	f.Add([]byte("one\ntwo\x1b[31mred\x1b[0m\r\n€\xff"), []byte{0, 9, 41}, uint16(500))
 	f.Add([]byte("\x1b]0;title\x07\x1b[5;9Hx\x1b[2A\x1b[K--- STDOUT ---\n"), []byte{7}, uint16(0))
@@ -60,7 +59,7 @@ func FuzzReading(f *testing.F) {
 	})
 }
 
-// checkExcerpt fails if x is not what may be shown of the output from cursor to end.
+// checkExcerpt fails the test if x is not a valid excerpt of the output from cursor to end.
 func checkExcerpt(t *testing.T, x excerpt, cursor, end int64, room int) {
 	t.Helper()
 	if x.next < cursor || x.next > end {
@@ -79,8 +78,8 @@ func checkExcerpt(t *testing.T, x excerpt, cursor, end int64, room int) {
 	}
 }
 
-// FuzzReadingOn reads output that nothing moves about in: whatever the pieces in which it comes,
-// all that was shown of a stream is what it reads as at once.
+// FuzzReadingOn reads output without cursor movements. In whatever pieces it is written, the text
+// shown piece by piece is the text of the complete output.
 func FuzzReadingOn(f *testing.F) {
 	f.Add("one\n€ \x1b[31mred\x1b[0m 日本\n\n", "", []byte{0, 9, 41})
 	f.Add("a\x1b]0;title\x07b\x1b(Bc\n", "warning: \x1b\n", []byte{4})
@@ -124,8 +123,8 @@ func FuzzReadingOn(f *testing.F) {
 	})
 }
 
-// coloured returns s with sequences in place of each ESC that move nothing; nil if s itself does,
-// or is not text.
+// coloured returns s with each ESC replaced by a sequence that moves nothing. It returns nil if s
+// moves the cursor itself or is not text.
 func coloured(s string) []byte {
 	const esc = '\x1b'
 	moves := func(r rune) bool { return r != esc && r != '\n' && unicode.IsControl(r) }

@@ -6,9 +6,9 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// TestTornTwice has a stream cut back into what the other has torn, and both torn again and again,
-// for ever.
-func TestTornTwice(t *testing.T) {
+// One stream is cut back to inside a sequence of the other, and then both end inside a sequence
+// after every write, for ever.
+func TestCutNeverSplitsASequenceOfAnyStream(t *testing.T) {
 	log := output.NewStore(output.Config{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
 	defer log.Discard()
 	for _, piece := range []string{"out ", "err \x1b[1;", "out \x1b[3", "31mred"} {
@@ -32,6 +32,6 @@ func TestTornTwice(t *testing.T) {
 		log.Write(output.Stderr, []byte("m\x1b[3"))
 	}
 	if end := log.Stat().End; newExcerpt(log, false, Window{}, 45_000).next < end-longestSequence {
-		t.Error("what is always torn is held back for ever")
+		t.Error("output that always ends inside a sequence is withheld for ever")
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// TestSilence is told as silence, and with what the process does.
-func TestSilence(t *testing.T) {
+func TestSilenceIsReportedWithTheCPUUse(t *testing.T) {
 	now := time.Now()
 	rp := Reporter{Now: func() time.Time { return now }}
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
@@ -32,7 +31,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-func TestReceiptLines(t *testing.T) {
+func TestReceiptIsDescribedInLines(t *testing.T) {
 	var r Reply
 	receipt(&r, "", jobs.Receipt{
 		End:    jobs.Signaled,
@@ -53,7 +52,7 @@ func TestReceiptLines(t *testing.T) {
 	}
 }
 
-func TestDuration(t *testing.T) {
+func TestDurationHasTwoUnitsAtMost(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.00s", 20 * time.Millisecond: "0.02s", 4299 * time.Millisecond: "4.2s", 192 * time.Second: "3m12s", 125 * time.Minute: "2h5m",
 	} {

@@ -32,8 +32,7 @@ func (p probe) Busiest() (jobs.Process, float64, error) {
 	return jobs.Process{PID: 815, Program: "python3"}, 97.6, p.err
 }
 
-// TestRecord is what a program is told of jobs of all kinds.
-func TestRecord(t *testing.T) {
+func TestRecordOfJobsOfEveryKind(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 0, 0, 123456789, time.FixedZone("x", 3600))
 	rp := Reporter{Now: func() time.Time { return at.Add(2500 * time.Millisecond) }}
 	const stamp = `"2026-11-21T07:00:00.123Z"`

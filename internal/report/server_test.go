@@ -9,7 +9,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-func TestDiskLines(t *testing.T) {
+func TestFailingDiskIsReported(t *testing.T) {
 	var r Reply
 	r.disk(Server{
 		Disk: output.Usage{Dir: "/used", Bytes: 3 << 30, Limit: 10 << 30, Failure: errors.New("no space left")},
