@@ -31,13 +31,13 @@ func (r *run) quiet() time.Time {
 }
 
 // tree lists the processes that can read the worker's terminal.
-func (w *worker) tree() []int {
-	ps, _ := w.handle.Tree() // an error: the scan of the terminal fails too, and is repeated
+func (w *worker) tree() ([]int, error) {
+	ps, err := w.handle.Tree()
 	pids := make([]int, len(ps))
 	for i, p := range ps {
 		pids[i] = p.PID
 	}
-	return pids
+	return pids, err
 }
 
 // ask takes a question of the worker's. All that was printed before it is in

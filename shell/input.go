@@ -20,13 +20,13 @@ import (
 const promptWindow = 4096
 
 // tree names the processes that may be waiting for the terminal.
-func (r *run) tree() []int {
-	ps, _ := r.handle.Tree() // an error: the scan of the terminal fails too, and is repeated
+func (r *run) tree() ([]int, error) {
+	ps, err := r.handle.Tree()
 	pids := make([]int, len(ps))
 	for i, p := range ps {
 		pids[i] = p.PID
 	}
-	return pids
+	return pids, err
 }
 
 // quiet is since when the terminal has been quiet: a job that is over soon is

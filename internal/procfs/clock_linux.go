@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Clock is the CPU time of all threads of a process, including those that have ended. It stands still while all of
+// A clock is the CPU time of all threads of a process, including those that have ended. It stands still while all of
 // them sleep. It takes no descriptor, and reading it is one short system call.
-type Clock struct {
-	PID  int
+type clock struct {
+	pid  int
 	last time.Duration
 }
 
@@ -28,9 +28,9 @@ func CPUTime(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// Ran reports whether a thread has run since the last call.
-func (c *Clock) Ran() (bool, error) {
-	now, err := CPUTime(c.PID)
+// ran reports whether a thread has run since the last call.
+func (c *clock) ran() (bool, error) {
+	now, err := CPUTime(c.pid)
 	if err != nil {
 		return true, err
 	}
@@ -45,7 +45,7 @@ const maxClocks = 128
 
 // Clocks follow the processes of one tree.
 type Clocks struct {
-	known   []Clock
+	known   []clock
 	threads int
 	blind   bool // some process has no clock, or there was none to give one
 }
@@ -55,15 +55,15 @@ type Clocks struct {
 func (c *Clocks) Moved() bool {
 	moved, ended := false, false
 	for i := range c.known {
-		ran, err := c.known[i].Ran()
+		ran, err := c.known[i].ran()
 		moved = moved || ran
 		if err != nil {
 			ended = true
-			c.known[i].PID = 0
+			c.known[i].pid = 0
 		}
 	}
 	if ended {
-		c.known = slices.DeleteFunc(c.known, func(k Clock) bool { return k.PID == 0 })
+		c.known = slices.DeleteFunc(c.known, func(k clock) bool { return k.pid == 0 })
 	}
 	return moved
 }
@@ -72,23 +72,28 @@ func (c *Clocks) Moved() bool {
 const followTries = 3
 
 // Follow gives a clock to each process that list returns, and returns them. It lists again while there are new ones among
-// them, which may have started others since they were listed.
-func (c *Clocks) Follow(list func() []int) (pids []int) {
+// them, which may have started others since they were listed. It returns list's error: then processes can be missing.
+func (c *Clocks) Follow(list func() ([]int, error)) (pids []int, err error) {
 	for range followTries {
-		pids = list()
-		if !c.follow(pids) {
-			return pids
+		pids, err = list()
+		grew := c.follow(pids)
+		if err != nil {
+			c.blind = true
+			return pids, err
+		}
+		if !grew {
+			return pids, nil
 		}
 	}
 	c.blind = true // it grows faster than it can be listed
-	return pids
+	return pids, nil
 }
 
 // follow reports whether there were new processes among pids.
 func (c *Clocks) follow(pids []int) (grew bool) {
-	old := make(map[int]Clock, len(c.known))
+	old := make(map[int]clock, len(c.known))
 	for _, k := range c.known {
-		old[k.PID] = k
+		old[k.pid] = k
 	}
 	c.known, c.threads, c.blind = c.known[:0], 0, len(pids) == 0
 	for _, pid := range pids {
@@ -102,8 +107,8 @@ func (c *Clocks) follow(pids []int) (grew bool) {
 			c.blind = true
 			continue
 		default:
-			k.PID = pid
-			if _, err := k.Ran(); err != nil {
+			k.pid = pid
+			if _, err := k.ran(); err != nil {
 				c.blind = true // or it has ended meanwhile: the next Follow shows
 				continue
 			}

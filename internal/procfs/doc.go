@@ -15,7 +15,7 @@
 //   - A process that opens /proc needs a descriptor, and a full table of descriptors must not hide processes. The package
 //     holds two in reserve: see reserve_linux.go. A caller that opens something else for the same purpose does it within
 //     [WithReserve].
-//   - A reading of one process is not atomic. Two readings of a [Clock] or a [ThreadClock] with the same result, one
+//   - A reading of one process is not atomic. Two readings of a [ThreadClock] or of [CPUTime] with the same result, one
 //     before and one after, make all that was read between them one moment.
 //
 // The package starts and ends nothing, remembers nothing of any process, and knows no job.

@@ -96,7 +96,7 @@ type Clocks struct{}
 func (*Clocks) Moved() bool { return true }
 
 // Follow returns what list does.
-func (*Clocks) Follow(list func() []int) []int { return list() }
+func (*Clocks) Follow(list func() ([]int, error)) ([]int, error) { return list() }
 
 // Threads returns 0: unknown.
 func (*Clocks) Threads() int { return 0 }

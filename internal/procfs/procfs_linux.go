@@ -22,8 +22,8 @@ func TaskPath(pid, tid int, name string) string {
 	return "/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid) + "/" + name
 }
 
-// ReadFile reads a file of /proc into buf, which grows if need be.
-func ReadFile(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, 0) }
+// readFile reads a file of /proc into buf, which grows if need be.
+func readFile(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, 0) }
 
 // ReadAtMost reads at most limit bytes of a file of /proc. If it returns that many there may be more.
 func ReadAtMost(path string, limit int) ([]byte, error) { return readReserved(path, nil, limit) }
@@ -200,7 +200,7 @@ func Children(pid, threads int) ([]int, error) {
 	var arr [512]byte
 	var pids []int
 	for _, tid := range tids {
-		b, e := ReadFile(TaskPath(pid, tid, "children"), arr[:])
+		b, e := readFile(TaskPath(pid, tid, "children"), arr[:])
 		if e != nil {
 			if e != ErrGone || len(tids) == 1 { // a thread may end meanwhile
 				err = first(err, e)
@@ -291,7 +291,7 @@ func list(dir string) ([]int, error) {
 
 // LookupEnv returns the value of a variable in the environment that a process's program was started with.
 func LookupEnv(pid int, name string) (value string, found bool, err error) {
-	b, err := ReadFile(Path(pid, "environ"), nil)
+	b, err := readFile(Path(pid, "environ"), nil)
 	if err != nil {
 		return "", false, err
 	}
@@ -305,7 +305,7 @@ func LookupEnv(pid int, name string) (value string, found bool, err error) {
 
 // SignalsOf returns how a process treats signals.
 func SignalsOf(pid int) (Signals, error) {
-	b, err := ReadFile(Path(pid, "status"), make([]byte, 2048))
+	b, err := readFile(Path(pid, "status"), make([]byte, 2048))
 	if err != nil {
 		return Signals{}, err
 	}

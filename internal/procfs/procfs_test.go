@@ -208,7 +208,7 @@ func TestSignalReachesOnlyThisProcess(t *testing.T) {
 func TestGoneIsAnError(t *testing.T) {
 	cmd := start(t, `echo; read x`)
 	pid := cmd.Process.Pid
-	clock := Clock{PID: pid}
+	clock := clock{pid: pid}
 	thread := must[*ThreadClock](t)(NewThreadClock(pid, pid))
 	syscall.Kill(pid, syscall.SIGKILL)
 	cmd.Wait()
@@ -223,7 +223,7 @@ func TestGoneIsAnError(t *testing.T) {
 		"LookupEnv":     func() error { _, _, err := LookupEnv(pid, "PATH"); return err },
 		"SignalsOf":     func() error { _, err := SignalsOf(pid); return err },
 		"CPUTime":       func() error { _, err := CPUTime(pid); return err },
-		"Clock":         func() error { _, err := clock.Ran(); return err },
+		"clock":         func() error { _, err := clock.ran(); return err },
 		"ThreadClock":   func() error { _, err := thread.Ran(); return err },
 		"new clock":     func() error { _, err := NewThreadClock(pid, pid); return err },
 	} {
@@ -258,24 +258,23 @@ func TestClockStandsStillWhileAllSleep(t *testing.T) {
 		waitFor(t, "cat to sleep", func() bool { return must[Stat](t)(Inspect(pid)).State == 'S' })
 	}
 	asleep()
-	clock := Clock{PID: pid}
+	clock := clock{pid: pid}
 	thread := must[*ThreadClock](t)(NewThreadClock(pid, pid))
-	type clocks interface{ Ran() (bool, error) }
-	both := map[string]clocks{"process": &clock, "thread": thread}
-	for _, c := range both {
-		c.Ran()
+	both := map[string]func() (bool, error){"process": clock.ran, "thread": thread.Ran}
+	for _, ran := range both {
+		ran()
 	}
 	for range 20 {
-		for name, c := range both {
-			if ran, err := c.Ran(); ran || err != nil {
+		for name, has := range both {
+			if ran, err := has(); ran || err != nil {
 				t.Fatalf("the %s's clock: %t, %v while it sleeps", name, ran, err)
 			}
 		}
 		in.Write([]byte("x"))
 		io.ReadFull(out, make([]byte, 1))
 		asleep()
-		for name, c := range both {
-			if ran, err := c.Ran(); !ran || err != nil {
+		for name, has := range both {
+			if ran, err := has(); !ran || err != nil {
 				t.Fatalf("the %s's clock: %t, %v after it has run", name, ran, err)
 			}
 		}
@@ -284,17 +283,17 @@ func TestClockStandsStillWhileAllSleep(t *testing.T) {
 
 func TestClocksFollowATree(t *testing.T) {
 	cmd := start(t, `sleep 1000 & sleep 1000 & echo; wait`)
-	list := func() []int {
+	list := func() ([]int, error) {
 		all := []int{cmd.Process.Pid}
 		for i := 0; i < len(all); i++ {
 			pids, _ := Children(all[i], 0)
 			all = append(all, pids...)
 		}
-		return all
+		return all, nil
 	}
 	sleeping := func(n int) {
 		waitFor(t, fmt.Sprintf("%d processes that sleep", n), func() bool {
-			pids := list()
+			pids, _ := list()
 			for _, pid := range pids {
 				if s, err := Inspect(pid); err != nil || s.State != 'S' || len(pids) != n {
 					return false
@@ -304,17 +303,17 @@ func TestClocksFollowATree(t *testing.T) {
 		})
 	}
 	var c Clocks
-	if c.Follow(func() []int { return nil }); c.Complete() || c.Moved() {
+	if c.Follow(func() ([]int, error) { return nil, nil }); c.Complete() || c.Moved() {
 		t.Errorf("without a process: complete %t", c.Complete())
 	}
 	sleeping(3)
-	if pids := c.Follow(list); len(pids) != 3 || c.Threads() != 3 || !c.Complete() {
+	if pids, _ := c.Follow(list); len(pids) != 3 || c.Threads() != 3 || !c.Complete() {
 		t.Errorf("follows %v with %d threads, complete %t; want 3", pids, c.Threads(), c.Complete())
 	}
 	if c.Moved() {
 		t.Error("moved while all sleep")
 	}
-	all := list()
+	all, _ := list()
 	syscall.Kill(all[2], syscall.SIGKILL)
 	waitFor(t, "the end of one to be noticed", c.Moved)
 
@@ -324,7 +323,7 @@ func TestClocksFollowATree(t *testing.T) {
 	}{"grows once": {2, true}, "grows each time": {3, false}} {
 		var grown Clocks
 		lists := 0
-		grown.Follow(func() []int { lists++; return []int{os.Getpid(), all[0], all[1]}[:min(lists, c.most)] })
+		grown.Follow(func() ([]int, error) { lists++; return []int{os.Getpid(), all[0], all[1]}[:min(lists, c.most)], nil })
 		if lists != 3 || grown.Complete() != c.complete {
 			t.Errorf("a tree that %s was listed %d times, complete %t; want 3 times, %t", name, lists, grown.Complete(), c.complete)
 		}

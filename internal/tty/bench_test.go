@@ -28,7 +28,7 @@ func BenchmarkType(b *testing.B) {
 	})
 	b.Run("type", func(b *testing.B) {
 		p := start(b)
-		k := tty.NewKeyboard(p.PTY, p.Tree)
+		k := tty.NewKeyboard(p.PTY, p.List)
 		for b.Loop() {
 			if err := k.Type(b.Context(), line, false, false); err != nil {
 				b.Fatal(err)

@@ -28,7 +28,7 @@ func Example() {
 		return
 	}
 
-	keyboard := tty.NewKeyboard(pty, func() []int { return []int{cat.Process.Pid} })
+	keyboard := tty.NewKeyboard(pty, func() ([]int, error) { return []int{cat.Process.Pid}, nil })
 	if err := keyboard.Type(context.Background(), "hello\n", true, false); err != nil {
 		fmt.Println(err)
 	}

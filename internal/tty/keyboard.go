@@ -28,7 +28,7 @@ var (
 // keyboard.
 type Keyboard struct {
 	pty  *PTY
-	tree func() []int
+	tree func() ([]int, error)
 
 	// Guarded by mu, which also keeps two senders' texts apart.
 	mu    sync.Mutex
@@ -38,7 +38,9 @@ type Keyboard struct {
 }
 
 // NewKeyboard returns the keyboard of pty. tree lists the processes that can read the terminal.
-func NewKeyboard(pty *PTY, tree func() []int) *Keyboard { return &Keyboard{pty: pty, tree: tree} }
+func NewKeyboard(pty *PTY, tree func() ([]int, error)) *Keyboard {
+	return &Keyboard{pty: pty, tree: tree}
+}
 
 // Type sends text and then, if eof is set, the end of file. It adds nothing to the text. It sends nothing of a text that
 // the terminal would cut, act on or, if it is a secret, echo.
@@ -107,8 +109,7 @@ func (k *Keyboard) pendingBytes() int {
 // snapshotCPU returns clocks that show later whether a process of the tree has run since; nil if some process has none.
 func (k *Keyboard) snapshotCPU() *procfs.Clocks {
 	c := new(procfs.Clocks)
-	c.Follow(k.tree)
-	if !c.Complete() {
+	if _, err := c.Follow(k.tree); err != nil || !c.Complete() {
 		return nil
 	}
 	return c

@@ -31,7 +31,7 @@ while True:
     print("got %d %s" % (len(got), got[:1].decode()), flush=True)
 `})
 	reported := make(chan bool, 100) // OnChange must not block, and no test makes more
-	w := &waiting.Watcher{PTY: p.PTY, Tree: p.Tree, Quiet: p.Quiet, OnChange: func(_ waiting.Evidence, waits bool) { reported <- waits }}
+	w := &waiting.Watcher{PTY: p.PTY, Tree: p.List, Quiet: p.Quiet, OnChange: func(_ waiting.Evidence, waits bool) { reported <- waits }}
 	p.OnOutput(w.Kick)
 	t.Cleanup(w.Start())
 	waits = func() {
@@ -47,7 +47,7 @@ while True:
 			}
 		}
 	}
-	return p, tty.NewKeyboard(p.PTY, p.Tree), waits
+	return p, tty.NewKeyboard(p.PTY, p.List), waits
 }
 
 // A line that the terminal would cut is refused even if it is typed in parts, and continues up to where it would be.
@@ -106,7 +106,7 @@ func TestHalfTypedLineAfterATextTakenInPart(t *testing.T) {
 	p := ttytest.Start(t, []string{"sh", "-c", `stty -echo; echo ready; exec sleep 1000`})
 	p.WaitPrinted(t, "ready")
 	p.PTY.SetLimit(50 * time.Millisecond)
-	k := tty.NewKeyboard(p.PTY, p.Tree)
+	k := tty.NewKeyboard(p.PTY, p.List)
 	text := strings.Repeat(strings.Repeat("x", 999)+"\n", 1000)
 	err := k.Type(t.Context(), text, false, false)
 	taken := 0
@@ -138,7 +138,7 @@ func TestTextThatTheTerminalWouldSpoilIsRefused(t *testing.T) {
 			p := ttytest.Start(t, []string{"sh", "-c", "stty " + c.mode + "; echo ready; exec sleep 1000"})
 			p.WaitPrinted(t, "ready")
 			p.PTY.OnSend(func() { t.Error("something was sent") })
-			if err := tty.NewKeyboard(p.PTY, p.Tree).Type(t.Context(), c.text, c.eof, c.secret); !errors.Is(err, c.want) {
+			if err := tty.NewKeyboard(p.PTY, p.List).Type(t.Context(), c.text, c.eof, c.secret); !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 		})

@@ -19,7 +19,7 @@ func BenchmarkTick(b *testing.B) {
 	p := start(b, []string{"sleep", "1000"})
 	waitState(b, p, "S")
 	var c procfs.Clocks
-	c.Follow(p.Tree)
+	c.Follow(p.List)
 	for b.Loop() {
 		if c.Moved() {
 			b.Fatal("moved")
@@ -37,7 +37,7 @@ func BenchmarkScan(b *testing.B) {
 			var c procfs.Clocks
 			for b.Loop() {
 				c.Moved()
-				c.Follow(func() []int { return tree })
+				c.Follow(func() ([]int, error) { return tree, nil })
 				if _, ok := scanOnce(p.PTY, tree); ok != (name == "waiting") {
 					b.Fatal(ok)
 				}
@@ -51,9 +51,9 @@ func BenchmarkScan(b *testing.B) {
 func BenchmarkIdleJobs(b *testing.B) {
 	const jobs = 500
 	b.Run("bare", func(b *testing.B) {
-		all := make([]procfs.Clock, jobs)
+		all := make([]int, jobs)
 		for i := range all {
-			all[i].PID = start(b, []string{"sleep", "1000"}).PID
+			all[i] = start(b, []string{"sleep", "1000"}).PID
 		}
 		ticks := time.NewTicker(tickTime)
 		defer ticks.Stop()
@@ -61,7 +61,7 @@ func BenchmarkIdleJobs(b *testing.B) {
 			for range restTime / tickTime {
 				<-ticks.C
 				for i := range all {
-					if _, err := all[i].Ran(); err != nil {
+					if _, err := procfs.CPUTime(all[i]); err != nil {
 						b.Fatal("no clock")
 					}
 				}

@@ -283,7 +283,7 @@ func (p program) holds(t *testing.T, want verdict, kind string) {
 		})
 	} else {
 		ttytest.WaitFor(t, "the verdict", func() bool {
-			ev, v := scanTree(p.PTY, p.Tree(), p.Tree)
+			ev, v := scanTree(p.PTY, p.Tree(), p.List)
 			if v > want && v != uncertain {
 				t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 			}
@@ -291,7 +291,7 @@ func (p program) holds(t *testing.T, want verdict, kind string) {
 		})
 	}
 	for range 50 {
-		switch ev, v := scanTree(p.PTY, p.Tree(), p.Tree); {
+		switch ev, v := scanTree(p.PTY, p.Tree(), p.List); {
 		case v == waits && want != waits, v == accepts && want == busy:
 			t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 		case v != uncertain && ev == Evidence{} && want == waits:
@@ -338,7 +338,7 @@ func TestRealPrograms(t *testing.T) {
 			var ev Evidence
 			ttytest.WaitFor(t, strings.Join(c.argv, " "), func() (ok bool) {
 				var v verdict
-				ev, v = scanTree(p.PTY, p.Tree(), p.Tree)
+				ev, v = scanTree(p.PTY, p.Tree(), p.List)
 				return v == c.want && ev.Kind == c.kind
 			})
 			t.Logf("%+v", ev)

@@ -40,9 +40,13 @@ func (e Evidence) By() string {
 
 // scanTree scans pids, which tree returned just before. A process that was started since may hold the other end of
 // something that the program waits for beside the terminal: then nothing is certain yet.
-func scanTree(pty *tty.PTY, pids []int, tree func() []int) (Evidence, verdict) {
+func scanTree(pty *tty.PTY, pids []int, tree func() ([]int, error)) (Evidence, verdict) {
 	ev, v := scan(pty, pids)
-	if v == waits && slices.ContainsFunc(tree(), func(pid int) bool { return !slices.Contains(pids, pid) }) {
+	if v != waits {
+		return ev, v
+	}
+	now, err := tree()
+	if unlessHidden(err) != nil || slices.ContainsFunc(now, func(pid int) bool { return !slices.Contains(pids, pid) }) {
 		return Evidence{}, uncertain
 	}
 	return ev, v

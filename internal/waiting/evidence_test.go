@@ -104,3 +104,23 @@ func TestUncertainScanKeepsTheReport(t *testing.T) {
 		t.Errorf("reported %v after one that did", reported)
 	}
 }
+
+// A tree that could not be listed changes no report.
+func TestUnlistedTreeIsUncertain(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want verdict
+	}{"no descriptors": {unix.EMFILE, uncertain}, "not permitted": {unix.EPERM, busy}, "none": {nil, busy}} {
+		t.Run(name, func(t *testing.T) {
+			pty, err := tty.Open(24, 80)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pty.Close()
+			w := &Watcher{PTY: pty, Tree: func() ([]int, error) { return nil, c.err }}
+			if ev, v := w.evidence(); v != c.want {
+				t.Errorf("got %+v, verdict %d, want %d", ev, v, c.want)
+			}
+		})
+	}
+}

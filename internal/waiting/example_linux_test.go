@@ -28,7 +28,7 @@ func Example() {
 		return
 	}
 
-	tree := func() []int { return []int{cat.Process.Pid} }
+	tree := func() ([]int, error) { return []int{cat.Process.Pid}, nil }
 	reported := make(chan waiting.Evidence, 1) // only the first report is read
 	watcher := &waiting.Watcher{
 		PTY:   pty,

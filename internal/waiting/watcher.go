@@ -28,8 +28,8 @@ const (
 type Watcher struct {
 	PTY *tty.PTY
 
-	// Tree lists the processes that belong to the job now.
-	Tree func() []int
+	// Tree lists the processes that belong to the job now. After an error, processes can be missing.
+	Tree func() ([]int, error)
 
 	// Quiet returns the time of the newest output, the zero time before the first.
 	Quiet func() time.Time
@@ -152,7 +152,7 @@ func (w *Watcher) scan() {
 	epoch, sending := w.sends()
 	printed := w.Quiet()
 	w.clocks.Moved()
-	ev, v := scanTree(w.PTY, w.clocks.Follow(w.Tree), w.Tree)
+	ev, v := w.evidence()
 	w.free = time.Now().Add(time.Duration(w.clocks.Threads()) * scanTime)
 	switch {
 	case sending || !w.report(ev, v, epoch, printed):
@@ -165,6 +165,15 @@ func (w *Watcher) scan() {
 		w.pace = tickTime
 	}
 	w.tries = 0
+}
+
+// evidence scans the job's processes. It is certain of nothing if it could not list them.
+func (w *Watcher) evidence() (Evidence, verdict) {
+	pids, err := w.clocks.Follow(w.Tree)
+	if unlessHidden(err) != nil {
+		return Evidence{}, uncertain
+	}
+	return scanTree(w.PTY, pids, w.Tree)
 }
 
 // sends returns the epoch of the Sends so far, and whether one is in progress. (It reads them in this order: a Send that

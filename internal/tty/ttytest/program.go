@@ -161,6 +161,9 @@ func (p *Program) Send(t testing.TB, text string) {
 	}
 }
 
+// List is Tree in the form that terminals and watchers want.
+func (p *Program) List() ([]int, error) { return p.Tree(), nil }
+
 // Signal sends the leader a signal.
 func (p *Program) Signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
