@@ -63,9 +63,7 @@ func agrees(t *testing.T, newStore func(int64) output.Store) {
 				m.CheckRead(t, l, random.Int64N(m.End()+100)-50, random.IntN(100_000))
 			default:
 				b := make([]byte, random.IntN(1+2_000*(1+10*round)))
-				for i := range b {
-					b[i] = byte(random.Uint32())
-				}
+				Pattern(b, m.End())
 				s := output.Stream(random.IntN(3))
 				l.Write(s, b)
 				m.Write(s, b)
