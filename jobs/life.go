@@ -165,7 +165,7 @@ func (j *Job) conclude(out Outcome) {
 		}
 	}
 	r.complete(j.info.Timeout)
-	r.Lost = j.log.Stat().Loss
+	r.LostOutput = j.log.Stat().Loss
 	j.moveTo(r.Status())
 	j.info.Receipt, j.info.Result, j.info.HasResult = *r, out.Result, out.HasResult
 }

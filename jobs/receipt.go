@@ -64,7 +64,7 @@ type Receipt struct {
 	Survivors []Process // could not be ended
 	Unclaimed []Process // belong to this job or to another
 
-	Lost output.Loss // of the job's output, by its end
+	LostOutput output.Loss // of the job's output, by its end
 
 	PendingTasks int      // asyncio tasks that wait for the session's next await
 	Notes        []string // anything else to know, one line each

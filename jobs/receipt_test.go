@@ -132,12 +132,12 @@ func TestReceiptOfLostOutput(t *testing.T) {
 		}
 		write()
 		i := p.end(Receipt{End: Exited})
-		if i.Output.Dropped == 0 || i.Receipt.Lost != (output.Loss{Disk: i.Output.Dropped}) {
-			t.Errorf("the receipt says %+v, the log %+v", i.Receipt.Lost, i.Output)
+		if i.Output.Dropped == 0 || i.Receipt.LostOutput != (output.Loss{Disk: i.Output.Dropped}) {
+			t.Errorf("the receipt says %+v, the log %+v", i.Receipt.LostOutput, i.Output)
 		}
 		write()
-		if late := p.Info(); late.Output.Dropped == i.Output.Dropped || late.Receipt.Lost != i.Receipt.Lost {
-			t.Errorf("after late output the receipt says %+v, the log %+v", late.Receipt.Lost, late.Output)
+		if late := p.Info(); late.Output.Dropped == i.Output.Dropped || late.Receipt.LostOutput != i.Receipt.LostOutput {
+			t.Errorf("after late output the receipt says %+v, the log %+v", late.Receipt.LostOutput, late.Output)
 		}
 	})
 }

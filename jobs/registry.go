@@ -22,8 +22,9 @@ type Config struct {
 	Keep       int           // 1,000 jobs of each tenant that have ended
 	MaxAge     time.Duration // 7 days after the end
 
-	// Remedy returns what a client can do about the error that kept a job from starting, in the terms of
-	// the layers above: the job's receipt says so. It is empty if nothing is known. Nil: nothing ever is.
+	// Remedy returns what a client can do about the error that kept a job from starting, in the
+	// terms of the layers above: the job's receipt says so. It is empty if nothing is known. Nil:
+	// nothing ever is.
 	Remedy func(error) string
 
 	// Bug is called with defects of this program; nil: they panic. It must not ask a job about

@@ -38,12 +38,12 @@ func (k *retention) add(j *Job) {
 	if k.tenants == nil {
 		k.tenants = make(map[string]*history)
 	}
-	p := k.tenants[j.info.Tenant]
-	if p == nil {
-		p = new(history)
-		k.tenants[j.info.Tenant] = p
+	h := k.tenants[j.info.Tenant]
+	if h == nil {
+		h = new(history)
+		k.tenants[j.info.Tenant] = h
 	}
-	p.left = append(p.left, j) // until the next prune
+	h.left = append(h.left, j) // until the next prune
 }
 
 // prune forgets the jobs whose time has come.
@@ -72,20 +72,20 @@ func (k *retention) takeDue(now time.Time) (gone []*Job) {
 	if k.closed {
 		return nil
 	}
-	for tenant, p := range k.tenants {
-		p.sort()
-		n := max(0, len(p.ended)-k.keep)
+	for tenant, h := range k.tenants {
+		h.sort()
+		n := max(0, len(h.ended)-k.keep)
 		// Ended never changes once a job is in the list.
-		for n < len(p.ended) && now.Sub(p.ended[n].info.Ended) >= k.maxAge {
+		for n < len(h.ended) && now.Sub(h.ended[n].info.Ended) >= k.maxAge {
 			n++
 		}
-		for _, j := range p.ended[:n] {
+		for _, j := range h.ended[:n] {
 			k.remember(j)
 		}
-		gone = append(gone, p.ended[:n]...)
-		clear(p.ended[:n])
-		p.ended = p.ended[n:]
-		if len(p.ended)+len(p.left) == 0 {
+		gone = append(gone, h.ended[:n]...)
+		clear(h.ended[:n])
+		h.ended = h.ended[n:]
+		if len(h.ended)+len(h.left) == 0 {
 			delete(k.tenants, tenant)
 		}
 	}
@@ -93,16 +93,16 @@ func (k *retention) takeDue(now time.Time) (gone []*Job) {
 }
 
 // sort moves the jobs that have no processes left to their place among the others.
-func (p *history) sort() {
-	p.left = slices.DeleteFunc(p.left, func(j *Job) bool {
+func (h *history) sort() {
+	h.left = slices.DeleteFunc(h.left, func(j *Job) bool {
 		if j.needsCleanup() {
 			return false
 		}
-		i, _ := slices.BinarySearchFunc(p.ended, j.info.Ended, func(o *Job, at time.Time) int { return o.info.Ended.Compare(at) })
-		for i < len(p.ended) && p.ended[i].info.Ended.Equal(j.info.Ended) {
+		i, _ := slices.BinarySearchFunc(h.ended, j.info.Ended, func(o *Job, at time.Time) int { return o.info.Ended.Compare(at) })
+		for i < len(h.ended) && h.ended[i].info.Ended.Equal(j.info.Ended) {
 			i++ // jobs of one moment stay in the order of their ends
 		}
-		p.ended = slices.Insert(p.ended, i, j)
+		h.ended = slices.Insert(h.ended, i, j)
 		return true
 	})
 }
@@ -113,8 +113,8 @@ func (k *retention) schedule(now time.Time, prune func()) {
 		return
 	}
 	next := time.Duration(math.MaxInt64)
-	for _, p := range k.tenants {
-		for _, j := range slices.Concat(p.ended[:min(1, len(p.ended))], p.left) {
+	for _, h := range k.tenants {
+		for _, j := range slices.Concat(h.ended[:min(1, len(h.ended))], h.left) {
 			// A job that is too old is kept as long as its processes run, and is checked again with
 			// the next job.
 			if d := k.maxAge - now.Sub(j.info.Ended); d > 0 {

@@ -63,7 +63,7 @@ func TestFinishedLogsMakeRoom(t *testing.T) {
 	first.Finish()
 	second.Finish()
 	segments(last, 2)
-	gone := output.Stat{End: 4*size + 1, Final: 4*size + 1, Dropped: 4 * size, Gaps: []output.Range{{0, 4 * size}}, Loss: output.Loss{State: 4 * size}}
+	gone := output.Stat{End: 4*size + 1, Final: 4*size + 1, Dropped: 4 * size, Gaps: []output.Range{{0, 4 * size}}, Loss: output.Loss{Limit: 4 * size}}
 	if d := cmp.Diff(gone, first.Stat(), withoutTime); d != "" {
 		t.Errorf("the first to finish: %s", d)
 	}
@@ -79,7 +79,7 @@ func TestFinishedLogsMakeRoom(t *testing.T) {
 	wantKept(t, "the second to finish", second, 1)
 	wantKept(t, "an unfinished log", running, 4*size+1)
 	full := last.Stat()
-	if full.Loss.State == 0 || full.Loss.State != full.Dropped {
+	if full.Loss.Limit == 0 || full.Loss.Limit != full.Dropped {
 		t.Errorf("an unfinished log without room: %+v", full)
 	}
 	wantKept(t, "an unfinished log without room", last, full.End-full.Dropped)

@@ -128,7 +128,7 @@ func play(t *testing.T, l output.TestLog, d *disk, ops []byte) {
 func checkGaps(t *testing.T, l output.TestLog, end int64, d *disk, failed bool) {
 	t.Helper()
 	st := l.Stat()
-	if st.Loss.State > 0 || st.Loss.Disk > 0 && !failed {
+	if st.Loss.Limit > 0 || st.Loss.Disk > 0 && !failed {
 		t.Fatalf("by cause: %+v", st.Loss)
 	}
 	if !failed {

@@ -94,7 +94,7 @@ type Stat struct {
 type Loss struct {
 	Cap   int64 // the limit of one log
 	Disk  int64 // a disk that could not be written to or read
-	State int64 // the limit of all logs on disk
+	Limit int64 // the limit of all logs on disk
 }
 
 // A Reader is the reading side of a [Log]. Its methods can be called at any time, by several

@@ -80,7 +80,7 @@ func (l *Loss) add(c cause, bytes int64) {
 	case byDisk:
 		l.Disk += bytes
 	case byLimit:
-		l.State += bytes
+		l.Limit += bytes
 	}
 }
 

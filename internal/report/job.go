@@ -122,7 +122,7 @@ func causes(l output.Loss) string {
 	if l.Disk > 0 {
 		why = append(why, "the disk could not be written or read (see server_status)")
 	}
-	if l.State > 0 {
+	if l.Limit > 0 {
 		why = append(why, "the output limit of all jobs was reached (REPL_MAX_STATE)")
 	}
 	if why == nil {
@@ -201,10 +201,10 @@ func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 // output. The job's own limit is not worth a note.
 func notes(rec jobs.Receipt) []string {
 	all := slices.Clip(rec.Notes)
-	if n := rec.Lost.Disk; n > 0 {
+	if n := rec.LostOutput.Disk; n > 0 {
 		all = append(all, fmt.Sprintf("%d bytes of output were lost: the disk could not be written to or read", n))
 	}
-	if n := rec.Lost.State; n > 0 {
+	if n := rec.LostOutput.Limit; n > 0 {
 		all = append(all, fmt.Sprintf("%d bytes of output were lost: running jobs had reached the limit of all output (REPL_MAX_STATE)", n))
 	}
 	return all

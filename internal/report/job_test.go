@@ -40,7 +40,7 @@ func TestReceiptIsDescribedInLines(t *testing.T) {
 		Rest:   []jobs.Rung{jobs.Kill},
 		HungUp: []jobs.Process{{PID: 812, Program: "npm"}, {PID: 813, Program: "no\nde"}}, Left: []jobs.Process{{PID: 9, Program: "sleep"}},
 		Survivors: []jobs.Process{{PID: 10, Program: "dd"}}, Unclaimed: []jobs.Process{{PID: 11, Program: "x"}},
-		PendingTasks: 2, Notes: []string{"one", "two"}, Lost: output.Loss{Cap: 1, Disk: 2, State: 3},
+		PendingTasks: 2, Notes: []string{"one", "two"}, LostOutput: output.Loss{Cap: 1, Disk: 2, Limit: 3},
 	})
 	want := "Ended by: outside or unknown\nRungs: interrupt, terminate; kill for the processes it had started\n" +
 		"Hung up: npm (pid 812), no\\nde (pid 813); give a server a job of its own\nLeft running: sleep (pid 9)\n" +

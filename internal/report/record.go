@@ -58,7 +58,7 @@ type recordOutput struct {
 type recordLoss struct {
 	Cap   int64 `json:"max_output,omitempty"` // the limit of one job, REPL_MAX_OUTPUT
 	Disk  int64 `json:"disk,omitempty"`       // a disk that could not be written or read
-	State int64 `json:"max_state,omitempty"`  // the limit of all jobs, REPL_MAX_STATE
+	Limit int64 `json:"max_state,omitempty"`  // the limit of all jobs, REPL_MAX_STATE
 }
 
 // A recordRange is the bytes from cursor From up to, but not including, To.

@@ -53,7 +53,7 @@ func TestRecordOfJobsOfEveryKind(t *testing.T) {
 		"died": {jobs.Info{Status: jobs.Failed, Started: at, Ended: at.Add(time.Second), PID: 812,
 			Receipt: jobs.Receipt{End: jobs.Signaled, Signal: "SIGSEGV", By: jobs.Program, State: jobs.Lost, Notes: []string{"n"},
 				Survivors: []jobs.Process{{PID: 3, Program: "dd"}}, Unclaimed: []jobs.Process{{PID: 4, Program: "x"}}},
-			Output: output.Stat{End: 100, Final: 90, Last: at, Dropped: 7, Gaps: []output.Range{{From: 10, To: 17}}, Loss: output.Loss{Cap: 4, Disk: 2, State: 1}}},
+			Output: output.Stat{End: 100, Final: 90, Last: at, Dropped: 7, Gaps: []output.Range{{From: 10, To: 17}}, Loss: output.Loss{Cap: 4, Disk: 2, Limit: 1}}},
 			`"status":"failed","status_text":"failed (killed by SIGSEGV; variables lost)","created":` + stamp + `,"started":` + stamp + `,"ended":"2026-11-21T07:00:01.123Z","last_output":` + stamp +
 				`,"elapsed_seconds":1,"timeout_seconds":60,"output":{"uri":"job://ID/output","cursor":100,"kept":93,"dropped":7,"gaps":[{"from":10,"to":17}],"late":10,"dropped_by":{"max_output":4,"disk":2,"max_state":1}},` +
 				`"receipt":{"end":"signaled","signal":"SIGSEGV","by":"program","variables":"lost","survivors":[{"pid":3,"program":"dd"}],"unclaimed":[{"pid":4,"program":"x"}],"notes":["n"]}}`},

@@ -125,7 +125,7 @@ func (m *Model) compareGaps(t testing.TB, st output.Stat, met []output.Range) {
 	for _, g := range st.Gaps {
 		sum += g.To - g.From
 	}
-	if sum != st.Dropped || st.Loss.Cap+st.Loss.Disk+st.Loss.State != st.Dropped {
+	if sum != st.Dropped || st.Loss.Cap+st.Loss.Disk+st.Loss.Limit != st.Dropped {
 		t.Fatalf("dropped %d, gaps are %d, by cause %+v", st.Dropped, sum, st.Loss)
 	}
 	for _, g := range m.gone {
