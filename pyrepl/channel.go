@@ -28,49 +28,6 @@ const (
 	sendTime = 5 * time.Second
 )
 
-// An event is what a worker says. Which fields are set depends on Ev.
-type event struct {
-	Ev string `json:"ev"` // hello, started, raised, input, resumed, done, sync, variables, imported, unsupported
-
-	ID string `json:"id"` // the job it is about
-	N  int    `json:"n"`  // the question, sync or request it is about
-
-	Version string `json:"version"` // hello
-
-	Kind   string `json:"kind"` // input: line or secret
-	Prompt string `json:"prompt"`
-	By     string `json:"by"`
-
-	End         string   `json:"end"` // done: returned, exit or raised
-	Code        int      `json:"code"`
-	Error       string   `json:"error"`
-	Interrupted bool     `json:"interrupted"`
-	Result      *string  `json:"result"`
-	ResultCut   int      `json:"result_cut"`
-	Pending     int      `json:"pending"`
-	Names       []string `json:"names"` // null: as they were
-
-	Vars  []Variable `json:"vars"` // variables
-	Total int        `json:"total"`
-
-	Modules []string `json:"modules"` // imported
-}
-
-// A command is what a worker is told.
-type command struct {
-	Op    string `json:"op"` // exec, input, sync, variables, imported
-	ID    string `json:"id,omitempty"`
-	N     int    `json:"n,omitempty"`
-	Code  string `json:"code,omitempty"`
-	Fds   int    `json:"fds,omitempty"`
-	Line  string `json:"line,omitempty"`
-	EOF   bool   `json:"eof,omitempty"`
-	Fresh bool   `json:"fresh,omitempty"` // look for modules anew
-
-	Paths   []string `json:"paths,omitempty"`   // exec: .pth files to read
-	Modules []string `json:"modules,omitempty"` // imported: those that are asked about
-}
-
 // A channel is the socketpair between Go and a worker.
 type channel struct {
 	conn  *net.UnixConn
@@ -102,7 +59,7 @@ func newChannel() (*channel, *os.File, error) {
 
 // send writes one command, with files if it carries any.
 func (c *channel) send(cmd command, files ...*os.File) error {
-	line, err := json.Marshal(cmd)
+	fields, err := json.Marshal(cmd)
 	if err != nil {
 		return err
 	}
@@ -114,7 +71,7 @@ func (c *channel) send(cmd command, files ...*os.File) error {
 		}
 		rights = syscall.UnixRights(fds...)
 	}
-	return c.write(append(line, '\n'), rights)
+	return c.write(fmt.Appendf(nil, "%s %s\n", cmd.op(), fields), rights)
 }
 
 // write sends b whole; the rights travel with its first byte.
@@ -132,22 +89,33 @@ func (c *channel) write(b, rights []byte) error {
 	return nil
 }
 
-// read hands each event to take until the channel ends. What does not begin
-// with the worker's token, or is no event, is passed over.
-func (c *channel) read(take func(event)) {
+// read hands each event to take until the channel ends, and returns why it ended: io.EOF, or
+// ECONNRESET if the worker's end was closed with a command in it that had not been read (unix(7);
+// Linux reports this, macOS does not). What does not begin with the worker's token, or is no event,
+// is skipped.
+func (c *channel) read(take func(event)) error {
 	r := bufio.NewReaderSize(c.conn, 16<<10)
 	for {
 		line, err := readLine(r, maxEvent)
 		if rest, ok := bytes.CutPrefix(line, c.token); ok {
-			var ev event
-			if json.Unmarshal(rest, &ev) == nil {
+			if ev, err := parseEvent(rest); err == nil {
 				take(ev)
 			}
 		}
 		if err != nil {
-			return
+			return err
 		}
 	}
+}
+
+// parseEvent reads an event's name and fields, as they stand behind the token.
+func parseEvent(line []byte) (event, error) {
+	name, fields, _ := bytes.Cut(bytes.TrimPrefix(line, []byte(" ")), []byte(" "))
+	decoder, ok := decoders[string(name)]
+	if !ok {
+		return nil, fmt.Errorf("an event of the name %q", name)
+	}
+	return decoder(fields)
 }
 
 // readLine reads up to a newline; of a line longer than limit it returns

@@ -128,17 +128,16 @@ type run struct {
 	watch   *waiting.Watcher
 	nudging sync.WaitGroup
 
+	heard     bool // the worker has said something about the job
 	untouched bool // the worker died before it had begun with the job
 
 	// Guarded by mu. What the job waits for is changed in one place, ask.
-	mu          sync.Mutex
-	started     bool    // the worker has begun with the job
-	interrupted bool    // an interrupt was asked for
-	signalled   bool    // and sent: a sync is due
-	raised      bool    // and it was raised
-	questions   []event // that are open over the channel, the oldest first
-	atTTY       bool    // a program reads the terminal
-	eofNext     bool    // the answer said that nothing follows it
+	mu        sync.Mutex
+	signalled bool            // an interrupt was sent: a sync is due
+	raised    bool            // and it was raised
+	questions []questionEvent // that are open over the channel, the oldest first
+	atTTY     bool            // a program reads the terminal
+	eofNext   bool            // the answer said that nothing follows it
 }
 
 func newRun(s *Session, w *worker, p *jobs.Port) *run {
@@ -158,7 +157,7 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 	r.w.serve(r.p, r.watch.Kick)
 	defer r.w.serve(r.p, func() {})
 	fresh, paths := r.s.refreshed()
-	err = r.w.ch.send(command{Op: "exec", ID: r.p.ID(), Code: code, Fds: 2, Fresh: fresh, Paths: paths}, out, errs)
+	err = r.w.ch.send(execCommand{ID: r.p.ID(), Code: code, Fds: 2, Fresh: fresh, Paths: paths}, out, errs)
 	out.Close()
 	errs.Close()
 	if err != nil { // what did not reach it whole was not begun with
@@ -188,7 +187,7 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 }
 
 // resultText is the result of a job with what the worker left out of it.
-func resultText(done event) *string {
+func resultText(done doneEvent) *string {
 	if done.Result == nil || done.ResultCut == 0 {
 		return done.Result
 	}
@@ -198,17 +197,17 @@ func resultText(done event) *string {
 
 // follow takes the worker's events until the job is done. An error means that
 // the worker is dead or of no more use.
-func (r *run) follow() (event, error) {
+func (r *run) follow() (doneEvent, error) {
 	for {
 		select {
 		case ev := <-r.w.events:
-			if r.take(ev) {
-				return ev, nil
+			if done, ok := r.take(ev); ok {
+				return done, nil
 			}
 		case <-r.w.handle.Done():
 			return r.lastWords()
 		case <-r.stuck:
-			return event{}, errAlive
+			return doneEvent{}, errAlive
 		case <-r.w.eof:
 			timer := time.NewTimer(eofTime)
 			defer timer.Stop()
@@ -216,49 +215,49 @@ func (r *run) follow() (event, error) {
 			case <-r.w.handle.Done():
 				return r.lastWords()
 			case <-timer.C:
-				return event{}, errChannelClosed
+				return doneEvent{}, errChannelClosed
 			}
 		}
 	}
 }
 
-// take acts on one event and reports whether the job is done.
-func (r *run) take(ev event) (done bool) {
-	if ev.ID != r.p.ID() {
-		return false // late news of a job that is over
+// take acts on one event and reports whether it was the job's last.
+func (r *run) take(ev event) (done doneEvent, ok bool) {
+	if about, ok := ev.(interface{ job() string }); !ok || about.job() != r.p.ID() {
+		return doneEvent{}, false // late news of a job that is over
 	}
-	switch ev.Ev {
-	case "started":
-		r.begun()
-	case "raised":
+	r.heard = true
+	switch ev := ev.(type) {
+	case raisedEvent:
 		r.noteRaised()
-	case "input":
+	case questionEvent:
 		r.ask(ev)
-	case "resumed":
+	case resumedEvent:
 		r.resume(ev.N)
-	case "done":
-		return true
+	case doneEvent:
+		return ev, true
 	}
-	return false
+	return doneEvent{}, false
 }
 
-// lastWords takes what a dead worker had said: that the job is done, maybe, or
-// that it had begun. Only a channel that has ended says that it had not; a
-// process that the job left may hold it open.
-func (r *run) lastWords() (event, error) {
+// lastWords takes the events that a dead worker had sent: the job may be done. The worker had not
+// begun with the job if it died without having read the command, which the channel reports. Until
+// the worker has said something about the job, nothing but that command is sent. A process that the
+// job left may hold the channel open.
+func (r *run) lastWords() (doneEvent, error) {
 	timer := time.NewTimer(eofTime)
 	defer timer.Stop()
 	for {
 		select {
 		case ev := <-r.w.events:
-			if r.take(ev) {
-				return ev, nil
+			if done, ok := r.take(ev); ok {
+				return done, nil
 			}
 		case <-r.w.eof:
-			r.untouched = !r.started
-			return event{}, errDied
+			r.untouched = r.w.unread && !r.heard
+			return doneEvent{}, errDied
 		case <-timer.C:
-			return event{}, errDied
+			return doneEvent{}, errDied
 		}
 	}
 }
@@ -269,7 +268,7 @@ var (
 )
 
 // receipt says how code that ran to an end of its own ended.
-func (r *run) receipt(done event, rungs []jobs.Rung) jobs.Receipt {
+func (r *run) receipt(done doneEvent, rungs []jobs.Rung) jobs.Receipt {
 	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: rungs, PendingTasks: done.Pending}
 	switch done.End {
 	case "exit":

@@ -43,13 +43,13 @@ func (w *worker) tree() ([]int, error) {
 // ask takes a question of the worker's. All that was printed before it is in
 // the pipes already, and is read first. Threads may ask while another question
 // is open: they are asked in turn.
-func (r *run) ask(ev event) {
+func (r *run) ask(ev questionEvent) {
 	r.w.drain()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.eofNext {
 		r.eofNext = false
-		r.w.ch.send(command{Op: "input", ID: r.p.ID(), N: ev.N, EOF: true})
+		r.w.ch.send(inputCommand{N: ev.N, EOF: true})
 		return
 	}
 	r.questions = append(r.questions, ev)
@@ -75,7 +75,7 @@ func (r *run) show() {
 func (r *run) resume(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := slices.IndexFunc(r.questions, func(ev event) bool { return ev.N == n })
+	i := slices.IndexFunc(r.questions, func(ev questionEvent) bool { return ev.N == n })
 	if i < 0 {
 		return
 	}
@@ -166,7 +166,7 @@ func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
 // answer sends text, then the end of file if it is asked for: where both are,
 // the next question gets the end of file. The caller holds mu.
 func (r *run) answer(text string, eof bool) error {
-	cmd := command{Op: "input", ID: r.p.ID(), N: r.questions[0].N, Line: text}
+	cmd := inputCommand{N: r.questions[0].N, Line: text}
 	if text == "" {
 		cmd.EOF = eof
 	} else {

@@ -56,26 +56,12 @@ func (r *run) climb() []jobs.Rung {
 	return result.Needed
 }
 
-// interrupt asks for a KeyboardInterrupt in the job's code. A worker that has
-// not begun with the job would take it for nobody's, so it waits for that.
+// interrupt asks for a KeyboardInterrupt in the job's code. A worker that has not begun with the
+// job drops the request; one of the next nudges finds it at work.
 func (r *run) interrupt() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.interrupted = true
-	if !r.started {
-		return nil
-	}
 	return r.signal()
-}
-
-// begun notes that the worker is at the job, so that a signal is this job's.
-func (r *run) begun() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.started = true
-	if r.interrupted {
-		r.signal()
-	}
 }
 
 // noteRaised notes that the interrupt has been raised in the job's code.
@@ -117,7 +103,7 @@ func (r *run) signalChildren() error {
 
 // Times between two nudges: at first it is likely that one helps.
 const (
-	firstNudge = 5 * time.Millisecond
+	firstNudge = time.Millisecond
 	lastNudge  = 500 * time.Millisecond
 )
 

@@ -179,12 +179,13 @@ func workerEnv(env []string, dir string) []string {
 // listen hands events to whoever has the turn, until the channel ends.
 func (w *worker) listen() {
 	defer close(w.eof)
-	w.ch.read(func(ev event) {
+	err := w.ch.read(func(ev event) {
 		select {
 		case w.events <- ev:
 		case <-w.gone:
 		}
 	})
+	w.unread = errors.Is(err, syscall.ECONNRESET)
 }
 
 // hello sends the worker its program and waits until it answers.

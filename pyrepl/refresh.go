@@ -27,23 +27,23 @@ func (s *Session) refreshed() (fresh bool, paths []string) {
 // Imported returns those of the modules that the session has imported. A busy
 // session is not waited for: nothing is known of it then.
 func (s *Session) Imported(ctx context.Context, modules []string) ([]string, error) {
-	ev, err := s.ask(ctx, command{Op: "imported", Modules: modules}, func() {})
-	return ev.Modules, err
+	ev, err := s.ask(ctx, func(n int) command { return importedCommand{n, modules} }, func() {})
+	known, _ := ev.(importedEvent)
+	return known.Modules, err
 }
 
-// ask puts a request to the worker of an idle session and returns its answer. A
-// session without a worker has none. That of a busy one is not waited for: busy
-// is called then, with mu held.
-func (s *Session) ask(ctx context.Context, cmd command, busy func()) (event, error) {
+// ask sends a numbered command to the worker of an idle session and returns the answer. It is nil
+// if the session has no worker, or is busy: then busy is called, with mu held.
+func (s *Session) ask(ctx context.Context, cmd func(n int) command, busy func()) (event, error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return event{}, ErrClosed
+		return nil, ErrClosed
 	}
 	if s.turn != nil {
 		defer s.mu.Unlock()
 		busy()
-		return event{}, nil
+		return nil, nil
 	}
 	t := &ticket{ready: make(chan struct{})}
 	s.turn = t
@@ -51,12 +51,11 @@ func (s *Session) ask(ctx context.Context, cmd command, busy func()) (event, err
 	s.mu.Unlock()
 	defer s.release(t, "")
 	if w == nil {
-		return event{}, nil
+		return nil, nil
 	}
-	w.syncs++
-	cmd.N = w.syncs
-	if err := w.ch.send(cmd); err != nil {
-		return event{}, err
+	w.asked++
+	if err := w.ch.send(cmd(w.asked)); err != nil {
+		return nil, err
 	}
-	return w.await(ctx, cmd.Op, cmd.N)
+	return w.await(ctx, w.asked)
 }

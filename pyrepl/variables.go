@@ -20,16 +20,17 @@ type Variables struct {
 	Busy  string // the job that the session is at; then Vars has names only
 }
 
-// Variables lists the names of the namespace without running user code. A busy session is not waited for: the last known
-// names are told, and after which job they were known. A session that was never
+// Variables lists the names of the namespace without running user code. It does not wait for a busy
+// session: it returns the names that were known last, and after which job. A session that was never
 // used has none.
 func (s *Session) Variables(ctx context.Context) (Variables, error) {
 	var last *Variables
-	ev, err := s.ask(ctx, command{Op: "variables"}, func() { v := s.known(); last = &v })
+	ev, err := s.ask(ctx, func(n int) command { return variablesCommand{n} }, func() { v := s.known(); last = &v })
 	if last != nil {
 		return *last, nil
 	}
-	return Variables{Vars: ev.Vars, Total: ev.Total}, err
+	now, _ := ev.(variablesEvent)
+	return Variables{Vars: now.Vars, Total: now.Total}, err
 }
 
 // known lists the names as last told; those that a restart is about to end are

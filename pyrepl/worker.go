@@ -28,9 +28,10 @@ type worker struct {
 	ch     *channel
 	events chan event    // from the channel reader to whoever has the turn
 	eof    chan struct{} // closed when the channel ended
+	unread bool          // the worker had not read all that it was sent; set before eof is closed
 	gone   chan struct{} // closed when nobody takes events any more
 	once   sync.Once     // closes gone
-	syncs  int           // asked so far; only who has the turn asks
+	asked  int           // numbered commands so far; only the holder of the turn sends them
 
 	// Guarded by mu.
 	mu    sync.Mutex
@@ -112,33 +113,37 @@ func (w *worker) drain() {
 
 // sync waits until the worker has taken every signal sent to it so far.
 func (w *worker) sync() error {
-	w.syncs++
-	if err := w.ch.send(command{Op: "sync", N: w.syncs}); err != nil {
+	w.asked++
+	if err := w.ch.send(syncCommand{N: w.asked}); err != nil {
 		return err
 	}
-	_, err := w.await(context.Background(), "sync", w.syncs)
+	_, err := w.await(context.Background(), w.asked)
 	return err
 }
 
-// await returns the event of the given name and number; others are late news of
-// a job that is over.
-func (w *worker) await(ctx context.Context, name string, n int) (event, error) {
+// await returns the answer to the command of the given number; other events are late news of a job
+// that is over.
+func (w *worker) await(ctx context.Context, n int) (event, error) {
 	timer := time.NewTimer(syncTime)
 	defer timer.Stop()
 	for {
 		select {
 		case ev := <-w.events:
-			if ev.Ev == name && ev.N == n {
-				return ev, nil
+			if a, ok := ev.(interface{ to() int }); !ok || a.to() != n {
+				continue
 			}
+			if ev, ok := ev.(unsupportedEvent); ok {
+				return nil, fmt.Errorf("the worker does not support %q", ev.Op)
+			}
+			return ev, nil
 		case <-w.handle.Done():
-			return event{}, fmt.Errorf("the worker %s", manner(w.handle.Exit()))
+			return nil, fmt.Errorf("the worker %s", manner(w.handle.Exit()))
 		case <-w.eof:
-			return event{}, errChannelClosed
+			return nil, errChannelClosed
 		case <-ctx.Done():
-			return event{}, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		case <-timer.C:
-			return event{}, fmt.Errorf("the worker did not answer for %v", syncTime)
+			return nil, fmt.Errorf("the worker did not answer for %v", syncTime)
 		}
 	}
 }

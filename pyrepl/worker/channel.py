@@ -1,9 +1,9 @@
 """The socketpair between the worker and its owner, the Go side of the session.
 
-Commands come as lines, their descriptors by SCM_RIGHTS. Each event goes out in one sendall as a
-newline, the token, a blank, JSON and a newline, so that nothing else that is written to the
-descriptor can pass for one. The owner skips a line of more than 16 MiB: a sender bounds what it
-takes from user code.
+A command is a line: its name, a blank and its fields in JSON; descriptors come by SCM_RIGHTS. Each
+event goes out in one sendall as a newline, the token, a blank, its name, a blank, its fields in
+JSON and a newline, so that nothing else that is written to the descriptor can pass for one. The
+owner skips a line of more than 16 MiB: a sender bounds what it takes from user code.
 
 The main thread reads here between jobs, and any thread while it waits for an answer to a question.
 A reader holds the lock `reading` for one message, and puts a message for another reader where that
@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, NoReturn
 
-    from .protocols import Message
+    from .protocols import Fields, Message
 
 try:
     from _socket import SCM_RIGHTS, SOL_SOCKET
@@ -48,7 +48,7 @@ class Channel:
         """Speak over sock; call on_broken before the worker ends because its owner is gone."""
         self.sock = sock  # None in a forked child, which has no part in the channel
         self.on_broken = on_broken
-        self.answers: dict[int, Message | None] = {}  # number of a question -> its answer, or None
+        self.answers: dict[int, Fields | None] = {}  # number of a question -> its answer, or None
         self.reading = allocate_lock()
         self._begin = "\n" + token + " "
         self._sending = allocate_lock()  # keeps the events of two threads apart
@@ -57,13 +57,14 @@ class Channel:
         self._files: list[int] = []  # descriptors whose message has not been handed out
         self._mail: list[Message] = []  # for the main thread
 
-    def send(self, **event: object) -> None:
+    def send(self, event: str, **fields: object) -> None:
         """Send an event, unless this is a forked child. An interrupt must not break it."""
         if self.sock is None:
             return
         try:
             with self._sending:
-                self.sock.sendall((self._begin + encode(event) + "\n").encode("ascii"))
+                line = "%s%s %s\n" % (self._begin, event, encode(fields))
+                self.sock.sendall(line.encode("ascii"))
         except OSError as error:  # user code closed the descriptor: the owner sees it and ends us
             if foreign():
                 raise
@@ -107,8 +108,8 @@ class Channel:
             if end >= 0:
                 line = bytes(self._buffer[:end])
                 del self._buffer[:end + 1]
-                message: Message = decode(line.decode("utf-8", "replace"))
-                return message
+                op, _, fields = line.decode("utf-8", "replace").partition(" ")
+                return op, decode(fields)
             start = len(self._buffer)
             try:
                 data, ancillary, _, _ = self.sock.recvmsg(CHUNK, RIGHTS, MSG_CMSG_CLOEXEC)
@@ -125,10 +126,11 @@ class Channel:
 
     def post(self, message: Message) -> None:
         """Put a message where its reader looks for it."""
-        if message.get("op") != "input":
+        op, fields = message
+        if op != "input":
             self._mail.append(message)
-        elif message.get("n") in self.answers:  # else the question was withdrawn
-            self.answers[message["n"]] = message
+        elif fields.get("n") in self.answers:  # else the question was withdrawn
+            self.answers[fields["n"]] = fields
 
     def take(self, on_error: Callable[[BaseException], object]) -> Message:
         """Return the next message for the main thread, with room for its descriptors.
@@ -158,9 +160,9 @@ class Channel:
         except OSError:  # there are no more
             pass
 
-    def rights(self, message: Message) -> list[int]:
-        """Return the descriptors that came with a message."""
-        count = message.get("fds", 0)
+    def rights(self, fields: Fields) -> list[int]:
+        """Return the descriptors that came with a message of these fields."""
+        count = fields.get("fds", 0)
         taken, self._files[:count] = self._files[:count], []
         return taken
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-    from .protocols import Fields, Message
+    from .protocols import Fields
     from .session import Session
 
 RESULT = 1 << 20  # characters of a result
@@ -44,26 +44,25 @@ class Executor:
         self._result: str | None = None  # of the last expression
         self._reserve: list[bytes] = []  # memory for when there is no more; never written to
 
-    def job(self, message: Message, files: list[int]) -> None:
+    def job(self, fields: Fields, files: list[int]) -> None:
         """Run one job, from its pipes to `done`."""
         session = self.session
-        send, id, source = session.channel.send, message["id"], message.get("code", "")
+        send, id, source = session.channel.send, fields["id"], fields["code"]
         if len(files) < 2:  # user code, in a thread, took what was held in reserve
             for fd in files:
                 close(fd)
-            send(ev="done", id=id, end="raised", error=FULL)
+            send("done", id=id, end="raised", error=FULL)
             return
         try:
             self._prepare(id, files)
             name = filename(id)
             session.sources.add(name, source)
-            if message.get("fresh"):
-                refresh(message.get("paths", ()))
+            if fields.get("fresh"):
+                refresh(fields.get("paths", ()))
             session.interrupts.start()
-            send(ev="started", id=id)
         except BaseException as error:
             self._reserve.clear()
-            send(ev="done", id=id, **self._not_begun(error))
+            send("done", id=id, **self._not_begun(error))
             return
         try:
             ended = self._attempt(source, name)
@@ -78,9 +77,9 @@ class Executor:
         except BaseException as raised:
             done = self._conclude_again(raised)
         try:
-            send(ev="done", id=id, **done)
+            send("done", id=id, **done)
         except BaseException:  # it went out or did not; Go ignores a second one
-            send(ev="done", id=id, **done)
+            send("done", id=id, **done)
 
     def _not_begun(self, error: BaseException) -> Fields:
         """Return the fields of `done` for a job whose code was not run."""

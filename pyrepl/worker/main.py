@@ -18,7 +18,7 @@ from .streams import Streams
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .execute import Executor
-    from .protocols import Message
+    from .protocols import Fields
     from .session import Session
 
 DESCRIPTOR = 3  # of the channel, when the worker starts
@@ -32,32 +32,32 @@ class Commands:
         self.by_name = {"exec": self.exec, "sync": self.sync,
                         "variables": self.variables, "imported": self.imported}
 
-    def exec(self, message: Message) -> None:
-        self.executor.job(message, self.session.channel.rights(message))
+    def exec(self, fields: Fields) -> None:
+        self.executor.job(fields, self.session.channel.rights(fields))
 
-    def sync(self, message: Message) -> None:
-        self.session.channel.send(ev="sync", n=message.get("n"))
+    def sync(self, fields: Fields) -> None:
+        self.session.channel.send("sync", n=fields["n"])
 
-    def variables(self, message: Message) -> None:
+    def variables(self, fields: Fields) -> None:
         from .variables import listing
-        listed, total = listing(self.session.names, message.get("pattern"))
-        self.session.channel.send(ev="variables", n=message.get("n"), vars=listed, total=total)
+        listed, total = listing(self.session.names, fields.get("pattern"))
+        self.session.channel.send("variables", n=fields["n"], vars=listed, total=total)
 
-    def imported(self, message: Message) -> None:
+    def imported(self, fields: Fields) -> None:
         from .names import modules
-        found = [name for name in message.get("modules", ()) if name in modules]
-        self.session.channel.send(ev="imported", n=message.get("n"), modules=found)
+        found = [name for name in fields["modules"] if name in modules]
+        self.session.channel.send("imported", n=fields["n"], modules=found)
 
     def serve(self) -> None:
         """Serve commands until the channel ends."""
         channel = self.session.channel
         while True:
-            message = channel.take(self.executor.ending_of)
-            command = self.by_name.get(message.get("op", ""))
+            op, fields = channel.take(self.executor.ending_of)
+            command = self.by_name.get(op)
             if command is None:
-                channel.send(ev="unsupported", op=message.get("op"), n=message.get("n"))
+                channel.send("unsupported", op=op, n=fields.get("n", 0))
             else:
-                command(message)
+                command(fields)
 
 
 def run(token: str) -> None:
@@ -65,7 +65,7 @@ def run(token: str) -> None:
     streams = Streams()
     channel = Channel(socket(fileno=move_high(DESCRIPTOR)), token, on_broken=streams.flush_all)
     version = "%d.%d.%d" % sys.version_info[:3]
-    channel.send(ev="hello", pid=getpid(), version=version, executable=sys.executable or "")
+    channel.send("hello", pid=getpid(), version=version, executable=sys.executable or "")
     from . import hooks
     from .execute import Executor
     from .forks import Forks

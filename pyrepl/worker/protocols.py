@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import FrameType
 from typing import Any, Protocol, TextIO
 
-Message = dict[str, Any]  # a command, as it came over the channel
-Fields = dict[str, Any]  # of an event
+Fields = dict[str, Any]  # of a command or an event
+Message = tuple[str, Fields]  # a command's name and its fields
 
 
 class Loop(Protocol):

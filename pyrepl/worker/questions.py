@@ -34,11 +34,11 @@ class Questions:
         self._asked = n = self._asked + 1
         answers[n] = None
         try:
-            self.channel.send(ev="input", id=job.id, n=n, kind=kind, prompt=prompt, by=by)
+            self.channel.send("input", id=job.id, n=n, kind=kind, prompt=prompt, by=by)
             self._await_answer(n)
         except BaseException:
             if answers.pop(n, None) is None:
-                self.channel.send(ev="resumed", id=job.id, n=n)
+                self.channel.send("resumed", id=job.id, n=n)
             raise
         answer = answers.pop(n) or {}
         line: str = answer.get("line") or ""

@@ -35,7 +35,7 @@ class Session:
     def _on_raised(self) -> None:
         job = self.streams.running
         if job is not None:  # in a forked child there may be none
-            self.channel.send(ev="raised", id=job.id)
+            self.channel.send("raised", id=job.id)
 
     def tasks(self) -> Tasks:
         """Return the event loop's side, loaded when it is first needed."""

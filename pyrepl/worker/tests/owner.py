@@ -90,7 +90,7 @@ class Worker:
         body = head.encode() + b"".join(texts)
         self.sock.sendall(b"%d\n" % len(body) + body)
         self.lines = self.sock.makefile("rb")
-        self.events: list[dict[str, Any]] = []  # all that came
+        self.events: list[tuple[str, dict[str, Any]]] = []  # all that came
         self.jobs: list[Job] = []
         self.hello = self.event("hello")
 
@@ -101,14 +101,15 @@ class Worker:
             if not line:
                 raise EOFError("the worker closed its channel; events so far: %r" % self.events)
             if line.startswith(TOKEN.encode()):
-                event: dict[str, Any] = json.loads(line[len(TOKEN):])
-                self.events.append(event)
-                if event["ev"] == name and event.get("id", "") == id:
+                said, _, fields = line[len(TOKEN) + 1:].decode().partition(" ")
+                event: dict[str, Any] = json.loads(fields)
+                self.events.append((said, event))
+                if said == name and event.get("id", "") == id:
                     return event
 
     def send(self, op: str, files: tuple[int, ...] = (), **fields: object) -> None:
         """Send a command, with descriptors."""
-        line = json.dumps({"op": op, **fields}).encode() + b"\n"
+        line = (op + " " + json.dumps(fields) + "\n").encode()
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))
         self.sock.sendmsg([line], [rights] if files else [])
 

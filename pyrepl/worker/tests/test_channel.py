@@ -18,7 +18,7 @@ for fd in range(3, 1024):
     try:
         if not stat.S_ISSOCK(os.fstat(fd).st_mode): continue
     except OSError: continue
-    os.write(fd, b'\\n' + b'0' * 32 + b' {"ev": "done", "id": "J0", "end": "exit"}\\n')
+    os.write(fd, b'\\n' + b'0' * 32 + b' done {"id": "J0", "end": "exit"}\\n')
     count += 1
 count"""
 
@@ -38,33 +38,33 @@ class TestChannel(unittest.TestCase):
         raise error
 
     def test_send_frames_an_event(self) -> None:
-        self.channel.send(ev="sync", n=1)
-        self.assertEqual(self.owner.recv(1000), b'\n%s {"ev": "sync", "n": 1}\n' % TOKEN.encode())
+        self.channel.send("sync", n=1)
+        self.assertEqual(self.owner.recv(1000), b'\n%s sync {"n": 1}\n' % TOKEN.encode())
 
     def test_take_returns_messages_in_order(self) -> None:
-        self.owner.sendall(b'{"op": "a"}\n{"op": "b", "text": "\xc3\xa9"}\n{"op')
-        self.assertEqual(self.channel.take(self._refuse), {"op": "a"})
-        self.assertEqual(self.channel.take(self._refuse), {"op": "b", "text": "é"})
-        self.owner.sendall(b'": "c"}\n')
-        self.assertEqual(self.channel.take(self._refuse), {"op": "c"})
+        self.owner.sendall(b'a {}\nb {"text": "\xc3\xa9"}\nc {"n')
+        self.assertEqual(self.channel.take(self._refuse), ("a", {}))
+        self.assertEqual(self.channel.take(self._refuse), ("b", {"text": "é"}))
+        self.owner.sendall(b'": 1}\n')
+        self.assertEqual(self.channel.take(self._refuse), ("c", {"n": 1}))
 
     def test_long_messages(self) -> None:
         text = "x" * (1 << 17)
-        self.owner.sendall(b'{"op": "%s"}\n{"op": "b"}\n' % text.encode())
-        self.assertEqual(self.channel.take(self._refuse), {"op": text})
-        self.assertEqual(self.channel.take(self._refuse), {"op": "b"})
+        self.owner.sendall(b'a {"text": "%s"}\nb {}\n' % text.encode())
+        self.assertEqual(self.channel.take(self._refuse), ("a", {"text": text}))
+        self.assertEqual(self.channel.take(self._refuse), ("b", {}))
 
     def test_descriptors_stay_with_their_message(self) -> None:
         pipes = [os.pipe() for _ in range(2)]
         for n, (_, w) in enumerate(pipes):
             rights: Any = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [w]))
-            self.owner.sendmsg([b'{"op": "exec", "n": %d, "fds": 1}\n' % n], [rights])
+            self.owner.sendmsg([b'exec {"n": %d, "fds": 1}\n' % n], [rights])
             os.close(w)
         self.channel.hold_reserve()
         for n, (r, _) in enumerate(pipes):
-            message = self.channel.take(self._refuse)
-            fds = self.channel.rights(message)
-            self.assertEqual((message["n"], len(fds)), (n, 1))
+            _, fields = self.channel.take(self._refuse)
+            fds = self.channel.rights(fields)
+            self.assertEqual((fields["n"], len(fds)), (n, 1))
             self.assertFalse(os.get_inheritable(fds[0]))
             os.write(fds[0], b"%d" % n)
             self.assertEqual(os.read(r, 10), b"%d" % n)
@@ -74,16 +74,16 @@ class TestChannel(unittest.TestCase):
     def test_answers_go_to_open_questions_only(self) -> None:
         self.channel.answers[1] = None
         for n in (1, 2):
-            self.channel.post({"op": "input", "n": n, "line": "x"})
-        self.assertEqual(self.channel.answers, {1: {"op": "input", "n": 1, "line": "x"}})
+            self.channel.post(("input", {"n": n, "line": "x"}))
+        self.assertEqual(self.channel.answers, {1: {"n": 1, "line": "x"}})
 
     def test_ready_takes_nothing(self) -> None:
         self.assertFalse(self.channel.ready())
-        self.owner.sendall(b'{"op": "a"}\n')
+        self.owner.sendall(b'a {}\n')
         for _ in range(2):
             self.assertTrue(self.channel.ready())
         self.channel.wait()
-        self.assertEqual(self.channel.receive(), {"op": "a"})
+        self.assertEqual(self.channel.receive(), ("a", {}))
 
     def test_errors_of_signal_handlers_are_not_the_channels(self) -> None:
         class Raising:
@@ -98,15 +98,15 @@ class TestChannel(unittest.TestCase):
             detach = self.end.detach
 
         self.channel.sock = Raising()  # type: ignore[assignment]
-        self.owner.sendall(b'{"op": "a"}\n')
+        self.owner.sendall(b'a {}\n')
         seen: list[BaseException] = []
-        self.assertEqual(self.channel.take(seen.append), {"op": "a"})
+        self.assertEqual(self.channel.take(seen.append), ("a", {}))
         self.assertEqual([str(error) for error in seen], ["the user's"])
         self.assertEqual(self.broken, 0)
 
     def test_a_forked_child_says_nothing(self) -> None:
         self.channel.leave()
-        self.channel.send(ev="done")
+        self.channel.send("done")
         self.assertEqual(self.owner.recv(1000), b"")
 
 

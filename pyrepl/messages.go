@@ -1,0 +1,142 @@
+package pyrepl
+
+import "encoding/json"
+
+// A command is what Go asks of a worker: one type an operation. It travels as the operation's name
+// and its fields, worker/main.py carries it out.
+type command interface{ op() string }
+
+// Commands.
+type (
+	// execCommand runs a job. The write ends of its stdout and stderr travel along.
+	execCommand struct {
+		ID    string   `json:"id"`
+		Code  string   `json:"code"`
+		Fds   int      `json:"fds"`
+		Fresh bool     `json:"fresh,omitempty"` // look for modules again
+		Paths []string `json:"paths,omitempty"` // .pth files to read
+	}
+
+	// inputCommand answers the question N of the running job.
+	inputCommand struct {
+		N    int    `json:"n"`
+		Line string `json:"line,omitempty"`
+		EOF  bool   `json:"eof,omitempty"`
+	}
+
+	// syncCommand asks for an answer and nothing else.
+	syncCommand struct {
+		N int `json:"n"`
+	}
+
+	// variablesCommand asks for the names of the namespace and what can be shown of their values.
+	variablesCommand struct {
+		N int `json:"n"`
+	}
+
+	// importedCommand asks which of the modules the session has imported.
+	importedCommand struct {
+		N       int      `json:"n"`
+		Modules []string `json:"modules"`
+	}
+)
+
+func (execCommand) op() string      { return "exec" }
+func (inputCommand) op() string     { return "input" }
+func (syncCommand) op() string      { return "sync" }
+func (variablesCommand) op() string { return "variables" }
+func (importedCommand) op() string  { return "imported" }
+
+// An event is what a worker says: a value of one of the types below.
+type event any
+
+// An aboutJob is an event about a job; it is stale when that job is over.
+type aboutJob struct {
+	ID string `json:"id"`
+}
+
+func (e aboutJob) job() string { return e.ID }
+
+// An answer is an event that answers the command of the same number.
+type answer struct {
+	N int `json:"n"`
+}
+
+func (a answer) to() int { return a.N }
+
+// Events.
+type (
+	// helloEvent is a worker's first word.
+	helloEvent struct {
+		Version string `json:"version"`
+	}
+
+	// raisedEvent says that the interrupt was raised in the job's code.
+	raisedEvent struct{ aboutJob }
+
+	// questionEvent asks for a line of input.
+	questionEvent struct {
+		aboutJob
+		N      int    `json:"n"`
+		Kind   string `json:"kind"` // line or secret
+		Prompt string `json:"prompt"`
+		By     string `json:"by"`
+	}
+
+	// resumedEvent says that the question N was withdrawn.
+	resumedEvent struct {
+		aboutJob
+		N int `json:"n"`
+	}
+
+	// doneEvent says how a job ended.
+	doneEvent struct {
+		aboutJob
+		End         string   `json:"end"` // returned, exit or raised
+		Code        int      `json:"code"`
+		Error       string   `json:"error"`
+		Interrupted bool     `json:"interrupted"`
+		Result      *string  `json:"result"`
+		ResultCut   int      `json:"result_cut"` // characters that were left out
+		Pending     int      `json:"pending"`
+		Names       []string `json:"names"` // nil: unchanged
+	}
+
+	syncEvent struct{ answer }
+
+	variablesEvent struct {
+		answer
+		Vars  []Variable `json:"vars"`
+		Total int        `json:"total"`
+	}
+
+	importedEvent struct {
+		answer
+		Modules []string `json:"modules"`
+	}
+
+	// unsupportedEvent answers a command that the worker does not know.
+	unsupportedEvent struct {
+		answer
+		Op string `json:"op"`
+	}
+)
+
+// decoders decode the fields of an event, by its name.
+var decoders = map[string]func([]byte) (event, error){
+	"hello":       decode[helloEvent],
+	"raised":      decode[raisedEvent],
+	"input":       decode[questionEvent],
+	"resumed":     decode[resumedEvent],
+	"done":        decode[doneEvent],
+	"sync":        decode[syncEvent],
+	"variables":   decode[variablesEvent],
+	"imported":    decode[importedEvent],
+	"unsupported": decode[unsupportedEvent],
+}
+
+func decode[E event](fields []byte) (event, error) {
+	var e E
+	err := json.Unmarshal(fields, &e)
+	return e, err
+}
