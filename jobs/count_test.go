@@ -14,7 +14,7 @@ type runner func(context.Context, *jobs.Port) jobs.Outcome
 
 func (f runner) Run(ctx context.Context, p *jobs.Port) jobs.Outcome { return f(ctx, p) }
 
-func TestCount(t *testing.T) {
+func TestCountIsOfOneTenant(t *testing.T) {
 	r := jobstest.Registry(t)
 	release := make(chan struct{})
 	end := func(rec jobs.Receipt) runner {

@@ -139,7 +139,7 @@ func TestJobsWithProcessesLeftAreKept(t *testing.T) {
 	})
 }
 
-func TestCleanup(t *testing.T) {
+func TestCleanupEndsWhatTheJobLeft(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
 		var asked Stop
