@@ -8,19 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A clock is the CPU time of all threads of a process, including those that have ended. It stands still while all of
-// them sleep. It takes no descriptor, and reading it is one short system call.
+// A clock is the CPU time of all threads of a process, including those that have ended. It stands
+// still while all of them sleep. It takes no descriptor, and reading it is one short system call.
 type clock struct {
 	pid  int
 	last time.Duration
 }
 
-// processClock is CPUCLOCK_SCHED of clock_gettime(2)'s clocks of other processes: what the scheduler has measured.
+// processClock is CPUCLOCK_SCHED of clock_gettime(2)'s clocks of other processes: what the
+// scheduler has measured.
 const processClock = 2
 
 // CPUTime returns the CPU time of all threads that the process has or had.
 func CPUTime(pid int) (time.Duration, error) {
-	// The call is too short to announce it to the Go scheduler, which would cost more than the call.
+	// The call is too short to announce it to the Go scheduler, which would cost more than the
+	// call.
 	var t unix.Timespec
 	if _, _, err := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, uintptr(int32(^pid<<3|processClock)), uintptr(unsafe.Pointer(&t)), 0); err != 0 {
 		return 0, ErrGone // there is no other reason: it asks for no permission and opens nothing
@@ -39,8 +41,8 @@ func (c *clock) ran() (bool, error) {
 	return ran, nil
 }
 
-// maxClocks is how many processes of one tree have a clock each. For a larger tree the clocks would cost more than the
-// scans they save.
+// maxClocks is how many processes of one tree have a clock each. For a larger tree the clocks would
+// cost more than the scans they save.
 const maxClocks = 128
 
 // Clocks follow the processes of one tree.
@@ -50,8 +52,8 @@ type Clocks struct {
 	blind   bool // some process has no clock, or there was none to give one
 }
 
-// Moved reports whether one of the processes has run or ended since the last call. If none has, then the tree has no new
-// thread or process either, because only a thread that runs can start one.
+// Moved reports whether one of the processes has run or ended since the last call. If none has,
+// then the tree has no new thread or process either, because only a thread that runs can start one.
 func (c *Clocks) Moved() bool {
 	moved, ended := false, false
 	for i := range c.known {
@@ -71,8 +73,9 @@ func (c *Clocks) Moved() bool {
 // followTries bounds how often Follow lists a tree that grows.
 const followTries = 3
 
-// Follow gives a clock to each process that list returns, and returns them. It lists again while there are new ones among
-// them, which may have started others since they were listed. It returns list's error: then processes can be missing.
+// Follow gives a clock to each process that list returns, and returns them. It lists again while
+// there are new ones among them, which may have started others since they were listed. It returns
+// list's error: then processes can be missing.
 func (c *Clocks) Follow(list func() ([]int, error)) (pids []int, err error) {
 	for range followTries {
 		pids, err = list()
@@ -122,18 +125,19 @@ func (c *Clocks) follow(pids []int) (grew bool) {
 // Threads returns how many threads the processes had at the last Follow, with or without a clock.
 func (c *Clocks) Threads() int { return c.threads }
 
-// Complete reports whether every process had a clock at the last Follow, and there was one at least.
+// Complete reports whether every process had a clock at the last Follow, and there was one at
+// least.
 func (c *Clocks) Complete() bool { return !c.blind }
 
-// A ThreadClock is the kernel's account of when one thread ran and waited for a processor. It stands still while the
-// thread sleeps.
+// A ThreadClock is the kernel's account of when one thread ran and waited for a processor. It
+// stands still while the thread sleeps.
 type ThreadClock struct {
 	path string
 	last string
 }
 
-// NewThreadClock returns the clock of a thread, from now on. Its source is schedstat, or if the kernel keeps no such
-// account the much slower status, which counts context switches.
+// NewThreadClock returns the clock of a thread, from now on. Its source is schedstat, or if the
+// kernel keeps no such account the much slower status, which counts context switches.
 func NewThreadClock(pid, tid int) (*ThreadClock, error) {
 	c := &ThreadClock{path: TaskPath(pid, tid, "schedstat")}
 	var err error

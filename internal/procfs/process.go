@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone means that the process, or its thread or descriptor that was asked about, does not exist any more.
+// ErrGone means that the process, or its thread or descriptor that was asked about, does not exist
+// any more.
 var ErrGone = errors.New("process has ended")
 
-// Process identifies one process. PID and Start together mean this process and never a later one with the same pid. The
-// other fields are as they were when the process was inspected.
+// Process identifies one process. PID and Start together mean this process and never a later one
+// with the same pid. The other fields are as they were when the process was inspected.
 type Process struct {
 	PID     int
 	Program string // the kernel's name of it, at most 15 bytes
@@ -35,12 +36,12 @@ type Stat struct {
 	Memory   int64         // bytes resident; 0: unknown
 }
 
-// Ended reports whether the process has ended with all its threads. A process whose first thread has ended looks like a
-// zombie while its other threads keep running.
+// Ended reports whether the process has ended with all its threads. A process whose first thread
+// has ended looks like a zombie while its other threads keep running.
 func (s Stat) Ended() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
 
-// Ending reports whether the process has ended or runs no more of its program. The kernel has hung up a session leader's
-// terminal by then, and shows the leader as running for a moment more.
+// Ending reports whether the process has ended or runs no more of its program. The kernel has hung
+// up a session leader's terminal by then, and shows the leader as running for a moment more.
 func (s Stat) Ending() bool { return s.Ended() || s.Exiting && s.Threads <= 1 }
 
 // Stopped reports whether the process can't run, hence not fork, until it is continued.
@@ -60,7 +61,8 @@ type SignalSet uint64
 // Has reports whether sig is in the set.
 func (s SignalSet) Has(sig syscall.Signal) bool { return s>>(sig-1)&1 == 1 }
 
-// A Disposition says how a process treats one signal. The zero Disposition is the signal's default effect.
+// A Disposition says how a process treats one signal. The zero Disposition is the signal's default
+// effect.
 type Disposition struct{ Ignored, Caught, Blocked bool }
 
 // Disposition returns how p treats sig.

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel shows a table of processes here, and neither their environment nor their files nor how they treat signals.
-// Reading it takes no descriptor.
+// The kernel shows a table of processes here, and neither their environment nor their files nor how
+// they treat signals. Reading it takes no descriptor.
 
 // States in kern.proc.
 const (
@@ -89,7 +89,8 @@ func (p Process) Signal(sig syscall.Signal) error {
 	return os.NewSyscallError("kill", err)
 }
 
-// Clocks would spare scans; a scan costs next to nothing here, because it reads the terminal's mode only.
+// Clocks would spare scans; a scan costs next to nothing here, because it reads the terminal's mode
+// only.
 type Clocks struct{}
 
 // Moved reports true: that nothing ran is never known here.

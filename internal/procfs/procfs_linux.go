@@ -25,11 +25,13 @@ func TaskPath(pid, tid int, name string) string {
 // readFile reads a file of /proc into buf, which grows if need be.
 func readFile(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, 0) }
 
-// ReadAtMost reads at most limit bytes of a file of /proc. If it returns that many there may be more.
+// ReadAtMost reads at most limit bytes of a file of /proc. If it returns that many there may be
+// more.
 func ReadAtMost(path string, limit int) ([]byte, error) { return readReserved(path, nil, limit) }
 
-// ReadStart reads what one read of a file of /proc puts into buf. That is the whole of a file that the kernel writes in
-// one piece, such as stat, if buf is large enough; it spares the read that finds the end.
+// ReadStart reads what one read of a file of /proc puts into buf. That is the whole of a file that
+// the kernel writes in one piece, such as stat, if buf is large enough; it spares the read that
+// finds the end.
 func ReadStart(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, once) }
 
 // once as a limit means one read.
@@ -52,7 +54,8 @@ func readAgain(path string, limit int) (b []byte, err error) {
 	return b, err
 }
 
-// read reads up to limit bytes, or everything if limit is 0. It makes three or four system calls, os.ReadFile more.
+// read reads up to limit bytes, or everything if limit is 0. It makes three or four system calls,
+// os.ReadFile more.
 func read(path string, buf []byte, limit int) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -183,9 +186,9 @@ func All() ([]Stat, error) {
 	return all, err
 }
 
-// Children returns the pids of a process's children, zombies too. A list that changes while the kernel writes it can
-// lack some. The caller that knows of a process with one thread only passes threads 1, which spares listing them; any
-// other number means nothing.
+// Children returns the pids of a process's children, zombies too. A list that changes while the
+// kernel writes it can lack some. The caller that knows of a process with one thread only passes
+// threads 1, which spares listing them; any other number means nothing.
 func Children(pid, threads int) ([]int, error) {
 	if !childLists() {
 		return childrenOf(pid)
@@ -289,7 +292,8 @@ func list(dir string) ([]int, error) {
 	}
 }
 
-// LookupEnv returns the value of a variable in the environment that a process's program was started with.
+// LookupEnv returns the value of a variable in the environment that a process's program was started
+// with.
 func LookupEnv(pid int, name string) (value string, found bool, err error) {
 	b, err := readFile(Path(pid, "environ"), nil)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -20,7 +19,8 @@ import (
 
 const patience = time.Minute
 
-// start starts bash with a script that ends when its input does, and returns once it has printed a line.
+// start starts bash with a script that ends when its input does, and returns once it has printed a
+// line.
 func start(t *testing.T, script string, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", script)
@@ -327,101 +327,5 @@ func TestClocksFollowATree(t *testing.T) {
 		if lists != 3 || grown.Complete() != c.complete {
 			t.Errorf("a tree that %s was listed %d times, complete %t; want 3 times, %t", name, lists, grown.Complete(), c.complete)
 		}
-	}
-}
-
-// exhaust leaves this process not one descriptor until the function it returns has been called.
-func exhaust(t *testing.T) (restore func()) {
-	t.Helper()
-	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
-	low := before
-	low.Cur = 256
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
-		t.Fatal(err)
-	}
-	var taken []int
-	take := func() {
-		for {
-			fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
-			if err != nil {
-				return
-			}
-			taken = append(taken, fd)
-		}
-	}
-	take()
-	return func() {
-		for _, fd := range taken {
-			unix.Close(fd)
-		}
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// With a full table of descriptors every function still sees, ten times of ten; without the reserve none does, and none
-// says that the process is gone.
-func TestReserveSeesWithAFullTable(t *testing.T) {
-	cmd := start(t, `sleep 1000 & echo; wait`, "MARK=x")
-	pid := cmd.Process.Pid
-	p := must[Stat](t)(Inspect(pid)).Process
-	asks := map[string]func() error{
-		"Inspect":   func() error { _, err := Inspect(pid); return err },
-		"All":       func() error { _, err := All(); return err },
-		"Children":  func() error { _, err := Children(pid, 0); return err },
-		"Files":     func() error { _, err := Files(pid); return err },
-		"LookupEnv": func() error { _, _, err := LookupEnv(pid, "MARK"); return err },
-		"SignalsOf": func() error { _, err := SignalsOf(pid); return err },
-		"Signal":    func() error { return p.Signal(syscall.SIGCONT) },
-		"a socket": func() error {
-			return WithReserve(func() error {
-				fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-				if err == nil {
-					unix.Close(fd)
-				}
-				return err
-			})
-		},
-	}
-	failures := func(times int, want error) (failed []string) {
-		restore := exhaust(t)
-		defer restore()
-		if f, err := os.Open("/"); err == nil {
-			f.Close()
-			failed = append(failed, "there was a descriptor")
-		}
-		for range times {
-			for name, ask := range asks {
-				if err := ask(); !errors.Is(err, want) {
-					failed = append(failed, fmt.Sprintf("%s: %v", name, err))
-				}
-			}
-		}
-		return failed
-	}
-	for _, failed := range failures(10, nil) {
-		t.Error("with the reserve: ", failed)
-	}
-
-	reserve.mu.Lock()
-	for _, fd := range reserve.fds {
-		unix.Close(fd)
-	}
-	reserve.fds = nil
-	reserve.full.Store(false)
-	reserve.mu.Unlock()
-	for _, failed := range failures(3, unix.EMFILE) {
-		t.Error("without the reserve: ", failed)
-	}
-	must[Stat](t)(Inspect(pid))
-	if !reserve.full.Load() {
-		t.Error("a later read has not filled the reserve")
-	}
-	if got := strings.Join(failures(1, nil), ", "); got != "" {
-		t.Error("with the reserve filled again: ", got)
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The reserve makes processes visible while this process's table of descriptors is full. Without it a full table would
-// leave the trees of all jobs unread just when jobs must be ended to make room. It holds two descriptors open on
-// something harmless. An open that fails because the table (EMFILE) or the system's (ENFILE) is full is repeated under
-// the reserve's lock with both of them closed; then they are opened again. Two, because a signal needs two at once: one
-// on the process and one to verify it. If they can't be opened again, because another goroutine took the numbers
+// The reserve makes processes visible while this process's table of descriptors is full. Without it
+// a full table would leave the trees of all jobs unread just when jobs must be ended to make room.
+// It holds two descriptors open on something harmless. An open that fails because the table
+// (EMFILE) or the system's (ENFILE) is full is repeated under the reserve's lock with both of them
+// closed; then they are opened again. Two, because a signal needs two at once: one on the process
+// and one to verify it. If they can't be opened again, because another goroutine took the numbers
 // meanwhile, every later read tries.
 //
 // It is one for the whole process, because the table of descriptors is.
@@ -25,9 +26,10 @@ var reserve struct {
 
 const reserveSize = 2
 
-// WithReserve runs f, which opens at most two descriptors at a time and closes them again, and runs it once more with
-// the descriptors in reserve set free if f's error is that there are none left. The second time no other f runs, so f
-// must call no function of this package. It returns f's last error.
+// WithReserve runs f, which opens at most two descriptors at a time and closes them again, and runs
+// it once more with the descriptors in reserve set free if f's error is that there are none left.
+// The second time no other f runs, so f must call no function of this package. It returns f's last
+// error.
 func WithReserve(f func() error) error {
 	fillReserve()
 	err := f()

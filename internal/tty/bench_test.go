@@ -9,8 +9,8 @@ import (
 	"asyncrepl/internal/tty/ttytest"
 )
 
-// BenchmarkType measures what it takes to type a line. Its floor, bare, writes the line to the terminal and does nothing
-// else.
+// BenchmarkType measures what it takes to type a line. Its floor, bare, writes the line to the
+// terminal and does nothing else.
 func BenchmarkType(b *testing.B) {
 	line := "print(1)\n"
 	start := func(b *testing.B) *ttytest.Program {

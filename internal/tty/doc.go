@@ -1,20 +1,21 @@
 //go:build unix
 
-// Package tty is one terminal seen from outside: a PTY pair, its size, modes and foreground group, and what is typed into
-// it.
+// Package tty is one terminal seen from outside: a PTY pair, its size, modes and foreground group,
+// and what is typed into it.
 //
 // Rules
-//   - The master is non-blocking from Open on. Never call Fd on it, nor pass it to a function that does: Fd puts it back
-//     into blocking mode, in which Close wakes no Read and deadlines are ignored. Every ioctl goes through SyscallConn.
-//   - Input is typed by one Send at a time, complete and in order. A listener learns of each Send before a program can
-//     see the input: see OnSend.
+//   - The master is non-blocking from Open on. Never call Fd on it, nor pass it to a function that
+//     does: Fd puts it back into blocking mode, in which Close wakes no Read and deadlines are
+//     ignored. Every ioctl goes through SyscallConn.
+//   - Input is typed by one Send at a time, complete and in order. A listener learns of each Send
+//     before a program can see the input: see OnSend.
 //
-// A PTY belongs to whoever opened it. The bytes that come out of Master are read by one pump, which is not this package's.
-// The package starts no process, knows no job and signals nothing. Whether a program waits for the terminal is the subject
-// of package waiting.
+// A PTY belongs to whoever opened it. The bytes that come out of Master are read by one pump, which
+// is not this package's. The package starts no process, knows no job and signals nothing. Whether a
+// program waits for the terminal is the subject of package waiting.
 //
-// Sizes are character cells, input is bytes. A caller can act on the errors beside [Keyboard]: they mean that nothing was
-// typed.
+// Sizes are character cells, input is bytes. A caller can act on the errors beside [Keyboard]: they
+// mean that nothing was typed.
 //
 // Begin with the example, then pty.go and keyboard.go.
 package tty

@@ -12,7 +12,8 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// A program is started on a terminal and typed to. (That it waits is the subject of package waiting.)
+// A program is started on a terminal and typed to. (That it waits is the subject of package
+// waiting.)
 func Example() {
 	pty, err := tty.Open(24, 80)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// lineMax is the longest line, in bytes and without its newline, that a terminal in line mode passes on to a program. The
-// kernel drops the rest and reports it written.
+// lineMax is the longest line, in bytes and without its newline, that a terminal in line mode
+// passes on to a program. The kernel drops the rest and reports it written.
 const lineMax = 4095
 
 // Errors of [Keyboard.Type]: nothing was typed.
@@ -24,8 +24,8 @@ var (
 	ErrEcho        = errors.New("the terminal would echo a secret into the output")
 )
 
-// A Keyboard types into a terminal by the rules of the mode that the terminal is in at that moment. Each terminal has one
-// keyboard.
+// A Keyboard types into a terminal by the rules of the mode that the terminal is in at that moment.
+// Each terminal has one keyboard.
 type Keyboard struct {
 	pty  *PTY
 	tree func() ([]int, error)
@@ -42,11 +42,12 @@ func NewKeyboard(pty *PTY, tree func() ([]int, error)) *Keyboard {
 	return &Keyboard{pty: pty, tree: tree}
 }
 
-// Type sends text and then, if eof is set, the end of file. It adds nothing to the text. It sends nothing of a text that
-// the terminal would cut, act on or, if it is a secret, echo.
+// Type sends text and then, if eof is set, the end of file. It adds nothing to the text. It sends
+// nothing of a text that the terminal would cut, act on or, if it is a secret, echo.
 //
-// A line that is sent in parts is one line. Once a program has run, it may have read the earlier part in another mode, or
-// thrown it away. Only the part that follows counts then, so that nothing is refused that the terminal would take.
+// A line that is sent in parts is one line. Once a program has run, it may have read the earlier
+// part in another mode, or thrown it away. Only the part that follows counts then, so that nothing
+// is refused that the terminal would take.
 func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +107,8 @@ func (k *Keyboard) pendingBytes() int {
 	return k.begun
 }
 
-// snapshotCPU returns clocks that show later whether a process of the tree has run since; nil if some process has none.
+// snapshotCPU returns clocks that show later whether a process of the tree has run since; nil if
+// some process has none.
 func (k *Keyboard) snapshotCPU() *procfs.Clocks {
 	c := new(procfs.Clocks)
 	if _, err := c.Follow(k.tree); err != nil || !c.Complete() {
@@ -139,8 +141,8 @@ const lineEnds = "\n\r"
 // unfinished returns what follows the last complete line of text.
 func unfinished(text string) string { return text[strings.LastIndexAny(text, lineEnds)+1:] }
 
-// checkLines returns an error if a terminal in line mode, which has begun bytes of the first line already, would not pass
-// on text as it is.
+// checkLines returns an error if a terminal in line mode, which has begun bytes of the first line
+// already, would not pass on text as it is.
 func checkLines(text string, begun int) error {
 	for text != "" {
 		line, rest := text, ""

@@ -13,8 +13,8 @@ import (
 	"asyncrepl/internal/waiting"
 )
 
-// reader starts a program that prints the length and the first character of each line it reads, and runs the statements
-// gone at SIGUSR1. waits returns when it reads.
+// reader starts a program that prints the length and the first character of each line it reads, and
+// runs the statements gone at SIGUSR1. waits returns when it reads.
 func reader(t *testing.T, gone string) (p *ttytest.Program, k *tty.Keyboard, waits func()) {
 	t.Helper()
 	p = ttytest.Start(t, []string{"python3", "-I", "-S", "-c", `
@@ -50,7 +50,8 @@ while True:
 	return p, tty.NewKeyboard(p.PTY, p.List), waits
 }
 
-// A line that the terminal would cut is refused even if it is typed in parts, and continues up to where it would be.
+// A line that the terminal would cut is refused even if it is typed in parts, and continues up to
+// where it would be.
 func TestLineInPartsIsRefusedWhereItWouldBeCut(t *testing.T) {
 	p, k, waits := reader(t, "pass")
 	typed := func(text string, want error) {

@@ -28,7 +28,8 @@ type PTY struct {
 	onSend  func() // nil: no listener
 }
 
-// Device identifies a terminal's device file, whatever name it was opened by and in whichever mount namespace.
+// Device identifies a terminal's device file, whatever name it was opened by and in whichever mount
+// namespace.
 type Device struct {
 	Dev, Ino uint64
 	Rdev     uint64 // as a process's controlling terminal shows it
@@ -39,8 +40,8 @@ func DeviceOf(st *unix.Stat_t) Device {
 	return Device{Dev: uint64(st.Dev), Ino: uint64(st.Ino), Rdev: uint64(st.Rdev)}
 }
 
-// Open makes a PTY pair of the given size. The slave stays open until CloseSlave, because closing it discards unread
-// output on some systems and prevents asking for unread input on all of them.
+// Open makes a PTY pair of the given size. The slave stays open until CloseSlave, because closing
+// it discards unread output on some systems and prevents asking for unread input on all of them.
 func Open(rows, cols uint16) (*PTY, error) {
 	m, s, err := pty.Open()
 	if err != nil {
@@ -69,9 +70,10 @@ func Open(rows, cols uint16) (*PTY, error) {
 	return p, nil
 }
 
-// reopen returns a new file for a duplicate of f's descriptor, in the wanted mode. creack/pty has called Fd on its files,
-// which leaves them marked as blocking whatever the mode of their descriptors. The slave stays blocking: in Go's poller
-// it would wake the server at each byte that passes the terminal.
+// reopen returns a new file for a duplicate of f's descriptor, in the wanted mode. creack/pty has
+// called Fd on its files, which leaves them marked as blocking whatever the mode of their
+// descriptors. The slave stays blocking: in Go's poller it would wake the server at each byte that
+// passes the terminal.
 func reopen(f *os.File, nonblock bool) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -101,7 +103,8 @@ func (p *PTY) identify() error {
 	})
 }
 
-// Master is the server's end, from which the programs' output is read. Use only its Read, Write and SyscallConn.
+// Master is the server's end, from which the programs' output is read. Use only its Read, Write and
+// SyscallConn.
 func (p *PTY) Master() *os.File { return p.master }
 
 // Slave is the program's end, in blocking mode, to be its standard files.
@@ -113,8 +116,8 @@ func (p *PTY) Name() string { return p.name }
 // Device returns the identity of the slave's device.
 func (p *PTY) Device() Device { return p.device }
 
-// CloseSlave closes the server's copy of the slave. A read of the master then ends when no program has the terminal open.
-// From then on InTransit reports true.
+// CloseSlave closes the server's copy of the slave. A read of the master then ends when no program
+// has the terminal open. From then on InTransit reports true.
 func (p *PTY) CloseSlave() { p.slave.Close() }
 
 // Close closes both ends, wakes a Read or Send in progress, and hangs the terminal up.
@@ -125,8 +128,8 @@ func (p *PTY) Close() {
 	}
 }
 
-// Resize sets the size, and the kernel notifies the foreground group. (pty.Setsize is no help: it calls Fd on the master,
-// see the package's first rule.)
+// Resize sets the size, and the kernel notifies the foreground group. (pty.Setsize is no help: it
+// calls Fd on the master, see the package's first rule.)
 func (p *PTY) Resize(rows, cols uint16) error {
 	err := control(p.master, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})

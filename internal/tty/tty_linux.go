@@ -8,12 +8,13 @@ import (
 
 const getTermios = unix.TCGETS
 
-// InTransit reports whether a program has not read all its input or the server not all output, an end of file included.
-// It reports true if the terminal can't be asked.
+// InTransit reports whether a program has not read all its input or the server not all output, an
+// end of file included. It reports true if the terminal can't be asked.
 func (p *PTY) InTransit() bool { return readable(p.slave) || readable(p.master) }
 
-// readable reports whether a read of a terminal's end would find something. poll sees more than FIONREAD: it first takes
-// in what is still on its way from the other end, and it counts an end of file.
+// readable reports whether a read of a terminal's end would find something. poll sees more than
+// FIONREAD: it first takes in what is still on its way from the other end, and it counts an end of
+// file.
 func readable(f *os.File) bool {
 	found := true // if it can't be asked
 	_ = control(f, func(fd int) error {

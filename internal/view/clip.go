@@ -50,10 +50,11 @@ const (
 	maxLine   = 2000 // longer lines are clamped
 )
 
-// Clip returns the text of two windows of a log within a budget: all of it if that fits, else the head of the first and
-// the tail of the second, cut at ends of lines. The windows can touch, or leave out bytes between them, which count as
-// omitted; the second can be empty. How much fits is tried, never estimated: what is returned has been rendered as it is.
-// Lines are clamped to 2,000 characters, and escaped if they would read as a section mark.
+// Clip returns the text of two windows of a log within a budget: all of it if that fits, else the
+// head of the first and the tail of the second, cut at ends of lines. The windows can touch, or
+// leave out bytes between them, which count as omitted; the second can be empty. How much fits is
+// tried, never estimated: what is returned has been rendered as it is. Lines are clamped to 2,000
+// characters, and escaped if they would read as a section mark.
 func Clip(head, tail Window, b Budget) Page {
 	b.Max = max(b.Max, minBudget)
 	b.Head = min(b.Head, b.Max/2)
@@ -150,8 +151,8 @@ func (f stretch) of(section, from, to int) []byte {
 	return b
 }
 
-// render returns the text of the bytes between two offsets, by section, and reports whether it has at most budget
-// characters.
+// render returns the text of the bytes between two offsets, by section, and reports whether it has
+// at most budget characters.
 func (f stretch) render(from, to, clamp, budget int) (text []string, chars int, ok bool) {
 	text = make([]string, f.sections)
 	for i := range text {
@@ -222,8 +223,8 @@ func (f stretch) tail(low, budget int) (start int, text []string) {
 	return start, text
 }
 
-// lastPart returns the end of a last line that does not fit or has no start in the window, or of a screen that is drawn
-// without any newline.
+// lastPart returns the end of a last line that does not fit or has no start in the window, or of a
+// screen that is drawn without any newline.
 func (f stretch) lastPart(low, clamp, budget int) (start int, text []string) {
 	start = max(low, f.lineEnd(len(f.data)-1))
 	text, _, _ = f.render(start, len(f.data), clamp, math.MaxInt)
@@ -233,7 +234,8 @@ func (f stretch) lastPart(low, clamp, budget int) (start int, text []string) {
 	return start, text
 }
 
-// startsLine reports whether a line begins at an offset. What came before the window is known only at a log's start.
+// startsLine reports whether a line begins at an offset. What came before the window is known only
+// at a log's start.
 func (f stretch) startsLine(at int) bool {
 	if at == 0 {
 		return f.cursor == 0
@@ -246,8 +248,8 @@ func (f stretch) lineEnd(at int) int {
 	return bytes.LastIndexByte(f.data[:at], '\n') + 1
 }
 
-// search finds an end of a line after lo and not after hi by bisection: yes reports that the one sought is at this offset
-// or after it.
+// search finds an end of a line after lo and not after hi by bisection: yes reports that the one
+// sought is at this offset or after it.
 func (f stretch) search(lo, hi int, yes func(at int) bool) {
 	for lo < hi {
 		mid := lo + (hi-lo)/2

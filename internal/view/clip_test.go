@@ -191,8 +191,8 @@ func FuzzClip(f *testing.F) {
 	})
 }
 
-// windowsOf makes two windows of b, cut at an offset, with a gap between them and spans of a size in turn in three
-// sections.
+// windowsOf makes two windows of b, cut at an offset, with a gap between them and spans of a size
+// in turn in three sections.
 func windowsOf(b []byte, at int, gap int64, size int) [2]Window {
 	windows := [2]Window{{Cursor: gap}, {Cursor: gap + int64(at) + gap}}
 	for i, part := range [][]byte{b[:at], b[at:]} {
@@ -219,7 +219,8 @@ func checkLines(t *testing.T, text string) {
 	}
 }
 
-// FuzzSpans clips output that comes in one span and the same in many: the pieces make no difference.
+// FuzzSpans clips output that comes in one span and the same in many: the pieces make no
+// difference.
 func FuzzSpans(f *testing.F) {
 	f.Add([]byte("a\x1b[31mb\xe2\x82\xac\r\nc\x1b[A\x1b[2Kd\n"), uint16(300), uint16(100), uint8(1))
 	f.Add([]byte(numbered(90, 9)), uint16(300), uint16(100), uint8(7))
@@ -258,7 +259,8 @@ func BenchmarkText(b *testing.B) {
 		"plain":  []byte(numbered(10_000, 79)),
 		"colour": bytes.Repeat([]byte("\x1b[32m✓\x1b[0m \x1b[1mtest/case.go\x1b[22m passed in 12ms\r\n"), 10_000),
 		"bars":   bars.Bytes(),
-		// What could cost more than its length: rows erased at their full width, screens cleared, rows changed far apart.
+		// What could cost more than its length: rows erased at their full width, screens cleared,
+		// rows changed far apart.
 		"hostile": bytes.Repeat([]byte(strings.Repeat("x", maxCols)+strings.Repeat("\x1b[1K\x1b[1@\x1b[P\x1b[2J\x1b[99A\x1b[999Cx\x1b[99B\x1b]\x1bP\n", 100)), 100),
 	} {
 		b.Run(name, func(b *testing.B) {

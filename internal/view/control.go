@@ -52,7 +52,8 @@ func (s *screen) setMode(q sequence) {
 	}
 }
 
-// move executes a control sequence that moves the cursor by n, or to n. Only some have a second parameter.
+// move executes a control sequence that moves the cursor by n, or to n. Only some have a second
+// parameter.
 func (s *screen) move(final byte, n, second int) {
 	switch final {
 	case 'A', 'F':
@@ -86,7 +87,8 @@ func (s *screen) restore() {
 	s.saved, s.aside = false, false
 }
 
-// fresh starts a new piece of text: what is there remains, and the program's first row is the next one.
+// fresh starts a new piece of text: what is there remains, and the program's first row is the next
+// one.
 func (s *screen) fresh() {
 	s.y = s.end - 1
 	if len(s.row(s.y).cells) > 0 {
@@ -95,8 +97,9 @@ func (s *screen) fresh() {
 	s.x, s.home, s.aside = 0, s.y, false
 }
 
-// goTo moves the cursor to a place on the screen, counted from 1. The top of the screen is known only after a program has
-// cleared it or moved to it; a program that moves elsewhere with the cursor saved draws a status line, as apt does.
+// goTo moves the cursor to a place on the screen, counted from 1. The top of the screen is known
+// only after a program has cleared it or moved to it; a program that moves elsewhere with the
+// cursor saved draws a status line, as apt does.
 func (s *screen) goTo(row, col int) {
 	if s.home < 0 {
 		if s.saved {

@@ -1,18 +1,22 @@
 // Package view turns the raw bytes of a job's output into text to read.
 //
-// Views are computed when output is read, from the bytes of a window of the log, never while a program writes.
-// A window can begin or end anywhere, so its first or last character or escape sequence may be incomplete.
+// Views are computed when output is read, from the bytes of a window of the log, never while a
+// program writes. A window can begin or end anywhere, so its first or last character or escape
+// sequence may be incomplete.
 //
 // Rules:
 //   - The result is valid UTF-8 and has no control characters except newline and tab.
 //   - Plain text remains as it is; a view of a view is the view.
-//   - Progress that was drawn over itself (carriage return, backspace, cursor movement, erase) is shown in its last state.
-//     Nothing else is folded: clearing the screen starts a new piece of text and removes none.
+//   - Progress that was drawn over itself (carriage return, backspace, cursor movement, erase) is
+//     shown in its last state. Nothing else is folded: clearing the screen starts a new piece of
+//     text and removes none.
 //   - Cost is linear in the bytes read, and so is memory.
 //   - What is left out is counted in bytes of the log, so that a reader can ask for exactly that.
 //
-// Budgets are in characters, omissions in bytes. Nothing here returns an error: all bytes read as something.
+// Budgets are in characters, omissions in bytes. Nothing here returns an error: all bytes read as
+// something.
 //
-// The package holds no state between calls. It knows nothing of jobs, of the log's storage, of processes or of protocols.
-// Begin with the examples, then Text (text.go, on the screen of screen.go) and Clip.
+// The package holds no state between calls. It knows nothing of jobs, of the log's storage, of
+// processes or of protocols. Begin with the examples, then Text (text.go, on the screen of
+// screen.go) and Clip.
 package view

@@ -25,7 +25,8 @@ const markRoom = 40
 
 func (l *lines) full() bool { return l.max >= 0 && l.chars > l.max }
 
-// add appends to the line; 0 is a blank. A clamped line never holds many more characters than it will show.
+// add appends to the line; 0 is a blank. A clamped line never holds many more characters than it
+// will show.
 func (l *lines) add(cells []rune) {
 	for _, c := range cells {
 		if c == 0 {
@@ -84,8 +85,9 @@ func Count[N int | int64](n N) string {
 	return s
 }
 
-// isMark reports whether a line would read as the mark of a section: words in capitals between dashes, with any blanks and
-// invisible characters around them. A mark that has been escaped before counts too, so that escaping loses nothing.
+// isMark reports whether a line would read as the mark of a section: words in capitals between
+// dashes, with any blanks and invisible characters around them. A mark that has been escaped before
+// counts too, so that escaping loses nothing.
 func isMark(line []rune) bool {
 	unseen := func(c rune) bool { return unicode.IsSpace(c) || unicode.Is(unicode.Cf, c) }
 	first := slices.IndexFunc(line, func(c rune) bool { return !unseen(c) })

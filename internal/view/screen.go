@@ -3,10 +3,11 @@ package view
 import "unicode/utf8"
 
 const (
-	// maxRows is how many rows can still be changed. The server's terminals have 40 rows, a person's seldom 100.
+	// maxRows is how many rows can still be changed. The server's terminals have 40 rows, a
+	// person's seldom 100.
 	maxRows = 128
-	// maxCols is where a row continues in the next one, which bounds the cost of erasing it. A line that was wrapped
-	// here is one line again when it is read.
+	// maxCols is where a row continues in the next one, which bounds the cost of erasing it. A line
+	// that was wrapped here is one line again when it is read.
 	maxCols = 1024
 )
 
@@ -17,9 +18,10 @@ type row struct {
 	edited bool   // drawn over or partly erased: blanks at the end mean nothing
 }
 
-// A screen has as much of a terminal as folding progress takes: rows that can be drawn over, as wide and as high as they
-// need to be. Rows are numbered from the first line of the text. Every character takes one column: the kernel erases
-// typed characters so, and a program that draws over its own text draws the same widths again.
+// A screen has as much of a terminal as folding progress takes: rows that can be drawn over, as
+// wide and as high as they need to be. Rows are numbered from the first line of the text. Every
+// character takes one column: the kernel erases typed characters so, and a program that draws over
+// its own text draws the same widths again.
 type screen struct {
 	rows      [maxRows]row // a ring: row y is rows[y%maxRows]
 	base, end int          // rows that can be changed; those before base are in out

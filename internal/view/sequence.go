@@ -5,8 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// The package has its own scanner because the parser of charmbracelet/x/ansi takes the byte after a broken UTF-8 character
-// for a part of it, even a newline, and its DecodeSequence panics on a sequence of more than 32 parameters.
+// The package has its own scanner because the parser of charmbracelet/x/ansi takes the byte after a
+// broken UTF-8 character for a part of it, even a newline, and its DecodeSequence panics on a
+// sequence of more than 32 parameters.
 
 const (
 	esc = 0x1b
@@ -77,8 +78,9 @@ func scanCSI(b []byte, i int) sequence {
 	return q
 }
 
-// scanString reads a string: OSC, DCS, APC, PM or SOS. One without a proper end hides at most the rest of its line:
-// otherwise two stray bytes would hide everything after them. Only strings that carry images can have several lines.
+// scanString reads a string: OSC, DCS, APC, PM or SOS. One without a proper end hides at most the
+// rest of its line: otherwise two stray bytes would hide everything after them. Only strings that
+// carry images can have several lines.
 func scanString(b []byte) sequence {
 	multiline := b[1] == 'P' || bytes.HasPrefix(b[1:], []byte("]1337;"))
 	line := -1 // the first newline
@@ -117,19 +119,22 @@ func endAt(line, end int) int {
 	return end
 }
 
-// maxHeld is the longest sequence that Whole waits for: one that never ends must not hold output back for ever.
+// maxHeld is the longest sequence that Whole waits for: one that never ends must not hold output
+// back for ever.
 const maxHeld = 4 << 10
 
-// Whole returns how many bytes of b can be shown now: not all if b ends inside a character or an escape sequence whose
-// rest may still come. If final is set nothing more comes, and all of b can be shown.
+// Whole returns how many bytes of b can be shown now: not all if b ends inside a character or an
+// escape sequence whose rest may still come. If final is set nothing more comes, and all of b can
+// be shown.
 func Whole(b []byte, final bool) int {
 	if final {
 		return len(b)
 	}
 	low := max(0, len(b)-maxHeld)
 	n := len(b) - partialRune(b[low:])
-	// The remaining bytes can end in an open sequence again, because the end of a string begins with ESC, too. Only the
-	// last one is open: of several bytes that each begin a character, or an escape sequence, all others are broken.
+	// The remaining bytes can end in an open sequence again, because the end of a string begins
+	// with ESC, too. Only the last one is open: of several bytes that each begin a character, or an
+	// escape sequence, all others are broken.
 	for n > low {
 		i := bytes.LastIndexByte(b[low:n], esc)
 		if i < 0 || !scanEscape(b[low+i:]).open {
@@ -153,8 +158,9 @@ func partialRune(b []byte) int {
 	return 0
 }
 
-// Begin returns the first offset of b, at or after at, that is inside no character and no escape sequence. b should begin
-// some hundred bytes before at, because a sequence that began before b can't be recognized; the rest of a character can.
+// Begin returns the first offset of b, at or after at, that is inside no character and no escape
+// sequence. b should begin some hundred bytes before at, because a sequence that began before b
+// can't be recognized; the rest of a character can.
 func Begin(b []byte, at int) int {
 	i := 0
 	for i < len(b) && i < utf8.UTFMax-1 && !utf8.RuneStart(b[i]) {

@@ -23,16 +23,18 @@ func render(b []byte, l lines) lines {
 	return l
 }
 
-// Text returns the text of b: escape sequences stripped, progress folded to its last state, CRLF as LF, other control
-// characters except tab removed, bytes that are not UTF-8 replaced by U+FFFD.
+// Text returns the text of b: escape sequences stripped, progress folded to its last state, CRLF as
+// LF, other control characters except tab removed, bytes that are not UTF-8 replaced by U+FFFD.
 func Text(b []byte) string {
 	return string(render(b, lines{max: -1}).text)
 }
 
-// lastLineBytes is how many bytes LastLine reads at the end: more than a prompt has, with all its colours.
+// lastLineBytes is how many bytes LastLine reads at the end: more than a prompt has, with all its
+// colours.
 const lastLineBytes = 16 << 10
 
-// LastLine returns the line that the cursor is in after b: a prompt, if the program waits. It is empty after a newline.
+// LastLine returns the line that the cursor is in after b: a prompt, if the program waits. It is
+// empty after a newline.
 func LastLine(b []byte) string {
 	if skip := len(b) - lastLineBytes; skip > 0 {
 		b = b[Begin(b[skip:], 0)+skip:]
@@ -44,8 +46,8 @@ func LastLine(b []byte) string {
 	return string(s.cursorLine())
 }
 
-// Line returns s as the value of a header: one line of at most limit characters, with control characters escaped and
-// blanks at its end kept.
+// Line returns s as the value of a header: one line of at most limit characters, with control
+// characters escaped and blanks at its end kept.
 func Line(s string, limit int) string {
 	var b strings.Builder
 	n, keep := 0, 0 // characters, and the bytes of those that leave room for an ellipsis

@@ -46,8 +46,8 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleJobs measures the share of one processor that watching 500 jobs takes. Its floor, bare, reads the clock of
-// each at every tick and does nothing else.
+// BenchmarkIdleJobs measures the share of one processor that watching 500 jobs takes. Its floor,
+// bare, reads the clock of each at every tick and does nothing else.
 func BenchmarkIdleJobs(b *testing.B) {
 	const jobs = 500
 	b.Run("bare", func(b *testing.B) {
@@ -99,8 +99,9 @@ func share(b *testing.B, f func()) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkEvidence measures the time from a program's last instruction before its read to the report. aloud: it has just
-// printed a prompt; silent: it has slept, and only its clock shows that it runs.
+// BenchmarkEvidence measures the time from a program's last instruction before its read to the
+// report. aloud: it has just printed a prompt; silent: it has slept, and only its clock shows that
+// it runs.
 func BenchmarkEvidence(b *testing.B) {
 	for name, code := range map[string]string{
 		"aloud":  `os.write(1, b"? ")`,

@@ -18,9 +18,9 @@ type call struct {
 	args   [6]uint64
 }
 
-// blockedIn returns the call that the thread is blocked in, or errNoWait. A thread that was woken is not blocked, even if
-// it has had no processor yet: the kernel shows it as running. A thread of a 32-bit program counts as not blocked, because
-// its calls have other numbers.
+// blockedIn returns the call that the thread is blocked in, or errNoWait. A thread that was woken
+// is not blocked, even if it has had no processor yet: the kernel shows it as running. A thread of
+// a 32-bit program counts as not blocked, because its calls have other numbers.
 func (t thread) blockedIn() (call, error) {
 	c, err := t.shownCall()
 	if err != nil || c.number != unix.SYS_RESTART_SYSCALL {
@@ -43,10 +43,11 @@ func (t thread) blockedIn() (call, error) {
 	}
 }
 
-// resumed returns the call of a thread that is shown to be in restart_syscall, by which the kernel resumes a call after a
-// stop (SIGSTOP, ^Z, a debugger, a frozen container). The arguments are still those of that call. The kernel resumes only
-// poll, and calls that wait for a time, in this way; it shows all others as they were. The name of the kernel's function
-// in which the thread sleeps distinguishes them. If the kernel keeps it secret, the call remains restart_syscall.
+// resumed returns the call of a thread that is shown to be in restart_syscall, by which the kernel
+// resumes a call after a stop (SIGSTOP, ^Z, a debugger, a frozen container). The arguments are
+// still those of that call. The kernel resumes only poll, and calls that wait for a time, in this
+// way; it shows all others as they were. The name of the kernel's function in which the thread
+// sleeps distinguishes them. If the kernel keeps it secret, the call remains restart_syscall.
 func (t thread) resumed() (number int, err error) {
 	var buf [128]byte
 	in, err := procfs.ReadStart(t.file("wchan"), buf[:]) // "poll_schedule_timeout.constprop.0", "futex_do_wait", or "0"
@@ -73,8 +74,9 @@ func (t thread) shownCall() (call, error) {
 	return c, nil
 }
 
-// parseCall reads a syscall file: number, arguments, stack pointer and program counter, such as "0 0x3 0x7ffd… …". It
-// reports false for "running", "-1 …", and the low stack pointer of a 32-bit program.
+// parseCall reads a syscall file: number, arguments, stack pointer and program counter, such as "0
+// 0x3 0x7ffd… …". It reports false for "running", "-1 …", and the low stack pointer of a 32-bit
+// program.
 func parseCall(b []byte) (c call, ok bool) {
 	f := bytes.Fields(b)
 	if len(f) < 2+len(c.args) {

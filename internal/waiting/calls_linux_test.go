@@ -16,9 +16,10 @@ import (
 	"asyncrepl/internal/tty/ttytest"
 )
 
-// nurseryProgram starts the programs of TestPolls: to start a Python for each would take most of the tests' time. It reads
-// a terminal's path and a program in each line, forks, and prints the child's pid. keep saves an object from the
-// collector, which would close its descriptor; other starts a process that shares all descriptors.
+// nurseryProgram starts the programs of TestPolls: to start a Python for each would take most of
+// the tests' time. It reads a terminal's path and a program in each line, forks, and prints the
+// child's pid. keep saves an object from the collector, which would close its descriptor; other
+// starts a process that shares all descriptors.
 const nurseryProgram = `
 import ctypes, json, os, select, signal, socket, sys, termios, threading, time, tty, asyncio, pty
 libc = ctypes.CDLL(None, use_errno=True)
@@ -111,7 +112,8 @@ func (n *nursery) start(t *testing.T, code string) program {
 	return p
 }
 
-// TestPolls scans programs that wait for the terminal in poll, select and epoll, alone and beside other things.
+// TestPolls scans programs that wait for the terminal in poll, select and epoll, alone and beside
+// other things.
 func TestPolls(t *testing.T) {
 	n := newNursery(t)
 	for name, c := range map[string]struct {
@@ -227,8 +229,8 @@ poll(0)`},
 	}
 }
 
-// TestContinued stops programs inside their calls and continues them. The kernel then shows some of them in another call,
-// by which it resumes the first. The verdict must be what it was before.
+// TestContinued stops programs inside their calls and continues them. The kernel then shows some of
+// them in another call, by which it resumes the first. The verdict must be what it was before.
 func TestContinued(t *testing.T) {
 	n := newNursery(t)
 	for name, c := range map[string]struct {
@@ -269,7 +271,8 @@ func TestContinued(t *testing.T) {
 	}
 }
 
-// holds scans until the verdict is that wanted, then again and again: no program may be said to wait that doesn't.
+// holds scans until the verdict is that wanted, then again and again: no program may be said to
+// wait that doesn't.
 func (p program) holds(t *testing.T, want verdict, kind string) {
 	t.Helper()
 	if want == busy {
@@ -300,7 +303,8 @@ func (p program) holds(t *testing.T, want verdict, kind string) {
 	}
 }
 
-// TestRealPrograms scans programs that edit lines or fill the screen, as far as the machine has them.
+// TestRealPrograms scans programs that edit lines or fill the screen, as far as the machine has
+// them.
 func TestRealPrograms(t *testing.T) {
 	for name, c := range map[string]struct {
 		argv []string
@@ -346,7 +350,8 @@ func TestRealPrograms(t *testing.T) {
 	}
 }
 
-// TestOtherUser scans a program of another user, which su runs in a session of its own: root sees it wait.
+// TestOtherUser scans a program of another user, which su runs in a session of its own: root sees
+// it wait.
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("the kernel shows another user's program to root only")

@@ -38,8 +38,9 @@ func (e Evidence) By() string {
 	return fmt.Sprintf("read by %s (pid %d)", e.Program, e.PID)
 }
 
-// scanTree scans pids, which tree returned just before. A process that was started since may hold the other end of
-// something that the program waits for beside the terminal: then nothing is certain yet.
+// scanTree scans pids, which tree returned just before. A process that was started since may hold
+// the other end of something that the program waits for beside the terminal: then nothing is
+// certain yet.
 func scanTree(pty *tty.PTY, pids []int, tree func() ([]int, error)) (Evidence, verdict) {
 	ev, v := scan(pty, pids)
 	if v != waits {
@@ -62,7 +63,8 @@ const (
 	waits                    // one waits for the terminal alone
 )
 
-// A moment is what is known about one thread whose system call waits for the terminal, all at the same time.
+// A moment is what is known about one thread whose system call waits for the terminal, all at the
+// same time.
 type moment struct {
 	stopped   bool          // inside the call, by a signal or a debugger
 	mayRead   bool          // the kernel lets it read the terminal
@@ -87,7 +89,8 @@ func judge(m moment) verdict {
 	return waits
 }
 
-// stoppedReader: a stopped program takes no input. It is a background process, or one under a debugger.
+// stoppedReader: a stopped program takes no input. It is a background process, or one under a
+// debugger.
 func stoppedReader(m moment) (verdict, bool) { return busy, m.stopped }
 
 // transit: the call is about to end, or not all of the prompt is there.
@@ -96,22 +99,23 @@ func transit(m moment) (verdict, bool) { return uncertain, !m.mayRead || m.inTra
 // wokenByOthers: the program continues without input when something else happens.
 func wokenByOthers(m moment) (verdict, bool) { return accepts, m.otherWake }
 
-// shortWait is the time below which a program that waits for input does so in passing: it shows progress, say, and
-// checks for a key meanwhile.
+// shortWait is the time below which a program that waits for input does so in passing: it shows
+// progress, say, and checks for a key meanwhile.
 const shortWait = time.Second
 
 // glances: the program continues without input after a short time.
 func glances(m moment) (verdict, bool) { return accepts, m.timeout >= 0 && m.timeout < shortWait }
 
-// errNoWait means that a thread is in no call that waits for descriptors, or in one that can't be examined.
+// errNoWait means that a thread is in no call that waits for descriptors, or in one that can't be
+// examined.
 var errNoWait = errors.New("thread does not wait for descriptors")
 
 // errMoved means that a thread has left the call it was seen in.
 var errMoved = errors.New("thread has left its call")
 
-// hidden reports whether err means that there is nothing to see: what was to be read is gone, or this system or its
-// permissions never show it. After any other error, such as a lack of memory, the same reading may succeed later, so it
-// says nothing.
+// hidden reports whether err means that there is nothing to see: what was to be read is gone, or
+// this system or its permissions never show it. After any other error, such as a lack of memory,
+// the same reading may succeed later, so it says nothing.
 func hidden(err error) bool {
 	for _, answer := range []error{errNoWait, procfs.ErrGone, fs.ErrNotExist, unix.ESRCH, fs.ErrPermission, errors.ErrUnsupported} {
 		if errors.Is(err, answer) {

@@ -5,8 +5,9 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// scan infers from the terminal's mode that the foreground group wants a secret or a key: nothing here shows what a
-// process is blocked in. It does not see that a program waits for a line, because the mode is then what it always is.
+// scan infers from the terminal's mode that the foreground group wants a secret or a key: nothing
+// here shows what a process is blocked in. It does not see that a program waits for a line, because
+// the mode is then what it always is.
 func scan(pty *tty.PTY, _ []int) (Evidence, verdict) {
 	mode, err := pty.Mode()
 	if err != nil || kindOf(mode) == Line {

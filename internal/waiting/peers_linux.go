@@ -33,9 +33,9 @@ func (p *probe) awaits(t thread, members []member, depth int) (bool, error) {
 	return false, nil
 }
 
-// externallyWakeable reports whether another process can bring about what one of the members waits for: the member is a
-// socket, another process's pipe, or something unknown. The program's own timers, events and pipes are not, nor is the
-// terminal.
+// externallyWakeable reports whether another process can bring about what one of the members waits
+// for: the member is a socket, another process's pipe, or something unknown. The program's own
+// timers, events and pipes are not, nor is the terminal.
 func (p *probe) externallyWakeable(t thread, members []member, depth int) (bool, error) {
 	for _, m := range members {
 		if is, err := p.isTerminal(t, m); err != nil {
@@ -99,8 +99,8 @@ func (t thread) nested(m member, depth int) ([]member, error) {
 // internal are the descriptors by which a program notifies itself.
 var internal = []string{"anon_inode:[eventfd]", "anon_inode:[timerfd]", "anon_inode:[signalfd]", "anon_inode:inotify"}
 
-// linkOf returns what /proc shows a descriptor to be. It is empty if /proc does not show it, or if the descriptor is not
-// what its epoll set holds any more.
+// linkOf returns what /proc shows a descriptor to be. It is empty if /proc does not show it, or if
+// the descriptor is not what its epoll set holds any more.
 func (t thread) linkOf(m member) (string, error) {
 	path := t.file("fd/" + strconv.Itoa(m.fd))
 	if m.inode != 0 {
@@ -117,8 +117,8 @@ func (t thread) linkOf(m member) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// soleHolder reports whether the process has the file that /proc shows as link open (for writing, if write is set), and
-// no other process of the job has.
+// soleHolder reports whether the process has the file that /proc shows as link open (for writing,
+// if write is set), and no other process of the job has.
 func (p *probe) soleHolder(process int, link string, write bool) (bool, error) {
 	switch has, err := holds(process, link, write); {
 	case hidden(err):
@@ -167,7 +167,8 @@ func holds(pid int, link string, write bool) (bool, error) {
 	return false, nil
 }
 
-// writes reports whether a descriptor was opened for writing, and reports true if /proc does not show it.
+// writes reports whether a descriptor was opened for writing, and reports true if /proc does not
+// show it.
 func (t thread) writes(fd int) (bool, error) {
 	var buf [256]byte
 	b, err := procfs.ReadStart(t.file("fdinfo/")+strconv.Itoa(fd), buf[:])
@@ -180,8 +181,8 @@ func (t thread) writes(fd int) (bool, error) {
 	return err != nil || flags&unix.O_ACCMODE != unix.O_RDONLY, nil
 }
 
-// pairedWithItself reports whether a socket, shown as "[inode]", is one end of a pair of which the process has the other
-// and no other process has: the pipe by which an event loop wakes itself.
+// pairedWithItself reports whether a socket, shown as "[inode]", is one end of a pair of which the
+// process has the other and no other process has: the pipe by which an event loop wakes itself.
 func (p *probe) pairedWithItself(process int, inode string) (bool, error) {
 	n, err := strconv.ParseUint(strings.Trim(inode, "[]"), 10, 32)
 	if err != nil {
@@ -194,8 +195,8 @@ func (p *probe) pairedWithItself(process int, inode string) (bool, error) {
 	return p.soleHolder(process, "socket:["+strconv.FormatUint(uint64(peer), 10)+"]", false)
 }
 
-// peerOf asks the kernel for the other end of a Unix socket. It is 0 if there is none, or if the socket is in another
-// network namespace.
+// peerOf asks the kernel for the other end of a Unix socket. It is 0 if there is none, or if the
+// socket is in another network namespace.
 func peerOf(inode uint32) (peer uint32, err error) {
 	const (
 		byFamily = 20 // SOCK_DIAG_BY_FAMILY
@@ -260,9 +261,10 @@ func peerAttribute(b []byte) uint32 {
 	return 0
 }
 
-// otherThreadsActive reports whether other threads than t keep the program running without input. Beside a thread that
-// is blocked in a read only those count that wait for something that another process can bring about: nothing else wakes
-// the read. Beside a thread that waits for several things, any that is not idle counts, because it may wake it.
+// otherThreadsActive reports whether other threads than t keep the program running without input.
+// Beside a thread that is blocked in a read only those count that wait for something that another
+// process can bring about: nothing else wakes the read. Beside a thread that waits for several
+// things, any that is not idle counts, because it may wake it.
 func (p *probe) otherThreadsActive(t thread, read bool) (bool, error) {
 	tids, err := procfs.Threads(t.process)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// A poller reads the clocks of all watchers that sleep, of all jobs, in one goroutine: a timer and a wake-up for each of
-// 500 idle jobs would cost six times as much as reading their clocks. It runs while a watcher sleeps.
+// A poller reads the clocks of all watchers that sleep, of all jobs, in one goroutine: a timer and
+// a wake-up for each of 500 idle jobs would cost six times as much as reading their clocks. It runs
+// while a watcher sleeps.
 type poller struct {
 	mu       sync.Mutex
 	sleeping []*Watcher
@@ -22,7 +23,8 @@ var watchers poller
 // nowhere is the place of a Watcher that does not sleep.
 const nowhere = -1
 
-// join hands w's clocks to the poller, which wakes w when one of them has moved. It reads them first when they are due.
+// join hands w's clocks to the poller, which wakes w when one of them has moved. It reads them
+// first when they are due.
 func (p *poller) join(w *Watcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,8 +63,9 @@ func (p *poller) run() {
 	}
 }
 
-// poll reads the clocks that are due: those of a watcher that sleeps for one tick at each tick, however short it has
-// slept, and the others at the nearest tick. It returns false, and the poller has stopped, if no watcher sleeps.
+// poll reads the clocks that are due: those of a watcher that sleeps for one tick at each tick,
+// however short it has slept, and the others at the nearest tick. It returns false, and the poller
+// has stopped, if no watcher sleeps.
 func (p *poller) poll(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

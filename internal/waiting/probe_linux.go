@@ -22,9 +22,10 @@ type thread struct {
 	process     int
 }
 
-// scan finds the first of the processes pids with a thread that waits for input of the terminal and for nothing else that
-// may come without it: in a read, or in a poll, select or epoll. The process is in the foreground group, or has the
-// terminal open without being under its job control (`su -c`, `setsid -w`): the kernel stops any other that reads.
+// scan finds the first of the processes pids with a thread that waits for input of the terminal and
+// for nothing else that may come without it: in a read, or in a poll, select or epoll. The process
+// is in the foreground group, or has the terminal open without being under its job control (`su
+// -c`, `setsid -w`): the kernel stops any other that reads.
 func scan(pty *tty.PTY, pids []int) (Evidence, verdict) {
 	p := probe{pty: pty, device: pty.Device(), pids: pids}
 	foreground, _ := pty.Foreground() // 0, no group, if none is left
@@ -93,11 +94,12 @@ func (p *probe) thread(t thread, tid int) (kind string, v verdict) {
 	return p.confirm(t)
 }
 
-// confirm makes one moment of many readings of /proc. It reads the thread's clock before the first and after the last: if
-// the clock stood still, the thread slept all the while, and what each reading showed was true at the same time. At that
-// moment it was blocked in its wait, there was nothing in the terminal that would end the wait, and everything that it
-// had printed was out. Without the clock, a program that has just been answered, or one whose prompt is on its way, would
-// be taken for one that waits.
+// confirm makes one moment of many readings of /proc. It reads the thread's clock before the first
+// and after the last: if the clock stood still, the thread slept all the while, and what each
+// reading showed was true at the same time. At that moment it was blocked in its wait, there was
+// nothing in the terminal that would end the wait, and everything that it had printed was out.
+// Without the clock, a program that has just been answered, or one whose prompt is on its way,
+// would be taken for one that waits.
 func (p *probe) confirm(t thread) (kind string, v verdict) {
 	clock, err := procfs.NewThreadClock(t.process, t.PID)
 	if err != nil {
@@ -113,8 +115,8 @@ func (p *probe) confirm(t thread) (kind string, v verdict) {
 	return kindOf(mode), judge(m)
 }
 
-// observe reads what the rules want to know about a thread. An error means that it is another moment already, or that
-// something could not be read.
+// observe reads what the rules want to know about a thread. An error means that it is another
+// moment already, or that something could not be read.
 func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	t.Stat, err = procfs.InspectThread(t.process, t.PID)
 	if err != nil {
@@ -154,8 +156,9 @@ func (p *probe) otherWake(t thread, w wait) (bool, error) {
 	return p.otherThreadsActive(t, w.read)
 }
 
-// isTerminal reports whether what the thread waits for is the terminal. The inode decides and not the path, which can be
-// another terminal's in a container. /dev/tty is this one if it is the process's controlling terminal.
+// isTerminal reports whether what the thread waits for is the terminal. The inode decides and not
+// the path, which can be another terminal's in a container. /dev/tty is this one if it is the
+// process's controlling terminal.
 func (p *probe) isTerminal(t thread, m member) (bool, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(t.file("fd/"+strconv.Itoa(m.fd)), &st); err != nil {
@@ -176,7 +179,8 @@ var controlling = unix.Mkdev(5, 0)
 // file returns the path of a file that /proc shows of the thread.
 func (t thread) file(name string) string { return procfs.TaskPath(t.process, t.PID, name) }
 
-// Sees reports whether the kernel shows what a process waits for. A container or a security module can forbid it.
+// Sees reports whether the kernel shows what a process waits for. A container or a security module
+// can forbid it.
 func Sees(pid int) bool {
 	b, err := procfs.ReadStart(procfs.TaskPath(pid, pid, "syscall"), make([]byte, 256))
 	return err == nil && len(b) > 0

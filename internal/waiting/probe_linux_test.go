@@ -68,8 +68,8 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)`
 	}
 }
 
-// TestNotWaiting holds programs in a state that could be taken for waiting and is not. Each prints "ready" once it is in
-// that state or about to be.
+// TestNotWaiting holds programs in a state that could be taken for waiting and is not. Each prints
+// "ready" once it is in that state or about to be.
 func TestNotWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		script  string
@@ -150,8 +150,9 @@ func TestStoppedReaderDoesNotWait(t *testing.T) {
 	}
 }
 
-// A program that gets its processor last of all is scanned again and again after each answer: whenever it is said to wait,
-// it must have read every answer. An end of file is an answer that FIONREAD does not count.
+// A program that gets its processor last of all is scanned again and again after each answer:
+// whenever it is said to wait, it must have read every answer. An end of file is an answer that
+// FIONREAD does not count.
 func TestAnswerThatIsNotReadYetEndsTheWait(t *testing.T) {
 	answers := 50
 	if testing.Short() {

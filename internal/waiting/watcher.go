@@ -11,11 +11,12 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// The schedule. The watcher scans when the terminal has been quiet for settleTime. After that it reads the clocks of the
-// job's processes every tickTime, and scans again if one of them has moved. The clocks of a job that is known to wait are
-// read every restTime: output or input nearly always ends its wait, and the watcher is notified of both. Continuous
-// output delays a scan by at most tickTime. The scans of a job take at most a tenth of a processor: for each thread they
-// leave scanTime between them.
+// The schedule. The watcher scans when the terminal has been quiet for settleTime. After that it
+// reads the clocks of the job's processes every tickTime, and scans again if one of them has moved.
+// The clocks of a job that is known to wait are read every restTime: output or input nearly always
+// ends its wait, and the watcher is notified of both. Continuous output delays a scan by at most
+// tickTime. The scans of a job take at most a tenth of a processor: for each thread they leave
+// scanTime between them.
 const (
 	settleTime = 20 * time.Millisecond
 	tickTime   = 140 * time.Millisecond
@@ -23,23 +24,26 @@ const (
 	scanTime   = 500 * time.Microsecond
 )
 
-// Watcher reports to OnChange when a program of one job begins to wait for the job's terminal, and when none waits any
-// more. Set its fields before Start and Kick. A PTY has one running Watcher at a time.
+// Watcher reports to OnChange when a program of one job begins to wait for the job's terminal, and
+// when none waits any more. Set its fields before Start and Kick. A PTY has one running Watcher at
+// a time.
 type Watcher struct {
 	PTY *tty.PTY
 
-	// Tree lists the processes that belong to the job now. After an error, processes can be missing.
+	// Tree lists the processes that belong to the job now. After an error, processes can be
+	// missing.
 	Tree func() ([]int, error)
 
 	// Quiet returns the time of the newest output, the zero time before the first.
 	Quiet func() time.Time
 
-	// OnChange is called at each change. If waiting is true, ev says which program waits. If it is false, ev says which
-	// program takes input and waits for other things as well, and the zero Evidence means none. It is called again when
-	// the same program still waits after new output, which may be a new prompt. When input is sent to a program that
-	// waits, it is called at once, with the zero Evidence and in the sender's goroutine; nothing that was seen before the
-	// end of that Send is reported afterwards. Calls do not overlap. OnChange must not send, because the sender waits
-	// until it returns.
+	// OnChange is called at each change. If waiting is true, ev says which program waits. If it is
+	// false, ev says which program takes input and waits for other things as well, and the zero
+	// Evidence means none. It is called again when the same program still waits after new output,
+	// which may be a new prompt. When input is sent to a program that waits, it is called at once,
+	// with the zero Evidence and in the sender's goroutine; nothing that was seen before the end of
+	// that Send is reported afterwards. Calls do not overlap. OnChange must not send, because the
+	// sender waits until it returns.
 	OnChange func(ev Evidence, waiting bool)
 
 	once sync.Once
@@ -101,7 +105,8 @@ func (w *Watcher) run(ctx context.Context) {
 	}
 }
 
-// settle waits until there has been neither output nor input for settleTime. It returns false when ctx is done.
+// settle waits until there has been neither output nor input for settleTime. It returns false when
+// ctx is done.
 func (w *Watcher) settle(ctx context.Context, timer *time.Timer) bool {
 	limit := time.Now().Add(tickTime)
 	for {
@@ -146,8 +151,8 @@ func (w *Watcher) sleep(ctx context.Context, timer *time.Timer) {
 	}
 }
 
-// scan scans the job once, reports the result, and sets the pace. It reads the clocks first, so that a thread that runs
-// during the scan is seen to have moved at the next tick.
+// scan scans the job once, reports the result, and sets the pace. It reads the clocks first, so
+// that a thread that runs during the scan is seen to have moved at the next tick.
 func (w *Watcher) scan() {
 	epoch, sending := w.sends()
 	printed := w.Quiet()
@@ -176,8 +181,8 @@ func (w *Watcher) evidence() (Evidence, verdict) {
 	return scanTree(w.PTY, pids, w.Tree)
 }
 
-// sends returns the epoch of the Sends so far, and whether one is in progress. (It reads them in this order: a Send that
-// begins in between changes the epoch.)
+// sends returns the epoch of the Sends so far, and whether one is in progress. (It reads them in
+// this order: a Send that begins in between changes the epoch.)
 func (w *Watcher) sends() (epoch uint64, sending bool) {
 	w.mu.Lock()
 	epoch = w.sendEpoch
@@ -185,8 +190,8 @@ func (w *Watcher) sends() (epoch uint64, sending bool) {
 	return epoch, w.PTY.Sending()
 }
 
-// report passes on the result of a scan. It returns false, and reports nothing, if the result is uncertain or a Send has
-// begun or ended since epoch: what was reported before stands.
+// report passes on the result of a scan. It returns false, and reports nothing, if the result is
+// uncertain or a Send has begun or ended since epoch: what was reported before stands.
 func (w *Watcher) report(ev Evidence, v verdict, epoch uint64, printed time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,7 +207,8 @@ func (w *Watcher) report(ev Evidence, v verdict, epoch uint64, printed time.Time
 	return true
 }
 
-// inputSent retracts what was reported, because input is being sent. It is called at the start and at the end of a Send.
+// inputSent retracts what was reported, because input is being sent. It is called at the start and
+// at the end of a Send.
 func (w *Watcher) inputSent() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 	"asyncrepl/internal/tty/ttytest"
 )
 
-// asker asks as many questions as its second argument says, some of them after a pause or in two pieces. It writes a byte
-// to descriptor 3 just before each read, so that a test learns of questions that are not printed, too.
+// asker asks as many questions as its second argument says, some of them after a pause or in two
+// pieces. It writes a byte to descriptor 3 just before each read, so that a test learns of
+// questions that are not printed, too.
 const asker = `
 import os, sys, termios, time
 aloud = sys.argv[1] == "aloud"
@@ -38,7 +39,8 @@ print("all answered", flush=True)
 os.read(0, 1)
 `
 
-// Each question is answered as soon as it is reported. No question is reported after its answer, and none is missed.
+// Each question is answered as soon as it is reported. No question is reported after its answer,
+// and none is missed.
 func TestEachQuestionIsReportedOnceAndBeforeItsAnswer(t *testing.T) {
 	questions := 60
 	if testing.Short() {
@@ -180,7 +182,8 @@ except Out: time.sleep(1000)
 	}
 }
 
-// A program that asks is seen while another prints all the time, and its next prompt is reported again.
+// A program that asks is seen while another prints all the time, and its next prompt is reported
+// again.
 func TestQuestionBesideOutputIsReported(t *testing.T) {
 	t.Parallel()
 	p := start(t, []string{"bash", "-c", `while sleep 0.005; do echo .; done & read x; kill $!; echo "got $x"; read y`})

@@ -35,8 +35,8 @@ type Program struct {
 	kick func()
 }
 
-// Start runs argv as the leader of a session whose terminal is a PTY, until the test's end. extra are its descriptors from
-// 3 on.
+// Start runs argv as the leader of a session whose terminal is a PTY, until the test's end. extra
+// are its descriptors from 3 on.
 func Start(t testing.TB, argv []string, extra ...*os.File) *Program {
 	t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -52,8 +52,8 @@ func Start(t testing.TB, argv []string, extra ...*os.File) *Program {
 	})
 }
 
-// StartBy is Start of a program that start makes the leader of a session on a new terminal. start returns its pid and what
-// is closed when it has been reaped.
+// StartBy is Start of a program that start makes the leader of a session on a new terminal. start
+// returns its pid and what is closed when it has been reaped.
 func StartBy(t testing.TB, start func(*tty.PTY) (pid int, gone <-chan struct{}, err error)) *Program {
 	t.Helper()
 	pty, err := tty.Open(40, 120)
@@ -88,7 +88,8 @@ func StartBy(t testing.TB, start func(*tty.PTY) (pid int, gone <-chan struct{}, 
 	return p
 }
 
-// pump reads the master as a pump should: it stores the bytes under the lock under which it has read them.
+// pump reads the master as a pump should: it stores the bytes under the lock under which it has
+// read them.
 func (p *Program) pump() {
 	c, err := p.PTY.Master().SyscallConn()
 	if err != nil {
