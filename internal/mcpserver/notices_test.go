@@ -204,3 +204,18 @@ func TestAlsoAnnouncesEachEndOnceToManyCalls(t *testing.T) {
 	}
 	w.open("end")
 }
+
+// A call whose handler panics has announced nothing of its job, and does not keep others from it.
+func TestAlsoAfterAPanic(t *testing.T) {
+	w := newWorld(t)
+	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{})
+	stays := c.begin("gate end")
+	about := field(c.call("execute_python", arguments{"code": `ask line "? "`, "wait_seconds": 60}), "Job ID")
+	c.refused("send_python_input", arguments{"text": "panic"})
+	other.call("send_python_input", arguments{"text": "fine", "wait_seconds": 60})
+	w.ended(about)
+	if got, want := field(c.status(stays), "Also"), "job "+about+" completed"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	w.open("end")
+}

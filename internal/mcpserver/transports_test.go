@@ -61,7 +61,8 @@ type duplex struct {
 
 func (d duplex) Close() error { return errors.Join(d.ReadCloser.Close(), d.WriteCloser.Close()) }
 
-// serveOver connects the server, and waits in the end until the client's end of the session ends it.
+// serveOver connects the server, and waits in the end until the client's end of the session ends
+// it.
 func serveOver(t *testing.T, s *mcp.Server, transport mcp.Transport) {
 	t.Helper()
 	session, err := s.Connect(context.Background(), transport, nil)
@@ -108,8 +109,8 @@ func (d *dialogue) says(text string, parts ...string) {
 }
 
 // TestEveryToolOverEveryTransport calls all tools over stdio, the SDK's in-memory transport and its
-// HTTP handlers, in both eras of the protocol. Only stdio promises an order of calls, and only there a
-// cancelled call has no answer: neither is expected here.
+// HTTP handlers, in both eras of the protocol. Only stdio promises an order of calls, and only
+// there a cancelled call has no answer: neither is expected here.
 func TestEveryToolOverEveryTransport(t *testing.T) {
 	for name, connect := range transports {
 		for _, version := range []string{"2026-07-28", "2025-11-25"} {

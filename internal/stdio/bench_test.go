@@ -12,8 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// pipes are the client's ends of two real pipes, for figures as over a real
-// standard input.
+// pipes are the client's ends of two pipes of the kernel, as a client's standard streams are.
 type pipes struct {
 	b testing.TB
 	w *os.File
@@ -42,8 +41,8 @@ func (p *pipes) exchange(line string) {
 	}
 }
 
-// BenchmarkRoundTrip measures a call of a tool that does nothing, over this
-// transport and over the SDK's.
+// BenchmarkRoundTrip measures a call of a tool that does nothing, over this transport and over the
+// SDK's. The ratio counts.
 func BenchmarkRoundTrip(b *testing.B) {
 	transports := map[string]func(io.ReadWriteCloser) mcp.Transport{
 		"ours": func(s io.ReadWriteCloser) mcp.Transport { return &Transport{Stream: s} },

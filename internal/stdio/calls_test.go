@@ -112,16 +112,19 @@ func TestOrdered(t *testing.T) {
 		}
 		callOf(one).Pass()
 		two := <-read
-		three := <-read // no call of a tool, so it needs no turn
-		c.Write(context.Background(), echo(two))
-		<-read
+		<-read // 3 is no call of a tool, so it needs no turn
 		begun := time.Now()
-		<-read // 4 has not passed
+		c.update(func(s *inFlight) { s.queue = append(s.queue, make([]byte, maxQueued)...) })
+		go c.Write(context.Background(), echo(two)) // owned by the test; ends with the connection
+		<-read                                      // 4, although the answer to 2 waits for room
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("4 was handed over after %v", took)
+		}
+		<-read // 5, although 4 has not passed
 		if took := time.Since(begun); took != turnTime {
 			t.Errorf("5 was handed over after %v", took)
 		}
-		_ = three
-		go io.Copy(io.Discard, p.out) // ends when Cleanup closes the pipe
+		go io.Copy(io.Discard, p.out) // owned by the test; ends when Cleanup closes the pipe
 		p.in.Close()
 	})
 }
@@ -173,7 +176,7 @@ func TestOnAnswer(t *testing.T) {
 }
 
 // TestTooManyBadLines has a client that sends bad lines and reads no answers. Its input is read all
-// the same, what it is told is bounded, and its calls are answered as soon as it reads.
+// the same, its refusals are bounded, and its calls are answered as soon as it reads.
 func TestTooManyBadLines(t *testing.T) {
 	p, stream := newPeer(t)
 	answerAll(t, &Transport{Stream: stream}, echo)

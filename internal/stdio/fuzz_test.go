@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fuzzMaxLine is short, so that lines that are too long are found.
+// fuzzMaxLine is short, so that the fuzzer finds lines that are too long.
 const fuzzMaxLine = 200
 
-// converse sends b in pieces of at most size bytes and returns the lines that
-// come back, and how the connection ended.
+// converse sends b in pieces of at most size bytes. It returns the lines that come back, and the
+// error with which the connection ended.
 func converse(t *testing.T, b []byte, size int) (lines []string, end error) {
 	t.Helper()
 	p, stream := newPeer(t)
@@ -31,8 +31,8 @@ func converse(t *testing.T, b []byte, size int) (lines []string, end error) {
 	return p.rest(), <-done
 }
 
-// FuzzLines sends lines of every kind, whole and in pieces. Each is answered at
-// most once, by a message; whatever stood before, the last line is understood.
+// FuzzLines sends lines of every kind, complete and in pieces. Each is answered at most once, by a
+// message. Whatever comes before it, the last line is understood.
 func FuzzLines(f *testing.F) {
 	for _, s := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"m","params":{}}`, "[{}]\n{", `{"jsonrpc":"2.0","id":"\u0000number 1","method":"notifications/cancelled","params":{"requestId":1.5}}`,
@@ -59,7 +59,7 @@ func FuzzLines(f *testing.F) {
 			}
 		}
 		if got := lines[len(lines)-1]; got != echoed(last) {
-			t.Fatalf("the connection did not go on: %s", got)
+			t.Fatalf("the last line is not answered: %s", got)
 		}
 		if n := bytes.Count(b, []byte("\n")); len(lines) > n {
 			t.Fatalf("%d answers to %d lines", len(lines), n)
@@ -69,13 +69,13 @@ func FuzzLines(f *testing.F) {
 		}
 		again, _ := converse(t, b, int(size)+1)
 		if diff := cmp.Diff(lines, again); diff != "" {
-			t.Fatalf("in pieces of %d bytes it is answered otherwise:\n%s", int(size)+1, diff)
+			t.Fatalf("in pieces of %d bytes the answers differ:\n%s", int(size)+1, diff)
 		}
 	})
 }
 
-// FuzzRoundTrip sends one request: id and parameters come back as they were
-// written, wherever they stand in the line.
+// FuzzRoundTrip sends one request: its id and its parameters come back as they were written,
+// wherever they are in the line.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add(`1.0e1`, "tools/call", `{"a":[1,{"id":2}],"b":"\u0022}"}`, uint8(0))
 	f.Add(`"\ud800\/"`, "m\x00\u2028", ` { } `, uint8(3))
@@ -94,11 +94,11 @@ func FuzzRoundTrip(f *testing.F) {
 		if len(line) > fuzzMaxLine {
 			return
 		}
-		var told string
-		if err := json.Unmarshal(appendJSON(nil, method), &told); err != nil {
+		var read string
+		if err := json.Unmarshal(appendJSON(nil, method), &read); err != nil {
 			t.Fatal(err)
 		}
-		want := `{"jsonrpc":"2.0","id":` + strings.TrimSpace(id) + `,"result":{"method":` + string(appendJSON(nil, told)) + `,"params":` + strings.TrimSpace(params) + "}}"
+		want := `{"jsonrpc":"2.0","id":` + strings.TrimSpace(id) + `,"result":{"method":` + string(appendJSON(nil, read)) + `,"params":` + strings.TrimSpace(params) + "}}"
 		if got, _ := converse(t, []byte(line+"\n"), len(line)+1); len(got) != 1 || got[0] != want {
 			t.Fatalf("sent %s\n got %s\nwant %s", line, got, want)
 		}

@@ -193,7 +193,6 @@ func (s *inFlight) close(key jsonrpc.ID, toQueue bool) *Call {
 	}
 	delete(s.calls, key)
 	s.held -= call.cost
-	call.pass()
 	if call.onAnswer != nil {
 		call.onAnswer(toQueue && !call.cancelled)
 	}

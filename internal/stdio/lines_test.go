@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// A duplex is the server's end of two pipes: a client can close one of them.
+// A duplex is the server's end of two pipes, of which the client can close one.
 type duplex struct {
 	io.ReadCloser
 	io.WriteCloser
@@ -67,7 +67,7 @@ func (p *peer) rest() []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
-// echo answers every call with what was understood of it.
+// echo answers a call with its method and its parameters.
 func echo(r *jsonrpc.Request) *jsonrpc.Response {
 	result := appendJSON([]byte(`{"method":`), r.Method)
 	if r.Params != nil {
@@ -76,8 +76,8 @@ func echo(r *jsonrpc.Request) *jsonrpc.Response {
 	return &jsonrpc.Response{ID: r.ID, Result: append(result, '}')}
 }
 
-// answerAll stands for the SDK: it reads messages and answers them in order, nil
-// being no answer. done gets the error that Read ends with.
+// answerAll stands for the SDK: it reads messages and answers the calls one at a time. An answer of
+// nil is none. done receives the error that Read ends with.
 func answerAll(t testing.TB, tr *Transport, answer func(*jsonrpc.Request) *jsonrpc.Response) (c *conn, done <-chan error) {
 	t.Helper()
 	c = tr.connect()
@@ -171,13 +171,14 @@ func TestLines(t *testing.T) {
 		"method a number":         {`{"jsonrpc":"2.0","id":1,"method":5}`, faulty("1", `"method" must be a string`)},
 		"params an array":         {`{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"\"params\" must be an object"}}`},
 		"no method":               {`{"jsonrpc":"2.0","id":1}`, faulty("1", `the message has no "method"`)},
-		"answer to nothing":       {`{"jsonrpc":"2.0","id":1,"result":{}}` + "\n" + request("2"), echoed("2")},
+		"answer to no call":       {`{"jsonrpc":"2.0","id":1,"result":{}}` + "\n" + request("2"), echoed("2")},
 		"answer without an id":    {`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}` + "\n" + request("2"), echoed("2")},
 		"too long":                {`{"jsonrpc":"2.0","id":7,"method":"m","params":` + big + "}\n" + request("2"), faulty("null", tooLong) + "\n" + echoed("2")},
+		"too long, id behind":     {`{"method":"m","params":` + big + `,"jsonrpc":"2.0","id":"a-7"}` + "\n" + request("2"), faulty("null", tooLong) + "\n" + echoed("2")},
 		"too long, an answer":     {`{"jsonrpc":"2.0","id":7,"result":` + big + "}\n", faulty("null", tooLong)},
 		"too long, not ended":     {`{"jsonrpc":"2.0","id":7,"method":"m","params":` + big, faulty("null", tooLong)},
-		"as long as may be":       {request("1") + strings.Repeat(" ", max-len(request("1"))) + "\r\n", echoed("1")},
-		"one longer than may be":  {request("1") + strings.Repeat(" ", max-len(request("1"))+1) + "\n", faulty("null", tooLong)},
+		"as long as allowed":      {request("1") + strings.Repeat(" ", max-len(request("1"))) + "\r\n", echoed("1")},
+		"longer by one":           {request("1") + strings.Repeat(" ", max-len(request("1"))+1) + "\n", faulty("null", tooLong)},
 		"cancelled without an id": {`{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}` + "\n" + request("2"), echoed("2")},
 	}
 	for name, tt := range tests {

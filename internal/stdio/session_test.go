@@ -7,27 +7,27 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"asyncrepl/jobs/jobstest"
 )
 
-// A gate is a tool that waits: for the test, for its call to be cancelled, or to
-// be told to leave.
+// A gate is a tool that waits for the test, for its call to be cancelled, or for the order to
+// leave.
 type gate struct {
-	entered chan string // names of calls, when they have begun
+	entered chan string // the arguments of calls that have begun
 	open    chan struct{}
 	left    chan error // why calls were cancelled
 	leave   context.Context
-	told    context.CancelFunc
+	order   context.CancelFunc // of leave
 }
 
 func newGate() *gate {
 	g := &gate{entered: make(chan string), open: make(chan struct{}), left: make(chan error, 9)}
-	g.leave, g.told = context.WithCancel(context.Background())
+	g.leave, g.order = context.WithCancel(context.Background())
 	return g
 }
 
@@ -52,7 +52,7 @@ func (g *gate) server() *mcp.Server {
 		case <-g.open:
 			return textResult("opened"), nil
 		case <-g.leave.Done():
-			return textResult("present status"), nil
+			return textResult("current status"), nil
 		case <-ctx.Done():
 			g.left <- context.Cause(ctx)
 			return textResult("never to be seen"), nil
@@ -66,7 +66,7 @@ func (g *gate) serve(t testing.TB, tr Transport) (*peer, *mcp.ServerSession) {
 	t.Helper()
 	p, stream := newPeer(t)
 	tr.Stream = stream
-	tr.Leave = g.told
+	tr.Leave = g.order
 	ss, err := g.server().Connect(context.Background(), &tr, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestCancelledIsNotAnswered(t *testing.T) {
 func TestAnswersAtEndOfInput(t *testing.T) {
 	g := newGate()
 	p, stream := newPeer(t)
-	tr := &Transport{Stream: stream, Leave: g.told, Drain: time.Hour}
+	tr := &Transport{Stream: stream, Leave: g.order, Drain: time.Hour}
 	var c *conn
 	ss, err := g.server().Connect(context.Background(), connecting(func(context.Context) (mcp.Connection, error) {
 		c = tr.connect()
@@ -170,7 +170,7 @@ func TestLeaves(t *testing.T) {
 		p.send(toolCall("1", "gate"))
 		<-g.entered
 		p.in.Close()
-		if got := p.line(); got != answered("1", "present status") {
+		if got := p.line(); got != answered("1", "current status") {
 			t.Errorf("got %s", got)
 		}
 		ended(t, ss)
@@ -182,7 +182,7 @@ func TestLeaves(t *testing.T) {
 		p.send(toolCall("1", "gate"))
 		<-g.entered
 		stop()
-		if got := p.line(); got != answered("1", "present status") {
+		if got := p.line(); got != answered("1", "current status") {
 			t.Errorf("got %s", got)
 		}
 		ended(t, ss)
@@ -195,32 +195,40 @@ func TestLeaves(t *testing.T) {
 		<-g.entered
 		p.in.Close()
 		stop()
-		if got := p.line(); got != answered("1", "present status") {
+		if got := p.line(); got != answered("1", "current status") {
 			t.Errorf("got %s", got)
 		}
 		ended(t, ss)
 	})
 }
 
-// A subscription is answered when it is cancelled: the end of input is not put off
-// for it.
-func TestDoesNotWaitForSubscriptions(t *testing.T) {
-	p, stream := newPeer(t)
-	entered := make(chan struct{})
-	_, done := answerAll(t, &Transport{Stream: stream, Drain: time.Hour}, func(*jsonrpc.Request) *jsonrpc.Response {
-		close(entered)
-		return nil
-	})
-	p.send(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}`)
-	<-entered
-	p.in.Close()
-	if err := <-done; err != io.EOF {
-		t.Error(err)
+// TestDoesNotWaitForNoAnswer: a subscription is answered when it is cancelled, a cancelled call
+// never. The end of input waits for neither.
+func TestDoesNotWaitForNoAnswer(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"subscription":   {`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}`},
+		"cancelled call": {request("1"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, stream := newPeer(t)
+				_, done := answerAll(t, &Transport{Stream: stream}, none)
+				begun := time.Now()
+				p.send(lines...)
+				p.in.Close()
+				if err := <-done; err != io.EOF {
+					t.Error(err)
+				}
+				if took := time.Since(begun); took > 0 {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
 	}
 }
 
-// A client that is gone ends the connection, whatever is in flight. Nobody is
-// told to leave with an answer that can't be given: the calls are cancelled.
+// TestFailingWrite: a client that has left ends the connection, whatever is in flight. Calls are
+// cancelled, and not asked for an answer that can't be given.
 func TestFailingWrite(t *testing.T) {
 	g := newGate()
 	p, ss := g.serve(t, Transport{Drain: time.Hour})
@@ -231,13 +239,13 @@ func TestFailingWrite(t *testing.T) {
 	select {
 	case <-g.left:
 	case <-g.leave.Done():
-		t.Error("the call was told to leave")
+		t.Error("the call was asked to leave")
 	}
 	ended(t, ss)
 }
 
-// A client that stops reading blocks its own calls. It keeps nobody else waiting,
-// and does not put off the end.
+// TestClientThatDoesNotRead: a client that stops reading blocks its own calls. It keeps no other
+// client waiting, and does not put off the end.
 func TestClientThatDoesNotRead(t *testing.T) {
 	g := newGate()
 	cut, stop := context.WithCancel(context.Background())
