@@ -75,7 +75,7 @@ var loadProgram = sync.OnceValues(func() (prog program, err error) {
 // writes until then goes to p.
 func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error) {
 	// First, or the environment would be made anew in it.
-	if err := checkDir(cfg.Dir); err != nil {
+	if err := cfg.checkDir(); err != nil {
 		return nil, err
 	}
 	python, err := cfg.Python(ctx)
@@ -134,22 +134,24 @@ func (w *worker) launch(python string, prog program, cfg Config) (err error) {
 		Mark:  ulid.Make().String(),
 	})
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOEXEC) {
-		err = fmt.Errorf("starting the Python worker: %w; %s", err, remedy)
+		err = fmt.Errorf("starting the Python worker: %w; %s", err, cfg.otherPython())
 	}
 	return err
 }
 
-// remedy is for an interpreter that does not start.
-const remedy = "set REPL_PYTHON to an interpreter that works"
+// otherPython says what to do about an interpreter that does not start.
+func (c Config) otherPython() string {
+	return "set " + c.PythonSetting + " to an interpreter that works"
+}
 
-// checkDir looks whether a worker can start in the workspace.
-func checkDir(dir string) error {
-	st, err := os.Stat(dir)
+// checkDir returns why a worker can't start in the workspace.
+func (c Config) checkDir() error {
+	st, err := os.Stat(c.Dir)
 	if err == nil && !st.IsDir() {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
-		return fmt.Errorf("starting the Python worker: the workspace can't be entered: %w: make it again, or set REPL_WORKDIR to another", err)
+		return fmt.Errorf("starting the Python worker: the workspace can't be entered: %w: make it again, or set %s to another", err, c.DirSetting)
 	}
 	return nil
 }
@@ -193,9 +195,9 @@ func (w *worker) hello(ctx context.Context, python string, cfg Config, prog prog
 	if err := w.ch.write(prog.bundle(string(w.ch.token)), nil); err != nil {
 		select { // it has closed its end, so most probably it is about to end
 		case <-w.handle.Done():
-			return w.stillborn(python, cfg.Env())
+			return w.stillborn(python, cfg)
 		case <-time.After(eofTime):
-			return fmt.Errorf("starting the Python worker: %s does not take its program: %v; %s", python, err, remedy)
+			return fmt.Errorf("starting the Python worker: %s does not take its program: %v; %s", python, err, cfg.otherPython())
 		}
 	}
 	timer := time.NewTimer(cfg.Start)
@@ -204,9 +206,9 @@ func (w *worker) hello(ctx context.Context, python string, cfg Config, prog prog
 	case <-w.events: // whatever it is, it speaks with our token
 		return nil
 	case <-w.handle.Done():
-		return w.stillborn(python, cfg.Env())
+		return w.stillborn(python, cfg)
 	case <-timer.C:
-		return fmt.Errorf("starting the Python worker: %s said nothing for %v, a start-up file of its own (sitecustomize, a .pth file) may hang; %s", python, cfg.Start, remedy)
+		return fmt.Errorf("starting the Python worker: %s said nothing for %v, a start-up file of its own (sitecustomize, a .pth file) may hang; %s", python, cfg.Start, cfg.otherPython())
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -215,7 +217,7 @@ func (w *worker) hello(ctx context.Context, python string, cfg Config, prog prog
 // stillborn is the error of a worker that died before its first word. Why, it
 // has mostly written to its stderr, which is in the job's output: its last line
 // tells.
-func (w *worker) stillborn(python string, env []string) error {
+func (w *worker) stillborn(python string, cfg Config) error {
 	w.drain()
 	why := ""
 	for line := range strings.Lines(view.Text(w.port.Tail(promptWindow))) {
@@ -224,9 +226,9 @@ func (w *worker) stillborn(python string, env []string) error {
 			why = ": " + line
 		}
 	}
-	what := remedy
-	if slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PYTHONHOME=") }) {
-		what = "unset PYTHONHOME, or " + remedy
+	what := cfg.otherPython()
+	if slices.ContainsFunc(cfg.Env(), func(kv string) bool { return strings.HasPrefix(kv, "PYTHONHOME=") }) {
+		what = "unset PYTHONHOME, or " + what
 	}
 	return fmt.Errorf("starting the Python worker: %s %s before it was ready%s; %s", python, manner(w.handle.Exit()), why, what)
 }

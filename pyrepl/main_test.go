@@ -53,6 +53,7 @@ func newBenchOn(t testing.TB, path, dir string, env ...string) *bench {
 	b := &bench{t: t}
 	owner := processtest.Owner(t) // ended last
 	b.s = pyrepl.NewSession("default", pyrepl.Config{
+		PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR",
 		Owner:  owner,
 		Python: func(context.Context) (string, error) { return path, nil },
 		Env:    func() []string { return append(os.Environ(), env...) },

@@ -201,6 +201,7 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 			}
 			b := &bench{t: t, r: jobstest.Registry(t)}
 			b.s = pyrepl.NewSession("default", pyrepl.Config{
+				PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR",
 				Owner:  processtest.Owner(t),
 				Python: func(context.Context) (string, error) { return path, nil },
 				Env:    func() []string { return env },

@@ -20,6 +20,9 @@ type Config struct {
 	Dir    string                                    // the workspace, where workers start
 	Log    *slog.Logger
 
+	// The names of the settings that choose Python and Dir, for errors that say what to change.
+	PythonSetting, DirSetting string
+
 	// Start bounds the time from the start of a worker to its first word
 	// (0: 60 s, for machines that are busy and disks that are cold).
 	Start time.Duration

@@ -49,6 +49,7 @@ func (e *Engine) Session(sc Scope, name string) (Session, error) {
 			return nil, fmt.Errorf("%d sessions are open, the most allowed (REPL_MAX_SESSIONS): use one of them, or restart one that is done with", len(e.sessions))
 		}
 		s = pyrepl.NewSession(name, pyrepl.Config{
+			PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR",
 			Owner: e.owner, Python: e.packages.Interpreter, Dir: sc.Workspace, Log: e.config.Log,
 			Env: func() []string { return sc.Env },
 		})

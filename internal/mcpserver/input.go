@@ -31,7 +31,7 @@ func (c *invocation) sendPythonInput(ctx context.Context) (*report.Reply, error)
 // asking returns the Python job that the input is for.
 func (c *invocation) asking() (*jobs.Job, error) {
 	if c.args.jobID != "" {
-		j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
+		j, err := c.job(c.args.jobID)
 		if err == nil && j.Info().Kind != jobs.Python {
 			err = mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Info().Kind)
 		}
@@ -47,7 +47,7 @@ func (c *invocation) asking() (*jobs.Job, error) {
 	case 0:
 		return nil, mistakef("No Python job waits for input; nothing was sent or kept.")
 	case 1:
-		return c.jobs.Get(c.scope.Tenant, asking[0].ID)
+		return c.job(asking[0].ID)
 	}
 	text, shown := c.reporter().Lines(asking, maxText-headRoom)
 	c.notices.Shows(asking[:shown]...)
@@ -62,7 +62,7 @@ func (c *invocation) sendCommandInput(ctx context.Context) (*report.Reply, error
 	if c.args.text == "" && !c.args.eof {
 		return nil, mistakef(`There is nothing to send: give text (a line ends with \n) or eof.`)
 	}
-	j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
+	j, err := c.job(c.args.jobID)
 	if err != nil {
 		return nil, err
 	}

@@ -158,7 +158,7 @@ func (c *conn) contents(uri string) ([]content, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := c.jobs.Get(c.scope.Tenant, r.id)
+	j, err := c.job(r.id)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (c *conn) resourceError(uri string, err error) error {
 func (c *conn) listResources(p *mcp.ListResourcesParams) (mcp.Result, error) {
 	f := jobs.Filter{Limit: resourcePage + 1} // one more, to know whether there is another page
 	if p != nil && p.Cursor != "" {
-		if _, err := c.jobs.Get(c.scope.Tenant, p.Cursor); err != nil {
+		if _, err := c.job(p.Cursor); err != nil {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is not from an earlier page: start again without one"}
 		}
 		f.Before = p.Cursor

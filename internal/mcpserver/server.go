@@ -51,6 +51,9 @@ func (c *conn) server(ctx context.Context, tools []*tool) *mcp.Server {
 	return s
 }
 
+// job returns a job of the connection's tenant.
+func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(c.scope.Tenant, id) }
+
 // handler makes a tool of t. Mistakes and refusals are results marked as errors.
 func (c *conn) handler(t *tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {

@@ -134,7 +134,7 @@ func (c *conn) ends(ctx context.Context, list []jobs.Info) []jobs.Info {
 	ctx, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
 	for i := range list {
-		j, err := c.jobs.Get(c.scope.Tenant, list[i].ID)
+		j, err := c.job(list[i].ID)
 		if err != nil {
 			continue // already forgotten
 		}

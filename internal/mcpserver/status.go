@@ -24,7 +24,7 @@ func (c *conn) reporter() *report.Reporter {
 	return &report.Reporter{Jobs: c.jobs}
 }
 
-// window returns the window on the output from a cursor on that the call asks for.
+// window selects the output from a cursor on, with as much room as the call asks for.
 func (c *invocation) window(from int64) report.Window {
 	w := report.Window{From: from, MaxChars: defaultText, Notices: c.notices}
 	if c.args.maxChars != nil {
@@ -34,7 +34,7 @@ func (c *invocation) window(from int64) report.Window {
 }
 
 func (c *invocation) checkJobStatus(ctx context.Context) (*report.Reply, error) {
-	j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
+	j, err := c.job(c.args.jobID)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (c *invocation) checkJobStatus(ctx context.Context) (*report.Reply, error) 
 
 func (c *invocation) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 	if c.args.jobID != "" {
-		j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
+		j, err := c.job(c.args.jobID)
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (c *invocation) checkPythonStatus(ctx context.Context) (*report.Reply, erro
 		}
 		return report.Textf("No Python job yet in session %s.", session), nil
 	}
-	j, err := c.jobs.Get(c.scope.Tenant, last)
+	j, err := c.job(last)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (c *invocation) listJobs(_ context.Context) (*report.Reply, error) {
 		limit = int(*c.args.limit)
 	}
 	if c.args.before != "" {
-		if _, err := c.jobs.Get(c.scope.Tenant, c.args.before); err != nil {
+		if _, err := c.job(c.args.before); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +134,7 @@ const headRoom = 1000
 // cancelJob asks a job to stop and waits for that during the grace. For a job that has ended, it
 // ends the processes that the job left running.
 func (c *invocation) cancelJob(ctx context.Context) (*report.Reply, error) {
-	j, err := c.jobs.Get(c.scope.Tenant, c.args.jobID)
+	j, err := c.job(c.args.jobID)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (c *invocation) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	all := make([]*jobs.Job, 0, len(c.args.jobIDs))
 	seen := map[string]bool{}
 	for _, id := range c.args.jobIDs {
-		j, err := c.jobs.Get(c.scope.Tenant, id)
+		j, err := c.job(id)
 		if err != nil {
 			return nil, err
 		}
