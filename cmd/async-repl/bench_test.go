@@ -13,10 +13,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// playFloor makes the test binary be the least server that the SDK allows.
+// playFloor makes the test binary play the smallest server that the SDK allows.
 const playFloor = "ASYNC_REPL_TEST_PLAY_FLOOR"
 
-// serveFloor is that server: one tool that answers at once.
+// serveFloor is that server: one tool, which answers at once.
 func serveFloor() int {
 	s := mcp.NewServer(&mcp.Implementation{Name: "floor", Version: "0"}, nil)
 	schema := map[string]any{"type": "object"}
@@ -34,8 +34,8 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// compare runs what is measured and its floor in turn, so that a drift of the
-// machine hits both, and reports the medians and what lies between them.
+// compare runs the measured operation and its floor in turn, so that both see a drift of the
+// machine alike, and reports the medians and their difference.
 func compare(b *testing.B, measured, floor func() time.Duration) {
 	var ours, theirs []time.Duration
 	for b.Loop() {
@@ -48,7 +48,7 @@ func compare(b *testing.B, measured, floor func() time.Duration) {
 	b.ReportMetric(float64(m)/1e6, "ms")
 }
 
-// startTime is the time from the start of a server to its first answer.
+// startTime returns the time from the start of a server to its first answer.
 func startTime(b *testing.B, env ...string) time.Duration {
 	begin := time.Now()
 	s := startServer(b, env...)
@@ -74,7 +74,7 @@ var realPython = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(out))
 })
 
-// Aim: bare python3 -c plus 40 ms, where the environment exists.
+// Aim: bare python3 -c plus 40 ms, in an environment that exists.
 func BenchmarkStartToFirstPython(b *testing.B) {
 	python := realPython()
 	compare(b,
@@ -101,7 +101,7 @@ func BenchmarkStartToFirstPython(b *testing.B) {
 		})
 }
 
-// Aim: the SDK's echo round trip plus 0.2 ms.
+// Aim: the round trip of the SDK's echo plus 0.2 ms.
 func BenchmarkExecuteOverStdio(b *testing.B) {
 	s := startServer(b)
 	floor := startServer(b, playFloor+"=1")

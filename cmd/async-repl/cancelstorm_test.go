@@ -17,18 +17,17 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// bystanders are trees that nobody ends: each of their processes must live
-// through the ends of all the others.
+// bystanders are trees that no test ends: each of their processes must survive the ends of all
+// others.
 var bystanders = []string{
 	"fan child sleep", "double setsid nohup sleep", "group fan double sleep", "deaf closed setsid double sleep",
 }
 
-// stopWays are how a job of the storm meets its end.
+// stopWays are the ways in which a job of the storm ends.
 var stopWays = []string{"force", "cancel, then force", "input", "restart", "nothing"}
 
-// TestCancelStorm ends jobs side by side at random moments, in all ways. Of what
-// has ended nothing is left that its receipt does not name, and nobody else is
-// hit.
+// TestCancelStorm ends jobs side by side, at random moments and in all ways. Nothing may be left of
+// an ended job that its receipt does not name, and no other job may be hit.
 func TestCancelStorm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a storm")
@@ -69,12 +68,12 @@ func TestCancelStorm(t *testing.T) {
 	}
 }
 
-// line is a command that grows a tree of these words with a tag of its own.
+// line returns a command that grows a tree of these words with a tag of its own.
 func (s *storm) line(tag, words string) string {
 	return fmt.Sprintf("bash %s/tree.sh %s %s", s.dir, tag, words)
 }
 
-// settled waits until the processes with a tag stay what they are.
+// settled waits until the processes with a tag no longer change.
 func (s *storm) settled(tag string) (pids []int) {
 	for same := 0; same < 20; s.pause(10 * time.Millisecond) {
 		now := tagged(tag)
@@ -114,10 +113,10 @@ func (s *storm) endOne(t *testing.T, r *rand.Rand, session string) {
 	case "restart":
 		s.try(t, "restart_python_worker", "session", session)
 	case "input":
-		s.Start("send_command_input", pairs([]any{"job_id", id, "text", "\n"})) // which may end it by and by
+		s.Start("send_command_input", pairs([]any{"job_id", id, "text", "\n"})) // after which it may end by itself
 	}
 	s.pause(time.Duration(r.IntN(20)) * time.Millisecond)
-	s.try(t, "cancel_job", "job_id", id, "force", true) // of what has ended: what it left
+	s.try(t, "cancel_job", "job_id", id, "force", true) // ends what an ended job left
 	end := s.await(t, id)
 	status := end.Header("Status")
 	if !strings.HasPrefix(status, "cancelled (") && status != "completed" && !strings.HasPrefix(status, "failed (exit") && !strings.HasPrefix(status, "failed (not run") {
@@ -138,7 +137,7 @@ func (s *storm) endOne(t *testing.T, r *rand.Rand, session string) {
 	}
 }
 
-// try is do for a goroutine that is not the test's.
+// try is do for goroutines that are not the test's.
 func (s *storm) try(t *testing.T, tool string, args ...any) mcpclient.Reply {
 	r, err := s.Call(t.Context(), tool, pairs(args))
 	if err != nil {
@@ -147,7 +146,7 @@ func (s *storm) try(t *testing.T, tool string, args ...any) mcpclient.Reply {
 	return r
 }
 
-// await is end for a goroutine that is not the test's.
+// await is end for goroutines that are not the test's.
 func (s *storm) await(t *testing.T, id string) mcpclient.Reply {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		r := s.try(t, "check_job_status", "job_id", id, "wait_seconds", 50)
@@ -159,8 +158,7 @@ func (s *storm) await(t *testing.T, id string) mcpclient.Reply {
 	return ""
 }
 
-// tagged are the numbers of the living processes with a tag among their
-// arguments, in order.
+// tagged returns the pids of the living processes with a tag among their arguments, in order.
 func tagged(tag string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {

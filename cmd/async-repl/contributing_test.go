@@ -12,11 +12,10 @@ import (
 	"testing"
 )
 
-// paths are those that begin with a directory of the checkout.
+// paths matches the paths that begin with a directory of the checkout.
 var paths = regexp.MustCompile("`((?:cmd|internal|jobs|pkgmgr|pyrepl|shell)/[a-z_./-]+)`")
 
-// The go commands in CONTRIBUTING.md and the README name packages and tests that
-// are there, and the files that they send a reader to are.
+// The packages, tests and files that CONTRIBUTING.md and the README name exist.
 func TestDocumentedCommands(t *testing.T) {
 	root := filepath.Join("..", "..")
 	commands, files := 0, 0 // found
@@ -43,8 +42,8 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// checkCommand checks the packages of a go command, and that each name of a test
-// is one of theirs.
+// checkCommand checks that the packages of a go command exist, and that each test that it names is
+// in one of them.
 func checkCommand(t *testing.T, root, command string) {
 	t.Helper()
 	var tests []string

@@ -18,9 +18,8 @@ import (
 	"asyncrepl/internal/mcpclient"
 )
 
-// demo starts the server as a client would, in a workspace of its own, plays
-// the steps over stdio and prints what was said. It returns 0 only if every step
-// held.
+// demo starts a server as a client would, in a new workspace, plays the steps over stdio and prints
+// the calls and their replies. It returns 0 only if every step held.
 func demo(ctx context.Context, stdout, stderr io.Writer) int {
 	dir, err := os.MkdirTemp("", "async-repl-demo-")
 	if err != nil {
@@ -62,7 +61,7 @@ func playAgainst(ctx context.Context, dir string, stdout, stderr io.Writer) erro
 	return err
 }
 
-// withoutSettings leaves out the variables that would change what is shown.
+// withoutSettings returns env without the variables that would change what the demo shows.
 func withoutSettings(env []string) []string {
 	var out []string
 	for _, kv := range env {
@@ -81,7 +80,7 @@ type step struct {
 	run   func(s *stage) error
 }
 
-// A stage is what the steps act on. Its methods print what is said.
+// A stage is where the steps are played.
 type stage struct {
 	ctx context.Context
 	c   *mcpclient.Client
@@ -89,7 +88,7 @@ type stage struct {
 	out io.Writer
 }
 
-// play runs the steps in order and says which did not hold.
+// play runs the steps in order. Its error names those that did not hold.
 func play(ctx context.Context, c *mcpclient.Client, dir string, out io.Writer) error {
 	s := &stage{ctx: ctx, c: c, dir: dir, out: out}
 	var failed []string
@@ -128,7 +127,7 @@ func (s *stage) say(tool string, args map[string]any) (mcpclient.Reply, error) {
 
 func indent(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }
 
-// expect reports what a reply lacks: a status, and texts in its body.
+// expect returns an error unless a reply has that status and holds those texts.
 func expect(r mcpclient.Reply, status string, texts ...string) error {
 	if got := r.Header("Status"); got != status {
 		return fmt.Errorf("status is %q, not %q", got, status)
@@ -141,7 +140,7 @@ func expect(r mcpclient.Reply, status string, texts ...string) error {
 	return nil
 }
 
-// once is the commonest step: one call, one expectation.
+// once returns a step of one call with one argument and one expectation.
 func once(tool, name, text, status string, texts ...string) func(*stage) error {
 	return func(s *stage) error {
 		r, err := s.say(tool, map[string]any{name: text})
@@ -157,7 +156,7 @@ for i in range(1, 6):
     time.sleep(1)
     print(f"tick {i}")`
 
-// The steps that a first look should see.
+// steps is what a person who tries the server should see.
 var steps = []step{
 	{"a variable", firstJob},
 	{"it is still there", once("execute_python", "code", `y = x * 2; print(f"y is {y}")`, "completed", "y is 84")},
@@ -175,8 +174,8 @@ var steps = []step{
 	{"and the next job works", once("execute_python", "code", "6 * 7", "completed", "42", "variables were lost")},
 }
 
-// firstJob makes the environment and starts the worker, so it may take longer
-// than the grace on a busy machine.
+// firstJob makes the environment and starts the worker. On a busy machine that can take longer than
+// the grace, so it waits.
 func firstJob(s *stage) error {
 	r, err := s.say("execute_python", map[string]any{"code": `x = 42; print(f"x is {x}")`, "wait_seconds": 60})
 	if err != nil {
@@ -198,8 +197,8 @@ func listBoth(s *stage) error {
 	return nil
 }
 
-// installWheel builds a package and installs it into the session that runs
-// already, without a network: with uv where it is found, else with pip.
+// installWheel builds a package and installs it into the running session, without a network: with
+// uv if that is found, else with pip.
 func installWheel(s *stage) error {
 	if _, err := buildWheel(s.dir, "greeting", "1.0", "def greet(name):\n    return f'Hello {name}, from a wheel'\n"); err != nil {
 		return fmt.Errorf("building a wheel: %w", err)

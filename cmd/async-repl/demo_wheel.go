@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 )
 
-// buildWheel writes a wheel of one module, which is a zip archive with some
-// lines about itself, and returns its path.
+// buildWheel writes a wheel of one module, a zip archive with its metadata, and returns its path.
 func buildWheel(dir, name, version, source string) (path string, err error) {
 	path = filepath.Join(dir, fmt.Sprintf("%s-%s-py3-none-any.whl", name, version))
 	f, err := os.Create(path)

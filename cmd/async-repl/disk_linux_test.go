@@ -12,12 +12,11 @@ import (
 	"asyncrepl/internal/mcpclient"
 )
 
-// own are the attributes of a process that has mounts of its own, which go with
-// it.
+// own makes a process with mounts of its own, which end with it.
 var own = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 
-// startOnDisk starts a server whose state directory is a disk of its own, with
-// those options of a mount. It skips the test where that can't be had.
+// startOnDisk starts a server whose state directory is a disk of its own, mounted with these
+// options. It skips the test if that is not possible here.
 func startOnDisk(t *testing.T, dir, options string) *server {
 	t.Helper()
 	mount := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir)
@@ -35,15 +34,15 @@ func startOnDisk(t *testing.T, dir, options string) *server {
 	return s
 }
 
-// under makes the server, which is not started yet, begin with a line of shell.
+// under makes a server that has not been started begin with a line of shell.
 func (s *server) under(line string, args ...string) {
 	sh := exec.Command("sh", append([]string{"-c", line + ` && exec "$0"`, s.cmd.Path}, args...)...)
 	s.cmd.Path, s.cmd.Args = sh.Path, sh.Args
 }
 
-// A disk that is full, can't be written to or is not there: the job goes on, its
-// beginning and its end are kept, reply, receipt and server_status say what is
-// gone and why; and when there is room again nothing is lost any more.
+// If the disk is full, read-only or missing, the job continues and the beginning and the end of its
+// output are kept. Reply, receipt and server_status say how much was lost and why. When there is
+// room again, nothing more is lost.
 func TestDiskFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("mounts disks and fills them")
@@ -114,7 +113,7 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-// More jobs with long output than a server has descriptors: all of it is kept.
+// All output is kept of more jobs with long output than a server has descriptors.
 func TestLongOutputWithFewDescriptors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs 70 jobs with long output")
@@ -142,8 +141,7 @@ func TestLongOutputWithFewDescriptors(t *testing.T) {
 	}
 }
 
-// REPL_MAX_STATE holds for all jobs, and what made room is told of the job that
-// gave way.
+// REPL_MAX_STATE bounds the output of all jobs together. The job whose output made room says so.
 func TestLimitOfAllOutput(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "REPL_MAX_STATE=2MiB")

@@ -14,8 +14,8 @@ import (
 	"asyncrepl/internal/mcpclient"
 )
 
-// trees starts processes of every kind that is hard to find again. Each line
-// prints "pid N." for each of them.
+// trees are commands that start processes of every kind that is hard to find again. They print "pid
+// N." for each.
 var trees = map[string]string{
 	"plain":     `sleep 300 & echo "pid $!."; wait`,
 	"nohup":     `nohup sleep 300 > /dev/null 2>&1 & echo "pid $!."; sleep 300`,
@@ -34,7 +34,7 @@ if (pid := os.fork()) == 0:
     while True: os.read(os.pipe()[0], 1)
 print(f"pid {pid}.")`
 
-// plant starts all trees and returns the numbers of their processes.
+// plant starts all trees and returns the pids of their processes.
 func plant(t *testing.T, s *server) (pids []int) {
 	t.Helper()
 	var ids []string

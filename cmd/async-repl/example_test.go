@@ -9,9 +9,8 @@ import (
 	"asyncrepl/internal/mcpclient"
 )
 
-// The program as a client uses it: started with pipes, spoken to in JSON-RPC,
-// ended by the end of its input. (The test binary is the program here, see
-// TestMain.)
+// The program as a client uses it: started with pipes, spoken to in JSON-RPC, ended by closing its
+// input. (Here the test binary plays the program, see TestMain.)
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

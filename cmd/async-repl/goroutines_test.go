@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// goroutines names, for each go statement of a file in order, its row in the
-// table of docs/how-it-works.md.
+// goroutines names the row in the table of docs/how-it-works.md for each go statement of a file, in
+// order.
 var goroutines = map[string][]string{
 	"cmd/async-repl/serve.go": {"the connection", "the end of the engine after a signal"},
 
@@ -42,8 +42,8 @@ var goroutines = map[string][]string{
 	"shell/command.go": {"the wait for what a command left behind"},
 }
 
-// Every go statement says beside it who owns it and when it ends, and has its
-// row in docs/how-it-works.md.
+// A comment beside every go statement says who owns the goroutine and when it ends, and
+// docs/how-it-works.md has a row for it.
 func TestEveryGoroutineIsAccountedFor(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-it-works.md"))
 	if err != nil {
@@ -75,7 +75,7 @@ func TestEveryGoroutineIsAccountedFor(t *testing.T) {
 			return true
 		})
 		if rows := goroutines[path]; statements != len(rows) {
-			t.Errorf("%s has %d go statements, and %d rows of the README's table are named for it here", path, statements, len(rows))
+			t.Errorf("%s has %d go statements, and %d rows of the table are named for it here", path, statements, len(rows))
 		}
 		named = append(named, goroutines[path]...)
 	})
@@ -86,12 +86,12 @@ func TestEveryGoroutineIsAccountedFor(t *testing.T) {
 		row, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
 		rows = append(rows, row)
 		if !slices.Contains(named, row) {
-			t.Errorf("the README tells of a goroutine that nobody starts: %s", row)
+			t.Errorf("the table has a row for a goroutine that nothing starts: %s", row)
 		}
 	}
 	for _, row := range named {
 		if !slices.Contains(rows, row) {
-			t.Errorf("the README's table has no row for %s", row)
+			t.Errorf("the table has no row for %s", row)
 		}
 	}
 }

@@ -15,15 +15,14 @@ import (
 	"asyncrepl/internal/mcpclient"
 )
 
-// A hostile client writes and reads what it likes. What it sees is judged line by
-// line.
+// A hostile client writes and reads whatever it likes. The test checks the answers line by line.
 type hostile struct {
 	*server
 	t     *testing.T
 	lines *bufio.Reader
 }
 
-// newHostile starts a server and shakes hands with it.
+// newHostile starts a server and initializes the connection.
 func newHostile(t *testing.T, env ...string) *hostile {
 	t.Helper()
 	s := startProcess(t, append(env, "REPL_PYTHON=python3")...)
@@ -41,7 +40,7 @@ func (h *hostile) say(lines ...string) {
 	}
 }
 
-// An outcome is an answer as a hostile client judges it.
+// An outcome is an answer as far as a hostile client checks it.
 type outcome struct {
 	ID    json.RawMessage
 	Error *struct{ Code int }
@@ -74,7 +73,7 @@ func (h *hostile) next() outcome {
 	}
 }
 
-// answer returns the answer of that id, and the codes of the errors before it.
+// answer returns the answer with that id, and the codes of the errors that came before it.
 func (h *hostile) answer(id string) (o outcome, before []int) {
 	h.t.Helper()
 	for {
@@ -121,7 +120,7 @@ func (h *hostile) appears(name, text string) {
 	}
 }
 
-// ends waits for the server's exit, and for that of a process of its jobs.
+// ends waits until the server has exited, and a process of its jobs, too.
 func (h *hostile) ends(pidFile string) {
 	h.t.Helper()
 	if got := h.exit(); got != "exit status 0" {
@@ -140,8 +139,7 @@ func (h *hostile) ends(pidFile string) {
 	gone(h.t, pids)
 }
 
-// peakToTheEnd returns the most memory, in KiB, that the server has had, once it
-// has ended.
+// peakToTheEnd waits for the server's exit and returns the most memory that it used, in KiB.
 func (h *hostile) peakToTheEnd() (kib int) {
 	h.t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
@@ -156,15 +154,15 @@ func (h *hostile) peakToTheEnd() (kib int) {
 	return 0
 }
 
-// lives starts a job that writes its number to the file "pid" and stays.
+// lives starts a job that writes its pid to the file "pid" and sleeps.
 func (h *hostile) lives() {
 	h.t.Helper()
 	h.say(toolCall(`"lives"`, "execute_command_async", "command", "echo $$ > pid; exec sleep 300", "wait_seconds", 0))
 	h.appears("pid", "\n")
 }
 
-// TestGarbage sends lines that no client should send. Each costs at most an error,
-// and the next call is answered.
+// TestGarbage sends lines that no client should send. Each costs at most an error, and the next
+// call is answered.
 func TestGarbage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends tens of megabytes")
@@ -224,8 +222,8 @@ func TestGarbage(t *testing.T) {
 	h.ends("pid")
 }
 
-// TestClientThatReadsNothing asks for much and takes none of it. Its jobs go on,
-// what waits for it is bounded, and its end is an end.
+// TestClientThatReadsNothing makes calls and reads no answer. Its jobs continue, the memory for its
+// answers is bounded, and its end is noticed.
 func TestClientThatReadsNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until the server stops waiting for its client")
@@ -242,10 +240,10 @@ func TestClientThatReadsNothing(t *testing.T) {
 			h.say(flood)
 			o, _ := h.answer(`"flood"`)
 			h.appears("flooded", "done")
-			for i := range 40 { // 2 MB of answers: what the queue does not take waits with its calls
+			for i := range 40 { // 2 MB of answers: those that do not fit into the queue wait
 				h.say(toolCall(fmt.Sprint(i), "check_job_status", "job_id", mcpclient.Reply(o.text).Header("Job ID"), "cursor", 0, "max_chars", 45000))
 			}
-			// Calls take effect in order: by this one the others were made.
+			// Calls take effect in order: when this one does, the others have.
 			h.say(toolCall(`"last"`, "execute_command_async", "command", "echo on > went", "wait_seconds", 0))
 			h.appears("went", "on")
 			end(h)
@@ -259,19 +257,19 @@ func TestClientThatReadsNothing(t *testing.T) {
 	}
 }
 
-// TestBadClientThatReadsNothing leaves more refusals unread than are kept, and
-// ends its input: that is seen behind all its lines.
+// TestBadClientThatReadsNothing leaves more refusals unread than the server keeps, and ends its
+// input. The server reads all lines and notices the end.
 func TestBadClientThatReadsNothing(t *testing.T) {
 	t.Parallel()
-	h := newHostile(t, "REPL_LOG_LEVEL=error") // which has nothing to say of each line
+	h := newHostile(t, "REPL_LOG_LEVEL=error") // logs nothing about single lines
 	h.lives()
-	// 60 KB, which a pipe takes, and 4 MB of refusals, which it does not.
+	// 60 KB fit into a pipe; the 4 MB of refusals do not.
 	h.say(strings.Repeat("x\n", 30_000))
 	h.stdin.Close()
 	h.ends("pid")
 }
 
-// TestClientThatReadsLate takes what it asked for when it likes: nothing is lost.
+// TestClientThatReadsLate reads its answers late. None is lost.
 func TestClientThatReadsLate(t *testing.T) {
 	t.Parallel()
 	h := newHostile(t)
@@ -293,8 +291,7 @@ func TestClientThatReadsLate(t *testing.T) {
 	}
 }
 
-// TestClientThatWritesByByte says one thing, a byte at a time. A job goes on
-// between its bytes.
+// TestClientThatWritesByByte writes one message a byte at a time. A job continues meanwhile.
 func TestClientThatWritesByByte(t *testing.T) {
 	t.Parallel()
 	h := newHostile(t)
@@ -317,7 +314,7 @@ func TestClientThatWritesByByte(t *testing.T) {
 	if o, _ := h.answer(`"slow"`); !strings.HasSuffix(o.text, "\nsaid\n") {
 		t.Errorf("answer: %s", o.text)
 	}
-	io.WriteString(h.stdin, call[:len(call)/2]) // and it leaves in the middle of a line
+	io.WriteString(h.stdin, call[:len(call)/2]) // the client leaves in the middle of a line
 	h.stdin.Close()
 	if o := h.next(); string(o.ID) != "null" || o.Error == nil || o.Error.Code != -32700 {
 		t.Errorf("half a line at the end: %+v", o)
@@ -325,8 +322,8 @@ func TestClientThatWritesByByte(t *testing.T) {
 	h.ends("pid")
 }
 
-// TestClientThatCancelsEverything takes back every call at once. What was begun
-// goes on, nothing is answered, and the ids are free again.
+// TestClientThatCancelsEverything cancels every call at once. Jobs that have begun continue,
+// nothing is answered, and the ids can be used again.
 func TestClientThatCancelsEverything(t *testing.T) {
 	t.Parallel()
 	h := newHostile(t)
@@ -365,7 +362,7 @@ func TestClientThatCancelsEverything(t *testing.T) {
 	h.ends("pid")
 }
 
-// TestManyCallsInFlight has calls that all wait for one thing.
+// TestManyCallsInFlight makes many calls that wait for the same event.
 func TestManyCallsInFlight(t *testing.T) {
 	t.Parallel()
 	h := newHostile(t)

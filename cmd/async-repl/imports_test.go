@@ -23,7 +23,8 @@ type rule struct {
 	why    string
 }
 
-// The rules go from the bottom up. Each package has one: who adds a package decides what it may know.
+// The rules go from the bottom up. Each package has one: who adds a package decides what it may
+// know.
 var rules = []rule{
 	{dir: "internal/view", not: []string{"os", "net", "github.com"},
 		why: "a view is bytes in, text out"},
@@ -80,8 +81,8 @@ var speakMCP = []string{"internal/mcpserver", "internal/stdio"}
 
 const mcpLibrary = "github.com/modelcontextprotocol"
 
-// processWide is what belongs to the process. Below cmd nothing uses it: what a connection can see is
-// handed down in its scope.
+// processWide is what belongs to the process. Below cmd nothing uses it: what a connection can see
+// is handed down in its scope.
 var processWide = map[string][]string{
 	"os":       {"Getenv", "LookupEnv", "Environ", "Getwd", "Chdir", "Setenv", "Stdin", "Stdout", "Stderr", "Args", "Exit", "UserHomeDir"},
 	"exec":     {"LookPath"},

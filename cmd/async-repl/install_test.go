@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// A launch is how a client's configuration starts a server.
+// A launch says how a client's configuration starts a server.
 type launch struct {
 	Type    string
 	Command string
 	Args    []string
 }
 
-// The configurations in the README can be read, have the keys that the client's
-// documentation names, and start this program with arguments that it takes.
+// The configurations in the README can be parsed, have the keys that the client's documentation
+// names, and start this program with valid arguments.
 func TestInstallConfigurations(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
@@ -71,8 +71,7 @@ func checkLaunch(t *testing.T, client string, l launch) {
 	}
 }
 
-// parseTable reads the one table of a TOML file whose values are written as JSON
-// would have them.
+// parseTable parses a TOML file of one table whose values are written as in JSON.
 func parseTable(t *testing.T, text, header string) launch {
 	t.Helper()
 	var l launch

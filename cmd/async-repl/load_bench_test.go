@@ -16,7 +16,7 @@ import (
 	"asyncrepl/internal/mcpclient"
 )
 
-// pss is the memory of a process, its part of what it shares included, in KiB.
+// pss returns the proportional set size of a process, in KiB.
 func pss(b *testing.B, pid int) int {
 	b.Helper()
 	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
@@ -34,7 +34,7 @@ func pss(b *testing.B, pid int) int {
 	return kib
 }
 
-// family is a process and all its descendants.
+// family returns a process and all its descendants.
 func family(b *testing.B, pid int) []int {
 	b.Helper()
 	all := []int{pid}
@@ -60,7 +60,7 @@ func family(b *testing.B, pid int) []int {
 	return all
 }
 
-// processorTime is what a process has used.
+// processorTime returns the CPU time that a process has used.
 func processorTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	const measured = 2 // CPUCLOCK_SCHED: by the scheduler, to the nanosecond
@@ -71,9 +71,9 @@ func processorTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Aim: 25 MiB for server, guard and one session at rest. The program is the one
-// that is shipped: this one has its tests in it. Beside it stands what the bare
-// interpreter takes, which differs more from one to the next than we add to it.
+// Aim: 25 MiB for server, guard and one idle session. The program is built as it is shipped: this
+// binary has its tests in it. The bare interpreter's memory is reported beside it; it varies more
+// between interpreters than the server adds to it.
 func BenchmarkTreeAtRest(b *testing.B) {
 	python := realPython()
 	shipped := filepath.Join(b.TempDir(), "async-repl")
@@ -89,7 +89,7 @@ func BenchmarkTreeAtRest(b *testing.B) {
 			b.Fatal(err)
 		}
 		s.do("execute_python", "code", "x = 1")
-		s.do("execute_command_async", "command", "true") // so that there is a guard
+		s.do("execute_command_async", "command", "true") // starts the guard
 		all := family(b, s.cmd.Process.Pid)
 		if len(all) != 3 {
 			b.Fatalf("%d processes, not server, guard and worker", len(all))
@@ -108,7 +108,7 @@ func BenchmarkTreeAtRest(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// pssOfBare is the memory of an interpreter that waits for input, in KiB.
+// pssOfBare returns the memory of an interpreter that waits for input, in KiB.
 func pssOfBare(b *testing.B, python string) int {
 	b.Helper()
 	cmd := exec.Command(python, "-c", "print(flush=True); input()")
@@ -131,9 +131,9 @@ func pssOfBare(b *testing.B, python string) int {
 	return pss(b, cmd.Process.Pid)
 }
 
-// Aims: under 1 % of a processor for 500 idle jobs, under 100 KB for each, with
-// just under 4 KB of output. The memory is the server's: its PSS, so without the
-// kernel's for terminal and pipes, and without that of the jobs' own processes.
+// Aims: under 1 % of a CPU for 500 idle jobs, and under 100 KB for each, with just under 4 KB of
+// output. The memory is the server's PSS: the kernel's memory for terminals and pipes and that of
+// the jobs' own processes do not count.
 func BenchmarkIdleServer(b *testing.B) {
 	const jobs = 500
 	for name, tty := range map[string]bool{"terminal": true, "pipes": false} {
@@ -150,7 +150,7 @@ func BenchmarkIdleServer(b *testing.B) {
 					b.Fatal(last)
 				}
 			}
-			time.Sleep(3 * time.Second) // until the bustle of the start is over
+			time.Sleep(3 * time.Second) // until the starts no longer use the CPU
 			more := pss(b, pid) - before
 			var used, wall time.Duration
 			for b.Loop() {
@@ -166,8 +166,8 @@ func BenchmarkIdleServer(b *testing.B) {
 	}
 }
 
-// Aim: a poll within 100 ms while eight jobs print as fast as they can. The
-// machine's processors are all busy with that.
+// Aim: a poll takes less than 100 ms while eight jobs print as fast as they can, on a machine whose
+// CPUs are all busy with that.
 func BenchmarkPollInFlood(b *testing.B) {
 	s := startServer(b, "REPL_MAX_OUTPUT=64MiB")
 	ids := startFloods(b, s)
@@ -193,8 +193,8 @@ func BenchmarkPollInFlood(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// Aim: a poll of a job with 1 GB of output costs what one with 1 KB does. Both are
-// asked for what is new, which is the last 500 bytes.
+// Aim: a poll of a job with 1 GB of output takes as long as one with 1 KB. Both ask for the new
+// output, which is the last 500 bytes.
 func BenchmarkPollOfAGigabyte(b *testing.B) {
 	s := startServer(b)
 	poll := func(size int) func() time.Duration {

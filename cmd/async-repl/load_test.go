@@ -13,8 +13,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// A quick is one quick job of the load test: the call that starts it, and what its
-// end must say.
+// A quick is one quick job of the load test: the call that starts it, and what its last reply must
+// say.
 type quick struct {
 	tool           string
 	args           map[string]any
@@ -23,8 +23,8 @@ type quick struct {
 	result         string
 }
 
-// quickJob returns job n of a series in which kinds, lengths and ends alternate.
-// Each line of output names the job.
+// quickJob returns job n of a series of alternating kinds, lengths and ends. Each line of output
+// names the job.
 func quickJob(n int) quick {
 	var out, errs strings.Builder
 	lines := 1 + n*n%40
@@ -63,14 +63,14 @@ func quickJob(n int) quick {
 	return q
 }
 
-// play starts the job, waits for its end and says what is wrong with it.
+// play starts the job, waits for its end and returns an error if a reply is wrong.
 func (q quick) play(ctx context.Context, c *mcpclient.Client) error {
 	r, err := c.Call(ctx, q.tool, q.args)
 	if err != nil {
 		return err
 	}
 	id := r.Header("Job ID")
-	for range 2 { // once more after its end: the same is said again
+	for range 2 { // a second call returns the same
 		r, err = c.Call(ctx, "check_job_status", map[string]any{"job_id": id, "wait_seconds": 100})
 		if err != nil {
 			return err
@@ -95,8 +95,8 @@ func (q quick) play(ctx context.Context, c *mcpclient.Client) error {
 	return nil
 }
 
-// Many quick jobs of both kinds, 50 in flight: each has exactly its own output,
-// its own result and its own receipt.
+// Of many quick jobs of both kinds, 50 in flight, each has exactly its own output, result and
+// receipt.
 func TestQuickJobsKeepTheirOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a load test")
@@ -105,14 +105,14 @@ func TestQuickJobsKeepTheirOwn(t *testing.T) {
 	s := startServer(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 8*patience)
 	defer cancel()
-	jobs := make(chan int) // unbuffered: handed over one by one
+	jobs := make(chan int) // unbuffered: handed over one at a time
 	var players sync.WaitGroup
 	for range 50 {
 		players.Go(func() {
 			for n := range jobs {
 				if err := quickJob(n).play(ctx, s.Client); err != nil {
 					t.Errorf("job %d: %v", n, err)
-					cancel() // one is enough to look into
+					cancel() // one failure is enough
 				}
 			}
 		})
@@ -127,7 +127,7 @@ func TestQuickJobsKeepTheirOwn(t *testing.T) {
 	players.Wait()
 }
 
-// floods are jobs that print without an end, one of each way to print.
+// floods are jobs that print without end, one for each way to print.
 var floods = []struct {
 	tool string
 	args map[string]any
@@ -138,7 +138,7 @@ var floods = []struct {
 	{"execute_python", map[string]any{"code": "while True: print('x' * 999)"}},
 }
 
-// startFloods starts eight floods, and returns their ids.
+// startFloods starts eight floods and returns their ids.
 func startFloods(t testing.TB, s *server) (ids []string) {
 	t.Helper()
 	for i := range 8 {
@@ -159,7 +159,7 @@ func startFloods(t testing.TB, s *server) (ids []string) {
 	return ids
 }
 
-// Eight floods at once are answered for, kept within their limits and ended.
+// Eight floods at once can be polled, stay within their limits and can be cancelled.
 func TestEightFloods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a load test")
@@ -199,7 +199,7 @@ func TestEightFloods(t *testing.T) {
 	}
 }
 
-// droppedIsTrue holds what a reply says is gone against what was written.
+// droppedIsTrue compares what a reply says was dropped with what was written.
 func droppedIsTrue(r mcpclient.Reply, limit int) error {
 	end, err1 := strconv.Atoi(r.Header("Cursor"))
 	number, _, ok := strings.Cut(r.Header("Dropped"), " bytes")

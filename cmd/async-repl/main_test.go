@@ -17,10 +17,9 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// TestMain makes the test binary be the program where it is not told to test:
-// the server and its guard are processes of their own in these tests, as they
-// are for a client. It goes by the arguments alone: a process that was started
-// to be a guard must never run the tests, which start guards.
+// TestMain makes the test binary play the program if no argument tells it to test: server and guard
+// are processes of their own in these tests, as they are for a client. Only the arguments decide: a
+// process that was started as a guard must never run the tests, which start guards.
 func TestMain(m *testing.M) {
 	testing := slices.ContainsFunc(os.Args[1:], func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
 	switch {
@@ -35,7 +34,7 @@ func TestMain(m *testing.M) {
 // patience bounds every wait: a test that runs into it has failed.
 const patience = 60 * time.Second
 
-// A server is the program, started as a client would, and the client.
+// A server is the program, started as by a client, and the client.
 type server struct {
 	*mcpclient.Client
 	t     testing.TB
@@ -44,11 +43,11 @@ type server struct {
 	stdin io.WriteCloser
 	out   *os.File
 	log   *lockedBuffer
-	apart bool // it sees other numbers of processes than the test does
+	apart bool // its pids differ from those that the test sees
 }
 
-// startServer starts a server in a workspace of its own and opens a session. Python is used as it is,
-// which takes no time; a test of environments sets ownEnvironment.
+// startServer starts a server in a workspace of its own and opens a session. Python is used as it
+// is, which takes no time; a test of environments sets ownEnvironment.
 func startServer(t testing.TB, env ...string) *server {
 	t.Helper()
 	s := spawn(t, append([]string{"REPL_PYTHON=" + realPython()}, env...)...)
@@ -61,7 +60,7 @@ func startServer(t testing.TB, env ...string) *server {
 // ownEnvironment has a server make the environment of its workspace.
 const ownEnvironment = "REPL_PYTHON="
 
-// spawn starts a server that nothing has been said to.
+// spawn starts a server and sends it nothing.
 func spawn(t testing.TB, env ...string) *server {
 	t.Helper()
 	s := prepare(t, env...)
@@ -69,8 +68,7 @@ func spawn(t testing.TB, env ...string) *server {
 	return s
 }
 
-// startProcess starts a server without a client: what is written and read is up to the
-// test.
+// startProcess starts a server without a client: the test itself writes and reads.
 func startProcess(t testing.TB, env ...string) *server {
 	t.Helper()
 	s := prepare(t, env...)
@@ -78,7 +76,7 @@ func startProcess(t testing.TB, env ...string) *server {
 	return s
 }
 
-// prepare makes a server that is not started yet.
+// prepare returns a server that has not been started.
 func prepare(t testing.TB, env ...string) *server {
 	t.Helper()
 	self, err := os.Executable()
@@ -95,17 +93,17 @@ func prepare(t testing.TB, env ...string) *server {
 	return s
 }
 
-// toListTools is a request, for tests that write without the client.
+// toListTools is a request for tests that write without the client.
 const toListTools = `{"jsonrpc":"2.0","id":1073741824,"method":"tools/list"}` + "\n"
 
-// connect starts it, with a client.
+// connect starts the server, with a client.
 func (s *server) connect() {
 	s.t.Helper()
 	s.begin()
 	s.Client = mcpclient.New(s.out, s.stdin)
 }
 
-// begin starts it.
+// begin starts the server.
 func (s *server) begin() {
 	t := s.t
 	t.Helper()
@@ -124,7 +122,7 @@ func (s *server) begin() {
 	theirs.Close()
 	t.Cleanup(func() {
 		s.stdin.Close()
-		s.cmd.Process.Kill() // the guard ends the rest; an error means that it is gone
+		s.cmd.Process.Kill() // the guard ends the rest; an error means that the server has exited
 		s.cmd.Wait()
 		out.Close()
 		if t.Failed() {
@@ -210,7 +208,7 @@ func (s *server) exit() string {
 	}
 }
 
-// A lockedBuffer is a log that is written and read at once.
+// A lockedBuffer is a log that several goroutines write and read.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -270,8 +268,8 @@ func TestSubcommands(t *testing.T) {
 	}
 }
 
-// Who starts the server by hand is told what it is, and ends it as a terminal's
-// input ends. A client is told nothing.
+// A person who starts the server by hand is told what it is, and ends it as one ends a terminal's
+// input. A client is told nothing.
 func TestStartedAtATerminal(t *testing.T) {
 	pty, err := tty.Open(24, 80)
 	if err != nil {

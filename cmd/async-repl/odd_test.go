@@ -13,8 +13,8 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// through makes a server start through another program: prefix with its
-// arguments, then the server's own.
+// through makes a server start through another program: prefix is its command line, to which the
+// server's is appended.
 func through(prefix ...string) func(*testing.T, *server) {
 	return func(t *testing.T, s *server) {
 		path, err := exec.LookPath(prefix[0])
@@ -25,7 +25,7 @@ func through(prefix ...string) func(*testing.T, *server) {
 	}
 }
 
-// interpreter is a Python that any user can run from anywhere.
+// interpreter returns a Python that any user can run from anywhere.
 var interpreter = sync.OnceValue(func() string {
 	const system = "/usr/bin/python3"
 	if _, err := os.Stat(system); err == nil {
@@ -34,17 +34,17 @@ var interpreter = sync.OnceValue(func() string {
 	return realPython()
 })
 
-// script is a shell script that ends by becoming the server.
+// script makes a server start through a shell script that execs it.
 func script(lines string) func(*testing.T, *server) {
 	return through("sh", "-c", lines+"\nexec \"$0\" \"$@\"")
 }
 
-// python is a Python program that ends by becoming the server.
+// python makes a server start through a Python program that execs it.
 func python(code string) func(*testing.T, *server) {
 	return through("python3", "-I", "-c", "import os, signal, sys, fcntl, termios\n"+code+"\nos.execv(sys.argv[1], sys.argv[1:])")
 }
 
-// private runs lines in a mount namespace of the server's own.
+// private makes a server run lines of shell in a mount namespace of its own first.
 func private(lines string) func(*testing.T, *server) {
 	return func(t *testing.T, s *server) {
 		if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
@@ -58,7 +58,7 @@ func attributes(a syscall.SysProcAttr) func(*testing.T, *server) {
 	return func(_ *testing.T, s *server) { s.cmd.SysProcAttr = &a }
 }
 
-// TestSurroundings has the whole of the server work where it was started oddly.
+// TestSurroundings checks that everything works in a server that was started in odd surroundings.
 func TestSurroundings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server for each of many surroundings")
@@ -99,7 +99,7 @@ func TestSurroundings(t *testing.T) {
 				t.Skip("process namespaces need root:", err)
 			}
 			through("unshare", "-pf", "--mount-proc")(t, s)
-			s.apart = true // its numbers are others, and the kernel ends all with it
+			s.apart = true // its pids differ, and the kernel ends all its processes with it
 		},
 		"dash": func(t *testing.T, s *server) {
 			path, err := exec.LookPath("dash")
@@ -123,7 +123,7 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
-// works uses what every server can do, and sees to it that nothing is left.
+// works uses everything that a server can do, and checks that nothing is left of it.
 func (s *server) works(t *testing.T) {
 	t.Helper()
 	check := func(r mcpclient.Reply, status string, holds ...string) {
@@ -175,8 +175,8 @@ func (s *server) cancel(id string) mcpclient.Reply {
 	return s.end(id)
 }
 
-// controlled gives the server a controlling terminal, in whose foreground it is
-// or is not. The terminal is read by nobody.
+// controlled gives the server a controlling terminal and puts it in the foreground or the
+// background. The terminal's output is not read.
 func controlled(t *testing.T, s *server, foreground bool) {
 	pty, err := tty.Open(24, 80)
 	if err != nil {
@@ -195,7 +195,7 @@ os.close(3)`)(t, s)
 	}
 }
 
-// fullStderr makes stderr a pipe that is full and that nobody reads.
+// fullStderr makes stderr a full pipe that is not read.
 func fullStderr(t *testing.T, s *server) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -219,7 +219,7 @@ func fullStderr(t *testing.T, s *server) {
 	s.cmd.Env = append(s.cmd.Env, "REPL_LOG_LEVEL=debug")
 }
 
-// without leaves the named variables out.
+// without returns env without the named variables.
 func without(env []string, names ...string) (rest []string) {
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")

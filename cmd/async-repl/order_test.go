@@ -8,12 +8,12 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// What is sent behind a restart, without waiting for its answer, runs in the new
-// Python, and what was sent before it does not.
+// A call that is sent after a restart, before the restart is answered, runs in the new Python; one
+// that was sent before it does not.
 func TestOrderAroundARestart(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	// A step is one call, and how the status of its job in the end begins.
+	// A step is one call, and the beginning of its job's final status.
 	type step struct{ tool, code, status string }
 	busy := []step{
 		{"execute_python", "kept = 1\nwhile True: pass", "cancelled ("},

@@ -12,7 +12,7 @@ import (
 	"asyncrepl/internal/mcpclient"
 )
 
-// peak is the most memory that a process has had, in KiB.
+// peak returns the most memory that a process has used, in KiB.
 func peak(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -30,7 +30,7 @@ func peak(t *testing.T, pid int) int {
 	return kib
 }
 
-// 200 MB from either kind of job are all there, and cost the server little.
+// 200 MB of output of each kind of job are kept in full, and the server needs little memory for it.
 func TestFloodsAreKeptInLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a load test")
@@ -59,8 +59,8 @@ func TestFloodsAreKeptInLittleMemory(t *testing.T) {
 	}
 }
 
-// projectIn writes a project of one module. Its wheel is built by a line of
-// Python, which may never end; installed to be edited, the module stays in place.
+// projectIn writes a project of one module. A line of Python builds its wheel, and need not end. An
+// editable install leaves the module where it is.
 func projectIn(t *testing.T, dir, name, build string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -91,8 +91,8 @@ def build_wheel(into, config_settings=None, metadata_directory=None):
 	}
 }
 
-// A running session finds a new package at once, editable projects too, and keeps its variables. It is
-// told that it has imported an older version before. A cancelled install changes nothing.
+// A running session finds a new package at once, editable projects too, and keeps its variables. It
+// is told that it has imported an older version before. A cancelled install changes nothing.
 func TestInstallsBesideARunningSession(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes an environment and installs packages")
@@ -152,7 +152,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 	install("replwheel", "completed (already satisfied)")
 }
 
-// The environment is touched lazily: a client that only lists pays for nothing.
+// A client that only lists makes no environment and starts no process.
 func TestListingStartsNothing(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, ownEnvironment)
@@ -181,6 +181,6 @@ func TestSessions(t *testing.T) {
 	if text := s.refused("execute_python", "code", "1", "session", "c"); !strings.Contains(text, "REPL_MAX_SESSIONS") {
 		t.Errorf("the refusal says %q", text)
 	}
-	s.do("restart_python_worker", "session", "a") // which makes room
+	s.do("restart_python_worker", "session", "a") // makes room
 	s.do("execute_python", "code", "1", "session", "c", "wait_seconds", 60)
 }

@@ -2,6 +2,5 @@
 
 package main
 
-// raceFactor is how many times the memory of a program its race detector may
-// take.
+// raceFactor is the factor by which the race detector can increase a program's memory.
 const raceFactor = 5

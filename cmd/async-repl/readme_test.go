@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the generated parts of the README")
 
-// settingsTable is the README's, from the table that the flags are made from.
+// settingsTable returns the README's table of settings, made from the table of flags.
 func settingsTable() string {
 	var b strings.Builder
 	b.WriteString("| variable | flag | what | default |\n|---|---|---|---|\n")

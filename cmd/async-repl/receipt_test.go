@@ -15,7 +15,7 @@ import (
 	"asyncrepl/internal/mcpclient"
 )
 
-// planted is the number of the process that a job named as "pid N.".
+// planted returns the pid that a job printed as "pid N.".
 func planted(t *testing.T, r mcpclient.Reply) int {
 	t.Helper()
 	_, rest, _ := strings.Cut(r.Section("STDOUT"), "pid ")
@@ -29,8 +29,7 @@ func planted(t *testing.T, r mcpclient.Reply) int {
 
 func there(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// holds fails unless each header has its value; an empty one means that it is
-// not there.
+// holds checks that each header has its value. An empty value means that the header must be absent.
 func holds(t *testing.T, r mcpclient.Reply, headers ...string) {
 	t.Helper()
 	for i := 0; i < len(headers); i += 2 {
@@ -40,7 +39,7 @@ func holds(t *testing.T, r mcpclient.Reply, headers ...string) {
 	}
 }
 
-// What a tree needs after its leader is in the receipt too.
+// The receipt also names the rungs that a tree needed after its leader had exited.
 func TestReceiptNamesEveryRung(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -63,7 +62,7 @@ func TestReceiptNamesEveryRung(t *testing.T) {
 	}
 }
 
-// asleep waits until a process has become the sleep that it is to be.
+// asleep waits until a process has execed sleep, or bash, and sleeps.
 func (s *server) asleep(pid int) {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-time.After(time.Millisecond) {
@@ -75,8 +74,7 @@ func (s *server) asleep(pid int) {
 	s.t.Fatalf("process %d does not sleep", pid)
 }
 
-// What a job leaves is named for as long as it runs, and a cancel of the ended
-// job ends it.
+// Processes that a job left are named while they run, and a cancel of the ended job ends them.
 func TestLeftRunning(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -114,14 +112,14 @@ func TestHungUp(t *testing.T) {
 	gone(t, []int{pid})
 }
 
-// A process that nothing tells whose it is is named by all it may belong to, and
-// outlives none of them.
+// A process whose job is unknown is named by every job that it can belong to, and ends with the
+// last of them.
 func TestUnclaimed(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	other := s.do("execute_command_async", "command", "echo on; read x", "wait_seconds", 0).Header("Job ID")
 	s.prints(other, "on\n")
-	r := s.do("execute_command_async", "tty", false, "command", // so that nobody looks at its tree while the parents live
+	r := s.do("execute_command_async", "tty", false, "command", // its tree is not scanned while the parents live
 		`(env -i setsid sleep 300 </dev/null >/dev/null 2>&1 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done); read x`, "wait_seconds", 0)
 	id := r.Header("Job ID")
 	pid := planted(t, s.prints(id, "pid "))
@@ -133,12 +131,12 @@ func TestUnclaimed(t *testing.T) {
 		t.Fatal("it was ended while a job that it may be from runs")
 	}
 	s.do("send_command_input", "job_id", other, "text", "go\n")
-	holds(t, s.end(other), "Status", "completed") // which may name it, or have ended it before it looked
+	holds(t, s.end(other), "Status", "completed") // it may name the process, or have ended it first
 	gone(t, []int{pid})
 }
 
-// freezer makes a control group whose processes nothing can end while they are
-// frozen, as one can't that waits for a disk.
+// freezer makes a control group whose processes can't be ended while they are frozen, like
+// processes that wait for a disk.
 func freezer(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/sys/fs/cgroup/freezer", "async-repl-test-")
@@ -153,7 +151,7 @@ func freezer(t *testing.T) string {
 	return dir
 }
 
-// freeze stops all of a group, or lets them go on.
+// freeze freezes or thaws all processes of a group.
 func freeze(t *testing.T, dir, state string) {
 	t.Helper()
 	file := filepath.Join(dir, "freezer.state")
@@ -167,7 +165,7 @@ func freeze(t *testing.T, dir, state string) {
 	}
 }
 
-// Who can't be ended is named, and holds nobody up.
+// Processes that can't be ended are named, and no call waits for them.
 func TestSurvivors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until every rung has failed")
@@ -207,7 +205,7 @@ func TestSurvivors(t *testing.T) {
 			if !strings.Contains(r.Header("Survivors"), fmt.Sprintf("(pid %d)", pid)) {
 				t.Errorf("it is not among the survivors:\n%s", r)
 			}
-			holds(t, s.do(test.tool, argument, "1 == 1", "wait_seconds", 60), "Cancelling", "") // the next one runs
+			holds(t, s.do(test.tool, argument, "1 == 1", "wait_seconds", 60), "Cancelling", "") // the next job runs
 			freeze(t, dir, "THAWED")
 			gone(t, []int{pid})
 			for test.tool == "execute_command_async" && s.do("check_job_status", "job_id", id).Header("Survivors") != "" {
@@ -217,7 +215,7 @@ func TestSurvivors(t *testing.T) {
 	}
 }
 
-// The server does not wait for one that it can't end.
+// A shutdown does not wait for a process that can't be ended.
 func TestShutdownWithASurvivor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("freezes a control group")
@@ -239,7 +237,7 @@ func TestShutdownWithASurvivor(t *testing.T) {
 
 func (s *server) signal(sig syscall.Signal) { s.cmd.Process.Signal(sig) } // an error: it has ended
 
-// limitedGroup makes a control group that may have 384 MiB of memory.
+// limitedGroup makes a control group with a limit of 384 MiB of memory.
 func limitedGroup(t *testing.T) string {
 	t.Helper()
 	for _, group := range [][2]string{{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
@@ -259,8 +257,8 @@ func limitedGroup(t *testing.T) string {
 	return ""
 }
 
-// The kernel kills who has too much memory, and its count is believed; a mere
-// SIGKILL is not, and no count of another control group.
+// A kill is reported as out of memory if the kernel's count of its own control group says so. A
+// plain SIGKILL is not, nor a kill in another control group.
 func TestOutOfMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("uses up the memory of a control group")
@@ -287,7 +285,7 @@ func TestOutOfMemory(t *testing.T) {
 	holds(t, s.do("execute_python", "code", die, "wait_seconds", 60), "Status", "failed (killed by SIGKILL; variables lost)", "Ended by", "outside or unknown")
 }
 
-// publish copies a program to where every user may run it.
+// publish copies a program to where every user can run it.
 func publish(t *testing.T, from, to string, mode os.FileMode) {
 	t.Helper()
 	b, err := os.ReadFile(from)
@@ -304,7 +302,7 @@ func publish(t *testing.T, from, to string, mode os.FileMode) {
 	}
 }
 
-// A program that has become another user's can't be ended by an ordinary one.
+// An ordinary server can't end a program that has become another user's.
 func TestSurvivorOfAnotherUser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until every rung has failed")

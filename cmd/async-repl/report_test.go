@@ -37,25 +37,25 @@ func (s *server) record(id string) (r report.Record) {
 	return r
 }
 
-// wait calls f until it is satisfied.
+// wait calls f until it returns true.
 func (s *server) wait(what string, f func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.t.Fatalf("waited in vain for %s", what)
+			s.t.Fatalf("waited without success for %s", what)
 		}
 	}
 }
 
-// What a command leaves behind is told by each reply about it, in words and in
-// the record, until it is ended.
+// Every reply about a command names what the command left running, in words and in the record,
+// until that has ended.
 func TestLeftBehind(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	gate := filepath.Join(s.dir, "gate")
 	var r mcpclient.Reply
 	var id string
-	for late, end := true, time.Now().Add(patience); late && time.Now().Before(end); { // 50 ms after its hangup one may live yet on a busy machine
+	for late, end := true, time.Now().Add(patience); late && time.Now().Before(end); { // on a busy machine a process can outlive its hangup by more than 50 ms
 		r = s.do("execute_command_async", "wait_seconds", 60, "command",
 			`rm -f gate ready; mkfifo gate; sh -c 'trap "" HUP; : >ready; read x <gate; echo late; sleep 1000' & sleep 1000 & until [ -e ready ] && grep -qx sleep /proc/$!/comm; do sleep 0.01; done; echo done`)
 		id = r.Header("Job ID")
@@ -94,7 +94,7 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// Where no more jobs may be started the oldest is named.
+// The refusal of a job too many names the oldest running job.
 func TestMaxJobs(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "REPL_MAX_JOBS=2")
@@ -116,7 +116,7 @@ func TestMaxJobs(t *testing.T) {
 	s.do("cancel_job", "job_id", second, "force", true)
 }
 
-// The status of the server is told of what is there, and asking starts nothing.
+// server_status shows what runs, and starts nothing.
 func TestServerStatus(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, ownEnvironment, "REPL_MAX_STATE=1GiB")
@@ -172,7 +172,7 @@ func TestServerStatus(t *testing.T) {
 	}
 }
 
-// A reply about one job tells once of another that has ended.
+// A reply about one job announces once that another has ended.
 func TestAlso(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

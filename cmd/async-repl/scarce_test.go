@@ -25,7 +25,8 @@ func oddServer(t *testing.T, odd func(*testing.T, *server), env ...string) *serv
 	return s
 }
 
-// startSleeper starts a job that prints a line and sleeps, and returns the job's reply once it has printed or ended.
+// startSleeper starts a job that prints a line and sleeps, and returns the job's reply once it has
+// printed or ended.
 func (s *server) startSleeper() (mcpclient.Reply, error) {
 	r, err := s.Call(s.ctx(), "execute_command_async", map[string]any{"command": "echo up; exec sleep 300", "wait_seconds": 0})
 	id := r.Header("Job ID")
@@ -51,14 +52,14 @@ func (s *server) drain(t *testing.T, running []string) {
 	}
 }
 
-// as makes a server run as another user, with a workspace of his own, and under
-// the limits that code sets. It needs root.
+// as makes a server run as another user, in a workspace that belongs to that user, with the limits
+// that code sets. It needs root.
 func as(uid int, code string) func(*testing.T, *server) {
 	return func(t *testing.T, s *server) {
 		if os.Getuid() != 0 {
 			t.Skip("becoming another user needs root")
 		}
-		home := filepath.Join(t.TempDir(), "home") // others may enter it, once its parents let them
+		home := filepath.Join(t.TempDir(), "home") // open to others once its parents are
 		for dir := t.TempDir(); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
 			if err := os.Chmod(dir, 0o755); err != nil {
 				t.Fatal(err)
@@ -80,8 +81,8 @@ func as(uid int, code string) func(*testing.T, *server) {
 	}
 }
 
-// At its limit of processes, which is one of threads too, the server refuses a start and says why, or it dies as any Go
-// program does that can make no thread. Then its guard leaves nothing.
+// At its limit of processes, which is one of threads too, the server refuses a start and says why,
+// or it dies as any Go program does that can make no thread. Then its guard leaves nothing.
 func TestFewProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of programs")
@@ -196,7 +197,7 @@ func TestReadOnlyWorkspace(t *testing.T) {
 	if err := expect(r, "failed (exit 1)", s.dir, "Read-only file system"); err != nil {
 		t.Error(err)
 	}
-	// Nor can long output be kept: that is said, and what is in memory is shown.
+	// Long output can't be kept either. The reply says so, and shows what is in memory.
 	r = s.do("execute_command_async", "command", "yes 0123456789 | head -c 2000000; echo; echo end", "tty", false, "wait_seconds", 60, "max_chars", 1000)
 	if err := expect(r, "completed", "Dropped: ", "\nend\n"); err != nil || r.Header("Cursor") != "2000005" {
 		t.Errorf("%v: %s", err, r)
@@ -232,7 +233,7 @@ func TestWorkspaceGoes(t *testing.T) {
 	}
 }
 
-// TestRefusedStarts starts servers that can't serve, and say why and what helps.
+// A server that can't serve says why and how to fix it.
 func TestRefusedStarts(t *testing.T) {
 	for name, c := range map[string]struct {
 		odd  func(*testing.T, *server)
@@ -261,7 +262,7 @@ func TestRefusedStarts(t *testing.T) {
 	}
 }
 
-// A directory that is gone matters only to one who names no other.
+// The current directory can be gone if a setting names another.
 func TestNoDirectoryButAWorkspace(t *testing.T) {
 	t.Parallel()
 	s := oddServer(t, script("mkdir x; cd x; rmdir ../x"), "REPL_WORKDIR="+t.TempDir())
@@ -298,7 +299,7 @@ func TestNoTerminals(t *testing.T) {
 	}
 }
 
-// TestLongCommands runs command lines that are too long for an argument.
+// Command lines that are too long for an argument run.
 func TestLongCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs many long command lines")
@@ -328,7 +329,7 @@ func TestLongCommands(t *testing.T) {
 	}
 }
 
-// A variable that no program can be started with is refused as such.
+// A variable that is too long for any program is refused with that reason.
 func TestHugeVariable(t *testing.T) {
 	t.Parallel()
 	s := oddServer(t, script(""))
@@ -341,8 +342,8 @@ func TestHugeVariable(t *testing.T) {
 	}
 }
 
-// TestClosedStreams starts the server without its standard streams. It has
-// nobody to serve, and ends; nothing that it opens takes their place.
+// A server that is started without its standard streams has no client, and exits. No file that it
+// opens takes the place of a stream.
 func TestClosedStreams(t *testing.T) {
 	for _, closed := range []string{"<&-", ">&-", "<&- >&-", "<&- >&- 2>&-"} {
 		t.Run(closed, func(t *testing.T) {
@@ -358,8 +359,8 @@ func TestClosedStreams(t *testing.T) {
 	}
 }
 
-// TestLogThatNobodyReads fills the pipe of a log: no write waits, and what was
-// dropped is said when there is room again.
+// Writing to a log that is not read never blocks. The number of dropped lines is logged when there
+// is room again.
 func TestLogThatNobodyReads(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

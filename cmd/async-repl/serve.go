@@ -23,8 +23,8 @@ import (
 // localTenant is the tenant of the person who started the server.
 const localTenant = "local"
 
-// atTerminal is for a person who starts the server by hand and would otherwise wait for a prompt that
-// never comes. The server goes on: a program can be at the other end of a terminal too.
+// atTerminal is for a person who starts the server by hand and would otherwise wait for a prompt
+// that never comes. The server goes on: a program can be at the other end of a terminal too.
 const atTerminal = `async-repl is an MCP server: a client starts it and speaks JSON-RPC with it.
 It now waits for messages on this terminal; end it with Ctrl-D.
 
@@ -71,13 +71,13 @@ func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdou
 	return 0
 }
 
-// exitTime is how long the server may take from the first signal to its exit. A client kills it half a
-// second after the first signal; what has not ended by then is left to the guard.
+// exitTime is how long the server may take from the first signal to its exit. A client kills it
+// half a second after the first signal; what has not ended by then is left to the guard.
 const exitTime = 380 * time.Millisecond
 
 // serve serves one client over in and out. When the input ends, or out can no longer be written to,
-// calls in flight are answered normally, for a limited time, and then everything ends. A signal cuts
-// that short: calls are answered at once with the current status, and the process exits within
+// calls in flight are answered normally, for a limited time, and then everything ends. A signal
+// cuts that short: calls are answered at once with the current status, and the process exits within
 // exitTime.
 func serve(ctx context.Context, set settings, in io.ReadCloser, out io.WriteCloser) error {
 	signals := make(chan os.Signal, 1) // one is enough: the first decides

@@ -18,10 +18,10 @@ import (
 	"asyncrepl/internal/engine"
 )
 
-// Settings are what a person can choose at start, by a flag or by the environment variable of the same
-// meaning; the flag wins. A value that can't be used, or one whose feature is not built, ends the start
-// with an error that names the variable, the value and what is allowed: a sandbox must never be
-// silently absent.
+// Settings are what a person can choose at start, by a flag or by the environment variable of the
+// same meaning; the flag wins. A value that can't be used, or one whose feature is not built, ends
+// the start with an error that names the variable, the value and what is allowed: a sandbox must
+// never be silently absent.
 type settings struct {
 	engine.Config // but for Version, Guard, Env and Log
 	grace         time.Duration
@@ -77,7 +77,7 @@ var table = []setting{
 	{"REPL_SESSION_TTL", "", "", "", only("0")},
 }
 
-// only refuses every value but those given.
+// only returns a setter that refuses every value but these.
 func only(values ...string) func(*settings, string) error {
 	return func(_ *settings, v string) error {
 		for _, ok := range values {
@@ -194,8 +194,8 @@ func defaultStateDir(getenv func(string) string) string {
 	return filepath.Join(base, "async-repl")
 }
 
-// findShell returns the absolute path of the shell that runs commands. SHELL is a person's choice of a
-// shell to type at, and is not consulted.
+// findShell returns the absolute path of the shell that runs commands. SHELL is a person's choice
+// of a shell to type at, and is not consulted.
 func findShell(chosen string) (string, error) {
 	names := []string{"bash", "/bin/bash", "sh", "/bin/sh"}
 	if chosen != "" {

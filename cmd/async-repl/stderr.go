@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// whole is how much a pipe takes at once if it takes anything (PIPE_BUF).
-const whole = 4096
+// pipeBuf is how much a writable pipe takes at once (PIPE_BUF).
+const pipeBuf = 4096
 
-// A logWriter writes to standard error without ever waiting for who reads it: a
-// client that lets its pipe run full must not stop the server. What finds no
-// room is dropped, and how much that was is said when there is room again.
+// A logWriter writes to standard error and never waits for its reader: a client that does not empty
+// the pipe must not stop the server. Lines that find no room are dropped, and counted in a line of
+// their own when there is room again.
 type logWriter struct {
 	file *os.File
 
@@ -25,7 +25,7 @@ type logWriter struct {
 	dropped int // lines
 }
 
-// newLogWriter returns what logs to stderr. Only a file can be waited for.
+// newLogWriter returns a writer of log lines to stderr. A writer that is no file is taken as it is.
 func newLogWriter(stderr io.Writer) io.Writer {
 	if f, ok := stderr.(*os.File); ok {
 		return &logWriter{file: f}
@@ -36,16 +36,16 @@ func newLogWriter(stderr io.Writer) io.Writer {
 func (l *logWriter) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.dropped > 0 && l.takes() {
-		fmt.Fprintf(l.file, "async-repl: %d lines of the log were dropped: nobody read them\n", l.dropped)
+	if l.dropped > 0 && l.writable() {
+		fmt.Fprintf(l.file, "async-repl: %d lines of the log were dropped because the log was not read\n", l.dropped)
 		l.dropped = 0
 	}
 	for rest := line; len(rest) > 0; {
-		if !l.takes() {
+		if !l.writable() {
 			l.dropped++
 			break
 		}
-		n, err := l.file.Write(rest[:min(len(rest), whole)])
+		n, err := l.file.Write(rest[:min(len(rest), pipeBuf)])
 		if err != nil {
 			return 0, err
 		}
@@ -54,8 +54,8 @@ func (l *logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// takes reports whether a write would be taken at once.
-func (l *logWriter) takes() bool {
+// writable reports whether a write of up to pipeBuf bytes would not block.
+func (l *logWriter) writable() bool {
 	conn, err := l.file.SyscallConn()
 	if err != nil {
 		return false

@@ -18,13 +18,12 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// A storm is many rounds of random trees that meet the end of their server at a
-// random moment. These are those of every run; a seed repeats the choices of one,
-// its timing is the machine's.
+// A storm is many rounds of random trees whose server ends at a random moment. This is how many
+// rounds every run has. A seed repeats the choices of a round, but not its timing.
 const stormRounds = 18
 
-// treeScript grows a tree, a word at a time: each does its part and leaves the
-// rest of the words to the next.
+// treeScript grows a tree word by word: each process does what its word says and passes the others
+// on.
 const treeScript = `tag=$1 word=$2
 shift 2
 case $word in
@@ -50,8 +49,7 @@ var (
 	treeLeaves = []string{"sleep", "sleep", "stopped", "forks", "hops 100"}
 )
 
-// treeCode is what Python grows. TREE stands for the arguments that make bash
-// grow a tree.
+// treeCode is what Python runs. TREE stands for the arguments by which bash grows a tree.
 var treeCode = []string{
 	`import multiprocessing as mp, time
 pool = mp.get_context("fork").Pool(2)
@@ -79,8 +77,8 @@ while True:
     os.wait(); time.sleep(0.01)`,
 }
 
-// randomTree is the words of one. What hides has left its environment, and may
-// have left its session.
+// randomTree returns the words of a random tree. If hides is true, its processes can clear their
+// environment as well as leave their session.
 func randomTree(r *rand.Rand, hides bool) string {
 	var words []string
 	for range r.IntN(5) {
@@ -94,8 +92,7 @@ func randomTree(r *rand.Rand, hides bool) string {
 	return strings.Join(append(words, treeLeaves[r.IntN(len(treeLeaves))]), " ")
 }
 
-// newTag is a time for sleep that is found among the arguments of all that the
-// script grows.
+// newTag returns a time for sleep. It is found among the arguments of every process of treeScript.
 func newTag() string { return fmt.Sprintf("9%08d.%08d", rand.IntN(1e8), rand.IntN(1e8)) }
 
 // A storm is one round.
@@ -116,12 +113,12 @@ func newStorm(t *testing.T, r *rand.Rand) *storm {
 	return s
 }
 
-// tree is the arguments by which bash grows a random one.
+// tree returns the arguments by which bash grows a random tree.
 func (s *storm) tree(hides bool) string {
 	return fmt.Sprintf("%s/tree.sh %s %s", s.dir, s.tag, randomTree(s.rand, hides))
 }
 
-// plant asks for a few random trees and does not wait for them.
+// plant starts jobs with a few random trees and does not wait for them.
 func (s *storm) plant(hides bool) {
 	s.t.Helper()
 	for range 1 + s.rand.IntN(5) {
@@ -135,7 +132,7 @@ func (s *storm) plant(hides bool) {
 	}
 }
 
-// guards are the guards that the server has.
+// guards returns the pids of the server's guards.
 func (s *storm) guards() (pids []int) {
 	for _, pid := range children(s.cmd.Process.Pid) {
 		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.HasSuffix(line, []byte("\x00"+guardCommand+"\x00")) {
@@ -145,7 +142,7 @@ func (s *storm) guards() (pids []int) {
 	return pids
 }
 
-// workers are the Python processes that the server has.
+// workers returns the pids of the server's Python processes.
 func (s *storm) workers() (pids []int) {
 	for _, pid := range children(s.cmd.Process.Pid) {
 		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(line, []byte("\x00faulthandler\x00")) {
@@ -155,7 +152,7 @@ func (s *storm) workers() (pids []int) {
 	return pids
 }
 
-// children are those of a process, whichever of its threads has started them.
+// children returns the children of all threads of a process.
 func children(pid int) (pids []int) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, list := range lists {
@@ -168,9 +165,8 @@ func children(pid int) (pids []int) {
 	return pids
 }
 
-// left are the living processes of the round, its server and guard among them:
-// their arguments, environment or directory tell. What has been started works in
-// the workspace, so that all three would have to be left to be missed.
+// left returns the living processes of the round, its server and guard included. Arguments,
+// environment or directory identify them: a process would have to change all three to be missed.
 func (s *storm) left() (all []procfs.Process) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -186,8 +182,8 @@ func (s *storm) left() (all []procfs.Process) {
 	return all
 }
 
-// An ending is one way in which a server ends. Hides: whatever a tree does, it
-// is found.
+// An ending is one way in which a server ends. If hides is true, it finds every process whatever a
+// tree does.
 type ending struct {
 	name  string
 	hides bool
@@ -236,14 +232,14 @@ var endings = []ending{
 	}},
 }
 
-// alive tells whether anything of a process runs.
+// alive reports whether any thread of a process runs.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	return err == nil && !(fields[0] == "Z" && fields[17] == "1") // the number of its threads
 }
 
-// pause lets the round grow for a while: the storm is to hit at any moment.
+// pause lets the round grow for a while: the server is to end at a random moment.
 func (s *storm) pause(d time.Duration) { <-time.After(d) }
 
 func TestKillStorm(t *testing.T) {
@@ -259,7 +255,7 @@ func TestKillStorm(t *testing.T) {
 			s := newStorm(t, r)
 			s.plant(e.hides)
 			s.pause(time.Duration(r.ExpFloat64() * float64(100*time.Millisecond)))
-			if r.IntN(3) == 0 { // all that was asked for has been started
+			if r.IntN(3) == 0 { // waits until all jobs have been started
 				s.do("list_jobs")
 			}
 			e.end(s)
@@ -290,6 +286,5 @@ func (s *storm) clear() {
 	s.t.Logf("nothing left after %v", time.Since(begin))
 }
 
-// stormLimit is how long a guard goes on; the promise is 2 s, where the machine
-// has time.
+// stormLimit is how long a guard can take on a busy machine. The promise is 2 s.
 const stormLimit = 10 * time.Second

@@ -17,29 +17,27 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// The conversations in testdata/wire are what goes over the wire, word for word.
-// Each is played against a server process of its own. A section begins with what
-// is done; what stands behind a colon in its name is for the reader.
+// The conversations in testdata/wire are what is sent and received, word for word. Each is played
+// against a server process of its own. The name of a section begins with what is done; what follows
+// a colon is for the reader.
 //
 //	send           lines to the server
 //	receive        all lines up to the last answer that is due
-//	receive WHAT   all lines up to the answer to the call of that id, null for a
-//	               line that had none; or up to the notification of that name
-//	pass over      as receive, and not shown here
+//	receive WHAT   all lines up to the answer to the call of that id, null for a line that had none;
+//	               or up to the notification of that name
+//	pass over      as receive, but not shown here
 //	let NAME       in lines that are sent, NAME stands for this
 //	env            variables that the server is started with
-//	varies NAME    NAME stands for what this regular expression matches behind its
-//	               first group: what differs from machine to machine
+//	varies NAME    NAME stands for what this regular expression matches after its first group: what
+//	               differs from machine to machine
 //
-// What is received is exact but for what differs from run to run, which is
-// replaced: job ids by ID1, ID2 and so on in the order in which they are first
-// seen (and these again by the ids in what is sent), pids by PID1, PID2, times by
-// TIME, what was used of the machine by NUMBER, the workspace by WORKSPACE, the directory for
-// output by STATE, the version by VERSION.
-// Progress that is told again is shown once. At the end of the
-// input nothing more may come, and the server exits with status 0.
+// Received lines are exact, except that names replace what differs from run to run: ID1, ID2 and so
+// on for job ids, in the order in which they are first seen (in lines that are sent, these names
+// stand for the ids), PID1, PID2 for pids, TIME for times, NUMBER for memory and disk, WORKSPACE,
+// STATE for the directory of long output, VERSION. Repeated progress is shown once. After the end
+// of the input nothing more may come, and the server must exit with status 0.
 //
-// With -update, what is received replaces what stands there.
+// With -update, what is received replaces what is here.
 func TestWire(t *testing.T) {
 	files, err := filepath.Glob("testdata/wire/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -77,7 +75,7 @@ type conversation struct {
 
 func newConversation(t *testing.T, script *txtar.Archive) *conversation {
 	state := t.TempDir()
-	// An interpreter that is used as it is: no environment need be made.
+	// An interpreter that is used as it is makes no environment.
 	env := []string{"REPL_PYTHON=python3", "REPL_STATE_DIR=" + state}
 	var vary []variable
 	for _, f := range script.Files {
@@ -95,7 +93,7 @@ func newConversation(t *testing.T, script *txtar.Archive) *conversation {
 	return c
 }
 
-// play plays the script, and puts into it what was received.
+// play plays the script and records what was received in it.
 func (c *conversation) play(script *txtar.Archive) {
 	c.t.Helper()
 	for i, f := range script.Files {
@@ -139,7 +137,7 @@ func (c *conversation) send(text string) {
 			Method            string
 			Params            struct{ RequestID json.RawMessage }
 		}
-		json.Unmarshal([]byte(line), &m) // as far as it is a message
+		json.Unmarshal([]byte(line), &m) // an error leaves m as far as the line is a message
 		switch {
 		case m.Method == "notifications/cancelled": // never to be answered
 			c.answered(string(m.Params.RequestID))
@@ -156,8 +154,8 @@ func (c *conversation) answered(id string) {
 	c.due = slices.DeleteFunc(c.due, func(due string) bool { return due == id })
 }
 
-// receive returns what comes, names in place of what varies: up to the answer to
-// a call, to all of them ("") or up to the end.
+// receive returns the lines received up to the answer to a call, to all answers due (""), or to the
+// end, with names in place of what varies.
 func (c *conversation) receive(until string) string {
 	c.t.Helper()
 	c.s.out.SetReadDeadline(time.Now().Add(patience))
@@ -171,7 +169,7 @@ func (c *conversation) receive(until string) string {
 			c.t.Fatalf("%v after\n%s%s\nthe log: %s", err, &got, line, c.s.log)
 		}
 		if plain := c.names.plain(string(line)); !bytes.HasSuffix(got.Bytes(), []byte(plain)) {
-			got.WriteString(plain) // of progress that is told again, only the first
+			got.WriteString(plain) // of repeated progress, only the first
 		}
 		var m struct {
 			ID     json.RawMessage
@@ -194,7 +192,7 @@ func (c *conversation) receive(until string) string {
 	return got.String()
 }
 
-// names are the words that stand for what differs from run to run.
+// names replace what differs from run to run.
 type names struct {
 	fixed []string // old, new and so on
 	vary  []variable
@@ -215,12 +213,11 @@ var (
 	dates    = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
 	progress = regexp.MustCompile(`"message":"(\w+), [^"]*","progress":[0-9.e+-]+`)
 	used     = regexp.MustCompile(`(\\"(?:elapsed_seconds|cpu_seconds|memory_bytes)\\":)[0-9.e+-]+`)
-	// Times that were measured. One that was asked for, as of a timeout, is a
-	// promise, and stays.
+	// Measured times. A time that was asked for, as in a timeout, is a promise and stays.
 	times = regexp.MustCompile(`(Elapsed: |Waited: |[a-z]+ default, |shell, |install, |no output for )(\d+h)?(\d+m)?\d+(\.\d+)?(m?s\b)`)
 )
 
-// plain puts names into a line.
+// plain replaces what varies in a line by names.
 func (n *names) plain(line string) string {
 	line = strings.NewReplacer(n.fixed...).Replace(line)
 	line = jobIDs.ReplaceAllStringFunc(line, func(id string) string { return nth(&n.jobs, "ID", id) })
@@ -238,7 +235,7 @@ func (n *names) plain(line string) string {
 	return line
 }
 
-// real puts the ids of jobs back into a line.
+// real replaces the names of jobs in a line by their ids.
 func (n *names) real(line string) string {
 	return named.ReplaceAllStringFunc(line, func(name string) string {
 		for i, id := range n.jobs {
@@ -250,7 +247,7 @@ func (n *names) real(line string) string {
 	})
 }
 
-// nth names what is seen first, second and so on.
+// nth numbers values in the order in which they are first seen.
 func nth(seen *[]string, prefix, what string) string {
 	i := slices.Index(*seen, what)
 	if i < 0 {

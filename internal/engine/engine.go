@@ -34,13 +34,14 @@ type Config struct {
 	MaxOutput   int64 // bytes kept of a job
 	MaxState    int64 // bytes kept on disk of all jobs
 
-	// Remedy returns what a client can do about an error that keeps a job from starting, in the terms of
-	// the front end, or "". Nil: nothing is known.
+	// Remedy returns what a client can do about an error that keeps a job from starting, in the terms
+	// of the front end, or "". Nil: nothing is known.
 	Remedy func(error) string
 	Log    *slog.Logger
 }
 
-// An Engine is the registry, the sessions and the environment of one server. All connections share it.
+// An Engine is the registry, the sessions and the environment of one server. All connections share
+// it.
 type Engine struct {
 	config   Config
 	started  time.Time
@@ -108,7 +109,8 @@ func (e *Engine) onTerminal(argv, env []string, dir string) jobs.Runner {
 	return &shell.Command{Owner: e.owner, Argv: argv, Env: env, Dir: dir, TTY: true}
 }
 
-// Install returns the runner that installs packages for a session. All sessions share one environment.
+// Install returns the runner that installs packages for a session. All sessions share one
+// environment.
 func (e *Engine) Install(_ Scope, _, packages string) (jobs.Runner, error) {
 	return e.packages.Install(packages)
 }

@@ -104,8 +104,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// A session too many is refused, and the refusal names the setting. A session whose worker has ended
-// makes room.
+// A session too many is refused, and the refusal names the setting. A session whose worker has
+// ended makes room.
 func TestMaxSessions(t *testing.T) {
 	t.Parallel()
 	c := config(t)
@@ -154,8 +154,8 @@ func pids(t testing.TB, j *jobs.Job, count int) (all []int) {
 	}
 }
 
-// Close ends all jobs, with their receipts, and every process, also those that have left their session
-// and those of a job that has ended.
+// Close ends all jobs, with their receipts, and every process, also those that have left their
+// session and those of a job that has ended.
 func TestCloseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
@@ -189,8 +189,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// Status starts nothing, and then shows what runs. It counts the processes of all engines, so it runs
-// alone.
+// Status starts nothing, and then shows what runs. It counts the processes of all engines, so it
+// runs alone.
 func TestStatus(t *testing.T) {
 	c := config(t)
 	b := newBench(t, c)
@@ -229,8 +229,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Jobs find a terminal that they know, pagers that do not wait and a UTF-8 locale. What the call sets
-// comes on top.
+// Jobs find a terminal that they know, pagers that do not wait and a UTF-8 locale. What the call
+// sets comes on top.
 func TestEnvironmentOfJobs(t *testing.T) {
 	t.Parallel()
 	c := config(t)

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Scope returns the scope of a tenant in the engine's workspace, with the environment that jobs start
-// from.
+// Scope returns the scope of a tenant in the engine's workspace, with the environment that jobs
+// start from.
 func (e *Engine) Scope(tenant string) Scope {
 	return Scope{Tenant: tenant, Workspace: e.config.Workspace, Env: e.env}
 }
 
 // jobEnv returns the environment that jobs start from: environ with a terminal that programs know,
 // pagers that do not wait for a key, a UTF-8 locale if none is set, and the Python environment's
-// programs first. What would forbid a program to ask (CI, PIP_NO_INPUT) is not set: questions can be
-// answered here.
+// programs first. What would forbid a program to ask (CI, PIP_NO_INPUT) is not set: questions can
+// be answered here.
 func jobEnv(environ []string, bin string) []string {
 	env := variables(environ)
 	set := map[string]string{

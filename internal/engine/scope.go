@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// DefaultGrace is how long an execute or send call waits for the end of its job if neither the scope
-// nor the call says.
+// DefaultGrace is how long an execute or send call waits for the end of its job if neither the
+// scope nor the call says.
 const DefaultGrace = 2 * time.Second
 
 // DefaultSession is the Python session of a scope that names none.

@@ -37,8 +37,8 @@ type (
 // A sessionKey distinguishes the sessions of different tenants.
 type sessionKey struct{ tenant, name string }
 
-// Session returns the named session of the scope's tenant. It is made if need be, and starts nothing
-// before its first job.
+// Session returns the named session of the scope's tenant. It is made if need be, and starts
+// nothing before its first job.
 func (e *Engine) Session(sc Scope, name string) (Session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,8 +66,8 @@ func (e *Engine) makeRoom() bool {
 	return len(e.sessions) < before
 }
 
-// installed lets every session find the packages that an install changed, and returns a note for each
-// package of which a session still uses the version that it had imported before.
+// installed lets every session find the packages that an install changed, and returns a note for
+// each package of which a session still uses the version that it had imported before.
 func (e *Engine) installed(ctx context.Context, changes pkgmgr.Changes) (notes []string) {
 	replaced := map[string]string{} // by module: the package that it is of now
 	for _, p := range changes.Installed {

@@ -17,8 +17,8 @@ import (
 	"asyncrepl/pyrepl"
 )
 
-// Status returns the state of the engine as one of its tenants sees it. It starts nothing and makes no
-// file.
+// Status returns the state of the engine as one of its tenants sees it. It starts nothing and makes
+// no file.
 func (e *Engine) Status(sc Scope) report.Server {
 	census := e.owner.Census()
 	s := report.Server{

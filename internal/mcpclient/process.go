@@ -36,8 +36,8 @@ func Launch(server *exec.Cmd) (*Process, error) {
 	return &Process{Client: New(out, in), server: server, in: in, out: out}, nil
 }
 
-// Close ends the server's input, which ends the server and everything it started, and waits until it
-// has exited.
+// Close ends the server's input, which ends the server and everything it started, and waits until
+// it has exited.
 func (p *Process) Close() error {
 	p.in.Close() // an error means that the server has closed it already
 	err := p.server.Wait()
