@@ -14,8 +14,8 @@
 //     ends it, and SIGSTOP stops it until the server ends or wakes it.
 //   - It needs the pipe and the kernel's process table and nothing else: no file, no memory of the
 //     server, no answer of anyone.
-//   - It kills a process only if the process's start time is that of the one it was told of, or if a
-//     session, a parent or the mark proves that it belongs to the server.
+//   - It kills a process only if the process's start time is that of the one it was told of, or if
+//     a session, a parent or the mark proves that it belongs to the server.
 //   - Times are the kernel's start times, see [procfs.Process].
 //
 // The package knows nothing of jobs, and starts no process: package process starts the guard and

@@ -8,8 +8,8 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// An ancestry shows by descent which job an orphan belongs to. It is made for one scan, which may have to attribute
-// thousands.
+// An ancestry shows by descent which job an orphan belongs to. It is made for one scan, which may
+// have to attribute thousands.
 type ancestry struct {
 	trees        map[key][]*Handle  // the handles with the key in their tree
 	unattributed map[key]*orphan    // the oldest unattributed orphan with the key below it
@@ -79,7 +79,8 @@ func (a *ancestry) includes(h *Handle, e procfs.Stat) bool {
 	return slices.ContainsFunc(keys(e), func(k key) bool { return slices.Contains(a.trees[k], h) })
 }
 
-// ancestor returns an unattributed orphan that e was seen to descend from, or that had e's session below it, or nil.
+// ancestor returns an unattributed orphan that e was seen to descend from, or that had e's session
+// below it, or nil.
 func (a *ancestry) ancestor(e procfs.Stat) *orphan {
 	for _, k := range keys(e) {
 		if o := a.unattributed[k]; o != nil && o.Start <= e.Start {

@@ -16,8 +16,8 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// BenchmarkEcho is the way of a shell job's program: start on a terminal, output, end, drain. Its floor is the same
-// command by os/exec on a terminal.
+// BenchmarkEcho does what a shell job does: start on a terminal, output, end, drain. Its floor is
+// the same command run by os/exec on a terminal.
 func BenchmarkEcho(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
 		for b.Loop() {
@@ -42,7 +42,7 @@ func BenchmarkEcho(b *testing.B) {
 			pty.Close()
 		}
 	})
-	for name, config := range map[string]Config{"proc": {}, "proc with guard": {Guard: self("part-guard")}} {
+	for name, config := range map[string]Config{"process": {}, "process with guard": {Guard: self("part-guard")}} {
 		b.Run(name, func(b *testing.B) {
 			o, err := NewOwner(config)
 			if err != nil {
@@ -77,8 +77,9 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkShutdown ends 200 jobs of four processes each that ignore what asks them to. The end of the server waits for
-// it: 350 ms are its limit, and its metric is what was left then, for the guard.
+// BenchmarkShutdown ends 200 jobs of four processes each that ignore SIGTERM and SIGHUP. The
+// server's exit waits for it, 350 ms at most. left/op counts the processes that remain then for the
+// guard.
 func BenchmarkShutdown(b *testing.B) {
 	left := 0
 	for b.Loop() {
@@ -107,8 +108,8 @@ func BenchmarkShutdown(b *testing.B) {
 	b.ReportMetric(float64(left)/float64(b.N), "left/op")
 }
 
-// BenchmarkScan takes in and buries orphans that have ended and can't be told: what one of 4,000 that come at once costs
-// against one of 250, the floor.
+// BenchmarkScan adopts and reaps orphans that have ended and that can't be attributed: the cost of
+// one of 4,000 that come at once against one of 250, the floor.
 func BenchmarkScan(b *testing.B) {
 	for _, n := range []int{250, 4000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

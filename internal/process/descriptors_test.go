@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit leaves this process the descriptors below n, until restore.
+// limit limits this program to the descriptors below n, until restore.
 func limit(t *testing.T, n uint64) (restore func()) {
 	t.Helper()
 	var before syscall.Rlimit
@@ -38,8 +37,7 @@ func limit(t *testing.T, n uint64) (restore func()) {
 	}
 }
 
-// exhaust leaves this process not one descriptor, and returns what gives them
-// back.
+// exhaust takes every descriptor that there can be, until restore.
 func exhaust(t *testing.T) (restore func()) {
 	freed := limit(t, 256)
 	var taken []int
@@ -58,9 +56,8 @@ func exhaust(t *testing.T) (restore func()) {
 	}
 }
 
-// A child that has to move the highest descriptor there may be finds no number
-// for it.
-func TestStartWithHighestDescriptor(t *testing.T) {
+// A child that must move the highest possible descriptor finds no number above it.
+func TestStartWithTheHighestDescriptor(t *testing.T) {
 	o := newOwner(t)
 	const highest = 1000
 	defer limit(t, highest+1)()
@@ -76,9 +73,9 @@ func TestStartWithHighestDescriptor(t *testing.T) {
 	}
 }
 
-// While the table of descriptors is full, and starts race for the descriptors that are freed, no process is taken for
-// ended: neither the tree of a job, nor what it left, nor the guard. What is said to be ended has ended, and what could
-// not be checked is said not to be.
+// While the table of descriptors is full and starts race for each descriptor that is freed, no
+// process is taken for gone: neither the tree of a job, nor the process that a job left, nor the
+// guard. A stop either proves that the tree is gone or says that it could not be checked.
 func TestExhaustedDescriptors(t *testing.T) {
 	o := newGuardedOwner(t)
 	tag := tag()
@@ -89,23 +86,7 @@ func TestExhaustedDescriptors(t *testing.T) {
 	guard := o.guard.pid()
 
 	restore := exhaust(t)
-	stop := make(chan struct{})
-	var racers sync.WaitGroup
-	var started atomic.Int64
-	for range 4 {
-		racers.Go(func() {
-			for !over(stop) {
-				h, err := o.Start(Spec{Argv: []string{"/bin/true"}, Env: testEnv, Mark: "racer"})
-				switch {
-				case err == nil:
-					started.Add(1)
-					h.Exit()
-				case !errors.Is(err, syscall.EMFILE):
-					t.Errorf("a start failed with %v, want %v", err, syscall.EMFILE)
-				}
-			}
-		})
-	}
+	endRace := race(t, o)
 	f, openErr := os.Open("/")
 	for range 200 {
 		tree, err := runs.Handle.Tree()
@@ -123,8 +104,7 @@ func TestExhaustedDescriptors(t *testing.T) {
 	}
 	result := runs.Stop(Ladder{From: ladder.Kill})
 	ended := over(runs.Done())
-	close(stop)
-	racers.Wait()
+	endRace()
 	restore()
 
 	if openErr == nil {
@@ -140,10 +120,30 @@ func TestExhaustedDescriptors(t *testing.T) {
 	end(t, runs.Handle)
 	end(t, left.Handle)
 	gone(t, tag)
-	t.Logf("%d starts succeeded meanwhile", started.Load())
 }
 
-// If processes can't be inspected for 2 s, the results say so and name no survivors.
+// race has four goroutines start programs without pause, until end. Most starts fail if the table of
+// descriptors is full.
+func race(t *testing.T, o *Owner) (end func()) {
+	stop := make(chan struct{})
+	var racers sync.WaitGroup
+	for range 4 {
+		racers.Go(func() {
+			for !over(stop) {
+				h, err := o.Start(Spec{Argv: []string{"/bin/true"}, Env: testEnv, Mark: "racer"})
+				switch {
+				case err == nil:
+					h.Exit()
+				case !errors.Is(err, syscall.EMFILE):
+					t.Errorf("a start failed with %v, want %v", err, syscall.EMFILE)
+				}
+			}
+		})
+	}
+	return func() { close(stop); racers.Wait() }
+}
+
+// A scan that fails is repeated. If it fails to the end, the result says so and names no survivors.
 func TestUncheckedNamesNoSurvivors(t *testing.T) {
 	cause := errors.New("no descriptor")
 	alive := procfs.Stat{Process: procfs.Process{PID: 1 << 22}}
@@ -161,7 +161,7 @@ func TestUncheckedNamesNoSurvivors(t *testing.T) {
 		t.Errorf("%d scans in %v: it must be repeated", scans, time.Since(begin))
 	}
 	failures := 3
-	survivors, err = killUntilGone(func() ([]procfs.Stat, error) { // it fails for a while only
+	survivors, err = killUntilGone(func() ([]procfs.Stat, error) { // it fails at first
 		if failures--; failures >= 0 {
 			return nil, cause
 		}
@@ -175,7 +175,49 @@ func TestUncheckedNamesNoSurvivors(t *testing.T) {
 	}
 }
 
-// The text of a start that a limit refused names the limit and what helps.
+// If the children of this program can't be listed, Settle and Stop say so after 2 s and name no
+// survivors, nothing is proven gone, and a later stop ends the tree.
+func TestUncheckedTree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for limits of 2 s")
+	}
+	o := newOwner(t)
+	tag := tag()
+	j := onTTY(t, o, "job", `setsid sleep `+tag+` & read x`)
+	grown(t, tag, 1)
+	cause := errors.New("no descriptor")
+	list := func(f func() ([]int, error)) {
+		reaper.scanning.Lock()
+		defer reaper.scanning.Unlock()
+		reaper.children = f
+	}
+	list(func() ([]int, error) { return nil, cause })
+	defer list(ownChildren)
+	finish(t, j)
+
+	var settled, stopped error
+	var left, survivors []procfs.Process
+	var both sync.WaitGroup
+	both.Go(func() { _, left, settled = j.Handle.Settle() })
+	both.Go(func() {
+		r := j.Stop(Ladder{From: ladder.Terminate})
+		survivors, stopped = r.Survivors, r.Err
+	})
+	both.Wait()
+	for what, err := range map[string]error{"Settle": settled, "Stop": stopped} {
+		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "could not be checked") {
+			t.Errorf("%s: error %v", what, err)
+		}
+	}
+	if left != nil || survivors != nil || over(j.TreeGone()) {
+		t.Errorf("left %v, survivors %v, tree gone: %v", left, survivors, over(j.TreeGone()))
+	}
+	list(ownChildren)
+	end(t, j.Handle)
+	gone(t, tag)
+}
+
+// The error of a start that a limit has refused names the limit and what helps.
 func TestScarceNamesTheLimit(t *testing.T) {
 	for errno, want := range map[syscall.Errno]string{
 		syscall.EMFILE: "(ulimit -n): end jobs",

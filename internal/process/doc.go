@@ -3,34 +3,37 @@
 // Package process starts processes and ends them, whole trees at a time.
 //
 // Rules
-//   - Every process that is meant to leave our session is started through an [Owner]. Any other child of ours
-//     outside our session is taken for an orphan of a job: it is adopted and reaped. Children that other code
-//     of this program starts in our own session are never touched.
-//   - A child has one waiter, which parks in Go's poller and takes no thread. Nothing waits for any child:
-//     orphans are reaped by pid, and only those that are not in the table of started children.
-//   - Starting a child and entering it in that table are one step under a read lock; so are reaping it and
-//     leaving the table. Listing our children takes the write lock, so that a started child is never taken
-//     for an orphan.
-//   - A signal goes to a pid only while something that was seen to belong to the job holds it: by pidfd and
-//     start time for one process, to a group while a member of it lives.
-//   - An error never means that a process is gone. A process that could not be inspected counts as alive, a
-//     failed scan proves nothing and is repeated, and after 2 s the result is "could not be checked": no
-//     survivors are named then.
+//   - Every process that is meant to leave our session is started through an [Owner]. Any other
+//     child of ours outside our session is taken for an orphan of a job: it is adopted and reaped.
+//     Children that other code of this program starts in our own session are never touched.
+//   - A child has one waiter, which parks in Go's poller and takes no thread. Nothing waits for any
+//     child: orphans are reaped by pid, and only those that are not in the table of started
+//     children.
+//   - Starting a child and entering it in that table are one step under a read lock; so are reaping
+//     it and leaving the table. Listing our children takes the write lock, so that a started child
+//     is never taken for an orphan.
+//   - A signal goes to a pid only while something that was seen to belong to the job holds it: by
+//     pidfd and start time for one process, to a group while a member of it lives.
+//   - An error never means that a process is gone. A process that could not be inspected counts as
+//     alive, a failed scan proves nothing and is repeated, and after 2 s the result is "could not
+//     be checked": no survivors are named then.
 //   - Every process ends by [Handle.Stop], [Owner.Shutdown] or the guard. Nothing else kills.
-//   - Program text, environment and working directory come in the [Spec]. Signals that this program does not
-//     want are caught with signal.Notify, never ignored with signal.Ignore, which children would inherit.
+//   - Program text, environment and working directory come in the [Spec]. Signals that this program
+//     does not want are caught with signal.Notify, never ignored with signal.Ignore, which children
+//     would inherit.
 //
-// Who owns what. A [Handle] is one started process and the tree that grows from it; whoever started it stops
-// it. The table of children is one for the whole program, because the kernel gives orphans to the program and
-// not to an Owner. Terminal and files of a Spec stay the caller's. The guard, the process that kills what
-// remains if this program is killed, is replaced at the next start of a process if it has died.
+// Who owns what. A [Handle] is one started process and the tree that grows from it; whoever started
+// it stops it. The table of children is one for the whole program, because the kernel gives orphans
+// to the program and not to an Owner. Terminal and files of a Spec stay the caller's. The guard,
+// the process that kills what remains if this program is killed, is replaced at the next start of a
+// process if it has died.
 //
-// Errors to act on: [ErrShutdown] and [Scarce] for a start, [procfs.ErrGone] for a signal, StopResult.Err and
-// the error of [Handle.Settle] for a tree that could not be checked.
+// Errors to act on: [ErrShutdown] and [Scarce] for a start, [procfs.ErrGone] for a signal,
+// StopResult.Err and the error of [Handle.Settle] for a tree that could not be checked.
 //
-// Begin with the example, then Owner.Start (start.go), Handle (handle.go), Stop (stop.go, kill.go), how a tree
-// is found (tree.go, reaper.go) and how an orphan is attributed to a job (orphans.go, ancestry.go). The
-// guard's own program is package guard.
+// Begin with the example, then Owner.Start (start.go), Handle (handle.go), Stop (stop.go, kill.go),
+// how a tree is found (tree.go, reaper.go) and how an orphan is attributed to a job (orphans.go,
+// ancestry.go). The guard's own program is package guard.
 //
 // The package knows no job, session or protocol; it knows a terminal only as package tty shows it.
 package process

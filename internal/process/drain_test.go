@@ -13,8 +13,8 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// Nothing of what a program wrote before it ended is missing once its end is known and its terminal drained.
-func TestNothingIsLost(t *testing.T) {
+// Once a program's end is known and its terminal or pipe is drained, all its output is there.
+func TestOutputIsCompleteAtTheEnd(t *testing.T) {
 	const hands = 4
 	children := 2000
 	if testing.Short() {
@@ -60,7 +60,7 @@ func quick(o *Owner, script string, terminal bool) (string, error) {
 		defer w.Close()
 		s.Files, from = []*os.File{nil, w, w}, r
 	}
-	var mu sync.Mutex // a child may hold the other end, and write on
+	var mu sync.Mutex // the pump may still read for a child
 	var out []byte
 	read := pump.New
 	if terminal {
@@ -83,8 +83,8 @@ func quick(o *Owner, script string, terminal bool) (string, error) {
 	return string(out), nil
 }
 
-// Children that flood what they have been left do not hold up the end.
-func TestFloodedDrain(t *testing.T) {
+// Children that never stop writing do not delay the end of their parent's job.
+func TestFloodDoesNotDelayTheEnd(t *testing.T) {
 	for name, start := range map[string]func(testing.TB, *Owner, string, string) *job{"terminal": onTTY, "pipe": onPipe} {
 		t.Run(name, func(t *testing.T) {
 			o := newOwner(t)
@@ -100,7 +100,7 @@ func TestFloodedDrain(t *testing.T) {
 				t.Errorf("ten drains took %v", d)
 			}
 			if !strings.Contains(j.output(), "first") {
-				t.Error("what was written before the end is missing")
+				t.Error("output from before the end is missing")
 			}
 			if _, left := j.Settle(); len(left) != 2 { // bash or yes by now
 				t.Errorf("left %v", left)
@@ -111,8 +111,9 @@ func TestFloodedDrain(t *testing.T) {
 	}
 }
 
-// A terminal's last holder ends the pump, be it a child that outlives the program.
-func TestTerminalEnds(t *testing.T) {
+// The pump of a terminal ends with the terminal's last holder, also if that is a child that
+// outlives the program.
+func TestPumpEndsWithTheLastHolder(t *testing.T) {
 	o := newOwner(t)
 	j := onTTY(t, o, "job", `trap '' HUP; (read; sleep 0.02; echo late) & exit`)
 	ends(t, j.Handle)

@@ -18,7 +18,8 @@ import (
 // deadline and the write.
 const guardWriteLimit = time.Second
 
-// A guardLink is our side of the guard, the process that kills what remains when this one is killed.
+// A guardLink is our side of the guard, the process that kills what remains when this one is
+// killed.
 //
 // The guard starts before the first process that it must answer for. Each start of a process checks
 // it: a guard that has died is replaced and told everything again, and one that was stopped is

@@ -17,13 +17,13 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// A server that is killed leaves nothing behind, and the guard is the last to end.
+// If a server is killed, nothing remains, and the guard ends last.
 func TestServerKilled(t *testing.T) {
 	tests := []struct {
 		name, script string // %[1]s is the tag
 		count        int
-		look         bool // the server has looked at its children since
-		frozen       bool // the guard is stopped before the server dies
+		scanned      bool // the server has scanned its children since
+		frozen       bool // the guard is stopped before the server is killed
 	}{
 		{"children", `sleep %[1]s & sleep %[1]s`, 2, false, false},
 		{"a stopped guard", `sleep %[1]s & sleep %[1]s`, 2, false, true},
@@ -57,7 +57,7 @@ func TestServerKilled(t *testing.T) {
 			defer server.Wait()
 			defer server.Process.Kill()
 			ps := grown(t, tag, tt.count)
-			if tt.look { // what is to come to the server as an orphan has done so
+			if tt.scanned { // the orphans have come to the server
 				eventually(t, "the orphans", func() bool {
 					return slices.ContainsFunc(ps, func(p procfs.Process) bool {
 						e, _ := inspect(p.PID)
@@ -79,7 +79,7 @@ func TestServerKilled(t *testing.T) {
 			}
 			eventually(t, "the guard to be up", func() bool { return ignoring(guard) })
 			for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-				syscall.Kill(-guard, sig) // nothing of this ends it
+				syscall.Kill(-guard, sig) // none of these ends it
 			}
 			if tt.frozen {
 				syscall.Kill(guard, syscall.SIGSTOP)
@@ -93,11 +93,11 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// ignoring reports whether the guard is past the point from which on no signal ends it: it ignores them one after the
-// other.
+// ignoring reports whether the guard ignores all the signals that it means to; it begins with
+// others.
 func ignoring(pid int) bool {
 	signals, err := procfs.SignalsOf(pid)
-	return err == nil && signals.Ignored.Has(syscall.SIGTTOU) // the last of them
+	return err == nil && signals.Ignored.Has(syscall.SIGTTOU) // the last one that it ignores
 }
 
 func newGuardedOwner(t *testing.T) *Owner {
@@ -109,7 +109,8 @@ func newGuardedOwner(t *testing.T) *Owner {
 	return o
 }
 
-// The next start of a process replaces a guard that has died, noticed or not, and tells the new one of everything.
+// The next start of a process replaces a guard that has died, noticed or not, and tells the new one
+// of everything.
 func TestStartReplacesTheGuard(t *testing.T) {
 	o := newGuardedOwner(t)
 	tag := tag()
@@ -138,8 +139,8 @@ func TestStartReplacesTheGuard(t *testing.T) {
 	eventually(t, "the rest", func() bool { return len(tagged(tag)) == 0 })
 }
 
-// A guard that was stopped works again from the next start on, and for the end.
-func TestGuardIsWoken(t *testing.T) {
+// A stopped guard is continued by the next start, and by the end of its owner.
+func TestStoppedGuardIsContinued(t *testing.T) {
 	o := newGuardedOwner(t)
 	stopped := func() bool { e, _ := inspect(o.guard.pid()); return e.State == 'T' }
 	j := onPipe(t, o, "job", "sleep 1000")
@@ -162,8 +163,9 @@ func TestGuardIsWoken(t *testing.T) {
 	}
 }
 
-// A guard that does not listen holds nobody up, and is replaced without harm to those it was to answer for.
-func TestGuardThatIsStuck(t *testing.T) {
+// A guard that does not read its pipe delays nothing for long. It is replaced, and kills none of
+// the processes that it answered for.
+func TestStuckGuardIsReplaced(t *testing.T) {
 	o := newGuardedOwner(t)
 	j := onPipe(t, o, "job", "sleep 1000")
 	old := o.guard.pid()
@@ -173,7 +175,7 @@ func TestGuardThatIsStuck(t *testing.T) {
 	o.guard.mu.Lock()
 	o.guard.limit = 50 * time.Millisecond
 	o.guard.mu.Unlock()
-	for i := 0; o.guard.pid() == old; i++ { // its pipe is full at last
+	for i := 0; o.guard.pid() == old; i++ { // until its pipe is full
 		p := procfs.Process{PID: 1<<22 + 1 + i%10, Start: 1}
 		o.guard.add(p)
 		o.guard.forget(p)
@@ -183,11 +185,11 @@ func TestGuardThatIsStuck(t *testing.T) {
 		t.Errorf("guard %d after %d", pid, old)
 	}
 	if over(j.Done()) {
-		t.Error("the guard's end was the job's")
+		t.Error("the end of the guard has ended the job")
 	}
 }
 
-func TestGuardThatCannotStart(t *testing.T) {
+func TestStartWithoutAGuard(t *testing.T) {
 	o, err := NewOwner(Config{Guard: []string{"/no/such/guard"}})
 	if err != nil {
 		t.Fatal(err)
@@ -208,17 +210,18 @@ func (g *guardLink) knows(p procfs.Process) bool {
 	return g.added[p.PID].Start == p.Start
 }
 
-// The guard hears of an orphan although nobody looks and no child dies.
-func TestGuardHearsOfOrphans(t *testing.T) {
+// The guard is told of an orphan although nothing scans and no child dies.
+func TestGuardIsToldOfOrphans(t *testing.T) {
 	o := newGuardedOwner(t)
 	tag := tag()
 	onPipe(t, o, "job", `(env -i setsid sleep `+tag+` </dev/null >/dev/null 2>&1 &) ; exec sleep 1000`)
 	p := grown(t, tag, 1)[0]
-	eventually(t, "the guard to be told", func() bool { return o.guard.knows(p) })
+	eventually(t, "the guard to know", func() bool { return o.guard.knows(p) })
 }
 
-// The guard hears of a session that was seen, though its parents live, and forgets it with its last process.
-func TestGuardHearsOfSessions(t *testing.T) {
+// The guard is told of a session that a scan has seen, although its parents live, and forgets it
+// with the last process of it.
+func TestGuardIsToldOfSessions(t *testing.T) {
 	o := newGuardedOwner(t)
 	tag := tag()
 	j := onPipe(t, o, "job", `env -i setsid bash -c 'sleep `+tag+` & wait' & wait; exec sleep 1000`)
@@ -239,8 +242,9 @@ func TestGuardHearsOfSessions(t *testing.T) {
 	eventually(t, "the guard to forget", func() bool { reaper.scan(); j.Tree(); return !o.guard.knows(leader.Process) })
 }
 
-// It hears of one also where nobody looks at the tree, and however many trees there are.
-func TestGuardHearsOfSessionsInTurn(t *testing.T) {
+// The guard is told of sessions also if only the periodic scans see them, however many trees there
+// are.
+func TestGuardIsToldOfSessionsInTurn(t *testing.T) {
 	o := newGuardedOwner(t)
 	tag := tag()
 	for range treesPerPeriod + 1 {
@@ -256,7 +260,7 @@ func TestGuardHearsOfSessionsInTurn(t *testing.T) {
 	}
 }
 
-func TestGuardForgets(t *testing.T) {
+func TestGuardForgetsWhatHasEnded(t *testing.T) {
 	o := newGuardedOwner(t)
 	for range 20 {
 		j := onTTY(t, o, "job", "(setsid sleep 0.01 &) ; setsid sleep 0.02 & sleep 0.01 & exit")
@@ -268,6 +272,6 @@ func TestGuardForgets(t *testing.T) {
 	o.guard.mu.Lock()
 	defer o.guard.mu.Unlock()
 	if len(o.guard.added) > 0 {
-		t.Errorf("told of what has ended: %v", o.guard.added)
+		t.Errorf("the guard still answers for %v", o.guard.added)
 	}
 }

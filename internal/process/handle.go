@@ -57,7 +57,7 @@ func (h *Handle) follow() {
 	default:
 		h.exit = Exit{Code: status.ExitStatus()}
 	}
-	h.scanErr = reaper.scan() // before the end is announced, so that what the leader left is known by then
+	h.scanErr = reaper.scan() // first, so that what the leader left is known when its end is announced
 	close(h.done)
 	reaper.endUnclaimed()
 }
@@ -75,7 +75,8 @@ func (h *Handle) PID() int { return h.self.PID }
 // Done returns a channel that is closed when the leader has been reaped.
 func (h *Handle) Done() <-chan struct{} { return h.done }
 
-// TreeGone returns a channel that is closed when the leader has been reaped and nothing is left of its tree.
+// TreeGone returns a channel that is closed when the leader has been reaped and nothing is left of
+// its tree.
 func (h *Handle) TreeGone() <-chan struct{} { return h.treeGone }
 
 // Exit waits for Done and returns how the leader ended.
@@ -84,7 +85,8 @@ func (h *Handle) Exit() Exit {
 	return h.exit
 }
 
-// Signal sends sig to the leader and never to another process. The error is procfs.ErrGone if the leader has ended.
+// Signal sends sig to the leader and never to another process. The error is procfs.ErrGone if the
+// leader has ended.
 func (h *Handle) Signal(sig syscall.Signal) error {
 	if sig == syscall.SIGKILL {
 		h.killedByUs.Store(true)
@@ -92,8 +94,8 @@ func (h *Handle) Signal(sig syscall.Signal) error {
 	return h.child.signal(sig)
 }
 
-// Interrupt sends SIGINT to the terminal's foreground group, as ^C does. It sends it to the leader's group if there is
-// no terminal or no foreground group.
+// Interrupt sends SIGINT to the terminal's foreground group, as ^C does. It sends it to the
+// leader's group if there is no terminal or no foreground group.
 func (h *Handle) Interrupt() error {
 	if h.tty != nil {
 		if group, err := h.tty.Foreground(); err == nil && group > 1 && syscall.Kill(-group, syscall.SIGINT) == nil {

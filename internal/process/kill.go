@@ -22,8 +22,8 @@ const (
 	lastPause  = 10 * time.Millisecond
 )
 
-// A scanner returns the processes that are left, ended ones included until they are reaped. If it returns an error, it
-// proves nothing: there can be others.
+// A scanner returns the processes that are left, ended ones included until they are reaped. If it
+// returns an error, it proves nothing: there can be others.
 type scanner func() ([]procfs.Stat, error)
 
 // A pause is the time between two scans: each one twice as long as the one before.
@@ -37,9 +37,9 @@ func (p *pause) sleep() {
 	*p = min(*p*2, pause(lastPause))
 }
 
-// A proof that nothing is left takes two scans in a row that find nothing, reap nothing and do not fail: an orphan that
-// a scan reaps may have left children that only the next one sees, and a list of children that changes while it is read
-// may lack some.
+// A proof that nothing is left takes two scans in a row that find nothing, reap nothing and do not
+// fail: an orphan that a scan reaps may have left children that only the next one sees, and a list
+// of children that changes while it is read may lack some.
 type proof int
 
 // next makes the next scan and reports whether the proof is complete.
@@ -63,26 +63,26 @@ func empty(scan scanner) bool {
 	}
 }
 
-// repeat repeats a scan while it fails, for checkLimit.
+// repeat repeats a scan that fails and finds nothing, for checkLimit.
 func repeat(scan scanner) (es []procfs.Stat, err error) {
 	until := time.Now().Add(checkLimit)
 	for p := pause(0); ; p.sleep() {
-		if es, err = scan(); err == nil || time.Now().After(until) {
+		if es, err = scan(); err == nil || len(es) > 0 || time.Now().After(until) {
 			return es, err
 		}
 	}
 }
 
-// kill stops and then kills every process that scan returns. It returns when none is left, or returns the survivors
-// after killLimit. All are stopped before the first one dies: a stopped process can't fork, and its children are seen
-// with their parent, which shows whose they are.
+// kill stops and then kills every process that scan returns. It returns when none is left, or
+// returns the survivors after killLimit. All are stopped before the first one dies: a stopped
+// process can't fork, and its children are seen with their parent, which shows whose they are.
 func kill(scan scanner) (survivors []procfs.Process, err error) {
 	freeze(scan, time.Now().Add(freezeLimit))
 	return killUntilGone(scan, time.Now().Add(killLimit))
 }
 
-// killUntilGone kills every process that scan returns, until none is left or until then. If the last scan fails it
-// returns its error and no survivors.
+// killUntilGone kills every process that scan returns, until none is left or until then. If the
+// last scan fails it returns its error and no survivors.
 func killUntilGone(scan scanner, until time.Time) (survivors []procfs.Process, err error) {
 	var p pause
 	for left := proof(0); ; {
@@ -120,8 +120,8 @@ func freeze(scan scanner, until time.Time) {
 	}
 }
 
-// terminateThenKill sends SIGTERM to every process that scan returns, and SIGKILL to those still alive after grace. It
-// reports each rung before it tries it, and returns as kill does.
+// terminateThenKill sends SIGTERM to every process that scan returns, and SIGKILL to those still
+// alive after grace. It reports each rung before it tries it, and returns as kill does.
 func terminateThenKill(scan scanner, grace time.Duration, report func(ladder.Rung)) (survivors []procfs.Process, err error) {
 	es, err := repeat(scan)
 	switch {
@@ -160,10 +160,10 @@ func (h *Handle) kill() (survivors []procfs.Process, err error) {
 	return survivors, err
 }
 
-// terminate asks es to end. It continues stopped processes so that they receive the signal, and sends SIGHUP to those
-// that ignore SIGTERM, as an interactive shell does.
+// terminate asks es to end. It continues stopped processes so that they receive the signal, and
+// sends SIGHUP to those that ignore SIGTERM, as an interactive shell does.
 func terminate(es []procfs.Stat) {
-	ignoring := ignoringSIGTERM(es) // before the signal: a shell may execute another program when its child ends
+	ignoring := ignoringSIGTERM(es) // first: a shell may execute another program when its child ends
 	signalGroups(es, syscall.SIGTERM, syscall.SIGCONT)
 	hangUp(ignoring)
 }
@@ -185,8 +185,9 @@ func hangUp(es []procfs.Stat) {
 	}
 }
 
-// A reminder repeats the SIGHUP to processes that ignore SIGTERM: a shell that receives it in the moment in which it
-// executes another program forgets it. It is due remindTime after it was set, and then each time after twice as long.
+// A reminder repeats the SIGHUP to processes that ignore SIGTERM: a shell that receives it in the
+// moment in which it executes another program forgets it. It is due remindTime after it was set,
+// and then each time after twice as long.
 type reminder struct {
 	due <-chan time.Time // nil: never
 	gap time.Duration
@@ -202,16 +203,17 @@ func (r *reminder) remind(es []procfs.Stat) {
 	r.set()
 }
 
-// diesOf reports whether a process can die of sig: it neither ignores nor catches nor blocks it. It is true if that
-// can't be seen.
+// diesOf reports whether a process can die of sig: it neither ignores nor catches nor blocks it. It
+// is true if that can't be seen.
 func diesOf(pid int, sig syscall.Signal) bool {
 	signals, err := procfs.SignalsOf(pid)
 	return err != nil || signals.Of(sig) == procfs.Disposition{}
 }
 
-// signalGroups sends sigs, in this order, to every group that es are in. A group's id can't belong to others since es
-// were seen, unless the whole group has ended and all pids have been used within microseconds. A process that could not
-// be inspected is left out, because its group is not known to be its own still.
+// signalGroups sends sigs, in this order, to every group that es are in. A group's id can't belong
+// to others since es were seen, unless the whole group has ended and all pids have been used within
+// microseconds. A process that could not be inspected is left out, because its group is not known
+// to be its own still.
 func signalGroups(es []procfs.Stat, sigs ...syscall.Signal) {
 	sent := make(map[int]bool, len(es))
 	for _, e := range es {
@@ -234,5 +236,6 @@ func unchecked(err error) error {
 	return fmt.Errorf("the remaining processes could not be checked: %w", err)
 }
 
-// inspected reports whether e was inspected by the scan that returned it, and not merely counted as alive.
+// inspected reports whether e was inspected by the scan that returned it, and not merely counted as
+// alive.
 func inspected(e procfs.Stat) bool { return e.State != 0 }

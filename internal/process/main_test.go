@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leftBehind waits for the guards, which end last, and names the children that are left then.
+// leftBehind waits for the guards, which end last, and returns the children that remain after that.
 func leftBehind() string {
 	var es []procfs.Stat
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -92,7 +92,7 @@ func self(part string, args ...string) []string {
 	return append([]string{path, part}, args...)
 }
 
-// newOwner makes an Owner without a guard, for most of what is tested needs none.
+// newOwner returns an Owner without a guard, which most tests don't need.
 func newOwner(t testing.TB) *Owner {
 	t.Helper()
 	o, err := NewOwner(Config{})
@@ -111,7 +111,7 @@ func newOwner(t testing.TB) *Owner {
 
 var testEnv = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LC_ALL=C"}
 
-// A job is a started program with its output.
+// A job is a started program and its output.
 type job struct {
 	*Handle
 	pty  *tty.PTY // nil: on pipes
@@ -121,7 +121,7 @@ type job struct {
 	out []byte
 }
 
-// must returns ps. Only TestExhaustedDescriptors looks at trees that can't be read.
+// must returns ps and panics on an error, which only the tests of full tables expect.
 func must(ps []procfs.Process, err error) []procfs.Process {
 	if err != nil {
 		panic(err)
@@ -133,7 +133,7 @@ func (j *job) Tree() []procfs.Process        { return must(j.Handle.Tree()) }
 func (j *job) Descendants() []procfs.Process { return must(j.Handle.Descendants()) }
 func (j *job) Unclaimed() []procfs.Process   { return must(j.Handle.Unclaimed()) }
 
-// Settle is the handle's, without an error.
+// Settle is the handle's and panics on an error.
 func (j *job) Settle() (hungUp, left []procfs.Process) {
 	hungUp, left, err := j.Handle.Settle()
 	return hungUp, must(left, err)
@@ -152,15 +152,15 @@ func (j *job) write(b []byte) {
 	j.out = append(j.out, b...)
 }
 
-// output is what came so far, with the line ends of a pipe.
+// output returns the output so far, with the line ends of a pipe.
 func (j *job) output() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return strings.ReplaceAll(string(j.out), "\r\n", "\n")
 }
 
-// onTTY starts a bash script on a terminal of its own, as a job with the given mark. It runs in a directory of its own:
-// on a terminal, nohup writes a file.
+// onTTY starts a bash script on a terminal of its own, as a job with the given mark. It runs in a
+// directory of its own: on a terminal, nohup writes a file.
 func onTTY(t testing.TB, o *Owner, mark, script string) *job {
 	t.Helper()
 	pty, err := tty.Open(24, 80)
@@ -182,7 +182,7 @@ func onTTY(t testing.TB, o *Owner, mark, script string) *job {
 	return j
 }
 
-// onPipe starts a bash script whose stdout and stderr are one pipe, and its stdin /dev/null.
+// onPipe starts a bash script with one pipe as stdout and stderr, and /dev/null as stdin.
 func onPipe(t testing.TB, o *Owner, mark, script string) *job {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -215,7 +215,7 @@ func (j *job) says(t testing.TB, s string) {
 	t.Helper()
 	for end := time.Now().Add(patience); !strings.Contains(j.output(), s); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %q; tree %v, output %q", s, j.Tree(), j.output())
+			t.Fatalf("%q was not printed; tree %v, output %q", s, j.Tree(), j.output())
 		}
 	}
 }
@@ -235,16 +235,17 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("%s: not within the time", what)
 		}
 	}
 }
 
-// tag is a duration for sleep that no other process sleeps for. It finds a process whatever has become of its parents,
-// session, environment and files.
+// tag returns a duration for sleep that no other process sleeps for. It identifies a process
+// whatever becomes of its parents, session, environment and files.
 func tag() string { return fmt.Sprintf("9%06d.%06d", rand.IntN(1e6), rand.IntN(1e6)) }
 
-// tagged are the living processes with s among their arguments, but for those that are about to become another.
+// tagged returns the living processes that have s as an argument, except those about to execute
+// another program.
 func tagged(s string) []procfs.Process {
 	carries := func(pid int) bool {
 		b, _ := os.ReadFile(procfs.Path(pid, "cmdline"))
@@ -255,7 +256,7 @@ func tagged(s string) []procfs.Process {
 	if err != nil {
 		panic(err)
 	}
-	for _, dir := range dirs { // each is read completely at once: some are short-lived
+	for _, dir := range dirs { // one at a time: some are short-lived
 		pid, _ := strconv.Atoi(filepath.Base(dir))
 		if !carries(pid) {
 			continue
@@ -264,7 +265,7 @@ func tagged(s string) []procfs.Process {
 		if !ok || e.Ended() || e.Program == "env" || e.Program == "setsid" || e.Program == "nohup" {
 			continue
 		}
-		if carries(pid) { // in the middle of an exec it has another's name, and no arguments and environment yet
+		if carries(pid) { // again: during an exec its name is the old one
 			ps = append(ps, e.Process)
 		}
 	}
@@ -298,7 +299,8 @@ func programs(ps []procfs.Process) string {
 	return strings.Join(names, " ")
 }
 
-// partServer starts the script that is its second argument, with a guard, says ready, and waits to be killed.
+// partServer starts the script args[0] with a guard and waits to be killed. For each byte of input
+// it scans and prints the guard's pid.
 func partServer(args []string) int {
 	o, err := NewOwner(Config{Guard: self("part-guard")})
 	if err != nil {
@@ -314,7 +316,7 @@ func partServer(args []string) int {
 	}
 	pump.Shared(pty.Master(), func(b []byte) {})
 	var line [1]byte
-	for { // each byte asks for a look
+	for {
 		if _, err := os.Stdin.Read(line[:]); err == io.EOF {
 			return 0
 		}

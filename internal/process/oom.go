@@ -8,14 +8,16 @@ import (
 	"time"
 )
 
-// oomFresh bounds the age of the cached OOM-kill count. Reading it costs more than starting a process.
+// oomFresh bounds the age of the cached OOM-kill count. Reading it costs more than starting a
+// process.
 const oomFresh = time.Second
 
 // oomUnknown stands for a count that could not be read. No death is attributed to the kernel then.
 const oomUnknown = math.MaxUint64
 
-// An oomCounter finds out whether the kernel has killed a child because memory was short: only if its count of such
-// kills has risen since the child started, and for no more children than it has risen by.
+// An oomCounter finds out whether the kernel has killed a child because memory was short: only if
+// its count of such kills has risen since the child started, and for no more children than it has
+// risen by.
 type oomCounter struct {
 	mu      sync.Mutex
 	read    func() (uint64, error) // nil: oomKills
@@ -34,8 +36,8 @@ func (c *oomCounter) recent() uint64 {
 	return c.count
 }
 
-// claim attributes a death to the kernel if there has been an OOM kill after the count since that is not attributed to
-// another child. It reports whether it did.
+// claim attributes a death to the kernel if there has been an OOM kill after the count since that
+// is not attributed to another child. It reports whether it did.
 func (c *oomCounter) claim(since uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

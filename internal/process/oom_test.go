@@ -10,16 +10,16 @@ import (
 	"asyncrepl/internal/ladder"
 )
 
-func TestOutOfMemory(t *testing.T) {
+func TestOutOfMemoryIsTheKernelsWord(t *testing.T) {
 	tests := []struct {
 		name string
 		kill func(j *job, count *atomic.Uint64) // ends it
 		want bool
 	}{
-		{"the kernel's", func(j *job, n *atomic.Uint64) { n.Add(1); syscall.Kill(j.PID(), syscall.SIGKILL) }, true},
-		{"somebody's", func(j *job, n *atomic.Uint64) { syscall.Kill(j.PID(), syscall.SIGKILL) }, false},
+		{"by the kernel", func(j *job, n *atomic.Uint64) { n.Add(1); syscall.Kill(j.PID(), syscall.SIGKILL) }, true},
+		{"by another process", func(j *job, n *atomic.Uint64) { syscall.Kill(j.PID(), syscall.SIGKILL) }, false},
 		{"another signal", func(j *job, n *atomic.Uint64) { n.Add(1); syscall.Kill(j.PID(), syscall.SIGTERM) }, false},
-		{"ours", func(j *job, n *atomic.Uint64) { n.Add(1); j.Stop(Ladder{From: ladder.Kill}) }, false},
+		{"by us", func(j *job, n *atomic.Uint64) { n.Add(1); j.Stop(Ladder{From: ladder.Kill}) }, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -36,13 +36,13 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// One kill is put down to one death.
-func TestOOMCounter(t *testing.T) {
+// One kill by the kernel explains one death.
+func TestOneKillExplainsOneDeath(t *testing.T) {
 	count := uint64(7)
 	c := oomCounter{read: func() (uint64, error) { return count, nil }}
 	since := c.recent()
 	if c.claim(since) {
-		t.Error("claimed a kill that never was")
+		t.Error("claimed a kill that did not happen")
 	}
 	count += 2
 	for i, want := range []bool{true, true, false} {

@@ -13,9 +13,14 @@ import (
 // An orphan is a process whose parents have ended and that came to us.
 type orphan struct {
 	procfs.Stat
-	handle     *Handle             // the job that it belongs to; nil: unknown
-	candidates []*Handle           // the jobs it may belong to then, newest first, also those whose tree was proven gone; none: of no job
-	seen       map[int]procfs.Stat // its descendants at the last scan while its job was unknown, by pid
+	handle *Handle // the job that it belongs to; nil: unknown
+
+	// If the job is unknown: the jobs that it may belong to, newest first, also those whose tree was
+	// proven gone. None: it is of no job.
+	candidates []*Handle
+
+	// If the job is unknown: its descendants at the last scan, by pid.
+	seen map[int]procfs.Stat
 }
 
 // attributeAll finds the jobs of fresh orphans, and of those that could not be attributed before.
@@ -35,8 +40,8 @@ func (r *processReaper) attributeAll(fresh, unattributed []*orphan) {
 	}
 }
 
-// attributeAgain looks for evidence of the job of an orphan that could not be attributed before. It reports whether
-// there is some now.
+// attributeAgain looks for evidence of the job of an orphan that could not be attributed before. It
+// reports whether there is some now.
 func (r *processReaper) attributeAgain(o *orphan, a *ancestry) bool {
 	if o.handle != nil {
 		return false
@@ -78,8 +83,8 @@ func (o *orphan) owners() []*Owner {
 	return owners
 }
 
-// attribute finds the job of an orphan: the one that the evidence shows, or without evidence the only one that it can
-// be from. If there are several, it returns the candidates.
+// attribute finds the job of an orphan: the one that the evidence shows, or without evidence the
+// only one that it can be from. If there are several, it returns the candidates.
 func (r *processReaper) attribute(e procfs.Stat, a *ancestry) (h *Handle, candidates []*Handle) {
 	candidates, only := r.findCandidates(e, a)
 	if h = r.evidence(e, candidates, a); h != nil {
@@ -91,10 +96,11 @@ func (r *processReaper) attribute(e procfs.Stat, a *ancestry) (h *Handle, candid
 	return nil, candidates
 }
 
-// findCandidates returns the jobs that e may be from, newest first, and whether there is only one. These are the jobs
-// of which something is left, and the candidates of each unattributed orphan that e may descend from; such a candidate
-// can have been dropped, because an unattributed orphan keeps none in the table. If e was seen to descend from an
-// unattributed orphan, the candidates of that orphan are the only ones.
+// findCandidates returns the jobs that e may be from, newest first, and whether there is only one.
+// These are the jobs of which something is left, and the candidates of each unattributed orphan
+// that e may descend from; such a candidate can have been dropped, because an unattributed orphan
+// keeps none in the table. If e was seen to descend from an unattributed orphan, the candidates of
+// that orphan are the only ones.
 func (r *processReaper) findCandidates(e procfs.Stat, a *ancestry) (candidates []*Handle, only bool) {
 	if o := a.ancestor(e); o != nil {
 		return o.candidates, false
@@ -117,9 +123,9 @@ func (r *processReaper) findCandidates(e procfs.Stat, a *ancestry) (candidates [
 	return candidates, only
 }
 
-// evidence returns that of the candidates which a process belongs to by ancestry seen earlier, session, mark or open
-// files, or nil if none of these shows one. What can't be read now is no evidence; the next scan tries again. A tree
-// that was proven gone has no members.
+// evidence returns that of the candidates which a process belongs to by ancestry seen earlier,
+// session, mark or open files, or nil if none of these shows one. What can't be read now is no
+// evidence; the next scan tries again. A tree that was proven gone has no members.
 func (r *processReaper) evidence(e procfs.Stat, candidates []*Handle, a *ancestry) *Handle {
 	r.mu.Lock()
 	candidates = slices.DeleteFunc(slices.Clone(candidates), func(h *Handle) bool { return !r.handles[h] })
@@ -158,8 +164,8 @@ func carriesMark(pid int) func(*Handle) bool {
 	}
 }
 
-// unattributed returns the orphans whose job is unknown, and those that the last scan has reaped: what these left may
-// come to us only now. The caller holds mu.
+// unattributed returns the orphans whose job is unknown, and those that the last scan has reaped:
+// what these left may come to us only now. The caller holds mu.
 func (r *processReaper) unattributed() []*orphan {
 	orphans := slices.Clone(r.unowned)
 	for _, o := range r.orphans {
@@ -170,8 +176,8 @@ func (r *processReaper) unattributed() []*orphan {
 	return orphans
 }
 
-// rememberDescendants remembers what descends from the unattributed orphans. When these descendants become orphans
-// themselves, they have the same candidates.
+// rememberDescendants remembers what descends from the unattributed orphans. When these descendants
+// become orphans themselves, they have the same candidates.
 func (r *processReaper) rememberDescendants() {
 	r.mu.Lock()
 	orphans := r.unattributed()

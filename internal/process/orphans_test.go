@@ -16,13 +16,13 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// How an orphan is told to be from a job while another runs.
+// While other jobs run, an orphan is attributed to its job by each kind of evidence alone.
 func TestOrphans(t *testing.T) {
 	tests := []struct {
 		name   string
 		start  func(t testing.TB, o *Owner, mark, script string) *job
 		script string // %s is the tag
-		before bool   // the tree is looked at while the orphan has its parents
+		before bool   // the tree is scanned while the parents live
 	}{
 		{"session", onPipe, `(env -i sleep %s <&- >&- 2>&- &) ; sleep 1000`, false},
 		{"mark", onPipe, `(setsid sleep %s <&- >&- 2>&- &) ; sleep 1000`, false},
@@ -45,7 +45,7 @@ func TestOrphans(t *testing.T) {
 			p := grown(t, tag, 1)[0]
 			if tt.before {
 				eventually(t, "the process in the tree", func() bool { return slices.ContainsFunc(j.Tree(), same(p)) })
-				for parent := p.Parent; parent != j.PID(); { // its parents up to the leader end
+				for parent := p.Parent; parent != j.PID(); { // kill its parents up to the leader
 					e, ok := inspect(parent)
 					if !ok {
 						break
@@ -66,7 +66,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// orphaned waits until the parents of p have ended, and looks.
+// orphaned waits until p has come to us, and scans.
 func orphaned(t testing.TB, p procfs.Process) {
 	t.Helper()
 	eventually(t, "the orphan to come to us", func() bool {
@@ -80,18 +80,18 @@ func same(p procfs.Process) func(procfs.Process) bool {
 	return func(q procfs.Process) bool { return q.PID == p.PID && q.Start == p.Start }
 }
 
-// escape is a script with a process that nothing tells whose it is.
+// escape returns a script that starts a process without any evidence of its job.
 func escape(tag string) string {
 	return `(env -i setsid sleep ` + tag + ` </dev/null >/dev/null 2>&1 & until grep -qx sleep /proc/$!/comm; do :; done); echo escaped; read x; exit $x`
 }
 
-func TestOnlyJob(t *testing.T) {
+func TestOrphanOfTheOnlyJob(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
 	j := onTTY(t, o, "job", escape(tag))
 	j.says(t, "escaped")
 	p := grown(t, tag, 1)[0]
-	eventually(t, "the orphan to be charged to the one job", func() bool {
+	eventually(t, "the orphan in the tree of the only job", func() bool {
 		reaper.scan()
 		return slices.ContainsFunc(j.Tree(), same(p))
 	})
@@ -104,7 +104,7 @@ func TestUnclaimed(t *testing.T) {
 	for _, how := range []string{"the last ends", "the last is cancelled", "shutdown"} {
 		t.Run(how, func(t *testing.T) {
 			o := newOwner(t)
-			o.limit = patience // however busy the machine is: nothing is left to a guard
+			o.limit = patience // nothing is left to a guard, however busy the machine is
 			tag := tag()
 			other := onTTY(t, o, "other", `read x`)
 			j := onTTY(t, o, "job", escape(tag))
@@ -114,21 +114,21 @@ func TestUnclaimed(t *testing.T) {
 			later := onTTY(t, o, "later", `read x`)
 			for _, h := range []*job{j, other} {
 				if u := h.Unclaimed(); len(u) != 1 || !same(p)(u[0]) {
-					t.Errorf("unclaimed of a job it may be from: %v", u)
+					t.Errorf("unclaimed of a candidate: %v", u)
 				}
 			}
 			if u := later.Unclaimed(); u != nil {
-				t.Errorf("unclaimed of a job that started after it: %v", u)
+				t.Errorf("unclaimed of a job that started later: %v", u)
 			}
 			if slices.ContainsFunc(j.Tree(), same(p)) {
-				t.Errorf("charged to a job: %v", j.Tree())
+				t.Errorf("attributed to a job: %v", j.Tree())
 			}
 			if _, err := j.pty.Master().WriteString("0\n"); err != nil {
 				t.Fatal(err)
 			}
 			ends(t, j.Handle)
 			if len(tagged(tag)) != 1 {
-				t.Error("it was ended while a job that it may be from runs")
+				t.Error("it has ended although a candidate still runs")
 			}
 			switch how {
 			case "the last ends":
@@ -146,14 +146,15 @@ func TestUnclaimed(t *testing.T) {
 	}
 }
 
-// What can't be told at first may be later: a process that came to us in the middle of an exec has no environment.
-func TestReclaimed(t *testing.T) {
+// An orphan without evidence is checked again: one that came to us during an exec had no
+// environment.
+func TestOrphanIsAttributedLater(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
 	other := onTTY(t, o, "other", `read x`)
 	var j *job
 	var gate string
-	for untold := false; !untold; { // a look that saw it while its parents lived could tell: another try
+	for unclaimed := false; !unclaimed; { // again, if a scan saw it before its parents ended
 		var script string
 		script, gate = below(t.TempDir(), `ASYNC_REPL_JOB=job exec bash -c "sleep `+tag+` & wait"`)
 		j = onTTY(t, o, "job", script+`; read x`)
@@ -161,7 +162,7 @@ func TestReclaimed(t *testing.T) {
 			return slices.ContainsFunc(children(t), func(pid int) bool { return pid != j.PID() && pid != other.PID() })
 		})
 		reaper.scan()
-		if untold = programs(j.Unclaimed()) == "bash"; !untold {
+		if unclaimed = programs(j.Unclaimed()) == "bash"; !unclaimed {
 			j.Stop(Ladder{From: ladder.Kill})
 		}
 	}
@@ -171,7 +172,7 @@ func TestReclaimed(t *testing.T) {
 		reaper.scan()
 		return slices.ContainsFunc(j.Tree(), same(p))
 	})
-	if u := j.Unclaimed(); u != nil { // those of earlier tries, which can't be told either, wait for the other job
+	if u := j.Unclaimed(); u != nil { // those of earlier tries have the other job as a candidate
 		t.Errorf("unclaimed %v", u)
 	}
 }
@@ -184,8 +185,8 @@ func children(t *testing.T) []int {
 	return pids
 }
 
-// below is a script with an orphan that nothing tells whose it is, and that executes rest in bash once a line comes through
-// the gate.
+// below returns a script that starts an orphan without evidence. The orphan executes rest in bash
+// when a line comes through the gate.
 func below(dir, rest string) (script, gate string) {
 	gate, up := filepath.Join(dir, "gate"), filepath.Join(dir, "up")
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
@@ -194,7 +195,7 @@ func below(dir, rest string) (script, gate string) {
 	return fmt.Sprintf(`(env -i setsid bash -c ': >%s; read x <%s; %s' </dev/null >/dev/null 2>&1 & until [ -e %[1]s ]; do :; done)`, up, gate, rest), gate
 }
 
-// deaf is a command that starts a process in a session of its own that only SIGKILL ends.
+// deaf returns a command that starts a process that only SIGKILL ends, in a session of its own.
 func deaf(tag string) string {
 	return `env -i setsid bash -c "trap \"\" TERM HUP; exec sleep ` + tag + `"`
 }
@@ -216,9 +217,10 @@ func finish(t testing.TB, jobs ...*job) {
 	}
 }
 
-// What descends from an orphan that can't be told is from none but those that one may be from, also when these have ended.
-func TestUnclaimedDescent(t *testing.T) {
-	uncharged := func(t *testing.T, p procfs.Process, j *job) {
+// The candidates of an unattributed orphan are the only candidates of its descendants, even after
+// they have ended.
+func TestDescendantsHaveTheSameCandidates(t *testing.T) {
+	unattributed := func(t *testing.T, p procfs.Process, j *job) {
 		t.Helper()
 		if slices.ContainsFunc(j.Tree(), same(p)) || !slices.ContainsFunc(j.Unclaimed(), same(p)) {
 			t.Errorf("%v: got tree %v, unclaimed %v, want it unclaimed", p, j.Tree(), j.Unclaimed())
@@ -238,7 +240,7 @@ func TestUnclaimedDescent(t *testing.T) {
 				finish(t, b, a)
 				eventually(t, "its end, though another job runs", func() bool {
 					if tree := programs(later.Tree()); tree != "bash" {
-						t.Fatalf("charged to another job: %v", tree)
+						t.Fatalf("attributed to another job: %v", tree)
 					}
 					return len(tagged(tag)) == 0
 				})
@@ -258,8 +260,8 @@ func TestUnclaimedDescent(t *testing.T) {
 				finish(t, b)
 				parent.Signal(syscall.SIGKILL)
 				orphaned(t, p)
-				uncharged(t, p, a)
-				uncharged(t, p, b)
+				unattributed(t, p, a)
+				unattributed(t, p, b)
 				if !o.guard.knows(p) {
 					t.Error("the guard does not know it")
 				}
@@ -270,8 +272,8 @@ func TestUnclaimedDescent(t *testing.T) {
 				open(t, gate)
 				p := grown(t, tag, 1)[0]
 				orphaned(t, p)
-				uncharged(t, p, a)
-				uncharged(t, p, b)
+				unattributed(t, p, a)
+				unattributed(t, p, b)
 			}},
 		{"unseen below one that lives", func(tag string) string { return "env -i setsid -f " + deaf(tag) + "; exec sleep 1000" },
 			func(t *testing.T, o *Owner, tag, gate string, _ procfs.Process, a, b *job) {
@@ -279,13 +281,13 @@ func TestUnclaimedDescent(t *testing.T) {
 				open(t, gate)
 				p := grown(t, tag, 1)[0]
 				orphaned(t, p)
-				uncharged(t, p, a)
+				unattributed(t, p, a)
 			}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			o := newGuardedOwner(t)
-			o.limit = patience // however busy the machine is: nothing is left to the guard
+			o.limit = patience // nothing is left to the guard, however busy the machine is
 			tag := tag()
 			a := onTTY(t, o, "a", `read x`)
 			script, gate := below(t.TempDir(), tt.rest(tag))
@@ -298,17 +300,17 @@ func TestUnclaimedDescent(t *testing.T) {
 	}
 }
 
-// What descends from an orphan that is no job's is not the only job's.
-func TestStrangersDescent(t *testing.T) {
+// A descendant of an orphan that is of no job is not attributed to the only job.
+func TestDescendantsOfNoJob(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
 	script, gate := below(t.TempDir(), "setsid -f sleep "+tag+"; exec sleep 1000")
 	if err := exec.Command("bash", "-c", script).Run(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the stranger", func() bool { return programs(o.Census().Orphans) == "bash" })
-	stranger := o.Census().Orphans[0]
-	defer stranger.Signal(syscall.SIGKILL)
+	eventually(t, "the foreign orphan", func() bool { return programs(o.Census().Orphans) == "bash" })
+	foreign := o.Census().Orphans[0]
+	defer foreign.Signal(syscall.SIGKILL)
 	j := onTTY(t, o, "job", `read x`)
 	open(t, gate)
 	p := grown(t, tag, 1)[0]

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Orphans do not come to us on this system, and a process shows neither its environment nor its files: a tree is what
-// descends from its leader and what is in the leader's session.
+// Orphans do not come to us on this system, and a process shows neither its environment nor its
+// files: a tree is what descends from its leader and what is in the leader's session.
 
 func becomeSubreaper() bool { return false }
 
@@ -23,7 +23,8 @@ func lingers(session int) bool {
 
 func ownChildren() ([]int, error) { return nil, nil }
 
-// walk returns those of roots that are there still, all their descendants, and what is in the session.
+// walk returns those of roots that are there still, all their descendants, and what is in the
+// session.
 func walk(session int, roots []procfs.Process) (es []procfs.Stat, err error) {
 	in := make(map[int]bool)
 	start := make(map[int]uint64)
@@ -59,7 +60,8 @@ type waiter struct{}
 
 func newWaiter(int) waiter { return waiter{} }
 
-// wait blocks a thread until the process has ended. If kqueue fails, the process is a zombie already.
+// wait blocks a thread until the process has ended. If kqueue fails, the process is a zombie
+// already.
 func (waiter) wait(pid int) {
 	kq, err := unix.Kqueue()
 	if err != nil {

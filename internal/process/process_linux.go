@@ -19,18 +19,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// becomeSubreaper makes the kernel give us the orphans among our descendants, and reports whether it does.
+// becomeSubreaper makes the kernel give us the orphans among our descendants, and reports whether
+// it does.
 func becomeSubreaper() bool { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil }
 
-// lingers reports whether something may be left of a session that is not among our descendants. That can't be here.
+// lingers reports whether something may be left of a session that is not among our descendants.
+// That can't be here.
 func lingers(int) bool { return false }
 
 // ownChildren returns the pids of our children, zombies too.
 func ownChildren() ([]int, error) { return procfs.Children(os.Getpid(), 0) }
 
-// walk returns those of roots that are there still and all their descendants, parents before their children. A root
-// that could not be inspected is there, with nothing known but its identity. (The session shows more only on systems
-// where orphans do not come to us.)
+// walk returns those of roots that are there still and all their descendants, parents before their
+// children. A root that could not be inspected is there, with nothing known but its identity. (The
+// session shows more only on systems where orphans do not come to us.)
 func walk(_ int, roots []procfs.Process) (es []procfs.Stat, err error) {
 	for _, p := range roots {
 		switch e, inspectErr := procfs.Inspect(p.PID); {
@@ -57,16 +59,18 @@ func walk(_ int, roots []procfs.Process) (es []procfs.Stat, err error) {
 	return es, err
 }
 
-// childSignals returns a channel that receives when a child has died, and a function that stops that.
+// childSignals returns a channel that receives when a child has died, and a function that stops
+// that.
 func childSignals() (dying <-chan os.Signal, end func()) {
 	c := make(chan os.Signal, 1) // one is enough: a scan finds all
 	signal.Notify(c, syscall.SIGCHLD)
 	return c, func() { signal.Stop(c) }
 }
 
-// resetInheritance keeps our children from inheriting what we have inherited. Signals that we were started to ignore,
-// as a shell's background job ignores SIGINT, are caught: a child starts with the default for what its parent catches.
-// Descriptors that were left open for us are closed in children.
+// resetInheritance keeps our children from inheriting what we have inherited. Signals that we were
+// started to ignore, as a shell's background job ignores SIGINT, are caught: a child starts with
+// the default for what its parent catches. Descriptors that were left open for us are closed in
+// children.
 func resetInheritance() {
 	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 they are inherited
 
@@ -79,11 +83,12 @@ func resetInheritance() {
 	}
 }
 
-// withPidfd makes a start put a descriptor of the new process in fd; it stays -1 if the kernel has none.
+// withPidfd makes a start put a descriptor of the new process in fd; it stays -1 if the kernel has
+// none.
 func withPidfd(attr *syscall.SysProcAttr, fd *int) { attr.PidFD = fd }
 
-// startDefault starts a process with no signal blocked, even if this program was started with some. (For ignored
-// signals, see resetInheritance.)
+// startDefault starts a process with no signal blocked, even if this program was started with some.
+// (For ignored signals, see resetInheritance.)
 func startDefault(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -132,9 +137,10 @@ func readable(fd uintptr) bool {
 	return n > 0 && err == nil
 }
 
-// oomKills returns how many processes of our own control group the kernel has killed because memory was short. Our
-// children are in that group unless they were moved; the counts of other groups, also of groups within ours, are mostly
-// of others. If our group does not count, it is the system's number.
+// oomKills returns how many processes of our own control group the kernel has killed because memory
+// was short. Our children are in that group unless they were moved; the counts of other groups,
+// also of groups within ours, are mostly of others. If our group does not count, it is the system's
+// number.
 func oomKills() (uint64, error) {
 	file := oomFile()
 	b, err := os.ReadFile(file)
@@ -149,7 +155,8 @@ func oomKills() (uint64, error) {
 	return 0, fmt.Errorf("%s: no count of OOM kills", file)
 }
 
-// oomFile returns the file with the count. It is looked up each time, because a process can be moved.
+// oomFile returns the file with the count. It is looked up each time, because a process can be
+// moved.
 func oomFile() string {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err == nil {

@@ -5,9 +5,7 @@ package process
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,19 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper is the one table of our children. The kernel gives orphans to the program, whatever the number of Owners.
+// reaper is the one table of our children. The kernel gives orphans to the program, whatever the
+// number of Owners.
 var reaper = &processReaper{
-	started: make(map[int]bool),
-	handles: make(map[*Handle]bool),
-	orphans: make(map[int]*orphan),
+	children: ownChildren,
+	started:  make(map[int]bool),
+	handles:  make(map[*Handle]bool),
+	orphans:  make(map[int]*orphan),
 }
 
-// A processReaper knows everything that descends from this program: it reaps started children through their waiters, and
-// finds and reaps orphans in scans.
+// A processReaper knows everything that descends from this program: it reaps started children
+// through their waiters, and finds and reaps orphans in scans.
 type processReaper struct {
 	once    sync.Once // with the first Owner
 	session int       // our own: what is in it is no orphan of a job
 	adopts  bool      // orphans come to us
+
+	children func() ([]int, error) // ownChildren, except in tests
 
 	steps    sync.RWMutex // read: start and enter a child, reap it and leave; write: list our children
 	scanning sync.Mutex   // held during a scan; only scans reap orphans
@@ -71,102 +73,8 @@ func (r *processReaper) leave() {
 	}
 }
 
-// A child is a process that we started. Only its own wait reaps it.
-type child struct {
-	self    procfs.Process
-	process *os.Process
-	end     waiter
-
-	mu     sync.Mutex // held while it is reaped, so that no signal is sent to a later process with its pid
-	waited bool       // it has been reaped
-}
-
-// launch starts a process and enters it in the table of started children, together with what enter does, in one step:
-// no scan comes between.
-func (r *processReaper) launch(path string, argv []string, attr *os.ProcAttr, enter func(*child)) (*child, error) {
-	r.steps.RLock()
-	defer r.steps.RUnlock()
-	pidfd := -1
-	withPidfd(attr.Sys, &pidfd)
-	p, err := startDefault(path, argv, attr)
-	if errors.Is(err, syscall.EBADF) && exceedsLimit(attr.Files) {
-		err = syscall.EMFILE
-	}
-	if err != nil {
-		return nil, err
-	}
-	c := &child{process: p, end: newWaiter(pidfd)}
-	s, err := procfs.Inspect(p.Pid)
-	if err != nil { // it can't be gone before we reap it; but what we could not inspect we could not end either
-		p.Kill()
-		p.Wait()
-		c.end.close()
-		return nil, fmt.Errorf("inspecting the new process: %w", err)
-	}
-	c.self = s.Process
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.started[p.Pid] = true
-	enter(c)
-	return c, nil
-}
-
-// wait waits for the end of c, reaps it and removes it from the table, together with what leave does. It is called
-// once.
-func (r *processReaper) wait(c *child, leave func()) syscall.WaitStatus {
-	c.end.wait(c.self.PID)
-	r.steps.RLock()
-	defer r.steps.RUnlock()
-	c.mu.Lock()
-	state, err := c.process.Wait() // at once: it is a zombie
-	c.waited = true
-	c.mu.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.started, c.self.PID)
-	leave()
-	if err != nil {
-		return 0x7f00 // exit status 127: unknown, another wait has reaped this child
-	}
-	return state.Sys().(syscall.WaitStatus)
-}
-
-// signal sends sig to c.
-func (c *child) signal(sig syscall.Signal) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waited || c.process.Signal(sig) != nil {
-		return procfs.ErrGone
-	}
-	return nil
-}
-
-// signalGroup sends sig to the group that c leads.
-func (c *child) signalGroup(sig syscall.Signal) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waited {
-		return procfs.ErrGone
-	}
-	if err := syscall.Kill(-c.self.PID, sig); err != syscall.ESRCH {
-		return err
-	}
-	return procfs.ErrGone
-}
-
-// ended reports whether c has ended, reaped or not. A child that could not be inspected has not.
-func (c *child) ended() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waited {
-		return true
-	}
-	s, err := procfs.Inspect(c.self.PID)
-	return errors.Is(err, procfs.ErrGone) || err == nil && s.Ended()
-}
-
-// scan adopts the orphans that have come to us and reaps those that have ended. It takes a few dozen microseconds if
-// there are none. If it fails, nothing is proven gone.
+// scan adopts the orphans that have come to us and reaps those that have ended. It takes a few
+// dozen microseconds if there are none. If it fails, nothing is proven gone.
 func (r *processReaper) scan() error {
 	r.scanning.Lock()
 	defer r.scanning.Unlock()
@@ -177,11 +85,11 @@ func (r *processReaper) scan() error {
 	}
 }
 
-// scanOnce makes one scan. It reports whether another one must follow, because an orphan that it reaped may have left
-// children, see retire.
+// scanOnce makes one scan. It reports whether another one must follow, because an orphan that it
+// reaped may have left children, see retire.
 func (r *processReaper) scanOnce() (again bool, err error) {
 	r.steps.Lock()
-	pids, err := ownChildren()
+	pids, err := r.children()
 	if err != nil {
 		r.steps.Unlock()
 		return false, err
@@ -209,10 +117,11 @@ func (r *processReaper) scanOnce() (again bool, err error) {
 	return r.retire(reaped) || len(r.unowned) > 0, nil
 }
 
-// adopt enters those of our children that we did not start, and inspects again those that are in the table already. An
-// orphan whose job is unknown is attributed again: during an exec it has no environment to read, and none of its files
-// may have shown anything. That only one candidate remains is not evidence. A child that another user hides from us
-// (hidepid) is left alone; we could not end it either.
+// adopt enters those of our children that we did not start, and inspects again those that are in
+// the table already. An orphan whose job is unknown is attributed again: during an exec it has no
+// environment to read, and none of its files may have shown anything. That only one candidate
+// remains is not evidence. A child that another user hides from us (hidepid) is left alone; we
+// could not end it either.
 func (r *processReaper) adopt(pids []int) (err error) {
 	var fresh, unattributed []*orphan
 	for _, pid := range pids {
@@ -278,9 +187,9 @@ func (r *processReaper) reap(pid int) {
 	}
 }
 
-// ending reports whether the leader has ended. Follow may not have noticed yet, because another scan can run first, and
-// that scan must know what the leader's end hung up. A leader that could not be inspected has not ended. The caller
-// holds reaper.mu.
+// ending reports whether the leader has ended. Follow may not have noticed yet, because another
+// scan can run first, and that scan must know what the leader's end hung up. A leader that could
+// not be inspected has not ended. The caller holds reaper.mu.
 func (h *Handle) ending() bool {
 	if h.reaped {
 		return true
@@ -292,8 +201,9 @@ func (h *Handle) ending() bool {
 	return e.Start != h.self.Start || e.Ending()
 }
 
-// retire drops those handles with reaped leaders whose tree is gone. If an orphan of a tree has just been reaped, the
-// children that it left came to us after our children were listed, so another scan must show whether there are any.
+// retire drops those handles with reaped leaders whose tree is gone. If an orphan of a tree has
+// just been reaped, the children that it left came to us after our children were listed, so another
+// scan must show whether there are any.
 func (r *processReaper) retire(reaped []*Handle) (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -320,7 +230,8 @@ func (r *processReaper) retire(reaped []*Handle) (again bool) {
 }
 
 const (
-	// scanDelay is how long a dead orphan may wait to be reaped. Whoever must know at once scans itself.
+	// scanDelay is how long a dead orphan may wait to be reaped. Whoever must know at once scans
+	// itself.
 	scanDelay = 20 * time.Millisecond
 
 	// scanPeriod is how long an orphan may live before the guard is told of it.
@@ -330,8 +241,9 @@ const (
 	treesPerPeriod = 16
 )
 
-// watch scans whenever a child has died, and once a second, because the kernel does not announce orphans that come to
-// us and the guard must be told of them. Several children that die together cost one scan.
+// watch scans whenever a child has died, and once a second, because the kernel does not announce
+// orphans that come to us and the guard must be told of them. Several children that die together
+// cost one scan.
 func (r *processReaper) watch(stop <-chan struct{}) {
 	dying, end := childSignals()
 	defer end()
@@ -361,8 +273,8 @@ func (r *processReaper) watch(stop <-chan struct{}) {
 	}
 }
 
-// scanSome scans the next few trees in turn, so that the guard is told of the sessions also in a tree that nobody else
-// scans: an idle worker, a command on pipes.
+// scanSome scans the next few trees in turn, so that the guard is told of the sessions also in a
+// tree that nobody else scans: an idle worker, a command on pipes.
 func (r *processReaper) scanSome() {
 	r.mu.Lock()
 	var next []*Handle
@@ -371,7 +283,8 @@ func (r *processReaper) scanSome() {
 			next = append(next, h)
 		}
 	}
-	turn := func(h *Handle) uint64 { return h.number - r.visited - 1 } // those visited before come last
+	// Handles up to the last one visited wrap around and come last.
+	turn := func(h *Handle) uint64 { return h.number - r.visited - 1 }
 	slices.SortFunc(next, func(a, b *Handle) int { return cmp.Compare(turn(a), turn(b)) })
 	next = next[:min(treesPerPeriod, len(next))]
 	if len(next) > 0 {

@@ -17,9 +17,10 @@ const (
 	settlePause = time.Millisecond
 )
 
-// Settle waits for the end of the leader and returns what became of the processes that it left: those that the hangup
-// of its terminal ended, and those that live on. It waits, 50 ms at most, for those that have been sent a SIGHUP and may
-// die of it. If the tree can't be checked for 2 s, it returns an error and no processes that live on.
+// Settle waits for the end of the leader and returns what became of the processes that it left:
+// those that the hangup of its terminal ended, and those that live on. It waits, 50 ms at most, for
+// those that have been sent a SIGHUP and may die of it. If the tree can't be checked for 2 s, it
+// returns an error and no processes that live on.
 func (h *Handle) Settle() (hungUp, left []procfs.Process, err error) {
 	<-h.done
 	begin := time.Now()
@@ -46,7 +47,8 @@ func (h *Handle) Settle() (hungUp, left []procfs.Process, err error) {
 	}
 }
 
-// HungUp returns the processes that the hangup has ended since the last call. On a busy machine some end after Settle.
+// HungUp returns the processes that the hangup has ended since the last call. On a busy machine
+// some end after Settle.
 func (h *Handle) HungUp() (ps []procfs.Process) {
 	reaper.mu.Lock()
 	defer reaper.mu.Unlock()
@@ -54,8 +56,8 @@ func (h *Handle) HungUp() (ps []procfs.Process) {
 	return ps
 }
 
-// undecided reports whether e may still die of the hangup, which goes to the leader's session, or has ended and is not
-// reaped yet.
+// undecided reports whether e may still die of the hangup, which goes to the leader's session, or
+// has ended and is not reaped yet.
 func (h *Handle) undecided(e procfs.Stat) bool {
 	if e.Ended() { // its parent may never reap it; we do
 		return e.Parent == os.Getpid()

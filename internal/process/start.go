@@ -27,19 +27,21 @@ var ErrShutdown = errors.New("shutting down")
 
 // Config configures an Owner.
 type Config struct {
-	// Guard is the argument vector of the guard, a program that calls guard.Run. If it is empty, nothing kills the
-	// remaining processes when this program is killed. GuardEnv is the guard's full environment.
+	// Guard is the argument vector of the guard, a program that calls guard.Run. If it is empty,
+	// nothing kills the remaining processes when this program is killed. GuardEnv is the guard's
+	// full environment.
 	Guard    []string
 	GuardEnv []string
 
-	// Mark names the environment variable that says which job a process belongs to; empty: ASYNC_REPL_JOB. A second
-	// variable, with _OWNER appended to the name, stands for this Owner.
+	// Mark names the environment variable that says which job a process belongs to; empty:
+	// ASYNC_REPL_JOB. A second variable, with _OWNER appended to the name, stands for this Owner.
 	Mark string
 
 	Log *slog.Logger // nil: no log
 }
 
-// An Owner starts processes and answers for them: Shutdown ends whatever grows from them at the latest.
+// An Owner starts processes and answers for them: Shutdown ends whatever grows from them at the
+// latest.
 type Owner struct {
 	config Config
 	token  string // marks the environments of all processes that we start
@@ -52,8 +54,8 @@ type Owner struct {
 	settle, remaining, grace, limit time.Duration
 }
 
-// NewOwner makes this program the one that adopts its orphaned descendants, and returns an Owner that has started
-// nothing. The caller must call Shutdown.
+// NewOwner makes this program the one that adopts its orphaned descendants, and returns an Owner
+// that has started nothing. The caller must call Shutdown.
 func NewOwner(c Config) (*Owner, error) {
 	if c.Mark == "" {
 		c.Mark = "ASYNC_REPL_JOB"
@@ -82,15 +84,15 @@ type Spec struct {
 	// TTY, if not nil, becomes the controlling terminal.
 	TTY *tty.PTY
 
-	// Files are the descriptors from 0 on; there are at least three. A nil stands for the terminal, or for /dev/null
-	// if there is none.
+	// Files are the descriptors from 0 on; there are at least three. A nil stands for the terminal,
+	// or for /dev/null if there is none.
 	Files []*os.File
 
 	Mark string // the job's or worker's id
 }
 
-// Start starts a program as the leader of its own session and group, with no signal ignored or blocked. The files
-// stay the caller's, who closes the copies of the program's ends.
+// Start starts a program as the leader of its own session and group, with no signal ignored or
+// blocked. The files stay the caller's, who closes the copies of the program's ends.
 func (o *Owner) Start(s Spec) (*Handle, error) {
 	if o.closed.Load() {
 		return nil, ErrShutdown
@@ -133,7 +135,8 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 	return h, nil
 }
 
-// environment returns the environment of s with our marks, which replace those of a server that we run under.
+// environment returns the environment of s with our marks, which replace those of a server that we
+// run under.
 func (o *Owner) environment(s Spec) []string {
 	job, owner := o.config.Mark+"=", o.config.Mark+"_OWNER="
 	env := make([]string, 0, len(s.Env)+2)
@@ -148,7 +151,8 @@ func (o *Owner) environment(s Spec) []string {
 	return append(env, owner+o.token)
 }
 
-// descriptors returns the files of s with what it leaves out filled in, and the descriptor of the terminal, or -1.
+// descriptors returns the files of s with what it leaves out filled in, and the descriptor of the
+// terminal, or -1.
 func (o *Owner) descriptors(s Spec) (files []*os.File, terminal int, err error) {
 	terminal = -1
 	for i := range max(3, len(s.Files)) {
@@ -170,7 +174,8 @@ func (o *Owner) descriptors(s Spec) (files []*os.File, terminal int, err error) 
 	return files, terminal, nil
 }
 
-// identifyingFiles returns the identities of those files that only one job has open: pipes, sockets and its terminal.
+// identifyingFiles returns the identities of those files that only one job has open: pipes, sockets
+// and its terminal.
 func identifyingFiles(files []*os.File, terminal *os.File) []procfs.FileID {
 	var ids []procfs.FileID
 	for _, f := range files {
@@ -191,8 +196,8 @@ func identifyingFiles(files []*os.File, terminal *os.File) []procfs.FileID {
 	return ids
 }
 
-// lookPath returns the file to execute. A relative element of PATH would mean another file in each directory and is
-// skipped.
+// lookPath returns the file to execute. A relative element of PATH would mean another file in each
+// directory and is skipped.
 func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -215,8 +220,8 @@ func lookPath(name string, env []string) (string, error) {
 	return "", fmt.Errorf("starting %s: not found in PATH: %w", name, fs.ErrNotExist)
 }
 
-// startError returns the error of a failed start. It names the directory if that is missing, which the kernel does not
-// say.
+// startError returns the error of a failed start. It names the directory if that is missing, which
+// the kernel does not say.
 func startError(name, dir string, err error) error {
 	if dir != "" {
 		if st, derr := os.Stat(dir); derr != nil {
@@ -232,7 +237,8 @@ func startError(name, dir string, err error) error {
 	return fmt.Errorf("starting %s: %w", name, err)
 }
 
-// Scarce adds to the error of a start which limit was reached and what helps, if a resource was short.
+// Scarce adds to the error of a start which limit was reached and what helps, if a resource was
+// short.
 func Scarce(err error) error {
 	switch {
 	case errors.Is(err, syscall.EMFILE):
@@ -253,9 +259,9 @@ func Scarce(err error) error {
 	return err
 }
 
-// exceedsLimit reports whether a child that is given files may need a descriptor beyond the limit: it moves them, and
-// the pipe on which it reports an error, above the highest of them before it puts each in its place. The kernel's error
-// for that is EBADF.
+// exceedsLimit reports whether a child that is given files may need a descriptor beyond the limit:
+// it moves them, and the pipe on which it reports an error, above the highest of them before it
+// puts each in its place. The kernel's error for that is EBADF.
 func exceedsLimit(files []*os.File) bool {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -18,7 +18,7 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-func TestExit(t *testing.T) {
+func TestExitStatus(t *testing.T) {
 	o := newOwner(t)
 	tests := []struct {
 		script string
@@ -53,7 +53,7 @@ func TestExit(t *testing.T) {
 	}
 }
 
-func TestStart(t *testing.T) {
+func TestStartSpec(t *testing.T) {
 	o := newOwner(t)
 	dir := t.TempDir()
 	tests := []struct {
@@ -100,7 +100,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-func TestStartReplacesMarks(t *testing.T) {
+func TestStartReplacesOuterMarks(t *testing.T) {
 	o := newOwner(t)
 	env := o.environment(Spec{Env: []string{"A=1", "ASYNC_REPL_JOB=outer", "ASYNC_REPL_JOB_OWNER=outer", "B=2"}, Mark: "inner"})
 	want := "A=1 B=2 ASYNC_REPL_JOB=inner ASYNC_REPL_JOB_OWNER=" + o.token
@@ -109,7 +109,7 @@ func TestStartReplacesMarks(t *testing.T) {
 	}
 }
 
-func TestStartErrors(t *testing.T) {
+func TestStartErrorsNameTheCause(t *testing.T) {
 	o := newOwner(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -154,7 +154,7 @@ func TestStartAfterShutdown(t *testing.T) {
 	}
 }
 
-func TestControllingTerminal(t *testing.T) {
+func TestTerminalIsControlling(t *testing.T) {
 	o := newOwner(t)
 	j := onTTY(t, o, "job", `exec python3 -c 'if 1:
 	import os, signal, time
@@ -163,7 +163,7 @@ func TestControllingTerminal(t *testing.T) {
 		os._exit(3)
 	signal.signal(signal.SIGWINCH, resized)
 	print("size", *os.get_terminal_size(0), flush=True)
-	while True: time.sleep(0.01)'`) // a signal just before a sleep is heard after it
+	while True: time.sleep(0.01)'`) // a signal just before a sleep is handled after it
 	j.says(t, "size 80 24\n")
 	if err := j.pty.Resize(30, 100); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestControllingTerminal(t *testing.T) {
 	}
 }
 
-func TestInterrupt(t *testing.T) {
+func TestInterruptReachesTheForeground(t *testing.T) {
 	o := newOwner(t)
 	t.Run("foreground group", func(t *testing.T) {
 		j := onTTY(t, o, "job", `trap 'echo the shell too' INT; set -m; python3 -c 'if 1:
@@ -183,12 +183,12 @@ func TestInterrupt(t *testing.T) {
 		print("in front")
 		while True: time.sleep(0.01)
 	except KeyboardInterrupt: raise SystemExit(9)
-	'; echo went on $?; read`)
+	'; echo continued $?; read`)
 		j.says(t, "in front\n")
 		if err := j.Interrupt(); err != nil {
 			t.Fatal(err)
 		}
-		j.says(t, "went on 9\n")
+		j.says(t, "continued 9\n")
 		if strings.Contains(j.output(), "too") {
 			t.Errorf("the signal reached others: %q", j.output())
 		}
@@ -206,8 +206,8 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// A child must not inherit what this process was started with blocked or ignored.
-func TestDefaultSignals(t *testing.T) {
+// A child inherits no signal that this program was started with blocked or ignored.
+func TestChildrenStartWithDefaultSignals(t *testing.T) {
 	python := `import os, signal, sys
 for s in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP, signal.SIGTTOU, signal.SIGRTMIN + 1): signal.signal(s, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1])
@@ -222,7 +222,7 @@ os.execv(sys.argv[1], sys.argv[1:])`
 	}
 }
 
-// partDefaults prints the dispositions of a child.
+// partDefaults prints how a child treats signals.
 func partDefaults([]string) int {
 	o, err := NewOwner(Config{})
 	if err != nil {
@@ -244,8 +244,8 @@ func threads(t *testing.T) int {
 	return len(tids)
 }
 
-// A waiting child must cost no thread of ours.
-func TestWaitCostsNoThread(t *testing.T) {
+// Waiting for a child takes no thread.
+func TestWaitTakesNoThread(t *testing.T) {
 	o := newOwner(t)
 	before := threads(t)
 	for range 100 {
@@ -254,11 +254,11 @@ func TestWaitCostsNoThread(t *testing.T) {
 		}
 	}
 	if n := threads(t) - before; n > 20 {
-		t.Errorf("100 children cost %d threads", n)
+		t.Errorf("100 children take %d threads", n)
 	}
 }
 
-// Without pidfds a thread waits, and everything else is the same.
+// On a kernel without pidfds a thread waits, with the same result.
 func TestWaitWithoutPidfd(t *testing.T) {
 	c, err := reaper.launch("/bin/sh", []string{"sh", "-c", "exit 5"}, &os.ProcAttr{Env: testEnv, Sys: &syscall.SysProcAttr{Setsid: true}}, func(*child) {})
 	if err != nil {
@@ -271,7 +271,7 @@ func TestWaitWithoutPidfd(t *testing.T) {
 	}
 }
 
-func TestSignalName(t *testing.T) {
+func TestSignalNamesAndFaults(t *testing.T) {
 	for sig, want := range map[syscall.Signal]string{syscall.SIGSEGV: "SIGSEGV", syscall.SIGKILL: "SIGKILL", 40: "signal 40"} {
 		if got := SignalName(sig); got != want {
 			t.Errorf("%d: got %s, want %s", sig, got, want)

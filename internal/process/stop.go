@@ -26,7 +26,8 @@ type Ladder struct {
 
 // Requests is the other side of a Ladder: it says which rung is wanted, and is told which is tried.
 type Requests interface {
-	// Wanted returns the lowest rung that is wanted now, and a channel that is closed when that changes.
+	// Wanted returns the lowest rung that is wanted now, and a channel that is closed when that
+	// changes.
 	Wanted() (ladder.Rung, <-chan struct{})
 
 	// Trying is called before each rung is tried.
@@ -49,9 +50,10 @@ type StopResult struct {
 	Err       error            // the tree could not be checked: whether something survives is unknown
 }
 
-// Stop ends h: it interrupts it, terminates its tree after a step, and kills the tree after another. It returns when
-// nothing is left of the tree, or with the survivors, and says which rungs were needed. When h is over, the rest of the
-// tree is terminated, and killed after a second. Kill takes two seconds at most.
+// Stop ends h: it interrupts it, terminates its tree after a step, and kills the tree after
+// another. It returns when nothing is left of the tree, or with the survivors, and says which rungs
+// were needed. When h is over, the rest of the tree is terminated, and killed after a second. Kill
+// takes two seconds at most.
 func (h *Handle) Stop(l Ladder) (result StopResult) {
 	if l.Over == nil {
 		l.Over = h.done
@@ -91,8 +93,9 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 	return result
 }
 
-// stopRemaining ends what is left of the tree, beginning with from, but not below Terminate. Processes that may still
-// die of what they have been sent are given a moment, because they need no higher rung then.
+// stopRemaining ends what is left of the tree, beginning with from, but not below Terminate.
+// Processes that may still die of what they have been sent are given a moment, because they need no
+// higher rung then.
 func (h *Handle) stopRemaining(result *StopResult, from ladder.Rung, report func(ladder.Rung)) {
 	if h.awaitDying(result.Needed) {
 		return
@@ -111,8 +114,8 @@ func (h *Handle) stopRemaining(result *StopResult, from ladder.Rung, report func
 	result.Survivors, result.Err = terminateThenKill(h.scan, h.owner.remaining, try)
 }
 
-// awaitDying waits, 50 ms at most, for the processes of the tree that may still die of the rungs tried or of the hangup
-// that came with the leader's end. It reports whether nothing is left.
+// awaitDying waits, 50 ms at most, for the processes of the tree that may still die of the rungs
+// tried or of the hangup that came with the leader's end. It reports whether nothing is left.
 func (h *Handle) awaitDying(tried []ladder.Rung) bool {
 	dying := func(e procfs.Stat) bool {
 		switch {
@@ -141,7 +144,8 @@ func (l *Ladder) wanted() int {
 	return slices.Index(rungs, r)
 }
 
-// nextRung waits until Over or until the next rung is due, and returns that rung. The caller checks Over.
+// nextRung waits until Over or until the next rung is due, and returns that rung. The caller checks
+// Over.
 func (h *Handle) nextRung(l *Ladder, rung int) int {
 	timer := time.NewTimer(l.Step)
 	defer timer.Stop()
@@ -178,11 +182,11 @@ func over(c <-chan struct{}) bool {
 
 const (
 	shutdownGrace = 150 * time.Millisecond
-	shutdownLimit = 310 * time.Millisecond // one scan may follow, which takes a while if there are a thousand processes
+	shutdownLimit = 310 * time.Millisecond // one scan may follow, long if there are a thousand processes
 )
 
-// Shutdown ends everything that o has started and refuses new starts. It returns when nothing is left, and within 350
-// ms. The guard, which ends last, kills what remains then.
+// Shutdown ends everything that o has started and refuses new starts. It returns when nothing is
+// left, and within 350 ms. The guard, which ends last, kills what remains then.
 func (o *Owner) Shutdown() {
 	if o.closed.Swap(true) {
 		return
@@ -220,8 +224,8 @@ func (o *Owner) handles() []*Handle {
 	return hs
 }
 
-// scan returns everything that o answers for: the trees of its handles, and the orphans that can't be from those of
-// another Owner.
+// scan returns everything that o answers for: the trees of its handles, and the orphans that can't
+// be from those of another Owner.
 func (o *Owner) scan() ([]procfs.Stat, error) {
 	err := reaper.scan()
 	es, walkErr := walk(0, reaper.unclaimed(func(p *orphan) bool {

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// raising are requests that ask for the next of the rungs as soon as the one before has been tried. So no test depends on
-// how long a busy machine takes for a step.
+// raising asks for the next of its rungs as soon as the one before has been tried, so that no test
+// depends on how long a busy machine takes for a step.
 type raising struct {
 	rungs []ladder.Rung
 
@@ -46,7 +46,8 @@ func (r *raising) Trying(rung ladder.Rung) {
 	}
 }
 
-// forgetful ignores SIGTERM, and becomes another program when it hears of its hangup, which has to hear of it too.
+// forgetful ignores SIGTERM and executes another program when it receives SIGHUP. That program must
+// receive a SIGHUP too.
 const forgetful = `python3 -c 'if 1:
 	import os, signal
 	signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -59,7 +60,7 @@ func TestStop(test *testing.T) {
 	const i, t, k = ladder.Interrupt, ladder.Terminate, ladder.Kill
 	tests := []struct {
 		name   string
-		script string // %[1]s is the tag; "up" is printed when it is as it should be
+		script string // %[1]s is the tag; it prints "up" when it is ready
 		count  int    // of processes with the tag
 		needed []ladder.Rung
 		rest   []ladder.Rung
@@ -95,7 +96,7 @@ func TestStop(test *testing.T) {
 	for _, tt := range tests {
 		test.Run(tt.name, func(t *testing.T) {
 			o := newOwner(t)
-			if tt.rest == nil { // and all of the rest dies of the hangup, however busy the machine is
+			if tt.rest == nil { // time enough to die of the hangup
 				o.settle = 2 * patience
 			}
 			o.remaining = patience
@@ -128,8 +129,8 @@ func TestStop(test *testing.T) {
 	}
 }
 
-// bombs grow, each in its way, while they are being ended; none grows beyond a few hundred processes, and what should
-// escape ends by itself, before it takes the machine with it.
+// bombs keep starting processes, each in its way, while they are being killed. None grows beyond a
+// few hundred processes, and processes that escape end by themselves in time.
 var bombs = map[string]string{
 	"forks": `
 for i in range(5):
@@ -177,7 +178,7 @@ limit = %d
 			onTTY(t, o, "other", "read")
 			tag := tag()
 			j := onTTY(t, o, "job", "python3 -S "+file+" "+tag+" & sleep 1000")
-			seen := make(map[int]bool) // some are never there for long
+			seen := make(map[int]bool) // none lives for long
 			eventually(t, "it to grow", func() bool {
 				for _, p := range tagged(tag) {
 					seen[p.PID] = true
@@ -195,7 +196,8 @@ limit = %d
 	}
 }
 
-// If nothing raises it, the ladder goes one rung up after each step. A request that raises it goes to its rung at once.
+// Without requests a stop escalates after each step. A request for a higher rung takes effect at
+// once.
 func TestStopEscalates(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -226,7 +228,7 @@ func TestStopEscalates(t *testing.T) {
 	}
 }
 
-// A worker that took its interrupt is left alone, with its children.
+// With Keep, a worker whose code was interrupted keeps running, with its children.
 func TestStopKeepsTheTree(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
@@ -244,11 +246,11 @@ func TestStopKeepsTheTree(t *testing.T) {
 		t.Errorf("got %v, want %v", c, want)
 	}
 	if n := len(tagged(tag)); n != 1 || over(j.Done()) {
-		t.Errorf("what was to be kept has ended: %d children are left, the leader %v", n, over(j.Done()))
+		t.Errorf("%d children are left, want 1; the leader has ended: %v", n, over(j.Done()))
 	}
 }
 
-// What is over before the ladder is begun needs no rung; what it left is ended all the same.
+// A stop of a job that is over needs no rung for the leader, and ends what it left.
 func TestStopAfterTheEnd(t *testing.T) {
 	for from, rest := range map[ladder.Rung][]ladder.Rung{ladder.Interrupt: {ladder.Terminate, ladder.Kill}, ladder.Terminate: {ladder.Terminate, ladder.Kill}, ladder.Kill: {ladder.Kill}} {
 		t.Run(string(from), func(t *testing.T) {
@@ -262,13 +264,13 @@ func TestStopAfterTheEnd(t *testing.T) {
 				t.Fatalf("left %v, want a sleep", left)
 			}
 			if over(j.TreeGone()) {
-				t.Error("it is cleared with a process left")
+				t.Error("the tree is said to be gone with a process left")
 			}
 			if c, want := j.Stop(Ladder{From: from}), (StopResult{Escalated: rest}); !cmp.Equal(c, want) {
 				t.Errorf("got %v, want %v", c, want)
 			}
 			gone(t, tag)
-			eventually(t, "it to be cleared", func() bool { return over(j.TreeGone()) })
+			eventually(t, "the tree to be gone", func() bool { return over(j.TreeGone()) })
 			if got := j.Exit(); got.Code != 5 {
 				t.Errorf("exit %+v, want 5", got)
 			}
@@ -276,7 +278,7 @@ func TestStopAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A stop of one job reaches no other.
+// A stop of one job touches no other job.
 func TestStopTouchesNoOtherJob(t *testing.T) {
 	o := newOwner(t)
 	mine, others := tag(), tag()
@@ -297,7 +299,7 @@ func TestStopTouchesNoOtherJob(t *testing.T) {
 	}
 }
 
-func TestShutdown(t *testing.T) {
+func TestShutdownEndsEverything(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
 	scripts := []string{
@@ -321,8 +323,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A program that ends when it is asked to does so in its own way.
-func TestShutdownAsks(t *testing.T) {
+// A program that exits on SIGTERM has the time to do so in its own way.
+func TestShutdownLetsProgramsExit(t *testing.T) {
 	o := newOwner(t)
 	j := onPipe(t, o, "job", `trap 'echo bye; exit 6' TERM; trap '' HUP; echo up; while :; do sleep 0.01; done`)
 	j.says(t, "up")
@@ -330,10 +332,10 @@ func TestShutdownAsks(t *testing.T) {
 	begin := time.Now()
 	o.Shutdown()
 	if d := time.Since(begin); d >= o.grace {
-		t.Errorf("shutdown took %v where all had ended at once", d)
+		t.Errorf("shutdown took %v although all had ended at once", d)
 	}
 	j.pump.Drain()
 	if got := j.Exit(); got.Code != 6 || !strings.Contains(j.output(), "bye") {
-		t.Errorf("got %+v and output %q, want exit 6 and a word", got, j.output())
+		t.Errorf("got %+v and output %q, want exit 6 and the word bye", got, j.output())
 	}
 }

@@ -43,8 +43,8 @@ func TestTree(t *testing.T) {
 
 func kinPID() int { return syscall.Getpid() }
 
-// A child that other code of this program started in our session is nobody's orphan, dead or alive.
-func TestOthersChildren(t *testing.T) {
+// A child that other code of this program started in our session is neither adopted nor reaped.
+func TestChildrenOfOtherCode(t *testing.T) {
 	o := newOwner(t)
 	j := onPipe(t, o, "job", `sleep 1000`)
 	cmd := exec.Command("sh", "-c", "read x; exit 9")
@@ -72,7 +72,8 @@ func isEmpty(o *Owner) bool {
 	return err == nil && len(es) == 0
 }
 
-// Many quick starts with orphans beside os/exec: each status is right and nothing is left.
+// With many short programs and orphans beside os/exec, every exit status is right and nothing is
+// left.
 func TestQuickStarts(t *testing.T) {
 	const hands = 12
 	starts := 600
@@ -86,7 +87,7 @@ func TestQuickStarts(t *testing.T) {
 		wg.Go(func() {
 			for i := hand; i < starts; i += hands {
 				code := i % 200
-				if i%5 == 0 { // what os/exec waits for is left to it
+				if i%5 == 0 { // os/exec reaps its own child
 					if err := exec.Command("sh", "-c", fmt.Sprintf("exit %d", code+1)).Run(); err == nil || err.Error() != fmt.Sprintf("exit status %d", code+1) {
 						t.Errorf("os/exec: %v, want exit status %d", err, code+1)
 					}
@@ -138,7 +139,7 @@ func TestSettle(t *testing.T) {
 			if strings.Contains(script, "%[1]s") {
 				script = fmt.Sprintf(script, tag)
 			}
-			o.settle = 2 * patience // however busy the machine is: it is not waited for what is decided
+			o.settle = 2 * patience // Settle does not wait for processes that are decided
 			j := onTTY(t, o, "job", up+script)
 			if strings.HasSuffix(script, "read") {
 				j.says(t, "up")
@@ -162,7 +163,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// What the leader's end hung up is named also where somebody else looks before the leader has been reaped.
+// Processes that the leader's end hung up are named also if another scan runs before the leader has
+// been reaped.
 func TestHungUpBeforeReaped(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
@@ -177,14 +179,14 @@ func TestHungUpBeforeReaped(t *testing.T) {
 	if _, err := reaper.launch("/bin/bash", []string{"bash", "-c", script}, attr, h.enter); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the burial of what was hung up", func() bool {
+	eventually(t, "the hung up process to be reaped", func() bool {
 		reaper.scan()
 		reaper.mu.Lock()
 		defer reaper.mu.Unlock()
 		return h.reapedOrphans == 1
 	})
 	if e, ok := inspect(h.PID()); !ok || !e.Ended() {
-		t.Errorf("the leader: got %+v, %v, want one that has ended and lies there", e, ok)
+		t.Errorf("the leader: got %+v, %v, want a zombie", e, ok)
 	}
 	h.follow()
 	if hungUp, left, err := h.Settle(); programs(hungUp) != "sleep" || left != nil || err != nil {
@@ -193,7 +195,7 @@ func TestHungUpBeforeReaped(t *testing.T) {
 	gone(t, tag)
 }
 
-// Nothing is hung up where there is no terminal, and nobody is waited for.
+// Without a terminal nothing is hung up, and Settle does not wait.
 func TestSettleOnPipes(t *testing.T) {
 	o := newOwner(t)
 	j := onPipe(t, o, "job", `sleep `+tag()+` & until grep -qx sleep /proc/$!/comm; do :; done; exit 3`)

@@ -18,8 +18,8 @@ type Usage struct {
 	Processes int
 }
 
-// Usage returns what the tree of h uses. The error is procfs.ErrGone once the leader has been reaped, and
-// errors.ErrUnsupported if the system does not say.
+// Usage returns what the tree of h uses. The error is procfs.ErrGone once the leader has been
+// reaped, and errors.ErrUnsupported if the system does not say.
 func (h *Handle) Usage() (Usage, error) {
 	reaper.mu.Lock()
 	reaped := h.reaped
@@ -35,13 +35,13 @@ func (h *Handle) Usage() (Usage, error) {
 	return u, err
 }
 
-// usageSpan is how long Busiest watches: long enough for the kernel's clock, short enough for a call that is to answer
-// at once.
+// usageSpan is how long Busiest watches: long enough for the kernel's clock, short enough for a
+// call that is to answer at once.
 const usageSpan = 20 * time.Millisecond
 
-// Busiest returns the process of the tree that uses most CPU time now, and its share of one CPU in percent. It takes
-// 20 ms. The error is procfs.ErrGone if no process of the tree is left, and errors.ErrUnsupported if the system does
-// not say.
+// Busiest returns the process of the tree that uses most CPU time now, and its share of one CPU in
+// percent. It takes 20 ms. The error is procfs.ErrGone if no process of the tree is left, and
+// errors.ErrUnsupported if the system does not say.
 func (h *Handle) Busiest() (busiest procfs.Process, percent float64, err error) {
 	ps, err := h.Tree()
 	if len(ps) == 0 && err == nil {

@@ -11,7 +11,7 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-func TestCensus(t *testing.T) {
+func TestCensusCountsTrees(t *testing.T) {
 	o := newOwner(t)
 	before := o.Census()
 	j := onTTY(t, o, "job", "sleep 1000 & sleep 1000 & i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo counted; wait")
@@ -30,8 +30,8 @@ func TestCensus(t *testing.T) {
 	}
 }
 
-// An orphan that may be one of two jobs' is counted once, and named.
-func TestCensusOfOrphans(t *testing.T) {
+// An orphan with two candidates is counted once, and named.
+func TestCensusNamesUnattributedOrphans(t *testing.T) {
 	o := newOwner(t)
 	before := o.Census().Trees.Processes
 	tag := tag()
@@ -44,7 +44,7 @@ func TestCensusOfOrphans(t *testing.T) {
 	}
 }
 
-func TestBusiest(t *testing.T) {
+func TestBusiestIsInTheTree(t *testing.T) {
 	o := newOwner(t)
 	h, err := o.Start(Spec{Argv: []string{"bash", "-c", "bash -c 'while :; do :; done' & wait"}, Env: []string{"PATH=/usr/bin:/bin"}})
 	if err != nil {
