@@ -18,8 +18,8 @@
 //
 // Everything that changes while a connection is served is one struct, inFlight, and only
 // conn.update changes it. A connection has two goroutines, one that reads lines and one that writes
-// the queue. Both end with Close, except that a read which closing the stream does not interrupt,
-// as of a standard input, outlives it.
+// the queue. Both end with Close, except that a read can outlive it if closing the stream does not
+// interrupt reads, as with a standard input.
 //
 // Begin with conn.go, which follows a message in and an answer out. inflight.go holds the state,
 // framing.go turns lines into messages and back.
