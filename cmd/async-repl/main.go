@@ -54,11 +54,11 @@ func usage() string {
 real terminals, in which every execution is a job.
 
   async-repl [flags]   serve MCP over standard input and output
-  async-repl demo      start a server, play a session with it, say what held
+  async-repl demo      start a server, run a session with it, check every reply
   async-repl version
   async-repl help
 
-A client starts the server; the README says under Install how each is told to.
+A client starts the server; the README has the configuration of each client under Install.
 
 Settings, by flag or by environment variable (the flag wins):
 

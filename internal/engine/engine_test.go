@@ -199,7 +199,7 @@ func TestStatus(t *testing.T) {
 	if st.Version != "test" || st.Workspace != c.Workspace || st.MaxSessions != 10 || st.Jobs.Max != 100 || st.StateDir != c.StateDir {
 		t.Errorf("what was set is %+v", st)
 	}
-	if st.Processes != 0 || st.Sessions != nil || st.Self == 0 || st.Free <= 0 {
+	if st.Processes != 0 || st.Sessions != nil || st.Self == 0 || st.Free <= 0 || !slices.Contains(st.Works, "guard (started with the first job)") {
 		t.Errorf("before the first job: %+v", st)
 	}
 	if _, err := os.Stat(c.StateDir); !errors.Is(err, os.ErrNotExist) {

@@ -14,4 +14,4 @@ const lacks = "macOS shows less of a program than Linux: a shell program that wa
 func platform(_ process.Census, does func(works bool, what, lack string)) { does(false, "", lacks) }
 
 // warn logs what no engine can do on this platform.
-func warn(log *slog.Logger) { log.Warn("not every promise is kept here", "platform", lacks) }
+func warn(log *slog.Logger) { log.Warn("some features do not work on this platform", "limits", lacks) }

@@ -38,10 +38,10 @@ func (e *Engine) Status(sc Scope) report.Server {
 		}
 	}
 	err := terminals()
-	does(err == nil, "terminals", fmt.Sprintf("no terminal can be opened (%v): run commands with tty=false; Python sessions need one", err))
+	does(err == nil, "terminals", fmt.Sprintf("no terminal can be opened (%v): run commands with tty=false; Python sessions need a terminal", err))
 	platform(census, does)
 	does(census.Guard != 0 || !census.Started, guardText(census.Guard),
-		"the guard has died and is replaced before the next job; until then nothing ends what is left if the server is killed")
+		"the guard has exited; the next start of a process replaces it, and until then processes outlive a server that is killed")
 	s.Works = append(s.Works, "shell "+e.config.Shell)
 	python, err := e.packages.Describe()
 	installer := "venv and pip (with uv on PATH installs are faster)"

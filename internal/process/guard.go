@@ -35,6 +35,7 @@ type guardLink struct {
 	added  map[int]procfs.Process // what the guard must answer for
 	w      *os.File               // nil: there is no guard
 	child  *child
+	needed bool // a process has been started, or was about to be
 	closed bool
 }
 
@@ -44,6 +45,9 @@ func newGuardLink(o *Owner) *guardLink {
 
 // ensure starts a guard if none is running. Processes are started even if that fails.
 func (g *guardLink) ensure() {
+	g.mu.Lock()
+	g.needed = true
+	g.mu.Unlock()
 	config := g.owner.config
 	if len(config.Guard) == 0 {
 		return
@@ -179,6 +183,13 @@ func (g *guardLink) close() {
 		g.w.Close()
 		g.w = nil
 	}
+}
+
+// started reports whether a process has been started that needs a guard.
+func (g *guardLink) started() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.needed
 }
 
 // pid returns the pid of the guard, or 0 if there is none or if it is known to be dead.

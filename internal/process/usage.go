@@ -82,7 +82,7 @@ func (h *Handle) Busiest() (busiest procfs.Process, percent float64, err error) 
 type Census struct {
 	Adopts  bool  // orphans of our descendants come to us
 	Guard   int   // the pid of the guard; 0 before the first start, and while it is dead
-	Started bool  // something has been started
+	Started bool  // this Owner has started something, and with it a guard
 	Self    int64 // memory of this program: bytes resident
 	Trees   Usage // of everything that has grown from what was started, by any Owner, without guards
 	Orphans []procfs.Process
@@ -90,12 +90,12 @@ type Census struct {
 
 // Census returns the state of o. Its Orphans are those that came to us and whose job is unknown.
 func (o *Owner) Census() Census {
-	c := Census{Guard: o.guard.pid()}
+	c := Census{Guard: o.guard.pid(), Started: o.guard.started()}
 	own, _ := procfs.Inspect(os.Getpid())
 	c.Self = own.Memory
 	reaper.scan() // an error: the orphans are those known before
 	reaper.mu.Lock()
-	c.Adopts, c.Started = reaper.adopts, reaper.count > 0
+	c.Adopts = reaper.adopts
 	var roots []procfs.Process
 	for h := range reaper.handles {
 		if !h.reaped {
