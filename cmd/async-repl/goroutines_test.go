@@ -14,7 +14,7 @@ import (
 // goroutines names the row in the table of docs/how-it-works.md for each go statement of a file, in
 // order.
 var goroutines = map[string][]string{
-	"cmd/async-repl/serve.go": {"the connection", "the end of the engine after a signal"},
+	"cmd/async-repl/serve.go": {"the connection", "the end of the engine after a signal", "the catching of signals"},
 
 	"internal/engine/engine.go": {"the end of all jobs"},
 

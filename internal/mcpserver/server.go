@@ -3,6 +3,8 @@ package mcpserver
 import (
 	"context"
 	"runtime/debug"
+	"strings"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -41,18 +43,33 @@ func (c *conn) server(ctx context.Context, tools []*tool) *mcp.Server {
 		// not offered.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 	})
-	s.AddReceivingMiddleware(c.recovering, leaving(ctx), c.resources)
+	s.AddReceivingMiddleware(c.recovering, leaving(ctx), c.resources, beforeTools(func() {
+		for _, t := range tools {
+			s.AddTool(t.definition(), c.handler(t))
+		}
+	}))
 	for _, t := range resourceTemplates {
 		s.AddResourceTemplate(t, nil) // read by c.resources
-	}
-	for _, t := range tools {
-		s.AddTool(t.definition(), c.handler(t))
 	}
 	return s
 }
 
 // job returns a job of the connection's tenant.
 func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(c.scope.Tenant, id) }
+
+// beforeTools calls add once, before the first request about tools. The SDK takes half a millisecond
+// to check their schemas, and the first answer of a server need not wait for that.
+func beforeTools(add func()) mcp.Middleware {
+	var once sync.Once
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if strings.HasPrefix(method, "tools/") {
+				once.Do(add)
+			}
+			return next(ctx, method, req)
+		}
+	}
+}
 
 // handler makes a tool of t. Mistakes and refusals are results marked as errors.
 func (c *conn) handler(t *tool) mcp.ToolHandler {
