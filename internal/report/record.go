@@ -105,8 +105,8 @@ type recordUsage struct {
 // JobURI returns the URI of a job's record.
 func JobURI(id string) string { return "job://" + id }
 
-// OutputURI returns the URI of a job's output.
-func OutputURI(id string) string { return JobURI(id) + "/output" }
+// outputURI returns the URI of a job's output.
+func outputURI(id string) string { return JobURI(id) + "/output" }
 
 // resultMax bounds the result in a record, in characters.
 const resultMax = 32_000
@@ -120,7 +120,7 @@ func (rp *Reporter) Record(info jobs.Info) *Record {
 		Created: instant(info.Created), Started: instant(info.Started), Ended: instant(info.Ended), LastOutput: instant(info.Output.Last),
 		Timeout: info.Timeout.Seconds(),
 		Output: recordOutput{
-			URI: OutputURI(info.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
+			URI: outputURI(info.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
 		},
 	}
 	for _, g := range out.Gaps {
