@@ -24,7 +24,7 @@ type Session interface {
 	// Restart ends the interpreter and all that its jobs left behind. It has taken effect when it
 	// returns: what is started from then on runs in the next interpreter. wait waits until the last
 	// one has ended; it reports whether there was one, and returns what could not be ended. Its error
-	// says that ctx was done first. The receipts of the jobs that it ends give the reason.
+	// says that ctx was done first, or that what is left could not be checked. The receipts of the jobs that it ends give the reason.
 	Restart(by jobs.By, reason string) (wait func(ctx context.Context) (had bool, survivors []jobs.Process, err error), err error)
 }
 

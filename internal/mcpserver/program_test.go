@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,7 +24,7 @@ import (
 //	queue NAME       stay queued until then; must come first
 //	hang             run until a stop; stubborn: until a kill
 //	linger NAME      run until a stop, and then until the test opens the gate
-//	leave NAME       leave a process of that name, which cancel_job can end
+//	leave NAME       leave a process of that name, which cancel_job can end, unless it is "unchecked"
 //	late "text"      write it after the end
 //	note "text"      say so in the receipt
 //	pid N            show a process
@@ -125,6 +126,9 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 		left := jobs.Process{PID: 4711, Program: arg}
 		rec.Left = append(rec.Left, left)
 		p.SetCleanup(func(context.Context, jobs.Stop) jobs.Remains {
+			if arg == "unchecked" {
+				return jobs.Remains{Err: errors.New("the remaining processes could not be checked: too many open files")}
+			}
 			p.SetCleanup(nil)
 			return jobs.Remains{Ended: []jobs.Process{left}}
 		})

@@ -115,6 +115,12 @@ var replies = map[string][]step{
 		{"cancel_job", arguments{"job_id": "ID1"},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nLeft running: sleep (pid 4711)\nEnded now: sleep (pid 4711)\nCursor: 0\n", ""},
 	},
+	"cancel what can't be checked": {
+		{"execute_command_async", arguments{"command": "leave unchecked"}, "", ""},
+		{"cancel_job", arguments{"job_id": "ID1"},
+			"Job ID: ID1\nStatus: completed\nElapsed: T\nLeft running: unchecked (pid 4711)\n" +
+				"Note: the remaining processes could not be checked: too many open files\nCursor: 0\n", ""},
+	},
 	"kill": {
 		{"execute_python", arguments{"code": "stubborn", "wait_seconds": 0}, "", ""},
 		{"cancel_job", arguments{"job_id": "ID1", "force": true},
