@@ -58,7 +58,7 @@ func startTime(b *testing.B, env ...string) time.Duration {
 	return d
 }
 
-// Aim: within 1.5x of an empty SDK server.
+// Aim: within 1.1x of an empty SDK server.
 func BenchmarkStartToFirstAnswer(b *testing.B) {
 	compare(b,
 		func() time.Duration { return startTime(b) },
@@ -101,17 +101,46 @@ func BenchmarkStartToFirstPython(b *testing.B) {
 		})
 }
 
-// Aim: the round trip of the SDK's echo plus 0.2 ms.
+// Blocks of a paired measurement: long enough that a block's median is steady, short enough that both
+// halves of a pair see the same machine.
+const (
+	pairedBlocks  = 15
+	callsPerBlock = 30
+)
+
+// comparePaired alternates blocks of calls of the measured operation and of its floor. It reports the
+// lower quartile of the blocks' ratios: the speed of a shared machine wanders by half, and the pairs
+// that saw a quiet one say what the program costs.
+func comparePaired(b *testing.B, measured, floor func()) {
+	block := func(call func()) time.Duration {
+		took := make([]time.Duration, callsPerBlock)
+		for i := range took {
+			begin := time.Now()
+			call()
+			took[i] = time.Since(begin)
+		}
+		return median(took)
+	}
+	var ratios []float64
+	var ours []time.Duration
+	for b.Loop() {
+		for range pairedBlocks {
+			m, f := block(measured), block(floor)
+			ratios, ours = append(ratios, float64(m)/float64(f)), append(ours, m)
+		}
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/4], "x-floor-lower-quartile")
+	b.ReportMetric(ratios[len(ratios)/2], "x-floor-median")
+	b.ReportMetric(float64(median(ours))/1e6, "ms")
+}
+
+// Aim: 2.0x the round trip of the SDK's echo, as the lower quartile of paired blocks.
 func BenchmarkExecuteOverStdio(b *testing.B) {
 	s := startServer(b)
 	floor := startServer(b, playFloor+"=1")
-	call := func(s *server, tool string, args ...any) func() time.Duration {
-		s.do(tool, args...)
-		return func() time.Duration {
-			begin := time.Now()
-			s.do(tool, args...)
-			return time.Since(begin)
-		}
-	}
-	compare(b, call(s, "execute_python", "code", "x=1"), call(floor, "echo"))
+	s.do("execute_python", "code", "x=1") // the session starts with its first job
+	comparePaired(b,
+		func() { s.do("execute_python", "code", "x=1") },
+		func() { floor.do("echo") })
 }
