@@ -86,8 +86,8 @@ func TestExhaustedDescriptors(t *testing.T) {
 	guard := o.guard.pid()
 
 	restore := exhaust(t)
-	endRace := race(t, o)
 	f, openErr := os.Open("/")
+	endRace := race(t, o)
 	for range 200 {
 		tree, err := runs.Handle.Tree()
 		if got := programs(tree); err == nil && got != "bash sleep" || !strings.Contains(got, "bash") {

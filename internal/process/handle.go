@@ -59,7 +59,7 @@ func (h *Handle) follow() {
 	}
 	h.scanErr = reaper.scan() // first, so that what the leader left is known when its end is announced
 	close(h.done)
-	reaper.endUnclaimed()
+	reaper.endUnclaimed(h.owner.remaining)
 }
 
 // Exit says how a process ended.

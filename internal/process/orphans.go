@@ -5,6 +5,7 @@ package process
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
@@ -204,8 +205,9 @@ func (r *processReaper) unclaimed(pick func(*orphan) bool) []procfs.Process {
 	return ps
 }
 
-// endUnclaimed ends the unattributed orphans once the leader of each of their candidates has ended.
-func (r *processReaper) endUnclaimed() {
+// endUnclaimed ends the unattributed orphans once the leader of each of their candidates has ended,
+// with grace from terminate to kill.
+func (r *processReaper) endUnclaimed(grace time.Duration) {
 	idle := func(o *orphan) bool {
 		return !slices.ContainsFunc(o.candidates, func(h *Handle) bool { return !h.reaped })
 	}
@@ -216,5 +218,5 @@ func (r *processReaper) endUnclaimed() {
 		scanErr := r.scan()
 		es, err := walk(0, r.unclaimed(idle))
 		return es, cmp.Or(scanErr, err)
-	}, remainingGrace, func(ladder.Rung) {})
+	}, grace, func(ladder.Rung) {})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
@@ -287,6 +288,7 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			o := newGuardedOwner(t)
+			o.remaining = 100 * time.Millisecond
 			o.limit = patience // nothing is left to the guard, however busy the machine is
 			tag := tag()
 			a := onTTY(t, o, "a", `read x`)

@@ -9,12 +9,11 @@ import (
 	"asyncrepl/internal/process/processtest"
 )
 
-// The test binary is the guard too, so every package that uses Owner has this.
+// The test binary plays the guard too, so every package that uses Owner has this.
 func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
 
-// This is the example of the package. It is a test, for only tests have the
-// testing.TB that Owner takes: what the owner starts ends with the test, or, if
-// the test binary is killed, by its guard.
+// This is the package's example. It is a test, because only tests have the testing.TB that Owner
+// takes. What the owner starts ends with the test, or by the guard if the test binary is killed.
 func TestExample(t *testing.T) {
 	owner := processtest.Owner(t)
 	handle, err := owner.Start(process.Spec{

@@ -1,5 +1,5 @@
-// Package processtest gives tests an owner of real processes, and finds out whether a process is
-// gone.
+// Package processtest gives tests an owner of real processes and a wait for a process to be gone.
+// Begin with Main, which TestMain must call.
 package processtest
 
 import (
@@ -16,8 +16,8 @@ import (
 // guardArg makes the test binary play the guard.
 const guardArg = "processtest-guard"
 
-// Main runs the tests of a package that starts processes: the test binary plays the guard when it
-// is started as one. Call it from TestMain.
+// Main runs the tests of a package that starts processes, or the guard if the test binary is
+// started as one. Call it from TestMain.
 func Main(m *testing.M) int {
 	if len(os.Args) > 1 && os.Args[1] == guardArg {
 		return guard.Run(os.Stdin)
@@ -35,7 +35,7 @@ func Guard(t testing.TB) []string {
 	return []string{self, guardArg}
 }
 
-// Owner returns an owner with a guard; what it started is ended with the test.
+// Owner returns an owner with a guard. It is shut down at the end of the test.
 func Owner(t testing.TB) *process.Owner {
 	t.Helper()
 	o, err := process.NewOwner(process.Config{Guard: Guard(t)})
@@ -49,8 +49,7 @@ func Owner(t testing.TB) *process.Owner {
 // patience bounds every wait: a test that runs into it has failed.
 const patience = time.Minute
 
-// Gone waits until no process of that number is left. A zombie that nobody has reaped is still
-// there.
+// Gone waits until no process has that pid. A zombie that has not been reaped still has it.
 func Gone(t testing.TB, pid int) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(time.Millisecond) {
