@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -71,4 +72,23 @@ func BenchmarkRoundTrip(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkAnswer compares appending a result of 45 kB to its answer with encoding it again, as the
+// SDK does.
+func BenchmarkAnswer(b *testing.B) {
+	id, _ := parseID([]byte("1"))
+	text := appendJSON(nil, strings.Repeat("output <1>\n", 4000))
+	r := &jsonrpc.Response{ID: id, Result: fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, text)}
+	b.Run("append", func(b *testing.B) {
+		var line []byte
+		for b.Loop() {
+			line = appendResponse(line[:0], []byte("1"), r)
+		}
+	})
+	b.Run("encode", func(b *testing.B) {
+		for b.Loop() {
+			jsonrpc.EncodeMessage(r)
+		}
+	})
 }

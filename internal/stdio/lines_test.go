@@ -223,3 +223,15 @@ func TestIDInFlight(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
+
+// TestResultIsNotEncodedAgain: a result goes out as the SDK has encoded it, on one line.
+func TestResultIsNotEncodedAgain(t *testing.T) {
+	p, stream := newPeer(t)
+	answerAll(t, &Transport{Stream: stream}, func(r *jsonrpc.Request) *jsonrpc.Response {
+		return &jsonrpc.Response{ID: r.ID, Result: []byte(`{ "b":"\u003c<\n",` + "\n" + `"a":1.50 }`)}
+	})
+	p.send(request("1"))
+	if got, want := p.line(), `{"jsonrpc":"2.0","id":1,"result":{ "b":"\u003c<\n", "a":1.50 }}`; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
