@@ -117,22 +117,27 @@ func (s *storm) endOne(t *testing.T, r *rand.Rand, session string) {
 	}
 	s.pause(time.Duration(r.IntN(20)) * time.Millisecond)
 	s.try(t, "cancel_job", "job_id", id, "force", true) // ends what an ended job left
-	end := s.await(t, id)
+	checkEnd(t, s.await(t, id), way+", "+words, tag)
+}
+
+// checkEnd checks the last reply about a job whose tree has that tag. The string what is the way in
+// which it was ended and the words of its tree.
+func checkEnd(t *testing.T, end mcpclient.Reply, what, tag string) {
 	status := end.Header("Status")
 	if !strings.HasPrefix(status, "cancelled (") && status != "completed" && !strings.HasPrefix(status, "failed (exit") && !strings.HasPrefix(status, "failed (not run") {
-		t.Errorf("%s, %s: %s", way, words, end)
+		t.Errorf("%s: %s", what, end)
 	}
 	if survivors := end.Header("Survivors"); survivors != "" {
-		t.Errorf("%s, %s: survivors %s", way, words, survivors)
+		t.Errorf("%s: survivors %s", what, survivors)
 	}
 	unclaimed := end.Header("Unclaimed")
-	if unclaimed != "" && strings.Contains(words, "bare") && strings.Contains(words, "hops") {
-		return // the process that is named may be another by now, which nothing ties to the job or to it
+	if unclaimed != "" && strings.Contains(what, "bare") && strings.Contains(what, "hops") {
+		return // by now the named process can be replaced by another that nothing ties to the job
 	}
 	for _, pid := range tagged(tag) {
 		if !strings.Contains(unclaimed, fmt.Sprintf("(pid %d)", pid)) {
 			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			t.Errorf("%s, %s: process %d outlives it: %s\n%s", way, words, pid, stat, end)
+			t.Errorf("%s: process %d outlives it: %s\n%s", what, pid, stat, end)
 		}
 	}
 }

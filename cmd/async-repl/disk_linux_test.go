@@ -78,27 +78,9 @@ func TestDiskFails(t *testing.T) {
 				return r
 			}
 			run(test.spoil)
-			r := run("seq -w 1000000")
-			if got := r.Header("Cursor"); got != "8000000" {
-				t.Errorf("cursor %s", got)
-			}
-			if err := expect(r, "completed", "\n0000001\n", "\n1000000\n"); err != nil {
-				t.Error(err)
-			}
-			gone, _, _ := strings.Cut(r.Header("Dropped"), " ")
-			gone = strings.ReplaceAll(gone, ",", "")
-			if n, err := strconv.Atoi(gone); err != nil || n < 5_000_000 {
-				t.Errorf("of 8 MB %q are told to be gone", gone)
-			}
-			if note := r.Header("Note"); !strings.HasPrefix(note, gone+" bytes of output were lost: the disk") {
-				t.Errorf("receipt: %q, gone are %s", note, gone)
-			}
-			if status := string(s.do("server_status")); !strings.Contains(status, "Not written to disk: ") || !strings.Contains(status, test.why) {
-				t.Errorf("server_status does not say %q:\n%s", test.why, status)
-			}
-
+			checkLost(t, s, run("seq -w 1000000"), test.why)
 			run(test.mend)
-			r = run("seq -w 200000")
+			r := run("seq -w 200000")
 			if got := r.Header("Cursor"); got != "1400000" || r.Header("Dropped") != "" {
 				t.Errorf("with room again: cursor %s, dropped %q", got, r.Header("Dropped"))
 			}
@@ -110,6 +92,28 @@ func TestDiskFails(t *testing.T) {
 				t.Errorf("server_status:\n%s", status)
 			}
 		})
+	}
+}
+
+// checkLost checks what is said of 8 MB of output of which most was lost, and why.
+func checkLost(t *testing.T, s *server, r mcpclient.Reply, why string) {
+	t.Helper()
+	if got := r.Header("Cursor"); got != "8000000" {
+		t.Errorf("cursor %s", got)
+	}
+	if err := expect(r, "completed", "\n0000001\n", "\n1000000\n"); err != nil {
+		t.Error(err)
+	}
+	lost, _, _ := strings.Cut(r.Header("Dropped"), " ")
+	lost = strings.ReplaceAll(lost, ",", "")
+	if n, err := strconv.Atoi(lost); err != nil || n < 5_000_000 {
+		t.Errorf("%q of 8 MB are said to be lost", lost)
+	}
+	if note := r.Header("Note"); !strings.HasPrefix(note, lost+" bytes of output were lost: the disk") {
+		t.Errorf("receipt: %q, lost are %s", note, lost)
+	}
+	if status := string(s.do("server_status")); !strings.Contains(status, "Not written to disk: ") || !strings.Contains(status, why) {
+		t.Errorf("server_status does not say %q:\n%s", why, status)
 	}
 }
 

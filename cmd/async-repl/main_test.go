@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -151,8 +152,8 @@ func (s *server) do(tool string, args ...any) mcpclient.Reply {
 func (s *server) refused(tool string, args ...any) string {
 	s.t.Helper()
 	r, err := s.Call(s.ctx(), tool, pairs(args))
-	if err == nil {
-		s.t.Fatalf("%s was not refused: %s", tool, r)
+	if !errors.Is(err, mcpclient.ErrTool) {
+		s.t.Fatalf("%s was not refused: %v, %s", tool, err, r)
 	}
 	return err.Error()
 }

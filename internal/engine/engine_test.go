@@ -189,43 +189,60 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// Status starts nothing, and then shows what runs. It counts the processes of all engines, so it
-// runs alone.
-func TestStatus(t *testing.T) {
+// Status starts nothing and makes no file. It counts the processes of all engines, so this test runs
+// alone.
+func TestStatusBeforeTheFirstJob(t *testing.T) {
 	c := config(t)
 	b := newBench(t, c)
-	sc := b.Scope("local")
-	st := b.Status(sc)
+	st := b.Status(b.Scope("local"))
 	if st.Version != "test" || st.Workspace != c.Workspace || st.MaxSessions != 10 || st.Jobs.Max != 100 || st.StateDir != c.StateDir {
 		t.Errorf("what was set is %+v", st)
 	}
-	if st.Processes != 0 || st.Sessions != nil || st.Self == 0 || st.Free <= 0 || !slices.Contains(st.Works, "guard (started with the first job)") {
-		t.Errorf("before the first job: %+v", st)
+	if st.Processes != 0 || st.Sessions != nil || st.Self == 0 || st.Free <= 0 {
+		t.Errorf("what is measured is %+v", st)
+	}
+	if !slices.Contains(st.Works, "guard (started with the first job)") {
+		t.Errorf("works: %q", st.Works)
 	}
 	if _, err := os.Stat(c.StateDir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the state directory: %v", err)
 	}
+	if kids, err := os.ReadDir(c.Workspace); err != nil || len(kids) > 0 {
+		t.Errorf("the workspace holds %v, %v", kids, err)
+	}
+}
 
+// Status shows the session of a waiting job, and what its processes use.
+func TestStatusOfARunningJob(t *testing.T) {
+	b := newBench(t, config(t))
+	sc := b.Scope("local")
 	job := b.python(sc, "lab", "input('? ')")
 	jobstest.Asks(t, job)
 	b.python(sc, "lab", "1")
-	st = b.Status(sc)
+	st := b.Status(sc)
 	if len(st.Sessions) != 1 || st.Processes != 1 || st.Memory < 1<<20 {
-		t.Fatalf("with a job: %+v", st)
+		t.Fatalf("status %+v", st)
 	}
-	if s := st.Sessions[0]; s.PID == 0 || s.Memory < 1<<20 || s != (report.SessionStatus{Name: "lab", PID: s.PID, Memory: s.Memory, Job: job.ID(), Queued: 1}) {
+	s := st.Sessions[0]
+	want := report.SessionStatus{Name: "lab", PID: s.PID, Memory: s.Memory, Job: job.ID(), Queued: 1}
+	if s != want || s.PID == 0 || s.Memory < 1<<20 {
 		t.Errorf("session %+v", s)
 	}
-	if job.Info().Probe == nil {
-		t.Error("the running job has no probe")
+	if u, err := job.Info().Probe.Usage(); err != nil || u.Processes != 1 {
+		t.Errorf("the job's probe: %+v, %v", u, err)
 	}
 	if !slices.ContainsFunc(st.Works, func(s string) bool { return strings.HasPrefix(s, "guard (pid ") }) {
 		t.Errorf("works: %q", st.Works)
 	}
+}
 
+func TestStatusWithoutStateDirectoryNamesTheSetting(t *testing.T) {
+	c := config(t)
 	c.StateDir = ""
-	if st := newBench(t, c).Status(sc); !slices.ContainsFunc(st.Lacks, func(s string) bool { return strings.Contains(s, "REPL_STATE_DIR") }) {
-		t.Errorf("without a state directory it lacks %q", st.Lacks)
+	b := newBench(t, c)
+	st := b.Status(b.Scope("local"))
+	if !slices.ContainsFunc(st.Lacks, func(s string) bool { return strings.Contains(s, "REPL_STATE_DIR") }) {
+		t.Errorf("it lacks %q", st.Lacks)
 	}
 }
 

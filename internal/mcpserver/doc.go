@@ -1,8 +1,8 @@
 // Package mcpserver shows an engine to MCP clients. Its tools turn arguments into jobs, and jobs
 // into replies.
 //
-// An [Engine] is built once and shared by all connections. [New] makes one MCP server for each of
-// them, over any transport, and shows it what its [Scope] covers. Jobs belong to the engine, calls
+// An [engine.Engine], or another [Backend], is built once and shared by all connections. [New] makes
+// one MCP server for each of them, over any transport, and shows it what its [engine.Scope] covers. Jobs belong to the engine, calls
 // and waits to the connection: a cancelled call, a client that leaves, or a shutdown ends a wait
 // and never a job. The server keeps no reading position for a client; a repeated call is answered
 // alike.
@@ -23,5 +23,5 @@
 // Package report has the words of replies. errors.go is the one place where errors become text.
 //
 // Besides internal/stdio this is the only package that knows the MCP SDK. It knows no process, no
-// Python and no shell: what runs is made by the [Runners] it is handed.
+// Python and no shell: the Backend makes what runs. Of the runners it knows the errors only.
 package mcpserver
