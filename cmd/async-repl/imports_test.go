@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -185,6 +186,23 @@ func selectors(file *ast.File, f func(x, name string)) {
 		}
 		return true
 	})
+}
+
+// The table of packages in the README has a row for each.
+func TestReadmeNamesEveryPackage(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rules {
+		name := r.dir
+		if name == "cmd" {
+			name = "cmd/async-repl"
+		}
+		if !strings.Contains(string(readme), "\n| `"+name+"` | ") {
+			t.Errorf("the README's table of packages has no row for %s", name)
+		}
+	}
 }
 
 func TestOnlyCommandReadsTheProcess(t *testing.T) {
