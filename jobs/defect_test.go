@@ -55,7 +55,7 @@ func TestImpossibleMovesFailTheJob(t *testing.T) {
 				}
 				// The runner is asked to end at the last rung, and the job is not final before it
 				// has.
-				st, _ := p.port.Stop()
+				st := p.port.Stop()
 				if p.ctx.Err() == nil || st == nil || st.From != Kill {
 					t.Fatalf("runner was not asked to end: %+v", st)
 				}

@@ -128,27 +128,27 @@ func (p *Port) SetInput(f InputFunc) {
 // Cancel asks the job to end, as [Job.Stop] does.
 func (p *Port) Cancel(st Stop) { p.j.Stop(st) }
 
-// Stop returns the stop that was asked for, or nil, and a channel that is closed when a stop is
-// asked for or the present one is raised.
-func (p *Port) Stop() (*Stop, <-chan struct{}) {
-	j := p.j
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.raised == nil {
-		j.raised = make(chan struct{})
-	}
-	return j.stop, j.raised
+// Stop returns the stop that was asked for, as it was last raised, or nil.
+func (p *Port) Stop() *Stop {
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
+	return p.j.stop
 }
 
 // Wanted returns the lowest rung that is wanted of the job's end, or the empty one if no stop was
 // asked for, and a channel that is closed when that changes. With [Port.Trying] it is the other
 // side of the ladder: whatever climbs it takes a Port by an interface of these two methods.
 func (p *Port) Wanted() (Rung, <-chan struct{}) {
-	st, raised := p.Stop()
-	if st == nil {
-		return "", raised
+	j := p.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.raised == nil {
+		j.raised = make(chan struct{})
 	}
-	return st.From, raised
+	if j.stop == nil {
+		return "", j.raised
+	}
+	return j.stop.From, j.raised
 }
 
 // Trying says that a rung of the ladder is about to be tried.

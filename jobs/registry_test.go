@@ -169,10 +169,10 @@ func TestCloseWaitsForEveryJob(t *testing.T) {
 		if _, err := s.Start(Spec{}, nil); err != ErrShutdown {
 			t.Errorf("start while closing: %v", err)
 		}
-		_, raised := slow.port.Stop()
+		_, raised := slow.port.Wanted()
 		go s.Close(Stop{By: Shutdown, From: Kill}) // ends with slow
 		<-raised
-		st, _ := slow.port.Stop()
+		st := slow.port.Stop()
 		if st.From != Kill {
 			t.Errorf("got %+v, want it raised", st)
 		}

@@ -18,7 +18,7 @@ func TestTimeoutCountsRunningOnly(t *testing.T) {
 		pass(time.Hour)
 		p.port.SetRunning()
 		p.atLimit() // fired for a time that was not over
-		if st, _ := p.port.Stop(); st != nil {
+		if st := p.port.Stop(); st != nil {
 			t.Fatalf("stopped after 20 s of running: %+v", st)
 		}
 		back := time.Now()
@@ -26,7 +26,7 @@ func TestTimeoutCountsRunningOnly(t *testing.T) {
 		if d := time.Since(back); d != 10*time.Second {
 			t.Errorf("ran another %v, want 10s", d)
 		}
-		st, _ := p.port.Stop()
+		st := p.port.Stop()
 		if want := (Stop{By: Limit, From: Interrupt, Step: defaultStep}); *st != want || context.Cause(p.ctx) != st {
 			t.Errorf("got %+v, cause %v", st, context.Cause(p.ctx))
 		}
@@ -42,7 +42,7 @@ func TestNoTimeoutAfterTheEnd(t *testing.T) {
 		p := s.begin(Spec{Timeout: 30 * time.Second})
 		p.end(Receipt{End: Returned})
 		pass(time.Hour)
-		if st, _ := p.port.Stop(); st != nil {
+		if st := p.port.Stop(); st != nil {
 			t.Errorf("stopped: %+v", st)
 		}
 	})
@@ -82,7 +82,7 @@ func TestStopsOnlyRaise(t *testing.T) {
 				if r, _ := p.port.Wanted(); r != tc.want.From {
 					t.Errorf("%q is wanted", r)
 				}
-				got, _ := p.port.Stop()
+				got := p.port.Stop()
 				if *got != tc.want || raises != tc.raises {
 					t.Errorf("got %+v, raised %d times; want %+v, %d", *got, raises, tc.want, tc.raises)
 				}
@@ -124,7 +124,7 @@ func TestStoppedInTheQueueStillRunsTheRunner(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.queue(Spec{})
 		p.Stop(Stop{By: Agent})
-		st, _ := p.port.Stop()
+		st := p.port.Stop()
 		if p.ctx.Err() == nil {
 			t.Error("context is not done")
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/runner"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -64,14 +65,14 @@ type install struct {
 func (in *install) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	m := in.m
 	if err := m.installing.take(ctx); err != nil {
-		return notRun(ctx)
+		return runner.NotRun(ctx)
 	}
 	defer m.installing.release()
 	p.Begin()
 	t, err := in.prepare(ctx, func(s string) { p.Write(output.Stdout, []byte(s)) })
 	defer t.unlock()
 	if ctx.Err() != nil {
-		return notRun(ctx)
+		return runner.NotRun(ctx)
 	}
 	if err != nil {
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), By: jobs.Program}}
@@ -126,15 +127,6 @@ func (in *install) prepare(ctx context.Context, say func(string)) (t target, err
 		t.argv = slices.Concat(t.argv, []string{"--"}, in.packages)
 	}
 	return t, err
-}
-
-// notRun returns the outcome of a job that was stopped before its installer started.
-func notRun(ctx context.Context) jobs.Outcome {
-	rec := jobs.Receipt{End: jobs.NotRun}
-	if st, ok := errors.AsType[*jobs.Stop](context.Cause(ctx)); ok {
-		rec.Stop = st
-	}
-	return jobs.Outcome{Receipt: rec}
 }
 
 // installer returns the command line of the installer, without what it is to install: uv, else pip.

@@ -49,7 +49,7 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	}
 	lost := "job " + p.ID()
 	result := e.s.bury(w)
-	out.Receipt.Survivors = processes(result.Survivors)
+	out.Receipt.Survivors = runner.Processes(result.Survivors)
 	out.Receipt.Rest = slices.DeleteFunc(result.Escalated, func(r jobs.Rung) bool {
 		return slices.Contains(out.Receipt.Rungs, r) // it was tried on all of them
 	})
@@ -121,11 +121,10 @@ type run struct {
 	w *worker
 	p *jobs.Port
 
-	begin   time.Time
 	over    chan struct{} // closed when the code has ended or the worker is dead
 	stuck   chan struct{} // closed when the ladder has been climbed in vain
 	earlier map[procKey]bool
-	watch   *waiting.Watcher
+	watcher *waiting.Watcher
 	nudging sync.WaitGroup
 
 	heard     bool // the worker has said something about the job
@@ -141,8 +140,8 @@ type run struct {
 }
 
 func newRun(s *Session, w *worker, p *jobs.Port) *run {
-	r := &run{s: s, w: w, p: p, over: make(chan struct{}), stuck: make(chan struct{}), begin: time.Now()}
-	r.watch = &waiting.Watcher{PTY: w.pty, Tree: w.tree, Quiet: r.quiet, OnChange: r.atTerminal}
+	r := &run{s: s, w: w, p: p, over: make(chan struct{}), stuck: make(chan struct{})}
+	r.watcher = runner.NewWatcher(w.pty, w.handle, w.screen.Last, r.onTerminal)
 	return r
 }
 
@@ -154,7 +153,7 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 	if err != nil {
 		return jobs.Receipt{End: jobs.NotStarted, Detail: process.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}, nil
 	}
-	r.w.serve(r.p, r.watch.Kick)
+	r.w.serve(r.p, r.watcher.Kick)
 	defer r.w.serve(r.p, func() {})
 	fresh, paths := r.s.refreshed()
 	err = r.w.ch.send(execCommand{ID: r.p.ID(), Code: code, Fds: 2, Fresh: fresh, Paths: paths}, out, errs)
@@ -165,11 +164,11 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 		return r.death(err, nil), nil
 	}
 	r.p.SetInput(r.input)
-	stopWatch := r.watch.Start()
+	stopWatcher := r.watcher.Start()
 	ladder := r.startLadder(ctx)
 	done, err := r.follow()
 	close(r.over)
-	stopWatch()
+	stopWatcher()
 	rungs := ladder()
 	r.nudging.Wait()
 	if err == nil && r.signalled {
@@ -281,7 +280,7 @@ func (r *run) receipt(done doneEvent, rungs []jobs.Rung) jobs.Receipt {
 	default:
 		rec.End = jobs.Returned
 	}
-	if st, _ := r.p.Stop(); st != nil && done.Interrupted {
+	if st := r.p.Stop(); st != nil && done.Interrupted {
 		rec.Stop, rec.By = st, st.By
 	}
 	return rec
@@ -290,31 +289,23 @@ func (r *run) receipt(done doneEvent, rungs []jobs.Rung) jobs.Receipt {
 // death says how the worker ended, having been ended if need be.
 func (r *run) death(cause error, rungs []jobs.Rung) jobs.Receipt {
 	rec := jobs.Receipt{State: jobs.Lost, Rungs: rungs}
-	if cause != errAlive && !r.w.ended() {
+	if cause != errAlive && !runner.Ended(r.w.handle) {
 		r.w.handle.Stop(process.Ladder{From: jobs.Kill})
 		rec.Notes = append(rec.Notes, cause.Error()+"; its worker was ended")
 	}
 	r.w.drain()
-	if !r.w.ended() {
-		rec.End = jobs.Alive
-		if rec.Stop, _ = r.p.Stop(); rec.Stop != nil {
+	exit := runner.ExitReceipt(r.w.handle)
+	rec.End, rec.Code, rec.Signal, rec.By = exit.End, exit.Code, exit.Signal, exit.By
+	if rec.End == jobs.Alive {
+		if rec.Stop = r.p.Stop(); rec.Stop != nil {
 			rec.By = rec.Stop.By
 		}
 		return rec
 	}
-	x := r.w.handle.Exit()
-	switch {
-	case x.OOM:
-		rec.End, rec.By = jobs.OutOfMemory, jobs.Limit
-	case x.Signal != 0:
-		rec.End, rec.Signal, rec.By = jobs.Signaled, process.SignalName(x.Signal), jobs.Blame(process.OwnFault(x.Signal))
-	default:
-		rec.End, rec.Code, rec.By = jobs.Exited, x.Code, jobs.Program
-	}
 	if errors.Is(cause, errChannelClosed) {
 		rec.By = jobs.Program
 	}
-	if st, _ := r.p.Stop(); st != nil && len(rungs) > 0 {
+	if st := r.p.Stop(); st != nil && len(rungs) > 0 {
 		rec.Stop, rec.By = st, st.By
 	}
 	return rec

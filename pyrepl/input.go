@@ -9,36 +9,13 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/view"
+	"asyncrepl/internal/runner"
 	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
 )
 
-// promptWindow is how much of the newest output is looked at for a prompt that
-// a program printed itself.
-const promptWindow = 4096
-
 // errOneLine is the refusal of an answer that holds more than one.
 var errOneLine = errors.New("an answer is one line: send the lines one by one, each when the job asks for it")
-
-// quiet is since when the terminal has been quiet in this job: a job that is
-// over soon is not looked at.
-func (r *run) quiet() time.Time {
-	if last := r.w.screen.Last(); last.After(r.begin) {
-		return last
-	}
-	return r.begin
-}
-
-// tree lists the processes that can read the worker's terminal.
-func (w *worker) tree() ([]int, error) {
-	ps, err := w.handle.Tree()
-	pids := make([]int, len(ps))
-	for i, p := range ps {
-		pids[i] = p.PID
-	}
-	return pids, err
-}
 
 // ask takes a question of the worker's. All that was printed before it is in
 // the pipes already, and is read first. Threads may ask while another question
@@ -66,7 +43,7 @@ func (r *run) show() {
 	ev := r.questions[0]
 	prompt := ev.Prompt
 	if prompt == "" {
-		prompt = view.LastLine(r.p.Tail(promptWindow))
+		prompt = runner.Prompt(r.p)
 	}
 	r.p.SetWaiting(jobs.Question{Kind: ev.Kind, Prompt: prompt, By: fmt.Sprintf("%s in session %s", ev.By, r.s.name)})
 }
@@ -86,8 +63,8 @@ func (r *run) resume(n int) {
 	}
 }
 
-// atTerminal takes the kernel's evidence of a program that reads the terminal.
-func (r *run) atTerminal(ev waiting.Evidence, waits bool) {
+// onTerminal takes the kernel's evidence of a program that reads the terminal.
+func (r *run) onTerminal(ev waiting.Evidence, waits bool) {
 	if waits {
 		r.flush()
 	}
@@ -97,16 +74,7 @@ func (r *run) atTerminal(ev waiting.Evidence, waits bool) {
 		return
 	}
 	r.atTTY = ev != waiting.Evidence{} // it may wait for other things as well
-	if !waits {
-		r.p.SetRunning()
-		r.p.SetAccepts(r.atTTY)
-		return
-	}
-	r.p.SetWaiting(jobs.Question{
-		Kind:   ev.Kind,
-		Prompt: view.LastLine(r.p.Tail(promptWindow)),
-		By:     fmt.Sprintf("%s in session %s", ev.By(), r.s.name),
-	})
+	runner.SetTerminal(r.p, ev, waits, " in session "+r.s.name)
 }
 
 // flushTime is how long a worker may take to flush what it holds. If it takes
@@ -117,13 +85,13 @@ const flushTime = 100 * time.Millisecond
 // may stand, and reads it.
 func (r *run) flush() {
 	r.w.drain()
-	if view.LastLine(r.p.Tail(promptWindow)) != "" {
+	if runner.Prompt(r.p) != "" {
 		return
 	}
 	r.w.handle.Signal(syscall.SIGIO) // an error: it is dead, and the run hears of that
 	for end := time.Now().Add(flushTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		r.w.drain()
-		if view.LastLine(r.p.Tail(promptWindow)) != "" {
+		if runner.Prompt(r.p) != "" {
 			return
 		}
 	}

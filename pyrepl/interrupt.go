@@ -9,6 +9,7 @@ import (
 
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/runner"
 	"asyncrepl/jobs"
 )
 
@@ -46,11 +47,11 @@ func (r *run) startLadder(ctx context.Context) (wait func() []jobs.Rung) {
 // climb stops the job: first its code only, and its worker if that does not
 // help.
 func (r *run) climb() []jobs.Rung {
-	st, _ := r.p.Stop()
+	st := r.p.Stop()
 	result := r.w.handle.Stop(process.Ladder{
 		Over: r.over, Keep: true, Step: st.Step, Interrupt: r.interrupt, Requests: r.p,
 	})
-	if slices.Contains(result.Needed, jobs.Kill) && !r.w.ended() {
+	if slices.Contains(result.Needed, jobs.Kill) && !runner.Ended(r.w.handle) {
 		close(r.stuck)
 	}
 	return result.Needed

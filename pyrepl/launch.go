@@ -17,6 +17,7 @@ import (
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
+	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -115,7 +116,7 @@ func (w *worker) launch(python string, prog program, cfg Config) (err error) {
 	if w.pty, err = tty.Open(termRows, termCols); err != nil {
 		return fmt.Errorf("a Python session needs a terminal: %w", err)
 	}
-	w.keys = tty.NewKeyboard(w.pty, w.tree)
+	w.keys = tty.NewKeyboard(w.pty, runner.PIDs(w.handle))
 	var theirs *os.File
 	if w.ch, theirs, err = newChannel(); err != nil {
 		return err
@@ -220,7 +221,7 @@ func (w *worker) hello(ctx context.Context, python string, cfg Config, prog prog
 func (w *worker) stillborn(python string, cfg Config) error {
 	w.drain()
 	why := ""
-	for line := range strings.Lines(view.Text(w.port.Tail(promptWindow))) {
+	for line := range strings.Lines(view.Text(w.port.Tail(4096))) {
 		line = strings.TrimSpace(line)
 		if line != "" && !strings.HasPrefix(why, ": Fatal Python error") { // what follows it are stacks
 			why = ": " + line

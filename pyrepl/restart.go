@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"asyncrepl/internal/runner"
 	"asyncrepl/jobs"
 )
 
@@ -60,7 +61,7 @@ func (s *Session) vacate(st jobs.Stop, what string) *vacating {
 		if w := s.disown(); w != nil {
 			v.had = true
 			result := w.end(st.From, st.Step)
-			v.survivors, v.err = processes(result.Survivors), result.Err
+			v.survivors, v.err = runner.Processes(result.Survivors), result.Err
 		}
 	}()
 	return v

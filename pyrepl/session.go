@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/runner"
 	"asyncrepl/jobs"
 )
 
@@ -217,7 +218,7 @@ func (s *Session) bury(w *worker) process.StopResult {
 		s.w, s.names, s.asOf = nil, nil, ""
 	}
 	s.mu.Unlock()
-	if !w.ended() { // a kill was in vain
+	if !runner.Ended(w.handle) { // a kill was in vain
 		return w.end(jobs.Kill, 0)
 	}
 	return w.end(jobs.Terminate, restartStep)

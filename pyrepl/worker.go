@@ -9,7 +9,6 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
@@ -164,16 +163,6 @@ func (w *worker) end(from jobs.Rung, step time.Duration) process.StopResult {
 	return result
 }
 
-// ended tells whether the process has ended.
-func (w *worker) ended() bool {
-	select {
-	case <-w.handle.Done():
-		return true
-	default:
-		return false
-	}
-}
-
 // closePumps closes the pipes of all jobs. It does not hold mu meanwhile: a pump
 // that is at work, because somebody writes to it still, needs that to end.
 func (w *worker) closePumps() {
@@ -192,12 +181,4 @@ func manner(x process.Exit) string {
 		return "was killed by " + process.SignalName(x.Signal)
 	}
 	return fmt.Sprintf("exited %d", x.Code)
-}
-
-func processes(ps []procfs.Process) []jobs.Process {
-	var out []jobs.Process
-	for _, p := range ps {
-		out = append(out, jobs.Process{PID: p.PID, Program: p.Program})
-	}
-	return out
 }

@@ -14,7 +14,6 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
@@ -22,10 +21,10 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Size of the terminal that a command sees, in character cells.
+// Size of a command's terminal, in character cells.
 const (
-	Rows = 40
-	Cols = 120
+	rows = 40
+	cols = 120
 )
 
 // Errors that keep a command from starting, in the Err of its outcome.
@@ -34,7 +33,7 @@ var (
 	ErrNoDirectory = errors.New("the directory of the command does not exist")
 )
 
-// A startError is one of these with the words of its cause.
+// A startError is one of these errors with the text of its cause.
 type startError struct {
 	text string
 	is   error
@@ -43,20 +42,20 @@ type startError struct {
 func (e startError) Error() string { return e.text }
 func (e startError) Unwrap() error { return e.is }
 
-// A Command is a program to be run as a job. Its fields are not changed once it
-// has been started; it is run once.
+// A Command is a program to be run as a job. Its fields are not changed once it has been started;
+// it is run once.
 type Command struct {
 	Owner *process.Owner
 	Argv  []string
 	Dir   string   // an existing directory
-	Env   []string // KEY=value, the whole of it
-	TTY   bool     // on a terminal; else on pipes, stdout and stderr apart
+	Env   []string // KEY=value, the full environment
+	TTY   bool     // on a terminal; else on pipes, with stdout and stderr apart
 }
 
 // Run starts the command, follows it to its end and reports how it ended.
 func (c *Command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	if ctx.Err() != nil {
-		return notRun(ctx)
+		return runner.NotRun(ctx)
 	}
 	p.Begin()
 	r, err := c.start(p)
@@ -66,47 +65,31 @@ func (c *Command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	return r.follow(ctx)
 }
 
-// notRun is the outcome of a command that was stopped before its turn.
-func notRun(ctx context.Context) jobs.Outcome {
-	rec := jobs.Receipt{End: jobs.NotRun, By: jobs.Unknown}
-	var st *jobs.Stop
-	if errors.As(context.Cause(ctx), &st) {
-		rec.Stop, rec.By = st, st.By
-	}
-	return jobs.Outcome{Receipt: rec}
-}
-
 // A run is one started command.
 type run struct {
-	port   *jobs.Port
-	begin  time.Time
-	shell  string // that runs a command line; empty: it is another program
-	handle *process.Handle
-	pty    *tty.PTY // nil on pipes
-	keys   keyboard
-	pumps  []*pump.Pump
+	port     *jobs.Port
+	shell    string // that runs a command line; empty: it is another program
+	handle   *process.Handle
+	pty      *tty.PTY         // nil on pipes
+	stdin    *pipe            // nil on a terminal
+	keyboard *tty.Keyboard    // nil on pipes
+	watcher  *waiting.Watcher // nil on pipes
+	pumps    []*pump.Pump
 
-	watch *waiting.Watcher // nil on pipes
-
-	// What the terminal shows of the program, guarded by mu.
+	// Guarded by mu.
 	mu      sync.Mutex
-	reading bool // a program waits for input, maybe for other things as well
-}
-
-// A keyboard is where a run's input goes.
-type keyboard interface {
-	Type(ctx context.Context, text string, eof, secret bool) error
+	reading bool // a program reads the terminal, and may wait for other things as well
 }
 
 // start starts the program with its descriptors and the pumps that read them.
 func (c *Command) start(p *jobs.Port) (*run, error) {
-	r := &run{port: p, begin: time.Now()}
+	r := &run{port: p}
 	spec := process.Spec{Env: c.Env, Dir: c.Dir, Mark: p.ID(), Files: make([]*os.File, 3)}
 	if len(c.Argv) == 3 && c.Argv[1] == "-c" {
 		r.shell = c.Argv[0]
 	}
 	var line string
-	if spec.Argv, line = aside(c.Argv); line != "" {
+	if spec.Argv, line = splitLongLine(c.Argv); line != "" {
 		f, err := textFile(line)
 		if err != nil {
 			return nil, process.Scarce(err)
@@ -116,9 +99,9 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 	}
 	var err error
 	if c.TTY {
-		err = r.startTTY(c.Owner, spec)
+		err = r.startOnTTY(c.Owner, spec)
 	} else {
-		err = r.startPipes(c.Owner, spec)
+		err = r.startOnPipes(c.Owner, spec)
 	}
 	if err != nil {
 		return nil, c.explain(err)
@@ -126,7 +109,7 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 	return r, nil
 }
 
-// explain returns the cause of an error of the start.
+// explain adds to the error of a start what helps to understand it.
 func (c *Command) explain(err error) error {
 	if _, gone := os.Stat(c.Dir); errors.Is(gone, fs.ErrNotExist) {
 		return startError{fmt.Sprintf("the directory %s is not there", c.Dir), ErrNoDirectory}
@@ -134,17 +117,9 @@ func (c *Command) explain(err error) error {
 	return process.Scarce(err)
 }
 
-// announce lets the job take input and name its process, before anything that
-// the program writes can be seen.
-func (r *run) announce() {
-	r.port.SetPID(r.handle.PID())
-	r.port.SetProbe(runner.Probe(r.handle))
-	r.port.SetInput(r.input)
-}
-
-func (r *run) startTTY(owner *process.Owner, spec process.Spec) (err error) {
-	if r.pty, err = tty.Open(Rows, Cols); err != nil {
-		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // pipes would be no better
+func (r *run) startOnTTY(owner *process.Owner, spec process.Spec) (err error) {
+	if r.pty, err = tty.Open(rows, cols); err != nil {
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // pipes would fail too
 			return err
 		}
 		return startError{err.Error(), ErrNoTerminal}
@@ -154,17 +129,17 @@ func (r *run) startTTY(owner *process.Owner, spec process.Spec) (err error) {
 		r.pty.Close()
 		return err
 	}
-	r.keys = tty.NewKeyboard(r.pty, r.tree)
-	r.watch = &waiting.Watcher{PTY: r.pty, Tree: r.tree, Quiet: r.quiet, OnChange: r.news}
+	r.keyboard = tty.NewKeyboard(r.pty, runner.PIDs(r.handle))
+	r.watcher = runner.NewWatcher(r.pty, r.handle, func() time.Time { return r.pumps[0].Last() }, r.onTerminal)
 	r.announce()
 	r.pumps = []*pump.Pump{pump.Shared(r.pty.Master(), func(b []byte) {
 		r.port.Write(output.TTY, b)
-		r.watch.Kick()
+		r.watcher.Kick()
 	})}
 	return nil
 }
 
-func (r *run) startPipes(owner *process.Owner, spec process.Spec) (err error) {
+func (r *run) startOnPipes(owner *process.Owner, spec process.Spec) (err error) {
 	var ours, theirs []*os.File
 	for i := range 3 {
 		pr, pw, err := os.Pipe()
@@ -180,12 +155,12 @@ func (r *run) startPipes(owner *process.Owner, spec process.Spec) (err error) {
 	}
 	copy(spec.Files, theirs)
 	r.handle, err = owner.Start(spec)
-	closeAll(theirs) // at once: input that the program can't read is not to be taken for it
+	closeAll(theirs) // at once, or we would accept input that no program can read
 	if err != nil {
 		closeAll(ours)
 		return err
 	}
-	r.keys = &pipe{w: ours[0]}
+	r.stdin = &pipe{w: ours[0]}
 	r.announce()
 	r.pumps = []*pump.Pump{
 		pump.New(ours[1], func(b []byte) { r.port.Write(output.Stdout, b) }),
@@ -194,133 +169,115 @@ func (r *run) startPipes(owner *process.Owner, spec process.Spec) (err error) {
 	return nil
 }
 
+// announce names the job's process and lets the job take input, before any of its output can be
+// seen.
+func (r *run) announce() {
+	r.port.SetPID(r.handle.PID())
+	r.port.SetProbe(runner.Probe(r.handle))
+	r.port.SetInput(r.input)
+}
+
 func closeAll(files []*os.File) {
 	for _, f := range files {
 		f.Close()
 	}
 }
 
-// follow waits for the end of the command and settles what it left behind.
+// follow waits for the end of the command, and for what became of the processes that it left.
 func (r *run) follow(ctx context.Context) jobs.Outcome {
-	stopWatch := func() {}
-	if r.watch != nil {
-		stopWatch = r.watch.Start()
+	stopWatcher := func() {}
+	if r.watcher != nil {
+		stopWatcher = r.watcher.Start()
 	}
-	result := r.await(ctx)
-	stopWatch()
+	stopped := r.await(ctx)
+	stopWatcher()
 	for _, p := range r.pumps {
 		p.Drain()
 	}
-	rec := r.receipt()
-	rec.Rest, rec.Survivors = result.Escalated, processes(result.Survivors)
-	if st, _ := r.port.Stop(); st != nil && len(result.Needed) > 0 {
-		rec.Rungs = result.Needed
-		if rec.End != jobs.Exited || rec.Code != 0 { // finished all the same: the truth wins
+	rec := runner.ExitReceipt(r.handle)
+	rec.Rest, rec.Survivors = stopped.Escalated, runner.Processes(stopped.Survivors)
+	if st := r.port.Stop(); st != nil && len(stopped.Needed) > 0 {
+		rec.Rungs = stopped.Needed
+		if rec.End != jobs.Exited || rec.Code != 0 { // else the command finished anyway
 			rec.Stop, rec.By = st, st.By
 		}
 	}
-	r.leave(&rec, result.Err)
+	r.settle(&rec, stopped.Err)
 	return jobs.Outcome{Receipt: rec}
 }
 
-// await returns when the leader has ended, by itself or by the ladder, or could
-// not be ended.
+// await waits until the leader has ended, by itself or because the job was asked to end, or could
+// not be killed.
 func (r *run) await(ctx context.Context) process.StopResult {
 	select {
 	case <-r.handle.Done():
 		return process.StopResult{}
 	case <-ctx.Done():
-	}
-	st, _ := r.port.Stop()
-	return r.handle.Stop(process.Ladder{
-		Step: st.Step, Interrupt: r.interrupt, Requests: r.port,
-	})
-}
-
-// ended tells whether the leader has ended. One that can't be ended has not,
-// though its job is over.
-func (r *run) ended() bool {
-	select {
-	case <-r.handle.Done():
-		return true
-	default:
-		return false
+		return r.handle.Stop(process.Ladder{Step: r.port.Stop().Step, Interrupt: r.interrupt, Requests: r.port})
 	}
 }
 
-// receipt says how the leader ended.
-func (r *run) receipt() jobs.Receipt {
-	if !r.ended() {
-		return jobs.Receipt{End: jobs.Alive}
-	}
-	x := r.handle.Exit()
-	switch {
-	case x.OOM:
-		return jobs.Receipt{End: jobs.OutOfMemory, By: jobs.Limit}
-	case x.Signal != 0:
-		return jobs.Receipt{End: jobs.Signaled, Signal: process.SignalName(x.Signal), By: jobs.Blame(process.OwnFault(x.Signal))}
-	}
-	return jobs.Receipt{End: jobs.Exited, Code: x.Code, By: jobs.Program}
-}
-
-// leave closes what is over and hands what is left behind to the job. If the
-// processes could not be checked, for stopErr or now, the receipt says so.
-func (r *run) leave(rec *jobs.Receipt, stopErr error) {
-	left := rec.Survivors
+// settle closes what is not needed any more, and puts into the receipt what became of the processes
+// that the command left. If these could not be checked, because of stopErr or now, it says so.
+func (r *run) settle(rec *jobs.Receipt, stopErr error) {
+	remaining := rec.Survivors
 	unchecked := stopErr
-	if r.ended() {
+	if runner.Ended(r.handle) {
 		hungUp, living, err := r.handle.Settle()
-		unchecked = err // what the stop could not check, Settle may have
-		rec.HungUp, rec.Left = processes(hungUp), without(processes(living), rec.Survivors)
-		left = processes(living)
+		unchecked = err // Settle may have checked what the stop could not
+		remaining = runner.Processes(living)
+		rec.HungUp, rec.Left = runner.Processes(hungUp), without(remaining, rec.Survivors)
 	}
 	unclaimed, _ := r.handle.Unclaimed() // an error: those that could be read
-	rec.Unclaimed = processes(unclaimed)
+	rec.Unclaimed = runner.Processes(unclaimed)
 	if unchecked != nil {
 		rec.Notes = append(rec.Notes, unchecked.Error())
 	}
 	if r.pty != nil {
-		r.pty.CloseSlave() // so that the pump ends with the last process on it
+		r.pty.CloseSlave() // so that the pump ends when the last process closes the terminal
 	} else {
-		r.keys.(*pipe).close()
+		r.stdin.close()
 	}
-	if len(left) == 0 && unchecked == nil {
+	if len(remaining) == 0 && unchecked == nil {
 		r.release()
 		return
 	}
 	cleared := make(chan struct{})
-	r.port.SetCleanup(func(ctx context.Context, st jobs.Stop) jobs.Remains {
-		from := jobs.Terminate // what is left did not heed anything milder
-		if st.From == jobs.Kill {
-			from = jobs.Kill
-		}
-		tree, _ := r.handle.Tree() // an error: Stop finds the others
-		before := processes(tree)
-		result := r.handle.Stop(process.Ladder{From: from, Step: st.Step})
-		if result.Err != nil {
-			return jobs.Remains{Err: result.Err}
-		}
-		survivors := processes(result.Survivors)
-		if len(survivors) == 0 {
-			select {
-			case <-cleared: // the receipt says so
-			case <-ctx.Done():
-			}
-		}
-		return jobs.Remains{Ended: without(before, survivors), Survivors: survivors}
-	})
-	go r.clear(cleared, unchecked) // owned by the handle; ends when nothing is left, at shutdown at the latest
+	r.port.SetCleanup(func(ctx context.Context, st jobs.Stop) jobs.Remains { return r.cleanup(ctx, st, cleared) })
+	go r.awaitClear(cleared, unchecked) // owned by the handle; ends when nothing is left, at shutdown at the latest
 }
 
-// clear waits until nothing is left of what the command left behind, and takes
-// it out of the receipt, with the note of what could not be checked.
-func (r *run) clear(cleared chan<- struct{}, unchecked error) {
+// cleanup ends what the command left, and returns when the receipt says so or ctx ends.
+func (r *run) cleanup(ctx context.Context, st jobs.Stop, cleared <-chan struct{}) jobs.Remains {
+	from := jobs.Terminate // the remaining processes did not heed anything milder
+	if st.From == jobs.Kill {
+		from = jobs.Kill
+	}
+	tree, _ := r.handle.Tree() // an error: Stop finds the others
+	before := runner.Processes(tree)
+	result := r.handle.Stop(process.Ladder{From: from, Step: st.Step})
+	if result.Err != nil {
+		return jobs.Remains{Err: result.Err}
+	}
+	survivors := runner.Processes(result.Survivors)
+	if len(survivors) == 0 {
+		select {
+		case <-cleared:
+		case <-ctx.Done():
+		}
+	}
+	return jobs.Remains{Ended: without(before, survivors), Survivors: survivors}
+}
+
+// awaitClear waits until nothing is left of what the command left, and takes it out of the receipt,
+// with the note of what could not be checked.
+func (r *run) awaitClear(cleared chan<- struct{}, unchecked error) {
 	defer close(cleared)
 	<-r.port.Ended()
 	<-r.handle.TreeGone()
 	r.port.SetCleanup(nil)
-	late := processes(r.handle.HungUp())
-	r.release() // with their last words, before they are said to have ended
+	late := runner.Processes(r.handle.HungUp())
+	r.release() // reads their last output, before the receipt says that they have ended
 	r.port.AmendReceipt(func(rec *jobs.Receipt) {
 		var names []string
 		for _, p := range without(slices.Concat(rec.Left, rec.Survivors), late) {
@@ -337,7 +294,8 @@ func (r *run) clear(cleared chan<- struct{}, unchecked error) {
 	})
 }
 
-// release gives up the terminal and the table entry once nothing is left. What was written until then is in the output.
+// release closes terminal and pumps, which drains them, and drops the table entry. Nothing of the
+// tree is left.
 func (r *run) release() {
 	for _, p := range r.pumps {
 		p.Close()
@@ -348,15 +306,7 @@ func (r *run) release() {
 	r.handle.Forget()
 }
 
-// without returns those of ps that are not among others.
+// without returns the processes of ps that are not among others. It changes ps.
 func without(ps, others []jobs.Process) []jobs.Process {
 	return slices.DeleteFunc(ps, func(p jobs.Process) bool { return slices.Contains(others, p) })
-}
-
-func processes(ps []procfs.Process) []jobs.Process {
-	var out []jobs.Process
-	for _, p := range ps {
-		out = append(out, jobs.Process{PID: p.PID, Program: p.Program})
-	}
-	return out
 }

@@ -1,17 +1,22 @@
 // Package shell runs commands as jobs, on a terminal of their own or on pipes.
 //
-// A [Command] is a [jobs.Runner]. It leads its own session, so its whole tree
-// can be ended; it ends when its leader has been reaped and what lay in its
-// terminal or pipes at that moment has been read. Processes that it leaves
-// behind keep their terminal, write late output, and are ended by the job's
-// cancel, or with the server.
+// A [Command] is a [jobs.Runner]. It leads its own session, so that its full process tree can be
+// ended. It has ended when its leader has been reaped and everything that its terminal or pipes held
+// at that moment has been read. Processes that it leaves behind keep their terminal, and their late
+// output is kept; the job's cancel ends them, or else the end of the server.
 //
-// That a command waits for input is stated on the kernel's evidence alone (see
-// internal/tty): what it printed is never evidence.
+// That a command waits for input is concluded from the kernel's evidence alone (see
+// internal/waiting), never from its output.
 //
-// What goes wrong is told by the job's receipt, also that a command could not be
-// started; only input is refused with an error, which names the remedy. Begin
-// with the example, then command.go: a run from its start to its end.
+// Errors are in the job's receipt, also if a command could not be started: the outcome's Err is then
+// [ErrNoTerminal], [ErrNoDirectory] or another error. Only input is refused with an error, which
+// says how to fix it.
+//
+// Who owns what: a run owns its handle, terminal or pipes, pumps and watcher. It closes them when
+// nothing is left of the command's tree, which can be long after the end of the job.
+//
+// Begin with the example, then command.go: a run from its start to its end. interrupt.go is the
+// first step of a cancel.
 //
 // The package knows no protocol, no Python and no tools.
 package shell

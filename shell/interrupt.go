@@ -7,35 +7,38 @@ import (
 	"time"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/runner"
 )
 
-// The times of an interrupt. It is repeated at growing pauses, for as long as
-// it is likely that one more helps.
+// The times of an interrupt. It is repeated after growing pauses, for as long as another one is
+// likely to help.
 const (
-	poiseTime  = 50 * time.Millisecond
-	poiseLooks = 10                   // at the shell for each at the tree
-	restTime   = 2 * time.Millisecond // without a change
-	firstNudge = 5 * time.Millisecond
-	lastNudge  = 10 * time.Millisecond
-	nudgeTime  = 600 * time.Millisecond
+	stableLimit = 50 * time.Millisecond
+	stableTime  = 2 * time.Millisecond   // without a change
+	stablePause = 200 * time.Microsecond // between two scans, at least
+	firstPause  = 5 * time.Millisecond
+	lastPause   = 10 * time.Millisecond
+	resendTime  = 600 * time.Millisecond
 )
 
-// interrupt interrupts the foreground as ^C does. A shell that is interrupted
-// while a child of its ends otherwise goes on, one that is about to wait waits
-// all the same, and a child that it has forked and that is not yet the program
-// it will be loses the signal; a person would press ^C again. So do we, but only
-// where the kernel shows that nobody handles the interrupt, for to many programs
-// a second one means to drop everything: to a process that was there before the
-// interrupt, has become another program since and leaves SIGINT at its default;
-// and to the shell itself if it was seen just before to have set no trap.
+// interrupt interrupts the foreground as ^C does, and repeats that as a person would press ^C again,
+// because one interrupt can have no effect:
+//   - A shell that is interrupted while it waits for a child goes on if the child exits normally.
+//   - A shell that is about to wait for a child waits all the same.
+//   - A child that the shell has forked, and that has not executed its program yet, drops it.
+//
+// Many programs take a second interrupt as a request to drop everything. So it is repeated only to
+// processes that the kernel shows to handle no interrupt: one that was there before the first
+// interrupt, has executed another program since and leaves SIGINT at its default; and the shell
+// itself, if it was seen just before the first interrupt to have set no trap.
 func (r *run) interrupt() error {
-	plain := r.poise()
+	noTrap := r.waitStable()
 	before, _ := r.handle.Tree() // an error: fewer are interrupted again
 	err := r.handle.Interrupt()
-	_, raised := r.port.Stop()
-	timer := time.NewTimer(firstNudge)
+	_, raised := r.port.Wanted()
+	timer := time.NewTimer(firstPause)
 	defer timer.Stop()
-	for pause, left := firstNudge, nudgeTime; left > 0; left -= pause {
+	for pause, left := firstPause, resendTime; left > 0; left -= pause {
 		select {
 		case <-r.handle.Done():
 			return err
@@ -43,70 +46,73 @@ func (r *run) interrupt() error {
 			return err
 		case <-timer.C:
 		}
-		r.nudge(before, plain)
-		pause = min(2*pause, lastNudge)
+		r.resendInterrupt(before, noTrap)
+		pause = min(2*pause, lastPause)
 		timer.Reset(pause)
 	}
 	return err
 }
 
-// poise waits until the foreground rests: what it is about to do, a signal may
-// miss. It reports whether the shell was seen to do nothing of its own about
-// SIGINT: then no trap of the command's waits for it. (While it waits for a
-// child, it always catches SIGINT.)
-func (r *run) poise() (plain bool) {
+// waitStable waits until the processes of the tree have started nothing and executed nothing for
+// stableTime, because a signal can miss what they are about to do. It reports whether the shell was
+// seen to leave SIGINT at its default: then the command has set no trap. (While it waits for a
+// child, a shell always catches SIGINT.)
+func (r *run) waitStable() (noTrap bool) {
 	var last []procfs.Process
 	begin := time.Now()
-	for since := begin; time.Since(begin) < poiseTime; {
-		tree, err := r.handle.Tree()
-		if err != nil || len(tree) == 0 || tree[0].PID != r.handle.PID() {
+	changed := begin
+	for now := begin; now.Sub(changed) < stableTime && now.Sub(begin) < stableLimit; now = time.Now() {
+		leader, err := procfs.Inspect(r.handle.PID())
+		if err != nil || runner.Ended(r.handle) {
 			return false
 		}
-		for range poiseLooks {
-			d, err := tree[0].Disposition(syscall.SIGINT)
-			plain = plain || err == nil && !d.Caught && !d.Ignored
+		noTrap = (noTrap || defaultSIGINT(leader.Process)) && r.isShell(leader.Process)
+		below, _ := r.handle.Descendants() // an error: the next scan may see more
+		tree := append([]procfs.Process{leader.Process}, below...)
+		if slices.ContainsFunc(tree, running) || !slices.Equal(tree, last) {
+			last, changed = tree, time.Now()
 		}
-		plain = plain && r.isShell(tree[0])
-		if slices.ContainsFunc(tree, runs) || !slices.Equal(tree, last) {
-			last, since = tree, time.Now()
-		}
-		if time.Since(since) >= restTime {
-			break
-		}
+		time.Sleep(stablePause)
 	}
-	return plain
+	return noTrap
 }
 
-// runs reports whether p is running: it neither waits for something, nor is
-// stopped, nor has ended.
-func runs(p procfs.Process) bool {
+// defaultSIGINT reports whether p is known to neither catch nor ignore SIGINT.
+func defaultSIGINT(p procfs.Process) bool {
+	d, err := p.Disposition(syscall.SIGINT)
+	return err == nil && !d.Caught && !d.Ignored
+}
+
+// running reports whether p is running: it does not sleep, is not stopped, and has not ended.
+func running(p procfs.Process) bool {
 	s, err := procfs.Inspect(p.PID)
 	return err == nil && s.State == 'R'
 }
 
-// nudge interrupts again those that the interrupt has passed by.
-func (r *run) nudge(before []procfs.Process, plain bool) {
+// resendInterrupt interrupts again the processes on which the first interrupt had no effect. before
+// is the tree as it was then.
+func (r *run) resendInterrupt(before []procfs.Process, noTrap bool) {
 	group := r.handle.PID()
 	if r.pty != nil {
-		if fg, err := r.pty.Foreground(); err == nil && fg > 0 {
-			group = fg
+		if foreground, err := r.pty.Foreground(); err == nil && foreground > 0 {
+			group = foreground
 		}
 	}
-	tree, _ := r.handle.Tree() // an error: the next time there may be more
+	tree, _ := r.handle.Tree() // an error: the next scan may see more
 	for _, p := range tree {
-		d, err := p.Disposition(syscall.SIGINT)
 		i := slices.IndexFunc(before, func(b procfs.Process) bool { return b.PID == p.PID && b.Start == p.Start })
-		switch {
-		case i < 0 || p.Group != group || before[i].Group != group:
-		case p.PID == r.handle.PID() && plain && r.isShell(p),
-			before[i].Program != p.Program && err == nil && d == procfs.Disposition{}:
-			p.Signal(syscall.SIGINT) // an error: it is over
+		if i < 0 || p.Group != group || before[i].Group != group {
+			continue
+		}
+		d, err := p.Disposition(syscall.SIGINT)
+		executed := before[i].Program != p.Program && err == nil && d == procfs.Disposition{}
+		if executed || p.PID == r.handle.PID() && noTrap && r.isShell(p) {
+			p.Signal(syscall.SIGINT) // an error: it has ended
 		}
 	}
 }
 
-// isShell reports whether p, the leader, is still the shell that it was started
-// as.
+// isShell reports whether p, the leader, still runs the shell as which it was started.
 func (r *run) isShell(p procfs.Process) bool {
 	return r.shell != "" && p.Program == filepath.Base(r.shell)
 }

@@ -1,23 +1,12 @@
 package shell
 
-import (
-	"fmt"
-	"os"
-)
+import "os"
 
-// textFile returns a file without a name that holds text.
-func textFile(text string) (*os.File, error) {
+// unnamedFile returns an empty file whose name has been removed.
+func unnamedFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "")
-	if err != nil {
-		return nil, fmt.Errorf("keeping a long command line: %w", err)
+	if err == nil {
+		os.Remove(f.Name())
 	}
-	os.Remove(f.Name())
-	if _, err = f.WriteString(text); err == nil {
-		_, err = f.Seek(0, 0) // /dev/fd gives the same open file
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("keeping a long command line: %w", err)
-	}
-	return f, nil
+	return f, err
 }

@@ -44,7 +44,7 @@ func (g *program) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		select {
 		case <-g.w.gate(name):
 		case <-ctx.Done():
-			st, _ := p.Stop()
+			st := p.Stop()
 			return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, Stop: st}}
 		}
 		lines = lines[1:]
@@ -53,7 +53,7 @@ func (g *program) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	g.w.begins(p.ID())
 	for _, line := range lines {
 		if g.step(ctx, p, strings.TrimSpace(line), &out) {
-			if rec.Stop, _ = p.Stop(); rec.Stop != nil {
+			if rec.Stop = p.Stop(); rec.Stop != nil {
 				rec.End, rec.Rungs = jobs.Exited, append(rec.Rungs, rec.Stop.From)
 			}
 			return out
@@ -115,11 +115,11 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 		<-g.w.gate(arg)
 		return true
 	case "stubborn":
-		for st, raised := p.Stop(); st == nil || st.From != jobs.Kill; st, raised = p.Stop() {
-			if st != nil {
-				p.Trying(st.From)
+		for from, changed := p.Wanted(); from != jobs.Kill; from, changed = p.Wanted() {
+			if from != "" {
+				p.Trying(from)
 			}
-			<-raised
+			<-changed
 		}
 		return true
 	case "leave":

@@ -25,7 +25,7 @@ func (s script) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	s.write(p)
 	if s.hangs {
 		<-ctx.Done()
-		st, _ := p.Stop()
+		st := p.Stop()
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Exited, Stop: st}}
 	}
 	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}, Result: s.result, HasResult: s.result != ""}

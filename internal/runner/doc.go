@@ -1,5 +1,7 @@
-// Package runner holds what the runners that start processes share: it puts what package process
-// says of a process tree into the terms of package jobs. It knows no Python and no protocol.
+// Package runner holds what the runners that start processes share: it puts what packages process
+// and waiting say of a process tree and its terminal into the terms of package jobs. It knows no
+// Python and no protocol, and starts and stops nothing: the escalation of a stop is package
+// process's, which takes a [jobs.Port] as its Requests.
 //
-// Begin with probe.go.
+// Begin with receipt.go, how a process ended; terminal.go is what a program waits for.
 package runner

@@ -1,0 +1,58 @@
+//go:build unix
+
+package runner
+
+import (
+	"time"
+
+	"asyncrepl/internal/process"
+	"asyncrepl/internal/tty"
+	"asyncrepl/internal/view"
+	"asyncrepl/internal/waiting"
+	"asyncrepl/jobs"
+)
+
+// promptSize is how many bytes of the newest output Prompt searches.
+const promptSize = 4096
+
+// Prompt returns the last line of the output of p's job, which is the prompt if a program has just
+// asked for input.
+func Prompt(p *jobs.Port) string { return view.LastLine(p.Tail(promptSize)) }
+
+// PIDs returns a function that lists the living processes of the tree of h. They can read its
+// terminal.
+func PIDs(h *process.Handle) func() ([]int, error) {
+	return func() ([]int, error) {
+		ps, err := h.Tree()
+		pids := make([]int, len(ps))
+		for i, p := range ps {
+			pids[i] = p.PID
+		}
+		return pids, err
+	}
+}
+
+// NewWatcher returns a watcher of pty, the terminal of the tree of h, for one job that begins now;
+// printed returns the time of the terminal's newest output. A job that is soon over is never
+// scanned.
+func NewWatcher(pty *tty.PTY, h *process.Handle, printed func() time.Time, onChange func(waiting.Evidence, bool)) *waiting.Watcher {
+	begin := time.Now()
+	return &waiting.Watcher{PTY: pty, Tree: PIDs(h), OnChange: onChange, Quiet: func() time.Time {
+		if last := printed(); last.After(begin) {
+			return last
+		}
+		return begin
+	}}
+}
+
+// SetTerminal reports to p's job what a Watcher has seen of its terminal; place, if not empty, is
+// added to the name of the program that asks. If a program waits, the caller has drained the
+// terminal, so that the prompt is complete.
+func SetTerminal(p *jobs.Port, ev waiting.Evidence, waits bool, place string) {
+	if !waits {
+		p.SetRunning()
+		p.SetAccepts(ev != waiting.Evidence{})
+		return
+	}
+	p.SetWaiting(jobs.Question{Kind: ev.Kind, Prompt: Prompt(p), By: ev.By() + place})
+}
