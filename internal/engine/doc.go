@@ -6,15 +6,15 @@
 // which says whose jobs and sessions it can see and where its jobs start. The engine makes runners
 // and sessions for a scope; the front end starts them as jobs of [Engine.Jobs], under the scope's
 // tenant. Methods of an Engine can be called by several goroutines at once and do not wait: what
-// takes time is the runner's. Their errors are shown to clients and say how to fix the problem;
+// takes time is done by the runner. Their errors are shown to clients and say how to fix the problem;
 // those of a setting name its REPL_ variable.
 //
-// [Engine.Close] ends every job, every session and every process. The engine owns all of them; a
-// goroutine of its own it has only while it closes.
+// [Engine.Close] ends every job, every session and every process; the engine owns all of them. It
+// has a goroutine of its own only while it closes.
 //
-// The package knows no flag, no variable of the server's own environment and no protocol: what a
-// person chose comes in by [Config], and what a client sees of it is put into words by package
-// report and the front end.
+// The package knows no flag, no variable of the server's own environment and no protocol. What a
+// person chose comes in by [Config]; package report and the front end put into words what a client
+// sees.
 //
 // Begin with the example and engine.go; sessions.go is about Python, environment.go about what jobs
 // find around them, status.go about server_status.

@@ -37,7 +37,8 @@ type Config struct {
 	// Remedy returns what a client can do about an error that keeps a job from starting, in the terms
 	// of the front end, or "". Nil: nothing is known.
 	Remedy func(error) string
-	Log    *slog.Logger
+
+	Log *slog.Logger // nil: nothing is logged
 }
 
 // An Engine is the registry, the sessions and the environment of one server. All connections share
@@ -57,6 +58,9 @@ type Engine struct {
 
 // New makes an engine.
 func New(c Config) (*Engine, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
 	warn(c.Log)
 	owner, err := process.NewOwner(process.Config{Guard: c.Guard, GuardEnv: c.Env, Log: c.Log})
 	if err != nil {
@@ -118,9 +122,9 @@ func (e *Engine) Install(_ Scope, _, packages string) (jobs.Runner, error) {
 // shutdownStep is the time between the two rungs of a shutdown.
 const shutdownStep = 150 * time.Millisecond
 
-// Close ends every job, every session and every process, and waits for that. Jobs and processes are
-// told at the same time: jobs whose runners wait for something else must not hold up the signals to
-// the process trees. The sessions come last, when no job uses them.
+// Close ends every job, every session and every process, and waits until they have ended. Jobs and
+// process trees are signalled side by side: a job whose runner waits for something else must not
+// delay the signals to the trees. Sessions are closed last, when no job uses them.
 func (e *Engine) Close() {
 	var ending sync.WaitGroup
 	ending.Go(func() { // joined below; ends when all jobs have ended

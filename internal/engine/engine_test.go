@@ -283,9 +283,8 @@ func TestScopeDefaults(t *testing.T) {
 
 // An engine runs a command for a tenant and is closed.
 func Example() {
-	log := slog.New(slog.DiscardHandler)
 	e, err := engine.New(engine.Config{ // a server names its guard here
-		Workspace: "/", Shell: "/bin/sh", Env: []string{"PATH=" + os.Getenv("PATH")}, MaxOutput: 1 << 20, Log: log,
+		Workspace: "/", Shell: "/bin/sh", Env: []string{"PATH=" + os.Getenv("PATH")}, MaxOutput: 1 << 20,
 	})
 	if err != nil {
 		fmt.Println(err)

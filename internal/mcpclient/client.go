@@ -19,8 +19,8 @@ var ErrTool = errors.New("tool error")
 
 // A Client is one connection to a server. New makes one.
 type Client struct {
-	// Guarded by writing, which is apart from mu: a server may stop reading until somebody reads its
-	// answers, and reading needs mu.
+	// Guarded by writing, which is apart from mu: a server can stop reading until its answers are
+	// read, and reading needs mu.
 	writing sync.Mutex
 	w       io.Writer
 

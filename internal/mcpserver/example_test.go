@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -17,9 +16,8 @@ import (
 
 // An engine is served to one client, which runs a command and asks for a job that is not there.
 func Example() {
-	log := slog.New(slog.DiscardHandler)
 	eng, err := engine.New(engine.Config{ // a server names its guard and its limits here
-		Workspace: "/", Shell: "/bin/sh", Env: []string{"PATH=" + os.Getenv("PATH")}, MaxOutput: 1 << 20, Log: log,
+		Workspace: "/", Shell: "/bin/sh", Env: []string{"PATH=" + os.Getenv("PATH")}, MaxOutput: 1 << 20,
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -32,7 +30,7 @@ func Example() {
 	go func() { // ends when the client has left, below
 		ctx, leave := context.WithCancel(context.Background())
 		transport := &stdio.Transport{Stream: server, Ordered: true, Leave: leave}
-		shared := mcpserver.Config{Backend: eng, Version: "example", Log: log}
+		shared := mcpserver.Config{Backend: eng, Version: "example"}
 		session, err := mcpserver.New(ctx, shared, eng.Scope("local")).Connect(ctx, transport, nil)
 		if err == nil {
 			err = session.Wait()
