@@ -151,7 +151,7 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 	r.earlier = keys(descendants)
 	out, errs, err := r.w.pipes(r.p)
 	if err != nil {
-		return jobs.Receipt{End: jobs.NotStarted, Detail: process.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}, nil
+		return jobs.Receipt{End: jobs.NotStarted, Detail: runner.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}, nil
 	}
 	r.w.serve(r.p, r.watcher.Kick)
 	defer r.w.serve(r.p, func() {})

@@ -99,7 +99,7 @@ func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error)
 		if w.pty != nil {
 			w.pty.Close()
 		}
-		return nil, process.Scarce(err)
+		return nil, runner.Scarce(err)
 	}
 	w.screen = pump.Shared(w.pty.Master(), func(b []byte) { w.write(output.TTY, b) })
 	go w.listen() // owned by the worker; ends when the channel does, see end

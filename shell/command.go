@@ -92,7 +92,7 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 	if spec.Argv, line = splitLongLine(c.Argv); line != "" {
 		f, err := textFile(line)
 		if err != nil {
-			return nil, process.Scarce(err)
+			return nil, runner.Scarce(err)
 		}
 		defer f.Close()
 		spec.Files = append(spec.Files, f)
@@ -114,7 +114,7 @@ func (c *Command) explain(err error) error {
 	if _, gone := os.Stat(c.Dir); errors.Is(gone, fs.ErrNotExist) {
 		return startError{fmt.Sprintf("the directory %s is not there", c.Dir), ErrNoDirectory}
 	}
-	return process.Scarce(err)
+	return runner.Scarce(err)
 }
 
 func (r *run) startOnTTY(owner *process.Owner, spec process.Spec) (err error) {

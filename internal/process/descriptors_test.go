@@ -4,7 +4,6 @@ package process
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -215,23 +214,4 @@ func TestUncheckedTree(t *testing.T) {
 	list(ownChildren)
 	end(t, j.Handle)
 	gone(t, tag)
-}
-
-// The error of a start that a limit has refused names the limit and what helps.
-func TestScarceNamesTheLimit(t *testing.T) {
-	for errno, want := range map[syscall.Errno]string{
-		syscall.EMFILE: "(ulimit -n): end jobs",
-		syscall.ENFILE: "fs.file-max",
-		syscall.EAGAIN: "(ulimit -u, pids.max): end jobs",
-		syscall.ENOMEM: "memory.max",
-		syscall.E2BIG:  "the environment is too large",
-	} {
-		err := Scarce(fmt.Errorf("starting true: %w", errno))
-		if !errors.Is(err, errno) || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %q, want one that says %q", err, want)
-		}
-	}
-	if other := errors.New("other"); Scarce(other) != other {
-		t.Error("another error is changed")
-	}
 }

@@ -237,28 +237,6 @@ func startError(name, dir string, err error) error {
 	return fmt.Errorf("starting %s: %w", name, err)
 }
 
-// Scarce adds to the error of a start which limit was reached and what helps, if a resource was
-// short.
-func Scarce(err error) error {
-	switch {
-	case errors.Is(err, syscall.EMFILE):
-		var l syscall.Rlimit
-		if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
-			return err
-		}
-		return fmt.Errorf("%w: the server may have %d (ulimit -n): end jobs, or start it with a higher limit", err, l.Cur)
-	case errors.Is(err, syscall.ENFILE):
-		return fmt.Errorf("%w in the whole system: end programs, or raise fs.file-max", err)
-	case errors.Is(err, syscall.EAGAIN):
-		return fmt.Errorf("%w: the user or the container has as many processes as it may (ulimit -u, pids.max): end jobs, or raise the limit", err)
-	case errors.Is(err, syscall.ENOMEM):
-		return fmt.Errorf("%w: end jobs, or raise the limit of memory (ulimit -v, memory.max)", err)
-	case errors.Is(err, syscall.E2BIG):
-		return fmt.Errorf("%w: the environment is too large for a program to be started; start the server with a smaller one, or give less in env", err)
-	}
-	return err
-}
-
 // exceedsLimit reports whether a child that is given files may need a descriptor beyond the limit:
 // it moves them, and the pipe on which it reports an error, above the highest of them before it
 // puts each in its place. The kernel's error for that is EBADF.
