@@ -80,6 +80,10 @@ class Executor:
             send("done", id=id, **done)
         except BaseException:  # it went out or did not; Go ignores a second one
             send("done", id=id, **done)
+        try:
+            session.streams.close_ended()
+        except BaseException as raised:  # by a signal handler of user code, which is no job's
+            self.ending_of(raised)
 
     def _not_begun(self, error: BaseException) -> Fields:
         """Return the fields of `done` for a job whose code was not run."""

@@ -122,9 +122,6 @@ class Streams:
         if previous is not None:
             previous.flush()
             self._ended.append((ref(previous), previous.files))
-        del previous
-        if self._ended:
-            self._close_ended()
 
     def finish(self) -> None:
         """Flush the running job, which is now the last one."""
@@ -132,28 +129,34 @@ class Streams:
             self.last.flush()
         self.running = None
 
-    def _close_ended(self) -> None:
+    def close_ended(self) -> None:
         """Close the copies of ended jobs that no thread or task carries.
 
         A job dies with the last thing that carries it. Its streams write what they hold when they
-        die, so its descriptors are closed here only, later."""
+        die, so its descriptors are closed here only, later. Called when the next job is done: each
+        close wakes the reader of the pipe, which takes time that no one waits for then."""
+        if not self._ended:
+            return
         idle = _count() == 0 and self.pending_tasks() == 0
         self._unmark()
         keep = []
-        for alive, files in self._ended:
-            job = alive()
-            if job is not None:
-                if not idle:
-                    keep.append((alive, files))
-                    continue
-                job.flush()
-                job.retire()
-            for fd in (files or {}).values():
-                try:
-                    close(fd)
-                except OSError:
-                    pass
-        self._ended[:] = keep
+        try:
+            while self._ended:
+                alive, files = self._ended.pop()
+                job = alive()
+                if job is not None:
+                    if not idle:
+                        keep.append((alive, files))
+                        continue
+                    job.flush()
+                    job.retire()
+                while files:  # each is forgotten before it is closed: it is closed only once
+                    try:
+                        close(files.popitem()[1])
+                    except OSError:
+                        pass
+        finally:
+            self._ended += keep
 
     def _unmark(self) -> None:
         """Let finished threads, which user code may keep, carry nothing."""

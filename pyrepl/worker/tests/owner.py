@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from typing import Any, NamedTuple
 
 DIRECTORY = pathlib.Path(__file__).resolve().parent.parent
@@ -132,8 +133,26 @@ class Worker:
         return self.start(code).end()
 
     def interrupt(self) -> None:
-        """Ask for an interrupt, as Go does."""
+        """Ask once for an interrupt."""
         self.process.send_signal(signal.SIGURG)
+
+    def interrupt_to_the_end(self, job: Job) -> Result:
+        """Ask for an interrupt until the job has ended, as Go does: one request may be lost."""
+        over = threading.Event()
+
+        def ask() -> None:
+            while not over.wait(0.005):
+                self.interrupt()
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            return job.end()
+        finally:
+            over.set()
+            asking.join()
+            self.send("sync", n=0)
+            self.event("sync")
 
     def close(self) -> int:
         """Close the channel and return the worker's exit code."""

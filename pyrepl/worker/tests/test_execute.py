@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import unittest
 
-from .owner import Worker
+from .owner import Job, Worker
 
 
 class TestJobs(unittest.TestCase):
@@ -98,6 +99,28 @@ class TestJobs(unittest.TestCase):
         job.read()
         self.assertEqual(job.texts[1], b"out\nrawlate\n")
 
+    def test_pipes_live_as_long_as_something_carries_their_job(self) -> None:
+        def closed(job: Job) -> bool:
+            self.worker.send("sync", n=1)
+            self.worker.event("sync")
+            try:
+                return os.read(job.pipes[1], 1) == b""
+            except BlockingIOError:
+                return False
+
+        plain = self.worker.start("1")
+        plain.end()
+        self.assertFalse(closed(plain))
+        carried = self.worker.start("import threading\nstop = threading.Event()\n"
+                                    "thread = threading.Thread(target=stop.wait); thread.start()")
+        carried.end()
+        self.assertTrue(closed(plain))
+        self.worker.run("1")
+        self.assertFalse(closed(carried))
+        self.worker.run("stop.set(); thread.join()")
+        self.worker.run("1")
+        self.assertTrue(closed(carried))
+
     def test_reconfigured_streams_stay_so(self) -> None:
         self.worker.run("import sys; sys.stdout.reconfigure(newline='\\r\\n')")
         self.assertEqual(self.worker.run("print('a')").out, "a\r\n")
@@ -145,10 +168,10 @@ class TestJobs(unittest.TestCase):
             with self.subTest(code):
                 job = self.worker.start("print('on', flush=True)\n" + code)
                 job.prints("on")
-                self.worker.interrupt()
-                self.worker.event("raised", job.id)
-                done = job.end().done
+                done = self.worker.interrupt_to_the_end(job).done
                 self.assertEqual((done["error"], done["interrupted"]), ("KeyboardInterrupt", True))
+                raised = [e for name, e in self.worker.events if name == "raised"]
+                self.assertEqual([e["id"] for e in raised if e["id"] == job.id], [job.id])
 
     def test_interrupts_between_jobs_are_dropped(self) -> None:
         self.worker.interrupt()
