@@ -39,6 +39,7 @@ func TestEnds(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "return", "exception", "sys.exit n", "memory", "os._exit", "kill", "no descriptors")
 			t.Parallel()
 			b := newBench(t)
 			b.want(sure, "completed")
@@ -71,6 +72,7 @@ func TestEnds(t *testing.T) {
 }
 
 func TestWorkerDiesBetweenJobs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	info, _ := b.want("x = 1", "completed")
 	kill(t, info.PID)
@@ -96,6 +98,7 @@ func kill(t *testing.T, pid int) {
 }
 
 func TestQueueIsNotRunAfterLoss(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.run("import os")
 	first := b.start("input(); os._exit(1)")
@@ -115,6 +118,7 @@ func TestQueueIsNotRunAfterLoss(t *testing.T) {
 }
 
 func TestQueueRunsInOrderAfterException(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first := b.start("seen = []; input(); raise ValueError")
 	jobstest.Asks(t, first)
@@ -132,6 +136,7 @@ func TestQueueRunsInOrderAfterException(t *testing.T) {
 }
 
 func TestTimeoutKeepsVariables(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.run("x = 1; import time")
 	j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python, Timeout: 200 * time.Millisecond}, b.s.Exec("print('on'); time.sleep(300)"))
@@ -143,6 +148,7 @@ func TestTimeoutKeepsVariables(t *testing.T) {
 }
 
 func TestExceptHookOfTheUser(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.run("import sys\nsys.excepthook = lambda kind, error, tb: print('mine:', error)")
 	if _, out := b.want("1 / 0", "failed (ZeroDivisionError: division by zero)"); out != "mine: division by zero\n" {

@@ -16,6 +16,7 @@ import (
 // where that waits for an answer, and also an OSError, which could be the
 // channel's.
 func TestHandlerRaisesInInput(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.want("import signal\nkeep = 1\ndef late(*_): raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, late)", "completed")
 	j := b.start("input('? ')")
@@ -37,6 +38,7 @@ func TestHandlerRaisesInInput(t *testing.T) {
 
 // What one raises between jobs is reported where the last job wrote.
 func TestHandlerRaisesBetweenJobs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.want("import signal\nkeep = 1\ndef late(*_): raise error\nsignal.signal(signal.SIGALRM, late)", "completed")
 	for code, report := range map[string]string{

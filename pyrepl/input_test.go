@@ -42,6 +42,7 @@ func TestRoadsToStandardInput(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "input", "getpass", "readline", "child")
 			t.Parallel()
 			b := newBench(t)
 			j := b.start(test.code)
@@ -75,6 +76,7 @@ func answers(lines ...string) []jobs.Input {
 }
 
 func TestInputThatNobodyWaitsForIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start("import time\nprint('on')\nwhile not globals().get('go'): time.sleep(0.01)")
 	jobstest.Prints(t, j, "on")
@@ -97,6 +99,7 @@ func TestInputThatNobodyWaitsForIsRefused(t *testing.T) {
 
 // Threads that ask at once are asked in turn, and each gets its own answer.
 func TestQuestionsOfThreads(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start(`import threading
 got = {}
@@ -119,6 +122,7 @@ got == {n: f"answer {n}" for n in range(3)}`)
 }
 
 func TestAnAnswerIsOneLine(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start("input()")
 	jobstest.Asks(t, j)
@@ -133,6 +137,7 @@ func TestAnAnswerIsOneLine(t *testing.T) {
 
 // Code that waits for the terminal beside a socket runs, and takes a line.
 func TestInputBesideASocket(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start(`import os, select, socket
 with socket.create_server(("127.0.0.1", 0)) as s:

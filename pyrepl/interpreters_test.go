@@ -46,6 +46,9 @@ func interpreters() []string {
 // run on one of them with PYREPL_TEST_PYTHON=path.
 func TestInterpreters(t *testing.T) {
 	all := interpreters()
+	if testing.Short() {
+		all = []string{python(t)}
+	}
 	if len(all) == 0 {
 		t.Fatal("no Python was found")
 	}
@@ -102,6 +105,10 @@ func TestWorkerUnderUnittest(t *testing.T) {
 // has. When it needs a new worker, what is missing is said, and the job after
 // it is back is told of the loss.
 func TestEnvironmentVanishes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes environments")
+	}
+	t.Parallel()
 	dir := t.TempDir()
 	venv, workspace := filepath.Join(dir, "venv"), filepath.Join(dir, "workspace")
 	create := func() {

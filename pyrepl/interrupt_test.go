@@ -37,6 +37,7 @@ func TestInterruptKeepsVariables(t *testing.T) {
 	}
 	for name, code := range tests {
 		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "busy loop", "subprocess", "input", "await", "own loop")
 			t.Parallel()
 			b := newBench(t)
 			b.run("import asyncio, os, signal, subprocess, sys, threading, time\nkept = 1\ndef on(): print('on', flush=True)")
@@ -60,6 +61,9 @@ func TestInterruptKeepsVariables(t *testing.T) {
 }
 
 func TestLadderGoesOnWhereInterruptDoesNotHelp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the ladder")
+	}
 	tests := map[string]struct{ code, status string }{
 		"swallowed": {"import time\nwhile True:\n    try:\n        print('on', flush=True); time.sleep(300)\n    except KeyboardInterrupt: print('no')", "cancelled (terminated; variables lost)"},
 		"C loop":    {"print('on', flush=True)\nsum(iter(int, 1))", "cancelled (terminated; variables lost)"},
@@ -106,6 +110,7 @@ func computes(t *testing.T, j *jobs.Job) {
 }
 
 func TestInterruptSparesEarlierJobs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, out := b.run(`import asyncio, subprocess, time
 child = subprocess.Popen(["bash", "-c", "sleep 300 & echo $!; wait"], stdout=subprocess.PIPE, text=True)
@@ -142,6 +147,10 @@ await asyncio.sleep(0.01)`)
 
 // Interrupts that race the ends of jobs: each hits its own job or none.
 func TestInterruptsRacingEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("300 races")
+	}
+	t.Parallel()
 	b := newBench(t)
 	b.run("import time, asyncio\ndone = 0")
 	finished := 0
@@ -177,6 +186,7 @@ func TestInterruptsRacingEnds(t *testing.T) {
 // An interrupt that comes while the loop notes the end of the job's task leaves
 // nothing behind that stops the loop in the next job.
 func TestInterruptAtTheEndOfATask(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.run(`import asyncio, os, signal
 def call_soon(callback, *args, **options):
@@ -193,6 +203,7 @@ def call_soon(callback, *args, **options):
 
 // A worker blocked in a write of its own output loses and doubles nothing.
 func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for round := range 20 {
 		j := b.start("i = 0\nwhile True:\n    i += 1\n    print(i)")
@@ -216,6 +227,7 @@ func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
 // An interrupt that comes while a loop of the code's own wakes a task loses the
 // task not: asyncio.run would wait for it for ever.
 func TestInterruptAsALoopWakesATask(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.want(`import asyncio, os, signal
 real, armed = asyncio.events.Handle._run, []
@@ -238,6 +250,7 @@ async def main():
 // An exception whose report is interrupted is shown all the same: it is what
 // ended the code.
 func TestInterruptedReport(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start(`class Slow(Exception):
     def __str__(self):

@@ -15,6 +15,7 @@ import (
 
 // A worker that is killed while it starts is no worker: the next job has one.
 func TestKilledWhileItStarts(t *testing.T) {
+	t.Parallel()
 	dir := files(t, map[string]string{
 		"flag":             "",
 		"sitecustomize.py": "import os\nflag = __file__.replace('sitecustomize.py', 'flag')\nif os.path.exists(flag):\n    os.remove(flag)\n    os.kill(os.getpid(), 9)",
@@ -32,6 +33,10 @@ func TestKilledWhileItStarts(t *testing.T) {
 // Workers killed at random moments: what a job finds in its namespace is what
 // the receipts so far say, and no job runs that was to follow a lost one.
 func TestWorkerKillStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a storm")
+	}
+	t.Parallel()
 	rounds, seed := jobstest.Storm(t, 15)
 	s := &killStorm{t: t, b: newBench(t), rnd: rand.New(rand.NewPCG(seed, 0))}
 	for round := range rounds {

@@ -11,6 +11,10 @@ import (
 // However long the names, prompts, types and values of the user's are, what is
 // told of them arrives.
 func TestLargeNames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large")
+	}
+	t.Parallel()
 	b := newBench(t)
 	for _, code := range []string{
 		"globals()['x' * 17_000_000] = globals()['x' * 200] = globals()['x' * 201] = 1",
@@ -49,6 +53,10 @@ func TestLargeNames(t *testing.T) {
 }
 
 func TestLargePrompts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large")
+	}
+	t.Parallel()
 	b := newBench(t)
 	for code, want := range map[string]string{
 		"input('x' * 17_000_000 + '? ')":                                                                        strings.Repeat("x", 4094) + "? ",

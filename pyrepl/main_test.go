@@ -4,7 +4,9 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"asyncrepl/internal/process/processtest"
@@ -18,16 +20,22 @@ func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
 // python is the interpreter under test: a real one, past any shim.
 func python(t testing.TB) string {
 	t.Helper()
+	path, err := findPython()
+	if err != nil {
+		t.Fatalf("finding Python: %v", err)
+	}
+	return path
+}
+
+// findPython asks once: a shim takes longer than a session.
+var findPython = sync.OnceValues(func() (string, error) {
 	name := os.Getenv("PYREPL_TEST_PYTHON")
 	if name == "" {
 		name = "python3"
 	}
 	out, err := exec.Command(name, "-c", "import sys; print(sys.executable)").Output()
-	if err != nil {
-		t.Fatalf("finding Python: %v", err)
-	}
-	return strings.TrimSpace(string(out))
-}
+	return strings.TrimSpace(string(out)), err
+})
 
 // A bench is a session on a real worker, with a registry of its own.
 type bench struct {
@@ -98,3 +106,11 @@ func (b *bench) result(code, want string) {
 }
 
 func stop(from jobs.Rung) jobs.Stop { return jobs.Stop{By: jobs.Agent, From: from} }
+
+// inShort skips a case of a table in a short run, unless it is one of the chosen.
+func inShort(t *testing.T, name string, chosen ...string) {
+	t.Helper()
+	if testing.Short() && !slices.Contains(chosen, name) {
+		t.Skip("a session of its own for each case: a short run has some")
+	}
+}

@@ -73,6 +73,9 @@ func files(t *testing.T, texts map[string]string) (dir string) {
 // The variables that Python itself reads are the user's, and the session works
 // with each.
 func TestEnvironments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many sessions")
+	}
 	tests := map[string][]string{
 		"startup":   {"PYTHONSTARTUP=/dev/stdin", "PYTHONINSPECT=1", "PYTHONSAFEPATH=1"}, // no session runs PYTHONSTARTUP: it is for a terminal
 		"warnings":  {"PYTHONWARNINGS=error"},
@@ -101,6 +104,9 @@ func TestEnvironments(t *testing.T) {
 // What the site of an interpreter does at its start, it does to the first job at
 // most.
 func TestSites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many sessions")
+	}
 	tests := map[string]struct{ file, text, output string }{
 		"prints":      {"sitecustomize.py", "import sys; print('out'); print('out again')", "out\nout again\n"},
 		"user prints": {"usercustomize.py", "print('out')", ""}, // only where the user's site is enabled
@@ -149,6 +155,9 @@ for name in gone: sys.modules.pop(name, None)
 // An interpreter without what is optional in its build: no readline, no curses,
 // no ssl, none of the C parts that have a Python part.
 func TestSmallInterpreters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many sessions")
+	}
 	for name, gone := range map[string]string{
 		"libraries": "['readline', '_curses', '_ssl', '_ctypes', '_sqlite3', 'zlib', '_bz2', '_lzma', '_hashlib', '_uuid', '_dbm', '_gdbm', '_tkinter', '_multiprocessing', '_posixshmem', 'resource', 'syslog', 'pyexpat']",
 		"C parts":   "['_json', '_asyncio', '_queue', '_bisect', '_heapq', '_pickle', '_datetime', '_decimal', '_elementtree', '_csv', '_random', '_statistics', '_zoneinfo']",
@@ -166,6 +175,9 @@ func TestSmallInterpreters(t *testing.T) {
 // An interpreter that does not come up is a clear end with the remedy, and the
 // next job tries again.
 func TestInterpretersThatDoNotStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for interpreters that hang")
+	}
 	script := func(text string) map[string]string { return map[string]string{"python3": "#!/bin/sh\n" + text + "\n"} }
 	site := func(text string) map[string]string { return map[string]string{"sitecustomize.py": text} }
 	tests := map[string]struct {

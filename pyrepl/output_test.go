@@ -52,6 +52,7 @@ func TestOutput(t *testing.T) {
 }
 
 func TestResult(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, test := range []struct{ code, want string }{
 		{"", ""},
@@ -76,6 +77,7 @@ func TestResult(t *testing.T) {
 }
 
 func TestLateOutputStaysInItsJob(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first := b.start(`import threading, subprocess, asyncio
 go = threading.Event()
@@ -110,6 +112,7 @@ print("mine")`)
 // What a thread of an earlier job forks writes where that job does, and so do
 // the child's own children, but for what forkpty has put in the place.
 func TestForksOfEarlierJobs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first := b.start(`import os, pty, sys, threading
 go, read = threading.Event(), []
@@ -137,6 +140,7 @@ thread = threading.Thread(target=late); thread.start()`)
 // A task that is made before the first await of a session belongs to the
 // session's loop.
 func TestFirstTask(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first := b.start("import asyncio\nasync def f():\n    print('in')\n    await asyncio.sleep(0.01)\n    print('out')\nt = asyncio.ensure_future(f())\nawait asyncio.sleep(0)")
 	if info := jobstest.End(t, first); info.Receipt.PendingTasks != 1 || jobstest.Output(first) != "in\n" {
@@ -148,6 +152,10 @@ func TestFirstTask(t *testing.T) {
 }
 
 func TestPools(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many processes")
+	}
+	t.Parallel()
 	b := newBench(t)
 	first := b.start("from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\npool.submit(print, 'one').result()")
 	jobstest.End(t, first)
@@ -164,6 +172,7 @@ func TestPools(t *testing.T) {
 }
 
 func TestForkDoesNotWarn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, out := b.want("import warnings; warnings.simplefilter('always')\nimport os\npid = os.fork()\nif pid: os.waitpid(pid, 0)", "completed")
 	if strings.Contains(out, "Warning") {
@@ -172,6 +181,9 @@ func TestForkDoesNotWarn(t *testing.T) {
 }
 
 func TestSabotage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many sessions")
+	}
 	tests := map[string]string{
 		"json":       "import json; json.dumps = json.loads = None; import json.encoder; json.encoder.JSONEncoder = None",
 		"os":         "import os\nfor n in ('write', 'read', 'dup2', 'getpid', 'close'): setattr(os, n, None)",
@@ -226,6 +238,7 @@ func TestSabotage(t *testing.T) {
 }
 
 func TestModulesNamedLikeTheStandardLibrary(t *testing.T) {
+	t.Parallel()
 	write := func(dir string, names ...string) {
 		for _, name := range names {
 			if err := os.WriteFile(filepath.Join(dir, name+".py"), []byte("whose = 'the user'\n"), 0o600); err != nil {
@@ -249,6 +262,7 @@ func TestModulesNamedLikeTheStandardLibrary(t *testing.T) {
 }
 
 func TestVariables(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	if v, err := b.s.Variables(t.Context()); err != nil || v.Total != 0 {
 		t.Fatalf("before any job: %+v, %v", v, err)
@@ -280,6 +294,7 @@ func TestVariables(t *testing.T) {
 
 // What checks its streams, or wraps them anew, finds what a program has.
 func TestStreamsAreFiles(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, test := range []struct{ code, output string }{
 		{"import io, sys\nfor s in sys.stdout, sys.stderr: print(isinstance(s, io.TextIOBase), isinstance(s.buffer, io.BufferedIOBase), isinstance(s.buffer.raw, io.RawIOBase))", "True True True\nTrue True True\n"},

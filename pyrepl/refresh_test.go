@@ -13,6 +13,7 @@ import (
 // A path file that came while the session ran is read before its next job, and
 // only once; one that fails harms nothing.
 func TestRefreshReadsPathFiles(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -39,6 +40,7 @@ func TestRefreshReadsPathFiles(t *testing.T) {
 }
 
 func TestImported(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ask := func() []string {
 		t.Helper()

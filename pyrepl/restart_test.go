@@ -13,6 +13,7 @@ import (
 )
 
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, out := b.run("import subprocess\nx = 1\nfor c in ['sleep 300', 'setsid sleep 300', 'nohup sleep 300 2>/dev/null']: print(subprocess.Popen(c, shell=True).pid)")
 	running := b.start("print('on', flush=True)\nwhile True: pass")
@@ -54,6 +55,10 @@ func (b *bench) restart() {
 // that runs resists: what is started from then on is for the next worker, and
 // neither the loss of this one nor a restart that came before drops it.
 func TestRestartTakesEffectAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the ladder")
+	}
+	t.Parallel()
 	const lost = "failed (not run: variables were lost in a restart)"
 	b := newBench(t)
 	b.run("kept = 1")
@@ -86,6 +91,7 @@ func TestRestartTakesEffectAtOnce(t *testing.T) {
 // A session that was never used has nothing to restart; one that has been closed
 // refuses.
 func TestRestartOfNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	wait, err := b.s.Restart(jobs.Agent, "restart_python_worker")
 	if err != nil {

@@ -43,6 +43,9 @@ func TestNoDescriptorsLeft(t *testing.T) {
 // Code that has used all the memory it may, and keeps it, is told so, and the
 // next job can let go of it.
 func TestNoMemoryLeft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills memory")
+	}
 	for name, fill := range map[string]string{
 		"large": "while True: x.append(bytearray(1 << 20))",
 		"small": "while True: x.append(bytearray(100))",

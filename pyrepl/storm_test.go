@@ -66,6 +66,10 @@ func numbered(n int, text string) string {
 // its own job or none, what was printed is the beginning of what the job
 // prints, and the session goes on with all that it had.
 func TestInterruptStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a storm")
+	}
+	t.Parallel()
 	rounds, seed := jobstest.Storm(t, 60)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	b := newBench(t)

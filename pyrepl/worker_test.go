@@ -68,6 +68,9 @@ func closeInFlood(p *jobs.Port) error {
 // The pipes of a job can be closed while somebody writes to them who does not
 // end with it.
 func TestClosePumpsInFlood(t *testing.T) {
+	if testing.Short() {
+		t.Skip("floods")
+	}
 	r := jobstest.Registry(t)
 	for range 100 {
 		jobstest.End(t, jobstest.Start(t, r, jobs.Spec{Kind: jobs.Python}, flooded{t}))
