@@ -67,10 +67,9 @@ type Job struct {
 
 // shared is the part of a registry that its jobs use.
 type shared struct {
-	store  Store
-	remedy func(error) string
-	bug    func(string)
-	log    *slog.Logger
+	store Store
+	bug   func(string)
+	log   *slog.Logger
 }
 
 // ID returns the job's ULID.

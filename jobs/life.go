@@ -155,14 +155,9 @@ func (j *Job) conclude(out Outcome) {
 	}
 	if j.broken != "" {
 		// What the receipt says of variables and of other processes is still true.
-		r.End, r.Detail, r.Code, r.Signal = Internal, j.broken, 0, ""
+		r.End, r.Detail, r.Code, r.Signal, r.Cause = Internal, j.broken, 0, "", ""
 		r.Stop, r.By = nil, ""
 		out.Result, out.HasResult = "", false
-	}
-	if out.Err != nil && j.shared.remedy != nil && r.End == NotStarted {
-		if s := j.shared.remedy(out.Err); s != "" {
-			r.Detail += ": " + s
-		}
 	}
 	r.complete(j.info.Timeout)
 	r.LostOutput = j.log.Stat().Loss

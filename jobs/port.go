@@ -25,7 +25,6 @@ type Outcome struct {
 	Receipt   Receipt
 	Result    string // repr of the last expression
 	HasResult bool
-	Err       error // why the job did not start, for Config.Remedy; the receipt's Detail says it too
 }
 
 // A Port is a runner's side of its job. It stays usable after Run has returned: output is then late

@@ -40,6 +40,16 @@ type Process struct {
 	Program string
 }
 
+// A Cause names why a job could not start, if that is something that a client can change. Front ends
+// say how.
+type Cause string
+
+// The causes.
+const (
+	NoTerminal  Cause = "no terminal"  // none can be opened
+	NoDirectory Cause = "no directory" // the one in which the job runs does not exist
+)
+
 // SysExit is the Detail of an [Exited] job whose code called sys.exit while its interpreter lives
 // on.
 const SysExit = "sys.exit"
@@ -50,6 +60,7 @@ type Receipt struct {
 	Code   int    // exit code of an Exited job
 	Signal string // name of the signal of a Signaled job: "SIGSEGV"
 	Detail string // one line more: "ValueError: bad literal"
+	Cause  Cause  // of a NotStarted job; empty: none of those listed
 
 	// Stop is set by the runner if a stop caused the end. A job that finished anyway has none.
 	Stop  *Stop

@@ -22,11 +22,6 @@ type Config struct {
 	Keep       int           // 1,000 jobs of each tenant that have ended
 	MaxAge     time.Duration // 7 days after the end
 
-	// Remedy returns what a client can do about the error that kept a job from starting, in the
-	// terms of the layers above: the job's receipt says so. It is empty if nothing is known. Nil:
-	// nothing ever is.
-	Remedy func(error) string
-
 	// Bug is called with defects of this program; nil: they panic. It must not ask a job about
 	// itself: a job calls it with its lock held.
 	Bug func(msg string)
@@ -60,7 +55,7 @@ func NewRegistry(c Config) *Registry {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Registry{
-		shared: shared{store: c.Store, remedy: c.Remedy, bug: c.Bug, log: c.Log},
+		shared: shared{store: c.Store, bug: c.Bug, log: c.Log},
 		logs:   c.Logs,
 		max:    cmp.Or(c.MaxRunning, 1000),
 		jobs:   make(map[string]*Job),

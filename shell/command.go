@@ -27,20 +27,13 @@ const (
 	cols = 120
 )
 
-// Errors that keep a command from starting, in the Err of its outcome.
-var (
-	ErrNoTerminal  = errors.New("no terminal can be opened")
-	ErrNoDirectory = errors.New("the directory of the command does not exist")
-)
-
-// A startError is one of these errors with the text of its cause.
+// A startError says why a command could not start, with the cause for its receipt.
 type startError struct {
-	text string
-	is   error
+	text  string
+	cause jobs.Cause
 }
 
 func (e startError) Error() string { return e.text }
-func (e startError) Unwrap() error { return e.is }
 
 // A Command is a program to be run as a job. Its fields are not changed once it has been started;
 // it is run once.
@@ -60,7 +53,9 @@ func (c *Command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	p.Begin()
 	r, err := c.start(p)
 	if err != nil {
-		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), By: jobs.Program}, Err: err}
+		var named startError
+		errors.As(err, &named)
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), Cause: named.cause, By: jobs.Program}}
 	}
 	return r.follow(ctx)
 }
@@ -112,7 +107,7 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 // explain adds to the error of a start what helps to understand it.
 func (c *Command) explain(err error) error {
 	if _, gone := os.Stat(c.Dir); errors.Is(gone, fs.ErrNotExist) {
-		return startError{fmt.Sprintf("the directory %s is not there", c.Dir), ErrNoDirectory}
+		return startError{fmt.Sprintf("the directory %s is not there", c.Dir), jobs.NoDirectory}
 	}
 	return runner.Scarce(err)
 }
@@ -122,7 +117,7 @@ func (r *run) startOnTTY(owner *process.Owner, spec process.Spec) (err error) {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // pipes would fail too
 			return err
 		}
-		return startError{err.Error(), ErrNoTerminal}
+		return startError{err.Error(), jobs.NoTerminal}
 	}
 	spec.TTY = r.pty
 	if r.handle, err = owner.Start(spec); err != nil {

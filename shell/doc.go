@@ -8,9 +8,8 @@
 // That a command waits for input is concluded from the kernel's evidence alone (see
 // internal/waiting), never from its output.
 //
-// Errors are in the job's receipt, also if a command could not be started: the outcome's Err is then
-// [ErrNoTerminal], [ErrNoDirectory] or another error. Only input is refused with an error, which
-// says how to fix it.
+// Errors are in the job's receipt, also if a command could not be started. Only input is refused
+// with an error, which says how to fix it.
 //
 // Who owns what: a run owns its handle, terminal or pipes, pumps and watcher. It closes them when
 // nothing is left of the command's tree, which can be long after the end of the job.

@@ -93,6 +93,12 @@ func TestNotStarted(t *testing.T) {
 	if text := info.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, "no such file") {
 		t.Errorf("status %q", text)
 	}
+	c = b.command("echo", false)
+	c.Dir = b.dir + "/none"
+	info = jobstest.End(t, jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, c))
+	if r := info.Receipt; r.End != jobs.NotStarted || r.Cause != jobs.NoDirectory || !strings.Contains(r.Detail, c.Dir) {
+		t.Errorf("without its directory: %+v", r)
+	}
 }
 
 func TestPipes(t *testing.T) {

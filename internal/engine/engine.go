@@ -34,10 +34,6 @@ type Config struct {
 	MaxOutput   int64 // bytes kept of a job
 	MaxState    int64 // bytes kept on disk of all jobs
 
-	// Remedy returns what a client can do about an error that keeps a job from starting, in the terms
-	// of the front end, or "". Nil: nothing is known.
-	Remedy func(error) string
-
 	Log *slog.Logger // nil: nothing is logged
 }
 
@@ -81,7 +77,6 @@ func New(c Config) (*Engine, error) {
 	e.jobs = jobs.NewRegistry(jobs.Config{
 		Logs:       output.NewStore(output.Config{Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.stateDir}),
 		MaxRunning: c.MaxJobs,
-		Remedy:     c.Remedy,
 		Log:        c.Log,
 		Bug:        func(msg string) { c.Log.Error("internal error", "what", msg) },
 	})

@@ -8,7 +8,6 @@ import (
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
-	"asyncrepl/shell"
 )
 
 // refusal returns the reply for an error: what is wrong and what to do about it. It is the one
@@ -25,27 +24,25 @@ func (c *conn) refusal(err error) *report.Reply {
 		return report.Textf("The server is shutting down; nothing was started.")
 	}
 	text := capitalized(err.Error())
-	if s := Remedy(err); s != "" {
+	if s := remedy(err); s != "" {
 		text += ": " + s
 	}
 	return report.Textf("%s", text)
 }
 
-// remedies say in the terms of the tools how to avoid an error of a package that knows no tools.
+// remedies say in the terms of the tools how to avoid an error of a package that knows no tools. Those
+// for jobs that could not start are in package report.
 var remedies = []struct {
 	err    error
 	remedy string
 }{
 	{tty.ErrLineTooLong, "send it in parts to a command started with tty=false, or put it in a file"},
 	{tty.ErrControl, "use eof=true for end of file, cancel_job to interrupt, or tty=false"},
-	{shell.ErrNoTerminal, "a command that needs no terminal runs with tty=false"},
-	{shell.ErrNoDirectory, "make it, or name another in cwd"},
 	{tty.ErrEcho, "wait until the job asks with Waiting: secret"},
 }
 
-// Remedy returns what a client can do about an error, in the terms of the tools; it is empty if
-// nothing is known. The receipts of jobs that could not start say it too.
-func Remedy(err error) string {
+// remedy returns what a client can do about an error, or "" if nothing is known.
+func remedy(err error) string {
 	for _, r := range remedies {
 		if errors.Is(err, r.err) {
 			return r.remedy

@@ -52,6 +52,20 @@ func TestReceiptIsDescribedInLines(t *testing.T) {
 	}
 }
 
+func TestStatusNamesTheRemedyForAJobThatCouldNotStart(t *testing.T) {
+	for cause, want := range map[jobs.Cause]string{
+		"":               "failed (could not start: why)",
+		"unknown":        "failed (could not start: why)",
+		jobs.NoTerminal:  "failed (could not start: why: a command that needs no terminal runs with tty=false)",
+		jobs.NoDirectory: "failed (could not start: why: make it, or name another in cwd)",
+	} {
+		info := jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: "why", Cause: cause}}
+		if got := StatusText(info); got != want {
+			t.Errorf("%q: %s, want %s", cause, got, want)
+		}
+	}
+}
+
 func TestDurationHasTwoUnitsAtMost(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.00s", 20 * time.Millisecond: "0.02s", 4299 * time.Millisecond: "4.2s", 192 * time.Second: "3m12s", 125 * time.Minute: "2h5m",

@@ -144,7 +144,7 @@ func (rp *Reporter) Record(info jobs.Info) *Record {
 		r.Elapsed = end.Sub(info.Started).Round(time.Millisecond).Seconds()
 	}
 	if info.Status.Final() {
-		r.Receipt = newRecordReceipt(info.Receipt)
+		r.Receipt = newRecordReceipt(withRemedy(info.Receipt))
 	} else if r.PID = info.PID; info.Probe != nil {
 		if u, err := info.Probe.Usage(); err == nil {
 			r.Usage = &recordUsage{CPU: u.CPU.Seconds(), Memory: u.Memory, Processes: u.Processes}

@@ -68,6 +68,10 @@ func TestRecordOfJobsOfEveryKind(t *testing.T) {
 			Limit: time.Minute, Rungs: []jobs.Rung{jobs.Interrupt, jobs.Kill}}},
 			`"status":"failed","status_text":"failed (timed out after 1m)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"receipt":{"end":"exited","exit_code":1,"by":"limit","reason":"r","rungs":["interrupt","kill"],"limit_seconds":60}}`},
+		"not started": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: "no terminals", Cause: jobs.NoTerminal, By: jobs.Program}},
+			`"status":"failed","status_text":"failed (could not start: no terminals: a command that needs no terminal runs with tty=false)","created":` + stamp +
+				`,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
+				`,"receipt":{"end":"not started","detail":"no terminals: a command that needs no terminal runs with tty=false","by":"program"}}`},
 		"internal": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Internal, Detail: "jobs: secret", By: jobs.Unknown}},
 			`"status":"failed","status_text":"failed (internal error)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"receipt":{"end":"internal","by":"outside or unknown"}}`},
