@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -106,7 +107,7 @@ func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 	s := startServer(t)
 	r := make(chan mcpclient.Reply, 1)
 	go func() { // ends with its call
-		got, err := s.Call(t.Context(), "execute_command_async", pairs([]any{"command", "sleep 1; echo done", "wait_seconds", 60}))
+		got, err := s.Call(t.Context(), "execute_command_async", pairs([]any{"command", "until [ -e go ]; do sleep 0.01; done; echo done", "wait_seconds", 60}))
 		if err != nil {
 			t.Error(err)
 		}
@@ -115,6 +116,9 @@ func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 	for !strings.Contains(string(s.do("list_jobs")), "running") {
 	}
 	s.stdin.Close()
+	if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := expect(<-r, "completed", "done"); err != nil {
 		t.Error(err)
 	}
