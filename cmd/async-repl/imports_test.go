@@ -43,7 +43,11 @@ var rules = []rule{
 		why: "a terminal serves worker and shell alike, and knows neither them nor its watcher"},
 	{dir: "internal/waiting", may: []string{"internal/procfs", "internal/tty"}, not: []string{"os/exec", "net", "github.com"},
 		why: "whether a program waits is seen in the kernel and the terminal, whatever the job"},
-	{dir: "internal/process", may: []string{"internal/guard", "internal/ladder", "internal/procfs", "internal/tty"}, not: []string{"net", "github.com"},
+	{dir: "internal/child", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
+		why: "a child is one process, whatever tree grows from it"},
+	{dir: "internal/oom", not: []string{"os/exec", "net", "github.com"},
+		why: "the kernel's count is read, and nothing else known"},
+	{dir: "internal/process", may: []string{"internal/child", "internal/guard", "internal/ladder", "internal/oom", "internal/procfs", "internal/tty"}, not: []string{"net", "github.com"},
 		why: "processes are ended in one place, whatever they were started for"},
 
 	{dir: "jobs", may: []string{"internal/ladder", "internal/output"}, not: []string{"os/exec", "net"},

@@ -6,9 +6,8 @@
 //   - Every process that is meant to leave our session is started through an [Owner]. Any other
 //     child of ours outside our session is taken for an orphan of a job: it is adopted and reaped.
 //     Children that other code of this program starts in our own session are never touched.
-//   - A child has one waiter, which parks in Go's poller and takes no thread. Nothing waits for any
-//     child: orphans are reaped by pid, and only those that are not in the table of started
-//     children.
+//   - A child has one waiter, see package child. Nothing waits for any child: orphans are reaped by
+//     pid, and only those that are not in the table of started children.
 //   - Starting a child and entering it in that table are one step under a read lock; so are reaping
 //     it and leaving the table. Listing our children takes the write lock, so that a started child
 //     is never taken for an orphan.

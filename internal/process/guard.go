@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/child"
 	"asyncrepl/internal/guard"
 	"asyncrepl/internal/procfs"
 )
@@ -34,7 +35,7 @@ type guardLink struct {
 	mu     sync.Mutex
 	added  map[int]procfs.Process // what the guard must answer for
 	w      *os.File               // nil: there is no guard
-	child  *child
+	child  *child.Child
 	needed bool // a process has been started, or was about to be
 	closed bool
 }
@@ -80,7 +81,7 @@ func (g *guardLink) ensure() {
 }
 
 // start starts a guard and returns our end of its pipe.
-func (g *guardLink) start() (*child, *os.File, error) {
+func (g *guardLink) start() (*child.Child, *os.File, error) {
 	config := g.owner.config
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -93,12 +94,12 @@ func (g *guardLink) start() (*child, *os.File, error) {
 		Files: []*os.File{r, g.owner.null, g.owner.null},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
-	c, err := reaper.launch(config.Guard[0], config.Guard, attr, func(*child) {})
-	if err != nil {
+	var started *child.Child
+	if err := reaper.launch(config.Guard[0], config.Guard, attr, func(c *child.Child) { started = c }); err != nil {
 		w.Close()
 		return nil, nil, err
 	}
-	return c, w, nil
+	return started, w, nil
 }
 
 // running reports whether no guard need be started, and continues a guard that is stopped or about
@@ -110,8 +111,8 @@ func (g *guardLink) running() bool {
 	if g.closed {
 		return true
 	}
-	if g.w != nil && !g.child.ended() {
-		g.child.signal(syscall.SIGCONT) // an error: it has ended
+	if g.w != nil && !g.child.Ended() {
+		g.child.Signal(syscall.SIGCONT) // an error: it has ended
 		return true
 	}
 	g.drop()
@@ -119,7 +120,7 @@ func (g *guardLink) running() bool {
 }
 
 // reap waits for the end of a guard.
-func (g *guardLink) reap(c *child) {
+func (g *guardLink) reap(c *child.Child) {
 	reaper.wait(c, func() {})
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,7 +168,7 @@ func (g *guardLink) write(lines string) bool {
 // the pipe would make it kill. The caller holds mu.
 func (g *guardLink) drop() {
 	if g.w != nil {
-		g.child.process.Kill() // an error: it has ended
+		g.child.Signal(syscall.SIGKILL) // an error: it has ended
 		g.w.Close()
 		g.w = nil
 	}
@@ -179,7 +180,7 @@ func (g *guardLink) close() {
 	defer g.mu.Unlock()
 	g.closed = true
 	if g.w != nil {
-		g.child.signal(syscall.SIGCONT) // an error: it has ended
+		g.child.Signal(syscall.SIGCONT) // an error: it has ended
 		g.w.Close()
 		g.w = nil
 	}
@@ -199,5 +200,5 @@ func (g *guardLink) pid() int {
 	if g.w == nil {
 		return 0
 	}
-	return g.child.self.PID
+	return g.child.Self().PID
 }

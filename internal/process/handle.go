@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"asyncrepl/internal/child"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty"
 
@@ -15,7 +16,8 @@ import (
 
 // A Handle is one started process, the leader, and the tree that grows from it.
 type Handle struct {
-	*child
+	child      *child.Child
+	self       procfs.Process
 	owner      *Owner
 	tty        *tty.PTY // nil: none
 	mark       string
@@ -40,8 +42,8 @@ type Handle struct {
 }
 
 // enter puts h in the table. The caller holds reaper.mu.
-func (h *Handle) enter(c *child) {
-	h.child = c
+func (h *Handle) enter(c *child.Child) {
+	h.child, h.self = c, c.Self()
 	reaper.count++
 	h.number = reaper.count
 	reaper.handles[h] = true
@@ -53,7 +55,7 @@ func (h *Handle) follow() {
 	switch {
 	case status.Signaled():
 		h.exit = Exit{Code: -1, Signal: status.Signal()}
-		h.exit.OOM = h.exit.Signal == syscall.SIGKILL && !h.killedByUs.Load() && h.owner.kills.claim(h.kills)
+		h.exit.OOM = h.exit.Signal == syscall.SIGKILL && !h.killedByUs.Load() && h.owner.kills.Claim(h.kills)
 	default:
 		h.exit = Exit{Code: status.ExitStatus()}
 	}
@@ -91,7 +93,7 @@ func (h *Handle) Signal(sig syscall.Signal) error {
 	if sig == syscall.SIGKILL {
 		h.killedByUs.Store(true)
 	}
-	return h.child.signal(sig)
+	return h.child.Signal(sig)
 }
 
 // Interrupt sends SIGINT to the terminal's foreground group, as ^C does. It sends it to the
@@ -102,7 +104,7 @@ func (h *Handle) Interrupt() error {
 			return nil
 		}
 	}
-	return h.signalGroup(syscall.SIGINT)
+	return h.child.SignalGroup(syscall.SIGINT)
 }
 
 // Forget says that the tree will not be asked for any more. Shutdown ends what is left of it.

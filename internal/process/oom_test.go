@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/ladder"
+	"asyncrepl/internal/oom"
 )
 
 func TestOutOfMemoryIsTheKernelsWord(t *testing.T) {
@@ -26,31 +27,12 @@ func TestOutOfMemoryIsTheKernelsWord(t *testing.T) {
 			var count atomic.Uint64
 			count.Store(5) // from long ago
 			o := newOwner(t)
-			o.kills.read = func() (uint64, error) { return count.Load(), nil }
+			o.kills = oom.NewCounter(func() (uint64, error) { return count.Load(), nil })
 			j := onPipe(t, o, "job", "sleep 1000")
 			tt.kill(j, &count)
 			if got := ends(t, j.Handle); got.OOM != tt.want {
 				t.Errorf("got %+v, want out of memory: %v", got, tt.want)
 			}
 		})
-	}
-}
-
-// One kill by the kernel explains one death.
-func TestOneKillExplainsOneDeath(t *testing.T) {
-	count := uint64(7)
-	c := oomCounter{read: func() (uint64, error) { return count, nil }}
-	since := c.recent()
-	if c.claim(since) {
-		t.Error("claimed a kill that did not happen")
-	}
-	count += 2
-	for i, want := range []bool{true, true, false} {
-		if got := c.claim(since); got != want {
-			t.Errorf("claim %d: got %v, want %v", i, got, want)
-		}
-	}
-	if _, err := oomKills(); err != nil {
-		t.Error(err)
 	}
 }

@@ -1,13 +1,9 @@
 package process
 
 import (
-	"errors"
 	"os"
-	"syscall"
 
 	"asyncrepl/internal/procfs"
-
-	"golang.org/x/sys/unix"
 )
 
 // Orphans do not come to us on this system, and a process shows neither its environment nor its
@@ -48,35 +44,3 @@ func walk(session int, roots []procfs.Process) (es []procfs.Stat, err error) {
 func childSignals() (<-chan os.Signal, func()) { return nil, func() {} }
 
 func resetInheritance() {}
-
-func withPidfd(*syscall.SysProcAttr, *int) {}
-
-func startDefault(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
-	return os.StartProcess(path, argv, attr)
-}
-
-// A waiter waits for the end of one process without reaping it.
-type waiter struct{}
-
-func newWaiter(int) waiter { return waiter{} }
-
-// wait blocks a thread until the process has ended. If kqueue fails, the process is a zombie
-// already.
-func (waiter) wait(pid int) {
-	kq, err := unix.Kqueue()
-	if err != nil {
-		return
-	}
-	defer unix.Close(kq)
-	ends := []unix.Kevent_t{{Ident: uint64(pid), Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD | unix.EV_ONESHOT, Fflags: unix.NOTE_EXIT}}
-	for {
-		if _, err := unix.Kevent(kq, ends, make([]unix.Kevent_t, 1), nil); err != unix.EINTR {
-			return
-		}
-	}
-}
-
-func (waiter) close() {}
-
-// oomKills is not counted on this system.
-func oomKills() (uint64, error) { return 0, errors.ErrUnsupported }

@@ -1,17 +1,11 @@
 package process
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"asyncrepl/internal/procfs"
@@ -81,101 +75,4 @@ func resetInheritance() {
 			signal.Notify(caught, sig)
 		}
 	}
-}
-
-// withPidfd makes a start put a descriptor of the new process in fd; it stays -1 if the kernel has
-// none.
-func withPidfd(attr *syscall.SysProcAttr, fd *int) { attr.PidFD = fd }
-
-// startDefault starts a process with no signal blocked, even if this program was started with some.
-// (For ignored signals, see resetInheritance.)
-func startDefault(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var none, before unix.Sigset_t
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &none, &before); err == nil {
-		defer unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
-	}
-	return os.StartProcess(path, argv, attr)
-}
-
-// A waiter waits for the end of one process without reaping it.
-type waiter struct{ pidfd *os.File } // nil: the kernel has none
-
-func newWaiter(pidfd int) waiter {
-	if pidfd < 0 {
-		return waiter{}
-	}
-	if err := unix.SetNonblock(pidfd, true); err != nil { // a blocking one is kept out of the poller
-		unix.Close(pidfd)
-		return waiter{}
-	}
-	return waiter{os.NewFile(uintptr(pidfd), "pidfd")}
-}
-
-// wait parks in the poller, or blocks a thread if there is no pidfd.
-func (w waiter) wait(pid int) {
-	if w.pidfd != nil {
-		defer w.pidfd.Close()
-		if conn, err := w.pidfd.SyscallConn(); err == nil && conn.Read(readable) == nil {
-			return
-		}
-	}
-	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-	}
-}
-
-// close releases a waiter that is not waited for.
-func (w waiter) close() {
-	if w.pidfd != nil {
-		w.pidfd.Close()
-	}
-}
-
-func readable(fd uintptr) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-	return n > 0 && err == nil
-}
-
-// oomKills returns how many processes of our own control group the kernel has killed because memory
-// was short. Our children are in that group unless they were moved; the counts of other groups,
-// also of groups within ours, are mostly of others. If our group does not count, it is the system's
-// number.
-func oomKills() (uint64, error) {
-	file := oomFile()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return 0, err
-	}
-	for line := range bytes.Lines(b) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(string(line)), " "); ok && name == "oom_kill" {
-			return strconv.ParseUint(value, 10, 64)
-		}
-	}
-	return 0, fmt.Errorf("%s: no count of OOM kills", file)
-}
-
-// oomFile returns the file with the count. It is looked up each time, because a process can be
-// moved.
-func oomFile() string {
-	groups, err := os.ReadFile("/proc/self/cgroup")
-	if err == nil {
-		for line := range strings.Lines(string(groups)) {
-			_, group, _ := strings.Cut(strings.TrimSpace(line), ":")
-			controllers, dir, _ := strings.Cut(group, ":")
-			var file string
-			switch controllers {
-			case "memory": // version 1
-				file = filepath.Join("/sys/fs/cgroup/memory", dir, "memory.oom_control")
-			case "": // version 2
-				file = filepath.Join("/sys/fs/cgroup", dir, "memory.events.local")
-			default:
-				continue
-			}
-			if _, err := os.Stat(file); err == nil {
-				return file
-			}
-		}
-	}
-	return "/proc/vmstat"
 }

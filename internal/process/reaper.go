@@ -6,12 +6,14 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/child"
 	"asyncrepl/internal/procfs"
 
 	"golang.org/x/sys/unix"
@@ -71,6 +73,36 @@ func (r *processReaper) leave() {
 	if r.owners--; r.owners == 0 && r.adopts {
 		close(r.stop)
 	}
+}
+
+// launch starts a process and enters it in the table of started children, together with what enter
+// does, in one step: no scan comes between.
+func (r *processReaper) launch(path string, argv []string, attr *os.ProcAttr, enter func(*child.Child)) error {
+	r.steps.RLock()
+	defer r.steps.RUnlock()
+	c, err := child.Start(path, argv, attr)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.started[c.Self().PID] = true
+	enter(c)
+	return nil
+}
+
+// wait waits for the end of c, reaps it and removes it from the table, together with what leave
+// does. It is called once.
+func (r *processReaper) wait(c *child.Child, leave func()) syscall.WaitStatus {
+	c.AwaitEnd()
+	r.steps.RLock()
+	defer r.steps.RUnlock()
+	status := c.Reap()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.started, c.Self().PID)
+	leave()
+	return status
 }
 
 // scan adopts the orphans that have come to us and reaps those that have ended. It takes a few

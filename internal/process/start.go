@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/oom"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty"
 
@@ -47,7 +48,7 @@ type Owner struct {
 	token  string // marks the environments of all processes that we start
 	null   *os.File
 	guard  *guardLink
-	kills  oomCounter
+	kills  *oom.Counter
 	closed atomic.Bool
 
 	// Limits. Tests make them longer than any machine needs.
@@ -68,7 +69,7 @@ func NewOwner(c Config) (*Owner, error) {
 		return nil, err
 	}
 	reaper.join()
-	o := &Owner{config: c, token: rand.Text(), null: null, settle: settleLimit, remaining: remainingGrace,
+	o := &Owner{config: c, token: rand.Text(), null: null, kills: oom.NewCounter(oom.Kills), settle: settleLimit, remaining: remainingGrace,
 		grace: shutdownGrace, limit: shutdownLimit}
 	o.guard = newGuardLink(o)
 	return o, nil
@@ -120,8 +121,8 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 	}
 
 	o.guard.ensure()
-	h.kills = o.kills.recent()
-	if _, err := reaper.launch(path, argv, attr, h.enter); err != nil {
+	h.kills = o.kills.Recent()
+	if err := reaper.launch(path, argv, attr, h.enter); err != nil {
 		return nil, startError(argv[0], s.Dir, err)
 	}
 	if !o.guard.add(h.self) { // the guard has died meanwhile
@@ -235,19 +236,4 @@ func startError(name, dir string, err error) error {
 		err = perr.Err
 	}
 	return fmt.Errorf("starting %s: %w", name, err)
-}
-
-// exceedsLimit reports whether a child that is given files may need a descriptor beyond the limit:
-// it moves them, and the pipe on which it reports an error, above the highest of them before it
-// puts each in its place. The kernel's error for that is EBADF.
-func exceedsLimit(files []*os.File) bool {
-	var l syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
-		return false
-	}
-	highest := len(files)
-	for _, f := range files {
-		highest = max(highest, int(f.Fd()))
-	}
-	return uint64(highest+1+len(files)) >= l.Cur
 }

@@ -258,19 +258,6 @@ func TestWaitTakesNoThread(t *testing.T) {
 	}
 }
 
-// On a kernel without pidfds a thread waits, with the same result.
-func TestWaitWithoutPidfd(t *testing.T) {
-	c, err := reaper.launch("/bin/sh", []string{"sh", "-c", "exit 5"}, &os.ProcAttr{Env: testEnv, Sys: &syscall.SysProcAttr{Setsid: true}}, func(*child) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.end.pidfd.Close()
-	c.end = newWaiter(-1)
-	if got := reaper.wait(c, func() {}).ExitStatus(); got != 5 {
-		t.Errorf("exit %d, want 5", got)
-	}
-}
-
 func TestSignalNamesAndFaults(t *testing.T) {
 	for sig, want := range map[syscall.Signal]string{syscall.SIGSEGV: "SIGSEGV", syscall.SIGKILL: "SIGKILL", 40: "signal 40"} {
 		if got := SignalName(sig); got != want {

@@ -1,0 +1,121 @@
+//go:build unix
+
+// Package child starts one process and waits for it.
+//
+// A [Child] has one waiter, which parks in Go's poller on a pidfd and takes no thread. Its end and
+// its reaping are two steps, [Child.AwaitEnd] and [Child.Reap], so that a caller can reap it under
+// a lock of its own. Until it has been reaped its pid belongs to no other process, and no signal is
+// sent after that. A child starts with no signal blocked, whatever this program was started with.
+//
+// The errors of signals are [procfs.ErrGone] if the child has ended. The package knows no tree, no
+// terminal and no guard: package process makes these of it. Begin with Start.
+package child
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"asyncrepl/internal/procfs"
+)
+
+// A Child is a process that Start has started. Its methods may be called by several goroutines.
+type Child struct {
+	self    procfs.Process
+	process *os.Process
+	end     waiter
+
+	mu     sync.Mutex // held while it is reaped: no signal goes to a later process
+	reaped bool
+}
+
+// Start starts a program. If the descriptors are used up the error is EMFILE.
+func Start(path string, argv []string, attr *os.ProcAttr) (*Child, error) {
+	pidfd := -1
+	withPidfd(attr.Sys, &pidfd)
+	p, err := startDefault(path, argv, attr)
+	if errors.Is(err, syscall.EBADF) && exceedsLimit(attr.Files) {
+		err = syscall.EMFILE
+	}
+	if err != nil {
+		return nil, err
+	}
+	end := newWaiter(pidfd)
+	s, err := procfs.Inspect(p.Pid)
+	if err != nil { // not gone, for it is not reaped; but without its start time it could not be ended
+		p.Kill()
+		p.Wait()
+		end.close()
+		return nil, fmt.Errorf("inspecting the new process: %w", err)
+	}
+	return &Child{self: s.Process, process: p, end: end}, nil
+}
+
+// Self returns the process as it was at its start.
+func (c *Child) Self() procfs.Process { return c.self }
+
+// AwaitEnd waits for the end of c without reaping it. It is called once.
+func (c *Child) AwaitEnd() { c.end.wait(c.self.PID) }
+
+// Reap reaps c after AwaitEnd and returns its status. It is called once.
+func (c *Child) Reap() syscall.WaitStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state, err := c.process.Wait() // at once: it is a zombie
+	c.reaped = true
+	if err != nil {
+		return 0x7f00 // exit status 127: unknown, another wait has reaped this child
+	}
+	return state.Sys().(syscall.WaitStatus)
+}
+
+// Signal sends sig to c.
+func (c *Child) Signal(sig syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reaped || c.process.Signal(sig) != nil {
+		return procfs.ErrGone
+	}
+	return nil
+}
+
+// SignalGroup sends sig to the group that c leads.
+func (c *Child) SignalGroup(sig syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reaped {
+		return procfs.ErrGone
+	}
+	if err := syscall.Kill(-c.self.PID, sig); err != syscall.ESRCH {
+		return err
+	}
+	return procfs.ErrGone
+}
+
+// Ended reports whether c has ended, reaped or not. A child that could not be inspected has not.
+func (c *Child) Ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reaped {
+		return true
+	}
+	s, err := procfs.Inspect(c.self.PID)
+	return errors.Is(err, procfs.ErrGone) || err == nil && s.Ended()
+}
+
+// exceedsLimit reports whether a child that is given files may need a descriptor beyond the limit:
+// it moves them, and the pipe on which it reports an error, above the highest of them before it
+// puts each in its place. The kernel's error for that is EBADF.
+func exceedsLimit(files []*os.File) bool {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return false
+	}
+	highest := len(files)
+	for _, f := range files {
+		highest = max(highest, int(f.Fd()))
+	}
+	return uint64(highest+1+len(files)) >= l.Cur
+}

@@ -1,0 +1,63 @@
+package child
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// withPidfd makes a start put a descriptor of the new process in fd; it stays -1 if the kernel has
+// none.
+func withPidfd(attr *syscall.SysProcAttr, fd *int) { attr.PidFD = fd }
+
+// startDefault starts a process with no signal blocked, even if this program was started with some.
+// (For ignored signals, see resetInheritance.)
+func startDefault(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var none, before unix.Sigset_t
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &none, &before); err == nil {
+		defer unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+	}
+	return os.StartProcess(path, argv, attr)
+}
+
+// A waiter waits for the end of one process without reaping it.
+type waiter struct{ pidfd *os.File } // nil: the kernel has none
+
+func newWaiter(pidfd int) waiter {
+	if pidfd < 0 {
+		return waiter{}
+	}
+	if err := unix.SetNonblock(pidfd, true); err != nil { // a blocking one is kept out of the poller
+		unix.Close(pidfd)
+		return waiter{}
+	}
+	return waiter{os.NewFile(uintptr(pidfd), "pidfd")}
+}
+
+// wait parks in the poller, or blocks a thread if there is no pidfd.
+func (w waiter) wait(pid int) {
+	if w.pidfd != nil {
+		defer w.pidfd.Close()
+		if conn, err := w.pidfd.SyscallConn(); err == nil && conn.Read(readable) == nil {
+			return
+		}
+	}
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
+
+// close releases a waiter that is not waited for.
+func (w waiter) close() {
+	if w.pidfd != nil {
+		w.pidfd.Close()
+	}
+}
+
+func readable(fd uintptr) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return n > 0 && err == nil
+}
