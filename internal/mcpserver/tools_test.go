@@ -123,18 +123,27 @@ func TestBlocksFollowTheText(t *testing.T) {
 	}
 }
 
-// toolTable is the tools as a table in Markdown.
-func toolTable() string {
+// toolList returns the tools as a list in Markdown, in lines that can be read as plain text too.
+func toolList() string {
+	const width = 118
 	var b strings.Builder
-	b.WriteString("| tool | parameters (optional in brackets) | read-only | what it does |\n|---|---|---|---|\n")
 	for _, t := range tools(engine.DefaultGrace) {
-		readOnly := ""
+		fmt.Fprintf(&b, "- **`%s`** %s", t.name, t.parameterList())
 		if t.hints.readOnly {
-			readOnly = "yes"
+			b.WriteString(" *(read-only)*")
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", t.name, t.parameterList(), readOnly, t.about)
+		b.WriteString("  \n ") // two blanks: a line break
+		column := 1
+		for _, word := range strings.Fields(t.about) {
+			if column += 1 + len(word); column > width {
+				b.WriteString("\n ")
+				column = 2 + len(word)
+			}
+			b.WriteString(" " + word)
+		}
+		b.WriteByte('\n')
 	}
 	return b.String()
 }
 
-func TestReadmeListsTheTools(t *testing.T) { readmetest.Part(t, "tools", toolTable(), *update) }
+func TestReadmeListsTheTools(t *testing.T) { readmetest.Part(t, "tools", toolList(), *update) }
