@@ -15,7 +15,7 @@ import (
 // titleLen bounds the title of a job, in characters.
 const titleLen = 100
 
-func (c *invocation) executePython(ctx context.Context) (*report.Reply, error) {
+func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
 	py, err := c.Backend.Session(c.scope, session)
 	if err != nil {
@@ -24,7 +24,7 @@ func (c *invocation) executePython(ctx context.Context) (*report.Reply, error) {
 	return c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: title(c.args.code)}, py.Exec(c.args.code))
 }
 
-func (c *invocation) executeCommand(ctx context.Context) (*report.Reply, error) {
+func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
 	dir, err := c.directory(c.args.cwd)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (c *invocation) executeCommand(ctx context.Context) (*report.Reply, error) 
 	return c.execute(ctx, jobs.Spec{Kind: jobs.Shell, Title: title(c.args.command)}, run)
 }
 
-func (c *invocation) installPackage(ctx context.Context) (*report.Reply, error) {
+func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
 	run, err := c.Backend.Install(c.scope, session, c.args.packages)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *invocation) installPackage(ctx context.Context) (*report.Reply, error) 
 }
 
 // execute starts a job and waits for it during the grace.
-func (c *invocation) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*report.Reply, error) {
+func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*report.Reply, error) {
 	spec.Tenant, spec.Timeout = c.scope.Tenant, c.scope.Timeout
 	if c.args.timeout != nil {
 		spec.Timeout = *c.args.timeout
@@ -67,7 +67,7 @@ func (c *invocation) execute(ctx context.Context, spec jobs.Spec, run jobs.Runne
 
 // await waits until the job ends or asks for input: as long as the call says, or def. Callers look
 // at the job to learn which; a wait that is cut short is answered like any other.
-func (c *invocation) await(ctx context.Context, j *jobs.Job, def time.Duration) {
+func (c *call) await(ctx context.Context, j *jobs.Job, def time.Duration) {
 	c.ticket.Pass()
 	d := c.waitFor(def)
 	if d <= 0 {
@@ -80,7 +80,7 @@ func (c *invocation) await(ctx context.Context, j *jobs.Job, def time.Duration) 
 }
 
 // waitFor returns how long the call waits: as long as it says, or def.
-func (c *invocation) waitFor(def time.Duration) time.Duration {
+func (c *call) waitFor(def time.Duration) time.Duration {
 	if c.args.wait != nil {
 		return *c.args.wait
 	}

@@ -13,7 +13,7 @@ import (
 
 // sendPythonInput answers the question of a Python job. If no job asks, the text is refused and not
 // kept: it would answer a later question.
-func (c *invocation) sendPythonInput(ctx context.Context) (*report.Reply, error) {
+func (c *call) sendPythonInput(ctx context.Context) (*report.Reply, error) {
 	if strings.Contains(strings.TrimSuffix(c.args.text, "\n"), "\n") {
 		return nil, mistakef("text must be one line; nothing was sent. Send one line for each question.")
 	}
@@ -29,7 +29,7 @@ func (c *invocation) sendPythonInput(ctx context.Context) (*report.Reply, error)
 }
 
 // asking returns the Python job that the input is for.
-func (c *invocation) asking() (*jobs.Job, error) {
+func (c *call) asking() (*jobs.Job, error) {
 	if c.args.jobID != "" {
 		j, err := c.job(c.args.jobID)
 		if err == nil && j.Info().Kind != jobs.Python {
@@ -58,7 +58,7 @@ func (c *invocation) asking() (*jobs.Job, error) {
 	return nil, mistakef("%s", text)
 }
 
-func (c *invocation) sendCommandInput(ctx context.Context) (*report.Reply, error) {
+func (c *call) sendCommandInput(ctx context.Context) (*report.Reply, error) {
 	if c.args.text == "" && !c.args.eof {
 		return nil, mistakef(`There is nothing to send: give text (a line ends with \n) or eof.`)
 	}
@@ -79,7 +79,7 @@ const leastDelivery = 100 * time.Millisecond
 
 // send delivers input and waits until the job ends or asks again. The reply shows the output since
 // the call, and never the input.
-func (c *invocation) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Reply, error) {
+func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Reply, error) {
 	c.notices.Watch(j)
 	from := j.Log().Stat().End
 	deliver, cancel := context.WithTimeout(ctx, min(c.scope.GraceTime(), max(leastDelivery, c.waitFor(c.scope.GraceTime()))))

@@ -80,19 +80,19 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		if err != nil {
 			return result(report.Textf("%s", err), true), nil
 		}
-		call := &invocation{conn: c, args: a, ticket: ticket, progress: c.newProgress(req), notices: c.announced.Call()}
+		current := &call{conn: c, args: a, ticket: ticket, progress: c.newProgress(req), notices: c.announced.Call()}
 		replied := false // not if it panics
 		defer func() {
 			if replied {
-				ticket.OnAnswer(call.notices.Settle)
+				ticket.OnAnswer(current.notices.Settle)
 			} else {
-				call.notices.Settle(false)
+				current.notices.Settle(false)
 			}
 		}()
-		reply, err := t.call(call, ctx)
+		reply, err := t.call(current, ctx)
 		if err != nil {
 			reply = c.refusal(err)
-			call.notices.Shows(reply.Shown()...)
+			current.notices.Shows(reply.Shown()...)
 		}
 		replied = true
 		return result(reply, err != nil), nil

@@ -13,9 +13,9 @@ import (
 )
 
 // session returns the name of the Python session that the call means.
-func (c *invocation) session() string { return c.scope.SessionName(c.args.session) }
+func (c *call) session() string { return c.scope.SessionName(c.args.session) }
 
-func (c *invocation) listVariables(ctx context.Context) (*report.Reply, error) {
+func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
 	py, err := c.Backend.Session(c.scope, session)
 	if err != nil {
@@ -81,7 +81,7 @@ const endedMax = 20
 
 // restartPython restarts a session's Python. A restart that has begun is completed even if the call
 // is cancelled.
-func (c *invocation) restartPython(ctx context.Context) (*report.Reply, error) {
+func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
 	py, err := c.Backend.Session(c.scope, session)
 	if err != nil {

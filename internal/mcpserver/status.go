@@ -25,7 +25,7 @@ func (c *conn) reporter() *report.Reporter {
 }
 
 // window selects the output from a cursor on, with as much room as the call asks for.
-func (c *invocation) window(from int64) report.Window {
+func (c *call) window(from int64) report.Window {
 	w := report.Window{From: from, MaxChars: defaultText, Notices: c.notices}
 	if c.args.maxChars != nil {
 		w.MaxChars = int(*c.args.maxChars)
@@ -33,7 +33,7 @@ func (c *invocation) window(from int64) report.Window {
 	return w
 }
 
-func (c *invocation) checkJobStatus(ctx context.Context) (*report.Reply, error) {
+func (c *call) checkJobStatus(ctx context.Context) (*report.Reply, error) {
 	j, err := c.job(c.args.jobID)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (c *invocation) checkJobStatus(ctx context.Context) (*report.Reply, error) 
 	return c.check(ctx, j)
 }
 
-func (c *invocation) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
+func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 	if c.args.jobID != "" {
 		j, err := c.job(c.args.jobID)
 		if err != nil {
@@ -79,7 +79,7 @@ func (c *invocation) checkPythonStatus(ctx context.Context) (*report.Reply, erro
 	return c.check(ctx, j)
 }
 
-func (c *invocation) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
+func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 	c.notices.Watch(j)
 	c.await(ctx, j, 0)
 	w := c.window(0)
@@ -94,7 +94,7 @@ func (c *invocation) check(ctx context.Context, j *jobs.Job) (*report.Reply, err
 	return c.reporter().Job(j, w), nil
 }
 
-func (c *invocation) listJobs(_ context.Context) (*report.Reply, error) {
+func (c *call) listJobs(_ context.Context) (*report.Reply, error) {
 	limit := defaultList
 	if c.args.limit != nil {
 		limit = int(*c.args.limit)
@@ -133,7 +133,7 @@ const headRoom = 1000
 
 // cancelJob asks a job to stop and waits for that during the grace. For a job that has ended, it
 // ends the processes that the job left running.
-func (c *invocation) cancelJob(ctx context.Context) (*report.Reply, error) {
+func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	j, err := c.job(c.args.jobID)
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool, w *repor
 // are more, or the blocks don't fit, it shows one line each.
 const blocksMax = 20
 
-func (c *invocation) waitForJobs(ctx context.Context) (*report.Reply, error) {
+func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	all := make([]*jobs.Job, 0, len(c.args.jobIDs))
 	seen := map[string]bool{}
 	for _, id := range c.args.jobIDs {
@@ -301,7 +301,7 @@ func condition(infos []jobs.Info, every bool) string {
 	return fmt.Sprintf("not met: %d of %d have ended; call again to wait longer", ended, len(infos))
 }
 
-func (c *invocation) serverStatus(context.Context) (*report.Reply, error) {
+func (c *call) serverStatus(context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
 	return c.reporter().Server(c.Backend.Status(c.scope)), nil
 }

@@ -24,11 +24,11 @@ type tool struct {
 	wait     *parameter // its wait_seconds
 	hints    hints
 	always   bool // shown to the model from the start by clients that search for tools
-	call     func(c *invocation, ctx context.Context) (*report.Reply, error)
+	call     func(c *call, ctx context.Context) (*report.Reply, error)
 }
 
-// An invocation is one call of a tool.
-type invocation struct {
+// A call is one call of a tool.
+type call struct {
 	*conn
 	args     *args
 	ticket   ticket              // passed before the call waits
@@ -58,66 +58,66 @@ func tools(grace time.Duration) []*tool {
 		name:     "cancel_job",
 		about:    "Stop a job and all its processes. Python variables are kept if it can be interrupted. For an ended job, end the processes it left running.",
 		required: []string{"job_id"}, optional: []string{"force"},
-		hints: ends, call: (*invocation).cancelJob,
+		hints: ends, call: (*call).cancelJob,
 	}, {
 		name:     "check_job_status",
 		about:    "Show status and output of a job. With cursor, return only newer output; without it, the latest output of a running job or all of a finished one.",
 		required: []string{"job_id"}, optional: []string{"wait_seconds", "cursor", "max_chars"},
-		wait: atOnce, hints: reads, always: true, call: (*invocation).checkJobStatus,
+		wait: atOnce, hints: reads, always: true, call: (*call).checkJobStatus,
 	}, {
 		name:     "check_python_status",
 		about:    "Show status and output of a Python job. Without job_id, use the session's current Python job, or else its last one.",
 		optional: []string{"job_id", "session", "wait_seconds", "cursor", "max_chars"},
-		wait:     atOnce, hints: reads, always: true, call: (*invocation).checkPythonStatus,
+		wait:     atOnce, hints: reads, always: true, call: (*call).checkPythonStatus,
 	}, {
 		name:     "execute_command_async",
 		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while the job continues.",
 		required: []string{"command"}, optional: []string{"cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
-		wait: shortly, hints: runs, always: true, call: (*invocation).executeCommand,
+		wait: shortly, hints: runs, always: true, call: (*call).executeCommand,
 	}, {
 		name:     "execute_python",
 		about:    "Run Python as a job in a session that keeps its variables. Returns output and result, or after " + after + " s a job id while the job continues.",
 		required: []string{"code"}, optional: []string{"session", "wait_seconds", "timeout_seconds", "max_chars"},
-		wait: shortly, hints: runs, always: true, call: (*invocation).executePython,
+		wait: shortly, hints: runs, always: true, call: (*call).executePython,
 	}, {
 		name:     "install_package_async",
 		about:    "Install Python packages for a session as a job. They can be imported at once.",
 		required: []string{"package"}, optional: []string{"session", "wait_seconds"},
-		wait: shortly, hints: runs, call: (*invocation).installPackage,
+		wait: shortly, hints: runs, call: (*call).installPackage,
 	}, {
 		name:     "list_jobs",
 		about:    "List jobs, newest first.",
 		optional: []string{"status", "session", "limit", "before"},
-		hints:    reads, call: (*invocation).listJobs,
+		hints:    reads, call: (*call).listJobs,
 	}, {
 		name:     "list_variables",
 		about:    "List the variables of a Python session, even while it is busy.",
 		optional: []string{"session"},
-		hints:    reads, call: (*invocation).listVariables,
+		hints:    reads, call: (*call).listVariables,
 	}, {
 		name:     "restart_python_worker",
 		about:    "Restart a session's Python. Its jobs end and all its variables are lost.",
 		optional: []string{"session"},
-		hints:    ends, call: (*invocation).restartPython,
+		hints:    ends, call: (*call).restartPython,
 	}, {
 		name:     "send_command_input",
 		about:    "Type into a job's terminal. Nothing is added: end a line with \\n.",
 		required: []string{"job_id"}, optional: []string{"text", "eof", "secret", "wait_seconds"},
-		wait: shortly, hints: runs, call: (*invocation).sendCommandInput,
+		wait: shortly, hints: runs, call: (*call).sendCommandInput,
 	}, {
 		name:     "send_python_input",
 		about:    "Answer the question of a Python job in waiting_input with one line.",
 		required: []string{"text"}, optional: []string{"job_id", "eof", "wait_seconds"},
-		wait: shortly, hints: runs, call: (*invocation).sendPythonInput,
+		wait: shortly, hints: runs, call: (*call).sendPythonInput,
 	}, {
 		name:  "server_status",
 		about: "Show server status: version, available features, Python, jobs, sessions, memory and disk usage.",
-		hints: reads, call: (*invocation).serverStatus,
+		hints: reads, call: (*call).serverStatus,
 	}, {
 		name:     "wait_for_jobs",
 		about:    "Wait until any or all of several jobs end, or one waits for input. Output is not shown.",
 		required: []string{"job_ids"}, optional: []string{"until", "wait_seconds"},
-		wait: longer, hints: reads, always: true, call: (*invocation).waitForJobs,
+		wait: longer, hints: reads, always: true, call: (*call).waitForJobs,
 	}}
 }
 

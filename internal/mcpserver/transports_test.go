@@ -151,7 +151,7 @@ func TestEveryToolOverEveryTransport(t *testing.T) {
 // drawTool answers with an image besides its text.
 var drawTool = &tool{
 	name: "draw", about: "Draw.", hints: reads,
-	call: func(*invocation, context.Context) (*report.Reply, error) {
+	call: func(*call, context.Context) (*report.Reply, error) {
 		r := report.Textf("A picture")
 		r.Blocks = append(r.Blocks, report.Block{MIMEType: "image/png", Data: []byte("\x89PNG")})
 		return r, nil
