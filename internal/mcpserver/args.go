@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/rawjson"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 
@@ -43,18 +44,23 @@ func mistakef(format string, a ...any) error { return &mistake{fmt.Sprintf(forma
 func decode(t *tool, raw json.RawMessage) (*args, error) {
 	a := &args{}
 	given := map[string]bool{}
-	if what := jsonType(raw); what != "nothing" && what != "null" { // clients use both for "no arguments"
-		if err := each(raw, func(name string, value json.RawMessage) error {
-			p := t.parameter(name)
-			if p == nil {
-				return unknownParameter(t, name)
-			}
-			if given[name] {
-				return mistakef("%s is given twice.", name)
-			}
-			given[name] = true
-			return p.set(a, name, value)
-		}); err != nil {
+	switch what := jsonType(raw); {
+	case what == "nothing", what == "null": // clients use both for "no arguments"
+	case what != "an object":
+		return nil, mistakef("The arguments must be a JSON object, not %s.", what)
+	case !json.Valid(raw):
+		return nil, mistakef("The arguments are not valid JSON.")
+	}
+	for name, value := range rawjson.Members(raw) {
+		p := t.parameter(name)
+		if p == nil {
+			return nil, unknownParameter(t, name)
+		}
+		if given[name] {
+			return nil, mistakef("%s is given twice.", name)
+		}
+		given[name] = true
+		if err := p.set(a, name, value); err != nil {
 			return nil, err
 		}
 	}
@@ -64,31 +70,6 @@ func decode(t *tool, raw json.RawMessage) (*args, error) {
 		}
 	}
 	return a, nil
-}
-
-// each calls f for every member of the JSON object raw, in order.
-func each(raw json.RawMessage, f func(name string, value json.RawMessage) error) error {
-	if jsonType(raw) != "an object" {
-		return mistakef("The arguments must be a JSON object, not %s.", jsonType(raw))
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := dec.Token(); err != nil {
-		return mistakef("The arguments are not valid JSON.")
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return mistakef("The arguments are not valid JSON.")
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return mistakef("The arguments are not valid JSON.")
-		}
-		if err := f(name.(string), value); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // jsonType returns the type of a JSON value in words.
@@ -149,12 +130,9 @@ const (
 )
 
 func decodeString(name string, raw json.RawMessage) (string, error) {
-	if jsonType(raw) != "a string" {
+	s, ok := rawjson.String(raw)
+	if !ok {
 		return "", wrongType(name, "a string", raw)
-	}
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return "", mistakef("%s is not a valid JSON string.", name)
 	}
 	return s, nil
 }
@@ -226,21 +204,24 @@ func decodeEnv(name string, raw json.RawMessage) (map[string]string, error) {
 		return nil, wrongType(name, `an object like {"NAME": "value"}`, raw)
 	}
 	env := map[string]string{}
-	err := each(raw, func(key string, value json.RawMessage) error {
+	for key, value := range rawjson.Members(raw) {
 		if key == "" || strings.ContainsAny(key, "=\x00") {
-			return mistakef("%s: a name may not be empty or hold = or NUL.", name)
+			return nil, mistakef("%s: a name may not be empty or hold = or NUL.", name)
 		}
+		full := name + "." + report.OneLine(key)
 		if _, ok := env[key]; ok {
-			return mistakef("%s.%s is given twice.", name, report.OneLine(key))
+			return nil, mistakef("%s is given twice.", full)
 		}
-		s, err := decodeString(name+"."+report.OneLine(key), value)
-		if err == nil && strings.ContainsRune(s, 0) {
-			err = mistakef("%s.%s may not hold NUL.", name, report.OneLine(key))
+		s, err := decodeString(full, value)
+		if err != nil {
+			return nil, err
+		}
+		if strings.ContainsRune(s, 0) {
+			return nil, mistakef("%s may not hold NUL.", full)
 		}
 		env[key] = s
-		return err
-	})
-	return env, err
+	}
+	return env, nil
 }
 
 func wrongType(name, want string, raw json.RawMessage) error {

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"asyncrepl/internal/rawjson"
 )
 
 const (
@@ -84,57 +86,77 @@ func decode(line []byte) (m jsonrpc.Message, id json.RawMessage, refused *refusa
 	if !utf8.Valid(line) {
 		return nil, nil, refuse(nil, jsonrpc.CodeParseError, "the line is not UTF-8")
 	}
-	// Not into a struct: encoding/json would take "ID" for "id".
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(line, &members); err != nil || members == nil {
-		switch {
-		case !json.Valid(line):
-			return nil, nil, refuse(nil, jsonrpc.CodeParseError, "the line is not JSON: send one whole message a line")
-		case line[0] == '[':
-			return nil, nil, refuse(nil, jsonrpc.CodeInvalidRequest, "batches are not supported: send one message a line")
-		}
+	switch {
+	case !json.Valid(line):
+		return nil, nil, refuse(nil, jsonrpc.CodeParseError, "the line is not JSON: send one whole message a line")
+	case line[0] == '[':
+		return nil, nil, refuse(nil, jsonrpc.CodeInvalidRequest, "batches are not supported: send one message a line")
+	case line[0] != '{':
 		return nil, nil, refuse(nil, jsonrpc.CodeInvalidRequest, "a message must be a JSON object")
 	}
-	id = members["id"]
-	if string(members["jsonrpc"]) != `"2.0"` {
-		if members["method"] == nil { // the id of an answer is not one of the client's
-			id = nil
+	e := newEnvelope(line)
+	switch {
+	case string(e.version) != `"2.0"`:
+		if e.method == nil { // the id of an answer is not one of the client's
+			e.id = nil
 		}
-		return nil, nil, refuse(legible(id), jsonrpc.CodeInvalidRequest, `"jsonrpc" must be "2.0"`)
-	}
-	if members["method"] == nil {
-		m, refused := decodeResponse(line, members)
+		return nil, nil, refuse(legible(e.id), jsonrpc.CodeInvalidRequest, `"jsonrpc" must be "2.0"`)
+	case e.method == nil:
+		m, refused = e.response(line)
 		return m, nil, refused
 	}
-	m, refused = decodeRequest(members)
-	return m, id, refused
+	m, refused = e.request()
+	return m, e.id, refused
 }
 
-// decodeRequest makes a call or a notification of a message that has a method.
-func decodeRequest(members map[string]json.RawMessage) (jsonrpc.Message, *refusal) {
-	rawID, params := members["id"], members["params"]
-	r := &jsonrpc.Request{Params: params}
-	if rawID != nil {
-		var ok bool
-		if r.ID, ok = parseID(rawID); !ok {
-			return nil, refuse(legible(rawID), jsonrpc.CodeInvalidRequest,
+// An envelope holds the members of a message as they were written, nil if absent. Of one that is
+// given twice, the last counts.
+type envelope struct{ version, id, method, params, result, fault json.RawMessage }
+
+func newEnvelope(line []byte) (e envelope) {
+	for name, value := range rawjson.Members(line) {
+		switch name {
+		case "jsonrpc":
+			e.version = value
+		case "id":
+			e.id = value
+		case "method":
+			e.method = value
+		case "params":
+			e.params = value
+		case "result":
+			e.result = value
+		case "error":
+			e.fault = value
+		}
+	}
+	return e
+}
+
+// request makes a call or a notification of a message that has a method.
+func (e *envelope) request() (jsonrpc.Message, *refusal) {
+	r := &jsonrpc.Request{Params: e.params}
+	var ok bool
+	if e.id != nil {
+		if r.ID, ok = parseID(e.id); !ok {
+			return nil, refuse(legible(e.id), jsonrpc.CodeInvalidRequest,
 				`"id" must be a string of at most %d bytes or a whole number below 2^53; leave it out of a notification`, maxID)
 		}
 	}
-	if json.Unmarshal(members["method"], &r.Method) != nil || string(members["method"]) == "null" {
-		return nil, refuse(rawID, jsonrpc.CodeInvalidRequest, `"method" must be a string`)
+	if r.Method, ok = rawjson.String(e.method); !ok {
+		return nil, refuse(e.id, jsonrpc.CodeInvalidRequest, `"method" must be a string`)
 	}
-	if params != nil && params[0] != '{' && string(params) != "null" && rawID != nil {
-		return nil, refuse(rawID, jsonrpc.CodeInvalidParams, `"params" must be an object`)
+	if e.id != nil && e.params != nil && !rawjson.IsObject(e.params) && string(e.params) != "null" {
+		return nil, refuse(e.id, jsonrpc.CodeInvalidParams, `"params" must be an object`)
 	}
 	return r, nil
 }
 
-// decodeResponse makes an answer of a message that has no method.
-func decodeResponse(line []byte, members map[string]json.RawMessage) (jsonrpc.Message, *refusal) {
-	id, ok := parseID(members["id"])
-	if members["result"] == nil && members["error"] == nil {
-		return nil, refuse(legible(members["id"]), jsonrpc.CodeInvalidRequest, `the message has no "method"`)
+// response makes an answer of a message that has no method.
+func (e *envelope) response(line []byte) (jsonrpc.Message, *refusal) {
+	id, ok := parseID(e.id)
+	if e.result == nil && e.fault == nil {
+		return nil, refuse(legible(e.id), jsonrpc.CodeInvalidRequest, `the message has no "method"`)
 	}
 	if !ok {
 		return nil, nil
@@ -153,11 +175,7 @@ func parseID(raw json.RawMessage) (jsonrpc.ID, bool) {
 	}
 	var v any
 	if raw[0] == '"' {
-		var s string
-		if json.Unmarshal(raw, &s) != nil {
-			return jsonrpc.ID{}, false
-		}
-		v = s
+		v, _ = rawjson.String(raw)
 	} else {
 		n, err := strconv.ParseFloat(string(raw), 64)
 		if err != nil || n != math.Trunc(n) || math.Abs(n) >= exact {
@@ -180,11 +198,13 @@ func legible(raw json.RawMessage) json.RawMessage {
 
 // cancelledID returns the id of the call that a notifications/cancelled names.
 func cancelledID(params json.RawMessage) (jsonrpc.ID, bool) {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(params, &members) != nil {
-		return jsonrpc.ID{}, false
+	var id json.RawMessage
+	for name, value := range rawjson.Members(params) {
+		if name == "requestId" {
+			id = value
+		}
 	}
-	return parseID(members["requestId"])
+	return parseID(id)
 }
 
 // appendResponse appends the answer to the call with that id, and a newline. The result is appended
