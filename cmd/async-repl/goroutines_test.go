@@ -37,7 +37,7 @@ var goroutines = map[string][]string{
 
 	"pyrepl/interrupt.go": {"the ladder of a Python job, and its nudges", "the ladder of a Python job, and its nudges"},
 	"pyrepl/launch.go":    {"the reader of a worker's channel"},
-	"pyrepl/restart.go":   {"one per restart"},
+	"pyrepl/reset.go":     {"one per restart"},
 
 	"shell/command.go": {"the wait for what a command left behind"},
 }
