@@ -63,6 +63,18 @@ func All() ([]Stat, error) {
 // Children returns the pids of a process's children, zombies too.
 func Children(pid, _ int) ([]int, error) { return childrenOf(pid) }
 
+// A ChildList is a list that can't be kept open here.
+type ChildList struct{}
+
+// OpenChildList is not supported here.
+func OpenChildList(int) (*ChildList, error) { return nil, errors.ErrUnsupported }
+
+// Empty returns false: it is not known.
+func (*ChildList) Empty() bool { return false }
+
+// Close does nothing.
+func (*ChildList) Close() {}
+
 // LookupEnv is not supported here.
 func LookupEnv(int, string) (value string, found bool, err error) {
 	return "", false, errors.ErrUnsupported

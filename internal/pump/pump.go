@@ -46,7 +46,11 @@ type Pump struct {
 	mu sync.Mutex // held from before a read until sink returns
 }
 
-// New starts to read f, which must be non-blocking, as the files of os.Pipe are. The pump owns f
+// Pipe returns a pipe to be read by New. The write end is meant for another process: it blocks, and
+// costs this process's poller nothing.
+func Pipe() (r, w *os.File, err error) { return pipe() }
+
+// New starts to read f, which must be non-blocking, as the read end of Pipe is. The pump owns f
 // and closes it when it ends. Calls of sink do not overlap, and the slice is sink's only until it
 // returns.
 func New(f *os.File, sink func([]byte)) *Pump { return start(f, true, sink) }
