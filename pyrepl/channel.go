@@ -18,10 +18,9 @@ import (
 )
 
 const (
-	// maxEvent bounds one event, in bytes: a line that goes on for longer is
-	// none of the worker's and is skipped. The worker bounds what it takes from
-	// user code so that even where each character is escaped twice, as 12 bytes,
-	// its longest event is shorter: result, names and error of a job that is done.
+	// maxEvent bounds one event, in bytes. A longer line is none of the worker's and is skipped. The
+	// worker bounds what it takes from user code: its longest event, the result, names and error of
+	// a job that is done, is shorter even if each character is escaped twice, as 12 bytes.
 	maxEvent = 16 << 20
 
 	// sendTime bounds a write to a worker that does not read.
@@ -36,7 +35,7 @@ type channel struct {
 	mu sync.Mutex // keeps two senders' lines apart
 }
 
-// newChannel returns our end and the file of the worker's.
+// newChannel returns our end, and a file that is the worker's.
 func newChannel() (*channel, *os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
@@ -57,7 +56,7 @@ func newChannel() (*channel, *os.File, error) {
 	return &channel{conn: conn.(*net.UnixConn), token: []byte(hex.EncodeToString(token))}, theirs, nil
 }
 
-// send writes one command, with files if it carries any.
+// send writes one command; copies of files travel along.
 func (c *channel) send(cmd command, files ...*os.File) error {
 	fields, err := json.Marshal(cmd)
 	if err != nil {
@@ -74,7 +73,7 @@ func (c *channel) send(cmd command, files ...*os.File) error {
 	return c.write(fmt.Appendf(nil, "%s %s\n", cmd.op(), fields), rights)
 }
 
-// write sends b whole; the rights travel with its first byte.
+// write sends all of b; the rights travel with its first byte.
 func (c *channel) write(b, rights []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,9 +89,8 @@ func (c *channel) write(b, rights []byte) error {
 }
 
 // read hands each event to take until the channel ends, and returns why it ended: io.EOF, or
-// ECONNRESET if the worker's end was closed with a command in it that had not been read (unix(7);
-// Linux reports this, macOS does not). What does not begin with the worker's token, or is no event,
-// is skipped.
+// ECONNRESET if the worker's end was closed before it had read all commands (unix(7); Linux reports
+// this, macOS does not). It skips lines that do not begin with the worker's token, or are no event.
 func (c *channel) read(take func(event)) error {
 	r := bufio.NewReaderSize(c.conn, 16<<10)
 	for {
@@ -108,18 +106,17 @@ func (c *channel) read(take func(event)) error {
 	}
 }
 
-// parseEvent reads an event's name and fields, as they stand behind the token.
+// parseEvent parses the name and the fields of an event, which follow the token.
 func parseEvent(line []byte) (event, error) {
 	name, fields, _ := bytes.Cut(bytes.TrimPrefix(line, []byte(" ")), []byte(" "))
 	decoder, ok := decoders[string(name)]
 	if !ok {
-		return nil, fmt.Errorf("an event of the name %q", name)
+		return nil, fmt.Errorf("unknown event %q", name)
 	}
 	return decoder(fields)
 }
 
-// readLine reads up to a newline; of a line longer than limit it returns
-// nothing.
+// readLine reads up to a newline. It returns nothing of a line longer than limit.
 func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 	part, err := r.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {

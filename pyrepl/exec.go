@@ -5,25 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"asyncrepl/internal/process"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
 )
 
-// eofTime is how long a worker whose channel has ended may take to die before
-// it is ended: user code closed the channel, and the process lives on.
-const eofTime = 200 * time.Millisecond
+// eofGrace is how long a worker whose channel has ended can take to die. After that user code has
+// closed the channel, and the worker is killed.
+const eofGrace = 200 * time.Millisecond
 
-// errChannelClosed says that user code closed the descriptor of the channel.
-var errChannelClosed = errors.New("the code closed the session's channel")
+// Reasons why a worker is of no more use.
+var (
+	errDied          = errors.New("the worker died")
+	errAlive         = errors.New("the worker could not be ended")
+	errChannelClosed = errors.New("the code closed the session's channel")
+)
 
-// Exec returns the runner of one piece of code. It waits for its turn in the
-// session.
+// Exec returns the runner of one piece of code. It waits for its turn in the session.
 func (s *Session) Exec(code string) jobs.Runner { return &exec{s: s, code: code} }
 
 type exec struct {
@@ -35,35 +36,34 @@ type exec struct {
 // Queue takes the job's place behind those that were started before it.
 func (e *exec) Queue(p *jobs.Port) { e.turn = e.s.enqueue(p) }
 
-// Run waits for the job's turn, runs the code and says how it ended.
+// Run waits for the job's turn, runs the code and reports how it ended.
 func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
-	t := e.turn
-	if err := e.s.await(ctx, t); err != nil {
+	if err := e.s.await(ctx, e.turn); err != nil {
 		return notRun(ctx, err)
 	}
 	p.Begin()
 	out, w := e.attempt(ctx, p, true)
 	if out.Receipt.State != jobs.Lost {
-		e.s.release(t, "")
+		e.s.release(e.turn, "")
 		return out
 	}
 	lost := "job " + p.ID()
-	result := e.s.bury(w)
-	out.Receipt.Survivors = runner.Processes(result.Survivors)
-	out.Receipt.Rest = slices.DeleteFunc(result.Escalated, func(r jobs.Rung) bool {
-		return slices.Contains(out.Receipt.Rungs, r) // it was tried on all of them
+	result := e.s.discard(w)
+	rec := &out.Receipt
+	rec.Survivors = runner.Processes(result.Survivors)
+	rec.Rest = slices.DeleteFunc(result.Escalated, func(r jobs.Rung) bool {
+		return slices.Contains(rec.Rungs, r) // it was tried on all of the tree
 	})
 	if result.Err != nil {
-		out.Receipt.Notes = append(out.Receipt.Notes, result.Err.Error())
+		rec.Notes = append(rec.Notes, result.Err.Error())
 	}
-	e.s.tell("a new worker was started: variables were lost in " + lost)
-	e.s.release(t, lost)
+	e.s.setNote("a new worker was started: variables were lost in " + lost)
+	e.s.release(e.turn, lost)
 	return out
 }
 
-// attempt runs the code on the session's worker. One that turns out to be dead
-// before it has begun with the job, because it died between jobs, is replaced if
-// again is true.
+// attempt runs the code on the session's worker. If that has died between jobs, and so has not begun
+// with this one, attempt tries again on a new worker if again is true.
 func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outcome, *worker) {
 	w, note, err := e.s.worker(ctx, p)
 	if err != nil {
@@ -72,47 +72,14 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 	p.SetPID(w.handle.PID())
 	p.SetProbe(runner.Probe(w.handle))
 	r := newRun(e.s, w, p)
-	rec, result := r.exec(ctx, e.code)
+	out := r.exec(ctx, e.code)
 	if again && r.untouched && ctx.Err() == nil {
-		return e.attempt(ctx, p, false) // the next look finds it dead and says so
+		return e.attempt(ctx, p, false) // the session sees that it is dead, and says so in a note
 	}
 	if note != "" {
-		rec.Notes = append(rec.Notes, note)
-	}
-	out := jobs.Outcome{Receipt: rec}
-	if result != nil {
-		out.Result, out.HasResult = *result, true
+		out.Receipt.Notes = append(out.Receipt.Notes, note)
 	}
 	return out, w
-}
-
-// tell keeps what the next job is to be told.
-func (s *Session) tell(news string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.news = news
-}
-
-// notRun is the outcome of a job whose turn did not come.
-func notRun(ctx context.Context, err error) jobs.Outcome {
-	rec := jobs.Receipt{End: jobs.NotRun, By: jobs.Unknown, Detail: err.Error()}
-	var st *jobs.Stop
-	if lost := (*lostError)(nil); errors.As(err, &lost) {
-		rec.Detail = strings.TrimPrefix(rec.Detail, "not run: ")
-	} else if errors.As(context.Cause(ctx), &st) {
-		rec.Stop, rec.By, rec.Detail = st, st.By, ""
-	}
-	return jobs.Outcome{Receipt: rec}
-}
-
-// notStarted is the outcome of a job that found no worker.
-func notStarted(ctx context.Context, err error) jobs.Outcome {
-	rec := jobs.Receipt{End: jobs.NotStarted, By: jobs.Unknown, Detail: err.Error()}
-	var st *jobs.Stop
-	if errors.As(context.Cause(ctx), &st) {
-		rec.Stop, rec.By = st, st.By
-	}
-	return jobs.Outcome{Receipt: rec}
 }
 
 // A run is one job's turn on a worker.
@@ -121,56 +88,53 @@ type run struct {
 	w *worker
 	p *jobs.Port
 
-	over    chan struct{} // closed when the code has ended or the worker is dead
-	stuck   chan struct{} // closed when the ladder has been climbed in vain
-	earlier map[procKey]bool
-	watcher *waiting.Watcher
-	nudging sync.WaitGroup
+	watcher   *waiting.Watcher
+	earlier   map[processKey]bool // descendants of the worker when the job began
+	over      chan struct{}       // closed when the code has ended or the worker is dead
+	unkilled  chan struct{}       // closed when the worker could not be killed
+	stopping  sync.WaitGroup      // the goroutines of a stop
+	rungs     []jobs.Rung         // that the stop needed; set before stopping is done
+	heard     bool                // the worker has sent an event about the job
+	untouched bool                // the worker died before it had begun with the job
 
-	heard     bool // the worker has said something about the job
-	untouched bool // the worker died before it had begun with the job
-
-	// Guarded by mu. What the job waits for is changed in one place, ask.
+	// Guarded by mu.
 	mu        sync.Mutex
-	signalled bool            // an interrupt was sent: a sync is due
-	raised    bool            // and it was raised
-	questions []questionEvent // that are open over the channel, the oldest first
-	atTTY     bool            // a program reads the terminal
-	eofNext   bool            // the answer said that nothing follows it
+	signalled bool            // the worker was asked for an interrupt: a sync is due
+	raised    bool            // the interrupt was raised
+	questions []questionEvent // that are open, the oldest first
+	reading   bool            // a program reads the terminal, and may wait for other things as well
+	eofNext   bool            // the next question gets the end of file
 }
 
 func newRun(s *Session, w *worker, p *jobs.Port) *run {
-	r := &run{s: s, w: w, p: p, over: make(chan struct{}), stuck: make(chan struct{})}
+	r := &run{s: s, w: w, p: p, over: make(chan struct{}), unkilled: make(chan struct{})}
 	r.watcher = runner.NewWatcher(w.pty, w.handle, w.screen.Last, r.onTerminal)
 	return r
 }
 
-// exec runs code to its end, whichever that is.
-func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *string) {
-	descendants, _ := r.w.handle.Descendants() // an error: an interrupt may reach a child of an earlier job
-	r.earlier = keys(descendants)
-	out, errs, err := r.w.pipes(r.p)
+// exec runs code until it has ended, or the worker has.
+func (r *run) exec(ctx context.Context, code string) jobs.Outcome {
+	r.earlier = r.w.descendants()
+	pipes, err := r.w.takePipes()
 	if err != nil {
-		return jobs.Receipt{End: jobs.NotStarted, Detail: runner.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}, nil
+		return jobs.Outcome{Receipt: jobs.Receipt{
+			End: jobs.NotStarted, Detail: runner.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}}
 	}
 	r.w.serve(r.p, r.watcher.Kick)
 	defer r.w.serve(r.p, func() {})
-	fresh, paths := r.s.refreshed()
-	err = r.w.ch.send(execCommand{ID: r.p.ID(), Code: code, Fds: 2, Fresh: fresh, Paths: paths}, out, errs)
-	out.Close()
-	errs.Close()
-	if err != nil { // what did not reach it whole was not begun with
+	if err := r.send(code, pipes); err != nil { // a command that has not arrived whole is not begun with
+		pipes.close()
 		r.untouched = true
-		return r.death(err, nil), nil
+		return jobs.Outcome{Receipt: r.lostReceipt(err)}
 	}
+	r.w.read(r.p, pipes)
 	r.p.SetInput(r.input)
 	stopWatcher := r.watcher.Start()
-	ladder := r.startLadder(ctx)
-	done, err := r.follow()
+	r.w.makePipes() // while the worker is busy
+	done, err := r.follow(ctx)
 	close(r.over)
 	stopWatcher()
-	rungs := ladder()
-	r.nudging.Wait()
+	r.stopping.Wait()
 	if err == nil && r.signalled {
 		if err = r.w.sync(); err != nil {
 			err = fmt.Errorf("after the interrupt: %w", err)
@@ -178,37 +142,39 @@ func (r *run) exec(ctx context.Context, code string) (rec jobs.Receipt, result *
 	}
 	r.w.drain()
 	if err != nil {
-		return r.death(err, rungs), nil
+		return jobs.Outcome{Receipt: r.lostReceipt(err)}
 	}
-	rec = r.receipt(done, rungs)
 	r.s.remember(r.p.ID(), done.Names)
-	return rec, resultText(done)
+	return r.outcome(done)
 }
 
-// resultText is the result of a job with what the worker left out of it.
-func resultText(done doneEvent) *string {
-	if done.Result == nil || done.ResultCut == 0 {
-		return done.Result
-	}
-	text := fmt.Sprintf("%s… (%d more characters)", *done.Result, done.ResultCut)
-	return &text
+// send sends the worker the job, with the write ends of its pipes.
+func (r *run) send(code string, pipes *jobPipes) error {
+	fresh, paths := r.s.takeRefresh()
+	cmd := execCommand{ID: r.p.ID(), Code: code, Fds: 2, Fresh: fresh, Paths: paths}
+	defer pipes.closeWriters()
+	return r.w.ch.send(cmd, pipes.out.w, pipes.errs.w)
 }
 
-// follow takes the worker's events until the job is done. An error means that
-// the worker is dead or of no more use.
-func (r *run) follow() (doneEvent, error) {
+// follow takes the worker's events until the job is done. An error means that the worker is dead or
+// of no more use.
+func (r *run) follow(ctx context.Context) (doneEvent, error) {
+	stopAsked := ctx.Done()
 	for {
 		select {
 		case ev := <-r.w.events:
 			if done, ok := r.take(ev); ok {
 				return done, nil
 			}
+		case <-stopAsked:
+			stopAsked = nil
+			r.stopping.Go(r.stop) // owned by exec, which waits for it; ends when the run is over, at the latest
 		case <-r.w.handle.Done():
 			return r.lastWords()
-		case <-r.stuck:
+		case <-r.unkilled:
 			return doneEvent{}, errAlive
 		case <-r.w.eof:
-			timer := time.NewTimer(eofTime)
+			timer := time.NewTimer(eofGrace)
 			defer timer.Stop()
 			select {
 			case <-r.w.handle.Done():
@@ -223,12 +189,12 @@ func (r *run) follow() (doneEvent, error) {
 // take acts on one event and reports whether it was the job's last.
 func (r *run) take(ev event) (done doneEvent, ok bool) {
 	if about, ok := ev.(interface{ job() string }); !ok || about.job() != r.p.ID() {
-		return doneEvent{}, false // late news of a job that is over
+		return doneEvent{}, false // it is late: about a job that is over
 	}
 	r.heard = true
 	switch ev := ev.(type) {
 	case raisedEvent:
-		r.noteRaised()
+		r.setRaised()
 	case questionEvent:
 		r.ask(ev)
 	case resumedEvent:
@@ -239,12 +205,12 @@ func (r *run) take(ev event) (done doneEvent, ok bool) {
 	return doneEvent{}, false
 }
 
-// lastWords takes the events that a dead worker had sent: the job may be done. The worker had not
-// begun with the job if it died without having read the command, which the channel reports. Until
-// the worker has said something about the job, nothing but that command is sent. A process that the
-// job left may hold the channel open.
+// lastWords takes the events that a dead worker had sent: the job can be done. The worker had not
+// begun with the job if it died without having read the command, which the channel reports. Nothing
+// but that command is sent until the worker has sent an event about the job. A process that the job
+// left can hold the channel open.
 func (r *run) lastWords() (doneEvent, error) {
-	timer := time.NewTimer(eofTime)
+	timer := time.NewTimer(eofGrace)
 	defer timer.Stop()
 	for {
 		select {
@@ -259,54 +225,4 @@ func (r *run) lastWords() (doneEvent, error) {
 			return doneEvent{}, errDied
 		}
 	}
-}
-
-var (
-	errDied  = errors.New("the worker died")
-	errAlive = errors.New("the worker could not be ended")
-)
-
-// receipt says how code that ran to an end of its own ended.
-func (r *run) receipt(done doneEvent, rungs []jobs.Rung) jobs.Receipt {
-	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: rungs, PendingTasks: done.Pending}
-	switch done.End {
-	case "exit":
-		rec.End, rec.Code, rec.Detail = jobs.Exited, done.Code, jobs.SysExit
-	case "raised":
-		rec.End, rec.Detail = jobs.Raised, done.Error
-		if detail, ok := strings.CutPrefix(done.Error, "MemoryError"); ok && (detail == "" || detail[0] == ':') {
-			rec.End, rec.Detail = jobs.OutOfMemory, strings.TrimPrefix(detail, ": ")
-		}
-	default:
-		rec.End = jobs.Returned
-	}
-	if st := r.p.Stop(); st != nil && done.Interrupted {
-		rec.Stop, rec.By = st, st.By
-	}
-	return rec
-}
-
-// death says how the worker ended, having been ended if need be.
-func (r *run) death(cause error, rungs []jobs.Rung) jobs.Receipt {
-	rec := jobs.Receipt{State: jobs.Lost, Rungs: rungs}
-	if cause != errAlive && !runner.Ended(r.w.handle) {
-		r.w.handle.Stop(process.Ladder{From: jobs.Kill})
-		rec.Notes = append(rec.Notes, cause.Error()+"; its worker was ended")
-	}
-	r.w.drain()
-	exit := runner.ExitReceipt(r.w.handle)
-	rec.End, rec.Code, rec.Signal, rec.By = exit.End, exit.Code, exit.Signal, exit.By
-	if rec.End == jobs.Alive {
-		if rec.Stop = r.p.Stop(); rec.Stop != nil {
-			rec.By = rec.Stop.By
-		}
-		return rec
-	}
-	if errors.Is(cause, errChannelClosed) {
-		rec.By = jobs.Program
-	}
-	if st := r.p.Stop(); st != nil && len(rungs) > 0 {
-		rec.Stop, rec.By = st, st.By
-	}
-	return rec
 }

@@ -3,7 +3,6 @@ package pyrepl
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"syscall"
@@ -14,12 +13,14 @@ import (
 	"asyncrepl/jobs"
 )
 
-// errOneLine is the refusal of an answer that holds more than one.
+// A job can wait for input in two ways: its code asks over the channel, or a program reads the
+// worker's terminal. A question over the channel comes first.
+
+// errOneLine refuses an answer that holds more than one line.
 var errOneLine = errors.New("an answer is one line: send the lines one by one, each when the job asks for it")
 
-// ask takes a question of the worker's. All that was printed before it is in
-// the pipes already, and is read first. Threads may ask while another question
-// is open: they are asked in turn.
+// ask takes a question of the worker's. What was printed before it is in the pipes already, and is
+// read first. Threads can ask while another question is open; their questions wait.
 func (r *run) ask(ev questionEvent) {
 	r.w.drain()
 	r.mu.Lock()
@@ -31,12 +32,12 @@ func (r *run) ask(ev questionEvent) {
 	}
 	r.questions = append(r.questions, ev)
 	if len(r.questions) == 1 {
-		r.show()
+		r.showQuestion()
 	}
 }
 
-// show tells the job's first question, if there is one. The caller holds mu.
-func (r *run) show() {
+// showQuestion makes the oldest open question, if there is one, the job's. The caller holds mu.
+func (r *run) showQuestion() {
 	if len(r.questions) == 0 {
 		return
 	}
@@ -45,10 +46,13 @@ func (r *run) show() {
 	if prompt == "" {
 		prompt = runner.Prompt(r.p)
 	}
-	r.p.SetWaiting(jobs.Question{Kind: ev.Kind, Prompt: prompt, By: fmt.Sprintf("%s in session %s", ev.By, r.s.name)})
+	r.p.SetWaiting(jobs.Question{Kind: ev.Kind, Prompt: prompt, By: ev.By + r.place()})
 }
 
-// resume takes the news that a question was given up.
+// place is added to the name of whatever asks.
+func (r *run) place() string { return " in session " + r.s.name }
+
+// resume removes question n, which was withdrawn.
 func (r *run) resume(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,11 +63,11 @@ func (r *run) resume(n int) {
 	r.questions = slices.Delete(r.questions, i, i+1)
 	if i == 0 {
 		r.p.SetRunning()
-		r.show()
+		r.showQuestion()
 	}
 }
 
-// onTerminal takes the kernel's evidence of a program that reads the terminal.
+// onTerminal reports what the watcher has seen, unless a question over the channel is open.
 func (r *run) onTerminal(ev waiting.Evidence, waits bool) {
 	if waits {
 		r.flush()
@@ -73,22 +77,22 @@ func (r *run) onTerminal(ev waiting.Evidence, waits bool) {
 	if len(r.questions) > 0 {
 		return
 	}
-	r.atTTY = ev != waiting.Evidence{} // it may wait for other things as well
-	runner.SetTerminal(r.p, ev, waits, " in session "+r.s.name)
+	r.reading = ev != waiting.Evidence{}
+	runner.SetTerminal(r.p, ev, waits, r.place())
 }
 
-// flushTime is how long a worker may take to flush what it holds. If it takes
-// longer, the output that comes then makes the watch look again.
+// flushTime bounds the wait for a worker to flush its output. Output that comes later makes the
+// watcher scan again.
 const flushTime = 100 * time.Millisecond
 
-// flush has the worker write what was printed without a newline, where a prompt
-// may stand, and reads it.
+// flush makes the worker write what was printed without a newline, which can be a prompt, and reads
+// it.
 func (r *run) flush() {
 	r.w.drain()
 	if runner.Prompt(r.p) != "" {
 		return
 	}
-	r.w.handle.Signal(syscall.SIGIO) // an error: it is dead, and the run hears of that
+	r.w.handle.Signal(syscall.SIGIO) // an error: the worker has died, which the run notices
 	for end := time.Now().Add(flushTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		r.w.drain()
 		if runner.Prompt(r.p) != "" {
@@ -97,48 +101,50 @@ func (r *run) flush() {
 	}
 }
 
-// input answers the first question that is open: over the channel, or at the terminal
-// where a program reads that. Where nothing waits it is refused and kept
-// nowhere.
+// input answers the oldest open question over the channel, or else types the text for a program
+// that reads the terminal. It refuses input that nothing waits for.
 func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
-	text := in.Text
-	if in.Line && !(in.EOF && text == "") {
-		text = strings.TrimSuffix(text, "\n")
-		if strings.Contains(text, "\n") {
-			return jobs.Delivery{}, errOneLine
-		}
-		text += "\n"
+	text, err := answerText(in)
+	if err != nil {
+		return jobs.Delivery{}, err
 	}
 	r.mu.Lock()
 	if len(r.questions) > 0 {
 		defer r.mu.Unlock()
-		if err := r.answer(text, in.EOF); err != nil {
-			return jobs.Delivery{}, err
-		}
-		r.questions = r.questions[1:]
-		r.p.SetRunning()
-		r.show()
-		return jobs.Delivery{Waiting: true}, nil
+		return jobs.Delivery{Waiting: true}, r.answer(text, in.EOF)
 	}
-	reading := r.atTTY
-	r.mu.Unlock() // the watch takes its news back when something is typed
+	reading := r.reading
+	r.mu.Unlock() // the watcher retracts its report when something is typed
 	if !reading {
 		return jobs.Delivery{}, jobs.ErrNotReading
 	}
-	if err := r.w.keys.Type(ctx, text, in.EOF, in.Secret); err != nil {
-		return jobs.Delivery{}, err
-	}
-	return jobs.Delivery{Waiting: true}, nil
+	return jobs.Delivery{Waiting: true}, r.w.keyboard.Type(ctx, text, in.EOF, in.Secret)
 }
 
-// answer sends text, then the end of file if it is asked for: where both are,
-// the next question gets the end of file. The caller holds mu.
+// answerText returns the text of in, as a line if it is meant as one.
+func answerText(in jobs.Input) (string, error) {
+	if !in.Line || in.EOF && in.Text == "" {
+		return in.Text, nil
+	}
+	line := strings.TrimSuffix(in.Text, "\n")
+	if strings.Contains(line, "\n") {
+		return "", errOneLine
+	}
+	return line + "\n", nil
+}
+
+// answer sends text to the oldest open question, and the end of file if eof is set: to the next
+// question if there is text as well. The caller holds mu.
 func (r *run) answer(text string, eof bool) error {
-	cmd := inputCommand{N: r.questions[0].N, Line: text}
-	if text == "" {
-		cmd.EOF = eof
-	} else {
+	cmd := inputCommand{N: r.questions[0].N, Line: text, EOF: eof && text == ""}
+	if text != "" {
 		r.eofNext = eof
 	}
-	return r.w.ch.send(cmd)
+	if err := r.w.ch.send(cmd); err != nil {
+		return err
+	}
+	r.questions = r.questions[1:]
+	r.p.SetRunning()
+	r.showQuestion()
+	return nil
 }

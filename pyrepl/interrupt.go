@@ -1,7 +1,6 @@
 package pyrepl
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"syscall"
@@ -13,78 +12,41 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A procKey tells a process from a later one of the same number.
-type procKey struct {
+// A processKey identifies a process: it differs from that of a later process with the same pid.
+type processKey struct {
 	pid   int
 	start uint64
 }
 
-func keys(ps []procfs.Process) map[procKey]bool {
-	m := make(map[procKey]bool, len(ps))
-	for _, p := range ps {
-		m[procKey{p.PID, p.Start}] = true
-	}
-	return m
-}
+func keyOf(p procfs.Process) processKey { return processKey{p.PID, p.Start} }
 
-// startLadder runs the ladder once the job is to be stopped. The function it
-// returns waits for its end and names the rungs that were needed; the run must
-// be over by then.
-func (r *run) startLadder(ctx context.Context) (wait func() []jobs.Rung) {
-	var rungs []jobs.Rung
-	done := make(chan struct{})
-	go func() { // owned by exec, which calls wait; ends when the run is over, at the latest
-		defer close(done)
-		select {
-		case <-ctx.Done():
-			rungs = r.climb()
-		case <-r.over:
-		}
-	}()
-	return func() []jobs.Rung { <-done; return rungs }
-}
-
-// climb stops the job: first its code only, and its worker if that does not
+// stop stops the job as its Port asks: it interrupts the code, and ends the worker if that does not
 // help.
-func (r *run) climb() []jobs.Rung {
-	st := r.p.Stop()
+func (r *run) stop() {
 	result := r.w.handle.Stop(process.Ladder{
-		Over: r.over, Keep: true, Step: st.Step, Interrupt: r.interrupt, Requests: r.p,
+		Over: r.over, Keep: true, Step: r.p.Stop().Step, Interrupt: r.interrupt, Requests: r.p,
 	})
+	r.rungs = result.Needed
 	if slices.Contains(result.Needed, jobs.Kill) && !runner.Ended(r.w.handle) {
-		close(r.stuck)
+		close(r.unkilled)
 	}
-	return result.Needed
 }
 
-// interrupt asks for a KeyboardInterrupt in the job's code. A worker that has not begun with the
-// job drops the request; one of the next nudges finds it at work.
+// interrupt asks the worker to raise KeyboardInterrupt in the job's code, and interrupts the
+// processes that the code can be waiting for. A worker that has not begun with the job drops the
+// request, and takes one of the next.
 func (r *run) interrupt() error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.signal()
-}
-
-// noteRaised notes that the interrupt has been raised in the job's code.
-func (r *run) noteRaised() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.raised = true
-}
-
-// signal asks the worker for a KeyboardInterrupt, and interrupts what it may be
-// waiting for. The caller holds mu.
-func (r *run) signal() error {
 	r.signalled = true
+	r.mu.Unlock()
 	err := r.w.handle.Signal(syscall.SIGURG)
-	r.nudging.Go(r.nudge) // owned by exec, which waits for it; ends when the run is over
-	return errors.Join(err, r.signalChildren())
+	r.stopping.Go(r.resendInterrupt) // owned by exec, which waits for it; ends when the run is over
+	return errors.Join(err, r.interruptChildren())
 }
 
-// signalChildren sends SIGINT, by pid, to those processes of the terminal's
-// foreground group that started after this job did: children of earlier jobs,
-// and theirs, are not touched.
-func (r *run) signalChildren() error {
+// interruptChildren sends SIGINT to each process of the terminal's foreground group that was started
+// after this job began. It spares children of earlier jobs, and theirs.
+func (r *run) interruptChildren() error {
 	group, err := r.w.pty.Foreground()
 	if err != nil {
 		return err
@@ -93,7 +55,7 @@ func (r *run) signalChildren() error {
 	descendants, err := r.w.handle.Descendants()
 	for _, p := range descendants { // parents come before their children
 		switch {
-		case r.earlier[procKey{p.PID, p.Start}] || earlier[p.Parent]:
+		case r.earlier[keyOf(p)] || earlier[p.Parent]:
 			earlier[p.PID] = true
 		case p.Group == group:
 			p.Signal(syscall.SIGINT) // an error: it has ended
@@ -102,19 +64,18 @@ func (r *run) signalChildren() error {
 	return err
 }
 
-// Times between two nudges: at first it is likely that one helps.
+// The pauses between two interrupts. The first few are short, because one is likely to help.
 const (
-	firstNudge = time.Millisecond
-	lastNudge  = 500 * time.Millisecond
+	firstPause = time.Millisecond
+	lastPause  = 500 * time.Millisecond
 )
 
-// nudge repeats the request, which counts once a job: a signal that came just
-// before a call that blocks would be seen only when the call returns, and the
-// next one ends the call. Until the interrupt has been raised, children are
-// interrupted again too: one that was about to be started when it came, and
-// ignored it, is what the code waits for now.
-func (r *run) nudge() {
-	pause := firstNudge
+// resendInterrupt repeats the request, which counts once a job. The worker would notice a signal
+// that came just before a blocking call only when the call returns; the next one ends the call.
+// Until the interrupt has been raised, children are interrupted again too: a child that was being
+// started when the first one came has ignored it, and the code waits for that child now.
+func (r *run) resendInterrupt() {
+	pause := firstPause
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
@@ -122,14 +83,21 @@ func (r *run) nudge() {
 		case <-r.over:
 			return
 		case <-timer.C:
-			r.w.handle.Signal(syscall.SIGURG) // an error: it is over
+			r.w.handle.Signal(syscall.SIGURG) // an error: the worker has ended
 			if !r.wasRaised() {
-				r.signalChildren()
+				r.interruptChildren()
 			}
-			pause = min(2*pause, lastNudge)
+			pause = min(2*pause, lastPause)
 			timer.Reset(pause)
 		}
 	}
+}
+
+// setRaised notes that the interrupt was raised in the job's code.
+func (r *run) setRaised() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.raised = true
 }
 
 func (r *run) wasRaised() bool {

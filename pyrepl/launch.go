@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
@@ -31,7 +31,7 @@ import (
 //go:embed worker/[a-z]*.py
 var source embed.FS
 
-// Size of the terminal that a worker and its children see, in character cells.
+// Size of a worker's terminal, in character cells.
 const (
 	termRows = 40
 	termCols = 120
@@ -72,10 +72,10 @@ var loadProgram = sync.OnceValues(func() (prog program, err error) {
 	return prog, err
 })
 
-// startWorker starts an interpreter and waits for its first word. What it
-// writes until then goes to p.
+// startWorker starts an interpreter and waits for its first event. What it writes until then is
+// output of p's job.
 func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error) {
-	// First, or the environment would be made anew in it.
+	// First, because cfg.Python makes an environment in a missing directory.
 	if err := cfg.checkDir(); err != nil {
 		return nil, err
 	}
@@ -88,11 +88,11 @@ func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error)
 		return nil, err
 	}
 	w := &worker{
-		events: make(chan event), eof: make(chan struct{}), gone: make(chan struct{}),
+		events: make(chan event), eof: make(chan struct{}), ending: make(chan struct{}),
 		port: p, kick: func() {},
 	}
 	if err := w.launch(python, prog, cfg); err != nil {
-		w.closePumps()
+		w.closePipes()
 		if w.ch != nil {
 			w.ch.close()
 		}
@@ -101,7 +101,7 @@ func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error)
 		}
 		return nil, runner.Scarce(err)
 	}
-	w.screen = pump.Shared(w.pty.Master(), func(b []byte) { w.write(output.TTY, b) })
+	w.screen = pump.Shared(w.pty.Master(), w.writeScreen)
 	go w.listen() // owned by the worker; ends when the channel does, see end
 	if err := w.hello(ctx, python, cfg, prog); err != nil {
 		w.end(jobs.Kill, 0)
@@ -110,42 +110,46 @@ func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error)
 	return w, nil
 }
 
-// launch starts the process with its terminal, its channel and a pair of pipes.
-// What was opened before an error is left to the caller.
+// launch starts the process with its terminal, its channel and a pair of pipes. After an error the
+// caller closes what was opened.
 func (w *worker) launch(python string, prog program, cfg Config) (err error) {
 	if w.pty, err = tty.Open(termRows, termCols); err != nil {
 		return fmt.Errorf("a Python session needs a terminal: %w", err)
 	}
-	w.keys = tty.NewKeyboard(w.pty, runner.PIDs(w.handle))
 	var theirs *os.File
 	if w.ch, theirs, err = newChannel(); err != nil {
 		return err
 	}
 	defer theirs.Close() // or our end would never see the end of file
-	out, errs, err := w.pipes(w.port)
+	pipes, err := newJobPipes()
 	if err != nil {
 		return err
 	}
-	defer out.Close()
-	defer errs.Close()
+	defer pipes.closeWriters()
+	w.read(w.port, pipes)
 	w.handle, err = cfg.Owner.Start(process.Spec{
 		Argv: []string{python, "-u", "-X", "faulthandler", "-c", prog.bootstrap},
 		Env:  workerEnv(cfg.Env(), cfg.Dir), Dir: "/", TTY: w.pty, // see bootstrap.py
-		Files: []*os.File{nil, out, errs, theirs},
+		Files: []*os.File{nil, pipes.out.w, pipes.errs.w, theirs},
 		Mark:  ulid.Make().String(),
 	})
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOEXEC) {
 		err = fmt.Errorf("starting the Python worker: %w; %s", err, cfg.otherPython())
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	w.keyboard = tty.NewKeyboard(w.pty, runner.PIDs(w.handle))
+	w.children, _ = procfs.OpenChildList(w.handle.PID()) // an error: each job scans
+	return nil
 }
 
-// otherPython says what to do about an interpreter that does not start.
+// otherPython says how to fix an interpreter that does not start.
 func (c Config) otherPython() string {
 	return "set " + c.PythonSetting + " to an interpreter that works"
 }
 
-// checkDir returns why a worker can't start in the workspace.
+// checkDir returns an error if a worker can't start in the workspace.
 func (c Config) checkDir() error {
 	st, err := os.Stat(c.Dir)
 	if err == nil && !st.IsDir() {
@@ -157,8 +161,8 @@ func (c Config) checkDir() error {
 	return nil
 }
 
-// workerEnv is env for a process that starts elsewhere and then goes to dir:
-// where PYTHONPATH is relative, it is so to dir.
+// workerEnv returns env for a process that starts in another directory and then goes to dir: the
+// relative paths of PYTHONPATH are relative to dir.
 func workerEnv(env []string, dir string) []string {
 	out := make([]string, 0, len(env)+1)
 	for _, kv := range env {
@@ -179,35 +183,35 @@ func workerEnv(env []string, dir string) []string {
 	return append(out, "PWD="+dir)
 }
 
-// listen hands events to whoever has the turn, until the channel ends.
+// listen hands events to the holder of the turn, until the channel ends.
 func (w *worker) listen() {
 	defer close(w.eof)
 	err := w.ch.read(func(ev event) {
 		select {
 		case w.events <- ev:
-		case <-w.gone:
+		case <-w.ending:
 		}
 	})
 	w.unread = errors.Is(err, syscall.ECONNRESET)
 }
 
-// hello sends the worker its program and waits until it answers.
+// hello sends the worker its program and waits for its first event.
 func (w *worker) hello(ctx context.Context, python string, cfg Config, prog program) error {
 	if err := w.ch.write(prog.bundle(string(w.ch.token)), nil); err != nil {
-		select { // it has closed its end, so most probably it is about to end
+		select { // it has closed its end, so most probably it is about to exit
 		case <-w.handle.Done():
-			return w.stillborn(python, cfg)
-		case <-time.After(eofTime):
+			return w.startupError(python, cfg)
+		case <-time.After(eofGrace):
 			return fmt.Errorf("starting the Python worker: %s does not take its program: %v; %s", python, err, cfg.otherPython())
 		}
 	}
 	timer := time.NewTimer(cfg.Start)
 	defer timer.Stop()
 	select {
-	case <-w.events: // whatever it is, it speaks with our token
+	case <-w.events: // any event will do: it begins with our token
 		return nil
 	case <-w.handle.Done():
-		return w.stillborn(python, cfg)
+		return w.startupError(python, cfg)
 	case <-timer.C:
 		return fmt.Errorf("starting the Python worker: %s said nothing for %v, a start-up file of its own (sitecustomize, a .pth file) may hang; %s", python, cfg.Start, cfg.otherPython())
 	case <-ctx.Done():
@@ -215,21 +219,24 @@ func (w *worker) hello(ctx context.Context, python string, cfg Config, prog prog
 	}
 }
 
-// stillborn is the error of a worker that died before its first word. Why, it
-// has mostly written to its stderr, which is in the job's output: its last line
-// tells.
-func (w *worker) stillborn(python string, cfg Config) error {
+// startupTail is how many bytes of the output of a worker that did not start are searched for the
+// reason.
+const startupTail = 4096
+
+// startupError returns the error of a worker that died before its first event. The reason is mostly
+// the last line that it wrote to stderr, which is in the job's output.
+func (w *worker) startupError(python string, cfg Config) error {
 	w.drain()
-	why := ""
-	for line := range strings.Lines(view.Text(w.port.Tail(4096))) {
+	reason := ""
+	for line := range strings.Lines(view.Text(w.port.Tail(startupTail))) {
 		line = strings.TrimSpace(line)
-		if line != "" && !strings.HasPrefix(why, ": Fatal Python error") { // what follows it are stacks
-			why = ": " + line
+		if line != "" && !strings.HasPrefix(reason, ": Fatal Python error") { // stacks follow that
+			reason = ": " + line
 		}
 	}
-	what := cfg.otherPython()
+	fix := cfg.otherPython()
 	if slices.ContainsFunc(cfg.Env(), func(kv string) bool { return strings.HasPrefix(kv, "PYTHONHOME=") }) {
-		what = "unset PYTHONHOME, or " + what
+		fix = "unset PYTHONHOME, or " + fix
 	}
-	return fmt.Errorf("starting the Python worker: %s %s before it was ready%s; %s", python, manner(w.handle.Exit()), why, what)
+	return fmt.Errorf("starting the Python worker: %s %s before it was ready%s; %s", python, exitText(w.handle.Exit()), reason, fix)
 }

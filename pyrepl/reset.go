@@ -2,92 +2,82 @@ package pyrepl
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"asyncrepl/internal/runner"
 	"asyncrepl/jobs"
 )
 
-// The end of a namespace takes effect in one step, under the session's lock: the
-// jobs behind are told that they will not run, the running one is asked to end,
-// and the end takes its place in the queue. What comes later finds that place
-// taken and stands behind it, for the next worker. The rest, waiting for that
-// turn and ending the worker, takes time and is nobody's order any more.
+// A reset ends a namespace and the worker that holds it. It takes effect in one step, under the
+// session's lock: the queued jobs are dropped, the running one is asked to end, and the reset takes
+// its place in the queue. What is queued later stands behind it, for the next worker. To wait for
+// its turn and to end the worker takes time, and decides no order any more.
 
-// restartStep is the time between the rungs of a restart.
-const restartStep = time.Second
+// resetStep is the time between the rungs of a reset.
+const resetStep = time.Second
 
-// Restart ends the worker and all that its jobs left behind: the running job is
-// stopped, the queued ones are not run, and what is started once Restart has
-// returned runs in an empty namespace. That it all has ended is waited for by
-// wait, which need not be called. It reports whether there was a worker, and what
-// could not be ended. Its error is the cause of ctx, and the restart goes on, or
-// says that what is left of the worker could not be checked.
+// Restart ends the worker and all that its jobs left behind: the running job is stopped, queued
+// jobs are not run, and a job that is started after Restart has returned runs in an empty
+// namespace. The error says that the session has been closed.
+//
+// The function it returns waits until everything has ended; it need not be called. It reports
+// whether there was a worker, and returns the processes that could not be ended. Its error is the
+// cause of ctx, and the restart continues, or says that the rest of the worker's tree could not be
+// checked.
 func (s *Session) Restart(by jobs.By, reason string) (wait func(ctx context.Context) (had bool, survivors []jobs.Process, err error), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, ErrClosed
+		return nil, errClosed
 	}
-	stop := jobs.Stop{By: by, From: jobs.Terminate, Step: restartStep, Reason: reason}
-	return s.vacate(stop, "a restart").wait, nil
+	stop := jobs.Stop{By: by, From: jobs.Terminate, Step: resetStep, Reason: reason}
+	return s.reset(stop, "a restart").wait, nil
 }
 
-// A vacating is the end of a namespace and of the worker that holds it.
-type vacating struct {
+// A resetting is a reset that may not have ended the worker yet.
+type resetting struct {
 	done chan struct{} // closed when the worker has ended
 
 	// Set before done is closed.
-	had       bool // there was one
+	had       bool // there was a worker
 	survivors []jobs.Process
-	err       error // what is left of the worker could not be checked
+	err       error // the rest of the worker's tree could not be checked
 }
 
-// vacate ends the namespace: its jobs by st, those that wait are told that it was
-// lost in what. The caller holds mu.
-func (s *Session) vacate(st jobs.Stop, what string) *vacating {
-	v := &vacating{done: make(chan struct{}), had: s.w != nil}
-	s.dropQueue(what)
+// reset ends the namespace: st stops its running job, and the queued ones are dropped because of
+// cause. The caller holds mu.
+func (s *Session) reset(st jobs.Stop, cause string) *resetting {
+	re := &resetting{done: make(chan struct{}), had: s.w != nil}
+	s.dropQueue(cause)
 	if s.turn != nil && s.turn.port != nil {
 		s.turn.port.Cancel(st)
 	}
-	t := &ticket{vacates: true, ready: make(chan struct{})}
-	s.place(t)
-	go func() { // owned by who waits for v; ends when the worker has, which the ladders of its job and its own bound
-		defer close(v.done)
-		<-t.ready
-		defer s.release(t, "") // those behind it were sent for the next worker
-		if w := s.disown(); w != nil {
-			v.had = true
-			result := w.end(st.From, st.Step)
-			v.survivors, v.err = runner.Processes(result.Survivors), result.Err
-		}
-	}()
-	return v
+	t := &ticket{resets: true, ready: make(chan struct{})}
+	s.push(t)
+	go s.endWorker(t, st, re) // owned by the callers of wait; ends when the worker has, within the steps of st
+	return re
+}
+
+// endWorker waits for the turn of t and ends the worker as st says.
+func (s *Session) endWorker(t *ticket, st jobs.Stop, re *resetting) {
+	defer close(re.done)
+	<-t.ready
+	defer s.release(t, "") // the jobs behind it are for the next worker
+	w := s.detach()
+	if w == nil {
+		return
+	}
+	re.had = true
+	result := w.end(st.From, st.Step)
+	re.survivors, re.err = runner.Processes(result.Survivors), result.Err
 }
 
 // wait waits until the worker has ended.
-func (v *vacating) wait(ctx context.Context) (had bool, survivors []jobs.Process, err error) {
+func (re *resetting) wait(ctx context.Context) (had bool, survivors []jobs.Process, err error) {
 	select {
-	case <-v.done:
-		return v.had, v.survivors, v.err
+	case <-re.done:
+		return re.had, re.survivors, re.err
 	case <-ctx.Done():
 		return false, nil, context.Cause(ctx)
 	}
-}
-
-// disown takes the worker from the session, with all that was known of it.
-func (s *Session) disown() *worker {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.w
-	s.w, s.names, s.asOf, s.news = nil, nil, "", ""
-	return w
-}
-
-// vacates reports whether the namespace is about to be ended, or is being ended
-// now. No job that is queued then was sent for it. The caller holds mu.
-func (s *Session) vacates() bool {
-	return s.turn != nil && s.turn.vacates || slices.ContainsFunc(s.queue, func(q *ticket) bool { return q.vacates })
 }

@@ -17,20 +17,20 @@ import (
 type Config struct {
 	Owner  *process.Owner
 	Python func(ctx context.Context) (string, error) // path of the interpreter; may make the environment
-	Env    func() []string                           // KEY=value, the whole environment of a worker
+	Env    func() []string                           // KEY=value, the full environment of a worker
 	Dir    string                                    // the workspace, where workers start
 	Log    *slog.Logger
 
 	// The names of the settings that choose Python and Dir, for errors that say what to change.
 	PythonSetting, DirSetting string
 
-	// Start bounds the time from the start of a worker to its first word
-	// (0: 60 s, for machines that are busy and disks that are cold).
+	// Start bounds the time from the start of a worker to its first event. 0 means 60 s, enough for
+	// a busy machine and a cold disk.
 	Start time.Duration
 }
 
-// ErrClosed is the answer of a session that has been closed.
-var ErrClosed = errors.New("the session has been closed")
+// errClosed refuses what is asked of a session that has been closed.
+var errClosed = errors.New("the session has been closed")
 
 // A Session is a named Python namespace that outlives its jobs.
 type Session struct {
@@ -40,14 +40,14 @@ type Session struct {
 	// Guarded by mu.
 	mu     sync.Mutex
 	closed bool
-	turn   *ticket   // whose turn it is; nil: idle
-	queue  []*ticket // behind it, in order
-	w      *worker   // nil until the first use and after a death was noticed
-	news   string    // what the next job is told of the worker before its own
-	names  []string  // as last told by a worker
-	asOf   string    // the job that told them
-	fresh  bool      // the next job is to look for modules anew
-	paths  []string  // and to read these .pth files
+	turn   *ticket   // that has the turn; nil: idle
+	queue  []*ticket // waiting, in order
+	w      *worker   // nil until the first use, and after its death was noticed
+	note   string    // about the worker, for the receipt of the next job
+	names  []string  // of the namespace, as last reported
+	asOf   string    // the job that reported them
+	fresh  bool      // the next job looks for modules again
+	paths  []string  // and reads these .pth files
 }
 
 // NewSession returns a session that has not started anything yet.
@@ -64,174 +64,12 @@ func NewSession(name string, cfg Config) *Session {
 // Name returns the name of the session.
 func (s *Session) Name() string { return s.name }
 
-// A ticket is a place in a session's queue.
-type ticket struct {
-	port    *jobs.Port    // nil: not a job's
-	vacates bool          // it ends the namespace: a restart
-	ready   chan struct{} // closed when the turn has come, or will not
-	err     error         // why it will not; set before ready is closed
-}
-
-// job returns the id of the ticket's job.
-func (t *ticket) job() string {
-	if t == nil || t.port == nil {
-		return ""
-	}
-	return t.port.ID()
-}
-
-// A lostError tells a queued job why it was not run.
-type lostError struct{ job string }
-
-func (e *lostError) Error() string { return "not run: variables were lost in " + e.job }
-
-// enqueue takes a job's place in the queue, which is first in, first out.
-func (s *Session) enqueue(p *jobs.Port) *ticket {
-	t := &ticket{port: p, ready: make(chan struct{})}
+// Live reports whether something would be lost with the session: a worker with its variables, or
+// jobs.
+func (s *Session) Live() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		t.err = ErrClosed
-		close(t.ready)
-	} else {
-		s.place(t)
-	}
-	return t
-}
-
-// place puts t behind what was there before. The caller holds mu.
-func (s *Session) place(t *ticket) {
-	if s.turn == nil {
-		s.turn = t
-		close(t.ready)
-		return
-	}
-	s.queue = append(s.queue, t)
-}
-
-// await waits for the turn of t.
-func (s *Session) await(ctx context.Context, t *ticket) error {
-	select {
-	case <-t.ready:
-	case <-ctx.Done():
-		if s.unqueue(t) {
-			return context.Cause(ctx)
-		}
-		<-t.ready // it came at the same moment
-	}
-	if t.err == nil && ctx.Err() != nil {
-		s.release(t, "")
-		return context.Cause(ctx)
-	}
-	return t.err
-}
-
-// unqueue takes t out of the queue and reports whether it was there.
-func (s *Session) unqueue(t *ticket) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, q := range s.queue {
-		if q == t {
-			s.queue = append(s.queue[:i], s.queue[i+1:]...)
-			return true
-		}
-	}
-	return false
-}
-
-// release ends the turn of t. If its job lost the variables, lost says so in
-// the words that the queued jobs are told, and none of them is run, unless they
-// were sent for the next worker anyway.
-func (s *Session) release(t *ticket, lost string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.turn != t {
-		return
-	}
-	s.turn = nil
-	if lost != "" && !s.vacates() {
-		s.dropQueue(lost)
-	}
-	if len(s.queue) > 0 {
-		s.turn, s.queue = s.queue[0], s.queue[1:]
-		close(s.turn.ready)
-	}
-}
-
-// dropQueue tells every queued job that its turn will not come. Restarts go on
-// waiting. The caller holds mu.
-func (s *Session) dropQueue(lost string) {
-	var rest []*ticket
-	for _, q := range s.queue {
-		if q.vacates {
-			rest = append(rest, q)
-			continue
-		}
-		q.err = &lostError{lost}
-		close(q.ready)
-	}
-	s.queue = rest
-}
-
-// worker returns the live worker of the session, started if need be, and what
-// is to be said of that. The caller has the turn.
-func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker, note string, err error) {
-	s.mu.Lock()
-	w, note = s.w, s.news
-	s.news = ""
-	s.mu.Unlock()
-	if w != nil {
-		select {
-		case <-w.handle.Done():
-			note = fmt.Sprintf("a new worker was started: the last one %s between jobs; variables lost", manner(w.handle.Exit()))
-			s.bury(w)
-		default:
-			return w, note, nil
-		}
-	}
-	if w, err = startWorker(ctx, s.cfg, p); err != nil {
-		s.tell(note) // to the first job that has a new worker
-		return nil, "", err
-	}
-	if !s.adopt(w) {
-		w.end(jobs.Kill, 0)
-		return nil, "", ErrClosed
-	}
-	return w, note, nil
-}
-
-// adopt makes w the session's worker, unless the session was closed while it
-// started.
-func (s *Session) adopt(w *worker) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.w = w
-	}
-	return !s.closed
-}
-
-// bury ends what is left of a worker that is dead or can't be ended.
-func (s *Session) bury(w *worker) process.StopResult {
-	s.mu.Lock()
-	if s.w == w {
-		s.w, s.names, s.asOf = nil, nil, ""
-	}
-	s.mu.Unlock()
-	if !runner.Ended(w.handle) { // a kill was in vain
-		return w.end(jobs.Kill, 0)
-	}
-	return w.end(jobs.Terminate, restartStep)
-}
-
-// remember keeps the names that a worker told at the end of a job.
-func (s *Session) remember(job string, names []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if names != nil {
-		s.names = names
-	}
-	s.asOf = job
+	return s.w != nil || s.turn != nil
 }
 
 // Close ends the session for good. Its jobs must have been stopped.
@@ -247,10 +85,140 @@ func (s *Session) Close() {
 	}
 }
 
-// Live reports whether anything would be lost with the session: a worker with
-// its variables, or jobs.
-func (s *Session) Live() bool {
+// worker returns the session's worker, started if there is none alive, and a note about that for
+// the receipt of p's job. The caller has the turn.
+func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker, note string, err error) {
+	s.mu.Lock()
+	w, note = s.w, s.note
+	s.note = ""
+	s.mu.Unlock()
+	switch {
+	case w != nil && runner.Ended(w.handle):
+		note = fmt.Sprintf("a new worker was started: the last one %s between jobs; variables lost", exitText(w.handle.Exit()))
+		s.discard(w)
+	case w != nil:
+		return w, note, nil
+	}
+	if w, err = startWorker(ctx, s.cfg, p); err != nil {
+		s.setNote(note) // for the first job that has a new worker
+		return nil, "", err
+	}
+	if !s.attach(w) {
+		w.end(jobs.Kill, 0)
+		return nil, "", errClosed
+	}
+	return w, note, nil
+}
+
+// setNote sets the note for the receipt of the next job.
+func (s *Session) setNote(note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.w != nil || s.turn != nil
+	s.note = note
+}
+
+// attach makes w the session's worker, and reports whether it did: the session may have been closed
+// while w started.
+func (s *Session) attach(w *worker) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.w = w
+	}
+	return !s.closed
+}
+
+// detach takes the worker from the session, with all that was known about it. It returns nil if
+// there is none.
+func (s *Session) detach() *worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.w
+	s.w, s.names, s.asOf, s.note = nil, nil, "", ""
+	return w
+}
+
+// discard ends what is left of a worker that has died or could not be killed.
+func (s *Session) discard(w *worker) process.StopResult {
+	s.mu.Lock()
+	if s.w == w {
+		s.w, s.names, s.asOf = nil, nil, ""
+	}
+	s.mu.Unlock()
+	if !runner.Ended(w.handle) { // it could not be killed
+		return w.end(jobs.Kill, 0)
+	}
+	return w.end(jobs.Terminate, resetStep)
+}
+
+// remember keeps the names that a worker reported at the end of a job.
+func (s *Session) remember(job string, names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if names != nil {
+		s.names = names
+	}
+	s.asOf = job
+}
+
+// A State is a session's activity at one moment.
+type State struct {
+	PID    int    // of its worker; 0: none is alive
+	Memory int64  // bytes resident of the worker's tree; 0: unknown
+	Job    string // that is running; empty: none
+	Queued int    // jobs that wait for their turn
+}
+
+// State returns the session's activity. It does not wait for the worker.
+func (s *Session) State() State {
+	st, w := s.state()
+	if w != nil {
+		u, _ := w.handle.Usage() // an error: the worker has ended, or the system does not say
+		st.Memory = u.Memory
+	}
+	return st
+}
+
+// state returns the State without its Memory, and the worker if it is alive.
+func (s *Session) state() (st State, alive *worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.Job = s.turn.job()
+	for _, q := range s.queue {
+		if !q.resets {
+			st.Queued++
+		}
+	}
+	if s.w != nil && !runner.Ended(s.w.handle) {
+		st.PID, alive = s.w.handle.PID(), s.w
+	}
+	return st, alive
+}
+
+// ask sends a numbered command to the worker of an idle session and returns the answer. It returns
+// nil if the session has no worker, or is busy; then it calls busy, with mu held.
+func (s *Session) ask(ctx context.Context, cmd func(n int) command, busy func()) (event, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, errClosed
+	}
+	if s.turn != nil {
+		defer s.mu.Unlock()
+		busy()
+		return nil, nil
+	}
+	t := &ticket{ready: make(chan struct{})}
+	s.turn = t
+	w := s.w
+	s.mu.Unlock()
+	defer s.release(t, "")
+	if w == nil {
+		return nil, nil
+	}
+	w.asked++
+	if err := w.ch.send(cmd(w.asked)); err != nil {
+		return nil, err
+	}
+	return w.await(ctx, w.asked)
 }

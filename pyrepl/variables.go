@@ -2,30 +2,29 @@ package pyrepl
 
 import "context"
 
-// A Variable is one name of a session's namespace. Value is set for exact
-// built-in types only, shortened to about 200 characters; other values are told
-// by type and size.
+// A Variable is one name of a session's namespace. Value is set for exact built-in types only,
+// shortened to about 200 characters; other values are described by type and size.
 type Variable struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
 	Value string `json:"value"`
-	Size  int64  `json:"size"` // bytes of the object itself, not of what it refers to
+	Size  int64  `json:"size"` // bytes of the object itself, without what it refers to
 }
 
 // Variables is what is known of a session's namespace.
 type Variables struct {
 	Vars  []Variable
 	Total int    // with those that were left out
-	AsOf  string // the job after which they were as told; "" means now
-	Busy  string // the job that the session is at; then Vars has names only
+	AsOf  string // the job at whose end they were reported; empty: now
+	Busy  string // the running job; Vars then has names only
 }
 
 // Variables lists the names of the namespace without running user code. It does not wait for a busy
-// session: it returns the names that were known last, and after which job. A session that was never
+// session: it returns the names that were reported last, and by which job. A session that was never
 // used has none.
 func (s *Session) Variables(ctx context.Context) (Variables, error) {
 	var last *Variables
-	ev, err := s.ask(ctx, func(n int) command { return variablesCommand{n} }, func() { v := s.known(); last = &v })
+	ev, err := s.ask(ctx, func(n int) command { return variablesCommand{n} }, func() { v := s.lastNames(); last = &v })
 	if last != nil {
 		return *last, nil
 	}
@@ -33,10 +32,10 @@ func (s *Session) Variables(ctx context.Context) (Variables, error) {
 	return Variables{Vars: now.Vars, Total: now.Total}, err
 }
 
-// known lists the names as last told; those that a restart is about to end are
-// none any more. The caller holds mu.
-func (s *Session) known() Variables {
-	if s.vacates() {
+// lastNames returns the names that were reported last, or none if a reset is about to end them. The
+// caller holds mu.
+func (s *Session) lastNames() Variables {
+	if s.resets() {
 		return Variables{Busy: s.turn.job()}
 	}
 	v := Variables{AsOf: s.asOf, Busy: s.turn.job(), Total: len(s.names)}

@@ -3,59 +3,81 @@ package pyrepl
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
 
-// syncTime bounds the answer of an idle worker to a sync: it has nothing else
-// to do.
-const syncTime = 10 * time.Second
+// answerTime bounds the wait for an idle worker to answer a numbered command.
+const answerTime = 10 * time.Second
 
 // A worker is a Python process that holds a session's namespace.
 type worker struct {
-	handle *process.Handle
-	pty    *tty.PTY
-	keys   *tty.Keyboard
-	screen *pump.Pump // of the terminal
-	ch     *channel
-	events chan event    // from the channel reader to whoever has the turn
-	eof    chan struct{} // closed when the channel ended
-	unread bool          // the worker had not read all that it was sent; set before eof is closed
-	gone   chan struct{} // closed when nobody takes events any more
-	once   sync.Once     // closes gone
-	asked  int           // numbered commands so far; only the holder of the turn sends them
+	handle   *process.Handle
+	pty      *tty.PTY
+	keyboard *tty.Keyboard
+	screen   *pump.Pump // of the terminal
+	ch       *channel
+	events   chan event    // from the channel's reader to the holder of the turn
+	eof      chan struct{} // closed when the channel has ended
+	unread   bool          // the worker had not read all that it was sent; set before eof is closed
+	ending   chan struct{} // closed by end: no caller takes events any more
+	once     sync.Once     // closes ending
+
+	// Used by the holder of the turn.
+	asked    int               // numbered commands so far
+	children *procfs.ChildList // nil: it could not be opened
+	made     *jobPipes         // for the next job; nil: none
 
 	// Guarded by mu.
 	mu    sync.Mutex
-	port  *jobs.Port   // of the job that runs, else of the last one: what cannot be told goes there
-	kick  func()       // tells the watch of the running job that there was output
-	pumps []*pump.Pump // of the jobs whose pipes are still open somewhere
+	port  *jobs.Port   // of the running job, or of the last one: output of no known job goes there
+	kick  func()       // notifies the watcher of the running job of output
+	pumps []*pump.Pump // of jobs whose pipes some process still holds open
 }
 
-// pipes makes a fresh pair for the stdout and stderr of p and reads their other
-// ends into its log, for as long as anybody holds them.
-func (w *worker) pipes(p *jobs.Port) (out, errs *os.File, err error) {
-	outR, out, err := os.Pipe()
-	if err != nil {
-		return nil, nil, fmt.Errorf("opening pipes: %w", err)
+// descendants returns the worker's descendants. If there are none, which is usual, it needs two
+// system calls and no scan.
+func (w *worker) descendants() map[processKey]bool {
+	if w.children.Empty() {
+		return nil
 	}
-	errR, errs, err := os.Pipe()
-	if err != nil {
-		outR.Close()
-		out.Close()
-		return nil, nil, fmt.Errorf("opening pipes: %w", err)
+	ps, _ := w.handle.Descendants() // an error: an interrupt can reach a child of an earlier job
+	keys := make(map[processKey]bool, len(ps))
+	for _, p := range ps {
+		keys[keyOf(p)] = true
 	}
+	return keys
+}
+
+// takePipes returns the pipes of the next job.
+func (w *worker) takePipes() (*jobPipes, error) {
+	if p := w.made; p != nil {
+		w.made = nil
+		return p, nil
+	}
+	return newJobPipes()
+}
+
+// makePipes makes the pipes of the next job ahead.
+func (w *worker) makePipes() {
+	if w.made == nil {
+		w.made, _ = newJobPipes() // an error: the next job tries again
+	}
+}
+
+// read reads pipes into the output of p, for as long as any process holds their write ends.
+func (w *worker) read(p *jobs.Port, pipes *jobPipes) {
 	into := func(s output.Stream) func([]byte) {
 		return func(b []byte) {
 			p.Write(s, b)
-			w.output(p)
+			w.printed(p)
 		}
 	}
 	w.mu.Lock()
@@ -68,39 +90,37 @@ func (w *worker) pipes(p *jobs.Port) (out, errs *os.File, err error) {
 			open = append(open, old)
 		}
 	}
-	w.pumps = append(open, pump.New(outR, into(output.Stdout)), pump.New(errR, into(output.Stderr)))
-	return out, errs, nil
+	w.pumps = append(open, pump.New(pipes.out.r, into(output.Stdout)), pump.New(pipes.errs.r, into(output.Stderr)))
 }
 
-// write appends what came over the terminal to the job that runs, else to the
-// last one.
-func (w *worker) write(s output.Stream, b []byte) {
+// writeScreen adds output of the terminal to the running job, or to the last one.
+func (w *worker) writeScreen(b []byte) {
 	w.mu.Lock()
 	p := w.port
 	w.mu.Unlock()
-	p.Write(s, b)
-	w.output(p)
+	p.Write(output.TTY, b)
+	w.printed(p)
 }
 
-// output tells the watch of p, if it still runs, that there was some.
-func (w *worker) output(p *jobs.Port) {
+// printed notifies the watcher of p's job, if that is running, of output.
+func (w *worker) printed(p *jobs.Port) {
 	w.mu.Lock()
 	kick := w.kick
-	if w.port != p {
-		kick = func() {}
-	}
+	running := w.port == p
 	w.mu.Unlock()
-	kick()
+	if running {
+		kick()
+	}
 }
 
-// serve makes p the job that the worker is at; kick is told of its output.
+// serve makes p's job the running one; its output calls kick.
 func (w *worker) serve(p *jobs.Port, kick func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.port, w.kick = p, kick
 }
 
-// drain reads what lies in the pipes and the terminal now.
+// drain reads what the pipes and the terminal hold now.
 func (w *worker) drain() {
 	w.mu.Lock()
 	pumps := append([]*pump.Pump{w.screen}, w.pumps...)
@@ -110,7 +130,7 @@ func (w *worker) drain() {
 	}
 }
 
-// sync waits until the worker has taken every signal sent to it so far.
+// sync waits until the worker has taken every signal that was sent to it so far.
 func (w *worker) sync() error {
 	w.asked++
 	if err := w.ch.send(syncCommand{N: w.asked}); err != nil {
@@ -120,10 +140,9 @@ func (w *worker) sync() error {
 	return err
 }
 
-// await returns the answer to the command of the given number; other events are late news of a job
-// that is over.
+// await returns the answer to command n. It drops other events: they are about a job that is over.
 func (w *worker) await(ctx context.Context, n int) (event, error) {
-	timer := time.NewTimer(syncTime)
+	timer := time.NewTimer(answerTime)
 	defer timer.Stop()
 	for {
 		select {
@@ -136,47 +155,51 @@ func (w *worker) await(ctx context.Context, n int) (event, error) {
 			}
 			return ev, nil
 		case <-w.handle.Done():
-			return nil, fmt.Errorf("the worker %s", manner(w.handle.Exit()))
+			return nil, fmt.Errorf("the worker %s", exitText(w.handle.Exit()))
 		case <-w.eof:
 			return nil, errChannelClosed
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-timer.C:
-			return nil, fmt.Errorf("the worker did not answer for %v", syncTime)
+			return nil, fmt.Errorf("the worker did not answer for %v", answerTime)
 		}
 	}
 }
 
-// end ends the worker and everything that its jobs left behind, from the given
-// rung on, and says what that took and what could not be ended.
+// end ends the worker and everything that its jobs left behind, and closes what belongs to it. It
+// begins with rung from, and reports which rungs were needed and what could not be ended.
 func (w *worker) end(from jobs.Rung, step time.Duration) process.StopResult {
-	w.once.Do(func() { close(w.gone) })
+	w.once.Do(func() { close(w.ending) })
 	result := w.handle.Stop(process.Ladder{From: from, Step: step})
 	w.ch.close()
 	<-w.eof
 	w.pty.CloseSlave()
 	w.drain()
-	w.closePumps()
+	w.closePipes()
 	w.screen.Close()
 	w.pty.Close()
+	w.children.Close()
 	w.handle.Forget()
 	return result
 }
 
-// closePumps closes the pipes of all jobs. It does not hold mu meanwhile: a pump
-// that is at work, because somebody writes to it still, needs that to end.
-func (w *worker) closePumps() {
+// closePipes closes the pipes of all jobs. It does not hold mu meanwhile: a pump that is reading,
+// because a process still writes, needs mu to end.
+func (w *worker) closePipes() {
 	w.mu.Lock()
-	pumps := w.pumps
-	w.pumps = nil
+	pumps, made := w.pumps, w.made
+	w.pumps, w.made = nil, nil
 	w.mu.Unlock()
 	for _, p := range pumps {
 		p.Close()
 	}
+	if made != nil {
+		made.close()
+	}
 }
 
-// manner says how a process ended: "was killed by SIGSEGV", "exited 7".
-func manner(x process.Exit) string {
+// exitText says how a process ended: "was killed by SIGSEGV", "exited 7".
+func exitText(x process.Exit) string {
 	if x.Signal != 0 {
 		return "was killed by " + process.SignalName(x.Signal)
 	}

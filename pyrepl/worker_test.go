@@ -34,15 +34,15 @@ func (f flooded) Run(_ context.Context, p *jobs.Port) jobs.Outcome {
 func closeInFlood(p *jobs.Port) error {
 	seen := make(chan struct{})
 	w := &worker{port: p, kick: sync.OnceFunc(func() { close(seen) })}
-	out, errs, err := w.pipes(p)
+	pipes, err := newJobPipes()
 	if err != nil {
 		return err
 	}
+	w.read(p, pipes)
 	yes := osexec.Command("yes")
-	yes.Stdout = out
+	yes.Stdout = pipes.out.w
 	err = yes.Start()
-	out.Close()
-	errs.Close()
+	pipes.closeWriters()
 	if err != nil {
 		return err
 	}
@@ -50,9 +50,9 @@ func closeInFlood(p *jobs.Port) error {
 	<-seen
 	pumps := w.pumps
 	closed := make(chan struct{})
-	go func() { // ends with closePumps
+	go func() { // ends with closePipes
 		defer close(closed)
-		w.closePumps()
+		w.closePipes()
 	}()
 	select {
 	case <-closed:

@@ -137,16 +137,17 @@ func (r *run) startOnTTY(owner *process.Owner, spec process.Spec) (err error) {
 func (r *run) startOnPipes(owner *process.Owner, spec process.Spec) (err error) {
 	var ours, theirs []*os.File
 	for i := range 3 {
-		pr, pw, err := os.Pipe()
+		open := pump.Pipe
+		if i == 0 {
+			open = stdinPipe
+		}
+		our, their, err := open()
 		if err != nil {
 			closeAll(ours)
 			closeAll(theirs)
 			return fmt.Errorf("opening pipes: %w", err)
 		}
-		if i == 0 {
-			pr, pw = pw, pr
-		}
-		ours, theirs = append(ours, pr), append(theirs, pw)
+		ours, theirs = append(ours, our), append(theirs, their)
 	}
 	copy(spec.Files, theirs)
 	r.handle, err = owner.Start(spec)
@@ -162,6 +163,12 @@ func (r *run) startOnPipes(owner *process.Owner, spec process.Spec) (err error) 
 		pump.New(ours[2], func(b []byte) { r.port.Write(output.Stderr, b) }),
 	}
 	return nil
+}
+
+// stdinPipe is os.Pipe with our end first.
+func stdinPipe() (ours, theirs *os.File, err error) {
+	r, w, err := os.Pipe()
+	return w, r, err
 }
 
 // announce names the job's process and lets the job take input, before any of its output can be

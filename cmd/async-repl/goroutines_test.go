@@ -35,7 +35,8 @@ var goroutines = map[string][]string{
 	"internal/output/log.go": {"the writer of a job's long output to disk"},
 	"jobs/registry.go":       {"one per job"},
 
-	"pyrepl/interrupt.go": {"the ladder of a Python job, and its nudges", "the ladder of a Python job, and its nudges"},
+	"pyrepl/exec.go":      {"the stop of a Python job, and its repeated interrupts"},
+	"pyrepl/interrupt.go": {"the stop of a Python job, and its repeated interrupts"},
 	"pyrepl/launch.go":    {"the reader of a worker's channel"},
 	"pyrepl/reset.go":     {"one per restart"},
 

@@ -1,0 +1,78 @@
+package pyrepl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"asyncrepl/internal/process"
+	"asyncrepl/internal/runner"
+	"asyncrepl/jobs"
+)
+
+// notRun returns the outcome of a job whose turn did not come, because of err.
+func notRun(ctx context.Context, err error) jobs.Outcome {
+	_, lost := errors.AsType[*lostError](err)
+	_, stopped := errors.AsType[*jobs.Stop](context.Cause(ctx))
+	if stopped && !lost {
+		return runner.NotRun(ctx)
+	}
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, By: jobs.Unknown, Detail: err.Error()}}
+}
+
+// notStarted returns the outcome of a job for which no worker could be started, because of err.
+func notStarted(ctx context.Context, err error) jobs.Outcome {
+	rec := jobs.Receipt{End: jobs.NotStarted, By: jobs.Unknown, Detail: err.Error()}
+	if st, ok := errors.AsType[*jobs.Stop](context.Cause(ctx)); ok {
+		rec.Stop, rec.By = st, st.By
+	}
+	return jobs.Outcome{Receipt: rec}
+}
+
+// outcome returns the outcome of code that has ended while its worker lives.
+func (r *run) outcome(done doneEvent) jobs.Outcome {
+	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: r.rungs, PendingTasks: done.Pending}
+	switch done.End {
+	case "exit":
+		rec.End, rec.Code, rec.Detail = jobs.Exited, done.Code, jobs.SysExit
+	case "raised":
+		rec.End, rec.Detail = jobs.Raised, done.Error
+		if detail, ok := strings.CutPrefix(done.Error, "MemoryError"); ok && (detail == "" || detail[0] == ':') {
+			rec.End, rec.Detail = jobs.OutOfMemory, strings.TrimPrefix(detail, ": ")
+		}
+	default:
+		rec.End = jobs.Returned
+	}
+	if st := r.p.Stop(); st != nil && done.Interrupted {
+		rec.Stop, rec.By = st, st.By
+	}
+	out := jobs.Outcome{Receipt: rec}
+	if done.Result != nil {
+		out.Result, out.HasResult = *done.Result, true
+		if done.ResultCut > 0 {
+			out.Result = fmt.Sprintf("%s… (%d more characters)", out.Result, done.ResultCut)
+		}
+	}
+	return out
+}
+
+// lostReceipt returns the receipt of a job that has lost its worker because of cause. It kills the
+// worker if that is still alive.
+func (r *run) lostReceipt(cause error) jobs.Receipt {
+	var notes []string
+	if cause != errAlive && !runner.Ended(r.w.handle) {
+		r.w.handle.Stop(process.Ladder{From: jobs.Kill})
+		notes = append(notes, cause.Error()+"; its worker was ended")
+	}
+	r.w.drain()
+	rec := runner.ExitReceipt(r.w.handle)
+	rec.State, rec.Rungs, rec.Notes = jobs.Lost, r.rungs, notes
+	if errors.Is(cause, errChannelClosed) && rec.End != jobs.Alive {
+		rec.By = jobs.Program
+	}
+	if st := r.p.Stop(); st != nil && (len(r.rungs) > 0 || rec.End == jobs.Alive) {
+		rec.Stop, rec.By = st, st.By
+	}
+	return rec
+}
