@@ -44,7 +44,7 @@ type message struct {
 // New returns a client that reads the server's messages from r and writes its own to w.
 func New(r io.Reader, w io.Writer) *Client {
 	c := &Client{w: w, waiting: make(map[int]chan<- message)}
-	go c.read(r) // owned by the client; ends with r, which is the caller's to close
+	go c.read(r) // owned by the client; ends with r, which the caller closes
 	return c
 }
 
@@ -173,7 +173,7 @@ type Pending struct {
 	answer <-chan message // closed if there will be none
 }
 
-// Reply waits for what the tool answers. It is called once.
+// Reply waits for the reply of the tool. Call it once.
 func (p *Pending) Reply(ctx context.Context) (Reply, error) {
 	raw, err := p.result(ctx)
 	if err != nil {

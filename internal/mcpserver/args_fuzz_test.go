@@ -48,7 +48,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%s took %q: %v", tool.name, raw, err)
 		}
 		if again, err := decode(tool, marshal(given)); err != nil || !reflect.DeepEqual(a, again) {
-			t.Fatalf("%s reads %q as %+v, and spelt anew as %+v, %v", tool.name, raw, a, again, err)
+			t.Fatalf("%s reads %q as %+v, and spelled in another way as %+v, %v", tool.name, raw, a, again, err)
 		}
 		for _, name := range tool.required {
 			less := maps.Clone(given)
@@ -65,7 +65,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// checkMistake fails if the refusal of raw is not what a model should read.
+// checkMistake fails if the refusal of raw is unfit for a model.
 func checkMistake(t *testing.T, tool *tool, raw []byte, a *args, err error) {
 	t.Helper()
 	var m *mistake

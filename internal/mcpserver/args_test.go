@@ -78,7 +78,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"job of no such session", "check_python_status", `{"job_id": "` + id + `", "session": "lab"}`, "Job " + id + " is not one of session lab. Leave session out."},
 		{"cursor without a job", "check_python_status", `{"session": "lab", "cursor": 5}`, "Session lab has no Python job yet, so there is no output at a cursor."},
 		{"two lines", "send_python_input", `{"text": "a\nb"}`, "text must be one line; nothing was sent. Send one line for each question."},
-		{"nobody asks", "send_python_input", `{"text": "a"}`, "No Python job waits for input; nothing was sent or kept."},
+		{"no job asks", "send_python_input", `{"text": "a"}`, "No Python job waits for input; nothing was sent or kept."},
 		{"python input for a shell job", "send_python_input", `{"text": "a", "job_id": "` + shell + `"}`,
 			"Job " + shell + " is a shell job: use send_command_input. Nothing was sent."},
 		{"nothing to send", "send_command_input", `{"job_id": "` + shell + `"}`, `There is nothing to send: give text (a line ends with \n) or eof.`},

@@ -9,9 +9,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A Backend is what the tools work with: an [engine.Engine], or a fake in tests. Its methods are
-// called by several goroutines at once and do not wait. Their errors are shown to clients and say
-// how to fix the problem.
+// A Backend makes and describes jobs: an [engine.Engine], or a fake in tests. Its methods are safe for
+// concurrent use and do not wait. Their errors are shown to clients and say how to fix the problem.
 type Backend interface {
 	// Jobs returns the registry in which the tools start and find jobs.
 	Jobs() *jobs.Registry
@@ -25,7 +24,7 @@ type Backend interface {
 	Status(sc engine.Scope) report.Server
 }
 
-// A Config is what all connections of one server share.
+// A Config is shared by all connections.
 type Config struct {
 	Backend  Backend
 	Version  string        // of the program, for clients

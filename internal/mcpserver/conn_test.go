@@ -142,7 +142,7 @@ func TestPanicOfAHandlerIsAnsweredAndLogged(t *testing.T) {
 	j := w.job(c.call("execute_python", arguments{"code": `ask line "? "`, "wait_seconds": 60}))
 	got := c.refused("send_python_input", arguments{"text": "panic"})
 	if got != "Internal error: a defect of this server, described in its log. Jobs continue; list_jobs shows them." {
-		t.Errorf("the client is told %q", got)
+		t.Errorf("the client reads %q", got)
 	}
 	for _, want := range []string{"panic in a request", "tool=send_python_input", "with xxxxx", "program_test.go"} {
 		if !strings.Contains(w.log.String(), want) {
@@ -211,7 +211,7 @@ func TestCancelDoesNotStopAtAPrompt(t *testing.T) {
 		t.Errorf("after the grace:\n%s", got)
 	}
 	if got := c.call("execute_python", arguments{"code": `out "x"`}); field(got, "Also") != "" {
-		t.Errorf("news of what is being ended:\n%s", got)
+		t.Errorf("progress of a cancel:\n%s", got)
 	}
 	if got := c.call("wait_for_jobs", arguments{"job_ids": []string{j.ID()}, "wait_seconds": 0}); !strings.HasPrefix(got, "Condition: not met") {
 		t.Errorf("a wait:\n%s", got)

@@ -1,11 +1,11 @@
-// Package mcpserver shows an engine to MCP clients. Its tools turn arguments into jobs, and jobs
+// Package mcpserver serves an engine to MCP clients. Its tools turn arguments into jobs, and jobs
 // into replies.
 //
 // An [engine.Engine], or another [Backend], is built once and shared by all connections. [New] makes
-// one MCP server for each of them, over any transport, and shows it what its [engine.Scope] covers. Jobs belong to the engine, calls
-// and waits to the connection: a cancelled call, a client that leaves, or a shutdown ends a wait
-// and never a job. The server keeps no reading position for a client; a repeated call is answered
-// alike.
+// one MCP server for each connection, over any transport; its client sees the jobs that its
+// [engine.Scope] covers. Jobs belong to the engine, calls and waits to the connection: a cancelled
+// call, a client that leaves, or a shutdown ends a wait and never a job. The server keeps no reading
+// position for a client: the same call gives the same answer.
 //
 // Handlers know no transport. One that keeps calls in order, or that knows which answers reach the
 // client, attaches a ticket to each request; see ticket.go.
@@ -23,5 +23,5 @@
 // Package report has the words of replies. errors.go is the one place where errors become text.
 //
 // Besides internal/stdio this is the only package that knows the MCP SDK. It knows no process, no
-// Python and no shell: the Backend makes what runs. Of the runners it knows the errors only.
+// Python and no shell: the Backend makes the runners of jobs.
 package mcpserver

@@ -10,8 +10,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// refusal returns the reply for an error: what is wrong and what to do about it. It is the one
-// place where errors become text.
+// refusal returns the reply for an error: the problem and how to fix it. It is the one place where
+// errors become text.
 func (c *conn) refusal(err error) *report.Reply {
 	var m *mistake
 	if errors.As(err, &m) {

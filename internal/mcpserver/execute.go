@@ -65,8 +65,8 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 	return c.reporter().Job(j, c.window(0)), nil
 }
 
-// await waits until the job ends or asks for input: as long as the call says, or def. Callers look
-// at the job to learn which; a wait that is cut short is answered like any other.
+// await waits until the job ends or asks for input, for as long as the call says, or def. It does
+// not say why it returned: the reply shows the state of the job.
 func (c *call) await(ctx context.Context, j *jobs.Job, def time.Duration) {
 	c.ticket.Pass()
 	d := c.waitFor(def)
@@ -79,7 +79,7 @@ func (c *call) await(ctx context.Context, j *jobs.Job, def time.Duration) {
 	_ = j.Await(ctx)
 }
 
-// waitFor returns how long the call waits: as long as it says, or def.
+// waitFor returns how long the call waits: its wait_seconds, or def.
 func (c *call) waitFor(def time.Duration) time.Duration {
 	if c.args.wait != nil {
 		return *c.args.wait

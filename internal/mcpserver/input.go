@@ -102,7 +102,7 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 	return c.reporter().Job(j, w), nil
 }
 
-// delivered says what happened to the input.
+// delivered describes the delivery of the input.
 func delivered(d jobs.Delivery, in jobs.Input) string {
 	s := "delivered"
 	switch {

@@ -57,7 +57,7 @@ func TestAlsoAnnouncesEachEventOnce(t *testing.T) {
 		t.Errorf("the line stands in the wrong place:\n%s", reply)
 	}
 	if got := field(c.status(stays), "Also"); got != "" {
-		t.Errorf("told twice: %q", got)
+		t.Errorf("announced twice: %q", got)
 	}
 	// An event that a reply about the job has shown is not announced again; a new question is.
 	c.call("send_command_input", arguments{"job_id": asks, "text": "x", "wait_seconds": 0})
@@ -119,14 +119,14 @@ func TestAlsoAnnouncesWhatCancelledCallsDidNot(t *testing.T) {
 			w.ended(about)
 		}
 	}
-	var told string
-	for deadline := time.Now().Add(jobstest.Patience); strings.Count(told, "completed") < 2 && time.Now().Before(deadline); {
-		told += field(c.status(stays), "Also") + ";" // none before the calls that were taken back are over
+	var announced string
+	for deadline := time.Now().Add(jobstest.Patience); strings.Count(announced, "completed") < 2 && time.Now().Before(deadline); {
+		announced += field(c.status(stays), "Also") + ";" // none before the cancelled calls are over
 	}
-	told += field(c.status(stays), "Also")
+	announced += field(c.status(stays), "Also")
 	for _, id := range []string{about, other} {
-		if n := strings.Count(told, "job "+id+" completed"); n != 1 {
-			t.Errorf("job %s was told %d times: %s", id, n, strings.Trim(told, ";"))
+		if n := strings.Count(announced, "job "+id+" completed"); n != 1 {
+			t.Errorf("job %s was announced %d times: %s", id, n, strings.Trim(announced, ";"))
 		}
 	}
 	w.open("end")
@@ -143,12 +143,12 @@ func TestAlsoAnnouncesWhatALateCancelDropped(t *testing.T) {
 	c.call("list_variables", nil) // by then it has been taken back
 	w.open("about")
 	w.ended(about)
-	var told string
-	for deadline := time.Now().Add(jobstest.Patience); told == "" && time.Now().Before(deadline); {
-		told = field(c.status(stays), "Also") // none before the call is over
+	var announced string
+	for deadline := time.Now().Add(jobstest.Patience); announced == "" && time.Now().Before(deadline); {
+		announced = field(c.status(stays), "Also") // none before the call is over
 	}
-	if want := "job " + about + " completed"; told != want {
-		t.Errorf("got %q, want %q", told, want)
+	if want := "job " + about + " completed"; announced != want {
+		t.Errorf("got %q, want %q", announced, want)
 	}
 	w.open("end")
 }
@@ -163,7 +163,7 @@ func TestAlsoAnnouncesEachEndOnceToManyCalls(t *testing.T) {
 		c.begin("gate " + strconv.Itoa(i%rounds))
 	}
 	more := regexp.MustCompile(`; (\d+) more: see list_jobs$`)
-	told := map[string]int{}
+	announced := map[string]int{}
 	count := 0
 	note := func(also string) {
 		if m := more.FindStringSubmatch(also); m != nil {
@@ -171,7 +171,7 @@ func TestAlsoAnnouncesEachEndOnceToManyCalls(t *testing.T) {
 			count += k
 		}
 		for _, id := range ids.FindAllString(also, -1) {
-			told[id]++
+			announced[id]++
 			count++
 		}
 		if chars(also) > lineMax {
@@ -194,13 +194,13 @@ func TestAlsoAnnouncesEachEndOnceToManyCalls(t *testing.T) {
 		}
 	}
 	note(field(c.status(stays), "Also"))
-	for id, times := range told {
+	for id, times := range announced {
 		if times != 1 {
-			t.Errorf("job %s was told %d times", id, times)
+			t.Errorf("job %s was announced %d times", id, times)
 		}
 	}
 	if count != n {
-		t.Errorf("%d ends were told, want %d", count, n)
+		t.Errorf("%d ends were announced, want %d", count, n)
 	}
 	w.open("end")
 }

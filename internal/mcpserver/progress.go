@@ -44,8 +44,8 @@ func (c *conn) newProgress(req *mcp.CallToolRequest) *progress {
 	return &progress{token: token, first: first, notify: req.Session.NotifyProgress}
 }
 
-// start sends line until stop is called, which waits for a notification that is being sent. Total
-// is how long the call waits at most; 0 is unknown.
+// start sends line, first and then repeatedly, until stop is called; stop waits for a notification
+// that is being sent. Total is how long the call waits at most, or 0 if that is unknown.
 func (p *progress) start(ctx context.Context, total time.Duration, line func() string) (stop func()) {
 	if p == nil || total > 0 && total <= p.first {
 		return func() {}

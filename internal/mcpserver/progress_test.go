@@ -111,7 +111,7 @@ func TestWaitingCallsReportProgress(t *testing.T) {
 					}
 					last = n.Progress
 					if strings.HasPrefix(p.plain(n.Message), tt.message) {
-						sent++ // the first may come before the job has begun or printed
+						sent++ // the first can come before the job has begun or printed
 					} else if sent > 0 {
 						t.Fatalf("%+v, want %q", n, tt.message)
 					}
@@ -164,7 +164,7 @@ func TestProgressTokenComesBackUnchanged(t *testing.T) {
 			}
 			got = string(p.ProgressToken)
 		}
-		if got != want && (want == "" || got != "") { // a busy machine may send none in the time
+		if got != want && (want == "" || got != "") { // a busy machine can send none in the time
 			t.Errorf("token %s came back as %s, want %s", raw, got, want)
 		}
 	}

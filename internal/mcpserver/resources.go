@@ -54,7 +54,7 @@ func parseResource(uri string) (r resourceRequest, err error) {
 	if err != nil || u.Scheme != "job" || u.Host == "" || u.User != nil || u.Fragment != "" {
 		return r, mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
 	}
-	r.id = strings.ToUpper(u.Host) // clients may write a host in lower case
+	r.id = strings.ToUpper(u.Host) // clients can write a host in lower case
 	switch strings.TrimSuffix(u.Path, "/") {
 	case "":
 	case "/output":

@@ -14,7 +14,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A conn is what the calls of one connection share.
+// A conn is the state that the calls of one connection share.
 type conn struct {
 	Config
 	jobs      *jobs.Registry // the Backend's
@@ -22,12 +22,12 @@ type conn struct {
 	announced report.Notices
 }
 
-// New returns the server of one connection, which may be over any transport of the SDK. Its calls
-// see what sc covers. When ctx is done, they stop waiting and are answered with the current status.
-// Jobs outlive both the connection and ctx.
+// New returns the server of one connection, over any transport of the SDK. Its calls see the jobs
+// that sc covers. When ctx is done, they stop waiting and are answered with the current status. Jobs
+// outlive both the connection and ctx.
 //
-// Several connections can share a server if one client makes them all, as over HTTP: what one has
-// been told of jobs is then not repeated to the others.
+// Several connections can share a server if one client makes them all, as over HTTP: an event that
+// was announced on one connection is then not repeated on the others.
 func New(ctx context.Context, shared Config, sc engine.Scope) *mcp.Server {
 	return newConn(shared, sc).server(ctx, tools(sc.GraceTime()))
 }
@@ -38,7 +38,7 @@ func newConn(shared Config, sc engine.Scope) *conn {
 
 func (c *conn) server(ctx context.Context, tools []*tool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "async-repl", Version: c.Version}, &mcp.ServerOptions{
-		Instructions: instructions, // and no Logger: what the SDK logs of each connection helps nobody
+		Instructions: instructions, // and no Logger: the SDK would log every connection
 		// The list of tools never changes, new jobs are not announced as resources, and logging is
 		// not offered.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
@@ -75,7 +75,7 @@ func beforeTools(add func()) mcp.Middleware {
 func (c *conn) handler(t *tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ticket := ticketOf(req.Extra)
-		defer ticket.Pass() // not only with the answer, which may have to wait for room
+		defer ticket.Pass() // not only with the answer, which can have to wait for room
 		a, err := decode(t, req.Params.Arguments)
 		if err != nil {
 			return result(report.Textf("%s", err), true), nil
@@ -99,7 +99,7 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 	}
 }
 
-// result returns the reply in the terms of the protocol.
+// result returns the reply as the SDK's type.
 func result(r *report.Reply, isError bool) *mcp.CallToolResult {
 	content := []mcp.Content{&mcp.TextContent{Text: r.String()}}
 	for _, b := range r.Blocks {

@@ -12,7 +12,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// session returns the name of the Python session that the call means.
+// session returns the name of the Python session that the call is for.
 func (c *call) session() string { return c.scope.SessionName(c.args.session) }
 
 func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
@@ -109,7 +109,7 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	} else {
 		r.Line("Restarted", "no Python was running; the next execute starts one")
 	}
-	ended = c.ends(ctx, ended)
+	ended = c.awaitEnds(ctx, ended)
 	for _, info := range ended[:min(endedMax, len(ended))] {
 		c.notices.Shows(info)
 		if info.Status.Final() {
@@ -128,9 +128,9 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	return r, nil
 }
 
-// ends waits up to the grace until the jobs of a worker that has exited have ended, which happens a
-// little later, and returns their state then.
-func (c *conn) ends(ctx context.Context, list []jobs.Info) []jobs.Info {
+// awaitEnds waits until the jobs of a worker that has exited have ended, which happens a little later,
+// but no longer than the grace. It returns their state then.
+func (c *conn) awaitEnds(ctx context.Context, list []jobs.Info) []jobs.Info {
 	ctx, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
 	for i := range list {

@@ -242,7 +242,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 			return r, nil
 		}
 	}
-	share := (maxText - r.Chars() - 1) / len(infos) // of the room behind a blank line
+	share := (maxText - r.Chars() - 1) / len(infos) // of the room after a blank line
 	var lines strings.Builder
 	for _, info := range infos {
 		lines.WriteString(view.Line(c.reporter().Line(info), share-1) + "\n")
@@ -269,10 +269,10 @@ func waitUntil(ctx context.Context, all []*jobs.Job, every bool) {
 			return nil
 		})
 	}
-	_ = waits.Wait() // the replies say what came of it
+	_ = waits.Wait() // the reply shows the state of the jobs
 }
 
-// condition says what ended the wait.
+// condition describes why the wait has ended.
 func condition(infos []jobs.Info, every bool) string {
 	ended := 0
 	var met []string

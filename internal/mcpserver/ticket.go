@@ -6,7 +6,7 @@ import "github.com/modelcontextprotocol/go-sdk/mcp"
 // which they were sent, or that knows whether an answer reaches the client, attaches one to each
 // request. Any other transport serves too: its calls have a noTicket.
 type ticket interface {
-	// Pass reports that the call has taken effect, so that the next one may begin: its job is
+	// Pass reports that the call has taken effect, so that the next one can begin: its job is
 	// started, its input delivered, its stop requested. A handler passes before it waits.
 	Pass()
 	// OnAnswer has f called when the answer is queued to the client or dropped. f must not block.
@@ -27,8 +27,8 @@ func ticketOf(x *mcp.RequestExtra) ticket {
 	return noTicket{}
 }
 
-// A noTicket is the ticket of a call whose transport keeps no order and does not say what becomes
-// of answers: each counts as queued once its handler returns.
+// A noTicket is the ticket of a call whose transport keeps no order and does not report the
+// fate of answers: each counts as queued once its handler returns.
 type noTicket struct{}
 
 func (noTicket) Pass() {}

@@ -33,11 +33,11 @@ type call struct {
 	args     *args
 	ticket   ticket              // passed before the call waits
 	progress *progress           // reports to the client while the call waits
-	notices  *report.CallNotices // what the reply announces of other jobs
+	notices  *report.CallNotices // the events of jobs that the reply announces
 }
 
-// hints are what a client can rely on. Clients run read-only tools side by side and others one at a
-// time.
+// hints are the properties of a tool that clients rely on. Clients run read-only tools side by side
+// and others one at a time.
 type hints struct{ readOnly, idempotent, destructive, openWorld bool }
 
 var (

@@ -1,4 +1,4 @@
-// Package readmetest holds the README to what the code says.
+// Package readmetest checks the README against the code. Begin with Part.
 package readmetest
 
 import (
@@ -18,8 +18,8 @@ func Text(t *testing.T) string {
 	return string(raw)
 }
 
-// Part fails the test if the generated part of that name is not text. With update it writes the
-// part anew instead. Tests of several packages that update the README must run one at a time
+// Part fails the test if the generated part of that name is not text. With update it replaces the
+// part instead. Tests of several packages that update the README must run one at a time
 // (go test -p 1).
 func Part(t *testing.T, name, text string, update bool) {
 	t.Helper()

@@ -1,18 +1,20 @@
-// Package report puts jobs into words and into JSON, for every front end.
+// Package report describes jobs, in text for models and in JSON for programs, for every front end.
 //
-// A [Reporter] makes a [Reply] about a job, which is text with blocks behind it, and the [Record]
-// of a job, which programs read and which is its JSON wherever it is kept. The words of replies are
-// stable: models and scripts read them.
+// A [Reporter] makes the [Reply] about a job, which is text with blocks after it, and the [Record]
+// of a job. The names and the fixed words of header lines are stable: models and scripts read them.
 //
-//   - A reply takes the status of a job before it looks at the output, so that a final status
-//     comes with all of it.
-//   - No reply is longer than its [Window] allows. What is left out is counted, with the
-//     cursors to read it by.
+//   - A reply takes the status of a job before its output, so that a final status comes with all of
+//     the output.
+//   - No reply is longer than its [Window] allows. What it omits is counted, with the cursors from
+//     which to read it.
 //   - A reply about an unfinished job never ends inside a character or an escape sequence.
-//   - Nothing is kept: the same call gives the same answer.
+//   - Calling again gives the same reply. Only [Notices] remember anything: which events of jobs
+//     one connection has announced.
 //
-// Lengths of text are in characters, cursors and sizes in bytes.
+// Lengths of text are in characters, cursors and sizes in bytes. A Reply belongs to the call that
+// made it and a Notices to its connection; a Reporter can be shared. Nothing here fails: a job that
+// can't be found or started is an error of package jobs, which [Reporter.Refusal] describes.
 //
-// Begin with job.go. The package knows neither a protocol nor how jobs run: it is handed jobs and
-// what the parts of an engine say of themselves.
+// Begin with the example, then job.go. excerpt.go chooses the output that a reply shows, and cut.go
+// where it ends. The package knows neither a protocol nor how jobs run.
 package report

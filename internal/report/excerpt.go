@@ -8,37 +8,37 @@ import (
 	"asyncrepl/internal/view"
 )
 
-// How many bytes of a log one reply looks at. A program that draws over its own output can write
-// many bytes for few characters, so this is more than a reply holds. It is bounded so that a reply
-// costs the same however long the log is.
+// How many bytes of a log one reply reads. A program that draws over its own output can write many
+// bytes for few characters, so this is more than a reply holds. It is bounded so that a reply costs
+// the same however long the log is.
 const (
-	lookHead   = 256 << 10
-	lookTail   = 256 << 10
-	lookNewest = 8 << 10 // of a running job, when no cursor is given
+	headBytes   = 256 << 10
+	tailBytes   = 256 << 10
+	newestBytes = 8 << 10 // of a running job, if no cursor is given
 )
 
-// The sections of output. Terminal output stands under stdout.
+// The sections of output. Terminal output is shown as stdout.
 const (
 	stdout = iota
 	stderr
 	sections
 )
 
-// An excerpt is what a reply shows of a job's output.
+// An excerpt is the part of a job's output that a reply shows.
 type excerpt struct {
 	text    [sections]string
 	omitted output.Range // bytes that are not shown, whether they still exist or not
 	gone    int64        // omitted bytes that can't be read any more
-	loss    output.Loss  // what removed bytes of this job's log, shown range or not
-	late    int64        // bytes written after the job's end, shown or not
+	loss    output.Loss  // the causes for which the complete log lacks bytes
+	late    int64        // bytes written after the job's end, whether shown or not
 	next    int64        // the cursor to continue from
 }
 
 // chars returns how many characters the excerpt shows.
 func (x *excerpt) chars() int { return chars(x.text[stdout]) + chars(x.text[stderr]) }
 
-// newExcerpt shows what w asks for in about room characters: never much more, and nothing if room
-// is negative. final reports whether the job had ended before the log is read.
+// newExcerpt takes the output that w selects in about room characters: never much more, and nothing
+// if room is negative. final reports whether the job had ended before the log is read.
 func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	stat := log.Stat()
 	x := excerpt{loss: stat.Loss}
@@ -46,10 +46,10 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 		x.late = stat.End - stat.Final
 	}
 	from := min(w.From, stat.End) // for callers that don't check; a log never shrinks
-	front, back := int64(lookHead), int64(lookTail)
+	front, back := int64(headBytes), int64(tailBytes)
 	budget := view.Budget{Head: room / 2, Max: room}
 	if w.Newest && !final {
-		front, back = 0, lookNewest
+		front, back = 0, newestBytes
 		budget = view.Budget{Max: min(room, newestChars)}
 	}
 	head, tail := x.read(log, stat, final, from, front, back, budget.Head)
@@ -59,7 +59,7 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 		return x
 	}
 	if len(head.Spans) == 0 {
-		budget.Head = 0 // everything omitted stands before everything shown
+		budget.Head = 0 // everything omitted comes before everything shown
 	}
 	page := view.Clip(head, tail, budget)
 	if x.omitted = (output.Range{From: page.From, To: page.To}); len(head.Spans) == 0 {
@@ -89,7 +89,7 @@ func (x *excerpt) read(log output.Reader, stat output.Stat, final bool, from, fr
 	if x.gone == 0 && headRoom > 0 && stat.End-from <= front+back {
 		head = read(log, from, stat.End)
 		if !final {
-			head = whole(head)
+			head = complete(head)
 		}
 		tail.Cursor = head.End()
 		return head, tail
@@ -97,7 +97,7 @@ func (x *excerpt) read(log output.Reader, stat output.Stat, final bool, from, fr
 	head = read(log, from, min(headEnd, from+front))
 	tail = read(log, max(tailStart, head.End(), stat.End-back), stat.End)
 	if !final {
-		tail = whole(tail)
+		tail = complete(tail)
 	}
 	return head, tail
 }
@@ -119,7 +119,7 @@ func lacking(log output.Reader, page view.Page) (lacks [sections]bool) {
 
 // joined returns a section with a mark at the place of the omission. No mark is needed if nothing
 // of the section is missing, or if only the newest output is shown.
-func joined(s view.Section, mark bool, what string) string {
+func joined(s view.Section, mark bool, missing string) string {
 	if !mark || s.Head == "" && s.Tail == "" {
 		return s.Head + s.Tail
 	}
@@ -127,7 +127,7 @@ func joined(s view.Section, mark bool, what string) string {
 	if head != "" && !strings.HasSuffix(head, "\n") {
 		head += "\n"
 	}
-	return head + "[… " + what + " not shown …]\n" + s.Tail
+	return head + "[… " + missing + " not shown …]\n" + s.Tail
 }
 
 // clip shows text in at most room characters.

@@ -128,8 +128,7 @@ func FuzzReadingOn(f *testing.F) {
 func coloured(s string) []byte {
 	const esc = '\x1b'
 	moves := func(r rune) bool { return r != esc && r != '\n' && unicode.IsControl(r) }
-	// A line that is long is clamped, and a dash may make a mark, which is one only when it is
-	// whole.
+	// A long line is clamped, and a dash can begin a mark, which counts only if it is complete.
 	if !utf8.ValidString(s) || len(s) > 1500 || strings.Contains(s, "-") || strings.ContainsFunc(s, moves) {
 		return nil
 	}

@@ -12,9 +12,9 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A Reporter puts jobs into words and into records.
+// A Reporter describes jobs in replies and in records.
 type Reporter struct {
-	Jobs *jobs.Registry   // finds the job that a queued one waits for; nil: that job is not named
+	Jobs *jobs.Registry   // to find the job that a queued one waits for; nil: it is not named
 	Now  func() time.Time // nil: time.Now
 }
 
@@ -25,8 +25,8 @@ func (rp *Reporter) time() time.Time {
 	return rp.Now()
 }
 
-// A Window selects the part of a job's output that a reply shows, and adds what else the reply
-// says.
+// A Window selects the part of a job's output that a reply shows, and holds the lines about the call
+// that the reply answers.
 type Window struct {
 	From     int64        // the cursor of the first byte
 	Newest   bool         // while the job runs, show only its newest output
@@ -63,7 +63,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 		head.Line(f.name, f.value)
 	}
 	// The length of the header lines about the output depends on how it is cut. It is cut between
-	// lines, so a little less room may change nothing: each try reduces the room by at least
+	// lines, so a little less room can change nothing: each try reduces the room by at least
 	// lessRoom.
 	for room := max(0, w.MaxChars-head.Chars()-usualRest); ; {
 		r := withOutput(head, j, info, w, also, room)
@@ -113,7 +113,7 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, also []jobs.
 	return r
 }
 
-// causes says why output is gone.
+// causes returns the reasons why output is gone.
 func causes(l output.Loss) string {
 	var why []string
 	if l.Cap > 0 {
@@ -161,7 +161,7 @@ func (rp *Reporter) describe(r *Reply, info jobs.Info) {
 	}
 }
 
-// queued names the job that a queued one waits for: it may be waiting for an answer itself.
+// queued names the job that a queued one waits for, because that job can be waiting for input.
 func (rp *Reporter) queued(r *Reply, info jobs.Info) {
 	if rp.Jobs == nil {
 		return
@@ -180,15 +180,15 @@ func (rp *Reporter) queued(r *Reply, info jobs.Info) {
 
 // activity reports silence as silence, and the CPU use of the busiest process.
 func (rp *Reporter) activity(r *Reply, info jobs.Info) {
-	last, what := info.Output.Last, "no output for "
+	last, since := info.Output.Last, "no output for "
 	if last.IsZero() {
-		last, what = info.Started, "no output yet, for "
+		last, since = info.Started, "no output yet, for "
 	}
 	quiet := rp.time().Sub(last)
 	if quiet < silence {
 		return
 	}
-	s := what + Duration(quiet)
+	s := since + Duration(quiet)
 	if info.Probe != nil {
 		if p, percent, err := info.Probe.Busiest(); err == nil {
 			s += fmt.Sprintf(", %s uses %.0f %% CPU", p, percent)
@@ -213,7 +213,7 @@ func notes(rec jobs.Receipt) []string {
 // notesMax is the most notes of a receipt that a reply shows.
 const notesMax = 20
 
-// receipt writes the lines about a receipt that go beyond the status.
+// receipt writes the lines about a receipt that add to the status.
 func receipt(r *Reply, id string, rec jobs.Receipt) {
 	ended := rec.End == jobs.Signaled || rec.End == jobs.Exited || rec.End == jobs.OutOfMemory
 	if rec.Stop != nil || ended && rec.By != "" && rec.By != jobs.Program {
@@ -268,7 +268,7 @@ func StatusText(info jobs.Info) string {
 	return string(info.Status)
 }
 
-// remedies say how to start a job that could not start.
+// remedies say, by cause, how to start a job that could not start.
 var remedies = map[jobs.Cause]string{
 	jobs.NoTerminal:  "a command that needs no terminal runs with tty=false",
 	jobs.NoDirectory: "make it, or name another in cwd",

@@ -23,8 +23,8 @@ func (rp *Reporter) Line(info jobs.Info) string {
 	return view.Line(s, lineMax)
 }
 
-// Lines describes jobs in one line each, as many as fit into room characters, and returns how many
-// these are.
+// Lines describes jobs in one line each, as many as fit into room characters, and returns their
+// number.
 func (rp *Reporter) Lines(list []jobs.Info, room int) (text string, shown int) {
 	var b strings.Builder
 	for _, info := range list {
@@ -78,14 +78,14 @@ func (rp *Reporter) ProgressOf(all []*jobs.Job) string {
 	return view.Line(s, messageMax)
 }
 
-// lookLastLine is how many bytes at the end of the output are searched for the last line.
-const lookLastLine = 4 << 10
+// lastLineBytes is how many bytes at the end of the output are searched for the last line.
+const lastLineBytes = 4 << 10
 
 // lastLine returns the last line of output that is not blank, from the stream that was written
 // last.
 func lastLine(log output.Reader) string {
 	end := log.Stat().End
-	w := read(log, max(0, end-lookLastLine), end)
+	w := read(log, max(0, end-lastLineBytes), end)
 	if len(w.Spans) == 0 {
 		return ""
 	}

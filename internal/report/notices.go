@@ -12,9 +12,9 @@ import (
 	"asyncrepl/jobs"
 )
 
-// If a reply said that a job is running, a later reply about another job announces what became of
-// that job: "Also: job … completed". Each event is announced once to a connection, by such a line
-// or by a reply about the job itself:
+// If a reply said that a job is running, a later reply about another job announces that it has ended
+// or waits for input: "Also: job … completed". Each event is announced to a connection once, by such
+// a line or by a reply about the job itself:
 //
 //   - A connection watches the jobs that its calls were about, until their end is delivered.
 //   - The events of a job that a call in flight is about are left to the reply of that call.
@@ -34,7 +34,7 @@ func eventOf(info jobs.Info) event {
 	return event(info.Asked)
 }
 
-// Notices are what one connection has announced of jobs. The zero value is ready to use.
+// Notices hold the events of jobs that one connection has announced. The zero value is ready to use.
 type Notices struct {
 	mu      sync.Mutex
 	watched map[string]*watchedJob // by the job's id
@@ -50,7 +50,8 @@ type watchedJob struct {
 	claimant  *CallNotices    // whose answer that is
 }
 
-// CallNotices are what the answer of one call announces. Only Settle may run beside other methods.
+// CallNotices hold the events that the answer to one call announces. Only Settle can run concurrently
+// with other methods.
 type CallNotices struct {
 	all       *Notices
 	about     []*watchedJob
@@ -160,7 +161,7 @@ func (c *CallNotices) Settle(queued bool) {
 	}
 }
 
-// release stops watching a job of which nothing is left to announce. The caller holds the lock.
+// release stops watching a job that has nothing more to announce. The caller holds the lock.
 func (n *Notices) release(w *watchedJob) {
 	if w.calls == 0 && w.delivered == endOfJob && n.watched[w.job.ID()] == w {
 		delete(n.watched, w.job.ID())
@@ -174,11 +175,11 @@ const alsoMax = 220
 func (r *Reply) Also(list []jobs.Info) {
 	var s strings.Builder
 	for i, info := range list {
-		what := "waits for input"
+		state := "waits for input"
 		if info.Status.Final() {
-			what = view.Line(StatusText(info), 60)
+			state = view.Line(StatusText(info), 60)
 		}
-		item := fmt.Sprintf("job %s %s", info.ID, what)
+		item := fmt.Sprintf("job %s %s", info.ID, state)
 		if i > 0 {
 			if s.Len()+len(item) > alsoMax {
 				fmt.Fprintf(&s, "; %d more: see list_jobs", len(list)-i)

@@ -8,14 +8,14 @@ import (
 	"asyncrepl/jobs"
 )
 
-// readBytes is the most output that one read returns: less than what clients truncate.
+// readBytes is the most output that one read returns: less than clients truncate.
 const readBytes = 32 << 10
 
 // readParts is the most parts that one read returns.
 const readParts = 64
 
-// An OutputRange tells a program where the output it was given stands in the log and how to
-// continue: read again with the cursor Next, immediately if More is set.
+// An OutputRange says which part of the log was read and how to continue: read again from the cursor
+// Next, immediately if More is set.
 type OutputRange struct {
 	Stream  string `json:"stream,omitempty"` // of this part: stdout, stderr or tty
 	From    int64  `json:"from"`             // where the read begins; after the requested cursor if bytes there are gone
@@ -26,8 +26,8 @@ type OutputRange struct {
 	Status  string `json:"status"`           // of the job; if it has ended and More is not set, all output has been read
 }
 
-// An OutputPart is a part of a job's output: in the text view all that a stream reads as, in the
-// raw view consecutive bytes of one stream.
+// An OutputPart is a part of a job's output: in the text view the text of one stream, in the raw
+// view consecutive bytes of one stream.
 type OutputPart struct {
 	Data  []byte
 	Range OutputRange
@@ -53,13 +53,13 @@ func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
 		w.Spans = append(w.Spans, view.Span{Section: int(s.Stream), Data: s.Data})
 	}
 	if !status.Final() || rng.More {
-		cut := wholeLines
+		cut := completeLines
 		if raw {
-			cut = wholeCharacters
+			cut = completeCharacters
 		}
-		complete := cut(view.Window{Cursor: w.Cursor, Spans: slices.Clone(w.Spans)}, rng.More)
-		if complete.End() > w.Cursor || !rng.More { // a sequence that a gap has split is never complete
-			w = complete
+		shorter := cut(view.Window{Cursor: w.Cursor, Spans: slices.Clone(w.Spans)}, rng.More)
+		if shorter.End() > w.Cursor || !rng.More { // a sequence that a gap has split is never complete
+			w = shorter
 		}
 	}
 	rng.Next = w.End()

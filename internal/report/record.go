@@ -36,11 +36,11 @@ type Record struct {
 	Usage       *recordUsage   `json:"usage,omitempty"`        // while it runs, if the system reports it
 }
 
-// A recordQuestion is what a job waits for.
+// A recordQuestion is the input that a job waits for.
 type recordQuestion struct {
 	Kind   string `json:"kind"` // line, secret or key
 	Prompt string `json:"prompt"`
-	By     string `json:"by"` // what asks: input(), or a program and its pid
+	By     string `json:"by"` // the asker: input(), or a program and its pid
 }
 
 // A recordOutput describes the log of a job's output.
@@ -75,7 +75,7 @@ type recordReceipt struct {
 	Exception string      `json:"exception,omitempty"`     // with its message: ValueError: bad literal
 	Detail    string      `json:"detail,omitempty"`        // of any other end
 	By        jobs.By     `json:"by"`                      // program, agent, person, limit, shutdown, or outside or unknown
-	Reason    string      `json:"reason,omitempty"`        // what asked for the end, if it was not a plain cancel
+	Reason    string      `json:"reason,omitempty"`        // of a stop that was not a plain cancel
 	Rungs     []jobs.Rung `json:"rungs,omitempty"`         // the rungs of the ladder that were needed
 	Variables string      `json:"variables,omitempty"`     // kept or lost; none outside a session
 	Limit     float64     `json:"limit_seconds,omitempty"` // the timeout that was reached
@@ -95,7 +95,7 @@ type recordProcess struct {
 	Program string `json:"program"`
 }
 
-// A recordUsage is what a job's processes use: for Python, those of the session.
+// A recordUsage is the usage of a job's processes; for Python, of the session's.
 type recordUsage struct {
 	CPU       float64 `json:"cpu_seconds"`  // of the living processes, since each was started
 	Memory    int64   `json:"memory_bytes"` // resident; memory that processes share counts for each of them

@@ -31,8 +31,8 @@ type Server struct {
 	Started   time.Time
 	Workspace string
 
-	Works  []string // features that are available, in a few words each
-	Lacks  []string // features that are not, each with the consequence
+	Works  []string // available features, in a few words each
+	Lacks  []string // unavailable ones, each with the consequence
 	Python string   // the interpreter that is used or would be
 
 	Jobs        jobs.Count
@@ -86,7 +86,7 @@ func (rp *Reporter) Server(s Server) *Reply {
 	return r
 }
 
-// jobCount returns how many jobs run, how many may, and how many have each status.
+// jobCount returns how many jobs run, the limit, and how many have each status.
 func jobCount(c jobs.Count) string {
 	now, ended := []string{}, []string{}
 	for _, st := range []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput, jobs.Completed, jobs.Failed, jobs.Cancelled} {
@@ -158,7 +158,7 @@ func (r *Reply) disk(s Server) {
 	}
 }
 
-// diskFailure says why output is not written to disk, and names the setting that helps.
+// diskFailure returns why output is not written to disk, and the setting that helps.
 func diskFailure(err error) string {
 	if errors.Is(err, output.ErrLimit) {
 		return err.Error() + " (REPL_MAX_STATE), and no job that has ended uses any of it"

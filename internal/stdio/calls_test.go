@@ -17,7 +17,7 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// manyCalls is more calls than may be in flight.
+// manyCalls is more than the calls that can be in flight.
 const manyCalls = maxHeld/callCost + 1
 
 // none answers no call.
@@ -129,7 +129,8 @@ func TestOrdered(t *testing.T) {
 	})
 }
 
-// TestOnAnswer: a handler learns what became of its answer before the client can have read it.
+// TestOnAnswer: a handler is notified that its answer was queued or dropped before the client can
+// have read it.
 func TestOnAnswer(t *testing.T) {
 	p, stream := newPeer(t)
 	became := make(map[string]bool)

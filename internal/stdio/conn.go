@@ -183,7 +183,7 @@ func (c *conn) Write(ctx context.Context, m jsonrpc.Message) error {
 		}
 		return c.send(ctx, func(s *inFlight) { s.queue = append(append(s.queue, line...), '\n') })
 	}
-	c.update(func(s *inFlight) { // not later: the answer may have to wait for room
+	c.update(func(s *inFlight) { // not later: the answer can have to wait for room
 		if call := s.calls[r.ID]; call != nil {
 			call.pass()
 		}

@@ -78,7 +78,7 @@ func (r *refusal) appendTo(b []byte) []byte {
 }
 
 // decode makes a message of a line and returns its id as it was written. It returns neither a
-// message nor a refusal for an answer to nothing: answering it could go on for ever.
+// message nor a refusal for an answer to no call: two peers could answer such answers for ever.
 //
 // The SDK's decoder alone would drop a second message on the line, take an id of 1.5 for 1, and
 // leave a call with an id of null unanswered.
@@ -168,7 +168,7 @@ func (e *envelope) response(line []byte) (jsonrpc.Message, *refusal) {
 	return m, nil
 }
 
-// parseID returns the id by which the SDK knows a call, unless it would be another one than raw.
+// parseID returns the id by which the SDK knows a call, and false if that would differ from raw.
 func parseID(raw json.RawMessage) (jsonrpc.ID, bool) {
 	if len(raw) == 0 || len(raw) > maxID {
 		return jsonrpc.ID{}, false
@@ -187,8 +187,8 @@ func parseID(raw json.RawMessage) (jsonrpc.ID, bool) {
 	return id, err == nil
 }
 
-// legible returns an id that a refusal can name although the call can't be made under it: any
-// number or string that is not too long.
+// legible returns the id if a refusal can name it even though no call can have it: any number or
+// string that is not too long. Otherwise it returns nil.
 func legible(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || len(raw) > maxID || bytes.IndexByte([]byte(`"-0123456789`), raw[0]) < 0 {
 		return nil

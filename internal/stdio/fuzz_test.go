@@ -54,7 +54,7 @@ func FuzzLines(f *testing.F) {
 			if string(m["jsonrpc"]) != `"2.0"` || m["id"] == nil || (m["result"] == nil) == (m["error"] == nil) {
 				t.Fatalf("not an answer: %s", l)
 			}
-			if len(l) > 8*fuzzMaxLine { // an echo may spell a byte in six
+			if len(l) > 8*fuzzMaxLine { // an echo can need six bytes for one
 				t.Fatalf("%d bytes of answer to a line of at most %d", len(l), fuzzMaxLine)
 			}
 		}

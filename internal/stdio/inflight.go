@@ -14,9 +14,9 @@ const (
 	// for its goroutine. That is about 4,000 calls, or three of the longest lines.
 	maxHeld  = 64 << 20
 	callCost = 16 << 10
-	// maxQueued is how many bytes may wait for the client before answers wait too.
+	// maxQueued bounds the bytes queued for the client; answers beyond it wait.
 	maxQueued = 1 << 20
-	// maxRefused is how many bytes may wait before refusals are dropped.
+	// maxRefused bounds the bytes queued with refusals; those beyond it are dropped.
 	maxRefused = 2 * maxQueued
 	// keptBuffer is the largest buffer that is kept for the next messages.
 	keptBuffer = 64 << 10
@@ -49,7 +49,7 @@ func newCall(c *conn, r *jsonrpc.Request, id json.RawMessage, size int) *Call {
 	}
 }
 
-// Pass reports that the call has taken effect, so that the next one may begin. An answer passes
+// Pass reports that the call has taken effect, so that the next one can begin. An answer passes
 // too.
 func (call *Call) Pass() { call.conn.update(func(*inFlight) { call.pass() }) }
 
@@ -62,9 +62,9 @@ func (call *Call) pass() {
 	}
 }
 
-// OnAnswer has f called when the answer is queued to the client, or dropped because the call was
-// cancelled or the connection has ended. f must not block and not use the call. It is not called if
-// the SDK gives no answer, as when it closes the connection.
+// OnAnswer makes the connection call f when the answer is queued to the client, or dropped because
+// the call was cancelled or the connection has ended. f must neither block nor use the call. It is
+// not called if the SDK gives no answer, as when it closes the connection.
 func (call *Call) OnAnswer(f func(queued bool)) {
 	call.conn.update(func(*inFlight) { call.onAnswer = f })
 }
@@ -81,7 +81,7 @@ type inFlight struct {
 	closed  bool   // nothing more is queued
 	err     error  // of the write that failed, after which nothing more is queued either
 
-	waiting [conditions]chan struct{} // by condition, nil if no goroutine waits for it
+	waiting [conditions]chan struct{} // by condition, nil while no goroutine waits for it
 }
 
 // A condition is a fact about the state that goroutines wait for.
@@ -202,8 +202,7 @@ func (s *inFlight) close(key jsonrpc.ID, toQueue bool) *Call {
 // shut drops what is queued and lets nothing more be queued.
 func (s *inFlight) shut() { s.closed, s.queue = true, nil }
 
-// send has queue append a message, which may be none, to the queue of the state. It waits while the
-// queue is full.
+// send lets queue append a message, or none, to the queue of the state. It waits while that is full.
 func (c *conn) send(ctx context.Context, queue func(*inFlight)) (err error) {
 	for {
 		var room <-chan struct{}
@@ -230,7 +229,7 @@ func (c *conn) send(ctx context.Context, queue func(*inFlight)) (err error) {
 	}
 }
 
-// refuse queues a refusal. It never waits, because the reader must go on to see the end of input. A
+// refuse queues a refusal. It never waits, because Read must continue to see the end of input. A
 // client that reads no answers loses the refusals for which there is no room.
 func (c *conn) refuse(r *refusal) {
 	c.update(func(s *inFlight) {

@@ -174,7 +174,7 @@ func TestLines(t *testing.T) {
 		"answer to no call":       {`{"jsonrpc":"2.0","id":1,"result":{}}` + "\n" + request("2"), echoed("2")},
 		"answer without an id":    {`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}` + "\n" + request("2"), echoed("2")},
 		"too long":                {`{"jsonrpc":"2.0","id":7,"method":"m","params":` + big + "}\n" + request("2"), faulty("null", tooLong) + "\n" + echoed("2")},
-		"too long, id behind":     {`{"method":"m","params":` + big + `,"jsonrpc":"2.0","id":"a-7"}` + "\n" + request("2"), faulty("null", tooLong) + "\n" + echoed("2")},
+		"too long, id at the end": {`{"method":"m","params":` + big + `,"jsonrpc":"2.0","id":"a-7"}` + "\n" + request("2"), faulty("null", tooLong) + "\n" + echoed("2")},
 		"too long, an answer":     {`{"jsonrpc":"2.0","id":7,"result":` + big + "}\n", faulty("null", tooLong)},
 		"too long, not ended":     {`{"jsonrpc":"2.0","id":7,"method":"m","params":` + big, faulty("null", tooLong)},
 		"as long as allowed":      {request("1") + strings.Repeat(" ", max-len(request("1"))) + "\r\n", echoed("1")},

@@ -9,7 +9,7 @@ import (
 )
 
 // A client that reads a running job's output continues where the last reply ended. So a window
-// never ends inside a character or an escape sequence that may be complete by then.
+// never ends inside a character or an escape sequence: the next read begins with all of it.
 
 // longestSequence is how many bytes before the end of the output an unfinished escape sequence can
 // begin. Anything longer is not a sequence and would hide all later output.
@@ -41,16 +41,16 @@ func sectionOf(s output.Stream) int {
 	return stdout
 }
 
-// whole cuts w back to where no stream is inside a character or an escape sequence. A cut for one
-// stream can split a sequence of another, which is cut back in turn. If that would withhold more
-// bytes than a sequence can have, whole cuts nothing: the sequence may never end.
-func whole(w view.Window) view.Window {
+// complete cuts w back until no stream ends inside a character or an escape sequence. A cut for one
+// stream can split a sequence of another, which is then cut back too. If that would withhold more
+// bytes than a sequence can have, complete cuts nothing: the sequence might never end.
+func complete(w view.Window) view.Window {
 	end := w.End()
 	newest := newestOf(w)
 	for cut := end; ; {
 		at := cut
 		for _, s := range newest {
-			at = min(at, s.wholeTo(cut))
+			at = min(at, s.completeTo(cut))
 		}
 		switch {
 		case at == cut:
@@ -62,7 +62,7 @@ func whole(w view.Window) view.Window {
 	}
 }
 
-// A newestPart is what the last bytes of a window hold of one section.
+// A newestPart holds the bytes of one section among the last bytes of a window.
 type newestPart struct {
 	data    []byte
 	cursors []int64 // of each piece of data
@@ -87,8 +87,9 @@ func newestOf(w view.Window) (parts []newestPart) {
 	return parts
 }
 
-// wholeTo returns the last cursor up to cut at which the part is between characters and sequences.
-func (p newestPart) wholeTo(cut int64) int64 {
+// completeTo returns the last cursor up to cut at which the part is not inside a character or a
+// sequence.
+func (p newestPart) completeTo(cut int64) int64 {
 	n := 0 // bytes before the cut
 	for i, cursor := range p.cursors {
 		n += int(min(max(0, cut-cursor), int64(p.lens[i])))
@@ -123,9 +124,10 @@ func until(w view.Window, end int64) view.Window {
 	return w
 }
 
-// wholeLines cuts a window for the text view, so that the next read begins with a whole character
-// or escape sequence. If there is more to read, it begins at a line's start if one is near.
-func wholeLines(w view.Window, more bool) view.Window {
+// completeLines cuts a window for the text view, so that the next read begins with a complete
+// character or escape sequence. If there is more to read and a line ends in the second half of the
+// window, the cut is after that line.
+func completeLines(w view.Window, more bool) view.Window {
 	if more && len(w.Spans) > 0 {
 		size := w.End() - w.Cursor
 		at := size
@@ -133,15 +135,15 @@ func wholeLines(w view.Window, more bool) view.Window {
 			data := w.Spans[i].Data
 			at -= int64(len(data))
 			if n := bytes.LastIndexByte(data, '\n'); n >= 0 && at+int64(n) > size/2 {
-				return whole(until(w, w.Cursor+at+int64(n)+1))
+				return complete(until(w, w.Cursor+at+int64(n)+1))
 			}
 		}
 	}
-	return whole(w)
+	return complete(w)
 }
 
-// wholeCharacters cuts off a last character of which some bytes are still missing.
-func wholeCharacters(w view.Window, _ bool) view.Window {
+// completeCharacters cuts off a last character that lacks some of its bytes.
+func completeCharacters(w view.Window, _ bool) view.Window {
 	if len(w.Spans) == 0 {
 		return w
 	}
