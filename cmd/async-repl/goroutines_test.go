@@ -20,8 +20,8 @@ var goroutines = map[string][]string{
 
 	"internal/mcpclient/client.go": {"the reader of a client"},
 
-	"internal/mcpserver/status.go": {"one per awaited job"},
-	"internal/stdio/transport.go":  {"reader and writer of a connection", "reader and writer of a connection"},
+	"internal/mcpserver/wait.go":  {"one per awaited job"},
+	"internal/stdio/transport.go": {"reader and writer of a connection", "reader and writer of a connection"},
 
 	"internal/process/reaper.go": {"the scan for orphans"},
 	"internal/process/guard.go":  {"the waiter of a child, and of the guard"},

@@ -17,7 +17,7 @@ func (c *conn) refusal(err error) *report.Reply {
 	if errors.As(err, &m) {
 		return report.Textf("%s", m.text)
 	}
-	if r := c.reporter().Refusal(err); r != nil {
+	if r := c.reporter.Refusal(err); r != nil {
 		return r
 	}
 	if errors.Is(err, jobs.ErrShutdown) {

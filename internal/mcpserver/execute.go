@@ -62,7 +62,7 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 	}
 	c.notices.Watch(j)
 	c.await(ctx, j, c.scope.GraceTime())
-	return c.reporter().Job(j, c.window(0)), nil
+	return c.reporter.Job(j, c.window(0)), nil
 }
 
 // await waits until the job ends or asks for input, for as long as the call says, or def. It does
@@ -73,7 +73,7 @@ func (c *call) await(ctx context.Context, j *jobs.Job, def time.Duration) {
 	if d <= 0 {
 		return
 	}
-	defer c.progress.start(ctx, d, func() string { return c.reporter().Progress(j) })()
+	defer c.progress.start(ctx, d, func() string { return c.reporter.Progress(j) })()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	_ = j.Await(ctx)

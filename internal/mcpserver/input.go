@@ -49,7 +49,7 @@ func (c *call) asking() (*jobs.Job, error) {
 	case 1:
 		return c.job(asking[0].ID)
 	}
-	text, shown := c.reporter().Lines(asking, maxText-headRoom)
+	text, shown := c.reporter.Lines(asking, maxText-headRoom)
 	c.notices.Shows(asking[:shown]...)
 	text = "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" + strings.TrimSuffix(text, "\n")
 	if left := len(asking) - shown; left > 0 {
@@ -99,7 +99,7 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 	c.await(ctx, j, c.scope.GraceTime())
 	w := c.window(from)
 	w.Line("Input", delivered(d, in))
-	return c.reporter().Job(j, w), nil
+	return c.reporter.Job(j, w), nil
 }
 
 // delivered describes the delivery of the input.

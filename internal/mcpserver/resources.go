@@ -165,7 +165,7 @@ func (c *conn) contents(uri string) ([]content, error) {
 	if r.output {
 		return outputOf(uri, j, r)
 	}
-	text := string(marshal(c.reporter().Record(j.Info())))
+	text := string(marshal(c.reporter.Record(j.Info())))
 	return []content{{URI: uri, MIMEType: mimeJSON, Text: &text}}, nil
 }
 

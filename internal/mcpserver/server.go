@@ -19,6 +19,7 @@ type conn struct {
 	Config
 	jobs      *jobs.Registry // the Backend's
 	scope     engine.Scope
+	reporter  *report.Reporter
 	announced report.Notices
 }
 
@@ -33,7 +34,8 @@ func New(ctx context.Context, shared Config, sc engine.Scope) *mcp.Server {
 }
 
 func newConn(shared Config, sc engine.Scope) *conn {
-	return &conn{Config: shared, jobs: shared.Backend.Jobs(), scope: sc}
+	all := shared.Backend.Jobs()
+	return &conn{Config: shared, jobs: all, scope: sc, reporter: &report.Reporter{Jobs: all}}
 }
 
 func (c *conn) server(ctx context.Context, tools []*tool) *mcp.Server {

@@ -113,9 +113,9 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	for _, info := range ended[:min(endedMax, len(ended))] {
 		c.notices.Shows(info)
 		if info.Status.Final() {
-			r.Line("Ended", c.reporter().Line(info))
+			r.Line("Ended", c.reporter.Line(info))
 		} else {
-			r.Line("Still ending", c.reporter().Line(info))
+			r.Line("Still ending", c.reporter.Line(info))
 		}
 	}
 	if left := len(ended) - endedMax; left > 0 {

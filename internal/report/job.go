@@ -53,6 +53,7 @@ const silence = 5 * time.Second
 func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	info := j.Info()
 	head := &Reply{}
+	head.b.Grow(usualHead)
 	rp.describe(head, info)
 	var also []jobs.Info
 	if w.Notices != nil {
@@ -78,6 +79,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 }
 
 const (
+	usualHead = 160 // bytes of the header lines about a job
 	usualRest = 240 // characters of cursor, section marks and the lines about omissions
 	lessRoom  = 50
 	nothing   = -1 // room for no output at all, not even a line
@@ -86,6 +88,7 @@ const (
 // withOutput returns head with output and result added, in about room characters.
 func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, also []jobs.Info, room int) *Reply {
 	r := &Reply{}
+	r.b.Grow(head.b.Len() + usualRest)
 	r.b.WriteString(head.String())
 	x := newExcerpt(j.Log(), info.Status.Final(), w, room-min(chars(info.Result), room/2))
 	if x.late > 0 {

@@ -1,0 +1,77 @@
+package mcpserver
+
+import (
+	"context"
+	"time"
+
+	"asyncrepl/internal/report"
+	"asyncrepl/jobs"
+)
+
+// remainsStep is the time between the rungs for processes that an ended job left running. They have
+// ignored a hangup already, so the ladder starts at terminate.
+const remainsStep = time.Second
+
+// cancelJob asks a job to stop and waits for that during the grace. For a job that has ended, it
+// ends the processes that the job left running.
+func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
+	j, err := c.job(c.args.jobID)
+	if err != nil {
+		return nil, err
+	}
+	c.notices.Watch(j)
+	w := c.window(j.Log().Stat().End)
+	if j.Info().Status.Final() {
+		c.ticket.Pass()
+		defer c.progress.start(ctx, 0, func() string { return "ending the processes it left running" })()
+		if !c.endRemains(ctx, j, c.args.force, &w) {
+			w.Line("Note", "it had ended before, and nothing of it is running")
+		}
+		return c.reporter.Job(j, w), nil
+	}
+	st := jobs.Stop{By: jobs.Agent, From: jobs.Interrupt}
+	if c.args.force {
+		st.From = jobs.Kill
+	}
+	j.Stop(st)
+	c.ticket.Pass()
+	defer c.progress.start(ctx, c.scope.GraceTime(), func() string { return c.reporter.Progress(j) })()
+	grace := time.NewTimer(c.scope.GraceTime())
+	defer grace.Stop()
+	select {
+	case <-j.Done():
+	case <-grace.C:
+	case <-ctx.Done():
+	}
+	if info := j.Info(); info.Status.Final() && info.Receipt.Stop == nil {
+		c.endRemains(ctx, j, c.args.force, &w) // it has ended by itself
+	}
+	return c.reporter.Job(j, w), nil
+}
+
+// endRemains ends the processes that an ended job left running, adds the outcome to w, and reports
+// whether there were any.
+func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool, w *report.Window) (found bool) {
+	st := jobs.Stop{By: jobs.Agent, From: jobs.Terminate, Step: remainsStep}
+	if force {
+		st.From = jobs.Kill
+	}
+	remains, found := j.Cleanup(ctx, st)
+	if !found {
+		return false
+	}
+	if remains.Err != nil {
+		w.Line("Note", remains.Err.Error())
+		return true
+	}
+	if len(remains.Ended) > 0 {
+		w.Line("Ended now", report.Names(remains.Ended))
+	}
+	if len(remains.Survivors) > 0 {
+		w.Line("Survivors", report.Names(remains.Survivors))
+	}
+	if len(remains.Ended)+len(remains.Survivors) == 0 {
+		w.Line("Note", "the processes it had left running have ended")
+	}
+	return true
+}

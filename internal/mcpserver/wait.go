@@ -1,0 +1,122 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"asyncrepl/internal/report"
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// blocksMax is the most jobs that a reply of wait_for_jobs shows in a block of lines each. If there
+// are more, or the blocks don't fit, it shows one line each.
+const blocksMax = 20
+
+func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
+	all := make([]*jobs.Job, 0, len(c.args.jobIDs))
+	seen := map[string]bool{}
+	for _, id := range c.args.jobIDs {
+		j, err := c.job(id)
+		if err != nil {
+			return nil, err
+		}
+		if !seen[j.ID()] {
+			seen[j.ID()] = true
+			c.notices.Watch(j)
+			all = append(all, j)
+		}
+	}
+	c.ticket.Pass()
+	started := time.Now()
+	d := c.waitFor(defaultLonger)
+	stop := c.progress.start(ctx, d, func() string { return c.reporter.ProgressOf(all) })
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	waitUntil(ctx, all, c.args.until == untilAll)
+	stop()
+
+	infos := make([]jobs.Info, len(all))
+	for i, j := range all {
+		infos[i] = j.Info()
+	}
+	r := &report.Reply{}
+	r.Line("Condition", condition(infos, c.args.until == untilAll))
+	r.Line("Waited", report.Duration(time.Since(started)))
+	r.Also(c.notices.Also())
+	c.notices.Shows(infos...)
+	if len(infos) <= blocksMax {
+		each := &report.Reply{}
+		for i, info := range infos {
+			c.reporter.Summary(each, all[i], info)
+		}
+		if r.Chars()+each.Chars() <= maxText {
+			c.notices.Shows(each.Shown()...)
+			r.Add(each)
+			return r, nil
+		}
+	}
+	share := (maxText - r.Chars() - 1) / len(infos) // of the room after a blank line
+	var lines strings.Builder
+	for _, info := range infos {
+		lines.WriteString(view.Line(c.reporter.Line(info), share-1) + "\n")
+	}
+	r.Body(lines.String())
+	return r, nil
+}
+
+// errMet ends the waits of a call whose condition is met.
+var errMet = errors.New("the condition is met")
+
+// waitUntil returns when one or all of the jobs have ended, when one asks for input, or when ctx is
+// done.
+func waitUntil(ctx context.Context, all []*jobs.Job, every bool) {
+	waits, ctx := errgroup.WithContext(ctx)
+	for _, j := range all {
+		waits.Go(func() error { // owned by this call, which waits for it; ends with the first error
+			if err := j.Await(ctx); err != nil {
+				return err
+			}
+			if !every || !j.Info().Status.Final() {
+				return errMet
+			}
+			return nil
+		})
+	}
+	_ = waits.Wait() // the reply shows the state of the jobs
+}
+
+// condition describes why the wait has ended.
+func condition(infos []jobs.Info, every bool) string {
+	ended := 0
+	var met []string
+	for _, info := range infos {
+		if info.Asks() {
+			met = append(met, "job "+info.ID+" waits for input")
+		}
+		if info.Status.Final() {
+			ended++
+			if !every {
+				met = append(met, "job "+info.ID+" "+string(info.Status))
+			}
+		}
+	}
+	if every && ended == len(infos) {
+		return "met: all have ended"
+	}
+	if len(met) > 0 {
+		slices.Sort(met)
+		const most = 3
+		if len(met) > most {
+			met = append(met[:most], fmt.Sprintf("%d more", len(met)-most))
+		}
+		return "met: " + strings.Join(met, ", ")
+	}
+	return fmt.Sprintf("not met: %d of %d have ended; call again to wait longer", ended, len(infos))
+}
