@@ -69,7 +69,7 @@ var rules = []rule{
 		why: "bytes in, bytes out"},
 	{dir: "internal/stdio", may: []string{"internal/rawjson"}, not: []string{"os", "net"},
 		why: "a transport carries messages over the stream it is given, whatever they say"},
-	{dir: "internal/mcpserver", may: []string{"internal/engine", "internal/output", "internal/rawjson", "internal/report", "internal/view", "jobs"}, errors: []string{"internal/tty", "pkgmgr", "pyrepl"}, not: []string{"os/exec", "net/http"},
+	{dir: "internal/mcpserver", may: []string{"internal/engine", "internal/output", "internal/rawjson", "internal/report", "internal/view", "jobs"}, errors: []string{"internal/tty"}, not: []string{"os/exec", "net/http"},
 		why: "tools start nothing themselves and do not know how jobs run; they know what can go wrong, to say what helps"},
 	{dir: "internal/mcpclient", not: []string{"net", "github.com"},
 		why: "a client knows of a server what the protocol says, as the clients of others do"},

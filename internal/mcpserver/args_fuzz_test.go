@@ -45,7 +45,7 @@ func FuzzDecode(f *testing.F) {
 		dec := json.NewDecoder(strings.NewReader(string(raw)))
 		dec.UseNumber()
 		if err := dec.Decode(&given); err != nil {
-			t.Fatalf("%s took %q: %v", tool.name, raw, err)
+			t.Fatalf("%s accepted %q: %v", tool.name, raw, err)
 		}
 		if again, err := decode(tool, marshal(given)); err != nil || !reflect.DeepEqual(a, again) {
 			t.Fatalf("%s reads %q as %+v, and spelled in another way as %+v, %v", tool.name, raw, a, again, err)
@@ -54,12 +54,12 @@ func FuzzDecode(f *testing.F) {
 			less := maps.Clone(given)
 			delete(less, name)
 			if _, err := decode(tool, marshal(less)); err == nil {
-				t.Fatalf("%s does without %s", tool.name, name)
+				t.Fatalf("%s accepts arguments without %s", tool.name, name)
 			}
 		}
 		for name := range given {
 			if tool.parameter(name) == nil {
-				t.Fatalf("%s passed over %q", tool.name, name)
+				t.Fatalf("%s ignored %q", tool.name, name)
 			}
 		}
 	})

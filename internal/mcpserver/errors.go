@@ -24,8 +24,10 @@ func (c *conn) refusal(err error) *report.Reply {
 		return report.Textf("The server is shutting down; nothing was started.")
 	}
 	text := capitalized(err.Error())
-	if s := remedy(err); s != "" {
-		text += ": " + s
+	for _, r := range remedies {
+		if errors.Is(err, r.err) {
+			text += ": " + r.remedy
+		}
 	}
 	return report.Textf("%s", text)
 }
@@ -39,16 +41,6 @@ var remedies = []struct {
 	{tty.ErrLineTooLong, "send it in parts to a command started with tty=false, or put it in a file"},
 	{tty.ErrControl, "use eof=true for end of file, cancel_job to interrupt, or tty=false"},
 	{tty.ErrEcho, "wait until the job asks with Waiting: secret"},
-}
-
-// remedy returns what a client can do about an error, or "" if nothing is known.
-func remedy(err error) string {
-	for _, r := range remedies {
-		if errors.Is(err, r.err) {
-			return r.remedy
-		}
-	}
-	return ""
 }
 
 func capitalized(s string) string {

@@ -288,7 +288,7 @@ func TestReplyShowsTheOutputSinceTheCall(t *testing.T) {
 	c := w.dial(engine.Scope{})
 	first := c.call("execute_command_async", arguments{"command": code("flood 1000", `ask line "more? "`, `out "done\n"`, "hang"), "wait_seconds": 60})
 	if !strings.Contains(first, "line 0\n") || !strings.Contains(first, "line 999\n") {
-		t.Errorf("an execute call shows not all its output:\n%s", first)
+		t.Errorf("an execute call does not show all its output:\n%s", first)
 	}
 	id := field(first, "Job ID")
 

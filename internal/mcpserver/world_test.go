@@ -244,7 +244,7 @@ func serve(ctx context.Context, rwc io.ReadWriteCloser, shared Config, sc engine
 	return session.Wait()
 }
 
-// serve has one connection served by f.
+// serve lets f serve one connection.
 func (w *world) serve(f func(context.Context, net.Conn) error) *client {
 	w.t.Helper()
 	l, err := net.Listen("unix", filepath.Join(w.t.TempDir(), "s"))

@@ -23,7 +23,7 @@ const manyCalls = maxHeld/callCost + 1
 // none answers no call.
 func none(*jsonrpc.Request) *jsonrpc.Response { return nil }
 
-// TestTooManyCalls has a client whose calls are not answered: it is refused further ones.
+// TestTooManyCalls: a client whose calls are not answered is refused further ones.
 func TestTooManyCalls(t *testing.T) {
 	p, stream := newPeer(t)
 	answerAll(t, &Transport{Stream: stream}, none)
@@ -64,7 +64,8 @@ func TestTooManyBytes(t *testing.T) {
 	}
 }
 
-// TestEndIsSeenAfterTooManyCalls: calls for which there is no room do not put off the end of input.
+// TestEndIsSeenAfterTooManyCalls: calls that were refused for lack of room do not delay
+// the end of input.
 func TestEndIsSeenAfterTooManyCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, stream := newPeer(t)
@@ -176,8 +177,8 @@ func TestOnAnswer(t *testing.T) {
 	}
 }
 
-// TestTooManyBadLines has a client that sends bad lines and reads no answers. Its input is read all
-// the same, its refusals are bounded, and its calls are answered as soon as it reads.
+// TestTooManyBadLines: a client sends bad lines and reads no answers. Its input is read nevertheless,
+// its refusals are bounded, and its calls are answered as soon as it reads.
 func TestTooManyBadLines(t *testing.T) {
 	p, stream := newPeer(t)
 	answerAll(t, &Transport{Stream: stream}, echo)
@@ -197,8 +198,8 @@ func TestTooManyBadLines(t *testing.T) {
 	}
 }
 
-// TestManyQuickCalls has a client that sends quick calls by the thousand before it reads any
-// answer: each is answered.
+// TestManyQuickCalls: a client that sends thousands of quick calls before it reads any answer gets
+// all of the answers.
 func TestManyQuickCalls(t *testing.T) {
 	p, ss := newGate().serve(t, Transport{})
 	const calls = manyCalls / 2

@@ -202,9 +202,9 @@ func TestLeaves(t *testing.T) {
 	})
 }
 
-// TestDoesNotWaitForNoAnswer: a subscription is answered when it is cancelled, a cancelled call
+// TestEndWaitsForNoAnswerThatNeverComes: a subscription is answered when it is cancelled, a cancelled call
 // never. The end of input waits for neither.
-func TestDoesNotWaitForNoAnswer(t *testing.T) {
+func TestEndWaitsForNoAnswerThatNeverComes(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"subscription":   {`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}`},
 		"cancelled call": {request("1"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`},
@@ -244,8 +244,8 @@ func TestFailingWrite(t *testing.T) {
 	ended(t, ss)
 }
 
-// TestClientThatDoesNotRead: a client that stops reading blocks its own calls. It keeps no other
-// client waiting, and does not put off the end.
+// TestClientThatDoesNotRead: a client that stops reading blocks its own calls. It delays
+// neither other clients nor the end.
 func TestClientThatDoesNotRead(t *testing.T) {
 	g := newGate()
 	cut, stop := context.WithCancel(context.Background())

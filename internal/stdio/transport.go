@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -49,17 +50,13 @@ func (t *Transport) connect() *conn {
 		closed:    make(chan struct{}),
 		state:     newInFlight(),
 	}
+	c.Drain = cmp.Or(c.Drain, defaultDrain)
+	c.MaxLine = cmp.Or(c.MaxLine, defaultMaxLine)
 	if c.Cut == nil {
 		c.Cut = context.Background()
 	}
 	if c.Leave == nil {
 		c.Leave = func() {}
-	}
-	if c.Drain == 0 {
-		c.Drain = defaultDrain
-	}
-	if c.MaxLine == 0 {
-		c.MaxLine = defaultMaxLine
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
