@@ -16,7 +16,7 @@ func BenchmarkSmallJob(b *testing.B) {
 }
 
 // BenchmarkJob is the life of a job that does nothing, in a registry that keeps no other and in one
-// that keeps as many as it may: each end forgets a job there.
+// that keeps as many as it can: each end forgets a job there.
 func BenchmarkJob(b *testing.B) {
 	nothing := runFunc(func(_ context.Context, p *Port) Outcome {
 		p.Begin()

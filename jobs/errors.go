@@ -18,7 +18,7 @@ var (
 	ErrShutdown   = errors.New("server is shutting down")
 )
 
-// A TooManyError says that no job can be started before another has ended.
+// A TooManyError means that no job can be started before another has ended.
 type TooManyError struct {
 	Limit  int
 	Oldest Info // the oldest running job of the tenant that asked; without an ID if it has none
@@ -28,12 +28,12 @@ func (e *TooManyError) Error() string {
 	return fmt.Sprintf("%d jobs are running, the most allowed", e.Limit)
 }
 
-// A NotFoundError says that a tenant has no job of that id. A job of another tenant is not found
-// and not named either.
+// A NotFoundError means that the tenant has no job with that id. Jobs of other tenants are neither
+// found nor named.
 type NotFoundError struct {
 	ID        string
 	Nearest   []Info // the jobs with the most similar ids, at most three
-	Forgotten bool   // there was such a job, which is no longer kept
+	Forgotten bool   // there was such a job; it is no longer kept
 }
 
 func (e *NotFoundError) Error() string {

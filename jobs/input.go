@@ -2,7 +2,7 @@ package jobs
 
 import "context"
 
-// A Question is what a job waits for.
+// A Question is the input that a job waits for.
 type Question struct {
 	Kind   string // line, secret or key
 	Prompt string
@@ -17,11 +17,11 @@ type Input struct {
 	Secret bool // Text must not be kept, logged or echoed
 }
 
-// A Delivery says what became of input.
+// A Delivery is the result of sending input.
 type Delivery struct {
 	Waiting bool   // a program was waiting for it
-	Unseen  bool   // it went into a pipe, where it is not checked whether a program waits
-	Note    string // what else the sender should know
+	Unseen  bool   // whether one was is unknown, because the input went into a pipe
+	Note    string // more that the sender should know
 }
 
 // An InputFunc takes input for a job, in the goroutine of its sender. The job can end meanwhile;
@@ -53,12 +53,5 @@ func (j *Job) Send(ctx context.Context, in Input) (Delivery, error) {
 	case takeInput == nil:
 		return Delivery{}, ErrNotReading
 	}
-	d, err := takeInput(ctx, in)
-	if err == nil {
-		// A program that was seen waiting before now was waiting for this input.
-		j.mu.Lock()
-		j.generation++
-		j.mu.Unlock()
-	}
-	return d, err
+	return takeInput(ctx, in)
 }

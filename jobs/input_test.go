@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"asyncrepl/internal/output"
 )
 
 // answer takes input as an answer to the open question.
@@ -116,50 +114,6 @@ func TestSendOneAtATime(t *testing.T) {
 			t.Errorf("%d deliveries at a time", most)
 		}
 	})
-}
-
-// News of an earlier generation than the present one is dropped.
-func TestNewsOfAnOldGenerationIsDropped(t *testing.T) {
-	q := Question{Kind: "line", Prompt: "seen"}
-	for name, tc := range map[string]struct {
-		meanwhile func(p puppet)
-		taken     bool
-		status    Status
-	}{
-		"nothing happened":    {func(puppet) {}, true, WaitingInput},
-		"output came":         {func(p puppet) { p.port.Write(output.TTY, []byte("x")) }, true, WaitingInput},
-		"rungs, pids":         {func(p puppet) { p.port.Trying(Interrupt); p.port.SetPID(1) }, true, WaitingInput},
-		"same question asked": {func(p puppet) { p.port.SetWaiting(q) }, false, WaitingInput},
-		"asked and answered":  {func(p puppet) { p.port.SetWaiting(q); p.port.SetRunning() }, false, Running},
-		"input typed ahead":   {func(p puppet) { p.Send(context.Background(), Input{Text: "y\n"}) }, false, Running},
-		"input refused":       {func(p puppet) { p.Send(context.Background(), Input{Text: "no"}) }, true, WaitingInput},
-		"ended":               {func(p puppet) { p.end(Receipt{End: Exited}) }, false, Completed},
-		"runs, as it did":     {func(p puppet) { p.port.SetRunning() }, true, WaitingInput},
-		"said a second time":  {func(p puppet) { p.port.SetWaitingAsOf(p.port.Generation(), q); p.port.SetWaiting(q) }, false, WaitingInput},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, Config{}, func(t *testing.T, s stage) {
-				p := s.begin(Spec{})
-				p.port.SetInput(func(_ context.Context, in Input) (Delivery, error) {
-					if in.Text == "no" {
-						return Delivery{}, ErrNotReading
-					}
-					return Delivery{}, nil
-				})
-				seen := p.port.Generation()
-				tc.meanwhile(p)
-				if taken := p.port.SetWaitingAsOf(seen, q); taken != tc.taken {
-					t.Errorf("taken: %t", taken)
-				}
-				if got := p.Info().Status; got != tc.status {
-					t.Errorf("got %s, want %s", got, tc.status)
-				}
-				if !p.Info().Status.Final() {
-					p.end(Receipt{End: Exited})
-				}
-			})
-		})
-	}
 }
 
 func TestSameQuestionAgainIsNoChange(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// A Spec says what a job is.
+// A Spec describes a job.
 type Spec struct {
 	Kind    Kind
-	Tenant  string        // the only one that can see it
+	Tenant  string        // the tenant that can see it
 	Session string        // empty: none
 	Title   string        // one line for lists
 	Timeout time.Duration // of the time in Running; 0: none
@@ -24,7 +24,7 @@ type Info struct {
 	Spec
 	Status     Status
 	Question   *Question // set while WaitingInput
-	Accepts    bool      // while Running: it would take input if there were any
+	Accepts    bool      // while Running: a program would take input if there were any
 	Asked      int       // how often it has begun to wait for input
 	Cancelling Rung      // set while a stop is under way
 	Receipt    Receipt   // set once Status is final
@@ -51,18 +51,17 @@ type Job struct {
 
 	saving sync.Mutex // held over a snapshot and its Save, so that an older record never replaces a newer one
 
-	mu         sync.Mutex
-	info       Info
-	changed    chan struct{} // closed and dropped at a change; made when a caller waits
-	generation uint64        // counts moves and deliveries; news of an older generation is late
-	broken     string        // the defect because of which the job will fail
-	stop       *Stop
-	raised     chan struct{} // closed and dropped when stop changes; made when a caller waits
-	takeInput  InputFunc
-	cleanup    CleanupFunc
-	limit      *time.Timer   // runs in Running, if there is a timeout
-	since      time.Time     // when Running was last entered
-	ran        time.Duration // time in Running before that
+	mu        sync.Mutex
+	info      Info
+	changed   chan struct{} // closed and dropped at a change; made when a caller waits
+	broken    string        // the defect because of which the job will fail
+	stop      *Stop
+	raised    chan struct{} // closed and dropped when stop changes; made when a caller waits
+	takeInput InputFunc
+	cleanup   CleanupFunc
+	limit     *time.Timer   // runs in Running, if there is a timeout
+	since     time.Time     // when Running was last entered
+	ran       time.Duration // time in Running before that
 }
 
 // shared is the part of a registry that its jobs use.
@@ -110,8 +109,8 @@ func (j *Job) Changed() <-chan struct{} {
 }
 
 // Await blocks until the job has ended or waits for input, or ctx is done; in the last case it
-// returns the cause of ctx. For a job that is being stopped it waits for the end: one that goes
-// back to its prompt after an interrupt needs no answer.
+// returns the cause of ctx. If the job is being stopped, Await returns only at the end: a program
+// that prints its prompt again after an interrupt needs no answer.
 func (j *Job) Await(ctx context.Context) error {
 	for {
 		changed := j.Changed()
@@ -139,9 +138,9 @@ func (j *Job) Stop(st Stop) {
 	j.stopLocked(st)
 }
 
-// Cleanup ends the processes that the ended job left running. It reports false if the job knows of
-// none, or has not ended.
-func (j *Job) Cleanup(ctx context.Context, st Stop) (r Remains, any bool) {
+// Cleanup ends the processes that the ended job left running. It reports false if none is known, or
+// if the job has not ended.
+func (j *Job) Cleanup(ctx context.Context, st Stop) (r Remains, ok bool) {
 	j.mu.Lock()
 	cleanup := j.cleanup
 	if !j.info.Status.Final() {

@@ -235,7 +235,7 @@ func TestFinalComesWithAllOutput(t *testing.T) {
 			i, c := j.Read(0, 1000)
 			if !i.Status.Final() {
 				if spins%1000 == 0 {
-					runtime.Gosched() // there may be one processor only
+					runtime.Gosched() // for machines with one processor
 				}
 				continue
 			}

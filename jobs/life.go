@@ -24,7 +24,6 @@ func (j *Job) moveTo(s Status) bool {
 		}
 	}
 	j.info.Status, j.info.Question, j.info.Accepts = s, nil, false
-	j.generation++
 	switch {
 	case s == WaitingInput:
 		j.info.Asked++
@@ -37,23 +36,6 @@ func (j *Job) moveTo(s Status) bool {
 	case s.Final():
 		j.info.Ended, j.info.Cancelling, j.info.Probe, j.takeInput = now, "", nil, nil
 	}
-	return true
-}
-
-// ask makes q the open question and reports whether it is. The caller holds j.mu.
-func (j *Job) ask(q Question) bool {
-	switch {
-	case j.info.Status.Final():
-		return false
-	case j.info.Status != WaitingInput:
-		if !j.moveTo(WaitingInput) {
-			return false
-		}
-	case *j.info.Question == q:
-		return true
-	}
-	j.info.Question = &q
-	j.notify()
 	return true
 }
 
@@ -76,8 +58,8 @@ func (j *Job) defect(msg string) {
 	if j.broken == "" {
 		j.broken = msg
 	}
-	// The runner still holds processes and files: it is asked to release them, and the job fails
-	// when it has.
+	// The runner still holds processes and files. It is asked to release them, and the job fails
+	// once it has.
 	j.stopLocked(Stop{By: Unknown, From: Kill, Reason: "internal error"})
 }
 
@@ -104,7 +86,7 @@ func (j *Job) stopLocked(st Stop) {
 	j.notify()
 }
 
-// startLimit makes the timeout count from now on. The caller holds j.mu.
+// startLimit starts the timer for the rest of the timeout. The caller holds j.mu.
 func (j *Job) startLimit() {
 	if j.info.Timeout <= 0 {
 		return
@@ -117,8 +99,8 @@ func (j *Job) startLimit() {
 	}
 }
 
-// atLimit stops the job if it has run for its timeout. If the timer fired just as the job moved on,
-// the job has not, and atLimit does nothing.
+// atLimit stops the job if it has run for its timeout. It does nothing if the timer fired just as
+// the job left Running.
 func (j *Job) atLimit() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -128,8 +110,8 @@ func (j *Job) atLimit() {
 }
 
 // end makes the job final with the outcome of its runner, and saves it. The runner has drained by
-// then; bytes written from now on are late output. It wakes no caller: one that sees the end can
-// rely on the record.
+// then; bytes written from now on are late output. It wakes no caller, so that a caller that is
+// woken by the end finds it saved.
 func (j *Job) end(out Outcome) {
 	j.log.Finish()
 	j.conclude(out)
@@ -154,7 +136,7 @@ func (j *Job) conclude(out Outcome) {
 		j.defect(fmt.Sprintf("runner ended it as %q while %s", r.Text(), j.info.Status))
 	}
 	if j.broken != "" {
-		// What the receipt says of variables and of other processes is still true.
+		// The rest of the receipt, about variables and other processes, is still true.
 		r.End, r.Detail, r.Code, r.Signal, r.Cause = Internal, j.broken, 0, "", ""
 		r.Stop, r.By = nil, ""
 		out.Result, out.HasResult = "", false
@@ -196,7 +178,7 @@ func (j *Job) amendInfo(f func(*Receipt)) bool {
 	return true
 }
 
-// save hands the present state to the store.
+// save passes the present state to the store.
 func (j *Job) save() {
 	j.saving.Lock()
 	defer j.saving.Unlock()
@@ -205,7 +187,7 @@ func (j *Job) save() {
 	}
 }
 
-// needsCleanup reports whether the job can still have to end processes that it left running.
+// needsCleanup reports whether the job may have left processes running.
 func (j *Job) needsCleanup() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -20,7 +20,7 @@ type Queuer interface {
 	Queue(p *Port)
 }
 
-// An Outcome is what a runner hands back.
+// An Outcome is the result of a runner.
 type Outcome struct {
 	Receipt   Receipt
 	Result    string // repr of the last expression
@@ -51,31 +51,24 @@ func (p *Port) Begin() {
 	}
 }
 
-// Generation returns the number of the present generation: each move of the job and each delivery
-// of input starts a new one. Take it before gathering the evidence for SetWaitingAsOf.
-func (p *Port) Generation() uint64 {
-	p.j.mu.Lock()
-	defer p.j.mu.Unlock()
-	return p.j.generation
-}
-
-// SetWaiting says that a program of the job waits for input.
+// SetWaiting makes q the open question: a program of the job waits for input.
 func (p *Port) SetWaiting(q Question) {
-	p.j.mu.Lock()
-	defer p.j.mu.Unlock()
-	p.j.ask(q)
+	j := p.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.info.Status.Final():
+		return
+	case j.info.Status == WaitingInput && *j.info.Question == q:
+		return
+	case j.info.Status != WaitingInput && !j.moveTo(WaitingInput):
+		return
+	}
+	j.info.Question = &q
+	j.notify()
 }
 
-// SetWaitingAsOf says that a program of the job was waiting in that generation, and reports whether
-// the job took the question. If the job has moved or received input since, the news is old: it is
-// dropped, and the runner checks again.
-func (p *Port) SetWaitingAsOf(generation uint64, q Question) bool {
-	p.j.mu.Lock()
-	defer p.j.mu.Unlock()
-	return generation == p.j.generation && p.j.ask(q)
-}
-
-// SetRunning says that no program of the job waits for input any more.
+// SetRunning closes the open question: no program of the job waits for input any more.
 func (p *Port) SetRunning() {
 	j := p.j
 	j.mu.Lock()
@@ -85,8 +78,8 @@ func (p *Port) SetRunning() {
 	}
 }
 
-// SetAccepts says whether a program of the running job would take input, among other things that it
-// waits for.
+// SetAccepts records whether a program of the running job would take input although it waits for
+// other things as well.
 func (p *Port) SetAccepts(input bool) {
 	j := p.j
 	j.mu.Lock()
@@ -97,7 +90,7 @@ func (p *Port) SetAccepts(input bool) {
 	}
 }
 
-// SetPID says which process is in the foreground.
+// SetPID records the process in the foreground.
 func (p *Port) SetPID(pid int) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
@@ -106,7 +99,7 @@ func (p *Port) SetPID(pid int) {
 	}
 }
 
-// SetProbe says how to measure the processes of the running job.
+// SetProbe makes probe measure the processes of the running job.
 func (p *Port) SetProbe(probe Probe) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
@@ -134,9 +127,9 @@ func (p *Port) Stop() *Stop {
 	return p.j.stop
 }
 
-// Wanted returns the lowest rung that is wanted of the job's end, or the empty one if no stop was
-// asked for, and a channel that is closed when that changes. With [Port.Trying] it is the other
-// side of the ladder: whatever climbs it takes a Port by an interface of these two methods.
+// Wanted returns the rung at which the job's stop starts, as it was last raised, and a channel that
+// is closed when that changes. The rung is empty if no stop was asked for. Code that climbs the
+// ladder for the job takes the Port as an interface of Wanted and [Port.Trying].
 func (p *Port) Wanted() (Rung, <-chan struct{}) {
 	j := p.j
 	j.mu.Lock()
@@ -150,7 +143,7 @@ func (p *Port) Wanted() (Rung, <-chan struct{}) {
 	return j.stop.From, j.raised
 }
 
-// Trying says that a rung of the ladder is about to be tried.
+// Trying records that a rung of the ladder is about to be tried.
 func (p *Port) Trying(r Rung) {
 	j := p.j
 	j.mu.Lock()
@@ -161,16 +154,16 @@ func (p *Port) Trying(r Rung) {
 	}
 }
 
-// A CleanupFunc ends processes that a job has left running, as st says.
+// A CleanupFunc ends processes that a job has left running. It starts at the rung of st.
 type CleanupFunc func(ctx context.Context, st Stop) Remains
 
-// Remains says what became of the processes that a job had left running.
+// Remains is the result of a cleanup.
 type Remains struct {
 	Ended, Survivors []Process
 	Err              error // they could not be checked: whether any survives is unknown
 }
 
-// SetCleanup says how to end the processes that the job leaves running, for [Job.Cleanup]; nil says
+// SetCleanup makes f end the processes that the job leaves running, for [Job.Cleanup]; nil means
 // that none is left. A job that left any is not forgotten.
 func (p *Port) SetCleanup(f CleanupFunc) {
 	p.j.mu.Lock()

@@ -25,10 +25,11 @@ const (
 	Internal    End = "internal"      // a defect of this server, in Receipt.Detail
 )
 
-// A State says what became of the variables of a job's session; a job without a session has none.
+// A State is the state of the session's variables after a job. It is empty for a job without a
+// session.
 type State string
 
-// What can have become of variables.
+// The states of variables.
 const (
 	Kept State = "variables kept"
 	Lost State = "variables lost"
@@ -40,18 +41,19 @@ type Process struct {
 	Program string
 }
 
-// A Cause names why a job could not start, if that is something that a client can change. Front ends
-// say how.
+func (p Process) String() string { return fmt.Sprintf("%s (pid %d)", p.Program, p.PID) }
+
+// A Cause is the reason why a job could not start, if a client can change it. Front ends say how.
 type Cause string
 
 // The causes.
 const (
-	NoTerminal  Cause = "no terminal"  // none can be opened
-	NoDirectory Cause = "no directory" // the one in which the job runs does not exist
+	NoTerminal  Cause = "no terminal"  // no terminal can be opened
+	NoDirectory Cause = "no directory" // the job's directory does not exist
 )
 
-// SysExit is the Detail of an [Exited] job whose code called sys.exit while its interpreter lives
-// on.
+// SysExit is the Detail of an [Exited] job whose code called sys.exit, which did not end the
+// interpreter.
 const SysExit = "sys.exit"
 
 // A Receipt is the record of how a job ended.
@@ -64,10 +66,10 @@ type Receipt struct {
 
 	// Stop is set by the runner if a stop caused the end. A job that finished anyway has none.
 	Stop  *Stop
-	By    By            // what ended it; if empty, it follows from End and Stop
+	By    By            // if the runner leaves it empty, it follows from End and Stop
 	Rungs []Rung        // that the job needed, from the lowest
 	Rest  []Rung        // higher ones, that its remaining processes needed after its end
-	State State         // what became of the session's variables
+	State State         // of the session's variables
 	Limit time.Duration // the timeout that was reached
 
 	HungUp    []Process // ended by the hangup when the leader exited
@@ -96,8 +98,8 @@ func (r Receipt) Status() Status {
 	return Failed
 }
 
-// workerDied reports whether a session's worker exited, which loses the variables, and not a
-// command.
+// workerDied reports whether a session's worker exited, which loses the variables. If it did not,
+// an Exited job is a command.
 func (r Receipt) workerDied() bool { return r.End == Exited && r.State == Lost }
 
 // Text returns status and end in the words that replies use, for example "failed (killed by
@@ -126,7 +128,7 @@ var endTexts = map[End]string{
 	NotRun:      "not run",
 }
 
-// how returns the part of Text that is not about variables.
+// how returns the end in words, without the part of Text about variables.
 func (r Receipt) how() string {
 	switch {
 	case r.Stop != nil && r.Stop.By == Limit:
@@ -174,8 +176,8 @@ func (r Receipt) timedOut() string {
 	return how
 }
 
-// stopped returns how for a job that was stopped: by which rung, and by what unless the agent
-// cancelled it.
+// stopped returns how for a job that was stopped. It names the highest rung, and the cause unless
+// the agent cancelled it.
 func (r Receipt) stopped() string {
 	var last Rung
 	for _, rung := range r.Rungs {
@@ -217,8 +219,6 @@ func brief(d time.Duration) string {
 	}
 	return s
 }
-
-func (p Process) String() string { return fmt.Sprintf("%s (pid %d)", p.Program, p.PID) }
 
 // complete fills in the fields that follow from others and from the job's timeout.
 func (r *Receipt) complete(timeout time.Duration) {

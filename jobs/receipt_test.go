@@ -15,7 +15,6 @@ func TestReceiptText(t *testing.T) {
 	restart := &Stop{By: Agent, From: Terminate, Reason: "restart_python_worker"}
 	limit := &Stop{By: Limit, From: Interrupt}
 	shutdown := &Stop{By: Shutdown, From: Terminate}
-	person := &Stop{By: Person, From: Interrupt}
 	climbed := []Rung{Interrupt, Terminate, Kill}
 
 	for name, tc := range map[string]struct {
@@ -51,7 +50,6 @@ func TestReceiptText(t *testing.T) {
 		"cancelled in the queue":  {Receipt{End: NotRun, Stop: agent}, "cancelled (before it ran)", Agent},
 		"stopped without a rung":  {Receipt{End: Returned, Stop: agent}, "cancelled (stopped)", Agent},
 		"shut down":               {Receipt{End: Signaled, Signal: "SIGTERM", Stop: shutdown, Rungs: []Rung{Terminate}}, "cancelled (terminated by shutdown)", Shutdown},
-		"a person cancelled":      {Receipt{End: Raised, Stop: person, Rungs: climbed[:1], State: Kept}, "cancelled (interrupted by person; variables kept)", Person},
 		"timed out":               {Receipt{End: Raised, Stop: limit, Rungs: climbed[:1], State: Kept}, "failed (timed out after 30s; variables kept)", Limit},
 		"timed out, worker ended": {Receipt{End: Signaled, Signal: "SIGKILL", Stop: limit, Rungs: climbed, State: Lost}, "failed (timed out after 30s; variables lost)", Limit},
 		"timed out, command":      {Receipt{End: Signaled, Signal: "SIGINT", Stop: limit, Rungs: climbed[:1]}, "failed (timed out after 30s)", Limit},
@@ -88,8 +86,8 @@ func TestTimeoutsAreWrittenShort(t *testing.T) {
 	}
 }
 
-// The table of moves, written a second time and in another way: a row says for the status at its
-// head which of the columns it may become.
+// The table of moves, written a second time and in another way: each row marks the columns that the
+// status at its head can move to.
 func TestTableOfMoves(t *testing.T) {
 	all := []Status{Queued, Running, WaitingInput, Completed, Failed, Cancelled}
 	want := map[Status]string{

@@ -22,8 +22,8 @@ type Config struct {
 	Keep       int           // 1,000 jobs of each tenant that have ended
 	MaxAge     time.Duration // 7 days after the end
 
-	// Bug is called with defects of this program; nil: they panic. It must not ask a job about
-	// itself: a job calls it with its lock held.
+	// Bug is called with defects of this program; nil: they panic. It must not call methods of a
+	// job, because the job's lock is held.
 	Bug func(msg string)
 	Log *slog.Logger // for failures of the store; nil: none
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// retention decides which ended jobs are forgotten: those of a tenant beyond a number, and all
-// beyond an age. Jobs that left processes running are kept, and not counted. The registry guards it
-// with its lock.
+// retention decides which ended jobs are forgotten: the oldest ones of a tenant that has too many,
+// and all that are too old. Jobs that left processes running are kept and not counted. The registry
+// guards it with its lock.
 type retention struct {
 	keep   int
 	maxAge time.Duration
 
 	tenants map[string]*history
-	timer   *time.Timer // runs until the oldest of them is too old
+	timer   *time.Timer // runs until the oldest job is too old
 	closed  bool
 
 	forgotten map[ulid.ULID]string // the tenants of the jobs that were forgotten last
-	trail     []ulid.ULID          // their ids, in the order in which they were
+	trail     []ulid.ULID          // the keys of forgotten, oldest first
 }
 
 // A history is the ended jobs of a tenant.
@@ -29,8 +29,8 @@ type history struct {
 	left  []*Job // jobs that left processes running
 }
 
-// maxForgotten is the number of forgotten ids that are remembered, so that a client that asks for
-// one learns what became of it.
+// maxForgotten is the number of forgotten ids that are remembered, so that the error for such an id
+// can say that the job was forgotten.
 const maxForgotten = 10_000
 
 // add adds a job that has ended. The caller holds the registry's lock.
@@ -46,7 +46,7 @@ func (k *retention) add(j *Job) {
 	h.left = append(h.left, j) // until the next prune
 }
 
-// prune forgets the jobs whose time has come.
+// prune forgets the jobs that are due.
 func (r *Registry) prune() {
 	r.mu.Lock()
 	gone := r.retention.takeDue(time.Now())
@@ -67,7 +67,7 @@ func (r *Registry) prune() {
 	}
 }
 
-// takeDue removes the jobs whose time has come, and remembers their ids.
+// takeDue removes and returns the jobs that are due, and remembers their ids.
 func (k *retention) takeDue(now time.Time) (gone []*Job) {
 	if k.closed {
 		return nil
@@ -92,7 +92,7 @@ func (k *retention) takeDue(now time.Time) (gone []*Job) {
 	return gone
 }
 
-// sort moves the jobs that have no processes left to their place among the others.
+// sort moves the jobs that have no processes left from left to their place in ended.
 func (h *history) sort() {
 	h.left = slices.DeleteFunc(h.left, func(j *Job) bool {
 		if j.needsCleanup() {

@@ -2,10 +2,10 @@ package jobs
 
 import "slices"
 
-// A Status says where a job is in its life.
+// A Status is a stage in the life of a job.
 type Status string
 
-// The statuses of a job, in the order of a life without surprises.
+// The statuses of a job, in the order in which most jobs go through them.
 const (
 	Queued       Status = "queued"        // waiting for its turn
 	Running      Status = "running"       // at work
@@ -28,7 +28,7 @@ func (s Status) Final() bool { return len(moves[s]) == 0 }
 // mayBecome reports whether a job in s can move to t.
 func (s Status) mayBecome(t Status) bool { return slices.Contains(moves[s], t) }
 
-// A Kind says what sort of work a job is.
+// A Kind is a kind of work.
 type Kind string
 
 // The kinds of job.

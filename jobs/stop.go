@@ -16,21 +16,20 @@ const (
 	Kill      = ladder.Kill
 )
 
-// A By says who or what ended a job.
+// A By is the cause of a job's end.
 type By string
 
-// What can end a job.
+// The causes of an end.
 const (
-	Program  By = "program"
-	Agent    By = "agent"
-	Person   By = "person"
-	Limit    By = "limit"
-	Shutdown By = "shutdown"
+	Program  By = "program"  // the job's own code
+	Agent    By = "agent"    // a request of the client
+	Limit    By = "limit"    // the job's timeout
+	Shutdown By = "shutdown" // the end of the server
 	Unknown  By = "outside or unknown"
 )
 
-// Blame returns what ended a job that died although no stop was asked for: its program, if the
-// death was its own doing, or else Unknown.
+// Blame returns the cause if a job's process died without a stop: Program if the process caused its
+// own death, and Unknown otherwise.
 func Blame(own bool) By {
 	if own {
 		return Program
@@ -41,13 +40,13 @@ func Blame(own bool) By {
 // defaultStep is the time between two rungs if a [Stop] names none.
 const defaultStep = 5 * time.Second
 
-// A Stop is a request that a job end. The job's context is cancelled with a pointer to it as the
-// cause; what that points to never changes.
+// A Stop is a request that a job end. The job's context is cancelled with a pointer to a Stop as
+// the cause; that Stop never changes.
 type Stop struct {
 	By     By
 	From   Rung          // the rung to start at; empty: Interrupt
 	Step   time.Duration // the time between two rungs; 0: defaultStep
-	Reason string        // what asked, unless it is a plain cancel: "restart_python_worker"
+	Reason string        // the request, unless it is a plain cancel: "restart_python_worker"
 }
 
 // Error makes a Stop the cause of a context.
@@ -69,8 +68,8 @@ func (s Stop) withDefaults() Stop {
 	return s
 }
 
-// raised returns s raised to what a later stop asks for: a higher rung, and steps that are never
-// longer. The receipt names the first stop.
+// raised returns s with the higher rung of a later stop and the shorter of their steps. The other
+// fields remain those of the first stop, which the receipt names.
 func (s Stop) raised(later Stop) Stop {
 	s.From, s.Step = later.From, min(s.Step, later.Step)
 	return s

@@ -57,7 +57,7 @@ func TestStopsOnlyRaise(t *testing.T) {
 	}{
 		"plain":                    {stops{{By: Agent}}, Stop{By: Agent, From: Interrupt, Step: defaultStep}, 1},
 		"with its own step":        {stops{{By: Agent, From: Terminate, Step: time.Second, Reason: "delete_session"}}, Stop{By: Agent, From: Terminate, Step: time.Second, Reason: "delete_session"}, 1},
-		"again":                    {stops{{By: Agent}, {By: Person}}, Stop{By: Agent, From: Interrupt, Step: defaultStep}, 1},
+		"again":                    {stops{{By: Agent}, {By: Shutdown}}, Stop{By: Agent, From: Interrupt, Step: defaultStep}, 1},
 		"raised":                   {stops{{By: Limit}, {By: Agent, From: Kill}}, Stop{By: Limit, From: Kill, Step: defaultStep}, 2},
 		"raised and made faster":   {stops{{By: Agent}, {By: Shutdown, From: Terminate, Step: time.Second}}, Stop{By: Agent, From: Terminate, Step: time.Second}, 2},
 		"raised, and never slower": {stops{{By: Agent, Step: time.Second}, {By: Agent, From: Kill}}, Stop{By: Agent, From: Kill, Step: time.Second}, 2},
