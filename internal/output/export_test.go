@@ -14,13 +14,13 @@ type RawFile = rawFile
 // A TestStore is a store whose file can be replaced.
 type TestStore struct{ *store }
 
-// NewTestStore returns what NewStore does.
+// NewTestStore is NewStore for tests.
 func NewTestStore(c Config) TestStore { return TestStore{newStore(c)} }
 
 // New returns a new log.
 func (s TestStore) New() TestLog { return TestLog{s.NewLog("").(*segmentLog)} }
 
-// WrapFile makes the store use what wrap returns for its file.
+// WrapFile makes the store use the result of wrap as its file.
 func (s TestStore) WrapFile(wrap func(RawFile) RawFile) {
 	open := s.file.open
 	s.file.open = func() (rawFile, error) {
@@ -35,7 +35,7 @@ func (s TestStore) WrapFile(wrap func(RawFile) RawFile) {
 // File returns the store's file, and the number of slots in it.
 func (s TestStore) File() (f RawFile, slots int) { return s.file.file, len(s.file.blocks) }
 
-// A TestLog is a log that shows what is where.
+// A TestLog is a log that shows where its bytes are.
 type TestLog struct{ *segmentLog }
 
 // NewTestLog returns a log of that many segments of size bytes on a disk that open opens, of which
@@ -49,7 +49,7 @@ func NewTestLog(size int, segments int64, maxHeld int, open func() (RawFile, err
 	return TestLog{newLog(size, s.shape, maxHeld, s.file.newLog(s.shape), new(sync.Pool))}
 }
 
-// Flushed waits until the log has written to disk what it could.
+// Flushed waits until the log has written to disk all that it can.
 func (l TestLog) Flushed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

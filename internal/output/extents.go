@@ -8,7 +8,7 @@ import (
 // An extent is the segments from from up to, but not including, to.
 type extent struct{ from, to int64 }
 
-// extents is a set of segments: ascending, none of them touching another.
+// extents is a set of segments: ascending extents that don't touch each other.
 type extents []extent
 
 // add puts segment n into the set.
@@ -38,18 +38,18 @@ func (e extents) search(n int64) int {
 	return sort.Search(len(e), func(i int) bool { return e[i].to > n })
 }
 
-// kept returns the first segment from n on that is not in the set, and the next one after that
-// which is, or end if there is none.
-func (e extents) kept(n, end int64) (from, to int64) {
+// kept returns the first segment from n on that is not in the set, and the first one after it that
+// is in the set, or none.
+func (e extents) kept(n int64) (from, to int64) {
 	i := e.search(n)
 	if i < len(e) && e[i].from <= n {
 		n = e[i].to
 		i++
 	}
 	if i < len(e) {
-		end = e[i].from
+		return n, e[i].from
 	}
-	return n, end
+	return n, none
 }
 
 // has reports whether segment n is in the set.

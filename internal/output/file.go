@@ -14,9 +14,9 @@ import (
 // The file has no name, so that nothing is left of it however the process ends. It is one
 // descriptor however many logs there are, so that a log never runs out of descriptors halfway.
 //
-// What all logs take there is limited. If a write would exceed the limit, the slots of the log that
-// was finished first are taken away. If no log is finished the write is refused: an unfinished log
-// loses nothing to another.
+// The space that all logs take there is limited. If a write would exceed the limit, the slots of
+// the log that was finished first are taken away. If no log is finished the write is refused: an
+// unfinished log loses nothing to another.
 type slotFile struct {
 	open  func() (rawFile, error)
 	size  int64 // bytes of data in a slot; after them there is room for labels of the same size
@@ -27,8 +27,7 @@ type slotFile struct {
 	blocks   []int64  // by slot: the bytes it takes on disk; a free slot can take some, too
 	free     []int64  // slots; the last one is used first: those that take bytes on disk
 	used     int64    // the sum of blocks
-	logs     int      // that have slots
-	finished []*slots // that have any, in the order in which they are evicted
+	finished []*slots // those that are not empty, in the order in which they are evicted
 	failure  error    // of the last write; nil if it succeeded
 }
 
@@ -49,10 +48,9 @@ type slots struct {
 	evicted atomic.Int64 // times; counted before the slots are used again
 
 	// guarded by file.mu
-	at       []int64 // by place: the slot of the segment, or none
-	count    int     // of slots
-	finished bool    // can be evicted
-	writing  bool    // but not now
+	at       []int64 // by place: the slot of the segment, or none; empty if the log has no slots
+	finished bool    // can be evicted, except while writing
+	writing  bool
 }
 
 // page is the unit in which a disk gives out space.
@@ -129,17 +127,13 @@ func (s *slots) slot(place int64) int64 {
 
 // grant gives a slot to a place of a log. The caller holds f.mu.
 func (f *slotFile) grant(s *slots, place, slot int64) {
+	if len(s.at) == 0 && s.finished {
+		f.finished = append(f.finished, s)
+	}
 	for int64(len(s.at)) <= place {
 		s.at = append(s.at, none)
 	}
 	s.at[place] = slot
-	if s.count++; s.count > 1 {
-		return
-	}
-	f.logs++
-	if s.finished {
-		f.finished = append(f.finished, s)
-	}
 }
 
 // spare returns the last free slot, and makes one if there is none. The caller holds f.mu.
@@ -166,12 +160,9 @@ func (f *slotFile) evictFirst() bool {
 
 // take takes all slots of a log. The caller holds f.mu.
 func (f *slotFile) take(s *slots) []int64 {
-	if s.count > 0 {
-		f.logs--
-	}
 	f.finished = slices.DeleteFunc(f.finished, func(other *slots) bool { return other == s })
 	all := slices.DeleteFunc(s.at, func(slot int64) bool { return slot == none })
-	s.at, s.count = nil, 0
+	s.at = nil
 	return all
 }
 
@@ -213,7 +204,7 @@ func (s *slots) finish() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.finished = true
-	if s.count > 0 {
+	if len(s.at) > 0 {
 		f.finished = append(f.finished, s)
 	}
 }
@@ -252,11 +243,11 @@ func (f *slotFile) giveBack(run []int64) {
 	f.free = slices.Concat(run, f.free)
 }
 
-// usage returns what is on disk.
+// usage returns the space that is used on disk.
 func (f *slotFile) usage() Usage {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	u := Usage{Bytes: f.used, Limit: f.limit, Logs: f.logs, Failure: f.failure}
+	u := Usage{Bytes: f.used, Limit: f.limit, Failure: f.failure}
 	if f.file != nil {
 		u.Dir = filepath.Dir(f.file.Name())
 	}

@@ -1,17 +1,11 @@
 package output
 
-import "syscall"
-
-// Flags of fallocate(2) on Linux, for which the standard library has no names.
-const (
-	keepSize  = 0x1
-	punchHole = 0x2
-)
+import "golang.org/x/sys/unix"
 
 func (f namelessFile) Punch(off, n int64) error {
 	for {
-		err := syscall.Fallocate(int(f.Fd()), keepSize|punchHole, off, n)
-		if err != syscall.EINTR {
+		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, off, n)
+		if err != unix.EINTR {
 			return err
 		}
 	}

@@ -61,8 +61,9 @@ func (d *disk) Punch(off, n int64) error {
 	return nil
 }
 
-// FuzzLog does to a log, with segments of few bytes and a disk that fails now and then, what the
-// input says, and compares it with one that keeps everything. It does the same to a log in memory.
+// FuzzLog applies the operations of its input to a log with segments of few bytes and a disk that
+// fails now and then, and compares it with a log that keeps everything. It does the same to a log
+// in memory.
 func FuzzLog(f *testing.F) {
 	f.Add(uint8(4), uint8(6), uint8(2), []byte("\x00\x08abcdefgh\x01\x03xyz\x14\x05hello\x30\x02"))
 	f.Add(uint8(1), uint8(2), uint8(2), bytes.Repeat([]byte{0, 7, 1, 2, 2, 9}, 20))
@@ -82,7 +83,7 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// play does to a log what ops say, each of them one byte and an argument that is the next.
+// play applies ops to a log. Each operation is one byte, followed by a byte that is its argument.
 func play(t *testing.T, l output.TestLog, d *disk, ops []byte) {
 	m := new(outputtest.Model)
 	failed := false

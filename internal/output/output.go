@@ -1,4 +1,4 @@
-// Package output is an append-only log of bytes that is read by cursor: what a program has written,
+// Package output is an append-only log of bytes that is read by cursor: the output of a program,
 // labelled by stream and in order of arrival.
 //
 // The rules that readers and writers rely on:
@@ -28,8 +28,8 @@ import (
 	"time"
 )
 
-// ErrLimit says that the logs of a store have reached [Config].Disk on disk, and that none of those
-// that are finished has any bytes there to drop.
+// ErrLimit means that the logs of a store have reached [Config].Disk on disk, and that no finished
+// log has bytes there that could be dropped.
 var ErrLimit = errors.New("the limit of all output on disk is reached")
 
 // A Stream labels output.
@@ -110,7 +110,8 @@ type Reader interface {
 	// Stat returns the state of the log.
 	Stat() Stat
 	// Streams returns the streams of the bytes from..to, gone or not. For bytes that are gone it
-	// may return the streams of any that are. The time it takes must not grow with the range.
+	// may return the streams of all bytes that are gone. The time it takes must not grow with the
+	// range.
 	Streams(from, to int64) Streams
 }
 
@@ -122,7 +123,8 @@ type Log interface {
 	// Finish marks the end; bytes that are written later are late output. When it returns, it is
 	// known whether the disk took all earlier bytes. A second Finish does nothing.
 	Finish()
-	// Discard drops what is kept on disk and ignores later writes. The dropped bytes become a gap.
+	// Discard drops the bytes kept on disk and ignores later writes. The dropped bytes become a
+	// gap.
 	Discard()
 }
 
@@ -130,16 +132,16 @@ type Log interface {
 type Store interface {
 	// NewLog returns a new log; id names it among those of the store.
 	NewLog(id string) Log
-	// Usage returns what the logs take on disk.
+	// Usage returns the space that the logs take on disk.
 	Usage() Usage
 }
 
-// A Usage is what the logs of a store take on disk.
+// A Usage is the space that the logs of a store take on disk.
 type Usage struct {
-	Dir     string // where they are; empty before anything was written
-	Bytes   int64
-	Limit   int64 // that Bytes never exceeds; 0: none
-	Logs    int   // that have bytes on disk
+	Dir   string // where they are; empty before anything was written
+	Bytes int64
+	Limit int64 // that Bytes never exceeds; 0: none
+
 	Failure error // of the last write: [ErrLimit], or that of a full disk; nil if it succeeded
 }
 

@@ -12,7 +12,7 @@ func (l *segmentLog) Read(cursor int64, limit int) Chunk {
 		n := int(min(int64(max(limit, 0)), to-from))
 		read := l.fill(&c, n)
 		if read == 0 && n > 0 {
-			continue // the bytes were lost meanwhile: there is a gap now
+			continue // the bytes were lost meanwhile, so there is a gap now
 		}
 		c.Next = from + int64(read)
 		for i := range c.Spans {
@@ -26,8 +26,8 @@ func (l *segmentLog) Read(cursor int64, limit int) Chunk {
 func (l *segmentLog) readable(cursor int64) (from, to int64) {
 	l.sealed.applyEvictions(l.count)
 	size := int64(l.size)
-	first, gap := l.sealed.lost.kept(cursor/size, -1)
-	if to = l.end(); gap >= 0 {
+	first, gap := l.sealed.lost.kept(cursor / size)
+	if to = l.end(); gap != none {
 		to = gap * size
 	}
 	return max(cursor, first*size), to
@@ -60,27 +60,31 @@ func (l *segmentLog) bytes(k int64, off int, part []byte) (runs []byte, last Str
 	if l.sealed.lost.has(k) {
 		return nil, 0, false
 	}
-	g, inMemory := l.active, k == l.count
-	if !inMemory {
-		g, inMemory = l.sealed.find(k)
-	}
-	if inMemory {
+	if g, ok := l.inMemory(k); ok {
 		copy(part, g.data[off:])
 		return g.runs, g.last, true
 	}
-	is := l.sealed.onDisk[l.sealed.shape.place(k)]
-	runs, err := l.readDisk(k, off, part, is)
+	stored := l.sealed.onDisk[l.sealed.shape.place(k)]
+	runs, err := l.readDisk(k, off, part, stored)
 	if err != nil {
 		l.sealed.unreadable(k)
 	}
-	return runs, is.last, !l.sealed.lost.has(k)
+	return runs, stored.last, !l.sealed.lost.has(k)
 }
 
-// readDisk reads from disk as [disk.read] does. The caller holds l.mu, which is released meanwhile:
-// the segment may be lost then, and what was read may belong to another one.
-func (l *segmentLog) readDisk(k int64, off int, part []byte, is labels) ([]byte, error) {
+// inMemory returns segment k if it is in memory. The caller holds l.mu.
+func (l *segmentLog) inMemory(k int64) (segment, bool) {
+	if k == l.count {
+		return l.active, true
+	}
+	return l.sealed.find(k)
+}
+
+// readDisk reads from disk as [disk.read] does. The caller holds l.mu, which is released meanwhile.
+// By the end the segment can be lost, and the bytes can be those of another one.
+func (l *segmentLog) readDisk(k int64, off int, part []byte, stored labels) ([]byte, error) {
 	l.mu.Unlock()
-	runs, err := l.sealed.disk.read(k, off, part, int(is.length))
+	runs, err := l.sealed.disk.read(k, off, part, int(stored.length))
 	l.mu.Lock()
 	l.sealed.applyEvictions(l.count)
 	return runs, err
@@ -108,8 +112,8 @@ func (l *segmentLog) Streams(from, to int64) (set Streams) {
 		next := min(to, (at/size+1)*size)
 		if k := at / size; l.sealed.lost.has(k) {
 			set |= l.sealed.gone
-			beyond, _ := l.sealed.lost.kept(k, -1)
-			next = max(next, beyond*size)
+			after, _ := l.sealed.lost.kept(k)
+			next = max(next, after*size)
 		} else {
 			set |= l.streamsOf(k, int(at%size), int(next-at))
 		}
@@ -121,23 +125,20 @@ func (l *segmentLog) Streams(from, to int64) (set Streams) {
 // streamsOf returns the streams of n bytes at off of segment k, which is not lost. The caller holds
 // l.mu, which is released to read labels from disk.
 func (l *segmentLog) streamsOf(k int64, off, n int) (set Streams) {
-	g, inMemory := l.active, k == l.count
-	if !inMemory {
-		g, inMemory = l.sealed.find(k)
-	}
-	runs, last, all := g.runs, g.last, g.set
-	if !inMemory {
-		is := l.sealed.onDisk[l.sealed.shape.place(k)]
-		if last, all = is.last, is.set; n < l.size && is.length > 0 {
+	g, ok := l.inMemory(k)
+	if !ok {
+		stored := l.sealed.onDisk[l.sealed.shape.place(k)]
+		g = segment{last: stored.last, set: stored.set}
+		if n < l.size && stored.length > 0 {
 			var err error
-			if runs, err = l.readDisk(k, 0, nil, is); err != nil || l.sealed.lost.has(k) {
-				return all
+			if g.runs, err = l.readDisk(k, 0, nil, stored); err != nil || l.sealed.lost.has(k) {
+				return g.set
 			}
 		}
 	}
 	if n == l.size {
-		return all
+		return g.set
 	}
-	eachRun(runs, last, off, n, func(s Stream, _ int) { set = set.With(s) })
+	eachRun(g.runs, g.last, off, n, func(s Stream, _ int) { set = set.With(s) })
 	return set
 }

@@ -55,19 +55,19 @@ type heldSegment struct {
 	segment
 }
 
-// labels says which streams a segment on disk has: how long its encoded labels are, the stream of
-// the last run, and the set of all.
+// labels describes the labels of a segment on disk: the length of the encoded runs, the stream of
+// the last run, and the set of all streams.
 type labels struct {
 	length int32
 	last   Stream
 	set    Streams
 }
 
-// A cause says which field of a [Loss] counts a lost segment.
+// A cause of a lost segment is a field of [Loss].
 type cause byte
 
 const (
-	notTried cause = iota // no cause
+	notTried cause = iota // no cause, because the disk was not tried yet
 	byCap
 	byDisk
 	byLimit
@@ -155,7 +155,7 @@ func (s *sealed) writeDone(w pendingWrite, err error, count int64) bool {
 	if w.evictions != s.evictions {
 		return true // it may have been evicted again: it is still held, and the next one to write
 	}
-	i := slices.IndexFunc(s.held, func(h heldSegment) bool { return h.number == w.number })
+	i := s.index(w.number)
 	switch {
 	case i < 0:
 		s.recycle(w.segment)
@@ -207,7 +207,7 @@ func (s *sealed) release(i int) {
 // drop makes segment n lost, unless it is already, and returns its memory emptied, if it had any
 // that is not being written.
 func (s *sealed) drop(n int64, why cause) segment {
-	i := slices.IndexFunc(s.held, func(h heldSegment) bool { return h.number == n })
+	i := s.index(n)
 	if i < 0 {
 		if !s.lost.has(n) {
 			s.markLost(n, s.onDisk[s.shape.place(n)].set, why)
@@ -223,7 +223,7 @@ func (s *sealed) drop(n int64, why cause) segment {
 	return g.emptied()
 }
 
-// applyEvictions makes the segments lost that the disk has evicted. count is the number of sealed
+// applyEvictions marks the segments lost that the disk has evicted. count is the number of sealed
 // segments.
 func (s *sealed) applyEvictions(count int64) {
 	if s.disk == nil || s.disk.evictions() == s.evictions {
@@ -237,12 +237,15 @@ func (s *sealed) applyEvictions(count int64) {
 	}
 }
 
+// index returns the index of segment n in held, or -1.
+func (s *sealed) index(n int64) int {
+	return slices.IndexFunc(s.held, func(h heldSegment) bool { return h.number == n })
+}
+
 // find returns segment n if it is in memory.
 func (s *sealed) find(n int64) (segment, bool) {
-	for _, h := range s.held {
-		if h.number == n {
-			return h.segment, true
-		}
+	if i := s.index(n); i >= 0 {
+		return s.held[i].segment, true
 	}
 	return segment{}, false
 }
@@ -261,7 +264,7 @@ func (s *sealed) finish() {
 	}
 }
 
-// discard makes every segment lost, without counting it in loss. count is the number of them.
+// discard makes all segments lost without counting them in loss. count is the number of segments.
 func (s *sealed) discard(count int64) {
 	if s.disk != nil {
 		s.disk.discard()

@@ -48,13 +48,13 @@ func (g *segment) clip() {
 	}
 }
 
-// eachRun calls f for each run of the n bytes at off of a segment with the labels runs and last, in
-// order.
+// eachRun calls f, in order, for each run within the n bytes at off of a segment. runs and last are
+// the labels of the segment.
 func eachRun(runs []byte, last Stream, off, n int, f func(Stream, int)) {
 	for len(runs) > 0 && n > 0 {
 		v, k := binary.Uvarint(runs)
 		if k <= 0 {
-			break // not what was written: a wrong label is better than no output
+			break // the labels are corrupt: a wrong label is better than no output
 		}
 		runs = runs[k:]
 		length := int(v >> streamBits)

@@ -79,7 +79,8 @@ func agrees(t *testing.T, newStore func(int64) output.Store) {
 	}
 }
 
-// Pattern fills b with what belongs at cursor, so that every byte says where it belongs.
+// Pattern fills b with a pattern that depends on the cursor, so that a byte at the wrong place is
+// noticed.
 func Pattern(b []byte, cursor int64) {
 	for i := range b {
 		p := cursor + int64(i)
@@ -129,8 +130,8 @@ func keepsBothEnds(t *testing.T, newStore func(int64) output.Store) {
 	}
 }
 
-// showsReaders writes at full speed, far beyond the limit. Each reader gets what was written at its
-// cursor, or the number of bytes it missed.
+// showsReaders writes at full speed, far beyond the limit. Each reader gets the bytes written at
+// its cursor, or the number of bytes it missed.
 func showsReaders(t *testing.T, newStore func(int64) output.Store) {
 	const limit, total = 512 << 10, 4 << 20
 	l := newLog(t, newStore(limit))
