@@ -15,8 +15,8 @@ type clock struct {
 	last time.Duration
 }
 
-// processClock is CPUCLOCK_SCHED of clock_gettime(2)'s clocks of other processes: what the
-// scheduler has measured.
+// processClock is CPUCLOCK_SCHED: the clock of another process, for clock_gettime(2), that shows
+// the time measured by the scheduler.
 const processClock = 2
 
 // CPUTime returns the CPU time of all threads that the process has or had.
@@ -25,7 +25,7 @@ func CPUTime(pid int) (time.Duration, error) {
 	// call.
 	var t unix.Timespec
 	if _, _, err := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, uintptr(int32(^pid<<3|processClock)), uintptr(unsafe.Pointer(&t)), 0); err != 0 {
-		return 0, ErrGone // there is no other reason: it asks for no permission and opens nothing
+		return 0, ErrGone // the call needs no permission and opens nothing, so there is no other reason
 	}
 	return time.Duration(t.Nano()), nil
 }
@@ -45,11 +45,11 @@ func (c *clock) ran() (bool, error) {
 // cost more than the scans they save.
 const maxClocks = 128
 
-// Clocks follow the processes of one tree.
+// Clocks are the CPU clocks of the processes of one tree.
 type Clocks struct {
-	known   []clock
-	threads int
-	blind   bool // some process has no clock, or there was none to give one
+	known      []clock
+	threads    int
+	incomplete bool // some process has no clock, or there was no process
 }
 
 // Moved reports whether one of the processes has run or ended since the last call. If none has,
@@ -81,38 +81,38 @@ func (c *Clocks) Follow(list func() ([]int, error)) (pids []int, err error) {
 		pids, err = list()
 		grew := c.follow(pids)
 		if err != nil {
-			c.blind = true
+			c.incomplete = true
 			return pids, err
 		}
 		if !grew {
 			return pids, nil
 		}
 	}
-	c.blind = true // it grows faster than it can be listed
+	c.incomplete = true // the tree grows faster than it can be listed
 	return pids, nil
 }
 
-// follow reports whether there were new processes among pids.
+// follow gives a clock to each of pids and reports whether there were new processes among them.
 func (c *Clocks) follow(pids []int) (grew bool) {
 	old := make(map[int]clock, len(c.known))
 	for _, k := range c.known {
 		old[k.pid] = k
 	}
-	c.known, c.threads, c.blind = c.known[:0], 0, len(pids) == 0
+	c.known, c.threads, c.incomplete = c.known[:0], 0, len(pids) == 0
 	for _, pid := range pids {
 		tids, err := Threads(pid)
 		c.threads += len(tids)
-		c.blind = c.blind || err != nil && err != ErrGone
+		c.incomplete = c.incomplete || err != nil && err != ErrGone
 		k, ok := old[pid]
 		switch {
 		case ok:
 		case len(c.known) >= maxClocks:
-			c.blind = true
+			c.incomplete = true
 			continue
 		default:
 			k.pid = pid
 			if _, err := k.ran(); err != nil {
-				c.blind = true // or it has ended meanwhile: the next Follow shows
+				c.incomplete = true // it has ended, perhaps after starting others: the next Follow shows them
 				continue
 			}
 			grew = true
@@ -125,9 +125,8 @@ func (c *Clocks) follow(pids []int) (grew bool) {
 // Threads returns how many threads the processes had at the last Follow, with or without a clock.
 func (c *Clocks) Threads() int { return c.threads }
 
-// Complete reports whether every process had a clock at the last Follow, and there was one at
-// least.
-func (c *Clocks) Complete() bool { return !c.blind }
+// Complete reports whether there were processes at the last Follow, all of them with a clock.
+func (c *Clocks) Complete() bool { return !c.incomplete }
 
 // A ThreadClock is the kernel's account of when one thread ran and waited for a processor. It
 // stands still while the thread sleeps.

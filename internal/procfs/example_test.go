@@ -11,7 +11,8 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// A process is identified, signalled, and gone. A later process with its pid would not be signalled.
+// A process is identified, signalled, and gone. A later process with its pid would not be
+// signalled.
 func Example() {
 	cmd := exec.Command("sleep", "1000")
 	if err := cmd.Start(); err != nil {
@@ -20,7 +21,7 @@ func Example() {
 	}
 	s, err := procfs.Inspect(cmd.Process.Pid)
 	if err != nil {
-		fmt.Println(err) // not ErrGone: it may live
+		fmt.Println(err) // not ErrGone: it can be alive
 		return
 	}
 	fmt.Println("ended:", s.Ended())

@@ -24,30 +24,33 @@ type Process struct {
 	Group   int
 }
 
-// Stat is what the kernel's table says about a process, or about one thread.
+// Stat is the kernel's entry for a process or for one thread.
 type Stat struct {
 	Process
 	Session  int
 	Terminal uint64 // device number of the controlling terminal; 0: none
 	State    byte   // as in /proc/PID/stat
 	Threads  int
-	Exiting  bool          // the first thread runs no more of its program
 	CPU      time.Duration // including children that have ended and been waited for; 0: unknown
 	Memory   int64         // bytes resident; 0: unknown
+
+	exiting bool // the first thread no longer runs its program
 }
 
 // Ended reports whether the process has ended with all its threads. A process whose first thread
 // has ended looks like a zombie while its other threads keep running.
 func (s Stat) Ended() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
 
-// Ending reports whether the process has ended or runs no more of its program. The kernel has hung
-// up a session leader's terminal by then, and shows the leader as running for a moment more.
-func (s Stat) Ending() bool { return s.Ended() || s.Exiting && s.Threads <= 1 }
+// Ending reports whether the process has ended or no longer runs its program. A session leader's
+// terminal can be hung up by then, while the kernel shows the leader as running for a moment more.
+func (s Stat) Ending() bool { return s.Ended() || s.exiting && s.Threads <= 1 }
 
-// Stopped reports whether the process can't run, hence not fork, until it is continued.
+// Stopped reports whether the process has ended, or can't run, and so not fork, until it is
+// continued.
 func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' || s.Ended() }
 
-// Signals says how a process treats signals. A signal in none of the sets has its default effect.
+// Signals are the sets of signals that a process ignores, catches and blocks. A signal in none of
+// them has its default effect.
 type Signals struct{ Ignored, Caught, Blocked SignalSet }
 
 // Of returns how the process treats sig.
@@ -61,7 +64,7 @@ type SignalSet uint64
 // Has reports whether sig is in the set.
 func (s SignalSet) Has(sig syscall.Signal) bool { return s>>(sig-1)&1 == 1 }
 
-// A Disposition says how a process treats one signal. The zero Disposition is the signal's default
+// A Disposition is how a process treats one signal. The zero Disposition is the signal's default
 // effect.
 type Disposition struct{ Ignored, Caught, Blocked bool }
 
@@ -71,7 +74,7 @@ func (p Process) Disposition(sig syscall.Signal) (Disposition, error) {
 	if err != nil {
 		return Disposition{}, err
 	}
-	if err := p.verify(); err != nil { // afterwards: the pid was p's all the while
+	if err := p.verify(); err != nil { // afterwards, so that the pid was p's all the while
 		return Disposition{}, err
 	}
 	return all.Of(sig), nil
@@ -87,12 +90,12 @@ func (p Process) verify() error {
 }
 
 // A FileID identifies an open file, whatever name it was opened by.
-type FileID struct{ Dev, Ino uint64 }
+type FileID struct{ dev, ino uint64 }
 
 // Identify returns the identity of the file that st describes.
 func Identify(st *unix.Stat_t) FileID { return FileID{uint64(st.Dev), st.Ino} }
 
-// childrenOf finds the children of a process among all there are.
+// childrenOf finds the children of a process among all processes.
 func childrenOf(pid int) ([]int, error) {
 	all, err := All()
 	var pids []int

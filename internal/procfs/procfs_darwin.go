@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel shows a table of processes here, and neither their environment nor their files nor how
-// they treat signals. Reading it takes no descriptor.
+// This system shows a table of processes, but neither their environment nor their files nor how
+// they treat signals. Reading the table takes no descriptor.
 
 // States in kern.proc.
 const (
@@ -35,7 +35,7 @@ func fromKinfo(k *unix.KinfoProc) Stat {
 	return s
 }
 
-// Inspect returns what the kernel's table says about a process.
+// Inspect returns the kernel's entry for a process.
 func Inspect(pid int) (Stat, error) {
 	ks, err := unix.SysctlKinfoProcSlice("kern.proc.pid", pid)
 	switch {
@@ -101,14 +101,14 @@ func (p Process) Signal(sig syscall.Signal) error {
 	return os.NewSyscallError("kill", err)
 }
 
-// Clocks would spare scans; a scan costs next to nothing here, because it reads the terminal's mode
-// only.
+// Clocks save scans elsewhere. Here a scan costs next to nothing, because it only reads the
+// terminal's mode.
 type Clocks struct{}
 
-// Moved reports true: that nothing ran is never known here.
+// Moved reports true, because it is never known here that nothing ran.
 func (*Clocks) Moved() bool { return true }
 
-// Follow returns what list does.
+// Follow calls list.
 func (*Clocks) Follow(list func() ([]int, error)) ([]int, error) { return list() }
 
 // Threads returns 0: unknown.

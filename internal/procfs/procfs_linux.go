@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -30,9 +31,9 @@ func readFile(path string, buf []byte) ([]byte, error) { return readReserved(pat
 // more.
 func ReadAtMost(path string, limit int) ([]byte, error) { return readReserved(path, nil, limit) }
 
-// ReadStart reads what one read of a file of /proc puts into buf. That is the whole of a file that
-// the kernel writes in one piece, such as stat, if buf is large enough; it spares the read that
-// finds the end.
+// ReadStart makes a single read of a file of /proc into buf. If buf is large enough, it holds all
+// of a file that the kernel writes in one piece, such as stat. The read that would find the end is
+// saved.
 func ReadStart(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, once) }
 
 // once as a limit means one read.
@@ -93,15 +94,15 @@ func failed(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
-// Inspect returns what the kernel's table says about a process.
+// Inspect returns the kernel's entry for a process.
 func Inspect(pid int) (Stat, error) { return inspect(pid, Path(pid, "stat"), true) }
 
-// InspectThread returns what the kernel's table says about one thread.
+// InspectThread returns the kernel's entry for one thread.
 func InspectThread(pid, tid int) (Stat, error) {
 	return inspect(tid, TaskPath(pid, tid, "stat"), true)
 }
 
-// inspect reads a stat file. Within WithReserve it is called without reserved.
+// inspect reads a stat file. reserved is false for a caller within WithReserve.
 func inspect(id int, path string, reserved bool) (Stat, error) {
 	var arr [1024]byte // a stat is a third of that
 	var b []byte
@@ -116,7 +117,7 @@ func inspect(id int, path string, reserved bool) (Stat, error) {
 	}
 	s, ok := parseStat(id, b)
 	if !ok {
-		return Stat{}, &fs.PathError{Op: "parse", Path: path, Err: errors.New("not in the form that is known")}
+		return Stat{}, &fs.PathError{Op: "parse", Path: path, Err: errors.New("unknown format")}
 	}
 	return s, nil
 }
@@ -124,10 +125,11 @@ func inspect(id int, path string, reserved bool) (Stat, error) {
 // tick is the unit of CPU times in /proc/PID/stat, the same on every machine.
 const tick = time.Second / 100
 
-// exiting is the kernel's PF_EXITING.
-const exiting = 0x4
+// pfExiting is the kernel's PF_EXITING.
+const pfExiting = 0x4
 
-// parseStat reads a line of /proc/PID/stat. The program's name may hold anything, parentheses too.
+// parseStat reads a line of /proc/PID/stat. The program's name can contain anything, even
+// parentheses.
 func parseStat(pid int, b []byte) (Stat, bool) {
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 0 || end < open {
@@ -150,7 +152,7 @@ func parseStat(pid int, b []byte) (Stat, bool) {
 			s.Terminal = uint64(uint32(n))
 		case 6:
 			flags, _ := strconv.ParseUint(string(f), 10, 64)
-			s.Exiting = flags&exiting != 0
+			s.exiting = flags&pfExiting != 0
 		case 11, 12, 13, 14: // user and system time, its own and its children's
 			n, _ := strconv.ParseInt(string(f), 10, 64)
 			s.CPU += time.Duration(n) * tick
@@ -171,7 +173,7 @@ func parseStat(pid int, b []byte) (Stat, bool) {
 	return Stat{}, false
 }
 
-// All returns every process that this process may see.
+// All returns every process that this process is allowed to see.
 func All() ([]Stat, error) {
 	pids, err := numbers("/proc")
 	all := make([]Stat, 0, len(pids))
@@ -181,15 +183,15 @@ func All() ([]Stat, error) {
 		case e == nil:
 			all = append(all, s)
 		case e != ErrGone && !errors.Is(e, fs.ErrPermission): // hidepid shows pids that nothing can be read of
-			err = first(err, e)
+			err = cmp.Or(err, e)
 		}
 	}
 	return all, err
 }
 
 // Children returns the pids of a process's children, zombies too. A list that changes while the
-// kernel writes it can lack some. The caller that knows of a process with one thread only passes
-// threads 1, which spares listing them; any other number means nothing.
+// kernel writes it can lack some. A caller that knows that the process has one thread passes 1 for
+// threads, which saves listing them; any other number has no effect.
 func Children(pid, threads int) ([]int, error) {
 	if !childLists() {
 		return childrenOf(pid)
@@ -206,8 +208,8 @@ func Children(pid, threads int) ([]int, error) {
 	for _, tid := range tids {
 		b, e := readFile(TaskPath(pid, tid, "children"), arr[:])
 		if e != nil {
-			if e != ErrGone || len(tids) == 1 { // a thread may end meanwhile
-				err = first(err, e)
+			if e != ErrGone || len(tids) == 1 { // one of several threads can end meanwhile
+				err = cmp.Or(err, e)
 			}
 			continue
 		}
@@ -291,7 +293,7 @@ func Files(pid int) ([]FileID, error) {
 			ids = append(ids, Identify(&st))
 		case unix.ENOENT: // closed meanwhile
 		default:
-			err = first(err, failed("stat", path, e))
+			err = cmp.Or(err, failed("stat", path, e))
 		}
 	}
 	return ids, err
@@ -391,12 +393,4 @@ func (p Process) Signal(sig syscall.Signal) error {
 		}
 		return os.NewSyscallError("sending "+unix.SignalName(sig), err)
 	})
-}
-
-// first returns err, or if it is nil, next.
-func first(err, next error) error {
-	if err != nil {
-		return err
-	}
-	return next
 }

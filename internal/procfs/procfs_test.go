@@ -77,7 +77,7 @@ func TestParseStat(t *testing.T) {
 		{name: "exits", stat: "R 1 10 11 34816 10 4194564 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", ending: true},
 		{name: "first thread exits", stat: "R 1 10 11 34816 10 4194564 0 0 0 0 1 2 3 4 20 0 2 0 5000 0 100"},
 		{name: "zombie", stat: "Z 1 10 11 34816 -1 4194564 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", ended: true, ending: true, stopped: true},
-		{name: "zombie whose threads run", stat: "Z 1 10 11 34816 -1 4194564 0 0 0 0 1 2 3 4 20 0 2 0 5000 0 100"},
+		{name: "zombie with running threads", stat: "Z 1 10 11 34816 -1 4194564 0 0 0 0 1 2 3 4 20 0 2 0 5000 0 100"},
 		{name: "stopped", stat: "T 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", stopped: true},
 		{name: "cut short", stat: "R 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0", wrong: true},
 		{name: "empty", wrong: true},
@@ -94,7 +94,7 @@ func TestParseStat(t *testing.T) {
 				t.Errorf("ended %t, ending %t, stopped %t", s.Ended(), s.Ending(), s.Stopped())
 			}
 			want := Stat{Process: Process{PID: 10, Program: "a b) R", Start: 5000, Parent: 1, Group: 10}, Session: 11, Terminal: 34816,
-				State: s.State, Threads: s.Threads, Exiting: s.Exiting, CPU: 100 * time.Millisecond, Memory: 100 * int64(os.Getpagesize())}
+				State: s.State, Threads: s.Threads, exiting: s.exiting, CPU: 100 * time.Millisecond, Memory: 100 * int64(os.Getpagesize())}
 			if s != want {
 				t.Errorf("got %+v, want %+v", s, want)
 			}
@@ -233,10 +233,10 @@ func TestGoneIsAnError(t *testing.T) {
 	}
 }
 
-// A process that may not be read is not gone.
+// A process that we have no permission to read is not gone.
 func TestPermissionIsNotGone(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("root may read every process")
+		t.Skip("root can read every process")
 	}
 	if _, err := Files(1); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("files of process 1: %v, want a permission error", err)
@@ -318,7 +318,7 @@ func TestClocksFollowATree(t *testing.T) {
 	waitFor(t, "the end of one to be noticed", c.Moved)
 
 	for name, c := range map[string]struct {
-		most     int // processes, one more each time they are listed
+		most     int // processes; each listing has one more
 		complete bool
 	}{"grows once": {2, true}, "grows each time": {3, false}} {
 		var grown Clocks

@@ -16,7 +16,7 @@ import (
 // and one to verify it. If they can't be opened again, because another goroutine took the numbers
 // meanwhile, every later read tries.
 //
-// It is one for the whole process, because the table of descriptors is.
+// There is one reserve in a process, as there is one table of descriptors.
 var reserve struct {
 	full atomic.Bool // fds holds reserveSize
 
@@ -26,10 +26,10 @@ var reserve struct {
 
 const reserveSize = 2
 
-// WithReserve runs f, which opens at most two descriptors at a time and closes them again, and runs
-// it once more with the descriptors in reserve set free if f's error is that there are none left.
-// The second time no other f runs, so f must call no function of this package. It returns f's last
-// error.
+// WithReserve runs f, which opens at most two descriptors at a time and closes them again. If f's
+// error is that no descriptor is left, WithReserve frees the reserve and runs f once more. It
+// returns f's last error. The second run holds the reserve's lock, so f must call no function of
+// this package.
 func WithReserve(f func() error) error {
 	fillReserve()
 	err := f()
@@ -48,12 +48,13 @@ func WithReserve(f func() error) error {
 	return err
 }
 
-// exhausted reports whether err says that there are no descriptors left.
+// exhausted reports whether err means that no descriptor is left.
 func exhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
-// fillReserve opens what is missing in the reserve. It costs one atomic load if nothing is.
+// fillReserve opens the descriptors that the reserve lacks. It costs one atomic load if it lacks
+// none.
 func fillReserve() {
 	if reserve.full.Load() {
 		return
@@ -63,7 +64,7 @@ func fillReserve() {
 	fill()
 }
 
-// fill is fillReserve under the lock.
+// fill is fillReserve for a caller that holds reserve.mu.
 func fill() {
 	for len(reserve.fds) < reserveSize {
 		fd, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exhaust leaves this process not one descriptor until the function it returns has been called.
+// exhaust uses up all descriptors of this process until restore is called.
 func exhaust(t *testing.T) (restore func()) {
 	t.Helper()
 	var before syscall.Rlimit
@@ -46,8 +46,8 @@ func exhaust(t *testing.T) (restore func()) {
 	}
 }
 
-// With a full table of descriptors every function still sees, ten times of ten; without the reserve
-// none does, and none says that the process is gone.
+// With a full table of descriptors every function still sees the process, ten times of ten. Without
+// the reserve none does, and none says that the process is gone.
 func TestReserveSeesWithAFullTable(t *testing.T) {
 	cmd := start(t, `sleep 1000 & echo; wait`, "MARK=x")
 	pid := cmd.Process.Pid
