@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package tty is one terminal seen from outside: a PTY pair, its size, modes and foreground group,
-// and what is typed into it.
+// and the input typed into it.
 //
 // Rules
 //   - The master is non-blocking from Open on. Never call Fd on it, nor pass it to a function that
@@ -10,9 +10,9 @@
 //   - Input is typed by one Send at a time, complete and in order. A listener learns of each Send
 //     before a program can see the input: see OnSend.
 //
-// A PTY belongs to whoever opened it. The bytes that come out of Master are read by one pump, which
-// is not this package's. The package starts no process, knows no job and signals nothing. Whether a
-// program waits for the terminal is the subject of package waiting.
+// A PTY belongs to its opener, which also runs the one pump that reads the master. The package
+// starts no process, knows no job and signals nothing. Package waiting finds out whether a program
+// waits for the terminal.
 //
 // Sizes are character cells, input is bytes. A caller can act on the errors beside [Keyboard]: they
 // mean that nothing was typed.

@@ -7,10 +7,13 @@ import "time"
 // LineMax is the longest line that a terminal in line mode passes on.
 const LineMax = lineMax
 
+// ErrRawEOF is the error of an end of file to a program that reads single keys.
+var ErrRawEOF = errRawEOF
+
 // ErrFull is the error of a Send to a terminal that stays full.
 var ErrFull = errFull
 
-// SetLimit sets the time that one Send may take.
+// SetLimit bounds the time of one Send.
 func (p *PTY) SetLimit(d time.Duration) { p.limit = d }
 
 // Half reports whether a line is begun and not ended.

@@ -16,12 +16,13 @@ import (
 // passes on to a program. The kernel drops the rest and reports it written.
 const lineMax = 4095
 
-// Errors of [Keyboard.Type]: nothing was typed.
+// Errors of [Keyboard.Type] that mean that nothing was typed.
 var (
 	ErrLineTooLong = fmt.Errorf("a line of more than %d bytes is cut by a terminal in line mode", lineMax)
 	ErrControl     = errors.New("control characters are acted on by a terminal in line mode, not read by the program")
-	ErrRawEOF      = errors.New("the program reads single keys: its terminal has no end of file now; send the key it quits by")
 	ErrEcho        = errors.New("the terminal would echo a secret into the output")
+
+	errRawEOF = errors.New("the program reads single keys: its terminal has no end of file now; send the key it quits by")
 )
 
 // A Keyboard types into a terminal by the rules of the mode that the terminal is in at that moment.
@@ -34,7 +35,7 @@ type Keyboard struct {
 	mu    sync.Mutex
 	half  bool           // a line was begun in line mode and not yet ended
 	begun int            // bytes of that line that are still in the terminal, unless a program has run since
-	since *procfs.Clocks // of the tree, read before the first of these bytes was sent; nil: begun is not counted
+	since *procfs.Clocks // of the tree, read before the first of these bytes was sent; nil: the bytes are not counted
 }
 
 // NewKeyboard returns the keyboard of pty. tree lists the processes that can read the terminal.
@@ -42,12 +43,12 @@ func NewKeyboard(pty *PTY, tree func() ([]int, error)) *Keyboard {
 	return &Keyboard{pty: pty, tree: tree}
 }
 
-// Type sends text and then, if eof is set, the end of file. It adds nothing to the text. It sends
-// nothing of a text that the terminal would cut, act on or, if it is a secret, echo.
+// Type sends text and then, if eof is set, the end of file. It adds nothing to the text. If the
+// terminal would cut the text, act on it or echo a secret, Type sends none of it.
 //
 // A line that is sent in parts is one line. Once a program has run, it may have read the earlier
-// part in another mode, or thrown it away. Only the part that follows counts then, so that nothing
-// is refused that the terminal would take.
+// parts in another mode, or thrown them away. They no longer count then, so that no text is refused
+// that the terminal would take.
 func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,7 +65,7 @@ func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) erro
 	}
 	b := []byte(text)
 	if eof {
-		if half { // the first only ends the half-typed line
+		if half { // one more, because the first only ends the half-typed line
 			b = append(b, mode.EOF)
 		}
 		b = append(b, mode.EOF)
@@ -86,7 +87,7 @@ func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) erro
 	return nil
 }
 
-// check returns an error if the terminal, in this mode, would not pass on what is to be typed.
+// check returns an error if the terminal, in this mode, would not pass the input on.
 func (k *Keyboard) check(mode Mode, text string, eof, secret bool) error {
 	switch {
 	case secret && mode.Echo:
@@ -94,7 +95,7 @@ func (k *Keyboard) check(mode Mode, text string, eof, secret bool) error {
 	case mode.Canon:
 		return checkLines(text, k.pendingBytes())
 	case eof:
-		return ErrRawEOF
+		return errRawEOF
 	}
 	return nil
 }
@@ -107,8 +108,8 @@ func (k *Keyboard) pendingBytes() int {
 	return k.begun
 }
 
-// snapshotCPU returns clocks that show later whether a process of the tree has run since; nil if
-// some process has none.
+// snapshotCPU returns clocks that show later whether a process of the tree has run since. It
+// returns nil if a process has no clock.
 func (k *Keyboard) snapshotCPU() *procfs.Clocks {
 	c := new(procfs.Clocks)
 	if _, err := c.Follow(k.tree); err != nil || !c.Complete() {
@@ -117,7 +118,7 @@ func (k *Keyboard) snapshotCPU() *procfs.Clocks {
 	return c
 }
 
-// typed records what the text that the terminal took has made of the unfinished line.
+// typed updates the unfinished line after the terminal has taken text.
 func (k *Keyboard) typed(text string, canon bool) {
 	if text == "" {
 		return
@@ -127,7 +128,7 @@ func (k *Keyboard) typed(text string, canon bool) {
 		part = ""
 	}
 	k.half = part != ""
-	if len(part) < len(text) { // it ended the line, or the mode has none
+	if len(part) < len(text) { // the text ended the line, or the mode has no lines
 		k.begun = 0
 	}
 	if k.since != nil {
@@ -138,7 +139,7 @@ func (k *Keyboard) typed(text string, canon bool) {
 // lineEnds end a line in line mode.
 const lineEnds = "\n\r"
 
-// unfinished returns what follows the last complete line of text.
+// unfinished returns the part of text after its last complete line.
 func unfinished(text string) string { return text[strings.LastIndexAny(text, lineEnds)+1:] }
 
 // checkLines returns an error if a terminal in line mode, which has begun bytes of the first line

@@ -50,8 +50,8 @@ while True:
 	return p, tty.NewKeyboard(p.PTY, p.List), waits
 }
 
-// A line that the terminal would cut is refused even if it is typed in parts, and continues up to
-// where it would be.
+// A line that the terminal would cut is refused even if it is typed in parts. Its parts up to the
+// cut are typed.
 func TestLineInPartsIsRefusedWhereItWouldBeCut(t *testing.T) {
 	p, k, waits := reader(t, "pass")
 	typed := func(text string, want error) {
@@ -102,7 +102,7 @@ func TestEarlierPartThatIsGoneDoesNotCount(t *testing.T) {
 	}
 }
 
-// What the terminal took of a text decides whether a line is half typed.
+// Whether a line is half typed depends on the part of the text that the terminal took.
 func TestHalfTypedLineAfterATextTakenInPart(t *testing.T) {
 	p := ttytest.Start(t, []string{"sh", "-c", `stty -echo; echo ready; exec sleep 1000`})
 	p.WaitPrinted(t, "ready")
@@ -122,7 +122,7 @@ func TestHalfTypedLineAfterATextTakenInPart(t *testing.T) {
 	}
 }
 
-// What a terminal would act on, cut or show is refused, and nothing of it is typed.
+// A text that the terminal would act on, cut or show is refused, and none of it is typed.
 func TestTextThatTheTerminalWouldSpoilIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode, text  string

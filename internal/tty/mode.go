@@ -11,10 +11,9 @@ import (
 
 // Mode is how the terminal treats input.
 type Mode struct {
-	Echo    bool // shows it
-	Canon   bool // passes it on in lines
-	Signals bool // turns ^C, ^\ and ^Z into signals
-	EOF     byte // the character that stands for the end of file
+	Echo  bool // shows it
+	Canon bool // passes it on in lines
+	EOF   byte // the character that stands for the end of file, if Canon is set
 
 	ReadTimeout time.Duration // after which a read ends without input; 0: none
 }
@@ -27,15 +26,16 @@ func (p *PTY) Mode() (Mode, error) {
 		return err
 	})
 	if err != nil {
-		return Mode{}, fmt.Errorf("reading the mode of %s: %w", p.name, err)
+		return Mode{}, fmt.Errorf("reading the mode of %s: %w", p.slave.Name(), err)
 	}
 	m := Mode{
-		Echo:    t.Lflag&unix.ECHO != 0,
-		Canon:   t.Lflag&unix.ICANON != 0,
-		Signals: t.Lflag&unix.ISIG != 0,
-		EOF:     t.Cc[unix.VEOF],
+		Echo:  t.Lflag&unix.ECHO != 0,
+		Canon: t.Lflag&unix.ICANON != 0,
 	}
-	if !m.Canon && t.Cc[unix.VMIN] == 0 {
+	switch {
+	case m.Canon:
+		m.EOF = t.Cc[unix.VEOF]
+	case t.Cc[unix.VMIN] == 0:
 		m.ReadTimeout = time.Duration(t.Cc[unix.VTIME]) * (time.Second / 10)
 	}
 	return m, nil

@@ -16,7 +16,6 @@ import (
 // PTY is a pair of a master, which the server holds, and a slave, which is a program's terminal.
 type PTY struct {
 	master, slave *os.File
-	name          string
 	device        Device
 
 	turn  chan struct{} // held by the goroutine that sends
@@ -31,13 +30,13 @@ type PTY struct {
 // Device identifies a terminal's device file, whatever name it was opened by and in whichever mount
 // namespace.
 type Device struct {
-	Dev, Ino uint64
 	Rdev     uint64 // as a process's controlling terminal shows it
+	dev, ino uint64
 }
 
 // DeviceOf returns the device that st describes.
 func DeviceOf(st *unix.Stat_t) Device {
-	return Device{Dev: uint64(st.Dev), Ino: uint64(st.Ino), Rdev: uint64(st.Rdev)}
+	return Device{Rdev: uint64(st.Rdev), dev: uint64(st.Dev), ino: uint64(st.Ino)}
 }
 
 // Open makes a PTY pair of the given size. The slave stays open until CloseSlave, because closing
@@ -55,7 +54,7 @@ func Open(rows, cols uint16) (*PTY, error) {
 	if err := pty.Setsize(m, &pty.Winsize{Rows: rows, Cols: cols}); err != nil {
 		return nil, fmt.Errorf("sizing %s: %w", s.Name(), err)
 	}
-	p := &PTY{name: s.Name(), turn: make(chan struct{}, 1), limit: sendLimit}
+	p := &PTY{turn: make(chan struct{}, 1), limit: sendLimit}
 	if p.master, err = reopen(m, true); err != nil {
 		return nil, err
 	}
@@ -103,15 +102,13 @@ func (p *PTY) identify() error {
 	})
 }
 
-// Master is the server's end, from which the programs' output is read. Use only its Read, Write and
-// SyscallConn.
+// Master returns the server's end, from which the programs' output is read. Use only its Read,
+// Write and SyscallConn.
 func (p *PTY) Master() *os.File { return p.master }
 
-// Slave is the program's end, in blocking mode, to be its standard files.
+// Slave returns the program's end, in blocking mode, to be its standard files. Its name is the path
+// of the device, such as /dev/pts/7.
 func (p *PTY) Slave() *os.File { return p.slave }
-
-// Name returns the path of the slave's device, such as /dev/pts/7.
-func (p *PTY) Name() string { return p.name }
 
 // Device returns the identity of the slave's device.
 func (p *PTY) Device() Device { return p.device }
@@ -128,26 +125,26 @@ func (p *PTY) Close() {
 	}
 }
 
-// Resize sets the size, and the kernel notifies the foreground group. (pty.Setsize is no help: it
-// calls Fd on the master, see the package's first rule.)
+// Resize sets the size, and the kernel notifies the foreground group. It does not use pty.Setsize,
+// which calls Fd on the master; see the package's first rule.
 func (p *PTY) Resize(rows, cols uint16) error {
 	err := control(p.master, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
 	})
 	if err != nil {
-		return fmt.Errorf("resizing %s: %w", p.name, err)
+		return fmt.Errorf("resizing %s: %w", p.slave.Name(), err)
 	}
 	return nil
 }
 
-// Foreground returns the process group that may read the terminal now.
+// Foreground returns the process group that the kernel lets read the terminal now.
 func (p *PTY) Foreground() (pgid int, err error) {
 	err = control(p.master, func(fd int) error {
 		pgid, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("reading the foreground group of %s: %w", p.name, err)
+		return 0, fmt.Errorf("reading the foreground group of %s: %w", p.slave.Name(), err)
 	}
 	return pgid, nil
 }

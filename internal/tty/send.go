@@ -32,12 +32,12 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	defer p.setSending(false)
 
 	if err := p.master.SetWriteDeadline(time.Now().Add(p.limit)); errors.Is(err, os.ErrNoDeadline) { // any other: it is closed, as Write reports
-		return 0, fmt.Errorf("writing to %s: %w", p.name, err)
+		return 0, fmt.Errorf("writing to %s: %w", p.slave.Name(), err)
 	}
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { defer close(cut); p.master.SetWriteDeadline(time.Unix(1, 0)) })
 	n, err = p.master.Write(b)
-	if !stop() { // it has begun: without this it could cut the next Send short
+	if !stop() { // the function has begun: wait, or its deadline could cut the next Send short
 		<-cut
 	}
 	switch {
@@ -48,7 +48,7 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return n, errFull
 	}
-	return n, fmt.Errorf("writing to %s: %w", p.name, err)
+	return n, fmt.Errorf("writing to %s: %w", p.slave.Name(), err)
 }
 
 // OnSend has f called at the start of each Send, before a program can see the input, and at its

@@ -13,8 +13,8 @@ const getTermios = unix.TCGETS
 func (p *PTY) InTransit() bool { return readable(p.slave) || readable(p.master) }
 
 // readable reports whether a read of a terminal's end would find something. poll sees more than
-// FIONREAD: it first takes in what is still on its way from the other end, and it counts an end of
-// file.
+// FIONREAD: it first fetches the bytes that are still on their way from the other end, and it
+// counts an end of file.
 func readable(f *os.File) bool {
 	found := true // if it can't be asked
 	_ = control(f, func(fd int) error {

@@ -102,7 +102,7 @@ func (n *nursery) start(t *testing.T, code string) program {
 	p := program{ttytest.StartBy(t, func(pty *tty.PTY) (pid int, _ <-chan struct{}, err error) {
 		gone := make(chan struct{})
 		close(gone) // the kernel reaps it
-		if err := n.in.Encode([]string{pty.Name(), code}); err != nil {
+		if err := n.in.Encode([]string{pty.Slave().Name(), code}); err != nil {
 			return 0, nil, err
 		}
 		_, err = fmt.Fscanln(n.out, &pid)

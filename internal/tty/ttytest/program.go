@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package ttytest runs real programs on terminals for the tests of what looks at them.
+// Package ttytest runs real programs on terminals, for the tests of packages that inspect them.
 package ttytest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// Patience bounds what a test waits for. A machine under load needs it; no test that works does.
+// Patience bounds every wait of a test. A test that reaches it has failed.
 const Patience = time.Minute
 
 // Program is a real program on a PTY of its own, with a pump that keeps what it prints.
@@ -29,7 +29,7 @@ type Program struct {
 	PTY *tty.PTY
 	PID int
 
-	mu   sync.Mutex // held while the pump reads: with it, what was read is in out
+	mu   sync.Mutex // held while the pump reads, so that bytes that were read are in out
 	out  bytes.Buffer
 	last time.Time
 	kick func()
@@ -53,7 +53,7 @@ func Start(t testing.TB, argv []string, extra ...*os.File) *Program {
 }
 
 // StartBy is Start of a program that start makes the leader of a session on a new terminal. start
-// returns its pid and what is closed when it has been reaped.
+// returns its pid and a channel that is closed when it has been reaped.
 func StartBy(t testing.TB, start func(*tty.PTY) (pid int, gone <-chan struct{}, err error)) *Program {
 	t.Helper()
 	pty, err := tty.Open(40, 120)
