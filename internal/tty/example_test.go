@@ -34,7 +34,7 @@ func Example() {
 		fmt.Println(err)
 	}
 	screen := bufio.NewReader(pty.Master())
-	for range 2 { // the terminal's echo, and what cat made of it
+	for range 2 { // the terminal's echo, and the output of cat
 		line, _ := screen.ReadString('\n')
 		fmt.Printf("%q\n", line)
 	}

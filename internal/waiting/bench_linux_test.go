@@ -14,7 +14,7 @@ import (
 	"asyncrepl/internal/tty/ttytest"
 )
 
-// BenchmarkTick measures what an idle job costs at each tick.
+// BenchmarkTick measures the cost of an idle job at each tick.
 func BenchmarkTick(b *testing.B) {
 	p := start(b, []string{"sleep", "1000"})
 	waitState(b, p, "S")

@@ -60,7 +60,7 @@ func (t thread) resumed() (number int, err error) {
 	return unix.SYS_NANOSLEEP, nil // or a futex, which means the same here
 }
 
-// shownCall returns what the kernel shows as the call that the thread is blocked in, or errNoWait.
+// shownCall returns the call that the kernel shows the thread to be blocked in, or errNoWait.
 func (t thread) shownCall() (call, error) {
 	var buf [256]byte
 	b, err := procfs.ReadStart(t.file("syscall"), buf[:])
@@ -99,10 +99,10 @@ func parseCall(b []byte) (c call, ok bool) {
 type member struct {
 	fd    int
 	input bool   // for something to read
-	inode uint64 // of an epoll set's member, whose descriptor may be closed or another file's by now; 0: as the descriptor
+	inode uint64 // of an epoll set's member, because its descriptor may be closed or another file's by now; else 0
 }
 
-// A wait is a call that ends with what happens to descriptors.
+// A wait is a call that ends with an event of a descriptor.
 type wait struct {
 	members []member
 	read    bool          // it is a read of its one member
@@ -115,7 +115,7 @@ const inputEvents = unix.POLLIN | 0x40
 // maxMembers is the largest set that is examined.
 const maxMembers = 4096
 
-// waitsFor returns what the thread waits for, or errNoWait.
+// waitsFor returns the wait that the thread is blocked in, or errNoWait.
 func (t thread) waitsFor() (wait, error) {
 	c, err := t.blockedIn()
 	if err != nil {
@@ -124,7 +124,7 @@ func (t thread) waitsFor() (wait, error) {
 	return t.waitOf(c)
 }
 
-// waitOf returns what the thread, which is blocked in c, waits for, or errNoWait.
+// waitOf returns the wait of the thread, which is blocked in c, or errNoWait.
 func (t thread) waitOf(c call) (w wait, err error) {
 	w.timeout = -1
 	switch c.number {
@@ -133,10 +133,10 @@ func (t thread) waitOf(c call) (w wait, err error) {
 		w.members = []member{{fd: int(int32(c.args[0])), input: true}}
 	case sysPoll:
 		w.timeout = milliseconds(c.args[2])
-		w.members, err = t.polled(c.args[0], c.args[1])
+		w.members, err = t.pollMembers(c.args[0], c.args[1])
 	case unix.SYS_PPOLL:
 		if w.timeout, err = t.timespec(c.args[2], time.Nanosecond); err == nil {
-			w.members, err = t.polled(c.args[0], c.args[1])
+			w.members, err = t.pollMembers(c.args[0], c.args[1])
 		}
 	case sysSelect, unix.SYS_PSELECT6:
 		unit := time.Nanosecond
@@ -144,14 +144,14 @@ func (t thread) waitOf(c call) (w wait, err error) {
 			unit = time.Microsecond
 		}
 		if w.timeout, err = t.timespec(c.args[4], unit); err == nil {
-			w.members, err = t.selected(int(int32(c.args[0])), [3]uint64(c.args[1:4]))
+			w.members, err = t.selectMembers(int(int32(c.args[0])), [3]uint64(c.args[1:4]))
 		}
 	case sysEpollWait, unix.SYS_EPOLL_PWAIT:
 		w.timeout = milliseconds(c.args[3])
-		w.members, err = t.enrolled(int(int32(c.args[0])))
+		w.members, err = t.epollMembers(int(int32(c.args[0])))
 	case unix.SYS_EPOLL_PWAIT2:
 		if w.timeout, err = t.timespec(c.args[3], time.Nanosecond); err == nil {
-			w.members, err = t.enrolled(int(int32(c.args[0])))
+			w.members, err = t.epollMembers(int(int32(c.args[0])))
 		}
 	default:
 		err = errNoWait
@@ -161,7 +161,8 @@ func (t thread) waitOf(c call) (w wait, err error) {
 
 func milliseconds(arg uint64) time.Duration { return time.Duration(int32(arg)) * time.Millisecond }
 
-// timespec reads a time that a call was given: seconds, followed by a number of units.
+// timespec reads a timeout from the memory of the thread's process: seconds, followed by a number
+// of units. It returns -1 if there is none.
 func (t thread) timespec(address uint64, unit time.Duration) (time.Duration, error) {
 	if address == 0 {
 		return -1, nil
@@ -174,8 +175,8 @@ func (t thread) timespec(address uint64, unit time.Duration) (time.Duration, err
 	return time.Duration(seconds)*time.Second + time.Duration(binary.NativeEndian.Uint64(b[8:]))*unit, nil
 }
 
-// polled reads the set of a poll.
-func (t thread) polled(address, n uint64) ([]member, error) {
+// pollMembers reads the set of a poll.
+func (t thread) pollMembers(address, n uint64) ([]member, error) {
 	if n > maxMembers {
 		return nil, errNoWait
 	}
@@ -194,8 +195,8 @@ func (t thread) polled(address, n uint64) ([]member, error) {
 	return set, nil
 }
 
-// selected reads the three sets of a select.
-func (t thread) selected(n int, addresses [3]uint64) ([]member, error) {
+// selectMembers reads the three sets of a select.
+func (t thread) selectMembers(n int, addresses [3]uint64) ([]member, error) {
 	if n < 0 || n > maxMembers {
 		return nil, errNoWait
 	}
@@ -218,8 +219,8 @@ func (t thread) selected(n int, addresses [3]uint64) ([]member, error) {
 	return set, nil
 }
 
-// enrolled reads the set of an epoll.
-func (t thread) enrolled(epoll int) ([]member, error) {
+// epollMembers reads the set of an epoll.
+func (t thread) epollMembers(epoll int) ([]member, error) {
 	const most = maxMembers * 128 // bytes
 	b, err := procfs.ReadAtMost(t.file("fdinfo/")+strconv.Itoa(epoll), most)
 	if err != nil {

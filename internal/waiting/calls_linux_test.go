@@ -121,92 +121,92 @@ func TestPolls(t *testing.T) {
 		kind string
 		code string
 	}{
-		"poll":             {waits, Line, `poll(0)`},
-		"poll of /dev/tty": {waits, Line, `poll(os.open("/dev/tty", os.O_RDWR))`},
-		"poll, secret": {waits, Secret, `
+		"poll":             {waits, kindLine, `poll(0)`},
+		"poll of /dev/tty": {waits, kindLine, `poll(os.open("/dev/tty", os.O_RDWR))`},
+		"poll, secret": {waits, kindSecret, `
 m = termios.tcgetattr(0); m[3] &= ~termios.ECHO; termios.tcsetattr(0, termios.TCSANOW, m)
 poll(0)`},
-		"poll, key":                   {waits, Key, `tty.setcbreak(0); poll(0)`},
-		"ppoll":                       {waits, Line, `libc.ppoll((ctypes.c_short * 4)(0, 0, 1, 0), 1, None, None)`},
-		"ppoll, 60 s":                 {waits, Line, `libc.ppoll((ctypes.c_short * 4)(0, 0, 1, 0), 1, ts(60), None)`},
-		"select":                      {waits, Line, `select.select([0], [], [0])`},
-		"select, 60 s":                {waits, Line, `select.select([0], [], [], 60)`},
-		"select of a high descriptor": {waits, Line, `os.dup2(0, 900); select.select([900], [], [])`},
-		"epoll":                       {waits, Line, `epoll(0).poll()`},
-		"epoll, 60 s":                 {waits, Line, `epoll(0).poll(60)`},
-		"epoll_pwait2":                {waits, Line, `libc.syscall(441, keep(epoll(0)).fileno(), ctypes.create_string_buffer(100), 1, ts(60), None)`},
-		"epoll in epoll":              {waits, Line, `epoll(keep(epoll(0))).poll()`},
-		"poll of an epoll":            {waits, Line, `poll(keep(epoll(0)))`},
-		"asyncio": {waits, Line, `
+		"poll, key":                   {waits, kindKey, `tty.setcbreak(0); poll(0)`},
+		"ppoll":                       {waits, kindLine, `libc.ppoll((ctypes.c_short * 4)(0, 0, 1, 0), 1, None, None)`},
+		"ppoll, 60 s":                 {waits, kindLine, `libc.ppoll((ctypes.c_short * 4)(0, 0, 1, 0), 1, ts(60), None)`},
+		"select":                      {waits, kindLine, `select.select([0], [], [0])`},
+		"select, 60 s":                {waits, kindLine, `select.select([0], [], [], 60)`},
+		"select of a high descriptor": {waits, kindLine, `os.dup2(0, 900); select.select([900], [], [])`},
+		"epoll":                       {waits, kindLine, `epoll(0).poll()`},
+		"epoll, 60 s":                 {waits, kindLine, `epoll(0).poll(60)`},
+		"epoll_pwait2":                {waits, kindLine, `libc.syscall(441, keep(epoll(0)).fileno(), ctypes.create_string_buffer(100), 1, ts(60), None)`},
+		"epoll in epoll":              {waits, kindLine, `epoll(keep(epoll(0))).poll()`},
+		"poll of an epoll":            {waits, kindLine, `poll(keep(epoll(0)))`},
+		"asyncio": {waits, kindLine, `
 loop = asyncio.new_event_loop()
 loop.add_reader(0, lambda: None)
 loop.run_forever()`},
-		"own pipe":        {waits, Line, `poll(0, *os.pipe()[:1])`},
-		"own socket pair": {waits, Line, `a, b = socket.socketpair(); poll(0, a)`},
-		"eventfd":         {waits, Line, `poll(0, libc.eventfd(0, 0))`},
-		"timerfd":         {waits, Line, `poll(0, libc.timerfd_create(1, 0))`},
-		"signalfd":        {waits, Line, `poll(0, libc.signalfd(-1, ctypes.create_string_buffer(128), 0))`},
-		"inotify":         {waits, Line, `poll(0, libc.inotify_init())`},
-		"idle threads": {waits, Line, `
+		"own pipe":        {waits, kindLine, `poll(0, *os.pipe()[:1])`},
+		"own socket pair": {waits, kindLine, `a, b = socket.socketpair(); poll(0, a)`},
+		"eventfd":         {waits, kindLine, `poll(0, libc.eventfd(0, 0))`},
+		"timerfd":         {waits, kindLine, `poll(0, libc.timerfd_create(1, 0))`},
+		"signalfd":        {waits, kindLine, `poll(0, libc.signalfd(-1, ctypes.create_string_buffer(128), 0))`},
+		"inotify":         {waits, kindLine, `poll(0, libc.inotify_init())`},
+		"idle threads": {waits, kindLine, `
 r, w = os.pipe()
 thread(idle); thread(threading.Event().wait); thread(os.read, r, 1); thread(lambda: signal.sigwait([signal.SIGUSR1]))
 poll(0, libc.eventfd(0, 0))`},
-		"another thread waits for what is not live": {waits, Line, `
+		"another thread waits for its own program": {waits, kindLine, `
 thread(poll, os.pipe()[0])
 os.read(0, 1)`},
-		"without job control": {waits, Line, `
+		"without job control": {waits, kindLine, `
 if os.fork(): signal.pause()
 os.setsid()
 poll(0)`},
 
-		"listens":                          {accepts, Line, `s = socket.create_server(("127.0.0.1", 0)); poll(0, s)`},
-		"listens, in an epoll in an epoll": {accepts, Line, `s = socket.create_server(("127.0.0.1", 0)); epoll(0, keep(epoll(s))).poll()`},
-		"asyncio with a server": {accepts, Line, `
+		"listens":                          {accepts, kindLine, `s = socket.create_server(("127.0.0.1", 0)); poll(0, s)`},
+		"listens, in an epoll in an epoll": {accepts, kindLine, `s = socket.create_server(("127.0.0.1", 0)); epoll(0, keep(epoll(s))).poll()`},
+		"asyncio with a server": {accepts, kindLine, `
 async def main():
     server = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
     asyncio.get_running_loop().add_reader(0, lambda: None)
     await server.serve_forever()
 asyncio.run(main())`},
-		"another's pipe": {accepts, Line, `
+		"pipe of another process": {accepts, kindLine, `
 r, w = os.pipe()
 other()
 os.close(w); poll(0, r)`},
-		"a pipe that another has too": {accepts, Line, `
+		"a pipe that another process has too": {accepts, kindLine, `
 r, w = os.pipe()
 other()
 poll(0, r)`},
-		"a socket pair with another": {accepts, Line, `
+		"a socket pair with another": {accepts, kindLine, `
 a, b = socket.socketpair()
 other()
 b.close(); select.select([0, a], [], [])`},
-		"a child's terminal": {accepts, Line, `
+		"a child's terminal": {accepts, kindLine, `
 pid, fd = pty.fork()
 if not pid: signal.pause()
 poll(0, fd)`},
-		"another's end": {accepts, Line, `poll(0, os.pidfd_open(os.getppid()))`},
-		"a closed descriptor in the epoll": {accepts, Line, `
+		"end of another process": {accepts, kindLine, `poll(0, os.pidfd_open(os.getppid()))`},
+		"a closed descriptor in the epoll": {accepts, kindLine, `
 a, b = socket.socketpair()
 e = epoll(0, a); os.dup(a.fileno()); os.close(a.detach()); e.poll()`},
-		"in passing": {accepts, Line, `while True: poll(0, timeout=200)`},
-		"in passing, epoll": {accepts, Line, `
+		"briefly": {accepts, kindLine, `while True: poll(0, timeout=200)`},
+		"briefly, epoll": {accepts, kindLine, `
 e = epoll(0)
 while True: e.poll(0.2)`},
-		"in passing, select": {accepts, Line, `
+		"briefly, select": {accepts, kindLine, `
 while True: select.select([0], [], [], 0.2)`},
-		"in passing, read": {accepts, Key, `
+		"briefly, read": {accepts, kindKey, `
 m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VMIN] = 0; m[6][termios.VTIME] = 2
 termios.tcsetattr(0, termios.TCSANOW, m)
 while True: os.read(0, 1)`},
-		"read, and a thread that listens": {accepts, Line, `
+		"read, and a thread that listens": {accepts, kindLine, `
 s = socket.create_server(("127.0.0.1", 0)); blocked(s.accept); os.read(0, 1)`},
-		"read, and a thread with a live epoll": {accepts, Line, `
+		"read, and a thread with a socket in an epoll": {accepts, kindLine, `
 s = socket.create_server(("127.0.0.1", 0)); blocked(epoll(s).poll); os.read(0, 1)`},
-		"poll, and a thread that computes": {accepts, Line, `
+		"poll, and a thread that computes": {accepts, kindLine, `
 def compute():
     while True: pass
 thread(compute)
 poll(0, libc.eventfd(0, 0))`},
-		"poll, and a thread that waits for a child": {accepts, Line, `
+		"poll, and a thread that waits for a child": {accepts, kindLine, `
 other()
 thread(os.wait)
 poll(0, libc.eventfd(0, 0))`},
@@ -230,7 +230,7 @@ poll(0)`},
 }
 
 // TestContinued stops programs inside their calls and continues them. The kernel then shows some of
-// them in another call, by which it resumes the first. The verdict must be what it was before.
+// them in another call, by which it resumes the first. The verdict must be the same as before.
 func TestContinued(t *testing.T) {
 	n := newNursery(t)
 	for name, c := range map[string]struct {
@@ -238,17 +238,17 @@ func TestContinued(t *testing.T) {
 		kind string
 		code string
 	}{
-		"poll":              {waits, Line, `poll(0)`},
-		"poll, 60 s":        {waits, Line, `poll(0, timeout=60000)`},
-		"poll, key":         {waits, Key, `tty.setcbreak(0); poll(0)`},
-		"select":            {waits, Line, `select.select([0], [], [], 60)`},
-		"read":              {waits, Line, `os.read(0, 1)`},
-		"poll and a sleep":  {waits, Line, `blocked(libc.sleep, 1000); poll(0)`},
-		"poll and a futex":  {waits, Line, `thread(threading.Event().wait, 1000); poll(0)`},
-		"poll beside live":  {accepts, Line, `s = socket.create_server(("127.0.0.1", 0)); poll(0, s)`},
-		"poll, live thread": {accepts, Line, `s = socket.create_server(("127.0.0.1", 0)); blocked(poll, s); poll(0)`},
-		"poll of a socket":  {busy, "", `poll(socket.create_server(("127.0.0.1", 0)))`},
-		"sleep":             {busy, "", `libc.sleep(1000)`},
+		"poll":                           {waits, kindLine, `poll(0)`},
+		"poll, 60 s":                     {waits, kindLine, `poll(0, timeout=60000)`},
+		"poll, key":                      {waits, kindKey, `tty.setcbreak(0); poll(0)`},
+		"select":                         {waits, kindLine, `select.select([0], [], [], 60)`},
+		"read":                           {waits, kindLine, `os.read(0, 1)`},
+		"poll and a sleep":               {waits, kindLine, `blocked(libc.sleep, 1000); poll(0)`},
+		"poll and a futex":               {waits, kindLine, `thread(threading.Event().wait, 1000); poll(0)`},
+		"poll with a socket":             {accepts, kindLine, `s = socket.create_server(("127.0.0.1", 0)); poll(0, s)`},
+		"poll, and a thread on a socket": {accepts, kindLine, `s = socket.create_server(("127.0.0.1", 0)); blocked(poll, s); poll(0)`},
+		"poll of a socket":               {busy, "", `poll(socket.create_server(("127.0.0.1", 0)))`},
+		"sleep":                          {busy, "", `libc.sleep(1000)`},
 		"a futex that reads like a set with the terminal": {busy, "",
 			`libc.syscall(202 if x86 else 98, (ctypes.c_short * 512)(*(0, 0, 1, 0) * 128), 128, 0, ts(1000), None, 0)`},
 	} {
@@ -271,8 +271,8 @@ func TestContinued(t *testing.T) {
 	}
 }
 
-// holds scans until the verdict is that wanted, then again and again: no program may be said to
-// wait that doesn't.
+// holds scans until it gets the wanted verdict, then again and again. It fails if a scan reports a
+// program as waiting that does not wait.
 func (p program) holds(t *testing.T, want verdict, kind string) {
 	t.Helper()
 	if want == busy {
@@ -311,27 +311,27 @@ func TestRealPrograms(t *testing.T) {
 		want verdict
 		kind string
 	}{
-		"bash":     {[]string{"bash", "--norc", "--noprofile", "-i"}, waits, Key},
-		"dash":     {[]string{"dash", "-i"}, waits, Line},
-		"python3":  {[]string{"python3", "-q", "-E", "-s"}, waits, Key},
-		"node":     {[]string{"node"}, waits, Key},
-		"sqlite3":  {[]string{"sqlite3", "-init", "/dev/null"}, waits, Key},
-		"gdb":      {[]string{"gdb", "-q", "-nx"}, waits, Key},
-		"tclsh":    {[]string{"tclsh"}, waits, Line},
-		"bc":       {[]string{"bc", "-q"}, waits, Key},
-		"ed":       {[]string{"ed"}, waits, Line},
-		"less":     {[]string{"less", "/etc/services", "/etc/passwd"}, waits, Key},
-		"vim":      {[]string{"vim", "-u", "NONE", "-i", "NONE"}, waits, Key},
-		"nano":     {[]string{"nano", "-I"}, waits, Key},
-		"top":      {[]string{"top"}, waits, Key},
-		"htop":     {[]string{"htop"}, waits, Key},
-		"perl":     {[]string{"perl", "-de0"}, waits, Line},
-		"irb":      {[]string{"irb", "-f"}, waits, Key},
-		"php":      {[]string{"php", "-n", "-a"}, waits, Key},
-		"lua":      {[]string{"lua", "-i"}, waits, Key},
-		"dialog":   {[]string{"dialog", "--yesno", "Go on?", "0", "0"}, accepts, Key}, // it checks for keys every 10 ms
-		"whiptail": {[]string{"whiptail", "--yesno", "Go on?", "0", "0"}, waits, Key},
-		"script":   {[]string{"script", "-q", "-c", "cat", "/dev/null"}, accepts, Key},
+		"bash":     {[]string{"bash", "--norc", "--noprofile", "-i"}, waits, kindKey},
+		"dash":     {[]string{"dash", "-i"}, waits, kindLine},
+		"python3":  {[]string{"python3", "-q", "-E", "-s"}, waits, kindKey},
+		"node":     {[]string{"node"}, waits, kindKey},
+		"sqlite3":  {[]string{"sqlite3", "-init", "/dev/null"}, waits, kindKey},
+		"gdb":      {[]string{"gdb", "-q", "-nx"}, waits, kindKey},
+		"tclsh":    {[]string{"tclsh"}, waits, kindLine},
+		"bc":       {[]string{"bc", "-q"}, waits, kindKey},
+		"ed":       {[]string{"ed"}, waits, kindLine},
+		"less":     {[]string{"less", "/etc/services", "/etc/passwd"}, waits, kindKey},
+		"vim":      {[]string{"vim", "-u", "NONE", "-i", "NONE"}, waits, kindKey},
+		"nano":     {[]string{"nano", "-I"}, waits, kindKey},
+		"top":      {[]string{"top"}, waits, kindKey},
+		"htop":     {[]string{"htop"}, waits, kindKey},
+		"perl":     {[]string{"perl", "-de0"}, waits, kindLine},
+		"irb":      {[]string{"irb", "-f"}, waits, kindKey},
+		"php":      {[]string{"php", "-n", "-a"}, waits, kindKey},
+		"lua":      {[]string{"lua", "-i"}, waits, kindKey},
+		"dialog":   {[]string{"dialog", "--yesno", "Go on?", "0", "0"}, accepts, kindKey}, // it checks for keys every 10 ms
+		"whiptail": {[]string{"whiptail", "--yesno", "Go on?", "0", "0"}, waits, kindKey},
+		"script":   {[]string{"script", "-q", "-c", "cat", "/dev/null"}, accepts, kindKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := exec.LookPath(c.argv[0]); err != nil {
@@ -360,16 +360,16 @@ func TestOtherUser(t *testing.T) {
 		t.Skip(err)
 	}
 	for name, c := range map[string]struct{ line, kind string }{
-		"read":   {"read x", Line},
-		"secret": {"stty -echo; read x", Secret},
-		"poll":   {"exec python3 -I -S -c 'import select; select.select([0], [], [])'", Line},
+		"read":   {"read x", kindLine},
+		"secret": {"stty -echo; read x", kindSecret},
+		"poll":   {"exec python3 -I -S -c 'import select; select.select([0], [], [])'", kindLine},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, []string{"su", "-s", "/bin/sh", "-c", c.line, "nobody"})
 			var ev Evidence
 			ttytest.WaitFor(t, "evidence", func() (ok bool) { ev, ok = scanOnce(p.PTY, p.Tree()); return ok })
-			if ev.Kind != c.kind || ev.PID == p.PID {
+			if ev.Kind != c.kind || ev.pid == p.PID {
 				t.Errorf("got %+v, want kind %s of a child", ev, c.kind)
 			}
 		})

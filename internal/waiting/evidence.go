@@ -15,32 +15,34 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// Kinds of evidence, by the terminal's mode.
+// Kinds of input, by the terminal's mode.
 const (
-	Line   = "line"   // the program waits for a line
-	Secret = "secret" // for a line that is not echoed
-	Key    = "key"    // for single keys
+	kindLine   = "line"
+	kindSecret = "secret" // a line that is not echoed
+	kindKey    = "key"    // single keys
 )
 
-// Evidence says which program waits for the terminal and for what. The zero Evidence means none.
+// Evidence names the program that waits for the terminal and the kind of input it waits for. The
+// zero Evidence means none.
 type Evidence struct {
-	PID, TID int
-	Program  string
-	Kind     string // Line, Secret or Key
-	Inferred bool   // from the terminal's mode alone: no read was seen
+	Kind string // line, secret or key
+
+	pid, tid int
+	program  string
+	inferred bool // from the terminal's mode alone; no read was seen
 }
 
-// By names the program that waits, for a reply: by a read that was seen, or by what was inferred.
+// By names the program that waits, for a reply: as the reader that was seen, or as inferred.
 func (e Evidence) By() string {
-	if e.Inferred {
-		return fmt.Sprintf("inferred from the terminal's mode, which %s (pid %d) has set", e.Program, e.PID)
+	if e.inferred {
+		return fmt.Sprintf("inferred from the terminal's mode, which %s (pid %d) has set", e.program, e.pid)
 	}
-	return fmt.Sprintf("read by %s (pid %d)", e.Program, e.PID)
+	return fmt.Sprintf("read by %s (pid %d)", e.program, e.pid)
 }
 
-// scanTree scans pids, which tree returned just before. A process that was started since may hold
-// the other end of something that the program waits for beside the terminal: then nothing is
-// certain yet.
+// scanTree scans pids, which tree returned just before. A process that was started since can hold
+// the other end of something that the program waits for beside the terminal. The verdict is then
+// uncertain.
 func scanTree(pty *tty.PTY, pids []int, tree func() ([]int, error)) (Evidence, verdict) {
 	ev, v := scan(pty, pids)
 	if v != waits {
@@ -58,26 +60,26 @@ type verdict int
 
 const (
 	busy      verdict = iota // no program waits for the terminal
-	accepts                  // one does, and something else may wake it as well
+	accepts                  // one does, and something else can wake it as well
 	uncertain                // one might, but input or output is in transit, or something could not be read: scan again
 	waits                    // one waits for the terminal alone
 )
 
-// A moment is what is known about one thread whose system call waits for the terminal, all at the
-// same time.
+// A moment holds the facts about one thread whose system call waits for the terminal. All were true
+// at the same time.
 type moment struct {
 	stopped   bool          // inside the call, by a signal or a debugger
 	mayRead   bool          // the kernel lets it read the terminal
-	inTransit bool          // input that is not read, or output that the server has not read
-	otherWake bool          // another process may wake the program, or another of its threads is at work
+	inTransit bool          // input that no program has read, or output that the server has not read
+	otherWake bool          // another process can wake the program, or another of its threads is at work
 	timeout   time.Duration // after which the call ends in any case; negative: never
 }
 
-// A rule decides what a moment means, or says that it does not apply.
+// A rule returns its verdict on a moment, and whether it applies to it.
 type rule func(m moment) (v verdict, applies bool)
 
 // rules are tried in order. If none applies, the program waits.
-var rules = []rule{stoppedReader, transit, wokenByOthers, glances}
+var rules = []rule{stoppedReader, transit, wokenByOthers, waitsBriefly}
 
 // judge returns the verdict of the first rule that applies.
 func judge(m moment) verdict {
@@ -99,12 +101,12 @@ func transit(m moment) (verdict, bool) { return uncertain, !m.mayRead || m.inTra
 // wokenByOthers: the program continues without input when something else happens.
 func wokenByOthers(m moment) (verdict, bool) { return accepts, m.otherWake }
 
-// shortWait is the time below which a program that waits for input does so in passing: it shows
-// progress, say, and checks for a key meanwhile.
-const shortWait = time.Second
+// briefWait bounds a wait that a program makes between other work: it shows progress, say, and
+// checks for a key meanwhile.
+const briefWait = time.Second
 
-// glances: the program continues without input after a short time.
-func glances(m moment) (verdict, bool) { return accepts, m.timeout >= 0 && m.timeout < shortWait }
+// waitsBriefly: the program continues without input after a short time.
+func waitsBriefly(m moment) (verdict, bool) { return accepts, m.timeout >= 0 && m.timeout < briefWait }
 
 // errNoWait means that a thread is in no call that waits for descriptors, or in one that can't be
 // examined.
@@ -113,19 +115,19 @@ var errNoWait = errors.New("thread does not wait for descriptors")
 // errMoved means that a thread has left the call it was seen in.
 var errMoved = errors.New("thread has left its call")
 
-// hidden reports whether err means that there is nothing to see: what was to be read is gone, or
-// this system or its permissions never show it. After any other error, such as a lack of memory,
-// the same reading may succeed later, so it says nothing.
+// hidden reports whether err means that there is nothing to see: the process, thread or descriptor
+// is gone, or this system or its permissions never show it. After any other error, such as a lack
+// of memory, the same reading can succeed later, so the error is no evidence.
 func hidden(err error) bool {
-	for _, answer := range []error{errNoWait, procfs.ErrGone, fs.ErrNotExist, unix.ESRCH, fs.ErrPermission, errors.ErrUnsupported} {
-		if errors.Is(err, answer) {
+	for _, final := range []error{errNoWait, procfs.ErrGone, fs.ErrNotExist, unix.ESRCH, fs.ErrPermission, errors.ErrUnsupported} {
+		if errors.Is(err, final) {
 			return true
 		}
 	}
 	return false
 }
 
-// unlessHidden returns err if the reading that it ended may succeed later, and nil otherwise.
+// unlessHidden returns err if the reading that failed with it can succeed later, and nil otherwise.
 func unlessHidden(err error) error {
 	if hidden(err) {
 		return nil
@@ -133,8 +135,8 @@ func unlessHidden(err error) error {
 	return err
 }
 
-// without returns the verdict about a thread that err prevented from being read.
-func without(err error) verdict {
+// verdictAfter returns the verdict on a thread that could not be read because of err.
+func verdictAfter(err error) verdict {
 	if hidden(err) {
 		return busy
 	}
@@ -145,9 +147,9 @@ func without(err error) verdict {
 func kindOf(m tty.Mode) string {
 	switch {
 	case !m.Canon:
-		return Key
+		return kindKey
 	case !m.Echo:
-		return Secret
+		return kindSecret
 	}
-	return Line
+	return kindLine
 }

@@ -5,12 +5,12 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// scan infers from the terminal's mode that the foreground group wants a secret or a key: nothing
-// here shows what a process is blocked in. It does not see that a program waits for a line, because
-// the mode is then what it always is.
+// scan infers from the terminal's mode that the foreground group wants a secret or a key, because
+// this system does not show the call that a process is blocked in. It does not notice that a
+// program waits for a line, because the terminal is nearly always in line mode.
 func scan(pty *tty.PTY, _ []int) (Evidence, verdict) {
 	mode, err := pty.Mode()
-	if err != nil || kindOf(mode) == Line {
+	if err != nil || kindOf(mode) == kindLine {
 		return Evidence{}, busy
 	}
 	pgid, err := pty.Foreground()
@@ -20,12 +20,9 @@ func scan(pty *tty.PTY, _ []int) (Evidence, verdict) {
 	if v := judge(moment{mayRead: true, inTransit: pty.InTransit(), timeout: -1}); v != waits {
 		return Evidence{}, v
 	}
-	ev := Evidence{PID: pgid, TID: pgid, Kind: kindOf(mode), Inferred: true}
+	ev := Evidence{Kind: kindOf(mode), pid: pgid, tid: pgid, inferred: true}
 	if s, err := procfs.Inspect(pgid); err == nil {
-		ev.Program = s.Program
+		ev.program = s.Program
 	}
 	return ev, waits
 }
-
-// Sees reports false: the kernel shows nothing of what a process waits for.
-func Sees(int) bool { return false }

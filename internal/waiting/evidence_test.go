@@ -13,36 +13,35 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// A guess must not read like what the kernel has shown.
+// A guess must not read like a read that the kernel has shown.
 func TestByDistinguishesAGuess(t *testing.T) {
-	ev := Evidence{PID: 812, Program: "sudo", Kind: Secret}
+	ev := Evidence{pid: 812, program: "sudo", Kind: kindSecret}
 	if got, want := ev.By(), "read by sudo (pid 812)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	ev.Inferred = true
+	ev.inferred = true
 	if got, want := ev.By(), "inferred from the terminal's mode, which sudo (pid 812) has set"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// A rule decides on what the kernel showed of one thread at one moment.
 func TestRules(t *testing.T) {
 	reads := moment{mayRead: true, timeout: -1}
 	for name, c := range map[string]struct {
 		m    func(*moment)
 		want verdict
 	}{
-		"reads the terminal alone":             {func(*moment) {}, waits},
-		"reads for a minute":                   {func(m *moment) { m.timeout = time.Minute }, waits},
-		"stopped":                              {func(m *moment) { m.stopped = true }, busy},
-		"stopped, though it waits for others":  {func(m *moment) { m.stopped, m.otherWake = true, true }, busy},
-		"not in the foreground any more":       {func(m *moment) { m.mayRead = false }, uncertain},
-		"input or output in transit":           {func(m *moment) { m.inTransit = true }, uncertain},
-		"in transit, though others may wake":   {func(m *moment) { m.inTransit, m.otherWake = true, true }, uncertain},
-		"others may wake it":                   {func(m *moment) { m.otherWake = true }, accepts},
-		"checks for input and goes on at once": {func(m *moment) { m.timeout = 0 }, accepts},
-		"checks for input and goes on soon":    {func(m *moment) { m.timeout = shortWait - 1 }, accepts},
-		"waits for a second":                   {func(m *moment) { m.timeout = shortWait }, waits},
+		"reads the terminal alone":              {func(*moment) {}, waits},
+		"reads for a minute":                    {func(m *moment) { m.timeout = time.Minute }, waits},
+		"stopped":                               {func(m *moment) { m.stopped = true }, busy},
+		"stopped, though it waits for others":   {func(m *moment) { m.stopped, m.otherWake = true, true }, busy},
+		"no longer in the foreground":           {func(m *moment) { m.mayRead = false }, uncertain},
+		"input or output in transit":            {func(m *moment) { m.inTransit = true }, uncertain},
+		"in transit, though others can wake it": {func(m *moment) { m.inTransit, m.otherWake = true, true }, uncertain},
+		"others can wake it":                    {func(m *moment) { m.otherWake = true }, accepts},
+		"checks for input without waiting":      {func(m *moment) { m.timeout = 0 }, accepts},
+		"waits for almost a second":             {func(m *moment) { m.timeout = briefWait - 1 }, accepts},
+		"waits for a second":                    {func(m *moment) { m.timeout = briefWait }, waits},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := reads
@@ -56,9 +55,9 @@ func TestRules(t *testing.T) {
 
 func TestKindFollowsTheMode(t *testing.T) {
 	for kind, mode := range map[string]tty.Mode{
-		Line:   {Echo: true, Canon: true},
-		Secret: {Canon: true},
-		Key:    {Echo: true},
+		kindLine:   {Echo: true, Canon: true},
+		kindSecret: {Canon: true},
+		kindKey:    {Echo: true},
 	} {
 		if got := kindOf(mode); got != kind {
 			t.Errorf("%+v: got %s, want %s", mode, got, kind)
@@ -66,7 +65,8 @@ func TestKindFollowsTheMode(t *testing.T) {
 	}
 }
 
-// What could not be read says nothing; what is gone or never shown says that nothing waits there.
+// A reading that failed leaves it open whether a program waits. A thread that is gone or never
+// shown does not wait.
 func TestErrorsAreNotVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -82,19 +82,19 @@ func TestErrorsAreNotVerdicts(t *testing.T) {
 		"does not wait":                {errNoWait, busy},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := without(c.err); got != c.want {
+			if got := verdictAfter(c.err); got != c.want {
 				t.Errorf("got verdict %d, want %d", got, c.want)
 			}
 		})
 	}
 }
 
-// After a scan that could not see everything the watcher keeps what it has reported.
+// After a scan that could not see everything, the watcher keeps its last report.
 func TestUncertainScanKeepsTheReport(t *testing.T) {
 	var reported []bool
 	w := &Watcher{OnChange: func(_ Evidence, waiting bool) { reported = append(reported, waiting) }}
 	epoch := w.sendEpoch
-	if !w.report(Evidence{Kind: Line}, waits, epoch, time.Time{}) || len(reported) != 1 {
+	if !w.report(Evidence{Kind: kindLine}, waits, epoch, time.Time{}) || len(reported) != 1 {
 		t.Fatal("the first scan was not reported")
 	}
 	if w.report(Evidence{}, uncertain, epoch, time.Time{}) || len(reported) != 1 {

@@ -45,7 +45,7 @@ func Example() {
 	}
 	stop := watcher.Start()
 	ev := <-reported
-	fmt.Println(ev.Program, "waits for a", ev.Kind)
+	fmt.Println("cat waits for a", ev.Kind) // ev.By() names cat and its pid
 	stop()
 
 	keyboard := tty.NewKeyboard(pty, tree)
@@ -53,7 +53,7 @@ func Example() {
 		fmt.Println(err)
 	}
 	screen := bufio.NewReader(pty.Master())
-	for range 2 { // the terminal's echo, and what cat made of it
+	for range 2 { // the terminal's echo, and the output of cat
 		line, _ := screen.ReadString('\n')
 		fmt.Printf("%q\n", line)
 	}

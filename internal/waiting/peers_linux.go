@@ -13,7 +13,8 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// awaits reports whether input of the terminal is among what the members stand for.
+// awaits reports whether the thread waits for input of the terminal: as one of members, or in an
+// epoll set that is one of them.
 func (p *probe) awaits(t thread, members []member, depth int) (bool, error) {
 	for _, m := range members {
 		if !m.input {
@@ -33,9 +34,9 @@ func (p *probe) awaits(t thread, members []member, depth int) (bool, error) {
 	return false, nil
 }
 
-// externallyWakeable reports whether another process can bring about what one of the members waits
-// for: the member is a socket, another process's pipe, or something unknown. The program's own
-// timers, events and pipes are not, nor is the terminal.
+// externallyWakeable reports whether another process can cause the event that one of the members
+// waits for: the member is a socket, another process's pipe, or something unknown. It leaves out
+// the program's own timers, events and pipes, and the terminal.
 func (p *probe) externallyWakeable(t thread, members []member, depth int) (bool, error) {
 	for _, m := range members {
 		if is, err := p.isTerminal(t, m); err != nil {
@@ -50,7 +51,7 @@ func (p *probe) externallyWakeable(t thread, members []member, depth int) (bool,
 	return false, nil
 }
 
-// wakes is externallyWakeable of one member that is not the terminal.
+// wakes is externallyWakeable for one member that is not the terminal.
 func (p *probe) wakes(t thread, m member, depth int) (bool, error) {
 	link, err := t.linkOf(m)
 	if err != nil {
@@ -81,7 +82,7 @@ const (
 	maxDepth = 4 // of epoll sets in epoll sets; the kernel allows five
 )
 
-// nested returns the set that a member stands for; none if it isn't an epoll set.
+// nested returns the members of a member that is an epoll set, and none of any other.
 func (t thread) nested(m member, depth int) ([]member, error) {
 	if depth >= maxDepth {
 		return nil, nil
@@ -89,7 +90,7 @@ func (t thread) nested(m member, depth int) ([]member, error) {
 	if link, err := t.linkOf(m); link != epoll || err != nil {
 		return nil, err
 	}
-	set, err := t.enrolled(m.fd)
+	set, err := t.epollMembers(m.fd)
 	if hidden(err) {
 		return []member{{fd: -1}}, nil // a member of unknown nature
 	}
@@ -99,8 +100,8 @@ func (t thread) nested(m member, depth int) ([]member, error) {
 // internal are the descriptors by which a program notifies itself.
 var internal = []string{"anon_inode:[eventfd]", "anon_inode:[timerfd]", "anon_inode:[signalfd]", "anon_inode:inotify"}
 
-// linkOf returns what /proc shows a descriptor to be. It is empty if /proc does not show it, or if
-// the descriptor is not what its epoll set holds any more.
+// linkOf returns the link by which /proc shows a descriptor, such as "pipe:[4711]". It is empty if
+// /proc does not show it, or if the descriptor no longer is the file that its epoll set holds.
 func (t thread) linkOf(m member) (string, error) {
 	path := t.file("fd/" + strconv.Itoa(m.fd))
 	if m.inode != 0 {
@@ -117,8 +118,8 @@ func (t thread) linkOf(m member) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// soleHolder reports whether the process has the file that /proc shows as link open (for writing,
-// if write is set), and no other process of the job has.
+// soleHolder reports whether the process, and no other of the job, has the file that /proc shows as
+// link open, for writing if write is set.
 func (p *probe) soleHolder(process int, link string, write bool) (bool, error) {
 	switch has, err := holds(process, link, write); {
 	case hidden(err):
@@ -132,7 +133,7 @@ func (p *probe) soleHolder(process int, link string, write bool) (bool, error) {
 		}
 		switch has, err := holds(pid, link, write); {
 		case errors.Is(err, procfs.ErrGone):
-		case hidden(err): // it may
+		case hidden(err): // it may have it open
 			return false, nil
 		case err != nil || has:
 			return false, err
@@ -141,7 +142,7 @@ func (p *probe) soleHolder(process int, link string, write bool) (bool, error) {
 	return true, nil
 }
 
-// holds reports whether a process has a file open (for writing, if write is set).
+// holds reports whether a process has a file open, for writing if write is set.
 func holds(pid int, link string, write bool) (bool, error) {
 	fds, err := procfs.Descriptors(pid)
 	if err != nil {
@@ -224,7 +225,7 @@ func peerOf(inode uint32) (peer uint32, err error) {
 	if len(answer) < header+16 || e.Uint16(answer[4:]) != byFamily {
 		return 0, nil
 	}
-	return peerAttribute(answer[header+16:]), nil // behind struct unix_diag_msg
+	return peerAttribute(answer[header+16:]), nil // after struct unix_diag_msg
 }
 
 // exchange sends a request to the kernel's socket diagnostics and returns the answer.
@@ -262,9 +263,9 @@ func peerAttribute(b []byte) uint32 {
 }
 
 // otherThreadsActive reports whether other threads than t keep the program running without input.
-// Beside a thread that is blocked in a read only those count that wait for something that another
-// process can bring about: nothing else wakes the read. Beside a thread that waits for several
-// things, any that is not idle counts, because it may wake it.
+// If t is blocked in a read, only threads count that wait for an event that another process can
+// cause, because nothing else wakes the read. If t waits for several things, every thread counts
+// that is not idle, because it can wake t.
 func (p *probe) otherThreadsActive(t thread, read bool) (bool, error) {
 	tids, err := procfs.Threads(t.process)
 	if err != nil {

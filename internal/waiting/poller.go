@@ -20,11 +20,11 @@ type poller struct {
 // watchers is the one poller of the process.
 var watchers poller
 
-// nowhere is the place of a Watcher that does not sleep.
-const nowhere = -1
+// awake is the place of a Watcher that does not sleep.
+const awake = -1
 
-// join hands w's clocks to the poller, which wakes w when one of them has moved. It reads them
-// first when they are due.
+// join adds w to the watchers that sleep. The poller wakes w when one of its clocks has moved; the
+// first reading is due after w.pace.
 func (p *poller) join(w *Watcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,11 +36,11 @@ func (p *poller) join(w *Watcher) {
 	}
 }
 
-// leave takes w's clocks back. The poller may have removed w already.
+// leave removes w from the poller, which may have removed it already.
 func (p *poller) leave(w *Watcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.place != nowhere {
+	if w.place != awake {
 		p.remove(w)
 	}
 }
@@ -49,7 +49,7 @@ func (p *poller) leave(w *Watcher) {
 func (p *poller) remove(w *Watcher) {
 	last := len(p.sleeping) - 1
 	p.sleeping[w.place], p.sleeping[last].place = p.sleeping[last], w.place
-	p.sleeping[last], w.place = nil, nowhere
+	p.sleeping[last], w.place = nil, awake
 	p.sleeping = p.sleeping[:last]
 }
 

@@ -16,16 +16,16 @@ type probe struct {
 	pids   []int // of the whole job
 }
 
-// A thread is one that may wait for the terminal.
+// A thread is a thread to scan.
 type thread struct {
 	procfs.Stat // PID is the thread's
 	process     int
 }
 
-// scan finds the first of the processes pids with a thread that waits for input of the terminal and
-// for nothing else that may come without it: in a read, or in a poll, select or epoll. The process
-// is in the foreground group, or has the terminal open without being under its job control (`su
-// -c`, `setsid -w`): the kernel stops any other that reads.
+// scan finds the first of the processes pids with a thread that waits in a read, poll, select or
+// epoll for input of the terminal, and that nothing else can wake. The process is in the foreground
+// group, or has the terminal open without being under its job control (`su -c`, `setsid -w`): the
+// kernel stops any other that reads.
 func scan(pty *tty.PTY, pids []int) (Evidence, verdict) {
 	p := probe{pty: pty, device: pty.Device(), pids: pids}
 	foreground, _ := pty.Foreground() // 0, no group, if none is left
@@ -47,7 +47,7 @@ func scan(pty *tty.PTY, pids []int) (Evidence, verdict) {
 func (p *probe) process(pid, foreground int) (Evidence, verdict) {
 	s, err := procfs.InspectThread(pid, pid)
 	if err != nil {
-		return Evidence{}, without(err)
+		return Evidence{}, verdictAfter(err)
 	}
 	if !p.mayRead(s, foreground) {
 		return Evidence{}, busy
@@ -55,7 +55,7 @@ func (p *probe) process(pid, foreground int) (Evidence, verdict) {
 	tids, err := procfs.Threads(pid)
 	best := busy
 	if err != nil {
-		best = without(err)
+		best = verdictAfter(err)
 	}
 	var found Evidence
 	for _, tid := range tids {
@@ -63,7 +63,7 @@ func (p *probe) process(pid, foreground int) (Evidence, verdict) {
 		if v > best {
 			best, found = v, Evidence{}
 			if v != uncertain {
-				found = Evidence{PID: pid, TID: tid, Program: s.Program, Kind: kind}
+				found = Evidence{Kind: kind, pid: pid, tid: tid, program: s.Program}
 			}
 		}
 		if best == waits {
@@ -83,11 +83,11 @@ func (p *probe) thread(t thread, tid int) (kind string, v verdict) {
 	t.PID = tid
 	w, err := t.waitsFor()
 	if err != nil {
-		return "", without(err)
+		return "", verdictAfter(err)
 	}
 	switch found, err := p.awaits(t, w.members, 0); {
 	case err != nil:
-		return "", without(err)
+		return "", verdictAfter(err)
 	case !found:
 		return "", busy
 	}
@@ -95,11 +95,11 @@ func (p *probe) thread(t thread, tid int) (kind string, v verdict) {
 }
 
 // confirm makes one moment of many readings of /proc. It reads the thread's clock before the first
-// and after the last: if the clock stood still, the thread slept all the while, and what each
-// reading showed was true at the same time. At that moment it was blocked in its wait, there was
+// and after the last: if the clock stood still, the thread slept all the while, and all that the
+// readings showed was true at the same time. At that moment it was blocked in its wait, there was
 // nothing in the terminal that would end the wait, and everything that it had printed was out.
-// Without the clock, a program that has just been answered, or one whose prompt is on its way,
-// would be taken for one that waits.
+// Without the clock, a program that has just been answered, or a program with its prompt in
+// transit, would be taken for one that waits.
 func (p *probe) confirm(t thread) (kind string, v verdict) {
 	clock, err := procfs.NewThreadClock(t.process, t.PID)
 	if err != nil {
@@ -115,8 +115,8 @@ func (p *probe) confirm(t thread) (kind string, v verdict) {
 	return kindOf(mode), judge(m)
 }
 
-// observe reads what the rules want to know about a thread. An error means that it is another
-// moment already, or that something could not be read.
+// observe reads the facts about a thread for the rules. An error means that the moment has passed,
+// or that something could not be read.
 func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	t.Stat, err = procfs.InspectThread(t.process, t.PID)
 	if err != nil {
@@ -148,7 +148,7 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	return m, mode, nil
 }
 
-// otherWake reports whether the program may continue without input of the terminal.
+// otherWake reports whether the program can continue without input of the terminal.
 func (p *probe) otherWake(t thread, w wait) (bool, error) {
 	if wakeable, err := p.externallyWakeable(t, w.members, 0); wakeable || err != nil {
 		return wakeable, err
@@ -156,9 +156,9 @@ func (p *probe) otherWake(t thread, w wait) (bool, error) {
 	return p.otherThreadsActive(t, w.read)
 }
 
-// isTerminal reports whether what the thread waits for is the terminal. The inode decides and not
-// the path, which can be another terminal's in a container. /dev/tty is this one if it is the
-// process's controlling terminal.
+// isTerminal reports whether a member that the thread waits for is the terminal. The inode decides
+// and not the path, which can be another terminal's in a container. /dev/tty is the terminal if the
+// terminal controls the process.
 func (p *probe) isTerminal(t thread, m member) (bool, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(t.file("fd/"+strconv.Itoa(m.fd)), &st); err != nil {
@@ -179,8 +179,8 @@ var controlling = unix.Mkdev(5, 0)
 // file returns the path of a file that /proc shows of the thread.
 func (t thread) file(name string) string { return procfs.TaskPath(t.process, t.PID, name) }
 
-// Sees reports whether the kernel shows what a process waits for. A container or a security module
-// can forbid it.
+// Sees reports whether the kernel shows the call that a process is blocked in. A container or a
+// security module can forbid it.
 func Sees(pid int) bool {
 	b, err := procfs.ReadStart(procfs.TaskPath(pid, pid, "syscall"), make([]byte, 256))
 	return err == nil && len(b) > 0

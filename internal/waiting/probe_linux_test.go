@@ -22,47 +22,47 @@ func TestWaiting(t *testing.T) {
 		child   bool // a process other than the leader waits
 		thread  bool // a thread other than the first waits
 	}{
-		"read":             {argv: bash(`read x`), program: "bash", kind: Line},
-		"read -s":          {argv: bash(`read -s -p 'Password: ' x`), program: "bash", kind: Secret},
-		"read -n1":         {argv: bash(`read -n1 x`), program: "bash", kind: Key},
-		"read -s -n1":      {argv: bash(`read -s -n1 x`), program: "bash", kind: Key},
-		"cat":              {argv: []string{"cat"}, program: "cat", kind: Line},
-		"raw":              {argv: bash(`stty raw; cat; :`), program: "cat", kind: Key, child: true},
-		"of a pipeline":    {argv: bash(`cat | sort`), program: "cat", kind: Line, child: true},
-		"from /dev/tty":    {argv: bash(`cat < /dev/tty; :`), program: "cat", kind: Line, child: true},
-		"/dev/tty from fd": {argv: bash(`exec 7<>/dev/tty </dev/null; read -u 7 x`), program: "bash", kind: Line},
-		"beside others":    {argv: bash(`sleep 1000 & read x`), program: "bash", kind: Line},
-		"job control":      {argv: bash(`set -m; sleep 1000 & cat; :`), program: "cat", kind: Line, child: true},
-		"input() in child": {argv: bash(`python3 -c 'input("? ")'; :`), program: "python3", kind: Line, child: true},
-		"getpass":          {argv: python(`import getpass; getpass.getpass()`), program: "python3", kind: Secret},
+		"read":             {argv: bash(`read x`), program: "bash", kind: kindLine},
+		"read -s":          {argv: bash(`read -s -p 'Password: ' x`), program: "bash", kind: kindSecret},
+		"read -n1":         {argv: bash(`read -n1 x`), program: "bash", kind: kindKey},
+		"read -s -n1":      {argv: bash(`read -s -n1 x`), program: "bash", kind: kindKey},
+		"cat":              {argv: []string{"cat"}, program: "cat", kind: kindLine},
+		"raw":              {argv: bash(`stty raw; cat; :`), program: "cat", kind: kindKey, child: true},
+		"of a pipeline":    {argv: bash(`cat | sort`), program: "cat", kind: kindLine, child: true},
+		"from /dev/tty":    {argv: bash(`cat < /dev/tty; :`), program: "cat", kind: kindLine, child: true},
+		"/dev/tty from fd": {argv: bash(`exec 7<>/dev/tty </dev/null; read -u 7 x`), program: "bash", kind: kindLine},
+		"beside others":    {argv: bash(`sleep 1000 & read x`), program: "bash", kind: kindLine},
+		"job control":      {argv: bash(`set -m; sleep 1000 & cat; :`), program: "cat", kind: kindLine, child: true},
+		"input() in child": {argv: bash(`python3 -c 'input("? ")'; :`), program: "python3", kind: kindLine, child: true},
+		"getpass":          {argv: python(`import getpass; getpass.getpass()`), program: "python3", kind: kindSecret},
 		"getpass, no stdin": {
-			argv: bash(`python3 -c 'import getpass; getpass.getpass()' < /dev/null; :`), program: "python3", kind: Secret, child: true},
-		"readv":        {argv: python(`import os; os.readv(0, [bytearray(9)])`), program: "python3", kind: Line},
-		"setsid":       {argv: bash(`setsid -w cat; :`), program: "cat", kind: Line, child: true},
-		"setsid, sole": {argv: []string{"setsid", "-w", "cat"}, program: "cat", kind: Line, child: true},
+			argv: bash(`python3 -c 'import getpass; getpass.getpass()' < /dev/null; :`), program: "python3", kind: kindSecret, child: true},
+		"readv":        {argv: python(`import os; os.readv(0, [bytearray(9)])`), program: "python3", kind: kindLine},
+		"setsid":       {argv: bash(`setsid -w cat; :`), program: "cat", kind: kindLine, child: true},
+		"setsid, sole": {argv: []string{"setsid", "-w", "cat"}, program: "cat", kind: kindLine, child: true},
 		"thread": {argv: python(`import threading, os; threading.Thread(target=os.read, args=(0, 9)).start()`),
-			program: "python3", kind: Line, thread: true},
+			program: "python3", kind: kindLine, thread: true},
 		"thread of many": {argv: python(`import threading, os, time
 for i in range(100): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
-threading.Thread(target=os.read, args=(0, 9)).start()`), program: "python3", kind: Line, thread: true},
+threading.Thread(target=os.read, args=(0, 9)).start()`), program: "python3", kind: kindLine, thread: true},
 		"first thread gone": {argv: python(`import threading, os, ctypes
 threading.Thread(target=os.read, args=(0, 9)).start()
-ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)`), program: "python3", kind: Line, thread: true},
-		"name with brackets": {argv: bash(`exec -a 'x' bash -c 'printf "a) R (b" > /proc/self/comm; read x'`), program: "a) R (b", kind: Line},
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)`), program: "python3", kind: kindLine, thread: true},
+		"name with brackets": {argv: bash(`exec -a 'x' bash -c 'printf "a) R (b" > /proc/self/comm; read x'`), program: "a) R (b", kind: kindLine},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, c.argv)
 			var ev Evidence
 			ttytest.WaitFor(t, "evidence", func() (ok bool) { ev, ok = scanOnce(p.PTY, p.Tree()); return ok })
-			if ev.Program != c.program || ev.Kind != c.kind || ev.Inferred {
+			if ev.program != c.program || ev.Kind != c.kind || ev.inferred {
 				t.Errorf("got %+v, want program %q, kind %q", ev, c.program, c.kind)
 			}
-			if child := ev.PID != p.PID; child != c.child {
-				t.Errorf("got pid %d, leader %d; want a child: %t", ev.PID, p.PID, c.child)
+			if child := ev.pid != p.PID; child != c.child {
+				t.Errorf("got pid %d, leader %d; want a child: %t", ev.pid, p.PID, c.child)
 			}
-			if thread := ev.TID != ev.PID; thread != c.thread {
-				t.Errorf("got thread %d of %d; want another than the first: %t", ev.TID, ev.PID, c.thread)
+			if thread := ev.tid != ev.pid; thread != c.thread {
+				t.Errorf("got thread %d of %d; want another than the first: %t", ev.tid, ev.pid, c.thread)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestNotWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		script  string
 		settled string // a process of this name and state is in the tree
-		waited  bool   // before it was ready, which may be reported
+		waited  bool   // before it was ready, so a report of a wait is no error
 	}{
 		"sleeps":                  {`echo ready; exec sleep 1000`, "sleep S", false},
 		"computes":                {`echo ready; while :; do :; done`, "bash R", false},
@@ -135,7 +135,7 @@ func TestStoppedReaderDoesNotWait(t *testing.T) {
 	t.Parallel()
 	p := start(t, []string{"cat"})
 	reported := p.watch(t)
-	pid := nextWaiting(t, reported).PID
+	pid := nextWaiting(t, reported).pid
 	unix.Kill(pid, unix.SIGSTOP)
 	if n := next(t, reported); n.waiting {
 		t.Fatalf("a stopped program waits: %+v", n)
@@ -150,9 +150,9 @@ func TestStoppedReaderDoesNotWait(t *testing.T) {
 	}
 }
 
-// A program that gets its processor last of all is scanned again and again after each answer:
-// whenever it is said to wait, it must have read every answer. An end of file is an answer that
-// FIONREAD does not count.
+// A program of the lowest priority is scanned again and again after each answer. Whenever a scan
+// says that it waits, it must have read every answer. An end of file is an answer that FIONREAD
+// does not count.
 func TestAnswerThatIsNotReadYetEndsTheWait(t *testing.T) {
 	answers := 50
 	if testing.Short() {

@@ -54,10 +54,10 @@ type Watcher struct {
 	pace   time.Duration // between two readings of the clocks
 	slept  time.Time     // when it went to sleep
 	tries  int           // scans in a row that were uncertain
-	free   time.Time     // the earliest time of the next scan
+	rested time.Time     // the earliest time of the next scan
 
 	// Guarded by watchers.mu.
-	place int       // among the watchers that sleep
+	place int       // in watchers.sleeping, or awake
 	due   time.Time // when to read the clocks next
 
 	// Guarded by mu, which also orders the calls of OnChange.
@@ -118,8 +118,8 @@ func (w *Watcher) settle(ctx context.Context, timer *time.Timer) bool {
 		if due.After(limit) {
 			due = limit
 		}
-		if due.Before(w.free) {
-			due = w.free
+		if due.Before(w.rested) {
+			due = w.rested
 		}
 		d := time.Until(due)
 		if d <= 0 {
@@ -137,7 +137,7 @@ func (w *Watcher) settle(ctx context.Context, timer *time.Timer) bool {
 // sleep waits until there is a reason to scan again or ctx is done.
 func (w *Watcher) sleep(ctx context.Context, timer *time.Timer) {
 	w.slept = time.Now()
-	if w.tries > 0 { // what is in transit arrives whether or not a thread runs
+	if w.tries > 0 { // bytes in transit arrive without a thread running
 		timer.Reset(w.pace)
 	} else {
 		timer.Stop()
@@ -158,7 +158,7 @@ func (w *Watcher) scan() {
 	printed := w.Quiet()
 	w.clocks.Moved()
 	ev, v := w.evidence()
-	w.free = time.Now().Add(time.Duration(w.clocks.Threads()) * scanTime)
+	w.rested = time.Now().Add(time.Duration(w.clocks.Threads()) * scanTime)
 	switch {
 	case sending || !w.report(ev, v, epoch, printed):
 		w.pace = min(settleTime<<min(w.tries, 8), tickTime)
@@ -181,8 +181,8 @@ func (w *Watcher) evidence() (Evidence, verdict) {
 	return scanTree(w.PTY, pids, w.Tree)
 }
 
-// sends returns the epoch of the Sends so far, and whether one is in progress. (It reads them in
-// this order: a Send that begins in between changes the epoch.)
+// sends returns the epoch of the Sends so far, and whether one is in progress. It reads them in
+// this order, so that a Send that begins in between changes the epoch.
 func (w *Watcher) sends() (epoch uint64, sending bool) {
 	w.mu.Lock()
 	epoch = w.sendEpoch
@@ -190,8 +190,8 @@ func (w *Watcher) sends() (epoch uint64, sending bool) {
 	return epoch, w.PTY.Sending()
 }
 
-// report passes on the result of a scan. It returns false, and reports nothing, if the result is
-// uncertain or a Send has begun or ended since epoch: what was reported before stands.
+// report passes the result of a scan to OnChange. It returns false, and lets the last report stand,
+// if the result is uncertain or a Send has begun or ended since epoch.
 func (w *Watcher) report(ev Evidence, v verdict, epoch uint64, printed time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -207,8 +207,8 @@ func (w *Watcher) report(ev Evidence, v verdict, epoch uint64, printed time.Time
 	return true
 }
 
-// inputSent retracts what was reported, because input is being sent. It is called at the start and
-// at the end of a Send.
+// inputSent retracts the last report, because input is being sent. It is called at the start and at
+// the end of a Send.
 func (w *Watcher) inputSent() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

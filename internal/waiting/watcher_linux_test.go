@@ -134,19 +134,19 @@ func TestSendDropsOlderScans(t *testing.T) {
 	if !sending {
 		t.Error("no Send is in progress during one")
 	}
-	if w.report(Evidence{Kind: Line}, waits, before, time.Time{}) {
+	if w.report(Evidence{Kind: kindLine}, waits, before, time.Time{}) {
 		t.Error("seen before a Send and reported during it")
 	}
 	cancel()
 	<-sent
 	for name, epoch := range map[string]uint64{"before": before, "during": during} {
-		if w.report(Evidence{Kind: Line}, waits, epoch, time.Time{}) {
+		if w.report(Evidence{Kind: kindLine}, waits, epoch, time.Time{}) {
 			t.Errorf("seen %s a Send and reported after it", name)
 		}
 	}
 }
 
-// Send retracts what was reported before the program can see the input.
+// Send retracts the report before the program can see the input.
 func TestSendRetractsTheReport(t *testing.T) {
 	t.Parallel()
 	p := start(t, []string{"cat"})
@@ -177,7 +177,7 @@ except Out: time.sleep(1000)
 	reported := p.watch(t)
 	ev := nextWaiting(t, reported)
 	p.Signal(t, syscall.SIGUSR1)
-	if n := next(t, reported); n.waiting || ev.PID != p.PID {
+	if n := next(t, reported); n.waiting || ev.pid != p.PID {
 		t.Fatalf("got %+v after %+v, want it retracted", n, ev)
 	}
 }
@@ -223,8 +223,8 @@ threading.Thread(target=late).start()`})
 	reported := p.watch(t)
 	n := nextWaiting(t, reported)
 	p.Send(t, "x\n")
-	if m := nextWaiting(t, reported); m.TID != n.TID {
-		t.Errorf("got thread %d, then %d", n.TID, m.TID)
+	if m := nextWaiting(t, reported); m.tid != n.tid {
+		t.Errorf("got thread %d, then %d", n.tid, m.tid)
 	}
 }
 
@@ -246,8 +246,8 @@ time.sleep(1000)`})
 	reported := p.watch(t)
 	n := nextWaiting(t, reported)
 	p.Send(t, "x\n")
-	if m := nextWaiting(t, reported); m.PID != n.PID || m.PID == p.PID {
-		t.Errorf("got process %d, then %d; the leader is %d", n.PID, m.PID, p.PID)
+	if m := nextWaiting(t, reported); m.pid != n.pid || m.pid == p.PID {
+		t.Errorf("got process %d, then %d; the leader is %d", n.pid, m.pid, p.PID)
 	}
 }
 
