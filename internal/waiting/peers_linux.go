@@ -68,10 +68,10 @@ func (p *probe) wakes(t thread, m member, depth int) (bool, error) {
 	case slices.Contains(internal, link):
 		return false, nil
 	case kind == "pipe":
-		sole, err := p.soleHolder(t.process, link, true)
+		sole, err := p.soleHolder(t.pid, link, true)
 		return !sole, err
 	case kind == "socket":
-		own, err := p.pairedWithItself(t.process, inode)
+		own, err := p.pairedWithItself(t.pid, inode)
 		return !own, err
 	}
 	return true, nil
@@ -148,8 +148,7 @@ func holds(pid int, link string, write bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	t := thread{process: pid}
-	t.PID = pid
+	t := thread{pid: pid, tid: pid}
 	for _, fd := range fds {
 		shown, err := t.linkOf(member{fd: fd})
 		if err != nil {
@@ -267,16 +266,16 @@ func peerAttribute(b []byte) uint32 {
 // cause, because nothing else wakes the read. If t waits for several things, every thread counts
 // that is not idle, because it can wake t.
 func (p *probe) otherThreadsActive(t thread, read bool) (bool, error) {
-	tids, err := procfs.Threads(t.process)
+	tids, err := procfs.Threads(t.pid)
 	if err != nil {
 		return false, err
 	}
 	for _, tid := range tids {
-		if tid == t.PID {
+		if tid == t.tid {
 			continue
 		}
 		other := t
-		other.PID = tid
+		other.tid = tid
 		if active, err := p.active(other, read); active || err != nil {
 			return active, err
 		}

@@ -18,8 +18,8 @@ type probe struct {
 
 // A thread is a thread to scan.
 type thread struct {
-	procfs.Stat // PID is the thread's
-	process     int
+	pid, tid int
+	stat     procfs.Stat // of the thread, or of its process before observe
 }
 
 // scan finds the first of the processes pids with a thread that waits in a read, poll, select or
@@ -59,7 +59,7 @@ func (p *probe) process(pid, foreground int) (Evidence, verdict) {
 	}
 	var found Evidence
 	for _, tid := range tids {
-		kind, v := p.thread(thread{Stat: s, process: pid}, tid)
+		kind, v := p.thread(thread{pid: pid, tid: tid, stat: s})
 		if v > best {
 			best, found = v, Evidence{}
 			if v != uncertain {
@@ -78,9 +78,8 @@ func (p *probe) mayRead(s procfs.Stat, foreground int) bool {
 	return s.Terminal != p.device.Rdev || s.Group == foreground
 }
 
-// thread scans one thread of the process that t was made for.
-func (p *probe) thread(t thread, tid int) (kind string, v verdict) {
-	t.PID = tid
+// thread scans one thread.
+func (p *probe) thread(t thread) (kind string, v verdict) {
 	w, err := t.waitsFor()
 	if err != nil {
 		return "", verdictAfter(err)
@@ -101,7 +100,7 @@ func (p *probe) thread(t thread, tid int) (kind string, v verdict) {
 // Without the clock, a program that has just been answered, or a program with its prompt in
 // transit, would be taken for one that waits.
 func (p *probe) confirm(t thread) (kind string, v verdict) {
-	clock, err := procfs.NewThreadClock(t.process, t.PID)
+	clock, err := procfs.NewThreadClock(t.pid, t.tid)
 	if err != nil {
 		return "", uncertain
 	}
@@ -118,11 +117,11 @@ func (p *probe) confirm(t thread) (kind string, v verdict) {
 // observe reads the facts about a thread for the rules. An error means that the moment has passed,
 // or that something could not be read.
 func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
-	t.Stat, err = procfs.InspectThread(t.process, t.PID)
+	t.stat, err = procfs.InspectThread(t.pid, t.tid)
 	if err != nil {
 		return m, mode, err
 	}
-	if t.State == 'T' || t.State == 't' {
+	if t.stat.State == 'T' || t.stat.State == 't' {
 		return moment{stopped: true}, mode, nil
 	}
 	w, err := t.waitsFor()
@@ -139,7 +138,7 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if mode, err = p.pty.Mode(); err != nil {
 		return m, mode, err
 	}
-	m.mayRead = p.mayRead(t.Stat, foreground)
+	m.mayRead = p.mayRead(t.stat, foreground)
 	m.inTransit = p.pty.InTransit()
 	m.timeout = w.timeout
 	if w.read && mode.ReadTimeout > 0 {
@@ -168,7 +167,7 @@ func (p *probe) isTerminal(t thread, m member) (bool, error) {
 		return false, nil
 	}
 	if st.Rdev == controlling && st.Mode&unix.S_IFMT == unix.S_IFCHR {
-		return t.Terminal == p.device.Rdev, nil
+		return t.stat.Terminal == p.device.Rdev, nil
 	}
 	return tty.DeviceOf(&st) == p.device, nil
 }
@@ -177,7 +176,7 @@ func (p *probe) isTerminal(t thread, m member) (bool, error) {
 var controlling = unix.Mkdev(5, 0)
 
 // file returns the path of a file that /proc shows of the thread.
-func (t thread) file(name string) string { return procfs.TaskPath(t.process, t.PID, name) }
+func (t thread) file(name string) string { return procfs.TaskPath(t.pid, t.tid, name) }
 
 // Sees reports whether the kernel shows the call that a process is blocked in. A container or a
 // security module can forbid it.
