@@ -33,8 +33,8 @@ func (r *run) stop() {
 }
 
 // interrupt asks the worker to raise KeyboardInterrupt in the job's code, and interrupts the
-// processes that the code can be waiting for. A worker that has not begun with the job drops the
-// request, and takes one of the next.
+// processes that the code can be waiting for. A worker that has not begun with the job keeps the
+// request until it does: the command was sent before.
 func (r *run) interrupt() error {
 	r.mu.Lock()
 	r.signalled = true
@@ -66,7 +66,7 @@ func (r *run) interruptChildren() error {
 
 // The pauses between two interrupts. The first few are short, because one is likely to help.
 const (
-	firstPause = time.Millisecond
+	firstPause = 5 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
 )
 

@@ -12,9 +12,9 @@ if sys.version_info < (3, 9):
 more = lambda n: posix.read(3, n) or posix._exit(1)
 size, text, sources = int(b"".join(iter(lambda: more(1), b"\n"))), b"", {}
 while len(text) < size: text += more(size - len(text))
-head, _, text = text.partition(b"\n")
-token, files = eval(head)
-for name, size in files: sources[name], text = text[:size].decode(), text[size:]
+at = text.index(b"\n") + 1
+token, files = eval(text[:at])
+for name, size in files: sources[name], at = text[at:at + size].decode(), at + size
 loader = type(sys)("async_repl.loader")
 loader.__builtins__ = vars(__builtins__).copy()
 exec(compile(sources["loader.py"], "<async-repl/loader.py>", "exec"), vars(loader))

@@ -4,13 +4,13 @@ The handler of SIGINT looks at the innermost frame of ours on the stack. Only if
 anywhere (see frames) does it raise. In other code of ours it makes a note, and that code calls
 `deliver` where it returns to user code. Between jobs an interrupt is dropped.
 
-Go asks by SIGURG, which stands for one SIGINT a job, and repeats it until the job has ended. A
-SIGINT itself could be lost: the C library ignores it while system(3) runs, and one that arrives
+Go asks by SIGURG, which stands for one SIGINT a job, and repeats it until the job has ended. It
+signals only between sending a job and syncing after it, so that a SIGURG between jobs is early, for
+the job that has been sent, or late: the sync drops it. A SIGINT itself could be lost: the C library ignores it while system(3) runs, and one that arrives
 just before a call blocks is seen only once that returns, for the interpreter has looked for signals
 already. The next SIGURG ends such a call with EINTR, and the interpreter looks again. It also
-renews an interrupt that was noted and has not been delivered yet, that came before the job had
-started, or that was raised where Python swallows it: in a finalizer, in a callback of a weak
-reference, in a hook of a fork.
+renews an interrupt that was noted and has not been delivered yet, or that was raised where Python
+swallows it: in a finalizer, in a callback of a weak reference, in a hook of a fork.
 
 By SIGIO Go asks for output that was printed and not flushed: if a program reads the terminal, its
 prompt may be there.
@@ -40,20 +40,22 @@ class Interrupts:
         """Call on_raised when user code is interrupted, and flush for SIGIO."""
         self.main = get_ident()
         self.live = False  # a job has started and not ended
+        self.early = False  # Go has asked for an interrupt between jobs
         self.asked = False  # Go has asked for the job's interrupt
         self.noted = False  # an interrupt waits for user code to run again
         self.interrupted = False  # the running job was interrupted
+        self.held = False  # interrupts are noted, whatever runs
         self.loop: Loop | None = None  # set by tasks, once asyncio is imported
         self._on_raised = on_raised
         self._flush = flush
         self._handlers = (
             (SIGINT, self._on_sigint), (SIGIO, self._on_sigio), (SIGURG, self._on_sigurg))
 
-    def _on_sigint(self, signum: int, frame: FrameType) -> None:
+    def _on_sigint(self, signum: int, frame: FrameType | None) -> None:
         if not self.live:
             return
         ours = innermost(frame)
-        if ours is None or ours.f_code not in marked:
+        if self.held or ours is None or ours.f_code not in marked:
             self.noted = True
             return
         loop = self.loop
@@ -65,16 +67,19 @@ class Interrupts:
         if loop is None or not driven or loop.interrupt(frame):
             raise KeyboardInterrupt
 
-    def _on_sigurg(self, signum: int, frame: FrameType) -> None:
+    def _on_sigurg(self, signum: int, frame: FrameType | None) -> None:
         """Handle the first request of a job like a SIGINT, by the handler that it has now."""
-        if not self.live or self.asked and not self.noted:
+        if not self.live:
+            self.early = True
+            return
+        if self.asked and not self.noted:
             return
         self.asked, self.noted = True, False
         current = getsignal(SIGINT)
         if callable(current):
             current(SIGINT, frame)
 
-    def _on_sigio(self, signum: int, frame: FrameType) -> None:
+    def _on_sigio(self, signum: int, frame: FrameType | None) -> None:
         try:
             self._flush()
         except RuntimeError:  # it came in the middle of a write, which flushes or will
@@ -90,8 +95,12 @@ class Interrupts:
         if (self.live and self.interrupted and issubclass(unraisable.exc_type, KeyboardInterrupt)
                 and get_ident() == self.main):
             self.asked = False
-        else:
+            return
+        held, self.held = self.held, True  # or the report would break off with one of its own
+        try:
             sys.__unraisablehook__(unraisable)
+        finally:
+            self.held = held
 
     @breakable
     def deliver(self) -> None:
@@ -113,6 +122,13 @@ class Interrupts:
         pthread_sigmask(SIG_UNBLOCK, (SIGINT, SIGIO, SIGURG))
         self.asked = self.noted = self.interrupted = False
         self.live = True
+        if self.early:  # raised before the code runs
+            self.early = False
+            self.asked = self.noted = True
+
+    def sync(self) -> None:
+        """Drop what was asked for between jobs: it came late, for a job that is over."""
+        self.early = False
 
     def stop(self) -> bool:
         """Stop delivering interrupts and return whether the job had one, or may have had one.

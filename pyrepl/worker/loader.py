@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, Sequence
 
 NAME = "async_repl"  # of the package, in a worker
+AT_START = "_socket", "fcntl", "_contextvars", "_ast", "termios", "_json"
 FUTURE = 0x1000000  # the compiler's flag for `from __future__ import annotations`
 
 # Directories of the standard library; site-packages may be below them.
@@ -101,17 +102,25 @@ class Loader:
             del self._sources[name + ".py"]
         return module
 
-    def _standard(self, name: str) -> "ModuleType":
-        """Import a module of the standard library.
+    def preload(self) -> None:
+        """Import what the worker needs at its start together: to hide the user's modules takes as
+        long as to import one of these."""
+        try:
+            self._standard(*AT_START)
+        except ImportError:  # the module that needs it finds out, and may know a way
+            pass
+
+    def _standard(self, *names: str) -> "ModuleType":
+        """Import modules of the standard library and return the last.
 
         The user's modules of such names are out of the way meanwhile, or the real asyncio would
         find the user's socket.py."""
-        module = modules.get(name)
-        if module is not None and genuine(module):
-            return module
-        names = known_names()
+        missing = [n for n in names if not genuine(modules.get(n))]
+        if not missing:
+            return modules[names[-1]]
+        known = known_names()
         hidden = {n: m for n, m in list(modules.items())
-                  if type(n) is str and n.partition(".")[0] in names and not genuine(m)}
+                  if type(n) is str and n.partition(".")[0] in known and not genuine(m)}
         state = sys.__dict__
         saved = {k: state.get(k) for k in ("path", "meta_path")}
         try:
@@ -119,8 +128,9 @@ class Loader:
                 del modules[n]
             state["path"] = PATH[:]
             state["meta_path"] = finders + FINDERS
-            self._real_import(name, None, None, ("*",), 0)
-            return modules[name]
+            for n in missing:
+                self._real_import(n, None, None, ("*",), 0)
+            return modules[names[-1]]
         finally:
             state.update(saved)
             for n in hidden:
@@ -136,6 +146,7 @@ def start(module: "ModuleType", token: str, sources: "dict[str, str]") -> None:
         raise SystemExit("going to the workspace: %s" % error)
     loader = Loader(sources, module.__dict__["__builtins__"])
     loader.package.__dict__["loader"] = module
+    loader.preload()
     namespace = modules["__main__"].__dict__
     for name in [n for n in namespace if not n.startswith("__")]:  # bootstrap.py has left them
         del namespace[name]

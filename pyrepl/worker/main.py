@@ -36,6 +36,7 @@ class Commands:
         self.executor.job(fields, self.session.channel.rights(fields))
 
     def sync(self, fields: Fields) -> None:
+        self.session.interrupts.sync()
         self.session.channel.send("sync", n=fields["n"])
 
     def variables(self, fields: Fields) -> None:

@@ -15,10 +15,10 @@ class Loop(Protocol):
     def drives(self, frame: FrameType) -> bool:
         """Report whether frame, of ours, is the one that runs our own loop."""
 
-    def interrupt(self, frame: FrameType) -> bool:
+    def interrupt(self, frame: FrameType | None) -> bool:
         """Interrupt the job in our own loop; report whether the caller must raise."""
 
-    def postpone(self, frame: FrameType) -> bool:
+    def postpone(self, frame: FrameType | None) -> bool:
         """Let a loop of user code raise the interrupt itself, if one is at work."""
 
 

@@ -100,7 +100,7 @@ class Tasks:
         """Report whether frame, of ours, is the one that runs our own loop."""
         return frame.f_code is drive.__code__
 
-    def interrupt(self, frame: FrameType) -> bool:
+    def interrupt(self, frame: FrameType | None) -> bool:
         """Interrupt the job in our own loop; report whether to raise, as its own code is what runs.
 
         A task is current also while the loop wakes it and notes its end. An exception raised there
@@ -112,7 +112,7 @@ class Tasks:
         self._cancel()
         return False
 
-    def postpone(self, frame: FrameType) -> bool:
+    def postpone(self, frame: FrameType | None) -> bool:
         """Have a loop that user code runs raise the interrupt between two of its callbacks.
 
         Report whether one is at work. An exception raised while it takes a callback out of its
@@ -124,12 +124,11 @@ class Tasks:
             running = self._running_loop()
         except (AttributeError, TypeError):  # in the middle of its import
             return False
-        each: FrameType | None = frame
-        while each is not None and each.f_code is not forever:
-            if each.f_code.co_flags & COROUTINES:
+        while frame is not None and frame.f_code is not forever:
+            if frame.f_code.co_flags & COROUTINES:
                 return False
-            each = each.f_back
-        if each is None:
+            frame = frame.f_back
+        if frame is None:
             return False
         if running is not None:
             running.call_soon_threadsafe(self._raise_now, self.streams.running)

@@ -173,10 +173,19 @@ class TestJobs(unittest.TestCase):
                 raised = [e for name, e in self.worker.events if name == "raised"]
                 self.assertEqual([e["id"] for e in raised if e["id"] == job.id], [job.id])
 
-    def test_interrupts_between_jobs_are_dropped(self) -> None:
+    def test_interrupts_before_a_sync_are_late(self) -> None:
         self.worker.interrupt()
         self.worker.send("sync", n=1)
         self.worker.event("sync")
+        self.assertEqual(self.worker.run("1").done["result"], "1")
+
+    def test_interrupts_before_a_job_are_early(self) -> None:
+        self.worker.send("sync", n=1)
+        self.worker.event("sync")
+        self.worker.interrupt()
+        result = self.worker.run("print('ran')")
+        self.assertEqual((result.out, result.done["error"]), ("", "KeyboardInterrupt"))
+        self.assertTrue(result.done["interrupted"])
         self.assertEqual(self.worker.run("1").done["result"], "1")
 
     def test_user_code_cannot_reach_our_modules(self) -> None:

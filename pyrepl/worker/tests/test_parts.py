@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import signal
 import sys
 import types
 import unittest
 from typing import Any
 
-from .. import frames, names, sources, variables
+from .. import frames, interrupts, names, sources, variables
 from ..loader import Loader, genuine, real
 from .owner import sources as files
 
@@ -109,6 +110,38 @@ class TestFrames(unittest.TestCase):
 
         self.assertIn(function.__code__, frames.marked)
         self.assertIn(Class.method.__code__, frames.marked)
+
+
+class TestInterrupts(unittest.TestCase):
+    def test_reports_of_what_python_swallows_are_not_interrupted(self) -> None:
+        raised: list[bool] = []
+        held = interrupts.Interrupts(lambda: raised.append(True), lambda: None)
+        held.live = True
+
+        class Stderr:
+            @frames.breakable
+            def write(self, text: str) -> None:
+                held._on_sigurg(signal.SIGURG, sys._getframe())
+
+            def flush(self) -> None: ...
+
+        class Fails:
+            def __del__(self) -> None:
+                raise ValueError
+
+        def restore(stderr: Any, hook: Any, handler: Any) -> None:
+            sys.stderr, sys.unraisablehook = stderr, hook
+            signal.signal(signal.SIGINT, handler)
+
+        handler = signal.signal(signal.SIGINT, held._on_sigint)
+        self.addCleanup(restore, sys.stderr, sys.unraisablehook, handler)
+        sys.stderr = Stderr()
+        held.hook_unraisable()
+        Fails()
+        self.assertEqual((raised, held.noted), ([], True))
+        with self.assertRaises(KeyboardInterrupt):
+            held.deliver()
+        self.assertEqual((raised, held.noted), ([True], False))
 
 
 class TestLoader(unittest.TestCase):
