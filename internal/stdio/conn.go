@@ -157,7 +157,7 @@ func (c *conn) take(line inputLine) (jsonrpc.Message, *refusal) {
 func (c *conn) takeTurn(call *Call) {
 	var before *Call
 	c.update(func(s *inFlight) { before, s.turn = s.turn, call })
-	if before == nil {
+	if before == nil || before.hasPassed() {
 		return
 	}
 	limit := time.NewTimer(turnTime)

@@ -55,10 +55,17 @@ func (call *Call) Pass() { call.conn.update(func(*inFlight) { call.pass() }) }
 
 // pass is Pass for the holder of the lock.
 func (call *Call) pass() {
+	if !call.hasPassed() {
+		close(call.passed)
+	}
+}
+
+func (call *Call) hasPassed() bool {
 	select {
 	case <-call.passed:
+		return true
 	default:
-		close(call.passed)
+		return false
 	}
 }
 
