@@ -2,8 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -198,91 +196,6 @@ func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 		}
 	}
 	r.Line("Activity", s)
-}
-
-// notes returns the notes of a receipt, and one for output lost to the disk or to the limit of all
-// output. The job's own limit is not worth a note.
-func notes(rec jobs.Receipt) []string {
-	all := slices.Clip(rec.Notes)
-	if n := rec.LostOutput.Disk; n > 0 {
-		all = append(all, fmt.Sprintf("%d bytes of output were lost: the disk could not be written to or read", n))
-	}
-	if n := rec.LostOutput.Limit; n > 0 {
-		all = append(all, fmt.Sprintf("%d bytes of output were lost: running jobs had reached the limit of all output (REPL_MAX_STATE)", n))
-	}
-	return all
-}
-
-// notesMax is the most notes of a receipt that a reply shows.
-const notesMax = 20
-
-// receipt writes the lines about a receipt that add to the status.
-func receipt(r *Reply, id string, rec jobs.Receipt) {
-	ended := rec.End == jobs.Signaled || rec.End == jobs.Exited || rec.End == jobs.OutOfMemory
-	if rec.Stop != nil || ended && rec.By != "" && rec.By != jobs.Program {
-		r.Line("Ended by", string(rec.By))
-	}
-	if len(rec.Rungs) > 1 || len(rec.Rest) > 0 {
-		r.Line("Rungs", rungs(rec))
-	}
-	r.Processes("Hung up", rec.HungUp, "; give a server a job of its own")
-	r.Processes("Left running", rec.Left, "")
-	r.Processes("Survivors", rec.Survivors, "")
-	r.Processes("Unclaimed", rec.Unclaimed, "; of this job or of another")
-	if rec.PendingTasks > 0 {
-		r.Line("Pending tasks", strconv.Itoa(rec.PendingTasks))
-	}
-	all := notes(rec)
-	for i, note := range all {
-		if i == notesMax {
-			r.Line("Note", fmt.Sprintf("%d more: read the resource job://%s", len(all)-i, id))
-			break
-		}
-		r.Line("Note", note)
-	}
-}
-
-// rungs lists the rungs that a job needed, then those that the rest of its tree needed after its
-// end.
-func rungs(rec jobs.Receipt) string {
-	var parts []string
-	if len(rec.Rungs) > 0 {
-		parts = append(parts, list(rec.Rungs))
-	}
-	if len(rec.Rest) > 0 {
-		parts = append(parts, list(rec.Rest)+" for the processes it had started")
-	}
-	return strings.Join(parts, "; ")
-}
-
-func list(rungs []jobs.Rung) string {
-	names := make([]string, len(rungs))
-	for i, rung := range rungs {
-		names[i] = string(rung)
-	}
-	return strings.Join(names, ", ")
-}
-
-// StatusText returns the value of the Status line.
-func StatusText(info jobs.Info) string {
-	if info.Status.Final() {
-		return withRemedy(info.Receipt).Text()
-	}
-	return string(info.Status)
-}
-
-// remedies say, by cause, how to start a job that could not start.
-var remedies = map[jobs.Cause]string{
-	jobs.NoTerminal:  "a command that needs no terminal runs with tty=false",
-	jobs.NoDirectory: "make it, or name another in cwd",
-}
-
-// withRemedy returns the receipt with the remedy for its cause, if any, in its detail.
-func withRemedy(rec jobs.Receipt) jobs.Receipt {
-	if s := remedies[rec.Cause]; s != "" {
-		rec.Detail += ": " + s
-	}
-	return rec
 }
 
 // KindText returns the kind of a job and, if it has one, its session.

@@ -31,41 +31,6 @@ func TestSilenceIsReportedWithTheCPUUse(t *testing.T) {
 	}
 }
 
-func TestReceiptIsDescribedInLines(t *testing.T) {
-	var r Reply
-	receipt(&r, "", jobs.Receipt{
-		End:    jobs.Signaled,
-		By:     jobs.Unknown,
-		Rungs:  []jobs.Rung{jobs.Interrupt, jobs.Terminate},
-		Rest:   []jobs.Rung{jobs.Kill},
-		HungUp: []jobs.Process{{PID: 812, Program: "npm"}, {PID: 813, Program: "no\nde"}}, Left: []jobs.Process{{PID: 9, Program: "sleep"}},
-		Survivors: []jobs.Process{{PID: 10, Program: "dd"}}, Unclaimed: []jobs.Process{{PID: 11, Program: "x"}},
-		PendingTasks: 2, Notes: []string{"one", "two"}, LostOutput: output.Loss{Cap: 1, Disk: 2, Limit: 3},
-	})
-	want := "Ended by: outside or unknown\nRungs: interrupt, terminate; kill for the processes it had started\n" +
-		"Hung up: npm (pid 812), no\\nde (pid 813); give a server a job of its own\nLeft running: sleep (pid 9)\n" +
-		"Survivors: dd (pid 10)\nUnclaimed: x (pid 11); of this job or of another\nPending tasks: 2\nNote: one\nNote: two\n" +
-		"Note: 2 bytes of output were lost: the disk could not be written to or read\n" +
-		"Note: 3 bytes of output were lost: running jobs had reached the limit of all output (REPL_MAX_STATE)\n"
-	if r.String() != want {
-		t.Errorf("got:\n%s\nwant:\n%s", r.String(), want)
-	}
-}
-
-func TestStatusNamesTheRemedyForAJobThatCouldNotStart(t *testing.T) {
-	for cause, want := range map[jobs.Cause]string{
-		"":               "failed (could not start: why)",
-		"unknown":        "failed (could not start: why)",
-		jobs.NoTerminal:  "failed (could not start: why: a command that needs no terminal runs with tty=false)",
-		jobs.NoDirectory: "failed (could not start: why: make it, or name another in cwd)",
-	} {
-		info := jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: "why", Cause: cause}}
-		if got := StatusText(info); got != want {
-			t.Errorf("%q: %s, want %s", cause, got, want)
-		}
-	}
-}
-
 func TestDurationHasTwoUnitsAtMost(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.00s", 20 * time.Millisecond: "0.02s", 4299 * time.Millisecond: "4.2s", 192 * time.Second: "3m12s", 125 * time.Minute: "2h5m",
