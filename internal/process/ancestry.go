@@ -1,5 +1,14 @@
 //go:build unix
 
+// How descent shows the job of an orphan
+//
+// When an orphan comes to us, its parents are gone and can't be asked. An earlier scan may have
+// seen it in a tree while they lived, though, or have seen its session there: the trees are those
+// of the handles and those below the unattributed orphans. An ancestry is an index of everything
+// that the scans saw, by process and by session. Each scan that has orphans to attribute makes one,
+// because there can be thousands, and adds each orphan that it enters. Seen in a job's tree is
+// evidence; seen below an unattributed orphan limits the candidates to that orphan's.
+
 package process
 
 import (
@@ -8,51 +17,55 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// An ancestry shows by descent which job an orphan belongs to. It is made for one scan, which may
-// have to attribute thousands.
+// An ancestry is an index of the trees that earlier scans saw.
 type ancestry struct {
-	trees        map[key][]*Handle  // the handles with the key in their tree
-	unattributed map[key]*orphan    // the oldest unattributed orphan with the key below it
-	since        map[*Handle]uint64 // the start of the oldest unattributed orphan that the handle is a candidate of
-	oldest       *orphan            // of all unattributed orphans
+	trees        map[key][]*Handle // the handles whose tree the process or session was seen in
+	unattributed map[key]*orphan   // the oldest unattributed orphan that it was seen below
+
+	oldest         *orphan            // of all unattributed orphans; nil: there are none
+	candidateSince map[*Handle]uint64 // when the oldest orphan that has the handle as a candidate started
 }
 
-// A key is what connects a process with a tree: a process of it, or a session.
+// A key identifies a process or a session.
 type key struct {
 	id    int    // a pid or a session ID
-	start uint64 // 0: id is a session's
+	start uint64 // of the process; 0: id is a session's
 }
 
-func keys(e procfs.Stat) []key { return []key{{e.Session, 0}, {e.PID, e.Start}} }
+func sessionKey(id int) key { return key{id: id} }
 
-// ancestry returns what is known now.
-func (r *processReaper) ancestry() *ancestry {
-	a := &ancestry{trees: make(map[key][]*Handle), unattributed: make(map[key]*orphan), since: make(map[*Handle]uint64)}
+// keys returns the keys of the process e and of its session.
+func keys(e procfs.Stat) []key { return []key{sessionKey(e.Session), {e.PID, e.Start}} }
+
+// newAncestry returns the index of the trees as the last scans saw them.
+func (r *processReaper) newAncestry() *ancestry {
+	a := &ancestry{trees: make(map[key][]*Handle), unattributed: make(map[key]*orphan), candidateSince: make(map[*Handle]uint64)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for h := range r.handles {
-		a.addKeys(h, key{id: h.self.PID})
+		a.addToTree(h, sessionKey(h.self.PID))
 		for _, e := range h.seen {
-			a.addKeys(h, keys(e)...)
+			a.addToTree(h, keys(e)...)
 		}
 	}
 	for _, o := range r.orphans {
-		a.add(o)
+		a.addOrphan(o)
 	}
-	for _, o := range r.unowned {
-		a.add(o)
+	for _, o := range r.justReaped {
+		a.addOrphan(o)
 	}
 	return a
 }
 
-// add adds what one orphan shows about others.
-func (a *ancestry) add(o *orphan) {
-	ks := []key{{id: o.Session}}
+// addOrphan adds the session of o and the descendants that were seen below it: to the tree of its
+// job or, if it is unattributed, to its own.
+func (a *ancestry) addOrphan(o *orphan) {
+	ks := []key{sessionKey(o.Session)}
 	for _, e := range o.seen {
 		ks = append(ks, keys(e)...)
 	}
 	if o.handle != nil {
-		a.addKeys(o.handle, ks...)
+		a.addToTree(o.handle, ks...)
 		return
 	}
 	for _, k := range ks {
@@ -60,13 +73,13 @@ func (a *ancestry) add(o *orphan) {
 	}
 	a.oldest = older(a.oldest, o)
 	for _, h := range o.candidates {
-		if since, ok := a.since[h]; !ok || o.Start < since {
-			a.since[h] = o.Start
+		if since, ok := a.candidateSince[h]; !ok || o.Start < since {
+			a.candidateSince[h] = o.Start
 		}
 	}
 }
 
-func (a *ancestry) addKeys(h *Handle, ks ...key) {
+func (a *ancestry) addToTree(h *Handle, ks ...key) {
 	for _, k := range ks {
 		if !slices.Contains(a.trees[k], h) {
 			a.trees[k] = append(a.trees[k], h)
@@ -74,14 +87,13 @@ func (a *ancestry) addKeys(h *Handle, ks ...key) {
 	}
 }
 
-// includes reports whether e was seen in the tree of h, or is in a session of it.
+// includes reports whether e or its session was seen in the tree of h.
 func (a *ancestry) includes(h *Handle, e procfs.Stat) bool {
 	return slices.ContainsFunc(keys(e), func(k key) bool { return slices.Contains(a.trees[k], h) })
 }
 
-// ancestor returns an unattributed orphan that e was seen to descend from, or that had e's session
-// below it, or nil.
-func (a *ancestry) ancestor(e procfs.Stat) *orphan {
+// unattributedAncestor returns an unattributed orphan that e or its session was seen below, or nil.
+func (a *ancestry) unattributedAncestor(e procfs.Stat) *orphan {
 	for _, k := range keys(e) {
 		if o := a.unattributed[k]; o != nil && o.Start <= e.Start {
 			return o
@@ -90,7 +102,7 @@ func (a *ancestry) ancestor(e procfs.Stat) *orphan {
 	return nil
 }
 
-// older returns the one of a and b that started first. a may be nil.
+// older returns the one of a and b that started first. If a is nil, it returns b.
 func older(a, b *orphan) *orphan {
 	if a == nil || b.Start < a.Start {
 		return b

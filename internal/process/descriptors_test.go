@@ -121,8 +121,8 @@ func TestExhaustedDescriptors(t *testing.T) {
 	gone(t, tag)
 }
 
-// race has four goroutines start programs without pause, until end. Most starts fail if the table of
-// descriptors is full.
+// race has four goroutines start programs without pause, until end. Most starts fail if the table
+// of descriptors is full.
 func race(t *testing.T, o *Owner) (end func()) {
 	stop := make(chan struct{})
 	var racers sync.WaitGroup

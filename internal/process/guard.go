@@ -14,29 +14,29 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// guardWriteLimit bounds how long a guard that does not read can delay a start. Its pipe takes
-// thousands of lines first. The limit is longer than a busy machine may take between setting a
-// deadline and the write.
+// guardWriteLimit bounds how long a guard that does not read can delay a start. The pipe buffers
+// thousands of lines first. The limit is longer than a busy machine can take between setting the
+// deadline and writing.
 const guardWriteLimit = time.Second
 
-// A guardLink is our side of the guard, the process that kills what remains when this one is
-// killed.
+// A guardLink is our side of the guard, the process that kills our remaining processes if this
+// program is killed.
 //
-// The guard starts before the first process that it must answer for. Each start of a process checks
-// it: a guard that has died is replaced and told everything again, and one that was stopped is
-// continued. Between the death of a guard and the next start nobody kills what remains if this
-// process is killed too.
+// The guard starts before the first process that it watches. Each start of a process checks the
+// guard: one that has died is replaced, and the new one receives everything again; one that was
+// stopped is continued. Between the death of a guard and the next start, processes remain if this
+// program is killed too.
 type guardLink struct {
 	owner *Owner
-	limit time.Duration // guardWriteLimit, but in tests
+	limit time.Duration // guardWriteLimit, except in tests
 
 	starting sync.Mutex // held while a guard is started; never together with mu or reaper.mu
 
 	mu     sync.Mutex
-	added  map[int]procfs.Process // what the guard must answer for
+	added  map[int]procfs.Process // by pid: what the guard must watch
 	w      *os.File               // nil: there is no guard
 	child  *child.Child
-	needed bool // a process has been started, or was about to be
+	needed bool // ensure has been called: a process was to be started
 	closed bool
 }
 
@@ -44,7 +44,8 @@ func newGuardLink(o *Owner) *guardLink {
 	return &guardLink{owner: o, limit: guardWriteLimit, added: make(map[int]procfs.Process)}
 }
 
-// ensure starts a guard if none is running. Processes are started even if that fails.
+// ensure starts a guard if none is running. If that fails it logs the error, and processes are
+// started without a guard.
 func (g *guardLink) ensure() {
 	g.mu.Lock()
 	g.needed = true
@@ -102,9 +103,9 @@ func (g *guardLink) start() (*child.Child, *os.File, error) {
 	return started, w, nil
 }
 
-// running reports whether no guard need be started, and continues a guard that is stopped or about
-// to be. It asks the kernel, because the death of ours may not have been noticed yet. A guard that
-// could not be inspected counts as alive.
+// running reports whether no guard need be started. It asks the kernel, because reap may not have
+// noticed the guard's death yet; a guard that could not be inspected counts as alive. A guard that
+// is stopped, or about to be, is continued.
 func (g *guardLink) running() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,8 +131,8 @@ func (g *guardLink) reap(c *child.Child) {
 	}
 }
 
-// add tells the guard to answer for p, with everything that is in a group or session of p's pid. It
-// returns false if no guard took it; the next guard will be told.
+// add makes the guard watch p and everything in a group or session of p's pid. It reports whether a
+// guard received that; if not, the next guard will.
 func (g *guardLink) add(p procfs.Process) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -139,7 +140,8 @@ func (g *guardLink) add(p procfs.Process) bool {
 	return g.write(guard.Add(p))
 }
 
-// forget tells the guard that p has ended and that nothing is left of its group and session.
+// forget makes the guard stop watching p. The process has ended, and its group and session are
+// empty.
 func (g *guardLink) forget(p procfs.Process) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,7 +152,8 @@ func (g *guardLink) forget(p procfs.Process) {
 	g.write(guard.Forget(p.PID))
 }
 
-// write sends lines to the guard. A guard that does not take them is dropped. The caller holds mu.
+// write sends lines to the guard, and drops a guard that does not read them. It reports whether
+// they were written. The caller holds mu.
 func (g *guardLink) write(lines string) bool {
 	if g.w == nil {
 		return false
@@ -164,8 +167,8 @@ func (g *guardLink) write(lines string) bool {
 	return true
 }
 
-// drop ends the guard, if there is one. It is killed before its pipe is closed, because the end of
-// the pipe would make it kill. The caller holds mu.
+// drop ends the guard, if there is one. It kills the guard before it closes the pipe, because at
+// the end of the pipe the guard would kill our processes. The caller holds mu.
 func (g *guardLink) drop() {
 	if g.w != nil {
 		g.child.Signal(syscall.SIGKILL) // an error: it has ended
@@ -174,7 +177,7 @@ func (g *guardLink) drop() {
 	}
 }
 
-// close makes the guard kill what remains. No guard is started after that.
+// close makes the guard kill the remaining processes and exit. No guard is started after that.
 func (g *guardLink) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,14 +189,14 @@ func (g *guardLink) close() {
 	}
 }
 
-// started reports whether a process has been started that needs a guard.
+// started reports whether a process was started, or was about to be, that needs a guard.
 func (g *guardLink) started() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.needed
 }
 
-// pid returns the pid of the guard, or 0 if there is none or if it is known to be dead.
+// pid returns the pid of the guard, or 0 if there is none or it is known to have died.
 func (g *guardLink) pid() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

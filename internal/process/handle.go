@@ -23,7 +23,7 @@ type Handle struct {
 	mark       string
 	files      []procfs.FileID // a process that holds one of them belongs to the tree
 	kills      uint64          // the kernel's count of OOM kills at the start
-	killedByUs atomic.Bool     // or we have tried
+	killedByUs atomic.Bool     // we have killed it, or have tried to
 
 	done     chan struct{}
 	exit     Exit          // set before done is closed
@@ -35,9 +35,9 @@ type Handle struct {
 	reaped        bool                   // the leader has been reaped
 	stopping      bool                   // we are ending the tree: processes that end now are not hung up
 	seen          map[int]procfs.Stat    // the tree at the last scan of it, by pid; replaced, never changed
-	sessions      map[int]procfs.Process // leaders of the tree's other sessions, which the guard was told of
+	sessions      map[int]procfs.Process // leaders of the tree's other sessions, which the guard knows
 	reapedOrphans int                    // how many orphans of the tree were reaped
-	rescan        bool                   // the last of them may have left children
+	rescan        bool                   // one was reaped since the last scan; it may have left children
 	hungUp        []procfs.Process       // see HungUp
 }
 
@@ -59,12 +59,12 @@ func (h *Handle) follow() {
 	default:
 		h.exit = Exit{Code: status.ExitStatus()}
 	}
-	h.scanErr = reaper.scan() // first, so that what the leader left is known when its end is announced
+	h.scanErr = reaper.scan() // first: when done is closed, the leader's orphans must be known
 	close(h.done)
-	reaper.endUnclaimed(h.owner.remaining)
+	reaper.endUnattributed(h.owner.remaining)
 }
 
-// Exit says how a process ended.
+// An Exit is how a process ended.
 type Exit struct {
 	Code   int            // -1 after a signal
 	Signal syscall.Signal // 0: it exited
@@ -77,8 +77,8 @@ func (h *Handle) PID() int { return h.self.PID }
 // Done returns a channel that is closed when the leader has been reaped.
 func (h *Handle) Done() <-chan struct{} { return h.done }
 
-// TreeGone returns a channel that is closed when the leader has been reaped and nothing is left of
-// its tree.
+// TreeGone returns a channel that is closed when the leader has been reaped and no process of its
+// tree is left.
 func (h *Handle) TreeGone() <-chan struct{} { return h.treeGone }
 
 // Exit waits for Done and returns how the leader ended.
@@ -107,7 +107,8 @@ func (h *Handle) Interrupt() error {
 	return h.child.SignalGroup(syscall.SIGINT)
 }
 
-// Forget says that the tree will not be asked for any more. Shutdown ends what is left of it.
+// Forget releases what h remembers of its tree, for a caller that will not ask for the tree again.
+// Shutdown ends the processes that are left of it.
 func (h *Handle) Forget() {
 	reaper.mu.Lock()
 	defer reaper.mu.Unlock()
@@ -122,7 +123,7 @@ func SignalName(sig syscall.Signal) string {
 	return fmt.Sprintf("signal %d", int(sig))
 }
 
-// OwnFault reports whether a program that dies of sig has usually caused it itself.
+// OwnFault reports whether sig is one that a program usually causes itself, such as SIGSEGV.
 func OwnFault(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGFPE, syscall.SIGILL, syscall.SIGBUS,

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	killLimit      = 2 * time.Second // after that, survivors are named
-	checkLimit     = 2 * time.Second // how long a scan that fails is repeated
-	remainingGrace = time.Second     // from terminate to kill if the leader has ended
-	freezeLimit    = 50 * time.Millisecond
+	killLimit      = 2 * time.Second        // after that, kill returns the survivors
+	checkLimit     = 2 * time.Second        // how long a failing scan is repeated
+	remainingGrace = time.Second            // from terminate to kill for a tree whose leader has ended
+	freezeLimit    = 50 * time.Millisecond  // how long kill tries to stop all processes before it kills
 	remindTime     = 100 * time.Millisecond // from terminate to the first reminder
 
 	firstPause = 200 * time.Microsecond
 	lastPause  = 10 * time.Millisecond
 )
 
-// A scanner returns the processes that are left, ended ones included until they are reaped. If it
-// returns an error, it proves nothing: there can be others.
+// A scanner returns the remaining processes, zombies included. If it returns an error, there can be
+// others, so an empty result proves nothing.
 type scanner func() ([]procfs.Stat, error)
 
-// A pause is the time between two scans: each one twice as long as the one before.
+// A pause is the time between two scans. Each one is twice as long as the one before.
 type pause time.Duration
 
 func (p *pause) sleep() {
@@ -37,9 +37,10 @@ func (p *pause) sleep() {
 	*p = min(*p*2, pause(lastPause))
 }
 
-// A proof that nothing is left takes two scans in a row that find nothing, reap nothing and do not
-// fail: an orphan that a scan reaps may have left children that only the next one sees, and a list
-// of children that changes while it is read may lack some.
+// A proof counts the scans in a row that found nothing, reaped nothing and did not fail. Two of
+// them prove that no process is left. One is not enough: an orphan that a scan reaps can have
+// children that only the next scan sees, and a list of children that changes while it is read can
+// lack some.
 type proof int
 
 // next makes the next scan and reports whether the proof is complete.
@@ -63,7 +64,7 @@ func empty(scan scanner) bool {
 	}
 }
 
-// repeat repeats a scan that fails and finds nothing, for checkLimit.
+// repeat scans until a scan succeeds or finds something, or until checkLimit has passed.
 func repeat(scan scanner) (es []procfs.Stat, err error) {
 	until := time.Now().Add(checkLimit)
 	for p := pause(0); ; p.sleep() {
@@ -75,14 +76,14 @@ func repeat(scan scanner) (es []procfs.Stat, err error) {
 
 // kill stops and then kills every process that scan returns. It returns when none is left, or
 // returns the survivors after killLimit. All are stopped before the first one dies: a stopped
-// process can't fork, and its children are seen with their parent, which shows whose they are.
+// process can't fork, and while a parent lives a scan finds its children through it.
 func kill(scan scanner) (survivors []procfs.Process, err error) {
 	freeze(scan, time.Now().Add(freezeLimit))
 	return killUntilGone(scan, time.Now().Add(killLimit))
 }
 
-// killUntilGone kills every process that scan returns, until none is left or until then. If the
-// last scan fails it returns its error and no survivors.
+// killUntilGone kills every process that scan returns, and scans again until none is left or until
+// the given time. If the last scan fails, it returns the scan's error and no survivors.
 func killUntilGone(scan scanner, until time.Time) (survivors []procfs.Process, err error) {
 	var p pause
 	for left := proof(0); ; {
@@ -101,7 +102,8 @@ func killUntilGone(scan scanner, until time.Time) (survivors []procfs.Process, e
 	}
 }
 
-// freeze stops the processes that scan returns until none of them runs, or until then.
+// freeze stops the processes that scan returns, and scans again until none of them runs or until
+// the given time.
 func freeze(scan scanner, until time.Time) {
 	var p pause
 	for time.Now().Before(until) {
@@ -141,7 +143,7 @@ func terminateThenKill(scan scanner, grace time.Duration, report func(ladder.Run
 		}
 		select {
 		case <-again.due:
-			es, _ := scan() // an error: those that it lacks are reminded the next time
+			es, _ := scan() // an error: the next reminder reaches the processes that it missed
 			again.remind(es)
 		default:
 		}
@@ -160,8 +162,8 @@ func (h *Handle) kill() (survivors []procfs.Process, err error) {
 	return survivors, err
 }
 
-// terminate asks es to end. It continues stopped processes so that they receive the signal, and
-// sends SIGHUP to those that ignore SIGTERM, as an interactive shell does.
+// terminate sends SIGTERM to es, and SIGHUP to those that ignore SIGTERM, as an interactive shell
+// does. It continues stopped processes so that they receive the signal.
 func terminate(es []procfs.Stat) {
 	ignoring := ignoringSIGTERM(es) // first: a shell may execute another program when its child ends
 	signalGroups(es, syscall.SIGTERM, syscall.SIGCONT)
@@ -181,13 +183,13 @@ func ignoringSIGTERM(es []procfs.Stat) (ignoring []procfs.Stat) {
 // hangUp sends SIGHUP to each of es, as if its terminal had closed.
 func hangUp(es []procfs.Stat) {
 	for _, e := range es {
-		e.Signal(syscall.SIGHUP) // an error: it has ended, or is reminded later
+		e.Signal(syscall.SIGHUP) // an error: it has ended, or a reminder reaches it later
 	}
 }
 
-// A reminder repeats the SIGHUP to processes that ignore SIGTERM: a shell that receives it in the
-// moment in which it executes another program forgets it. It is due remindTime after it was set,
-// and then each time after twice as long.
+// A reminder repeats the SIGHUP to processes that ignore SIGTERM, because a shell that receives it
+// just before it execs another program loses it. The first is due after remindTime, and each
+// following one after twice as long.
 type reminder struct {
 	due <-chan time.Time // nil: never
 	gap time.Duration
@@ -203,17 +205,17 @@ func (r *reminder) remind(es []procfs.Stat) {
 	r.set()
 }
 
-// diesOf reports whether a process can die of sig: it neither ignores nor catches nor blocks it. It
-// is true if that can't be seen.
+// diesOf reports whether a process can die of sig, which it does if it neither ignores nor catches
+// nor blocks the signal. If its signals can't be read, the answer is true.
 func diesOf(pid int, sig syscall.Signal) bool {
 	signals, err := procfs.SignalsOf(pid)
 	return err != nil || signals.Of(sig) == procfs.Disposition{}
 }
 
-// signalGroups sends sigs, in this order, to every group that es are in. A group's id can't belong
-// to others since es were seen, unless the whole group has ended and all pids have been used within
-// microseconds. A process that could not be inspected is left out, because its group is not known
-// to be its own still.
+// signalGroups sends sigs, in this order, to every process group with a member among es. The
+// group's id can't have passed to other processes since es were scanned, unless the group has ended
+// and the kernel has used all other pids within microseconds. A process that could not be inspected
+// is left out, because its group may have changed.
 func signalGroups(es []procfs.Stat, sigs ...syscall.Signal) {
 	sent := make(map[int]bool, len(es))
 	for _, e := range es {
@@ -231,11 +233,10 @@ func signalGroups(es []procfs.Stat, sigs ...syscall.Signal) {
 	}
 }
 
-// unchecked is the error for a caller that must know whether something survives.
+// unchecked returns the error that says that whether a process survives is unknown.
 func unchecked(err error) error {
 	return fmt.Errorf("the remaining processes could not be checked: %w", err)
 }
 
-// inspected reports whether e was inspected by the scan that returned it, and not merely counted as
-// alive.
+// inspected reports whether the scan could inspect e, and did not merely count it as alive.
 func inspected(e procfs.Stat) bool { return e.State != 0 }

@@ -142,7 +142,7 @@ func (j *job) Settle() (hungUp, left []procfs.Process) {
 // Unclaimed returns the living orphans that may belong to one of several jobs of o.
 func (o *Owner) Unclaimed() []procfs.Process {
 	reaper.scan()
-	es, err := walk(0, reaper.unclaimed(func(p *orphan) bool { return slices.Contains(p.owners(), o) }))
+	es, err := walk(0, reaper.unattributed(func(p *orphan) bool { return slices.Contains(p.owners(), o) }))
 	return must(living(es), err)
 }
 

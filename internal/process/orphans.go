@@ -1,5 +1,16 @@
 //go:build unix
 
+// How an orphan is attributed to a job
+//
+// An orphan is a process that a job started, directly or not, and that has come to us because its
+// parents have ended. It belongs to the job that evidence shows: an earlier scan saw it or its
+// session in the job's tree, its environment carries the job's mark, or it has one of the job's
+// pipes, sockets or its terminal open. Without evidence it belongs to the only job that can have
+// started it, if there is just one; otherwise it stays unattributed, with all jobs that can have
+// started it as its candidates, which its own descendants share. Each later scan searches for
+// evidence again; that fewer candidates are left is not evidence. An attributed orphan ends with
+// its job's tree, and an unattributed one when the leaders of all its candidates have ended.
+
 package process
 
 import (
@@ -11,66 +22,20 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// An orphan is a process whose parents have ended and that came to us.
+// An orphan is a process that came to us when its parents had ended.
 type orphan struct {
 	procfs.Stat
-	handle *Handle // the job that it belongs to; nil: unknown
+	handle *Handle // the job that it belongs to; nil: unattributed
 
-	// If the job is unknown: the jobs that it may belong to, newest first, also those whose tree was
-	// proven gone. None: it is of no job.
+	// Of an unattributed orphan: the jobs that could have started it, newest first, including those
+	// whose tree was proven gone. If there are none, no job started it.
 	candidates []*Handle
 
-	// If the job is unknown: its descendants at the last scan, by pid.
+	// Of an unattributed orphan: its descendants at the last scan, by pid.
 	seen map[int]procfs.Stat
 }
 
-// attributeAll finds the jobs of fresh orphans, and of those that could not be attributed before.
-func (r *processReaper) attributeAll(fresh, unattributed []*orphan) {
-	a := r.ancestry()
-	for found := true; found; { // one that is attributed can show whose another is
-		found = false
-		for _, o := range unattributed {
-			found = r.attributeAgain(o, a) || found
-		}
-		if found {
-			a = r.ancestry()
-		}
-	}
-	for _, o := range fresh {
-		r.enter(o, a)
-	}
-}
-
-// attributeAgain looks for evidence of the job of an orphan that could not be attributed before. It
-// reports whether there is some now.
-func (r *processReaper) attributeAgain(o *orphan, a *ancestry) bool {
-	if o.handle != nil {
-		return false
-	}
-	h := r.evidence(o.Stat, o.candidates, a)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if h != nil {
-		o.handle, o.candidates = h, nil
-	}
-	return h != nil
-}
-
-// enter enters an orphan that has just come.
-func (r *processReaper) enter(o *orphan, a *ancestry) {
-	o.handle, o.candidates = r.attribute(o.Stat, a)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.orphans[o.PID] = o
-	a.add(o)
-	if !o.Ended() {
-		for _, owner := range o.owners() {
-			owner.guard.add(o.Process)
-		}
-	}
-}
-
-// owners returns the Owners of the jobs that o belongs to or may belong to.
+// owners returns the Owners of the jobs that o belongs to or could belong to.
 func (o *orphan) owners() []*Owner {
 	if o.handle != nil {
 		return []*Owner{o.handle.owner}
@@ -84,11 +49,58 @@ func (o *orphan) owners() []*Owner {
 	return owners
 }
 
-// attribute finds the job of an orphan: the one that the evidence shows, or without evidence the
-// only one that it can be from. If there are several, it returns the candidates.
-func (r *processReaper) attribute(e procfs.Stat, a *ancestry) (h *Handle, candidates []*Handle) {
+// attribute enters fresh orphans in the table and finds the jobs of these and of the unattributed.
+func (r *processReaper) attribute(fresh, unattributed []*orphan) {
+	a := r.newAncestry()
+	for changed := true; changed; { // an attributed orphan can be evidence for the others
+		changed = false
+		for _, o := range unattributed {
+			changed = r.reconsider(o, a) || changed
+		}
+		if changed {
+			a = r.newAncestry()
+		}
+	}
+	for _, o := range fresh {
+		r.enter(o, a)
+	}
+}
+
+// reconsider searches again for evidence about an orphan that was unattributed at the last scan. It
+// reports whether it has attributed the orphan.
+func (r *processReaper) reconsider(o *orphan, a *ancestry) bool {
+	if o.handle != nil {
+		return false
+	}
+	h := r.jobByEvidence(o.Stat, o.candidates, a)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h != nil {
+		o.handle, o.candidates = h, nil
+	}
+	return h != nil
+}
+
+// enter finds the job of a fresh orphan, and enters the orphan in the table, in a and with the
+// guard.
+func (r *processReaper) enter(o *orphan, a *ancestry) {
+	o.handle, o.candidates = r.findJob(o.Stat, a)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.orphans[o.PID] = o
+	a.addOrphan(o)
+	if !o.Ended() {
+		for _, owner := range o.owners() {
+			owner.guard.add(o.Process)
+		}
+	}
+}
+
+// findJob returns the job of a fresh orphan: the one that the evidence shows or, without evidence,
+// the only one that could have started it. If there are several, it returns these as candidates.
+func (r *processReaper) findJob(e procfs.Stat, a *ancestry) (h *Handle, candidates []*Handle) {
 	candidates, only := r.findCandidates(e, a)
-	if h = r.evidence(e, candidates, a); h != nil {
+	if h = r.jobByEvidence(e, candidates, a); h != nil {
 		return h, nil
 	}
 	if only {
@@ -97,13 +109,14 @@ func (r *processReaper) attribute(e procfs.Stat, a *ancestry) (h *Handle, candid
 	return nil, candidates
 }
 
-// findCandidates returns the jobs that e may be from, newest first, and whether there is only one.
-// These are the jobs of which something is left, and the candidates of each unattributed orphan
-// that e may descend from; such a candidate can have been dropped, because an unattributed orphan
-// keeps none in the table. If e was seen to descend from an unattributed orphan, the candidates of
-// that orphan are the only ones.
+// findCandidates returns the jobs that could have started e, newest first, and reports whether e
+// must be from the only one of them. The candidates are
+//   - those of an unattributed orphan that e was seen to descend from, and no others;
+//   - else every job in the table that started before e, and the candidates of every unattributed
+//     orphan that started before e, from which e could descend unseen. The latter may have left the
+//     table: an unattributed orphan does not keep its candidates there.
 func (r *processReaper) findCandidates(e procfs.Stat, a *ancestry) (candidates []*Handle, only bool) {
-	if o := a.ancestor(e); o != nil {
+	if o := a.unattributedAncestor(e); o != nil {
 		return o.candidates, false
 	}
 	r.mu.Lock()
@@ -114,7 +127,7 @@ func (r *processReaper) findCandidates(e procfs.Stat, a *ancestry) (candidates [
 		}
 	}
 	only = len(candidates) == 1 && (a.oldest == nil || a.oldest.Start > e.Start)
-	for h, since := range a.since {
+	for h, since := range a.candidateSince {
 		if since <= e.Start && !r.handles[h] {
 			candidates = append(candidates, h)
 		}
@@ -124,10 +137,11 @@ func (r *processReaper) findCandidates(e procfs.Stat, a *ancestry) (candidates [
 	return candidates, only
 }
 
-// evidence returns that of the candidates which a process belongs to by ancestry seen earlier,
-// session, mark or open files, or nil if none of these shows one. What can't be read now is no
-// evidence; the next scan tries again. A tree that was proven gone has no members.
-func (r *processReaper) evidence(e procfs.Stat, candidates []*Handle, a *ancestry) *Handle {
+// jobByEvidence returns the candidate that e belongs to by evidence: ancestry or session seen by an
+// earlier scan, mark, or open files, in this order. It returns nil if there is no evidence.
+// Anything that can't be read now is no evidence; the next scan tries again. A tree that was proven
+// gone has no members.
+func (r *processReaper) jobByEvidence(e procfs.Stat, candidates []*Handle, a *ancestry) *Handle {
 	r.mu.Lock()
 	candidates = slices.DeleteFunc(slices.Clone(candidates), func(h *Handle) bool { return !r.handles[h] })
 	r.mu.Unlock()
@@ -165,25 +179,18 @@ func carriesMark(pid int) func(*Handle) bool {
 	}
 }
 
-// unattributed returns the orphans whose job is unknown, and those that the last scan has reaped:
-// what these left may come to us only now. The caller holds mu.
-func (r *processReaper) unattributed() []*orphan {
-	orphans := slices.Clone(r.unowned)
-	for _, o := range r.orphans {
-		if o.handle == nil {
-			orphans = append(orphans, o)
-		}
-	}
-	return orphans
-}
-
-// rememberDescendants remembers what descends from the unattributed orphans. When these descendants
+// rememberDescendants records the descendants of the unattributed orphans. When these descendants
 // become orphans themselves, they have the same candidates.
 func (r *processReaper) rememberDescendants() {
 	r.mu.Lock()
-	orphans := r.unattributed()
+	unattributed := slices.Clone(r.justReaped)
+	for _, o := range r.orphans {
+		if o.handle == nil {
+			unattributed = append(unattributed, o)
+		}
+	}
 	r.mu.Unlock()
-	for _, o := range orphans { // only scans change them
+	for _, o := range unattributed { // only scans change them
 		if !o.Ended() {
 			es, _ := walk(0, []procfs.Process{o.Process}) // an error: the next scan sees more
 			o.seen = retain(o.seen, es)
@@ -191,8 +198,25 @@ func (r *processReaper) rememberDescendants() {
 	}
 }
 
-// unclaimed returns the living orphans that have candidates and that pick chooses, by pid.
-func (r *processReaper) unclaimed(pick func(*orphan) bool) []procfs.Process {
+// endUnattributed ends every unattributed orphan if the leaders of all its candidates have ended,
+// with grace from terminate to kill.
+func (r *processReaper) endUnattributed(grace time.Duration) {
+	allEnded := func(o *orphan) bool {
+		return !slices.ContainsFunc(o.candidates, func(h *Handle) bool { return !h.reaped })
+	}
+	if len(r.unattributed(allEnded)) == 0 {
+		return
+	}
+	terminateThenKill(func() ([]procfs.Stat, error) {
+		scanErr := r.scan()
+		es, err := walk(0, r.unattributed(allEnded))
+		return es, cmp.Or(scanErr, err)
+	}, grace, func(ladder.Rung) {})
+}
+
+// unattributed returns, by pid, the living unattributed orphans that have candidates and that pick
+// reports true for.
+func (r *processReaper) unattributed(pick func(*orphan) bool) []procfs.Process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ps []procfs.Process
@@ -203,20 +227,4 @@ func (r *processReaper) unclaimed(pick func(*orphan) bool) []procfs.Process {
 	}
 	slices.SortFunc(ps, func(a, b procfs.Process) int { return a.PID - b.PID })
 	return ps
-}
-
-// endUnclaimed ends the unattributed orphans once the leader of each of their candidates has ended,
-// with grace from terminate to kill.
-func (r *processReaper) endUnclaimed(grace time.Duration) {
-	idle := func(o *orphan) bool {
-		return !slices.ContainsFunc(o.candidates, func(h *Handle) bool { return !h.reaped })
-	}
-	if len(r.unclaimed(idle)) == 0 {
-		return
-	}
-	terminateThenKill(func() ([]procfs.Stat, error) {
-		scanErr := r.scan()
-		es, err := walk(0, r.unclaimed(idle))
-		return es, cmp.Or(scanErr, err)
-	}, grace, func(ladder.Rung) {})
 }

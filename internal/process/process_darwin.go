@@ -7,11 +7,11 @@ import (
 )
 
 // Orphans do not come to us on this system, and a process shows neither its environment nor its
-// files: a tree is what descends from its leader and what is in the leader's session.
+// files. A tree is the leader, its descendants and the members of its session.
 
 func becomeSubreaper() bool { return false }
 
-// lingers reports whether something is left of a session whose leader has ended.
+// lingers reports whether a session whose leader has ended still has members, or can have.
 func lingers(session int) bool {
 	es, err := walk(session, nil)
 	return len(es) > 0 || err != nil
@@ -19,8 +19,7 @@ func lingers(session int) bool {
 
 func ownChildren() ([]int, error) { return nil, nil }
 
-// walk returns those of roots that are there still, all their descendants, and what is in the
-// session.
+// walk returns the roots that still exist, all their descendants, and the members of the session.
 func walk(session int, roots []procfs.Process) (es []procfs.Stat, err error) {
 	in := make(map[int]bool)
 	start := make(map[int]uint64)

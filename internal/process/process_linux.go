@@ -17,16 +17,16 @@ import (
 // it does.
 func becomeSubreaper() bool { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil }
 
-// lingers reports whether something may be left of a session that is not among our descendants.
-// That can't be here.
+// lingers reports whether a session can have members that are not among our descendants. Here it
+// can't.
 func lingers(int) bool { return false }
 
 // ownChildren returns the pids of our children, zombies too.
 func ownChildren() ([]int, error) { return procfs.Children(os.Getpid(), 0) }
 
-// walk returns those of roots that are there still and all their descendants, parents before their
-// children. A root that could not be inspected is there, with nothing known but its identity. (The
-// session shows more only on systems where orphans do not come to us.)
+// walk returns the roots that still exist and all their descendants, parents before their children.
+// A root that could not be inspected counts as existing, and nothing is known of it but its
+// identity. (The session is for systems on which orphans do not come to us.)
 func walk(_ int, roots []procfs.Process) (es []procfs.Stat, err error) {
 	for _, p := range roots {
 		switch e, inspectErr := procfs.Inspect(p.PID); {
@@ -53,18 +53,18 @@ func walk(_ int, roots []procfs.Process) (es []procfs.Stat, err error) {
 	return es, err
 }
 
-// childSignals returns a channel that receives when a child has died, and a function that stops
-// that.
+// childSignals returns a channel that receives a signal when a child has died, and a function that
+// ends that.
 func childSignals() (dying <-chan os.Signal, end func()) {
 	c := make(chan os.Signal, 1) // one is enough: a scan finds all
 	signal.Notify(c, syscall.SIGCHLD)
 	return c, func() { signal.Stop(c) }
 }
 
-// resetInheritance keeps our children from inheriting what we have inherited. Signals that we were
-// started to ignore, as a shell's background job ignores SIGINT, are caught: a child starts with
-// the default for what its parent catches. Descriptors that were left open for us are closed in
-// children.
+// resetInheritance keeps our children from inheriting what we have inherited. It catches the
+// signals that we were started to ignore, as a shell's background job ignores SIGINT: a child
+// starts with the default action for a signal that its parent catches. It marks the descriptors
+// that were left open for us to be closed in children.
 func resetInheritance() {
 	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 they are inherited
 

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper is the one table of our children. The kernel gives orphans to the program, whatever the
-// number of Owners.
+// reaper is the table of our children, the only one: the kernel gives orphans to the program,
+// however many Owners there are.
 var reaper = &processReaper{
 	children: ownChildren,
 	started:  make(map[int]bool),
@@ -28,31 +28,31 @@ var reaper = &processReaper{
 	orphans:  make(map[int]*orphan),
 }
 
-// A processReaper knows everything that descends from this program: it reaps started children
-// through their waiters, and finds and reaps orphans in scans.
+// A processReaper knows every descendant of this program. The waiter of a started child reaps it
+// through the reaper; scans find and reap the orphans.
 type processReaper struct {
-	once    sync.Once // with the first Owner
-	session int       // our own: what is in it is no orphan of a job
+	once    sync.Once // done with the first Owner
+	session int       // our own; a process in it is not an orphan of a job
 	adopts  bool      // orphans come to us
 
 	children func() ([]int, error) // ownChildren, except in tests
 
-	steps    sync.RWMutex // read: start and enter a child, reap it and leave; write: list our children
-	scanning sync.Mutex   // held during a scan; only scans reap orphans
-	unowned  []*orphan    // orphans of unknown jobs that the last scan reaped; for scans only
-	reaped   atomic.Int64 // counts reaped orphans
+	steps      sync.RWMutex // read: start and enter a child, reap it and leave; write: list our children
+	scanning   sync.Mutex   // held during a scan; only scans reap orphans
+	justReaped []*orphan    // orphans of unknown jobs that the last scan reaped; for scans only
+	reaped     atomic.Int64 // counts reaped orphans
 
 	mu      sync.Mutex
 	owners  int
 	stop    chan struct{}    // ends watch
-	started map[int]bool     // children that launch started and wait has not reaped
+	started map[int]bool     // by pid: children that launch started and wait has not reaped
 	handles map[*Handle]bool // those whose tree is not proven gone
-	orphans map[int]*orphan  // children that other processes started
+	orphans map[int]*orphan  // by pid: children that other processes started
 	count   uint64           // counts handles
 	visited uint64           // the number of the last handle whose tree scanSome scanned
 }
 
-// join begins to watch our children, with the first Owner.
+// join adds an Owner. With the first one it begins to watch our children.
 func (r *processReaper) join() {
 	r.once.Do(func() {
 		r.session, _ = unix.Getsid(0) // of ourselves: it can't fail
@@ -67,6 +67,7 @@ func (r *processReaper) join() {
 	}
 }
 
+// leave removes an Owner. With the last one it stops watching.
 func (r *processReaper) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,8 +76,8 @@ func (r *processReaper) leave() {
 	}
 }
 
-// launch starts a process and enters it in the table of started children, together with what enter
-// does, in one step: no scan comes between.
+// launch starts a process, enters it in the table of started children and calls enter, in one step:
+// no scan can come between.
 func (r *processReaper) launch(path string, argv []string, attr *os.ProcAttr, enter func(*child.Child)) error {
 	r.steps.RLock()
 	defer r.steps.RUnlock()
@@ -91,8 +92,8 @@ func (r *processReaper) launch(path string, argv []string, attr *os.ProcAttr, en
 	return nil
 }
 
-// wait waits for the end of c, reaps it and removes it from the table, together with what leave
-// does. It is called once.
+// wait waits for the end of c, then reaps it, removes it from the table and calls leave, in one
+// step. It is called once.
 func (r *processReaper) wait(c *child.Child, leave func()) syscall.WaitStatus {
 	c.AwaitEnd()
 	r.steps.RLock()
@@ -128,7 +129,7 @@ func (r *processReaper) scanOnce() (again bool, err error) {
 	}
 	r.mu.Lock()
 	pids = slices.DeleteFunc(pids, func(pid int) bool { return r.started[pid] })
-	var reaped []*Handle // the children of their leaders had come to us before the list was made
+	var reaped []*Handle // their leaders' children came to us before they were listed
 	for h := range r.handles {
 		if h.reaped {
 			reaped = append(reaped, h)
@@ -137,23 +138,23 @@ func (r *processReaper) scanOnce() (again bool, err error) {
 	r.mu.Unlock()
 	r.steps.Unlock()
 
-	err = r.adopt(pids) // all, before any of them is reaped: one can show whose another is
+	err = r.adopt(pids) // all, before any of them is reaped: one can be evidence for another
 	r.rememberDescendants()
-	r.unowned = nil // the orphans that these left have been adopted
+	r.justReaped = nil // their children have been adopted
 	for _, pid := range pids {
 		r.reap(pid)
 	}
 	if err != nil {
 		return false, err
 	}
-	return r.retire(reaped) || len(r.unowned) > 0, nil
+	return r.retire(reaped) || len(r.justReaped) > 0, nil
 }
 
-// adopt enters those of our children that we did not start, and inspects again those that are in
-// the table already. An orphan whose job is unknown is attributed again: during an exec it has no
-// environment to read, and none of its files may have shown anything. That only one candidate
-// remains is not evidence. A child that another user hides from us (hidepid) is left alone; we
-// could not end it either.
+// adopt enters those of pids, our children that we did not start, that are not in the table yet,
+// and inspects the others again. It tries again to attribute orphans whose job is unknown: during
+// an exec a process has no environment to read, and its files need not have been evidence. A child
+// that the kernel hides from us because it is another user's (hidepid) is left alone; we could not
+// end it either.
 func (r *processReaper) adopt(pids []int) (err error) {
 	var fresh, unattributed []*orphan
 	for _, pid := range pids {
@@ -181,7 +182,7 @@ func (r *processReaper) adopt(pids []int) (err error) {
 		}
 	}
 	if len(fresh)+len(unattributed) > 0 {
-		r.attributeAll(fresh, unattributed)
+		r.attribute(fresh, unattributed) // see orphans.go
 	}
 	return err
 }
@@ -199,7 +200,7 @@ func (r *processReaper) reap(pid int) {
 	for err == syscall.EINTR {
 		n, err = syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
 	}
-	if n == 0 && err == nil { // a thread of it still runs
+	if n == 0 && err == nil { // one of its threads still runs
 		return
 	}
 	delete(r.orphans, pid)
@@ -208,7 +209,7 @@ func (r *processReaper) reap(pid int) {
 		owner.guard.forget(o.Process)
 	}
 	if o.handle == nil {
-		r.unowned = append(r.unowned, o)
+		r.justReaped = append(r.justReaped, o)
 		return
 	}
 	h := o.handle
@@ -219,9 +220,9 @@ func (r *processReaper) reap(pid int) {
 	}
 }
 
-// ending reports whether the leader has ended. Follow may not have noticed yet, because another
-// scan can run first, and that scan must know what the leader's end hung up. A leader that could
-// not be inspected has not ended. The caller holds reaper.mu.
+// ending reports whether the leader has ended. It does not rely on follow, because a scan can run
+// before follow has noticed the end, and must know already that a SIGHUP came from it. A leader
+// that could not be inspected has not ended. The caller holds reaper.mu.
 func (h *Handle) ending() bool {
 	if h.reaped {
 		return true
@@ -233,9 +234,9 @@ func (h *Handle) ending() bool {
 	return e.Start != h.self.Start || e.Ending()
 }
 
-// retire drops those handles with reaped leaders whose tree is gone. If an orphan of a tree has
-// just been reaped, the children that it left came to us after our children were listed, so another
-// scan must show whether there are any.
+// retire drops the handles among reaped, those with reaped leaders, whose tree is gone. It reports
+// whether another scan must follow: if an orphan of a tree has just been reaped, its children came
+// to us after our children were listed, so only the next scan shows whether there are any.
 func (r *processReaper) retire(reaped []*Handle) (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -262,20 +263,21 @@ func (r *processReaper) retire(reaped []*Handle) (again bool) {
 }
 
 const (
-	// scanDelay is how long a dead orphan may wait to be reaped. Whoever must know at once scans
-	// itself.
+	// scanDelay is how long watch lets a dead orphan wait to be reaped. A caller that must know at
+	// once scans itself.
 	scanDelay = 20 * time.Millisecond
 
-	// scanPeriod is how long an orphan may live before the guard is told of it.
+	// scanPeriod is how long an orphan can live before the guard learns of it.
 	scanPeriod = time.Second
 
-	// treesPerPeriod is how many trees scanSome scans: an idle job must cost next to nothing.
+	// treesPerPeriod is how many trees scanSome scans. It is small because an idle job must cost next
+	// to nothing.
 	treesPerPeriod = 16
 )
 
 // watch scans whenever a child has died, and once a second, because the kernel does not announce
-// orphans that come to us and the guard must be told of them. Several children that die together
-// cost one scan.
+// the orphans that come to us and the guard must know them. Several children that die together cost
+// one scan.
 func (r *processReaper) watch(stop <-chan struct{}) {
 	dying, end := childSignals()
 	defer end()
@@ -305,8 +307,8 @@ func (r *processReaper) watch(stop <-chan struct{}) {
 	}
 }
 
-// scanSome scans the next few trees in turn, so that the guard is told of the sessions also in a
-// tree that nobody else scans: an idle worker, a command on pipes.
+// scanSome scans the next few trees in turn, so that the guard learns of new sessions even in a
+// tree that nothing else scans: that of an idle worker or of a command on pipes.
 func (r *processReaper) scanSome() {
 	r.mu.Lock()
 	var next []*Handle
@@ -328,7 +330,7 @@ func (r *processReaper) scanSome() {
 	}
 }
 
-// busy reports whether there is anything that orphans can come from.
+// busy reports whether there is a tree that orphans can come from.
 func (r *processReaper) busy() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

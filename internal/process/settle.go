@@ -17,10 +17,10 @@ const (
 	settlePause = time.Millisecond
 )
 
-// Settle waits for the end of the leader and returns what became of the processes that it left:
-// those that the hangup of its terminal ended, and those that live on. It waits, 50 ms at most, for
-// those that have been sent a SIGHUP and may die of it. If the tree can't be checked for 2 s, it
-// returns an error and no processes that live on.
+// Settle waits for the end of the leader. It returns the processes of the tree that the hangup of
+// the leader's terminal ended, and those left running. It waits up to 50 ms for processes that can
+// still die of the hangup. If the tree can't be checked for 2 s, it returns an error and no process
+// as left.
 func (h *Handle) Settle() (hungUp, left []procfs.Process, err error) {
 	<-h.done
 	begin := time.Now()
@@ -36,7 +36,7 @@ func (h *Handle) Settle() (hungUp, left []procfs.Process, err error) {
 		case err != nil && time.Since(begin) > checkLimit:
 			return h.HungUp(), nil, unchecked(err)
 		case err != nil:
-		case decided && n == reaped || time.Since(begin) > h.owner.settle: // what was reaped since may have children
+		case decided && n == reaped || time.Since(begin) > h.owner.settle: // an orphan reaped since may have left children
 			return h.HungUp(), living(es), nil
 		}
 		if n == reaped {
@@ -47,8 +47,8 @@ func (h *Handle) Settle() (hungUp, left []procfs.Process, err error) {
 	}
 }
 
-// HungUp returns the processes that the hangup has ended since the last call. On a busy machine
-// some end after Settle.
+// HungUp returns the processes that the hangup has ended since the last call of HungUp or Settle.
+// On a busy machine some end after Settle.
 func (h *Handle) HungUp() (ps []procfs.Process) {
 	reaper.mu.Lock()
 	defer reaper.mu.Unlock()
@@ -56,10 +56,10 @@ func (h *Handle) HungUp() (ps []procfs.Process) {
 	return ps
 }
 
-// undecided reports whether e may still die of the hangup, which goes to the leader's session, or
-// has ended and is not reaped yet.
+// undecided reports whether e can still die of the hangup, which goes to the leader's session, or
+// is a zombie that we must reap.
 func (h *Handle) undecided(e procfs.Stat) bool {
-	if e.Ended() { // its parent may never reap it; we do
+	if e.Ended() { // a parent other than us may never reap it
 		return e.Parent == os.Getpid()
 	}
 	if h.tty == nil || e.Session != h.self.PID {

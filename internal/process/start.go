@@ -29,29 +29,29 @@ var ErrShutdown = errors.New("shutting down")
 // Config configures an Owner.
 type Config struct {
 	// Guard is the argument vector of the guard, a program that calls guard.Run. If it is empty,
-	// nothing kills the remaining processes when this program is killed. GuardEnv is the guard's
-	// full environment.
+	// nothing kills the remaining processes if this program is killed. GuardEnv is the guard's full
+	// environment.
 	Guard    []string
 	GuardEnv []string
 
-	// Mark names the environment variable that says which job a process belongs to; empty:
-	// ASYNC_REPL_JOB. A second variable, with _OWNER appended to the name, stands for this Owner.
+	// Mark names the environment variable whose value says which job a process belongs to; empty:
+	// ASYNC_REPL_JOB. A second variable, with _OWNER appended to the name, identifies this Owner.
 	Mark string
 
 	Log *slog.Logger // nil: no log
 }
 
-// An Owner starts processes and answers for them: Shutdown ends whatever grows from them at the
-// latest.
+// An Owner starts processes and is responsible for them and their descendants: Shutdown ends every
+// one that still runs.
 type Owner struct {
 	config Config
-	token  string // marks the environments of all processes that we start
+	token  string // marks the environments of all processes that o starts
 	null   *os.File
 	guard  *guardLink
 	kills  *oom.Counter
 	closed atomic.Bool
 
-	// Limits. Tests make them longer than any machine needs.
+	// Limits. Tests set some to more than any machine needs.
 	settle, remaining, grace, limit time.Duration
 }
 
@@ -69,31 +69,33 @@ func NewOwner(c Config) (*Owner, error) {
 		return nil, err
 	}
 	reaper.join()
-	o := &Owner{config: c, token: rand.Text(), null: null, kills: oom.NewCounter(oom.Kills), settle: settleLimit, remaining: remainingGrace,
-		grace: shutdownGrace, limit: shutdownLimit}
+	o := &Owner{
+		config: c, token: rand.Text(), null: null, kills: oom.NewCounter(oom.Kills),
+		settle: settleLimit, remaining: remainingGrace, grace: shutdownGrace, limit: shutdownLimit,
+	}
 	o.guard = newGuardLink(o)
 	return o, nil
 }
 
-// Spec says what to start and how.
+// A Spec describes a process to start.
 type Spec struct {
 	Argv []string // a name without a slash is looked up in the PATH of Env
 	Env  []string // the full environment; the job's marks are added
 	Dir  string   // empty: our own
-	Wrap []string // a program with its arguments, put in front of Argv
+	Wrap []string // a program that starts Argv, with its own arguments; nil: none
 
 	// TTY, if not nil, becomes the controlling terminal.
 	TTY *tty.PTY
 
-	// Files are the descriptors from 0 on; there are at least three. A nil stands for the terminal,
-	// or for /dev/null if there is none.
+	// Files are the descriptors from 0 on; there are at least three. A nil means the terminal, or
+	// /dev/null if there is none.
 	Files []*os.File
 
 	Mark string // the job's or worker's id
 }
 
 // Start starts a program as the leader of its own session and group, with no signal ignored or
-// blocked. The files stay the caller's, who closes the copies of the program's ends.
+// blocked. The files stay the caller's, which closes its copies of the program's ends.
 func (o *Owner) Start(s Spec) (*Handle, error) {
 	if o.closed.Load() {
 		return nil, ErrShutdown
@@ -125,7 +127,7 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 	if err := reaper.launch(path, argv, attr, h.enter); err != nil {
 		return nil, startError(argv[0], s.Dir, err)
 	}
-	if !o.guard.add(h.self) { // the guard has died meanwhile
+	if !o.guard.add(h.self) { // the guard has died since
 		o.guard.ensure()
 	}
 	go h.follow()        // owned by the handle; ends when the process has been reaped
@@ -152,7 +154,7 @@ func (o *Owner) environment(s Spec) []string {
 	return append(env, owner+o.token)
 }
 
-// descriptors returns the files of s with what it leaves out filled in, and the descriptor of the
+// descriptors returns the files of s with the missing ones filled in, and the descriptor of the
 // terminal, or -1.
 func (o *Owner) descriptors(s Spec) (files []*os.File, terminal int, err error) {
 	terminal = -1
@@ -175,7 +177,7 @@ func (o *Owner) descriptors(s Spec) (files []*os.File, terminal int, err error) 
 	return files, terminal, nil
 }
 
-// identifyingFiles returns the identities of those files that only one job has open: pipes, sockets
+// identifyingFiles returns the identities of the files that only one job has open: pipes, sockets
 // and its terminal.
 func identifyingFiles(files []*os.File, terminal *os.File) []procfs.FileID {
 	var ids []procfs.FileID
@@ -197,8 +199,8 @@ func identifyingFiles(files []*os.File, terminal *os.File) []procfs.FileID {
 	return ids
 }
 
-// lookPath returns the file to execute. A relative element of PATH would mean another file in each
-// directory and is skipped.
+// lookPath returns the file to execute. It skips relative elements of PATH, which would name
+// another file in each directory.
 func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -221,8 +223,8 @@ func lookPath(name string, env []string) (string, error) {
 	return "", fmt.Errorf("starting %s: not found in PATH: %w", name, fs.ErrNotExist)
 }
 
-// startError returns the error of a failed start. It names the directory if that is missing, which
-// the kernel does not say.
+// startError returns the error of a failed start. If the directory is missing, the error names the
+// directory; the kernel's does not say which file was not found.
 func startError(name, dir string, err error) error {
 	if dir != "" {
 		if st, derr := os.Stat(dir); derr != nil {

@@ -14,17 +14,18 @@ import (
 
 var rungs = []ladder.Rung{ladder.Interrupt, ladder.Terminate, ladder.Kill}
 
-// A Ladder says how Stop escalates.
+// A Ladder configures how Stop escalates.
 type Ladder struct {
-	Over      <-chan struct{} // closed when what is to be stopped has ended; nil: Handle.Done
-	From      ladder.Rung     // where to begin; empty: Interrupt
+	Over      <-chan struct{} // closed when the code or program to stop has ended; nil: Handle.Done
+	From      ladder.Rung     // the first rung; empty: Interrupt
 	Step      time.Duration   // from one rung to the next; 0: 5 s
 	Interrupt func() error    // nil: Handle.Interrupt
-	Keep      bool            // spare the rest of the tree if it is over below Kill
+	Keep      bool            // spare the rest of the tree if Over is closed before Kill is tried
 	Requests  Requests        // nil: none
 }
 
-// Requests is the other side of a Ladder: it says which rung is wanted, and is told which is tried.
+// Requests are the wishes of the callers that want a stop: they say which rung is wanted, and are
+// notified of each rung that is tried.
 type Requests interface {
 	// Wanted returns the lowest rung that is wanted now, and a channel that is closed when that
 	// changes.
@@ -34,7 +35,7 @@ type Requests interface {
 	Trying(ladder.Rung)
 }
 
-// noRequests are those of a Ladder that has none.
+// noRequests are the Requests of a Ladder without any.
 type noRequests struct{}
 
 func (noRequests) Wanted() (ladder.Rung, <-chan struct{}) { return "", nil }
@@ -42,18 +43,18 @@ func (noRequests) Trying(ladder.Rung)                     {}
 
 const defaultStep = 5 * time.Second
 
-// A StopResult says how a stop went.
+// A StopResult is the outcome of a stop.
 type StopResult struct {
-	Needed    []ladder.Rung    // by what was to be stopped, from the mildest
-	Escalated []ladder.Rung    // above those, by the rest of the tree after that
-	Survivors []procfs.Process // could not be ended
-	Err       error            // the tree could not be checked: whether something survives is unknown
+	Needed    []ladder.Rung    // the rungs tried until Over was closed, from the mildest
+	Escalated []ladder.Rung    // the further rungs tried to end the rest of the tree
+	Survivors []procfs.Process // processes that could not be ended
+	Err       error            // the tree could not be checked: whether a process survives is unknown
 }
 
-// Stop ends h: it interrupts it, terminates its tree after a step, and kills the tree after
-// another. It returns when nothing is left of the tree, or with the survivors, and says which rungs
-// were needed. When h is over, the rest of the tree is terminated, and killed after a second. Kill
-// takes two seconds at most.
+// Stop ends h: it interrupts the leader, terminates the tree after a step, and kills the tree after
+// another. When Over is closed, it terminates the rest of the tree, and kills it after a second.
+// The kill takes two seconds at most. Stop returns when no process of the tree is left, or with the
+// survivors, and says which rungs were needed.
 func (h *Handle) Stop(l Ladder) (result StopResult) {
 	if l.Over == nil {
 		l.Over = h.done
@@ -72,7 +73,7 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 		h.stopping = true
 		reaper.mu.Unlock()
 	}
-	rung := slices.Index(rungs, l.From) // -1, below the first, if it is none
+	rung := slices.Index(rungs, l.From) // -1, below the first, if From is empty
 	for rung = max(rung, l.wanted(), 0); !over(l.Over); rung = h.nextRung(&l, rung) {
 		result.Needed = append(result.Needed, rungs[rung])
 		l.Requests.Trying(rungs[rung])
@@ -93,9 +94,9 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 	return result
 }
 
-// stopRemaining ends what is left of the tree, beginning with from, but not below Terminate.
-// Processes that may still die of what they have been sent are given a moment, because they need no
-// higher rung then.
+// stopRemaining ends the remaining processes of the tree, beginning with from or Terminate,
+// whichever is higher. First it gives processes that can still die of the signals sent so far a
+// moment to do so, because they need no higher rung then.
 func (h *Handle) stopRemaining(result *StopResult, from ladder.Rung, report func(ladder.Rung)) {
 	if h.awaitDying(result.Needed) {
 		return
@@ -114,8 +115,8 @@ func (h *Handle) stopRemaining(result *StopResult, from ladder.Rung, report func
 	result.Survivors, result.Err = terminateThenKill(h.scan, h.owner.remaining, try)
 }
 
-// awaitDying waits, 50 ms at most, for the processes of the tree that may still die of the rungs
-// tried or of the hangup that came with the leader's end. It reports whether nothing is left.
+// awaitDying waits up to 50 ms for the processes of the tree that can still die of the rungs tried
+// or of the hangup at the leader's end. It reports whether no process of the tree is left.
 func (h *Handle) awaitDying(tried []ladder.Rung) bool {
 	dying := func(e procfs.Stat) bool {
 		switch {
@@ -182,11 +183,11 @@ func over(c <-chan struct{}) bool {
 
 const (
 	shutdownGrace = 150 * time.Millisecond
-	shutdownLimit = 310 * time.Millisecond // one scan may follow, long if there are a thousand processes
+	shutdownLimit = 310 * time.Millisecond // one more scan can follow, a long one with a thousand processes
 )
 
-// Shutdown ends everything that o has started and refuses new starts. It returns when nothing is
-// left, and within 350 ms. The guard, which ends last, kills what remains then.
+// Shutdown ends every process that has grown from those that o started, and refuses new starts. It
+// returns when none is left, within 350 ms. The guard, which ends last, kills any that remain then.
 func (o *Owner) Shutdown() {
 	if o.closed.Swap(true) {
 		return
@@ -211,7 +212,7 @@ func (o *Owner) Shutdown() {
 	reaper.leave()
 }
 
-// handles returns the handles of o whose tree is not proven gone.
+// handles returns the handles of o with a tree that is not proven gone.
 func (o *Owner) handles() []*Handle {
 	reaper.mu.Lock()
 	defer reaper.mu.Unlock()
@@ -224,11 +225,11 @@ func (o *Owner) handles() []*Handle {
 	return hs
 }
 
-// scan returns everything that o answers for: the trees of its handles, and the orphans that can't
-// be from those of another Owner.
+// scan returns the processes that o must end: the trees of its handles, and the unattributed
+// orphans that no running job of another Owner is a candidate for.
 func (o *Owner) scan() ([]procfs.Stat, error) {
 	err := reaper.scan()
-	es, walkErr := walk(0, reaper.unclaimed(func(p *orphan) bool {
+	es, walkErr := walk(0, reaper.unattributed(func(p *orphan) bool {
 		return !slices.ContainsFunc(p.candidates, func(h *Handle) bool { return h.owner != o && !h.reaped })
 	}))
 	err = cmp.Or(err, walkErr)

@@ -11,7 +11,7 @@ import (
 )
 
 // Tree returns every living process of the tree, parents before their children. If the error is not
-// nil, processes can be missing, and a process that could not be inspected is listed as alive.
+// nil, the list may lack processes. A process that could not be inspected is listed as alive.
 func (h *Handle) Tree() ([]procfs.Process, error) {
 	scanErr := reaper.scan() // the kernel does not announce orphans that come to us
 	es, err := h.members()
@@ -19,7 +19,7 @@ func (h *Handle) Tree() ([]procfs.Process, error) {
 }
 
 // Descendants returns every living process that has the leader among its ancestors, parents before
-// their children. Its error is that of Tree.
+// their children. Its error is as that of Tree.
 func (h *Handle) Descendants() ([]procfs.Process, error) {
 	reaper.mu.Lock()
 	reaped := h.reaped
@@ -38,14 +38,15 @@ func (h *Handle) Descendants() ([]procfs.Process, error) {
 	}), err
 }
 
-// Unclaimed returns the living processes that may belong to h or to another job, parents before
-// their children. Its error is that of Tree.
+// Unclaimed returns the unattributed orphans that could belong to h, and their descendants: living
+// processes that belong to h or to another job. Parents come before their children. Its error is as
+// that of Tree.
 func (h *Handle) Unclaimed() ([]procfs.Process, error) {
-	es, err := walk(0, reaper.unclaimed(func(o *orphan) bool { return slices.Contains(o.candidates, h) }))
+	es, err := walk(0, reaper.unattributed(func(o *orphan) bool { return slices.Contains(o.candidates, h) }))
 	return living(es), err
 }
 
-// scan scans the tree of h, with the orphans that have come to us meanwhile.
+// scan returns every process of the tree of h, including orphans that came to us a moment ago.
 func (h *Handle) scan() ([]procfs.Stat, error) {
 	scanErr := reaper.scan()
 	es, err := h.members()
@@ -53,7 +54,7 @@ func (h *Handle) scan() ([]procfs.Stat, error) {
 }
 
 // members returns every process of the tree that has not been reaped, parents before their
-// children, and remembers it: an orphan whose parents were in the tree belongs to it.
+// children. It records them as seen: if one becomes an orphan, that shows its job.
 func (h *Handle) members() ([]procfs.Stat, error) {
 	reaper.mu.Lock()
 	var roots []procfs.Process
@@ -82,8 +83,8 @@ func (h *Handle) members() ([]procfs.Stat, error) {
 	return es, err
 }
 
-// retain returns a tree as it is now, by pid, with those processes of an earlier scan that have
-// lost their parents and are on their way to us.
+// retain returns a tree as it is now, by pid, together with those processes of an earlier scan that
+// have lost their parents and will come to us.
 func retain(old map[int]procfs.Stat, now []procfs.Stat) map[int]procfs.Stat {
 	seen := make(map[int]procfs.Stat, len(now))
 	for _, e := range now {
@@ -103,9 +104,9 @@ func retain(old map[int]procfs.Stat, now []procfs.Stat) map[int]procfs.Stat {
 	return seen
 }
 
-// updateGuard makes the guard answer for the sessions of the tree. If we are killed, the hangup of
-// the terminals may end the parents that show whose they are before the guard scans. The caller
-// holds reaper.mu.
+// updateGuard makes the guard responsible for the sessions of the tree. If we are killed, the
+// hangup of the terminals can end the parents that connect these sessions with the tree before the
+// guard scans. The caller holds reaper.mu.
 func (h *Handle) updateGuard() {
 	sessions := make(map[int]procfs.Process)
 	for _, e := range h.seen {

@@ -11,15 +11,15 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// Usage is what processes use. A zero means that the system does not say.
+// Usage is the resources that processes use. A zero means that the system does not report it.
 type Usage struct {
-	CPU       time.Duration // including children that have ended and been waited for
+	CPU       time.Duration // including that of children that were waited for
 	Memory    int64         // bytes resident; shared memory counts for each process
 	Processes int
 }
 
-// Usage returns what the tree of h uses. The error is procfs.ErrGone once the leader has been
-// reaped, and errors.ErrUnsupported if the system does not say.
+// Usage returns the resources that the tree of h uses. The error is procfs.ErrGone once the leader
+// has been reaped, and errors.ErrUnsupported if the system does not report them.
 func (h *Handle) Usage() (Usage, error) {
 	reaper.mu.Lock()
 	reaped := h.reaped
@@ -35,13 +35,13 @@ func (h *Handle) Usage() (Usage, error) {
 	return u, err
 }
 
-// usageSpan is how long Busiest watches: long enough for the kernel's clock, short enough for a
-// call that is to answer at once.
+// usageSpan is how long Busiest watches: long enough for the resolution of the kernel's clock,
+// short enough for a call that should be answered at once.
 const usageSpan = 20 * time.Millisecond
 
-// Busiest returns the process of the tree that uses most CPU time now, and its share of one CPU in
-// percent. It takes 20 ms. The error is procfs.ErrGone if no process of the tree is left, and
-// errors.ErrUnsupported if the system does not say.
+// Busiest returns the process of the tree that uses the most CPU time now, and its share of one CPU
+// in percent. It takes 20 ms. The error is procfs.ErrGone if no process of the tree is left, and
+// errors.ErrUnsupported if the system does not report CPU time.
 func (h *Handle) Busiest() (busiest procfs.Process, percent float64, err error) {
 	ps, err := h.Tree()
 	if len(ps) == 0 && err == nil {
@@ -67,7 +67,7 @@ func (h *Handle) Busiest() (busiest procfs.Process, percent float64, err error) 
 			err = clockErr
 			continue
 		}
-		// A negative share: a later process has the pid.
+		// A negative share: the pid belongs to a later process.
 		if share := 100 * float64(used-then) / float64(time.Since(begin)); share >= 0 && (busiest.PID == 0 || share > percent) {
 			busiest, percent = p, share
 		}
@@ -78,17 +78,17 @@ func (h *Handle) Busiest() (busiest procfs.Process, percent float64, err error) 
 	return busiest, percent, err
 }
 
-// Census is the state of an Owner.
+// A Census is the state of an Owner.
 type Census struct {
-	Adopts  bool  // orphans of our descendants come to us
-	Guard   int   // the pid of the guard; 0 before the first start, and while it is dead
-	Started bool  // this Owner has started something, and with it a guard
-	Self    int64 // memory of this program: bytes resident
-	Trees   Usage // of everything that has grown from what was started, by any Owner, without guards
-	Orphans []procfs.Process
+	Adopts  bool             // orphans of our descendants come to us
+	Guard   int              // the pid of the guard; 0 before the first start, and while it is dead
+	Started bool             // this Owner has started a process, or tried to, and a guard with it
+	Self    int64            // memory of this program: bytes resident
+	Trees   Usage            // of all trees of all Owners, without guards
+	Orphans []procfs.Process // the unattributed ones, of all Owners
 }
 
-// Census returns the state of o. Its Orphans are those that came to us and whose job is unknown.
+// Census returns the state of o.
 func (o *Owner) Census() Census {
 	c := Census{Guard: o.guard.pid(), Started: o.guard.started()}
 	own, _ := procfs.Inspect(os.Getpid())
@@ -118,7 +118,7 @@ func (o *Owner) Census() Census {
 	return c
 }
 
-// sum returns what the living among es use.
+// sum returns the resources that the living processes of es use.
 func sum(es []procfs.Stat) (u Usage) {
 	for _, e := range es {
 		if e.Ended() {
