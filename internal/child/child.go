@@ -2,13 +2,14 @@
 
 // Package child starts one process and waits for it.
 //
-// A [Child] has one waiter, which parks in Go's poller on a pidfd and takes no thread. Its end and
-// its reaping are two steps, [Child.AwaitEnd] and [Child.Reap], so that a caller can reap it under
-// a lock of its own. Until it has been reaped its pid belongs to no other process, and no signal is
-// sent after that. A child starts with no signal blocked, whatever this program was started with.
+// A [Child] has one waiter, which parks in Go's poller on a pidfd and takes no thread. Waiting for
+// the end and reaping are two steps, [Child.AwaitEnd] and [Child.Reap], so that a caller can reap
+// the child under a lock of its own. Until the child has been reaped its pid belongs to no other
+// process; after that, no signal is sent. A child starts with no signal blocked, even if this
+// program was started with some.
 //
-// The errors of signals are [procfs.ErrGone] if the child has ended. The package knows no tree, no
-// terminal and no guard: package process makes these of it. Begin with Start.
+// The error of a signal is [procfs.ErrGone] if the child has been reaped. The package knows no
+// tree, terminal or guard; those belong to package process. Begin with Start.
 package child
 
 import (
@@ -21,17 +22,17 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// A Child is a process that Start has started. Its methods may be called by several goroutines.
+// A Child is a process that Start has started. Several goroutines can call its methods at once.
 type Child struct {
 	self    procfs.Process
 	process *os.Process
 	end     waiter
 
-	mu     sync.Mutex // held while it is reaped: no signal goes to a later process
+	mu     sync.Mutex // held while it is reaped, so that no signal goes to a later process
 	reaped bool
 }
 
-// Start starts a program. If the descriptors are used up the error is EMFILE.
+// Start starts a program. If the program can have no more descriptors, the error is EMFILE.
 func Start(path string, argv []string, attr *os.ProcAttr) (*Child, error) {
 	pidfd := -1
 	withPidfd(attr.Sys, &pidfd)
@@ -44,7 +45,7 @@ func Start(path string, argv []string, attr *os.ProcAttr) (*Child, error) {
 	}
 	end := newWaiter(pidfd)
 	s, err := procfs.Inspect(p.Pid)
-	if err != nil { // not gone, for it is not reaped; but without its start time it could not be ended
+	if err != nil { // it still exists, but without its start time it could not be ended safely
 		p.Kill()
 		p.Wait()
 		end.close()
@@ -56,10 +57,10 @@ func Start(path string, argv []string, attr *os.ProcAttr) (*Child, error) {
 // Self returns the process as it was at its start.
 func (c *Child) Self() procfs.Process { return c.self }
 
-// AwaitEnd waits for the end of c without reaping it. It is called once.
+// AwaitEnd waits for the end of c without reaping it. It must be called once.
 func (c *Child) AwaitEnd() { c.end.wait(c.self.PID) }
 
-// Reap reaps c after AwaitEnd and returns its status. It is called once.
+// Reap reaps c after AwaitEnd and returns its status. It must be called once.
 func (c *Child) Reap() syscall.WaitStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +95,8 @@ func (c *Child) SignalGroup(sig syscall.Signal) error {
 	return procfs.ErrGone
 }
 
-// Ended reports whether c has ended, reaped or not. A child that could not be inspected has not.
+// Ended reports whether c has ended, even if it has not been reaped. A child that could not be
+// inspected counts as running.
 func (c *Child) Ended() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,9 +107,9 @@ func (c *Child) Ended() bool {
 	return errors.Is(err, procfs.ErrGone) || err == nil && s.Ended()
 }
 
-// exceedsLimit reports whether a child that is given files may need a descriptor beyond the limit:
-// it moves them, and the pipe on which it reports an error, above the highest of them before it
-// puts each in its place. The kernel's error for that is EBADF.
+// exceedsLimit reports whether a child that gets files could need a descriptor beyond the limit. It
+// moves them, and the pipe on which it reports an error, above the highest of them before it puts
+// each in its place. If the limit is in the way, the kernel's error is EBADF.
 func exceedsLimit(files []*os.File) bool {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withPidfd makes a start put a descriptor of the new process in fd; it stays -1 if the kernel has
+// withPidfd makes a start store a pidfd of the new process in fd. It stays -1 if the kernel has
 // none.
 func withPidfd(attr *syscall.SysProcAttr, fd *int) { attr.PidFD = fd }
 
 // startDefault starts a process with no signal blocked, even if this program was started with some.
-// (For ignored signals, see resetInheritance.)
+// (For ignored signals, see resetInheritance in package process.)
 func startDefault(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -50,7 +50,7 @@ func (w waiter) wait(pid int) {
 	}
 }
 
-// close releases a waiter that is not waited for.
+// close releases a waiter whose wait is never called.
 func (w waiter) close() {
 	if w.pidfd != nil {
 		w.pidfd.Close()

@@ -20,7 +20,8 @@ func start(t *testing.T, script string) *Child {
 	return c
 }
 
-// Until it is reaped a child that has ended is a zombie with its pid; after that no signal is sent.
+// A child that has ended is a zombie that keeps its pid until it is reaped. After that no signal is
+// sent.
 func TestEndAndReapAreTwoSteps(t *testing.T) {
 	c := start(t, "exec sleep 1000")
 	if c.Ended() {
@@ -43,7 +44,7 @@ func TestEndAndReapAreTwoSteps(t *testing.T) {
 	}
 }
 
-// On a kernel without pidfds a thread waits, with the same result.
+// On a kernel without pidfds a thread does the waiting, with the same result.
 func TestWaitWithoutPidfd(t *testing.T) {
 	c := start(t, "exit 5")
 	c.end.close()

@@ -7,7 +7,7 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// What a server writes to its guard: the mark once, then each process at its start and at its end.
+// A server writes the mark to its guard once, and each process at its start and at its end.
 func Example() {
 	p := procfs.Process{PID: 4711, Start: 123456}
 	fmt.Print(guard.Mark("ASYNC_REPL_JOB_OWNER", "V4RC2"))

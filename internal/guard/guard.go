@@ -1,21 +1,21 @@
 //go:build unix
 
-// Package guard is the program of the guard: a small process that kills what remains of a server's
+// Package guard is the program of the guard: a small process that kills a server's remaining
 // processes when the server ends, even if the server was killed.
 //
-// The server writes to the guard's standard input, a pipe, which processes it has started, in lines
-// that [Mark], [Add] and [Forget] make. When the pipe ends because the server has ended, however it
-// did, [Run] kills these processes, everything that descends from them or is in one of their
-// sessions, and every process that carries the server's mark in its environment. Then the guard
-// ends, last of all.
+// The guard's standard input is a pipe, to which the server writes the processes that it starts, in
+// lines that [Mark], [Add] and [Forget] return. When the pipe ends because the server has ended, in
+// any way, [Run] kills these processes, everything that descends from them or is in one of their
+// sessions, and every process that carries the server's mark in its environment. The guard itself
+// ends last.
 //
 // Rules
 //   - The guard leads its own session and ignores every signal that can be ignored. Only SIGKILL
 //     ends it, and SIGSTOP stops it until the server ends or wakes it.
-//   - It needs the pipe and the kernel's process table and nothing else: no file, no memory of the
-//     server, no answer of anyone.
-//   - It kills a process only if the process's start time is that of the one it was told of, or if
-//     a session, a parent or the mark proves that it belongs to the server.
+//   - It needs only the pipe and the kernel's process table: no file, no memory of the server, no
+//     answer from another process.
+//   - It kills a process only if the process has the start time that the server wrote for its pid,
+//     or if a session, a parent or the mark proves that it belongs to the server.
 //   - Times are the kernel's start times, see [procfs.Process].
 //
 // The package knows nothing of jobs, and starts no process: package process starts the guard and
@@ -50,11 +50,11 @@ const (
 // carries, and its value.
 func Mark(name, value string) string { return fmt.Sprintf("%s %s=%s\n", wordMark, name, value) }
 
-// Add returns the line that makes the guard answer for p, with everything that is in a session or
-// group of p's pid or descends from p.
+// Add returns the line that makes the guard watch p and everything that is in a session or group of
+// p's pid or descends from p.
 func Add(p procfs.Process) string { return fmt.Sprintf("%s %d %d\n", wordAdd, p.PID, p.Start) }
 
-// Forget returns the line that takes back the Add of a pid.
+// Forget returns the line that retracts the Add of a pid.
 func Forget(pid int) string { return fmt.Sprintf("%s %d\n", wordForget, pid) }
 
 const (
@@ -65,8 +65,8 @@ const (
 	lastPause  = 10 * time.Millisecond
 )
 
-// Run is the guard's life: it reads lines from r until r ends, then kills until nothing is left. It
-// returns the exit status, 1 if processes are left after 10 s.
+// Run is the main function of the guard. It reads lines from r until r ends, then kills until no
+// process is left. It returns the exit status: 1 if processes are left after 10 s.
 func Run(r io.Reader) int {
 	wakeWithParent() // first of all: a guard that is stopped before this call is never woken
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
@@ -78,19 +78,19 @@ func Run(r io.Reader) int {
 	return w.kill(time.Now().Add(killLimit))
 }
 
-// watched is what a guard answers for.
+// A watched is the set of processes that a guard watches.
 type watched struct {
 	name, value string         // the mark in the environment
 	added       map[int]uint64 // start times by pid: of a process, its group, its session
-	signalled   map[int]uint64 // start times by pid: a dying process shows no mark, and its parent may be gone
+	signalled   map[int]uint64 // start times by pid, because a dying process shows neither mark nor parent
 }
 
 func newWatched() *watched {
 	return &watched{added: make(map[int]uint64), signalled: make(map[int]uint64)}
 }
 
-// handleLine takes in one line. A line that it does not understand is from no server of this build
-// and is ignored.
+// handleLine obeys one line. It ignores a line that it does not understand: no server of this build
+// has written it.
 func (w *watched) handleLine(line string) {
 	word, rest, _ := strings.Cut(line, " ")
 	switch word {
@@ -110,10 +110,10 @@ func (w *watched) handleLine(line string) {
 	}
 }
 
-// kill kills all that w answers for, until then, and returns the exit status. It ends early if two
-// scans in a row find nothing: one scan may miss a process that forks and exits while the table is
-// read, and a process that was being started when the server died carries its mark only a moment
-// after the pipe has ended. A scan that fails proves nothing.
+// kill kills all processes that w watches and returns the exit status. It tries until the given
+// time, or until two scans in a row find nothing. One is not enough: a scan can miss a process that
+// forks and exits while the table is read, and a process that was being started when the server
+// died carries its mark only a moment after the pipe has ended. A scan that fails proves nothing.
 func (w *watched) kill(until time.Time) (status int) {
 	pause := firstPause
 	for empty := 0; time.Now().Before(until); {
@@ -144,8 +144,8 @@ func (w *watched) kill(until time.Time) (status int) {
 	return 1
 }
 
-// killGroup kills the group that s is in. The pid can't belong to others since the scan, unless the
-// whole group has ended and all pids have been used within microseconds.
+// killGroup kills the group that s is in. The group's id can't have passed to other processes since
+// the scan, unless the group has ended and the kernel has used all other pids within microseconds.
 func killGroup(s procfs.Stat) {
 	if s.Group <= 1 { // it is in another pid namespace
 		syscall.Kill(s.PID, syscall.SIGKILL)
@@ -154,10 +154,11 @@ func killGroup(s procfs.Stat) {
 	syscall.Kill(-s.Group, syscall.SIGKILL)
 }
 
-// find picks the processes to kill among all there are: with their whole group, those that were
-// added, those in one of their sessions and the descendants of both; alone, those that only carry
-// the mark or have been signalled already. Since the server ended no process has adopted an orphan,
-// so ancestry leads only to processes whose parents live. The error is one of reading a mark.
+// find returns the processes among all that must be killed. Those to kill with their group are the
+// ones that were added, the ones in one of their sessions, and the descendants of both. Those to
+// kill alone only carry the mark or have been signalled already. Since the server ended no process
+// of it adopts orphans, so descent shows only processes with living parents. The error is one of
+// reading a mark.
 func (w *watched) find(all []procfs.Stat) (withGroup, alone []procfs.Stat, err error) {
 	sessions := w.sessions(all)
 	living := slices.DeleteFunc(slices.Clone(all), func(s procfs.Stat) bool { return s.Ended() || s.PID == os.Getpid() })
@@ -200,8 +201,8 @@ func (w *watched) trees(living []procfs.Stat, sessions map[int]bool) map[int]boo
 	return found
 }
 
-// sessions returns the sessions of the processes that were added. The pid of a process that has
-// ended is a session still if the process led one.
+// sessions returns the sessions of the processes that were added. If a process has ended, its pid
+// is taken for a session, because members of the session that it led can remain.
 func (w *watched) sessions(all []procfs.Stat) map[int]bool {
 	sessions := make(map[int]bool)
 	for pid := range w.added {
@@ -227,8 +228,8 @@ func (w *watched) signalledBefore(s procfs.Stat) bool {
 	return ok && start == s.Start
 }
 
-// marked reports whether s carries the mark. A process of another user, whose environment we may
-// not read, does not carry it.
+// marked reports whether s carries the mark. A process of another user, with an environment that we
+// have no permission to read, does not carry it.
 func (w *watched) marked(s procfs.Stat) (bool, error) {
 	if w.value == "" {
 		return false, nil

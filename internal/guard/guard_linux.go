@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wakeWithParent has the kernel continue this process, if it is stopped then, when its parent ends.
+// wakeWithParent makes the kernel continue this process when its parent ends, in case it is stopped
+// then.
 func wakeWithParent() {
 	unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGCONT), 0, 0, 0) // it accepts every signal
 }

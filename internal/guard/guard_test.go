@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The test binary is the guard when its first argument says so.
+// partGuard is the argument that makes the test binary play the guard.
 const partGuard = "part-guard"
 
 func TestMain(m *testing.M) {
@@ -45,8 +45,8 @@ func start(t *testing.T, env string, argv ...string) (p procfs.Process, ended <-
 	return s.Process, done
 }
 
-// At the end of its input the guard kills what was added and what carries the mark, spares what was
-// forgotten and everything else, and ends last.
+// At the end of its input the guard kills the processes that were added and those that carry the
+// mark. It spares all others, including forgotten ones, and ends last.
 func TestKillsAtTheEndOfInput(t *testing.T) {
 	const patience = time.Minute
 	added, addedEnd := start(t, "", "sh", "-c", "trap '' TERM HUP INT; sleep 1000 & wait; sleep 1000")

@@ -3,12 +3,12 @@
 // Package oom finds out which children the kernel has killed because memory was short, from the
 // kernel's own count of such kills.
 //
-// A SIGKILL alone does not show who sent it. A [Counter] attributes a death to the kernel only if
-// the kernel's count has risen since the child was started, and no more deaths than it has risen
-// by. A count that can't be read attributes none.
+// A SIGKILL does not show its sender. A [Counter] attributes a death to the kernel only if the
+// kernel's count has risen since the child was started, and no more deaths than the count has risen
+// by. It attributes none while the count can't be read.
 //
-// The package knows no process: its caller says when a child was started and that it died of a
-// SIGKILL that the caller has not sent. Begin with Counter.
+// The package knows no process. Its caller says when it starts a child, and when a child has died
+// of a SIGKILL that the caller has not sent. Begin with Counter.
 package oom
 
 import (
@@ -23,9 +23,8 @@ const fresh = time.Second
 // unknown stands for a count that could not be read. No death is attributed to the kernel then.
 const unknown = math.MaxUint64
 
-// An Counter finds out whether the kernel has killed a child because memory was short: only if its
-// count of such kills has risen since the child started, and for no more children than it has risen
-// by.
+// A Counter attributes the deaths of children to the kernel, by the kernel's count of the processes
+// that it has killed because memory was short.
 type Counter struct {
 	read func() (uint64, error)
 
@@ -35,10 +34,11 @@ type Counter struct {
 	claimed uint64 // kills up to this count have been attributed to children
 }
 
-// NewCounter returns a Counter of the kills that read counts, which is [Kills] except in tests.
+// NewCounter returns a Counter that reads the kernel's count with read, which is [Kills] except in
+// tests.
 func NewCounter(read func() (uint64, error)) *Counter { return &Counter{read: read} }
 
-// Recent returns the count, at most fresh old.
+// Recent returns the count, as it was at most a second ago.
 func (c *Counter) Recent() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,8 +48,8 @@ func (c *Counter) Recent() uint64 {
 	return c.count
 }
 
-// Claim attributes a death to the kernel if there has been an OOM kill after the count since that
-// is not attributed to another child. It reports whether it did.
+// Claim reports whether the kernel has killed a child that was started when Recent returned since.
+// It claims one OOM kill since then for that child, which no other child can claim.
 func (c *Counter) Claim(since uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,5 +2,5 @@ package oom
 
 import "errors"
 
-// Kills is not counted on this system.
+// Kills returns errors.ErrUnsupported: this system does not count OOM kills.
 func Kills() (uint64, error) { return 0, errors.ErrUnsupported }

@@ -10,9 +10,9 @@ import (
 )
 
 // Kills returns how many processes of our own control group the kernel has killed because memory
-// was short. Our children are in that group unless they were moved; the counts of other groups,
-// also of groups within ours, are mostly of others. If our group does not count, it is the system's
-// number.
+// was short. Our children are in that group unless they were moved; other groups, even those within
+// ours, count mostly the processes of others. If our group has no count, Kills returns that of the
+// whole system.
 func Kills() (uint64, error) {
 	file := countFile()
 	b, err := os.ReadFile(file)
@@ -27,8 +27,8 @@ func Kills() (uint64, error) {
 	return 0, fmt.Errorf("%s: no count of OOM kills", file)
 }
 
-// countFile returns the file with the count. It is looked up each time, because a process can be
-// moved.
+// countFile returns the file with the count. It reads our group each time, because a process can be
+// moved to another.
 func countFile() string {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err == nil {

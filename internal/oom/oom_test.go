@@ -28,8 +28,8 @@ func TestOneKillExplainsOneDeath(t *testing.T) {
 	}
 }
 
-// While the count can't be read, no death is attributed to the kernel, and none is afterwards to a
-// child that was started meanwhile.
+// While the count can't be read, no death is attributed to the kernel. A child that was started
+// then is never attributed to it.
 func TestUnknownCountExplainsNothing(t *testing.T) {
 	count, err := uint64(7), errors.New("no descriptor")
 	c := oom.NewCounter(func() (uint64, error) { return count, err })

@@ -11,14 +11,14 @@ import (
 	"asyncrepl/internal/pump"
 )
 
-// A script and its child are started, and the whole tree is ended.
+// Start a script that has a child, and stop the full tree.
 func Example() {
 	owner, err := process.NewOwner(process.Config{}) // a server names its guard here
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer owner.Shutdown() // ends whatever is left
+	defer owner.Shutdown() // ends any process that is left
 
 	out, theirs, err := os.Pipe()
 	if err != nil {
@@ -44,7 +44,7 @@ func Example() {
 	fmt.Println(len(tree), "processes", err)
 
 	result := handle.Stop(process.Ladder{From: ladder.Terminate})
-	<-reader.Done() // nobody holds the pipe any more
+	<-reader.Done() // no process has the pipe open any more
 	fmt.Println(result.Needed, len(result.Survivors), process.SignalName(handle.Exit().Signal))
 	// Output:
 	// up

@@ -35,7 +35,7 @@ func TestServerKilled(t *testing.T) {
 		{"env -i", `env -i nohup sleep %[1]s >/dev/null 2>&1 & wait`, 1, false, false},
 		{"env -i setsid", `(env -i setsid sleep %[1]s >/dev/null 2>&1 </dev/null &) ; sleep 1000`, 1, true, false},
 		{"left behind", `setsid bash -c 'env -i setsid sleep %[1]s & sleep %[1]s' >/dev/null 2>&1 </dev/null & until [ "$(cut -d' ' -f6 /proc/$!/stat)" = $! ]; do :; done; exit`, 2, true, false},
-		{"env -i setsid below one that lives", `nohup bash -c 'env -i setsid sleep %[1]s & wait' >/dev/null 2>&1 & wait`, 1, false, false},
+		{"env -i setsid below a living process", `nohup bash -c 'env -i setsid sleep %[1]s & wait' >/dev/null 2>&1 & wait`, 1, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// ignoring reports whether the guard ignores all the signals that it means to; it begins with
-// others.
+// ignoring reports whether the guard ignores all the signals that it should. It sets one after
+// another.
 func ignoring(pid int) bool {
 	signals, err := procfs.SignalsOf(pid)
 	return err == nil && signals.Ignored.Has(syscall.SIGTTOU) // the last one that it ignores
@@ -109,8 +109,8 @@ func newGuardedOwner(t *testing.T) *Owner {
 	return o
 }
 
-// The next start of a process replaces a guard that has died, noticed or not, and tells the new one
-// of everything.
+// The next start of a process replaces a guard that has died, noticed or not, and sends the new one
+// everything again.
 func TestStartReplacesTheGuard(t *testing.T) {
 	o := newGuardedOwner(t)
 	tag := tag()
@@ -151,7 +151,7 @@ func TestStoppedGuardIsContinued(t *testing.T) {
 		}
 		eventually(t, "it to stop", stopped)
 		onPipe(t, o, "other", "true")
-		eventually(t, "it to go on", func() bool { return !stopped() })
+		eventually(t, "it to be continued", func() bool { return !stopped() })
 	}
 	if err := syscall.Kill(o.guard.pid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestStuckGuardIsReplaced(t *testing.T) {
 		t.Errorf("guard %d after %d", pid, old)
 	}
 	if over(j.Done()) {
-		t.Error("the end of the guard has ended the job")
+		t.Error("the job ended with the guard")
 	}
 }
 
@@ -210,8 +210,8 @@ func (g *guardLink) knows(p procfs.Process) bool {
 	return g.added[p.PID].Start == p.Start
 }
 
-// The guard is told of an orphan although nothing scans and no child dies.
-func TestGuardIsToldOfOrphans(t *testing.T) {
+// The guard learns of an orphan even if no caller scans and no child dies.
+func TestGuardLearnsOfOrphans(t *testing.T) {
 	o := newGuardedOwner(t)
 	tag := tag()
 	onPipe(t, o, "job", `(env -i setsid sleep `+tag+` </dev/null >/dev/null 2>&1 &) ; exec sleep 1000`)
@@ -219,9 +219,9 @@ func TestGuardIsToldOfOrphans(t *testing.T) {
 	eventually(t, "the guard to know", func() bool { return o.guard.knows(p) })
 }
 
-// The guard is told of a session that a scan has seen, although its parents live, and forgets it
-// with the last process of it.
-func TestGuardIsToldOfSessions(t *testing.T) {
+// The guard learns of a session that a scan has seen, even while its parents live, and forgets it
+// with its last process.
+func TestGuardLearnsOfSessions(t *testing.T) {
 	o := newGuardedOwner(t)
 	tag := tag()
 	j := onPipe(t, o, "job", `env -i setsid bash -c 'sleep `+tag+` & wait' & wait; exec sleep 1000`)
@@ -242,9 +242,8 @@ func TestGuardIsToldOfSessions(t *testing.T) {
 	eventually(t, "the guard to forget", func() bool { reaper.scan(); j.Tree(); return !o.guard.knows(leader.Process) })
 }
 
-// The guard is told of sessions also if only the periodic scans see them, however many trees there
-// are.
-func TestGuardIsToldOfSessionsInTurn(t *testing.T) {
+// The guard learns of sessions that only the periodic scans see, however many trees there are.
+func TestGuardLearnsOfSessionsInTurn(t *testing.T) {
 	o := newGuardedOwner(t)
 	tag := tag()
 	for range treesPerPeriod + 1 {
@@ -260,7 +259,7 @@ func TestGuardIsToldOfSessionsInTurn(t *testing.T) {
 	}
 }
 
-func TestGuardForgetsWhatHasEnded(t *testing.T) {
+func TestGuardForgetsEndedProcesses(t *testing.T) {
 	o := newGuardedOwner(t)
 	for range 20 {
 		j := onTTY(t, o, "job", "(setsid sleep 0.01 &) ; setsid sleep 0.02 & sleep 0.01 & exit")
@@ -272,6 +271,6 @@ func TestGuardForgetsWhatHasEnded(t *testing.T) {
 	o.guard.mu.Lock()
 	defer o.guard.mu.Unlock()
 	if len(o.guard.added) > 0 {
-		t.Errorf("the guard still answers for %v", o.guard.added)
+		t.Errorf("the guard still watches %v", o.guard.added)
 	}
 }

@@ -28,7 +28,7 @@ import (
 // patience bounds every wait: a test that runs into it has failed.
 const patience = time.Minute
 
-// The test binary plays other parts when its first argument says so.
+// parts are the programs that the test binary plays if its first argument names one.
 var parts = map[string]func(args []string) int{
 	"part-guard":    func([]string) int { return guard.Run(os.Stdin) },
 	"part-server":   partServer,
@@ -100,7 +100,7 @@ func newOwner(t testing.TB) *Owner {
 		t.Fatal(err)
 	}
 	t.Cleanup(o.Shutdown)
-	eventually(t, "what earlier tests left to be reaped", func() bool {
+	eventually(t, "the orphans of earlier tests to be reaped", func() bool {
 		reaper.scan()
 		reaper.mu.Lock()
 		defer reaper.mu.Unlock()
@@ -139,7 +139,8 @@ func (j *job) Settle() (hungUp, left []procfs.Process) {
 	return hungUp, must(left, err)
 }
 
-// Unclaimed returns the living orphans that may belong to one of several jobs of o.
+// Unclaimed returns the living orphans that could belong to one of several jobs of o, with their
+// descendants.
 func (o *Owner) Unclaimed() []procfs.Process {
 	reaper.scan()
 	es, err := walk(0, reaper.unattributed(func(p *orphan) bool { return slices.Contains(p.owners(), o) }))
@@ -240,8 +241,8 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// tag returns a duration for sleep that no other process sleeps for. It identifies a process
-// whatever becomes of its parents, session, environment and files.
+// tag returns a duration for sleep that no other process sleeps for. It identifies a process even
+// if its parents, session, environment and files change.
 func tag() string { return fmt.Sprintf("9%06d.%06d", rand.IntN(1e6), rand.IntN(1e6)) }
 
 // tagged returns the living processes that have s as an argument, except those about to execute
@@ -279,7 +280,7 @@ func grown(t testing.TB, tag string, n int) (ps []procfs.Process) {
 	return ps
 }
 
-// gone fails if a process with the tag is left.
+// gone fails the test if a process with the tag is left.
 func gone(t testing.TB, tag string) {
 	t.Helper()
 	if ps := tagged(tag); len(ps) > 0 {

@@ -11,7 +11,8 @@ import (
 	"asyncrepl/internal/oom"
 )
 
-func TestOutOfMemoryIsTheKernelsWord(t *testing.T) {
+// Only the kernel's count makes a SIGKILL an out-of-memory kill.
+func TestOutOfMemoryNeedsTheKernelsCount(t *testing.T) {
 	tests := []struct {
 		name string
 		kill func(j *job, count *atomic.Uint64) // ends it

@@ -72,7 +72,7 @@ func orphaned(t testing.TB, p procfs.Process) {
 	t.Helper()
 	eventually(t, "the orphan to come to us", func() bool {
 		e, ok := inspect(p.PID)
-		return ok && e.Parent == kinPID()
+		return ok && e.Parent == os.Getpid()
 	})
 	reaper.scan()
 }
@@ -105,7 +105,7 @@ func TestUnclaimed(t *testing.T) {
 	for _, how := range []string{"the last ends", "the last is cancelled", "shutdown"} {
 		t.Run(how, func(t *testing.T) {
 			o := newOwner(t)
-			o.limit = patience // nothing is left to a guard, however busy the machine is
+			o.limit = patience // no process is left to a guard, however busy the machine is
 			tag := tag()
 			other := onTTY(t, o, "other", `read x`)
 			j := onTTY(t, o, "job", escape(tag))
@@ -196,8 +196,9 @@ func below(dir, rest string) (script, gate string) {
 	return fmt.Sprintf(`(env -i setsid bash -c ': >%s; read x <%s; %s' </dev/null >/dev/null 2>&1 & until [ -e %[1]s ]; do :; done)`, up, gate, rest), gate
 }
 
-// deaf returns a command that starts a process that only SIGKILL ends, in a session of its own.
-func deaf(tag string) string {
+// ignoresAll returns a command that starts a process that only SIGKILL ends, in a session of its
+// own.
+func ignoresAll(tag string) string {
 	return `env -i setsid bash -c "trap \"\" TERM HUP; exec sleep ` + tag + `"`
 }
 
@@ -232,7 +233,7 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 		rest func(tag string) string
 		then func(t *testing.T, o *Owner, tag, gate string, parent procfs.Process, a, b *job)
 	}{
-		{"its jobs end", func(tag string) string { return deaf(tag) + " & wait" },
+		{"its jobs end", func(tag string) string { return ignoresAll(tag) + " & wait" },
 			func(t *testing.T, o *Owner, tag, gate string, _ procfs.Process, a, b *job) {
 				later := onTTY(t, o, "later", `read x`)
 				open(t, gate)
@@ -246,7 +247,7 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 					return len(tagged(tag)) == 0
 				})
 			}},
-		{"shutdown", func(tag string) string { return deaf(tag) + " & wait" },
+		{"shutdown", func(tag string) string { return ignoresAll(tag) + " & wait" },
 			func(t *testing.T, o *Owner, tag, gate string, _ procfs.Process, a, b *job) {
 				open(t, gate)
 				grown(t, tag, 1)
@@ -254,7 +255,7 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 				o.Shutdown()
 				gone(t, tag)
 			}},
-		{"its parent ends", func(tag string) string { return deaf(tag) + " & wait" },
+		{"its parent ends", func(tag string) string { return ignoresAll(tag) + " & wait" },
 			func(t *testing.T, o *Owner, tag, gate string, parent procfs.Process, a, b *job) {
 				open(t, gate)
 				p := grown(t, tag, 1)[0]
@@ -267,7 +268,7 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 					t.Error("the guard does not know it")
 				}
 			}},
-		{"unseen", func(tag string) string { return "env -i setsid -f " + deaf(tag) },
+		{"unseen", func(tag string) string { return "env -i setsid -f " + ignoresAll(tag) },
 			func(t *testing.T, o *Owner, tag, gate string, _ procfs.Process, a, b *job) {
 				finish(t, b)
 				open(t, gate)
@@ -276,7 +277,7 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 				unattributed(t, p, a)
 				unattributed(t, p, b)
 			}},
-		{"unseen below one that lives", func(tag string) string { return "env -i setsid -f " + deaf(tag) + "; exec sleep 1000" },
+		{"unseen below a living process", func(tag string) string { return "env -i setsid -f " + ignoresAll(tag) + "; exec sleep 1000" },
 			func(t *testing.T, o *Owner, tag, gate string, _ procfs.Process, a, b *job) {
 				finish(t, b)
 				open(t, gate)
@@ -289,7 +290,7 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o := newGuardedOwner(t)
 			o.remaining = 100 * time.Millisecond
-			o.limit = patience // nothing is left to the guard, however busy the machine is
+			o.limit = patience // no process is left to the guard, however busy the machine is
 			tag := tag()
 			a := onTTY(t, o, "a", `read x`)
 			script, gate := below(t.TempDir(), tt.rest(tag))
@@ -302,7 +303,7 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 	}
 }
 
-// A descendant of an orphan that is of no job is not attributed to the only job.
+// A descendant of an orphan that no job started is not attributed to the only job.
 func TestDescendantsOfNoJob(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()

@@ -180,11 +180,11 @@ func TestInterruptReachesTheForeground(t *testing.T) {
 		j := onTTY(t, o, "job", `trap 'echo the shell too' INT; set -m; python3 -c 'if 1:
 	import time
 	try:
-		print("in front")
+		print("in the foreground")
 		while True: time.sleep(0.01)
 	except KeyboardInterrupt: raise SystemExit(9)
 	'; echo continued $?; read`)
-		j.says(t, "in front\n")
+		j.says(t, "in the foreground\n")
 		if err := j.Interrupt(); err != nil {
 			t.Fatal(err)
 		}

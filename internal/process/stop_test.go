@@ -96,7 +96,7 @@ func TestStop(test *testing.T) {
 	for _, tt := range tests {
 		test.Run(tt.name, func(t *testing.T) {
 			o := newOwner(t)
-			if tt.rest == nil { // time enough to die of the hangup
+			if tt.rest == nil { // enough time to die of the hangup
 				o.settle = 2 * patience
 			}
 			o.remaining = patience
@@ -129,8 +129,8 @@ func TestStop(test *testing.T) {
 	}
 }
 
-// bombs keep starting processes, each in its way, while they are being killed. None grows beyond a
-// few hundred processes, and processes that escape end by themselves in time.
+// bombs keep starting processes, each in its own way, while they are being killed. None grows
+// beyond a few hundred processes, and processes that escape end by themselves in time.
 var bombs = map[string]string{
 	"forks": `
 for i in range(5):
@@ -253,7 +253,7 @@ func TestStopKeepsTheTree(t *testing.T) {
 	}
 }
 
-// A stop of a job that is over needs no rung for the leader, and ends what it left.
+// A stop of a job that is over needs no rung for the leader, and ends the processes that it left.
 func TestStopAfterTheEnd(t *testing.T) {
 	for from, rest := range map[ladder.Rung][]ladder.Rung{ladder.Interrupt: {ladder.Terminate, ladder.Kill}, ladder.Terminate: {ladder.Terminate, ladder.Kill}, ladder.Kill: {ladder.Kill}} {
 		t.Run(string(from), func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestShutdownEndsEverything(t *testing.T) {
 	}
 }
 
-// A program that exits on SIGTERM has the time to do so in its own way.
+// A program that exits on SIGTERM gets the time to do so in its own way.
 func TestShutdownLetsProgramsExit(t *testing.T) {
 	o := newOwner(t)
 	j := onPipe(t, o, "job", `trap 'echo bye; exit 6' TERM; trap '' HUP; echo up; while :; do sleep 0.01; done`)

@@ -35,13 +35,11 @@ func TestTree(t *testing.T) {
 		t.Errorf("descendants: got %s, want %s", got, want)
 	}
 	for i, p := range j.Tree() {
-		if i > 0 && p.Parent != j.PID() && !slices.ContainsFunc(j.Tree()[:i], func(q procfs.Process) bool { return q.PID == p.Parent }) && p.Parent != kinPID() {
+		if i > 0 && p.Parent != j.PID() && !slices.ContainsFunc(j.Tree()[:i], func(q procfs.Process) bool { return q.PID == p.Parent }) && p.Parent != os.Getpid() {
 			t.Errorf("%+v comes before its parent", p)
 		}
 	}
 }
-
-func kinPID() int { return syscall.Getpid() }
 
 // A child that other code of this program started in our session is neither adopted nor reaped.
 func TestChildrenOfOtherCode(t *testing.T) {
