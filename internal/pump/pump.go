@@ -4,11 +4,12 @@
 // written up to now has been read.
 //
 // A Pump reads one file until every holder of the other end has closed it, or until Close. It hands
-// what it reads to one function, its sink. Pump.Drain returns when everything that the file held at
-// the call has reached the sink: a program's last words are complete once its end is known and its
-// pump has been drained, even if a child of it holds the other end open.
+// the bytes to one function, its sink. Pump.Drain returns when everything that the file held at the
+// call has reached the sink: a program's last words are complete once its end is known and its pump
+// has been drained, even if a child of it holds the other end open.
 //
-// The package knows nothing of what it reads, and starts no process. Begin with New.
+// The package does not interpret the bytes, and starts no process. Begin with the example, then
+// New.
 package pump
 
 import (
@@ -31,7 +32,7 @@ const chunkSize = 64 << 10
 // that an idle pump costs none.
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// A Pump reads one file. Its methods may be called by several goroutines.
+// A Pump reads one file. Its methods can be called by several goroutines.
 type Pump struct {
 	file *os.File
 	conn syscall.RawConn // nil: the file was closed already
@@ -50,8 +51,8 @@ type Pump struct {
 // costs this process's poller nothing.
 func Pipe() (r, w *os.File, err error) { return pipe() }
 
-// New starts to read f, which must be non-blocking, as the read end of Pipe is. The pump owns f
-// and closes it when it ends. Calls of sink do not overlap, and the slice is sink's only until it
+// New starts to read f, which must be non-blocking, as the read end of Pipe is. The pump owns f and
+// closes it when it ends. Calls of sink do not overlap, and the slice is sink's only until it
 // returns.
 func New(f *os.File, sink func([]byte)) *Pump { return start(f, true, sink) }
 
@@ -119,8 +120,8 @@ func (p *Pump) read(fd int, buf []byte) (int, error) {
 }
 
 // Drain returns when everything that the file held at the call has reached the sink. It never waits
-// for more, and reads little of what is written meanwhile, so that a program that writes without
-// pause does not hold it up.
+// for more, and reads few of the bytes that are written meanwhile, so that a program that writes
+// without pause does not delay it.
 func (p *Pump) Drain() {
 	if p.conn == nil {
 		return
@@ -129,7 +130,7 @@ func (p *Pump) Drain() {
 	defer p.mu.Unlock()
 	p.conn.Control(func(fd uintptr) { // an error: the file was closed
 		rest := chunkSize
-		if p.pipe { // a terminal may answer 0 while output is still on its way to us
+		if p.pipe { // a terminal can answer 0 while output is still in transit
 			n, err := buffered(int(fd))
 			if err != nil {
 				return
@@ -173,8 +174,8 @@ func (p *Pump) Close() {
 // writeLimit bounds a write whose context has no deadline.
 const writeLimit = 5 * time.Second
 
-// WriteBounded writes b to a pipe whose reader may be slow. It stops when ctx ends and after 5 s,
-// and returns the number of bytes written. Writes to one file must not overlap.
+// WriteBounded writes b to a pipe with a reader that can be slow. It stops when ctx ends and after
+// 5 s, and returns the number of bytes written. Writes to one file must not overlap.
 func WriteBounded(ctx context.Context, f *os.File, b []byte) (int, error) {
 	if err := f.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil {
 		return 0, err
@@ -182,7 +183,7 @@ func WriteBounded(ctx context.Context, f *os.File, b []byte) (int, error) {
 	expired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { defer close(expired); f.SetWriteDeadline(time.Unix(1, 0)) })
 	n, err := f.Write(b)
-	if !stop() { // ctx ended: wait, or its deadline would cut the next write short
+	if !stop() { // the function has begun: wait, or its deadline could cut the next write short
 		<-expired
 	}
 	if err != nil && ctx.Err() != nil {

@@ -97,7 +97,7 @@ func (p newestPart) completeTo(cut int64) int64 {
 	if n < len(p.data) && view.Begin(p.data, n) == n {
 		return cut // the bytes after it are known, and a character or sequence begins there
 	}
-	keep := view.Whole(p.data[:n], false)
+	keep := view.Complete(p.data[:n], false)
 	if keep == n {
 		return cut
 	}

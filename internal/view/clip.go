@@ -27,13 +27,13 @@ func (w Window) End() int64 {
 	return end
 }
 
-// A Section is what one section of a reply shows. All of it is in Head when nothing was left out.
+// A Section is the text of one section of a reply. If nothing was left out, all of it is in Head.
 type Section struct{ Head, Tail string }
 
-// A Page is what a reply shows of a log.
+// A Page is the part of a log that a reply shows.
 type Page struct {
 	Sections []Section // by Span.Section
-	From, To int64     // the bytes at these cursors are left out; equal when none are
+	From, To int64     // the bytes between these cursors are left out; equal if none are
 }
 
 // Omitted returns how many bytes of the log the page leaves out.
@@ -52,9 +52,10 @@ const (
 
 // Clip returns the text of two windows of a log within a budget: all of it if that fits, else the
 // head of the first and the tail of the second, cut at ends of lines. The windows can touch, or
-// leave out bytes between them, which count as omitted; the second can be empty. How much fits is
-// tried, never estimated: what is returned has been rendered as it is. Lines are clamped to 2,000
-// characters, and escaped if they would read as a section mark.
+// leave out bytes between them, which count as omitted; the second can be empty. Clip never
+// estimates how much fits: it renders until it has found out, and returns text that it has
+// rendered. Lines are clamped to 2,000 characters, and escaped if they would read as a section
+// mark.
 func Clip(head, tail Window, b Budget) Page {
 	b.Max = max(b.Max, minBudget)
 	b.Head = min(b.Head, b.Max/2)
@@ -234,8 +235,8 @@ func (f stretch) lastPart(low, clamp, budget int) (start int, text []string) {
 	return start, text
 }
 
-// startsLine reports whether a line begins at an offset. What came before the window is known only
-// at a log's start.
+// startsLine reports whether a line begins at an offset. At the start of a window this is known
+// only if the window begins the log.
 func (f stretch) startsLine(at int) bool {
 	if at == 0 {
 		return f.cursor == 0
@@ -248,8 +249,8 @@ func (f stretch) lineEnd(at int) int {
 	return bytes.LastIndexByte(f.data[:at], '\n') + 1
 }
 
-// search finds an end of a line after lo and not after hi by bisection: yes reports that the one
-// sought is at this offset or after it.
+// search finds an end of a line after lo and not after hi by bisection: yes reports whether the
+// wanted end is at the offset or after it.
 func (f stretch) search(lo, hi int, yes func(at int) bool) {
 	for lo < hi {
 		mid := lo + (hi-lo)/2

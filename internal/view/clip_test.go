@@ -134,7 +134,7 @@ func TestClipWithoutLines(t *testing.T) {
 	}
 }
 
-// What is shown is the text of its bytes, and as much as fits, in many sizes.
+// In all sizes, a page shows the text of its bytes and as much as fits.
 func TestClipShowsAsMuchAsFits(t *testing.T) {
 	var b bytes.Buffer
 	for i := range 300 {
@@ -146,7 +146,7 @@ func TestClipShowsAsMuchAsFits(t *testing.T) {
 			p := Clip(one(0, log), Window{}, Budget{head, max})
 			s := p.Sections[0]
 			if s.Head != Text([]byte(log[:p.From])) || s.Tail != Text([]byte(log[p.To:])) {
-				t.Fatalf("budget %d/%d: %d..%d is not what is left out", head, max, p.From, p.To)
+				t.Fatalf("budget %d/%d: %d..%d is not the omission", head, max, p.From, p.To)
 			}
 			n := utf8.RuneCountInString(s.Head) + utf8.RuneCountInString(s.Tail)
 			next := strings.LastIndexByte(log[:p.To-1], '\n') + 1
@@ -259,8 +259,8 @@ func BenchmarkText(b *testing.B) {
 		"plain":  []byte(numbered(10_000, 79)),
 		"colour": bytes.Repeat([]byte("\x1b[32m✓\x1b[0m \x1b[1mtest/case.go\x1b[22m passed in 12ms\r\n"), 10_000),
 		"bars":   bars.Bytes(),
-		// What could cost more than its length: rows erased at their full width, screens cleared,
-		// rows changed far apart.
+		// Input that could cost more than its length: rows erased at their full width, screens
+		// cleared, rows changed far apart.
 		"hostile": bytes.Repeat([]byte(strings.Repeat("x", maxCols)+strings.Repeat("\x1b[1K\x1b[1@\x1b[P\x1b[2J\x1b[99A\x1b[999Cx\x1b[99B\x1b]\x1bP\n", 100)), 100),
 	} {
 		b.Run(name, func(b *testing.B) {

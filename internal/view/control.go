@@ -84,17 +84,17 @@ func (s *screen) restore() {
 	if s.saved {
 		s.y, s.x = min(max(s.sy, s.base), s.end-1), s.sx
 	}
-	s.saved, s.aside = false, false
+	s.saved, s.statusLine = false, false
 }
 
-// fresh starts a new piece of text: what is there remains, and the program's first row is the next
-// one.
+// fresh starts a new piece of text: the text so far remains, and the program's first row is the
+// next one.
 func (s *screen) fresh() {
 	s.y = s.end - 1
 	if len(s.row(s.y).cells) > 0 {
 		s.down()
 	}
-	s.x, s.home, s.aside = 0, s.y, false
+	s.x, s.home, s.statusLine = 0, s.y, false
 }
 
 // goTo moves the cursor to a place on the screen, counted from 1. The top of the screen is known
@@ -103,7 +103,7 @@ func (s *screen) fresh() {
 func (s *screen) goTo(row, col int) {
 	if s.home < 0 {
 		if s.saved {
-			s.aside = true
+			s.statusLine = true
 			return
 		}
 		s.fresh()
@@ -118,10 +118,10 @@ func (s *screen) goTo(row, col int) {
 }
 
 // eraseScreen erases below the cursor. Full screens are kept: clearing one removes no text.
-func (s *screen) eraseScreen(what int) {
-	switch what {
+func (s *screen) eraseScreen(part int) {
+	switch part {
 	case 0:
-		if s.aside {
+		if s.statusLine {
 			return
 		}
 		s.eraseLine(0)
@@ -134,12 +134,12 @@ func (s *screen) eraseScreen(what int) {
 	}
 }
 
-func (s *screen) eraseLine(what int) {
-	if s.aside {
+func (s *screen) eraseLine(part int) {
+	if s.statusLine {
 		return
 	}
 	r := s.row(s.y)
-	switch what {
+	switch part {
 	case 0:
 		r.cells = r.cells[:min(s.x, len(r.cells))]
 		r.wraps = false
@@ -153,19 +153,19 @@ func (s *screen) eraseLine(what int) {
 }
 
 // shift erases (X), removes (P) or makes room for (@) n characters at the cursor.
-func (s *screen) shift(what byte, n int) {
+func (s *screen) shift(final byte, n int) {
 	r := s.row(s.y)
-	if s.aside || s.x >= len(r.cells) {
+	if s.statusLine || s.x >= len(r.cells) {
 		return
 	}
 	rest := r.cells[s.x:]
 	n = min(n, len(rest))
-	switch what {
+	switch final {
 	case 'X':
 		clear(rest[:n])
 	case 'P':
 		r.cells = r.cells[:s.x+copy(rest, rest[n:])]
-	case '@': // what is pushed beyond the row's end is lost, as on a terminal of that width
+	case '@': // characters pushed beyond the row's end are lost, as on a terminal of that width
 		grown := min(n, maxCols-len(r.cells))
 		for range grown {
 			r.cells = append(r.cells, 0)

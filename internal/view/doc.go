@@ -11,7 +11,7 @@
 //     shown in its last state. Nothing else is folded: clearing the screen starts a new piece of
 //     text and removes none.
 //   - Cost is linear in the bytes read, and so is memory.
-//   - What is left out is counted in bytes of the log, so that a reader can ask for exactly that.
+//   - Omissions are counted in bytes of the log, so that a reader can ask for exactly those.
 //
 // Budgets are in characters, omissions in bytes. Nothing here returns an error: all bytes read as
 // something.

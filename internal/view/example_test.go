@@ -7,8 +7,8 @@ import (
 	"asyncrepl/internal/view"
 )
 
-// What a terminal would show in the end: colours stripped, a bar in its last
-// state.
+// Text is the text that a terminal would show in the end: without colours, and with a progress bar
+// in its last state.
 func ExampleText() {
 	raw := "\x1b[1mfetching\x1b[0m\r\n 10%\r 55%\r100%\r\n\x1b[31mdone\x1b[0m\r\n"
 	fmt.Print(view.Text([]byte(raw)))
@@ -18,8 +18,8 @@ func ExampleText() {
 	// done
 }
 
-// A window of a log on 300 characters: head and tail in whole lines, and the
-// cursors between which bytes are left out.
+// A window of a log is clipped to 300 characters: head and tail in full lines, and the cursors
+// between which bytes are left out.
 func ExampleClip() {
 	var raw strings.Builder
 	for i := range 1000 {

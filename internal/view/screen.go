@@ -23,19 +23,19 @@ type row struct {
 // character takes one column: the kernel erases typed characters so, and a program that draws over
 // its own text draws the same widths again.
 type screen struct {
-	rows      [maxRows]row // a ring: row y is rows[y%maxRows]
-	base, end int          // rows that can be changed; those before base are in out
-	y, x      int          // the cursor
-	home      int          // the row that a program uses as the top; -1: unknown
-	saved     bool
-	sy, sx    int
-	aside     bool // the cursor was saved and moved elsewhere, and not yet restored: a status line, not shown
-	out       lines
+	rows       [maxRows]row // a ring: row y is rows[y%maxRows]
+	base, end  int          // rows that can be changed; those before base are in out
+	y, x       int          // the cursor
+	home       int          // the row that a program uses as the top; -1: unknown
+	saved      bool
+	sy, sx     int
+	statusLine bool // the cursor was saved and moved elsewhere, and not yet restored: a status line, not shown
+	out        lines
 }
 
 func (s *screen) reset(l lines) {
 	s.base, s.end, s.y, s.x = 0, 1, 0, 0
-	s.home, s.saved, s.sy, s.sx, s.aside = -1, false, 0, 0, false
+	s.home, s.saved, s.sy, s.sx, s.statusLine = -1, false, 0, 0, false
 	s.rows[0].clear()
 	s.out = l
 }
@@ -86,7 +86,7 @@ func (s *screen) write(b []byte) {
 func (s *screen) c0(c byte) {
 	switch c {
 	case '\n':
-		s.aside = false
+		s.statusLine = false
 		s.down()
 		s.x = 0
 	case '\r':
@@ -100,7 +100,7 @@ func (s *screen) c0(c byte) {
 
 // print draws printable ASCII.
 func (s *screen) print(b []byte) {
-	for len(b) > 0 && !s.aside {
+	for len(b) > 0 && !s.statusLine {
 		r := s.row(s.y)
 		if s.x != len(r.cells) || s.x == maxCols {
 			s.put(rune(b[0]))
@@ -118,7 +118,7 @@ func (s *screen) print(b []byte) {
 
 // put draws one character.
 func (s *screen) put(c rune) {
-	if s.aside {
+	if s.statusLine {
 		return
 	}
 	r := s.row(s.y)

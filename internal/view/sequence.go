@@ -119,14 +119,14 @@ func endAt(line, end int) int {
 	return end
 }
 
-// maxHeld is the longest sequence that Whole waits for: one that never ends must not hold output
-// back for ever.
+// maxHeld is the longest sequence that Complete waits for, in bytes: a sequence that never ends
+// must not hold output back for ever.
 const maxHeld = 4 << 10
 
-// Whole returns how many bytes of b can be shown now: not all if b ends inside a character or an
-// escape sequence whose rest may still come. If final is set nothing more comes, and all of b can
-// be shown.
-func Whole(b []byte, final bool) int {
+// Complete returns how many bytes of b can be shown now: not all if b ends inside a character or an
+// escape sequence, because the rest can still come. If final is set nothing more comes, and all of
+// b can be shown.
+func Complete(b []byte, final bool) int {
 	if final {
 		return len(b)
 	}

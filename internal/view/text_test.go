@@ -234,12 +234,12 @@ func TestClipEscapesMarks(t *testing.T) {
 	}
 }
 
-func TestWhole(t *testing.T) {
+func TestComplete(t *testing.T) {
 	tests := map[string]struct {
 		in   string
-		held string // what is kept for later
+		held string // the bytes kept for later
 	}{
-		"whole":              {"abc\x1b[0m", ""},
+		"complete":           {"abc\x1b[0m", ""},
 		"ESC":                {"abc\x1b", "\x1b"},
 		"CSI":                {"abc\x1b[31", "\x1b[31"},
 		"title":              {"abc\x1b]0;ti", "\x1b]0;ti"},
@@ -258,11 +258,11 @@ func TestWhole(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			n := Whole([]byte(tt.in), false)
+			n := Complete([]byte(tt.in), false)
 			if got := tt.in[n:]; got != tt.held {
 				t.Errorf("held %q, want %q", got, tt.held)
 			}
-			if n := Whole([]byte(tt.in), true); n != len(tt.in) {
+			if n := Complete([]byte(tt.in), true); n != len(tt.in) {
 				t.Errorf("final: %d of %d", n, len(tt.in))
 			}
 		})
@@ -293,7 +293,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// checkReadable fails if s is not what every view promises.
+// checkReadable fails if s breaks a promise of every view.
 func checkReadable(t *testing.T, s string) {
 	t.Helper()
 	if !utf8.ValidString(s) {
@@ -327,12 +327,12 @@ func FuzzText(f *testing.F) {
 		if n := utf8.RuneCountInString(Line(string(b), 40)); n > 40 {
 			t.Fatalf("a header value of %d characters", n)
 		}
-		n := Whole(b, false)
+		n := Complete(b, false)
 		if n < 0 || n > len(b) || len(b)-n > maxHeld {
-			t.Fatalf("Whole: %d of %d", n, len(b))
+			t.Fatalf("Complete: %d of %d", n, len(b))
 		}
 		if len(b) <= maxHeld && Begin(b, n) != n && utf8.RuneStart(b[0]) {
-			t.Fatalf("Whole cuts %q at %d, the next beginning is at %d", b, n, Begin(b, n))
+			t.Fatalf("Complete cuts %q at %d, the next beginning is at %d", b, n, Begin(b, n))
 		}
 		for at := range min(len(b), 20) + 1 {
 			if i := Begin(b, at); i < at || i > len(b) {
