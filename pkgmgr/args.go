@@ -12,9 +12,9 @@ import (
 	"unicode"
 )
 
-// The text of an install is cut into items, and each item is one argument of the installer. pip and
-// uv parse it; only what they could not know is done here: relative paths start in the workspace,
-// and options are refused except the few that name a file or a directory.
+// The text of an install is cut into items, and each item is one argument of the installer, which
+// parses it. Only two things are done here that pip and uv can't do: relative paths start in the
+// workspace, and options are refused except the few that name a file or a directory.
 //
 // An item ends at a blank, a comma or the end of its line, except
 //
@@ -23,7 +23,7 @@ import (
 //   - after a ";", which begins a marker, and after "name @", which begins an address: both keep
 //     the rest of their line.
 
-// maxText bounds the text of one install, far above what a person or a model writes.
+// maxText bounds the text of one install, in bytes. People and models write far less.
 const maxText = 64 << 10
 
 // Remedies that several refusals share.
@@ -33,7 +33,7 @@ const (
 		`for an index set PIP_INDEX_URL and UV_DEFAULT_INDEX or write it into a file for -r, for other options run the installer as a shell command`
 )
 
-// options are those that are taken, with an example of what follows.
+// options are the accepted options, each with an example of the path that follows it.
 var options = map[string]struct{ long, example string }{
 	"-r": {"--requirement", "requirements.txt"}, "--requirement": {"--requirement", "requirements.txt"},
 	"-c": {"--constraint", "constraints.txt"}, "--constraint": {"--constraint", "constraints.txt"},
@@ -43,12 +43,12 @@ var options = map[string]struct{ long, example string }{
 // An item is one thing to install, or an option with the file or the directory that it takes.
 type item struct{ option, text string }
 
-// refused returns the error about a part of a text. Either can be long.
+// refused returns the error about a refused part of a text. It shortens both arguments.
 func refused(text, reason string) error {
 	return fmt.Errorf("requirement %q refused: %s", clip(text, 80), clip(reason, 600))
 }
 
-// clip cuts a text to what an error shows of it.
+// clip shortens a text for an error.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -68,7 +68,7 @@ func split(text string) ([]item, error) {
 	var items []item
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		for line = strings.TrimLeft(line, blanksAndCommas); line != ""; {
-			it, rest, err := next(line)
+			it, rest, err := nextItem(line)
 			if err != nil {
 				return nil, err
 			}
@@ -84,8 +84,8 @@ func split(text string) ([]item, error) {
 
 const blanksAndCommas = " \t,"
 
-// next returns the first item of a line that begins with one, and the rest of the line.
-func next(line string) (it item, rest string, err error) {
+// nextItem returns the first item of a line that begins with one, and the rest of the line.
+func nextItem(line string) (it item, rest string, err error) {
 	if line[0] == '-' {
 		word := line
 		if i := strings.IndexAny(line, blanksAndCommas+"="); i >= 0 {
@@ -145,7 +145,7 @@ var (
 	operator = pattern(`^([<>=]|[~!]=)`)
 )
 
-// continues reports whether an item goes on behind a gap of blanks and commas.
+// continues reports whether an item continues after a gap of blanks and commas.
 func continues(before, gap, after string) bool {
 	switch {
 	case after == "":
@@ -223,8 +223,8 @@ func (m *Manager) argument(it item) (string, error) {
 var pathExtras = pattern(`^(.*[^/])(\[[^\[\]]*\])$`)
 
 // resolve returns an address or a path as the installer reads it. A path becomes an address: pip
-// and uv disagree about blanks, brackets and semicolons in paths, but not in addresses. Extras
-// behind a path need it as a path, though.
+// and uv disagree about blanks, brackets and semicolons in paths, but not in addresses. A path with
+// extras after it remains a path.
 func (m *Manager) resolve(place string) (string, error) {
 	if !isPlace(place) || address().MatchString(place) {
 		return place, nil

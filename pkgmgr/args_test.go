@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// arguments returns what the installer is given of a text: options, then packages.
+// arguments returns the installer's arguments for a text: options, then packages.
 func arguments(m *Manager, text string) ([]string, error) {
 	run, err := m.Install(text)
 	if err != nil {

@@ -19,11 +19,11 @@
 // What is installed: a text is cut into arguments of the installer, which parses them. No text
 // reaches a shell or stands where an installer reads options, and relative paths start in the
 // workspace. Installs into an environment run one at a time, those of other servers included,
-// because pip takes no lock. What was installed is read from the environment's directories, also
-// after an install that failed or was stopped.
+// because pip takes no lock. The packages that were installed are read from the environment's
+// directories, also after an install that failed or was stopped.
 //
-// Errors: Interpreter, Describe and Install return what the user can fix, in one line that says
-// how. A line names the settings by the names in Config. What goes wrong in an install is in its
+// Errors: those of Interpreter, Describe and Install are for the user: one line that says how to fix
+// the problem and names the settings by the names in Config. The failure of an install is in its
 // job's receipt.
 //
 // Ownership: a Manager owns the choice of the environment and the short commands that find and make
@@ -32,6 +32,6 @@
 // variables nor the working directory: both are in Config.
 //
 // Begin with the example, then manager.go (the Manager), find.go (which Python), make.go (a new
-// environment), args.go (what can be asked for), install.go (one install) and outcome.go (what came
-// of it).
+// environment), args.go (the text of an install), install.go (one install) and outcome.go (its
+// result).
 package pkgmgr

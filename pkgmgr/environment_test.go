@@ -87,7 +87,7 @@ func endOf(t *testing.T, r *jobs.Registry, m *Manager, text string) string {
 func TestInstallWithoutParts(t *testing.T) {
 	tests := map[string]struct {
 		without []string
-		uv, pip bool // what exists
+		uv, pip bool // whether they exist
 		want    string
 	}{
 		"no venv":      {[]string{"venv", "ensurepip"}, false, false, "has no module venv; install it (Debian, Ubuntu: apt install python3-venv), or install uv)"},
@@ -232,7 +232,7 @@ func TestInstallsOfServersTakeTurns(t *testing.T) {
 	}
 }
 
-// What an install did before it was stopped is in its receipt, and Installed receives it.
+// The changes of an install that was stopped are in its receipt, and Installed receives them.
 func TestInstallIsStoppedHalfway(t *testing.T) {
 	w := newWorld(t)
 	uv, err := exec.LookPath("uv")

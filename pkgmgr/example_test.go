@@ -44,7 +44,7 @@ func Example() {
 
 	named := pkgmgr.New(pkgmgr.Config{Workspace: workspace, Python: pkgmgr.Setting{Name: "REPL_PYTHON", Value: "/no/such/python"}, Env: os.Environ(), Owner: owner})
 	_, err = named.Interpreter(context.Background())
-	fmt.Println("refused:", err != nil) // what was named is never passed over
+	fmt.Println("refused:", err != nil) // a named interpreter is never skipped
 
 	_, err = manager.Install("--index-url=http://example.com numpy")
 	fmt.Println("an option is refused:", err != nil)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// An environment is a Python and the directory that it installs into. What finds, makes or fills
-// one takes it as a value, so that the Manager need not be bound to one.
+// An environment is a Python and the directory that it installs into. Functions that find, make or
+// fill one take it as a value, because a Manager can replace its environment.
 type environment struct {
 	python  string // the path of its interpreter
 	dir     string // its root directory; empty if a named interpreter belongs to no environment
@@ -23,8 +23,8 @@ type environment struct {
 	exists  bool   // a file is at python, or a link whose target can be gone
 }
 
-// locate returns the first environment that exists, or else the one to make. It only looks at names
-// in directories. A setting that can't be used is not skipped: its error comes from check or make.
+// locate returns the first environment that exists, or else the one to make. It only checks whether
+// files exist. A setting that can't be used is not skipped: its error comes from check or make.
 func (m *Manager) locate() (environment, error) {
 	if m.cfg.Python.Value != "" {
 		return m.named()
@@ -90,8 +90,8 @@ func (i interpreter) tooOld() bool {
 	return i.major < minMajor || i.major == minMajor && i.minor < minMinor
 }
 
-// checkWhole is check, but waits while another server makes the environment.
-func (m *Manager) checkWhole(ctx context.Context, env environment) error {
+// checkMade is check, but waits while another server makes the environment.
+func (m *Manager) checkMade(ctx context.Context, env environment) error {
 	if env.dir != "" {
 		if unlock, err := m.lockDir(ctx, env.dir, nil); err == nil {
 			defer unlock()
@@ -155,10 +155,9 @@ func (m *Manager) base(ctx context.Context) (interpreter, error) {
 	return found, nil
 }
 
-// python3 returns the python3 on the PATH. In front of it can be a shim of a version manager: a
-// program that takes 100 ms to find its Python and becomes it. If the files of pyenv name that
-// Python outright, python3 returns it instead; if not, the shim is asked each time an environment
-// is made.
+// python3 returns the python3 on the PATH. It can be a version manager's shim: a program that takes
+// 100 ms to find its Python, and then executes it. If the files of pyenv name that Python, python3
+// returns it instead. If not, the shim is asked each time an environment is made.
 func (m *Manager) python3() (string, bool) {
 	shim, ok := m.lookPath("python3")
 	if root, dir := filepath.Split(filepath.Dir(shim)); ok && dir == "shims" && m.getenv("PYENV_DIR") == "" {
@@ -257,7 +256,7 @@ func configOf(python string) map[string]string {
 }
 
 // uv returns the path of uv, if there is one: the environment's own, else the first on the PATH. A
-// version manager's shim counts only if it runs, because a shim can exist without a uv behind it.
+// version manager's shim counts only if it runs, because a shim can exist although no uv does.
 func (m *Manager) uv(ctx context.Context, env environment) (string, bool) {
 	if own := filepath.Join(env.dir, "bin", "uv"); env.dir != "" && isProgram(own) {
 		return own, true
@@ -278,7 +277,7 @@ func (m *Manager) uv(ctx context.Context, env environment) (string, bool) {
 	return "", false
 }
 
-// lookPath finds a program on the PATH, whose relative entries don't count.
+// lookPath finds a program on the PATH. Relative entries don't count.
 func (m *Manager) lookPath(name string) (string, bool) {
 	i := slices.IndexFunc(m.cfg.Path, func(dir string) bool { return filepath.IsAbs(dir) && isProgram(filepath.Join(dir, name)) })
 	if i < 0 {

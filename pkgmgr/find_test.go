@@ -36,7 +36,7 @@ func TestInterpreterErrors(t *testing.T) {
 			func(w *world) { w.script("bin/python3", "echo hello") },
 			[]string{"does not answer like a Python", "hello", "REPL_PYTHON"},
 		},
-		"python3 dies": {
+		"python3 crashes": {
 			func(w *world) { w.script("bin/python3", "kill -9 $$") },
 			[]string{"SIGKILL", "REPL_PYTHON"},
 		},
@@ -167,7 +167,7 @@ func TestShimIsFollowedOnce(t *testing.T) {
 
 func TestUVBehindShim(t *testing.T) {
 	tests := map[string]struct {
-		target string // what stands behind it; empty: nothing
+		target string // the program that the shim runs; empty: none
 		later  bool   // another uv is on the PATH
 		want   string
 	}{
@@ -212,7 +212,7 @@ func TestPyenvIsRead(t *testing.T) {
 	const installed = "3.77.0"
 	tests := map[string]struct {
 		prepare func(*world)
-		asked   bool // pyenv must be
+		asked   bool // whether the shim is started
 	}{
 		"the variable": {func(w *world) { w.cfg.Env = append(w.cfg.Env, "PYENV_VERSION="+installed+":3.78") }, false},
 		"the variable leads": {func(w *world) {
@@ -230,7 +230,7 @@ func TestPyenvIsRead(t *testing.T) {
 		"a prefix":                   {func(w *world) { w.choose("3.77", "manager/version") }, true},
 		"the system's":               {func(w *world) { w.choose("system", "manager/version") }, true},
 		"a path":                     {func(w *world) { w.choose("../versions/"+installed, "manager/version") }, true},
-		"a directory to look in":     {func(w *world) { w.cfg.Env = append(w.cfg.Env, "PYENV_DIR=/", "PYENV_VERSION="+installed) }, true},
+		"a directory to search":      {func(w *world) { w.cfg.Env = append(w.cfg.Env, "PYENV_DIR=/", "PYENV_VERSION="+installed) }, true},
 		"a variable that was unset":  {func(w *world) { w.cfg.Env = append(w.cfg.Env, "PYENV_VERSION="+installed, "PYENV_VERSION=") }, true},
 		"a comment before a version": {func(w *world) { w.choose("# "+installed, "manager/version") }, true},
 	}

@@ -14,16 +14,17 @@ import (
 	"asyncrepl/jobs"
 )
 
-// readBack is how much of the end of an installer's output is searched for what it says, in bytes.
+// readBack is the number of bytes at the end of an installer's output that are searched for its
+// result.
 const readBack = 64 << 10
 
 // installedLimit bounds Config.Installed.
 const installedLimit = 5 * time.Second
 
-// Install returns a runner that installs what a text names into the environment of the workspace:
-// requirements, addresses, paths and files with requirements. It makes the environment if needed,
-// and installs pip first if there is neither uv nor pip. Install refuses what can't be an argument
-// of the installer.
+// Install returns a runner that installs the requirements, addresses, paths and files with
+// requirements in a text into the environment of the workspace. The runner makes the environment if
+// needed, and installs pip first if there is neither uv nor pip. Install returns an error if a part
+// of the text can't be an argument of the installer.
 func (m *Manager) Install(text string) (jobs.Runner, error) {
 	items, err := split(text)
 	if err != nil {
@@ -53,15 +54,14 @@ var leadingName = pattern(`^[A-Za-z0-9._-]+`)
 type install struct {
 	m        *Manager
 	options  []string // of the installer, each with its path
-	packages []string // what to install: arguments of the installer
+	packages []string // to install, as arguments of the installer
 	asked    []string // the keys of the packages that were asked for by name
 	marked   bool     // a marker can rule a requirement out
 
 	notes []string // for the receipt
 }
 
-// Run waits for its turn, prepares the environment, runs the installer and adds to its receipt what
-// came of it.
+// Run waits for its turn, prepares the environment, runs the installer and completes its receipt.
 func (in *install) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	m := in.m
 	if err := m.installing.take(ctx); err != nil {
@@ -117,7 +117,7 @@ func (in *install) prepare(ctx context.Context, say func(string)) (t target, err
 	}
 	unlock, err := m.lockDir(ctx, t.site.Dirs[0], func() { say("Waiting for another server's install\n") })
 	if err != nil {
-		m.log.Debug("no lock on the packages", "dir", t.site.Dirs[0], "err", err) // the installer says what is wrong with it
+		m.log.Debug("no lock on the packages", "dir", t.site.Dirs[0], "err", err) // the installer reports the problem
 	} else {
 		t.unlock = unlock
 	}
@@ -129,9 +129,9 @@ func (in *install) prepare(ctx context.Context, say func(string)) (t target, err
 	return t, err
 }
 
-// installer returns the command line of the installer, without what it is to install: uv, else pip.
-// Python runs pip with -I, which leaves out the working directory, because pip must not import
-// modules of the workspace.
+// installer returns the command line of uv, or of pip if there is no uv, without the packages to
+// install. Python runs pip with -I, which leaves out the working directory, because pip must not
+// import modules of the workspace.
 func (m *Manager) installer(ctx context.Context, env environment, s site, say func(string)) ([]string, error) {
 	if uv, ok := m.uv(ctx, env); ok {
 		return []string{uv, "pip", "install", "--python", env.python}, nil
@@ -142,17 +142,17 @@ func (m *Manager) installer(ctx context.Context, env environment, s site, say fu
 			return nil, errors.New(m.forbidden(env.python))
 		}
 		var err error
-		if pip, err = m.bringPip(ctx, env, say); err != nil {
+		if pip, err = m.installPip(ctx, env, say); err != nil {
 			return nil, err
 		}
 	}
 	return append(pip, "install", "--disable-pip-version-check"), nil
 }
 
-// bringPip installs pip into the environment, from the copy that Python carries, and returns how to
-// call it. If Python carries none, as some distributions package it separately, the pip of the
-// Python that the environment was made from is used.
-func (m *Manager) bringPip(ctx context.Context, env environment, say func(string)) ([]string, error) {
+// installPip installs pip into the environment, from the copy that Python carries, and returns its
+// command line. If Python carries none, because its distribution packages pip separately, the pip
+// of the Python that the environment was made from is used.
+func (m *Manager) installPip(ctx context.Context, env environment, say func(string)) ([]string, error) {
 	say("Bringing pip into the environment\n")
 	pip := []string{env.python, "-I", "-m", "pip"}
 	out, err := m.run(ctx, makeLimit, env.python, "-I", "-m", "ensurepip", "--default-pip")
@@ -161,10 +161,10 @@ func (m *Manager) bringPip(ctx context.Context, env environment, say func(string
 		return pip, err
 	case lacksModule(out):
 		if base := filepath.Join(configOf(env.python)["home"], "python3"); filepath.IsAbs(base) && isProgram(base) {
-			theirs := []string{base, "-I", "-m", "pip", "--python", env.python} // since pip 22.3
-			if _, err := m.run(ctx, probeLimit, append(theirs, "--version")...); err == nil {
+			basePip := []string{base, "-I", "-m", "pip", "--python", env.python} // since pip 22.3
+			if _, err := m.run(ctx, probeLimit, append(basePip, "--version")...); err == nil {
 				say("Using the pip of " + base + "\n")
-				return theirs, nil
+				return basePip, nil
 			}
 		}
 		return nil, fmt.Errorf("%s has no pip and none to bring in; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip python3-venv)", env.python)

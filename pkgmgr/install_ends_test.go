@@ -14,7 +14,7 @@ import (
 const noIndex = "http://127.0.0.1:1/simple"
 
 // ends goes through the ends that an install can have, one at a time in one environment with a real
-// installer. Those that take pip long are tried with uv only; TestCause has what pip says of them.
+// installer. Ends that take long with pip are tried with uv only; TestCause has pip's output.
 func ends(t *testing.T, w *world, r *jobs.Registry, installer string) {
 	w.wheel("spam", "2.0", "2")
 	w.wheel("beans", "1.0", "3", "spam<2")

@@ -12,11 +12,11 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A Setting is what the user can set, under the name that the user knows it by. Errors name the
-// setting to change, so Python and VenvDir have names even if they have no value.
+// A Setting is a value that the user can set, and the name of the setting. Errors name the setting
+// to change, so Python and VenvDir have names even if they have no value.
 type Setting struct{ Name, Value string }
 
-// A Config says where a Manager looks and how it runs commands.
+// A Config says where a Manager searches and how it runs commands.
 type Config struct {
 	Workspace string // an absolute path; relative settings start there
 
@@ -25,7 +25,7 @@ type Config struct {
 	VirtualEnv  Setting // an environment, used if it exists
 	CondaPrefix Setting // likewise
 
-	Path []string // directories to look for python3 and uv in
+	Path []string // directories to search for python3 and uv
 	Env  []string // KEY=value, the full environment of every command
 
 	Owner *process.Owner // starts the commands that find and make the environment
@@ -34,7 +34,7 @@ type Config struct {
 	Command func(argv, env []string, dir string) jobs.Runner
 
 	// Installed, if set, is called after each install that changed something and before its job is
-	// final, so that running sessions look for modules again. It returns notes for the receipt.
+	// final, so that running sessions search for modules again. It returns notes for the receipt.
 	Installed func(context.Context, Changes) []string
 
 	Log *slog.Logger // nil: nothing is logged
@@ -86,7 +86,7 @@ func (m *Manager) environment(ctx context.Context, say func(string)) (environmen
 		if isFile(env.python) {
 			return *env, nil
 		}
-		m.log.Warn("environment is gone, looking for another", "python", env.python)
+		m.log.Warn("environment is gone, searching for another", "python", env.python)
 		m.found.Store(nil)
 	}
 	env, err := m.locate()
@@ -94,7 +94,7 @@ func (m *Manager) environment(ctx context.Context, say func(string)) (environmen
 		return environment{}, err
 	}
 	if env.exists {
-		err = m.checkWhole(ctx, env)
+		err = m.checkMade(ctx, env)
 	} else {
 		env.python, err = m.make(ctx, env, say)
 	}
@@ -117,7 +117,7 @@ func (m *Manager) current() (environment, error) {
 
 // Bin returns the environment's directory of programs, which leads the PATH of the workspace's
 // commands. The directory need not exist yet. Bin returns "" if nothing need be added: the named
-// interpreter belongs to no environment and is on the PATH, whose order then stays as it is.
+// interpreter belongs to no environment and is on the PATH, so that the order of the PATH stays.
 func (m *Manager) Bin() string {
 	env, err := m.current()
 	if err != nil {
@@ -141,8 +141,8 @@ type Description struct {
 	UV      string // the path of uv, or of a shim for it; empty if there is none
 }
 
-// Describe returns what can be said without starting anything or making a file. The error says what
-// is wrong and how to fix it.
+// Describe returns a Description without starting a process or making a file. The error says how to
+// fix the problem.
 func (m *Manager) Describe() (Description, error) {
 	var d Description
 	d.UV, _ = m.lookPath("uv")
@@ -151,7 +151,7 @@ func (m *Manager) Describe() (Description, error) {
 		return d, err
 	}
 	d.Python, d.Setting, d.Dir, d.There = env.python, env.setting, env.dir, isFile(env.python)
-	python := d.Python // whose version is described
+	python := d.Python // the one to describe the version of
 	if !env.exists && !d.There {
 		if d.Base, _ = m.python3(); d.Base == "" {
 			return d, nil

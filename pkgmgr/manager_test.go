@@ -27,7 +27,7 @@ func TestInterpreterOrder(t *testing.T) {
 	all.Python.Value, all.VenvDir.Value = w.path("active/bin/python3"), w.path("named")
 	all.VirtualEnv.Value, all.CondaPrefix.Value = w.path("active"), w.path("conda")
 
-	tests := []struct { // each leaves out what the one before it found
+	tests := []struct { // each drops the setting by which the one before it found its Python
 		name, want string
 		leaveOut   func(*Config)
 	}{
@@ -191,19 +191,19 @@ func TestInterpreterIsCancelled(t *testing.T) {
 		asked <- err
 	}()
 	stuck := pid()
-	waiting, giveUp := context.WithCancelCause(patient(t))
+	waiting, stopWaiting := context.WithCancelCause(patient(t))
 	waited := make(chan error, 1) // the answer, however the test ends
 	go func() {                   // ends with waiting
 		_, err := m.Interpreter(waiting)
 		waited <- err
 	}()
-	giveUp(errGivenUp)
-	if err := <-waited; err != errGivenUp {
-		t.Errorf("waiting for another caller's search: %v, want %v", err, errGivenUp)
+	stopWaiting(errNotNeeded)
+	if err := <-waited; err != errNotNeeded {
+		t.Errorf("waiting for another caller's search: %v, want %v", err, errNotNeeded)
 	}
-	cancel(errGivenUp)
-	if err := <-asked; !strings.Contains(err.Error(), errGivenUp.Error()) {
-		t.Errorf("Interpreter: %v, want %v", err, errGivenUp)
+	cancel(errNotNeeded)
+	if err := <-asked; !strings.Contains(err.Error(), errNotNeeded.Error()) {
+		t.Errorf("Interpreter: %v, want %v", err, errNotNeeded)
 	}
 	processtest.Gone(t, stuck)
 	w.script("bin/python3", `exec "`+realPython()+`" "$@"`)
@@ -212,7 +212,7 @@ func TestInterpreterIsCancelled(t *testing.T) {
 	}
 }
 
-var errGivenUp = errors.New("given up")
+var errNotNeeded = errors.New("not needed any more")
 
 func TestRunIsBounded(t *testing.T) {
 	w := newWorld(t)
@@ -220,7 +220,7 @@ func TestRunIsBounded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "takes too long") {
 		t.Errorf("run: %v, want that it takes too long", err)
 	}
-	if pid, err := strconv.Atoi(lastLine(out)); err == nil { // on a busy machine it may not have come to print it
+	if pid, err := strconv.Atoi(lastLine(out)); err == nil { // on a busy machine it may be stopped before it prints its pid
 		processtest.Gone(t, pid)
 	}
 }
@@ -233,8 +233,8 @@ func TestRunKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// Describe says what would be used and starts or makes nothing: each program here would leave a
-// file.
+// Describe says which Python would be used, and starts and makes nothing: each program here would
+// leave a file.
 func TestDescribe(t *testing.T) {
 	for name, tt := range map[string]struct {
 		prepare func(*world)

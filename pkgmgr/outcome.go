@@ -10,63 +10,62 @@ import (
 	"asyncrepl/jobs"
 )
 
-// What an install has changed is read from the environment's directories (site.go). Why it failed
-// is read from what the installer printed: by a pattern if a remedy is known, else in its own
-// words.
+// The changes of an install are read from the environment's directories (site.go). The reason of a
+// failure is read from the installer's output: if a pattern recognizes it, the receipt says how to
+// fix it, and else it quotes the installer.
 
-// conclude adds to the installer's receipt what the install amounts to.
-func (in *install) conclude(rec *jobs.Receipt, env environment, ch Changes, said string) {
+// conclude adds the result of the install to the installer's receipt.
+func (in *install) conclude(rec *jobs.Receipt, env environment, ch Changes, printed string) {
 	switch {
 	case rec.Status() == jobs.Completed:
-		rec.Detail = in.result(ch, said)
-		in.notes = append(in.notes, conflicts(said)...)
+		rec.Detail = in.result(ch, printed)
+		in.notes = append(in.notes, conflicts(printed)...)
 		return
 	case rec.Stop == nil && rec.End == jobs.Exited:
-		rec.Detail = in.m.cause(env, said)
+		rec.Detail = in.m.cause(env, printed)
 	}
 	if len(ch.Installed) > 0 {
 		in.notes = append(in.notes, "installed before it ended: "+list(ch.Installed))
 	}
-	if len(ch.Removed) > 0 {
-		in.notes = append(in.notes, "removed and not replaced: "+list(ch.Removed)+"; install again")
+	if len(ch.removed) > 0 {
+		in.notes = append(in.notes, "removed and not replaced: "+list(ch.removed)+"; install again")
 	}
-	if rec.Stop != nil && len(ch.Installed)+len(ch.Removed) == 0 {
+	if rec.Stop != nil && len(ch.Installed)+len(ch.removed) == 0 {
 		in.notes = append(in.notes, "no package was installed or removed")
 	}
 }
 
-// result says what an install that succeeded has done.
-func (in *install) result(ch Changes, said string) string {
-	ruledOut := strings.Contains(said, "don't match your environment")
+// result describes the effect of an install that succeeded.
+func (in *install) result(ch Changes, printed string) string {
+	ruledOut := strings.Contains(printed, "don't match your environment")
 	switch {
 	case len(ch.Installed) > 0:
 		rank := func(p Package) int { return slices.Index(append(in.asked, key(p.Name)), key(p.Name)) }
 		slices.SortStableFunc(ch.Installed, func(a, b Package) int { return rank(a) - rank(b) })
 		return "installed " + list(ch.Installed)
-	case saidInstalled().MatchString(said):
-		return "installed " + clip(saidInstalled().FindStringSubmatch(said)[1], 80)
-	case ruledOut && !strings.Contains(said, "Requirement already satisfied"):
+	case installedLine().MatchString(printed):
+		return "installed " + clip(installedLine().FindStringSubmatch(printed)[1], 80)
+	case ruledOut && !strings.Contains(printed, "Requirement already satisfied"):
 		return "nothing installed: ruled out by the marker"
-	case in.marked && saidChecked().MatchString(said):
+	case in.marked && satisfiedLine().MatchString(printed):
 		return "nothing installed: already satisfied or ruled out by a marker"
-	case saidChecked().MatchString(said):
+	case satisfiedLine().MatchString(printed):
 		return "already satisfied"
 	}
 	return "nothing was changed"
 }
 
-// What pip and uv print after installs outside of the environment's directories (PIP_TARGET and the
-// like), after those with nothing to do, and about packages that no longer fit.
+// Lines that pip and uv print after installs outside of the environment's directories (PIP_TARGET
+// and the like), after those with nothing to do, and about packages that no longer fit.
 var (
-	saidInstalled = pattern(`(?m)^Successfully installed (\S.*?)\s*$`)
-	saidChecked   = pattern(`(?m)^(Requirement already satisfied|(Audited|Checked) \d+ package|\S+ is already installed with the same version)`)
-	saidConflict  = pattern(`(?m)^(\S+ \S+ requires .*, (?:but you have|which is not installed).*?)\.?\s*$`)
+	installedLine = pattern(`(?m)^Successfully installed (\S.*?)\s*$`)
+	satisfiedLine = pattern(`(?m)^(Requirement already satisfied|(Audited|Checked) \d+ package|\S+ is already installed with the same version)`)
+	conflictLine  = pattern(`(?m)^(\S+ \S+ requires .*, (?:but you have|which is not installed).*?)\.?\s*$`)
 )
 
-// conflicts returns notes about packages that an install has left with versions of others that they
-// don't allow.
-func conflicts(said string) (notes []string) {
-	for _, match := range saidConflict().FindAllStringSubmatch(said, 3) {
+// conflicts returns notes about packages that don't allow a version that is now installed.
+func conflicts(printed string) (notes []string) {
+	for _, match := range conflictLine().FindAllStringSubmatch(printed, 3) {
 		notes = append(notes, "conflict: "+match[1])
 	}
 	return notes
@@ -88,10 +87,10 @@ func list(ps []Package) string {
 
 const wheelRemedy = "or ask for a version that has a wheel"
 
-// failures are the patterns by which a failure is recognized, and what is said of it, with $1 for
-// what the first group matched. The first that matches counts: what stops any install, what stops
-// the fetching, what the requirements lack. In the text, runs of blanks and line ends are one
-// blank, because uv breaks lines at the width of the terminal.
+// failures are patterns that recognize a failure, each with a text for the receipt, in which $1 is
+// the first group of the pattern. The first match counts, so failures of any install come first,
+// then those of a download, then those of the requirements. In the searched output, runs of blanks
+// and line ends are one blank, because uv breaks lines at the width of the terminal.
 var failures = []struct{ pattern, text string }{
 	{`No space left on device|Disk quota exceeded`, "the disk is full; free some space, of pip's or uv's cache for one"},
 	{`Cannot find command '(git|hg|svn|bzr)'`, "there is no $1 on PATH to fetch the repository; install it (Debian, Ubuntu: apt install $1)"},
@@ -117,7 +116,7 @@ var (
 )
 
 // unreachable returns the text about a host that could not be reached, or "". pip prints
-// "connection broken by" also if it reached the host at last.
+// "connection broken by" even if it reaches the host on a later try.
 func unreachable(flat string) string {
 	why := networkReason().FindString(flat)
 	if why == "" || !networkFailure().MatchString(flat) {
@@ -132,8 +131,8 @@ func unreachable(flat string) string {
 }
 
 // known returns the text about a failure with a known remedy, or "".
-func (m *Manager) known(env environment, said string) string {
-	flat := strings.Join(strings.Fields(said), " ")
+func (m *Manager) known(env environment, printed string) string {
+	flat := strings.Join(strings.Fields(printed), " ")
 	if strings.Contains(flat, "externally-managed-environment") || strings.Contains(flat, "is externally managed") {
 		return m.forbidden(env.python)
 	}
@@ -156,24 +155,24 @@ var (
 	causeLine = pattern(`(?mi)^\s*(?:cause|caused by|fatal): (.*\S)\s*$`)
 )
 
-// cause says in a line why an installer failed: what is known of it, else its last error, else its
-// last line.
-func (m *Manager) cause(env environment, said string) string {
-	if why := m.known(env, said); why != "" {
+// cause returns in one line why an installer failed: the text of a known failure, or else the
+// installer's last error, or else its last line.
+func (m *Manager) cause(env environment, printed string) string {
+	if why := m.known(env, printed); why != "" {
 		return why
 	}
-	errors := errorLine().FindAllStringSubmatch(said, -1)
+	errors := errorLine().FindAllStringSubmatch(printed, -1)
 	if errors == nil {
-		return clip(lastLine([]byte(said)), 200)
+		return clip(lastLine([]byte(printed)), 200)
 	}
 	why := clip(errors[len(errors)-1][1], 200)
-	if causes := causeLine().FindAllStringSubmatch(said, -1); causes != nil {
+	if causes := causeLine().FindAllStringSubmatch(printed, -1); causes != nil {
 		why += ": " + clip(causes[len(causes)-1][1], 200)
 	}
 	return why
 }
 
-// forbidden returns the text about a Python into which the system forbids to install.
+// forbidden returns the text about a Python that the system does not allow installs into.
 func (m *Manager) forbidden(python string) string {
 	remedy := fmt.Sprintf("set %s to a directory in which an environment may be made", m.cfg.VenvDir.Name)
 	if m.cfg.Python.Value != "" {

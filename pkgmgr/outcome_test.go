@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What pip 23 to 26 and uv 0.5 to 0.13 have printed, cut to what matters.
+// The texts are output of pip 23 to 26 and uv 0.5 to 0.13, shortened.
 const indexRemedy = "check the network and the address, or set PIP_INDEX_URL and UV_DEFAULT_INDEX to an index that can be reached"
 
 func TestCause(t *testing.T) {
@@ -74,9 +74,9 @@ func TestCause(t *testing.T) {
 			"Failed to build `broken @ file:///w/broken-1.0.tar.gz`: Call to `backend.build_wheel` failed (exit status: 1)"},
 		"uv, the system's": {"error: The interpreter at `/usr` is externally managed, and indicates the following:\n\n  To install Python packages system-wide, try apt",
 			"/env/bin/python belongs to the system, which forbids installs into it (PEP 668); set REPL_VENV_DIR to a directory in which an environment may be made"},
-		"words that nobody knows": {"something\nERROR: the moon is wrong\nbye", "the moon is wrong"},
-		"nothing but words":       {"something\nbye\n", "bye"},
-		"nothing":                 {"", ""},
+		"an unknown error":  {"something\nERROR: the moon is wrong\nbye", "the moon is wrong"},
+		"nothing but words": {"something\nbye\n", "bye"},
+		"nothing":           {"", ""},
 	}
 	m := New(Config{VenvDir: Setting{Name: "REPL_VENV_DIR"}})
 	env := environment{dir: "/env", python: "/env/bin/python"}

@@ -15,15 +15,15 @@ import (
 	"asyncrepl/internal/pump"
 )
 
-// keptOutput is how much of the end of a command's output is kept, in bytes.
+// keptOutput is the number of bytes that are kept at the end of a command's output.
 const keptOutput = 64 << 10
 
-// termStep is how long a command has between SIGTERM and SIGKILL.
+// termStep is the time between SIGTERM and SIGKILL.
 const termStep = time.Second
 
-// run runs a short command in the workspace, without a terminal or input, and returns what it wrote
-// to either stream. It ends the command with ctx or at the limit. An error contains the last line
-// that the command wrote.
+// run runs a short command in the workspace, without a terminal or input, and returns its output on
+// both streams. It ends the command with ctx or at the limit. An error contains the last line of
+// the output.
 func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -46,7 +46,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 		r.Close()
 		return nil, fmt.Errorf("starting %s: %v", filepath.Base(argv[0]), err)
 	}
-	var out []byte // the pump's until it is closed
+	var out []byte // belongs to the pump until it is closed
 	reader := pump.New(r, func(b []byte) {
 		out = append(out, b...)
 		if len(out) > 2*keptOutput {
@@ -78,11 +78,11 @@ func failure(limited context.Context, exit process.Exit, argv []string, out []by
 	case exit.Code == 0:
 		return nil
 	}
-	said := clip(lastLine(out), 80)
-	if said == "" {
-		said = "it printed nothing"
+	last := clip(lastLine(out), 80)
+	if last == "" {
+		last = "it printed nothing"
 	}
-	return fmt.Errorf("running %s: %s: %s", clip(strings.Join(argv, " "), 80), how, said)
+	return fmt.Errorf("running %s: %s: %s", clip(strings.Join(argv, " "), 80), how, last)
 }
 
 // lastLine returns the last line of out that is not blank.

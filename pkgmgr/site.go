@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// What an install has changed is read from the directories of the environment and not from what the
-// installer prints: they are the same for every installer, and true after one that was interrupted.
-// An installer writes RECORD when a package is in place, so a package without RECORD does not
-// count.
+// The changes of an install are read from the directories of the environment and not from the
+// installer's output: the directories are the same for every installer, and right even if the
+// installer was interrupted. An installer writes RECORD when a package is in place, so a package
+// without RECORD does not count.
 
-// A site is where an environment keeps its packages, as its interpreter reports it.
+// A site describes the packages of an environment, as its interpreter reports it.
 type site struct {
-	Dirs    []string // the first is where packages go
+	Dirs    []string // that hold packages; new ones go into the first
 	Pip     bool     // pip can be imported
 	Managed bool     // the system forbids installs (PEP 668)
 }
@@ -73,24 +73,25 @@ func (p Package) String() string {
 	return p.Name + " " + p.Version + " (was " + p.Before + ")"
 }
 
-// Changes is what an install has changed in the environment.
+// Changes are the changes of an install in the environment.
 type Changes struct {
 	Installed []Package // by name
-	Removed   []Package // without another version in their place
 	Paths     []string  // .pth files that are new or changed
 
-	Dir  string // the environment's directory; empty if it is no environment's
+	Dir  string // the environment's directory; empty if the interpreter belongs to none
 	Gone string // the directory of the environment that Dir replaces because it is gone; empty: none
+
+	removed []Package // by name; no other version is in their place
 }
 
 func (c Changes) none() bool {
-	return len(c.Installed)+len(c.Removed)+len(c.Paths) == 0 && c.Gone == ""
+	return len(c.Installed)+len(c.removed)+len(c.Paths) == 0 && c.Gone == ""
 }
 
 // contents are the packages and .pth files of a site, by their paths.
 type contents map[string]fs.FileInfo
 
-// read returns what a site contains. What can't be read counts as absent.
+// read returns the contents of a site. An entry that can't be read counts as absent.
 func (s site) read() contents {
 	c := contents{}
 	for _, dir := range s.Dirs {
@@ -113,7 +114,7 @@ func (s site) read() contents {
 	return c
 }
 
-// since returns what has changed since before.
+// since returns the changes from before to c.
 func (c contents) since(before contents) Changes {
 	var ch Changes
 	gone := map[string]Package{}
@@ -141,11 +142,11 @@ func (c contents) since(before contents) Changes {
 		ch.Installed = append(ch.Installed, p)
 	}
 	for _, p := range gone {
-		ch.Removed = append(ch.Removed, p)
+		ch.removed = append(ch.removed, p)
 	}
 	byName := func(a, b Package) int { return strings.Compare(key(a.Name), key(b.Name)) }
 	slices.SortFunc(ch.Installed, byName)
-	slices.SortFunc(ch.Removed, byName)
+	slices.SortFunc(ch.removed, byName)
 	slices.Sort(ch.Paths)
 	return ch
 }

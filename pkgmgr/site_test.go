@@ -40,10 +40,10 @@ func TestChanges(t *testing.T) {
 	w.write("site/new.pth", "x", 0o666)
 	want := Changes{
 		Installed: []Package{{Name: "again", Version: "1.0", Before: "1.0"}, {Name: "new", Version: "1!2.0+x"}, {Name: "some-thing", Version: "2.0", Before: "1.0"}},
-		Removed:   []Package{{Name: "goes", Version: "1.0"}},
+		removed:   []Package{{Name: "goes", Version: "1.0"}},
 		Paths:     []string{w.path("site/new.pth")},
 	}
-	if diff := cmp.Diff(want, s.read().since(before), cmpopts.IgnoreUnexported(Package{})); diff != "" {
+	if diff := cmp.Diff(want, s.read().since(before), cmp.AllowUnexported(Changes{}), cmpopts.IgnoreUnexported(Package{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
