@@ -3,7 +3,7 @@
 //
 // A [Registry] owns every job. It starts one goroutine for each, which calls the job's [Runner] and
 // ends the job when that returns. Nothing else ends a job: [Job.Stop] asks the runner to stop. The
-// runner escalates as far as needed and records what it took in the [Receipt]. A job's context
+// runner escalates as far as needed and records the rungs it used in the [Receipt]. A job's context
 // comes from the registry, never from a request: a caller that stops waiting does not end the job.
 //
 // The rules that the rest of the server relies on:

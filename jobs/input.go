@@ -9,7 +9,7 @@ type Question struct {
 	By     string // the program that asks: "input() in session default", "read by bash (pid 812)"
 }
 
-// Input is what a client sends to a job.
+// Input is a message of a client to a program of a job.
 type Input struct {
 	Text   string
 	Line   bool // an answer: one line; a final newline is added if missing
@@ -34,7 +34,7 @@ type InputFunc func(ctx context.Context, in Input) (Delivery, error)
 
 // Send gives input to the job; deliveries are made one at a time. It returns [ErrEnded] if the job
 // has ended, [ErrNotReading] if it takes no input, the cause of ctx if ctx is done before other
-// deliveries are, and otherwise what the runner returns.
+// deliveries are, and otherwise the result of the runner's InputFunc.
 func (j *Job) Send(ctx context.Context, in Input) (Delivery, error) {
 	select {
 	case j.delivering <- struct{}{}:

@@ -5,14 +5,14 @@ import "time"
 // A Probe measures the processes of a running job, wherever they run. Its methods can be called by
 // several goroutines at once, and after the job has ended; then they return an error.
 type Probe interface {
-	// Usage returns what the processes use now.
+	// Usage returns the present use by the processes.
 	Usage() (ProcessUsage, error)
 	// Busiest returns the process that uses most CPU time now, and its share of one CPU in percent.
 	// It can take some milliseconds.
 	Busiest() (p Process, percent float64, err error)
 }
 
-// A ProcessUsage is what processes use.
+// A ProcessUsage is the use of CPU time and memory by processes.
 type ProcessUsage struct {
 	CPU       time.Duration // of the living ones, since they were started
 	Memory    int64         // bytes resident; memory shared by several counts for each

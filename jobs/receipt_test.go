@@ -118,7 +118,7 @@ func TestTableOfMoves(t *testing.T) {
 	}
 }
 
-// The receipt says what was lost by the end, and late losses don't change it.
+// The receipt counts the output that was lost by the end, and late losses don't change it.
 func TestReceiptOfLostOutput(t *testing.T) {
 	logs := output.NewStore(output.Config{Cap: 1 << 20, Dir: func() (string, error) { return "", errors.New("no directory") }})
 	bubble(t, Config{Logs: logs}, func(t *testing.T, s stage) {

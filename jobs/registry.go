@@ -184,7 +184,7 @@ func (r *Registry) before(tenant, id string) []*Job {
 	return slices.DeleteFunc(order, func(j *Job) bool { return ulid.Timestamp(j.info.Created) >= u.Time() })
 }
 
-// Usage returns what the output of the jobs takes on disk.
+// Usage returns the space that the output of the jobs takes on disk.
 func (r *Registry) Usage() output.Usage { return r.logs.Usage() }
 
 // Close refuses new jobs, asks every job to end and waits until all have ended. Their records and

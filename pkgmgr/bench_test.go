@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// BenchmarkInterpreter measures what the first use of Python pays before a worker is started, beside
-// the start of a bare Python: in a process that has found its environment, in a workspace that has
-// one, and in a new workspace. floor=path includes the shim of a version manager, if there is one.
+// BenchmarkInterpreter measures the cost of the first use of Python before a worker is started,
+// beside the start of a bare Python: in a process that has found its environment, in a workspace
+// that has one, and in a new workspace. floor=path includes the shim of a version manager, if there
+// is one.
 func BenchmarkInterpreter(b *testing.B) {
 	bare := func(b *testing.B, argv ...string) {
 		for b.Loop() {

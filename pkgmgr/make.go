@@ -108,7 +108,7 @@ func lacksModule(out []byte) bool {
 }
 
 // claim makes the directory if it does not exist, and takes the lock on it that keeps other servers
-// out. The kernel releases the lock if this server dies.
+// out. The kernel releases the lock when this server exits.
 func (m *Manager) claim(ctx context.Context, dir string) (created bool, unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return false, nil, err

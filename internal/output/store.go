@@ -2,7 +2,7 @@ package output
 
 import "sync"
 
-// A Config says where logs are kept, and how much of them.
+// A Config sets where logs are kept, and how much of them.
 type Config struct {
 	// Cap is the number of bytes kept of one log. 0 is 1 GiB, or 1 MiB if Dir is nil.
 	Cap int64

@@ -9,7 +9,7 @@ import (
 	"asyncrepl/internal/tty/ttytest"
 )
 
-// BenchmarkType measures what it takes to type a line. Its floor, bare, writes the line to the
+// BenchmarkType measures the cost of typing a line. Its floor, bare, writes the line to the
 // terminal and does nothing else.
 func BenchmarkType(b *testing.B) {
 	line := "print(1)\n"

@@ -16,8 +16,8 @@ var errFull = errors.New("terminal takes no more input: the program does not rea
 // sendLimit bounds a Send whose context does not end, so that none queued after it waits for ever.
 const sendLimit = 5 * time.Second
 
-// Send types b at the terminal, complete and after what was sent before, and returns how many bytes
-// the terminal took. It ends when ctx does, and with an error when the terminal stays full.
+// Send types b at the terminal, complete and after earlier Sends, and returns how many bytes the
+// terminal took. It ends when ctx does, and with an error if the terminal stays full.
 func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	if len(b) == 0 {
 		return 0, nil

@@ -130,7 +130,7 @@ func TestTextFoldsProgress(t *testing.T) {
 	}
 }
 
-// apt draws its bar in the last row and comes back; what it says in between stays.
+// apt draws its bar in the last row and moves back; the lines that it prints in between stay.
 func TestTextLeavesOutStatusLine(t *testing.T) {
 	bar := func(n int) string {
 		return fmt.Sprintf("\x1b7\x1b[40;0f\x1b[42m\x1b[30mProgress: [%3d%%]\x1b[49m\x1b[39m [##..] \x1b8", n)
@@ -142,7 +142,7 @@ func TestTextLeavesOutStatusLine(t *testing.T) {
 	}
 }
 
-// A line that ends nowhere, and more rows than can be changed.
+// A line that never ends, and more rows than can be changed.
 func TestTextOfManyRows(t *testing.T) {
 	var in, want strings.Builder
 	for i := range 3 * maxRows {

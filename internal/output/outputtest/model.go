@@ -48,7 +48,7 @@ func (m *Model) Finish() {
 }
 
 // CheckRead reads at most limit bytes of the log at cursor and fails the test if any of them is not
-// what was written there.
+// the byte that was written there.
 func (m *Model) CheckRead(t testing.TB, l output.Reader, cursor int64, limit int) output.Chunk {
 	t.Helper()
 	c := l.Read(cursor, limit)
