@@ -145,6 +145,59 @@ await asyncio.sleep(0.01)`)
 	}
 }
 
+// A child of an earlier job is spared however shortly before the interrupted job it was started: by
+// the last statement of the job before, which is queued back to back, or by a thread between jobs.
+func TestInterruptSparesChildrenStartedJustBefore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.run(`import os, signal, subprocess, threading, time
+quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def start(): return subprocess.Popen(["sleep", "300"], **quiet)
+children = []
+def later():
+    time.sleep(0.02)
+    children.append(start())`)
+	for round := range 6 {
+		before := b.start("children.append(start())")
+		if round%2 == 1 {
+			jobstest.End(t, before)
+			before = b.start("threading.Thread(target=later).start()")
+			jobstest.End(t, before)
+			for started := fmt.Sprint(2 + round/2*3); ; { // until the thread has started its child
+				if info, _ := b.run("len(children)"); info.Result != started {
+					continue
+				}
+				break
+			}
+		}
+		j := b.start("os.system('echo on; exec sleep 300')")
+		jobstest.Prints(t, j, "on")
+		j.Stop(stop(jobs.Interrupt))
+		if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+			t.Fatalf("round %d: %s", round, info.Receipt.Text())
+		}
+		b.result("[c.poll() for c in children if c.poll() is not None]", "[]")
+	}
+}
+
+// A job that has no children of earlier jobs beside it interrupts its own, from its first statement
+// on.
+func TestInterruptReachesTheFirstChild(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.run("import os")
+	for range 5 {
+		j := b.start("os.system('echo on; exec sleep 300')")
+		jobstest.Prints(t, j, "on")
+		st := stop(jobs.Interrupt)
+		st.Step = jobstest.Patience
+		j.Stop(st)
+		if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+			t.Fatal(info.Receipt.Text())
+		}
+	}
+}
+
 // Interrupts that race the ends of jobs: each hits its own job or none.
 func TestInterruptsRacingEnds(t *testing.T) {
 	if testing.Short() {

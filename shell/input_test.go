@@ -13,8 +13,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// A program that does not read takes what its pipe holds, and that is said.
-func TestInputThatNobodyReads(t *testing.T) {
+// A program that does not read its pipe takes what the pipe holds, and the sender is told how much.
+func TestInputBeyondThePipeOfABusyProgram(t *testing.T) {
 	b := newBench(t)
 	j := b.startPiped("echo on; sleep 300")
 	jobstest.Prints(t, j, "on")
@@ -87,9 +87,9 @@ func TestTypedAheadArrives(t *testing.T) {
 	}
 }
 
-// What is being written to a pipe that nobody reads does not hold up the end of
-// the job, though somebody else still has the pipe.
-func TestInputUnderWayAtTheEnd(t *testing.T) {
+// A write to a pipe that no program reads does not hold up the end of the job, even if a process that
+// it left still has the pipe.
+func TestWriteUnderWayDoesNotHoldTheEnd(t *testing.T) {
 	b := newBench(t)
 	j := b.startPiped(`sleep 300 <&0 & echo on; until read -t 0; do :; done`) // until something lies in the pipe
 	jobstest.Prints(t, j, "on")
@@ -101,12 +101,12 @@ func TestInputUnderWayAtTheEnd(t *testing.T) {
 	j.Cleanup(t.Context(), jobs.Stop{By: jobs.Agent, From: jobs.Kill})
 }
 
-func TestInputThatNobodyCanRead(t *testing.T) {
+func TestInputToAClosedPipeIsRefused(t *testing.T) {
 	b := newBench(t)
 	j := b.startPiped(`exec 0<&-; echo on; sleep 300`)
 	jobstest.Prints(t, j, "on")
 	var err error
-	for err == nil { // for a moment the server has copies of the pipe: in who is being started, in a thread's own table
+	for err == nil { // for a moment a process that is being started has a copy of the pipe
 		_, err = j.Send(context.Background(), jobs.Input{Text: "x\n"})
 	}
 	if !strings.HasSuffix(err.Error(), "every program that could read it has closed it") {
@@ -114,9 +114,9 @@ func TestInputThatNobodyCanRead(t *testing.T) {
 	}
 }
 
-// A program is seen to wait also where its parents have ended just before or
-// while it was looked at, and nothing of the job runs afterwards.
-func TestOrphanAsks(t *testing.T) {
+// A program is seen to wait even if its parents have ended just before or during the scan, and no
+// process of the job runs afterwards.
+func TestOrphanIsSeenToWait(t *testing.T) {
 	for _, line := range []string{
 		`exec 3<&0; (cat <&3 &); sleep 300`,
 		`exec 3<&0; (sh -c 'sleep 0.3; head -n1 >/dev/null; head -n1' <&3 & sleep 0.5); sleep 300`,
@@ -155,9 +155,9 @@ func TestInputThatATerminalWouldSpoilIsRefused(t *testing.T) {
 	}
 }
 
-// A program that waits for its terminal and for others as well goes on by
-// itself: it is running, and what is sent to it is delivered.
-func TestAcceptsInput(t *testing.T) {
+// A program that waits for its terminal and for something else as well is running, and what is sent
+// to it is delivered.
+func TestInputWhileWaitingForMoreThanTheTerminal(t *testing.T) {
 	b := newBench(t)
 	j := b.start(`exec python3 -c '
 import os, select, socket

@@ -85,7 +85,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-func TestNotStarted(t *testing.T) {
+func TestReceiptSaysWhyACommandDidNotStart(t *testing.T) {
 	b := newBench(t)
 	c := b.command("echo", true)
 	c.Argv = []string{b.dir + "/none"}
@@ -101,7 +101,7 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
-func TestPipes(t *testing.T) {
+func TestPipesKeepStdoutAndStderrApart(t *testing.T) {
 	b := newBench(t)
 	j := b.startPiped("echo out; echo err >&2; test -t 0 || echo piped; cat; exit 4")
 	jobstest.Prints(t, j, "piped")
@@ -135,11 +135,11 @@ func TestCancelEndsTheTree(t *testing.T) {
 		"trap all":   {`trap '' INT TERM HUP; echo on; sleep 300 & echo pid $!.; while :; do sleep 300; done`, "cancelled (killed)"},
 		"stopped":    {`sleep 300 & kill -STOP $!; echo pid $!.; echo on; kill -STOP $$`, "cancelled (terminated)"},
 	}
+	b := newBench(t)
+	var wg sync.WaitGroup // and not t.Parallel, which lets no more sleep at once than there are processors
 	for name, test := range tests {
 		for _, onTTY := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, tty %v", name, onTTY), func(t *testing.T) {
-				t.Parallel()
-				b := newBench(t)
+			wg.Go(func() {
 				j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, b.command(test.line, onTTY))
 				jobstest.Prints(t, j, "on")
 				if strings.Contains(test.line, "pid $!.") {
@@ -149,10 +149,10 @@ func TestCancelEndsTheTree(t *testing.T) {
 				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: 300 * time.Millisecond})
 				info := jobstest.End(t, j)
 				if info.Receipt.Text() != test.status && name != "stopped" {
-					t.Errorf("status %q, want %q", info.Receipt.Text(), test.status)
+					t.Errorf("%s, tty %v: status %q, want %q", name, onTTY, info.Receipt.Text(), test.status)
 				}
 				if len(info.Receipt.Survivors)+len(info.Receipt.Left) > 0 {
-					t.Errorf("survivors %v, left %v", info.Receipt.Survivors, info.Receipt.Left)
+					t.Errorf("%s, tty %v: survivors %v, left %v", name, onTTY, info.Receipt.Survivors, info.Receipt.Left)
 				}
 				for _, pid := range pids(jobstest.Output(j)) {
 					processtest.Gone(t, pid)
@@ -160,10 +160,11 @@ func TestCancelEndsTheTree(t *testing.T) {
 			})
 		}
 	}
+	wg.Wait()
 }
 
-// rests waits until the leader of a job sleeps or is stopped: a shell that is
-// interrupted just before it begins to wait, waits.
+// rests waits until the leader of a job sleeps or is stopped: a shell that is interrupted just before
+// it begins to wait, waits.
 func rests(t *testing.T, j *jobs.Job) {
 	t.Helper()
 	for {
@@ -177,7 +178,7 @@ func rests(t *testing.T, j *jobs.Job) {
 	}
 }
 
-// pids finds the processes that a command named as "pid N.".
+// pids returns the processes that a command named as "pid N.".
 func pids(out string) (all []int) {
 	for _, part := range strings.Split(out, "pid ")[1:] {
 		number, _, _ := strings.Cut(part, ".")
@@ -188,7 +189,7 @@ func pids(out string) (all []int) {
 	return all
 }
 
-func TestLeftBehind(t *testing.T) {
+func TestReceiptNamesWhatIsLeftBehind(t *testing.T) {
 	b := newBench(t)
 	j := b.start(`sleep 300 & echo pid $!.
 bash -c 'trap "" HUP; > ready; while ! test -e go; do sleep 0.01; done; echo late words; sleep 300' & echo pid $!.
@@ -229,7 +230,7 @@ while ! test -e ready; do sleep 0.01; done`)
 	}
 }
 
-func TestLateOutput(t *testing.T) {
+func TestLateOutputIsKeptAfterTheEnd(t *testing.T) {
 	b := newBench(t)
 	j := b.startPiped(`(while ! test -e go; do sleep 0.01; done; echo late words) & echo on time`)
 	jobstest.End(t, j)
@@ -275,7 +276,7 @@ func TestTwoHundredAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-func TestFinishedAnyway(t *testing.T) {
+func TestCommandThatFinishesItsInterruptHasCompleted(t *testing.T) {
 	b := newBench(t)
 	j := b.start(`trap 'echo cleaning up; exit 0' INT; echo on; while :; do sleep 0.01; done`)
 	jobstest.Prints(t, j, "on")

@@ -14,8 +14,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// kinds are jobs that an interrupt meets at any moment of theirs. Those that end
-// by themselves may have ended when it comes. Each prints the numbers from 0 on.
+// kinds are jobs that an interrupt meets at any moment. Those that end by themselves can have ended
+// when it comes. Each prints the numbers from 0 on.
 const count = `i=0; while [ $i -lt 20 ]; do echo $i; i=$((i+1)); done; `
 
 var kinds = map[string]string{
@@ -42,15 +42,13 @@ for i in range(20): print(i, flush=True)
 time.sleep(300)'`,
 }
 
-// swallowing are the kinds that may swallow an interrupt and all that follow
-// while it is not certain that nobody handles it: bash goes on when its child
-// has ended normally, and Python when it comes while it starts. They are
-// terminated, and say so.
+// swallowing are the kinds that can swallow an interrupt and all that follow while it is not certain
+// that no program handles it: bash continues when its child has exited normally, and Python when the
+// interrupt comes while it starts. They are terminated, and the receipt says so.
 var swallowing = []string{"many children", "substitution", "python"}
 
-// TestInterruptStorm interrupts jobs of every kind at random moments. None goes
-// on, none but the swallowing needs more than the interrupt, no other job is hit, and no output is
-// lost or doubled.
+// TestInterruptStorm interrupts jobs of every kind at random moments. None continues, none but the
+// swallowing needs more than the interrupt, no other job is hit, and no output is lost or doubled.
 func TestInterruptStorm(t *testing.T) {
 	rounds, seed := jobstest.Storm(t, 60)
 	var names []string
@@ -117,8 +115,8 @@ func TestInterruptStorm(t *testing.T) {
 	}
 }
 
-// whole reports an error if out does not begin with the numbers from 0 on, as
-// far as its lines were written, or, if all is set, not with all of them.
+// whole returns an error if out does not begin with the numbers from 0 on, as far as its lines were
+// written, or, if all is set, not with all of them.
 func whole(out string, all bool) error {
 	n := 0
 	for line := range strings.Lines(out) {
@@ -138,11 +136,13 @@ func whole(out string, all bool) error {
 	return nil
 }
 
-// An interrupt that a program handles comes once: to many, a second means to
-// drop everything. Each of these needs longer for its end than we repeat it. The
-// child is a program by the time it says so: a signal that finds it forked, and
-// no program yet, is lost.
+// An interrupt that a program handles comes once: many programs take a second one as a request to
+// drop everything. Each of these takes longer to end than an interrupt is repeated. A child has
+// executed its program by the time it prints: a signal that finds it before that is lost. The shell
+// waits by then: one that is about to wait for a child has not caught the signal yet.
 func TestHandledInterruptsComeOnce(t *testing.T) {
+	b := newBench(t)
+	var wg sync.WaitGroup // and not t.Parallel, which lets no more sleep at once than there are processors
 	for name, line := range map[string]string{
 		"trap, then a child":  `trap 'echo int; sleep 1; echo over; exit 0' INT; sh -c 'echo on; exec sleep 300'`,
 		"trap, then a wait":   `trap 'echo int' INT; sleep 1 & echo on; wait; wait $! 2>/dev/null; echo over`,
@@ -166,18 +166,18 @@ while not got: time.sleep(0.01)
 time.sleep(1); print("over")'; :`,
 	} {
 		for _, onTTY := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, tty %v", name, onTTY), func(t *testing.T) {
-				t.Parallel()
-				b := newBench(t)
+			wg.Go(func() {
 				j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, b.command(line, onTTY))
 				jobstest.Prints(t, j, "on")
+				rests(t, j)
 				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: 30 * time.Second})
 				info := jobstest.End(t, j)
 				out := strings.ReplaceAll(jobstest.Output(j), "\r", "")
 				if info.Status != jobs.Completed || out != "on\nint\nover\n" {
-					t.Errorf("%s, output %q", info.Receipt.Text(), out)
+					t.Errorf("%s, tty %v: %s, output %q", name, onTTY, info.Receipt.Text(), out)
 				}
 			})
 		}
 	}
+	wg.Wait()
 }

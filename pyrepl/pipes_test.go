@@ -1,0 +1,37 @@
+package pyrepl_test
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs/jobstest"
+)
+
+// An idle session holds the same number of descriptors after many jobs as after a few.
+func TestJobsLeaveNoDescriptorsOpen(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux lists them")
+	}
+	b := newBench(t)
+	open := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	for range 5 {
+		b.run("1")
+	}
+	most := open()
+	for range 100 {
+		b.run("print(1)")
+	}
+	for timeout := time.Now().Add(jobstest.Patience); open() > most; time.Sleep(time.Millisecond) {
+		if time.Now().After(timeout) {
+			t.Fatalf("%d descriptors are open, %d were after the first jobs", open(), most)
+		}
+	}
+}
