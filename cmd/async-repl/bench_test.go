@@ -101,16 +101,16 @@ func BenchmarkStartToFirstPython(b *testing.B) {
 		})
 }
 
-// Blocks of a paired measurement: long enough that a block's median is steady, short enough that both
-// halves of a pair see the same machine.
+// Blocks of a paired measurement: long enough that a block's median is steady, short enough that
+// both halves of a pair see the same machine.
 const (
 	pairedBlocks  = 15
 	callsPerBlock = 30
 )
 
-// comparePaired alternates blocks of calls of the measured operation and of its floor. It reports the
-// lower quartile of the blocks' ratios: the speed of a shared machine wanders by half, and the pairs
-// that saw a quiet one say what the program costs.
+// comparePaired alternates blocks of calls of the measured operation and of its floor. It reports
+// the lower quartile of the blocks' ratios: the speed of a shared machine wanders by half, and the
+// pairs that saw a quiet one say what the program costs.
 func comparePaired(b *testing.B, measured, floor func()) {
 	block := func(call func()) time.Duration {
 		took := make([]time.Duration, callsPerBlock)

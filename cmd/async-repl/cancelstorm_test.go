@@ -17,17 +17,16 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// bystanders are trees that no test ends: each of their processes must survive the ends of all
-// others.
+// bystanders are trees that no test ends: each of their processes must survive when others end.
 var bystanders = []string{
 	"fan child sleep", "double setsid nohup sleep", "group fan double sleep", "deaf closed setsid double sleep",
 }
 
-// stopWays are the ways in which a job of the storm ends.
+// stopWays are the ways to end a job of the storm.
 var stopWays = []string{"force", "cancel, then force", "input", "restart", "nothing"}
 
-// TestCancelStorm ends jobs side by side, at random moments and in all ways. Nothing may be left of
-// an ended job that its receipt does not name, and no other job may be hit.
+// TestCancelStorm ends jobs in parallel, at random moments and in all ways. Each process that an
+// ended job left must be named in its receipt, and no other job must be affected.
 func TestCancelStorm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a storm")
@@ -113,15 +112,15 @@ func (s *storm) endOne(t *testing.T, r *rand.Rand, session string) {
 	case "restart":
 		s.try(t, "restart_python_worker", "session", session)
 	case "input":
-		s.Start("send_command_input", pairs([]any{"job_id", id, "text", "\n"})) // after which it may end by itself
+		s.Start("send_command_input", pairs([]any{"job_id", id, "text", "\n"})) // it can end by itself after that
 	}
 	s.pause(time.Duration(r.IntN(20)) * time.Millisecond)
 	s.try(t, "cancel_job", "job_id", id, "force", true) // ends what an ended job left
 	checkEnd(t, s.await(t, id), way+", "+words, tag)
 }
 
-// checkEnd checks the last reply about a job whose tree has that tag. The string what is the way in
-// which it was ended and the words of its tree.
+// checkEnd checks the last reply about a job with a tree of that tag. The string what is how the
+// job was ended and the words of its tree.
 func checkEnd(t *testing.T, end mcpclient.Reply, what, tag string) {
 	status := end.Header("Status")
 	if !strings.HasPrefix(status, "cancelled (") && status != "completed" && !strings.HasPrefix(status, "failed (exit") && !strings.HasPrefix(status, "failed (not run") {

@@ -18,8 +18,8 @@ import (
 	"asyncrepl/internal/mcpclient"
 )
 
-// demo starts a server as a client would, in a new workspace, plays the steps over stdio and prints
-// the calls and their replies. It returns 0 only if every step held.
+// demo starts a server as a client would, in a new workspace, runs the steps over stdio and prints
+// the calls and their replies. It returns 0 only if every step passed.
 func demo(ctx context.Context, stdout, stderr io.Writer) int {
 	dir, err := os.MkdirTemp("", "async-repl-demo-")
 	if err != nil {
@@ -29,15 +29,15 @@ func demo(ctx context.Context, stdout, stderr io.Writer) int {
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	if err := playAgainst(ctx, dir, stdout, stderr); err != nil {
+	if err := runInWorkspace(ctx, dir, stdout, stderr); err != nil {
 		fmt.Fprintln(stderr, "demo:", err)
 		return 1
 	}
 	return 0
 }
 
-// playAgainst runs the steps against a server started in dir.
-func playAgainst(ctx context.Context, dir string, stdout, stderr io.Writer) error {
+// runInWorkspace runs the steps with a server that it starts in dir.
+func runInWorkspace(ctx context.Context, dir string, stdout, stderr io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -52,8 +52,8 @@ func playAgainst(ctx context.Context, dir string, stdout, stderr io.Writer) erro
 		return err
 	}
 	if err = c.Initialize(ctx); err == nil {
-		fmt.Fprintf(stdout, "async-repl demo: a server in a fresh workspace, spoken to over stdio\n")
-		err = play(ctx, c.Client, dir, stdout)
+		fmt.Fprintf(stdout, "async-repl demo: a server in a new workspace, over stdio\n")
+		err = runSteps(ctx, c.Client, dir, stdout)
 	}
 	if closed := c.Close(); err == nil {
 		err = closed
@@ -61,7 +61,7 @@ func playAgainst(ctx context.Context, dir string, stdout, stderr io.Writer) erro
 	return err
 }
 
-// withoutSettings returns env without the variables that would change what the demo shows.
+// withoutSettings returns env without the variables that would change the replies.
 func withoutSettings(env []string) []string {
 	var out []string
 	for _, kv := range env {
@@ -74,23 +74,23 @@ func withoutSettings(env []string) []string {
 	return out
 }
 
-// A step is one thing that the demo shows.
+// A step is one feature that the demo shows.
 type step struct {
 	title string
-	run   func(s *stage) error
+	run   func(s *session) error
 }
 
-// A stage is where the steps are played.
-type stage struct {
+// A session is the connection on which the steps run.
+type session struct {
 	ctx context.Context
 	c   *mcpclient.Client
 	dir string // the server's workspace
 	out io.Writer
 }
 
-// play runs the steps in order. Its error names those that did not hold.
-func play(ctx context.Context, c *mcpclient.Client, dir string, out io.Writer) error {
-	s := &stage{ctx: ctx, c: c, dir: dir, out: out}
+// runSteps runs the steps in order. Its error names those that failed.
+func runSteps(ctx context.Context, c *mcpclient.Client, dir string, out io.Writer) error {
+	s := &session{ctx: ctx, c: c, dir: dir, out: out}
 	var failed []string
 	for i, step := range steps {
 		fmt.Fprintf(out, "\n── %d. %s\n", i+1, step.title)
@@ -100,17 +100,17 @@ func play(ctx context.Context, c *mcpclient.Client, dir string, out io.Writer) e
 			fmt.Fprintf(out, "   ✗ %v\n", err)
 			continue
 		}
-		fmt.Fprintf(out, "   ✓ held (%d ms)\n", time.Since(start).Milliseconds())
+		fmt.Fprintf(out, "   ✓ passed (%d ms)\n", time.Since(start).Milliseconds())
 	}
 	if failed != nil {
 		return errors.New(strings.Join(failed, "\n"))
 	}
-	fmt.Fprintf(out, "\nAll %d steps held.\n", len(steps))
+	fmt.Fprintf(out, "\nAll %d steps passed.\n", len(steps))
 	return nil
 }
 
-// say calls a tool and prints the call and its reply.
-func (s *stage) say(tool string, args map[string]any) (mcpclient.Reply, error) {
+// call calls a tool and prints the call and its reply.
+func (s *session) call(tool string, args map[string]any) (mcpclient.Reply, error) {
 	fmt.Fprintf(s.out, "   > %s\n", tool)
 	for _, name := range []string{"code", "command", "package", "text", "job_id", "wait_seconds"} {
 		if v, ok := args[name]; ok {
@@ -127,23 +127,23 @@ func (s *stage) say(tool string, args map[string]any) (mcpclient.Reply, error) {
 
 func indent(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }
 
-// expect returns an error unless a reply has that status and holds those texts.
+// expect returns an error unless a reply has that status and contains the texts.
 func expect(r mcpclient.Reply, status string, texts ...string) error {
 	if got := r.Header("Status"); got != status {
 		return fmt.Errorf("status is %q, not %q", got, status)
 	}
 	for _, text := range texts {
 		if !strings.Contains(string(r), text) {
-			return fmt.Errorf("the reply does not hold %q", text)
+			return fmt.Errorf("the reply does not contain %q", text)
 		}
 	}
 	return nil
 }
 
-// once returns a step of one call with one argument and one expectation.
-func once(tool, name, text, status string, texts ...string) func(*stage) error {
-	return func(s *stage) error {
-		r, err := s.say(tool, map[string]any{name: text})
+// oneCall returns the run of a step of one call with one argument, and the reply that it expects.
+func oneCall(tool, name, text, status string, texts ...string) func(*session) error {
+	return func(s *session) error {
+		r, err := s.call(tool, map[string]any{name: text})
 		if err != nil {
 			return err
 		}
@@ -156,36 +156,36 @@ for i in range(1, 6):
     time.sleep(1)
     print(f"tick {i}")`
 
-// steps is what a person who tries the server should see.
+// steps show the features that a person who tries the server should see.
 var steps = []step{
-	{"a variable", firstJob},
-	{"it is still there", once("execute_python", "code", `y = x * 2; print(f"y is {y}")`, "completed", "y is 84")},
-	{"the variables", listBoth},
-	{"input() is seen at once", once("execute_python", "code", `name = input("Enter your name: ")`, "waiting_input", "Prompt: Enter your name: ")},
-	{"and answered", once("send_python_input", "text", "Jonathan", "completed")},
-	{"the answer is a variable", once("execute_python", "code", `print(f"Hello {name}, x={x}")`, "completed", "Hello Jonathan, x=42")},
-	{"a package is installed and imported at once", installWheel},
-	{"a long job is polled to its end", pollTicks},
-	{"a restart forgets", restart},
-	{"a shell job that asks", shellAsks},
-	{"a cancel ends the whole tree", cancelTree},
-	{"a worker that dies says so", once("execute_python", "code", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",
+	{"set a variable", firstJob},
+	{"the next job can use it", oneCall("execute_python", "code", `y = x * 2; print(f"y is {y}")`, "completed", "y is 84")},
+	{"list the variables", listBoth},
+	{"input() is detected at once", oneCall("execute_python", "code", `name = input("Enter your name: ")`, "waiting_input", "Prompt: Enter your name: ")},
+	{"answer the question", oneCall("send_python_input", "text", "Jonathan", "completed")},
+	{"the answer is stored in a variable", oneCall("execute_python", "code", `print(f"Hello {name}, x={x}")`, "completed", "Hello Jonathan, x=42")},
+	{"install a package and import it at once", installWheel},
+	{"poll a long job to its end", pollTicks},
+	{"a restart clears the variables", restart},
+	{"a shell job asks a question", shellAsks},
+	{"a cancel ends the full process tree", cancelTree},
+	{"a crash of the worker is reported", oneCall("execute_python", "code", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",
 		"failed (killed by SIGSEGV; variables lost)")},
-	{"and the next job works", once("execute_python", "code", "6 * 7", "completed", "42", "variables were lost")},
+	{"the next job works again", oneCall("execute_python", "code", "6 * 7", "completed", "42", "variables were lost")},
 }
 
 // firstJob makes the environment and starts the worker. On a busy machine that can take longer than
-// the grace, so it waits.
-func firstJob(s *stage) error {
-	r, err := s.say("execute_python", map[string]any{"code": `x = 42; print(f"x is {x}")`, "wait_seconds": 60})
+// the grace, so firstJob waits longer.
+func firstJob(s *session) error {
+	r, err := s.call("execute_python", map[string]any{"code": `x = 42; print(f"x is {x}")`, "wait_seconds": 60})
 	if err != nil {
 		return err
 	}
 	return expect(r, "completed", "x is 42")
 }
 
-func listBoth(s *stage) error {
-	r, err := s.say("list_variables", nil)
+func listBoth(s *session) error {
+	r, err := s.call("list_variables", nil)
 	if err != nil {
 		return err
 	}
@@ -197,28 +197,28 @@ func listBoth(s *stage) error {
 	return nil
 }
 
-// installWheel builds a package and installs it into the running session, without a network: with
-// uv if that is found, else with pip.
-func installWheel(s *stage) error {
+// installWheel builds a package and installs it into the running session, with uv if that is found,
+// else with pip. It needs no network.
+func installWheel(s *session) error {
 	if _, err := buildWheel(s.dir, "greeting", "1.0", "def greet(name):\n    return f'Hello {name}, from a wheel'\n"); err != nil {
 		return fmt.Errorf("building a wheel: %w", err)
 	}
-	r, err := s.say("install_package_async", map[string]any{"package": "./greeting-1.0-py3-none-any.whl", "wait_seconds": 60})
+	r, err := s.call("install_package_async", map[string]any{"package": "./greeting-1.0-py3-none-any.whl", "wait_seconds": 60})
 	if err != nil {
 		return err
 	}
 	if err := expect(r, "completed (installed greeting 1.0)"); err != nil {
 		return err
 	}
-	r, err = s.say("execute_python", map[string]any{"code": "import greeting; greeting.greet(name)"})
+	r, err = s.call("execute_python", map[string]any{"code": "import greeting; greeting.greet(name)"})
 	if err != nil {
 		return err
 	}
 	return expect(r, "completed", "Hello Jonathan, from a wheel")
 }
 
-func pollTicks(s *stage) error {
-	r, err := s.say("execute_python", map[string]any{"code": ticks})
+func pollTicks(s *session) error {
+	r, err := s.call("execute_python", map[string]any{"code": ticks})
 	if err != nil {
 		return err
 	}
@@ -227,44 +227,44 @@ func pollTicks(s *stage) error {
 	}
 	id := r.Header("Job ID")
 	for r.Header("Status") == "running" {
-		if r, err = s.say("check_python_status", map[string]any{"job_id": id, "wait_seconds": 1.5}); err != nil {
+		if r, err = s.call("check_python_status", map[string]any{"job_id": id, "wait_seconds": 1.5}); err != nil {
 			return err
 		}
 	}
 	return expect(r, "completed", "tick 1\ntick 2\ntick 3\ntick 4\ntick 5")
 }
 
-func restart(s *stage) error {
-	if _, err := s.say("restart_python_worker", nil); err != nil {
+func restart(s *session) error {
+	if _, err := s.call("restart_python_worker", nil); err != nil {
 		return err
 	}
-	r, err := s.say("list_variables", nil)
+	r, err := s.call("list_variables", nil)
 	if err != nil {
 		return err
 	}
 	if !strings.Contains(string(r), "No variables") {
-		return errors.New("there are still variables")
+		return errors.New("variables are left")
 	}
 	return nil
 }
 
-func shellAsks(s *stage) error {
-	r, err := s.say("execute_command_async", map[string]any{"command": `read -r -p "Proceed? [y/N] " answer; echo "you said $answer"`})
+func shellAsks(s *session) error {
+	r, err := s.call("execute_command_async", map[string]any{"command": `read -r -p "Proceed? [y/N] " answer; echo "you said $answer"`})
 	if err != nil {
 		return err
 	}
 	if err := expect(r, "waiting_input", "Prompt: Proceed? [y/N] "); err != nil {
 		return err
 	}
-	r, err = s.say("send_command_input", map[string]any{"job_id": r.Header("Job ID"), "text": "y\n"})
+	r, err = s.call("send_command_input", map[string]any{"job_id": r.Header("Job ID"), "text": "y\n"})
 	if err != nil {
 		return err
 	}
 	return expect(r, "completed", "you said y")
 }
 
-func cancelTree(s *stage) error {
-	r, err := s.say("execute_command_async", map[string]any{
+func cancelTree(s *session) error {
+	r, err := s.call("execute_command_async", map[string]any{
 		"command":      `sleep 300 & (trap '' HUP; setsid sleep 300 & echo "$$ $! "; wait) & wait`,
 		"wait_seconds": 0.5,
 	})
@@ -278,7 +278,7 @@ func cancelTree(s *stage) error {
 	if len(pids) != 2 {
 		return fmt.Errorf("the job named %q, not two processes", pids)
 	}
-	if r, err = s.say("cancel_job", map[string]any{"job_id": r.Header("Job ID")}); err != nil {
+	if r, err = s.call("cancel_job", map[string]any{"job_id": r.Header("Job ID")}); err != nil {
 		return err
 	}
 	if err := expect(r, "cancelled (interrupted)"); err != nil {
@@ -290,7 +290,7 @@ func cancelTree(s *stage) error {
 			return err
 		}
 		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("process %d is still there", pid)
+			return fmt.Errorf("process %d still exists", pid)
 		}
 	}
 	return nil

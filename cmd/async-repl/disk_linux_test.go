@@ -49,9 +49,9 @@ func TestDiskFails(t *testing.T) {
 	}
 	t.Parallel()
 	for name, test := range map[string]struct {
-		options     string // of the mount; none: no disk of its own
-		spoil, mend string // shell, with the directory as $DIR
-		why         string
+		options    string // of the mount; none: no disk of its own
+		spoil, fix string // shell, with the directory as $DIR
+		why        string
 	}{
 		"full":       {"size=4m", `head -c 3M /dev/zero >"$DIR/filler"`, `rm "$DIR/filler"`, "no space left on device"},
 		"read-only":  {"ro", "true", `mount -o remount,rw "$DIR"`, "read-only file system"},
@@ -79,7 +79,7 @@ func TestDiskFails(t *testing.T) {
 			}
 			run(test.spoil)
 			checkLost(t, s, run("seq -w 1000000"), test.why)
-			run(test.mend)
+			run(test.fix)
 			r := run("seq -w 200000")
 			if got := r.Header("Cursor"); got != "1400000" || r.Header("Dropped") != "" {
 				t.Errorf("with room again: cursor %s, dropped %q", got, r.Header("Dropped"))
@@ -95,7 +95,7 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-// checkLost checks what is said of 8 MB of output of which most was lost, and why.
+// checkLost checks that a reply about 8 MB of output says that most was lost, and why.
 func checkLost(t *testing.T, s *server, r mcpclient.Reply, why string) {
 	t.Helper()
 	if got := r.Header("Cursor"); got != "8000000" {

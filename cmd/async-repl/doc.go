@@ -1,16 +1,16 @@
 // Command async-repl is an MCP server that gives a coding agent a persistent Python and real
 // terminals, in which every execution is a job.
 //
-// Without a subcommand it serves MCP over standard input and output. This package reads flags, the
-// environment and the current directory, wires the parts together, and decides what the end of
-// input and what a signal ends. No other package does any of that. Each subcommand is a file:
-// serve.go, demo.go, guard.go, version.go.
+// Without a subcommand it serves MCP over standard input and output. This package reads the flags,
+// the environment and the current directory, connects the other packages, and decides how the
+// server ends at the end of input or on a signal. No other package does any of that. Each
+// subcommand has a file: serve.go, demo.go, guard.go, version.go.
 //
 // The exit status is 0 if the connection ended normally, 1 if something failed, and 2 for a command
 // line or a setting that can't be used. Standard output belongs to the protocol; messages for
 // people go to standard error.
 //
-// Begin with the example, then main.go (the subcommands), settings.go (what can be chosen) and
-// serve.go (how a server starts and ends). promise_test.go and end_test.go test the promises of the
-// whole program.
+// Begin with the example, then main.go (the subcommands), settings.go (the settings) and serve.go
+// (the start and end of a server). promise_test.go and end_test.go test the promises of the
+// complete program.
 package main

@@ -43,7 +43,7 @@ var goroutines = map[string][]string{
 	"shell/command.go": {"the wait for what a command left behind"},
 }
 
-// A comment beside every go statement says who owns the goroutine and when it ends, and
+// A comment beside every go statement names the goroutine's owner and its end, and
 // docs/how-it-works.md has a row for it.
 func TestEveryGoroutineIsAccountedFor(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-it-works.md"))
@@ -71,7 +71,7 @@ func TestEveryGoroutineIsAccountedFor(t *testing.T) {
 			statements++
 			line := set.Position(n.Pos()).Line
 			if c := said[line]; !strings.Contains(c, "ends") && !strings.Contains(c, "joined") {
-				t.Errorf("%s:%d starts a goroutine and does not say who owns it and when it ends", path, line)
+				t.Errorf("%s:%d starts a goroutine and does not name its owner and its end", path, line)
 			}
 			return true
 		})

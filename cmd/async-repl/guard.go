@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// guardCommand is the subcommand of the process that ends what is left when the server is killed.
-// Only the server uses it, so help does not name it.
+// guardCommand is the subcommand of the guard, the process that ends the remaining processes if the
+// server is killed. Only the server uses it, so help does not name it.
 const guardCommand = "guard"
 
 // guardLine returns the command line of the guard.

@@ -394,7 +394,7 @@ func TestManyCallsInFlight(t *testing.T) {
 		}
 	}
 	if seen != calls+1 {
-		t.Errorf("%d of %d were told of the end", seen, calls+1)
+		t.Errorf("%d of %d calls reported the end", seen, calls+1)
 	}
 	h.stdin.Close()
 	h.ends("pid")

@@ -15,17 +15,17 @@ import (
 
 const module = "asyncrepl/"
 
-// A rule says what of this module the packages below a directory may import, and why no more.
+// A rule limits the imports of the packages below a directory, and says why.
 type rule struct {
 	dir    string
-	may    []string // of this module, without what is below them
-	errors []string // of this module, for their Err variables alone
-	not    []string // of other modules and the standard library, with all that is below them
+	may    []string // allowed packages of this module, without those below them
+	errors []string // allowed packages of this module, but only their Err variables
+	not    []string // forbidden packages of other modules and the standard library, with all below them
 	why    string
 }
 
-// The rules go from the bottom up. Each package has one: who adds a package decides what it may
-// know.
+// The rules go from the bottom up. Each package needs one, so adding a package means deciding what
+// it can know.
 var rules = []rule{
 	{dir: "internal/view", not: []string{"os", "net", "github.com"},
 		why: "a view is bytes in, text out"},
@@ -34,26 +34,26 @@ var rules = []rule{
 	{dir: "internal/ladder", not: []string{"os", "net", "github.com"},
 		why: "jobs and processes share the words of the ladder and know nothing else of each other"},
 	{dir: "internal/procfs", not: []string{"os/exec", "net", "github.com"},
-		why: "what the kernel shows of a process is the same for every reader"},
+		why: "the kernel shows every reader the same facts about a process"},
 	{dir: "internal/pump", not: []string{"os/exec", "net", "github.com"},
-		why: "a pump reads pipes and terminals alike and knows nothing of what it reads"},
+		why: "a pump reads pipes and terminals alike and knows nothing about the bytes"},
 	{dir: "internal/guard", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
-		why: "the guard needs its pipe and the kernel and nothing else, for all else may have failed"},
+		why: "the guard needs only its pipe and the kernel, because everything else may have failed"},
 	{dir: "internal/tty", may: []string{"internal/procfs"}, not: []string{"os/exec", "net"},
-		why: "a terminal serves worker and shell alike, and knows neither them nor its watcher"},
+		why: "a terminal serves worker and shell alike, and knows neither of them, nor its watcher"},
 	{dir: "internal/waiting", may: []string{"internal/procfs", "internal/tty"}, not: []string{"os/exec", "net", "github.com"},
-		why: "whether a program waits is seen in the kernel and the terminal, whatever the job"},
+		why: "the kernel and the terminal show whether a program waits, for jobs of any kind"},
 	{dir: "internal/child", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
-		why: "a child is one process, whatever tree grows from it"},
+		why: "a child is one process; the tree that grows from it belongs to package process"},
 	{dir: "internal/oom", not: []string{"os/exec", "net", "github.com"},
-		why: "the kernel's count is read, and nothing else known"},
+		why: "a counter only reads the kernel's count"},
 	{dir: "internal/process", may: []string{"internal/child", "internal/guard", "internal/ladder", "internal/oom", "internal/procfs", "internal/tty"}, not: []string{"net", "github.com"},
-		why: "processes are ended in one place, whatever they were started for"},
+		why: "processes of every kind are ended in one place"},
 
 	{dir: "jobs", may: []string{"internal/ladder", "internal/output"}, not: []string{"os/exec", "net"},
 		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
 	{dir: "internal/runner", may: []string{"internal/ladder", "internal/process", "internal/procfs", "internal/tty", "internal/waiting", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net"},
-		why: "what runners share belongs to none of them, and is neither Python nor protocol"},
+		why: "code that the runners share knows none of them, no Python and no protocol"},
 	{dir: "pyrepl", may: runnersMay, not: []string{"net/http", "os/exec"},
 		why: "runners know no protocol and not one another"},
 	{dir: "shell", may: runnersMay, not: []string{"net", "os/exec"},
@@ -68,16 +68,16 @@ var rules = []rule{
 	{dir: "internal/rawjson", not: []string{"os", "net", "github.com"},
 		why: "bytes in, bytes out"},
 	{dir: "internal/stdio", may: []string{"internal/rawjson"}, not: []string{"os", "net"},
-		why: "a transport carries messages over the stream it is given, whatever they say"},
+		why: "a transport carries messages over a stream and does not know what they mean"},
 	{dir: "internal/mcpserver", may: []string{"internal/engine", "internal/output", "internal/rawjson", "internal/report", "internal/view", "jobs"}, errors: []string{"internal/tty"}, not: []string{"os/exec", "net/http"},
 		why: "tools start nothing themselves and do not know how jobs run; they know what can go wrong, to say what helps"},
 	{dir: "internal/mcpclient", not: []string{"net", "github.com"},
-		why: "a client knows of a server what the protocol says, as the clients of others do"},
+		why: "a client knows only the protocol, as the clients of others do"},
 	{dir: "cmd", may: []string{"internal/engine", "internal/guard", "internal/mcpclient", "internal/mcpserver", "internal/stdio", "internal/tty"}, not: []string{"net"},
-		why: "main parses settings, wires and decides what an end of input ends; all else is somebody's room"},
+		why: "main parses settings, connects the packages and decides what the end of input ends; the rest belongs to other packages"},
 }
 
-// runnersMay is what the runners may import.
+// runnersMay are the packages that the runners may import.
 var runnersMay = []string{
 	"internal/ladder", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/runner",
 	"internal/tty", "internal/view", "internal/waiting", "jobs",
@@ -88,8 +88,8 @@ var speakMCP = []string{"internal/mcpserver", "internal/stdio"}
 
 const mcpLibrary = "github.com/modelcontextprotocol"
 
-// processWide is what belongs to the process. Below cmd nothing uses it: what a connection can see
-// is handed down in its scope.
+// processWide are the names that stand for state of the whole process. No package below cmd uses
+// them: a connection gets everything that it can see in its scope.
 var processWide = map[string][]string{
 	"os":       {"Getenv", "LookupEnv", "Environ", "Getwd", "Chdir", "Setenv", "Stdin", "Stdout", "Stderr", "Args", "Exit", "UserHomeDir"},
 	"exec":     {"LookPath"},

@@ -13,8 +13,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// A quick is one quick job of the load test: the call that starts it, and what its last reply must
-// say.
+// A quick is one quick job of the load test: the call that starts it, and the last reply that it
+// must get.
 type quick struct {
 	tool           string
 	args           map[string]any
@@ -199,13 +199,13 @@ func TestEightFloods(t *testing.T) {
 	}
 }
 
-// droppedIsTrue compares what a reply says was dropped with what was written.
+// droppedIsTrue compares the number of dropped bytes in a reply with the number written.
 func droppedIsTrue(r mcpclient.Reply, limit int) error {
 	end, err1 := strconv.Atoi(r.Header("Cursor"))
 	number, _, ok := strings.Cut(r.Header("Dropped"), " bytes")
 	gone, err2 := strconv.Atoi(strings.ReplaceAll(number, ",", ""))
 	if err := errors.Join(err1, err2); err != nil || !ok {
-		return fmt.Errorf("not told what is gone: %v", err)
+		return fmt.Errorf("the reply does not say how much is gone: %v", err)
 	}
 	// The newest, up to a sixteenth of the limit, comes on top.
 	if kept := end - gone; kept < limit-limit/8 || kept > limit+limit/8 {

@@ -54,13 +54,13 @@ func usage() string {
 real terminals, in which every execution is a job.
 
   async-repl [flags]   serve MCP over standard input and output
-  async-repl demo      start a server, run a session with it, check every reply
-  async-repl version
-  async-repl help
+  async-repl demo      start a server, play a session with it and check every reply
+  async-repl version   print the version
+  async-repl help      print this text
 
-A client starts the server; the README has the configuration of each client under Install.
+An MCP client starts the server. The README shows how to configure each client, under Install.
 
-Settings, by flag or by environment variable (the flag wins):
+Settings, by flag or environment variable (the flag wins):
 
 `)
 	for _, row := range table {

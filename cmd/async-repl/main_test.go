@@ -18,7 +18,7 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// TestMain makes the test binary play the program if no argument tells it to test: server and guard
+// TestMain makes the test binary play the program if no argument asks for tests: server and guard
 // are processes of their own in these tests, as they are for a client. Only the arguments decide: a
 // process that was started as a guard must never run the tests, which start guards.
 func TestMain(m *testing.M) {
@@ -236,7 +236,7 @@ func TestDemo(t *testing.T) {
 	if code := run(t.Context(), []string{"demo"}, nil, nopCloser{&out}, &errs); code != 0 {
 		t.Errorf("exit %d\n%s\n%s", code, out.String(), errs.String())
 	}
-	if want := fmt.Sprintf("All %d steps held.", len(steps)); !strings.Contains(out.String(), want) {
+	if want := fmt.Sprintf("All %d steps passed.", len(steps)); !strings.Contains(out.String(), want) {
 		t.Errorf("the transcript does not say %q", want)
 	}
 }
@@ -269,8 +269,8 @@ func TestSubcommands(t *testing.T) {
 	}
 }
 
-// A person who starts the server by hand is told what it is, and ends it as one ends a terminal's
-// input. A client is told nothing.
+// To a person who starts the server by hand it explains itself, and it ends with ^D. To a client it
+// says nothing.
 func TestStartedAtATerminal(t *testing.T) {
 	pty, err := tty.Open(24, 80)
 	if err != nil {

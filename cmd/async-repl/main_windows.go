@@ -1,5 +1,5 @@
-// Command async-repl is an MCP server for Linux and macOS. This is what it is on
-// Windows: a program that says where to run the other one.
+// Command async-repl is an MCP server for Linux and macOS. On Windows it only says how to run it in
+// WSL.
 package main
 
 import (

@@ -61,7 +61,7 @@ func TestOrderAroundARestart(t *testing.T) {
 			t.Errorf("round %d: the restart names other jobs than it ended: %s", round, restarted)
 		}
 		if got := last.Section("RESULT"); !strings.HasPrefix(got, "False") {
-			t.Errorf("round %d, behind the restart: %s", round, last)
+			t.Errorf("round %d, after the restart: %s", round, last)
 		}
 	}
 }

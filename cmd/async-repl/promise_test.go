@@ -91,8 +91,8 @@ def build_wheel(into, config_settings=None, metadata_directory=None):
 	}
 }
 
-// A running session finds a new package at once, editable projects too, and keeps its variables. It
-// is told that it has imported an older version before. A cancelled install changes nothing.
+// A running session finds a new package at once, editable projects too, and keeps its variables. A
+// note says that it has imported an older version. A cancelled install changes nothing.
 func TestInstallsBesideARunningSession(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes an environment and installs packages")

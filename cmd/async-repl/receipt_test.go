@@ -112,8 +112,8 @@ func TestHungUp(t *testing.T) {
 	gone(t, []int{pid})
 }
 
-// A process whose job is unknown is named by every job that it can belong to, and ends with the
-// last of them.
+// A process of unknown job is named by every job that it could belong to, and ends with the last of
+// them.
 func TestUnclaimed(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -128,10 +128,10 @@ func TestUnclaimed(t *testing.T) {
 	s.do("send_command_input", "job_id", id, "text", "go\n")
 	holds(t, s.end(id), "Status", "completed", "Unclaimed", unclaimed, "Left running", "")
 	if !there(pid) {
-		t.Fatal("it was ended while a job that it may be from runs")
+		t.Fatal("it was ended while a job that could have started it runs")
 	}
 	s.do("send_command_input", "job_id", other, "text", "go\n")
-	holds(t, s.end(other), "Status", "completed") // it may name the process, or have ended it first
+	holds(t, s.end(other), "Status", "completed") // it can name the process, or have ended it first
 	gone(t, []int{pid})
 }
 

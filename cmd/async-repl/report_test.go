@@ -74,7 +74,7 @@ func (s *server) leaveBehind() mcpclient.Reply {
 	return ""
 }
 
-// Every reply about a command names what the command left running, in words and in the record,
+// Every reply about a command names the processes that it left running, in words and in the record,
 // until that has ended.
 func TestLeftBehind(t *testing.T) {
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestMaxJobs(t *testing.T) {
 	s.do("cancel_job", "job_id", second, "force", true)
 }
 
-// server_status shows what runs, and starts nothing.
+// server_status shows the running jobs and processes, and starts nothing.
 func TestServerStatus(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, ownEnvironment, "REPL_MAX_STATE=1GiB")
@@ -184,22 +184,22 @@ func TestAlso(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	other := s.do("execute_command_async", "command", "read x; exit 3", "wait_seconds", 0).Header("Job ID")
-	var told []string
+	var announced []string
 	s.wait("news", func() bool {
 		if also := s.do("execute_command_async", "command", "true").Header("Also"); also != "" {
-			told = append(told, also)
+			announced = append(announced, also)
 		}
-		if len(told) == 1 && strings.HasSuffix(told[0], "waits for input") {
+		if len(announced) == 1 && strings.HasSuffix(announced[0], "waits for input") {
 			if r := s.do("send_command_input", "job_id", other, "text", "x\n", "wait_seconds", 0); r.Header("Status") != "running" {
-				told = append(told, "job "+other+" "+r.Header("Status")) // it was quick
+				announced = append(announced, "job "+other+" "+r.Header("Status")) // it was quick
 			}
 		}
-		return len(told) >= 2
+		return len(announced) >= 2
 	})
-	if want := []string{"job " + other + " waits for input", "job " + other + " failed (exit 3)"}; strings.Join(told, "|") != strings.Join(want, "|") {
-		t.Errorf("told %q, want %q", told, want)
+	if want := []string{"job " + other + " waits for input", "job " + other + " failed (exit 3)"}; strings.Join(announced, "|") != strings.Join(want, "|") {
+		t.Errorf("announced %q, want %q", announced, want)
 	}
 	if also := s.do("execute_command_async", "command", "true").Header("Also"); also != "" {
-		t.Errorf("told again: %s", also)
+		t.Errorf("announced again: %s", also)
 	}
 }

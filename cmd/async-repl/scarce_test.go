@@ -197,7 +197,7 @@ func TestReadOnlyWorkspace(t *testing.T) {
 	if err := expect(r, "failed (exit 1)", s.dir, "Read-only file system"); err != nil {
 		t.Error(err)
 	}
-	// Long output can't be kept either. The reply says so, and shows what is in memory.
+	// Long output can't be kept either. The reply says so, and shows the output that is in memory.
 	r = s.do("execute_command_async", "command", "yes 0123456789 | head -c 2000000; echo; echo end", "tty", false, "wait_seconds", 60, "max_chars", 1000)
 	if err := expect(r, "completed", "Dropped: ", "\nend\n"); err != nil || r.Header("Cursor") != "2000005" {
 		t.Errorf("%v: %s", err, r)
@@ -219,7 +219,7 @@ func TestWorkspaceGoes(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(s.dir); err == nil {
-		t.Error("the workspace was made anew")
+		t.Error("the workspace was made again")
 	}
 	r := s.do("execute_command_async", "command", "pwd", "cwd", "/", "wait_seconds", 60)
 	if err := expect(r, "completed", "/"); err != nil {

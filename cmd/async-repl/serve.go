@@ -24,13 +24,13 @@ import (
 const localTenant = "local"
 
 // atTerminal is for a person who starts the server by hand and would otherwise wait for a prompt
-// that never comes. The server goes on: a program can be at the other end of a terminal too.
+// that never comes. The server continues, because a program can use a terminal too.
 const atTerminal = `async-repl is an MCP server: a client starts it and speaks JSON-RPC with it.
 It now waits for messages on this terminal; end it with Ctrl-D.
 
-  async-repl demo   shows what a client would see
+  async-repl demo   shows a session as a client sees it
   async-repl help   lists the settings
-  README, Install   has the configuration of each client
+  README, Install   shows how to configure each client
 `
 
 // serveCommand reads the settings, serves one client and returns the exit status.
@@ -71,13 +71,13 @@ func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdou
 	return 0
 }
 
-// exitTime is how long the server may take from the first signal to its exit. A client kills it
-// half a second after the first signal; what has not ended by then is left to the guard.
+// exitTime bounds the time from the first signal to the server's exit, because a client kills the
+// server half a second after the signal. The guard kills the processes that have not ended by then.
 const exitTime = 380 * time.Millisecond
 
-// serve serves one client over in and out. When the input ends, or out can no longer be written to,
-// calls in flight are answered normally, for a limited time, and then everything ends. A signal
-// cuts that short: calls are answered at once with the current status, and the process exits within
+// serve serves one client over in and out. When in ends, or out can no longer be written to, it
+// answers the calls in flight normally, for a limited time, and then ends everything. A signal cuts
+// that short: calls are answered at once with the current status, and serve returns within
 // exitTime.
 func serve(ctx context.Context, set settings, in io.ReadCloser, out io.WriteCloser) error {
 	signals, release := catchSignals()
@@ -122,11 +122,12 @@ func serve(ctx context.Context, set settings, in io.ReadCloser, out io.WriteClos
 	return nil
 }
 
-// catchSignals delivers the first signal that asks the server to end. SIGPIPE is caught and dropped:
-// the write that fails is what counts. It is not ignored, because children would inherit that.
+// catchSignals returns a channel that receives the first signal that asks the server to end.
+// SIGPIPE is caught and dropped, because the failed write reports the same. It is not ignored,
+// because children would inherit that.
 //
-// The runtime takes 0.3 ms to catch signals, so that is done beside the rest of the start. A signal that
-// comes earlier ends a server that has started nothing yet.
+// The runtime takes 0.3 ms to catch signals, so it does so in parallel with the rest of the start.
+// A signal that comes earlier ends a server that has started no process yet.
 func catchSignals() (ends <-chan os.Signal, release func()) {
 	signals, pipes := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	caught := make(chan struct{})
@@ -142,8 +143,8 @@ func catchSignals() (ends <-chan os.Signal, release func()) {
 	}
 }
 
-// connect serves the one client of the server until the client leaves. When ctx is done, calls in
-// flight are answered at once with the current status.
+// connect serves the client until it disconnects. When ctx is done, calls in flight are answered at
+// once with the current status.
 func connect(ctx context.Context, eng *engine.Engine, set settings, in io.ReadCloser, out io.WriteCloser) error {
 	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()

@@ -18,49 +18,50 @@ import (
 	"asyncrepl/internal/engine"
 )
 
-// Settings are what a person can choose at start, by a flag or by the environment variable of the
-// same meaning; the flag wins. A value that can't be used, or one whose feature is not built, ends
-// the start with an error that names the variable, the value and what is allowed: a sandbox must
-// never be silently absent.
+// Settings are a person's choices at start, each by a flag or by an environment variable of the
+// same meaning; the flag wins. A value that can't be used, or that asks for a feature that is not
+// built, ends the start with an error that names the variable, the value and the allowed values: a
+// sandbox must never be silently absent.
 type settings struct {
-	engine.Config // but for Version, Guard, Env and Log
+	engine.Config // except Version, Guard, Env and Log
 	grace         time.Duration
 	timeout       time.Duration // 0: none
 	logLevel      slog.Level
 }
 
-// A setting is one row of the table that flags, variables, help text and README are made from.
+// A setting is one row of the table that flags, variables, help text and the README's table are
+// made from.
 type setting struct {
 	env, flag string
-	fallback  string // what an empty value means, for people
+	fallback  string // the meaning of an empty value, for people
 	about     string
-	set       func(s *settings, value string) error // the error says what is allowed
+	set       func(s *settings, value string) error // the error is the list of allowed values
 }
 
 var table = []setting{
 	{"REPL_WORKDIR", "workdir", "CLAUDE_PROJECT_DIR, else the current directory", "the workspace: where jobs start and relative paths begin",
 		func(s *settings, v string) error { return setPath(&s.Workspace, v) }},
-	{"REPL_PYTHON", "python", "the environment's", "the interpreter, used as it is (3.9 or newer)",
+	{"REPL_PYTHON", "python", "that of the virtual environment", "the Python interpreter, used as is (3.9 or newer)",
 		func(s *settings, v string) error { s.Python = v; return nil }},
 	{"REPL_VENV_DIR", "venv-dir", "VIRTUAL_ENV, CONDA_PREFIX, else .venv in the workspace", "the virtual environment, made on first use",
 		func(s *settings, v string) error { return setPath(&s.VenvDir, v) }},
-	{"REPL_SHELL", "shell", "bash, else sh", "the shell that runs commands with -c",
+	{"REPL_SHELL", "shell", "bash, else sh", "the shell that runs commands, with -c",
 		func(s *settings, v string) error { s.Shell = v; return nil }},
-	{"REPL_STATE_DIR", "state-dir", "XDG_STATE_HOME/async-repl", "where long output is kept",
+	{"REPL_STATE_DIR", "state-dir", "XDG_STATE_HOME/async-repl", "the directory for long output",
 		func(s *settings, v string) error { return setPath(&s.StateDir, v) }},
-	{"REPL_GRACE", "grace", "2s", "how long execute and send calls wait for the end of the job",
+	{"REPL_GRACE", "grace", "2s", "how long execute and send calls wait for the job to end",
 		func(s *settings, v string) error { return setDuration(&s.grace, v, time.Millisecond, 110*time.Second) }},
-	{"REPL_TIMEOUT", "timeout", "0, none", "the time limit of jobs that set none, counted while they run",
+	{"REPL_TIMEOUT", "timeout", "0 (none)", "the time limit of jobs that set none; only running time counts",
 		func(s *settings, v string) error { return setDuration(&s.timeout, v, 0, math.MaxInt64) }},
-	{"REPL_MAX_JOBS", "max-jobs", "1000", "jobs running at once",
+	{"REPL_MAX_JOBS", "max-jobs", "1000", "the most jobs running at once",
 		func(s *settings, v string) error { return setCount(&s.MaxJobs, v) }},
-	{"REPL_MAX_SESSIONS", "max-sessions", "50", "Python sessions at once",
+	{"REPL_MAX_SESSIONS", "max-sessions", "50", "the most Python sessions at once",
 		func(s *settings, v string) error { return setCount(&s.MaxSessions, v) }},
-	{"REPL_MAX_OUTPUT", "max-output", "1GiB", "output kept of each job: the first and the last half of this",
+	{"REPL_MAX_OUTPUT", "max-output", "1GiB", "the most output kept of each job: half from its start, half from its end",
 		func(s *settings, v string) error { return setSize(&s.MaxOutput, v) }},
-	{"REPL_MAX_STATE", "max-state", "10GiB", "output kept on disk of all jobs together; those that ended first lose theirs first",
+	{"REPL_MAX_STATE", "max-state", "10GiB", "the most output kept on disk, of all jobs; jobs that ended first lose theirs first",
 		func(s *settings, v string) error { return setSize(&s.MaxState, v) }},
-	{"REPL_LOG_LEVEL", "log-level", "warn", "what is logged to stderr: debug, info, warn or error",
+	{"REPL_LOG_LEVEL", "log-level", "warn", "the least level logged to stderr: debug, info, warn or error",
 		func(s *settings, v string) error {
 			if err := s.logLevel.UnmarshalText([]byte(v)); err != nil {
 				return errors.New("debug, info, warn or error")
@@ -68,7 +69,7 @@ var table = []setting{
 			return nil
 		}},
 
-	// Features that are not built yet: allowed is only the value that means their absence.
+	// Features that are not built yet: only the value that means their absence is allowed.
 	{"REPL_TRANSPORT", "transport", "stdio", "how clients connect", only("stdio")},
 	{"REPL_HOST", "", "", "", only()},
 	{"REPL_PORT", "", "", "", only()},
@@ -140,7 +141,8 @@ func setSize(to *int64, v string) error {
 	return nil
 }
 
-// parseSettings reads flags and environment. It returns flag.ErrHelp if help was asked for.
+// parseSettings reads the flags and the environment. Its error is flag.ErrHelp if the flags ask for
+// help.
 func parseSettings(args []string, getenv func(string) string, cwd string) (settings, error) {
 	s := settings{
 		Config: engine.Config{
@@ -153,7 +155,7 @@ func parseSettings(args []string, getenv func(string) string, cwd string) (setti
 		s.Workspace = dir
 	}
 	flags := flag.NewFlagSet("async-repl", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // the error says it in one line
+	flags.SetOutput(io.Discard) // the error is one line; no usage text follows
 	given := make(map[string]*string)
 	for _, row := range table {
 		if row.flag != "" {
@@ -181,7 +183,8 @@ func parseSettings(args []string, getenv func(string) string, cwd string) (setti
 	return s, nil
 }
 
-// defaultStateDir returns where long output is kept if no setting says, or "" if there is no home.
+// defaultStateDir returns the directory for long output if no setting names one, or "" if there is
+// no home directory.
 func defaultStateDir(getenv func(string) string) string {
 	base := getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {

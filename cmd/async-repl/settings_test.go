@@ -10,7 +10,7 @@ func TestSettings(t *testing.T) {
 	tests := map[string]struct {
 		args []string
 		env  map[string]string
-		err  []string // what the error names; nil: none
+		err  []string // the parts that the error contains; nil: no error
 		is   func(settings) bool
 	}{
 		"none":          {is: func(s settings) bool { return s.Workspace == "/here" && s.grace == 2*time.Second && s.MaxJobs == 1000 }},
@@ -25,7 +25,7 @@ func TestSettings(t *testing.T) {
 		"no home":       {is: func(s settings) bool { return s.StateDir == "" }},
 		"state default": {is: func(s settings) bool { return s.MaxState == 10<<30 }},
 		"absence named": {env: map[string]string{"REPL_SANDBOX": "none", "REPL_TRANSPORT": "stdio"}, is: func(settings) bool { return true }},
-		"unknown REPL_": {env: map[string]string{"REPL_ID": "somebody else's"}, is: func(settings) bool { return true }},
+		"unknown REPL_": {env: map[string]string{"REPL_ID": "of another program"}, is: func(settings) bool { return true }},
 
 		"bad grace":    {env: map[string]string{"REPL_GRACE": "soon"}, err: []string{"REPL_GRACE", "soon", "allowed", "2s"}},
 		"long grace":   {env: map[string]string{"REPL_GRACE": "5m"}, err: []string{"REPL_GRACE", "5m", "1m50s"}},
@@ -56,7 +56,7 @@ func TestSettings(t *testing.T) {
 			}
 			for _, part := range test.err {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error %q does not name %q", err, part)
+					t.Errorf("error %q does not contain %q", err, part)
 				}
 			}
 		})

@@ -14,9 +14,9 @@ import (
 // pipeBuf is how much a writable pipe takes at once (PIPE_BUF).
 const pipeBuf = 4096
 
-// A logWriter writes to standard error and never waits for its reader: a client that does not empty
-// the pipe must not stop the server. Lines that find no room are dropped, and counted in a line of
-// their own when there is room again.
+// A logWriter writes to standard error and never waits for its reader: a client that does not read
+// the pipe must not stop the server. It drops lines while the pipe is full, and logs how many when
+// there is room again.
 type logWriter struct {
 	file *os.File
 
@@ -25,7 +25,7 @@ type logWriter struct {
 	dropped int // lines
 }
 
-// newLogWriter returns a writer of log lines to stderr. A writer that is no file is taken as it is.
+// newLogWriter returns a writer of log lines to stderr. If stderr is not a file, it returns stderr.
 func newLogWriter(stderr io.Writer) io.Writer {
 	if f, ok := stderr.(*os.File); ok {
 		return &logWriter{file: f}

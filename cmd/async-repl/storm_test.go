@@ -18,12 +18,11 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// A storm is many rounds of random trees whose server ends at a random moment. This is how many
-// rounds every run has. A seed repeats the choices of a round, but not its timing.
+// stormRounds is the number of rounds of a storm. In each round, a server with random trees ends at
+// a random moment. A seed repeats the choices of a round, but not its timing.
 const stormRounds = 18
 
-// treeScript grows a tree word by word: each process does what its word says and passes the others
-// on.
+// treeScript grows a tree word by word: each process obeys its word and passes the others on.
 const treeScript = `tag=$1 word=$2
 shift 2
 case $word in
@@ -49,7 +48,7 @@ var (
 	treeLeaves = []string{"sleep", "sleep", "stopped", "forks", "hops 100"}
 )
 
-// treeCode is what Python runs. TREE stands for the arguments by which bash grows a tree.
+// treeCode are programs for Python. TREE stands for the arguments by which bash grows a tree.
 var treeCode = []string{
 	`import multiprocessing as mp, time
 pool = mp.get_context("fork").Pool(2)
@@ -239,7 +238,7 @@ func alive(pid int) bool {
 	return err == nil && !(fields[0] == "Z" && fields[17] == "1") // the number of its threads
 }
 
-// pause lets the round grow for a while: the server is to end at a random moment.
+// pause lets the round grow for a while, so that the server ends at a random moment.
 func (s *storm) pause(d time.Duration) { <-time.After(d) }
 
 func TestKillStorm(t *testing.T) {

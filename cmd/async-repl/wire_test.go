@@ -17,9 +17,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// The conversations in testdata/wire are what is sent and received, word for word. Each is played
-// against a server process of its own. The name of a section begins with what is done; what follows
-// a colon is for the reader.
+// The conversations in testdata/wire are sent and received word for word. Each is played against a
+// server process of its own. The name of a section begins with an action; text after a colon is for
+// the reader.
 //
 //	send           lines to the server
 //	receive        all lines up to the last answer that is due
@@ -28,16 +28,16 @@ import (
 //	pass over      as receive, but not shown here
 //	let NAME       in lines that are sent, NAME stands for this
 //	env            variables that the server is started with
-//	varies NAME    NAME stands for what this regular expression matches after its first group: what
-//	               differs from machine to machine
+//	varies NAME    NAME stands for text that differs from machine to machine: the match of this
+//	               regular expression after its first group
 //
-// Received lines are exact, except that names replace what differs from run to run: ID1, ID2 and so
-// on for job ids, in the order in which they are first seen (in lines that are sent, these names
-// stand for the ids), PID1, PID2 for pids, TIME for times, NUMBER for memory and disk, WORKSPACE,
-// STATE for the directory of long output, VERSION. Repeated progress is shown once. After the end
-// of the input nothing more may come, and the server must exit with status 0.
+// Received lines are exact, except that names replace text that differs from run to run: ID1, ID2
+// and so on for job ids, in the order in which they are first seen (in lines that are sent, these
+// names stand for the ids), PID1, PID2 for pids, TIME for times, NUMBER for memory and disk,
+// WORKSPACE, STATE for the directory of long output, VERSION. Repeated progress is shown once.
+// After the end of the input no more lines must come, and the server must exit with status 0.
 //
-// With -update, what is received replaces what is here.
+// With -update, the received lines replace those in the files.
 func TestWire(t *testing.T) {
 	files, err := filepath.Glob("testdata/wire/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -68,7 +68,7 @@ type conversation struct {
 	t     *testing.T
 	s     *server
 	lines *bufio.Reader
-	due   []string          // ids of calls that are to be answered
+	due   []string          // ids of calls that must be answered
 	lets  map[string]string // abbreviations
 	names names
 }
@@ -93,7 +93,7 @@ func newConversation(t *testing.T, script *txtar.Archive) *conversation {
 	return c
 }
 
-// play plays the script and records what was received in it.
+// play plays the script and records the received lines in it.
 func (c *conversation) play(script *txtar.Archive) {
 	c.t.Helper()
 	for i, f := range script.Files {
@@ -155,7 +155,7 @@ func (c *conversation) answered(id string) {
 }
 
 // receive returns the lines received up to the answer to a call, to all answers due (""), or to the
-// end, with names in place of what varies.
+// end, with names in place of text that varies.
 func (c *conversation) receive(until string) string {
 	c.t.Helper()
 	c.s.out.SetReadDeadline(time.Now().Add(patience))
@@ -192,7 +192,7 @@ func (c *conversation) receive(until string) string {
 	return got.String()
 }
 
-// names replace what differs from run to run.
+// names replace text that differs from run to run.
 type names struct {
 	fixed []string // old, new and so on
 	vary  []variable
@@ -200,10 +200,10 @@ type names struct {
 	pids  []string
 }
 
-// A variable is what a script says differs from machine to machine.
+// A variable is text that differs from machine to machine, as a script declares.
 type variable struct {
 	is   *regexp.Regexp
-	name string // with what stays of it
+	name string // the replacement, with the first group
 }
 
 var (
@@ -217,7 +217,7 @@ var (
 	times = regexp.MustCompile(`(Elapsed: |Waited: |[a-z]+ default, |shell, |install, |no output for )(\d+h)?(\d+m)?\d+(\.\d+)?(m?s\b)`)
 )
 
-// plain replaces what varies in a line by names.
+// plain replaces the varying text of a line by names.
 func (n *names) plain(line string) string {
 	line = strings.NewReplacer(n.fixed...).Replace(line)
 	line = jobIDs.ReplaceAllStringFunc(line, func(id string) string { return nth(&n.jobs, "ID", id) })

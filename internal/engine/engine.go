@@ -17,22 +17,22 @@ import (
 	"asyncrepl/shell"
 )
 
-// A Config says what an engine is made from.
+// A Config configures an engine.
 type Config struct {
 	Version   string   // of the program, for Status
-	Guard     []string // the command line of the guard; empty: nothing ends what is left if the server is killed
-	Env       []string // KEY=value: the environment that the guard gets, and that the jobs' is made from
+	Guard     []string // the guard's command line; empty: processes remain if the server is killed
+	Env       []string // KEY=value: the guard's environment, and the base of the jobs'
 	Workspace string   // an absolute path
 	Shell     string   // the absolute path of a shell that takes -c
 
-	Python   string // the interpreter, used as it is; empty: that of the environment
-	VenvDir  string // the environment; empty: the one that is found, else .venv in the workspace
-	StateDir string // where long output is kept, made on first use; empty: it can't be kept
+	Python   string // the interpreter, used as is; empty: that of the virtual environment
+	VenvDir  string // the virtual environment; empty: the active one, else .venv in the workspace
+	StateDir string // for long output, made on first use; empty: long output can't be kept
 
 	MaxJobs     int   // running at once
 	MaxSessions int   // at once, of all tenants
-	MaxOutput   int64 // bytes kept of a job
-	MaxState    int64 // bytes kept on disk of all jobs
+	MaxOutput   int64 // bytes of output kept of each job
+	MaxState    int64 // bytes of output kept on disk, of all jobs
 
 	Log *slog.Logger // nil: nothing is logged
 }
@@ -45,7 +45,7 @@ type Engine struct {
 	owner    *process.Owner
 	jobs     *jobs.Registry
 	packages *pkgmgr.Manager
-	env      []string // KEY=value; what jobs start from
+	env      []string // KEY=value: the environment that jobs start from
 
 	// Guarded by mu.
 	mu       sync.Mutex
@@ -90,7 +90,7 @@ func (e *Engine) Jobs() *jobs.Registry { return e.jobs }
 type Command struct {
 	Line string            // for the shell's -c; it can have several lines
 	Dir  string            // an existing directory
-	Env  map[string]string // on top of the scope's
+	Env  map[string]string // added to the scope's
 	TTY  bool              // on a terminal; else on pipes
 }
 
@@ -114,12 +114,12 @@ func (e *Engine) Install(_ Scope, _, packages string) (jobs.Runner, error) {
 	return e.packages.Install(packages)
 }
 
-// shutdownStep is the time between the two rungs of a shutdown.
+// shutdownStep is the time between the two rungs, terminate and kill, of a shutdown.
 const shutdownStep = 150 * time.Millisecond
 
-// Close ends every job, every session and every process, and waits until they have ended. Jobs and
-// process trees are signalled side by side: a job whose runner waits for something else must not
-// delay the signals to the trees. Sessions are closed last, when no job uses them.
+// Close ends every job, every session and every process, and waits until they have ended. It ends
+// jobs and process trees in parallel, so that a job with a runner that waits for something else
+// does not delay the signals to the trees. It closes the sessions last, when no job uses them.
 func (e *Engine) Close() {
 	var ending sync.WaitGroup
 	ending.Go(func() { // joined below; ends when all jobs have ended

@@ -97,15 +97,15 @@ func TestTenants(t *testing.T) {
 	if _, err := b.Jobs().Get(other.Tenant, job.ID()); err == nil {
 		t.Error("the other tenant finds the job")
 	}
-	for sc, want := range map[string]int{"mine": 1, "other": 1, "nobody": 0} {
+	for sc, want := range map[string]int{"mine": 1, "other": 1, "stranger": 0} {
 		if st := b.Status(b.Scope(sc)); len(st.Sessions) != want || st.Jobs.By[jobs.Completed]+st.Jobs.By[jobs.Failed] != want {
 			t.Errorf("%s is shown sessions %v, jobs %v", sc, st.Sessions, st.Jobs)
 		}
 	}
 }
 
-// A session too many is refused, and the refusal names the setting. A session whose worker has
-// ended makes room.
+// A session beyond the limit is refused, and the refusal names the setting. A session that was
+// restarted makes room.
 func TestMaxSessions(t *testing.T) {
 	t.Parallel()
 	c := config(t)
@@ -133,7 +133,7 @@ func TestMaxSessions(t *testing.T) {
 	}
 }
 
-// pids returns the pids in what a job printed: "pid N." for each.
+// pids waits until a job has printed count pids, each as "pid N.", and returns them.
 func pids(t testing.TB, j *jobs.Job, count int) (all []int) {
 	t.Helper()
 	for end := time.Now().Add(jobstest.Patience); ; <-time.After(time.Millisecond) {
@@ -154,7 +154,7 @@ func pids(t testing.TB, j *jobs.Job, count int) (all []int) {
 	}
 }
 
-// Close ends all jobs, with their receipts, and every process, also those that have left their
+// Close ends all jobs, with receipts, and every process, including those that have left their
 // session and those of a job that has ended.
 func TestCloseLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -189,17 +189,17 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// Status starts nothing and makes no file. It counts the processes of all engines, so this test runs
-// alone.
+// Status starts nothing and makes no file. It counts the processes of all engines, so this test
+// runs alone.
 func TestStatusBeforeTheFirstJob(t *testing.T) {
 	c := config(t)
 	b := newBench(t, c)
 	st := b.Status(b.Scope("local"))
 	if st.Version != "test" || st.Workspace != c.Workspace || st.MaxSessions != 10 || st.Jobs.Max != 100 || st.StateDir != c.StateDir {
-		t.Errorf("what was set is %+v", st)
+		t.Errorf("settings: %+v", st)
 	}
 	if st.Processes != 0 || st.Sessions != nil || st.Self == 0 || st.Free <= 0 {
-		t.Errorf("what is measured is %+v", st)
+		t.Errorf("measurements: %+v", st)
 	}
 	if !slices.Contains(st.Works, "guard (started with the first job)") {
 		t.Errorf("works: %q", st.Works)
@@ -212,7 +212,7 @@ func TestStatusBeforeTheFirstJob(t *testing.T) {
 	}
 }
 
-// Status shows the session of a waiting job, and what its processes use.
+// Status shows the session of a waiting job, and the resources that its processes use.
 func TestStatusOfARunningJob(t *testing.T) {
 	b := newBench(t, config(t))
 	sc := b.Scope("local")
@@ -246,8 +246,8 @@ func TestStatusWithoutStateDirectoryNamesTheSetting(t *testing.T) {
 	}
 }
 
-// Jobs find a terminal that they know, pagers that do not wait and a UTF-8 locale. What the call
-// sets comes on top.
+// Jobs find a terminal type that programs know, pagers that do not wait and a UTF-8 locale.
+// Variables of the call are added.
 func TestEnvironmentOfJobs(t *testing.T) {
 	t.Parallel()
 	c := config(t)

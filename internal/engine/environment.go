@@ -17,8 +17,8 @@ func (e *Engine) Scope(tenant string) Scope {
 
 // jobEnv returns the environment that jobs start from: environ with a terminal that programs know,
 // pagers that do not wait for a key, a UTF-8 locale if none is set, and the Python environment's
-// programs first. What would forbid a program to ask (CI, PIP_NO_INPUT) is not set: questions can
-// be answered here.
+// programs first. It does not set variables that keep programs from asking questions (CI,
+// PIP_NO_INPUT), because questions can be answered here.
 func jobEnv(environ []string, bin string) []string {
 	env := variables(environ)
 	set := map[string]string{
@@ -41,7 +41,7 @@ func jobEnv(environ []string, bin string) []string {
 	return out
 }
 
-// utf8Locale reports whether the locale's characters are UTF-8.
+// utf8Locale reports whether the locale's character encoding is UTF-8.
 func utf8Locale(env map[string]string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToLower(env[name]); v != "" {
@@ -64,7 +64,7 @@ func variables(environ []string) map[string]string {
 
 var errNoStateDir = errors.New("finding a place for long output: $HOME is not defined: set REPL_STATE_DIR")
 
-// stateDir makes the directory for long output.
+// stateDir makes the directory for long output if it is missing, and returns it.
 func (e *Engine) stateDir() (string, error) {
 	dir := e.config.StateDir
 	if dir == "" {

@@ -9,8 +9,7 @@ import (
 	"asyncrepl/pkgmgr"
 )
 
-// An environment that replaces one that is gone is named in the receipt of the install that made
-// it.
+// If an install made an environment in place of one that is gone, its receipt names both.
 func TestNoteAboutEnvironmentThatIsGone(t *testing.T) {
 	notes := new(Engine).installed(t.Context(), pkgmgr.Changes{Dir: "/w/.venv", Gone: "/old"})
 	want := "the environment /old is gone, this is /w/.venv: restart_python_worker in sessions that still run in the old one"

@@ -10,8 +10,8 @@ const lacks = "macOS shows less of a program than Linux: a shell program that wa
 	"one that waits for a password or a key is inferred from its terminal's mode, and its reply says so; " +
 	"processes that left their session are not found when their job ends"
 
-// platform says what the kernel does not let an engine see.
+// platform calls does for each feature that depends on the kernel.
 func platform(_ process.Census, does func(works bool, what, lack string)) { does(false, "", lacks) }
 
-// warn logs what no engine can do on this platform.
+// warn logs the features that this platform lacks.
 func warn(log *slog.Logger) { log.Warn("some features do not work on this platform", "limits", lacks) }

@@ -9,7 +9,7 @@ import (
 	"asyncrepl/internal/waiting"
 )
 
-// platform says what the kernel lets an engine see.
+// platform calls does for each feature that depends on the kernel.
 func platform(c process.Census, does func(works bool, what, lack string)) {
 	does(waiting.Sees(cmp.Or(c.Guard, os.Getpid())), "prompts of programs are seen",
 		"the kernel does not show what programs wait for, so prompts of shell programs are not seen")
@@ -17,5 +17,5 @@ func platform(c process.Census, does func(works bool, what, lack string)) {
 		"this server can't adopt orphans, so processes that left their session are found by their marks only")
 }
 
-// warn logs what no engine can do on this platform: on Linux there is nothing.
+// warn logs the features that this platform lacks: on Linux, none.
 func warn(*slog.Logger) {}

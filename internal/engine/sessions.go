@@ -13,22 +13,23 @@ import (
 	"asyncrepl/pyrepl"
 )
 
-// A Session is a named Python namespace that outlives its jobs. Those of an Engine are sessions of
-// package pyrepl; tests of front ends have others.
+// A Session is a named Python namespace that outlives its jobs. An Engine returns sessions of
+// package pyrepl; tests of front ends have other implementations.
 type Session interface {
 	// Exec returns a runner of code.
 	Exec(code string) jobs.Runner
-	// Variables lists the names of the namespace. For a busy session it returns at once with those
-	// last known.
+	// Variables lists the names of the namespace. For a busy session it returns at once with the
+	// last known ones.
 	Variables(ctx context.Context) (Variables, error)
-	// Restart ends the interpreter and all that its jobs left behind. It has taken effect when it
-	// returns: what is started from then on runs in the next interpreter. wait waits until the last
-	// one has ended; it reports whether there was one, and returns what could not be ended. Its error
-	// says that ctx was done first, or that what is left could not be checked. The receipts of the jobs that it ends give the reason.
+	// Restart ends the interpreter, its jobs and all processes that they started; the receipts of the
+	// jobs give the reason. When Restart returns, new jobs run in the next interpreter. wait waits
+	// until the old one has ended; it reports whether there was one, and returns the processes that
+	// could not be ended. Its error means that ctx was done first, or that the remaining processes
+	// could not be checked.
 	Restart(by jobs.By, reason string) (wait func(ctx context.Context) (had bool, survivors []jobs.Process, err error), err error)
 }
 
-// What is known of a session's namespace.
+// The types of a list of a session's namespace.
 type (
 	Variables = pyrepl.Variables
 	Variable  = pyrepl.Variable
@@ -37,8 +38,8 @@ type (
 // A sessionKey distinguishes the sessions of different tenants.
 type sessionKey struct{ tenant, name string }
 
-// Session returns the named session of the scope's tenant. It is made if need be, and starts
-// nothing before its first job.
+// Session returns the named session of the scope's tenant, and makes it if it does not exist. A
+// session starts no process before its first job.
 func (e *Engine) Session(sc Scope, name string) (Session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,18 +59,18 @@ func (e *Engine) Session(sc Scope, name string) (Session, error) {
 	return s, nil
 }
 
-// makeRoom forgets the sessions that hold nothing, and reports whether there were any. The caller
-// holds mu.
+// makeRoom drops the sessions that have no state to lose, and reports whether there were any. The
+// caller holds mu.
 func (e *Engine) makeRoom() bool {
 	before := len(e.sessions)
 	maps.DeleteFunc(e.sessions, func(_ sessionKey, s *pyrepl.Session) bool { return !s.Live() })
 	return len(e.sessions) < before
 }
 
-// installed lets every session find the packages that an install changed, and returns a note for
-// each package of which a session still uses the version that it had imported before.
+// installed makes every session find the packages that an install changed. For each package that a
+// session has imported in an earlier version, it returns a note.
 func (e *Engine) installed(ctx context.Context, changes pkgmgr.Changes) (notes []string) {
-	replaced := map[string]string{} // by module: the package that it is of now
+	replaced := map[string]string{} // by module: its package, with the new version
 	for _, p := range changes.Installed {
 		if p.Before != "" {
 			for _, module := range p.Modules() {

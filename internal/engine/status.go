@@ -37,7 +37,7 @@ func (e *Engine) Status(sc Scope) report.Server {
 			s.Lacks = append(s.Lacks, lack)
 		}
 	}
-	err := terminals()
+	err := tryTerminal()
 	does(err == nil, "terminals", fmt.Sprintf("no terminal can be opened (%v): run commands with tty=false; Python sessions need a terminal", err))
 	platform(census, does)
 	does(census.Guard != 0 || !census.Started, guardText(census.Guard),
@@ -62,8 +62,8 @@ func (e *Engine) Status(sc Scope) report.Server {
 	return s
 }
 
-// terminals returns the error of opening a terminal, if any.
-func terminals() error {
+// tryTerminal opens and closes a terminal, and returns the error.
+func tryTerminal() error {
 	pty, err := tty.Open(24, 80)
 	if err == nil {
 		pty.Close()
@@ -117,7 +117,8 @@ func (e *Engine) sessionStatus(sc Scope) []report.SessionStatus {
 	return list
 }
 
-// freeSpace returns how many bytes are free where dir is or would be, or -1 if that is not known.
+// freeSpace returns how many bytes are free on the file system of dir, which need not exist yet, or
+// -1 if that is not known.
 func freeSpace(dir string) int64 {
 	for {
 		var st unix.Statfs_t
