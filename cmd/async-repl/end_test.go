@@ -146,3 +146,18 @@ func TestSignalAnswersCallsInFlightAtOnce(t *testing.T) {
 	}
 	s.exit()
 }
+
+// A client that is gone before the first answer ends the server in order, not by SIGPIPE.
+func TestOutputClosedFromTheStart(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		s := startProcess(t)
+		s.out.Close()
+		if _, err := io.WriteString(s.stdin, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.cmd.Wait(); err != nil {
+			t.Fatalf("the server ended with %v\n%s", err, s.log)
+		}
+	}
+}

@@ -80,7 +80,7 @@ const exitTime = 380 * time.Millisecond
 // that short: calls are answered at once with the current status, and serve returns within
 // exitTime.
 func serve(ctx context.Context, set settings, in io.ReadCloser, out io.WriteCloser) error {
-	signals, release := catchSignals()
+	signals, caught, release := catchSignals()
 	defer release()
 	os.Stdout = os.Stderr // standard output belongs to the protocol
 
@@ -92,7 +92,7 @@ func serve(ctx context.Context, set settings, in io.ReadCloser, out io.WriteClos
 	defer cancel()
 	served := make(chan error, 1) // room for the one result, which may come after the end of serve
 	go func() {                   // owned by serve; ends with the connection, or with the process after a signal
-		served <- connect(cut, eng, set, in, out)
+		served <- connect(cut, eng, set, caught, in, out)
 	}()
 	select {
 	case err := <-served:
@@ -122,36 +122,36 @@ func serve(ctx context.Context, set settings, in io.ReadCloser, out io.WriteClos
 	return nil
 }
 
-// catchSignals returns a channel that receives the first signal that asks the server to end.
-// SIGPIPE is caught and dropped, because the failed write reports the same. It is not ignored,
-// because children would inherit that.
+// catchSignals returns a channel that receives the first signal that asks the server to end, and one
+// that is closed once signals are caught. SIGPIPE is caught and dropped, because the failed write
+// reports the same. It is not ignored, because children would inherit that.
 //
 // The runtime takes 0.3 ms to catch signals, so it does so in parallel with the rest of the start.
-// A signal that comes earlier ends a server that has started no process yet.
-func catchSignals() (ends <-chan os.Signal, release func()) {
-	signals, pipes := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	caught := make(chan struct{})
+// Nothing is written and no process is started before it is done.
+func catchSignals() (ends <-chan os.Signal, caught <-chan struct{}, release func()) {
+	signals, pipes, done := make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan struct{})
 	go func() { // owned by release, which waits for it; ends when the signals are caught
-		defer close(caught)
+		defer close(done)
 		signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 		signal.Notify(pipes, syscall.SIGPIPE)
 	}()
-	return signals, func() {
-		<-caught
+	return signals, done, func() {
+		<-done
 		signal.Stop(signals)
 		signal.Stop(pipes)
 	}
 }
 
-// connect serves the client until it disconnects. When ctx is done, calls in flight are answered at
-// once with the current status.
-func connect(ctx context.Context, eng *engine.Engine, set settings, in io.ReadCloser, out io.WriteCloser) error {
+// connect serves the client until it disconnects, from the moment that ready is closed. When ctx is
+// done, calls in flight are answered at once with the current status.
+func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan struct{}, in io.ReadCloser, out io.WriteCloser) error {
 	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	scope := eng.Scope(localTenant)
 	scope.Grace, scope.Timeout = set.grace, set.timeout
 	server := mcpserver.New(waits, mcpserver.Config{Backend: eng, Version: set.Version, Log: set.Log}, scope)
 	transport := &stdio.Transport{Stream: streams{in, out}, Ordered: true, Cut: ctx, Leave: leave, Log: set.Log}
+	<-ready
 	session, err := server.Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
 		return err

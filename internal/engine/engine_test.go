@@ -269,7 +269,7 @@ func TestEnvironmentOfJobs(t *testing.T) {
 }
 
 func TestScopeDefaults(t *testing.T) {
-	if got := (engine.Scope{}).SessionName(""); got != engine.DefaultSession {
+	if got := (engine.Scope{}).SessionName(""); got != "default" {
 		t.Errorf("session %q", got)
 	}
 	sc := engine.Scope{Session: "mine", Grace: time.Second}

@@ -9,15 +9,15 @@ import (
 // nor the call sets a time.
 const DefaultGrace = 2 * time.Second
 
-// DefaultSession is the Python session of a scope that names none.
-const DefaultSession = "default"
+// defaultSession is the Python session of a scope that names none.
+const defaultSession = "default"
 
 // A Scope determines what one connection can see and where its jobs run.
 type Scope struct {
 	Tenant    string        // the owner of the jobs and sessions; those of other tenants are not found
 	Workspace string        // an absolute path; relative directories start there
 	Env       []string      // KEY=value, the environment that jobs start from
-	Session   string        // the Python session of calls that name none; empty: DefaultSession
+	Session   string        // the Python session of calls that name none; empty: defaultSession
 	Grace     time.Duration // how long execute, send and cancel calls wait; 0: DefaultGrace
 	Timeout   time.Duration // of jobs for which the call sets none; 0: none
 }
@@ -27,4 +27,4 @@ func (s Scope) GraceTime() time.Duration { return cmp.Or(s.Grace, DefaultGrace) 
 
 // SessionName returns the session for a call that gives name: name itself or, if it is empty, the
 // scope's session or the default.
-func (s Scope) SessionName(name string) string { return cmp.Or(name, s.Session, DefaultSession) }
+func (s Scope) SessionName(name string) string { return cmp.Or(name, s.Session, defaultSession) }

@@ -107,7 +107,7 @@ func TestListsAreBounded(t *testing.T) {
 		w := newWorld(t)
 		c := w.dial(engine.Scope{})
 		for range maxList {
-			jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Python, Session: engine.DefaultSession, Title: strings.Repeat("t", lineMax)}, &program{w, "hang"})
+			jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Python, Session: "default", Title: strings.Repeat("t", lineMax)}, &program{w, "hang"})
 		}
 		got := c.call("restart_python_worker", nil)
 		if n, rest := chars(got), fmt.Sprintf("\nMore: %d jobs: list_jobs with session=default\n", maxList-endedMax); n > maxText || !strings.Contains(got, rest) || strings.Count(got, "\nEnded: ") != endedMax {

@@ -35,7 +35,7 @@ func TestTooManyCalls(t *testing.T) {
 	if _, err := fmt.Sscanf(got, `{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":"`, &n); err != nil || n < manyCalls*9/10 {
 		t.Fatalf("%v in %s", err, got)
 	}
-	if want := fmt.Sprintf("%d calls (", n); !strings.Contains(got, want) {
+	if want := fmt.Sprintf("%d calls are in flight", n); !strings.Contains(got, want) {
 		t.Errorf("got %s, want %q", got, want)
 	}
 }

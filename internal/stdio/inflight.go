@@ -177,7 +177,7 @@ func (s *inFlight) open(call *Call) *refusal {
 		return refuse(nil, jsonrpc.CodeInvalidRequest,
 			"id %s is that of a call still in flight: give each call an id of its own", call.id)
 	case n > 0 && s.held+call.cost > maxHeld:
-		return refuse(call.id, codeBusy, "%d calls (%d bytes) are in flight: wait for their answers", n, s.held-n*callCost)
+		return refuse(call.id, codeBusy, "%d calls are in flight, as many as the server holds in %d MiB: wait for their answers", n, maxHeld>>20)
 	}
 	s.calls[call.key] = call
 	s.held += call.cost
