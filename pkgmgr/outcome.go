@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"asyncrepl/jobs"
 )
@@ -99,12 +100,16 @@ var failures = []struct{ pattern, text string }{
 		"building a package needs a compiler, and there is no $1$2$3; install one (Debian, Ubuntu: apt install build-essential), " + wheelRemedy},
 	{`fatal error: (Python\.h): No such file`, "building a package needs $1; install Python's (Debian, Ubuntu: apt install python3-dev), " + wheelRemedy},
 	{`fatal error: (\S+\.h\w*): No such file`, "building a package needs $1; install the development files of its library, " + wheelRemedy},
+	{`fatal: (.+?) (?:fatal:|Please make sure|hint:|error: subprocess|×|WARNING:).*(?:× git .*did not run successfully|exit status 128: git )|Git operation failed.*?fatal: (.+?)(?: fatal:| Please make sure| hint:|$)`,
+		"git: $1$2; check the address and who may read it"},
 	{`HTTP error (\d{3}) while getting (\S+)|HTTP status [a-z]+ error \((\d{3}) [^)]*\) for url \(([^)]+)\)`, "$2$4 answers HTTP $1$3; check the address"},
 	{`CERTIFICATE_VERIFY_FAILED|invalid peer certificate`, "the index's certificate is not trusted; set PIP_CERT and SSL_CERT_FILE to a file with its authority"},
 	{`Requires-Python (\S+?);? .*No matching distribution found for (\S+)`, "no version of $2 that fits runs on this Python (it requires $1); ask for another version"},
 	{`requirement (\S+) .*?\(from versions: none\)`, "$1 was not found; check the name, and that the index can be reached"},
 	{`requirement (\S+) .*?\(from versions: (?:[^)]*?, )??([^,)]+(?:, [^,)]+){0,2})\)`, "there is no $1; the newest are $2"},
 	{`The conflict is caused by: (.*?) (?:Additionally|To fix this)`, "the versions conflict: $1; loosen them"},
+	{`[Bb]ecause there (?:is|are) no versions? of (\S+) and you require`, "there is no $1; ask for another version"},
+	{`[Bb]ecause only (\S+) is available and you require (\S+?),? we can conclude`, "there is no $2; only $1 is available"},
 	{`[Bb]ecause (.+?),? we can conclude`, "no solution: $1"},
 }
 
@@ -148,11 +153,13 @@ func (m *Manager) known(env environment, printed string) string {
 	return ""
 }
 
-// The lines of an error: "ERROR: …" and "× …" of pip, "error: …" and below it "cause: …" of uv or
-// "fatal: …" of git.
+// The lines of an error: "ERROR: …" and "× …" of pip, "error: …" and below it "cause: …" of uv,
+// which was "× …" and "╰─▶ …" before. If pip crashes, its error is "Exception:", and the reason
+// is at the end of the traceback below: the last line that begins with the name of an exception.
 var (
-	errorLine = pattern(`(?mi)^\s*(?:ERROR:|×)\s*(.*\S)\s*$`)
-	causeLine = pattern(`(?mi)^\s*(?:cause|caused by|fatal): (.*\S)\s*$`)
+	errorLine = pattern(`(?mi)^[ \t]*(?:ERROR:|×)[ \t]*(.*\S)[ \t\r]*$`)
+	causeLine = pattern(`(?mi)^[ \t]*(?:(?:cause|caused by):|[├╰]─▶)[ \t]+(.*\S)[ \t\r]*$`)
+	exception = pattern(`(?s)\nTraceback \(most recent call last\):.*\n(?:\w+\.)*([A-Z]\w*[a-z]\w*(?:: [^\n]*)?)(?:\n|$)`)
 )
 
 // cause returns in one line why an installer failed: the text of a known failure, or else the
@@ -161,15 +168,45 @@ func (m *Manager) cause(env environment, printed string) string {
 	if why := m.known(env, printed); why != "" {
 		return why
 	}
-	errors := errorLine().FindAllStringSubmatch(printed, -1)
-	if errors == nil {
+	why := lastMessage(printed, errorLine())
+	if why == "" {
 		return clip(lastLine([]byte(printed)), 200)
 	}
-	why := clip(errors[len(errors)-1][1], 200)
-	if causes := causeLine().FindAllStringSubmatch(printed, -1); causes != nil {
-		why += ": " + clip(causes[len(causes)-1][1], 200)
+	if end := exception().FindStringSubmatch(printed); end != nil && why == "Exception:" {
+		return clip(strings.TrimSpace(end[1]), 200)
+	}
+	if below := lastMessage(printed, causeLine()); below != "" {
+		why += ": " + below
 	}
 	return why
+}
+
+// columns is the width of the terminal that installers run on.
+const columns = 120
+
+// lastMessage returns the first group of the last match of a line in printed, or "". uv breaks a
+// line before a word that would exceed the terminal and indents the rest to the column of the
+// message: the rest is joined again. Other lines at this column, such as a quoted requirement, are
+// not joined.
+func lastMessage(printed string, line *regexp.Regexp) string {
+	all := line.FindAllStringSubmatchIndex(printed, -1)
+	if all == nil {
+		return ""
+	}
+	at := all[len(all)-1]
+	message, width := printed[at[2]:at[3]], utf8.RuneCountInString(printed[at[0]:at[3]])
+	column := utf8.RuneCountInString(printed[at[0]:at[2]])
+	for next := range strings.Lines(strings.TrimPrefix(printed[at[1]:], "\n")) {
+		rest := strings.TrimLeft(next, " │")
+		word, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		indent := utf8.RuneCountInString(next) - utf8.RuneCountInString(rest)
+		if word == "" || indent != column || width+1+utf8.RuneCountInString(word) <= columns {
+			break
+		}
+		rest = strings.TrimSpace(rest)
+		message, width = message+" "+rest, column+utf8.RuneCountInString(rest)
+	}
+	return clip(message, 200)
 }
 
 // forbidden returns the text about a Python that the system does not allow installs into.

@@ -5,8 +5,14 @@ import (
 	"testing"
 )
 
-// The texts are output of pip 23 to 26 and uv 0.5 to 0.13, shortened.
+// The texts are output of pip 21 to 26 and uv 0.5 to 0.13, shortened.
 const indexRemedy = "check the network and the address, or set PIP_INDEX_URL and UV_DEFAULT_INDEX to an index that can be reached"
+
+// noRepository returns git's output about a repository that does not exist.
+func noRepository(indent string) string {
+	return indent + "fatal: '/nonexistent/repo' does not appear to be a git repository\n" + indent + "fatal: Could not read from remote repository.\n\n" +
+		indent + "Please make sure you have the correct access rights\n" + indent + "and the repository exists.\n"
+}
 
 func TestCause(t *testing.T) {
 	tests := map[string]struct{ said, want string }{
@@ -54,9 +60,49 @@ func TestCause(t *testing.T) {
 		"pip, a build that can't begin": {"  × pip subprocess to install build dependencies did not run successfully.\n  error: subprocess-exited-with-error\nERROR: Failed to build 'file:///w/cext' when installing build dependencies",
 			"Failed to build 'file:///w/cext' when installing build dependencies"},
 		"old uv, boxed": {"  × No solution found when resolving dependencies:\n  ╰─▶ Because there are no versions of six==99 and you require\n      six==99, we can conclude that your requirements are unsatisfiable.",
-			"no solution: there are no versions of six==99 and you require six==99"},
+			"there is no six==99; ask for another version"},
 		"uv, not on the index": {"error: No solution found when resolving dependencies\n  cause: Because none-such was not found in the package registry and you require none-such, we can conclude",
 			"no solution: none-such was not found in the package registry and you require none-such"},
+		"pip, no such repository": {"Collecting git+file:/nonexistent/repo\n  Running command git clone --filter=blob:none --quiet file:///nonexistent/repo /tmp/b\n" + noRepository("  ") +
+			"  error: subprocess-exited-with-error\n  \n  × git clone --filter=blob:none --quiet file:///nonexistent/repo /tmp/b did not run successfully.\n  │ exit code: 128\n  ╰─> See above for output.\n",
+			"git: '/nonexistent/repo' does not appear to be a git repository; check the address and who may read it"},
+		"old pip, no such repository": {"  Running command git clone -q file:///nonexistent/repo /tmp/b\n" + noRepository("  ") +
+			"WARNING: Discarding git+file:/nonexistent/repo. Command errored out with exit status 128: git clone -q file:///nonexistent/repo /tmp/b Check the logs for full command output.\n" +
+			"ERROR: Command errored out with exit status 128: git clone -q file:///nonexistent/repo /tmp/b Check the logs for full command output.\n",
+			"git: '/nonexistent/repo' does not appear to be a git repository; check the address and who may read it"},
+		"uv, no such repository": {"   Updating file:///nonexistent/repo (HEAD)      error: Git operation failed\n  cause: failed to fetch into: /uv/git-v2/db/2a\n" +
+			"  cause: process didn't exit successfully: `/usr/bin/git fetch --force --update-head-ok 'file:///nonexistent/repo'\n         '+HEAD:refs/remotes/origin/HEAD'` (exit status: 128)\n" +
+			"         --- stderr\n" + noRepository("         "),
+			"git: '/nonexistent/repo' does not appear to be a git repository; check the address and who may read it"},
+		"pip, a repository that refuses to be read": {"  fatal: unable to access 'http://127.0.0.1/r/': The requested URL returned error: 403\n  error: subprocess-exited-with-error\n  \n  × git clone --quiet http://127.0.0.1/r /tmp/b did not run successfully.\n  │ exit code: 128\n",
+			"git: unable to access 'http://127.0.0.1/r/': The requested URL returned error: 403; check the address and who may read it"},
+		"old uv, no such branch": {"error: Git operation failed\n  Caused by: failed to fetch branch\n  Caused by: process didn't exit successfully: `git fetch` (exit status: 128)\n--- stderr\nfatal: couldn't find remote ref refs/heads/x\n",
+			"git: couldn't find remote ref refs/heads/x; check the address and who may read it"},
+		"pip, a build that git did not fail": {"Building wheels for collected packages: cbad\n  fatal: not a git repository (or any of the parent directories): .git\n  cbad.c:1:10: error: no\n  ERROR: Failed building wheel for cbad",
+			"Failed building wheel for cbad"},
+		"pip, a crash": {"ERROR: Exception:\nTraceback (most recent call last):\n  File \"/env/pip/_vendor/packaging/markers.py\", line 278, in __init__\n    self._markers = _coerce_parse_result(MARKER.parseString(marker))\n" +
+			"pip._vendor.pyparsing.exceptions.ParseException: , found 'import'  (at char 0), (line:1, col:1)\n\nDuring handling of the above exception, another exception occurred:\n\n" +
+			"Traceback (most recent call last):\n  File \"/env/pip/_internal/cli/base_command.py\", line 180, in exc_logging_wrapper\n    status = run_func(*args)\n" +
+			"pip._vendor.packaging.markers.InvalidMarker: Invalid marker: 'import_error', parse error at 'import_e'\n",
+			"InvalidMarker: Invalid marker: 'import_error', parse error at 'import_e'"},
+		"pip, a crash with lines after its reason": {"ERROR: Exception:\nTraceback (most recent call last):\n  File \"x.py\", line 1, in f\npip._vendor.packaging.version.InvalidVersion: Invalid version: ''\n    six===\n       ^\nWARNING: bye\n",
+			"InvalidVersion: Invalid version: ''"},
+		"uv, no project, broken at the width": {"error: `/tmp/ocwsfqxtq3fq` does not appear to be a Python project, as neither `pyproject.toml` nor `setup.py` are\n       present in the directory\n",
+			"`/tmp/ocwsfqxtq3fq` does not appear to be a Python project, as neither `pyproject.toml` nor `setup.py` are present in the directory"},
+		"uv, a wheel of another name, broken at the width": {"error: Requested package name `six` does not match `tinypkg` in the distribution filename:\n       file:///tmp/oc/tinypkg-1.0-py3-none-any.whl\n",
+			"Requested package name `six` does not match `tinypkg` in the distribution filename: file:///tmp/oc/tinypkg-1.0-py3-none-any.whl"},
+		"uv, a line that the next one does not continue": {"error: Failed to build `broken @ file:///w/a-directory-with-a-long-name-for-a-project/another-one/broken-1.0.tar.gz`\n  cause: Call to `build_wheel` failed\n",
+			"Failed to build `broken @ file:///w/a-directory-with-a-long-name-for-a-project/another-one/broken-1.0.tar.gz`: Call to `build_wheel` failed"},
+		"old uv, boxed and broken at the width": {"  × Failed to build `broken @ file:///w/a-directory-with-a-long-name-for-a-project/another-directory/broken-1.0.tar.gz`\n" +
+			"  ├─▶ The build backend returned an error\n  ╰─▶ Call to `a_build_backend_with_a_rather_long_name.of_a_module.build_wheel` did not succeed, as the command said\n      (exit status: 1)\n\n      [stderr]\n      ValueError: no\n",
+			"Failed to build `broken @ file:///w/a-directory-with-a-long-name-for-a-project/another-directory/broken-1.0.tar.gz`: " +
+				"Call to `a_build_backend_with_a_rather_long_name.of_a_module.build_wheel` did not succeed, as the command said (exit status: 1)"},
+		"uv, no such version": {"error: No solution found when resolving dependencies\n  cause: Because there is no version of six==99 and you require six==99, we can conclude that your requirements are\n         unsatisfiable.\n",
+			"there is no six==99; ask for another version"},
+		"uv, no newer version": {"error: No solution found when resolving dependencies\n  cause: Because only six<=1.17.0 is available and you require six>=99, we can conclude that your requirements are\n         unsatisfiable.\n",
+			"there is no six>=99; only six<=1.17.0 is available"},
+		"uv, no such version for another package": {"error: No solution found when resolving dependencies\n  cause: Because there is no version of six==99 and spam==1 depends on six==99, we can conclude that spam==1 cannot be used.\n",
+			"no solution: there is no version of six==99 and spam==1 depends on six==99"},
 		"disk full": {"ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n", "the disk is full; free some space, of pip's or uv's cache for one"},
 		"uv, disk full": {"error: Failed to install: spam\n  cause: failed to copy file from /a to /b: No space left on device (os error 28)",
 			"the disk is full; free some space, of pip's or uv's cache for one"},
