@@ -23,8 +23,8 @@ func execTime(b *testing.B, s *bench, code string) time.Duration {
 	return d
 }
 
-// BenchmarkExecute is a round trip against the least that a worker in another
-// process costs: a line to a bare Python loop and a line back.
+// BenchmarkExecute is a round trip against the least that a worker in another process costs: a line
+// to a bare Python loop and a line back.
 func BenchmarkExecute(b *testing.B) {
 	s := newBench(b)
 	jobstest.End(b, s.start("1"))
@@ -66,8 +66,8 @@ func bareLoop(b *testing.B) func(line string) time.Duration {
 	}
 }
 
-// BenchmarkInterruptSleep is the time from a stop to the end of a job that
-// sleeps. Aim: under 20 ms.
+// BenchmarkInterruptSleep is the time from a stop to the end of a job that sleeps. Aim: under 20
+// ms.
 func BenchmarkInterruptSleep(b *testing.B) {
 	s := newBench(b)
 	jobstest.End(b, s.start("import time"))

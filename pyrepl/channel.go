@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// maxEvent bounds one event, in bytes. A longer line is none of the worker's and is skipped. The
-	// worker bounds what it takes from user code: its longest event, the result, names and error of
-	// a job that is done, is shorter even if each character is escaped twice, as 12 bytes.
+	// maxEvent bounds one event, in bytes. A longer line is none of the worker's and is skipped.
+	// The worker bounds what it takes from user code: its longest event, the result, names and
+	// error of a job that is done, is shorter even if each character is escaped twice, as 12 bytes.
 	maxEvent = 16 << 20
 
 	// sendTime bounds a write to a worker that does not read.

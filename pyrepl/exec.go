@@ -62,8 +62,8 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	return out
 }
 
-// attempt runs the code on the session's worker. If that has died between jobs, and so has not begun
-// with this one, attempt tries again on a new worker if again is true.
+// attempt runs the code on the session's worker. If that has died between jobs, and so has not
+// begun with this one, attempt tries again on a new worker if again is true.
 func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outcome, *worker) {
 	w, note, err := e.s.worker(ctx, p)
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// What a signal handler of the user's raises is the job's in which it does: also
-// where that waits for an answer, and also an OSError, which could be the
-// channel's.
+// An exception that a signal handler of the user's raises belongs to the job that runs: also if the
+// job waits for an answer, and also an OSError, which could be the channel's.
 func TestHandlerRaisesInInput(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -36,7 +35,7 @@ func TestHandlerRaisesInInput(t *testing.T) {
 	}
 }
 
-// What one raises between jobs is reported where the last job wrote.
+// An exception that a handler raises between jobs is reported in the output of the last job.
 func TestHandlerRaisesBetweenJobs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

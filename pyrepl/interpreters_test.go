@@ -14,8 +14,8 @@ import (
 
 var interpreterName = regexp.MustCompile(`^(python|pypy)3(\.\d+)?t?$`)
 
-// interpreters finds every Python 3 of this machine: on PATH, among pyenv's
-// versions, and those that PYREPL_TEST_PYTHONS lists as PATH does.
+// interpreters finds every Python 3 of this machine: on PATH, among pyenv's versions, and those
+// that PYREPL_TEST_PYTHONS lists as PATH does.
 func interpreters() []string {
 	paths := filepath.SplitList(os.Getenv("PYREPL_TEST_PYTHONS"))
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
@@ -42,8 +42,8 @@ func interpreters() []string {
 	return all
 }
 
-// Every interpreter of the machine holds a session, or says why not. All tests
-// run on one of them with PYREPL_TEST_PYTHON=path.
+// Every interpreter of the machine holds a session, or says why not. All tests run on one of them
+// with PYREPL_TEST_PYTHON=path.
 func TestInterpreters(t *testing.T) {
 	all := interpreters()
 	if testing.Short() {
@@ -101,9 +101,9 @@ func TestWorkerUnderUnittest(t *testing.T) {
 	}
 }
 
-// A session whose environment and workspace are deleted works on with what it
-// has. When it needs a new worker, what is missing is said, and the job after
-// it is back is told of the loss.
+// A session whose environment and workspace are deleted keeps working with what it has. When it
+// needs a new worker, the receipt names what is missing, and the first job after that is back has a
+// note of the loss.
 func TestEnvironmentVanishes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes environments")

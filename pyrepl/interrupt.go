@@ -44,8 +44,8 @@ func (r *run) interrupt() error {
 	return errors.Join(err, r.interruptChildren())
 }
 
-// interruptChildren sends SIGINT to each process of the terminal's foreground group that was started
-// after this job began. It spares children of earlier jobs, and theirs.
+// interruptChildren sends SIGINT to each process of the terminal's foreground group that was
+// started after this job began. It spares children of earlier jobs, and theirs.
 func (r *run) interruptChildren() error {
 	group, err := r.w.pty.Foreground()
 	if err != nil {

@@ -60,7 +60,7 @@ func TestInterruptKeepsVariables(t *testing.T) {
 	}
 }
 
-func TestLadderGoesOnWhereInterruptDoesNotHelp(t *testing.T) {
+func TestStopEscalatesIfTheInterruptDoesNotHelp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the ladder")
 	}
@@ -163,7 +163,7 @@ def later():
 			jobstest.End(t, before)
 			before = b.start("threading.Thread(target=later).start()")
 			jobstest.End(t, before)
-			for started := fmt.Sprint(2 + round/2*3); ; { // until the thread has started its child
+			for started := fmt.Sprint(3 + round/2*3); ; { // until the thread has started its child
 				if info, _ := b.run("len(children)"); info.Result != started {
 					continue
 				}
@@ -236,8 +236,8 @@ func TestInterruptsRacingEnds(t *testing.T) {
 	t.Logf("%d of 300 finished before their interrupt", finished)
 }
 
-// An interrupt that comes while the loop notes the end of the job's task leaves
-// nothing behind that stops the loop in the next job.
+// An interrupt that comes while the loop notes the end of the job's task leaves nothing behind that
+// stops the loop in the next job.
 func TestInterruptAtTheEndOfATask(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -277,8 +277,8 @@ func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
 	}
 }
 
-// An interrupt that comes while a loop of the code's own wakes a task loses the
-// task not: asyncio.run would wait for it for ever.
+// An interrupt that comes while a loop of the code's own wakes a task does not lose the task:
+// asyncio.run would wait for it for ever.
 func TestInterruptAsALoopWakesATask(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -300,8 +300,7 @@ async def main():
 	}
 }
 
-// An exception whose report is interrupted is shown all the same: it is what
-// ended the code.
+// An exception whose report is interrupted is shown all the same, because it ended the code.
 func TestInterruptedReport(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -30,8 +30,8 @@ func TestKilledWhileItStarts(t *testing.T) {
 	}
 }
 
-// Workers killed at random moments: what a job finds in its namespace is what
-// the receipts so far say, and no job runs that was to follow a lost one.
+// Workers killed at random moments: what a job finds in its namespace is what the receipts so far
+// say, and no job runs that was to follow a lost one.
 func TestWorkerKillStorm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a storm")
@@ -49,7 +49,7 @@ type killStorm struct {
 	t     *testing.T
 	b     *bench
 	rnd   *rand.Rand
-	count int // how often jobs have added to the namespace, as far as we were told
+	count int // how often jobs have added to the namespace, as far as the receipts say
 
 	completed, lost, notRun int
 }
@@ -57,7 +57,7 @@ type killStorm struct {
 // round kills the worker while three jobs are due.
 func (s *killStorm) round(round int) {
 	info, _ := s.b.run("1")
-	s.told(info)
+	s.noteLoss(info)
 	worker, err := os.FindProcess(info.PID) // by pidfd: never another
 	if err != nil {
 		s.t.Fatal(err)
@@ -78,7 +78,7 @@ func (s *killStorm) round(round int) {
 	}
 	<-killed
 	info, _ = s.b.run("globals().get('count', 0)")
-	if s.told(info); info.Result != strconv.Itoa(s.count) {
+	if s.noteLoss(info); info.Result != strconv.Itoa(s.count) {
 		s.t.Errorf("round %d: count is %s, want %d; %+v", round, info.Result, s.count, info.Receipt)
 	}
 	if s.t.Failed() {
@@ -86,8 +86,8 @@ func (s *killStorm) round(round int) {
 	}
 }
 
-// end answers a job until it ends, and reports whether it ended as it had to:
-// last is the job before it that lost the variables.
+// end answers a job until it ends, and reports whether it ended as it had to: last is the job
+// before it that lost the variables.
 func (s *killStorm) end(j *jobs.Job, last *string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), jobstest.Patience)
 	defer cancel()
@@ -99,7 +99,7 @@ func (s *killStorm) end(j *jobs.Job, last *string) bool {
 		s.notRun++
 		return info.Receipt.Text() == "failed (not run: variables were lost in job "+*last+")"
 	}
-	s.told(info)
+	s.noteLoss(info)
 	switch text := info.Receipt.Text(); {
 	case info.Receipt.State == jobs.Lost:
 		*last, s.count = j.ID(), 0
@@ -114,8 +114,8 @@ func (s *killStorm) end(j *jobs.Job, last *string) bool {
 	}
 }
 
-// told takes the news that the variables were lost before a job.
-func (s *killStorm) told(info jobs.Info) {
+// noteLoss resets the count if the receipt says that variables were lost before the job.
+func (s *killStorm) noteLoss(info jobs.Info) {
 	if notes := strings.Join(info.Receipt.Notes, ";"); strings.Contains(notes, "variables") {
 		s.count = 0
 	}

@@ -8,8 +8,7 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// However long the names, prompts, types and values of the user's are, what is
-// told of them arrives.
+// Events arrive however long the names, prompts, types and values of the user's code are.
 func TestLargeNames(t *testing.T) {
 	if testing.Short() {
 		t.Skip("large")

@@ -15,8 +15,8 @@ import (
 	"asyncrepl/pyrepl"
 )
 
-// works tries what every session must do, on whatever interpreter and in
-// whatever environment. A first job has been run.
+// works tries what every session must do, on whatever interpreter and in whatever environment. A
+// first job has been run.
 func (b *bench) works() {
 	b.t.Helper()
 	b.want("import asyncio, subprocess, sys, time\nkept = 'é中'", "completed")
@@ -70,8 +70,7 @@ func files(t *testing.T, texts map[string]string) (dir string) {
 	return dir
 }
 
-// The variables that Python itself reads are the user's, and the session works
-// with each.
+// The variables that Python itself reads are the user's, and the session works with each.
 func TestEnvironments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many sessions")
@@ -101,8 +100,7 @@ func TestEnvironments(t *testing.T) {
 	}
 }
 
-// What the site of an interpreter does at its start, it does to the first job at
-// most.
+// What the site of an interpreter does at its start, it does to the first job at most.
 func TestSites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many sessions")
@@ -152,8 +150,8 @@ for finder in BuiltinImporter, PathFinder:
 for name in gone: sys.modules.pop(name, None)
 `
 
-// An interpreter without what is optional in its build: no readline, no curses,
-// no ssl, none of the C parts that have a Python part.
+// An interpreter without what is optional in its build: no readline, no curses, no ssl, none of the
+// C parts that have a Python part.
 func TestSmallInterpreters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many sessions")
@@ -172,8 +170,8 @@ func TestSmallInterpreters(t *testing.T) {
 	}
 }
 
-// An interpreter that does not come up is a clear end with the remedy, and the
-// next job tries again.
+// An interpreter that does not come up is a clear end with the remedy, and the next job tries
+// again.
 func TestInterpretersThatDoNotStart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for interpreters that hang")

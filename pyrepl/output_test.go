@@ -109,8 +109,8 @@ print("mine")`)
 	}
 }
 
-// What a thread of an earlier job forks writes where that job does, and so do
-// the child's own children, but for what forkpty has put in the place.
+// A child that a thread of an earlier job forks writes to that job's output, and so do the child's
+// own children, except to what forkpty has put in its place.
 func TestForksOfEarlierJobs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -137,8 +137,7 @@ thread = threading.Thread(target=late); thread.start()`)
 	}
 }
 
-// A task that is made before the first await of a session belongs to the
-// session's loop.
+// A task that is made before the first await of a session belongs to the session's loop.
 func TestFirstTask(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -292,7 +291,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// What checks its streams, or wraps them anew, finds what a program has.
+// Code that checks its streams, or wraps them again, finds what a program has.
 func TestStreamsAreFiles(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -3,8 +3,8 @@ package pyrepl
 import "context"
 
 // Refresh makes modules that have just been installed importable in the session. An interpreter
-// reads .pth files when it starts; those at paths are new or have changed, and the worker reads them
-// before the next job.
+// reads .pth files when it starts; those at paths are new or have changed, and the worker reads
+// them before the next job.
 func (s *Session) Refresh(paths []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// A path file that came while the session ran is read before its next job, and
-// only once; one that fails harms nothing.
+// A path file that came while the session ran is read before its next job, and only once; one that
+// fails harms nothing.
 func TestRefreshReadsPathFiles(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

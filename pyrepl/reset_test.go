@@ -49,9 +49,9 @@ func (b *bench) restart() {
 	}
 }
 
-// A restart has taken effect when it has been asked for, however long the job
-// that runs resists: what is started from then on is for the next worker, and
-// neither the loss of this one nor a restart that came before drops it.
+// A restart has taken effect when Restart returns, however long the running job resists: a job that
+// is started after that is for the next worker, and neither the loss of this one nor an earlier
+// restart drops it.
 func TestRestartTakesEffectAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the ladder")
@@ -86,8 +86,7 @@ func TestRestartTakesEffectAtOnce(t *testing.T) {
 	}
 }
 
-// A session that was never used has nothing to restart; one that has been closed
-// refuses.
+// A session that was never used has nothing to restart; one that has been closed refuses.
 func TestRestartOfNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

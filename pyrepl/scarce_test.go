@@ -8,8 +8,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// Code that has opened all the descriptors it may, and keeps them, harms only
-// what needs one itself: the session takes jobs, asks and reports.
+// Code that has opened all the descriptors it may, and keeps them, harms only what needs one
+// itself: the session takes jobs, asks and reports.
 func TestNoDescriptorsLeft(t *testing.T) {
 	for name, limit := range map[string]string{
 		"as started": "",
@@ -40,8 +40,8 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	}
 }
 
-// Code that has used all the memory it may, and keeps it, is told so, and the
-// next job can let go of it.
+// Code that has used all the memory it may, and keeps it, fails with out of memory, and the next
+// job can release it.
 func TestNoMemoryLeft(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills memory")

@@ -62,9 +62,8 @@ func numbered(n int, text string) string {
 	return b.String()
 }
 
-// Interrupts at random moments around the ends of jobs of every kind. Each hits
-// its own job or none, what was printed is the beginning of what the job
-// prints, and the session goes on with all that it had.
+// Interrupts at random moments around the ends of jobs of every kind. Each hits its own job or
+// none, the output is the beginning of what the job prints, and the session keeps all that it had.
 func TestInterruptStorm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a storm")
@@ -107,8 +106,7 @@ type storm struct {
 	ends map[string]int
 }
 
-// round runs a job that is interrupted at some moment, and one behind it that
-// is not.
+// round runs a job that is interrupted at some moment, and one behind it that is not.
 func (s *storm) round(round int, kind string) {
 	s.t.Helper()
 	number := fmt.Sprint(round)

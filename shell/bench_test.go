@@ -15,8 +15,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// compare runs what is measured and its floor in turn, so that a drift of the
-// machine hits both, and reports the ratio of the times they took together.
+// compare runs what is measured and its floor in turn, so that a drift of the machine hits both,
+// and reports the ratio of the times they took together.
 func compare(b *testing.B, measured, floor func()) {
 	var ours, theirs time.Duration
 	for b.Loop() {
@@ -37,8 +37,7 @@ func end(b *testing.B, j *jobs.Job) {
 	}
 }
 
-// bareTTY runs a command on a PTY as a program of a few lines would, and reads
-// all it prints.
+// bareTTY runs a command on a PTY as a program of a few lines would, and reads all it prints.
 func bareTTY(b *testing.B, bash, line string) (n int64) {
 	cmd := exec.Command(bash, "-c", line)
 	f, err := pty.Start(cmd)

@@ -1,9 +1,9 @@
 // Package shell runs commands as jobs, on a terminal of their own or on pipes.
 //
 // A [Command] is a [jobs.Runner]. It leads its own session, so that its full process tree can be
-// ended. It has ended when its leader has been reaped and everything that its terminal or pipes held
-// at that moment has been read. Processes that it leaves behind keep their terminal, and their late
-// output is kept; the job's cancel ends them, or else the end of the server.
+// ended. It has ended when its leader has been reaped and everything that its terminal or pipes
+// held at that moment has been read. Processes that it leaves behind keep their terminal, and their
+// late output is kept; the job's cancel ends them, or else the end of the server.
 //
 // That a command waits for input is concluded from the kernel's evidence alone (see
 // internal/waiting), never from its output.

@@ -87,8 +87,8 @@ func TestTypedAheadArrives(t *testing.T) {
 	}
 }
 
-// A write to a pipe that no program reads does not hold up the end of the job, even if a process that
-// it left still has the pipe.
+// A write to a pipe that no program reads does not hold up the end of the job, even if a process
+// that it left still has the pipe.
 func TestWriteUnderWayDoesNotHoldTheEnd(t *testing.T) {
 	b := newBench(t)
 	j := b.startPiped(`sleep 300 <&0 & echo on; until read -t 0; do :; done`) // until something lies in the pipe

@@ -163,8 +163,8 @@ func TestCancelEndsTheTree(t *testing.T) {
 	wg.Wait()
 }
 
-// rests waits until the leader of a job sleeps or is stopped: a shell that is interrupted just before
-// it begins to wait, waits.
+// rests waits until the leader of a job sleeps or is stopped: a shell that is interrupted just
+// before it begins to wait, waits.
 func rests(t *testing.T, j *jobs.Job) {
 	t.Helper()
 	for {

@@ -42,9 +42,9 @@ for i in range(20): print(i, flush=True)
 time.sleep(300)'`,
 }
 
-// swallowing are the kinds that can swallow an interrupt and all that follow while it is not certain
-// that no program handles it: bash continues when its child has exited normally, and Python when the
-// interrupt comes while it starts. They are terminated, and the receipt says so.
+// swallowing are the kinds that can swallow an interrupt and all that follow while it is not
+// certain that no program handles it: bash continues when its child has exited normally, and Python
+// when the interrupt comes while it starts. They are terminated, and the receipt says so.
 var swallowing = []string{"many children", "substitution", "python"}
 
 // TestInterruptStorm interrupts jobs of every kind at random moments. None continues, none but the

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -205,7 +206,7 @@ func Children(pid, threads int) ([]int, error) {
 	}
 	var arr [512]byte
 	var pids []int
-	for _, tid := range tids {
+	for _, tid := range slices.Backward(tids) { // a thread that ends leaves its children to the first one
 		b, e := readFile(TaskPath(pid, tid, "children"), arr[:])
 		if e != nil {
 			if e != ErrGone || len(tids) == 1 { // one of several threads can end meanwhile
@@ -218,6 +219,10 @@ func Children(pid, threads int) ([]int, error) {
 				pids = append(pids, n)
 			}
 		}
+	}
+	if len(tids) > 1 { // and then they can be in both lists
+		slices.Sort(pids)
+		pids = slices.Compact(pids)
 	}
 	return pids, err
 }

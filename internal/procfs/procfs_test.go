@@ -3,6 +3,7 @@
 package procfs
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -116,6 +118,42 @@ func TestInspectShowsAProcess(t *testing.T) {
 	for _, want := range []int{1, os.Getpid(), pid} {
 		if !slices.ContainsFunc(all, func(s Stat) bool { return s.PID == want }) {
 			t.Errorf("%d is not among all processes", want)
+		}
+	}
+}
+
+// A child is listed all the while, also when the thread that started it ends: the child is another
+// thread's then.
+func TestChildrenOfThreadsThatEnd(t *testing.T) {
+	cmd := exec.Command("python3", "-c", `
+import subprocess, sys, threading
+def start(): print(subprocess.Popen(["sleep", "1000"]).pid, flush=True)
+for line in sys.stdin:
+    threading.Thread(target=start).start()`)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in := must[io.WriteCloser](t)(cmd.StdinPipe())
+	out := bufio.NewScanner(must[io.ReadCloser](t)(cmd.StdoutPipe()))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the children too
+		cmd.Wait()
+	}()
+	var started []int
+	for range 30 {
+		io.WriteString(in, "\n")
+		if !out.Scan() {
+			t.Fatal("no child was started")
+		}
+		started = append(started, must[int](t)(strconv.Atoi(out.Text())))
+		for range 20 {
+			listed := must[[]int](t)(Children(cmd.Process.Pid, 0))
+			for _, pid := range started {
+				if !slices.Contains(listed, pid) {
+					t.Fatalf("child %d of %d is not among %v", pid, len(started), listed)
+				}
+			}
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (p *Pump) Drain() {
 		rest := chunkSize
 		if p.pipe { // a terminal can answer 0 while output is still in transit
 			n, err := buffered(int(fd))
-			if err != nil {
+			if err != nil || n == 0 {
 				return
 			}
 			rest = n
