@@ -1,0 +1,77 @@
+package procfs
+
+import (
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// readFile reads a file of /proc into buf, which grows if need be.
+func readFile(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, 0) }
+
+// ReadAtMost reads at most limit bytes of a file of /proc. If it returns that many there may be
+// more.
+func ReadAtMost(path string, limit int) ([]byte, error) { return readReserved(path, nil, limit) }
+
+// ReadStart makes a single read of a file of /proc into buf. If buf is large enough, it holds all
+// of a file that the kernel writes in one piece, such as stat. The read that would find the end is
+// saved.
+func ReadStart(path string, buf []byte) ([]byte, error) { return readReserved(path, buf, once) }
+
+// once as a limit means one read.
+const once = -1
+
+func readReserved(path string, buf []byte, limit int) ([]byte, error) {
+	fillReserve()
+	b, err := read(path, buf, limit)
+	if exhausted(err) {
+		return readAgain(path, limit) // a function of its own, so that b and err stay off the heap here
+	}
+	return b, err
+}
+
+func readAgain(path string, limit int) (b []byte, err error) {
+	err = WithReserve(func() error {
+		b, err = read(path, make([]byte, 4096), limit)
+		return err
+	})
+	return b, err
+}
+
+// read reads up to limit bytes, or everything if limit is 0. It makes three or four system calls,
+// os.ReadFile more.
+func read(path string, buf []byte, limit int) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, failed("open", path, err)
+	}
+	defer unix.Close(fd)
+	buf = buf[:0]
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, make([]byte, max(512, cap(buf)))...)[:len(buf)]
+		}
+		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return nil, failed("read", path, err)
+		}
+		buf = buf[:len(buf)+n]
+		switch {
+		case n == 0 || limit == once:
+			return buf, nil
+		case limit > 0 && len(buf) >= limit:
+			return buf[:limit], nil
+		}
+	}
+}
+
+// failed is the error of an operation on a file of /proc.
+func failed(op, path string, err error) error {
+	if err == unix.ENOENT || err == unix.ESRCH {
+		return ErrGone
+	}
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}
