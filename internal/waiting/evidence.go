@@ -68,6 +68,7 @@ const (
 // A moment holds the facts about one thread whose system call waits for the terminal. All were true
 // at the same time.
 type moment struct {
+	program   string        // that the thread runs
 	stopped   bool          // inside the call, by a signal or a debugger
 	mayRead   bool          // the kernel lets it read the terminal
 	inTransit bool          // input that no program has read, or output that the server has not read

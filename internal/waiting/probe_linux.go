@@ -59,12 +59,8 @@ func (p *probe) process(pid, foreground int) (Evidence, verdict) {
 	}
 	var found Evidence
 	for _, tid := range tids {
-		kind, v := p.thread(thread{pid: pid, tid: tid, stat: s})
-		if v > best {
-			best, found = v, Evidence{}
-			if v != uncertain {
-				found = Evidence{Kind: kind, pid: pid, tid: tid, program: s.Program}
-			}
+		if ev, v := p.thread(thread{pid: pid, tid: tid, stat: s}); v > best {
+			best, found = v, ev
 		}
 		if best == waits {
 			break
@@ -79,16 +75,16 @@ func (p *probe) mayRead(s procfs.Stat, foreground int) bool {
 }
 
 // thread scans one thread.
-func (p *probe) thread(t thread) (kind string, v verdict) {
+func (p *probe) thread(t thread) (Evidence, verdict) {
 	w, err := t.waitsFor()
 	if err != nil {
-		return "", verdictAfter(err)
+		return Evidence{}, verdictAfter(err)
 	}
 	switch found, err := p.awaits(t, w.members, 0); {
 	case err != nil:
-		return "", verdictAfter(err)
+		return Evidence{}, verdictAfter(err)
 	case !found:
-		return "", busy
+		return Evidence{}, busy
 	}
 	return p.confirm(t)
 }
@@ -99,27 +95,35 @@ func (p *probe) thread(t thread) (kind string, v verdict) {
 // nothing in the terminal that would end the wait, and everything that it had printed was out.
 // Without the clock, a program that has just been answered, or a program with its prompt in
 // transit, would be taken for one that waits.
-func (p *probe) confirm(t thread) (kind string, v verdict) {
+func (p *probe) confirm(t thread) (Evidence, verdict) {
 	clock, err := procfs.NewThreadClock(t.pid, t.tid)
 	if err != nil {
-		return "", uncertain
+		return Evidence{}, uncertain
 	}
 	m, mode, err := p.observe(t)
 	if err != nil {
-		return "", uncertain
+		return Evidence{}, uncertain
 	}
 	if ran, err := clock.Ran(); ran || err != nil {
-		return "", uncertain
+		return Evidence{}, uncertain
 	}
-	return kindOf(mode), judge(m)
+	v := judge(m)
+	if v == uncertain {
+		return Evidence{}, v
+	}
+	return Evidence{Kind: kindOf(mode), pid: t.pid, tid: t.tid, program: m.program}, v
 }
 
 // observe reads the facts about a thread for the rules. An error means that the moment has passed,
 // or that something could not be read.
 func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
+	program := t.stat.Program
 	t.stat, err = procfs.InspectThread(t.pid, t.tid)
 	if err != nil {
 		return m, mode, err
+	}
+	if t.tid == t.pid { // an exec since then would have changed it; other threads don't survive one
+		program = t.stat.Program
 	}
 	if t.stat.State == 'T' || t.stat.State == 't' {
 		return moment{stopped: true}, mode, nil
@@ -138,6 +142,7 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if mode, err = p.pty.Mode(); err != nil {
 		return m, mode, err
 	}
+	m.program = program
 	m.mayRead = p.mayRead(t.stat, foreground)
 	m.inTransit = p.pty.InTransit()
 	m.timeout = w.timeout
