@@ -5,11 +5,13 @@ anywhere (see frames) does it raise. In other code of ours it makes a note, and 
 `deliver` where it returns to user code. Between jobs an interrupt is dropped.
 
 Go asks by SIGURG, which stands for one SIGINT a job, and repeats it until the job has ended. It
-signals only between sending a job and syncing after it, so that a SIGURG between jobs is early, for
-the job that has been sent, or late: the sync drops it. A SIGINT itself could be lost: the C library ignores it while system(3) runs, and one that arrives
-just before a call blocks is seen only once that returns, for the interpreter has looked for signals
-already. The next SIGURG ends such a call with EINTR, and the interpreter looks again. It also
-renews an interrupt that was noted and has not been delivered yet, or that was raised where Python
+signals only between sending a job and syncing after it, so a SIGURG between jobs is either early,
+for the job that has been sent, or late, and then the sync drops it.
+
+A SIGINT itself could be lost. The C library ignores it while system(3) runs, and one that arrives
+just before a call blocks is seen only when that call returns, because the interpreter has checked
+for signals already. The next SIGURG ends such a call with EINTR, and the interpreter checks again.
+It also renews an interrupt that was noted and not delivered yet, or that was raised where Python
 swallows it: in a finalizer, in a callback of a weak reference, in a hook of a fork.
 
 By SIGIO Go asks for output that was printed and not flushed: if a program reads the terminal, its
