@@ -190,14 +190,19 @@ func (r *Registry) Usage() output.Usage { return r.logs.Usage() }
 // Close refuses new jobs, asks every job to end and waits until all have ended. Their records and
 // output stay readable. A later Close with a higher rung raises the stops of the first.
 func (r *Registry) Close(st Stop) {
+	r.StopAll(st)
+	r.wg.Wait()
+}
+
+// StopAll is the first half of Close: it lets no job start any more and asks all to stop.
+func (r *Registry) StopAll(st Stop) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.closed = true
 	r.retention.close()
 	for _, j := range r.order {
 		j.Stop(st)
 	}
-	r.mu.Unlock()
-	r.wg.Wait()
 }
 
 // A Count is the number of jobs of a tenant.

@@ -71,7 +71,10 @@ func (r *run) lostReceipt(cause error) jobs.Receipt {
 	if errors.Is(cause, errChannelClosed) && rec.End != jobs.Alive {
 		rec.By = jobs.Program
 	}
-	if st := r.p.Stop(); st != nil && (len(r.rungs) > 0 || rec.End == jobs.Alive) {
+	st := r.p.Stop()
+	// A shutdown hangs up every process group itself, often before the rungs of the job's own stop.
+	hungUp := st != nil && st.By == jobs.Shutdown && rec.End == jobs.Signaled
+	if st != nil && (len(r.rungs) > 0 || rec.End == jobs.Alive || hungUp) {
 		rec.Stop, rec.By = st, st.By
 	}
 	return rec

@@ -198,7 +198,10 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 	}
 	rec := runner.ExitReceipt(r.handle)
 	rec.Rest, rec.Survivors = stopped.Escalated, runner.Processes(stopped.Survivors)
-	if st := r.port.Stop(); st != nil && len(stopped.Needed) > 0 {
+	st := r.port.Stop()
+	// A shutdown hangs up every process group itself, often before the rungs of the job's own stop.
+	hungUp := st != nil && st.By == jobs.Shutdown && rec.End == jobs.Signaled
+	if st != nil && (len(stopped.Needed) > 0 || hungUp) {
 		rec.Rungs = stopped.Needed
 		if rec.End != jobs.Exited || rec.Code != 0 { // else the command finished anyway
 			rec.Stop, rec.By = st, st.By

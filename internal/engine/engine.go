@@ -121,10 +121,10 @@ const shutdownStep = 150 * time.Millisecond
 // jobs and process trees in parallel, so that a job with a runner that waits for something else
 // does not delay the signals to the trees. It closes the sessions last, when no job uses them.
 func (e *Engine) Close() {
+	stop := jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate, Step: shutdownStep}
+	e.jobs.StopAll(stop) // before the first signal, so that receipts say by what a job was ended
 	var ending sync.WaitGroup
-	ending.Go(func() { // joined below; ends when all jobs have ended
-		e.jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate, Step: shutdownStep})
-	})
+	ending.Go(func() { e.jobs.Close(stop) }) // joined below; ends when all jobs have ended
 	e.owner.Shutdown()
 	ending.Wait()
 	e.closeSessions()
