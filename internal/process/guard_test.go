@@ -96,8 +96,8 @@ func TestServerKilled(t *testing.T) {
 // ignoring reports whether the guard ignores all the signals that it should. It sets one after
 // another.
 func ignoring(pid int) bool {
-	signals, err := procfs.SignalsOf(pid)
-	return err == nil && signals.Ignored.Has(syscall.SIGTTOU) // the last one that it ignores
+	d, err := procfs.DispositionOf(pid, syscall.SIGTTOU) // the last one that it ignores
+	return err == nil && d.Ignored
 }
 
 func newGuardedOwner(t *testing.T) *Owner {

@@ -173,7 +173,7 @@ func terminate(es []procfs.Stat) {
 // ignoringSIGTERM returns the entries of es that ignore SIGTERM.
 func ignoringSIGTERM(es []procfs.Stat) (ignoring []procfs.Stat) {
 	for _, e := range es {
-		if signals, err := procfs.SignalsOf(e.PID); err == nil && signals.Ignored.Has(syscall.SIGTERM) {
+		if d, err := procfs.DispositionOf(e.PID, syscall.SIGTERM); err == nil && d.Ignored {
 			ignoring = append(ignoring, e)
 		}
 	}
@@ -208,8 +208,8 @@ func (r *reminder) remind(es []procfs.Stat) {
 // diesOf reports whether a process can die of sig, which it does if it neither ignores nor catches
 // nor blocks the signal. If its signals can't be read, the answer is true.
 func diesOf(pid int, sig syscall.Signal) bool {
-	signals, err := procfs.SignalsOf(pid)
-	return err != nil || signals.Of(sig) == procfs.Disposition{}
+	d, err := procfs.DispositionOf(pid, sig)
+	return err != nil || d == procfs.Disposition{}
 }
 
 // signalGroups sends sigs, in this order, to every process group with a member among es. The

@@ -249,7 +249,7 @@ func tag() string { return fmt.Sprintf("9%06d.%06d", rand.IntN(1e6), rand.IntN(1
 // another program.
 func tagged(s string) []procfs.Process {
 	carries := func(pid int) bool {
-		b, _ := os.ReadFile(procfs.Path(pid, "cmdline"))
+		b, _ := os.ReadFile(procfs.TaskPath(pid, pid, "cmdline"))
 		return slices.ContainsFunc(bytes.Split(b, []byte{0}), func(a []byte) bool { return string(a) == s })
 	}
 	var ps []procfs.Process

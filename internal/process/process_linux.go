@@ -69,10 +69,8 @@ func resetInheritance() {
 	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 they are inherited
 
 	caught := make(chan os.Signal, 1) // never read: catching is all
-	signals, _ := procfs.SignalsOf(os.Getpid())
-	for sig := syscall.Signal(1); sig <= 64; sig++ {
-		if signals.Ignored.Has(sig) {
-			signal.Notify(caught, sig)
-		}
+	ignored, _ := procfs.OwnIgnored()
+	for _, sig := range ignored {
+		signal.Notify(caught, sig)
 	}
 }

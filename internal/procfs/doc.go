@@ -10,7 +10,8 @@
 //     Functions that take a bare pid return the facts about that pid at the moment of the call.
 //   - Only [ErrGone] means that something is gone: the process, its thread or its descriptor. Every
 //     other error means that the process could not be inspected: count it as alive and check again.
-//     A lack of permission (fs.ErrPermission) is such an error too, and so is
+//     So does a missing file while /proc shows no process at all, because a mount covers it. A lack
+//     of permission (fs.ErrPermission) is such an error too, and so is
 //     [errors.ErrUnsupported], which means that this system never shows the fact.
 //   - Functions that list return all that they could read together with the first error.
 //   - Reading /proc takes a descriptor, and a full table of descriptors must not hide processes. The

@@ -49,35 +49,20 @@ func (s Stat) Ending() bool { return s.Ended() || s.exiting && s.Threads <= 1 }
 // continued.
 func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' || s.Ended() }
 
-// Signals are the sets of signals that a process ignores, catches and blocks. A signal in none of
-// them has its default effect.
-type Signals struct{ Ignored, Caught, Blocked SignalSet }
-
-// Of returns how the process treats sig.
-func (s Signals) Of(sig syscall.Signal) Disposition {
-	return Disposition{Ignored: s.Ignored.Has(sig), Caught: s.Caught.Has(sig), Blocked: s.Blocked.Has(sig)}
-}
-
-// A SignalSet is a set of signals.
-type SignalSet uint64
-
-// Has reports whether sig is in the set.
-func (s SignalSet) Has(sig syscall.Signal) bool { return s>>(sig-1)&1 == 1 }
-
 // A Disposition is how a process treats one signal. The zero Disposition is the signal's default
 // effect.
 type Disposition struct{ Ignored, Caught, Blocked bool }
 
 // Disposition returns how p treats sig.
 func (p Process) Disposition(sig syscall.Signal) (Disposition, error) {
-	all, err := SignalsOf(p.PID)
+	d, err := DispositionOf(p.PID, sig)
 	if err != nil {
 		return Disposition{}, err
 	}
 	if err := p.verify(); err != nil { // afterwards, so that the pid was p's all the while
 		return Disposition{}, err
 	}
-	return all.Of(sig), nil
+	return d, nil
 }
 
 // verify fails with ErrGone if p's pid is not p's any more.
@@ -94,15 +79,3 @@ type FileID struct{ dev, ino uint64 }
 
 // Identify returns the identity of the file that st describes.
 func Identify(st *unix.Stat_t) FileID { return FileID{uint64(st.Dev), st.Ino} }
-
-// childrenOf finds the children of a process among all processes.
-func childrenOf(pid int) ([]int, error) {
-	all, err := All()
-	var pids []int
-	for _, s := range all {
-		if s.Parent == pid {
-			pids = append(pids, s.PID)
-		}
-	}
-	return pids, err
-}

@@ -60,9 +60,6 @@ func All() ([]Stat, error) {
 	return all, nil
 }
 
-// Children returns the pids of a process's children, zombies too.
-func Children(pid, _ int) ([]int, error) { return childrenOf(pid) }
-
 // A ChildList is a list that can't be kept open here.
 type ChildList struct{}
 
@@ -83,8 +80,10 @@ func LookupEnv(int, string) (value string, found bool, err error) {
 // Files is not supported here.
 func Files(int) ([]FileID, error) { return nil, errors.ErrUnsupported }
 
-// SignalsOf is not supported here.
-func SignalsOf(int) (Signals, error) { return Signals{}, errors.ErrUnsupported }
+// DispositionOf is not supported here.
+func DispositionOf(int, syscall.Signal) (Disposition, error) {
+	return Disposition{}, errors.ErrUnsupported
+}
 
 // CPUTime is not supported here.
 func CPUTime(int) (time.Duration, error) { return 0, errors.ErrUnsupported }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Path returns the path of a file that /proc shows of a process.
-func Path(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
+// pathOf returns the path of a file that /proc shows of a process.
+func pathOf(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
 
 // TaskPath returns the path of a file that /proc shows of a thread.
 func TaskPath(pid, tid int, name string) string {
@@ -26,7 +26,7 @@ func TaskPath(pid, tid int, name string) string {
 }
 
 // Inspect returns the kernel's entry for a process.
-func Inspect(pid int) (Stat, error) { return inspect(pid, Path(pid, "stat"), true) }
+func Inspect(pid int) (Stat, error) { return inspect(pid, pathOf(pid, "stat"), true) }
 
 // InspectThread returns the kernel's entry for one thread.
 func InspectThread(pid, tid int) (Stat, error) {
@@ -107,6 +107,9 @@ func parseStat(pid int, b []byte) (Stat, bool) {
 // All returns every process that this process is allowed to see.
 func All() ([]Stat, error) {
 	pids, err := numbers("/proc")
+	if err == nil && !slices.Contains(pids, os.Getpid()) {
+		err = &fs.PathError{Op: "list", Path: "/proc", Err: errNoProc}
+	}
 	all := make([]Stat, 0, len(pids))
 	for _, pid := range pids {
 		s, e := Inspect(pid)
@@ -130,7 +133,7 @@ func Children(pid, threads int) ([]int, error) {
 	tids := []int{pid}
 	var err error
 	if threads != 1 {
-		if tids, err = numbers(Path(pid, "task")); err == ErrGone {
+		if tids, err = numbers(pathOf(pid, "task")); err == ErrGone {
 			return nil, err
 		}
 	}
@@ -153,6 +156,18 @@ func Children(pid, threads int) ([]int, error) {
 	if len(tids) > 1 { // and then they can be in both lists
 		slices.Sort(pids)
 		pids = slices.Compact(pids)
+	}
+	return pids, err
+}
+
+// childrenOf finds the children of a process among all processes.
+func childrenOf(pid int) ([]int, error) {
+	all, err := All()
+	var pids []int
+	for _, s := range all {
+		if s.Parent == pid {
+			pids = append(pids, s.PID)
+		}
 	}
 	return pids, err
 }
@@ -180,7 +195,7 @@ func (l *ChildList) Empty() bool {
 		return false
 	}
 	var st unix.Stat_t
-	if err := unix.Stat(Path(l.pid, "task"), &st); err != nil || st.Nlink != 2+1 { // one for each thread
+	if err := unix.Stat(pathOf(l.pid, "task"), &st); err != nil || st.Nlink != 2+1 { // one for each thread
 		return false
 	}
 	var b [1]byte
@@ -202,7 +217,7 @@ var childLists = sync.OnceValue(func() bool {
 
 // Threads returns the ids of a process's threads.
 func Threads(pid int) ([]int, error) {
-	dir := Path(pid, "task")
+	dir := pathOf(pid, "task")
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
 		return nil, failed("stat", dir, err)
@@ -214,7 +229,7 @@ func Threads(pid int) ([]int, error) {
 }
 
 // Descriptors returns the numbers of a process's open files.
-func Descriptors(pid int) ([]int, error) { return numbers(Path(pid, "fd")) }
+func Descriptors(pid int) ([]int, error) { return numbers(pathOf(pid, "fd")) }
 
 // Files returns the identities of the files that a process has open.
 func Files(pid int) ([]FileID, error) {
@@ -222,7 +237,7 @@ func Files(pid int) ([]FileID, error) {
 	var ids []FileID
 	for _, fd := range fds {
 		var st unix.Stat_t
-		path := Path(pid, "fd/"+strconv.Itoa(fd))
+		path := pathOf(pid, "fd/"+strconv.Itoa(fd))
 		switch e := unix.Stat(path, &st); e {
 		case nil:
 			ids = append(ids, Identify(&st))
@@ -271,7 +286,7 @@ func list(dir string) ([]int, error) {
 // LookupEnv returns the value of a variable in the environment that a process's program was started
 // with.
 func LookupEnv(pid int, name string) (value string, found bool, err error) {
-	b, err := readFile(Path(pid, "environ"), nil)
+	b, err := readFile(pathOf(pid, "environ"), nil)
 	if err != nil {
 		return "", false, err
 	}
@@ -283,21 +298,37 @@ func LookupEnv(pid int, name string) (value string, found bool, err error) {
 	return "", false, nil
 }
 
-// SignalsOf returns how a process treats signals.
-func SignalsOf(pid int) (Signals, error) {
-	b, err := readFile(Path(pid, "status"), make([]byte, 2048))
+// DispositionOf returns how the process with this pid treats sig.
+func DispositionOf(pid int, sig syscall.Signal) (Disposition, error) {
+	b, err := readFile(pathOf(pid, "status"), make([]byte, 2048))
 	if err != nil {
-		return Signals{}, err
+		return Disposition{}, err
 	}
-	return Signals{Ignored: signalSet(b, "SigIgn"), Caught: signalSet(b, "SigCgt"), Blocked: signalSet(b, "SigBlk")}, nil
+	has := func(set string) bool { return signalSet(b, set)>>(sig-1)&1 == 1 }
+	return Disposition{Ignored: has("SigIgn"), Caught: has("SigCgt"), Blocked: has("SigBlk")}, nil
 }
 
-// signalSet reads one of the sets of signals that a status file shows.
-func signalSet(status []byte, name string) SignalSet {
+// OwnIgnored returns the signals that this process ignores.
+func OwnIgnored() ([]syscall.Signal, error) {
+	b, err := readFile(pathOf(os.Getpid(), "status"), make([]byte, 2048))
+	if err != nil {
+		return nil, err
+	}
+	var ignored []syscall.Signal
+	for set, sig := signalSet(b, "SigIgn"), syscall.Signal(1); set != 0; set, sig = set>>1, sig+1 {
+		if set&1 == 1 {
+			ignored = append(ignored, sig)
+		}
+	}
+	return ignored, nil
+}
+
+// signalSet reads one of the sets of signals that a status file shows. Its lowest bit is signal 1.
+func signalSet(status []byte, name string) uint64 {
 	_, rest, _ := bytes.Cut(status, []byte("\n"+name+":\t"))
 	hex, _, _ := bytes.Cut(rest, []byte("\n"))
 	mask, _ := strconv.ParseUint(string(hex), 16, 64)
-	return SignalSet(mask)
+	return mask
 }
 
 // Signal sends sig to p, and to no later process with the same pid.
@@ -312,7 +343,7 @@ func (p Process) Signal(sig syscall.Signal) error {
 		case unix.EMFILE, unix.ENFILE:
 			return os.NewSyscallError("pidfd_open", openErr)
 		}
-		s, err := inspect(p.PID, Path(p.PID, "stat"), false)
+		s, err := inspect(p.PID, pathOf(p.PID, "stat"), false)
 		switch {
 		case err != nil:
 			return err

@@ -259,7 +259,7 @@ func TestGoneIsAnError(t *testing.T) {
 		"Descriptors":   func() error { _, err := Descriptors(pid); return err },
 		"Files":         func() error { _, err := Files(pid); return err },
 		"LookupEnv":     func() error { _, _, err := LookupEnv(pid, "PATH"); return err },
-		"SignalsOf":     func() error { _, err := SignalsOf(pid); return err },
+		"DispositionOf": func() error { _, err := DispositionOf(pid, syscall.SIGINT); return err },
 		"CPUTime":       func() error { _, err := CPUTime(pid); return err },
 		"clock":         func() error { _, err := clock.ran(); return err },
 		"ThreadClock":   func() error { _, err := thread.Ran(); return err },

@@ -1,7 +1,10 @@
 package procfs
 
 import (
+	"errors"
 	"io/fs"
+	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -68,10 +71,25 @@ func read(path string, buf []byte, limit int) ([]byte, error) {
 	}
 }
 
-// failed is the error of an operation on a file of /proc.
+// errNoProc is the error of a reading while /proc shows no processes, or those of another pid
+// namespace.
+var errNoProc = errors.New("/proc does not show this system's processes: another mount covers it, or none is there")
+
+// failed is the error of an operation on a file of /proc. A missing file means that its process is
+// gone, but only if /proc shows our own.
 func failed(op, path string, err error) error {
-	if err == unix.ENOENT || err == unix.ESRCH {
+	if err == unix.ESRCH || err == unix.ENOENT && showsUs() {
 		return ErrGone
 	}
+	if err == unix.ENOENT {
+		err = errNoProc
+	}
 	return &fs.PathError{Op: op, Path: path, Err: err}
+}
+
+// showsUs reports whether /proc shows the pid namespace that we are in.
+func showsUs() bool {
+	var buf [16]byte
+	n, err := unix.Readlink("/proc/self", buf[:])
+	return err == nil && string(buf[:n]) == strconv.Itoa(os.Getpid())
 }

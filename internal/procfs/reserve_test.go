@@ -53,13 +53,13 @@ func TestReserveSeesWithAFullTable(t *testing.T) {
 	pid := cmd.Process.Pid
 	p := must[Stat](t)(Inspect(pid)).Process
 	asks := map[string]func() error{
-		"Inspect":   func() error { _, err := Inspect(pid); return err },
-		"All":       func() error { _, err := All(); return err },
-		"Children":  func() error { _, err := Children(pid, 0); return err },
-		"Files":     func() error { _, err := Files(pid); return err },
-		"LookupEnv": func() error { _, _, err := LookupEnv(pid, "MARK"); return err },
-		"SignalsOf": func() error { _, err := SignalsOf(pid); return err },
-		"Signal":    func() error { return p.Signal(syscall.SIGCONT) },
+		"Inspect":       func() error { _, err := Inspect(pid); return err },
+		"All":           func() error { _, err := All(); return err },
+		"Children":      func() error { _, err := Children(pid, 0); return err },
+		"Files":         func() error { _, err := Files(pid); return err },
+		"LookupEnv":     func() error { _, _, err := LookupEnv(pid, "MARK"); return err },
+		"DispositionOf": func() error { _, err := DispositionOf(pid, syscall.SIGINT); return err },
+		"Signal":        func() error { return p.Signal(syscall.SIGCONT) },
 		"a socket": func() error {
 			return WithReserve(func() error {
 				fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
