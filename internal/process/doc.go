@@ -28,7 +28,7 @@
 // the process that kills the remaining processes if this program is killed, is replaced at the next
 // start of a process if it has died.
 //
-// Errors to act on: [ErrShutdown] and the errno for a start, [procfs.ErrGone] for a signal,
+// Errors to act on: the errno for a start, [procfs.ErrGone] for a signal,
 // StopResult.Err and the error of [Handle.Settle] for a tree that could not be checked.
 //
 // Begin with the example, then Owner.Start (start.go), Handle (handle.go), Stop (stop.go, kill.go),

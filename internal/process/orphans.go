@@ -167,16 +167,8 @@ func (r *processReaper) jobByEvidence(e procfs.Stat, candidates []*Handle, a *an
 
 // carriesMark returns a function that reports whether a process carries the mark of a handle.
 func carriesMark(pid int) func(*Handle) bool {
-	values := make(map[string]string)
-	return func(h *Handle) bool {
-		name := h.owner.config.Mark
-		v, ok := values[name]
-		if !ok {
-			v, _, _ = procfs.LookupEnv(pid, name)
-			values[name] = v
-		}
-		return v != "" && v == h.mark
-	}
+	mark, _, _ := procfs.LookupEnv(pid, jobMark)
+	return func(h *Handle) bool { return mark != "" && mark == h.mark }
 }
 
 // rememberDescendants records the descendants of the unattributed orphans. When these descendants

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -23,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrShutdown is the error of a start after Shutdown.
-var ErrShutdown = errors.New("shutting down")
+// errShutdown is the error of a start after Shutdown.
+var errShutdown = errors.New("shutting down")
 
 // Config configures an Owner.
 type Config struct {
@@ -34,12 +33,15 @@ type Config struct {
 	Guard    []string
 	GuardEnv []string
 
-	// Mark names the environment variable whose value says which job a process belongs to; empty:
-	// ASYNC_REPL_JOB. A second variable, with _OWNER appended to the name, identifies this Owner.
-	Mark string
-
 	Log *slog.Logger // nil: no log
 }
+
+// The environment variables that mark the processes of a job: one says which job, the other which
+// Owner started it.
+const (
+	jobMark   = "ASYNC_REPL_JOB"
+	ownerMark = "ASYNC_REPL_JOB_OWNER"
+)
 
 // An Owner starts processes and is responsible for them and their descendants: Shutdown ends every
 // one that still runs.
@@ -58,9 +60,6 @@ type Owner struct {
 // NewOwner makes this program the one that adopts its orphaned descendants, and returns an Owner
 // that has started nothing. The caller must call Shutdown.
 func NewOwner(c Config) (*Owner, error) {
-	if c.Mark == "" {
-		c.Mark = "ASYNC_REPL_JOB"
-	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -82,7 +81,6 @@ type Spec struct {
 	Argv []string // a name without a slash is looked up in the PATH of Env
 	Env  []string // the full environment; the job's marks are added
 	Dir  string   // empty: our own
-	Wrap []string // a program that starts Argv, with its own arguments; nil: none
 
 	// TTY, if not nil, becomes the controlling terminal.
 	TTY *tty.PTY
@@ -98,9 +96,9 @@ type Spec struct {
 // blocked. The files stay the caller's, which closes its copies of the program's ends.
 func (o *Owner) Start(s Spec) (*Handle, error) {
 	if o.closed.Load() {
-		return nil, ErrShutdown
+		return nil, errShutdown
 	}
-	argv := slices.Concat(s.Wrap, s.Argv)
+	argv := s.Argv
 	if len(argv) == 0 {
 		return nil, errors.New("starting nothing: no program named")
 	}
@@ -133,7 +131,7 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 	go h.follow()        // owned by the handle; ends when the process has been reaped
 	if o.closed.Load() { // Shutdown may have scanned before the process was there
 		h.kill()
-		return nil, ErrShutdown
+		return nil, errShutdown
 	}
 	return h, nil
 }
@@ -141,7 +139,7 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 // environment returns the environment of s with our marks, which replace those of a server that we
 // run under.
 func (o *Owner) environment(s Spec) []string {
-	job, owner := o.config.Mark+"=", o.config.Mark+"_OWNER="
+	const job, owner = jobMark + "=", ownerMark + "="
 	env := make([]string, 0, len(s.Env)+2)
 	for _, kv := range s.Env {
 		if !strings.HasPrefix(kv, job) && !strings.HasPrefix(kv, owner) {

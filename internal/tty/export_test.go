@@ -18,3 +18,9 @@ func (p *PTY) SetLimit(d time.Duration) { p.limit = d }
 
 // Half reports whether a line is begun and not ended.
 func (k *Keyboard) Half() bool { return k.half }
+
+// WithEOF returns m with another end-of-file character.
+func (m Mode) WithEOF(c byte) Mode {
+	m.eof = c
+	return m
+}

@@ -66,9 +66,9 @@ func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) erro
 	b := []byte(text)
 	if eof {
 		if half { // one more, because the first only ends the half-typed line
-			b = append(b, mode.EOF)
+			b = append(b, mode.eof)
 		}
-		b = append(b, mode.EOF)
+		b = append(b, mode.eof)
 	}
 	if k.begun == 0 {
 		k.since = nil

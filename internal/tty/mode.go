@@ -13,7 +13,7 @@ import (
 type Mode struct {
 	Echo  bool // shows it
 	Canon bool // passes it on in lines
-	EOF   byte // the character that stands for the end of file, if Canon is set
+	eof   byte // the character that stands for the end of file, if Canon is set
 
 	ReadTimeout time.Duration // after which a read ends without input; 0: none
 }
@@ -34,7 +34,7 @@ func (p *PTY) Mode() (Mode, error) {
 	}
 	switch {
 	case m.Canon:
-		m.EOF = t.Cc[unix.VEOF]
+		m.eof = t.Cc[unix.VEOF]
 	case t.Cc[unix.VMIN] == 0:
 		m.ReadTimeout = time.Duration(t.Cc[unix.VTIME]) * (time.Second / 10)
 	}

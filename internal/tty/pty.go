@@ -125,18 +125,6 @@ func (p *PTY) Close() {
 	}
 }
 
-// Resize sets the size, and the kernel notifies the foreground group. It does not use pty.Setsize,
-// which calls Fd on the master; see the package's first rule.
-func (p *PTY) Resize(rows, cols uint16) error {
-	err := control(p.master, func(fd int) error {
-		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
-	})
-	if err != nil {
-		return fmt.Errorf("resizing %s: %w", p.slave.Name(), err)
-	}
-	return nil
-}
-
 // Foreground returns the process group that the kernel lets read the terminal now.
 func (p *PTY) Foreground() (pgid int, err error) {
 	err = control(p.master, func(fd int) error {
