@@ -122,7 +122,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 		t.Errorf("the refusal of an option says %q", text)
 	}
 	r := install("./replwheel-2.0-py3-none-any.whl", "completed (installed replwheel 2.0 (was 1.0))")
-	if got, want := r.Header("Note"), "session default has imported replwheel before; restart_python_worker to use replwheel 2.0 there"; got != want {
+	if got, want := r.Header("Note"), "session default has imported replwheel before; restart its Python to use replwheel 2.0 there"; got != want {
 		t.Errorf("note %q, want %q", got, want)
 	}
 

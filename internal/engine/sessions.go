@@ -95,13 +95,13 @@ func (e *Engine) installed(ctx context.Context, changes pkgmgr.Changes) (notes [
 		for _, module := range imported {
 			if pkg := replaced[module]; !noted[pkg] {
 				noted[pkg] = true
-				notes = append(notes, fmt.Sprintf("session %s has imported %s before; restart_python_worker to use %s there", key.name, module, pkg))
+				notes = append(notes, fmt.Sprintf("session %s has imported %s before; restart its Python to use %s there", key.name, module, pkg))
 			}
 		}
 	}
 	slices.Sort(notes)
 	if changes.Gone != "" {
-		gone := fmt.Sprintf("the environment %s is gone, this is %s: restart_python_worker in sessions that still run in the old one", changes.Gone, changes.Dir)
+		gone := fmt.Sprintf("the environment %s is gone, this is %s: restart the Python of sessions that still run in the old one", changes.Gone, changes.Dir)
 		notes = slices.Insert(notes, 0, gone)
 	}
 	return notes

@@ -38,7 +38,7 @@ func (e *Engine) Status(sc Scope) report.Server {
 		}
 	}
 	err := tryTerminal()
-	does(err == nil, "terminals", fmt.Sprintf("no terminal can be opened (%v): run commands with tty=false; Python sessions need a terminal", err))
+	does(err == nil, "terminals", fmt.Sprintf("no terminal can be opened (%v): commands run on pipes only, and Python sessions not at all", err))
 	platform(census, does)
 	does(census.Guard != 0 || !census.Started, guardText(census.Guard),
 		"the guard has exited; the next start of a process replaces it, and until then processes outlive a server that is killed")

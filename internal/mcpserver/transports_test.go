@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -240,10 +241,28 @@ func (d *dialogue) leave(leave func()) {
 
 // TestTicket: handlers find the call of internal/stdio under the key that both packages name.
 func TestTicket(t *testing.T) {
-	call := new(stdio.Call)
-	got := ticketOf(&mcp.RequestExtra{TokenInfo: &auth.TokenInfo{Extra: map[string]any{stdio.CallKey: call}}})
-	if got != ticket(call) {
-		t.Errorf("got %v", got)
+	w := newWorld(t)
+	var got ticket
+	c := w.serve(func(ctx context.Context, conn net.Conn) error {
+		server := New(ctx, w.config, w.scope(engine.Scope{}))
+		server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				if method == "tools/call" {
+					got = ticketOf(req.GetExtra())
+				}
+				return next(ctx, method, req)
+			}
+		})
+		session, err := server.Connect(ctx, &stdio.Transport{Stream: conn}, nil)
+		if err != nil {
+			return err
+		}
+		return session.Wait()
+	})
+	c.handshake()
+	c.call("list_jobs", nil)
+	if _, ok := got.(*stdio.Call); !ok {
+		t.Errorf("the ticket of a call over stdio is %#v", got)
 	}
 	for _, other := range []*mcp.RequestExtra{nil, {}, {TokenInfo: &auth.TokenInfo{Extra: map[string]any{ticketKey: "forged"}}}} {
 		if got := ticketOf(other); got != ticket(noTicket{}) {

@@ -289,5 +289,5 @@ func TestIDIsTakenUntilItsAnswerIsQueued(t *testing.T) {
 
 // callOf returns the call that is attached to a request, as handlers find it.
 func callOf(r *jsonrpc.Request) *Call {
-	return r.Extra.(*mcp.RequestExtra).TokenInfo.Extra[CallKey].(*Call)
+	return r.Extra.(*mcp.RequestExtra).TokenInfo.Extra[callKey].(*Call)
 }

@@ -139,7 +139,7 @@ func (c *conn) take(line inputLine) (jsonrpc.Message, *refusal) {
 		if refused != nil {
 			return nil, refused
 		}
-		r.Extra = &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{Extra: map[string]any{CallKey: call}}}
+		r.Extra = &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{Extra: map[string]any{callKey: call}}}
 		if c.Ordered && r.Method == "tools/call" {
 			c.takeTurn(call)
 		}

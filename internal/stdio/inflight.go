@@ -22,9 +22,9 @@ const (
 	keptBuffer = 64 << 10
 )
 
-// CallKey is the key under which the [Call] of a request is in its TokenInfo.Extra. The SDK passes
-// that on to handlers and offers no other place for a value of the transport.
-const CallKey = "async-repl/call"
+// callKey is the key under which the [Call] of a request is in its TokenInfo.Extra. The SDK passes
+// that on to handlers and offers no other place for a value of the transport. Handlers name it too.
+const callKey = "async-repl/call"
 
 // A Call is a request in flight. Its methods are for the handler of the request.
 type Call struct {
