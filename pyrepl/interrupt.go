@@ -1,7 +1,6 @@
 package pyrepl
 
 import (
-	"errors"
 	"slices"
 	"syscall"
 	"time"
@@ -32,36 +31,42 @@ func (r *run) stop() {
 	}
 }
 
-// interrupt asks the worker to raise KeyboardInterrupt in the job's code, and interrupts the
-// processes that the code can be waiting for. A worker that has not begun with the job keeps the
-// request until it does: the command was sent before.
+// interrupt asks the worker to raise KeyboardInterrupt in the job's code. A worker that has not begun
+// with the job keeps the request until it does: the command was sent before.
 func (r *run) interrupt() error {
 	r.mu.Lock()
 	r.signalled = true
 	r.mu.Unlock()
+	children := r.children()
 	err := r.w.handle.Signal(syscall.SIGURG)
-	r.stopping.Go(r.resendInterrupt) // owned by exec, which waits for it; ends when the run is over
-	return errors.Join(err, r.interruptChildren())
+	r.stopping.Go(func() { r.repeatInterrupt(children) }) // owned by exec, which waits for it; ends when the run is over
+	return err
 }
 
-// interruptChildren sends SIGINT to each process of the terminal's foreground group that was
-// started after this job began. It spares children of earlier jobs, and theirs.
-func (r *run) interruptChildren() error {
+// children returns the processes of the terminal's foreground group that were started after this job
+// began. It leaves out children of earlier jobs, and theirs.
+func (r *run) children() (own []procfs.Process) {
 	group, err := r.w.pty.Foreground()
-	if err != nil {
-		return err
+	if err != nil || r.w.children.Empty() {
+		return nil
 	}
 	earlier := make(map[int]bool)
-	descendants, err := r.w.handle.Descendants()
-	for _, p := range descendants { // parents come before their children
+	descendants, _ := r.w.handle.Descendants() // an error: those that were found are interrupted
+	for _, p := range descendants {            // parents come before their children
 		switch {
 		case r.earlier[keyOf(p)] || earlier[p.Parent]:
 			earlier[p.PID] = true
 		case p.Group == group:
-			p.Signal(syscall.SIGINT) // an error: it has ended
+			own = append(own, p)
 		}
 	}
-	return err
+	return own
+}
+
+func interruptAll(ps []procfs.Process) {
+	for _, p := range ps {
+		p.Signal(syscall.SIGINT) // an error: it has ended
+	}
 }
 
 // The pauses between two interrupts. The first few are short, because one is likely to help.
@@ -70,22 +75,32 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
-// resendInterrupt repeats the request, which counts once a job. The worker would notice a signal
+// repeatInterrupt repeats the request, which counts once a job. The worker would notice a signal
 // that came just before a blocking call only when the call returns; the next one ends the call.
-// Until the interrupt has been raised, children are interrupted again too: a child that was being
-// started when the first one came has ignored it, and the code waits for that child now.
-func (r *run) resendInterrupt() {
-	pause := firstPause
-	timer := time.NewTimer(pause)
+//
+// Children are interrupted after the second repetition, or when the code has ended: code that sees
+// its child die of the interrupt must have its KeyboardInterrupt, and Python can swallow the first
+// one. Only those are that were there at the request, because code that has been interrupted can
+// start others to clean up. Until the interrupt is raised, which the C library's system(3) and a
+// handler of the user's prevent, they are interrupted again with those that have come since.
+func (r *run) repeatInterrupt(children []procfs.Process) {
+	timer := time.NewTimer(firstPause)
 	defer timer.Stop()
-	for {
+	for n, pause := 1, firstPause; ; n++ {
 		select {
 		case <-r.over:
+			if n <= 2 {
+				interruptAll(children)
+			}
 			return
 		case <-timer.C:
+			raised := r.wasRaised()
+			if !raised {
+				children = r.children()
+			}
 			r.w.handle.Signal(syscall.SIGURG) // an error: the worker has ended
-			if !r.wasRaised() {
-				r.interruptChildren()
+			if n == 2 || n > 2 && !raised {
+				interruptAll(children)
 			}
 			pause = min(2*pause, lastPause)
 			timer.Reset(pause)

@@ -198,6 +198,41 @@ func TestInterruptReachesTheFirstChild(t *testing.T) {
 	}
 }
 
+// Code never sees that its child has died of the interrupt before it has its own KeyboardInterrupt,
+// also if Python swallows the first one, as it does in a finalizer.
+func TestInterruptComesBeforeTheEndOfAChild(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.run(`import subprocess, time
+class F:
+    def __del__(self): print("on", flush=True); time.sleep(300)`)
+	j := b.start("p = subprocess.Popen(['sleep', '300'], stdout=subprocess.PIPE)\nF()\nprint('read', p.stdout.read())")
+	jobstest.Prints(t, j, "on")
+	j.Stop(stop(jobs.Interrupt))
+	info := jobstest.End(t, j)
+	if out := jobstest.Output(j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" || strings.Contains(out, "read b''") {
+		t.Errorf("%s, output %q", info.Receipt.Text(), out)
+	}
+	b.result("p.wait()", "-2")
+}
+
+// A child that the code starts after its KeyboardInterrupt, to clean up, is not interrupted.
+func TestInterruptSparesChildrenThatCleanUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.run("import subprocess, time")
+	j := b.start(`child = subprocess.Popen(["sleep", "300"])
+try:
+    print("on", flush=True); time.sleep(300)
+except KeyboardInterrupt:
+    print("clean", subprocess.run(["sleep", "0.1"]).returncode, child.wait())`)
+	jobstest.Prints(t, j, "on")
+	j.Stop(stop(jobs.Interrupt))
+	if info := jobstest.End(t, j); jobstest.Output(j) != "on\nclean 0 -2\n" {
+		t.Errorf("%s, output %q", info.Receipt.Text(), jobstest.Output(j))
+	}
+}
+
 // Interrupts that race the ends of jobs: each hits its own job or none.
 func TestInterruptsRacingEnds(t *testing.T) {
 	if testing.Short() {
