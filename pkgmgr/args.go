@@ -118,26 +118,44 @@ func nextItem(line string) (it item, rest string, err error) {
 
 // itemEnd returns the end of the item with which a line begins. The item is not in quotes.
 func itemEnd(line string) int {
+	for end := wordEnd(line); ; {
+		if keepsLine(line, end) {
+			return len(line)
+		}
+		next := strings.TrimLeft(line[end:], blanksAndCommas)
+		start := len(line) - len(next)
+		if next == "" || !continues(line[:end], line[end:start], next) {
+			return end
+		}
+		end = start + wordEnd(next)
+	}
+}
+
+// wordEnd returns the index of the first blank or comma in s that is not in brackets.
+func wordEnd(s string) int {
 	depth := 0
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
+	for i := range len(s) {
+		switch c := s[i]; {
 		case c == '[' || c == '(':
 			depth++
 		case c == ']' || c == ')':
 			depth--
-		case depth > 0:
-		case c == ';' && beginsMarker(line, i), c == '@' && beforeAt().MatchString(line[:i]):
-			return len(line)
-		case strings.IndexByte(blanksAndCommas, c) >= 0:
-			after := strings.TrimLeft(line[i:], blanksAndCommas)
-			gap := line[i : len(line)-len(after)]
-			if !continues(line[:i], gap, after) {
-				return i
-			}
-			i += len(gap) - 1
+		case depth <= 0 && strings.IndexByte(blanksAndCommas, c) >= 0:
+			return i
 		}
 	}
-	return len(line)
+	return len(s)
+}
+
+// keepsLine reports whether the item line[:end] has the rest of its line, because a marker or the
+// address of a named package has begun.
+func keepsLine(line string, end int) bool {
+	for i := range end {
+		if line[i] == ';' && beginsMarker(line, i) || line[i] == '@' && beforeAt().MatchString(line[:i]) {
+			return true
+		}
+	}
+	return false
 }
 
 var (
@@ -145,19 +163,19 @@ var (
 	operator = pattern(`^([<>=]|[~!]=)`)
 )
 
-// continues reports whether an item continues after a gap of blanks and commas.
-func continues(before, gap, after string) bool {
+// continues reports whether an item continues with the word after a gap of blanks and commas.
+func continues(item, gap, word string) bool {
+	comma := strings.Contains(gap, ",")
 	switch {
-	case after == "":
-		return false
-	case operator().MatchString(after):
-		return !isPlace(before)
-	case strings.Contains(gap, ","):
-		return false
-	case after[0] == ';':
+	case isPlace(item): // only a marker follows it
+		return word[0] == ';' && !comma
+	case operator().MatchString(word): // the next version of a range
 		return true
+	case comma:
+		return false
 	}
-	return (strings.IndexByte("<>=", before[len(before)-1]) >= 0 || strings.IndexByte("[(@", after[0]) >= 0) && !isPlace(before)
+	afterOperator := strings.IndexByte("<>=", item[len(item)-1]) >= 0
+	return afterOperator || strings.IndexByte(";[(@", word[0]) >= 0
 }
 
 // beginsMarker reports whether the semicolon at i begins a marker. In an address or a path, it does
