@@ -8,6 +8,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"asyncrepl/internal/runner"
 	"asyncrepl/jobs"
 )
 
@@ -181,9 +182,6 @@ func (m *Manager) cause(env environment, printed string) string {
 	return why
 }
 
-// columns is the width of the terminal that installers run on.
-const columns = 120
-
 // lastMessage returns the first group of the last match of a line in printed, or "". uv breaks a
 // line before a word that would exceed the terminal and indents the rest to the column of the
 // message: the rest is joined again. Other lines at this column, such as a quoted requirement, are
@@ -200,7 +198,7 @@ func lastMessage(printed string, line *regexp.Regexp) string {
 		rest := strings.TrimLeft(next, " │")
 		word, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 		indent := utf8.RuneCountInString(next) - utf8.RuneCountInString(rest)
-		if word == "" || indent != column || width+1+utf8.RuneCountInString(word) <= columns {
+		if word == "" || indent != column || width+1+utf8.RuneCountInString(word) <= runner.Cols {
 			break
 		}
 		rest = strings.TrimSpace(rest)

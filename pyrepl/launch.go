@@ -31,12 +31,6 @@ import (
 //go:embed worker/[a-z]*.py
 var source embed.FS
 
-// Size of a worker's terminal, in character cells.
-const (
-	termRows = 40
-	termCols = 120
-)
-
 // A program is what a worker runs before any user code.
 type program struct {
 	bootstrap string // on its command line
@@ -113,7 +107,7 @@ func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error)
 // launch starts the process with its terminal, its channel and a pair of pipes. After an error the
 // caller closes what was opened.
 func (w *worker) launch(python string, prog program, cfg Config) (err error) {
-	if w.pty, err = tty.Open(termRows, termCols); err != nil {
+	if w.pty, err = tty.Open(runner.Rows, runner.Cols); err != nil {
 		return fmt.Errorf("a Python session needs a terminal: %w", err)
 	}
 	var theirs *os.File

@@ -21,12 +21,6 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Size of a command's terminal, in character cells.
-const (
-	rows = 40
-	cols = 120
-)
-
 // A startError says why a command could not start, with the cause for its receipt.
 type startError struct {
 	text  string
@@ -113,7 +107,7 @@ func (c *Command) explain(err error) error {
 }
 
 func (r *run) startOnTTY(owner *process.Owner, spec process.Spec) (err error) {
-	if r.pty, err = tty.Open(rows, cols); err != nil {
+	if r.pty, err = tty.Open(runner.Rows, runner.Cols); err != nil {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // pipes would fail too
 			return err
 		}

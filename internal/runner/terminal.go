@@ -12,6 +12,12 @@ import (
 	"asyncrepl/jobs"
 )
 
+// Rows and Cols are the size of a job's terminal, in character cells.
+const (
+	Rows = 40
+	Cols = 120
+)
+
 // promptSize is how many bytes of the newest output Prompt searches.
 const promptSize = 4096
 
