@@ -124,8 +124,17 @@ func (t thread) waitsFor() (wait, error) {
 	return t.waitOf(c)
 }
 
-// waitOf returns the wait of the thread, which is blocked in c, or errNoWait.
+// waitOf returns the wait of the thread, which is blocked in c, or errNoWait. It names the files
+// that the thread waits for, not the epoll sets that they are in.
 func (t thread) waitOf(c call) (w wait, err error) {
+	if w, err = t.argumentsOf(c); err == nil && !w.read {
+		w.members, err = t.flatten(w.members, 0)
+	}
+	return w, err
+}
+
+// argumentsOf returns the wait that the arguments of c describe, or errNoWait.
+func (t thread) argumentsOf(c call) (w wait, err error) {
 	w.timeout = -1
 	switch c.number {
 	case unix.SYS_READ, unix.SYS_READV:

@@ -13,21 +13,53 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// awaits reports whether the thread waits for input of the terminal: as one of members, or in an
-// epoll set that is one of them.
-func (p *probe) awaits(t thread, members []member, depth int) (bool, error) {
+// maxDepth is how deep epoll sets in epoll sets are read; the kernel allows five.
+const maxDepth = 4
+
+// flatten replaces each epoll set among members by its own members, and theirs, so that what is
+// left are the files that the thread waits for. A set that can't be read or lies too deep stays: it
+// is a member of unknown nature.
+func (t thread) flatten(members []member, depth int) ([]member, error) {
+	var flat []member
+	for _, m := range members {
+		set, err := t.setOf(m)
+		switch {
+		case err != nil:
+			return nil, err
+		case set == nil || depth == maxDepth:
+			flat = append(flat, m)
+			continue
+		}
+		for i := range set {
+			set[i].input = set[i].input && m.input
+		}
+		if set, err = t.flatten(set, depth+1); err != nil {
+			return nil, err
+		}
+		flat = append(flat, set...)
+	}
+	return flat, nil
+}
+
+// setOf returns the members of m if it is an epoll set that can be read, and else nil.
+func (t thread) setOf(m member) ([]member, error) {
+	if link, err := t.linkOf(m); link != epoll || err != nil {
+		return nil, err
+	}
+	set, err := t.epollMembers(m.fd)
+	if err == nil && set == nil {
+		set = []member{} // empty
+	}
+	return set, unlessHidden(err)
+}
+
+// awaits reports whether the thread waits for input of the terminal.
+func (p *probe) awaits(t thread, members []member) (bool, error) {
 	for _, m := range members {
 		if !m.input {
 			continue
 		}
 		if is, err := p.isTerminal(t, m); is || err != nil {
-			return is, err
-		}
-		set, err := t.nested(m, depth)
-		if err != nil {
-			return false, err
-		}
-		if is, err := p.awaits(t, set, depth+1); is || err != nil {
 			return is, err
 		}
 	}
@@ -37,14 +69,14 @@ func (p *probe) awaits(t thread, members []member, depth int) (bool, error) {
 // externallyWakeable reports whether another process can cause the event that one of the members
 // waits for: the member is a socket, another process's pipe, or something unknown. It leaves out
 // the program's own timers, events and pipes, and the terminal.
-func (p *probe) externallyWakeable(t thread, members []member, depth int) (bool, error) {
+func (p *probe) externallyWakeable(t thread, members []member) (bool, error) {
 	for _, m := range members {
 		if is, err := p.isTerminal(t, m); err != nil {
 			return false, err
 		} else if is {
 			continue
 		}
-		if wakes, err := p.wakes(t, m, depth); wakes || err != nil {
+		if wakes, err := p.wakes(t, m); wakes || err != nil {
 			return wakes, err
 		}
 	}
@@ -52,19 +84,13 @@ func (p *probe) externallyWakeable(t thread, members []member, depth int) (bool,
 }
 
 // wakes is externallyWakeable for one member that is not the terminal.
-func (p *probe) wakes(t thread, m member, depth int) (bool, error) {
+func (p *probe) wakes(t thread, m member) (bool, error) {
 	link, err := t.linkOf(m)
 	if err != nil {
 		return false, err
 	}
 	kind, inode, _ := strings.Cut(link, ":")
 	switch {
-	case link == epoll && depth < maxDepth:
-		set, err := t.nested(m, depth)
-		if err != nil {
-			return false, err
-		}
-		return p.externallyWakeable(t, set, depth+1)
 	case slices.Contains(internal, link):
 		return false, nil
 	case kind == "pipe":
@@ -77,25 +103,8 @@ func (p *probe) wakes(t thread, m member, depth int) (bool, error) {
 	return true, nil
 }
 
-const (
-	epoll    = "anon_inode:[eventpoll]"
-	maxDepth = 4 // of epoll sets in epoll sets; the kernel allows five
-)
-
-// nested returns the members of a member that is an epoll set, and none of any other.
-func (t thread) nested(m member, depth int) ([]member, error) {
-	if depth >= maxDepth {
-		return nil, nil
-	}
-	if link, err := t.linkOf(m); link != epoll || err != nil {
-		return nil, err
-	}
-	set, err := t.epollMembers(m.fd)
-	if hidden(err) {
-		return []member{{fd: -1}}, nil // a member of unknown nature
-	}
-	return set, err
-}
+// epoll is the link of an epoll set.
+const epoll = "anon_inode:[eventpoll]"
 
 // internal are the descriptors by which a program notifies itself.
 var internal = []string{"anon_inode:[eventfd]", "anon_inode:[timerfd]", "anon_inode:[signalfd]", "anon_inode:inotify"}
@@ -292,7 +301,7 @@ func (p *probe) active(other thread, read bool) (bool, error) {
 	w, err := other.waitOf(c)
 	switch {
 	case err == nil:
-		return p.externallyWakeable(other, w.members, 0)
+		return p.externallyWakeable(other, w.members)
 	case !hidden(err):
 		return false, err
 	case slices.Contains(idle, c.number):

@@ -80,7 +80,7 @@ func (p *probe) thread(t thread) (Evidence, verdict) {
 	if err != nil {
 		return Evidence{}, verdictAfter(err)
 	}
-	switch found, err := p.awaits(t, w.members, 0); {
+	switch found, err := p.awaits(t, w.members); {
 	case err != nil:
 		return Evidence{}, verdictAfter(err)
 	case !found:
@@ -132,7 +132,7 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if err != nil {
 		return m, mode, err
 	}
-	if found, err := p.awaits(t, w.members, 0); err != nil || !found {
+	if found, err := p.awaits(t, w.members); err != nil || !found {
 		return m, mode, errMoved
 	}
 	if m.otherWake, err = p.otherWake(t, w); err != nil {
@@ -154,7 +154,7 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 
 // otherWake reports whether the program can continue without input of the terminal.
 func (p *probe) otherWake(t thread, w wait) (bool, error) {
-	if wakeable, err := p.externallyWakeable(t, w.members, 0); wakeable || err != nil {
+	if wakeable, err := p.externallyWakeable(t, w.members); wakeable || err != nil {
 		return wakeable, err
 	}
 	return p.otherThreadsActive(t, w.read)
