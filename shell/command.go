@@ -227,7 +227,7 @@ func (r *run) settle(rec *jobs.Receipt, stopErr error) {
 		remaining = runner.Processes(living)
 		rec.HungUp, rec.Left = runner.Processes(hungUp), without(remaining, rec.Survivors)
 	}
-	unclaimed, _ := r.handle.Unclaimed() // an error: those that could be read
+	unclaimed, _ := r.handle.Unattributed() // an error: those that could be read
 	rec.Unclaimed = runner.Processes(unclaimed)
 	if unchecked != nil {
 		rec.Notes = append(rec.Notes, unchecked.Error())

@@ -129,9 +129,9 @@ func must(ps []procfs.Process, err error) []procfs.Process {
 	return ps
 }
 
-func (j *job) Tree() []procfs.Process        { return must(j.Handle.Tree()) }
-func (j *job) Descendants() []procfs.Process { return must(j.Handle.Descendants()) }
-func (j *job) Unclaimed() []procfs.Process   { return must(j.Handle.Unclaimed()) }
+func (j *job) Tree() []procfs.Process         { return must(j.Handle.Tree()) }
+func (j *job) Descendants() []procfs.Process  { return must(j.Handle.Descendants()) }
+func (j *job) Unattributed() []procfs.Process { return must(j.Handle.Unattributed()) }
 
 // Settle is the handle's and panics on an error.
 func (j *job) Settle() (hungUp, left []procfs.Process) {
@@ -139,9 +139,9 @@ func (j *job) Settle() (hungUp, left []procfs.Process) {
 	return hungUp, must(left, err)
 }
 
-// Unclaimed returns the living orphans that could belong to one of several jobs of o, with their
+// Unattributed returns the living orphans that could belong to one of several jobs of o, with their
 // descendants.
-func (o *Owner) Unclaimed() []procfs.Process {
+func (o *Owner) Unattributed() []procfs.Process {
 	reaper.scan()
 	es, err := walk(0, reaper.unattributed(func(p *orphan) bool { return slices.Contains(p.owners(), o) }))
 	return must(living(es), err)

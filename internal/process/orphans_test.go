@@ -57,7 +57,7 @@ func TestOrphans(t *testing.T) {
 			}
 			orphaned(t, p)
 			if !slices.ContainsFunc(j.Tree(), same(p)) {
-				t.Errorf("%v is not in the tree %v; unclaimed %v", p, j.Tree(), o.Unclaimed())
+				t.Errorf("%v is not in the tree %v; unattributed %v", p, j.Tree(), o.Unattributed())
 			}
 			if c := j.Stop(Ladder{From: ladder.Kill}); c.Survivors != nil {
 				t.Errorf("survivors %v", c.Survivors)
@@ -96,12 +96,12 @@ func TestOrphanOfTheOnlyJob(t *testing.T) {
 		reaper.scan()
 		return slices.ContainsFunc(j.Tree(), same(p))
 	})
-	if u := o.Unclaimed(); u != nil {
-		t.Errorf("unclaimed %v", u)
+	if u := o.Unattributed(); u != nil {
+		t.Errorf("unattributed %v", u)
 	}
 }
 
-func TestUnclaimed(t *testing.T) {
+func TestUnattributed(t *testing.T) {
 	for _, how := range []string{"the last ends", "the last is cancelled", "shutdown"} {
 		t.Run(how, func(t *testing.T) {
 			o := newOwner(t)
@@ -111,15 +111,15 @@ func TestUnclaimed(t *testing.T) {
 			j := onTTY(t, o, "job", escape(tag))
 			j.says(t, "escaped")
 			p := grown(t, tag, 1)[0]
-			eventually(t, "the orphan", func() bool { return slices.ContainsFunc(o.Unclaimed(), same(p)) })
+			eventually(t, "the orphan", func() bool { return slices.ContainsFunc(o.Unattributed(), same(p)) })
 			later := onTTY(t, o, "later", `read x`)
 			for _, h := range []*job{j, other} {
-				if u := h.Unclaimed(); len(u) != 1 || !same(p)(u[0]) {
-					t.Errorf("unclaimed of a candidate: %v", u)
+				if u := h.Unattributed(); len(u) != 1 || !same(p)(u[0]) {
+					t.Errorf("unattributed of a candidate: %v", u)
 				}
 			}
-			if u := later.Unclaimed(); u != nil {
-				t.Errorf("unclaimed of a job that started later: %v", u)
+			if u := later.Unattributed(); u != nil {
+				t.Errorf("unattributed of a job that started later: %v", u)
 			}
 			if slices.ContainsFunc(j.Tree(), same(p)) {
 				t.Errorf("attributed to a job: %v", j.Tree())
@@ -155,7 +155,7 @@ func TestOrphanIsAttributedLater(t *testing.T) {
 	other := onTTY(t, o, "other", `read x`)
 	var j *job
 	var gate string
-	for unclaimed := false; !unclaimed; { // again, if a scan saw it before its parents ended
+	for unattributed := false; !unattributed; { // again, if a scan saw it before its parents ended
 		var script string
 		script, gate = below(t.TempDir(), `ASYNC_REPL_JOB=job exec bash -c "sleep `+tag+` & wait"`)
 		j = onTTY(t, o, "job", script+`; read x`)
@@ -163,7 +163,7 @@ func TestOrphanIsAttributedLater(t *testing.T) {
 			return slices.ContainsFunc(children(t), func(pid int) bool { return pid != j.PID() && pid != other.PID() })
 		})
 		reaper.scan()
-		if unclaimed = programs(j.Unclaimed()) == "bash"; !unclaimed {
+		if unattributed = programs(j.Unattributed()) == "bash"; !unattributed {
 			j.Stop(Ladder{From: ladder.Kill})
 		}
 	}
@@ -173,8 +173,8 @@ func TestOrphanIsAttributedLater(t *testing.T) {
 		reaper.scan()
 		return slices.ContainsFunc(j.Tree(), same(p))
 	})
-	if u := j.Unclaimed(); u != nil { // those of earlier tries have the other job as a candidate
-		t.Errorf("unclaimed %v", u)
+	if u := j.Unattributed(); u != nil { // those of earlier tries have the other job as a candidate
+		t.Errorf("unattributed %v", u)
 	}
 }
 
@@ -224,8 +224,8 @@ func finish(t testing.TB, jobs ...*job) {
 func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 	unattributed := func(t *testing.T, p procfs.Process, j *job) {
 		t.Helper()
-		if slices.ContainsFunc(j.Tree(), same(p)) || !slices.ContainsFunc(j.Unclaimed(), same(p)) {
-			t.Errorf("%v: got tree %v, unclaimed %v, want it unclaimed", p, j.Tree(), j.Unclaimed())
+		if slices.ContainsFunc(j.Tree(), same(p)) || !slices.ContainsFunc(j.Unattributed(), same(p)) {
+			t.Errorf("%v: got tree %v, unattributed %v, want it unattributed", p, j.Tree(), j.Unattributed())
 		}
 	}
 	tests := []struct {
@@ -295,8 +295,8 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 			a := onTTY(t, o, "a", `read x`)
 			script, gate := below(t.TempDir(), tt.rest(tag))
 			b := onTTY(t, o, "b", script+`; read x`)
-			eventually(t, "the orphan", func() bool { return programs(o.Unclaimed()) == "bash" })
-			tt.then(t, o, tag, gate, o.Unclaimed()[0], a, b)
+			eventually(t, "the orphan", func() bool { return programs(o.Unattributed()) == "bash" })
+			tt.then(t, o, tag, gate, o.Unattributed()[0], a, b)
 			o.Shutdown()
 			gone(t, tag)
 		})

@@ -192,8 +192,8 @@ limit = %d
 				t.Errorf("survivors %v", c.Survivors)
 			}
 			gone(t, tag)
-			if u := o.Unclaimed(); u != nil {
-				t.Errorf("unclaimed %v", u)
+			if u := o.Unattributed(); u != nil {
+				t.Errorf("unattributed %v", u)
 			}
 		})
 	}

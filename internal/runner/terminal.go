@@ -43,7 +43,7 @@ func PIDs(h *process.Handle) func() ([]int, error) {
 // scanned.
 func NewWatcher(pty *tty.PTY, h *process.Handle, printed func() time.Time, onChange func(waiting.Evidence, bool)) *waiting.Watcher {
 	begin := time.Now()
-	return &waiting.Watcher{PTY: pty, Tree: PIDs(h), OnChange: onChange, Quiet: func() time.Time {
+	return &waiting.Watcher{PTY: pty, Tree: PIDs(h), OnChange: onChange, LastOutput: func() time.Time {
 		if last := printed(); last.After(begin) {
 			return last
 		}

@@ -1,8 +1,6 @@
 package waiting_test
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"os/exec"
 	"syscall"
@@ -12,7 +10,8 @@ import (
 	"asyncrepl/internal/waiting"
 )
 
-// A program is started on a terminal, is seen waiting for it, and is typed to.
+// A program is started on a terminal, and is seen waiting for it. (That it is typed to is the subject
+// of package tty.)
 func Example() {
 	pty, err := tty.Open(24, 80)
 	if err != nil {
@@ -28,12 +27,11 @@ func Example() {
 		return
 	}
 
-	tree := func() ([]int, error) { return []int{cat.Process.Pid}, nil }
 	reported := make(chan waiting.Evidence, 1) // only the first report is read
 	watcher := &waiting.Watcher{
-		PTY:   pty,
-		Tree:  tree,
-		Quiet: func() time.Time { return time.Time{} },
+		PTY:        pty,
+		Tree:       func() ([]int, error) { return []int{cat.Process.Pid}, nil },
+		LastOutput: func() time.Time { return time.Time{} },
 		OnChange: func(ev waiting.Evidence, waits bool) {
 			if waits {
 				select {
@@ -48,19 +46,9 @@ func Example() {
 	fmt.Println("cat waits for a", ev.Kind) // ev.By() names cat and its pid
 	stop()
 
-	keyboard := tty.NewKeyboard(pty, tree)
-	if err := keyboard.Type(context.Background(), "hello\n", true, false); err != nil {
-		fmt.Println(err)
-	}
-	screen := bufio.NewReader(pty.Master())
-	for range 2 { // the terminal's echo, and the output of cat
-		line, _ := screen.ReadString('\n')
-		fmt.Printf("%q\n", line)
-	}
+	pty.Close() // hangs cat up
 	fmt.Println(cat.Wait())
 	// Output:
 	// cat waits for a line
-	// "hello\r\n"
-	// "hello\r\n"
-	// <nil>
+	// signal: hangup
 }

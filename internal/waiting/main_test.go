@@ -30,7 +30,7 @@ type change struct {
 // watch runs a Watcher of p until the test's end.
 func (p program) watch(t testing.TB) <-chan change {
 	reported := make(chan change, 1000) // OnChange must not block, and no test makes more
-	w := &Watcher{PTY: p.PTY, Tree: p.List, Quiet: p.Quiet, OnChange: func(ev Evidence, waiting bool) {
+	w := &Watcher{PTY: p.PTY, Tree: p.List, LastOutput: p.LastOutput, OnChange: func(ev Evidence, waiting bool) {
 		reported <- change{ev, waiting, time.Now(), p.Printed()}
 	}}
 	p.OnOutput(w.Kick)

@@ -34,8 +34,8 @@ type Watcher struct {
 	// missing.
 	Tree func() ([]int, error)
 
-	// Quiet returns the time of the newest output, the zero time before the first.
-	Quiet func() time.Time
+	// LastOutput returns the time of the newest output, the zero time before the first.
+	LastOutput func() time.Time
 
 	// OnChange is called at each change. If waiting is true, ev says which program waits. If it is
 	// false, ev says which program takes input and waits for other things as well, and the zero
@@ -65,7 +65,7 @@ type Watcher struct {
 	sendEpoch uint64 // one more at each start and end of a Send
 	ev        Evidence
 	waiting   bool
-	printed   time.Time // Quiet at the last report
+	printed   time.Time // LastOutput at the last report
 	typed     time.Time // when input was last sent
 }
 
@@ -155,7 +155,7 @@ func (w *Watcher) sleep(ctx context.Context, timer *time.Timer) {
 // that a thread that runs during the scan is seen to have moved at the next tick.
 func (w *Watcher) scan() {
 	epoch, sending := w.sends()
-	printed := w.Quiet()
+	printed := w.LastOutput()
 	w.clocks.Moved()
 	ev, v := w.evidence()
 	w.rested = time.Now().Add(time.Duration(w.clocks.Threads()) * scanTime)
@@ -223,7 +223,7 @@ func (w *Watcher) inputSent() {
 
 // lastTraffic returns the time of the newest output or input.
 func (w *Watcher) lastTraffic() time.Time {
-	printed := w.Quiet()
+	printed := w.LastOutput()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if printed.After(w.typed) {

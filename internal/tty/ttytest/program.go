@@ -124,8 +124,8 @@ func (p *Program) OnOutput(f func()) {
 	p.kick = f
 }
 
-// Quiet returns the time of the newest output.
-func (p *Program) Quiet() time.Time {
+// LastOutput returns the time of the newest output.
+func (p *Program) LastOutput() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
