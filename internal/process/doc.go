@@ -32,7 +32,7 @@
 // StopResult.Err and the error of [Handle.Settle] for a tree that could not be checked.
 //
 // Begin with the example, then Owner.Start (start.go), Handle (handle.go), Stop (stop.go, kill.go),
-// how a tree is found (tree.go, reaper.go) and how an orphan is attributed to a job (orphans.go,
+// how a tree is found (tree.go, scan.go) and how an orphan is attributed to a job (orphans.go,
 // ancestry.go). The guard's own program is package guard.
 //
 // The package knows no job, session or protocol; it knows a terminal only as package tty shows it.
