@@ -141,7 +141,7 @@ func (j *Job) conclude(out Outcome) {
 		r.Stop, r.By = nil, ""
 		out.Result, out.HasResult = "", false
 	}
-	r.complete(j.info.Timeout)
+	r.complete(j.stop, j.info.Timeout)
 	r.LostOutput = j.log.Stat().Loss
 	j.moveTo(r.Status())
 	j.info.Receipt, j.info.Result, j.info.HasResult = *r, out.Result, out.HasResult

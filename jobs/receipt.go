@@ -67,7 +67,7 @@ type Receipt struct {
 	// Stop is set by the runner if a stop caused the end. A job that finished anyway has none.
 	Stop  *Stop
 	By    By            // if the runner leaves it empty, it follows from End and Stop
-	Rungs []Rung        // that the job needed, from the lowest
+	Rungs []Rung        // that the job needed, from the lowest; also if it finished anyway
 	Rest  []Rung        // higher ones, that its remaining processes needed after its end
 	State State         // of the session's variables
 	Limit time.Duration // the timeout that was reached
@@ -106,7 +106,7 @@ func (r Receipt) workerDied() bool { return r.End == Exited && r.State == Lost }
 // SIGSEGV; variables lost)".
 func (r Receipt) Text() string {
 	var parts []string
-	if how := r.how(); how != "" {
+	if how := strings.TrimSpace(r.how() + " " + r.after()); how != "" {
 		parts = append(parts, how)
 	}
 	// That variables are kept is only said of ends after which they might not be.
@@ -117,6 +117,27 @@ func (r Receipt) Text() string {
 		return string(r.Status())
 	}
 	return string(r.Status()) + " (" + strings.Join(parts, "; ") + ")"
+}
+
+// finished reports whether the job completed although it was asked to stop.
+func (r Receipt) finished() bool { return len(r.Rungs) > 0 && r.Status() == Completed }
+
+// after returns the highest rung that a job needed which completed anyway, or "".
+func (r Receipt) after() string {
+	if !r.finished() {
+		return ""
+	}
+	return map[Rung]string{Interrupt: "after an interrupt", Terminate: "after a termination", Kill: "after a kill"}[highest(r.Rungs)]
+}
+
+// highest returns the highest of some rungs, or "".
+func highest(rungs []Rung) (last Rung) {
+	for _, rung := range rungs {
+		if rung.Above(last) {
+			last = rung
+		}
+	}
+	return last
 }
 
 // endTexts are the words for ends to which a detail is added.
@@ -159,7 +180,7 @@ func (r Receipt) exited() string {
 	switch {
 	case r.workerDied():
 		return withDetail("process exited "+code, r.Detail)
-	case r.Detail == SysExit:
+	case r.Detail == SysExit, r.Detail == "" && r.finished():
 		return "exit " + code
 	case r.Code == 0:
 		return r.Detail
@@ -179,12 +200,7 @@ func (r Receipt) timedOut() string {
 // stopped returns how for a job that was stopped. It names the highest rung, and the cause unless
 // the agent cancelled it.
 func (r Receipt) stopped() string {
-	var last Rung
-	for _, rung := range r.Rungs {
-		if rung.Above(last) {
-			last = rung
-		}
-	}
+	last := highest(r.Rungs)
 	how := map[Rung]string{"": "stopped", Interrupt: "interrupted", Terminate: "terminated", Kill: "killed"}[last]
 	if last == "" && r.End == NotRun {
 		how = "before it ran"
@@ -220,8 +236,12 @@ func brief(d time.Duration) string {
 	return s
 }
 
-// complete fills in the fields that follow from others and from the job's timeout.
-func (r *Receipt) complete(timeout time.Duration) {
+// complete fills in the fields that follow from others, from the stop that was asked for, if any,
+// and from the job's timeout.
+func (r *Receipt) complete(asked *Stop, timeout time.Duration) {
+	if asked != nil && r.finished() {
+		r.By = asked.By
+	}
 	if r.Stop != nil && r.Stop.By == Limit && r.Limit == 0 {
 		r.Limit = timeout
 	}

@@ -43,6 +43,12 @@ func TestReceiptText(t *testing.T) {
 		"defect":                  {Receipt{End: Internal, Detail: "jobs: invalid move", State: Lost}, "failed (internal error; variables lost)", Unknown},
 		"runner said nothing":     {Receipt{}, "failed (internal error)", Unknown},
 		"cancelled":               {Receipt{End: Raised, Detail: "KeyboardInterrupt", Stop: agent, Rungs: climbed[:1], State: Kept}, "cancelled (interrupted; variables kept)", Agent},
+		"exit 0 anyway":           {Receipt{End: Exited, Rungs: climbed[:1], By: Program}, "completed (exit 0 after an interrupt)", Agent},
+		"sys.exit() anyway":       {Receipt{End: Exited, Detail: SysExit, Rungs: climbed[:1], State: Kept}, "completed (exit 0 after an interrupt)", Agent},
+		"installed anyway":        {Receipt{End: Exited, Detail: "installed six 1.17.0", Rungs: climbed[:1]}, "completed (installed six 1.17.0 after an interrupt)", Agent},
+		"returned anyway":         {Receipt{End: Returned, Rungs: climbed[:1], State: Kept, By: Program}, "completed (after an interrupt)", Agent},
+		"exit 0 when terminated":  {Receipt{End: Exited, Rungs: climbed[:2]}, "completed (exit 0 after a termination)", Agent},
+		"failed anyway":           {Receipt{End: Raised, Detail: "ValueError: no", Rungs: climbed[:1], State: Kept}, "failed (ValueError: no)", Program},
 		"cancelled, exit 0":       {Receipt{End: Exited, Stop: agent, Rungs: climbed[:1]}, "cancelled (interrupted)", Agent},
 		"terminated":              {Receipt{End: Signaled, Signal: "SIGTERM", Stop: agent, Rungs: climbed[:2]}, "cancelled (terminated)", Agent},
 		"killed":                  {Receipt{End: Signaled, Signal: "SIGKILL", Stop: agent, Rungs: climbed, State: Lost}, "cancelled (killed; variables lost)", Agent},
@@ -59,7 +65,11 @@ func TestReceiptText(t *testing.T) {
 		"timed out, own figure":   {Receipt{End: Raised, Stop: limit, Limit: 90 * time.Minute}, "failed (timed out after 1h30m)", Limit},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.receipt.complete(30 * time.Second)
+			asked := tc.receipt.Stop
+			if asked == nil {
+				asked = agent
+			}
+			tc.receipt.complete(asked, 30*time.Second)
 			if got := tc.receipt.Text(); got != tc.text {
 				t.Errorf("text: got %q, want %q", got, tc.text)
 			}

@@ -60,6 +60,26 @@ func TestInterruptKeepsVariables(t *testing.T) {
 	}
 }
 
+// Code that takes the interrupt and runs to its end has completed, and its receipt says that it was
+// interrupted. Code that ended before the interrupt came was not.
+func TestCodeThatFinishesItsInterruptHasCompleted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for name, code := range map[string]string{
+		"caught":  "import time\ntry:\n    print('on', flush=True); time.sleep(300)\nexcept KeyboardInterrupt: pass",
+		"handled": "import signal\ndone = []\nsignal.signal(signal.SIGINT, lambda *_: done.append(1))\nprint('on', flush=True)\nwhile not done: signal.pause()",
+	} {
+		j := b.start(code)
+		jobstest.Prints(t, j, "on")
+		j.Stop(stop(jobs.Interrupt))
+		info := jobstest.End(t, j)
+		if got := info.Receipt.Text(); got != "completed (after an interrupt)" || info.Receipt.By != jobs.Agent {
+			t.Errorf("%s: %q by %s", name, got, info.Receipt.By)
+		}
+	}
+	b.want("1", "completed")
+}
+
 func TestStopEscalatesIfTheInterruptDoesNotHelp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the ladder")

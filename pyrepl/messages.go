@@ -95,7 +95,7 @@ type (
 		End         string   `json:"end"` // returned, exit or raised
 		Code        int      `json:"code"`
 		Error       string   `json:"error"`
-		Interrupted bool     `json:"interrupted"`
+		Interrupted bool     `json:"interrupted"` // its code had the interrupt, or may have had it
 		Result      *string  `json:"result"`
 		ResultCut   int      `json:"result_cut"` // characters that were left out
 		Pending     int      `json:"pending"`

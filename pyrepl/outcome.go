@@ -44,7 +44,12 @@ func (r *run) outcome(done doneEvent) jobs.Outcome {
 	default:
 		rec.End = jobs.Returned
 	}
-	if st := r.p.Stop(); st != nil && done.Interrupted {
+	st := r.p.Stop()
+	switch {
+	case st == nil:
+	case !done.Interrupted:
+		rec.Rungs = nil // the code had ended by itself
+	case strings.HasPrefix(done.Error, "KeyboardInterrupt"):
 		rec.Stop, rec.By = st, st.By
 	}
 	out := jobs.Outcome{Receipt: rec}

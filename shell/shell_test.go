@@ -282,8 +282,8 @@ func TestCommandThatFinishesItsInterruptHasCompleted(t *testing.T) {
 	jobstest.Prints(t, j, "on")
 	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt})
 	info := jobstest.End(t, j)
-	if info.Status != jobs.Completed || !strings.Contains(jobstest.Output(j), "cleaning up") {
-		t.Errorf("%s, output %q", info.Receipt.Text(), jobstest.Output(j))
+	if got := info.Receipt.Text(); got != "completed (exit 0 after an interrupt)" || info.Receipt.By != jobs.Agent || !strings.Contains(jobstest.Output(j), "cleaning up") {
+		t.Errorf("%s by %s, output %q", got, info.Receipt.By, jobstest.Output(j))
 	}
 }
 

@@ -49,7 +49,7 @@ const notesMax = 20
 
 // receipt writes the lines about a receipt that add to the status.
 func receipt(r *Reply, id string, rec jobs.Receipt) {
-	ended := rec.End == jobs.Signaled || rec.End == jobs.Exited || rec.End == jobs.OutOfMemory
+	ended := rec.End == jobs.Signaled || rec.End == jobs.Exited || rec.End == jobs.Returned || rec.End == jobs.OutOfMemory
 	if rec.Stop != nil || ended && rec.By != "" && rec.By != jobs.Program {
 		r.Line("Ended by", string(rec.By))
 	}

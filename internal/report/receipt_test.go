@@ -28,6 +28,19 @@ func TestReceiptIsDescribedInLines(t *testing.T) {
 	}
 }
 
+func TestReceiptOfAJobThatFinishedItsInterruptSaysWhoAskedForIt(t *testing.T) {
+	for _, rec := range []jobs.Receipt{
+		{End: jobs.Exited, By: jobs.Agent, Rungs: []jobs.Rung{jobs.Interrupt}},
+		{End: jobs.Returned, By: jobs.Agent, Rungs: []jobs.Rung{jobs.Interrupt}, State: jobs.Kept},
+	} {
+		var r Reply
+		receipt(&r, "", rec)
+		if got := r.String(); got != "Ended by: agent\n" {
+			t.Errorf("%s: %q", rec.Text(), got)
+		}
+	}
+}
+
 func TestStatusNamesTheRemedyForAJobThatCouldNotStart(t *testing.T) {
 	for cause, want := range map[jobs.Cause]string{
 		"":               "failed (could not start: why)",

@@ -204,9 +204,7 @@ class Executor:
         else:
             ending = self.ending_of(error)
         del error
-        interrupted = session.interrupts.stop()
-        error_line = ending.get("error", "")
-        ending["interrupted"] = interrupted and error_line.startswith("KeyboardInterrupt")
+        ending["interrupted"] = session.interrupts.stop()
         result = self._result
         if result is not None and ending["end"] == "returned":
             ending["result"] = result[:RESULT]
