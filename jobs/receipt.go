@@ -110,7 +110,7 @@ func (r Receipt) Text() string {
 		parts = append(parts, how)
 	}
 	// That variables are kept is only said of ends after which they might not be.
-	if r.State == Lost || r.State == Kept && (r.Stop != nil || r.End == OutOfMemory) {
+	if r.State == Lost || r.State == Kept && (r.Stop != nil || r.End == OutOfMemory || r.End == Exited) {
 		parts = append(parts, string(r.State))
 	}
 	if len(parts) == 0 {

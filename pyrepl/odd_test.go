@@ -47,7 +47,7 @@ func (b *bench) works() {
 			b.t.Errorf("interrupt of %q: %s; output %q", code, info.Receipt.Text(), jobstest.Output(j))
 		}
 	}
-	b.want("sys.exit(3)", "failed (exit 3)")
+	b.want("sys.exit(3)", "failed (exit 3; variables kept)")
 	b.result("kept", "'é中'")
 	if v, err := b.s.Variables(b.t.Context()); err != nil || v.Total < 2 {
 		b.t.Errorf("variables: %+v, %v", v, err)

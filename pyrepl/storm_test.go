@@ -45,7 +45,7 @@ var stormJobs = map[string]stormJob{
 	"flood":       {code: "for i in range(1500): print(i, 'R')", output: numbered(1500, "R")},
 	"long lines":  {code: "for i in range(20): print(i, 'R' * 5000)", output: numbered(20, strings.Repeat("R", 5000))},
 	"bytes":       {code: "for i in range(300): sys.stdout.buffer.write(b'%d R\\n' % i)\nNone", output: numbered(300, "R")},
-	"exit":        {code: "print(R); sys.exit(3)", output: "R\n", status: "failed (exit 3)"},
+	"exit":        {code: "print(R); sys.exit(3)", output: "R\n", status: "failed (exit 3; variables kept)"},
 	"exception":   {code: "print(R); raise ValueError('R')", output: "R\n", status: "failed (ValueError: R)"},
 	"deep":        {code: "def f(n): return n and 1 + f(n - 1)\nprint(f(300)); 1 / 0", output: "300\n", status: "failed (ZeroDivisionError: division by zero)"},
 	"syntax":      {code: "def f(:", status: "failed (SyntaxError: invalid syntax)"},

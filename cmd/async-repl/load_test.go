@@ -43,7 +43,7 @@ func quickJob(n int) quick {
 			q.result = fmt.Sprintf("'result of %d'", n)
 		case 1:
 			body += "raise SystemExit(1)"
-			q.status = "failed (exit 1)"
+			q.status = "failed (exit 1; variables kept)"
 		case 2:
 			body += fmt.Sprintf("raise KeyError(%d)", n)
 			q.status = fmt.Sprintf("failed (KeyError: %d)", n)
