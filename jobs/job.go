@@ -130,6 +130,21 @@ func (j *Job) Await(ctx context.Context) error {
 	}
 }
 
+// AwaitStart blocks until the job is no longer queued, or ctx is done.
+func (j *Job) AwaitStart(ctx context.Context) {
+	for {
+		changed := j.Changed()
+		if j.Info().Status != Queued {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Stop asks the job to end, and does not wait. A later stop that starts at a higher rung raises the
 // present one; any other adds nothing. Stopping an ended job does nothing.
 func (j *Job) Stop(st Stop) {

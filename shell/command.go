@@ -44,7 +44,6 @@ func (c *Command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	if ctx.Err() != nil {
 		return runner.NotRun(ctx)
 	}
-	p.Begin()
 	r, err := c.start(p)
 	if err != nil {
 		var named startError
@@ -165,12 +164,13 @@ func stdinPipe() (ours, theirs *os.File, err error) {
 	return w, r, err
 }
 
-// announce names the job's process and lets the job take input, before any of its output can be
-// seen.
+// announce names the job's process and makes the job run, which takes input from then on. No output
+// has been read yet.
 func (r *run) announce() {
 	r.port.SetPID(r.handle.PID())
 	r.port.SetProbe(runner.Probe(r.handle))
 	r.port.SetInput(r.input)
+	r.port.Begin()
 }
 
 func closeAll(files []*os.File) {

@@ -61,9 +61,19 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 		return nil, err
 	}
 	c.notices.Watch(j)
+	until := time.Now().Add(startTime)
 	c.await(ctx, j, c.scope.GraceTime())
+	if info := j.Info(); info.Status == jobs.Queued && c.reporter.Ahead(info) == nil {
+		start, cancel := context.WithDeadline(ctx, until)
+		defer cancel()
+		j.AwaitStart(start)
+	}
 	return c.reporter.Job(j, c.window(0)), nil
 }
+
+// startTime is how long a call that does not wait still waits for its job to start, if no other job
+// is before it. Otherwise its reply would always say queued.
+const startTime = 50 * time.Millisecond
 
 // await waits until the job ends or asks for input, for as long as the call says, or def. It does
 // not say why it returned: the reply shows the state of the job.

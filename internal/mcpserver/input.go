@@ -84,6 +84,9 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 	from := j.Log().Stat().End
 	deliver, cancel := context.WithTimeout(ctx, min(c.scope.GraceTime(), max(leastDelivery, c.waitFor(c.scope.GraceTime()))))
 	slow := time.AfterFunc(deliverTime, c.ticket.Pass)
+	if j.Info().Kind == jobs.Shell {
+		j.AwaitStart(deliver)
+	}
 	d, err := j.Send(deliver, in)
 	slow.Stop()
 	cancel()

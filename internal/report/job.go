@@ -164,19 +164,30 @@ func (rp *Reporter) describe(r *Reply, info jobs.Info) {
 
 // queued names the job that a queued one waits for, because that job can be waiting for input.
 func (rp *Reporter) queued(r *Reply, info jobs.Info) {
-	if rp.Jobs == nil {
-		return
+	if ahead := rp.Ahead(info); ahead != nil {
+		r.Line("Queued behind", fmt.Sprintf("%s (%s)", ahead.ID, StatusText(*ahead)))
+		r.shown = append(r.shown, *ahead)
 	}
-	for _, ahead := range rp.Jobs.List(info.Tenant, jobs.Filter{
-		Session: info.Session,
-		Status:  []jobs.Status{jobs.Running, jobs.WaitingInput},
-	}) {
-		if ahead.Kind == info.Kind && info.Session != "" {
-			r.Line("Queued behind", fmt.Sprintf("%s (%s)", ahead.ID, StatusText(ahead)))
-			r.shown = append(r.shown, ahead)
-			return
+}
+
+// Ahead returns the job that a queued one waits for: that of its session or, for an install, the one
+// install that runs. It returns nil if there is none.
+func (rp *Reporter) Ahead(info jobs.Info) *jobs.Info {
+	f := jobs.Filter{Session: info.Session, Status: []jobs.Status{jobs.Running, jobs.WaitingInput}}
+	switch {
+	case rp.Jobs == nil:
+		return nil
+	case info.Kind == jobs.Package: // of all sessions, one at a time
+		f.Session = ""
+	case info.Session == "":
+		return nil
+	}
+	for _, ahead := range rp.Jobs.List(info.Tenant, f) {
+		if ahead.Kind == info.Kind {
+			return &ahead
 		}
 	}
+	return nil
 }
 
 // activity reports silence as silence, and the CPU use of the busiest process.

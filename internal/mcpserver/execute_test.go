@@ -1,0 +1,76 @@
+package mcpserver
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// A call that does not wait is answered when its job has started, after 50 ms at the latest, and at
+// once if its job is queued behind another.
+func TestCallThatDoesNotWaitSaysWhetherItsJobHasStarted(t *testing.T) {
+	for name, test := range map[string]struct {
+		code   string
+		starts time.Duration // when the job starts if no other is before it
+		behind bool
+		status string
+		took   time.Duration
+	}{
+		"at once":            {"hang", 0, false, "running", 0},
+		"a little later":     {code("queue go", "hang"), 40 * time.Millisecond, false, "running", 40 * time.Millisecond},
+		"too late":           {code("queue go", "hang"), time.Second, false, "queued", 50 * time.Millisecond},
+		"behind another job": {code("queue go", "hang"), time.Second, true, "queued", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				c := newConn(w.config, w.scope(engine.Scope{}))
+				execute := func(code string) string {
+					none := time.Duration(0)
+					call := &call{conn: c, args: &args{code: code, wait: &none}, ticket: noTicket{}, notices: c.announced.Call()}
+					r, err := call.executePython(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					return r.String()
+				}
+				first := ""
+				if test.behind {
+					first = field(execute("hang"), "Job ID")
+				}
+				time.AfterFunc(test.starts, func() { w.open("go") })
+				begin := time.Now()
+				got := execute(test.code)
+				if s := field(got, "Status"); s != test.status || time.Since(begin) != test.took {
+					t.Errorf("%s after %v, want %s after %v", s, time.Since(begin), test.status, test.took)
+				}
+				if test.behind && field(got, "Queued behind") != first+" (running)" {
+					t.Errorf("the reply does not name the job before it:\n%s", got)
+				}
+				j := w.job(got)
+				j.Stop(jobs.Stop{By: jobs.Agent})
+				jobstest.End(t, j)
+				time.Sleep(test.starts) // the timer of the bubble
+			})
+		})
+	}
+}
+
+// Installs run one at a time, whatever their sessions.
+func TestInstallIsQueuedBehindThatOfAnotherSession(t *testing.T) {
+	w := newWorld(t)
+	first := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "a"}, &program{w, "hang"})
+	first.AwaitStart(t.Context())
+	second := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "b"}, &program{w, "queue go"})
+	got := w.dial(engine.Scope{}).call("check_job_status", arguments{"job_id": second.ID()})
+	if behind := field(got, "Queued behind"); behind != first.ID()+" (running)" {
+		t.Errorf("queued behind %q:\n%s", behind, got)
+	}
+	w.open("go")
+	jobstest.End(t, second)
+}
