@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LENGTH = 300  # characters of the error in a line
 FRAMES = 200  # of a traceback that is formatted here
+LAST, FIRST = 1000, 5  # frames of a deep traceback that are shown: the interpreter shows the last
+HEADER = "Traceback (most recent call last):\n"
 
 BaseExceptionGroup: Any = getattr(builtins, "BaseExceptionGroup", ())
 
@@ -110,11 +112,8 @@ class Reporter:
             else:
                 if issubclass(type(error), SyntaxError):
                     frames = []
-        after = None
-        for tb in reversed(frames):
-            tb.tb_next = after
-            after = tb
-        traceback_of.__set__(error, after)
+        relink(frames)
+        traceback_of.__set__(error, frames[0] if frames else None)
 
     def _show(self, error: BaseException) -> None:
         """Show an exception, by the user's excepthook if there is one."""
@@ -153,7 +152,7 @@ class Reporter:
     def _format_fully(self, error: Any) -> str:
         """Format by the traceback module, which user code may have changed."""
         import linecache
-        from traceback import TracebackException
+        from traceback import StackSummary, TracebackException, walk_tb
         sources = self.sources
         cache = sources.cache
         if (cache is None or cache is not linecache.cache
@@ -161,8 +160,18 @@ class Reporter:
             sources.connect(linecache)
         if issubclass(type(error), SyntaxError) and error.text is None:
             error.text = sources.line(error.filename, error.lineno)
-        whole = TracebackException(type(error), error, traceback_of.__get__(error))
-        return "".join(whole.format())
+        whole = traceback_of.__get__(error)
+        if getattr(sys, "tracebacklimit", None) is not None:
+            return "".join(TracebackException(type(error), error, whole).format())
+        last, hidden = tail(whole)
+        lines = list(TracebackException(type(error), error, last, limit=-LAST).format())
+        if hidden and HEADER in lines:
+            at = len(lines) - lines[::-1].index(HEADER)
+            first = StackSummary.extract(walk_tb(whole), limit=min(FIRST, hidden)).format()
+            if hidden > FIRST:
+                first.append("  [%d frames are left out]\n" % (hidden - FIRST))
+            lines[at:at] = first
+        return "".join(lines)
 
     def _format_bare(self, error: BaseException) -> str:
         """Format without any user code, after an interrupt of a report that called some."""
@@ -214,3 +223,32 @@ class Reporter:
             if self._was_interrupted(second):
                 raise
             return "<exception str() failed>"
+
+
+def relink(frames: list[TracebackType]) -> None:
+    """Make these frames, taken in order from one traceback, a traceback.
+
+    Setting tb_next walks all that follows, in search of a circle: the frames are cut into pieces
+    first, so that each is walked once."""
+    ends = [i for i, tb in enumerate(frames) if tb.tb_next is not next_of(frames, i)]
+    for i in ends:
+        frames[i].tb_next = None
+    for i in ends:
+        frames[i].tb_next = next_of(frames, i)
+
+
+def next_of(frames: list[TracebackType], i: int) -> TracebackType | None:
+    """Return the frame after number i, or None."""
+    return frames[i + 1] if i + 1 < len(frames) else None
+
+
+def tail(whole: TracebackType | None) -> tuple[TracebackType | None, int]:
+    """Return the last frames of a traceback, and the number of those before them."""
+    depth, last = 0, whole
+    each = whole
+    while each is not None:
+        depth += 1
+        if depth > LAST:
+            last = last.tb_next  # type: ignore[union-attr]
+        each = each.tb_next
+    return last, max(0, depth - LAST)

@@ -171,6 +171,31 @@ class TestLoader(unittest.TestCase):
         self.assertFalse(genuine(types.ModuleType("json")) or genuine(None))
         self.assertFalse(real("/home/me/json.py"))
 
+    def test_a_traceback_keeps_the_chosen_frames_in_order(self) -> None:
+        def deep(n: int) -> None:
+            assert n
+            deep(n - 1)
+
+        whole: list[types.TracebackType] = []
+        try:
+            deep(9)
+        except AssertionError as error:
+            tb = error.__traceback__
+            while tb is not None:
+                whole.append(tb)
+                tb = tb.tb_next
+        chosen = whole[1:4] + whole[6:7] + whole[8:10]
+        report = vars(self.loader.own("report"))
+        report["relink"](chosen)
+        first: types.TracebackType | None = chosen[0]
+        found = []
+        while first is not None:
+            found.append(first)
+            first = first.tb_next
+        self.assertEqual(list(map(id, found)), list(map(id, chosen)))
+        self.assertEqual(report["tail"](whole[0]), (whole[0], 0))
+        report["relink"]([])
+
     def test_tracebacks_lose_our_frames(self) -> None:
         loader = self.loader
         streams: Any = types.SimpleNamespace(report=lambda text: reports.append(text))
