@@ -73,9 +73,7 @@ type run struct {
 func (c *Command) start(p *jobs.Port) (*run, error) {
 	r := &run{port: p}
 	spec := process.Spec{Env: c.Env, Dir: c.Dir, Mark: p.ID(), Files: make([]*os.File, 3)}
-	if len(c.Argv) == 3 && c.Argv[1] == "-c" {
-		r.shell = c.Argv[0]
-	}
+	r.shell, _, _ = scriptOf(c.Argv)
 	var line string
 	if spec.Argv, line = splitLongLine(c.Argv); line != "" {
 		f, err := textFile(line)

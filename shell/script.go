@@ -3,11 +3,37 @@ package shell
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 // Script returns the argument vector by which the shell at path runs a command line. The shell
-// reads neither login nor rc files.
-func Script(path, line string) []string { return []string{path, "-c", line} }
+// reads neither login nor rc files: a bash that believes to run under sshd would read ~/.bashrc even
+// for -c, and must be told not to. Other shells do not know the option.
+func Script(path, line string) []string {
+	if isBash(path) {
+		return []string{path, "--norc", "-c", line}
+	}
+	return []string{path, "-c", line}
+}
+
+// isBash reports whether the program at path is bash by name, links resolved: bash, bash5,
+// bash-static.
+func isBash(path string) bool {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	return strings.HasPrefix(filepath.Base(path), "bash")
+}
+
+// scriptOf returns the shell and the command line of argv, if it is one that Script returns.
+func scriptOf(argv []string) (path, line string, ok bool) {
+	switch {
+	case len(argv) == 3 && argv[1] == "-c", len(argv) == 4 && argv[1] == "--norc" && argv[2] == "-c":
+		return argv[0], argv[len(argv)-1], true
+	}
+	return "", "", false
+}
 
 // maxLine is the longest command line that is passed as an argument, in bytes. Linux takes 128 KiB,
 // with the byte that ends it.
@@ -16,10 +42,11 @@ const maxLine = 128<<10 - 1
 // splitLongLine takes a command line that is too long for an argument out of argv. The shell reads
 // such a line from descriptor 3, which the line itself closes first.
 func splitLongLine(argv []string) (short []string, line string) {
-	if len(argv) != 3 || argv[1] != "-c" || len(argv[2]) <= maxLine {
+	path, line, ok := scriptOf(argv)
+	if !ok || len(line) <= maxLine {
 		return argv, ""
 	}
-	return Script(argv[0], ". /dev/fd/3"), "exec 3<&-; " + argv[2]
+	return Script(path, ". /dev/fd/3"), "exec 3<&-; " + line
 }
 
 // textFile returns an unnamed file that holds text.

@@ -118,6 +118,27 @@ func TestReceiptSaysWhyACommandDidNotStart(t *testing.T) {
 	}
 }
 
+// No shell reads a person's start-up file, not even a bash that finds itself under sshd.
+func TestNoStartUpFileIsRead(t *testing.T) {
+	b := newBench(t)
+	link := b.dir + "/my-shell"
+	if err := errors.Join(os.WriteFile(b.dir+"/.bashrc", []byte("echo start-up"), 0o600), os.Symlink(b.bash, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{b.bash, link, "/bin/sh"} {
+		for _, line := range []string{"echo hi", "echo hi # " + strings.Repeat("x", 200_000)} {
+			c := b.command(line, true)
+			c.Argv = shell.Script(path, line)
+			c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "SSH_CLIENT=::1 1 22"}
+			j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, c)
+			jobstest.End(t, j)
+			if got := jobstest.Output(j); got != "hi\r\n" {
+				t.Errorf("%s, a line of %d bytes: %q", path, len(line), got)
+			}
+		}
+	}
+}
+
 func TestPipesKeepStdoutAndStderrApart(t *testing.T) {
 	b := newBench(t)
 	j := b.startPiped("echo out; echo err >&2; test -t 0 || echo piped; cat; exit 4")

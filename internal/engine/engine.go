@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -94,9 +95,12 @@ type Command struct {
 	TTY  bool              // on a terminal; else on pipes
 }
 
-// Shell returns the runner of a command line.
+// Shell returns the runner of a command line. The files that a shell or its scripts would read at
+// their start, by BASH_ENV or ENV, are a person's: only those that c names are read.
 func (e *Engine) Shell(sc Scope, c Command) (jobs.Runner, error) {
-	env := slices.Clone(sc.Env)
+	env := slices.DeleteFunc(slices.Clone(sc.Env), func(kv string) bool {
+		return strings.HasPrefix(kv, "BASH_ENV=") || strings.HasPrefix(kv, "ENV=")
+	})
 	for name, value := range c.Env {
 		env = append(env, name+"="+value) // the last one counts
 	}

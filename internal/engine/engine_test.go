@@ -257,7 +257,7 @@ func TestEnvironmentOfJobs(t *testing.T) {
 	job := b.shell(sc, engine.Command{Line: "env", Env: map[string]string{"MINE": "2", "MORE": "3"}})
 	jobstest.End(t, job)
 	lines := strings.Split(jobstest.Output(job), "\n")
-	for _, want := range []string{"TERM=xterm-256color", "PAGER=cat", "GIT_PAGER=cat", "GH_PAGER=cat", "LC_CTYPE=C.UTF-8", "LANG=C", "MINE=2", "MORE=3", "CI=yes"} {
+	for _, want := range []string{"TERM=xterm-256color", "PAGER=cat", "GIT_PAGER=cat", "GH_PAGER=cat", "LC_CTYPE=C.UTF-8", "LANG=C", "MINE=2", "MORE=3", "CI=yes", "PROMPT_TOOLKIT_NO_CPR=1"} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("%s is not among\n%s", want, strings.Join(lines, "\n"))
 		}
@@ -265,6 +265,38 @@ func TestEnvironmentOfJobs(t *testing.T) {
 	c.Env = append(c.Env, "LC_ALL=de_DE.utf8")
 	if env := newBench(t, c).Scope("local").Env; slices.Contains(env, "LC_CTYPE=C.UTF-8") {
 		t.Errorf("a UTF-8 locale is replaced: %q", env)
+	}
+}
+
+// The file that a shell would read by BASH_ENV or ENV is read only if the call names it.
+func TestStartUpFilesAreThoseOfTheCall(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	c := config(t)
+	c.Shell = bash
+	write := func(name, text string) string {
+		path := filepath.Join(c.Workspace, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	theirs, ours := write("theirs", "echo of the person"), write("ours", "echo of the call")
+	c.Env = append(c.Env, "BASH_ENV="+theirs, "ENV="+theirs)
+	b := newBench(t, c)
+	for want, env := range map[string]map[string]string{
+		"-":                          nil,
+		"of the call\n" + ours + "-": {"BASH_ENV": ours},
+		"-" + ours:                   {"ENV": ours},
+	} {
+		job := b.shell(b.Scope("local"), engine.Command{Line: `echo "$BASH_ENV-$ENV"`, Env: env})
+		jobstest.End(t, job)
+		if got := strings.TrimSpace(jobstest.Output(job)); got != want {
+			t.Errorf("with %v: %q, want %q", env, got, want)
+		}
 	}
 }
 

@@ -16,13 +16,14 @@ func (e *Engine) Scope(tenant string) Scope {
 }
 
 // jobEnv returns the environment that jobs start from: environ with a terminal that programs know,
-// pagers that do not wait for a key, a UTF-8 locale if none is set, and the Python environment's
-// programs first. It does not set variables that keep programs from asking questions (CI,
+// pagers that do not wait for a key, no query that the terminal does not answer, a UTF-8 locale if
+// none is set, and the Python environment's programs first. It does not set variables that keep programs from asking questions (CI,
 // PIP_NO_INPUT), because questions can be answered here.
 func jobEnv(environ []string, bin string) []string {
 	env := variables(environ)
 	set := map[string]string{
 		"TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat", "GH_PAGER": "cat",
+		"PROMPT_TOOLKIT_NO_CPR": "1", // it would wait 2 s for the position of the cursor, and warn
 	}
 	if bin != "" {
 		set["PATH"] = bin + string(os.PathListSeparator) + env["PATH"]
