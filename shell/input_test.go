@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,24 @@ import (
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
+
+// A job takes input from the moment that it is seen to run.
+func TestRunningJobTakesInput(t *testing.T) {
+	b := newBench(t)
+	for name, start := range map[string]func(string) *jobs.Job{"terminal": b.start, "pipes": b.startPiped} {
+		for range 20 {
+			j := start("read -r a; echo got $a")
+			for j.Info().Status == jobs.Queued {
+				runtime.Gosched()
+			}
+			if _, err := j.Send(t.Context(), jobs.Input{Text: "this\n"}); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			jobstest.Prints(t, j, "got this")
+			jobstest.End(t, j)
+		}
+	}
+}
 
 // A program that does not read its pipe takes what the pipe holds, and the sender is told how much.
 func TestInputBeyondThePipeOfABusyProgram(t *testing.T) {

@@ -40,6 +40,7 @@ var remedies = []struct {
 }{
 	{tty.ErrLineTooLong, "send it in parts to a command started with tty=false, or put it in a file"},
 	{tty.ErrControl, "use eof=true for end of file, cancel_job to interrupt, or tty=false"},
+	{tty.ErrRawEOF, `send text="\x04", the Ctrl-D that ends a readline prompt, or the key that the program quits by`},
 	{tty.ErrEcho, "wait until the job asks with Waiting: secret"},
 }
 

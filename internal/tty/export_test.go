@@ -7,9 +7,6 @@ import "time"
 // LineMax is the longest line that a terminal in line mode passes on.
 const LineMax = lineMax
 
-// ErrRawEOF is the error of an end of file to a program that reads single keys.
-var ErrRawEOF = errRawEOF
-
 // ErrFull is the error of a Send to a terminal that stays full.
 var ErrFull = errFull
 

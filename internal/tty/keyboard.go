@@ -21,8 +21,7 @@ var (
 	ErrLineTooLong = fmt.Errorf("a line of more than %d bytes is cut by a terminal in line mode", lineMax)
 	ErrControl     = errors.New("control characters are acted on by a terminal in line mode, not read by the program")
 	ErrEcho        = errors.New("the terminal would echo a secret into the output")
-
-	errRawEOF = errors.New("the program reads single keys: its terminal has no end of file now; send the key it quits by")
+	ErrRawEOF      = errors.New("the program reads single keys, so its terminal has no end of file")
 )
 
 // A Keyboard types into a terminal by the rules of the mode that the terminal is in at that moment.
@@ -95,7 +94,7 @@ func (k *Keyboard) check(mode Mode, text string, eof, secret bool) error {
 	case mode.Canon:
 		return checkLines(text, k.pendingBytes())
 	case eof:
-		return errRawEOF
+		return ErrRawEOF
 	}
 	return nil
 }
