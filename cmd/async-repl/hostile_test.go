@@ -344,7 +344,7 @@ func TestClientThatCancelsEverything(t *testing.T) {
 			t.Fatalf("errors %v", before)
 		}
 		begun, _ := os.ReadFile(filepath.Join(h.dir, "begun"))
-		jobs := strings.Count(o.text, ", shell, ") - 1 // without the one that lives
+		jobs := strings.Count(o.text, ", shell") - 1 // without the one that lives
 		if strings.Count(o.text, " completed, shell, ") == jobs {
 			if lines := bytes.Count(begun, []byte("\n")); lines != jobs {
 				t.Errorf("%d jobs, %d lines", jobs, lines)

@@ -2,7 +2,9 @@ package mcpserver
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
@@ -45,7 +47,7 @@ func (c *conn) server(ctx context.Context, tools []*tool) *mcp.Server {
 		// not offered.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 	})
-	s.AddReceivingMiddleware(c.recovering, leaving(ctx), c.resources, beforeTools(func() {
+	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.resources, beforeTools(func() {
 		for _, t := range tools {
 			s.AddTool(t.definition(), c.handler(t))
 		}
@@ -98,6 +100,21 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		}
 		replied = true
 		return result(reply, err != nil), nil
+	}
+}
+
+// undeclared are the methods of capabilities that the server does not declare.
+var undeclared = []string{
+	"completion/complete", "logging/setLevel", "prompts/get", "prompts/list", "resources/subscribe", "resources/unsubscribe",
+}
+
+// declared refuses undeclared methods, some of which the SDK would answer.
+func declared(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if slices.Contains(undeclared, method) {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method not found: %q", method)}
+		}
+		return next(ctx, method, req)
 	}
 }
 
