@@ -35,6 +35,8 @@ It now waits for messages on this terminal; end it with Ctrl-D.
 
 // serveCommand reads the settings, serves one client and returns the exit status.
 func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
+	signals := catchSignals()
+	defer signals.release()
 	cwd, cwdErr := os.Getwd() // the error counts only if no other directory is named
 	set, err := parseSettings(args, os.Getenv, cwd)
 	if errors.Is(err, flag.ErrHelp) {
@@ -62,7 +64,7 @@ func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdou
 		set.Guard, err = guardLine()
 	}
 	if err == nil {
-		err = serve(ctx, set, stdin, stdout)
+		err = serve(ctx, set, signals, stdin, stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "async-repl:", err)
@@ -79,9 +81,7 @@ const exitTime = 380 * time.Millisecond
 // answers the calls in flight normally, for a limited time, and then ends everything. A signal cuts
 // that short: calls are answered at once with the current status, and serve returns within
 // exitTime.
-func serve(ctx context.Context, set settings, in io.ReadCloser, out io.WriteCloser) error {
-	signals, caught, release := catchSignals()
-	defer release()
+func serve(ctx context.Context, set settings, signals caughtSignals, in io.ReadCloser, out io.WriteCloser) error {
 	os.Stdout = os.Stderr // standard output belongs to the protocol
 
 	eng, err := engine.New(set.Config)
@@ -92,7 +92,7 @@ func serve(ctx context.Context, set settings, in io.ReadCloser, out io.WriteClos
 	defer cancel()
 	served := make(chan error, 1) // room for the one result, which may come after the end of serve
 	go func() {                   // owned by serve; ends with the connection, or with the process after a signal
-		served <- connect(cut, eng, set, caught, in, out)
+		served <- connect(cut, eng, set, signals.caught, in, out)
 	}()
 	select {
 	case err := <-served:
@@ -101,7 +101,7 @@ func serve(ctx context.Context, set settings, in io.ReadCloser, out io.WriteClos
 			return fmt.Errorf("serving: %w", err)
 		}
 		return nil
-	case sig := <-signals:
+	case sig := <-signals.ends:
 		set.Log.Info("ending on a signal", "signal", sig.String())
 	case <-ctx.Done():
 	}
@@ -122,36 +122,42 @@ func serve(ctx context.Context, set settings, in io.ReadCloser, out io.WriteClos
 	return nil
 }
 
-// catchSignals returns a channel that receives the first signal that asks the server to end, and one
-// that is closed once signals are caught. SIGPIPE is caught and dropped, because the failed write
+// caughtSignals are the signals that the server catches.
+type caughtSignals struct {
+	ends    <-chan os.Signal // receives the first signal that asks the server to end
+	caught  <-chan struct{}  // closed once signals are caught
+	release func()           // stops catching them
+}
+
+// catchSignals begins to catch signals. SIGPIPE is caught and dropped, because the failed write
 // reports the same. It is not ignored, because children would inherit that.
 //
 // The runtime takes 0.3 ms to catch signals, so it does so in parallel with the rest of the start.
-// Nothing is written and no process is started before it is done.
-func catchSignals() (ends <-chan os.Signal, caught <-chan struct{}, release func()) {
+// No message is written before it is done. If a process is started before, and one of the signals
+// ends the server in that instant, the guard kills the process.
+func catchSignals() caughtSignals {
 	signals, pipes, done := make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan struct{})
 	go func() { // owned by release, which waits for it; ends when the signals are caught
 		defer close(done)
 		signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 		signal.Notify(pipes, syscall.SIGPIPE)
 	}()
-	return signals, done, func() {
+	return caughtSignals{ends: signals, caught: done, release: func() {
 		<-done
 		signal.Stop(signals)
 		signal.Stop(pipes)
-	}
+	}}
 }
 
-// connect serves the client until it disconnects, from the moment that ready is closed. When ctx is
-// done, calls in flight are answered at once with the current status.
+// connect serves the client until it disconnects. It writes nothing before ready is closed. When ctx
+// is done, calls in flight are answered at once with the current status.
 func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan struct{}, in io.ReadCloser, out io.WriteCloser) error {
 	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	scope := eng.Scope(localTenant)
 	scope.Grace, scope.Timeout = set.grace, set.timeout
 	server := mcpserver.New(waits, mcpserver.Config{Backend: eng, Version: set.Version, Log: set.Log}, scope)
-	transport := &stdio.Transport{Stream: streams{in, out}, Ordered: true, Cut: ctx, Leave: leave, Log: set.Log}
-	<-ready
+	transport := &stdio.Transport{Stream: streams{in, out, ready}, Ordered: true, Cut: ctx, Leave: leave, Log: set.Log}
 	session, err := server.Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
 		return err
@@ -162,9 +168,13 @@ func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan
 // streams are standard input and output as one stream.
 type streams struct {
 	io.ReadCloser
-	out io.WriteCloser
+	out   io.WriteCloser
+	ready <-chan struct{} // closed when out may be written to
 }
 
-func (s streams) Write(p []byte) (int, error) { return s.out.Write(p) }
+func (s streams) Write(p []byte) (int, error) {
+	<-s.ready
+	return s.out.Write(p)
+}
 
 func (s streams) Close() error { return errors.Join(s.ReadCloser.Close(), s.out.Close()) }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -32,7 +33,7 @@ type conn struct {
 // Several connections can share a server if one client makes them all, as over HTTP: an event that
 // was announced on one connection is then not repeated on the others.
 func New(ctx context.Context, shared Config, sc engine.Scope) *mcp.Server {
-	return newConn(shared, sc).server(ctx, tools(sc.GraceTime()))
+	return newConn(shared, sc).server(ctx, tools)
 }
 
 func newConn(shared Config, sc engine.Scope) *conn {
@@ -40,7 +41,7 @@ func newConn(shared Config, sc engine.Scope) *conn {
 	return &conn{Config: shared, jobs: all, scope: sc, reporter: &report.Reporter{Jobs: all}}
 }
 
-func (c *conn) server(ctx context.Context, tools []*tool) *mcp.Server {
+func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*tool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "async-repl", Version: c.Version}, &mcp.ServerOptions{
 		Instructions: instructions, // and no Logger: the SDK would log every connection
 		// The list of tools never changes, new jobs are not announced as resources, and logging is
@@ -48,7 +49,7 @@ func (c *conn) server(ctx context.Context, tools []*tool) *mcp.Server {
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 	})
 	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.resources, beforeTools(func() {
-		for _, t := range tools {
+		for _, t := range tools(c.scope.GraceTime()) {
 			s.AddTool(t.definition(), c.handler(t))
 		}
 	}))
@@ -61,8 +62,9 @@ func (c *conn) server(ctx context.Context, tools []*tool) *mcp.Server {
 // job returns a job of the connection's tenant.
 func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(c.scope.Tenant, id) }
 
-// beforeTools calls add once, before the first request about tools. The SDK takes half a millisecond
-// to check their schemas, and the first answer of a server need not wait for that.
+// beforeTools calls add once, before the first request about tools. Making them and having the
+// SDK check their schemas takes half a millisecond, and the first answer of a server need not wait
+// for that.
 func beforeTools(add func()) mcp.Middleware {
 	var once sync.Once
 	return func(next mcp.MethodHandler) mcp.MethodHandler {

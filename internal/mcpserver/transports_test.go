@@ -122,8 +122,9 @@ func TestEveryToolOverEveryTransport(t *testing.T) {
 				defer leave()
 				c := newConn(w.config, w.scope(engine.Scope{}))
 				all := append(tools(c.scope.GraceTime()), drawTool)
+				withDraw := func(time.Duration) []*tool { return all }
 				client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "0"}, nil)
-				session, err := client.Connect(t.Context(), connect(t, c.server(ctx, all), leave), &mcp.ClientSessionOptions{ProtocolVersion: version})
+				session, err := client.Connect(t.Context(), connect(t, c.server(ctx, withDraw), leave), &mcp.ClientSessionOptions{ProtocolVersion: version})
 				if err != nil {
 					t.Fatal(err)
 				}

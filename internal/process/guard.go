@@ -74,7 +74,7 @@ func (g *guardLink) ensure() {
 	}
 	g.w, g.child = w, c
 	var lines strings.Builder
-	lines.WriteString(guard.Mark(ownerMark, g.owner.token))
+	lines.WriteString(guard.Mark(ownerMark, g.owner.token()))
 	for _, p := range g.added {
 		lines.WriteString(guard.Add(p))
 	}

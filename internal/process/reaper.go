@@ -29,6 +29,7 @@ var reaper = &processReaper{
 // through the reaper; scans find and reap the orphans.
 type processReaper struct {
 	once    sync.Once // done with the first Owner
+	cleaned sync.Once // done with the first start
 	session int       // our own; a process in it is not an orphan of a job
 	adopts  bool      // orphans come to us
 
@@ -41,7 +42,7 @@ type processReaper struct {
 
 	mu      sync.Mutex
 	owners  int
-	stop    chan struct{}    // ends watch
+	stop    chan struct{}    // ends watch; nil if it does not run
 	started map[int]bool     // by pid: children that launch started and wait has not reaped
 	handles map[*Handle]bool // those whose tree is not proven gone
 	orphans map[int]*orphan  // by pid: children that other processes started
@@ -49,33 +50,32 @@ type processReaper struct {
 	visited uint64           // the number of the last handle whose tree scanSome scanned
 }
 
-// join adds an Owner. With the first one it begins to watch our children.
+// join adds an Owner.
 func (r *processReaper) join() {
 	r.once.Do(func() {
 		r.session, _ = unix.Getsid(0) // of ourselves: it can't fail
 		r.adopts = becomeSubreaper()
-		resetInheritance()
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.owners++; r.owners == 1 && r.adopts {
-		r.stop = make(chan struct{})
-		go r.watch(r.stop) // owned by the reaper; ends when the last Owner leaves
-	}
+	r.owners++
 }
 
 // leave removes an Owner. With the last one it stops watching.
 func (r *processReaper) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.owners--; r.owners == 0 && r.adopts {
+	if r.owners--; r.owners == 0 && r.stop != nil {
 		close(r.stop)
+		r.stop = nil
 	}
 }
 
 // launch starts a process, enters it in the table of started children and calls enter, in one step:
-// no scan can come between.
+// no scan can come between. From the first start on our children are watched: a program that has
+// started nothing does not pay for that.
 func (r *processReaper) launch(path string, argv []string, attr *os.ProcAttr, enter func(*child.Child)) error {
+	r.cleaned.Do(resetInheritance)
 	r.steps.RLock()
 	defer r.steps.RUnlock()
 	c, err := child.Start(path, argv, attr)
@@ -85,6 +85,10 @@ func (r *processReaper) launch(path string, argv []string, attr *os.ProcAttr, en
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.started[c.Self().PID] = true
+	if r.stop == nil && r.owners > 0 && r.adopts {
+		r.stop = make(chan struct{})
+		go r.watch(r.stop) // owned by the reaper; ends when the last Owner leaves
+	}
 	enter(c)
 	return nil
 }

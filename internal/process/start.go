@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -47,7 +48,7 @@ const (
 // one that still runs.
 type Owner struct {
 	config Config
-	token  string // marks the environments of all processes that o starts
+	token  func() string // marks the environments of all processes that o starts; drawn for the first
 	null   *os.File
 	guard  *guardLink
 	kills  *oom.Counter
@@ -63,13 +64,13 @@ func NewOwner(c Config) (*Owner, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0) // os.OpenFile would start the poller
 	if err != nil {
-		return nil, err
+		return nil, &os.PathError{Op: "open", Path: os.DevNull, Err: err}
 	}
 	reaper.join()
 	o := &Owner{
-		config: c, token: rand.Text(), null: null, kills: oom.NewCounter(oom.Kills),
+		config: c, token: sync.OnceValue(rand.Text), null: os.NewFile(uintptr(null), os.DevNull), kills: oom.NewCounter(oom.Kills),
 		settle: settleLimit, remaining: remainingGrace, grace: shutdownGrace, limit: shutdownLimit,
 	}
 	o.guard = newGuardLink(o)
@@ -149,7 +150,7 @@ func (o *Owner) environment(s Spec) []string {
 	if s.Mark != "" {
 		env = append(env, job+s.Mark)
 	}
-	return append(env, owner+o.token)
+	return append(env, owner+o.token())
 }
 
 // descriptors returns the files of s with the missing ones filled in, and the descriptor of the

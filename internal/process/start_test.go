@@ -64,8 +64,8 @@ func TestStartSpec(t *testing.T) {
 		want string
 	}{
 		{"directory", Spec{Argv: []string{"pwd"}, Dir: dir}, dir},
-		{"environment", Spec{Argv: []string{"env"}, Mark: "job1"}, strings.Join(testEnv, "\n") + "\nASYNC_REPL_JOB=job1\nASYNC_REPL_JOB_OWNER=" + o.token},
-		{"no mark", Spec{Argv: []string{"env"}}, strings.Join(testEnv, "\n") + "\nASYNC_REPL_JOB_OWNER=" + o.token},
+		{"environment", Spec{Argv: []string{"env"}, Mark: "job1"}, strings.Join(testEnv, "\n") + "\nASYNC_REPL_JOB=job1\nASYNC_REPL_JOB_OWNER=" + o.token()},
+		{"no mark", Spec{Argv: []string{"env"}}, strings.Join(testEnv, "\n") + "\nASYNC_REPL_JOB_OWNER=" + o.token()},
 		{"leads its session and group", Spec{Argv: []string{"python3", "-c", "import os; print(os.getpid() == os.getsid(0) == os.getpgid(0))"}}, "True"},
 		{"null in place of stdin", Spec{Argv: []string{"readlink", "/proc/self/fd/0"}}, "/dev/null"},
 		{"no other descriptor", Spec{Argv: []string{"bash", "-c", "echo /proc/$$/fd/*"}}, ""},
@@ -104,7 +104,7 @@ func TestStartSpec(t *testing.T) {
 func TestStartReplacesOuterMarks(t *testing.T) {
 	o := newOwner(t)
 	env := o.environment(Spec{Env: []string{"A=1", "ASYNC_REPL_JOB=outer", "ASYNC_REPL_JOB_OWNER=outer", "B=2"}, Mark: "inner"})
-	want := "A=1 B=2 ASYNC_REPL_JOB=inner ASYNC_REPL_JOB_OWNER=" + o.token
+	want := "A=1 B=2 ASYNC_REPL_JOB=inner ASYNC_REPL_JOB_OWNER=" + o.token()
 	if got := strings.Join(env, " "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
