@@ -34,20 +34,14 @@ var source embed.FS
 // A program is what a worker runs before any user code.
 type program struct {
 	bootstrap string // on its command line
-	files     []file // they follow over the channel
+	files     string // a Python list of the name and the length of each file that follows over the channel
+	texts     []byte // of these files
 }
 
-type file struct{ name, text string }
-
-// bundle returns the program as bootstrap.py reads it from the channel.
-func (p program) bundle(token string) []byte {
-	var list, texts strings.Builder
-	for _, f := range p.files {
-		fmt.Fprintf(&list, "(%q, %d), ", f.name, len(f.text))
-		texts.WriteString(f.text)
-	}
-	body := fmt.Sprintf("(%q, [%s])\n%s", token, &list, &texts)
-	return fmt.Appendf(nil, "%d\n%s", len(body), body)
+// header returns what bootstrap.py reads from the channel before the texts of the files.
+func (p program) header(token string) []byte {
+	line := fmt.Sprintf("(%q, [%s])\n", token, p.files)
+	return fmt.Appendf(nil, "%d\n%s", len(line)+len(p.texts), line)
 }
 
 var loadProgram = sync.OnceValues(func() (prog program, err error) {
@@ -59,7 +53,8 @@ var loadProgram = sync.OnceValues(func() (prog program, err error) {
 		if name := d.Name(); name == "bootstrap.py" {
 			prog.bootstrap = string(text)
 		} else {
-			prog.files = append(prog.files, file{name, string(text)})
+			prog.files += fmt.Sprintf("(%q, %d), ", name, len(text))
+			prog.texts = append(prog.texts, text...)
 		}
 		return err
 	})
@@ -191,7 +186,11 @@ func (w *worker) listen() {
 
 // hello sends the worker its program and waits for its first event.
 func (w *worker) hello(ctx context.Context, python string, cfg Config, prog program) error {
-	if err := w.ch.write(prog.bundle(string(w.ch.token)), nil); err != nil {
+	err := w.ch.write(prog.header(string(w.ch.token)), nil)
+	if err == nil {
+		err = w.ch.write(prog.texts, nil)
+	}
+	if err != nil {
 		select { // it has closed its end, so most probably it is about to exit
 		case <-w.handle.Done():
 			return w.startupError(python, cfg)
