@@ -29,6 +29,7 @@ type conn struct {
 	wake   chan struct{} // for the writer; buffered because one wake-up is as good as many
 	failed chan struct{} // closed by the writer after a failed write
 
+	uncut    func() bool // stops waiting for Cut
 	closing  sync.Once
 	closed   chan struct{}
 	closeErr error
@@ -40,15 +41,19 @@ type conn struct {
 // SessionID implements mcp.Connection: a stream has no sessions.
 func (c *conn) SessionID() string { return "" }
 
-// readLines passes on the lines of the stream.
+// readLines passes on the lines of the stream. When Cut is done it only waits for their end.
 func (c *conn) readLines() {
-	defer close(c.eof)
+	defer func() {
+		close(c.eof)
+		c.silence()
+	}()
 	r := newLineReader(c.Stream, c.MaxLine)
 	for {
 		line, err := r.next()
 		if line.text != nil || line.tooLong {
 			select {
 			case c.lines <- line:
+			case <-c.Cut.Done():
 			case <-c.closed:
 				return
 			}
@@ -56,6 +61,18 @@ func (c *conn) readLines() {
 		if err != nil {
 			return
 		}
+	}
+}
+
+// silence drops what is queued, and lets nothing more be queued, once input has ended and Cut is
+// done: some clients have freed what takes the answers by then, and crash at one.
+func (c *conn) silence() {
+	select {
+	case <-c.eof:
+		if c.Cut.Err() != nil {
+			c.update((*inFlight).shut)
+		}
+	default:
 	}
 }
 
@@ -209,6 +226,7 @@ func (c *conn) Close() error {
 		defer stop()
 		c.flush(last)
 		c.update((*inFlight).shut)
+		c.uncut()
 		c.closeErr = c.Stream.Close()
 	})
 	return c.closeErr

@@ -12,6 +12,7 @@
 //   - A cancelled call gets no answer.
 //   - At the end of input, calls in flight are answered normally for [Transport.Drain]. A failed
 //     write counts as an end of input after which no answer is owed.
+//   - Once input has ended and [Transport.Cut] is done, nothing more is written.
 //   - Memory is bounded. A client that does not read its answers blocks its own calls, and is
 //     refused further ones. Its input is read all the same, or its end would not be seen.
 //   - Calls of tools can be handed over one at a time, see [Transport.Ordered].

@@ -96,7 +96,7 @@ type condition int
 
 const (
 	hasRoom     condition = iota // the queue takes another answer, or never will again
-	allAnswered                  // the client waits for no answer
+	allAnswered                  // the client waits for no answer, or gets none any more
 	allWritten                   // nothing is queued or being written
 	conditions                   // their number
 )
@@ -142,6 +142,9 @@ func (s *inFlight) holds(cond condition) bool {
 	case hasRoom:
 		return len(s.queue) < maxQueued || s.closed || s.err != nil
 	case allAnswered:
+		if s.closed {
+			return true
+		}
 		for _, call := range s.calls {
 			if !call.endless && !call.cancelled {
 				return false

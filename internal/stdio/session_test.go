@@ -158,6 +158,37 @@ func TestAnswersAtEndOfInput(t *testing.T) {
 	ended(t, ss)
 }
 
+// Once input has ended and the connection is cut, in whichever order, nothing more is written.
+func TestNothingIsWrittenAfterTheEndAndACut(t *testing.T) {
+	for name, ends := range map[string]func(p *peer, cut func()){
+		"end first": func(p *peer, cut func()) { p.in.Close(); cut() },
+		"cut first": func(p *peer, cut func()) { cut(); p.in.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGate()
+				cut, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				stays := make(chan struct{})
+				leave := g.order
+				g.order = func() { <-stays; leave() } // the calls are not answered before both have come
+				p, ss := g.serve(t, Transport{Cut: cut})
+				p.send(toolCall("1", "gate"), toolCall("2", "gate"))
+				for range 2 {
+					<-g.entered
+				}
+				ends(p, cancel)
+				synctest.Wait()
+				close(stays)
+				if b, err := io.ReadAll(p.read); len(b) > 0 || err != nil {
+					t.Errorf("written: %q, %v", b, err)
+				}
+				ended(t, ss)
+			})
+		})
+	}
+}
+
 // connecting makes a mcp.Transport of a function.
 type connecting func(context.Context) (mcp.Connection, error)
 
@@ -181,19 +212,6 @@ func TestLeaves(t *testing.T) {
 		p, ss := g.serve(t, Transport{Drain: time.Hour, Cut: cut})
 		p.send(toolCall("1", "gate"))
 		<-g.entered
-		stop()
-		if got := p.line(); got != answered("1", "current status") {
-			t.Errorf("got %s", got)
-		}
-		ended(t, ss)
-	})
-	t.Run("when it is cut in the drain", func(t *testing.T) {
-		g := newGate()
-		cut, stop := context.WithCancel(context.Background())
-		p, ss := g.serve(t, Transport{Drain: time.Hour, Cut: cut})
-		p.send(toolCall("1", "gate"))
-		<-g.entered
-		p.in.Close()
 		stop()
 		if got := p.line(); got != answered("1", "current status") {
 			t.Errorf("got %s", got)

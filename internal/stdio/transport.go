@@ -19,7 +19,7 @@ type Transport struct {
 	// calls sent together the second could otherwise take effect first.
 	Ordered bool
 	// Cut, when done, ends the connection as the end of input does, except that calls in flight
-	// must be answered at once. Nil is never done.
+	// must be answered at once. If input has ended too, nothing more is written. Nil is never done.
 	Cut context.Context
 	// Leave is called, at most once, when calls in flight must be answered at once with what there
 	// is: Cut is done, or Drain is over. Nil does nothing.
@@ -61,7 +61,8 @@ func (t *Transport) connect() *conn {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	go c.readLines()  // owned by the connection; ends at the end of input, or with the read it is in after Close
-	go c.writeQueue() // owned by the connection; ends at Close or with a failed write
+	c.uncut = context.AfterFunc(c.Cut, c.silence) // owned by the connection; ends at once
+	go c.readLines()                              // owned by the connection; ends at the end of input, or with the read it is in after Close
+	go c.writeQueue()                             // owned by the connection; ends at Close or with a failed write
 	return c
 }
