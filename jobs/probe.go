@@ -10,6 +10,14 @@ type Probe interface {
 	// Busiest returns the process that uses most CPU time now, and its share of one CPU in percent.
 	// It can take some milliseconds.
 	Busiest() (p Process, percent float64, err error)
+	// Stopped returns the processes that a signal has stopped. After an error some may be missing.
+	Stopped() ([]StoppedProcess, error)
+}
+
+// A StoppedProcess takes no step until it is continued.
+type StoppedProcess struct {
+	Process
+	Signal string // that stopped it, such as SIGSTOP; empty: unknown
 }
 
 // A ProcessUsage is the use of CPU time and memory by processes.

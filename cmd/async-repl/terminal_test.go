@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // A readline prompt reads single keys. An end of file, which the terminal would pass on as a
@@ -23,5 +24,27 @@ func TestEndOfFileAtAReadlinePrompt(t *testing.T) {
 	holds(t, r, "Status", "completed")
 	if !strings.Contains(string(r), "no name") {
 		t.Errorf("the prompt was not ended:\n%s", r)
+	}
+}
+
+// A reply about a job with a stopped process names the process and, if the kernel still shows it,
+// the signal. A shell with job control has taken the news.
+func TestStoppedProcessIsSaid(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	for line, want := range map[string]string{
+		`exec python3 -c "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"`: "stopped (SIGSTOP), python3 (pid ",
+		`set -m; cat & wait; sleep 300`:                                             "stopped, cat (pid ",
+	} {
+		id := s.do("execute_command_async", "command", line, "wait_seconds", 0).Header("Job ID")
+		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+			r := s.do("check_job_status", "job_id", id)
+			if strings.HasPrefix(r.Header("Activity"), want) {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s:\n%s", line, r)
+			}
+		}
 	}
 }

@@ -78,6 +78,14 @@ func (h *Handle) Busiest() (busiest procfs.Process, percent float64, err error) 
 	return busiest, percent, err
 }
 
+// Stopped returns the processes of the tree that a signal has stopped, as ^Z does, parents before
+// their children. If the error is not nil, processes may be missing. A process that a debugger holds
+// is not among them.
+func (h *Handle) Stopped() ([]procfs.Stat, error) {
+	es, err := h.members()
+	return slices.DeleteFunc(es, func(e procfs.Stat) bool { return e.State != 'T' }), err
+}
+
 // A Census is the state of an Owner.
 type Census struct {
 	Adopts  bool             // orphans of our descendants come to us

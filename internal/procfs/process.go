@@ -34,6 +34,10 @@ type Stat struct {
 	CPU      time.Duration // including children that have ended and been waited for; 0: unknown
 	Memory   int64         // bytes resident; 0: unknown
 
+	// StopSignal is the signal that stopped the process, if State is T. 0: unknown, because the
+	// parent has taken the news, or the permission to see it is missing.
+	StopSignal syscall.Signal
+
 	exiting bool // the first thread no longer runs its program
 }
 

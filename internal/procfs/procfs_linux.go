@@ -97,7 +97,13 @@ func parseStat(pid int, b []byte) (Stat, bool) {
 		case 21:
 			pages, err := strconv.ParseInt(string(f), 10, 64)
 			s.Memory = pages * int64(os.Getpagesize())
-			return s, err == nil
+			if err != nil || s.State != 'T' {
+				return s, err == nil
+			}
+		case 49: // the status with which it would be reported to its parent
+			n, _ := strconv.Atoi(string(f))
+			s.StopSignal = syscall.Signal(n)
+			return s, true
 		}
 		i++
 	}

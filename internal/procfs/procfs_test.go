@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -74,13 +75,15 @@ func TestParseStat(t *testing.T) {
 		name, stat     string
 		ended, ending  bool
 		stopped, wrong bool
+		by             syscall.Signal
 	}{
 		{name: "runs", stat: "R 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100"},
 		{name: "exits", stat: "R 1 10 11 34816 10 4194564 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", ending: true},
 		{name: "first thread exits", stat: "R 1 10 11 34816 10 4194564 0 0 0 0 1 2 3 4 20 0 2 0 5000 0 100"},
 		{name: "zombie", stat: "Z 1 10 11 34816 -1 4194564 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", ended: true, ending: true, stopped: true},
 		{name: "zombie with running threads", stat: "Z 1 10 11 34816 -1 4194564 0 0 0 0 1 2 3 4 20 0 2 0 5000 0 100"},
-		{name: "stopped", stat: "T 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", stopped: true},
+		{name: "stopped", stat: "T 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100" + strings.Repeat(" 0", 27) + " 19", stopped: true, by: syscall.SIGSTOP},
+		{name: "stopped, cut short", stat: "T 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", wrong: true},
 		{name: "cut short", stat: "R 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0", wrong: true},
 		{name: "empty", wrong: true},
 	} {
@@ -96,7 +99,7 @@ func TestParseStat(t *testing.T) {
 				t.Errorf("ended %t, ending %t, stopped %t", s.Ended(), s.Ending(), s.Stopped())
 			}
 			want := Stat{Process: Process{PID: 10, Program: "a b) R", Start: 5000, Parent: 1, Group: 10}, Session: 11, Terminal: 34816,
-				State: s.State, Threads: s.Threads, exiting: s.exiting, CPU: 100 * time.Millisecond, Memory: 100 * int64(os.Getpagesize())}
+				State: s.State, StopSignal: c.by, Threads: s.Threads, exiting: s.exiting, CPU: 100 * time.Millisecond, Memory: 100 * int64(os.Getpagesize())}
 			if s != want {
 				t.Errorf("got %+v, want %+v", s, want)
 			}

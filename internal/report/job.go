@@ -190,23 +190,50 @@ func (rp *Reporter) Ahead(info jobs.Info) *jobs.Info {
 	return nil
 }
 
-// activity reports silence as silence, and the CPU use of the busiest process.
+// activity names a stopped process, and reports silence as silence, with the CPU use of the busiest
+// process.
 func (rp *Reporter) activity(r *Reply, info jobs.Info) {
+	said := ""
+	if info.Cancelling == "" { // a cancel stops processes itself
+		said = stopped(info.Probe)
+	}
 	last, since := info.Output.Last, "no output for "
 	if last.IsZero() {
 		last, since = info.Started, "no output yet, for "
 	}
-	quiet := rp.time().Sub(last)
-	if quiet < silence {
-		return
-	}
-	s := since + Duration(quiet)
-	if info.Probe != nil {
-		if p, percent, err := info.Probe.Busiest(); err == nil {
-			s += fmt.Sprintf(", %s uses %.0f %% CPU", p, percent)
+	if quiet := rp.time().Sub(last); quiet >= silence {
+		idle := said != ""
+		said = strings.TrimPrefix(said+"; "+since+Duration(quiet), "; ")
+		if info.Probe != nil && !idle {
+			if p, percent, err := info.Probe.Busiest(); err == nil {
+				said += fmt.Sprintf(", %s uses %.0f %% CPU", p, percent)
+			}
 		}
 	}
-	r.Line("Activity", s)
+	if said != "" {
+		r.Line("Activity", said)
+	}
+}
+
+// stopped names the first process that a signal has stopped, and counts the others. It returns the
+// empty string if there is none.
+func stopped(p jobs.Probe) string {
+	if p == nil {
+		return ""
+	}
+	all, _ := p.Stopped() // an error: those that could be seen
+	if len(all) == 0 {
+		return ""
+	}
+	s := "stopped"
+	if all[0].Signal != "" {
+		s += " (" + all[0].Signal + ")"
+	}
+	s += ", " + all[0].String()
+	if n := len(all) - 1; n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
 }
 
 // KindText returns the kind of a job and, if it has one, its session.

@@ -9,9 +9,15 @@ import (
 	"asyncrepl/jobs"
 )
 
-func TestSilenceIsReportedWithTheCPUUse(t *testing.T) {
+func TestActivity(t *testing.T) {
 	now := time.Now()
 	rp := Reporter{Now: func() time.Time { return now }}
+	held := func(signals ...string) (p probe) {
+		for i, sig := range signals {
+			p.stopped = append(p.stopped, jobs.StoppedProcess{Process: jobs.Process{PID: 816 + i, Program: "cat"}, Signal: sig})
+		}
+		return p
+	}
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	for name, tt := range map[string]struct {
 		info jobs.Info
@@ -19,8 +25,11 @@ func TestSilenceIsReportedWithTheCPUUse(t *testing.T) {
 	}{
 		"quiet":     {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(40 * time.Second)}, Probe: probe{}}, "\nActivity: no output for 40.0s, python3 (pid 815) uses 98 % CPU\n"},
 		"never":     {jobs.Info{Started: ago(65 * time.Second)}, "\nActivity: no output yet, for 1m5s\n"},
-		"gone":      {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(7 * time.Second)}, Probe: probe{jobs.ErrEnded}}, "\nActivity: no output for 7.0s\n"},
+		"gone":      {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(7 * time.Second)}, Probe: probe{err: jobs.ErrEnded}}, "\nActivity: no output for 7.0s\n"},
 		"not quiet": {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(time.Second)}}, "\nElapsed: 1m0s\n"},
+		"stopped":   {jobs.Info{Started: ago(time.Second), Probe: held("SIGTTIN")}, "\nActivity: stopped (SIGTTIN), cat (pid 816)\n"},
+		"long":      {jobs.Info{Started: ago(time.Minute), Probe: held("", "SIGSTOP")}, "\nActivity: stopped, cat (pid 816) and 1 more; no output yet, for 1m0s\n"},
+		"by us":     {jobs.Info{Started: ago(time.Second), Probe: held("SIGSTOP"), Cancelling: jobs.Kill}, "\nElapsed: 1.0s\n"},
 	} {
 		tt.info.Status = jobs.Running
 		var r Reply

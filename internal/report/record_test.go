@@ -22,7 +22,10 @@ func asJSON(t *testing.T, v any) string {
 }
 
 // A probe measures what tests expect, or fails.
-type probe struct{ err error }
+type probe struct {
+	err     error
+	stopped []jobs.StoppedProcess
+}
 
 func (p probe) Usage() (jobs.ProcessUsage, error) {
 	return jobs.ProcessUsage{CPU: 1500 * time.Millisecond, Memory: 4096, Processes: 2}, p.err
@@ -31,6 +34,8 @@ func (p probe) Usage() (jobs.ProcessUsage, error) {
 func (p probe) Busiest() (jobs.Process, float64, error) {
 	return jobs.Process{PID: 815, Program: "python3"}, 97.6, p.err
 }
+
+func (p probe) Stopped() ([]jobs.StoppedProcess, error) { return p.stopped, p.err }
 
 func TestRecordOfJobsOfEveryKind(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 0, 0, 123456789, time.FixedZone("x", 3600))

@@ -17,6 +17,18 @@ func (p probe) Usage() (jobs.ProcessUsage, error) {
 	return jobs.ProcessUsage(u), err
 }
 
+func (p probe) Stopped() (stopped []jobs.StoppedProcess, err error) {
+	es, err := p.h.Stopped()
+	for _, e := range es {
+		s := jobs.StoppedProcess{Process: jobs.Process{PID: e.PID, Program: e.Program}}
+		if e.StopSignal != 0 {
+			s.Signal = process.SignalName(e.StopSignal)
+		}
+		stopped = append(stopped, s)
+	}
+	return stopped, err
+}
+
 func (p probe) Busiest() (jobs.Process, float64, error) {
 	q, percent, err := p.h.Busiest()
 	return jobs.Process{PID: q.PID, Program: q.Program}, percent, err
