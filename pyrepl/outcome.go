@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"strings"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/runner"
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -30,7 +32,8 @@ func notStarted(ctx context.Context, err error) jobs.Outcome {
 	return jobs.Outcome{Receipt: rec}
 }
 
-// outcome returns the outcome of code that has ended while its worker lives.
+// outcome returns the outcome of code that has ended while its worker lives. It writes the result to
+// the log, after all output.
 func (r *run) outcome(done doneEvent) jobs.Outcome {
 	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: r.rungs, PendingTasks: done.Pending}
 	switch done.End {
@@ -55,8 +58,10 @@ func (r *run) outcome(done doneEvent) jobs.Outcome {
 	out := jobs.Outcome{Receipt: rec}
 	if done.Result != nil {
 		out.Result, out.HasResult = *done.Result, true
+		r.p.Write(output.Result, []byte(*done.Result))
 		if done.ResultCut > 0 {
-			out.Result = fmt.Sprintf("%s… (%d more characters)", out.Result, done.ResultCut)
+			note := fmt.Sprintf("the result is cut: %s more characters were not kept", view.Count(done.ResultCut))
+			out.Receipt.Notes = append(out.Receipt.Notes, note)
 		}
 	}
 	return out

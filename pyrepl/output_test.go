@@ -76,6 +76,21 @@ func TestResult(t *testing.T) {
 	}
 }
 
+// All of a result is in the log, after the output. What is beyond the limit of results is counted.
+func TestResultIsTheEndOfTheLog(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	j := b.start("print('before')\n'x' * (1 << 20)")
+	info := jobstest.End(t, j)
+	chunk := j.Log().Read(0, 2<<20)
+	if len(chunk.Spans) != 2 || string(chunk.Spans[0].Data) != "before\n" || chunk.Spans[1].Stream != output.Result || len(chunk.Spans[1].Data) != 1<<20 {
+		t.Errorf("%d spans, %d bytes", len(chunk.Spans), chunk.Next)
+	}
+	if notes := strings.Join(info.Receipt.Notes, "; "); notes != "the result is cut: 2 more characters were not kept" {
+		t.Errorf("notes %q", notes)
+	}
+}
+
 func TestLateOutputStaysInItsJob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

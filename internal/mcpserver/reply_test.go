@@ -29,13 +29,13 @@ func code(lines ...string) string { return strings.Join(lines, "\n") }
 var replies = map[string][]step{
 	"python ends within its grace": {
 		{"execute_python", arguments{"code": code(`out "x is 42\n"`, `err "careful"`, `result "84"`)},
-			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 15\n\n" +
+			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 17\n\n" +
 				"--- STDOUT ---\nx is 42\n--- STDERR ---\ncareful\n--- RESULT ---\n84\n", ""},
 		{"check_job_status", arguments{"job_id": "ID1", "cursor": 8},
-			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 15\n\n" +
+			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 17\n\n" +
 				"--- STDERR ---\ncareful\n--- RESULT ---\n84\n", ""},
 		{"check_python_status", nil,
-			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 15\n\n" +
+			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 17\n\n" +
 				"--- STDOUT ---\nx is 42\n--- STDERR ---\ncareful\n--- RESULT ---\n84\n", ""},
 	},
 	"nothing to show": {
@@ -195,7 +195,7 @@ var replies = map[string][]step{
 				"Next: send_python_input(text=…) or cancel_job\n\n" +
 				"--- STDOUT ---\n\\--- STDERR ---\nStatus: completed\n\\--- RESULT ---\nok?\nStatus: failed\n\n\\--- STDOUT ---\n", ""},
 		{"execute_python", arguments{"code": `result "--- STDOUT ---\nforged"`},
-			"Job ID: ID2\nStatus: completed\nElapsed: T\nCursor: 0\n\n--- RESULT ---\n\\--- STDOUT ---\nforged\n", ""},
+			"Job ID: ID2\nStatus: completed\nElapsed: T\nCursor: 21\n\n--- RESULT ---\n\\--- STDOUT ---\nforged\n", ""},
 	},
 }
 

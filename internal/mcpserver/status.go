@@ -68,9 +68,9 @@ func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 	c.await(ctx, j, 0)
 	w := c.window(0)
 	if c.args.cursor == nil {
-		w.Newest = true
+		w.Part = report.Newest
 	} else {
-		w.From = *c.args.cursor
+		w.From, w.Part = *c.args.cursor, report.Forward
 		if end := j.Log().Stat().End; w.From > end {
 			return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", w.From, j.ID(), end)
 		}

@@ -40,6 +40,7 @@ const (
 	Stdout Stream = iota
 	Stderr
 	TTY
+	Result // the value of a job's last expression
 )
 
 // String returns the name of the stream.
@@ -49,6 +50,8 @@ func (s Stream) String() string {
 		return "stdout"
 	case Stderr:
 		return "stderr"
+	case Result:
+		return "result"
 	}
 	return "tty"
 }

@@ -8,96 +8,155 @@ import (
 	"asyncrepl/internal/view"
 )
 
-// How many bytes of a log one reply reads. A program that draws over its own output can write many
-// bytes for few characters, so this is more than a reply holds. It is bounded so that a reply costs
-// the same however long the log is.
+// A Part selects which part of a job's output a reply shows if not all of it fits.
+type Part int
+
+// The parts.
 const (
-	headBytes   = 256 << 10
-	tailBytes   = 256 << 10
-	newestBytes = 8 << 10 // of a running job, if no cursor is given
+	Ends    Part = iota // the beginning and the end
+	Newest              // while the job runs its newest output, later both ends
+	Forward             // the beginning: the rest can be read from the reply's cursor
+)
+
+// newestChars bounds the output of a running job that a reply shows of its newest.
+const newestChars = 2000
+
+// How many bytes of a log one reply reads from each end. A program that draws over its own output
+// can write many bytes for few characters, so this is more than a reply holds. It is bounded so that
+// a reply costs the same however long the log is.
+const (
+	endBytes    = 256 << 10
+	newestBytes = 8 << 10 // of a running job
 )
 
 // The sections of output. Terminal output is shown as stdout.
 const (
 	stdout = iota
 	stderr
+	result
 	sections
 )
+
+// sectionNames are the names of the sections in replies.
+var sectionNames = [sections]string{"STDOUT", "STDERR", "RESULT"}
+
+func sectionOf(s output.Stream) int {
+	switch s {
+	case output.Stderr:
+		return stderr
+	case output.Result:
+		return result
+	}
+	return stdout
+}
 
 // An excerpt is the part of a job's output that a reply shows.
 type excerpt struct {
 	text    [sections]string
-	omitted output.Range // bytes that are not shown, whether they still exist or not
-	gone    int64        // omitted bytes that can't be read any more
-	loss    output.Loss  // the causes for which the complete log lacks bytes
-	late    int64        // bytes written after the job's end, whether shown or not
-	next    int64        // the cursor to continue from
+	omitted []output.Range // that is not shown, whether it still exists or not
+	gone    int64          // omitted bytes that can't be read any more
+	loss    output.Loss    // the causes for which the complete log lacks bytes
+	late    int64          // bytes written after the job's end, whether shown or not
+	next    int64          // the cursor to continue from
 }
 
-// chars returns how many characters the excerpt shows.
-func (x *excerpt) chars() int { return chars(x.text[stdout]) + chars(x.text[stderr]) }
-
-// newExcerpt takes the output that w selects in about room characters: never much more, and nothing
-// if room is negative. final reports whether the job had ended before the log is read.
+// newExcerpt takes the output that w selects in about room characters: not many more, and at least
+// one if there is any. final reports whether the job had ended before the log is read.
 func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	stat := log.Stat()
+	room = max(room, 1)
+	from := min(w.From, stat.End) // for callers that don't check; a log never shrinks
 	x := excerpt{loss: stat.Loss}
 	if stat.Final >= 0 {
 		x.late = stat.End - stat.Final
 	}
-	from := min(w.From, stat.End) // for callers that don't check; a log never shrinks
-	front, back := int64(headBytes), int64(tailBytes)
-	budget := view.Budget{Head: room / 2, Max: room}
-	if w.Newest && !final {
-		front, back = 0, newestBytes
-		budget = view.Budget{Max: min(room, newestChars)}
+	if w.Part == Forward {
+		x.forward(log, stat, final, from, room)
+	} else {
+		x.ends(log, stat, final, from, w.Part == Newest && !final, room)
 	}
-	head, tail := x.read(log, stat, final, from, front, back, budget.Head)
-	x.next = tail.End()
-	if room < 0 {
-		x.omitted = output.Range{From: from, To: x.next}
-		return x
-	}
-	if len(head.Spans) == 0 {
-		budget.Head = 0 // everything omitted comes before everything shown
-	}
-	page := view.Clip(head, tail, budget)
-	if x.omitted = (output.Range{From: page.From, To: page.To}); len(head.Spans) == 0 {
-		x.omitted.From = min(from, x.omitted.To)
-	}
-	lacks := lacking(log, page)
-	for i, s := range page.Sections {
-		x.text[i] = s.Head
-		if page.Omitted() > 0 {
-			x.text[i] = joined(s, budget.Head > 0 && lacks[i], fmt.Sprintf("cursor %d..%d", page.From, page.To))
+	for _, o := range x.omitted {
+		for _, g := range stat.Gaps {
+			x.gone += max(0, min(g.To, o.To)-max(g.From, o.From))
 		}
 	}
 	return x
 }
 
-// read returns the first front and the last back bytes of the log from a cursor on. If these are
-// all there is and headRoom allows it, all of it is head and tail is empty, at its end. It counts
-// the bytes that are gone; like bytes that are too many, they are omitted between head and tail.
-func (x *excerpt) read(log output.Reader, stat output.Stat, final bool, from, front, back int64, headRoom int) (head, tail view.Window) {
-	headEnd, tailStart := stat.End, from
+// forward takes as much as fits from a cursor on. If the bytes there are gone, it begins after them.
+func (x *excerpt) forward(log output.Reader, stat output.Stat, final bool, from int64, room int) {
+	to := from + 2*endBytes
+	s := read(log, from, min(to, stat.End))
+	if s.Cursor > from { // a gap was there
+		s = read(log, s.Cursor, min(s.Cursor+2*endBytes, stat.End))
+	}
+	x.omit(from, s.Cursor)
+	end := s.End()
+	if end == s.Cursor+2*endBytes || end == stat.End && !final {
+		s = s.Complete() // not where a gap begins: the rest of a character can't be read there
+	}
+	page := view.Clip(s, view.Stretch{}, view.Budget{Head: room, Max: room})
+	x.next = s.End() - page.Omitted()
+	if end < stat.End || page.Omitted() > 0 {
+		x.omit(x.next, stat.End)
+	}
+	for i, section := range page.Sections {
+		x.text[i] = section.Head
+	}
+}
+
+// ends takes the beginning and the end of the output from a cursor on, or only its newest.
+func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int64, newest bool, room int) {
+	budget := view.Budget{Head: (room + 1) / 2, Max: room}
+	front, back := int64(endBytes), int64(endBytes)
+	if newest {
+		budget = view.Budget{Max: min(room, newestChars)}
+		front, back = 0, newestBytes
+	}
+	head, tail := readEnds(log, stat, final, from, front, back)
+	x.next = tail.End()
+	if len(head.Spans) == 0 {
+		budget.Head = 0 // everything omitted comes before everything shown
+	}
+	page := view.Clip(head, tail, budget)
+	if len(head.Spans) == 0 {
+		page.From = min(from, page.To)
+	}
+	x.omit(page.From, page.To)
+	lacks := lacking(log, page)
+	for i, s := range page.Sections {
+		x.text[i] = joined(s, budget.Head > 0 && lacks[i], fmt.Sprintf("cursor %d..%d", page.From, page.To))
+	}
+}
+
+// omit adds to the omitted bytes.
+func (x *excerpt) omit(from, to int64) {
+	if to > from {
+		x.omitted = append(x.omitted, output.Range{From: from, To: to})
+	}
+}
+
+// readEnds returns the first front and the last back bytes of the log from a cursor on. If these are
+// all there is, all of it is head and tail is empty, at its end. Bytes that are gone, or too many,
+// are between head and tail.
+func readEnds(log output.Reader, stat output.Stat, final bool, from, front, back int64) (head, tail view.Stretch) {
+	headEnd, tailStart, whole := stat.End, from, true
 	for _, g := range stat.Gaps {
-		if overlap := min(g.To, stat.End) - max(g.From, from); overlap > 0 {
-			x.gone += overlap
-			headEnd, tailStart = min(headEnd, max(g.From, from)), max(tailStart, g.To)
+		if min(g.To, stat.End) > max(g.From, from) {
+			headEnd, tailStart, whole = min(headEnd, max(g.From, from)), max(tailStart, g.To), false
 		}
 	}
-	if x.gone == 0 && headRoom > 0 && stat.End-from <= front+back {
+	if whole && front > 0 && stat.End-from <= front+back {
 		head = read(log, from, stat.End)
 		if !final {
-			head = complete(head)
+			head = head.Complete()
 		}
-		tail.Cursor = head.End()
-		return head, tail
+		return head, view.Stretch{Cursor: head.End()}
 	}
 	head = read(log, from, min(headEnd, from+front))
 	tail = read(log, max(tailStart, head.End(), stat.End-back), stat.End)
 	if !final {
-		tail = complete(tail)
+		tail = tail.Complete()
 	}
 	return head, tail
 }
@@ -109,7 +168,7 @@ func lacking(log output.Reader, page view.Page) (lacks [sections]bool) {
 		return lacks
 	}
 	set := log.Streams(page.From, page.To)
-	for _, s := range []output.Stream{output.Stdout, output.Stderr, output.TTY} {
+	for _, s := range []output.Stream{output.Stdout, output.Stderr, output.TTY, output.Result} {
 		if set.Has(s) {
 			lacks[sectionOf(s)] = true
 		}
@@ -117,28 +176,15 @@ func lacking(log output.Reader, page view.Page) (lacks [sections]bool) {
 	return lacks
 }
 
-// joined returns a section with a mark at the place of the omission. No mark is needed if nothing
-// of the section is missing, or if only the newest output is shown.
+// joined returns a section with a mark at the place of the omission, on a line of its own unless a
+// line is cut there.
 func joined(s view.Section, mark bool, missing string) string {
 	if !mark || s.Head == "" && s.Tail == "" {
 		return s.Head + s.Tail
 	}
-	head := s.Head
-	if head != "" && !strings.HasSuffix(head, "\n") {
-		head += "\n"
+	text := s.Head + "[… " + missing + " not shown …]"
+	if s.Head == "" || strings.HasSuffix(s.Head, "\n") {
+		text += "\n"
 	}
-	return head + "[… " + missing + " not shown …]\n" + s.Tail
-}
-
-// clip shows text in at most room characters.
-func clip(text string, room int) string {
-	w := view.Window{Spans: []view.Span{{Data: []byte(text)}}}
-	page := view.Clip(view.Window{}, w, view.Budget{Head: room / 2, Max: room})
-	if len(page.Sections) == 0 {
-		return ""
-	}
-	if page.Omitted() == 0 {
-		return page.Sections[0].Head + page.Sections[0].Tail
-	}
-	return joined(page.Sections[0], true, view.Count(page.Omitted())+" bytes")
+	return text + s.Tail
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"unicode"
@@ -18,7 +19,7 @@ func pieces(b, ops []byte, each func(s output.Stream, piece []byte)) {
 			op = ops[i%len(ops)]
 		}
 		n := min(len(b), int(op>>2)+1)
-		each([]output.Stream{output.Stdout, output.Stderr, output.TTY}[op%3], b[:n])
+		each([]output.Stream{output.Stdout, output.Stderr, output.TTY, output.Result}[op%4], b[:n])
 		b = b[n:]
 	}
 }
@@ -35,14 +36,14 @@ func FuzzReading(f *testing.F) {
 		defer log.Discard()
 		cursor := int64(0)
 		read := func(final bool) {
-			for _, newest := range []bool{true, false} {
-				w := Window{From: cursor, Newest: newest}
+			for _, part := range []Part{Newest, Ends, Forward} {
+				w := Window{From: cursor, Part: part}
 				x := newExcerpt(log, final, w, int(room))
-				if again := newExcerpt(log, final, w, int(room)); again != x {
+				if again := newExcerpt(log, final, w, int(room)); !reflect.DeepEqual(again, x) {
 					t.Fatalf("the same call is answered in two ways:\n%+v\n%+v", x, again)
 				}
-				checkExcerpt(t, x, cursor, log.Stat().End, int(room))
-				if !newest {
+				checkExcerpt(t, x, w, log.Stat().End, int(room))
+				if part == Forward {
 					cursor = x.next
 				}
 			}
@@ -52,23 +53,33 @@ func FuzzReading(f *testing.F) {
 			read(false)
 		})
 		log.Finish()
-		read(true)
+		for last := int64(-1); cursor > last; {
+			last = cursor
+			read(true)
+		}
 		if cursor != int64(len(b)) {
 			t.Fatalf("the end is at %d, the last cursor %d", len(b), cursor)
 		}
 	})
 }
 
-// checkExcerpt fails the test if x is not a valid excerpt of the output from cursor to end.
-func checkExcerpt(t *testing.T, x excerpt, cursor, end int64, room int) {
+// checkExcerpt fails the test if x is not a valid excerpt of the output from w.From to end.
+func checkExcerpt(t *testing.T, x excerpt, w Window, end int64, room int) {
 	t.Helper()
-	if x.next < cursor || x.next > end {
-		t.Fatalf("read from %d, the next cursor is %d of %d", cursor, x.next, end)
+	if x.next < w.From || x.next > end {
+		t.Fatalf("read from %d, the next cursor is %d of %d", w.From, x.next, end)
 	}
-	if o := x.omitted; o.From > o.To || o.To > o.From && (o.From < cursor || o.To > x.next) {
-		t.Fatalf("read %d to %d, left out are %+v", cursor, x.next, o)
+	for _, o := range x.omitted {
+		valid := w.From <= o.From && o.From < o.To && o.To <= end
+		if beyond := o.From == x.next; !valid || beyond != (w.Part == Forward) {
+			t.Fatalf("read %d to %d, left out are %+v", w.From, x.next, o)
+		}
 	}
-	if n := x.chars(); n > max(room, 256)+2*80 { // a mark for each of two holes stands beside the text
+	n := 0
+	for _, s := range x.text {
+		n += chars(s)
+	}
+	if n > max(room, 1)+3*80 { // a mark for each of three holes stands beside the text
 		t.Fatalf("%d characters in a room for %d", n, room)
 	}
 	for _, s := range x.text {
@@ -91,7 +102,7 @@ func FuzzReadingOn(f *testing.F) {
 		}
 		log := output.NewStore(output.Config{Cap: 1 << 20, Dir: func() (string, error) { return t.TempDir(), nil }}).NewLog("x")
 		defer log.Discard()
-		want := [sections]string{view.Text(rest[stdout]), view.Text(rest[stderr])}
+		want := [sections]string{stdout: view.Text(rest[stdout]), stderr: view.Text(rest[stderr])}
 		var shown [sections]string
 		cursor := int64(0)
 		read := func(final bool) {
@@ -128,7 +139,7 @@ func FuzzReadingOn(f *testing.F) {
 func coloured(s string) []byte {
 	const esc = '\x1b'
 	moves := func(r rune) bool { return r != esc && r != '\n' && unicode.IsControl(r) }
-	// A long line is clamped, and a dash can begin a mark, which counts only if it is complete.
+	// A dash can begin a mark, which counts only if it is complete.
 	if !utf8.ValidString(s) || len(s) > 1500 || strings.Contains(s, "-") || strings.ContainsFunc(s, moves) {
 		return nil
 	}

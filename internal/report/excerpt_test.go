@@ -19,19 +19,20 @@ func TestCutNeverSplitsASequenceOfAnyStream(t *testing.T) {
 		log.Write(stream, []byte(piece))
 	}
 	x := newExcerpt(log, false, Window{}, 45_000)
-	if x.next != int64(len("out err ")) || x.text != [sections]string{"out ", "err "} {
+	if x.next != int64(len("out err ")) || x.text != [sections]string{stdout: "out ", stderr: "err "} {
 		t.Errorf("shown up to %d: %q", x.next, x.text)
 	}
 	log.Write(output.Stdout, []byte("2mgreen"))
 	x = newExcerpt(log, false, Window{From: x.next}, 45_000)
-	if x.next != log.Stat().End || x.text != [sections]string{"out green", "red"} {
+	if x.next != log.Stat().End || x.text != [sections]string{stdout: "out green", stderr: "red"} {
 		t.Errorf("shown up to %d of %d: %q", x.next, log.Stat().End, x.text)
 	}
-	for range 2 * longestSequence / len("m\x1b[3") {
+	const longest = 4 << 10 // bytes of a sequence that is waited for
+	for range 2 * longest / len("m\x1b[3") {
 		log.Write(output.Stdout, []byte("m\x1b[3"))
 		log.Write(output.Stderr, []byte("m\x1b[3"))
 	}
-	if end := log.Stat().End; newExcerpt(log, false, Window{}, 45_000).next < end-longestSequence {
+	if end := log.Stat().End; newExcerpt(log, false, Window{}, 45_000).next < end-longest {
 		t.Error("output that always ends inside a sequence is withheld for ever")
 	}
 }

@@ -27,8 +27,8 @@ func (rp *Reporter) time() time.Time {
 // that the reply answers.
 type Window struct {
 	From     int64        // the cursor of the first byte
-	Newest   bool         // while the job runs, show only its newest output
-	MaxChars int          // of the complete reply
+	Part     Part         // if not all of it fits
+	MaxChars int          // of the complete reply; below 500, of the output alone
 	Notices  *CallNotices // of the call that the reply answers; nil: it announces no other jobs
 
 	facts []fact
@@ -39,9 +39,6 @@ type fact struct{ name, value string }
 
 // Line adds a header line about the call itself, after those about the job.
 func (w *Window) Line(name, value string) { w.facts = append(w.facts, fact{name, value}) }
-
-// newestChars bounds the output of a running job that a reply shows if Window.Newest is set.
-const newestChars = 2000
 
 // silence is how long a job must be without output before a reply says so.
 const silence = 5 * time.Second
@@ -61,57 +58,64 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	for _, f := range w.facts {
 		head.Line(f.name, f.value)
 	}
+	room := max(1, w.MaxChars)
+	if w.MaxChars < smallReply {
+		return withOutput(head, j, info, w, also, room)
+	}
 	// The length of the header lines about the output depends on how it is cut. It is cut between
 	// lines, so a little less room can change nothing: each try reduces the room by at least
 	// lessRoom.
-	for room := max(0, w.MaxChars-head.Chars()-usualRest); ; {
+	for room = max(leastRoom, room-head.Chars()-usualRest); ; {
 		r := withOutput(head, j, info, w, also, room)
 		over := r.Chars() - w.MaxChars
-		if over <= 0 || room == nothing {
+		if over <= 0 || room == leastRoom {
 			return r
 		}
-		if room -= over + lessRoom; room < 0 {
-			room = nothing
-		}
+		room = max(leastRoom, room-over-lessRoom)
 	}
 }
 
 const (
-	usualHead = 160 // bytes of the header lines about a job
-	usualRest = 240 // characters of cursor, section marks and the lines about omissions
-	lessRoom  = 50
-	nothing   = -1 // room for no output at all, not even a line
+	smallReply = 500 // a smaller Window.MaxChars bounds the output alone
+	leastRoom  = 100 // for output, however much the other lines take
+	usualHead  = 160 // bytes of the header lines about a job
+	usualRest  = 240 // characters of cursor, section marks and the lines about omissions
+	lessRoom   = 50
 )
 
-// withOutput returns head with output and result added, in about room characters.
+// withOutput returns head with output added, in about room characters.
 func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, also []jobs.Info, room int) *Reply {
 	r := &Reply{}
 	r.b.Grow(head.b.Len() + usualRest)
 	r.b.WriteString(head.String())
-	x := newExcerpt(j.Log(), info.Status.Final(), w, room-min(chars(info.Result), room/2))
+	x := newExcerpt(j.Log(), info.Status.Final(), w, room)
 	if x.late > 0 {
 		r.Line("Late output", view.Count(x.late)+" bytes")
 	}
-	if n := x.omitted.To - x.omitted.From; n > 0 {
-		r.Line("Omitted", fmt.Sprintf("%s bytes (cursor %d..%d)", view.Count(n), x.omitted.From, x.omitted.To))
+	if len(x.omitted) > 0 {
+		r.Line("Omitted", ranges(x.omitted))
 	}
 	if x.gone > 0 {
 		r.Line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", view.Count(x.gone), causes(x.loss)))
 	}
-	result := ""
-	if info.HasResult {
-		if result = clip(info.Result, room-x.chars()); room < 0 {
-			r.Line("Omitted result", view.Count(chars(info.Result))+" characters")
-			result = ""
-		}
-	}
 	r.cursor(x.next)
 	r.Also(also)
 	r.next(info)
-	r.section("STDOUT", x.text[stdout])
-	r.section("STDERR", x.text[stderr])
-	r.section("RESULT", result)
+	for i, text := range x.text {
+		r.section(sectionNames[i], text)
+	}
 	return r
+}
+
+// ranges counts the bytes of some ranges and lists the ranges.
+func ranges(list []output.Range) string {
+	var n int64
+	var cursors []string
+	for _, o := range list {
+		n += o.To - o.From
+		cursors = append(cursors, fmt.Sprintf("%d..%d", o.From, o.To))
+	}
+	return fmt.Sprintf("%s bytes (cursor %s)", view.Count(n), strings.Join(cursors, ", "))
 }
 
 // causes returns the reasons why output is gone.

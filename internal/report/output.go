@@ -48,7 +48,7 @@ func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
 		chunk.Spans = chunk.Spans[:readParts]
 	}
 	rng := OutputRange{From: chunk.From, End: end, Dropped: chunk.Dropped, More: chunk.Next < end, Status: string(status)}
-	w := view.Window{Cursor: chunk.From}
+	w := view.Stretch{Cursor: chunk.From}
 	for _, s := range chunk.Spans {
 		w.Spans = append(w.Spans, view.Span{Section: int(s.Stream), Data: s.Data})
 	}
@@ -57,7 +57,7 @@ func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
 		if raw {
 			cut = completeCharacters
 		}
-		shorter := cut(view.Window{Cursor: w.Cursor, Spans: slices.Clone(w.Spans)}, rng.More)
+		shorter := cut(view.Stretch{Cursor: w.Cursor, Spans: slices.Clone(w.Spans)}, rng.More)
 		if shorter.End() > w.Cursor || !rng.More { // a sequence that a gap has split is never complete
 			w = shorter
 		}
@@ -79,7 +79,7 @@ func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
 }
 
 // byStream returns the text of each stream, in the order in which the streams begin.
-func byStream(w view.Window) []view.Span {
+func byStream(w view.Stretch) []view.Span {
 	var list []view.Span
 	for _, s := range w.Spans {
 		i := slices.IndexFunc(list, func(o view.Span) bool { return o.Section == s.Section })

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,52 +27,119 @@ func parts(t *testing.T, r *Reply) (head, tail string, from, to int64) {
 	if _, err := fmt.Sscanf(omitted, "%s bytes (cursor %d..%d)", &n, &from, &to); err != nil || n != view.Count(to-from) {
 		t.Fatalf("omitted %q: %v", omitted, err)
 	}
-	head, tail, _ = strings.Cut(body, fmt.Sprintf("[… cursor %d..%d not shown …]\n", from, to))
+	head, tail, _ = strings.Cut(body, fmt.Sprintf("[… cursor %d..%d not shown …]", from, to))
+	if head == "" || strings.HasSuffix(head, "\n") {
+		tail = strings.TrimPrefix(tail, "\n")
+	}
 	return head, tail, from, to
 }
 
 // What a reply shows and what it says it omits are all of the output, byte for byte.
 func TestReplyFitsItsRoomAndCountsWhatItOmits(t *testing.T) {
 	var rp Reporter
-	j := ended(t, script{write: func(p *jobs.Port) { flood(p, 20_000) }, result: "[1, 2]"})
-	all := jobstest.Output(j)
-	for _, n := range []int{0, 1, 150, 400, 401, 500, 777, 1000, 2000, 5000, 16000, maxChars} {
-		got := rp.Job(j, Window{MaxChars: n})
-		if got.Chars() > max(n, 200) {
-			t.Errorf("MaxChars %d: %d characters", n, got.Chars())
-		}
-		if n >= 1000 && got.Chars() < n*3/4 {
-			t.Errorf("MaxChars %d: only %d characters", n, got.Chars())
-		}
-		output, _, _ := strings.Cut(got.String(), "--- RESULT ---\n")
-		head, tail, from, to := parts(t, Textf("%s", output))
-		if n >= 500 && head+all[from:to]+tail != all {
-			t.Errorf("MaxChars %d: %d bytes, %d..%d omitted, %d bytes, of %d", n, len(head), from, to, len(tail), len(all))
-		}
-		if n < 200 && to-from != int64(len(all)) {
-			t.Errorf("MaxChars %d: %d..%d omitted of %d", n, from, to, len(all))
+	for name, write := range map[string]func(p *jobs.Port){
+		"lines":       func(p *jobs.Port) { flood(p, 20_000) },
+		"a long line": func(p *jobs.Port) { out(p, strings.Repeat("0123456789", 20_000)+"\n") },
+	} {
+		j := ended(t, script{write: write})
+		all := jobstest.Output(j)
+		for _, n := range []int{0, 1, 2, 150, 400, 499, 500, 501, 777, 1000, 2000, 5000, 16000, maxChars} {
+			got := rp.Job(j, Window{MaxChars: n})
+			head, tail, from, to := parts(t, got)
+			if to == int64(len(all)) {
+				tail = "" // a newline ends every section
+			}
+			shown := chars(head) + chars(tail)
+			if n < 500 && (shown > max(n, 1) || shown < n/2 || shown == 0) {
+				t.Errorf("%s, MaxChars %d: %d characters of output", name, n, shown)
+			}
+			if n >= 500 && (got.Chars() > n || shown < 150 || n >= 1000 && got.Chars() < n*3/4) {
+				t.Errorf("%s, MaxChars %d: %d characters, %d of output", name, n, got.Chars(), shown)
+			}
+			if head+all[from:to]+tail != all {
+				t.Errorf("%s, MaxChars %d: %d bytes, %d..%d omitted, %d bytes, of %d", name, n, len(head), from, to, len(tail), len(all))
+			}
 		}
 	}
 }
 
-func TestReadingOnByCursorShowsAllOutput(t *testing.T) {
+// A page shows the output from its cursor on, and nothing of what comes after the next page.
+func TestPagesShowAllOutputOnce(t *testing.T) {
 	var rp Reporter
-	j := ended(t, script{write: func(p *jobs.Port) { flood(p, 3000) }})
+	j := ended(t, script{write: func(p *jobs.Port) { flood(p, 13_000) }})
 	all := jobstest.Output(j)
 	var read strings.Builder
-	for cursor, pages := int64(0), 0; cursor < int64(len(all)); pages++ {
-		head, tail, from, _ := parts(t, rp.Job(j, Window{From: cursor, MaxChars: 2000}))
-		read.WriteString(head)
-		if cursor = from; from == 0 {
-			read.WriteString(tail)
-			break
+	cost, pages := 0, 0
+	for cursor := int64(0); cursor < int64(len(all)); pages++ {
+		r := rp.Job(j, Window{From: cursor, Part: Forward, MaxChars: 16_000})
+		cost += r.Chars()
+		_, page, _ := strings.Cut(r.String(), "--- STDOUT ---\n")
+		read.WriteString(page)
+		next := number(t, field(r, "Cursor"))
+		if want := fmt.Sprintf("%s bytes (cursor %d..%d)", view.Count(int64(len(all))-next), next, len(all)); next < int64(len(all)) && field(r, "Omitted") != want {
+			t.Fatalf("omitted %q, want %q", field(r, "Omitted"), want)
 		}
-		if pages > len(all)/500 {
-			t.Fatal("no progress")
+		if next <= cursor {
+			t.Fatalf("no progress at %d", cursor)
 		}
+		cursor = next
 	}
 	if read.String() != all {
 		t.Errorf("read %d bytes of %d", read.Len(), len(all))
+	}
+	if most := len(all) + 250*pages; cost > most {
+		t.Errorf("%d characters of output cost %d in %d pages, want at most %d", len(all), cost, pages, most)
+	}
+}
+
+func number(t *testing.T, s string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A line of 24 kB is read in one call, one of 200 kB in six at most.
+func TestLongLineIsReadInFewCalls(t *testing.T) {
+	var rp Reporter
+	for size, most := range map[int]int{24_000: 1, 200_000: 6} {
+		for name, s := range map[string]script{
+			"output": {write: func(p *jobs.Port) { out(p, strings.Repeat("0123456789", size/10)) }},
+			"result": {write: func(*jobs.Port) {}, result: strings.Repeat("0123456789", size/10)},
+		} {
+			j := ended(t, s)
+			r := rp.Job(j, Window{MaxChars: maxChars})
+			calls := 1
+			section, _, _ := strings.Cut(r.String(), " ---\n")
+			_, body, _ := strings.Cut(r.String(), " ---\n")
+			read := strings.TrimSuffix(body, "\n")
+			var from, to int64
+			if omitted := field(r, "Omitted"); omitted != "" {
+				_, omitted, _ = strings.Cut(omitted, "cursor ")
+				fmt.Sscanf(omitted, "%d..%d", &from, &to)
+				head, tail, found := strings.Cut(read, fmt.Sprintf("[… cursor %d..%d not shown …]", from, to))
+				if !found || int64(len(head)) != from || int64(size-len(tail)) != to {
+					t.Fatalf("%s of %d: %d..%d omitted, shown are %d and %d", name, size, from, to, len(head), len(tail))
+				}
+				read = head
+				for cursor := from; cursor < to; calls++ {
+					r := rp.Job(j, Window{From: cursor, Part: Forward, MaxChars: maxChars})
+					_, page, _ := strings.Cut(r.String(), " ---\n")
+					next := min(number(t, field(r, "Cursor")), to)
+					read += page[:next-cursor]
+					cursor = next
+				}
+				read += tail
+			}
+			if !strings.HasSuffix(section, map[string]string{"output": "STDOUT", "result": "RESULT"}[name]) {
+				t.Errorf("%s of %d: shown under %.300q", name, size, section)
+			}
+			if calls > most || read != strings.Repeat("0123456789", size/10) {
+				t.Errorf("%s of %d: read %d bytes in %d calls, want %d at most", name, size, len(read), calls, most)
+			}
+		}
 	}
 }
 
@@ -106,25 +174,38 @@ func TestOmissionIsMarkedInTheSectionThatLacksOutput(t *testing.T) {
 	}
 }
 
+// A result is the end of the output: cursors count it, and late output follows it.
+func TestResultIsTheEndOfTheOutput(t *testing.T) {
+	var rp Reporter
+	var port *jobs.Port
+	j := ended(t, script{write: func(p *jobs.Port) { port = p; out(p, "hello\n") }, result: "[1, 2]"})
+	got := rp.Job(j, Window{MaxChars: 1000})
+	if field(got, "Cursor") != "12" || !strings.HasSuffix(got.String(), "\n\n--- STDOUT ---\nhello\n--- RESULT ---\n[1, 2]\n") {
+		t.Errorf("with a result:\n%s", got)
+	}
+	out(port, "late\n")
+	got = rp.Job(j, Window{From: 12, Part: Forward, MaxChars: 1000})
+	if field(got, "Late output") != "5 bytes" || field(got, "Cursor") != "17" || !strings.HasSuffix(got.String(), "\n\n--- STDOUT ---\nlate\n") {
+		t.Errorf("after the result:\n%s", got)
+	}
+	parts := ReadOutput(j, 0, true)
+	if len(parts) != 3 || parts[1].Range.Stream != "result" || string(parts[1].Data) != "[1, 2]" {
+		t.Errorf("as a resource: %+v", parts)
+	}
+}
+
 func TestLongResultSharesTheRoomWithOutput(t *testing.T) {
+	var rp Reporter
 	long := strings.Repeat("0123456789, ", 10_000)
 	for name, write := range map[string]func(p *jobs.Port){
 		"no output":     func(*jobs.Port) {},
 		"little output": func(p *jobs.Port) { out(p, "hello\n") },
 		"much output":   func(p *jobs.Port) { flood(p, 20_000) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			var rp Reporter
-			j := ended(t, script{write: write, result: long})
-			got := rp.Job(j, Window{MaxChars: 16_000})
-			if got.Chars() > 16_000 || !strings.Contains(got.String(), "--- RESULT ---\n0123456789, ") {
-				t.Errorf("%d characters, or no result, in\n%s", got.Chars(), got)
-			}
-			got = rp.Job(j, Window{})
-			if field(got, "Omitted result") != "120,000 characters" || got.Chars() > 250 {
-				t.Errorf("without room:\n%s", got)
-			}
-		})
+		got := rp.Job(ended(t, script{write: write, result: long}), Window{MaxChars: 16_000})
+		if got.Chars() > 16_000 || !strings.HasSuffix(got.String(), ", 0123456789, \n") {
+			t.Errorf("%s: %d characters, or no result, in\n%s", name, got.Chars(), got)
+		}
 	}
 }
 
@@ -138,7 +219,7 @@ func TestReplyAboutARunningJobEndsBetweenCharacters(t *testing.T) {
 		errs(p, "warning: \x1b[3")
 	}})
 	jobstest.Prints(t, j, "warning: \x1b[3")
-	got := rp.Job(j, Window{MaxChars: 1000, Newest: true})
+	got := rp.Job(j, Window{MaxChars: 1000, Part: Newest})
 	if field(got, "Cursor") != "3" || !strings.HasSuffix(got.String(), "\n\n--- STDOUT ---\ncaf\n") {
 		t.Errorf("a split character is shown:\n%s", got)
 	}
@@ -157,7 +238,7 @@ func TestSequenceWithoutAnEndHidesNothing(t *testing.T) {
 		flood(p, 2000)
 	}})
 	jobstest.Prints(t, j, "line 1999\n")
-	if got := rp.Job(j, Window{MaxChars: 16_000, Newest: true}); !strings.Contains(got.String(), "line 1999\n") {
+	if got := rp.Job(j, Window{MaxChars: 16_000, Part: Newest}); !strings.Contains(got.String(), "line 1999\n") {
 		t.Errorf("hidden:\n%s", got)
 	}
 }
@@ -176,17 +257,24 @@ func TestLateOutputIsShownAndCounted(t *testing.T) {
 	}
 }
 
-func TestDroppedOutputIsCountedAndExplained(t *testing.T) {
-	var rp Reporter
+// dropping returns an ended job whose log lacks its middle.
+func dropping(t *testing.T) *jobs.Job {
+	t.Helper()
 	dir := t.TempDir()
 	reg := jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
-	defer reg.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
+	t.Cleanup(func() { reg.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill}) })
 	j := jobstest.Start(t, reg, jobs.Spec{Kind: jobs.Shell}, script{write: func(p *jobs.Port) { flood(p, 20_000) }})
 	jobstest.End(t, j)
-	stat := j.Log().Stat()
-	if stat.Dropped == 0 {
+	if j.Log().Stat().Dropped == 0 {
 		t.Fatal("nothing was dropped")
 	}
+	return j
+}
+
+func TestDroppedOutputIsCountedAndExplained(t *testing.T) {
+	var rp Reporter
+	j := dropping(t)
+	stat := j.Log().Stat()
 	got := rp.Job(j, Window{MaxChars: maxChars})
 	want := view.Count(stat.Dropped) + " bytes of these can't be read any more: the output limit of one job was reached (REPL_MAX_OUTPUT)"
 	if d := field(got, "Dropped"); d != want {
@@ -203,5 +291,38 @@ func TestDroppedOutputIsCountedAndExplained(t *testing.T) {
 	got = rp.Job(j, Window{From: gap.From + 10, MaxChars: 16_000})
 	if _, _, from, _ := parts(t, got); from != gap.From+10 || !strings.HasSuffix(got.String(), "\nline 19999\n") {
 		t.Errorf("from inside the gap:\n%.400s", got)
+	}
+}
+
+// Page by page, everything that still exists can be read, and what is gone is counted where it was.
+func TestPagesSkipOnlyWhatIsGone(t *testing.T) {
+	var rp Reporter
+	j := dropping(t)
+	stat := j.Log().Stat()
+	gap := stat.Gaps[0]
+	read := int64(0)
+	for cursor := int64(0); cursor < stat.End; {
+		got := rp.Job(j, Window{From: cursor, Part: Forward, MaxChars: 2000})
+		_, page, _ := strings.Cut(got.String(), "--- STDOUT ---\n")
+		next := number(t, field(got, "Cursor"))
+		if next <= cursor {
+			t.Fatalf("no progress at %d of %+v", cursor, stat)
+		}
+		shown := next - cursor
+		if cursor == gap.From {
+			shown = next - gap.To
+			want := fmt.Sprintf("%s bytes (cursor %d..%d, %d..%d)", view.Count(stat.Dropped+stat.End-next), gap.From, gap.To, next, stat.End)
+			if field(got, "Omitted") != want {
+				t.Errorf("at the gap: omitted %q, want %q", field(got, "Omitted"), want)
+			}
+		}
+		if n := int64(len(page)); n < shown || n > shown+1 { // a newline ends every section
+			t.Fatalf("%d..%d: %d bytes are shown", cursor, next, n)
+		}
+		read += shown
+		cursor = next
+	}
+	if read != stat.End-stat.Dropped {
+		t.Errorf("read %d bytes of %+v", read, stat)
 	}
 }

@@ -25,8 +25,8 @@ func ExampleClip() {
 	for i := range 1000 {
 		fmt.Fprintf(&raw, "line %d\n", i)
 	}
-	log := view.Window{Cursor: 0, Spans: []view.Span{{Section: 0, Data: []byte(raw.String())}}}
-	page := view.Clip(log, view.Window{}, view.Budget{Head: 20, Max: 300})
+	log := view.Stretch{Cursor: 0, Spans: []view.Span{{Section: 0, Data: []byte(raw.String())}}}
+	page := view.Clip(log, view.Stretch{}, view.Budget{Head: 20, Max: 300})
 	fmt.Printf("%q\n", page.Sections[0].Head)
 	tail := strings.SplitAfter(page.Sections[0].Tail, "\n")
 	fmt.Printf("%q\n", tail[len(tail)-2])

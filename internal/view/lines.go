@@ -13,20 +13,14 @@ type lines struct {
 	text  []byte
 	chars int    // in text
 	line  []rune // the line that has not ended yet
-	cut   int    // characters that have been removed from its middle
 
-	clamp int  // longest line; 0: no limit
-	mark  bool // escape lines that would read as a section mark
-	max   int  // full when text has more; < 0: never
+	mark bool // escape lines that would read as a section mark
+	max  int  // full when there are more characters; < 0: never
 }
 
-// markRoom is the part of a clamped line that is reserved for the count of omitted characters.
-const markRoom = 40
+func (l *lines) full() bool { return l.max >= 0 && l.chars+len(l.line) > l.max }
 
-func (l *lines) full() bool { return l.max >= 0 && l.chars > l.max }
-
-// add appends to the line; 0 is a blank. A clamped line never holds many more characters than it
-// will show.
+// add appends to the line; 0 is a blank.
 func (l *lines) add(cells []rune) {
 	for _, c := range cells {
 		if c == 0 {
@@ -34,17 +28,6 @@ func (l *lines) add(cells []rune) {
 		}
 		l.line = append(l.line, c)
 	}
-	if l.clamp > 0 && len(l.line) > 4*l.clamp {
-		l.shorten()
-	}
-}
-
-// shorten removes the middle of the line.
-func (l *lines) shorten() {
-	keep := l.clamp - markRoom
-	head, tail := keep-keep/2, keep/2
-	l.cut += len(l.line) - keep
-	l.line = append(l.line[:head], l.line[len(l.line)-tail:]...)
 }
 
 func (l *lines) newline() {
@@ -55,25 +38,15 @@ func (l *lines) newline() {
 
 // flush ends the line without a newline.
 func (l *lines) flush() {
-	cutAt := -1
-	if l.clamp > 0 && (l.cut > 0 || len(l.line) > l.clamp) {
-		l.shorten()
-		cutAt = len(l.line) - len(l.line)/2
-	}
 	if l.mark && isMark(l.line) {
 		l.text = append(l.text, '\\')
 		l.chars++
 	}
-	for i, c := range l.line {
-		if i == cutAt {
-			note := "[… " + Count(l.cut) + " characters …]"
-			l.text = append(l.text, note...)
-			l.chars += utf8.RuneCountInString(note)
-		}
+	for _, c := range l.line {
 		l.text = utf8.AppendRune(l.text, c)
 	}
 	l.chars += len(l.line)
-	l.line, l.cut = l.line[:0], 0
+	l.line = l.line[:0]
 }
 
 // Count returns n with its thousands separated, as replies show it: 181,220.

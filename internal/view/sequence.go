@@ -124,12 +124,8 @@ func endAt(line, end int) int {
 const maxHeld = 4 << 10
 
 // Complete returns how many bytes of b can be shown now: not all if b ends inside a character or an
-// escape sequence, because the rest can still come. If final is set nothing more comes, and all of
-// b can be shown.
-func Complete(b []byte, final bool) int {
-	if final {
-		return len(b)
-	}
+// escape sequence, because the rest can still come.
+func Complete(b []byte) int {
 	low := max(0, len(b)-maxHeld)
 	n := len(b) - partialRune(b[low:])
 	// The remaining bytes can end in an open sequence again, because the end of a string begins

@@ -227,7 +227,7 @@ func TestClipEscapesMarks(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Clip(one(0, tt.in), Window{}, Budget{0, 1000}).Sections[0].Head; got != tt.want {
+			if got := Clip(one(0, tt.in), Stretch{}, Budget{0, 1000}).Sections[0].Head; got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -258,12 +258,9 @@ func TestComplete(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			n := Complete([]byte(tt.in), false)
+			n := Complete([]byte(tt.in))
 			if got := tt.in[n:]; got != tt.held {
 				t.Errorf("held %q, want %q", got, tt.held)
-			}
-			if n := Complete([]byte(tt.in), true); n != len(tt.in) {
-				t.Errorf("final: %d of %d", n, len(tt.in))
 			}
 		})
 	}
@@ -327,7 +324,7 @@ func FuzzText(f *testing.F) {
 		if n := utf8.RuneCountInString(Line(string(b), 40)); n > 40 {
 			t.Fatalf("a header value of %d characters", n)
 		}
-		n := Complete(b, false)
+		n := Complete(b)
 		if n < 0 || n > len(b) || len(b)-n > maxHeld {
 			t.Fatalf("Complete: %d of %d", n, len(b))
 		}
