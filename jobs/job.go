@@ -154,7 +154,7 @@ func (j *Job) Stop(st Stop) {
 }
 
 // Cleanup ends the processes that the ended job left running. It reports false if none is known, or
-// if the job has not ended.
+// if the job has not ended. If ctx is done first, the cleanup continues without its caller.
 func (j *Job) Cleanup(ctx context.Context, st Stop) (r Remains, ok bool) {
 	j.mu.Lock()
 	cleanup := j.cleanup

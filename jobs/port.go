@@ -154,12 +154,14 @@ func (p *Port) Trying(r Rung) {
 	}
 }
 
-// A CleanupFunc ends processes that a job has left running. It starts at the rung of st.
+// A CleanupFunc ends processes that a job has left running. It starts at the rung of st. If ctx is
+// done first, it returns and continues by itself.
 type CleanupFunc func(ctx context.Context, st Stop) Remains
 
 // Remains is the result of a cleanup.
 type Remains struct {
 	Ended, Survivors []Process
+	Pending          bool  // the cleanup continues: the context was done first
 	Err              error // they could not be checked: whether any survives is unknown
 }
 

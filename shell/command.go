@@ -244,8 +244,21 @@ func (r *run) settle(rec *jobs.Receipt, stopErr error) {
 	go r.awaitClear(cleared, unchecked) // owned by the handle; ends when nothing is left, at shutdown at the latest
 }
 
-// cleanup ends what the command left, and returns when the receipt says so or ctx ends.
+// cleanup ends what the command left, and returns when the receipt says so or ctx ends. Once begun it
+// is completed.
 func (r *run) cleanup(ctx context.Context, st jobs.Stop, cleared <-chan struct{}) jobs.Remains {
+	ended := make(chan jobs.Remains, 1)                  // room for the one result: the caller can have left
+	go func() { ended <- r.endRemaining(st, cleared) }() // owned by the handle; ends when nothing is left, or after the kill
+	select {
+	case remains := <-ended:
+		return remains
+	case <-ctx.Done():
+		return jobs.Remains{Pending: true}
+	}
+}
+
+// endRemaining is cleanup without a limit of time.
+func (r *run) endRemaining(st jobs.Stop, cleared <-chan struct{}) jobs.Remains {
 	from := jobs.Terminate // the remaining processes did not heed anything milder
 	if st.From == jobs.Kill {
 		from = jobs.Kill
@@ -258,10 +271,7 @@ func (r *run) cleanup(ctx context.Context, st jobs.Stop, cleared <-chan struct{}
 	}
 	survivors := runner.Processes(result.Survivors)
 	if len(survivors) == 0 {
-		select {
-		case <-cleared:
-		case <-ctx.Done():
-		}
+		<-cleared
 	}
 	return jobs.Remains{Ended: without(before, survivors), Survivors: survivors}
 }

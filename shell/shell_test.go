@@ -1,6 +1,7 @@
 package shell_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -265,6 +266,29 @@ while ! test -e ready; do sleep 0.01; done`)
 	}
 	if got := j.Info().Status; got != jobs.Completed {
 		t.Errorf("the status became %s", got)
+	}
+}
+
+// A cleanup is completed although its caller has left.
+func TestCleanupOutlivesItsCaller(t *testing.T) {
+	b := newBench(t)
+	j := b.startPiped(`(trap '' TERM; echo deaf; while :; do sleep 300; done) & echo pid $!.`)
+	jobstest.End(t, j)
+	jobstest.PrintsLate(t, j, "deaf")
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if remains, any := j.Cleanup(gone, jobs.Stop{By: jobs.Agent}); !any || !remains.Pending {
+		t.Errorf("remains %+v, any %v", remains, any)
+	}
+	for {
+		changed := j.Changed()
+		if len(j.Info().Receipt.Left) == 0 {
+			break
+		}
+		<-changed
+	}
+	for _, pid := range pids(jobstest.Output(j)) {
+		processtest.Gone(t, pid)
 	}
 }
 

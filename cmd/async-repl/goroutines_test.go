@@ -40,7 +40,7 @@ var goroutines = map[string][]string{
 	"pyrepl/launch.go":    {"the reader of a worker's channel"},
 	"pyrepl/reset.go":     {"one per restart"},
 
-	"shell/command.go": {"the wait for what a command left behind"},
+	"shell/command.go": {"the end of what a command left behind", "the wait for what a command left behind"},
 }
 
 // A comment beside every go statement names the goroutine's owner and its end, and

@@ -13,18 +13,20 @@ import (
 const remainsStep = time.Second
 
 // cancelJob asks a job to stop and waits for that during the grace. For a job that has ended, it
-// ends the processes that the job left running.
+// ends the processes that the job left running, and waits as long for that.
 func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	j, err := c.job(c.args.jobID)
 	if err != nil {
 		return nil, err
 	}
 	c.notices.Watch(j)
+	limited, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
+	defer cancel()
 	w := c.window(j.Log().Stat().End)
 	if j.Info().Status.Final() {
 		c.ticket.Pass()
 		defer c.progress.start(ctx, 0, func() string { return "ending the processes it left running" })()
-		if !c.endRemains(ctx, j, c.args.force, &w) {
+		if !c.endRemains(limited, j, c.args.force, &w) {
 			w.Line("Note", "it had ended before, and nothing of it is running")
 		}
 		return c.reporter.Job(j, w), nil
@@ -36,15 +38,12 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	j.Stop(st)
 	c.ticket.Pass()
 	defer c.progress.start(ctx, c.scope.GraceTime(), func() string { return c.reporter.Progress(j) })()
-	grace := time.NewTimer(c.scope.GraceTime())
-	defer grace.Stop()
 	select {
 	case <-j.Done():
-	case <-grace.C:
-	case <-ctx.Done():
+	case <-limited.Done():
 	}
 	if info := j.Info(); info.Status.Final() && info.Receipt.Stop == nil {
-		c.endRemains(ctx, j, c.args.force, &w) // it has ended by itself
+		c.endRemains(limited, j, c.args.force, &w) // it has ended by itself
 	}
 	return c.reporter.Job(j, w), nil
 }
@@ -62,6 +61,10 @@ func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool, w *repor
 	}
 	if remains.Err != nil {
 		w.Line("Note", remains.Err.Error())
+		return true
+	}
+	if remains.Pending {
+		w.Line("Note", "the processes it left running are still being ended")
 		return true
 	}
 	if len(remains.Ended) > 0 {

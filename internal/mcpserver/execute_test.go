@@ -61,6 +61,25 @@ func TestCallThatDoesNotWaitSaysWhetherItsJobHasStarted(t *testing.T) {
 	}
 }
 
+// The cleanup of an ended job takes no longer than the grace.
+func TestCancelOfAnEndedJobTakesTheGraceAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.grace = 300 * time.Millisecond
+		c := newConn(w.config, w.scope(engine.Scope{}))
+		j := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Shell}, &program{w, "leave immortal"})
+		jobstest.End(t, j)
+		begin := time.Now()
+		r, err := (&call{conn: c, args: &args{jobID: j.ID()}, ticket: noTicket{}, notices: c.announced.Call()}).cancelJob(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if note := field(r.String(), "Note"); note != "the processes it left running are still being ended" || time.Since(begin) != w.grace {
+			t.Errorf("after %v:\n%s", time.Since(begin), r)
+		}
+	})
+}
+
 // Installs run one at a time, whatever their sessions.
 func TestInstallIsQueuedBehindThatOfAnotherSession(t *testing.T) {
 	w := newWorld(t)

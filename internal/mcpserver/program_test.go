@@ -25,6 +25,7 @@ import (
 //	hang             run until a stop; stubborn: until a kill
 //	linger NAME      run until a stop, and then until the test opens the gate
 //	leave NAME       leave a process of that name, which cancel_job can end, unless it is "unchecked"
+//	                 or "immortal"
 //	late "text"      write it after the end
 //	note "text"      say so in the receipt
 //	pid N            show a process
@@ -125,7 +126,11 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	case "leave":
 		left := jobs.Process{PID: 4711, Program: arg}
 		rec.Left = append(rec.Left, left)
-		p.SetCleanup(func(context.Context, jobs.Stop) jobs.Remains {
+		p.SetCleanup(func(ctx context.Context, _ jobs.Stop) jobs.Remains {
+			if arg == "immortal" {
+				<-ctx.Done()
+				return jobs.Remains{Pending: true}
+			}
 			if arg == "unchecked" {
 				return jobs.Remains{Err: errors.New("the remaining processes could not be checked: too many open files")}
 			}
