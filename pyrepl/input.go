@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/waiting"
@@ -70,7 +68,7 @@ func (r *run) resume(n int) {
 // onTerminal reports what the watcher has seen, unless a question over the channel is open.
 func (r *run) onTerminal(ev waiting.Evidence, waits bool) {
 	if waits {
-		r.flush()
+		r.w.drain() // the prompt can be in the pipes
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,26 +77,6 @@ func (r *run) onTerminal(ev waiting.Evidence, waits bool) {
 	}
 	r.reading = ev != waiting.Evidence{}
 	runner.SetTerminal(r.p, ev, waits, r.place())
-}
-
-// flushTime bounds the wait for a worker to flush its output. Output that comes later makes the
-// watcher scan again.
-const flushTime = 100 * time.Millisecond
-
-// flush makes the worker write what was printed without a newline, which can be a prompt, and reads
-// it.
-func (r *run) flush() {
-	r.w.drain()
-	if runner.Prompt(r.p) != "" {
-		return
-	}
-	r.w.handle.Signal(syscall.SIGIO) // an error: the worker has died, which the run notices
-	for end := time.Now().Add(flushTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		r.w.drain()
-		if runner.Prompt(r.p) != "" {
-			return
-		}
-	}
 }
 
 // input answers the oldest open question over the channel, or else types the text for a program

@@ -151,9 +151,13 @@ func (c Config) checkDir() error {
 }
 
 // workerEnv returns env for a process that starts in another directory and then goes to dir: the
-// relative paths of PYTHONPATH are relative to dir.
+// relative paths of PYTHONPATH are relative to dir. What Python children of the session print is
+// shown when they print it, unless env says otherwise.
 func workerEnv(env []string, dir string) []string {
-	out := make([]string, 0, len(env)+1)
+	out := make([]string, 0, len(env)+2)
+	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PYTHONUNBUFFERED=") }) {
+		out = append(out, "PYTHONUNBUFFERED=1")
+	}
 	for _, kv := range env {
 		if strings.HasPrefix(kv, "PWD=") {
 			continue
@@ -176,6 +180,10 @@ func workerEnv(env []string, dir string) []string {
 func (w *worker) listen() {
 	defer close(w.eof)
 	err := w.ch.read(func(ev event) {
+		if ev, ok := ev.(heldEvent); ok {
+			w.flushHeld(ev)
+			return
+		}
 		select {
 		case w.events <- ev:
 		case <-w.ending:

@@ -15,7 +15,10 @@ import (
 	"asyncrepl/pyrepl"
 )
 
-func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
+func TestMain(m *testing.M) {
+	os.Unsetenv("PYTHONUNBUFFERED") // a test looks at what a session makes of it
+	os.Exit(processtest.Main(m))
+}
 
 // python is the interpreter under test: a real one, past any shim.
 func python(t testing.TB) string {
@@ -64,7 +67,7 @@ func newBenchOn(t testing.TB, path, dir string, env ...string) *bench {
 		PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR",
 		Owner:  owner,
 		Python: func(context.Context) (string, error) { return path, nil },
-		Env:    func() []string { return append(os.Environ(), env...) },
+		Env:    func() []string { return (&exec.Cmd{Env: append(os.Environ(), env...)}).Environ() }, // the last value counts
 		Dir:    dir,
 	})
 	t.Cleanup(b.s.Close)

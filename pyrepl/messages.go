@@ -89,6 +89,11 @@ type (
 		N int `json:"n"`
 	}
 
+	// heldEvent says that the worker holds back text without a newline.
+	heldEvent struct {
+		Stream string `json:"stream"` // out or err
+	}
+
 	// doneEvent says how a job ended.
 	doneEvent struct {
 		aboutJob
@@ -128,6 +133,7 @@ var decoders = map[string]func([]byte) (event, error){
 	"raised":      decode[raisedEvent],
 	"input":       decode[questionEvent],
 	"resumed":     decode[resumedEvent],
+	"held":        decode[heldEvent],
 	"done":        decode[doneEvent],
 	"sync":        decode[syncEvent],
 	"variables":   decode[variablesEvent],

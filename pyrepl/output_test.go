@@ -1,8 +1,10 @@
 package pyrepl_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -328,4 +330,61 @@ func TestStreamsAreFiles(t *testing.T) {
 			t.Errorf("%q: output %q, want %q; %s", test.code, out, test.output, info.Receipt.Text())
 		}
 	}
+}
+
+// Text without a newline is shown although nothing in the worker gets a turn any more: a C function
+// computes, which no signal handler interrupts.
+func TestPiecesOfLinesAreShown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const computes = "\nimport itertools; sum(itertools.repeat(0))"
+	j := b.start("import sys\nprint('Start'); print('Fitting', end=''); print('...', end='', file=sys.stderr)" + computes)
+	jobstest.Prints(t, j, "Fitting")
+	jobstest.Prints(t, j, "...")
+}
+
+// A program that prints many pieces of lines does not spend its time on writes. What is held back is
+// flushed when it is silent, also when a thread of an earlier job has printed it.
+func TestManyPiecesOfLines(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const count = 100_000
+	info, _ := b.run(fmt.Sprintf(`import re, sys, threading, time
+def writes():
+    try: return int(re.search("syscw: (.*)", open("/proc/self/io").read()).group(1))
+    except OSError: return 0
+before = writes()
+for _ in range(%d): print(".", end="")
+writes() - before`, count))
+	if n, err := strconv.Atoi(info.Result); err != nil || n > count/20 {
+		t.Errorf("%d prints took %s writes", count, info.Result)
+	}
+	for _, code := range []string{
+		"for _ in range(1000): print('.', end='')\nprint('end', end='')\ntime.sleep(300)",
+		"for _ in range(1000): print('.', end='', file=sys.stderr)\nprint('end', end='', file=sys.stderr)\ntime.sleep(300)",
+	} {
+		j := b.start(code)
+		jobstest.Prints(t, j, strings.Repeat(".", 1000)+"end")
+		j.Stop(stop(jobs.Interrupt))
+		jobstest.End(t, j)
+	}
+	j := b.start(`go = threading.Event()
+def late():
+    go.wait()
+    for _ in range(1000): print('.', end='')
+    print('end', end='')
+threading.Thread(target=late).start()
+threading.Timer(0.01, go.set).start()`)
+	jobstest.End(t, j)
+	jobstest.PrintsLate(t, j, strings.Repeat(".", 1000)+"end")
+}
+
+// What a Python child prints is shown when it is printed, unless the user wants it buffered.
+func TestPythonChildrenAreNotBuffered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	j := b.start("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; print(1234); time.sleep(300)'])")
+	jobstest.Prints(t, j, "1234\n")
+	b = newBenchIn(t, t.TempDir(), "PYTHONUNBUFFERED=")
+	b.result("import os; os.environ['PYTHONUNBUFFERED']", "''")
 }

@@ -37,9 +37,10 @@ type worker struct {
 
 	// Guarded by mu.
 	mu    sync.Mutex
-	port  *jobs.Port   // of the running job, or of the last one: output of no known job goes there
-	kick  func()       // notifies the watcher of the running job of output
-	pumps []*pump.Pump // of jobs whose pipes some process still holds open
+	port  *jobs.Port                // of the running job, or of the last one: output of no known job goes there
+	kick  func()                    // notifies the watcher of the running job of output
+	pumps []*pump.Pump              // of jobs whose pipes some process still holds open
+	wrote [output.TTY + 1]time.Time // when a pipe of any job last had output
 }
 
 // descendants returns the worker's descendants. If there are none, which is usual, it needs two
@@ -77,7 +78,7 @@ func (w *worker) read(p *jobs.Port, pipes *jobPipes) {
 	into := func(s output.Stream) func([]byte) {
 		return func(b []byte) {
 			p.Write(s, b)
-			w.printed(p)
+			w.printed(p, s)
 		}
 	}
 	w.mu.Lock()
@@ -99,12 +100,14 @@ func (w *worker) writeScreen(b []byte) {
 	p := w.port
 	w.mu.Unlock()
 	p.Write(output.TTY, b)
-	w.printed(p)
+	w.printed(p, output.TTY)
 }
 
-// printed notifies the watcher of p's job, if that is running, of output.
-func (w *worker) printed(p *jobs.Port) {
+// printed notes output of p's job, and notifies the job's watcher if it is running.
+func (w *worker) printed(p *jobs.Port, s output.Stream) {
+	now := time.Now()
 	w.mu.Lock()
+	w.wrote[s] = now
 	kick := w.kick
 	running := w.port == p
 	w.mu.Unlock()

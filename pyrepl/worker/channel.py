@@ -74,6 +74,10 @@ class Channel:
             while True:
                 pause()
 
+    def sending(self) -> bool:
+        """Report whether an event is being sent."""
+        return self._sending.locked()
+
     def _end(self) -> NoReturn:
         """End the worker, whose owner has gone or can't be reached any more."""
         self.on_broken()

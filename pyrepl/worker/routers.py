@@ -2,11 +2,18 @@
 
 Under a router no Python line stands between write(2) and its bookkeeping, so that an interrupt of a
 blocked write tears and doubles nothing, and may come anywhere.
+
+The C streams hold text until a newline comes. A piece of a line is written out at once all the same,
+because the code may now compute in C for minutes, where no signal handler and no thread gets a
+turn. A program that prints many pieces in a short time would spend that time on writes, so of those
+only the first PIECES go out. Then the router asks the owner, who waits until the stream is silent
+and has the rest flushed.
 """
 
 from __future__ import annotations
 
 from io import TextIOBase
+from time import monotonic
 
 from .frames import breakable
 
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
     from .protocols import Output
 
 EBADF = 9
+PIECES, SHORT = 50, 0.05  # pieces that are written out in so many seconds
 
 
 @breakable
@@ -28,9 +36,12 @@ class Router(TextIOBase):
     newlines = None
 
     def __init__(self, current: Callable[[], Output], which: str, fd: int,
-                 settings: dict[str, Any]) -> None:
-        """Write to the stream `which` of the current job; keep in settings what user code sets."""
+                 settings: dict[str, Any], ask: Callable[[str], bool]) -> None:
+        """Write to the stream `which` of the current job; keep in settings what user code sets.
+
+        ask(which) asks the owner to have it flushed, and returns False if it can't now."""
         self.current, self.which, self.fd, self.settings = current, which, fd, settings
+        self.ask, self.pieces, self.since = ask, PIECES, 0.0
         self.name = "<std%s>" % which
         self.mode = "w"
         self._binary: Binary | None = None
@@ -41,12 +52,30 @@ class Router(TextIOBase):
 
     def write(self, text: str) -> Any:
         try:
-            return getattr(self.current(), self.which).write(text)
+            count = getattr(self.current(), self.which).write(text)
+            if self.pieces and "\n" not in text:
+                self._show_piece()
+            return count
         except OSError as error:
             if error.errno != EBADF:  # else user code closed it
                 raise
             self.current().reopen(self.which)
             return self.stream().write(text)
+
+    def _show_piece(self) -> None:
+        """Write out a piece of a line, and ask for the next ones to be flushed if it was the last."""
+        self.pieces -= 1
+        if not self.pieces:
+            now = monotonic()
+            if now - self.since > SHORT:
+                self.pieces, self.since = PIECES, now
+            elif not self.ask(self.which):
+                self.pieces = 1
+        self.stream().flush()
+
+    def renew(self) -> None:
+        """Write out pieces of lines again, after the stream was flushed."""
+        self.pieces, self.since = PIECES, monotonic()
 
     def writelines(self, lines: Iterable[Any]) -> None:
         for line in lines:

@@ -24,7 +24,8 @@ class Session:
     def __init__(self, channel: Channel, streams: Streams) -> None:
         self.channel, self.streams = channel, streams
         self.displayhook, self.excepthook = sys.displayhook, sys.excepthook  # Python's or a site's
-        self.interrupts = Interrupts(self._on_raised, streams.flush_all)
+        self.interrupts = Interrupts(self._on_raised, streams.flush_pieces)
+        streams.ask_to_flush = self._ask_to_flush
         self.sources = Sources()
         self.names = Names(sys.modules["__main__"])
         self.terminal = Terminal()
@@ -36,6 +37,17 @@ class Session:
         job = self.streams.running
         if job is not None:  # in a forked child there may be none
             self.channel.send("raised", id=job.id)
+
+    def _ask_to_flush(self, stream: str) -> bool:
+        """Ask the owner to have a stream flushed, see routers.
+
+        The channel may be in use, and then by the code that a signal handler of user code, which
+        prints here, has come in the way of."""
+        if self.channel.sending():
+            return False
+        self.channel.send("held", stream=stream)
+        self.interrupts.deliver()
+        return True
 
     def tasks(self) -> Tasks:
         """Return the event loop's side, loaded when it is first needed."""

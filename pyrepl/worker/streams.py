@@ -100,7 +100,9 @@ class Streams:
         self.marked: list[ref[Any]] = []  # the threads that carry a job
         self.pending_tasks: Callable[[], int] = int  # counts tasks that have not ended, see tasks
         self.settings: Settings = {"out": {}, "err": {}}  # what user code reconfigured
+        self.ask_to_flush: Callable[[str], bool] = bool  # asks the owner, see routers
         self._ended: list[tuple[ref[Job], Files | None]] = []  # jobs whose copies are open
+        self._routers: list[Router] = []
 
     @breakable
     def current(self) -> Job:
@@ -118,6 +120,8 @@ class Streams:
         dup2(out, 1)  # only now: what came in may itself be 1 or 2, if user code had closed them
         dup2(err, 2)
         self.running = self.last = job
+        for router in self._routers:
+            router.renew()
         carried.set(job)
         if previous is not None:
             previous.flush()
@@ -189,6 +193,8 @@ class Streams:
                 pass
             job.__dict__.pop(name, None)
         job.files = NUMBERS.copy()
+        for router in self._routers:
+            router.pieces = 0  # it shares the pipe with others, who would come into its lines
 
     def flush_all(self) -> None:
         """Flush the streams of all jobs."""
@@ -198,6 +204,12 @@ class Streams:
             job = alive()
             if job is not None:
                 job.flush()
+
+    def flush_pieces(self) -> None:
+        """Flush what the routers have held back, as the owner was asked to demand."""
+        for router in self._routers:
+            router.renew()
+        self.flush_all()
 
     @breakable
     def flush_foreign(self) -> None:
@@ -219,10 +231,14 @@ class Streams:
             except OSError:
                 pass
 
+    def _ask(self, which: str) -> bool:
+        return self.ask_to_flush(which)
+
     def install(self) -> None:
         """Put the routers in place of the interpreter's streams."""
-        out: Any = Router(self.current, "out", 1, self.settings["out"])
-        err: Any = Router(self.current, "err", 2, self.settings["err"])
+        out: Any = Router(self.current, "out", 1, self.settings["out"], self._ask)
+        err: Any = Router(self.current, "err", 2, self.settings["err"], self._ask)
+        self._routers = [out, err]
         sys.stdout = sys.__stdout__ = out  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = err  # type: ignore[misc]
 
