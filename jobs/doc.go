@@ -19,7 +19,7 @@
 //
 // Cursors and sizes are numbers of bytes of the log; times are of this machine's clock. An id is a
 // ULID, 26 characters that can't be guessed. The errors to act on are [ErrEnded], [ErrNotReading],
-// [ErrShutdown], a *[NotFoundError] and a *[TooManyError].
+// [ErrShutdown], a *[NotFoundError], an *[AmbiguousError] and a *[TooManyError].
 //
 // Begin with the example, then status.go, [Port] (the runner's side of a job) and [Job] (the
 // clients' side).

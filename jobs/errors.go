@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/agnivade/levenshtein"
 	"github.com/oklog/ulid/v2"
@@ -43,6 +42,16 @@ func (e *NotFoundError) Error() string {
 	return "no such job: " + e.ID
 }
 
+// An AmbiguousError means that the ids of several jobs of the tenant begin as the given one.
+type AmbiguousError struct {
+	Prefix string
+	Jobs   []Info // newest first
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("the ids of %d jobs begin with %s", len(e.Jobs), e.Prefix)
+}
+
 // nearest returns the jobs of the tenant whose ids are most like id, the newest first among equals.
 // A client's id can have a few letters changed, be cut off, or be in small letters. The caller
 // holds r.mu.
@@ -51,7 +60,7 @@ func (r *Registry) nearest(tenant, id string) []Info {
 		*Job
 		distance int
 	}
-	id = strings.ToUpper(id[:min(len(id), 2*ulid.EncodedSize)]) // anything longer is like no id
+	id = canonical(id[:min(len(id), 2*ulid.EncodedSize)]) // anything longer is like no id
 	var all []candidate
 	for _, j := range slices.Backward(r.order) {
 		if j.info.Tenant == tenant {

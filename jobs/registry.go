@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -128,14 +129,55 @@ func (r *Registry) oldest(tenant string) Info {
 	return Info{}
 }
 
-// Get returns a job of the tenant. The error is a *[NotFoundError].
+// Get returns a job of the tenant. Its id can be in small letters and between blanks. The error is a
+// *[NotFoundError].
 func (r *Registry) Get(tenant, id string) (*Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if j, ok := r.jobs[id]; ok && j.info.Tenant == tenant {
+	return r.get(tenant, id)
+}
+
+// get is Get for a caller that holds r.mu.
+func (r *Registry) get(tenant, id string) (*Job, error) {
+	if j, ok := r.jobs[canonical(id)]; ok && j.info.Tenant == tenant {
 		return j, nil
 	}
-	return nil, &NotFoundError{ID: id, Nearest: r.nearest(tenant, id), Forgotten: r.retention.knew(tenant, id)}
+	return nil, &NotFoundError{ID: id, Nearest: r.nearest(tenant, id), Forgotten: r.retention.knew(tenant, canonical(id))}
+}
+
+// canonical returns an id as the registry writes it.
+func canonical(id string) string { return strings.ToUpper(strings.TrimSpace(id)) }
+
+// leastPrefix is how many characters of an id can stand for all of it.
+const leastPrefix = 8
+
+// Find returns the job of the tenant with that id, or else the one whose id begins so. The error is
+// a *[NotFoundError] or, if several ids begin so, an *[AmbiguousError].
+func (r *Registry) Find(tenant, id string) (*Job, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j, err := r.get(tenant, id)
+	prefix := canonical(id)
+	if err == nil || len(prefix) < leastPrefix {
+		return j, err
+	}
+	var all []*Job
+	for _, j := range slices.Backward(r.order) {
+		if j.info.Tenant == tenant && strings.HasPrefix(j.ID(), prefix) {
+			all = append(all, j)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return nil, err
+	case 1:
+		return all[0], nil
+	}
+	ambiguous := &AmbiguousError{Prefix: prefix}
+	for _, j := range all {
+		ambiguous.Jobs = append(ambiguous.Jobs, j.Info())
+	}
+	return nil, ambiguous
 }
 
 // A Filter selects jobs of a list. A zero field selects all.
@@ -174,6 +216,7 @@ func (r *Registry) before(tenant, id string) []*Job {
 	if id == "" {
 		return order
 	}
+	id = canonical(id)
 	if j, ok := r.jobs[id]; ok && j.info.Tenant == tenant {
 		return order[:slices.Index(order, j)]
 	}

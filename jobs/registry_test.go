@@ -74,7 +74,6 @@ func TestGetNamesTheNearestJobs(t *testing.T) {
 		}{
 			"one letter wrong":       {wrong(mine[1].ID()), "b"},
 			"cut off":                {mine[3].ID()[:20], "d"},
-			"small letters":          {strings.ToLower(mine[0].ID()), "a"},
 			"a letter too many":      {mine[2].ID() + "0", "c"},
 			"of another tenant":      {theirs.ID(), ""},
 			"empty":                  {"", "e"},
@@ -90,6 +89,51 @@ func TestGetNamesTheNearestJobs(t *testing.T) {
 			if slices.Contains(got, "secret") || tc.first != "" && got[0] != tc.first {
 				t.Errorf("%s: nearest: %v, want %s first", name, got, tc.first)
 			}
+		}
+	})
+}
+
+func TestFind(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		a := s.begin(Spec{Tenant: "me", Title: "a"})
+		theirs := s.begin(Spec{Tenant: "they"})
+		pass(time.Hour)
+		b, c := s.begin(Spec{Tenant: "me", Title: "b"}), s.begin(Spec{Tenant: "me", Title: "c"})
+		for name, tc := range map[string]struct {
+			id    string
+			found *Job
+		}{
+			"all of it":         {a.ID(), a.Job},
+			"small letters":     {strings.ToLower(a.ID()), a.Job},
+			"between blanks":    {" \t" + b.ID() + "\n", b.Job},
+			"the beginning":     {a.ID()[:8], a.Job},
+			"all but one":       {" " + strings.ToLower(c.ID()[:25]), c.Job},
+			"too little":        {a.ID()[:7], nil},
+			"the end":           {a.ID()[18:], nil},
+			"more than it":      {a.ID() + "0", nil},
+			"of another tenant": {theirs.ID()[:20], nil},
+		} {
+			j, err := s.Find("me", tc.id)
+			var missing *NotFoundError
+			if j != tc.found || tc.found == nil && (!errors.As(err, &missing) || missing.ID != tc.id) {
+				t.Errorf("%s: got %v, %v", name, j, err)
+			}
+		}
+		_, err := s.Find("me", strings.ToLower(b.ID()[:8]))
+		var several *AmbiguousError
+		if !errors.As(err, &several) || several.Prefix != b.ID()[:8] || titles(several.Jobs) != "c b" {
+			t.Errorf("of two jobs: %v", err)
+		}
+		for _, id := range []string{strings.ToLower(b.ID()), " " + b.ID() + " "} {
+			if j, err := s.Get("me", id); j != b.Job {
+				t.Errorf("got %v, %v", j, err)
+			}
+			if got := titles(s.List("me", Filter{Before: id})); got != "a" {
+				t.Errorf("before it: %q", got)
+			}
+		}
+		if _, err := s.Get("me", a.ID()[:25]); err == nil {
+			t.Error("a part of an id was taken for all of it")
 		}
 	})
 }

@@ -72,7 +72,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"bad requirement", "install_package_async", `{"package": "--index-url=x"}`, `"--index-url=x" looks like an option; name packages only`},
 		{"status unknown", "list_jobs", `{"status": "done"}`, "status must be one of: queued, running, waiting_input, completed, failed, cancelled."},
 		{"until unknown", "wait_for_jobs", `{"job_ids": ["x"], "until": "some"}`, "until must be one of: any, all."},
-		{"no such job", "check_job_status", `{"job_id": "` + id[:25] + `"}`, "No such job: " + id[:25] + "\nNearest:\n" + id + " completed, python default, *"},
+		{"no such job", "check_job_status", `{"job_id": "` + id[1:] + `"}`, "No such job: " + id[1:] + "\nNearest:\n" + id + " completed, python default, *"},
 		{"no such job to wait for", "wait_for_jobs", `{"job_ids": ["` + id + `", "x"]}`, "No such job: x\nNearest:\n*"},
 		{"no such job to list from", "list_jobs", `{"before": "x"}`, "No such job: x\n*"},
 		{"job of no such session", "check_python_status", `{"job_id": "` + id + `", "session": "lab"}`, "Job " + id + " is not one of session lab. Leave session out."},

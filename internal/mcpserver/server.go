@@ -59,8 +59,11 @@ func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*to
 	return s
 }
 
-// job returns a job of the connection's tenant.
+// job returns a job of the connection's tenant by its whole id, as calls that change it need it.
 func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(c.scope.Tenant, id) }
+
+// find returns a job of the connection's tenant by its id or the beginning of that.
+func (c *conn) find(id string) (*jobs.Job, error) { return c.jobs.Find(c.scope.Tenant, id) }
 
 // beforeTools calls add once, before the first request about tools. Making them and having the
 // SDK check their schemas takes half a millisecond, and the first answer of a server need not wait

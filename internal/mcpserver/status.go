@@ -18,7 +18,7 @@ func (c *call) window(from int64) report.Window {
 }
 
 func (c *call) checkJobStatus(ctx context.Context) (*report.Reply, error) {
-	j, err := c.job(c.args.jobID)
+	j, err := c.find(c.args.jobID)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (c *call) checkJobStatus(ctx context.Context) (*report.Reply, error) {
 
 func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 	if c.args.jobID != "" {
-		j, err := c.job(c.args.jobID)
+		j, err := c.find(c.args.jobID)
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	all := make([]*jobs.Job, 0, len(c.args.jobIDs))
 	seen := map[string]bool{}
 	for _, id := range c.args.jobIDs {
-		j, err := c.job(id)
+		j, err := c.find(id)
 		if err != nil {
 			return nil, err
 		}

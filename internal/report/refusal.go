@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -13,14 +14,31 @@ func (rp *Reporter) Refusal(err error) *Reply {
 	var (
 		notFound *jobs.NotFoundError
 		tooMany  *jobs.TooManyError
+		several  *jobs.AmbiguousError
 	)
 	switch {
 	case errors.As(err, &notFound):
 		return rp.noSuchJob(notFound)
 	case errors.As(err, &tooMany):
 		return rp.tooMany(tooMany)
+	case errors.As(err, &several):
+		return rp.ambiguous(several)
 	}
 	return nil
+}
+
+// ambiguousMax bounds the list of jobs whose ids begin alike, in characters.
+const ambiguousMax = 8000
+
+func (rp *Reporter) ambiguous(e *jobs.AmbiguousError) *Reply {
+	r := Textf("The ids of %s jobs begin with %s: give the whole id.\n", view.Count(len(e.Jobs)), OneLine(e.Prefix))
+	text, shown := rp.Lines(e.Jobs, ambiguousMax)
+	r.b.WriteString(strings.TrimSuffix(text, "\n"))
+	if left := len(e.Jobs) - shown; left > 0 {
+		fmt.Fprintf(&r.b, "\n%s more: see list_jobs", view.Count(left))
+	}
+	r.shown = e.Jobs[:shown]
+	return r
 }
 
 func (rp *Reporter) noSuchJob(e *jobs.NotFoundError) *Reply {

@@ -1,11 +1,14 @@
 package mcpserver
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -59,6 +62,55 @@ func TestCallThatDoesNotWaitSaysWhetherItsJobHasStarted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Status calls take the beginning of an id that is unique, and calls that change a job take all of it.
+func TestIDsAreTakenAsTheyAreWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // all jobs start at one time, so the first ten characters of their ids are the same
+		w := newWorld(t)
+		c := newConn(w.config, w.scope(engine.Scope{}))
+		one := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Python, Session: "default"}, &program{w, `ask line "? "`})
+		two := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Shell}, &program{w, code("keys", "hang")})
+		synctest.Wait()
+		ask := func(tool func(*call, context.Context) (*report.Reply, error), id string) string {
+			t.Helper()
+			none := time.Duration(0)
+			call := &call{conn: c, args: &args{jobID: id, jobIDs: []string{id, one.ID()}, text: "x", wait: &none}, ticket: noTicket{}, notices: c.announced.Call()}
+			r, err := tool(call, t.Context())
+			if err != nil {
+				r = c.refusal(err)
+			}
+			call.notices.Settle(true)
+			return r.String()
+		}
+		written := " " + strings.ToLower(one.ID()) + "\n"
+		unique := strings.ToLower(two.ID()[:25])
+		shared := two.ID()[:8]
+		for name, tool := range map[string]func(*call, context.Context) (*report.Reply, error){
+			"check_job_status": (*call).checkJobStatus, "check_python_status": (*call).checkPythonStatus, "wait_for_jobs": (*call).waitForJobs,
+		} {
+			if got := ask(tool, written); !strings.Contains(got, "Job ID: "+one.ID()) {
+				t.Errorf("%s does not find %q:\n%s", name, written, got)
+			}
+			if got := ask(tool, unique); !strings.Contains(got, "Job ID: "+two.ID()) {
+				t.Errorf("%s does not find %q:\n%s", name, unique, got)
+			}
+			want := "The ids of 2 jobs begin with " + shared + ": give the whole id.\n" + c.reporter.Line(two.Info()) + "\n" + c.reporter.Line(one.Info())
+			if got := ask(tool, shared); got != want {
+				t.Errorf("%s of two jobs:\n%s\nwant:\n%s", name, got, want)
+			}
+		}
+		for name, tool := range map[string]func(*call, context.Context) (*report.Reply, error){
+			"cancel_job": (*call).cancelJob, "send_command_input": (*call).sendCommandInput, "send_python_input": (*call).sendPythonInput,
+		} {
+			if got := ask(tool, unique); !strings.HasPrefix(got, "No such job: "+unique+"\nNearest:\n"+two.ID()) {
+				t.Errorf("%s by a part of the id:\n%s", name, got)
+			}
+		}
+		if got := ask((*call).sendPythonInput, written); field(got, "Input") != "delivered" {
+			t.Errorf("input by %q:\n%s", written, got)
+		}
+	})
 }
 
 // The cleanup of an ended job takes no longer than the grace.
