@@ -81,7 +81,7 @@ const leastDelivery = 100 * time.Millisecond
 // the call, and never the input.
 func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Reply, error) {
 	c.notices.Watch(j)
-	from := j.Log().Stat().End
+	from, answered := j.Log().Stat().End, j.Info().Question
 	deliver, cancel := context.WithTimeout(ctx, min(c.scope.GraceTime(), max(leastDelivery, c.waitFor(c.scope.GraceTime()))))
 	slow := time.AfterFunc(deliverTime, c.ticket.Pass)
 	if j.Info().Kind == jobs.Shell {
@@ -101,6 +101,7 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 	}
 	c.await(ctx, j, c.scope.GraceTime())
 	w := c.window(from)
+	w.Answered = answered
 	w.Line("Input", delivered(d, in))
 	return c.reporter.Job(j, w), nil
 }

@@ -55,12 +55,27 @@ var replies = map[string][]step{
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nInput: delivered\nCursor: 66\n\n" +
 				"--- STDOUT ---\n8 characters, line true, eof false, secret false\n", ""},
 	},
+	"the same question again": {
+		{"execute_python", arguments{"code": code(`ask line "(Pdb) "`, `ask line "(Pdb) "`, `out "more\nName:"`, `ask line " "`), "wait_seconds": 60},
+			"Job ID: ID1\nStatus: waiting_input\nPrompt: (Pdb) \nWaiting: line, the test\nCursor: 6\n" +
+				"Next: send_python_input(text=…) or cancel_job\n\n--- STDOUT ---\n(Pdb) \n", ""},
+		{"send_python_input", arguments{"text": "n", "wait_seconds": 60},
+			"Job ID: ID1\nStatus: waiting_input\nInput: delivered\nCursor: 61\n\n" +
+				"--- STDOUT ---\n1 characters, line true, eof false, secret false\n(Pdb) \n", ""},
+		{"check_job_status", arguments{"job_id": "ID1", "cursor": 6},
+			"Job ID: ID1\nStatus: waiting_input\nPrompt: (Pdb) \nWaiting: line, the test\nCursor: 61\n" +
+				"Next: send_python_input(text=…) or cancel_job\n\n" +
+				"--- STDOUT ---\n1 characters, line true, eof false, secret false\n(Pdb) \n", ""},
+		{"send_python_input", arguments{"text": "n", "wait_seconds": 60},
+			"Job ID: ID1\nStatus: waiting_input\nPrompt:  \nInput: delivered\nCursor: 121\n\n" +
+				"--- STDOUT ---\n1 characters, line true, eof false, secret false\nmore\nName: \n", ""},
+	},
 	"python asks twice": {
 		{"execute_python", arguments{"code": code(`ask secret "Password: "`, `ask line "Again? "`), "wait_seconds": 60},
 			"Job ID: ID1\nStatus: waiting_input\nPrompt: Password: \nWaiting: secret, the test\nCursor: 10\n" +
 				"Next: send_python_input(text=…) or cancel_job\n\n--- STDOUT ---\nPassword: \n", ""},
 		{"send_python_input", arguments{"text": "xyzzy", "wait_seconds": 60},
-			"Job ID: ID1\nStatus: waiting_input\nPrompt: Again? \nWaiting: line, the test\nInput: delivered\nCursor: 65\n" +
+			"Job ID: ID1\nStatus: waiting_input\nWaiting: line, the test\nInput: delivered\nCursor: 65\n" +
 				"Next: send_python_input(text=…) or cancel_job\n\n" +
 				"--- STDOUT ---\n5 characters, line true, eof false, secret true\nAgain? \n", ""},
 		{"send_python_input", arguments{"text": "", "eof": true, "job_id": "ID1", "wait_seconds": 60},

@@ -31,6 +31,10 @@ type Window struct {
 	MaxChars int          // of the complete reply; below 500, of the output alone
 	Notices  *CallNotices // of the call that the reply answers; nil: it announces no other jobs
 
+	// Answered is the question that the call answered, or nil. What the reply would repeat of it, or
+	// of the output that it shows, is left out.
+	Answered *jobs.Question
+
 	facts []fact
 }
 
@@ -49,7 +53,8 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	info := j.Info()
 	head := &Reply{}
 	head.b.Grow(usualHead)
-	rp.describe(head, info)
+	known := whatIsKnown(j, info, w)
+	rp.describe(head, info, known)
 	var also []jobs.Info
 	if w.Notices != nil {
 		w.Notices.Shows(append(head.shown, info)...)
@@ -58,15 +63,18 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	for _, f := range w.facts {
 		head.Line(f.name, f.value)
 	}
+	rest := &Reply{}
+	rest.Also(also)
+	next(rest, info, known)
 	room := max(1, w.MaxChars)
 	if w.MaxChars < smallReply {
-		return withOutput(head, j, info, w, also, room)
+		return withOutput(head, j, info, w, room, rest)
 	}
 	// The length of the header lines about the output depends on how it is cut. It is cut between
 	// lines, so a little less room can change nothing: each try reduces the room by at least
 	// lessRoom.
 	for room = max(leastRoom, room-head.Chars()-usualRest); ; {
-		r := withOutput(head, j, info, w, also, room)
+		r := withOutput(head, j, info, w, room, rest)
 		over := r.Chars() - w.MaxChars
 		if over <= 0 || room == leastRoom {
 			return r
@@ -83,8 +91,8 @@ const (
 	lessRoom   = 50
 )
 
-// withOutput returns head with output added, in about room characters.
-func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, also []jobs.Info, room int) *Reply {
+// withOutput returns head with output added, in about room characters, and the lines of rest.
+func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, rest *Reply) *Reply {
 	r := &Reply{}
 	r.b.Grow(head.b.Len() + usualRest)
 	r.b.WriteString(head.String())
@@ -99,8 +107,7 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, also []jobs.
 		r.Line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", view.Count(x.gone), causes(x.loss)))
 	}
 	r.cursor(x.next)
-	r.Also(also)
-	r.next(info)
+	r.b.WriteString(rest.String())
 	for i, text := range x.text {
 		r.section(sectionNames[i], text)
 	}
@@ -136,16 +143,11 @@ func causes(l output.Loss) string {
 	return strings.Join(why, "; ")
 }
 
-// describe writes the header lines about a job, except its cursor.
-func (rp *Reporter) describe(r *Reply, info jobs.Info) {
+// describe writes the header lines about a job, except its cursor and what is known of its question.
+func (rp *Reporter) describe(r *Reply, info jobs.Info, known known) {
 	r.Line("Job ID", info.ID)
 	r.Line("Status", StatusText(info))
-	if q := info.Question; q != nil && info.Status == jobs.WaitingInput {
-		if q.Prompt != "" {
-			r.Line("Prompt", q.Prompt)
-		}
-		r.Line("Waiting", strings.TrimSuffix(q.Kind+", "+q.By, ", "))
-	}
+	question(r, info, known)
 	if info.Cancelling != "" && !info.Status.Final() {
 		r.Line("Cancelling", string(info.Cancelling))
 	}
@@ -259,27 +261,7 @@ func (rp *Reporter) elapsed(info jobs.Info) string {
 // Summary adds a block of header lines about a job, without its output.
 func (rp *Reporter) Summary(r *Reply, j *jobs.Job, info jobs.Info) {
 	r.blank()
-	rp.describe(r, info)
+	rp.describe(r, info, known{})
 	r.cursor(j.Log().Stat().End)
-	r.next(info)
-}
-
-// next writes the Next line, if the job waits for input.
-func (r *Reply) next(info jobs.Info) {
-	q := info.Question
-	if !info.Asks() || q == nil {
-		return
-	}
-	if info.Kind == jobs.Python && q.Kind != "key" { // send_python_input sends a line
-		r.Line("Next", "send_python_input(text=…) or cancel_job")
-		return
-	}
-	arguments := `text="…\n"`
-	switch q.Kind {
-	case "key":
-		arguments = "text=…"
-	case "secret":
-		arguments += ", secret=true"
-	}
-	r.b.WriteString("Next: send_command_input(" + arguments + ") or cancel_job\n") // not Line, which would escape the backslash
+	next(r, info, known{})
 }

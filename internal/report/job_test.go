@@ -33,7 +33,7 @@ func TestActivity(t *testing.T) {
 	} {
 		tt.info.Status = jobs.Running
 		var r Reply
-		rp.describe(&r, tt.info)
+		rp.describe(&r, tt.info, known{})
 		if got := r.String(); !strings.HasSuffix(got, tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}

@@ -64,7 +64,7 @@ func agrees(t *testing.T, newStore func(int64) output.Store) {
 			default:
 				b := make([]byte, random.IntN(1+2_000*(1+10*round)))
 				Pattern(b, m.End())
-				s := output.Stream(random.IntN(3))
+				s := output.Stream(random.IntN(4))
 				l.Write(s, b)
 				m.Write(s, b)
 			}

@@ -1,0 +1,72 @@
+package report
+
+import (
+	"strings"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// known is what the reader of a reply knows of a job's question without the lines about it.
+type known struct {
+	answered *jobs.Question // the question before; nil: none
+	prompt   bool           // the output that the reply shows ends with the prompt
+}
+
+// whatIsKnown returns what a caller that has just answered a question knows of the next one. Other
+// replies repeat everything, because the same call gives the same answer.
+func whatIsKnown(j *jobs.Job, info jobs.Info, w Window) known {
+	q := info.Question
+	if w.Answered == nil || q == nil {
+		return known{}
+	}
+	return known{answered: w.Answered, prompt: q.Prompt != "" && endsWith(j.Log(), w.From, q.Prompt)}
+}
+
+// endsWith reports whether the standard output from a cursor on ends with a line.
+func endsWith(log output.Reader, from int64, line string) bool {
+	end := log.Stat().End
+	var b []byte
+	for _, s := range read(log, max(from, end-lastLineBytes), end).Spans {
+		if s.Section == stdout {
+			b = append(b, s.Data...)
+		}
+	}
+	before, found := strings.CutSuffix(view.Text(b), line)
+	return found && (before == "" || strings.HasSuffix(before, "\n"))
+}
+
+// question writes the lines about the question that a job waits with.
+func question(r *Reply, info jobs.Info, known known) {
+	q := info.Question
+	if q == nil || info.Status != jobs.WaitingInput {
+		return
+	}
+	if q.Prompt != "" && !known.prompt {
+		r.Line("Prompt", q.Prompt)
+	}
+	if known.answered == nil || known.answered.Kind != q.Kind || known.answered.By != q.By {
+		r.Line("Waiting", strings.TrimSuffix(q.Kind+", "+q.By, ", "))
+	}
+}
+
+// next writes the Next line, if the job waits for input that is sent in another way than the last.
+func next(r *Reply, info jobs.Info, known known) {
+	q := info.Question
+	if !info.Asks() || q == nil || known.answered != nil && known.answered.Kind == q.Kind {
+		return
+	}
+	if info.Kind == jobs.Python && q.Kind != "key" { // send_python_input sends a line
+		r.Line("Next", "send_python_input(text=…) or cancel_job")
+		return
+	}
+	arguments := `text="…\n"`
+	switch q.Kind {
+	case "key":
+		arguments = "text=…"
+	case "secret":
+		arguments += ", secret=true"
+	}
+	r.b.WriteString("Next: send_command_input(" + arguments + ") or cancel_job\n") // not Line, which would escape the backslash
+}
