@@ -93,7 +93,7 @@ func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error)
 	w.screen = pump.Shared(w.pty.Master(), w.writeScreen)
 	go w.listen() // owned by the worker; ends when the channel does, see end
 	if err := w.hello(ctx, python, cfg, prog); err != nil {
-		w.end(jobs.Kill, 0)
+		w.end(process.Ladder{From: jobs.Kill})
 		return nil, err
 	}
 	return w, nil

@@ -39,6 +39,9 @@ type (
 		N       int      `json:"n"`
 		Modules []string `json:"modules"`
 	}
+
+	// exitCommand asks an idle worker to exit as Python does.
+	exitCommand struct{}
 )
 
 func (execCommand) op() string      { return "exec" }
@@ -46,6 +49,7 @@ func (inputCommand) op() string     { return "input" }
 func (syncCommand) op() string      { return "sync" }
 func (variablesCommand) op() string { return "variables" }
 func (importedCommand) op() string  { return "imported" }
+func (exitCommand) op() string      { return "exit" }
 
 // An event is what a worker says: a value of one of the types below.
 type event any

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"asyncrepl/internal/process"
 	"asyncrepl/internal/runner"
 	"asyncrepl/jobs"
 )
@@ -16,15 +17,22 @@ import (
 // resetStep is the time between the rungs of a reset.
 const resetStep = time.Second
 
+// An End is what became of a session's worker at a restart.
+type End struct {
+	Had       bool // there was a worker
+	Survivors []jobs.Process
+	Note      string // what its exit could not complete; empty: nothing
+}
+
 // Restart ends the worker and all that its jobs left behind: the running job is stopped, queued
 // jobs are not run, and a job that is started after Restart has returned runs in an empty
-// namespace. The error says that the session has been closed.
+// namespace. An idle worker has a second to exit as Python does. The error says that the session has
+// been closed.
 //
-// The function it returns waits until everything has ended; it need not be called. It reports
-// whether there was a worker, and returns the processes that could not be ended. Its error is the
+// The function it returns waits until everything has ended; it need not be called. Its error is the
 // cause of ctx, and the restart continues, or says that the rest of the worker's tree could not be
 // checked.
-func (s *Session) Restart(by jobs.By, reason string) (wait func(ctx context.Context) (had bool, survivors []jobs.Process, err error), err error) {
+func (s *Session) Restart(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -39,15 +47,14 @@ type resetting struct {
 	done chan struct{} // closed when the worker has ended
 
 	// Set before done is closed.
-	had       bool // there was a worker
-	survivors []jobs.Process
-	err       error // the rest of the worker's tree could not be checked
+	end End
+	err error // the rest of the worker's tree could not be checked
 }
 
 // reset ends the namespace: st stops its running job, and the queued ones are dropped because of
 // cause. The caller holds mu.
 func (s *Session) reset(st jobs.Stop, cause string) *resetting {
-	re := &resetting{done: make(chan struct{}), had: s.w != nil}
+	re := &resetting{done: make(chan struct{}), end: End{Had: s.w != nil}}
 	s.dropQueue(cause)
 	if s.turn != nil && s.turn.port != nil {
 		s.turn.port.Cancel(st)
@@ -67,17 +74,24 @@ func (s *Session) endWorker(t *ticket, st jobs.Stop, re *resetting) {
 	if w == nil {
 		return
 	}
-	re.had = true
-	result := w.end(st.From, st.Step)
-	re.survivors, re.err = runner.Processes(result.Survivors), result.Err
+	re.end.Had = true
+	l := process.Ladder{From: st.From, Step: st.Step}
+	if w.askExit() {
+		l.Exit = resetStep
+	}
+	result := w.end(l)
+	re.end.Survivors, re.err = runner.Processes(result.Survivors), result.Err
+	if l.Exit > 0 {
+		re.end.Note = exitNote(w.handle, result.Needed)
+	}
 }
 
 // wait waits until the worker has ended.
-func (re *resetting) wait(ctx context.Context) (had bool, survivors []jobs.Process, err error) {
+func (re *resetting) wait(ctx context.Context) (End, error) {
 	select {
 	case <-re.done:
-		return re.had, re.survivors, re.err
+		return re.end, re.err
 	case <-ctx.Done():
-		return false, nil, context.Cause(ctx)
+		return End{}, context.Cause(ctx)
 	}
 }

@@ -21,9 +21,9 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	had, survivors, err := wait(t.Context())
-	if err != nil || !had || len(survivors) > 0 {
-		t.Fatalf("restart: %v, %v, survivors %v", had, err, survivors)
+	end, err := wait(t.Context())
+	if err != nil || !end.Had || len(end.Survivors) > 0 || end.Note != "" {
+		t.Fatalf("restart: %+v, %v", end, err)
 	}
 	if info := jobstest.End(t, running); info.Receipt.Text() != "cancelled (terminated by restart_python_worker; variables lost)" {
 		t.Errorf("the running job: %s", info.Receipt.Text())
@@ -94,8 +94,8 @@ func TestRestartOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if had, survivors, err := wait(t.Context()); had || len(survivors) > 0 || err != nil {
-		t.Errorf("restart: %v, survivors %v, %v", had, survivors, err)
+	if end, err := wait(t.Context()); end.Had || len(end.Survivors) > 0 || err != nil {
+		t.Errorf("restart: %+v, %v", end, err)
 	}
 	if b.s.Live() {
 		t.Error("the session is live afterwards")

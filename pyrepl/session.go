@@ -81,7 +81,7 @@ func (s *Session) Close() {
 	s.dropQueue("the end of the session")
 	s.mu.Unlock()
 	if w != nil {
-		w.end(jobs.Kill, 0)
+		w.end(process.Ladder{From: jobs.Kill})
 	}
 }
 
@@ -104,7 +104,7 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker, note str
 		return nil, "", err
 	}
 	if !s.attach(w) {
-		w.end(jobs.Kill, 0)
+		w.end(process.Ladder{From: jobs.Kill})
 		return nil, "", errClosed
 	}
 	return w, note, nil
@@ -146,9 +146,9 @@ func (s *Session) discard(w *worker) process.StopResult {
 	}
 	s.mu.Unlock()
 	if !runner.Ended(w.handle) { // it could not be killed
-		return w.end(jobs.Kill, 0)
+		return w.end(process.Ladder{From: jobs.Kill})
 	}
-	return w.end(jobs.Terminate, resetStep)
+	return w.end(process.Ladder{From: jobs.Terminate, Step: resetStep})
 }
 
 // remember keeps the names that a worker reported at the end of a job.

@@ -169,11 +169,11 @@ func (w *worker) await(ctx context.Context, n int) (event, error) {
 	}
 }
 
-// end ends the worker and everything that its jobs left behind, and closes what belongs to it. It
-// begins with rung from, and reports which rungs were needed and what could not be ended.
-func (w *worker) end(from jobs.Rung, step time.Duration) process.StopResult {
+// end ends the worker and everything that its jobs left behind as l says, and closes what belongs to
+// it. It reports which rungs were needed and what could not be ended.
+func (w *worker) end(l process.Ladder) process.StopResult {
 	w.once.Do(func() { close(w.ending) })
-	result := w.handle.Stop(process.Ladder{From: from, Step: step})
+	result := w.handle.Stop(l)
 	w.ch.close()
 	<-w.eof
 	w.pty.CloseSlave()

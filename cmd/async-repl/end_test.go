@@ -161,3 +161,45 @@ func TestOutputClosedFromTheStart(t *testing.T) {
 		}
 	}
 }
+
+// What an idle session has not written yet is written when the server ends, and atexit handlers run.
+func TestEndLetsPythonExit(t *testing.T) {
+	for name, end := range map[string]func(s *server){
+		"end of input": func(s *server) { s.stdin.Close() },
+		"SIGTERM":      func(s *server) { s.cmd.Process.Signal(syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t)
+			s.do("execute_python", "code", `import atexit, csv, tempfile
+rows = open("rows.csv", "w")
+for i in range(3): _ = csv.writer(rows).writerow([i, i])
+atexit.register(lambda: open("bye.txt", "w").write("bye"))
+directory = tempfile.TemporaryDirectory(dir=".", prefix="temporary")`)
+			end(s)
+			s.exit()
+			for file, text := range map[string]string{"rows.csv": "0,0\r\n1,1\r\n2,2\r\n", "bye.txt": "bye"} {
+				if got, err := os.ReadFile(filepath.Join(s.dir, file)); err != nil || string(got) != text {
+					t.Errorf("%s holds %q, %v", file, got, err)
+				}
+			}
+			if left, err := filepath.Glob(filepath.Join(s.dir, "temporary*")); err != nil || len(left) > 0 {
+				t.Errorf("%v is left, %v", left, err)
+			}
+		})
+	}
+}
+
+// The reply of a restart says that Python's exit was cut off.
+func TestRestartSaysWhatWasCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the limit of an exit")
+	}
+	t.Parallel()
+	s := startServer(t)
+	s.do("execute_python", "code", "import atexit, time; _ = atexit.register(time.sleep, 300)")
+	r := s.do("restart_python_worker")
+	if want := "Python did not exit within 1s: atexit handlers may not have run, and open files may lack what was written last"; r.Header("Note") != want {
+		t.Errorf("the note is missing:\n%s", r)
+	}
+}

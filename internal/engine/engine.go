@@ -123,13 +123,20 @@ const shutdownStep = 150 * time.Millisecond
 
 // Close ends every job, every session and every process, and waits until they have ended. It ends
 // jobs and process trees in parallel, so that a job with a runner that waits for something else
-// does not delay the signals to the trees. It closes the sessions last, when no job uses them.
+// does not delay the signals to the trees. Idle sessions let Python exit meanwhile. It closes the
+// sessions last, when no job uses them.
 func (e *Engine) Close() {
 	stop := jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate, Step: shutdownStep}
 	e.jobs.StopAll(stop) // before the first signal, so that receipts say by what a job was ended
+	exited := pyrepl.LetExit(e.all())
 	var ending sync.WaitGroup
 	ending.Go(func() { e.jobs.Close(stop) }) // joined below; ends when all jobs have ended
 	e.owner.Shutdown()
 	ending.Wait()
-	e.closeSessions()
+	if cut := exited(); len(cut) > 0 {
+		e.config.Log.Warn("shutdown cut off the exit of idle Python sessions", "sessions", cut)
+	}
+	for _, s := range e.all() {
+		s.Close()
+	}
 }

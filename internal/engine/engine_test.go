@@ -3,6 +3,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,8 +127,8 @@ func TestMaxSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if had, survivors, err := wait(t.Context()); !had || survivors != nil || err != nil {
-		t.Errorf("restart: %v, %v, %v", had, survivors, err)
+	if end, err := wait(t.Context()); !end.Had || end.Survivors != nil || end.Note != "" || err != nil {
+		t.Errorf("restart: %+v, %v", end, err)
 	}
 	if info := jobstest.End(t, b.python(sc, "c", "1")); info.Status != jobs.Completed {
 		t.Errorf("a session in the room of another: %s", info.Receipt.Text())
@@ -186,6 +188,43 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 	if !errors.Is(err, jobs.ErrShutdown) {
 		t.Errorf("a start after the end: %v", err)
+	}
+}
+
+// Close lets Python exit in idle sessions while it ends everything else, in the sessions used last
+// first. A session whose exit takes too long, or whose turn does not come, is cut off and logged.
+func TestCloseLetsPythonExit(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	c := config(t)
+	sessions := 2*runtime.GOMAXPROCS(0) + 2 // more than are asked at once
+	c.MaxSessions, c.Log = sessions+1, slog.New(slog.NewTextHandler(&log, nil))
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	var starts []*jobs.Job
+	for i := range sessions {
+		sleep := map[bool]string{true: "time.sleep(1000)"}[i < sessions-1]
+		starts = append(starts, b.python(sc, fmt.Sprint("s", i), fmt.Sprintf(`import atexit, time
+rows = open("rows%d", "w"); _ = rows.write("rows")
+atexit.register(lambda: %s)`, i, cmp.Or(sleep, "open('late', 'w').write('late')"))))
+		jobstest.End(t, starts[i])
+	}
+	busy := b.python(sc, "busy", "print('on', flush=True)\nwhile True: pass")
+	jobstest.Prints(t, busy, "on")
+	b.Close()
+	for name, text := range map[string]string{fmt.Sprint("rows", sessions-1): "rows", "late": "late", "rows0": ""} {
+		if got, err := os.ReadFile(filepath.Join(c.Workspace, name)); err != nil || string(got) != text {
+			t.Errorf("%s holds %q, %v; want %q", name, got, err, text)
+		}
+	}
+	for _, j := range append(starts, busy) {
+		processtest.Gone(t, j.Info().PID)
+	}
+	if info := busy.Info(); info.Receipt.By != jobs.Shutdown {
+		t.Errorf("the busy session: %s, by %q", info.Receipt.Text(), info.Receipt.By)
+	}
+	if got := log.String(); !strings.Contains(got, `msg="shutdown cut off the exit of idle Python sessions" sessions=`) || strings.Contains(got, fmt.Sprint("s", sessions-1)) {
+		t.Errorf("log: %s", got)
 	}
 }
 

@@ -23,16 +23,16 @@ type Session interface {
 	Variables(ctx context.Context) (Variables, error)
 	// Restart ends the interpreter, its jobs and all processes that they started; the receipts of the
 	// jobs give the reason. When Restart returns, new jobs run in the next interpreter. wait waits
-	// until the old one has ended; it reports whether there was one, and returns the processes that
-	// could not be ended. Its error means that ctx was done first, or that the remaining processes
-	// could not be checked.
-	Restart(by jobs.By, reason string) (wait func(ctx context.Context) (had bool, survivors []jobs.Process, err error), err error)
+	// until the old one has ended. Its error means that ctx was done first, or that the remaining
+	// processes could not be checked.
+	Restart(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error)
 }
 
-// The types of a list of a session's namespace.
+// The types of a list of a session's namespace, and of what became of its interpreter at a restart.
 type (
 	Variables = pyrepl.Variables
 	Variable  = pyrepl.Variable
+	End       = pyrepl.End
 )
 
 // A sessionKey distinguishes the sessions of different tenants.
@@ -107,10 +107,9 @@ func (e *Engine) installed(ctx context.Context, changes pkgmgr.Changes) (notes [
 	return notes
 }
 
-func (e *Engine) closeSessions() {
+// all returns the sessions of all tenants.
+func (e *Engine) all() []*pyrepl.Session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, s := range e.sessions {
-		s.Close()
-	}
+	return slices.Collect(maps.Values(e.sessions))
 }

@@ -98,13 +98,13 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	}
 	c.ticket.Pass()
 	defer c.progress.start(ctx, 0, func() string { return "restarting session " + session })()
-	had, survivors, err := wait(ctx)
+	end, err := wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the restart of session %s has begun and continues", session)
 	}
 	r := &report.Reply{}
 	r.Line("Session", session)
-	if had {
+	if end.Had {
 		r.Line("Restarted", "yes; all variables are lost, the next execute starts a new Python")
 	} else {
 		r.Line("Restarted", "no Python was running; the next execute starts one")
@@ -121,7 +121,10 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	if left := len(ended) - endedMax; left > 0 {
 		r.Line("More", fmt.Sprintf("%d jobs: list_jobs with session=%s", left, session))
 	}
-	r.Processes("Survivors", survivors, "")
+	r.Processes("Survivors", end.Survivors, "")
+	if end.Note != "" {
+		r.Line("Note", end.Note)
+	}
 	if err != nil {
 		r.Line("Note", err.Error())
 	}

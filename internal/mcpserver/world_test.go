@@ -150,7 +150,7 @@ func (s *testSession) Variables(ctx context.Context) (engine.Variables, error) {
 
 // Restart asks the jobs to end. wait returns at once, perhaps before they have ended: the session
 // itself has no process.
-func (s *testSession) Restart(by jobs.By, reason string) (wait func(context.Context) (bool, []jobs.Process, error), err error) {
+func (s *testSession) Restart(by jobs.By, reason string) (wait func(context.Context) (engine.End, error), err error) {
 	list := s.w.jobs.List("", jobs.Filter{Session: s.name})
 	for _, info := range list {
 		j, err := s.w.jobs.Get("", info.ID)
@@ -159,14 +159,14 @@ func (s *testSession) Restart(by jobs.By, reason string) (wait func(context.Cont
 		}
 		j.Stop(jobs.Stop{By: by, From: jobs.Kill, Reason: reason})
 	}
-	return func(context.Context) (bool, []jobs.Process, error) {
+	return func(context.Context) (engine.End, error) {
 		s.w.mu.Lock()
 		defer s.w.mu.Unlock()
 		if s.w.restarted != nil {
 			close(s.w.restarted)
 			s.w.restarted = nil
 		}
-		return len(list) > 0, nil, nil
+		return engine.End{Had: len(list) > 0}, nil
 	}, nil
 }
 

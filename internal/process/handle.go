@@ -39,6 +39,7 @@ type Handle struct {
 	reapedOrphans int                    // how many orphans of the tree were reaped
 	rescan        bool                   // one was reaped since the last scan; it may have left children
 	hungUp        []procfs.Process       // see HungUp
+	exiting       bool                   // see LetExit
 }
 
 // enter puts h in the table. The caller holds reaper.mu.

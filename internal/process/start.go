@@ -55,7 +55,7 @@ type Owner struct {
 	closed atomic.Bool
 
 	// Limits. Tests set some to more than any machine needs.
-	settle, remaining, grace, limit time.Duration
+	settle, remaining, grace, exit, limit time.Duration
 }
 
 // NewOwner makes this program the one that adopts its orphaned descendants, and returns an Owner
@@ -71,7 +71,7 @@ func NewOwner(c Config) (*Owner, error) {
 	reaper.join()
 	o := &Owner{
 		config: c, token: sync.OnceValue(rand.Text), null: os.NewFile(uintptr(null), os.DevNull), kills: oom.NewCounter(oom.Kills),
-		settle: settleLimit, remaining: remainingGrace, grace: shutdownGrace, limit: shutdownLimit,
+		settle: settleLimit, remaining: remainingGrace, grace: shutdownGrace, exit: ExitGrace, limit: shutdownLimit,
 	}
 	o.guard = newGuardLink(o)
 	return o, nil

@@ -4,6 +4,7 @@ package process
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ var rungs = []ladder.Rung{ladder.Interrupt, ladder.Terminate, ladder.Kill}
 // A Ladder configures how Stop escalates.
 type Ladder struct {
 	Over      <-chan struct{} // closed when the code or program to stop has ended; nil: Handle.Done
+	Exit      time.Duration   // to wait for a leader that was asked to exit, before the first rung
 	From      ladder.Rung     // the first rung; empty: Interrupt
 	Step      time.Duration   // from one rung to the next; 0: 5 s
 	Interrupt func() error    // nil: Handle.Interrupt
@@ -52,7 +54,7 @@ type StopResult struct {
 }
 
 // Stop ends h: it interrupts the leader, terminates the tree after a step, and kills the tree after
-// another. When Over is closed, it terminates the rest of the tree, and kills it after a second.
+// another. While it waits for an Exit, it terminates the rest of the tree only. When Over is closed, it terminates the rest of the tree, and kills it after a second.
 // The kill takes two seconds at most. Stop returns when no process of the tree is left, or with the
 // survivors, and says which rungs were needed.
 func (h *Handle) Stop(l Ladder) (result StopResult) {
@@ -73,6 +75,9 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 		h.stopping = true
 		reaper.mu.Unlock()
 	}
+	if l.Exit > 0 {
+		h.awaitExit(l.Exit)
+	}
 	rung := slices.Index(rungs, l.From) // -1, below the first, if From is empty
 	for rung = max(rung, l.wanted(), 0); !over(l.Over); rung = h.nextRung(&l, rung) {
 		result.Needed = append(result.Needed, rungs[rung])
@@ -92,6 +97,42 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 		h.stopRemaining(&result, rungs[rung], l.Requests.Trying)
 	}
 	return result
+}
+
+// awaitExit terminates the tree except for its leader, and waits until the leader has exited, but no
+// longer than limit.
+func (h *Handle) awaitExit(limit time.Duration) {
+	es, _ := sparing(h.scan, []*Handle{h})() // an error: the first rung finds the others
+	terminate(es)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-h.done:
+	case <-timer.C:
+	}
+}
+
+// sparing returns a scanner that leaves out the leaders of hs. It returns the other members of their
+// groups as processes without a group, so that a signal to them does not reach the leaders.
+func sparing(scan scanner, hs []*Handle) scanner {
+	leaders := make(map[int]bool, len(hs))
+	for _, h := range hs {
+		leaders[h.self.PID] = true
+	}
+	return func() ([]procfs.Stat, error) {
+		all, err := scan()
+		var es []procfs.Stat
+		for _, e := range all {
+			if leaders[e.PID] {
+				continue
+			}
+			if leaders[e.Group] {
+				e.Group = 0
+			}
+			es = append(es, e)
+		}
+		return es, err
+	}
 }
 
 // stopRemaining ends the remaining processes of the tree, beginning with from or Terminate,
@@ -184,7 +225,17 @@ func over(c <-chan struct{}) bool {
 const (
 	shutdownGrace = 150 * time.Millisecond
 	shutdownLimit = 310 * time.Millisecond // one more scan can follow, a long one with a thousand processes
+
+	// ExitGrace is how long Shutdown spares the leaders that have been asked to exit.
+	ExitGrace = 250 * time.Millisecond
 )
+
+// LetExit makes Shutdown spare the leader, which is about to be asked to exit, for ExitGrace.
+func (h *Handle) LetExit() {
+	reaper.mu.Lock()
+	defer reaper.mu.Unlock()
+	h.exiting = true
+}
 
 // Shutdown ends every process that has grown from those that o started, and refuses new starts. It
 // returns when none is left, within 350 ms. The guard, which ends last, kills any that remain then.
@@ -193,12 +244,25 @@ func (o *Owner) Shutdown() {
 		return
 	}
 	begin := time.Now()
-	es, _ := o.scan() // an error: the scans below find the others
+	exiting := o.exiting()
+	spare := sparing(o.scan, exiting)
+	es, _ := spare() // an error: the scans below find the others
 	signalGroups(es, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT)
-	for p := pause(0); time.Since(begin) < o.grace && !empty(o.scan); p.sleep() {
+	for p := pause(0); time.Since(begin) < o.grace && !empty(spare); p.sleep() {
 	}
 	for _, h := range o.handles() {
 		h.killedByUs.Store(true)
+	}
+	if len(exiting) > 0 {
+		late, cancel := context.WithDeadline(context.Background(), begin.Add(o.exit))
+		defer cancel()
+		killUntilGone(spare, begin.Add(o.exit)) // survivors and errors: the next one finds them
+		for _, h := range exiting {
+			select {
+			case <-h.done:
+			case <-late.Done():
+			}
+		}
 	}
 	left, err := killUntilGone(o.scan, begin.Add(o.limit))
 	switch {
@@ -223,6 +287,14 @@ func (o *Owner) handles() []*Handle {
 		}
 	}
 	return hs
+}
+
+// exiting returns the handles of o whose leaders Shutdown spares.
+func (o *Owner) exiting() []*Handle {
+	hs := o.handles()
+	reaper.mu.Lock()
+	defer reaper.mu.Unlock()
+	return slices.DeleteFunc(hs, func(h *Handle) bool { return !h.exiting })
 }
 
 // scan returns the processes that o must end: the trees of its handles, and the unattributed

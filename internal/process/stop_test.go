@@ -342,3 +342,59 @@ func TestShutdownLetsProgramsExit(t *testing.T) {
 		t.Errorf("got %+v and output %q, want exit 6 and the word bye", got, j.output())
 	}
 }
+
+// exitsByItself is a script that reports each signal, and exits 6 when its file exists. Its child dies
+// of SIGTERM.
+const exitsByItself = `trap 'echo hit' TERM HUP INT; sleep %s & echo up; wait $!; echo "child $?"; until [ -e %s ]; do :; done; exit 6`
+
+// Shutdown and Stop give a leader that was asked to exit the time to do so. No signal reaches it; its
+// children get theirs at once.
+func TestLeaderExitsByItself(t *testing.T) {
+	for name, end := range map[string]func(o *Owner, j *job){
+		"shutdown": func(o *Owner, j *job) { o.Shutdown() },
+		"stop":     func(_ *Owner, j *job) { j.Stop(Ladder{From: ladder.Terminate, Exit: patience}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOwner(t)
+			o.exit, o.limit = patience, 2*patience
+			tag, done := tag(), filepath.Join(t.TempDir(), "done")
+			j := onTTY(t, o, "job", fmt.Sprintf(exitsByItself, tag, done))
+			j.says(t, "up")
+			grown(t, tag, 1)
+			j.LetExit()
+			ended := make(chan struct{})
+			go func() { // ends when the leader has
+				defer close(ended)
+				end(o, j)
+			}()
+			j.says(t, "child 1") // by SIGHUP or SIGTERM
+			if err := os.WriteFile(done, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			<-ended
+			j.pump.Drain()
+			if got := j.Exit(); got.Code != 6 || strings.Contains(j.output(), "hit") {
+				t.Errorf("got %+v and output %q, want exit 6 and no signal", got, j.output())
+			}
+			gone(t, tag)
+		})
+	}
+}
+
+// A leader that does not exit in its time is ended with the rest.
+func TestLeaderDoesNotExit(t *testing.T) {
+	o := newOwner(t)
+	tag := tag()
+	stays := `trap '' HUP TERM; echo up; while :; do sleep %s; done`
+	j, other := onTTY(t, o, "job", fmt.Sprintf(stays, tag)), onTTY(t, o, "other", fmt.Sprintf(stays, tag))
+	j.says(t, "up")
+	other.says(t, "up")
+	grown(t, tag, 2)
+	if got := j.Stop(Ladder{From: ladder.Terminate, Step: time.Millisecond, Exit: time.Millisecond}); !slices.Contains(got.Needed, ladder.Kill) {
+		t.Errorf("the stop needed %v", got.Needed)
+	}
+	o.limit = patience
+	other.LetExit()
+	o.Shutdown()
+	gone(t, tag)
+}

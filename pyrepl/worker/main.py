@@ -30,7 +30,8 @@ class Commands:
     def __init__(self, session: Session, executor: Executor) -> None:
         self.session, self.executor = session, executor
         self.by_name = {"exec": self.exec, "sync": self.sync,
-                        "variables": self.variables, "imported": self.imported}
+                        "variables": self.variables, "imported": self.imported,
+                        "exit": self.exit}
 
     def exec(self, fields: Fields) -> None:
         self.executor.job(fields, self.session.channel.rights(fields))
@@ -48,6 +49,10 @@ class Commands:
         from .names import modules
         found = [name for name in fields["modules"] if name in modules]
         self.session.channel.send("imported", n=fields["n"], modules=found)
+
+    def exit(self, fields: Fields) -> None:
+        from .leave import leave
+        leave(self.session)
 
     def serve(self) -> None:
         """Serve commands until the channel ends."""

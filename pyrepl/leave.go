@@ -1,0 +1,111 @@
+package pyrepl
+
+import (
+	"cmp"
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+
+	"asyncrepl/internal/process"
+	"asyncrepl/internal/runner"
+	"asyncrepl/jobs"
+)
+
+// An idle worker is asked to exit as Python does: it runs its atexit handlers and flushes its open
+// files. If it takes too long it is ended, and a note says so.
+
+// askExit asks the worker, which is idle, to exit, and reports whether it was asked.
+func (w *worker) askExit() bool {
+	return !runner.Ended(w.handle) && w.ch.send(exitCommand{}) == nil
+}
+
+// exitNote says what an exit that was asked for could not complete, if needed names the rungs that
+// ended the worker.
+func exitNote(h *process.Handle, needed []jobs.Rung) string {
+	how := ""
+	switch {
+	case len(needed) > 0:
+		how = "did not exit within " + resetStep.String()
+	case h.Exit().Signal != 0:
+		how = exitText(h.Exit()) + " while it exited"
+	default:
+		return ""
+	}
+	return "Python " + how + ": atexit handlers may not have run, and open files may lack what was written last"
+}
+
+// LetExit asks the workers of those sessions that are idle to exit, the ones used last first, while
+// process.Owner.Shutdown ends everything else. It returns at once; a session that it has taken runs
+// no more jobs. The function it returns waits until the workers have exited or process.ExitGrace is
+// over, and returns the names of the sessions whose exit was cut off.
+func LetExit(sessions []*Session) (wait func() (cut []string)) {
+	over, cancel := context.WithTimeout(context.Background(), process.ExitGrace)
+	var idle []*exit
+	for _, s := range sessions {
+		if w := s.take(); w != nil {
+			w.handle.LetExit()
+			idle = append(idle, &exit{s.name, w.lastJob(), w})
+		}
+	}
+	slices.SortFunc(idle, func(a, b *exit) int { return cmp.Compare(b.last, a.last) })
+	next := make(chan *exit, len(idle))
+	for _, e := range idle {
+		next <- e
+	}
+	close(next)
+	var asking sync.WaitGroup
+	for range 2 * runtime.GOMAXPROCS(0) { // more at once would only slow each other down
+		asking.Go(func() { // owned by wait; ends when the workers have exited or the grace is over
+			for e := range next {
+				e.run(over)
+			}
+		})
+	}
+	return func() (cut []string) {
+		defer cancel()
+		asking.Wait()
+		for _, e := range idle {
+			if !runner.Ended(e.w.handle) || e.w.handle.Exit().Signal != 0 {
+				cut = append(cut, e.session)
+			}
+		}
+		return cut
+	}
+}
+
+// An exit is that of one idle worker.
+type exit struct {
+	session, last string // last is its last job
+	w             *worker
+}
+
+// run asks the worker to exit and waits until it has, or until over is done.
+func (e *exit) run(over context.Context) {
+	if over.Err() != nil || !e.w.askExit() {
+		return
+	}
+	select {
+	case <-e.w.handle.Done():
+	case <-over.Done():
+	}
+}
+
+// take gives the session's turn to its end and returns its worker, or nil if the session is busy or
+// has none alive.
+func (s *Session) take() *worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn != nil || s.w == nil || runner.Ended(s.w.handle) {
+		return nil
+	}
+	s.turn = &ticket{}
+	return s.w
+}
+
+// lastJob returns the id of the job that the worker ran last. Ids grow with time.
+func (w *worker) lastJob() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.port.ID()
+}
