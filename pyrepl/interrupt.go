@@ -80,27 +80,32 @@ const (
 //
 // Children are interrupted after the second repetition, or when the code has ended: code that sees
 // its child die of the interrupt must have its KeyboardInterrupt, and Python can swallow the first
-// one. Only those are that were there at the request, because code that has been interrupted can
-// start others to clean up. Until the interrupt is raised, which the C library's system(3) and a
-// handler of the user's prevent, they are interrupted again with those that have come since.
-func (r *run) repeatInterrupt(children []procfs.Process) {
+// one. Only those are that were there when the interrupt was asked for, because code that has been
+// interrupted can start others to clean up. Until the interrupt is raised, which the C library's
+// system(3) and a handler of the user's prevent, they are interrupted again with those that were
+// there one pause ago: by now we would know if they had been started to clean up.
+func (r *run) repeatInterrupt(asked []procfs.Process) {
 	timer := time.NewTimer(firstPause)
 	defer timer.Stop()
+	last := asked
 	for n, pause := 1, firstPause; ; n++ {
 		select {
 		case <-r.over:
 			if n <= 2 {
-				interruptAll(children)
+				interruptAll(asked)
 			}
 			return
 		case <-timer.C:
-			raised := r.wasRaised()
-			if !raised {
-				children = r.children()
-			}
 			r.w.handle.Signal(syscall.SIGURG) // an error: the worker has ended
+			raised := r.wasRaised()
+			if raised {
+				last = asked
+			}
 			if n == 2 || n > 2 && !raised {
-				interruptAll(children)
+				interruptAll(last)
+			}
+			if !raised {
+				last = r.children()
 			}
 			pause = min(2*pause, lastPause)
 			timer.Reset(pause)
