@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from . import size
 from .console import Console
 from .interrupts import Interrupts
 from .names import Names
@@ -65,6 +66,7 @@ class Session:
 
     def install(self) -> None:
         """Put in place what user code finds instead of the interpreter's own."""
+        size.install()
         self.streams.install()
         self.console.install()
         self.interrupts.install()
