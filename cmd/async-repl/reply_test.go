@@ -39,3 +39,16 @@ func TestDebuggerStepsAreShort(t *testing.T) {
 		matches(t, r, map[string]string{"Prompt": `^\(Pdb\) $`, "Waiting": "^(line|key), ", "Next": "^" + step.tool})
 	}
 }
+
+// A program that draws a full screen asks with it, not with its last line.
+func TestFullScreenHasNoPrompt(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	const draw = `printf '\033[?1049h\033[H\033[2J'; for i in $(seq 2 39); do printf '\033[%d;1H~%119s' $i ''; done; printf '\033[40;1HINSERT'; `
+	r := s.do("execute_command_async", "wait_seconds", 60, "command", draw+`read -rn1 key; printf '\033[?1049l'; read -rp 'Name? ' name`)
+	if r.Header("Status") != "waiting_input" || strings.Contains(string(r), "Prompt:") || !strings.HasSuffix(string(r), "\n\n~\nINSERT\n") || len(r) > 300 {
+		t.Errorf("the screen costs %d bytes:\n%s", len(r), r)
+	}
+	s.do("send_command_input", "job_id", r.Header("Job ID"), "text", "x", "wait_seconds", 60)
+	matches(t, s.do("check_job_status", "job_id", r.Header("Job ID")), map[string]string{"Status": "^waiting_input$", "Prompt": `^Name\? $`})
+}

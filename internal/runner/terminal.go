@@ -18,12 +18,18 @@ const (
 	Cols = 120
 )
 
-// promptSize is how many bytes of the newest output Prompt searches.
-const promptSize = 4096
+// screenSize is how many bytes of the newest output Prompt searches for the start of a full screen.
+const screenSize = 256 << 10
 
 // Prompt returns the last line of the output of p's job, which is the prompt if a program has just
-// asked for input.
-func Prompt(p *jobs.Port) string { return view.LastLine(p.Tail(promptSize)) }
+// asked for input. A program that draws a full screen has none.
+func Prompt(p *jobs.Port) string {
+	newest := p.Tail(screenSize)
+	if view.FullScreen(newest) {
+		return ""
+	}
+	return view.LastLine(newest)
+}
 
 // PIDs returns a function that lists the living processes of the tree of h. They can read its
 // terminal.

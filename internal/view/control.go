@@ -1,5 +1,7 @@
 package view
 
+import "bytes"
+
 // escape executes an escape sequence of two bytes.
 func (s *screen) escape(final byte) {
 	switch final {
@@ -43,12 +45,27 @@ func (s *screen) control(q sequence) {
 
 // setMode executes a private control sequence: those that switch to the other screen and back.
 func (s *screen) setMode(q sequence) {
-	if q.final != 'h' && q.final != 'l' {
-		return
-	}
-	switch q.params[0] {
-	case 47, 1047, 1049:
+	if q.switches() {
+		s.full = q.final == 'h'
 		s.fresh()
+	}
+}
+
+// switches reports whether q, a private control sequence, switches to the other screen or back.
+func (q sequence) switches() bool {
+	return (q.final == 'h' || q.final == 'l') && (q.params[0] == 47 || q.params[0] == 1047 || q.params[0] == 1049)
+}
+
+// FullScreen reports whether the program that wrote b has switched to the other screen and not back.
+func FullScreen(b []byte) bool {
+	for end := len(b); ; {
+		end = bytes.LastIndexByte(b[:end], esc)
+		if end < 0 {
+			return false
+		}
+		if q := scanEscape(b[end:]); q.private && q.switches() {
+			return q.final == 'h'
+		}
 	}
 }
 
@@ -94,6 +111,7 @@ func (s *screen) fresh() {
 	if len(s.row(s.y).cells) > 0 {
 		s.down()
 	}
+	s.row(s.y).placed = s.full
 	s.x, s.home, s.statusLine = 0, s.y, false
 }
 
@@ -107,13 +125,16 @@ func (s *screen) goTo(row, col int) {
 			return
 		}
 		s.fresh()
+		s.row(s.y).placed = true
 	}
 	want := max(s.home, s.base) + min(row, maxRows/2) - 1
 	s.y = min(want, s.end-1)
 	for s.y < want {
 		s.down()
+		s.row(s.y).placed = true
 	}
 	s.y = max(s.y, s.base)
+	s.row(s.y).placed = true
 	s.x = min(col, maxCols) - 1
 }
 

@@ -8,8 +8,9 @@
 //   - The result is valid UTF-8 and has no control characters except newline and tab.
 //   - Plain text remains as it is; a view of a view is the view.
 //   - Progress that was drawn over itself (carriage return, backspace, cursor movement, erase) is
-//     shown in its last state. Nothing else is folded: clearing the screen starts a new piece of
-//     text and removes none.
+//     shown in its last state. Clearing the screen starts a new piece of text and removes none.
+//   - Of several rows that only fill a full screen, blank or with a tilde, one is shown. Nothing else
+//     is folded.
 //   - Cost is linear in the bytes read, and so is memory.
 //   - Omissions are counted in bytes of the log, so that a reader can ask for exactly those.
 //

@@ -16,6 +16,7 @@ type row struct {
 	cells  []rune // 0 is a cell that nothing was written to
 	wraps  bool   // the next row is the same line
 	edited bool   // drawn over or partly erased: blanks at the end mean nothing
+	placed bool   // of a full screen: likewise, and it can be filling
 }
 
 // A screen has as much of a terminal as folding progress takes: rows that can be drawn over, as
@@ -27,6 +28,8 @@ type screen struct {
 	base, end  int          // rows that can be changed; those before base are in out
 	y, x       int          // the cursor
 	home       int          // the row that a program uses as the top; -1: unknown
+	full       bool         // the program has switched to the other screen
+	filling    rune         // the last row that was settled only fills a screen, with ' ' or '~'; 0: it does not
 	saved      bool
 	sy, sx     int
 	statusLine bool // the cursor was saved and moved elsewhere, and not yet restored: a status line, not shown
@@ -36,11 +39,12 @@ type screen struct {
 func (s *screen) reset(l lines) {
 	s.base, s.end, s.y, s.x = 0, 1, 0, 0
 	s.home, s.saved, s.sy, s.sx, s.statusLine = -1, false, 0, 0, false
+	s.full, s.filling = false, 0
 	s.rows[0].clear()
 	s.out = l
 }
 
-func (r *row) clear() { r.cells, r.wraps, r.edited = r.cells[:0], false, false }
+func (r *row) clear() { *r = row{cells: r.cells[:0]} }
 
 func (s *screen) row(y int) *row { return &s.rows[y%maxRows] }
 
@@ -151,14 +155,16 @@ func (s *screen) down() {
 		s.base++
 	}
 	s.row(s.end).clear()
+	s.row(s.end).placed = s.full
 	s.end++
 }
 
-// settle passes row y to out. Nothing can change it any more.
+// settle passes row y to out. Nothing can change it any more. Of several rows in a row that only
+// fill a screen, blank or with a tilde as editors do, it passes the first.
 func (s *screen) settle(y int, newline bool) {
 	r := s.row(y)
 	cells := r.cells
-	if r.edited && !r.wraps {
+	if (r.edited || r.placed) && !r.wraps {
 		least := 0
 		if y == s.y {
 			least = s.x // a prompt may end with blanks before the cursor
@@ -167,10 +173,27 @@ func (s *screen) settle(y int, newline bool) {
 			cells = cells[:len(cells)-1]
 		}
 	}
+	last := s.filling
+	if s.filling = filling(r, cells); s.filling != 0 && s.filling == last {
+		return
+	}
 	s.out.add(cells)
 	if newline && !r.wraps {
 		s.out.newline()
 	}
+}
+
+// filling returns the character with which a row only fills a screen, 0 if it does not.
+func filling(r *row, cells []rune) rune {
+	switch {
+	case !r.placed || r.wraps:
+		return 0
+	case len(cells) == 0:
+		return ' '
+	case len(cells) == 1 && cells[0] == '~':
+		return '~'
+	}
+	return 0
 }
 
 // finish settles the remaining rows, except empty ones below the cursor.
@@ -203,7 +226,7 @@ func (s *screen) cursorLine() []rune {
 	for last < s.end-1 && s.row(last).wraps {
 		last++
 	}
-	s.out.line = s.out.line[:0]
+	s.out.line, s.filling = s.out.line[:0], 0
 	for y := first; y <= last; y++ {
 		s.settle(y, false)
 	}
