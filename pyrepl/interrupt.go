@@ -87,29 +87,32 @@ const (
 func (r *run) repeatInterrupt(asked []procfs.Process) {
 	timer := time.NewTimer(firstPause)
 	defer timer.Stop()
-	last := asked
-	for n, pause := 1, firstPause; ; n++ {
+	last, n := asked, 0
+	for pause := firstPause; ; timer.Reset(pause) {
 		select {
 		case <-r.over:
-			if n <= 2 {
+			if n < 2 {
 				interruptAll(asked)
 			}
 			return
 		case <-timer.C:
-			r.w.handle.Signal(syscall.SIGURG) // an error: the worker has ended
-			raised := r.wasRaised()
-			if raised {
-				last = asked
-			}
-			if n == 2 || n > 2 && !raised {
-				interruptAll(last)
-			}
-			if !raised {
-				last = r.children()
-			}
-			pause = min(2*pause, lastPause)
-			timer.Reset(pause)
 		}
+		if urg, err := procfs.DispositionOf(r.w.handle.PID(), syscall.SIGURG); err == nil && urg.Pending && !urg.Blocked {
+			continue // the worker has not run since the last request: another one would be the same
+		}
+		r.w.handle.Signal(syscall.SIGURG) // an error: the worker has ended
+		n++
+		raised := r.wasRaised()
+		if raised {
+			last = asked
+		}
+		if n == 2 || n > 2 && !raised {
+			interruptAll(last)
+		}
+		if !raised {
+			last = r.children()
+		}
+		pause = min(2*pause, lastPause)
 	}
 }
 

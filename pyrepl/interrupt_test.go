@@ -227,7 +227,7 @@ func TestInterruptComesBeforeTheEndOfAChild(t *testing.T) {
 class F:
     def __del__(self): print("on", flush=True); time.sleep(300)`)
 	j := b.start("p = subprocess.Popen(['sleep', '300'], stdout=subprocess.PIPE)\nF()\nprint('read', p.stdout.read())")
-	jobstest.Prints(t, j, "on")
+	jobstest.Prints(t, j, "on\n")
 	j.Stop(stop(jobs.Interrupt))
 	info := jobstest.End(t, j)
 	if out := jobstest.Output(j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" || strings.Contains(out, "read b''") {
@@ -246,7 +246,7 @@ try:
     print("on", flush=True); time.sleep(300)
 except KeyboardInterrupt:
     print("clean", subprocess.run(["sleep", "0.1"]).returncode, child.wait())`)
-	jobstest.Prints(t, j, "on")
+	jobstest.Prints(t, j, "on\n")
 	j.Stop(stop(jobs.Interrupt))
 	if info := jobstest.End(t, j); jobstest.Output(j) != "on\nclean 0 -2\n" {
 		t.Errorf("%s, output %q", info.Receipt.Text(), jobstest.Output(j))

@@ -209,7 +209,7 @@ func (r *reminder) remind(es []procfs.Stat) {
 // nor blocks the signal. If its signals can't be read, the answer is true.
 func diesOf(pid int, sig syscall.Signal) bool {
 	d, err := procfs.DispositionOf(pid, sig)
-	return err != nil || d == procfs.Disposition{}
+	return err != nil || !d.Ignored && !d.Caught && !d.Blocked
 }
 
 // signalGroups sends sigs, in this order, to every process group with a member among es. The

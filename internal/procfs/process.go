@@ -55,7 +55,11 @@ func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' || s.Ende
 
 // A Disposition is how a process treats one signal. The zero Disposition is the signal's default
 // effect.
-type Disposition struct{ Ignored, Caught, Blocked bool }
+type Disposition struct {
+	Ignored, Caught, Blocked bool
+
+	Pending bool // it was sent, and the process has not taken it
+}
 
 // Disposition returns how p treats sig.
 func (p Process) Disposition(sig syscall.Signal) (Disposition, error) {

@@ -311,7 +311,9 @@ func DispositionOf(pid int, sig syscall.Signal) (Disposition, error) {
 		return Disposition{}, err
 	}
 	has := func(set string) bool { return signalSet(b, set)>>(sig-1)&1 == 1 }
-	return Disposition{Ignored: has("SigIgn"), Caught: has("SigCgt"), Blocked: has("SigBlk")}, nil
+	return Disposition{
+		Ignored: has("SigIgn"), Caught: has("SigCgt"), Blocked: has("SigBlk"), Pending: has("ShdPnd") || has("SigPnd"),
+	}, nil
 }
 
 // OwnIgnored returns the signals that this process ignores.

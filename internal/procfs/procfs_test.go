@@ -219,6 +219,13 @@ func TestDisposition(t *testing.T) {
 			t.Errorf("%v: got %+v, %v; want %+v", sig, got, err, want)
 		}
 	}
+	s.Signal(syscall.SIGSTOP)
+	for !must[Stat](t)(Inspect(s.PID)).Stopped() {
+	}
+	s.Signal(syscall.SIGUSR1)
+	if got, err := s.Disposition(syscall.SIGUSR1); err != nil || got != (Disposition{Caught: true, Pending: true}) {
+		t.Errorf("a signal that a stopped process has not taken: %+v, %v", got, err)
+	}
 	s.Start++
 	if _, err := s.Disposition(syscall.SIGTERM); err != ErrGone {
 		t.Errorf("of another process with this pid: %v, want ErrGone", err)
