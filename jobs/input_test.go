@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"asyncrepl/internal/output"
 )
 
 // answer takes input as an answer to the open question.
@@ -136,6 +138,34 @@ func TestSameQuestionAgainIsNoChange(t *testing.T) {
 			if i := p.Info(); seen != tc.changes || *i.Question != tc.q {
 				t.Errorf("asked %+v: changed %t, shows %+v", tc.q, seen, *i.Question)
 			}
+		}
+	})
+}
+
+// A wait for a server ends when the job has listened and been silent for the time that the caller
+// named, and not before.
+func TestAwaitServing(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		const quiet = 200 * time.Millisecond
+		p := s.begin(Spec{})
+		go func() { // ends by itself: a server that starts, and prints meanwhile
+			pass(time.Second)
+			p.port.SetListening([]Listener{{Address: "127.0.0.1:8000"}})
+			for range 10 {
+				pass(quiet / 2)
+				p.port.Write(output.Stdout, []byte("."))
+			}
+		}()
+		begin := time.Now()
+		if err := p.AwaitServing(t.Context(), quiet); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := time.Since(begin), time.Second+10*quiet/2+quiet; got != want {
+			t.Errorf("the wait ended after %v, want %v", got, want)
+		}
+		p.end(Receipt{End: Returned})
+		if ls := p.Info().Listening; ls != nil {
+			t.Errorf("an ended job listens on %v", ls)
 		}
 	})
 }

@@ -30,8 +30,9 @@ type Info struct {
 	Receipt    Receipt   // set once Status is final
 	Result     string
 	HasResult  bool
-	PID        int   // the process in the foreground, if the runner named one
-	Probe      Probe // measures its processes, if the runner gave one; nil once Status is final
+	Listening  []Listener // opened since it was started; nil once Status is final
+	PID        int        // the process in the foreground, if the runner named one
+	Probe      Probe      // measures its processes, if the runner gave one; nil once Status is final
 
 	Created, Started, Ended time.Time
 	Output                  output.Stat
@@ -51,17 +52,18 @@ type Job struct {
 
 	saving sync.Mutex // held over a snapshot and its Save, so that an older record never replaces a newer one
 
-	mu        sync.Mutex
-	info      Info
-	changed   chan struct{} // closed and dropped at a change; made when a caller waits
-	broken    string        // the defect because of which the job will fail
-	stop      *Stop
-	raised    chan struct{} // closed and dropped when stop changes; made when a caller waits
-	takeInput InputFunc
-	cleanup   CleanupFunc
-	limit     *time.Timer   // runs in Running, if there is a timeout
-	since     time.Time     // when Running was last entered
-	ran       time.Duration // time in Running before that
+	mu          sync.Mutex
+	info        Info
+	changed     chan struct{} // closed and dropped at a change; made when a caller waits
+	broken      string        // the defect because of which the job will fail
+	stop        *Stop
+	raised      chan struct{} // closed and dropped when stop changes; made when a caller waits
+	takeInput   InputFunc
+	cleanup     CleanupFunc
+	limit       *time.Timer   // runs in Running, if there is a timeout
+	listenSince time.Time     // when Listening last changed
+	since       time.Time     // when Running was last entered
+	ran         time.Duration // time in Running before that
 }
 
 // shared is the part of a registry that its jobs use.
@@ -111,7 +113,25 @@ func (j *Job) Changed() <-chan struct{} {
 // Await blocks until the job has ended or waits for input, or ctx is done; in the last case it
 // returns the cause of ctx. If the job is being stopped, Await returns only at the end: a program
 // that prints its prompt again after an interrupt needs no answer.
-func (j *Job) Await(ctx context.Context) error {
+func (j *Job) Await(ctx context.Context) error { return j.await(ctx, nil) }
+
+// AwaitServing is Await that also returns once processes of the job listen, and have opened no
+// further address and written nothing for quiet: a server has started.
+func (j *Job) AwaitServing(ctx context.Context, quiet time.Duration) error {
+	return j.await(ctx, func() (due time.Duration, listens bool) {
+		j.mu.Lock()
+		since, listens := j.listenSince, len(j.info.Listening) > 0 && j.info.Cancelling == ""
+		j.mu.Unlock()
+		if last := j.log.Stat().Last; last.After(since) {
+			since = last
+		}
+		return quiet - time.Since(since), listens
+	})
+}
+
+// await is Await. If serves is not nil, it says whether the job listens, and how long it must still
+// be quiet for that to end the wait.
+func (j *Job) await(ctx context.Context, serves func() (due time.Duration, listens bool)) error {
 	for {
 		changed := j.Changed()
 		j.mu.Lock()
@@ -120,10 +140,19 @@ func (j *Job) Await(ctx context.Context) error {
 		if asks {
 			return nil
 		}
+		var quiet <-chan time.Time
+		if serves != nil {
+			if due, listens := serves(); listens && due <= 0 {
+				return nil
+			} else if listens {
+				quiet = time.After(due)
+			}
+		}
 		select {
 		case <-j.done:
 			return nil
 		case <-changed:
+		case <-quiet:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

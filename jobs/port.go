@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"time"
 
 	"asyncrepl/internal/output"
 )
@@ -86,6 +87,18 @@ func (p *Port) SetAccepts(input bool) {
 	defer j.mu.Unlock()
 	if j.info.Status == Running && j.info.Accepts != input {
 		j.info.Accepts = input
+		j.notify()
+	}
+}
+
+// SetListening records the addresses on which processes of the job listen. ls is not changed
+// afterwards.
+func (p *Port) SetListening(ls []Listener) {
+	j := p.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.info.Status.Final() {
+		j.info.Listening, j.listenSince = ls, time.Now()
 		j.notify()
 	}
 }

@@ -20,6 +20,12 @@ type StoppedProcess struct {
 	Signal string // that stopped it, such as SIGSTOP; empty: unknown
 }
 
+// A Listener is an address on which a process of a job listens.
+type Listener struct {
+	Address string // 127.0.0.1:8000
+	Process
+}
+
 // A ProcessUsage is the use of CPU time and memory by processes.
 type ProcessUsage struct {
 	CPU       time.Duration // of the living ones, since they were started

@@ -130,9 +130,11 @@ func (r *run) exec(ctx context.Context, code string) jobs.Outcome {
 	r.w.read(r.p, pipes)
 	r.p.SetInput(r.input)
 	stopWatcher := r.watcher.Start()
+	r.w.ports.Follow(runner.ReportPorts(r.p))
 	r.w.makePipes() // while the worker is busy
 	done, err := r.follow(ctx)
 	close(r.over)
+	r.w.ports.Rest()
 	stopWatcher()
 	r.stopping.Wait()
 	if err == nil && r.signalled {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/listening"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
@@ -129,6 +130,7 @@ func (w *worker) launch(python string, prog program, cfg Config) (err error) {
 		return err
 	}
 	w.keyboard = tty.NewKeyboard(w.pty, runner.PIDs(w.handle))
+	w.ports = listening.NewTree(w.handle.Tree)
 	w.children, _ = procfs.OpenChildList(w.handle.PID()) // an error: each job scans
 	return nil
 }

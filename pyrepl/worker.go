@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"asyncrepl/internal/listening"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
@@ -20,6 +21,7 @@ const answerTime = 10 * time.Second
 // A worker is a Python process that holds a session's namespace.
 type worker struct {
 	handle   *process.Handle
+	ports    *listening.Tree
 	pty      *tty.PTY
 	keyboard *tty.Keyboard
 	screen   *pump.Pump // of the terminal

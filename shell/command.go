@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/listening"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
@@ -183,7 +184,10 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 	if r.watcher != nil {
 		stopWatcher = r.watcher.Start()
 	}
+	ports := listening.NewTree(r.handle.Tree)
+	ports.Follow(runner.ReportPorts(r.port))
 	stopped := r.await(ctx)
+	ports.Close()
 	stopWatcher()
 	for _, p := range r.pumps {
 		p.Drain()

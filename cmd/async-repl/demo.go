@@ -168,6 +168,7 @@ var steps = []step{
 	{"poll a long job to its end", pollTicks},
 	{"a restart clears the variables", restart},
 	{"a shell job asks a question", shellAsks},
+	{"a server says where it listens", startWebServer},
 	{"a cancel ends the full process tree", cancelTree},
 	{"a crash of the worker is reported", oneCall("execute_python", "code", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",
 		"failed (killed by SIGSEGV; variables lost)")},
@@ -246,6 +247,22 @@ func restart(s *session) error {
 		return errors.New("variables are left")
 	}
 	return nil
+}
+
+// startWebServer starts a server, whose call is answered as soon as the server listens.
+func startWebServer(s *session) error {
+	r, err := s.call("execute_command_async", map[string]any{"command": "python3 -m http.server 0 --bind 127.0.0.1", "wait_seconds": 60})
+	if err != nil {
+		return err
+	}
+	if err := expect(r, "running"); err != nil {
+		return err
+	}
+	if got := r.Header("Listening"); !strings.HasPrefix(got, "127.0.0.1:") {
+		return fmt.Errorf("it listens on %q", got)
+	}
+	_, err = s.call("cancel_job", map[string]any{"job_id": r.Header("Job ID")})
+	return err
 }
 
 func shellAsks(s *session) error {

@@ -43,6 +43,8 @@ var rules = []rule{
 		why: "a terminal serves worker and shell alike, and knows neither of them, nor its watcher"},
 	{dir: "internal/waiting", may: []string{"internal/procfs", "internal/tty"}, not: []string{"os/exec", "net", "github.com"},
 		why: "the kernel and the terminal show whether a program waits, for jobs of any kind"},
+	{dir: "internal/listening", may: []string{"internal/procfs"}, not: []string{"os/exec", "net/http", "github.com"},
+		why: "the kernel shows which processes listen, for jobs of any kind"},
 	{dir: "internal/child", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "a child is one process; the tree that grows from it belongs to package process"},
 	{dir: "internal/oom", not: []string{"os/exec", "net", "github.com"},
@@ -52,7 +54,7 @@ var rules = []rule{
 
 	{dir: "jobs", may: []string{"internal/ladder", "internal/output"}, not: []string{"os/exec", "net"},
 		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
-	{dir: "internal/runner", may: []string{"internal/ladder", "internal/process", "internal/procfs", "internal/tty", "internal/waiting", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net"},
+	{dir: "internal/runner", may: []string{"internal/ladder", "internal/listening", "internal/process", "internal/procfs", "internal/tty", "internal/waiting", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net"},
 		why: "code that the runners share knows none of them, no Python and no protocol"},
 	{dir: "pyrepl", may: runnersMay, not: []string{"net/http", "os/exec"},
 		why: "runners know no protocol and not one another"},
@@ -79,7 +81,7 @@ var rules = []rule{
 
 // runnersMay are the packages that the runners may import.
 var runnersMay = []string{
-	"internal/ladder", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/runner",
+	"internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/runner",
 	"internal/tty", "internal/view", "internal/waiting", "jobs",
 }
 

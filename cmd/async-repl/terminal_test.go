@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"asyncrepl/internal/mcpclient"
 )
 
 // A readline prompt reads single keys. An end of file, which the terminal would pass on as a
@@ -47,4 +49,57 @@ func TestStoppedProcessIsSaid(t *testing.T) {
 			}
 		}
 	}
+}
+
+// serving is Python that listens on a port and never ends. Its last line says the address.
+const serving = `import socket, time
+s = socket.create_server(("127.0.0.1", 0))
+print("address %s:%d." % s.getsockname(), flush=True)
+time.sleep(1000)`
+
+// A job that begins to listen says so, and a call that starts it is answered long before the end of
+// its wait: the call would last ten minutes.
+func TestServerEndsTheWaitOfItsCall(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "REPL_GRACE=100s")
+	command := func(tty bool) []any {
+		return []any{"command", "echo starting; python3 -c '" + serving + "'", "tty", tty}
+	}
+	for name, start := range map[string]func() mcpclient.Reply{
+		"terminal": func() mcpclient.Reply { return s.do("execute_command_async", command(true)...) },
+		"pipes":    func() mcpclient.Reply { return s.do("execute_command_async", command(false)...) },
+		"python":   func() mcpclient.Reply { return s.do("execute_python", "code", serving) },
+	} {
+		begin := time.Now()
+		r := start()
+		holds(t, r, "Status", "running")
+		if d := time.Since(begin); d > 60*time.Second {
+			t.Errorf("%s: answered after %v", name, d)
+		}
+		_, after, _ := strings.Cut(string(r), "address ")
+		address, _, _ := strings.Cut(after, ".\n")
+		if got := r.Header("Listening"); address == "" || !strings.HasPrefix(got, address+" (python") {
+			t.Errorf("%s: it listens on %q:\n%s", name, got, r)
+		}
+		s.do("cancel_job", "job_id", r.Header("Job ID"))
+		if r = s.end(r.Header("Job ID")); r.Header("Listening") != "" {
+			t.Errorf("%s: it listens after its end:\n%s", name, r)
+		}
+	}
+}
+
+// What an earlier job of the session listens on is not a later job's, and does not end its wait.
+func TestListenersOfEarlierJobsAreNotNamed(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	r := s.do("execute_python", "code", "import socket, threading\nserver = socket.create_server(('127.0.0.1', 0))\ninput('go on? ')", "wait_seconds", 60)
+	id := r.Header("Job ID")
+	for end := time.Now().Add(patience); r.Header("Listening") == ""; r = s.do("check_job_status", "job_id", id, "wait_seconds", 0.01) {
+		if time.Now().After(end) {
+			t.Fatalf("it does not listen:\n%s", r)
+		}
+	}
+	s.do("send_python_input", "text", "yes", "job_id", id, "wait_seconds", 60)
+	r = s.do("execute_python", "code", "import time; time.sleep(1)", "wait_seconds", 60)
+	holds(t, r, "Status", "completed", "Listening", "")
 }

@@ -62,7 +62,7 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 	}
 	c.notices.Watch(j)
 	until := time.Now().Add(startTime)
-	c.await(ctx, j, c.scope.GraceTime())
+	c.awaitBy(ctx, j, c.scope.GraceTime(), func(ctx context.Context) error { return j.AwaitServing(ctx, servingTime) })
 	if info := j.Info(); info.Status == jobs.Queued && c.reporter.Ahead(info) == nil {
 		start, cancel := context.WithDeadline(ctx, until)
 		defer cancel()
@@ -75,9 +75,17 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 // is before it. Otherwise its reply would always say queued.
 const startTime = 50 * time.Millisecond
 
+// servingTime is how long a job that listens must be quiet to count as a server that has started.
+const servingTime = 200 * time.Millisecond
+
 // await waits until the job ends or asks for input, for as long as the call says, or def. It does
 // not say why it returned: the reply shows the state of the job.
 func (c *call) await(ctx context.Context, j *jobs.Job, def time.Duration) {
+	c.awaitBy(ctx, j, def, j.Await)
+}
+
+// awaitBy is await with another wait for the job.
+func (c *call) awaitBy(ctx context.Context, j *jobs.Job, def time.Duration, wait func(context.Context) error) {
 	c.ticket.Pass()
 	d := c.waitFor(def)
 	if d <= 0 {
@@ -86,7 +94,7 @@ func (c *call) await(ctx context.Context, j *jobs.Job, def time.Duration) {
 	defer c.progress.start(ctx, d, func() string { return c.reporter.Progress(j) })()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	_ = j.Await(ctx)
+	_ = wait(ctx)
 }
 
 // waitFor returns how long the call waits: its wait_seconds, or def.

@@ -148,6 +148,9 @@ func (rp *Reporter) describe(r *Reply, info jobs.Info, known known) {
 	r.Line("Job ID", info.ID)
 	r.Line("Status", StatusText(info))
 	question(r, info, known)
+	if len(info.Listening) > 0 {
+		r.Line("Listening", listeners(info.Listening))
+	}
 	if info.Cancelling != "" && !info.Status.Final() {
 		r.Line("Cancelling", string(info.Cancelling))
 	}
@@ -219,6 +222,15 @@ func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 	if said != "" {
 		r.Line("Activity", said)
 	}
+}
+
+// listeners returns the addresses of ls, each with its process.
+func listeners(ls []jobs.Listener) string {
+	var each []string
+	for _, l := range ls {
+		each = append(each, fmt.Sprintf("%s (%s, pid %d)", l.Address, l.Program, l.PID))
+	}
+	return strings.Join(each, ", ")
 }
 
 // stopped names the first process that a signal has stopped, and counts the others. It returns the

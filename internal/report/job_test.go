@@ -40,6 +40,17 @@ func TestActivity(t *testing.T) {
 	}
 }
 
+func TestListenersAreNamedWithTheirProcesses(t *testing.T) {
+	var r Reply
+	python := jobs.Process{PID: 815, Program: "python3"}
+	rp := Reporter{}
+	rp.describe(&r, jobs.Info{Status: jobs.Running, Started: time.Now(), Listening: []jobs.Listener{
+		{Address: "127.0.0.1:8000", Process: python}, {Address: "[::1]:8000", Process: python}}}, known{})
+	if want := "\nListening: 127.0.0.1:8000 (python3, pid 815), [::1]:8000 (python3, pid 815)\n"; !strings.Contains(r.String(), want) {
+		t.Errorf("%q lacks %q", r.String(), want)
+	}
+}
+
 func TestDurationHasTwoUnitsAtMost(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.00s", 20 * time.Millisecond: "0.02s", 4299 * time.Millisecond: "4.2s", 192 * time.Second: "3m12s", 125 * time.Minute: "2h5m",

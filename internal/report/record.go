@@ -22,6 +22,8 @@ type Record struct {
 	Cancelling jobs.Rung       `json:"cancelling,omitempty"`    // while it is being ended: interrupt, terminate or kill
 	PID        int             `json:"pid,omitempty"`           // of the leader, until the job ends
 
+	Listening []recordListener `json:"listening,omitempty"` // TCP addresses that it has opened and still listens on
+
 	Created    time.Time `json:"created"`
 	Started    time.Time `json:"started,omitzero"`
 	Ended      time.Time `json:"ended,omitzero"`
@@ -34,6 +36,12 @@ type Record struct {
 	ResultChars int            `json:"result_chars,omitempty"` // of the complete result, if only its beginning is given
 	Receipt     *recordReceipt `json:"receipt,omitempty"`      // once it has ended
 	Usage       *recordUsage   `json:"usage,omitempty"`        // while it runs, if the system reports it
+}
+
+// A recordListener is an address with the process that listens on it.
+type recordListener struct {
+	Address string `json:"address"`
+	recordProcess
 }
 
 // A recordQuestion is the input that a job waits for.
@@ -122,6 +130,9 @@ func (rp *Reporter) Record(info jobs.Info) *Record {
 		Output: recordOutput{
 			URI: outputURI(info.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
 		},
+	}
+	for _, l := range info.Listening {
+		r.Listening = append(r.Listening, recordListener{l.Address, recordProcess(l.Process)})
 	}
 	for _, g := range out.Gaps {
 		r.Output.Gaps = append(r.Output.Gaps, recordRange(g))

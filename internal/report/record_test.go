@@ -62,6 +62,9 @@ func TestRecordOfJobsOfEveryKind(t *testing.T) {
 			`"status":"failed","status_text":"failed (killed by SIGSEGV; variables lost)","created":` + stamp + `,"started":` + stamp + `,"ended":"2026-11-21T07:00:01.123Z","last_output":` + stamp +
 				`,"elapsed_seconds":1,"timeout_seconds":60,"output":{"uri":"job://ID/output","cursor":100,"kept":93,"dropped":7,"gaps":[{"from":10,"to":17}],"late":10,"dropped_by":{"max_output":4,"disk":2,"max_state":1}},` +
 				`"receipt":{"end":"signaled","signal":"SIGSEGV","by":"program","variables":"lost","survivors":[{"pid":3,"program":"dd"}],"unclaimed":[{"pid":4,"program":"x"}],"notes":["n"]}}`},
+		"listens": {jobs.Info{Status: jobs.Running, Started: at, Listening: []jobs.Listener{{Address: "127.0.0.1:8000", Process: jobs.Process{PID: 815, Program: "python3"}}}},
+			`"status":"running","status_text":"running","listening":[{"address":"127.0.0.1:8000","pid":815,"program":"python3"}],"created":` + stamp + `,"started":` + stamp +
+				`,"elapsed_seconds":2.5,"timeout_seconds":60,` + outputJSON + `}`},
 		"raised": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program, State: jobs.Kept, PendingTasks: 2}},
 			`"status":"failed","status_text":"failed (ValueError: x)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"receipt":{"end":"raised","exception":"ValueError: x","by":"program","variables":"kept","pending_tasks":2}}`},
