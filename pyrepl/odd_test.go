@@ -30,6 +30,7 @@ func (b *bench) works() {
 		b.t.Errorf("the traceback is %q", out)
 	}
 	b.result("await asyncio.sleep(0.001, 'slept')", "'slept'")
+	b.showsSources()
 	b.result("subprocess.run(['echo', 'child'], stdout=subprocess.PIPE).stdout", `b'child\n'`)
 	j = b.start("input('name? ')")
 	if q := jobstest.Asks(b.t, j); q.Prompt != "name? " {
@@ -235,4 +236,26 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// showsSources checks that inspect finds the functions and the classes of jobs.
+func (b *bench) showsSources() {
+	b.t.Helper()
+	b.want("import inspect, dataclasses, enum\ndef f():\n    return 'f'\nclass C:\n    def m(self): return 1\nFirst = C", "completed")
+	b.want("1\n@dataclasses.dataclass\nclass Data:\n    a: int = 0\n    class Inner: pass\nclass C:\n    x = 2\ndef g():\n    class Local(enum.Enum): ONE = 1\n    return Local", "completed")
+	for expression, want := range map[string]string{
+		"f":          "def f():\n    return 'f'\n",
+		"First":      "class C:\n    def m(self): return 1\n",
+		"First.m":    "    def m(self): return 1\n",
+		"C":          "class C:\n    x = 2\n",
+		"Data":       "@dataclasses.dataclass\nclass Data:\n    a: int = 0\n    class Inner: pass\n",
+		"Data.Inner": "    class Inner: pass\n",
+		"g()":        "    class Local(enum.Enum): ONE = 1\n",
+	} {
+		info, out := b.run("print(inspect.getsource(" + expression + "), end='')")
+		if out != want {
+			b.t.Errorf("the source of %s is %q, want %q; %s", expression, out, want, info.Receipt.Text())
+		}
+	}
+	b.result("try: inspect.getsource(type('Made', (), {}))\nexcept (OSError, TypeError): none = True\nnone", "True")
 }

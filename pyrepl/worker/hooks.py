@@ -31,6 +31,9 @@ def change(session: Session, module: ModuleType, name: str) -> None:
         carry.pools(session.streams, module)
     elif name == "linecache":
         session.sources.connect(module)
+    elif name == "inspect":
+        from . import classes
+        classes.connect(session.sources, module)
     elif name == "getpass":
         session.console.hook_getpass(module)
     elif name == "asyncio.tasks":
@@ -47,7 +50,7 @@ def change(session: Session, module: ModuleType, name: str) -> None:
 
 
 names = {
-    "threading", "concurrent.futures.thread", "linecache", "getpass", "asyncio.tasks", "bdb", "pdb",
+    "threading", "concurrent.futures.thread", "linecache", "inspect", "getpass", "asyncio.tasks", "bdb", "pdb",
     "multiprocessing.context", "multiprocessing.reduction", "multiprocessing.pool",
     "concurrent.futures.process",
 }
