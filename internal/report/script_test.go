@@ -45,7 +45,7 @@ func flood(p *jobs.Port, n int) {
 }
 
 // ended returns a job that has written its output and ended.
-func ended(t *testing.T, s script) *jobs.Job {
+func ended(t testing.TB, s script) *jobs.Job {
 	t.Helper()
 	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, s)
 	jobstest.End(t, j)

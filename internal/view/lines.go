@@ -22,12 +22,13 @@ func (l *lines) full() bool { return l.max >= 0 && l.chars+len(l.line) > l.max }
 
 // add appends to the line; 0 is a blank.
 func (l *lines) add(cells []rune) {
-	for _, c := range cells {
+	line := append(l.line, cells...)
+	for i, c := range line[len(l.line):] {
 		if c == 0 {
-			c = ' '
+			line[len(l.line)+i] = ' '
 		}
-		l.line = append(l.line, c)
 	}
+	l.line = line
 }
 
 func (l *lines) newline() {
@@ -42,10 +43,11 @@ func (l *lines) flush() {
 		l.text = append(l.text, '\\')
 		l.chars++
 	}
+	text := slices.Grow(l.text, len(l.line))
 	for _, c := range l.line {
-		l.text = utf8.AppendRune(l.text, c)
+		text = utf8.AppendRune(text, c)
 	}
-	l.chars += len(l.line)
+	l.text, l.chars = text, l.chars+len(l.line)
 	l.line = l.line[:0]
 }
 

@@ -1,6 +1,9 @@
 package view
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 const (
 	// maxRows is how many rows can still be changed. The server's terminals have 40 rows, a
@@ -112,9 +115,11 @@ func (s *screen) print(b []byte) {
 			continue
 		}
 		n := min(len(b), maxCols-s.x)
+		cells := slices.Grow(r.cells, n) // a local: each write to r.cells would cost a write barrier
 		for _, c := range b[:n] {
-			r.cells = append(r.cells, rune(c))
+			cells = append(cells, rune(c))
 		}
+		r.cells = cells
 		s.x += n
 		b = b[n:]
 	}
