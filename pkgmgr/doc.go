@@ -8,13 +8,19 @@
 //   - the active virtual or conda environment (Config.VirtualEnv, CondaPrefix), if it exists,
 //   - <workspace>/.venv, made if it does not exist.
 //
-// It is made when a Python is first asked for and never before: by uv if there is one, else by venv
-// without pip. The interpreter or the directory that the user named is never skipped: if it can't
+// It is made when a Python is first asked for and never before: by uv if there is one, else by venv.
+// pip is not installed into it, because that takes seconds; a small package pip runs one from outside.
+// The interpreter or the directory that the user named is never skipped: if it can't
 // be used, that is an error. Nothing is removed, except a directory that this package made and
 // could not fill.
 //
 // Which installer: the environment's own uv, else the uv on the PATH, else the environment's pip,
-// which is installed from the copy that Python carries if it is missing.
+// else a pip from outside: that of the Python which the environment was made from, or the copy that
+// Python carries.
+//
+// The programs pip and pip3 of jobs (Programs) are processes of their own. They find or make the
+// environment as a Manager of another server would, under the same locks, and execute its pip
+// (RunPip).
 //
 // What is installed: a text is cut into arguments of the installer, which parses them. No text
 // reaches a shell or stands where an installer reads options, and relative paths start in the
@@ -29,9 +35,9 @@
 // Ownership: a Manager owns the choice of the environment and the short commands that find and make
 // it. The installer belongs to the runner that Config.Command returns. The package starts no
 // goroutine, knows nothing of protocols, sessions or terminals, and reads neither environment
-// variables nor the working directory: both are in Config.
+// variables nor the working directory: they are in Config and in the arguments of RunPip.
 //
 // Begin with the example, then manager.go (the Manager), find.go (which Python), make.go (a new
-// environment), args.go (the text of an install), install.go (one install) and outcome.go (its
-// result).
+// environment), args.go (the text of an install), install.go (one install), outcome.go (its result),
+// programs.go and program.go (the program pip of jobs).
 package pkgmgr

@@ -91,7 +91,7 @@ func TestInstallWithoutParts(t *testing.T) {
 		want    string
 	}{
 		"no venv":      {[]string{"venv", "ensurepip"}, false, false, "has no module venv; install it (Debian, Ubuntu: apt install python3-venv), or install uv)"},
-		"no ensurepip": {[]string{"ensurepip"}, false, false, "/.venv/bin/python has no pip and none to bring in; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip python3-venv))"},
+		"no ensurepip": {[]string{"ensurepip"}, false, false, "/.venv/bin/python has no pip, nor has the Python that it was made from; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip))"},
 		"uv instead":   {[]string{"venv", "ensurepip"}, true, false, "completed (installed spam 1.0)"},
 		"pip instead":  {[]string{"ensurepip"}, false, true, "completed (installed spam 1.0)"},
 	}
@@ -218,7 +218,7 @@ func TestInstallsOfServersTakeTurns(t *testing.T) {
 	first := start(t, r, New(w.cfg), "a")
 	<-h.runs
 	second := start(t, r, New(w.cfg), "b")
-	jobstest.Prints(t, second, "Waiting for another server's install\n")
+	jobstest.Prints(t, second, "Waiting for another install\n")
 	if _, err := New(w.cfg).Interpreter(patient(t)); err != nil { // which needs no turn
 		t.Error(err)
 	}

@@ -93,8 +93,8 @@ func (i interpreter) tooOld() bool {
 // checkMade is check, but waits while another server makes the environment.
 func (m *Manager) checkMade(ctx context.Context, env environment) error {
 	if env.dir != "" {
-		if unlock, err := m.lockDir(ctx, env.dir, nil); err == nil {
-			defer unlock()
+		if lock, err := m.lockDir(ctx, env.dir, nil); err == nil {
+			defer lock.Close()
 		}
 	}
 	if ctx.Err() != nil {

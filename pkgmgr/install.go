@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -23,8 +22,7 @@ const installedLimit = 5 * time.Second
 
 // Install returns a runner that installs the requirements, addresses, paths and files with
 // requirements in a text into the environment of the workspace. The runner makes the environment if
-// needed, and installs pip first if there is neither uv nor pip. Install returns an error if a part
-// of the text can't be an argument of the installer.
+// needed. Install returns an error if a part of the text can't be an argument of the installer.
 func (m *Manager) Install(text string) (jobs.Runner, error) {
 	items, err := split(text)
 	if err != nil {
@@ -115,13 +113,13 @@ func (in *install) prepare(ctx context.Context, say func(string)) (t target, err
 	if t.site, err = m.site(ctx, t.env.python); err != nil {
 		return t, fmt.Errorf("asking Python for its packages: %w; remove its environment if it is broken, or set %s to an interpreter that works", err, m.cfg.Python.Name)
 	}
-	unlock, err := m.lockDir(ctx, t.site.Dirs[0], func() { say("Waiting for another server's install\n") })
+	lock, err := m.lockDir(ctx, t.site.Dirs[0], func() { say("Waiting for another install\n") })
 	if err != nil {
 		m.log.Debug("no lock on the packages", "dir", t.site.Dirs[0], "err", err) // the installer reports the problem
 	} else {
-		t.unlock = unlock
+		t.unlock = func() { lock.Close() }
 	}
-	t.argv, err = m.installer(ctx, t.env, t.site, say)
+	t.argv, err = m.installer(ctx, t.env, t.site)
 	t.argv = slices.Concat(t.argv, in.options)
 	if len(in.packages) > 0 {
 		t.argv = slices.Concat(t.argv, []string{"--"}, in.packages)
@@ -130,47 +128,17 @@ func (in *install) prepare(ctx context.Context, say func(string)) (t target, err
 }
 
 // installer returns the command line of uv, or of pip if there is no uv, without the packages to
-// install. Python runs pip with -I, which leaves out the working directory, because pip must not
-// import modules of the workspace.
-func (m *Manager) installer(ctx context.Context, env environment, s site, say func(string)) ([]string, error) {
+// install.
+func (m *Manager) installer(ctx context.Context, env environment, s site) ([]string, error) {
 	if uv, ok := m.uv(ctx, env); ok {
 		return []string{uv, "pip", "install", "--python", env.python}, nil
 	}
-	pip := []string{env.python, "-I", "-m", "pip"}
-	if !s.Pip {
-		if s.Managed {
-			return nil, errors.New(m.forbidden(env.python))
-		}
-		var err error
-		if pip, err = m.installPip(ctx, env, say); err != nil {
-			return nil, err
-		}
+	pip := s.pip(env)
+	switch {
+	case pip == nil && s.Managed:
+		return nil, errors.New(m.forbidden(env.python))
+	case pip == nil:
+		return nil, noPip(env)
 	}
 	return append(pip, "install", "--disable-pip-version-check"), nil
-}
-
-// installPip installs pip into the environment, from the copy that Python carries, and returns its
-// command line. If Python carries none, because its distribution packages pip separately, the pip
-// of the Python that the environment was made from is used.
-func (m *Manager) installPip(ctx context.Context, env environment, say func(string)) ([]string, error) {
-	say("Bringing pip into the environment\n")
-	pip := []string{env.python, "-I", "-m", "pip"}
-	out, err := m.run(ctx, makeLimit, env.python, "-I", "-m", "ensurepip", "--default-pip")
-	switch {
-	case err == nil || ctx.Err() != nil:
-		return pip, err
-	case lacksModule(out):
-		if base := filepath.Join(configOf(env.python)["home"], "python3"); filepath.IsAbs(base) && isProgram(base) {
-			basePip := []string{base, "-I", "-m", "pip", "--python", env.python} // since pip 22.3
-			if _, err := m.run(ctx, probeLimit, append(basePip, "--version")...); err == nil {
-				say("Using the pip of " + base + "\n")
-				return basePip, nil
-			}
-		}
-		return nil, fmt.Errorf("%s has no pip and none to bring in; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip python3-venv)", env.python)
-	}
-	if why := m.known(env, string(out)); why != "" {
-		return nil, fmt.Errorf("bringing pip in: %s", why)
-	}
-	return nil, fmt.Errorf("bringing pip in: %w", err)
 }

@@ -17,6 +17,8 @@ import (
 type Setting struct{ Name, Value string }
 
 // A Config says where a Manager searches and how it runs commands.
+//
+// The exported fields that are part of its JSON are what the program pip of jobs needs.
 type Config struct {
 	Workspace string // an absolute path; relative settings start there
 
@@ -26,18 +28,25 @@ type Config struct {
 	CondaPrefix Setting // likewise
 
 	Path []string // directories to search for python3 and uv
-	Env  []string // KEY=value, the full environment of every command
+	Env  []string `json:"-"` // KEY=value, the full environment of every command
 
-	Owner *process.Owner // starts the commands that find and make the environment
+	Owner *process.Owner `json:"-"` // starts the commands that find and make the environment
 
 	// Command returns a runner for the installer. Its output is the job's.
-	Command func(argv, env []string, dir string) jobs.Runner
+	Command func(argv, env []string, dir string) jobs.Runner `json:"-"`
 
 	// Installed, if set, is called after each install that changed something and before its job is
 	// final, so that running sessions search for modules again. It returns notes for the receipt.
-	Installed func(context.Context, Changes) []string
+	Installed func(context.Context, Changes) []string `json:"-"`
 
-	Log *slog.Logger // nil: nothing is logged
+	// Pip is the command line of the program pip of jobs, which calls RunPip. The path of its
+	// settings and pip's arguments follow. Empty: jobs have none.
+	Pip []string `json:"-"`
+
+	// StateDir makes and returns the directory for Programs.
+	StateDir func() (string, error) `json:"-"`
+
+	Log *slog.Logger `json:"-"` // nil: nothing is logged
 }
 
 // A Manager finds, makes and fills the environment of one workspace. Its methods can be called by
@@ -50,6 +59,11 @@ type Manager struct {
 	installing turn // held while packages are installed
 
 	found atomic.Pointer[environment] // set while finding is held
+
+	note atomic.Pointer[string] // nil, or for TakeNote
+
+	programs  programs
+	inProgram bool // in the program pip; it has no Owner
 }
 
 // New returns a Manager. It touches neither disk nor Python.
@@ -103,7 +117,25 @@ func (m *Manager) environment(ctx context.Context, say func(string)) (environmen
 	}
 	m.log.Info("environment found", "python", env.python, "setting", env.setting)
 	m.found.Store(&env)
+	if !env.exists && env.setting == "" && m.isUVProject() {
+		note := "this is a uv project; run uv sync --frozen to install what it locks"
+		m.note.Store(&note)
+	}
 	return env, nil
+}
+
+// TakeNote returns what the user should know about an environment that was made since the last call,
+// or "".
+func (m *Manager) TakeNote() string {
+	if note := m.note.Swap(nil); note != nil {
+		return *note
+	}
+	return ""
+}
+
+// isUVProject reports whether uv manages the workspace.
+func (m *Manager) isUVProject() bool {
+	return isFile(filepath.Join(m.cfg.Workspace, "uv.lock")) && isFile(filepath.Join(m.cfg.Workspace, "pyproject.toml"))
 }
 
 // current returns the environment in use, or else the one that would be used now. It starts
@@ -128,6 +160,13 @@ func (m *Manager) Bin() string {
 		return ""
 	}
 	return bin
+}
+
+// IsVirtual reports whether the environment is a virtual one, as the environment that is yet to be
+// made. The interpreter of the system and a conda environment are none.
+func (m *Manager) IsVirtual() bool {
+	env, err := m.current()
+	return err == nil && env.dir != "" && (!env.exists || exists(filepath.Join(env.dir, "pyvenv.cfg")))
 }
 
 // A Description says which Python is used, or would be used now.

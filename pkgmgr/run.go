@@ -30,9 +30,25 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, limit, errors.New("it takes too long"))
 	defer cancel()
+	run := m.runOwned
+	if m.inProgram {
+		run = m.runInProgram
+	}
+	out, exit, err := run(limited, argv)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %v", filepath.Base(argv[0]), err)
+	}
+	if limited.Err() != nil && ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
+	return out, failure(limited, exit, argv, out)
+}
+
+// runOwned runs a command as a tree of the Owner until it ends, or until limited is done.
+func (m *Manager) runOwned(limited context.Context, argv []string) ([]byte, process.Exit, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, process.Exit{}, err
 	}
 	h, err := m.cfg.Owner.Start(process.Spec{
 		Argv:  argv,
@@ -44,7 +60,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 	w.Close()
 	if err != nil {
 		r.Close()
-		return nil, fmt.Errorf("starting %s: %v", filepath.Base(argv[0]), err)
+		return nil, process.Exit{}, err
 	}
 	var out []byte // belongs to the pump until it is closed
 	reader := pump.New(r, func(b []byte) {
@@ -61,10 +77,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 	reader.Drain()
 	reader.Close() // closes r
 	defer h.Forget()
-	if limited.Err() != nil && ctx.Err() != nil {
-		return out, context.Cause(ctx)
-	}
-	return out, failure(limited, h.Exit(), argv, out)
+	return out, h.Exit(), nil
 }
 
 // failure returns how a command failed, or nil.

@@ -21,17 +21,27 @@ import (
 // A site describes the packages of an environment, as its interpreter reports it.
 type site struct {
 	Dirs    []string // that hold packages; new ones go into the first
-	Pip     bool     // pip can be imported
+	Pip     string   // where pip is: pipInside, pipOutside, or empty
 	Managed bool     // the system forbids installs (PEP 668)
 }
 
-// siteCode prints a site. The user's directory of packages counts only outside of virtual
+const (
+	pipInside  = "inside"  // the environment has a package pip, perhaps ours
+	pipOutside = "outside" // outsidePip finds one
+)
+
+// siteCode prints a site. Its argument is outsidePip. The user's directory of packages counts only outside of virtual
 // environments.
 const siteCode = `import json, os, site, sys, sysconfig
 from importlib.util import find_spec
 path, real = sysconfig.get_path, sys.prefix == sys.base_prefix
+program = {"__name__": "outside"}
+exec(sys.argv[1], program)
+spec = find_spec("pip")
+own = spec and spec.origin and os.path.isdir(os.path.join(os.path.dirname(spec.origin), "_internal"))
+pip = "" if not own and not program["outside"]() else "inside" if spec else "outside"
 dirs = [path("purelib"), path("platlib")] + ([site.getusersitepackages()] if real else [])
-print("async-repl " + json.dumps({"dirs": dirs, "pip": find_spec("pip") is not None,
+print("async-repl " + json.dumps({"dirs": dirs, "pip": pip,
     "managed": real and os.path.exists(os.path.join(path("stdlib"), "EXTERNALLY-MANAGED"))}))`
 
 var siteAnswer = pattern(`(?m)^async-repl (\{.*\})\s*$`)
@@ -39,7 +49,7 @@ var siteAnswer = pattern(`(?m)^async-repl (\{.*\})\s*$`)
 // site asks an interpreter for its site.
 func (m *Manager) site(ctx context.Context, python string) (site, error) {
 	var s site
-	out, err := m.run(ctx, probeLimit, python, "-I", "-c", siteCode)
+	out, err := m.run(ctx, probeLimit, python, "-I", "-c", siteCode, outsidePip)
 	if err != nil {
 		return s, err
 	}

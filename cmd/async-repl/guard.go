@@ -11,11 +11,11 @@ import (
 // server is killed. Only the server uses it, so help does not name it.
 const guardCommand = "guard"
 
-// guardLine returns the command line of the guard.
-func guardLine() ([]string, error) {
+// commandLine returns the command line that runs a subcommand of this program.
+func commandLine(command string) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	return []string{self, guardCommand}, nil
+	return []string{self, command}, nil
 }

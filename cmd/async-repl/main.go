@@ -27,6 +27,8 @@ func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.Writ
 		return serveCommand(ctx, args, stdin, stdout, stderr)
 	case guardCommand:
 		return guard.Run(stdin)
+	case pipCommand:
+		return pip(ctx, args, stderr)
 	case "version", "help", "demo":
 		if len(args) > 0 {
 			fmt.Fprintf(stderr, "async-repl: %s takes no arguments: see async-repl help\n", command)

@@ -61,7 +61,10 @@ func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdou
 	set.Log = slog.New(slog.NewTextHandler(newLogWriter(stderr), &slog.HandlerOptions{Level: set.logLevel}))
 	set.Version, set.Env = version(), os.Environ()
 	if set.Shell, err = findShell(set.Shell); err == nil {
-		set.Guard, err = guardLine()
+		set.Guard, err = commandLine(guardCommand)
+	}
+	if err == nil {
+		set.Pip, err = commandLine(pipCommand)
 	}
 	if err == nil {
 		err = serve(ctx, set, signals, stdin, stdout)

@@ -22,6 +22,7 @@ import (
 type Config struct {
 	Version   string   // of the program, for Status
 	Guard     []string // the guard's command line; empty: processes remain if the server is killed
+	Pip       []string // the command line of the program pip of jobs; empty: they have none
 	Env       []string // KEY=value: the guard's environment, and the base of the jobs'
 	Workspace string   // an absolute path
 	Shell     string   // the absolute path of a shell that takes -c
@@ -72,9 +73,9 @@ func New(c Config) (*Engine, error) {
 		VirtualEnv:  pkgmgr.Setting{Name: "VIRTUAL_ENV", Value: env["VIRTUAL_ENV"]},
 		CondaPrefix: pkgmgr.Setting{Name: "CONDA_PREFIX", Value: env["CONDA_PREFIX"]},
 		Path:        filepath.SplitList(env["PATH"]), Env: c.Env,
-		Owner: owner, Command: e.onTerminal, Installed: e.installed, Log: c.Log,
+		Owner: owner, Command: e.onTerminal, Installed: e.installed, Pip: c.Pip, StateDir: e.stateDir, Log: c.Log,
 	})
-	e.env = jobEnv(c.Env, e.packages.Bin())
+	e.env = jobEnv(c.Env, e.packages.Bin(), e.packages.IsVirtual())
 	e.jobs = jobs.NewRegistry(jobs.Config{
 		Logs:       output.NewStore(output.Config{Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.stateDir}),
 		MaxRunning: c.MaxJobs,
@@ -98,13 +99,13 @@ type Command struct {
 // Shell returns the runner of a command line. The files that a shell or its scripts would read at
 // their start, by BASH_ENV or ENV, are a person's: only those that c names are read.
 func (e *Engine) Shell(sc Scope, c Command) (jobs.Runner, error) {
-	env := slices.DeleteFunc(slices.Clone(sc.Env), func(kv string) bool {
+	env := slices.DeleteFunc(e.withPrograms(sc.Env), func(kv string) bool {
 		return strings.HasPrefix(kv, "BASH_ENV=") || strings.HasPrefix(kv, "ENV=")
 	})
 	for name, value := range c.Env {
 		env = append(env, name+"="+value) // the last one counts
 	}
-	return &shell.Command{Owner: e.owner, Argv: shell.Script(e.config.Shell, c.Line), Dir: c.Dir, Env: env, TTY: c.TTY}, nil
+	return pipNote{&shell.Command{Owner: e.owner, Argv: shell.Script(e.config.Shell, c.Line), Dir: c.Dir, Env: env, TTY: c.TTY}}, nil
 }
 
 // onTerminal returns the runner of a program on a terminal.
@@ -139,4 +140,5 @@ func (e *Engine) Close() {
 	for _, s := range e.all() {
 		s.Close()
 	}
+	e.packages.Close()
 }

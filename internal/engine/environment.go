@@ -3,10 +3,14 @@
 package engine
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"os"
 	"slices"
 	"strings"
+
+	"asyncrepl/jobs"
 )
 
 // Scope returns the scope of a tenant in the engine's workspace, with the environment that jobs
@@ -16,10 +20,14 @@ func (e *Engine) Scope(tenant string) Scope {
 }
 
 // jobEnv returns the environment that jobs start from: environ with a terminal that programs know,
-// pagers that do not wait for a key, no query that the terminal does not answer, a UTF-8 locale if
-// none is set, and the Python environment's programs first. It does not set variables that keep programs from asking questions (CI,
-// PIP_NO_INPUT), because questions can be answered here.
-func jobEnv(environ []string, bin string) []string {
+// pagers that do not wait for a key, no query that the terminal does not answer, no progress bars of
+// installers, a UTF-8 locale if none is set, and the Python environment's programs first. It does not
+// set variables that keep programs from asking questions (CI, PIP_NO_INPUT), because questions can be
+// answered here.
+//
+// If that is a virtual environment, a pip that runs outside of any fails: before the environment is
+// made, "python -m pip" would install into another Python.
+func jobEnv(environ []string, bin string, virtual bool) []string {
 	env := variables(environ)
 	set := map[string]string{
 		"TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat", "GH_PAGER": "cat",
@@ -31,6 +39,16 @@ func jobEnv(environ []string, bin string) []string {
 	if !utf8Locale(env) {
 		set["LC_CTYPE"] = "C.UTF-8"
 	}
+	unlessSet := func(name, value string) {
+		if _, ok := env[name]; !ok {
+			set[name] = value
+		}
+	}
+	unlessSet("PIP_PROGRESS_BAR", "off")
+	unlessSet("UV_NO_PROGRESS", "1")
+	if virtual {
+		unlessSet(requireVirtualenv, "1")
+	}
 	out := slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		_, ours := set[name]
@@ -38,6 +56,42 @@ func jobEnv(environ []string, bin string) []string {
 	})
 	for name, value := range set {
 		out = append(out, name+"="+value)
+	}
+	return out
+}
+
+const requireVirtualenv = "PIP_REQUIRE_VIRTUALENV"
+
+// withPrograms returns a copy of env in which the programs pip and pip3 lead the PATH. The server
+// makes their directory for its first job.
+func (e *Engine) withPrograms(env []string) []string {
+	env = slices.Clone(env)
+	dir, err := e.packages.Programs()
+	if err != nil { // Status says so
+		return env
+	}
+	for i, kv := range env {
+		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
+			env[i] = "PATH=" + dir + string(os.PathListSeparator) + path
+			return env
+		}
+	}
+	return append(env, "PATH="+dir)
+}
+
+// A pipNote is the runner of a command. It explains the refusal of a pip that ran outside of a
+// virtual environment.
+type pipNote struct{ command jobs.Runner }
+
+// pipRefusal is what such a pip prints.
+var pipRefusal = []byte("Could not find an activated virtualenv (required)")
+
+// Run runs the command.
+func (n pipNote) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	out := n.command.Run(ctx, p)
+	if bytes.Contains(p.Tail(4<<10), pipRefusal) {
+		out.Receipt.Notes = append(out.Receipt.Notes, "nothing was installed: that pip belongs to another Python than the sessions'; "+
+			"run pip by its name alone, or set "+requireVirtualenv+"=0 to use the other one")
 	}
 	return out
 }

@@ -52,7 +52,7 @@ func (e *Engine) Session(sc Scope, name string) (Session, error) {
 		s = pyrepl.NewSession(name, pyrepl.Config{
 			PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR",
 			Owner: e.owner, Python: e.packages.Interpreter, Dir: sc.Workspace, Log: e.config.Log,
-			Env: func() []string { return sc.Env },
+			Env: func() []string { return e.withPrograms(sc.Env) },
 		})
 		e.sessions[key] = s
 	}

@@ -49,6 +49,9 @@ func (e *Engine) Status(sc Scope) report.Server {
 		installer = "uv " + python.UV
 	}
 	s.Works = append(s.Works, installer)
+	if err := e.packages.ProgramsError(); err != nil {
+		s.Lacks = append(s.Lacks, fmt.Sprintf("jobs have no program pip of their own (%v): install with install_package_async", err))
+	}
 	if err != nil {
 		s.Lacks = append(s.Lacks, err.Error())
 	} else {

@@ -1,0 +1,35 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"asyncrepl/pkgmgr"
+)
+
+// pipCommand is the subcommand of the programs pip and pip3 in the PATH of jobs. Only their scripts
+// use it, so help does not name it.
+const pipCommand = "pip"
+
+// pip executes the pip of the environment that the sessions run. It returns only if that fails.
+func pip(ctx context.Context, args []string, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprintln(stderr, "async-repl: pip is for jobs: see async-repl help")
+		return 2
+	}
+	ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer release()
+	err := pkgmgr.RunPip(ctx, args[0], args[1:], os.Environ(), func(s string) { fmt.Fprint(stderr, s) })
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	fmt.Fprintln(stderr, "pip:", err)
+	return 1
+}

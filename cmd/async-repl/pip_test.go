@@ -1,0 +1,129 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// newWorkspace starts a server in a workspace that has no environment yet. Its PATH has a python3,
+// and uv if withUV is set.
+func newWorkspace(t *testing.T, withUV bool, env ...string) *server {
+	t.Helper()
+	bin := t.TempDir()
+	// No link: Python would take its directory for that of an environment.
+	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte("#!/bin/sh\nexec '"+realPython()+"' \"$@\"\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if withUV {
+		uv, err := exec.LookPath("uv")
+		if err != nil {
+			t.Skip("uv is not installed")
+		}
+		if err := os.Symlink(uv, filepath.Join(bin, "uv")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return startServer(t, append([]string{ownEnvironment, "VIRTUAL_ENV=", "CONDA_PREFIX=", "PATH=" + bin + ":/usr/bin:/bin"}, env...)...)
+}
+
+// sh runs a command to its end.
+func (s *server) sh(command string) (status, output string) {
+	s.t.Helper()
+	r := s.end(s.do("execute_command_async", "command", command).Header("Job ID"))
+	return r.Header("Status"), r.Section("STDOUT")
+}
+
+// A pip in a shell job installs into the environment of the sessions, which it makes if there is
+// none, and a running session imports the package at once. A pip of another Python refuses.
+func TestPipInShell(t *testing.T) {
+	for name, withUV := range map[string]bool{"venv": false, "uv": true} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("pip takes seconds")
+			}
+			t.Parallel()
+			s := newWorkspace(t, withUV)
+			for _, module := range []string{"first", "second"} {
+				if _, err := buildWheel(s.dir, module, "1.0", "value = '"+module+"'\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := s.end(s.do("execute_command_async", "command", "python3 -m pip install --no-index ./first-1.0-py3-none-any.whl").Header("Job ID"))
+			if !strings.HasPrefix(r.Header("Status"), "failed") || !strings.Contains(r.Header("Note"), "another Python") {
+				t.Errorf("before there is an environment:\n%s", r)
+			}
+			for _, step := range []struct{ command, code, status, want string }{
+				{"pip install --no-index ./first-1.0-py3-none-any.whl", "", "completed", "Successfully installed first-1.0"},
+				{"", "import first, sys; first.value, sys.prefix", "completed", "('first', '" + s.dir + "/.venv')"},
+				{"python -m pip install --no-index ./second-1.0-py3-none-any.whl", "", "completed", "Successfully installed second-1.0"},
+				{"", "import second; second.value", "completed", "'second'"},
+				{"pip3 freeze", "", "completed", "first @ "},
+				{"pip show first", "", "completed", "Name: first"},
+				{"pip uninstall -y first", "", "completed", "Successfully uninstalled first-1.0"},
+				{"pip install --no-index no-such-package", "", "failed (exit 1)", "No matching distribution"},
+			} {
+				tool, argument, text := "execute_command_async", "command", step.command
+				if step.code != "" {
+					tool, argument, text = "execute_python", "code", step.code
+				}
+				r := s.end(s.do(tool, argument, text).Header("Job ID"))
+				if r.Header("Status") != step.status || !strings.Contains(string(r), step.want) {
+					t.Fatalf("%s:\n%s\nwant %s, %s", text, r, step.status, step.want)
+				}
+			}
+		})
+	}
+}
+
+// A pip in a shell job installs into the environment that its script has activated, even if that has
+// no pip.
+func TestPipOfActivatedEnvironment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("pip takes seconds")
+	}
+	t.Parallel()
+	s := newWorkspace(t, false)
+	if _, err := buildWheel(s.dir, "first", "1.0", ""); err != nil {
+		t.Fatal(err)
+	}
+	status, out := s.sh("python3 -m venv --without-pip other && . other/bin/activate && pip install --no-index ./first-1.0-py3-none-any.whl && python -c 'import first; print(first.__file__)'")
+	if status != "completed" || !strings.Contains(out, "\n"+s.dir+"/other/lib") {
+		t.Errorf("%s\n%s", status, out)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, ".venv")); err == nil {
+		t.Error(".venv was made")
+	}
+}
+
+// The directory of the program pip goes with its server. That of a server that was killed goes with
+// the next one's first job.
+func TestProgramPipIsRemoved(t *testing.T) {
+	state := t.TempDir()
+	begin := func() (*server, string) {
+		s := startServer(t, "REPL_STATE_DIR="+state)
+		status, out := s.sh("command -v pip")
+		if dir := filepath.Dir(out); status != "completed" || filepath.Dir(dir) != state {
+			t.Fatalf("%s: pip is %q, want it in %s", status, out, state)
+		}
+		return s, filepath.Dir(out)
+	}
+	killed, left := begin()
+	killed.signal(syscall.SIGKILL)
+	killed.exit()
+	if _, err := os.Stat(left); err != nil {
+		t.Errorf("the directory of a killed server: %v", err)
+	}
+	next, _ := begin()
+	if _, err := os.Stat(left); err == nil {
+		t.Error("the directory of a killed server is still there")
+	}
+	next.stdin.Close()
+	next.exit()
+	if entries, err := os.ReadDir(state); err != nil || len(entries) > 0 {
+		t.Errorf("left are %v, %v", entries, err)
+	}
+}

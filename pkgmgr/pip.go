@@ -1,0 +1,61 @@
+package pkgmgr
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// An environment is made without pip, because bringing pip in takes seconds. So that "python -m pip"
+// works there, it gets a package pip of two small files. This package runs a pip from outside of the
+// environment, and a real pip that is installed replaces it. The same program serves environments
+// without pip that a person has made: nothing is added to them.
+
+// outsidePip is a Python program that runs a pip from outside of an environment.
+//
+//go:embed outside_pip.py
+var outsidePip string
+
+// addPip writes the package pip into a new environment.
+func addPip(dir string) error {
+	libs, err := os.ReadDir(filepath.Join(dir, "lib"))
+	if err != nil {
+		return err
+	}
+	for _, lib := range libs {
+		pip := filepath.Join(dir, "lib", lib.Name(), "site-packages", "pip")
+		if err := os.Mkdir(pip, 0o777); err != nil {
+			if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+				continue // there is one, or this is not a library of Python
+			}
+			return err
+		}
+		for name, text := range map[string]string{"__init__.py": "# See __main__.py.\n", "__main__.py": outsidePip} {
+			if err := os.WriteFile(filepath.Join(pip, name), []byte(text), 0o666); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pip returns the command line of the pip that installs into an environment, without arguments, or
+// nil if there is none. Python runs it with -I, which leaves out the working directory, because pip
+// must not import modules of the workspace.
+func (s site) pip(env environment) []string {
+	switch s.Pip {
+	case pipInside:
+		return []string{env.python, "-I", "-m", "pip"}
+	case pipOutside:
+		return []string{env.python, "-I", "-c", outsidePip}
+	}
+	return nil
+}
+
+// noPip returns the error about an environment without pip.
+func noPip(env environment) error {
+	return fmt.Errorf("%s has no pip, nor has the Python that it was made from; install uv, or pip for it (Debian, Ubuntu: apt install python3-pip)", env.python)
+}

@@ -1,0 +1,164 @@
+package pkgmgr
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// The programs pip and pip3 lead the PATH of jobs. They are scripts in a directory of the server
+// that only its user can open. The server holds a lock on the directory and removes it at its end.
+// If the server is killed, the next server that uses the same state directory removes it.
+
+// programs is the state of the directory.
+type programs struct {
+	// Guarded by mu.
+	mu   sync.Mutex
+	dir  string   // chosen once, because running sessions have it in their PATH
+	lock *os.File // nil: not made
+	err  error    // of the last try
+}
+
+// programsPrefix begins the name of the directory.
+const programsPrefix = "pip-"
+
+// Programs returns the directory with the programs pip and pip3, and makes it if it does not exist.
+func (m *Manager) Programs() (string, error) {
+	p := &m.programs
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lock == nil || !isProgram(filepath.Join(p.dir, "pip")) {
+		p.err = m.makePrograms()
+	} else {
+		p.err = checkOwn(p.dir)
+	}
+	if p.err != nil {
+		p.remove()
+		return "", fmt.Errorf("making the program pip of jobs: %w", p.err)
+	}
+	return p.dir, nil
+}
+
+// ProgramsError returns the error of the last call of Programs.
+func (m *Manager) ProgramsError() error {
+	m.programs.mu.Lock()
+	defer m.programs.mu.Unlock()
+	return m.programs.err
+}
+
+// Close removes what Programs has made.
+func (m *Manager) Close() {
+	m.programs.mu.Lock()
+	defer m.programs.mu.Unlock()
+	m.programs.remove()
+}
+
+// remove removes the directory. The caller holds mu.
+func (p *programs) remove() {
+	if p.lock == nil {
+		return
+	}
+	os.RemoveAll(p.dir)
+	p.lock.Close()
+	p.lock = nil
+}
+
+// makePrograms makes the directory, locked, and its files. The caller holds mu.
+func (m *Manager) makePrograms() error {
+	p := &m.programs
+	if p.lock != nil { // a person has removed the directory
+		p.lock.Close()
+		p.lock = nil
+	}
+	if len(m.cfg.Pip) == 0 {
+		return errors.New("this server has none")
+	}
+	state, err := m.cfg.StateDir()
+	if err != nil {
+		return err
+	}
+	if strings.Contains(state, string(os.PathListSeparator)) {
+		return fmt.Errorf("%s can't be part of a PATH", state)
+	}
+	sweepPrograms(state)
+	if p.dir == "" {
+		p.dir = filepath.Join(state, programsPrefix+rand.Text())
+	}
+	for p.lock == nil {
+		if err := os.Mkdir(p.dir, 0o700); err != nil {
+			return err
+		}
+		p.lock, err = m.lockDir(context.Background(), p.dir, nil)
+		if err != nil && !errors.Is(err, errRemoved) { // errRemoved: by a sweep of another server
+			return err
+		}
+	}
+	if err := m.writePrograms(p.dir); err != nil {
+		return err
+	}
+	return checkOwn(p.dir)
+}
+
+// writePrograms writes the programs and the settings that they read.
+func (m *Manager) writePrograms(dir string) error {
+	settings, err := json.Marshal(m.cfg)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, "settings.json")
+	if err := os.WriteFile(file, settings, 0o600); err != nil {
+		return err
+	}
+	script := "#!/bin/sh\nexec"
+	for _, word := range append(m.cfg.Pip, file) {
+		script += " '" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	for _, name := range []string{"pip", "pip3"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(script+" \"$@\"\n"), 0o700); err != nil {
+			return err
+		}
+		if err := unix.Access(path, unix.X_OK); err != nil {
+			return fmt.Errorf("%s can't be run (%w)", path, err) // a file system without programs
+		}
+	}
+	return nil
+}
+
+// checkOwn returns an error unless dir is a directory of this user that no other user can open.
+func checkOwn(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o777 != 0o700 || int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s is open to other users", dir)
+	}
+	return nil
+}
+
+// sweepPrograms removes the directories of servers that were killed: no server has them locked.
+func sweepPrograms(state string) {
+	old, _ := filepath.Glob(filepath.Join(state, programsPrefix+"*"))
+	for _, dir := range old {
+		if checkOwn(dir) != nil {
+			continue
+		}
+		f, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		if tryLock(f) == nil {
+			os.RemoveAll(dir)
+		}
+		f.Close()
+	}
+}

@@ -1,0 +1,161 @@
+package pkgmgr
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// addPrograms gives the world a program pip, which prints its arguments, and returns the state
+// directory.
+func (w *world) addPrograms() string {
+	w.t.Helper()
+	state := w.path("state")
+	w.cfg.Pip = []string{w.script("the 'pip", `for a; do echo "$a"; done`), "run"}
+	w.cfg.StateDir = func() (string, error) { return state, os.MkdirAll(state, 0o777) }
+	return state
+}
+
+// names returns the names in a directory.
+func names(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// The directory of the programs is closed to other users, is made again where it was, and goes with
+// its server.
+func TestPrograms(t *testing.T) {
+	w := newWorld(t)
+	state := w.addPrograms()
+	m := New(w.cfg)
+	if exists(state) {
+		t.Error("the state directory exists before the first use")
+	}
+	dir, err := m.Programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, %v", st.Mode(), err)
+	}
+	for _, name := range []string{"pip", "pip3"} {
+		want := "run\n" + dir + "/settings.json\ninstall\na  b'c\n"
+		if got := w.pip(filepath.Join(dir, name), "install", "a  b'c"); got != want {
+			t.Errorf("%s was called with %q, want %q", name, got, want)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Programs(); err == nil || !strings.Contains(err.Error(), "open to other users") {
+		t.Errorf("open to other users: %v", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := m.Programs(); err != nil || again != dir {
+		t.Errorf("after its removal: %s, %v; want %s", again, err, dir)
+	}
+	m.Close()
+	if got := names(t, state); got != nil {
+		t.Errorf("%q are left", got)
+	}
+}
+
+// A directory of a server that was killed is removed; those of others and of living servers are not.
+func TestProgramsOfKilledServer(t *testing.T) {
+	w := newWorld(t)
+	state := w.addPrograms()
+	w.write("state/pip-killed/pip", "", 0o700)
+	w.write("state/pip-open/pip", "", 0o700)
+	w.write("state/other/pip", "", 0o700)
+	if err := os.Chmod(w.path("state/pip-killed"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	living := New(w.cfg)
+	theirs, err := living.Programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := New(w.cfg)
+	ours, err := m.Programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := names(t, state)
+	for _, name := range []string{"other", "pip-open", filepath.Base(theirs), filepath.Base(ours)} {
+		if !strings.Contains(strings.Join(left, " "), name) {
+			t.Errorf("%s is gone: %q", name, left)
+		}
+	}
+	if len(left) != 4 {
+		t.Errorf("left are %q", left)
+	}
+	m.Close()
+	living.Close()
+}
+
+// Jobs get no program that can't be run, or that other users could replace.
+func TestProgramsRefused(t *testing.T) {
+	tests := map[string]struct {
+		prepare func(*world)
+		want    string
+	}{
+		"no program":       {func(w *world) { w.cfg.Pip = nil }, "this server has none"},
+		"no directory":     {func(w *world) { w.write("state", "", 0o666) }, "not a directory"},
+		"colon":            {func(w *world) { w.cfg.StateDir = func() (string, error) { return w.path("a:b"), nil } }, "can't be part of a PATH"},
+		"not at this path": {func(w *world) { w.cfg.StateDir = func() (string, error) { return w.path("none"), nil } }, "no such file"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.addPrograms()
+			tt.prepare(w)
+			m := New(w.cfg)
+			defer m.Close()
+			_, err := m.Programs()
+			if err == nil || !strings.Contains(err.Error(), tt.want) || m.ProgramsError() == nil {
+				t.Errorf("%v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// Without any pip, uv does what it can.
+func TestPipLineWithUV(t *testing.T) {
+	w := newWorld(t)
+	uv := w.script("bin/uv", "exit 1")
+	w.cfg.Python.Value = w.fake()
+	m := New(w.cfg)
+	for args, want := range map[string]string{
+		"install -r list.txt": "pip install --python PYTHON -r list.txt",
+		"-q uninstall -y a":   "pip -q uninstall --python PYTHON -y a",
+		"freeze":              "pip freeze --python PYTHON",
+		"--version":           "pip --version",
+		"download a":          `error: PYTHON has no pip, and uv has no "pip download"; run pip install pip first`,
+	} {
+		argv, lock, err := m.pipLine(patient(t), strings.Fields(args), func(string) {})
+		if lock != nil {
+			lock.Close()
+		}
+		got := "error: "
+		if err != nil {
+			got += err.Error()
+		} else {
+			got = strings.TrimPrefix(strings.Join(argv, " "), uv+" ")
+		}
+		if diff := cmp.Diff(strings.ReplaceAll(want, "PYTHON", w.cfg.Python.Value), got); diff != "" {
+			t.Errorf("pip %s: -want +got\n%s", args, diff)
+		}
+	}
+}
