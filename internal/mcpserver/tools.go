@@ -23,7 +23,6 @@ type tool struct {
 	optional []string
 	wait     *parameter // its wait_seconds
 	hints    hints
-	always   bool // shown to the model from the start by clients that search for tools
 	call     func(c *call, ctx context.Context) (*report.Reply, error)
 }
 
@@ -63,22 +62,22 @@ func tools(grace time.Duration) []*tool {
 		name:     "check_job_status",
 		about:    "Show status and output of a job. With cursor, return only newer output; without it, the latest output of a running job or all of a finished one.",
 		required: []string{"job_id"}, optional: []string{"wait_seconds", "cursor", "max_chars"},
-		wait: atOnce, hints: reads, always: true, call: (*call).checkJobStatus,
+		wait: atOnce, hints: reads, call: (*call).checkJobStatus,
 	}, {
 		name:     "check_python_status",
 		about:    "Show status and output of a Python job. Without job_id, use the session's current Python job, or else its last one.",
 		optional: []string{"job_id", "session", "wait_seconds", "cursor", "max_chars"},
-		wait:     atOnce, hints: reads, always: true, call: (*call).checkPythonStatus,
+		wait:     atOnce, hints: reads, call: (*call).checkPythonStatus,
 	}, {
 		name:     "execute_command_async",
 		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while the job continues.",
 		required: []string{"command"}, optional: []string{"cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
-		wait: shortly, hints: runs, always: true, call: (*call).executeCommand,
+		wait: shortly, hints: runs, call: (*call).executeCommand,
 	}, {
 		name:     "execute_python",
 		about:    "Run Python as a job in a session that keeps its variables. Returns output and result, or after " + after + " s a job id while the job continues.",
 		required: []string{"code"}, optional: []string{"session", "wait_seconds", "timeout_seconds", "max_chars"},
-		wait: shortly, hints: runs, always: true, call: (*call).executePython,
+		wait: shortly, hints: runs, call: (*call).executePython,
 	}, {
 		name:     "install_package_async",
 		about:    "Install Python packages for a session as a job. They can be imported at once.",
@@ -117,7 +116,7 @@ func tools(grace time.Duration) []*tool {
 		name:     "wait_for_jobs",
 		about:    "Wait until any or all of several jobs end, or one waits for input. Output is not shown.",
 		required: []string{"job_ids"}, optional: []string{"until", "wait_seconds"},
-		wait: longer, hints: reads, always: true, call: (*call).waitForJobs,
+		wait: longer, hints: reads, call: (*call).waitForJobs,
 	}}
 }
 
@@ -168,7 +167,7 @@ func (t *tool) definition() *mcp.Tool {
 	if !t.hints.readOnly { // it has no meaning for a tool that changes nothing
 		d.Annotations.DestructiveHint = &t.hints.destructive
 	}
-	if t.always {
+	if slices.Contains(report.NextTools, t.name) {
 		d.Meta = mcp.Meta{"anthropic/alwaysLoad": true}
 	}
 	return d

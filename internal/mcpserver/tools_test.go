@@ -79,7 +79,7 @@ func TestToolRules(t *testing.T) {
 		if tool.hints.readOnly {
 			readOnly = append(readOnly, tool.name)
 		}
-		if tool.always {
+		if tool.definition().Meta["anthropic/alwaysLoad"] == true {
 			always = append(always, tool.name)
 		}
 		for _, name := range slices.Concat(tool.required, tool.optional) {
@@ -100,7 +100,7 @@ func TestToolRules(t *testing.T) {
 	if got := strings.Join(readOnly, " "); got != "check_job_status check_python_status list_jobs list_variables server_status wait_for_jobs" {
 		t.Errorf("read-only: %s", got)
 	}
-	if got := strings.Join(always, " "); got != "check_job_status check_python_status execute_command_async execute_python wait_for_jobs" {
+	if got := strings.Join(always, " "); got != "cancel_job check_job_status execute_command_async execute_python send_command_input send_python_input wait_for_jobs" {
 		t.Errorf("always loaded: %s", got)
 	}
 	for name := range parameters {

@@ -50,23 +50,3 @@ func question(r *Reply, info jobs.Info, known known) {
 		r.Line("Waiting", strings.TrimSuffix(q.Kind+", "+q.By, ", "))
 	}
 }
-
-// next writes the Next line, if the job waits for input that is sent in another way than the last.
-func next(r *Reply, info jobs.Info, known known) {
-	q := info.Question
-	if !info.Asks() || q == nil || known.answered != nil && known.answered.Kind == q.Kind {
-		return
-	}
-	if info.Kind == jobs.Python && q.Kind != "key" { // send_python_input sends a line
-		r.Line("Next", "send_python_input(text=…) or cancel_job")
-		return
-	}
-	arguments := `text="…\n"`
-	switch q.Kind {
-	case "key":
-		arguments = "text=…"
-	case "secret":
-		arguments += ", secret=true"
-	}
-	r.b.WriteString("Next: send_command_input(" + arguments + ") or cancel_job\n") // not Line, which would escape the backslash
-}

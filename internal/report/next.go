@@ -1,0 +1,37 @@
+package report
+
+import "asyncrepl/jobs"
+
+// A Next line names the call that a job needs next. Every such text is in the table nexts, and names
+// no tool but the NextTools; a Note can name any.
+
+// NextTools are the tools that a Next line can name. Clients that search for tools load these from
+// the start, so that a model can follow the line at once.
+var NextTools = []string{
+	"cancel_job", "check_job_status", "execute_command_async", "execute_python",
+	"send_command_input", "send_python_input", "wait_for_jobs",
+}
+
+// pythonLine is the key in nexts of a question of Python that one line answers. The other keys are the
+// kinds of questions at a terminal.
+const pythonLine = "python"
+
+var nexts = map[string]string{
+	pythonLine: "send_python_input(text=…) or cancel_job",
+	"line":     `send_command_input(text="…\n") or cancel_job`,
+	"secret":   `send_command_input(text="…\n", secret=true) or cancel_job`,
+	"key":      "send_command_input(text=…) or cancel_job",
+}
+
+// next writes the Next line, if the job waits for input that is sent in another way than the last.
+func next(r *Reply, info jobs.Info, known known) {
+	q := info.Question
+	if !info.Asks() || q == nil || known.answered != nil && known.answered.Kind == q.Kind {
+		return
+	}
+	key := q.Kind
+	if info.Kind == jobs.Python && key != "key" { // send_python_input sends a line
+		key = pythonLine
+	}
+	r.b.WriteString("Next: " + nexts[key] + "\n") // not Line, which would escape the backslash
+}
