@@ -112,7 +112,7 @@ func runSteps(ctx context.Context, c *mcpclient.Client, dir string, out io.Write
 // call calls a tool and prints the call and its reply.
 func (s *session) call(tool string, args map[string]any) (mcpclient.Reply, error) {
 	fmt.Fprintf(s.out, "   > %s\n", tool)
-	for _, name := range []string{"code", "command", "package", "text", "job_id", "wait_seconds"} {
+	for _, name := range []string{"code", "command", "package", "text", "job_id", "wait_seconds", "max_chars"} {
 		if v, ok := args[name]; ok {
 			fmt.Fprintf(s.out, "     %s: %s\n", name, indent(fmt.Sprint(v), "       "))
 		}
@@ -121,8 +121,13 @@ func (s *session) call(tool string, args map[string]any) (mcpclient.Reply, error
 	if err != nil {
 		return r, err
 	}
-	fmt.Fprintf(s.out, "   < %s\n", indent(strings.TrimRight(string(r), "\n"), "     "))
+	fmt.Fprintf(s.out, "   < %s\n", indent(strings.TrimRight(shorten(string(r)), "\n"), "     "))
 	return r, nil
+}
+
+// shorten returns text with the end of long lines left out.
+func shorten(text string) string {
+	return regexp.MustCompile(`(?m)^(.{300}).{10,}$`).ReplaceAllString(text, "$1… (a long line)")
 }
 
 func indent(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }
@@ -166,6 +171,7 @@ var steps = []step{
 	{"the answer is stored in a variable", oneCall("execute_python", "code", `print(f"Hello {name}, x={x}")`, "completed", "Hello Jonathan, x=42")},
 	{"install a package and import it at once", installWheel},
 	{"poll a long job to its end", pollTicks},
+	{"read a long line in one call", readLongLine},
 	{"a restart clears the variables", restart},
 	{"a shell job asks a question", shellAsks},
 	{"a server says where it listens", startWebServer},
@@ -233,6 +239,20 @@ func pollTicks(s *session) error {
 		}
 	}
 	return expect(r, "completed", "tick 1\ntick 2\ntick 3\ntick 4\ntick 5")
+}
+
+func readLongLine(s *session) error {
+	r, err := s.call("execute_python", map[string]any{"code": `import json; print(json.dumps(list(range(4000))))`, "max_chars": 45_000})
+	if err != nil {
+		return err
+	}
+	if err := expect(r, "completed", "[0, 1, 2, ", ", 3998, 3999]\n"); err != nil {
+		return err
+	}
+	if n := len(r.Section("STDOUT")); n < 20_000 || r.Header("Omitted") != "" {
+		return fmt.Errorf("only %d bytes are shown", n)
+	}
+	return nil
 }
 
 func restart(s *session) error {
