@@ -45,9 +45,9 @@ func (c *conn) newProgress(req *mcp.CallToolRequest) *progress {
 }
 
 // start sends line, first and then repeatedly, until stop is called; stop waits for a notification
-// that is being sent. Total is how long the call waits at most, or 0 if that is unknown.
-func (p *progress) start(ctx context.Context, total time.Duration, line func() string) (stop func()) {
-	if p == nil || total > 0 && total <= p.first {
+// that is being sent. The call waits for most, or for an unknown time if that is 0.
+func (p *progress) start(ctx context.Context, most time.Duration, line func() string) (stop func()) {
+	if p == nil || most > 0 && most <= p.first {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -56,7 +56,7 @@ func (p *progress) start(ctx context.Context, total time.Duration, line func() s
 		defer close(done)
 		next := time.NewTicker(2 * p.first)
 		defer next.Stop()
-		for p.send(ctx, time.Since(begun), total, line()) {
+		for p.send(ctx, time.Since(begun), most, line()) {
 			select {
 			case <-next.C:
 			case <-ctx.Done():
@@ -72,15 +72,15 @@ func (p *progress) start(ctx context.Context, total time.Duration, line func() s
 	}
 }
 
-// send sends one notification and reports whether another may follow. Progress is in seconds.
-func (p *progress) send(ctx context.Context, waited, total time.Duration, line string) bool {
-	if total > 0 && waited >= total || ctx.Err() != nil {
+// send sends one notification and reports whether another may follow. Progress is in seconds. It has no
+// total, which clients would show as a share of the work done: the wait measures no work.
+func (p *progress) send(ctx context.Context, waited, most time.Duration, line string) bool {
+	if most > 0 && waited >= most || ctx.Err() != nil {
 		return false
 	}
 	return p.notify(ctx, &mcp.ProgressNotificationParams{
 		ProgressToken: p.token,
 		Progress:      waited.Seconds(),
-		Total:         total.Seconds(),
 		Message:       line,
 	}) == nil
 }
