@@ -36,7 +36,7 @@ type Config struct {
 	Command func(argv, env []string, dir string) jobs.Runner `json:"-"`
 
 	// Installed, if set, is called after each install that changed something and before its job is
-	// final, so that running sessions search for modules again. It returns notes for the receipt.
+	// final. It returns notes for the receipt.
 	Installed func(context.Context, Changes) []string `json:"-"`
 
 	// Pip is the command line of the program pip of jobs, which calls RunPip. The path of its

@@ -86,16 +86,16 @@ func (p Package) String() string {
 // Changes are the changes of an install in the environment.
 type Changes struct {
 	Installed []Package // by name
-	Paths     []string  // .pth files that are new or changed
 
 	Dir  string // the environment's directory; empty if the interpreter belongs to none
 	Gone string // the directory of the environment that Dir replaces because it is gone; empty: none
 
 	removed []Package // by name; no other version is in their place
+	paths   []string  // .pth files that are new or changed
 }
 
 func (c Changes) none() bool {
-	return len(c.Installed)+len(c.removed)+len(c.Paths) == 0 && c.Gone == ""
+	return len(c.Installed)+len(c.removed)+len(c.paths) == 0 && c.Gone == ""
 }
 
 // contents are the packages and .pth files of a site, by their paths.
@@ -140,7 +140,7 @@ func (c contents) since(before contents) Changes {
 			continue
 		}
 		if filepath.Ext(name) == ".pth" {
-			ch.Paths = append(ch.Paths, name)
+			ch.paths = append(ch.paths, name)
 			continue
 		}
 		p := packageIn(name)
@@ -157,7 +157,7 @@ func (c contents) since(before contents) Changes {
 	byName := func(a, b Package) int { return strings.Compare(key(a.Name), key(b.Name)) }
 	slices.SortFunc(ch.Installed, byName)
 	slices.SortFunc(ch.removed, byName)
-	slices.Sort(ch.Paths)
+	slices.Sort(ch.paths)
 	return ch
 }
 

@@ -41,7 +41,7 @@ func TestChanges(t *testing.T) {
 	want := Changes{
 		Installed: []Package{{Name: "again", Version: "1.0", Before: "1.0"}, {Name: "new", Version: "1!2.0+x"}, {Name: "some-thing", Version: "2.0", Before: "1.0"}},
 		removed:   []Package{{Name: "goes", Version: "1.0"}},
-		Paths:     []string{w.path("site/new.pth")},
+		paths:     []string{w.path("site/new.pth")},
 	}
 	if diff := cmp.Diff(want, s.read().since(before), cmp.AllowUnexported(Changes{}), cmpopts.IgnoreUnexported(Package{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

@@ -152,8 +152,7 @@ func (r *run) exec(ctx context.Context, code string) jobs.Outcome {
 
 // send sends the worker the job, with the write ends of its pipes.
 func (r *run) send(code string, pipes *jobPipes) error {
-	fresh, paths := r.s.takeRefresh()
-	cmd := execCommand{ID: r.p.ID(), Code: code, Fds: 2, Fresh: fresh, Paths: paths}
+	cmd := execCommand{ID: r.p.ID(), Code: code, Fds: 2}
 	defer pipes.closeWriters()
 	return r.w.ch.send(cmd, pipes.out.w, pipes.errs.w)
 }

@@ -10,11 +10,9 @@ type command interface{ op() string }
 type (
 	// execCommand runs a job. The write ends of its stdout and stderr travel along.
 	execCommand struct {
-		ID    string   `json:"id"`
-		Code  string   `json:"code"`
-		Fds   int      `json:"fds"`
-		Fresh bool     `json:"fresh,omitempty"` // look for modules again
-		Paths []string `json:"paths,omitempty"` // .pth files to read
+		ID   string `json:"id"`
+		Code string `json:"code"`
+		Fds  int    `json:"fds"`
 	}
 
 	// inputCommand answers the question N of the running job.

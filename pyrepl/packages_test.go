@@ -3,40 +3,48 @@ package pyrepl_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"asyncrepl/jobs/jobstest"
 )
 
-// A path file that came while the session ran is read before its next job, and only once; one that
-// fails harms nothing.
-func TestRefreshReadsPathFiles(t *testing.T) {
+// What was installed while the session ran, by whatever program, is importable in its next job: a
+// module, and a project whose path file is read once. A path file that fails harms nothing.
+func TestInstalledWhileSessionRuns(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
+	env := t.TempDir()
+	if out, err := exec.Command(python(t), "-I", "-m", "venv", "--without-pip", env).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	b := newBenchOn(t, filepath.Join(env, "bin/python"), t.TempDir())
+	info, _ := b.want("import sys, sysconfig; sys.read = 0; kept = 1; sysconfig.get_path('purelib')", "completed")
+	site := strings.Trim(info.Result, "'")
+	write := func(name, text string) {
+		path := filepath.Join(site, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		return path
 	}
-	b.want("kept = 1\nimport sys; sys.fresh = 0", "completed")
+	b.want("import early", "failed (ModuleNotFoundError: No module named 'early')")
+	write("early.py", "value = 'early'\n")
+	b.result("import early; early.value, kept", "('early', 1)")
 	write("project/late.py", "value = 'late'\n")
-	b.s.Refresh([]string{
-		write("fails.pth", "import sys; raise SystemExit(3)\n"),
-		write("gone.pth", ""),
-		filepath.Join(dir, "missing.pth"),
-	})
+	write("fails.pth", "import sys; raise SystemExit(3)\n")
+	write("project.pth", "project\nimport sys; sys.read += 1\n")
+	b.result("import late; late.value, kept, sys.read", "('late', 1, 1)")
+	write("other.py", "")
+	b.result("import other; sys.read", "1")
+	if err := os.RemoveAll(site); err != nil {
+		t.Fatal(err)
+	}
 	b.result("kept", "1")
-	b.s.Refresh([]string{write("project.pth", filepath.Join(dir, "project")+"\nimport sys; sys.fresh += 1\n")})
-	b.result("import late; late.value, kept, sys.fresh", "('late', 1, 1)")
-	b.result("sys.fresh", "1")
 }
 
 func TestImported(t *testing.T) {

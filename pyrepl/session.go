@@ -46,8 +46,6 @@ type Session struct {
 	note   string    // about the worker, for the receipt of the next job
 	names  []string  // of the namespace, as last reported
 	asOf   string    // the job that reported them
-	fresh  bool      // the next job looks for modules again
-	paths  []string  // and reads these .pth files
 }
 
 // NewSession returns a session that has not started anything yet.

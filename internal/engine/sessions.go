@@ -67,8 +67,8 @@ func (e *Engine) makeRoom() bool {
 	return len(e.sessions) < before
 }
 
-// installed makes every session find the packages that an install changed. For each package that a
-// session has imported in an earlier version, it returns a note.
+// installed returns a note for each package of an install that a session has imported in an earlier
+// version. Sessions find new packages themselves.
 func (e *Engine) installed(ctx context.Context, changes pkgmgr.Changes) (notes []string) {
 	replaced := map[string]string{} // by module: its package, with the new version
 	for _, p := range changes.Installed {
@@ -82,11 +82,10 @@ func (e *Engine) installed(ctx context.Context, changes pkgmgr.Changes) (notes [
 	e.mu.Lock()
 	sessions := maps.Clone(e.sessions)
 	e.mu.Unlock()
+	if len(modules) == 0 {
+		sessions = nil
+	}
 	for key, s := range sessions {
-		s.Refresh(changes.Paths)
-		if len(modules) == 0 {
-			continue
-		}
 		imported, err := s.Imported(ctx, modules)
 		if err != nil {
 			e.config.Log.Debug("asking a session for its modules", "session", key.name, "err", err)

@@ -16,6 +16,7 @@ from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 
 from .forks import Forks
 from .frames import breakable
+from .installed import Installed, directories
 from .names import error_name
 from .sources import filename
 
@@ -42,6 +43,7 @@ class Executor:
         self.session, self.forks = session, forks
         self._futures = 0  # those that earlier jobs have set
         self._result: str | None = None  # of the last expression
+        self._installed = Installed(directories())
         self._reserve: list[bytes] = []  # memory for when there is no more; never written to
 
     def job(self, fields: Fields, files: list[int]) -> None:
@@ -57,8 +59,7 @@ class Executor:
             self._prepare(id, files)
             name = filename(id)
             session.sources.add(name, source)
-            if fields.get("fresh"):
-                refresh(fields.get("paths", ()))
+            self._installed.refresh()
             session.interrupts.start()
         except BaseException as error:
             self._reserve.clear()
@@ -244,16 +245,3 @@ class Executor:
         except MemoryError:
             self._reserve.clear()
             return {"end": "raised", "error": "MemoryError"}
-
-
-def refresh(paths: list[str]) -> None:
-    """Make what was just installed importable: of .pth files only the new ones are read."""
-    from importlib import invalidate_caches
-    from os.path import split
-    from site import addpackage
-    try:
-        invalidate_caches()
-        for path in paths:
-            addpackage(*split(path), None)
-    except BaseException:  # a finder of the user's, a line of code in a .pth file
-        pass

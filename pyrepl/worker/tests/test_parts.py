@@ -3,15 +3,65 @@
 from __future__ import annotations
 
 import builtins
+import os
+import pathlib
 import signal
 import sys
+import tempfile
 import types
 import unittest
 from typing import Any
 
-from .. import frames, interrupts, names, sources, variables
+from .. import frames, installed, interrupts, names, sources, variables
 from ..loader import Loader, genuine, real
 from .owner import sources as files
+
+
+class TestInstalled(unittest.TestCase):
+    def setUp(self) -> None:
+        self.site = pathlib.Path(self.entered(tempfile.TemporaryDirectory()))
+        self.path = sys.path[:]
+        self.addCleanup(sys.path.__setitem__, slice(None), self.path)
+
+    def entered(self, context: Any) -> Any:  # TestCase.enterContext is younger than 3.9
+        self.addCleanup(context.__exit__, None, None, None)
+        return context.__enter__()
+
+    def add(self, name: str) -> str:
+        """Write a .pth file that names a directory of its own, and return that."""
+        (self.site / name).mkdir()
+        (self.site / (name + ".pth")).write_text(name + "\n")
+        return str(self.site / name)
+
+    def test_reads_new_path_files_once(self) -> None:
+        first = self.add("first")
+        state = installed.Installed([str(self.site), str(self.site / "missing")])
+        state.refresh()
+        self.assertNotIn(first, sys.path)  # an interpreter has read it at its start
+        second = self.add("second")
+        state.refresh()
+        state.refresh()
+        self.assertEqual(sys.path.count(second), 1)
+        self.assertNotIn(first, sys.path)
+
+    def test_a_change_within_one_tick_is_found(self) -> None:
+        state = installed.Installed([str(self.site)])
+        second = self.add("second")
+        time = os.stat(self.site).st_mtime_ns
+        state.refresh()
+        self.assertIn(second, sys.path)
+        third = self.add("third")
+        os.utime(self.site, ns=(time, time))
+        state.refresh()
+        self.assertIn(third, sys.path)
+
+    def test_an_old_directory_is_not_read_again(self) -> None:
+        os.utime(self.site, ns=(1, 1))
+        state = installed.Installed([str(self.site)])
+        second = self.add("second")
+        os.utime(self.site, ns=(1, 1))
+        state.refresh()
+        self.assertNotIn(second, sys.path)
 
 
 class TestNames(unittest.TestCase):

@@ -1,0 +1,84 @@
+"""What was installed while the session runs, by whatever installer.
+
+Finders see a directory that has changed only if its clock is fine enough, and an interpreter reads
+.pth files when it starts. So the directories of packages are checked before each job, by their
+times, and the .pth files that are new or have changed are read.
+"""
+
+from __future__ import annotations
+
+import sys
+from posix import scandir, stat
+from time import time_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    Stamp = tuple[int, int, int]
+
+RECENT = 2 * 10**9  # ns in which a directory can change again and keep its time
+
+
+def directories() -> list[str]:
+    """Return the directories of packages that this interpreter uses."""
+    from site import getsitepackages, getusersitepackages
+    return [path for path in [*getsitepackages(), getusersitepackages()] if path in sys.path]
+
+
+def harmless(call: Callable[..., Any], *args: Any) -> None:
+    """Call a function and drop what it raises."""
+    try:
+        call(*args)
+    except BaseException:
+        pass
+
+
+class Installed:
+    """The state of the directories of packages when they were last checked."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._times = dict.fromkeys(paths, 0)  # when each directory changed; 0: not sure
+        self._files: dict[str, Stamp] = {}  # the .pth files, by path
+        self._changed()
+
+    def refresh(self) -> None:
+        """Make what was installed since the last call importable."""
+        found = self._changed()
+        if found is None:
+            return
+        from importlib import invalidate_caches
+        from os.path import split
+        from site import addpackage
+        harmless(invalidate_caches)  # a finder can be the user's
+        for path in found:
+            harmless(addpackage, *split(path), None)  # a .pth file can have code
+
+    def _changed(self) -> list[str] | None:
+        """Return the .pth files that are new or have changed, or None if no directory has changed."""
+        found = None
+        for directory, before in self._times.items():
+            try:
+                time = stat(directory).st_mtime_ns
+                if time == before:
+                    continue
+                found = found or []
+                self._times[directory] = time if time_ns() - time > RECENT else 0
+                found += self._new(directory)
+            except OSError:  # it is gone
+                continue
+        return found
+
+    def _new(self, directory: str) -> list[str]:
+        """Return the .pth files in a directory that are new or have changed."""
+        found = []
+        with scandir(directory) as entries:
+            for entry in entries:
+                if entry.name.endswith(".pth"):
+                    st = entry.stat()
+                    stamp = st.st_ino, st.st_mtime_ns, st.st_size
+                    if self._files.get(entry.path) != stamp:
+                        self._files[entry.path] = stamp
+                        found.append(entry.path)
+        return sorted(found)
