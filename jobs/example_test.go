@@ -56,14 +56,15 @@ func Example() {
 	}
 	<-job.Done()
 	info, chunk = job.Read(chunk.Next, 4096)
-	fmt.Printf("%s, result %s\n", info.Receipt.Text(), info.Result)
+	fmt.Println(info.Receipt.Text())
 	for _, span := range chunk.Spans {
 		fmt.Printf("%s: %s", span.Stream, span.Data)
 	}
 	// Output:
 	// waiting_input: "Your name? ", cursor 11
-	// completed, result 'done'
+	// completed
 	// stdout: Hello, world.
+	// result: 'done'
 }
 
 // A receipt becomes one status and one line of text.

@@ -22,17 +22,18 @@ type Spec struct {
 type Info struct {
 	ID string
 	Spec
-	Status     Status
-	Question   *Question // set while WaitingInput
-	Accepts    bool      // while Running: a program would take input if there were any
-	Asked      int       // how often it has begun to wait for input
-	Cancelling Rung      // set while a stop is under way
-	Receipt    Receipt   // set once Status is final
-	Result     string
-	HasResult  bool
-	Listening  []Listener // opened since it was started; nil once Status is final
-	PID        int        // the process in the foreground, if the runner named one
-	Probe      Probe      // measures its processes, if the runner gave one; nil once Status is final
+	Status      Status
+	Question    *Question // set while WaitingInput
+	Accepts     bool      // while Running: a program would take input if there were any
+	Asked       int       // how often it has begun to wait for input
+	Cancelling  Rung      // set while a stop is under way
+	Receipt     Receipt   // set once Status is final
+	HasResult   bool
+	Result      string     // its beginning, at most 32,000 characters; the end of the output is all of it
+	ResultChars int        // of the complete result, if Result is not all of it
+	Listening   []Listener // opened since it was started; nil once Status is final
+	PID         int        // the process in the foreground, if the runner named one
+	Probe       Probe      // measures its processes, if the runner gave one; nil once Status is final
 
 	Created, Started, Ended time.Time
 	Output                  output.Stat

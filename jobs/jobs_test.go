@@ -130,7 +130,7 @@ func TestLifeOfAJob(t *testing.T) {
 		pass(time.Second)
 		p.out <- Outcome{Receipt: Receipt{End: Returned, State: Kept}, Result: "'42'", HasResult: true}
 		<-p.Done()
-		want.Status, want.Ended, want.Output.Final = Completed, born.Add(3*time.Second), 1
+		want.Status, want.Ended, want.Output = Completed, born.Add(3*time.Second), output.Stat{End: 5, Final: 5, Last: born.Add(3 * time.Second)}
 		want.Receipt, want.Result, want.HasResult = Receipt{End: Returned, State: Kept, By: Program}, "'42'", true
 		check("ended")
 
@@ -142,9 +142,9 @@ func TestLifeOfAJob(t *testing.T) {
 		p.port.SetPID(1)
 		p.port.SetInput(func(context.Context, Input) (Delivery, error) { return Delivery{}, nil })
 		p.Stop(Stop{By: Agent})
-		want.Output.End, want.Output.Last = 5, born.Add(3*time.Second)
+		want.Output.End, want.Output.Last = 9, born.Add(3*time.Second)
 		check("after the end")
-		if _, c := p.Read(0, 100); text(c) != "xlate" {
+		if _, c := p.Read(0, 100); text(c) != "x'42'late" {
 			t.Errorf("late output: %q", text(c))
 		}
 	})
@@ -311,6 +311,24 @@ func TestAwaitReturnsAtAQuestionOrTheEnd(t *testing.T) {
 		}
 		if err := p.Await(t.Context()); err != nil {
 			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// All of a long result is the end of the output; a job that is kept for long has its beginning.
+func TestResultEndsTheOutput(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.begin(Spec{Kind: Python})
+		p.port.Write(output.Stdout, []byte("before"))
+		result := strings.Repeat("é", 40_000)
+		p.out <- Outcome{Receipt: Receipt{End: Returned}, Result: result, HasResult: true}
+		<-p.Done()
+		chunk := p.Log().Read(0, 100_000)
+		if n := len(chunk.Spans); n != 2 || chunk.Spans[1].Stream != output.Result || string(chunk.Spans[1].Data) != result || p.Log().Stat().Final != chunk.Next {
+			t.Errorf("%d spans up to %d of %+v", n, chunk.Next, p.Log().Stat())
+		}
+		if info := p.Info(); info.Result != result[:2*32_000] || info.ResultChars != 40_000 {
+			t.Errorf("%d bytes of %d characters", len(info.Result), info.ResultChars)
 		}
 	})
 }

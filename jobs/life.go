@@ -3,7 +3,11 @@ package jobs
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
+
+	"asyncrepl/internal/output"
 )
 
 // The moves of a job through its life. Each event is one method, and every change of status goes
@@ -111,9 +115,10 @@ func (j *Job) atLimit() {
 }
 
 // end makes the job final with the outcome of its runner, and saves it. The runner has drained by
-// then; bytes written from now on are late output. It wakes no caller, so that a caller that is
+// then: the result ends the log, and bytes written from now on are late output. It wakes no caller, so that a caller that is
 // woken by the end finds it saved.
 func (j *Job) end(out Outcome) {
+	j.log.Write(output.Result, []byte(out.Result))
 	j.log.Finish()
 	j.conclude(out)
 	j.save()
@@ -145,7 +150,23 @@ func (j *Job) conclude(out Outcome) {
 	r.complete(j.stop, j.info.Timeout)
 	r.LostOutput = j.log.Stat().Loss
 	j.moveTo(r.Status())
-	j.info.Receipt, j.info.Result, j.info.HasResult = *r, out.Result, out.HasResult
+	j.info.Receipt, j.info.HasResult = *r, out.HasResult
+	j.info.Result, j.info.ResultChars = beginning(out.Result)
+}
+
+// resultKept is how many characters of a result Info has, because ended jobs are kept for long.
+const resultKept = 32_000
+
+// beginning returns the beginning of a result that Info has and, if that is not all, the number of
+// its characters.
+func beginning(result string) (kept string, all int) {
+	n := 0
+	for i := range result {
+		if n++; n > resultKept {
+			return strings.Clone(result[:i]), utf8.RuneCountInString(result)
+		}
+	}
+	return result, 0
 }
 
 // amend lets f change the receipt of the ended job.

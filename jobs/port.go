@@ -24,7 +24,7 @@ type Queuer interface {
 // An Outcome is the result of a runner.
 type Outcome struct {
 	Receipt   Receipt
-	Result    string // repr of the last expression
+	Result    string // repr of the last expression; it becomes the end of the output
 	HasResult bool
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/view"
@@ -32,8 +31,7 @@ func notStarted(ctx context.Context, err error) jobs.Outcome {
 	return jobs.Outcome{Receipt: rec}
 }
 
-// outcome returns the outcome of code that has ended while its worker lives. It writes the result to
-// the log, after all output.
+// outcome returns the outcome of code that has ended while its worker lives.
 func (r *run) outcome(done doneEvent) jobs.Outcome {
 	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: r.rungs, PendingTasks: done.Pending}
 	switch done.End {
@@ -58,7 +56,6 @@ func (r *run) outcome(done doneEvent) jobs.Outcome {
 	out := jobs.Outcome{Receipt: rec}
 	if done.Result != nil {
 		out.Result, out.HasResult = *done.Result, true
-		r.p.Write(output.Result, []byte(*done.Result))
 		if done.ResultCut > 0 {
 			note := fmt.Sprintf("the result is cut: %s more characters were not kept", view.Count(done.ResultCut))
 			out.Receipt.Notes = append(out.Receipt.Notes, note)

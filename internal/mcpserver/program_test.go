@@ -149,7 +149,6 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 		p.SetPID(number(arg))
 	case "result":
 		out.Result, out.HasResult = unquote(arg), true
-		p.Write(output.Result, []byte(out.Result))
 	case "raise":
 		rec.End, rec.Detail = jobs.Raised, unquote(arg)
 		return true

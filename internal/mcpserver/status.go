@@ -10,7 +10,7 @@ import (
 
 // window selects the output from a cursor on, with as much room as the call asks for.
 func (c *call) window(from int64) report.Window {
-	w := report.Window{From: from, MaxChars: defaultText, Notices: c.notices}
+	w := report.Window{From: from, Part: report.Ends, MaxChars: defaultText, Notices: c.notices}
 	if c.args.maxChars != nil {
 		w.MaxChars = int(*c.args.maxChars)
 	}

@@ -5,9 +5,10 @@
 //
 //   - A reply takes the status of a job before its output, so that a final status comes with all of
 //     the output.
-//   - No reply is longer than its [Window] allows. What it omits is counted, with the cursors from
-//     which to read it.
-//   - A reply about an unfinished job never ends inside a character or an escape sequence.
+//   - No reply is longer than its [Window] allows, except that some output is always shown. What it
+//     omits is counted, with the cursors from which to read it: the pages that they lead to are the
+//     output.
+//   - No page ends inside a character or an escape sequence.
 //   - Calling again gives the same reply. Only [Notices] remember anything: which events of jobs
 //     one connection has announced.
 //

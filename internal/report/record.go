@@ -116,9 +116,6 @@ func JobURI(id string) string { return "job://" + id }
 // outputURI returns the URI of a job's output.
 func outputURI(id string) string { return JobURI(id) + "/output" }
 
-// resultMax bounds the result in a record, in characters.
-const resultMax = 32_000
-
 // Record returns the record of a job.
 func (rp *Reporter) Record(info jobs.Info) *Record {
 	out := info.Output
@@ -162,11 +159,7 @@ func (rp *Reporter) Record(info jobs.Info) *Record {
 		}
 	}
 	if info.HasResult {
-		result := info.Result
-		if n := chars(result); n > resultMax {
-			result, r.ResultChars = string([]rune(result)[:resultMax]), n
-		}
-		r.Result = &result
+		r.Result, r.ResultChars = &info.Result, info.ResultChars
 	}
 	return r
 }

@@ -23,9 +23,6 @@ type script struct {
 func (s script) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	p.Begin()
 	s.write(p)
-	if !s.hangs {
-		p.Write(output.Result, []byte(s.result))
-	}
 	if s.hangs {
 		<-ctx.Done()
 		st := p.Stop()

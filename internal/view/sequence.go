@@ -119,13 +119,13 @@ func endAt(line, end int) int {
 	return end
 }
 
-// maxHeld is the longest sequence that Complete waits for, in bytes: a sequence that never ends
+// maxHeld is the longest sequence that complete waits for, in bytes: a sequence that never ends
 // must not hold output back for ever.
 const maxHeld = 4 << 10
 
-// Complete returns how many bytes of b can be shown now: not all if b ends inside a character or an
+// complete returns how many bytes of b can be shown now: not all if b ends inside a character or an
 // escape sequence, because the rest can still come.
-func Complete(b []byte) int {
+func complete(b []byte) int {
 	low := max(0, len(b)-maxHeld)
 	n := len(b) - partialRune(b[low:])
 	// The remaining bytes can end in an open sequence again, because the end of a string begins

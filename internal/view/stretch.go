@@ -150,7 +150,7 @@ func (f flat) boundary(at int) int {
 func (f flat) boundaryOf(section, at int) int {
 	low := max(0, at-maxHeld)
 	b := f.of(section, low, at)
-	keep := Complete(b)
+	keep := complete(b)
 	if keep == len(b) {
 		return at
 	}

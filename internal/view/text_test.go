@@ -293,7 +293,7 @@ func TestComplete(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			n := Complete([]byte(tt.in))
+			n := complete([]byte(tt.in))
 			if got := tt.in[n:]; got != tt.held {
 				t.Errorf("held %q, want %q", got, tt.held)
 			}
@@ -359,12 +359,12 @@ func FuzzText(f *testing.F) {
 		if n := utf8.RuneCountInString(Line(string(b), 40)); n > 40 {
 			t.Fatalf("a header value of %d characters", n)
 		}
-		n := Complete(b)
+		n := complete(b)
 		if n < 0 || n > len(b) || len(b)-n > maxHeld {
-			t.Fatalf("Complete: %d of %d", n, len(b))
+			t.Fatalf("complete: %d of %d", n, len(b))
 		}
 		if len(b) <= maxHeld && Begin(b, n) != n && utf8.RuneStart(b[0]) {
-			t.Fatalf("Complete cuts %q at %d, the next beginning is at %d", b, n, Begin(b, n))
+			t.Fatalf("complete cuts %q at %d, the next beginning is at %d", b, n, Begin(b, n))
 		}
 		for at := range min(len(b), 20) + 1 {
 			if i := Begin(b, at); i < at || i > len(b) {
