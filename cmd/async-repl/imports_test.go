@@ -75,7 +75,9 @@ var rules = []rule{
 		why: "tools start nothing themselves and do not know how jobs run; they know what can go wrong, to say what helps"},
 	{dir: "internal/mcpclient", not: []string{"net", "github.com"},
 		why: "a client knows only the protocol, as the clients of others do"},
-	{dir: "cmd", may: []string{"internal/engine", "internal/guard", "internal/mcpclient", "internal/mcpserver", "internal/stdio", "internal/tty", "pkgmgr"}, not: []string{"net"},
+	{dir: "internal/version", not: []string{"os", "net", "github.com"},
+		why: "the server and the wheel that carries it say the same version"},
+	{dir: "cmd", may: []string{"internal/engine", "internal/guard", "internal/mcpclient", "internal/mcpserver", "internal/stdio", "internal/tty", "internal/version", "pkgmgr"}, not: []string{"net"},
 		why: "main parses settings, connects the packages and decides what the end of input ends; the rest, as the program pip, belongs to other packages"},
 }
 

@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.Writ
 	}
 	switch command {
 	case "version":
-		fmt.Fprintln(stdout, "async-repl", version())
+		fmt.Fprintln(stdout, "async-repl", ownVersion())
 	case "help":
 		fmt.Fprint(stdout, usage())
 	case "demo":

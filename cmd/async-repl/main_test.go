@@ -16,6 +16,7 @@ import (
 
 	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/tty"
+	"asyncrepl/internal/version"
 )
 
 // TestMain makes the test binary play the program if no argument asks for tests: server and guard
@@ -248,8 +249,8 @@ func TestSubcommands(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		"version":   {[]string{"version"}, 0, "async-repl ", ""},
-		"--version": {[]string{"--version"}, 0, "async-repl ", ""},
+		"version":   {[]string{"version"}, 0, "async-repl " + version.Release, ""},
+		"--version": {[]string{"--version"}, 0, "async-repl " + version.Release, ""},
 		"help":      {[]string{"help"}, 0, "REPL_WORKDIR", ""},
 		"-h":        {[]string{"-h"}, 0, "REPL_WORKDIR", ""},
 		"unknown":   {[]string{"serve"}, 2, "", `unknown command "serve": see async-repl help`},

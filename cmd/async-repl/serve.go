@@ -59,7 +59,7 @@ func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdou
 		fmt.Fprint(stderr, atTerminal)
 	}
 	set.Log = slog.New(slog.NewTextHandler(newLogWriter(stderr), &slog.HandlerOptions{Level: set.logLevel}))
-	set.Version, set.Env = version(), os.Environ()
+	set.Version, set.Env = ownVersion(), os.Environ()
 	if set.Shell, err = findShell(set.Shell); err == nil {
 		set.Guard, err = commandLine(guardCommand)
 	}

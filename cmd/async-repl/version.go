@@ -2,12 +2,16 @@
 
 package main
 
-import "runtime/debug"
+import (
+	"runtime/debug"
 
-// version returns the module's version, as the Go toolchain stamped it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+	"asyncrepl/internal/version"
+)
+
+// ownVersion returns the version of this program.
+func ownVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return version.Of(info)
 	}
-	return "(devel)"
+	return version.Release
 }

@@ -89,7 +89,7 @@ func newConversation(t *testing.T, script *txtar.Archive) *conversation {
 	}
 	s := startProcess(t, env...)
 	c := &conversation{t: t, s: s, lines: bufio.NewReader(s.out), lets: make(map[string]string)}
-	c.names = names{fixed: []string{s.dir, "WORKSPACE", state, "STATE", version(), "VERSION"}, vary: vary}
+	c.names = names{fixed: []string{s.dir, "WORKSPACE", state, "STATE", ownVersion(), "VERSION"}, vary: vary}
 	return c
 }
 

@@ -1,0 +1,45 @@
+// Package version says which version of async-repl a program is.
+package version
+
+import (
+	"debug/buildinfo"
+	"strings"
+)
+
+// Release is the version of this code: after a release, that of the next one with .dev0. It is valid
+// for Python packages (PEP 440), because a wheel carries it.
+const Release = "0.1.0.dev0"
+
+// Of returns the version of a program, from what the Go toolchain has stamped into it: that of the
+// tag that it was built from or installed by; else Release, with the commit if that is known
+// (0.1.0.dev0+g0123456789ab), and with ".modified" if the files differed from it.
+func Of(info *buildinfo.BuildInfo) string {
+	stamp, modified := strings.CutSuffix(info.Main.Version, "+dirty")
+	number, commit := Release, commitOf(stamp)
+	if v, ok := strings.CutPrefix(stamp, "v"); ok && !strings.Contains(v, "-") {
+		number = v
+	}
+	var local []string
+	if commit != "" {
+		local = append(local, "g"+commit)
+	}
+	if modified {
+		local = append(local, "modified")
+	}
+	if len(local) > 0 {
+		number += "+" + strings.Join(local, ".")
+	}
+	return number
+}
+
+// commitOf returns the 12 digits of the commit that a pseudo-version of the Go toolchain ends with,
+// like v0.0.0-20261122032441-0123456789ab; empty: the stamp is none.
+func commitOf(stamp string) string {
+	const time, commit = len("20261122032441"), len("0123456789ab")
+	at := len(stamp) - commit
+	if from := at - 1 - time; from < 1 || stamp[at-1] != '-' || strings.Trim(stamp[from:at-1], "0123456789") != "" ||
+		strings.Trim(stamp[at:], "0123456789abcdef") != "" {
+		return ""
+	}
+	return stamp[at:]
+}
