@@ -25,7 +25,7 @@ func TestInstallConfigurations(t *testing.T) {
 	}
 	_, install, _ := strings.Cut(string(raw), "\n## Install\n")
 	install, _, _ = strings.Cut(install, "\n## ")
-	tops := map[string]string{"Claude Code": "mcpServers", "Claude Desktop": "mcpServers", "Cursor": "mcpServers", "Codex": "mcp_servers", "VS Code": "servers"}
+	tops := map[string]string{"Claude Code": "mcpServers", "Claude Desktop": "mcpServers", "Cursor": "mcpServers", "Codex": "mcp_servers", "VS Code": "servers", "OpenAI Agents SDK": ""}
 	sections := regexp.MustCompile(`(?m)^\*\*`).Split(install, -1)
 	for _, section := range sections {
 		client, text, _ := strings.Cut(section, "**")
@@ -49,6 +49,14 @@ func TestInstallConfigurations(t *testing.T) {
 			checkLaunch(t, client, config[top]["async-repl"])
 		case "toml":
 			checkLaunch(t, client, parseTable(t, block, "["+top+".async-repl]"))
+		case "python": // whose literals are JSON here
+			_, params, _ := strings.Cut(block, "params=")
+			params, _, _ = strings.Cut(params, ",\n")
+			var l launch
+			if err := json.Unmarshal([]byte(params), &l); err != nil {
+				t.Errorf("%s: %v", client, err)
+			}
+			checkLaunch(t, client, l)
 		default:
 			t.Errorf("%s: a block of %q", client, language)
 		}
