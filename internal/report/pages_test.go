@@ -59,6 +59,14 @@ const (
 	sequenceMax = 4 << 10
 )
 
+// rounds returns how often a test repeats: each takes up to a tenth of a second.
+func rounds(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // anyRoom returns a number of characters that a call can ask for.
 func anyRoom(random *rand.Rand) int {
 	return random.IntN([]int{10, 500, 5000, 45_000}[random.IntN(4)])
@@ -66,7 +74,7 @@ func anyRoom(random *rand.Rand) int {
 
 // Whatever the room, the pages that the cursors of replies lead to show all output once.
 func TestCursorsLeadThroughAllOutput(t *testing.T) {
-	for range 10 {
+	for range rounds(10) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
 		log := someOutput(t, random)
@@ -96,7 +104,7 @@ func TestCursorsLeadThroughAllOutput(t *testing.T) {
 
 // Whatever the room, the two ends that a reply shows and what it says it omits are all output.
 func TestOmittedIsWhatIsNotShown(t *testing.T) {
-	for range 30 {
+	for range rounds(20) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
 		log := someOutput(t, random)

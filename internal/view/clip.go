@@ -132,15 +132,17 @@ func (f flat) lineEnd(at int) int {
 }
 
 // longest finds the most bytes, of size, whose text fits the budget, and calls fits for them last
-// of all that fit. fits returns the number of characters and whether they fit; of too many it may
-// return any number above the budget. The guesses follow the characters per byte so far: plain text
-// takes one.
+// of all that fit. fits returns the number of characters and whether they fit. The guesses follow
+// the characters per byte so far, plain text takes one, and double while that says little.
 func longest(size, budget int, fits func(n int) (chars int, ok bool)) {
 	low, high := 0, size+1 // low fits, high does not
 	rate := 1.0            // bytes per character
 	shown := 0
 	for tries := 0; high-low > 1; tries++ {
 		n := low + max(1, int(rate*float64(budget-shown)))
+		if 2*shown <= budget {
+			n = max(n, 2*low)
+		}
 		if n >= high || tries%4 == 3 {
 			n = low + (high-low)/2
 		}

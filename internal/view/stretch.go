@@ -127,11 +127,16 @@ func (f flat) of(section, from, to int) []byte {
 	return b
 }
 
+// maxMoves is how often boundary moves: more often than the output of any program needs, and few
+// enough for output that is made to cost time.
+const maxMoves = 50
+
 // boundary returns the last offset up to at at which no section is inside a character or an escape
 // sequence. To move back for one section can split a sequence of another, which moves it again. It
-// returns at if it would move further than a sequence is long.
+// returns at if it would move further than a sequence is long, or too often.
 func (f flat) boundary(at int) int {
-	for cut := at; ; {
+	cut := at
+	for range maxMoves {
 		next := cut
 		for section := range f.sections {
 			next = min(next, f.boundaryOf(section, cut))
@@ -144,6 +149,7 @@ func (f flat) boundary(at int) int {
 		}
 		cut = next
 	}
+	return at
 }
 
 // boundaryOf is boundary for one section.
@@ -169,10 +175,10 @@ func (f flat) boundaryOf(section, at int) int {
 	return offset
 }
 
-// nextBoundary returns the first offset after at, or the end, that is a boundary.
+// nextBoundary returns a boundary after at, one of the first, or the end.
 func (f flat) nextBoundary(at int) int {
-	for to := at + 1; to < len(f.data); to++ { // boundary moves by maxHeld at most
-		if cut := f.boundary(to); cut > at {
+	for n := 1; at+n < len(f.data); n *= 2 {
+		if cut := f.boundary(at + n); cut > at {
 			return cut
 		}
 	}
