@@ -82,3 +82,14 @@ func BenchmarkInterruptSleep(b *testing.B) {
 	}
 	b.ReportMetric(float64(total)/1e6/float64(b.N), "ms/interrupt")
 }
+
+// BenchmarkVariables is a list of a namespace of 10,000 names. Aim: under 30 ms.
+func BenchmarkVariables(b *testing.B) {
+	s := newBench(b)
+	jobstest.End(b, s.start("for i in range(10_000): globals()[f'name{i}'] = [i, str(i)]"))
+	for b.Loop() {
+		if v, err := s.s.Variables(b.Context()); err != nil || v.Total != 10_001 {
+			b.Fatal(v.Total, err)
+		}
+	}
+}

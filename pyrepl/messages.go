@@ -113,6 +113,7 @@ type (
 
 	variablesEvent struct {
 		answer
+		others
 		Vars  []Variable `json:"vars"`
 		Total int        `json:"total"`
 	}

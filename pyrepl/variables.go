@@ -3,20 +3,30 @@ package pyrepl
 import "context"
 
 // A Variable is one name of a session's namespace. Value is set for exact built-in types only,
-// shortened to about 200 characters; other values are described by type and size.
+// shortened to about 200 characters. Len and Shape are set if they are known without running Python
+// code.
 type Variable struct {
-	Name  string `json:"name"`
-	Type  string `json:"type"`
-	Value string `json:"value"`
-	Size  int64  `json:"size"` // bytes of the object itself, without what it refers to
+	Name  string  `json:"name"`
+	Type  string  `json:"type"`
+	Value string  `json:"value"`
+	Len   *int64  `json:"len"`   // of a built-in container; not of a text that Value shows
+	Shape []int64 `json:"shape"` // of an array, a frame or a series
 }
 
 // Variables is what is known of a session's namespace.
 type Variables struct {
 	Vars  []Variable
-	Total int    // with those that were left out
+	Total int    // with the others, and those that were left out
 	AsOf  string // the job at whose end they were reported; empty: now
-	Busy  string // the running job; Vars then has names only
+	Busy  string // the running job; Vars then has all names, and nothing but names
+	others
+}
+
+// The others are the names of what is no data.
+type others struct {
+	Modules   []string `json:"modules"`
+	Functions []string `json:"functions"`
+	Classes   []string `json:"classes"`
 }
 
 // Variables lists the names of the namespace without running user code. It does not wait for a busy
@@ -29,7 +39,7 @@ func (s *Session) Variables(ctx context.Context) (Variables, error) {
 		return *last, nil
 	}
 	now, _ := ev.(variablesEvent)
-	return Variables{Vars: now.Vars, Total: now.Total}, err
+	return Variables{Vars: now.Vars, Total: now.Total, others: now.others}, err
 }
 
 // lastNames returns the names that were reported last, or none if a reset is about to end them. The

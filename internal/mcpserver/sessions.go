@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
-	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -45,35 +43,12 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	if asOf != "" {
 		r.Line("As of", asOf)
 	}
-	shown := 0
-	var list strings.Builder
-	for _, v := range vars.Vars {
-		line := variableLine(v) + "\n"
-		if list.Len()+len(line) > defaultText { // in bytes, of which there are at least as many as characters
-			break
-		}
-		list.WriteString(line)
-		shown++
-	}
+	text, shown := variableLines(vars)
 	if left := vars.Total - shown; left > 0 {
 		r.Line("Omitted", view.Count(left)+" variables")
 	}
-	r.Body(list.String())
+	r.Body(text)
 	return r, nil
-}
-
-func variableLine(v engine.Variable) string {
-	s := report.OneLine(v.Name)
-	if v.Type != "" {
-		s += ": " + report.OneLine(v.Type)
-	}
-	switch {
-	case v.Value != "":
-		s += " = " + report.OneLine(v.Value)
-	case v.Size > 0:
-		s += ", " + view.Count(v.Size) + " bytes"
-	}
-	return s
 }
 
 // endedMax is the most jobs ended by a restart that its reply shows.

@@ -11,7 +11,8 @@ Modules import one another in this direction only, top to bottom:
     session                            one object that holds the parts below
     report, tasks, console             exceptions, top-level await, standard input
     interrupts, streams, channel       signals, output, the socketpair to Go
-    routers, classes, carry, debugger, processes, names, variables, sources, terminal, size
+    routers, classes, carry, debugger, processes, names, variables, sizes, sources, terminal,
+    size
     frames, descriptors, codec, loader
 
 report, tasks, variables, classes, carry, debugger and processes are loaded when they are first

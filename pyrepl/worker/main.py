@@ -42,8 +42,8 @@ class Commands:
 
     def variables(self, fields: Fields) -> None:
         from .variables import listing
-        listed, total = listing(self.session.names, fields.get("pattern"))
-        self.session.channel.send("variables", n=fields["n"], vars=listed, total=total)
+        listed = listing(self.session.names, fields.get("pattern"))
+        self.session.channel.send("variables", n=fields["n"], **listed)
 
     def imported(self, fields: Fields) -> None:
         from .names import modules

@@ -1,42 +1,66 @@
 """Lists the user's variables without running any of the user's code.
 
 Values are shown of exact built-in types only, nested ones included, bounded in length, depth and
-number; of anything else its type and size. Names, sizes and lengths come from the built-in types'
-own slots, which no class can override.
+number; of anything else its type and, if it is known, its length or shape (see sizes). Modules,
+functions and classes are listed by name.
 """
 
 from __future__ import annotations
 
 from itertools import islice
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 from .names import shown
+from .sizes import bases_of, length, name_of, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable
 
     from .names import Names
+    from .protocols import Fields
 
 LIMIT = 1_000  # variables listed
 TEXT, DEPTH, ITEMS = 200, 3, 20  # of a value
 DIGITS = 600  # bits of an int that is shown
 
-ATOMS = (int, float, complex, bool, type(None), range)
-TEXTS = (str, bytes)
-GROUPS: dict[type, str] = {list: "[%s]", tuple: "(%s)", set: "{%s}", frozenset: "frozenset({%s})"}
-SIZED: tuple[type, ...] = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
+# By the id of the type: a metaclass can have a __hash__ and an __eq__.
+ATOMS = set(map(id, (int, float, complex, bool, type(None), range)))
+TEXTS = set(map(id, (str, bytes)))
+GROUPS = {id(list): "[%s]", id(tuple): "(%s)", id(set): "{%s}", id(frozenset): "frozenset({%s})",
+          id(dict): "{%s}"}
+FUNCTIONS = set(map(id, (FunctionType, BuiltinFunctionType, MethodType)))
 
 
-def listing(names: Names, pattern: str | None = None) -> tuple[list[dict[str, Any]], int]:
-    """Return the variables whose names match a glob, sorted, and their number."""
+def listing(names: Names, pattern: str | None = None) -> Fields:
+    """Return the variables whose names match a glob, the names of the rest, and their number."""
     found = sorted(name for name in names.listed() if matches(name, pattern))
-    listed = []
-    for name in found[:LIMIT]:
+    listed: dict[str, list[Any]] = {"vars": [], "modules": [], "functions": [], "classes": []}
+    known: dict[int, str] = {}  # by the id of a type
+    for name in found:
         try:
-            listed.append(describe(name, names.namespace[name]))
+            value = names.namespace[name]
         except KeyError:  # a thread was faster
-            pass
-    return listed, len(found)
+            continue
+        kind = type(value)
+        group = known.get(id(kind))
+        if group is None:
+            group = known[id(kind)] = group_of(kind)
+        if len(listed[group]) < LIMIT:
+            listed[group].append(describe(name, value) if group == "vars" else shown(name))
+    return {**listed, "total": len(found)}
+
+
+def group_of(kind: type) -> str:
+    """Return the list that values of a type belong to."""
+    bases = bases_of(kind)
+    if any([each is ModuleType for each in bases]):
+        return "modules"
+    if any([each is type for each in bases]):
+        return "classes"
+    if id(kind) in FUNCTIONS or name_of(kind) == "_lru_cache_wrapper":
+        return "functions"
+    return "vars"
 
 
 def matches(name: str, pattern: str | None) -> bool:
@@ -47,32 +71,20 @@ def matches(name: str, pattern: str | None) -> bool:
     return fnmatchcase(name, pattern)
 
 
-def describe(name: str, value: object) -> dict[str, Any]:
+def describe(name: str, value: object) -> Fields:
     """Return what is reported of one variable."""
     kind = type(value)
-    base = base_of(kind)
-    plain = kind in ATOMS + TEXTS or kind in GROUPS or kind is dict
-    return {
-        "name": shown(name),
-        "type": shown(type_name(kind)),
-        "value": shorten(text(value, DEPTH)) if plain else None,
-        "size": (base or object).__sizeof__(value),
-        "len": base.__len__(value) if base else None,
-    }
-
-
-def base_of(kind: type) -> Any:
-    """Return the built-in container type that kind is or derives from, or None."""
-    for each in type.__dict__["__mro__"].__get__(kind):
-        for base in SIZED:
-            if each is base:
-                return base
-    return None
-
-
-def type_name(kind: type) -> str:
-    """Return a type's name without asking its metaclass."""
-    return str.__str__(type.__dict__["__name__"].__get__(kind))
+    described: Fields = {"name": shown(name), "type": shown(name_of(kind))}
+    if id(kind) in ATOMS or id(kind) in TEXTS or id(kind) in GROUPS:
+        described["value"] = shorten(text(value, DEPTH))
+    count = length(value)
+    if count is None:
+        dimensions = shape(value)
+        if dimensions is not None:
+            described["shape"] = dimensions
+    elif id(kind) not in TEXTS or count > TEXT:  # else the value shows it
+        described["len"] = count
+    return described
 
 
 def text(value: Any, depth: int) -> str:
@@ -80,17 +92,17 @@ def text(value: Any, depth: int) -> str:
     kind = type(value)
     if kind is int and value.bit_length() > DIGITS:
         return "<int of %d bits>" % value.bit_length()
-    if kind in TEXTS:
+    if id(kind) in TEXTS:
         return repr(value[:TEXT]) + ("..." if len(value) > TEXT else "")
     if kind is range:
         limits = value.start, value.stop, value.step
         if any(abs(n).bit_length() > DIGITS for n in limits):
             return "<range>"
-    if kind in ATOMS:
+    if id(kind) in ATOMS:
         return repr(value)
-    if kind is not dict and kind not in GROUPS:
-        return "<%s>" % type_name(kind)
-    if not value and kind not in (list, tuple, dict):
+    if id(kind) not in GROUPS:
+        return "<%s>" % name_of(kind)
+    if not value and (kind is set or kind is frozenset):
         return kind.__name__ + "()"
     if depth == 0:
         return "..."
@@ -110,7 +122,7 @@ def group(value: Any, kind: type, depth: int) -> str:
     if kind is tuple and len(items) == 1:
         items.append("")
         return "(%s)" % ", ".join(items).rstrip()
-    return ("{%s}" if kind is dict else GROUPS[kind]) % ", ".join(items)
+    return GROUPS[id(kind)] % ", ".join(items)
 
 
 def shorten(shown: str) -> str:

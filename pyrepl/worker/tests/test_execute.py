@@ -157,8 +157,9 @@ class TestJobs(unittest.TestCase):
         self.worker.send("variables", n=1, pattern="listed_*")
         answer = self.worker.event("variables")
         self.assertEqual(answer["total"], 2)
-        self.assertEqual([(v["name"], v["type"], v["value"]) for v in answer["vars"]],
-                         [("listed_one", "list", "[1]"), ("listed_two", "module", None)])
+        self.assertEqual(answer["vars"],
+                         [{"name": "listed_one", "type": "list", "value": "[1]", "len": 1}])
+        self.assertEqual(answer["modules"], ["listed_two"])
         self.worker.send("imported", n=2, modules=["json", "wave", "no.such"])
         self.assertEqual(self.worker.event("imported")["modules"], ["json"])
 

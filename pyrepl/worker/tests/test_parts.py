@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import collections
+import functools
 import os
 import pathlib
 import signal
@@ -12,7 +14,7 @@ import types
 import unittest
 from typing import Any
 
-from .. import frames, installed, interrupts, names, sources, variables
+from .. import frames, installed, interrupts, names, sizes, sources, variables
 from ..loader import Loader, genuine, real
 from .owner import sources as files
 
@@ -115,19 +117,66 @@ class TestVariables(unittest.TestCase):
             (Loud(), None), ([Loud()], "[<Loud>]"), (object(), None),
         ]:
             with self.subTest(type(value)):
-                self.assertEqual(variables.describe("x", value)["value"], want)
+                self.assertEqual(variables.describe("x", value).get("value"), want)
 
-    def test_lengths_come_from_the_built_in_type(self) -> None:
+    def test_lengths_come_from_built_in_types(self) -> None:
         class Liar(dict):  # type: ignore[type-arg]
             def __len__(self) -> int:
-                return 99
-        self.assertEqual(variables.describe("x", Liar(a=1))["len"], 1)
+                raise AssertionError("user code ran")
+
+        class Pair(tuple):  # type: ignore[type-arg]
+            pass
+
+        class Sized:
+            __slots__ = ("shape", "aval", "_mgr")
+            __len__ = Liar.__len__
+        for value, want in [
+            ([], 0), ((1, 2), 2), ({"a": 1}, 1), (collections.deque("abc"), 3), (range(7), 7),
+            (collections.Counter("ab"), 2), (Pair("abc"), 3), ("a" * 201, 201), ("a", None),
+            (b"", None), (bytearray(5), 5), (memoryview(b"abc"), 3), (range(1 << 80), None),
+            (Liar(a=1), None), (Sized(), None), (Sized, None), (object(), None), (1, None),
+        ]:
+            with self.subTest(type(value)):
+                described = variables.describe("x", value)
+                self.assertEqual((described.get("len"), described.get("shape")), (want, None))
+
+    def test_no_code_runs_for_a_shape(self) -> None:
+        def spy(*_: object) -> Any:
+            raise AssertionError("user code ran")
+
+        class Spy:
+            __getattribute__ = spy
+        for module, name in sizes.READERS:
+            class Meta(type):
+                __name__ = __mro__ = property(spy)
+
+            kind = Meta(name, (Spy,), {"shape": property(spy), "aval": Spy()})
+            type.__dict__["__module__"].__set__(kind, module + ".inner")
+            with self.subTest(module):
+                self.assertIsNone(variables.describe("x", kind()).get("shape"))
+
+    def test_modules_functions_and_classes_are_listed_by_name(self) -> None:
+        module = types.ModuleType("m")
+
+        @functools.lru_cache
+        def cached() -> None: ...
+
+        class Meta(type):
+            __hash__ = __eq__ = None  # type: ignore[assignment]
+
+        vars(module).update(m=module, f=len, g=lambda: 0, h=self.setUp, c=cached, C=int, x=1)
+        vars(module).update(D=Meta("D", (), {}), d=Meta("D", (), {})())
+        listed = variables.listing(names.Names(module))
+        self.assertEqual([v["name"] for v in listed.pop("vars")], ["d", "x"])
+        self.assertEqual(listed, {"modules": ["m"], "functions": ["c", "f", "g", "h"],
+                                  "classes": ["C", "D"], "total": 9})
 
     def test_listing_matches_a_glob(self) -> None:
         module = types.ModuleType("m")
         vars(module).update(ab=1, ac=2, b=3, _d=4)
-        listed, total = variables.listing(names.Names(module), "a*")
-        self.assertEqual(([v["name"] for v in listed], total), (["ab", "ac"], 2))
+        listed = variables.listing(names.Names(module), "a*")
+        self.assertEqual([v["name"] for v in listed["vars"]], ["ab", "ac"])
+        self.assertEqual(listed["total"], 2)
 
 
 class TestSources(unittest.TestCase):

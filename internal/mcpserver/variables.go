@@ -1,0 +1,100 @@
+package mcpserver
+
+import (
+	"fmt"
+	"strings"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/report"
+	"asyncrepl/internal/view"
+)
+
+// namesMax bounds a line that lists modules, functions or classes, in bytes.
+const namesMax = 2000
+
+// variableLines returns the text of a list of variables, and how many of them it shows: a line each,
+// then the names of modules, functions and classes. Its limit is in bytes, of which there are at
+// least as many as characters.
+func variableLines(vars engine.Variables) (text string, shown int) {
+	var others strings.Builder
+	for _, group := range []struct {
+		title string
+		names []string
+	}{{"Modules", vars.Modules}, {"Functions", vars.Functions}, {"Classes", vars.Classes}} {
+		shown += nameLine(&others, group.title, group.names)
+	}
+	var list strings.Builder
+	for _, v := range vars.Vars {
+		line := variableLine(v) + "\n"
+		if list.Len()+len(line)+others.Len() >= defaultText {
+			break
+		}
+		list.WriteString(line)
+		shown++
+	}
+	if list.Len() > 0 && others.Len() > 0 {
+		list.WriteString("\n")
+	}
+	return list.String() + others.String(), shown
+}
+
+// nameLine adds a line of names to b, and returns how many it has.
+func nameLine(b *strings.Builder, title string, names []string) (shown int) {
+	start := b.Len()
+	for _, name := range names {
+		name = report.OneLine(name)
+		if b.Len()-start+len(name) > namesMax {
+			break
+		}
+		if shown == 0 {
+			b.WriteString(title + ": " + name)
+		} else {
+			b.WriteString(", " + name)
+		}
+		shown++
+	}
+	if shown > 0 {
+		b.WriteString("\n")
+	}
+	return shown
+}
+
+func variableLine(v engine.Variable) string {
+	s := report.OneLine(v.Name)
+	if v.Type != "" {
+		s += ": " + report.OneLine(v.Type)
+	}
+	switch {
+	case v.Len != nil:
+		s += ", " + view.Count(*v.Len) + " " + unit(v.Type, *v.Len)
+	case v.Shape != nil:
+		s += ", shape " + shapeText(v.Shape)
+	}
+	if v.Value != "" {
+		s += " = " + report.OneLine(v.Value)
+	}
+	return s
+}
+
+// unit returns the name of what a container of a type holds n of.
+func unit(typ string, n int64) string {
+	name := "item"
+	switch typ {
+	case "str":
+		name = "character"
+	case "bytes", "bytearray":
+		name = "byte"
+	}
+	if n != 1 {
+		name += "s"
+	}
+	return name
+}
+
+// shapeText returns a shape as Python writes it: (3, 4).
+func shapeText(shape []int64) string {
+	if len(shape) == 1 {
+		return fmt.Sprintf("(%d,)", shape[0])
+	}
+	return "(" + strings.Trim(strings.ReplaceAll(fmt.Sprint(shape), " ", ", "), "[]") + ")"
+}

@@ -1,0 +1,87 @@
+package pyrepl_test
+
+import (
+	"os/exec"
+	"reflect"
+	"testing"
+
+	"asyncrepl/jobs/jobstest"
+)
+
+func TestVariables(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if v, err := b.s.Variables(t.Context()); err != nil || v.Total != 0 {
+		t.Fatalf("before any job: %+v, %v", v, err)
+	}
+	b.run("x = 42; s = 'text'; _hidden = 1\nclass Evil:\n    def __repr__(self): print('ran'); return 'evil'\n    __len__ = __sizeof__ = __repr__\ne = Evil()")
+	v, err := b.s.Variables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, one := range v.Vars {
+		got[one.Name] = one.Type + " " + one.Value
+	}
+	for _, name := range v.Classes {
+		got[name] = "class"
+	}
+	for name, want := range map[string]string{"x": "int 42", "s": "str 'text'", "e": "Evil ", "Evil": "class"} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if _, ok := got["_hidden"]; ok || len(got) != 4 {
+		t.Errorf("names are %v", got)
+	}
+	j := b.start("z = 1; input()")
+	jobstest.Asks(t, j)
+	v, err = b.s.Variables(t.Context())
+	if err != nil || v.Busy != j.ID() || v.AsOf == "" || v.Total != 4 {
+		t.Errorf("of a busy session: %+v, %v", v, err)
+	}
+}
+
+// The shapes of arrays and frames are known, whatever the version of their library. It runs with an
+// interpreter that has one of them: PYREPL_TEST_PYTHON names one.
+func TestVariablesOfLibraries(t *testing.T) {
+	t.Parallel()
+	libraries := map[string]struct {
+		code   string
+		shapes map[string][]int64
+	}{
+		"numpy": {"import numpy as np; a = np.zeros((3, 4)); b = np.array(1.5); s = np.float64(1); m = np.ma.array([1])",
+			map[string][]int64{"a": {3, 4}, "b": {}, "s": nil, "m": nil}},
+		"pandas": {`import pandas as pd
+a = pd.DataFrame({"x": range(5), "y": list("abcde")}); b = a.x; c = a.set_index(["x", "y"]); d = a.groupby("x")
+e = pd.Series(range(3), index=pd.date_range("2020", periods=3)); f = pd.DataFrame(); g = a.set_index("y").T
+class Mine(pd.DataFrame): shape = property(lambda self: print("user code ran"))
+h = Mine({"x": [1]})`, map[string][]int64{"a": {5, 2}, "b": {5}, "c": {5, 0}, "d": nil, "e": {3}, "f": {0, 0}, "g": {1, 5}, "h": nil}},
+		"torch": {"import torch; a = torch.zeros((3, 4))", map[string][]int64{"a": {3, 4}}},
+		"jax":   {"import jax; a = jax.numpy.zeros((3, 4))", map[string][]int64{"a": {3, 4}}},
+	}
+	for library, test := range libraries {
+		t.Run(library, func(t *testing.T) {
+			if exec.Command(python(t), "-c", "import "+library).Run() != nil {
+				t.Skip(python(t) + " has no " + library)
+			}
+			t.Parallel()
+			b := newBench(t)
+			b.want(test.code, "completed")
+			v, err := b.s.Variables(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string][]int64{}
+			for _, one := range v.Vars {
+				got[one.Name] = one.Shape
+				if one.Len != nil {
+					t.Errorf("%s has a length, %d", one.Name, *one.Len)
+				}
+			}
+			if !reflect.DeepEqual(got, test.shapes) {
+				t.Errorf("shapes %v, want %v", got, test.shapes)
+			}
+		})
+	}
+}
