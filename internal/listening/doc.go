@@ -12,8 +12,9 @@
 //     the same tree.
 //
 // A [Tree] belongs to the run of a job, or to the session whose jobs share its processes. One
-// goroutine polls for all trees while there are any. It reads the table, which costs 40 µs however
-// many jobs there are, and searches descriptors only if the table has a socket that is new.
+// goroutine polls for all trees while there are any: ten times a second during the first seconds of a
+// job, and once a second later. It reads the table, which costs 40 µs however many jobs there are, and
+// searches descriptors only if the table has a socket that is new.
 //
 // Begin with the example, then tree.go. The package starts no process, and knows neither jobs nor
 // terminals.

@@ -3,6 +3,7 @@ package listening
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"net/netip"
 	"os"
 	"strconv"
@@ -26,7 +27,10 @@ const (
 // them without going through the connections, which /proc/net/tcp does: 20 µs a family, not 1 ms.
 func listeners() (map[uint64]netip.AddrPort, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
+	switch {
+	case err == unix.EPROTONOSUPPORT || err == unix.EAFNOSUPPORT:
+		return nil, errors.ErrUnsupported
+	case err != nil:
 		return nil, os.NewSyscallError("socket", err)
 	}
 	defer unix.Close(fd)
@@ -38,6 +42,10 @@ func listeners() (map[uint64]netip.AddrPort, error) {
 	}
 	return table, nil
 }
+
+// part holds one part of an answer of the kernel, which makes none larger. The poller's goroutine
+// uses it.
+var part [8 << 10]byte
 
 // dump adds the listening sockets of an address family to the table.
 func dump(fd int, family byte, table map[uint64]netip.AddrPort) error {
@@ -52,7 +60,7 @@ func dump(fd int, family byte, table map[uint64]netip.AddrPort) error {
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
-	for buf := make([]byte, 8<<10); ; { // a part is no larger
+	for buf := part[:]; ; {
 		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT) // each part is there when it is asked for
 		if err != nil {
 			return err

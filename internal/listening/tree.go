@@ -14,8 +14,14 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// pollTime is the time from one poll to the next.
-const pollTime = 100 * time.Millisecond
+// The schedule. Polls are frequent while a job is young, because most servers listen soon, and the
+// call that started one waits for that. They are rare afterwards, because waking up costs more than
+// the poll.
+const (
+	pollTime  = 100 * time.Millisecond // from one poll to the next
+	restTime  = time.Second            // the same, when no job is young
+	youngTime = 5 * time.Second
+)
 
 // A Port is a TCP address on which a process listens.
 type Port struct {
@@ -56,10 +62,14 @@ func (t *Tree) Follow(report func([]Port)) {
 	defer all.mu.Unlock()
 	t.job++
 	t.report = report
-	all.trees[t] = true
-	if !all.running {
-		all.running = true
-		go all.run() // the process's; ends at the first poll that finds no tree
+	all.trees[t], all.due, all.youngUntil = true, true, time.Now().Add(youngTime)
+	switch {
+	case all.timer == nil:
+		all.timer, all.resting = time.NewTimer(pollTime), false
+		go all.run(all.timer) // the process's; ends at the first poll that finds no tree
+	case all.resting:
+		all.resting = false
+		all.timer.Reset(pollTime)
 	}
 }
 
@@ -67,7 +77,7 @@ func (t *Tree) Follow(report func([]Port)) {
 func (t *Tree) Rest() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	t.report = nil
+	t.report, all.due = nil, true
 }
 
 // Close ends the job and forgets the tree.
@@ -81,28 +91,49 @@ func (t *Tree) Close() {
 // all is the one poller of the process.
 var all = poller{trees: make(map[*Tree]bool)}
 
-// A poller polls for all trees. It runs while there is one.
+// A poller polls for all trees. It runs while there is one. As long as no socket comes or goes and
+// no job begins or ends, a poll touches no tree: with hundreds of idle jobs that would cost more than
+// reading the table.
 type poller struct {
-	mu      sync.Mutex
-	trees   map[*Tree]bool
-	running bool
+	mu         sync.Mutex
+	trees      map[*Tree]bool
+	due        bool        // some tree is not up to the table
+	timer      *time.Timer // for the next poll; nil: it does not run
+	resting    bool        // the next poll is due after restTime
+	youngUntil time.Time   // a job is young until then
 
 	// Used by the poller's goroutine, of which there is one at a time.
-	polls  uint64                    // counts polls
+	polls  uint64                    // counts those that could read the table
 	newest uint64                    // the last poll that found a new socket
 	known  map[uint64]netip.AddrPort // the table at the last poll
 	rested time.Time                 // the earliest time of the next search
 }
 
-func (p *poller) run() {
-	tick := time.NewTicker(pollTime)
-	defer tick.Stop()
+func (p *poller) run(timer *time.Timer) {
 	p.known = nil // sockets that came and went meanwhile can have had the same inodes
-	for range tick.C {
-		if !p.poll() {
+	for range timer.C {
+		p.poll()
+		if !p.schedule() {
 			return
 		}
 	}
+}
+
+// schedule sets the timer for the next poll. It returns false, and the poller has stopped, if no
+// tree is left.
+func (p *poller) schedule() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.trees) == 0 {
+		p.timer = nil
+		return false
+	}
+	d := pollTime
+	if p.resting = time.Now().After(p.youngUntil); p.resting {
+		d = restTime
+	}
+	p.timer.Reset(d)
+	return true
 }
 
 // A turn is a tree with its job, as they were when a poll began.
@@ -112,39 +143,71 @@ type turn struct {
 	report func([]Port) // nil: no job
 }
 
-// poll reads the table once and brings every tree up to it. It returns false, and the poller has
-// stopped, if no tree is left.
-func (p *poller) poll() bool {
-	turns := p.turns()
-	if table, err := listeners(); err == nil {
-		p.polls++
-		p.note(table)
-		begin := time.Now()
-		search := begin.After(p.rested)
-		for _, t := range turns {
-			p.update(t, table, search)
-		}
-		if search { // searches take at most a tenth of a processor
-			p.rested = begin.Add(10 * time.Since(begin))
-		}
+// poll reads the table once and brings every tree up to it.
+func (p *poller) poll() {
+	table, err := listeners()
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		p.forgetAll()
+		return
+	case err != nil: // the next poll tries again
+		p.drop(p.turns(false))
+		p.setDue()
+		return
 	}
-	return p.drop(turns)
+	changed := p.note(table)
+	begin := time.Now()
+	search := begin.After(p.rested)
+	turns := p.turns(changed)
+	late := false
+	for _, t := range turns {
+		p.update(t, table, search)
+		late = late || t.checked < p.newest
+	}
+	if search { // searches take at most a tenth of a processor
+		p.rested = begin.Add(10 * time.Since(begin))
+	}
+	if late {
+		p.setDue()
+	}
+	p.drop(turns)
 }
 
-// note records the sockets of the table, and whether one of them is new.
-func (p *poller) note(table map[uint64]netip.AddrPort) {
+// forgetAll forgets all trees: this system shows no listeners.
+func (p *poller) forgetAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.trees)
+}
+
+// note records the sockets of the table, and reports whether one has come or gone.
+func (p *poller) note(table map[uint64]netip.AddrPort) (changed bool) {
+	p.polls++
+	changed = len(table) != len(p.known)
 	for inode := range table {
 		if _, ok := p.known[inode]; !ok {
-			p.newest = p.polls
+			p.newest, changed = p.polls, true
 			break
 		}
 	}
 	p.known = table
+	return changed
 }
 
-func (p *poller) turns() (turns []turn) {
+func (p *poller) setDue() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.due = true
+}
+
+// turns returns the turns of all trees, or none if nothing has changed and none is due.
+func (p *poller) turns(changed bool) (turns []turn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !changed && !p.due {
+		return nil
+	}
+	p.due = false
 	for t := range p.trees {
 		now := turn{Tree: t, report: t.report}
 		if t.report != nil {
@@ -156,7 +219,7 @@ func (p *poller) turns() (turns []turn) {
 }
 
 // drop forgets the trees that had no job during the poll and have none now.
-func (p *poller) drop(turns []turn) bool {
+func (p *poller) drop(turns []turn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range turns {
@@ -164,8 +227,6 @@ func (p *poller) drop(turns []turn) bool {
 			delete(p.trees, t.Tree)
 		}
 	}
-	p.running = len(p.trees) > 0
-	return p.running
 }
 
 // update brings what is known of a tree up to the table, and reports a change. It searches the
