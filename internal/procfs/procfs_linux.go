@@ -66,48 +66,39 @@ func parseStat(pid int, b []byte) (Stat, bool) {
 	if open < 0 || end < open {
 		return Stat{}, false
 	}
-	s := Stat{Process: Process{PID: pid, Program: string(b[open+1 : end])}}
-	i := 0
+	var field [50][]byte
+	n := 0
 	for f := range bytes.FieldsSeq(b[end+1:]) {
-		switch i {
-		case 0:
-			s.State = f[0]
-		case 1:
-			s.Parent, _ = strconv.Atoi(string(f))
-		case 2:
-			s.Group, _ = strconv.Atoi(string(f))
-		case 3:
-			s.Session, _ = strconv.Atoi(string(f))
-		case 4: // printed as a signed number
-			n, _ := strconv.ParseInt(string(f), 10, 64)
-			s.Terminal = uint64(uint32(n))
-		case 6:
-			flags, _ := strconv.ParseUint(string(f), 10, 64)
-			s.exiting = flags&pfExiting != 0
-		case 11, 12, 13, 14: // user and system time, its own and its children's
-			n, _ := strconv.ParseInt(string(f), 10, 64)
-			s.CPU += time.Duration(n) * tick
-		case 17:
-			s.Threads, _ = strconv.Atoi(string(f))
-		case 19:
-			var err error
-			if s.Start, err = strconv.ParseUint(string(f), 10, 64); err != nil {
-				return Stat{}, false
-			}
-		case 21:
-			pages, err := strconv.ParseInt(string(f), 10, 64)
-			s.Memory = pages * int64(os.Getpagesize())
-			if err != nil || s.State != 'T' {
-				return s, err == nil
-			}
-		case 49: // the status with which it would be reported to its parent
-			n, _ := strconv.Atoi(string(f))
-			s.StopSignal = syscall.Signal(n)
-			return s, true
+		field[n] = f
+		if n++; n == len(field) || n == 22 && field[0][0] != 'T' { // all that is used
+			break
 		}
-		i++
 	}
-	return Stat{}, false
+	if n < 22 || n < len(field) && field[0][0] == 'T' {
+		return Stat{}, false
+	}
+	ok := true
+	number := func(i int) int64 {
+		x, err := strconv.ParseInt(string(field[i]), 10, 64)
+		ok = ok && err == nil
+		return x
+	}
+	s := Stat{
+		Process: Process{
+			PID: pid, Program: string(b[open+1 : end]), Start: uint64(number(19)), Parent: int(number(1)), Group: int(number(2)),
+		},
+		State:    field[0][0],
+		Session:  int(number(3)),
+		Terminal: uint64(uint32(number(4))), // printed as a signed number
+		exiting:  number(6)&pfExiting != 0,
+		CPU:      time.Duration(number(11)+number(12)+number(13)+number(14)) * tick, // its own and its children's
+		Threads:  int(number(17)),
+		Memory:   number(21) * int64(os.Getpagesize()),
+	}
+	if s.State == 'T' { // the status with which the stop would be reported to the parent
+		s.StopSignal = syscall.Signal(number(49))
+	}
+	return s, ok
 }
 
 // All returns every process that this process is allowed to see.
