@@ -80,6 +80,9 @@ func (in *install) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	changes := t.site.read().since(before)
 	changes.Dir, changes.Gone = t.env.dir, t.gone
 	in.conclude(&out.Receipt, t.env, changes, view.Text(p.Tail(readBack)))
+	if len(changes.Installed) > 0 && m.isUVProject() {
+		in.notes = append(in.notes, "pyproject.toml and uv.lock are not changed; uv add changes them")
+	}
 	if !changes.none() && m.cfg.Installed != nil {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), installedLimit)
 		defer cancel()
@@ -131,7 +134,7 @@ func (in *install) prepare(ctx context.Context, say func(string)) (t target, err
 // install.
 func (m *Manager) installer(ctx context.Context, env environment, s site) ([]string, error) {
 	if uv, ok := m.uv(ctx, env); ok {
-		return []string{uv, "pip", "install", "--python", env.python}, nil
+		return []string{uv, "pip", "install", "--no-progress", "--python", env.python}, nil
 	}
 	pip := s.pip(env)
 	switch {
@@ -140,5 +143,5 @@ func (m *Manager) installer(ctx context.Context, env environment, s site) ([]str
 	case pip == nil:
 		return nil, noPip(env)
 	}
-	return append(pip, "install", "--disable-pip-version-check"), nil
+	return append(pip, "install", "--disable-pip-version-check", "--progress-bar", "off"), nil
 }

@@ -168,7 +168,7 @@ func TestInstallArgv(t *testing.T) {
 	uv := w.script("bin/uv", "exit 1")
 	w.write("work space/list.txt", "a\n", 0o666)
 	jobstest.End(t, start(t, r, New(w.cfg), "-r list.txt c a[b]>=1,<2; os_name=='x'"))
-	want := []string{uv, "pip", "install", "--python", env + "/bin/python", "--requirement=" + w.path("work space/list.txt"), "--", "c", "a[b]>=1,<2; os_name=='x'"}
+	want := []string{uv, "pip", "install", "--no-progress", "--python", env + "/bin/python", "--requirement=" + w.path("work space/list.txt"), "--", "c", "a[b]>=1,<2; os_name=='x'"}
 	if diff := cmp.Diff(want, <-argv); diff != "" {
 		t.Errorf("with uv: -want +got\n%s", diff)
 	}

@@ -127,3 +127,31 @@ func TestProgramPipIsRemoved(t *testing.T) {
 		t.Errorf("left are %v, %v", entries, err)
 	}
 }
+
+// In a project of uv that has no environment, the first reply and an install say what uv would do.
+func TestProjectOfUV(t *testing.T) {
+	if testing.Short() {
+		t.Skip("pip takes seconds")
+	}
+	t.Parallel()
+	s := newWorkspace(t, false)
+	for _, name := range []string{"pyproject.toml", "uv.lock"} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := buildWheel(s.dir, "first", "1.0", ""); err != nil {
+		t.Fatal(err)
+	}
+	first := s.do("execute_python", "code", "1", "wait_seconds", 60)
+	if got, want := first.Header("Note"), "this is a uv project; run uv sync --frozen to install what it locks"; got != want {
+		t.Errorf("the first reply: %q, want %q\n%s", got, want, first)
+	}
+	if second := s.do("execute_python", "code", "2"); second.Header("Note") != "" {
+		t.Errorf("the second reply:\n%s", second)
+	}
+	installed := s.end(s.do("install_package_async", "package", "./first-1.0-py3-none-any.whl").Header("Job ID"))
+	if got, want := installed.Header("Note"), "pyproject.toml and uv.lock are not changed; uv add changes them"; got != want {
+		t.Errorf("an install: %q, want %q\n%s", got, want, installed)
+	}
+}

@@ -119,6 +119,10 @@ func (e *Engine) Install(_ Scope, _, packages string) (jobs.Runner, error) {
 	return e.packages.Install(packages)
 }
 
+// TakeNote returns what a client should know about a Python environment that was made since the last
+// call, or "".
+func (e *Engine) TakeNote() string { return e.packages.TakeNote() }
+
 // shutdownStep is the time between the two rungs, terminate and kill, of a shutdown.
 const shutdownStep = 150 * time.Millisecond
 

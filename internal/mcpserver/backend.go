@@ -20,6 +20,9 @@ type Backend interface {
 	Shell(sc engine.Scope, c engine.Command) (jobs.Runner, error)
 	// Install returns a runner that installs packages for a session.
 	Install(sc engine.Scope, session, packages string) (jobs.Runner, error)
+	// TakeNote returns what a client should know about a Python environment that was made since the
+	// last call, or "".
+	TakeNote() string
 	// Status returns the state of the server as the scope's tenant sees it.
 	Status(sc engine.Scope) report.Server
 }

@@ -68,7 +68,11 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 		defer cancel()
 		j.AwaitStart(start)
 	}
-	return c.reporter.Job(j, c.window(0)), nil
+	w := c.window(0)
+	if note := c.Backend.TakeNote(); note != "" {
+		w.Line("Note", note)
+	}
+	return c.reporter.Job(j, w), nil
 }
 
 // startTime is how long a call that does not wait still waits for its job to start, if no other job

@@ -43,6 +43,7 @@ type world struct {
 	vars     map[string]engine.Variables
 	requests []engine.Command
 	order    []string    // the codes that Python was given
+	note     string      // that TakeNote returns
 	begun    chan string // if set, takes the id of the next job that begins
 
 	restarted chan struct{} // if set, closed when a session has been restarted
@@ -128,6 +129,15 @@ func (w *world) Install(_ engine.Scope, session, packages string) (jobs.Runner, 
 		return nil, fmt.Errorf("%q looks like an option; name packages only", packages)
 	}
 	return &program{w, fmt.Sprintf("out %q", "installed "+packages+" for "+session+"\n")}, nil
+}
+
+// TakeNote implements Backend.
+func (w *world) TakeNote() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	note := w.note
+	w.note = ""
+	return note
 }
 
 type testSession struct {
