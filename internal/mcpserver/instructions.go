@@ -6,7 +6,7 @@ const instructions = `Every execution is a job: Python in persistent sessions, s
 
 execute_python and execute_command_async answer when the job ends, when it asks for input, or after a short grace with "Status: running": the job continues by itself. Never sleep or run something twice to wait for it: use check_job_status with wait_seconds, or wait_for_jobs for several. Start a server or watcher as a job of its own and continue.
 
-Each reply about a job has Job ID, Status and Cursor. Pass that cursor to check_job_status to see only newer output; the same call gives the same answer. "Omitted" names the cursor range of output that was left out. "Also" announces once that another job of yours has ended or waits for input.
+Each reply about a job has Job ID, Status and Cursor. Pass that cursor to check_job_status to see only newer output; the same call gives the same answer. "Omitted" names the cursor range of output that was left out. "Also" announces once that another job of yours has ended, waits for input, or still runs although its call was cancelled.
 
 Status: queued, running, waiting_input, completed, failed (why), cancelled. waiting_input is certain: a program is reading now, and "Prompt" is its question. Answer Python (input(), getpass, pdb) with send_python_input, one line. Answer a shell job with send_command_input: it is a keyboard, so end a line with \n; use secret=true for passwords. A job that is only quiet stays running, and "Activity" says for how long.
 

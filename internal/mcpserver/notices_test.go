@@ -98,6 +98,47 @@ func TestAlsoIsForConnectionsThatAskedAboutTheJob(t *testing.T) {
 	}
 }
 
+// cancel cancels a call in flight.
+func (c *client) cancel(call int) {
+	c.t.Helper()
+	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": call}})
+}
+
+// A client that cancels a call can tell its model that nothing runs. The first reply after that says
+// that the job does.
+func TestAlsoSaysThatTheJobOfACancelledCallStillRuns(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(engine.Scope{})
+	call, j := w.started(c, "execute_python", arguments{"code": "gate one", "wait_seconds": 100})
+	one, stays := j.ID(), c.begin("gate end")
+	also := func(want string) {
+		t.Helper()
+		if got := field(c.status(stays), "Also"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	c.cancel(call)
+	also("job " + one + " is still running; its call was cancelled")
+	also("")
+	// A reply about the job itself says it too.
+	c.cancel(c.startCall("check_job_status", arguments{"job_id": one, "wait_seconds": 100}))
+	c.status(one)
+	also("")
+	// The reply of a cancelled call has announced nothing.
+	c.cancel(c.startCall("check_job_status", arguments{"job_id": one, "wait_seconds": 100}))
+	c.cancel(c.startCall("wait_for_jobs", arguments{"job_ids": []string{stays}, "wait_seconds": 100}))
+	if got, want := field(c.call("list_jobs", nil), "Jobs"), "2, newest first"; got != want { // it shows them
+		t.Errorf("got %q, want %q", got, want)
+	}
+	also("")
+	c.cancel(c.startCall("wait_for_jobs", arguments{"job_ids": []string{one}, "wait_seconds": 100}))
+	c.call("list_variables", nil) // by then it has been taken back
+	w.open("one")
+	w.ended(one)
+	also("job " + one + " completed") // and no longer that it runs
+	w.open("end")
+}
+
 // Calls are cancelled whose replies would have announced events.
 func TestAlsoAnnouncesWhatCancelledCallsDidNot(t *testing.T) {
 	w := newWorld(t)
@@ -112,7 +153,7 @@ func TestAlsoAnnouncesWhatCancelledCallsDidNot(t *testing.T) {
 			w.open("other")
 			w.ended(other)
 		}
-		c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": call}})
+		c.cancel(call)
 		c.call("list_variables", nil) // by then it has been taken back
 		if step.call == about {
 			w.open("about")

@@ -90,6 +90,7 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 			return result(report.Textf("%s", err), true), nil
 		}
 		current := &call{conn: c, args: a, ticket: ticket, progress: c.newProgress(req), notices: c.announced.Call()}
+		ticket.OnCancel(current.notices.Cancel)
 		replied := false // not if it panics
 		defer func() {
 			if replied {

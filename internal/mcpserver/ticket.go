@@ -11,6 +11,9 @@ type ticket interface {
 	Pass()
 	// OnAnswer has f called when the answer is queued to the client or dropped. f must not block.
 	OnAnswer(f func(queued bool))
+	// OnCancel has f called when the client cancels the call, before any later call begins. f must
+	// not block.
+	OnCancel(f func())
 }
 
 // ticketKey is the key of the ticket in the TokenInfo.Extra of a request, the one place in which
@@ -34,3 +37,5 @@ type noTicket struct{}
 func (noTicket) Pass() {}
 
 func (noTicket) OnAnswer(f func(queued bool)) { f(true) }
+
+func (noTicket) OnCancel(func()) {}

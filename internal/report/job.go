@@ -55,7 +55,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	head.b.Grow(usualHead)
 	known := whatIsKnown(j, info, w)
 	rp.describe(head, info, known)
-	var also []jobs.Info
+	var also []string
 	if w.Notices != nil {
 		w.Notices.Shows(append(head.shown, info)...)
 		also = w.Notices.Also()

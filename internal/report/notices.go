@@ -13,8 +13,9 @@ import (
 )
 
 // If a reply said that a job is running, a later reply about another job announces that it has ended
-// or waits for input: "Also: job … completed". Each event is announced to a connection once, by such
-// a line or by a reply about the job itself:
+// or waits for input: "Also: job … completed". If a call about a job was cancelled, the next reply
+// announces that the job still runs, because some clients tell their model that it does not. Each
+// event is announced to a connection once, by such a line or by a reply about the job itself:
 //
 //   - A connection watches the jobs that its calls were about, until their end is delivered.
 //   - The events of a job that a call in flight is about are left to the reply of that call.
@@ -48,20 +49,25 @@ type watchedJob struct {
 	delivered event           // the last that a queued answer announced; 0 is none
 	claimed   event           // the last that an answer under way announces; 0 is none
 	claimant  *CallNotices    // whose answer that is
+	cancelled bool            // a call about it was cancelled, which no answer has announced
 }
 
-// CallNotices hold the events that the answer to one call announces. Only Settle can run concurrently
-// with other methods.
+// CallNotices hold the events that the answer to one call announces. Only Settle and Cancel can run
+// concurrently with other methods.
 type CallNotices struct {
 	all       *Notices
 	about     []*watchedJob
 	announced []announcement
+	cancelled bool
+	settled   bool // what it announced is delivered or taken back, and it announces nothing more
 }
 
-// An announcement is an event that an answer announces.
+// An announcement is what an answer announces of a job: an event, or that a call about it was
+// cancelled.
 type announcement struct {
-	w     *watchedJob
-	event event
+	w         *watchedJob
+	event     event // 0: none
+	cancelled bool
 }
 
 // Call returns the notices of a new call.
@@ -78,6 +84,10 @@ func (c *CallNotices) Watch(j *jobs.Job) {
 			c.all.watched = make(map[string]*watchedJob)
 		}
 		c.all.watched[j.ID()] = w
+	}
+	if c.settled {
+		w.cancelled = w.cancelled || c.cancelled
+		return
 	}
 	w.calls++
 	c.about = append(c.about, w)
@@ -96,36 +106,63 @@ func (c *CallNotices) Shows(infos ...jobs.Info) {
 
 // announce notes that the reply announces an event. The caller holds the lock.
 func (c *CallNotices) announce(w *watchedJob, e event) {
-	if e == 0 {
+	if c.settled || e == 0 && !w.cancelled {
 		return
 	}
-	c.announced = append(c.announced, announcement{w, e})
+	c.announced = append(c.announced, announcement{w, e, w.cancelled})
+	w.cancelled = false
 	if e > w.delivered && e >= w.claimed {
 		w.claimed, w.claimant = e, c
 	}
 }
 
-// Also returns the jobs with an event to announce, those that wait for input first.
-func (c *CallNotices) Also() []jobs.Info {
+// Also returns what there is to announce of other jobs, for [Reply.Also]; first of those that wait for
+// input.
+func (c *CallNotices) Also() []string {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
-	var list []jobs.Info
+	if c.settled {
+		return nil
+	}
+	type news struct {
+		info  jobs.Info
+		state string
+	}
+	var list []news
 	for _, w := range c.all.watched {
 		known := max(w.delivered, w.claimed)
-		if w.calls > 0 || known == endOfJob || !w.hasChanged() {
+		if w.calls > 0 || known == endOfJob || !w.hasChanged() && !w.cancelled {
 			continue
 		}
-		info := w.job.Info()
-		if e := eventOf(info); e == endOfJob || info.Asks() && e > known {
-			c.announce(w, e)
-			list = append(list, info)
+		info, state := w.job.Info(), ""
+		e := eventOf(info)
+		switch {
+		case e == endOfJob:
+			state = view.Line(StatusText(info), 60)
+		case info.Asks() && e > known:
+			state = "waits for input"
+		case w.cancelled:
+			state = stillText[info.Status] + "; its call was cancelled"
+		default:
+			continue
 		}
+		c.announce(w, e)
+		list = append(list, news{info, state})
 	}
-	slices.SortFunc(list, func(a, b jobs.Info) int {
-		waits := func(i jobs.Info) int { return map[bool]int{true: 0, false: 1}[i.Status == jobs.WaitingInput] }
-		return cmp.Or(cmp.Compare(waits(a), waits(b)), cmp.Compare(a.ID, b.ID))
+	slices.SortFunc(list, func(a, b news) int {
+		waits := func(n news) int { return map[bool]int{true: 0, false: 1}[n.info.Status == jobs.WaitingInput] }
+		return cmp.Or(cmp.Compare(waits(a), waits(b)), cmp.Compare(a.info.ID, b.info.ID))
 	})
-	return list
+	var items []string
+	for _, n := range list {
+		items = append(items, fmt.Sprintf("job %s %s", n.info.ID, n.state))
+	}
+	return items
+}
+
+// stillText says of a job that it has not ended although its call was cancelled.
+var stillText = map[jobs.Status]string{
+	jobs.Queued: "is still queued", jobs.Running: "is still running", jobs.WaitingInput: "still waits for input",
 }
 
 // hasChanged reports whether the job has changed since the last call.
@@ -142,13 +179,38 @@ func (w *watchedJob) hasChanged() bool {
 	return true
 }
 
-// Settle ends the call: its answer has been queued, or dropped and nothing of it delivered.
+// Settle ends the call: its answer has been queued, or dropped and nothing of it delivered. A second
+// Settle does nothing.
 func (c *CallNotices) Settle(queued bool) {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
+	if !c.settled {
+		c.settle(queued)
+	}
+}
+
+// Cancel ends the call: its client has cancelled it and gets no answer. Its jobs continue.
+func (c *CallNotices) Cancel() {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	if c.settled {
+		return
+	}
+	c.cancelled = true
+	for _, w := range c.about {
+		w.cancelled = true
+	}
+	c.settle(false)
+}
+
+// settle is Settle for a caller that holds the lock.
+func (c *CallNotices) settle(queued bool) {
+	c.settled = true
 	for _, a := range c.announced {
 		if queued {
 			a.w.delivered = max(a.w.delivered, a.event)
+		} else if a.cancelled {
+			a.w.cancelled = true
 		}
 		if a.w.claimant == c {
 			a.w.claimed, a.w.claimant, a.w.changed = 0, nil, nil
@@ -172,24 +234,19 @@ func (n *Notices) release(w *watchedJob) {
 const alsoMax = 220
 
 // Also writes the line that announces other jobs, if there are any.
-func (r *Reply) Also(list []jobs.Info) {
+func (r *Reply) Also(items []string) {
 	var s strings.Builder
-	for i, info := range list {
-		state := "waits for input"
-		if info.Status.Final() {
-			state = view.Line(StatusText(info), 60)
-		}
-		item := fmt.Sprintf("job %s %s", info.ID, state)
+	for i, item := range items {
 		if i > 0 {
 			if s.Len()+len(item) > alsoMax {
-				fmt.Fprintf(&s, "; %d more: see list_jobs", len(list)-i)
+				fmt.Fprintf(&s, "; %d more: see list_jobs", len(items)-i)
 				break
 			}
 			s.WriteString("; ")
 		}
 		s.WriteString(item)
 	}
-	if len(list) > 0 {
+	if len(items) > 0 {
 		r.Line("Also", s.String())
 	}
 }

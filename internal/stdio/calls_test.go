@@ -177,6 +177,38 @@ func TestOnAnswer(t *testing.T) {
 	}
 }
 
+// TestOnCancel: a handler is notified of a cancel before a later call is handed over, or when it asks.
+func TestOnCancel(t *testing.T) {
+	p, stream := newPeer(t)
+	var one, two *Call
+	var cancelled []string // used by one goroutine
+	answerAll(t, &Transport{Stream: stream}, func(r *jsonrpc.Request) *jsonrpc.Response {
+		switch call := callOf(r); fmt.Sprint(r.ID.Raw()) {
+		case "1":
+			one = call
+			one.OnCancel(func() { cancelled = append(cancelled, "1") })
+		case "2":
+			two = call
+		default:
+			two.OnCancel(func() { cancelled = append(cancelled, "2") })
+			cancelled = append(cancelled, "3 begins")
+			return echo(r)
+		}
+		return nil
+	})
+	p.send(request("1"), request("2"))
+	for _, id := range []string{"1", "2", "1"} {
+		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+	}
+	p.send(request("3"))
+	if got := p.line(); got != echoed("3") {
+		t.Fatalf("got %s", got)
+	}
+	if got := strings.Join(cancelled, ", "); got != "1, 2, 3 begins" {
+		t.Errorf("got %s", got)
+	}
+}
+
 // TestTooManyBadLines: a client sends bad lines and reads no answers. Its input is read nevertheless,
 // its refusals are bounded, and its calls are answered as soon as it reads.
 func TestTooManyBadLines(t *testing.T) {

@@ -38,6 +38,7 @@ type Call struct {
 	// Guarded by conn.mu.
 	cancelled bool // not to be answered
 	onAnswer  func(queued bool)
+	onCancel  func()
 }
 
 func newCall(c *conn, r *jsonrpc.Request, id json.RawMessage, size int) *Call {
@@ -74,6 +75,17 @@ func (call *Call) hasPassed() bool {
 // not called if the SDK gives no answer, as when it closes the connection.
 func (call *Call) OnAnswer(f func(queued bool)) {
 	call.conn.update(func(*inFlight) { call.onAnswer = f })
+}
+
+// OnCancel makes the connection call f when the client cancels the call, at once if it has done so
+// already. Calls that come after the cancel are handed over later. f must neither block nor use the
+// call.
+func (call *Call) OnCancel(f func()) {
+	call.conn.update(func(*inFlight) {
+		if call.onCancel = f; call.cancelled {
+			f()
+		}
+	})
 }
 
 // inFlight is all that changes while a connection is served. Only conn.update changes it.
@@ -189,8 +201,13 @@ func (s *inFlight) open(call *Call) *refusal {
 
 // cancel notes that a call must not be answered. The SDK cancels its handler.
 func (s *inFlight) cancel(key jsonrpc.ID) {
-	if call := s.calls[key]; call != nil {
-		call.cancelled = true
+	call := s.calls[key]
+	if call == nil || call.cancelled {
+		return
+	}
+	call.cancelled = true
+	if call.onCancel != nil {
+		call.onCancel()
 	}
 }
 
