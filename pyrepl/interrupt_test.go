@@ -309,6 +309,38 @@ def call_soon(callback, *args, **options):
 	}
 }
 
+// An interrupt that finds the loop at work for something else than the job's own code cancels the
+// job's task, and nothing else: neither a task of an earlier job, which prints, nor the loop's
+// order to stop, which would be left for the next job.
+func TestInterruptWhileTheLoopPrints(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.run(`import asyncio, sys, time
+def slow():
+    print("on", flush=True)
+    time.sleep(0.05)
+    yield ""
+async def background():
+    while True:
+        sys.stdout.writelines(slow())
+        await asyncio.sleep(0)`)
+	j := b.start("asyncio.get_running_loop().call_soon(lambda: sys.stdout.writelines(slow()))\nawait asyncio.sleep(0)")
+	jobstest.Prints(t, j, "on\n")
+	j.Stop(stop(jobs.Interrupt))
+	jobstest.End(t, j)
+	earlier := b.start("task = asyncio.create_task(background())\nawait asyncio.sleep(0.001)")
+	if info := jobstest.End(t, earlier); info.Status != jobs.Completed {
+		t.Errorf("the next job: %s; %s", info.Receipt.Text(), jobstest.Output(earlier))
+	}
+	j = b.start("await asyncio.sleep(300)")
+	jobstest.PrintsLate(t, earlier, jobstest.Output(earlier)+"on\n")
+	j.Stop(stop(jobs.Interrupt))
+	if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+		t.Errorf("beside an earlier task: %s", info.Receipt.Text())
+	}
+	b.result("task.done()", "False")
+}
+
 // A worker blocked in a write of its own output loses and doubles nothing.
 func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
 	t.Parallel()

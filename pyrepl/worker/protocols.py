@@ -13,7 +13,7 @@ class Loop(Protocol):
     """What interrupts must know of the event loops, see tasks."""
 
     def drives(self, frame: FrameType) -> bool:
-        """Report whether frame, of ours, is the one that runs our own loop."""
+        """Report whether our own loop is at work, or frame, of ours, is about to run it."""
 
     def interrupt(self, frame: FrameType | None) -> bool:
         """Interrupt the job in our own loop; report whether the caller must raise."""

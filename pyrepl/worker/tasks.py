@@ -97,8 +97,9 @@ class Tasks:
             loop.call_soon_threadsafe(task.cancel)
 
     def drives(self, frame: FrameType) -> bool:
-        """Report whether frame, of ours, is the one that runs our own loop."""
-        return frame.f_code is drive.__code__
+        """Report whether our own loop is at work, or frame, of ours, is about to run it."""
+        return (frame.f_code is drive.__code__
+                or self.loop is not None and self._running_loop() is self.loop)
 
     def interrupt(self, frame: FrameType | None) -> bool:
         """Interrupt the job in our own loop; report whether to raise, as its own code is what runs.
