@@ -43,13 +43,16 @@ type Process struct {
 
 func (p Process) String() string { return fmt.Sprintf("%s (pid %d)", p.Program, p.PID) }
 
-// A Cause is the reason why a job could not start, if a client can change it. Front ends say how.
+// A Cause is the reason why a job could not start, or has failed, if a client can change it. Front
+// ends say how.
 type Cause string
 
 // The causes.
 const (
 	NoTerminal  Cause = "no terminal"  // no terminal can be opened
 	NoDirectory Cause = "no directory" // the job's directory does not exist
+	NoModule    Cause = "no module"    // the module Receipt.Subject is not installed
+	NoPython    Cause = "no python"    // the line Receipt.Subject is a command of IPython
 )
 
 // SysExit is the Detail of an [Exited] job whose code called sys.exit, which did not end the
@@ -62,7 +65,9 @@ type Receipt struct {
 	Code   int    // exit code of an Exited job
 	Signal string // name of the signal of a Signaled job: "SIGSEGV"
 	Detail string // one line more: "ValueError: bad literal"
-	Cause  Cause  // of a NotStarted job; empty: none of those listed
+	Cause  Cause  // of a NotStarted or a Raised job; empty: none of those listed
+
+	Subject string // what the Cause is about, if it says so
 
 	// Stop is set by the runner if a stop caused the end. A job that finished anyway has none.
 	Stop  *Stop

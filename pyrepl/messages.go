@@ -102,6 +102,8 @@ type (
 		End         string   `json:"end"` // returned, exit or raised
 		Code        int      `json:"code"`
 		Error       string   `json:"error"`
+		Hint        string   `json:"hint"`        // about the error: no module, no python, or none
+		Subject     string   `json:"subject"`     // what the hint is about
 		Interrupted bool     `json:"interrupted"` // its code had the interrupt, or may have had it
 		Result      *string  `json:"result"`
 		ResultCut   int      `json:"result_cut"` // characters that were left out

@@ -31,6 +31,7 @@ func (b *bench) works() {
 	}
 	b.result("await asyncio.sleep(0.001, 'slept')", "'slept'")
 	b.showsSources()
+	b.givesHints()
 	b.result("subprocess.run(['echo', 'child'], stdout=subprocess.PIPE).stdout", `b'child\n'`)
 	j = b.start("input('name? ')")
 	if q := jobstest.Asks(b.t, j); q.Prompt != "name? " {

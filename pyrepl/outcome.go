@@ -42,6 +42,7 @@ func (r *run) outcome(done doneEvent) jobs.Outcome {
 		if detail, ok := strings.CutPrefix(done.Error, "MemoryError"); ok && (detail == "" || detail[0] == ':') {
 			rec.End, rec.Detail = jobs.OutOfMemory, strings.TrimPrefix(detail, ": ")
 		}
+		rec.Cause, rec.Subject = r.cause(done)
 	default:
 		rec.End = jobs.Returned
 	}

@@ -35,6 +35,9 @@ func withRemedy(rec jobs.Receipt) jobs.Receipt {
 // output. The job's own limit is not worth a note.
 func notes(rec jobs.Receipt) []string {
 	all := slices.Clip(rec.Notes)
+	if s := hint(rec); s != "" {
+		all = append(all, s)
+	}
 	if n := rec.LostOutput.Disk; n > 0 {
 		all = append(all, fmt.Sprintf("%d bytes of output were lost: the disk could not be written to or read", n))
 	}

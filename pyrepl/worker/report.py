@@ -51,10 +51,11 @@ class Reporter:
             return {"end": "exit", "code": self._exit_code(error)}
         interrupts = self.interrupts
         before, interrupts.interrupted = interrupts.interrupted, False
-        shown = False
+        shown, hint = False, {}
         try:
             self._clean(error)
             line = self._summary(error)
+            hint = self._hint(error)
             self._show(error)
             shown = True
         except BaseException:  # an interrupt, or a __str__ that fails in its own way
@@ -64,7 +65,14 @@ class Reporter:
         if interrupts.interrupted:  # traceback swallows an interrupt that hits a __str__
             line = "KeyboardInterrupt"
         interrupts.interrupted |= before
-        return {"end": "raised", "error": line}
+        return {"end": "raised", "error": line, **hint}
+
+    def _hint(self, error: BaseException) -> Fields:
+        """Return what the exception says to a client, as fields of `done`."""
+        if not issubclass(type(error), (ModuleNotFoundError, SyntaxError)):
+            return {}
+        from .hints import of
+        return of(error, self.sources)
 
     def _was_interrupted(self, second: BaseException) -> bool:
         """Report whether a report was interrupted and did not fail by itself."""

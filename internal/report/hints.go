@@ -1,0 +1,132 @@
+package report
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"asyncrepl/jobs"
+)
+
+// hint returns the note that says what to do about the cause of a failure, or "".
+func hint(rec jobs.Receipt) string {
+	switch rec.Cause {
+	case jobs.NoModule:
+		return moduleHint(rec.Subject)
+	case jobs.NoPython:
+		return "this is Python without IPython: " + commandHint(rec.Subject)
+	}
+	return ""
+}
+
+// packages are the packages of modules whose names differ. An empty one is not known: the module is
+// shared by many packages.
+var packages = map[string]string{
+	"Crypto": "pycryptodome", "Cryptodome": "pycryptodomex", "MySQLdb": "mysqlclient", "OpenSSL": "pyOpenSSL", "PIL": "pillow",
+	"Xlib": "python-xlib", "absl": "absl-py", "attr": "attrs", "azure": "", "bs4": "beautifulsoup4", "cairo": "pycairo",
+	"cv2": "opencv-python-headless", "dateutil": "python-dateutil", "discord": "discord.py", "distutils": "setuptools",
+	"dns": "dnspython", "docx": "python-docx", "dotenv": "python-dotenv", "ffmpeg": "ffmpeg-python", "fitz": "PyMuPDF",
+	"gi": "PyGObject", "git": "GitPython", "github": "PyGithub", "gitlab": "python-gitlab", "google": "",
+	"google.auth": "google-auth", "google.cloud.bigquery": "google-cloud-bigquery", "google.cloud.storage": "google-cloud-storage",
+	"google.genai": "google-genai", "google.generativeai": "google-generativeai", "google.protobuf": "protobuf",
+	"googleapiclient": "google-api-python-client", "grpc": "grpcio", "imblearn": "imbalanced-learn", "jose": "python-jose",
+	"jwt": "PyJWT", "kafka": "kafka-python", "ldap": "python-ldap", "magic": "python-magic", "markdown_it": "markdown-it-py",
+	"memcache": "python-memcached", "mpl_toolkits": "matplotlib", "mysql": "mysql-connector-python", "nacl": "PyNaCl",
+	"osgeo": "GDAL", "pkg_resources": "setuptools", "pptx": "python-pptx", "psycopg2": "psycopg2-binary", "pylab": "matplotlib",
+	"rest_framework": "djangorestframework", "ruamel": "ruamel.yaml", "serial": "pyserial", "skimage": "scikit-image",
+	"sklearn": "scikit-learn", "slugify": "python-slugify", "socks": "PySocks", "speech_recognition": "SpeechRecognition",
+	"telegram": "python-telegram-bot", "umap": "umap-learn", "usb": "pyusb", "websocket": "websocket-client", "wx": "wxPython",
+	"yaml": "PyYAML", "zmq": "pyzmq",
+}
+
+// moduleHint says how to install a missing module. Its path can name what the code imports of it.
+func moduleHint(path string) string {
+	for name := path; ; {
+		pkg, known := packages[name]
+		switch {
+		case known && pkg != "":
+			return fmt.Sprintf("install_package_async(package=%q) installs %s", pkg, name)
+		case known:
+			return fmt.Sprintf("install_package_async installs packages; several have parts of %s", name)
+		}
+		i := strings.LastIndexByte(name, '.')
+		if i < 0 {
+			return fmt.Sprintf("install_package_async(package=%q) installs it, if its package has the same name", name)
+		}
+		name = name[:i]
+	}
+}
+
+var (
+	// installLine matches an install by an installer, whose arguments follow.
+	installLine = regexp.MustCompile(`^[%!]+\s*(?:sudo\s+)?(?:uv\s+|python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba)\s+install\s+(.+)$`)
+
+	// ownOption matches an option that install_package_async takes, with its argument.
+	ownOption = regexp.MustCompile(`^(-r|-c|-e)$`)
+
+	magicLine = regexp.MustCompile(`^%%?(\w+)\s*(.*)$`)
+)
+
+// magics say what does the work of a magic command of IPython. %s is its argument.
+var magics = map[string]string{
+	"autoreload": "importlib.reload loads a module again", "bash": shellHint, "capture": "contextlib.redirect_stdout captures output",
+	"cd": "os.chdir(%q)", "conda": "install_package_async installs packages", "debug": "import pdb; pdb.pm()", "env": "os.environ has the environment",
+	"history": "list_jobs shows what was run", "load_ext": "extensions can't be loaded", "lprun": "use the module cProfile",
+	"matplotlib": "leave the line out", "mamba": "install_package_async installs packages", "pdb": "import pdb; pdb.pm()",
+	"pip": "install_package_async installs packages", "prun": "use the module cProfile", "pwd": "os.getcwd()", "pylab": "leave the line out",
+	"reload_ext": "importlib.reload loads a module again", "reset": "restart_python_worker clears the session", "script": shellHint,
+	"set_env": "os.environ has the environment", "sh": shellHint, "time": "use time.perf_counter()", "timeit": "use the module timeit",
+	"uv": shellHint, "who": "list_variables", "whos": "list_variables", "writefile": "pathlib.Path(%q).write_text(…)",
+}
+
+const shellHint = "execute_command_async runs shell commands"
+
+// commandHint says what to use in place of a line for IPython.
+func commandHint(line string) string {
+	if m := installLine.FindStringSubmatch(line); m != nil {
+		if names := installNames(m[1]); names != "" {
+			return fmt.Sprintf("install_package_async(package=%q)", names)
+		}
+	}
+	if m := magicLine.FindStringSubmatch(line); m != nil {
+		return magicHint(m[1], strings.TrimSpace(m[2]), strings.HasPrefix(line, "%%"))
+	}
+	if command := strings.TrimSpace(strings.TrimLeft(line, "!")); line[0] == '!' {
+		return fmt.Sprintf("execute_command_async(command=%q)", command)
+	}
+	return fmt.Sprintf("help(%s)", strings.Trim(line, "?"))
+}
+
+// magicHint says what to use in place of one magic command, for a line or for a cell.
+func magicHint(name, argument string, cell bool) string {
+	text, known := magics[name]
+	switch {
+	case name == "run":
+		return fmt.Sprintf("execute_command_async(command=%q), or runpy.run_path in the session", strings.TrimSpace("python "+argument))
+	case strings.Contains(text, "%q"):
+		return fmt.Sprintf(text, argument)
+	case known:
+		return text
+	case cell:
+		return "%%" + name + " is not there"
+	case name == "sx" || name == "system":
+		return fmt.Sprintf("execute_command_async(command=%q)", argument)
+	}
+	switch name { // its aliases of shell commands
+	case "cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir":
+		return fmt.Sprintf("execute_command_async(command=%q)", strings.TrimSpace(name+" "+argument))
+	}
+	return "%" + name + " is not there; " + shellHint
+}
+
+// installNames returns the arguments of an install without the options that are not needed.
+func installNames(arguments string) string {
+	var kept []string
+	fields := strings.Fields(arguments)
+	for i, field := range fields {
+		if !strings.HasPrefix(field, "-") || ownOption.MatchString(field) && i+1 < len(fields) {
+			kept = append(kept, field)
+		}
+	}
+	return strings.Join(kept, " ")
+}

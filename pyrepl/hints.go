@@ -1,0 +1,68 @@
+package pyrepl
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"asyncrepl/jobs"
+)
+
+// cause returns why code has failed, if a client can do something about it, and what that is about.
+func (r *run) cause(done doneEvent) (jobs.Cause, string) {
+	switch cause := jobs.Cause(done.Hint); cause {
+	case jobs.NoModule:
+		name, _, _ := strings.Cut(done.Subject, ".")
+		if inWorkspace(r.s.cfg.Dir, name) {
+			return "", "" // a module of the user's, on another path
+		}
+		return cause, done.Subject
+	case jobs.NoPython:
+		return cause, done.Subject
+	}
+	return "", ""
+}
+
+// searchMax bounds the entries of the workspace that are searched for a module: a few milliseconds.
+const searchMax = 5000
+
+// inWorkspace reports whether a module lies in dir or below, as far as a search of searchMax entries
+// shows. The search skips hidden directories, environments and installed packages.
+func inWorkspace(dir, module string) bool {
+	seen := 0
+	for dirs := []string{dir}; len(dirs) > 0 && seen < searchMax; dirs = dirs[1:] {
+		names, below := list(dirs[0])
+		seen += len(names)
+		if slices.Contains(names, "pyvenv.cfg") { // an environment
+			continue
+		}
+		inside := dirs[0] != dir && filepath.Base(dirs[0]) == module
+		for _, name := range names {
+			stem, suffix, _ := strings.Cut(name, ".")
+			if suffix == "py" && (inside || stem == module) || stem == module && strings.HasSuffix(suffix, "so") {
+				return true
+			}
+		}
+		dirs = append(dirs, below...)
+	}
+	return false
+}
+
+// list returns the names in a directory, and those of the directories in which to search on.
+func list(dir string) (names, below []string) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, nil // nothing can be imported from there either
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(searchMax) // an error: with what was read before it
+	for _, e := range entries {
+		name := e.Name()
+		names = append(names, name)
+		if e.IsDir() && name[0] != '.' && name != "node_modules" && name != "site-packages" && name != "__pycache__" {
+			below = append(below, filepath.Join(dir, name))
+		}
+	}
+	return names, below
+}

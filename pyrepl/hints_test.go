@@ -1,0 +1,64 @@
+package pyrepl_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"asyncrepl/jobs"
+)
+
+// givesHints checks what a receipt says about a missing module, and about a line for IPython.
+func (b *bench) givesHints() {
+	b.t.Helper()
+	for code, want := range map[string]jobs.Receipt{
+		"import no_such_module":                  {Cause: jobs.NoModule, Subject: "no_such_module"},
+		"x = 1\nfrom no_such.part import thing":  {Cause: jobs.NoModule, Subject: "no_such.part.thing"},
+		"def f(): import no_such.part\nf()":      {Cause: jobs.NoModule, Subject: "no_such.part"},
+		"import json.no_such":                    {},
+		"import os.no_such":                      {},
+		"import imp_, _no_such":                  {Cause: jobs.NoModule, Subject: "imp_"},
+		"import _no_such":                        {},
+		"import nis.x":                           {},
+		"raise ModuleNotFoundError('install x')": {},
+		"raise ImportError('x', name='x')":       {},
+		"import sys\nsys.modules['kept_away'] = None\nimport kept_away": {},
+		"%timeit x":                             {Cause: jobs.NoPython, Subject: "%timeit x"},
+		"x = 1\n  %matplotlib inline":           {Cause: jobs.NoPython, Subject: "%matplotlib inline"},
+		"%%bash\necho it's \\\n(":               {Cause: jobs.NoPython, Subject: "%%bash"},
+		"import sys\n!pip install six":          {Cause: jobs.NoPython, Subject: "!pip install six"},
+		"!ls -la":                               {Cause: jobs.NoPython, Subject: "!ls -la"},
+		"print?":                                {Cause: jobs.NoPython, Subject: "print?"},
+		"x = (1\n     % 2\n     3)":             {},
+		"compile('%timeit x', 'other', 'exec')": {},
+		"def f(:":                               {},
+	} {
+		info, out := b.run(code)
+		if got := info.Receipt; info.Status != jobs.Failed || got.Cause != want.Cause || got.Subject != want.Subject {
+			b.t.Errorf("%q: cause %q, about %q, want %q, %q; %s, output %q", code, got.Cause, got.Subject, want.Cause, want.Subject, got.Text(), out)
+		}
+	}
+}
+
+// A module that lies in the workspace is not one to install, and one of an environment in it is.
+func TestNoHintForModulesOfTheWorkspace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, path := range []string{"a_single.py", "src/a_package/__init__.py", "src/deep/a_space/part.py", "lib/a_binary.cpython-311-x86_64-linux-gnu.so",
+		"env/pyvenv.cfg", "env/lib/python3/site-packages/elsewhere.py", "env/elsewhere.py", ".hidden/elsewhere.py", "elsewhere/data.txt"} {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newBenchIn(t, dir)
+	b.want("import sys; sys.path.remove('')", "completed")
+	for module, want := range map[string]jobs.Cause{"a_single": "", "a_package": "", "a_space": "", "a_binary": "", "elsewhere": jobs.NoModule} {
+		if info, _ := b.want("import "+module, "failed (ModuleNotFoundError: No module named '"+module+"')"); info.Receipt.Cause != want {
+			t.Errorf("%s: cause %q, want %q", module, info.Receipt.Cause, want)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+"""Facts about an exception by which a client can be told what to do instead."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from .loader import known_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .protocols import Fields
+    from .sources import Sources
+
+modules = sys.modules  # user code may take the name away
+
+LENGTH = 300  # characters of what is reported
+OLD = ("aifc asynchat asyncore audioop cgi cgitb chunk crypt imghdr imp lib2to3 mailcap msilib nis "
+       "nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib")  # no longer there
+MAGIC = re.compile(r"%%?[A-Za-z]|!+\s*[^=\s!]|\?+[A-Za-z_]|[A-Za-z_][\w.]*\?+$")
+CELL = re.compile(r"\s*(%%[A-Za-z].*)")
+IMPORT = re.compile(r"\bfrom\s+([\w.]+)\s+import\s+(\w+)|\bimport\s+([\w.]+)")
+
+
+def of(error: Any, sources: Sources) -> Fields:
+    """Return the hint that an exception gives, if any, as a field of `done`."""
+    if type(error) is ModuleNotFoundError:
+        text = missing(error, sources)
+        return {"hint": "no module", "subject": text[:LENGTH]} if text else {}
+    if issubclass(type(error), SyntaxError):
+        text = magic(error, sources)
+        return {"hint": "no python", "subject": text[:LENGTH]} if text else {}
+    return {}
+
+
+def missing(error: ModuleNotFoundError, sources: Sources) -> str:
+    """Return the module that is missing, with what the statement imports of it, or ""."""
+    name = error.name
+    if type(name) is not str:
+        return ""
+    top = name.partition(".")[0]
+    if top[:1] == "_" or top in known_names() or top in OLD.split():
+        return ""
+    if name in modules or name == top and top in modules:  # a module of its own, or kept away
+        return ""
+    tb = error.__traceback__
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    line = sources.line(tb.tb_frame.f_code.co_filename, tb.tb_lineno) if tb is not None else None
+    for package, item, module in IMPORT.findall(line or ""):
+        path: str = module or package + "." + item
+        if path.startswith(name + "."):
+            return path
+    return name
+
+
+def magic(error: SyntaxError, sources: Sources) -> str:
+    """Return the line that IPython would understand, or ""."""
+    text = sources.texts.get(error.filename or "")
+    if text is None:
+        return ""
+    line = (sources.line(error.filename or "", error.lineno) or "").strip()
+    if MAGIC.match(line):
+        return line
+    cell = CELL.match(text)  # what follows is no Python at all
+    return cell.group(1) if cell else ""
