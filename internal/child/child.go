@@ -32,7 +32,8 @@ type Child struct {
 	reaped bool
 }
 
-// Start starts a program. If the program can have no more descriptors, the error is EMFILE.
+// Start starts a program. Its error names the program, and the directory if that is the cause. If the
+// program can have no more descriptors, it is EMFILE.
 func Start(path string, argv []string, attr *os.ProcAttr) (*Child, error) {
 	pidfd := -1
 	withPidfd(attr.Sys, &pidfd)
@@ -41,7 +42,7 @@ func Start(path string, argv []string, attr *os.ProcAttr) (*Child, error) {
 		err = syscall.EMFILE
 	}
 	if err != nil {
-		return nil, err
+		return nil, startError(argv[0], attr.Dir, err)
 	}
 	end := newWaiter(pidfd)
 	s, err := procfs.Inspect(p.Pid)

@@ -5,17 +5,15 @@ package process
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/child"
 	"asyncrepl/internal/oom"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty"
@@ -99,12 +97,11 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 	if o.closed.Load() {
 		return nil, errShutdown
 	}
-	argv := s.Argv
-	if len(argv) == 0 {
+	if len(s.Argv) == 0 {
 		return nil, errors.New("starting nothing: no program named")
 	}
 	env := o.environment(s)
-	path, err := lookPath(argv[0], env)
+	path, err := child.LookPath(s.Argv[0], env)
 	if err != nil {
 		return nil, err
 	}
@@ -116,15 +113,13 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 	h := &Handle{owner: o, tty: s.TTY, mark: s.Mark, done: make(chan struct{}), treeGone: make(chan struct{})}
 	if s.TTY != nil {
 		attr.Sys.Setctty, attr.Sys.Ctty = true, terminal
-		h.files = identifyingFiles(files, s.TTY.Slave())
-	} else {
-		h.files = identifyingFiles(files, nil)
 	}
+	h.files = identifyingFiles(files, s.TTY)
 
 	o.guard.ensure()
 	h.kills = o.kills.Recent()
-	if err := reaper.launch(path, argv, attr, h.enter); err != nil {
-		return nil, startError(argv[0], s.Dir, err)
+	if err := reaper.launch(path, s.Argv, attr, h.enter); err != nil {
+		return nil, err
 	}
 	if !o.guard.add(h.self) { // the guard has died since
 		o.guard.ensure()
@@ -178,7 +173,7 @@ func (o *Owner) descriptors(s Spec) (files []*os.File, terminal int, err error) 
 
 // identifyingFiles returns the identities of the files that only one job has open: pipes, sockets
 // and its terminal.
-func identifyingFiles(files []*os.File, terminal *os.File) []procfs.FileID {
+func identifyingFiles(files []*os.File, terminal *tty.PTY) []procfs.FileID {
 	var ids []procfs.FileID
 	for _, f := range files {
 		conn, err := f.SyscallConn()
@@ -190,51 +185,10 @@ func identifyingFiles(files []*os.File, terminal *os.File) []procfs.FileID {
 			if unix.Fstat(int(fd), &st) != nil {
 				return
 			}
-			if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFIFO || kind == unix.S_IFSOCK || f == terminal {
+			if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFIFO || kind == unix.S_IFSOCK || terminal != nil && f == terminal.Slave() {
 				ids = append(ids, procfs.Identify(&st))
 			}
 		})
 	}
 	return ids
-}
-
-// lookPath returns the file to execute. It skips relative elements of PATH, which would name
-// another file in each directory.
-func lookPath(name string, env []string) (string, error) {
-	if strings.Contains(name, "/") {
-		return name, nil
-	}
-	path := ""
-	for _, kv := range env { // the last one counts, as in a shell
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			path = v
-		}
-	}
-	for _, dir := range filepath.SplitList(path) {
-		file := filepath.Join(dir, name)
-		if !filepath.IsAbs(dir) || unix.Access(file, unix.X_OK) != nil {
-			continue
-		}
-		if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
-			return file, nil
-		}
-	}
-	return "", fmt.Errorf("starting %s: not found in PATH: %w", name, fs.ErrNotExist)
-}
-
-// startError returns the error of a failed start. If the directory is missing, the error names the
-// directory; the kernel's does not say which file was not found.
-func startError(name, dir string, err error) error {
-	if dir != "" {
-		if st, derr := os.Stat(dir); derr != nil {
-			return fmt.Errorf("starting %s: %w", name, derr)
-		} else if !st.IsDir() {
-			return fmt.Errorf("starting %s: %w", name, &fs.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR})
-		}
-	}
-	var perr *fs.PathError
-	if errors.As(err, &perr) {
-		err = perr.Err
-	}
-	return fmt.Errorf("starting %s: %w", name, err)
 }

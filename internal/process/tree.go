@@ -13,9 +13,8 @@ import (
 // Tree returns every living process of the tree, parents before their children. If the error is not
 // nil, the list may lack processes. A process that could not be inspected is listed as alive.
 func (h *Handle) Tree() ([]procfs.Process, error) {
-	scanErr := reaper.scan() // the kernel does not announce orphans that come to us
-	es, err := h.members()
-	return living(es), cmp.Or(scanErr, err)
+	es, err := h.scan()
+	return living(es), err
 }
 
 // Descendants returns every living process that has the leader among its ancestors, parents before
@@ -48,7 +47,7 @@ func (h *Handle) Unattributed() ([]procfs.Process, error) {
 
 // scan returns every process of the tree of h, including orphans that came to us a moment ago.
 func (h *Handle) scan() ([]procfs.Stat, error) {
-	scanErr := reaper.scan()
+	scanErr := reaper.scan() // the kernel does not announce orphans that come to us
 	es, err := h.members()
 	return es, cmp.Or(scanErr, err)
 }
