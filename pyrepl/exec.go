@@ -122,6 +122,8 @@ func (r *run) exec(ctx context.Context, code string) jobs.Outcome {
 	}
 	r.w.serve(r.p, r.watcher.Kick)
 	defer r.w.serve(r.p, func() {})
+	r.w.ports.Follow(runner.ReportPorts(r.p))
+	defer r.w.ports.Rest()
 	if err := r.send(code, pipes); err != nil { // a command that has not arrived whole is not begun with
 		pipes.close()
 		r.untouched = true
@@ -130,11 +132,9 @@ func (r *run) exec(ctx context.Context, code string) jobs.Outcome {
 	r.w.read(r.p, pipes)
 	r.p.SetInput(r.input)
 	stopWatcher := r.watcher.Start()
-	r.w.ports.Follow(runner.ReportPorts(r.p))
 	r.w.makePipes() // while the worker is busy
 	done, err := r.follow(ctx)
 	close(r.over)
-	r.w.ports.Rest()
 	stopWatcher()
 	r.stopping.Wait()
 	if err == nil && r.signalled {

@@ -139,7 +139,8 @@ func (p *poller) schedule() bool {
 // A turn is a tree with its job, as they were when a poll began.
 type turn struct {
 	*Tree
-	job    int          // 0: none
+	last   int          // the job that was begun last
+	job    int          // the same, while it runs; else 0
 	report func([]Port) // nil: no job
 }
 
@@ -209,7 +210,7 @@ func (p *poller) turns(changed bool) (turns []turn) {
 	}
 	p.due = false
 	for t := range p.trees {
-		now := turn{Tree: t, report: t.report}
+		now := turn{Tree: t, last: t.job, report: t.report}
 		if t.report != nil {
 			now.job = t.job
 		}
@@ -241,6 +242,9 @@ func (p *poller) update(t turn, table map[uint64]netip.AddrPort, search bool) {
 	}
 	if search && t.checked < p.newest {
 		found, err := t.search(table)
+		if p.begun(t) { // it may be the new job's; the next poll searches again
+			return
+		}
 		for inode, port := range found {
 			if _, ok := t.found[inode]; !ok {
 				t.found[inode] = foundFor{port, t.job}
@@ -254,6 +258,13 @@ func (p *poller) update(t turn, table map[uint64]netip.AddrPort, search bool) {
 	if changed && t.report != nil {
 		t.report(t.ports())
 	}
+}
+
+// begun reports whether a job of the tree has begun since the poll did.
+func (p *poller) begun(t turn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return t.Tree.job != t.last
 }
 
 // ports returns what was found for the job of the turn.
