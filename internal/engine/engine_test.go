@@ -232,10 +232,14 @@ atexit.register(lambda: %s)`, i, cmp.Or(sleep, "open('late', 'w').write('late')"
 // runs alone.
 func TestStatusBeforeTheFirstJob(t *testing.T) {
 	c := config(t)
+	c.Env = []string{"PATH=/nowhere:/usr/bin"}
 	b := newBench(t, c)
 	st := b.Status(b.Scope("local"))
 	if st.Version != "test" || st.Workspace != c.Workspace || st.MaxSessions != 10 || st.Jobs.Max != 100 || st.StateDir != c.StateDir {
 		t.Errorf("settings: %+v", st)
+	}
+	if want := "/nowhere:/usr/bin (PATH), for python3 and uv"; st.Search != want {
+		t.Errorf("searched: %q, want %q", st.Search, want)
 	}
 	if st.Processes != 0 || st.Sessions != nil || st.Self == 0 || st.Free <= 0 {
 		t.Errorf("measurements: %+v", st)

@@ -30,7 +30,7 @@ func TestServerStatusIsForTheTenant(t *testing.T) {
 	w.status = func(sc engine.Scope, s *report.Server) {
 		s.Started = time.Now().Add(-time.Minute)
 		s.Works, s.Lacks = []string{"one thing", "another"}, []string{"no such luck", "nor this"}
-		s.Python = "/x/bin/python (3.11)"
+		s.Python, s.Search = "/x/bin/python (3.11)", "/bin (PATH)"
 		s.Sessions = []report.SessionStatus{{Name: "a", PID: 7, Memory: 3 << 20, Job: asks, Queued: 2}, {Name: "b", PID: 8}, {Name: "c"}}
 		s.MaxSessions, s.Processes, s.Memory, s.Self = 50, 1234, 5<<29, 21<<20+300<<10
 		s.Orphans = []jobs.Process{{PID: 33, Program: "sleep"}}
@@ -40,7 +40,7 @@ func TestServerStatusIsForTheTenant(t *testing.T) {
 		}
 	}
 	want := version + ", up T\nWorkspace: " + w.workspace + "\nWorks: one thing; another\nDoes not work: no such luck\nDoes not work: nor this\n" +
-		"Python: /x/bin/python (3.11)\nJobs: 1 of at most 1,000 at once: 1 waiting_input; ended: 1 completed, 1 failed\nSessions: 3 of at most 50\n" +
+		"Python: /x/bin/python (3.11)\nSearched: /bin (PATH)\nJobs: 1 of at most 1,000 at once: 1 waiting_input; ended: 1 completed, 1 failed\nSessions: 3 of at most 50\n" +
 		"Session: a, busy with job " + asks + ", 2 queued, pid 7, 3.0 MiB\nSession: b, idle, pid 8\nSession: c, no Python runs\n" +
 		"Processes: 1,234 of jobs and sessions, 2.5 GiB; the server itself 21.3 MiB\nDisk: 0 B of output in /state, 812 B free\n" +
 		"Orphans: sleep (pid 33); their job is unknown\n"

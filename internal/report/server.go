@@ -34,6 +34,7 @@ type Server struct {
 	Works  []string // available features, in a few words each
 	Lacks  []string // unavailable ones, each with the consequence
 	Python string   // the interpreter that is used or would be
+	Search string   // where python3 and uv are looked for
 
 	Jobs        jobs.Count
 	Sessions    []SessionStatus // in order of their names
@@ -66,6 +67,9 @@ func (rp *Reporter) Server(s Server) *Reply {
 	}
 	if s.Python != "" {
 		r.Line("Python", s.Python)
+	}
+	if s.Search != "" {
+		r.Line("Searched", s.Search)
 	}
 	r.Line("Jobs", jobCount(s.Jobs))
 	if s.MaxSessions > 0 {
