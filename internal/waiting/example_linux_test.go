@@ -46,9 +46,8 @@ func Example() {
 	fmt.Println("cat waits for a", ev.Kind) // ev.By() names cat and its pid
 	stop()
 
-	pty.Close() // hangs cat up
-	fmt.Println(cat.Wait())
+	cat.Process.Kill()
+	cat.Wait()
 	// Output:
 	// cat waits for a line
-	// signal: hangup
 }
