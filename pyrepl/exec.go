@@ -47,9 +47,12 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		e.s.release(e.turn, "")
 		return out
 	}
-	lost := "job " + p.ID()
-	result := e.s.discard(w)
+	by := "job " + p.ID()
 	rec := &out.Receipt
+	if names := e.s.lastNames(); len(names) > 0 {
+		rec.Notes = append(rec.Notes, lost(names))
+	}
+	result := e.s.discard(w)
 	rec.Survivors = runner.Processes(result.Survivors)
 	rec.Rest = slices.DeleteFunc(result.Escalated, func(r jobs.Rung) bool {
 		return slices.Contains(rec.Rungs, r) // it was tried on all of the tree
@@ -57,8 +60,8 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	if result.Err != nil {
 		rec.Notes = append(rec.Notes, result.Err.Error())
 	}
-	e.s.setNote("a new worker was started: variables were lost in " + lost)
-	e.s.release(e.turn, lost)
+	e.s.setNote("a new worker was started: variables were lost in " + by)
+	e.s.release(e.turn, by)
 	return out
 }
 
@@ -175,14 +178,10 @@ func (r *run) follow(ctx context.Context) (doneEvent, error) {
 		case <-r.unkilled:
 			return doneEvent{}, errAlive
 		case <-r.w.eof:
-			timer := time.NewTimer(eofGrace)
-			defer timer.Stop()
-			select {
-			case <-r.w.handle.Done():
+			if r.w.awaitDeath() {
 				return r.lastWords()
-			case <-timer.C:
-				return doneEvent{}, errChannelClosed
 			}
+			return doneEvent{}, errChannelClosed
 		}
 	}
 }

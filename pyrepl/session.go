@@ -92,7 +92,7 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker, note str
 	s.mu.Unlock()
 	switch {
 	case w != nil && runner.Ended(w.handle):
-		note = fmt.Sprintf("a new worker was started: the last one %s between jobs; variables lost", exitText(w.handle.Exit()))
+		note = fmt.Sprintf("a new worker was started: the last one %s between jobs; %s", exitText(w.handle.Exit()), lost(s.lastNames()))
 		s.discard(w)
 	case w != nil:
 		return w, note, nil
@@ -194,7 +194,7 @@ func (s *Session) state() (st State, alive *worker) {
 }
 
 // ask sends a numbered command to the worker of an idle session and returns the answer. It returns
-// nil if the session has no worker, or is busy; then it calls busy, with mu held.
+// nil if the session has no worker alive, or is busy; then it calls busy, with mu held.
 func (s *Session) ask(ctx context.Context, cmd func(n int) command, busy func()) (event, error) {
 	s.mu.Lock()
 	if s.closed {
@@ -211,12 +211,14 @@ func (s *Session) ask(ctx context.Context, cmd func(n int) command, busy func())
 	w := s.w
 	s.mu.Unlock()
 	defer s.release(t, "")
-	if w == nil {
+	if w == nil || runner.Ended(w.handle) {
 		return nil, nil
 	}
 	w.asked++
-	if err := w.ch.send(cmd(w.asked)); err != nil {
+	err := w.ch.send(cmd(w.asked))
+	if err != nil {
+		w.awaitDeath() // most probably
 		return nil, err
 	}
-	return w.await(ctx, w.asked)
+	return w.await(ctx, w.asked, askTime)
 }

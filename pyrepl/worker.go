@@ -2,6 +2,7 @@ package pyrepl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -15,8 +16,15 @@ import (
 	"asyncrepl/jobs"
 )
 
-// answerTime bounds the wait for an idle worker to answer a numbered command.
-const answerTime = 10 * time.Second
+// The wait for an idle worker to answer a numbered command is bounded: for a sync, after which the
+// worker is ended, and for a question of a caller, who need not have the answer.
+const (
+	syncTime = 10 * time.Second
+	askTime  = time.Second
+)
+
+// errSilent is the error of a wait for an answer that did not come in time.
+var errSilent = errors.New("the worker did not answer")
 
 // A worker is a Python process that holds a session's namespace.
 type worker struct {
@@ -141,13 +149,26 @@ func (w *worker) sync() error {
 	if err := w.ch.send(syncCommand{N: w.asked}); err != nil {
 		return err
 	}
-	_, err := w.await(context.Background(), w.asked)
+	_, err := w.await(context.Background(), w.asked, syncTime)
 	return err
 }
 
-// await returns the answer to command n. It drops other events: they are about a job that is over.
-func (w *worker) await(ctx context.Context, n int) (event, error) {
-	timer := time.NewTimer(answerTime)
+// awaitDeath waits for the end of a worker whose channel has ended.
+func (w *worker) awaitDeath() (died bool) {
+	timer := time.NewTimer(eofGrace)
+	defer timer.Stop()
+	select {
+	case <-w.handle.Done():
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// await returns the answer to command n, if it comes within limit. It drops other events: they are
+// about a job that is over.
+func (w *worker) await(ctx context.Context, n int, limit time.Duration) (event, error) {
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
 		select {
@@ -162,11 +183,14 @@ func (w *worker) await(ctx context.Context, n int) (event, error) {
 		case <-w.handle.Done():
 			return nil, fmt.Errorf("the worker %s", exitText(w.handle.Exit()))
 		case <-w.eof:
+			if w.awaitDeath() {
+				return nil, errDied
+			}
 			return nil, errChannelClosed
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-timer.C:
-			return nil, fmt.Errorf("the worker did not answer for %v", answerTime)
+			return nil, fmt.Errorf("%w for %v", errSilent, limit)
 		}
 	}
 }

@@ -203,3 +203,27 @@ func TestRestartSaysWhatWasCutOff(t *testing.T) {
 		t.Errorf("the note is missing:\n%s", r)
 	}
 }
+
+// The death of an idle session's Python is announced by the next reply, about whatever that is.
+func TestIdleDeathIsAnnounced(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	r := s.do("execute_python", "code", "import os\nx = 1\nprint(os.getpid())")
+	pid, err := strconv.Atoi(strings.TrimSpace(r.Section("STDOUT")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, []int{pid})
+	how := "session default's Python was killed by SIGKILL after job " + r.Header("Job ID")
+	if got, want := s.do("server_status").Header("Lost"), how+"; variables lost: os, x"; got != want {
+		t.Errorf("the next reply says %q, want %q", got, want)
+	}
+	for range 2 {
+		if got, want := string(s.do("list_variables")), "No variables: "+how+"."; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -28,11 +29,13 @@ type Session interface {
 	Restart(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error)
 }
 
-// The types of a list of a session's namespace, and of what became of its interpreter at a restart.
+// The types of a list of a session's namespace, of what became of its interpreter at a restart, and
+// of the death of its interpreter between jobs.
 type (
 	Variables = pyrepl.Variables
 	Variable  = pyrepl.Variable
 	End       = pyrepl.End
+	Loss      = pyrepl.Loss
 )
 
 // A sessionKey distinguishes the sessions of different tenants.
@@ -57,6 +60,30 @@ func (e *Engine) Session(sc Scope, name string) (Session, error) {
 		e.sessions[key] = s
 	}
 	return s, nil
+}
+
+// Losses returns the deaths of idle interpreters of the scope's tenant, until the next job of their
+// session, whose receipt says the same.
+func (e *Engine) Losses(sc Scope) (losses []*Loss) {
+	for _, s := range e.sessionsOf(sc) {
+		if loss := s.Lost(); loss != nil {
+			losses = append(losses, loss)
+		}
+	}
+	return losses
+}
+
+// sessionsOf returns the sessions of the scope's tenant, in the order of their names.
+func (e *Engine) sessionsOf(sc Scope) (list []*pyrepl.Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key, s := range e.sessions {
+		if key.tenant == sc.Tenant {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b *pyrepl.Session) int { return cmp.Compare(a.Name(), b.Name()) })
+	return list
 }
 
 // makeRoom drops the sessions that have no state to lose, and reports whether there were any. The

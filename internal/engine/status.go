@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -14,7 +13,6 @@ import (
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
-	"asyncrepl/pyrepl"
 )
 
 // Status returns the state of the engine as one of its tenants sees it. It starts nothing and makes
@@ -103,21 +101,11 @@ func pythonText(d pkgmgr.Description) string {
 }
 
 // sessionStatus returns the state of the sessions of the scope's tenant, by name.
-func (e *Engine) sessionStatus(sc Scope) []report.SessionStatus {
-	e.mu.Lock()
-	sessions := make(map[string]*pyrepl.Session)
-	for key, s := range e.sessions {
-		if key.tenant == sc.Tenant {
-			sessions[key.name] = s
-		}
-	}
-	e.mu.Unlock()
-	var list []report.SessionStatus
-	for name, s := range sessions {
+func (e *Engine) sessionStatus(sc Scope) (list []report.SessionStatus) {
+	for _, s := range e.sessionsOf(sc) {
 		st := s.State()
-		list = append(list, report.SessionStatus{Name: name, PID: st.PID, Memory: st.Memory, Job: st.Job, Queued: st.Queued})
+		list = append(list, report.SessionStatus{Name: s.Name(), PID: st.PID, Memory: st.Memory, Job: st.Job, Queued: st.Queued})
 	}
-	slices.SortFunc(list, func(a, b report.SessionStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 

@@ -16,6 +16,9 @@ type Backend interface {
 	Jobs() *jobs.Registry
 	// Session returns a Python session of the scope's tenant.
 	Session(sc engine.Scope, name string) (engine.Session, error)
+	// Losses returns the deaths of idle Python interpreters of the scope's tenant that no job's receipt
+	// tells.
+	Losses(sc engine.Scope) []*engine.Loss
 	// Shell returns a runner of one command line.
 	Shell(sc engine.Scope, c engine.Command) (jobs.Runner, error)
 	// Install returns a runner that installs packages for a session.

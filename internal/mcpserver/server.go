@@ -24,6 +24,7 @@ type conn struct {
 	scope     engine.Scope
 	reporter  *report.Reporter
 	announced report.Notices
+	losses    losses
 }
 
 // New returns the server of one connection, over any transport of the SDK. Its calls see the jobs
@@ -91,20 +92,22 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		}
 		current := &call{conn: c, args: a, ticket: ticket, progress: c.newProgress(req), notices: c.announced.Call()}
 		ticket.OnCancel(current.notices.Cancel)
-		replied := false // not if it panics
-		defer func() {
-			if replied {
-				ticket.OnAnswer(current.notices.Settle)
-			} else {
-				current.notices.Settle(false)
-			}
-		}()
+		settle := func() { current.notices.Settle(false) } // if it panics
+		defer func() { settle() }()
 		reply, err := t.call(current, ctx)
 		if err != nil {
 			reply = c.refusal(err)
 			current.notices.Shows(reply.Shown()...)
 		}
-		replied = true
+		retract := c.losses.announce(reply, c.Backend.Losses(c.scope))
+		settle = func() {
+			ticket.OnAnswer(func(queued bool) {
+				current.notices.Settle(queued)
+				if !queued {
+					retract()
+				}
+			})
+		}
 		return result(reply, err != nil), nil
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -24,18 +25,17 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	asOf := ""
-	if vars.Busy != "" {
-		asOf = fmt.Sprintf("before job %s, with which the session is busy", vars.Busy)
-		if vars.AsOf != "" {
-			asOf = fmt.Sprintf("job %s; the session is busy with job %s", vars.AsOf, vars.Busy)
-		}
-	}
 	if len(vars.Vars) == 0 && vars.Total == 0 {
-		if vars.Busy != "" {
-			return report.Textf("No variables are known in session %s yet; it is busy with job %s.", session, vars.Busy), nil
-		}
-		return report.Textf("No variables in session %s.", session), nil
+		return noVariables(session, vars), nil
+	}
+	asOf := ""
+	switch {
+	case vars.Busy != "" && vars.AsOf == "":
+		asOf = fmt.Sprintf("before job %s, with which the session is busy", vars.Busy)
+	case vars.Busy != "":
+		asOf = fmt.Sprintf("job %s; the session is busy with job %s", vars.AsOf, vars.Busy)
+	case vars.Silent:
+		asOf = fmt.Sprintf("job %s; Python does not answer", vars.AsOf)
 	}
 	r := &report.Reply{}
 	r.Line("Session", session)
@@ -49,6 +49,19 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	}
 	r.Body(text)
 	return r, nil
+}
+
+// noVariables returns the reply for a session without known variables, which says why.
+func noVariables(session string, vars engine.Variables) *report.Reply {
+	switch {
+	case vars.Lost != nil:
+		return report.Textf("No variables: session %s's Python %s after job %s.", session, vars.Lost.How, vars.Lost.Job)
+	case vars.Busy != "":
+		return report.Textf("No variables are known in session %s yet; it is busy with job %s.", session, vars.Busy)
+	case vars.Silent:
+		return report.Textf("No variables are known in session %s; its Python does not answer.", session)
+	}
+	return report.Textf("No variables in session %s.", session)
 }
 
 // endedMax is the most jobs ended by a restart that its reply shows.

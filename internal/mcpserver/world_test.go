@@ -41,6 +41,7 @@ type world struct {
 	mu       sync.Mutex
 	gates    map[string]chan struct{}
 	vars     map[string]engine.Variables
+	losses   []*engine.Loss
 	requests []engine.Command
 	order    []string    // the codes that Python was given
 	note     string      // that TakeNote returns
@@ -105,6 +106,13 @@ func (w *world) Status(sc engine.Scope) report.Server {
 		w.status(sc, &s)
 	}
 	return s
+}
+
+// Losses implements Backend.
+func (w *world) Losses(engine.Scope) []*engine.Loss {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.losses
 }
 
 // Session implements Backend.

@@ -52,6 +52,17 @@ func (r *Reply) Line(name, value string) {
 	r.b.WriteString(name + ": " + OneLine(value) + "\n")
 }
 
+// Insert writes a line at the end of the header of a complete reply, or below a reply of text alone.
+func (r *Reply) Insert(name, value string) {
+	head, rest, sections := strings.Cut(r.b.String(), "\n\n")
+	r.b.Reset()
+	r.b.WriteString(strings.TrimSuffix(head, "\n") + "\n")
+	r.Line(name, value)
+	if sections {
+		r.b.WriteString("\n" + rest)
+	}
+}
+
 // cursor writes the cursor from which a client continues to read.
 func (r *Reply) cursor(n int64) { r.Line("Cursor", strconv.FormatInt(n, 10)) }
 
