@@ -3,7 +3,6 @@ package waiting
 import (
 	"encoding/binary"
 	"errors"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/sockdiag"
 )
 
 // maxDepth is how deep epoll sets in epoll sets are read; the kernel allows five.
@@ -207,51 +207,25 @@ func (p *probe) pairedWithItself(process int, inode string) (bool, error) {
 // peerOf asks the kernel for the other end of a Unix socket. It is 0 if there is none, or if the
 // socket is in another network namespace.
 func peerOf(inode uint32) (peer uint32, err error) {
-	const (
-		byFamily = 20 // SOCK_DIAG_BY_FAMILY
-		showPeer = 4  // UDIAG_SHOW_PEER
-		header   = unix.SizeofNlMsghdr
-	)
-	e := binary.NativeEndian
-	request := make([]byte, header+24) // struct unix_diag_req
-	e.PutUint32(request, uint32(len(request)))
-	e.PutUint16(request[4:], byFamily)
-	e.PutUint16(request[6:], unix.NLM_F_REQUEST)
-	request[header] = unix.AF_UNIX
-	e.PutUint32(request[header+4:], 0xffffffff) // in any state
-	e.PutUint32(request[header+8:], inode)
-	e.PutUint32(request[header+12:], showPeer)
-	e.PutUint64(request[header+16:], 0xffffffffffffffff) // no cookie
-	var answer []byte
+	const showPeer = 4             // UDIAG_SHOW_PEER
+	request := make([]byte, 0, 24) // struct unix_diag_req
+	request = append(request, unix.AF_UNIX, 0, 0, 0)
+	for _, field := range []uint32{^uint32(0), inode, showPeer, ^uint32(0), ^uint32(0)} { // in any state; no cookie
+		request = binary.NativeEndian.AppendUint32(request, field)
+	}
+	var answers [][]byte
 	err = procfs.WithReserve(func() error {
-		answer, err = exchange(request)
+		answers, err = sockdiag.Query(request, false)
 		return err
 	})
-	if err != nil {
-		return 0, unlessHidden(err)
-	}
-	if len(answer) < header+16 || e.Uint16(answer[4:]) != byFamily {
+	if _, refused := err.(unix.Errno); refused || hidden(err) {
 		return 0, nil
 	}
-	return peerAttribute(answer[header+16:]), nil // after struct unix_diag_msg
-}
-
-// exchange sends a request to the kernel's socket diagnostics and returns the answer.
-func exchange(request []byte) ([]byte, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
+	const fixed = 16 // struct unix_diag_msg, before the attributes
+	if err != nil || len(answers) == 0 || len(answers[0]) < fixed {
+		return 0, err
 	}
-	defer unix.Close(fd)
-	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return nil, os.NewSyscallError("sendto", err)
-	}
-	buf := make([]byte, 1024)
-	n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT) // the answer is there when the request has been sent
-	if err != nil {
-		return nil, os.NewSyscallError("recvfrom", err)
-	}
-	return buf[:n], nil
+	return peerAttribute(answers[0][fixed:]), nil
 }
 
 // peerAttribute returns the value of UNIX_DIAG_PEER among netlink attributes, 0 if it is not there.
