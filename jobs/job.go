@@ -100,8 +100,8 @@ func (j *Job) Read(cursor int64, limit int) (Info, output.Chunk) {
 	return info, j.log.Read(cursor, limit)
 }
 
-// Changed returns a channel that is closed at the next change of anything in Info except the
-// output. Take it before the Info that it follows.
+// Changed returns a channel that is closed at the next change of anything in Info except the output,
+// and at late output. Take it before the Info that it follows.
 func (j *Job) Changed() <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -36,7 +36,16 @@ type Port struct{ j *Job }
 func (p *Port) ID() string { return p.j.ID() }
 
 // Write appends to the job's output.
-func (p *Port) Write(s output.Stream, b []byte) { p.j.log.Write(s, b) }
+func (p *Port) Write(s output.Stream, b []byte) {
+	p.j.log.Write(s, b)
+	select {
+	case <-p.j.done:
+		p.j.mu.Lock()
+		defer p.j.mu.Unlock()
+		p.j.notify()
+	default:
+	}
+}
 
 // Tail returns at most n of the newest bytes of the output.
 func (p *Port) Tail(n int) []byte { return output.Tail(p.j.log, n) }

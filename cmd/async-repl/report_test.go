@@ -203,3 +203,21 @@ func TestAlso(t *testing.T) {
 		t.Errorf("announced again: %s", also)
 	}
 }
+
+// Late output of a session is announced once.
+func TestAlsoLateOutput(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	first := s.do("execute_python", "wait_seconds", 60, "code", `import threading
+go = threading.Event()
+def late(): go.wait(); print("from the thread")
+thread = threading.Thread(target=late); thread.start()`).Header("Job ID")
+	announced := s.do("execute_python", "wait_seconds", 60, "code", "go.set(); thread.join()").Header("Also")
+	s.wait("late output", func() bool { return s.record(first).Output.Late > 0 })
+	for range 2 {
+		announced += s.do("execute_python", "wait_seconds", 60, "code", "1").Header("Also")
+	}
+	if want := "job " + first + " wrote 16 bytes more"; announced != want {
+		t.Errorf("announced %q, want %q", announced, want)
+	}
+}

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -17,28 +16,37 @@ import (
 // announces that the job still runs, because some clients tell their model that it does not. Each
 // event is announced to a connection once, by such a line or by a reply about the job itself:
 //
-//   - A connection watches the jobs that its calls were about, until their end is delivered.
+//   - A connection watches the jobs that its calls were about, until their end is delivered. It watches
+//     the newest of those that ran in a session further: their threads and tasks can write late output.
 //   - The events of a job that a call in flight is about are left to the reply of that call.
 //   - An announcement is delivered when the answer with it is queued to the client. If the answer is
 //     dropped, a later reply announces the event again.
 
-// An event of a job is the n-th time that it waits for input, or its end.
-type event int
+// An event of a job is the n-th time that it waits for input, its end, or the n-th byte that it wrote
+// after that.
+type event int64
 
-const endOfJob event = math.MaxInt
+const endOfJob event = 1 << 32
 
 // eventOf returns the last event of a job.
 func eventOf(info jobs.Info) event {
-	if info.Status.Final() {
-		return endOfJob
+	switch {
+	case !info.Status.Final():
+		return event(info.Asked)
+	case info.Kind == jobs.Python:
+		return endOfJob + event(info.Output.End-info.Output.Final)
 	}
-	return event(info.Asked)
+	return endOfJob
 }
+
+// lateMax is how many ended jobs a connection watches for late output.
+const lateMax = 100
 
 // Notices hold the events of jobs that one connection has announced. The zero value is ready to use.
 type Notices struct {
 	mu      sync.Mutex
 	watched map[string]*watchedJob // by the job's id
+	late    []*watchedJob          // those that are watched for late output, the oldest first
 }
 
 // A watchedJob is one job that a connection watches.
@@ -131,13 +139,17 @@ func (c *CallNotices) Also() []string {
 	var list []news
 	for _, w := range c.all.watched {
 		known := max(w.delivered, w.claimed)
-		if w.calls > 0 || known == endOfJob || !w.hasChanged() && !w.cancelled {
+		if w.calls > 0 || !w.hasChanged(known) && !w.cancelled {
 			continue
 		}
 		info, state := w.job.Info(), ""
 		e := eventOf(info)
 		switch {
-		case e == endOfJob:
+		case e <= known && e >= endOfJob:
+			continue
+		case known >= endOfJob:
+			state = "wrote " + bytesMore(int64(e-known))
+		case e >= endOfJob:
 			state = view.Line(StatusText(info), 60)
 		case info.Asks() && e > known:
 			state = "waits for input"
@@ -165,11 +177,23 @@ var stillText = map[jobs.Status]string{
 	jobs.Queued: "is still queued", jobs.Running: "is still running", jobs.WaitingInput: "still waits for input",
 }
 
-// hasChanged reports whether the job has changed since the last call.
-func (w *watchedJob) hasChanged() bool {
+func bytesMore(n int64) string {
+	if n == 1 {
+		return "1 byte more"
+	}
+	return view.Count(n) + " bytes more"
+}
+
+// hasChanged reports whether the job has changed since the last call. Its events up to known have
+// been announced.
+func (w *watchedJob) hasChanged(known event) bool {
+	ended := w.job.Done() // closed a little earlier than changed
+	if known >= endOfJob {
+		ended = nil
+	}
 	select {
 	case <-w.changed:
-	case <-w.job.Done(): // closed a little earlier
+	case <-ended:
 	default:
 		if w.changed != nil {
 			return false
@@ -225,8 +249,20 @@ func (c *CallNotices) settle(queued bool) {
 
 // release stops watching a job that has nothing more to announce. The caller holds the lock.
 func (n *Notices) release(w *watchedJob) {
-	if w.calls == 0 && w.delivered == endOfJob && n.watched[w.job.ID()] == w {
+	if w.calls > 0 || w.delivered < endOfJob || n.watched[w.job.ID()] != w {
+		return
+	}
+	if w.job.Info().Kind != jobs.Python {
 		delete(n.watched, w.job.ID())
+		return
+	}
+	if slices.Contains(n.late, w) {
+		return
+	}
+	n.late = append(n.late, w)
+	if len(n.late) > lateMax {
+		delete(n.watched, n.late[0].job.ID())
+		n.late = slices.Delete(n.late, 0, 1)
 	}
 }
 

@@ -40,8 +40,8 @@ func TestCancelledCallIsAnnouncedOnce(t *testing.T) {
 
 // The answers of two calls about a job that has ended are queued or dropped, in either order.
 func TestJobIsWatchedUntilItsEndIsDelivered(t *testing.T) {
-	j := ended(t, script{write: func(p *jobs.Port) { out(p, "x") }})
-	info := j.Info()
+	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Shell}, script{write: func(p *jobs.Port) { out(p, "x") }})
+	info := jobstest.End(t, j)
 	for name, queued := range map[string][]bool{"both": {true, true}, "first": {true, false}, "second": {false, true}, "none": {false, false}} {
 		var n Notices
 		calls := []*CallNotices{n.Call(), n.Call()}
@@ -59,4 +59,71 @@ func TestJobIsWatchedUntilItsEndIsDelivered(t *testing.T) {
 			t.Errorf("%s queued: %d announced, %d watched", name, len(announced), len(n.watched))
 		}
 	}
+}
+
+// Late output of a session's job is announced until an answer with it is queued, and again only if
+// there is more. A reply about the job counts as well.
+func TestLateOutputIsAnnouncedOnce(t *testing.T) {
+	var port *jobs.Port
+	j := ended(t, script{write: func(p *jobs.Port) { port = p; out(p, "x") }})
+	var n Notices
+	about := func() {
+		c := n.Call()
+		c.Watch(j)
+		c.Shows(j.Info())
+		c.Settle(true)
+	}
+	also := func(queued bool) string {
+		c := n.Call()
+		defer c.Settle(queued)
+		return strings.Join(c.Also(), ", ")
+	}
+	out(port, "before the reply")
+	about()
+	steps := []struct{ write, want string }{
+		{"", ""}, {"1234567890", "wrote 10 bytes more"}, {"", ""}, {"x", "wrote 1 byte more"}, {strings.Repeat("x", 1234), "wrote 1,234 bytes more"}, {"", ""},
+	}
+	for i, step := range steps {
+		if step.write != "" {
+			out(port, step.write)
+		}
+		want := step.want
+		if want != "" {
+			want = "job " + j.ID() + " " + want
+			if got := also(false); got != want {
+				t.Errorf("step %d: a dropped answer had %q, want %q", i, got, want)
+			}
+		}
+		if got := also(true); got != want {
+			t.Errorf("step %d: %q, want %q", i, got, want)
+		}
+	}
+	out(port, "shown")
+	about()
+	if got := also(true); got != "" {
+		t.Errorf("what was shown is announced: %q", got)
+	}
+}
+
+// A connection watches a bounded number of ended jobs.
+func TestLateOutputOfTheNewestJobs(t *testing.T) {
+	r := jobstest.Registry(t)
+	var n Notices
+	var ports []*jobs.Port
+	for range lateMax + 10 {
+		j := jobstest.Start(t, r, jobs.Spec{Kind: jobs.Python}, script{write: func(p *jobs.Port) { ports = append(ports, p) }})
+		jobstest.End(t, j)
+		c := n.Call()
+		c.Watch(j)
+		c.Shows(j.Info())
+		c.Settle(true)
+	}
+	for _, p := range ports {
+		out(p, "x")
+	}
+	c := n.Call()
+	if got := len(c.Also()); got != lateMax || len(n.watched) != lateMax {
+		t.Errorf("%d jobs announced, %d watched, want %d", got, len(n.watched), lateMax)
+	}
+	c.Settle(true)
 }
