@@ -12,10 +12,10 @@ import (
 // A job is shown as a line of a list and as JSON.
 func Example() {
 	start := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	rp := report.Reporter{Now: func() time.Time { return start.Add(4 * time.Second) }}
+	var rp report.Reporter
 	info := jobs.Info{
 		ID: "01M0WZ5JN3Q0R1ZC5D0J8V7K2T", Spec: jobs.Spec{Kind: jobs.Shell, Title: "npm init"},
-		Status: jobs.WaitingInput, Created: start, Started: start,
+		Status: jobs.WaitingInput, Created: start,
 		Question: &jobs.Question{Kind: "line", Prompt: "package name: ", By: "node (pid 812)"},
 	}
 	fmt.Println(rp.Line(info))
@@ -26,6 +26,6 @@ func Example() {
 	}
 	fmt.Println(string(b))
 	// Output:
-	// 01M0WZ5JN3Q0R1ZC5D0J8V7K2T waiting_input, shell, 4.0s: npm init (asks "package name: ")
+	// 01M0WZ5JN3Q0R1ZC5D0J8V7K2T waiting_input, shell: npm init (asks "package name: ")
 	// {"kind":"line","prompt":"package name: ","by":"node (pid 812)"}
 }

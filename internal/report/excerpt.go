@@ -188,3 +188,22 @@ func joined(s view.Section, mark bool, missing string) string {
 	}
 	return text + s.Tail
 }
+
+// read returns the bytes from..to of the log, without those that are lost while it reads.
+func read(log output.Reader, from, to int64) view.Stretch {
+	w := view.Stretch{Cursor: from}
+	for at := from; at < to; {
+		c := log.Read(at, int(to-at))
+		if c.Dropped > 0 && at == from {
+			w.Cursor = c.From
+		}
+		if c.Next == c.From || c.Dropped > 0 && at > from {
+			break
+		}
+		for _, s := range c.Spans {
+			w.Spans = append(w.Spans, view.Span{Section: sectionOf(s.Stream), Data: s.Data})
+		}
+		at = c.Next
+	}
+	return w
+}

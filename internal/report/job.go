@@ -13,14 +13,14 @@ import (
 // A Reporter describes jobs in replies and in records.
 type Reporter struct {
 	Jobs *jobs.Registry   // to find the job that a queued one waits for; nil: it is not named
-	Now  func() time.Time // nil: time.Now
+	now  func() time.Time // nil: time.Now
 }
 
 func (rp *Reporter) time() time.Time {
-	if rp.Now == nil {
+	if rp.now == nil {
 		return time.Now()
 	}
-	return rp.Now()
+	return rp.now()
 }
 
 // A Window selects the part of a job's output that a reply shows, and holds the lines about the call

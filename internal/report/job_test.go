@@ -11,7 +11,7 @@ import (
 
 func TestActivity(t *testing.T) {
 	now := time.Now()
-	rp := Reporter{Now: func() time.Time { return now }}
+	rp := Reporter{now: func() time.Time { return now }}
 	held := func(signals ...string) (p probe) {
 		for i, sig := range signals {
 			p.stopped = append(p.stopped, jobs.StoppedProcess{Process: jobs.Process{PID: 816 + i, Program: "cat"}, Signal: sig})

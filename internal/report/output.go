@@ -1,7 +1,9 @@
 package report
 
 import (
+	"bytes"
 	"slices"
+	"unicode/utf8"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
@@ -57,7 +59,7 @@ func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
 		if raw {
 			cut = completeCharacters
 		}
-		shorter := cut(view.Stretch{Cursor: w.Cursor, Spans: slices.Clone(w.Spans)}, rng.More)
+		shorter := cut(w, rng.More)
 		if shorter.End() > w.Cursor || !rng.More { // a sequence that a gap has split is never complete
 			w = shorter
 		}
@@ -96,4 +98,38 @@ func byStream(w view.Stretch) []view.Span {
 		list[i].Data = []byte(view.Text(s.Data))
 	}
 	return list
+}
+
+// completeLines cuts a stretch for the text view. If there is more to read and a line ends in its
+// second half, the cut is after that line.
+func completeLines(w view.Stretch, more bool) view.Stretch {
+	if more && len(w.Spans) > 0 {
+		size := w.End() - w.Cursor
+		at := size
+		for i := len(w.Spans) - 1; i >= 0 && at > size/2; i-- {
+			data := w.Spans[i].Data
+			at -= int64(len(data))
+			if n := bytes.LastIndexByte(data, '\n'); n >= 0 && at+int64(n) > size/2 {
+				return w.Until(w.Cursor + at + int64(n) + 1).Complete()
+			}
+		}
+	}
+	return w.Complete()
+}
+
+// completeCharacters cuts off a last character that lacks some of its bytes.
+func completeCharacters(w view.Stretch, _ bool) view.Stretch {
+	if len(w.Spans) == 0 {
+		return w
+	}
+	data := w.Spans[len(w.Spans)-1].Data
+	for i := 1; i < utf8.UTFMax && i <= len(data); i++ {
+		if b := data[len(data)-i]; utf8.RuneStart(b) {
+			if !utf8.FullRune(data[len(data)-i:]) {
+				return w.Until(w.End() - int64(i))
+			}
+			break
+		}
+	}
+	return w
 }

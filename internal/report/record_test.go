@@ -38,7 +38,7 @@ func (p probe) Stopped() ([]jobs.StoppedProcess, error) { return p.stopped, p.er
 
 func TestRecordOfJobsOfEveryKind(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 0, 0, 123456789, time.FixedZone("x", 3600))
-	rp := Reporter{Now: func() time.Time { return at.Add(2500 * time.Millisecond) }}
+	rp := Reporter{now: func() time.Time { return at.Add(2500 * time.Millisecond) }}
 	const stamp = `"2026-11-21T07:00:00.123Z"`
 	spec := jobs.Spec{Kind: jobs.Python, Session: "lab", Title: "x", Timeout: time.Minute}
 	const beginning = `{"id":"ID","kind":"python","title":"x","session":"lab",`

@@ -80,7 +80,7 @@ func (rp *Reporter) Server(s Server) *Reply {
 			r.Line("Session", fmt.Sprintf("%d more", len(s.Sessions)-i))
 			break
 		}
-		r.Line("Session", one.String())
+		r.Line("Session", one.line())
 	}
 	if s.Self > 0 {
 		r.Line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
@@ -113,7 +113,8 @@ func jobCount(c jobs.Count) string {
 	return s
 }
 
-func (s SessionStatus) String() string {
+// line describes the session in one line.
+func (s SessionStatus) line() string {
 	text := s.Name
 	switch {
 	case s.Job != "":
