@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -70,6 +71,11 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	if stat.Final >= 0 {
 		x.late = stat.End - stat.Final
 	}
+	if w.lines > 0 {
+		start := lastLines(log, from, stat.End, w.lines)
+		x.omit(from, start)
+		from = start
+	}
 	if w.Part == Forward {
 		x.forward(log, stat, final, from, room)
 	} else {
@@ -81,6 +87,24 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 		}
 	}
 	return x
+}
+
+// lastLines returns where the last n lines of a log begin, at from or later. It reads no more than a
+// reply of the newest output does.
+func lastLines(log output.Reader, from, end int64, n int) int64 {
+	start := max(from, end-newestBytes)
+	var text []byte
+	for _, span := range read(log, start, end).Spans {
+		text = append(text, span.Data...)
+	}
+	at := len(bytes.TrimRight(text, "\r\n"))
+	for ; n > 0 && at >= 0; n-- {
+		at = bytes.LastIndexByte(text[:at], '\n')
+	}
+	if at < 0 {
+		return start
+	}
+	return end - int64(len(text)-at-1)
 }
 
 // forward takes as much as fits from a cursor on. If the bytes there are gone, it begins after them.

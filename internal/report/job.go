@@ -36,6 +36,7 @@ type Window struct {
 	Answered *jobs.Question
 
 	facts []fact
+	lines int // if not 0, show only that many lines, the last ones
 }
 
 // A fact is one header line.
@@ -44,6 +45,13 @@ type fact struct{ name, value string }
 // Line adds a header line about the call itself, after those about the job.
 func (w *Window) Line(name, value string) { w.facts = append(w.facts, fact{name, value}) }
 
+// How many lines of the output of an install a reply shows, after its end. An installer prints its
+// result last.
+const (
+	installedLines = 5
+	failedLines    = 20
+)
+
 // silence is how long a job must be without output before a reply says so.
 const silence = 5 * time.Second
 
@@ -51,6 +59,11 @@ const silence = 5 * time.Second
 // final status can show all output.
 func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	info := j.Info()
+	if info.Kind == jobs.Package && info.Status.Final() && w.Part != Forward { // its status has the result
+		if w.lines = failedLines; info.Status == jobs.Completed {
+			w.lines = installedLines
+		}
+	}
 	head := &Reply{}
 	head.b.Grow(usualHead)
 	known := whatIsKnown(j, info, w)

@@ -326,3 +326,41 @@ func TestPagesSkipOnlyWhatIsGone(t *testing.T) {
 		t.Errorf("read %d bytes of %+v", read, stat)
 	}
 }
+
+// The reply about an install that has ended shows the last lines, and counts the others. A page shows
+// all of it.
+func TestInstallShowsItsLastLines(t *testing.T) {
+	var rp Reporter
+	show := func(out script, w Window) *Reply {
+		j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Package}, out)
+		jobstest.End(t, j)
+		w.MaxChars = 16_000
+		return rp.Job(j, w)
+	}
+	const lines = "line 0\nline 1\nline 2\nline 3\nline 4\nline 5\nline 6\n"
+	writes := func(text string) script { return script{write: func(p *jobs.Port) { out(p, text) }} }
+	long := strings.Repeat("x", 100_000)
+	for name, tt := range map[string]struct {
+		out           script
+		w             Window
+		omitted, want string
+	}{
+		"few lines":      {writes("a\nb\n"), Window{}, "", "a\nb\n"},
+		"many lines":     {writes(lines), Window{}, "14 bytes (cursor 0..14)", lines[14:]},
+		"no newline":     {writes(strings.TrimSpace(lines)), Window{}, "14 bytes (cursor 0..14)", lines[14:]},
+		"newest":         {writes(lines), Window{Part: Newest}, "14 bytes (cursor 0..14)", lines[14:]},
+		"a page":         {writes(lines), Window{Part: Forward}, "", lines},
+		"a long line":    {writes(long + "\na\n"), Window{}, "91,811 bytes (cursor 0..91811)", long[91_811:] + "\na\n"},
+		"failed, fewer":  {script{write: func(p *jobs.Port) { out(p, lines) }, fails: true}, Window{}, "", lines},
+		"failed, more":   {script{write: func(p *jobs.Port) { flood(p, 8); out(p, lines+lines) }, fails: true}, Window{}, "14 bytes (cursor 0..14)", "line 2\nline 3\nline 4\nline 5\nline 6\nline 7\n" + lines + lines},
+		"nothing at all": {writes(""), Window{}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := show(tt.out, tt.w)
+			_, body, _ := strings.Cut(r.String(), "--- STDOUT ---\n")
+			if field(r, "Omitted") != tt.omitted || body != tt.want {
+				t.Errorf("got\n%s\nwant omitted %q, and\n%s", r, tt.omitted, tt.want)
+			}
+		})
+	}
+}

@@ -17,6 +17,7 @@ type script struct {
 	write  func(p *jobs.Port)
 	result string
 	hangs  bool
+	fails  bool
 }
 
 // Run implements jobs.Runner.
@@ -27,6 +28,9 @@ func (s script) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		<-ctx.Done()
 		st := p.Stop()
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Exited, Stop: st}}
+	}
+	if s.fails {
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Exited, Code: 1}}
 	}
 	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}, Result: s.result, HasResult: s.result != ""}
 }
