@@ -25,6 +25,7 @@ type conn struct {
 	reporter  *report.Reporter
 	announced report.Notices
 	losses    losses
+	changes   changes
 }
 
 // New returns the server of one connection, over any transport of the SDK. Its calls see the jobs
@@ -45,11 +46,10 @@ func newConn(shared Config, sc engine.Scope) *conn {
 func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*tool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "async-repl", Version: c.Version}, &mcp.ServerOptions{
 		Instructions: instructions, // and no Logger: the SDK would log every connection
-		// The list of tools never changes, new jobs are not announced as resources, and logging is
-		// not offered.
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
+		// The list of tools never changes, and logging is not offered.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{ListChanged: true}},
 	})
-	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.resources, beforeTools(func() {
+	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.follow, c.resources, beforeTools(func() {
 		for _, t := range tools(c.scope.GraceTime()) {
 			s.AddTool(t.definition(), c.handler(t))
 		}
@@ -57,6 +57,9 @@ func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*to
 	for _, t := range resourceTemplates {
 		s.AddResourceTemplate(t, nil) // read by c.resources
 	}
+	// The SDK notifies clients of each era in its own way, when a resource is added. This one is not new.
+	c.changes.notify = func() { s.AddResourceTemplate(resourceTemplates[0], nil) }
+	context.AfterFunc(ctx, c.changes.close)
 	return s
 }
 

@@ -1,0 +1,74 @@
+package mcpserver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A client that has listed the resources, or subscribed to changes of the list, is notified of new
+// jobs: once for all that start within changePause, and every changeEvery at most.
+const (
+	changePause = time.Second
+	changeEvery = 10 * time.Second
+)
+
+// changes hold back the notification of one connection that the list of resources has changed.
+type changes struct {
+	notify func() // sends it, in the era of the connection
+
+	mu     sync.Mutex
+	wanted bool        // the client has asked for the list, or for its changes
+	timer  *time.Timer // runs while a change is held back; nil: none
+	last   time.Time   // of the last notification
+	closed bool        // the connection has ended
+}
+
+// want notes that the client is to be notified from now on.
+func (c *changes) want() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted = true
+}
+
+// changed notes that the list has changed.
+func (c *changes) changed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wanted && !c.closed && c.timer == nil {
+		// Owned by the connection, at whose end close stops it.
+		c.timer = time.AfterFunc(max(changePause, changeEvery-time.Since(c.last)), c.send)
+	}
+}
+
+// send notifies the client.
+func (c *changes) send() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.timer, c.last = nil, time.Now()
+		c.notify()
+	}
+}
+
+// close ends the notifications.
+func (c *changes) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+// follow is a middleware that sees whether the client wants to be notified.
+func (c *changes) follow(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if method == "resources/list" || method == "subscriptions/listen" {
+			c.want()
+		}
+		return next(ctx, method, req)
+	}
+}
