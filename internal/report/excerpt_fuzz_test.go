@@ -89,8 +89,8 @@ func checkExcerpt(t *testing.T, x excerpt, w Window, end int64, room int) {
 	}
 }
 
-// FuzzReadingOn reads output without cursor movements. In whatever pieces it is written, the text
-// shown piece by piece is the text of the complete output.
+// FuzzReadingOn reads output without cursor movements. In whatever pieces it is written, and whatever
+// the room, the text shown page by page is the text of the complete output.
 func FuzzReadingOn(f *testing.F) {
 	f.Add("one\n€ \x1b[31mred\x1b[0m 日本\n\n", "", []byte{0, 9, 41})
 	f.Add("a\x1b]0;title\x07b\x1b(Bc\n", "warning: \x1b\n", []byte{4})
@@ -105,8 +105,10 @@ func FuzzReadingOn(f *testing.F) {
 		want := [sections]string{stdout: view.Text(rest[stdout]), stderr: view.Text(rest[stderr])}
 		var shown [sections]string
 		cursor := int64(0)
+		rooms := 0
 		read := func(final bool) {
-			x := newExcerpt(log, final, Window{From: cursor}, 45_000)
+			rooms++
+			x := newExcerpt(log, final, Window{From: cursor, Part: Forward}, []int{45_000, 1, 9, 300}[rooms%4])
 			for i, s := range x.text {
 				shown[i] += s
 			}
@@ -127,7 +129,10 @@ func FuzzReadingOn(f *testing.F) {
 			}
 		}
 		log.Finish()
-		read(true)
+		for last := int64(-1); cursor > last; {
+			last = cursor
+			read(true)
+		}
 		if shown != want {
 			t.Fatalf("of %q and %q\n read on: %q\nat once: %q", out, errs, shown, want)
 		}
