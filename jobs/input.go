@@ -20,6 +20,7 @@ type Input struct {
 // A Delivery is the result of sending input.
 type Delivery struct {
 	Waiting bool   // a program was waiting for it
+	Untaken bool   // a program is waiting for it, and has not taken it yet
 	Unseen  bool   // whether one was is unknown, because the input went into a pipe
 	Note    string // more that the sender should know
 }

@@ -105,6 +105,7 @@ type run struct {
 	signalled bool            // the worker was asked for an interrupt: a sync is due
 	raised    bool            // the interrupt was raised
 	questions []questionEvent // that are open, the oldest first
+	sent      sentAnswer      // the last one
 	reading   bool            // a program reads the terminal, and may wait for other things as well
 	eofNext   bool            // the next question gets the end of file
 }
@@ -197,6 +198,8 @@ func (r *run) take(ev event) (done doneEvent, ok bool) {
 		r.setRaised()
 	case questionEvent:
 		r.ask(ev)
+	case takenEvent:
+		r.settle(ev.N, nil)
 	case resumedEvent:
 		r.resume(ev.N)
 	case doneEvent:

@@ -52,6 +52,7 @@ func (r *run) place() string { return " in session " + r.s.name }
 
 // resume removes question n, which was withdrawn.
 func (r *run) resume(n int) {
+	r.settle(n, jobs.ErrNotReading)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := slices.IndexFunc(r.questions, func(ev questionEvent) bool { return ev.N == n })
@@ -88,8 +89,12 @@ func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
 	}
 	r.mu.Lock()
 	if len(r.questions) > 0 {
-		defer r.mu.Unlock()
-		return jobs.Delivery{Waiting: true}, r.answer(text, in.EOF)
+		sent, err := r.answer(text, in.EOF)
+		r.mu.Unlock()
+		if err != nil {
+			return jobs.Delivery{}, err
+		}
+		return r.awaitTaken(ctx, sent)
 	}
 	reading := r.reading
 	r.mu.Unlock() // the watcher retracts its report when something is typed
@@ -111,18 +116,52 @@ func answerText(in jobs.Input) (string, error) {
 	return line + "\n", nil
 }
 
+// A sentAnswer is an answer that the worker may not have taken yet.
+type sentAnswer struct {
+	n      int        // of its question
+	result chan error // receives nil once it is taken, or why it will not be
+}
+
 // answer sends text to the oldest open question, and the end of file if eof is set: to the next
 // question if there is text as well. The caller holds mu.
-func (r *run) answer(text string, eof bool) error {
+func (r *run) answer(text string, eof bool) (sentAnswer, error) {
 	cmd := inputCommand{N: r.questions[0].N, Line: text, EOF: eof && text == ""}
 	if text != "" {
 		r.eofNext = eof
 	}
+	r.sent = sentAnswer{cmd.N, make(chan error, 1)} // room for the one result, which no one may wait for
 	if err := r.w.ch.send(cmd); err != nil {
-		return err
+		return sentAnswer{}, err
 	}
 	r.questions = r.questions[1:]
 	r.p.SetRunning()
 	r.showQuestion()
-	return nil
+	return r.sent, nil
+}
+
+// settle notes what became of the answer to question n, if it was sent last.
+func (r *run) settle(n int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sent.n == n && r.sent.result != nil {
+		r.sent.result <- err
+		r.sent.result = nil
+	}
+}
+
+// awaitTaken waits until the worker has taken an answer: the job may end, and a thread can wait for
+// its turn while other code computes.
+func (r *run) awaitTaken(ctx context.Context, sent sentAnswer) (jobs.Delivery, error) {
+	err := jobs.ErrEnded
+	select {
+	case err = <-sent.result:
+	case <-r.over:
+		select { // the worker may have taken it before the end
+		case err = <-sent.result:
+		default:
+		}
+	case <-ctx.Done():
+		return jobs.Delivery{Untaken: true}, nil
+	}
+	return jobs.Delivery{Waiting: err == nil}, err
 }

@@ -3,6 +3,8 @@ package pyrepl_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -161,5 +163,76 @@ os.read(0, 100)`)
 	}
 	if info := jobstest.End(t, j); info.Result != `b'yes\n'` {
 		t.Errorf("result %s", info.Result)
+	}
+}
+
+// asks is code of a thread that asks. The job ends once the file go exists.
+const asks = `import asyncio, itertools, os, threading, time
+got = []
+def ask():
+    try: got.append(input("? "))
+    except EOFError: got.append("end")
+thread = threading.Thread(target=ask)
+thread.start()
+while not os.path.exists("go"): time.sleep(0.001)
+`
+
+// An answer that comes while the job of its question ends has not been delivered: the reader has got
+// the end of file.
+func TestAnswerToAnEndingJob(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := newBenchIn(t, dir)
+	b.run(`import asyncio, time
+slow = []
+await asyncio.sleep(0)
+loop = asyncio.get_running_loop()
+real = loop.is_closed
+def is_closed():
+    if slow:
+        print(slow.pop(), flush=True)
+        while not os.path.exists("on"): time.sleep(0.001)
+    return real()
+loop.is_closed = is_closed`)
+	j := b.start(asks + "slow.append('ending')")
+	jobstest.Asks(t, j)
+	write(t, dir, "go")
+	jobstest.Prints(t, j, "ending\n")
+	sent := make(chan error, 1)
+	go func() { // ends with the job
+		_, err := j.Send(t.Context(), jobs.Input{Text: "x", Line: true})
+		sent <- err
+	}()
+	for j.Info().Status == jobs.WaitingInput { // until the answer is on its way
+	}
+	write(t, dir, "on")
+	jobstest.End(t, j)
+	if err := <-sent; !errors.Is(err, jobs.ErrEnded) {
+		t.Errorf("the input was sent: %v", err)
+	}
+	b.result("thread.join(); got", "['end']")
+}
+
+// An answer that its reader has not taken, because other code computes, is not delivered yet.
+func TestAnswerThatIsNotTaken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := newBenchIn(t, dir)
+	j := b.start(asks + "print('on', flush=True); sum(itertools.repeat(0))")
+	jobstest.Asks(t, j)
+	write(t, dir, "go")
+	jobstest.Prints(t, j, "on\n")
+	computes(t, j)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if d, err := j.Send(ctx, jobs.Input{Text: "x", Line: true}); err != nil || d.Waiting || !d.Untaken {
+		t.Errorf("delivery %+v, %v", d, err)
+	}
+}
+
+func write(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -85,6 +85,12 @@ type (
 		By     string `json:"by"`
 	}
 
+	// takenEvent says that the answer to the question N was taken.
+	takenEvent struct {
+		aboutJob
+		N int `json:"n"`
+	}
+
 	// resumedEvent says that the question N was withdrawn.
 	resumedEvent struct {
 		aboutJob
@@ -137,6 +143,7 @@ var decoders = map[string]func([]byte) (event, error){
 	"hello":       decode[helloEvent],
 	"raised":      decode[raisedEvent],
 	"input":       decode[questionEvent],
+	"taken":       decode[takenEvent],
 	"resumed":     decode[resumedEvent],
 	"held":        decode[heldEvent],
 	"done":        decode[doneEvent],

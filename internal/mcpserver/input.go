@@ -88,6 +88,9 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 		j.AwaitStart(deliver)
 	}
 	d, err := j.Send(deliver, in)
+	if errors.Is(err, jobs.ErrEnded) {
+		j.Await(deliver) // an error: the reply shows the job as it is
+	}
 	slow.Stop()
 	cancel()
 	switch {
@@ -111,6 +114,8 @@ func delivered(d jobs.Delivery, in jobs.Input) string {
 	s := "delivered"
 	switch {
 	case d.Waiting:
+	case d.Untaken:
+		s = "sent; the program that waits for it is busy and has not taken it yet"
 	case d.Unseen && in.EOF:
 		s = "the command's standard input is closed"
 	case d.Unseen:

@@ -48,7 +48,8 @@ class Channel:
         """Speak over sock; call on_broken before the worker ends because its owner is gone."""
         self.sock = sock  # None in a forked child, which has no part in the channel
         self.on_broken = on_broken
-        self.answers: dict[int, Fields | None] = {}  # number of a question -> its answer, or None
+        self.open: dict[int, str] = {}  # number of a question without an answer -> its job
+        self.answers: dict[int, Fields] = {}  # number of a question -> its answer
         self.reading = allocate_lock()
         self._begin = "\n" + token + " "
         self._sending = allocate_lock()  # keeps the events of two threads apart
@@ -133,8 +134,12 @@ class Channel:
         op, fields = message
         if op != "input":
             self._mail.append(message)
-        elif fields.get("n") in self.answers:  # else the question was withdrawn
-            self.answers[fields["n"]] = fields
+            return
+        n = fields["n"]
+        job = self.open.pop(n, None)
+        if job is not None:  # else the question was withdrawn
+            self.send("taken", id=job, n=n)
+            self.answers[n] = fields
 
     def take(self, on_error: Callable[[BaseException], object]) -> Message:
         """Return the next message for the main thread, with room for its descriptors.

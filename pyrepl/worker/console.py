@@ -78,10 +78,10 @@ class Console:
 
     def cancel_questions(self) -> None:
         """End the questions of other threads, whose job is over."""
-        answers = self.channel.answers
-        for n, answer in list(answers.items()):
-            if answer is None:
-                answers[n] = {"eof": True}
+        channel = self.channel
+        for n in list(channel.open):
+            if channel.open.pop(n, None) is not None:
+                channel.answers[n] = {"eof": True}
 
     @breakable
     def _read_line(self, kind: str, prompt: str, by: str) -> str:

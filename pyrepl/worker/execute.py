@@ -234,8 +234,8 @@ class Executor:
 
     def _close_streams(self) -> None:
         """Leave input, output and terminal as the next job expects them."""
-        self.session.console.cancel_questions()
         self.session.streams.finish()
+        self.session.console.cancel_questions()
         self.session.terminal.restore()
 
     def ending_of(self, error: BaseException) -> Fields:

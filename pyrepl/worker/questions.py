@@ -26,21 +26,26 @@ class Questions:
     def ask(self, kind: str, prompt: str, by: str) -> bytes:
         """Ask for a line and wait for it. The end of file is b""."""
         prompt = str.__getitem__(prompt, slice(-PROMPT, None))
-        job, answers = self.streams.running, self.channel.answers
+        job, channel = self.streams.running, self.channel
         if job is None:
             return b""  # a thread whose job is over: no one would answer
         self.streams.flush_all()
         self.interrupts.deliver()
         self._asked = n = self._asked + 1
-        answers[n] = None
+        channel.open[n] = job.id
+        if self.streams.running is not job:  # it has ended meanwhile
+            channel.open.pop(n, None)
+            channel.answers.pop(n, None)
+            return b""
         try:
-            self.channel.send("input", id=job.id, n=n, kind=kind, prompt=prompt, by=by)
+            channel.send("input", id=job.id, n=n, kind=kind, prompt=prompt, by=by)
             self._await_answer(n)
         except BaseException:
-            if answers.pop(n, None) is None:
-                self.channel.send("resumed", id=job.id, n=n)
+            if channel.open.pop(n, None) is not None:
+                channel.send("resumed", id=job.id, n=n)
+            channel.answers.pop(n, None)
             raise
-        answer = answers.pop(n) or {}
+        answer = channel.answers.pop(n)
         line: str = answer.get("line") or ""
         if not line and answer.get("eof"):
             return b""
@@ -51,11 +56,11 @@ class Questions:
     def _await_answer(self, n: int) -> None:
         """Read the channel until the answer is there, here or in another thread."""
         answers, reading = self.channel.answers, self.channel.reading
-        while answers[n] is None:
+        while n not in answers:
             self.interrupts.deliver()
             if reading.acquire(True, 0.02):
                 try:
-                    if answers[n] is None:
+                    if n not in answers:
                         self._read_one()
                 finally:
                     reading.release()
