@@ -169,7 +169,10 @@ var steps = []step{
 	{"input() is detected at once", oneCall("execute_python", "code", `name = input("Enter your name: ")`, "waiting_input", "Prompt: Enter your name: ")},
 	{"answer the question", oneCall("send_python_input", "text", "Jonathan", "completed")},
 	{"the answer is stored in a variable", oneCall("execute_python", "code", `print(f"Hello {name}, x={x}")`, "completed", "Hello Jonathan, x=42")},
-	{"install a package and import it at once", installWheel},
+	{"install a package and import it at once", installWheel("greeting", "install_package_async", "package",
+		"./greeting-1.0-py3-none-any.whl", "completed (installed greeting 1.0)")},
+	{"pip in the shell installs for the session", installWheel("farewell", "execute_command_async", "command",
+		"pip install --no-index ./farewell-1.0-py3-none-any.whl", "completed")},
 	{"poll a long job to its end", pollTicks},
 	{"read a long line in one call", readLongLine},
 	{"a restart clears the variables", restart},
@@ -202,26 +205,6 @@ func listBoth(s *session) error {
 		}
 	}
 	return nil
-}
-
-// installWheel builds a package and installs it into the running session, with uv if that is found,
-// else with pip. It needs no network.
-func installWheel(s *session) error {
-	if _, err := buildWheel(s.dir, "greeting", "1.0", "def greet(name):\n    return f'Hello {name}, from a wheel'\n"); err != nil {
-		return fmt.Errorf("building a wheel: %w", err)
-	}
-	r, err := s.call("install_package_async", map[string]any{"package": "./greeting-1.0-py3-none-any.whl", "wait_seconds": 60})
-	if err != nil {
-		return err
-	}
-	if err := expect(r, "completed (installed greeting 1.0)"); err != nil {
-		return err
-	}
-	r, err = s.call("execute_python", map[string]any{"code": "import greeting; greeting.greet(name)"})
-	if err != nil {
-		return err
-	}
-	return expect(r, "completed", "Hello Jonathan, from a wheel")
 }
 
 func pollTicks(s *session) error {

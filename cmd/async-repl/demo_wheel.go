@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -8,6 +10,27 @@ import (
 	"os"
 	"path/filepath"
 )
+
+// installWheel returns the run of a step that builds a package, installs it into the running session
+// by one call with one argument, and imports it. It needs no network.
+func installWheel(name, tool, argument, text, status string) func(*session) error {
+	return func(s *session) error {
+		if _, err := buildWheel(s.dir, name, "1.0", "def to(name):\n    return f'A "+name+" to {name}, from a wheel'\n"); err != nil {
+			return fmt.Errorf("building a wheel: %w", err)
+		}
+		r, err := s.call(tool, map[string]any{argument: text, "wait_seconds": 60})
+		if err != nil {
+			return err
+		}
+		if err := expect(r, status); err != nil {
+			return err
+		}
+		if r, err = s.call("execute_python", map[string]any{"code": "import " + name + "; " + name + ".to(name)"}); err != nil {
+			return err
+		}
+		return expect(r, "completed", "A "+name+" to Jonathan, from a wheel")
+	}
+}
 
 // buildWheel writes a wheel of one module, a zip archive with its metadata, and returns its path.
 func buildWheel(dir, name, version, source string) (path string, err error) {
