@@ -45,11 +45,12 @@ def missing(error: ModuleNotFoundError, sources: Sources) -> str:
         return ""
     if name in modules or name == top and top in modules:  # a module of its own, or kept away
         return ""
-    tb = error.__traceback__
-    while tb is not None and tb.tb_next is not None:
+    file, number, tb = "", 0, error.__traceback__
+    while tb is not None:  # the innermost line of a job, which may call an __import__ of the user's
+        if tb.tb_frame.f_code.co_filename in sources.texts:
+            file, number = tb.tb_frame.f_code.co_filename, tb.tb_lineno
         tb = tb.tb_next
-    line = sources.line(tb.tb_frame.f_code.co_filename, tb.tb_lineno) if tb is not None else None
-    for package, item, module in IMPORT.findall(line or ""):
+    for package, item, module in IMPORT.findall(sources.line(file, number) or ""):
         path: str = module or package + "." + item
         if path.startswith(name + "."):
             return path
