@@ -255,6 +255,7 @@ func TestSubcommands(t *testing.T) {
 		"-h":        {[]string{"-h"}, 0, "REPL_WORKDIR", ""},
 		"unknown":   {[]string{"serve"}, 2, "", `unknown command "serve": see async-repl help`},
 		"too many":  {[]string{"demo", "again"}, 2, "", "demo takes no arguments: see async-repl help"},
+		"pip":       {[]string{"pip"}, 2, "", "pip is for jobs: see async-repl help"},
 		"flag":      {[]string{"-no-such-flag"}, 2, "", "async-repl: flag provided but not defined: -no-such-flag: see async-repl help\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,6 +61,7 @@ func TestPipInShell(t *testing.T) {
 				{"", "import first, sys; first.value, sys.prefix", "completed", "('first', '" + s.dir + "/.venv')"},
 				{"python -m pip install --no-index ./second-1.0-py3-none-any.whl", "", "completed", "Successfully installed second-1.0"},
 				{"", "import second; second.value", "completed", "'second'"},
+				{"", "import subprocess; subprocess.run(['pip', 'show', 'second']).returncode", "completed", "Name: second"},
 				{"pip3 freeze", "", "completed", "first @ "},
 				{"pip show first", "", "completed", "Name: first"},
 				{"pip uninstall -y first", "", "completed", "Successfully uninstalled first-1.0"},
@@ -153,5 +154,50 @@ func TestProjectOfUV(t *testing.T) {
 	installed := s.end(s.do("install_package_async", "package", "./first-1.0-py3-none-any.whl").Header("Job ID"))
 	if got, want := installed.Header("Note"), "pyproject.toml and uv.lock are not changed; uv add changes them"; got != want {
 		t.Errorf("an install: %q, want %q\n%s", got, want, installed)
+	}
+}
+
+// Several programs pip and a session that start at once make one environment.
+func TestPipAndSessionMakeOneEnvironment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("pip takes seconds")
+	}
+	t.Parallel()
+	s := newWorkspace(t, false)
+	var ids []string
+	for range 3 {
+		ids = append(ids, s.do("execute_command_async", "command", "pip --version", "wait_seconds", 0).Header("Job ID"))
+	}
+	ids = append(ids, s.do("execute_python", "code", "import sys; print(sys.prefix)", "wait_seconds", 0).Header("Job ID"))
+	made := 0
+	for _, id := range ids {
+		r := s.end(id)
+		if r.Header("Status") != "completed" {
+			t.Errorf("%s", r)
+		}
+		made += strings.Count(string(r), "Making the environment")
+	}
+	if made > 1 {
+		t.Errorf("the environment was made %d times", made)
+	}
+}
+
+// A program pip that is interrupted while it makes the environment leaves none.
+func TestPipIsInterruptedWhileMaking(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	python := "#!/bin/sh\ncase \"$*\" in *venv*) exec sleep 300;; esac\nexec '" + realPython() + "' \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte(python), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, ownEnvironment, "VIRTUAL_ENV=", "CONDA_PREFIX=", "PATH="+bin+":/usr/bin:/bin")
+	id := s.do("execute_command_async", "command", "pip install x", "wait_seconds", 0).Header("Job ID")
+	s.prints(id, "Making the environment")
+	s.wait("the directory", func() bool { _, err := os.Stat(filepath.Join(s.dir, ".venv")); return err == nil })
+	if r := s.do("cancel_job", "job_id", id); r.Header("Status") != "cancelled (interrupted)" || !strings.Contains(string(r), "pip: interrupted") {
+		t.Errorf("%s", r)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, ".venv")); err == nil {
+		t.Error(".venv is still there")
 	}
 }
