@@ -229,3 +229,22 @@ func TestOnlyCommandReadsTheProcess(t *testing.T) {
 		})
 	})
 }
+
+// Patterns are compiled when they are first used: the first answer of a server need not wait for
+// them.
+func TestStartCompilesNoPattern(t *testing.T) {
+	sources(t, func(path string, file *ast.File) {
+		for _, d := range file.Decls {
+			if _, ok := d.(*ast.GenDecl); !ok {
+				continue
+			}
+			ast.Inspect(d, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "MustCompile" {
+					t.Errorf("%s compiles a pattern at the start of the program: use sync.OnceValue", path)
+				}
+				_, later := n.(*ast.FuncLit)
+				return !later
+			})
+		}
+	})
+}

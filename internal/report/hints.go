@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"asyncrepl/jobs"
 )
@@ -59,13 +60,15 @@ func moduleHint(path string) string {
 
 var (
 	// installLine matches an install by an installer, whose arguments follow.
-	installLine = regexp.MustCompile(`^[%!]+\s*(?:sudo\s+)?(?:uv\s+|python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba)\s+install\s+(.+)$`)
+	installLine = lazily(`^[%!]+\s*(?:sudo\s+)?(?:uv\s+|python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba)\s+install\s+(.+)$`)
 
-	// ownOption matches an option that install_package_async takes, with its argument.
-	ownOption = regexp.MustCompile(`^(-r|-c|-e)$`)
-
-	magicLine = regexp.MustCompile(`^%%?(\w+)\s*(.*)$`)
+	magicLine = lazily(`^%%?(\w+)\s*(.*)$`)
 )
+
+// lazily returns a function that returns the pattern, and compiles it in its first call.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 // magics say what does the work of a magic command of IPython. %s is its argument.
 var magics = map[string]string{
@@ -83,12 +86,12 @@ const shellHint = "execute_command_async runs shell commands"
 
 // commandHint says what to use in place of a line for IPython.
 func commandHint(line string) string {
-	if m := installLine.FindStringSubmatch(line); m != nil {
+	if m := installLine().FindStringSubmatch(line); m != nil {
 		if names := installNames(m[1]); names != "" {
 			return fmt.Sprintf("install_package_async(package=%q)", names)
 		}
 	}
-	if m := magicLine.FindStringSubmatch(line); m != nil {
+	if m := magicLine().FindStringSubmatch(line); m != nil {
 		return magicHint(m[1], strings.TrimSpace(m[2]), strings.HasPrefix(line, "%%"))
 	}
 	if command := strings.TrimSpace(strings.TrimLeft(line, "!")); line[0] == '!' {
@@ -124,7 +127,8 @@ func installNames(arguments string) string {
 	var kept []string
 	fields := strings.Fields(arguments)
 	for i, field := range fields {
-		if !strings.HasPrefix(field, "-") || ownOption.MatchString(field) && i+1 < len(fields) {
+		withArgument := field == "-r" || field == "-c" || field == "-e" // options that install_package_async takes too
+		if !strings.HasPrefix(field, "-") || withArgument && i+1 < len(fields) {
 			kept = append(kept, field)
 		}
 	}
