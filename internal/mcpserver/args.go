@@ -125,6 +125,7 @@ const (
 	maxSeconds  = 366 * 24 * 3600   // of a timeout
 	maxText     = 45_000            // characters of a reply; clients put longer replies into a file
 	defaultText = 16_000
+	newestText  = 2_000 // of the output of a running job in a status reply, if the call sets no max_chars
 	maxList     = 200
 	defaultList = 20
 )

@@ -320,7 +320,7 @@ func TestReplyShowsTheOutputSinceTheCall(t *testing.T) {
 
 	newest := c.call("check_job_status", arguments{"job_id": id})
 	body := newest[strings.Index(newest, "--- STDOUT ---\n")+len("--- STDOUT ---\n"):]
-	if n := chars(body); n > newestChars || n < newestChars/2 || !strings.HasSuffix(body, "line 999\nmore? \n") {
+	if n := chars(body); n > newestText || n < newestText/2 || !strings.HasSuffix(body, "line 999\nmore? \n") {
 		t.Errorf("%d characters of the newest:\n%s", n, newest)
 	}
 	var from, to int64
@@ -333,6 +333,9 @@ func TestReplyShowsTheOutputSinceTheCall(t *testing.T) {
 	}
 	if again := c.call("check_job_status", arguments{"job_id": id}); again != newest {
 		t.Errorf("a repeated call gets another answer:\n%s", again)
+	}
+	if all := c.call("check_job_status", arguments{"job_id": id, "max_chars": maxText}); field(all, "Omitted") != "" || !strings.Contains(all, "\nline 0\n") {
+		t.Errorf("with more room:\n%s", all)
 	}
 
 	sent := c.call("send_command_input", arguments{"job_id": id, "text": "y\n", "wait_seconds": 0})

@@ -69,6 +69,9 @@ func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 	w := c.window(0)
 	if c.args.cursor == nil {
 		w.Part = report.Newest
+		if c.args.maxChars == nil {
+			w.NewestMax = newestText
+		}
 	} else {
 		w.From, w.Part = *c.args.cursor, report.Forward
 		if end := j.Log().Stat().End; w.From > end {

@@ -200,10 +200,9 @@ func (w *world) job(reply string) *jobs.Job {
 
 // The limits of replies, which package report sets.
 const (
-	lineMax     = 300  // of a header's value
-	messageMax  = 200  // of one progress message
-	newestChars = 2000 // of the output of a running job
-	notesMax    = 20   // notes of a receipt
+	lineMax    = 300 // of a header's value
+	messageMax = 200 // of one progress message
+	notesMax   = 20  // notes of a receipt
 )
 
 // beginning returns the part of a reply that a failing test shows.

@@ -19,15 +19,12 @@ const (
 	Forward             // the beginning: the rest can be read from the reply's cursor
 )
 
-// newestChars bounds the output of a running job that a reply shows of its newest.
-const newestChars = 2000
-
 // How many bytes of a log one reply reads from each end. A program that draws over its own output
 // can write many bytes for few characters, so this is more than a reply holds. It is bounded so that
 // a reply costs the same however long the log is.
 const (
 	endBytes    = 256 << 10
-	newestBytes = 8 << 10 // of a running job
+	newestBytes = 8 << 10 // of a running job, and more for more than 2,000 characters
 )
 
 // The sections of output. Terminal output is shown as stdout.
@@ -76,10 +73,14 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 		x.omit(from, start)
 		from = start
 	}
+	newest := w.Part == Newest && !final
+	if newest && w.NewestMax > 0 {
+		room = min(room, w.NewestMax)
+	}
 	if w.Part == Forward {
 		x.forward(log, stat, final, from, room)
 	} else {
-		x.ends(log, stat, final, from, w.Part == Newest && !final, room)
+		x.ends(log, stat, final, from, newest, room)
 	}
 	for _, o := range x.omitted {
 		for _, g := range stat.Gaps {
@@ -134,8 +135,8 @@ func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int
 	budget := view.Budget{Head: (room + 1) / 2, Max: room}
 	front, back := int64(endBytes), int64(endBytes)
 	if newest {
-		budget = view.Budget{Max: min(room, newestChars)}
-		front, back = 0, newestBytes
+		budget = view.Budget{Max: room}
+		front, back = 0, max(newestBytes, 4*int64(room))
 	}
 	head, tail := readEnds(log, stat, final, from, front, back)
 	x.next = tail.End()

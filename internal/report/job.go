@@ -26,10 +26,11 @@ func (rp *Reporter) time() time.Time {
 // A Window selects the part of a job's output that a reply shows, and holds the lines about the call
 // that the reply answers.
 type Window struct {
-	From     int64        // the cursor of the first byte
-	Part     Part         // if not all of it fits
-	MaxChars int          // of the complete reply; below 500, of the output alone
-	Notices  *CallNotices // of the call that the reply answers; nil: it announces no other jobs
+	From      int64        // the cursor of the first byte
+	Part      Part         // if not all of it fits
+	MaxChars  int          // of the complete reply; below 500, of the output alone
+	NewestMax int          // the most characters of the newest output of a running job; 0: as many as fit
+	Notices   *CallNotices // of the call that the reply answers; nil: it announces no other jobs
 
 	// Answered is the question that the call answered, or nil. What the reply would repeat of it, or
 	// of the output that it shows, is left out.

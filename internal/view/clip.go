@@ -14,7 +14,7 @@ type Page struct {
 // Omitted returns how many bytes of the log the page leaves out.
 func (p Page) Omitted() int64 { return p.To - p.From }
 
-// A Budget is how many characters a page may have. A page that may have any shows at least one.
+// A Budget is how many characters a page may have. A page shows at least one.
 type Budget struct {
 	Head int // at most this many before the gap; 0 shows only the end, and Max only the beginning
 	Max  int // in all
