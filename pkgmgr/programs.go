@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -74,10 +75,7 @@ func (p *programs) remove() {
 // makePrograms makes the directory, locked, and its files. The caller holds mu.
 func (m *Manager) makePrograms() error {
 	p := &m.programs
-	if p.lock != nil { // a person has removed the directory
-		p.lock.Close()
-		p.lock = nil
-	}
+	p.remove() // what a person has left of it
 	if len(m.cfg.Pip) == 0 {
 		return errors.New("this server has none")
 	}
@@ -98,7 +96,7 @@ func (m *Manager) makePrograms() error {
 		}
 		p.lock, err = m.lockDir(context.Background(), p.dir, nil)
 		if err != nil && !errors.Is(err, errRemoved) { // errRemoved: by a sweep of another server
-			return err
+			return errors.Join(err, os.Remove(p.dir))
 		}
 	}
 	if err := m.writePrograms(p.dir); err != nil {
@@ -123,7 +121,12 @@ func (m *Manager) writePrograms(dir string) error {
 	}
 	for _, name := range []string{"pip", "pip3"} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(script+" \"$@\"\n"), 0o700); err != nil {
+		// Nothing is forked meanwhile: a child would hold the file open for writing, and no process
+		// could execute it (golang/go#22315).
+		syscall.ForkLock.RLock()
+		err := os.WriteFile(path, []byte(script+" \"$@\"\n"), 0o700)
+		syscall.ForkLock.RUnlock()
+		if err != nil {
 			return err
 		}
 		if err := unix.Access(path, unix.X_OK); err != nil {

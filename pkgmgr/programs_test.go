@@ -60,11 +60,16 @@ func TestPrograms(t *testing.T) {
 	if _, err := m.Programs(); err == nil || !strings.Contains(err.Error(), "open to other users") {
 		t.Errorf("open to other users: %v", err)
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := m.Programs(); err != nil || again != dir {
-		t.Errorf("after its removal: %s, %v; want %s", again, err, dir)
+	for _, gone := range []string{dir, filepath.Join(dir, "pip")} {
+		if _, err := m.Programs(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(gone); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := m.Programs(); err != nil || again != dir {
+			t.Errorf("after the removal of %s: %s, %v; want %s", gone, again, err, dir)
+		}
 	}
 	m.Close()
 	if got := names(t, state); got != nil {
