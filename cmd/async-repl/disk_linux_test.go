@@ -55,7 +55,7 @@ func TestDiskFails(t *testing.T) {
 	}{
 		"full":       {"size=4m", `head -c 3M /dev/zero >"$DIR/filler"`, `rm "$DIR/filler"`, "no space left on device"},
 		"read-only":  {"ro", "true", `mount -o remount,rw "$DIR"`, "read-only file system"},
-		"not there":  {"", `rmdir "$DIR" && touch "$DIR"`, `rm "$DIR"`, "not a directory"},
+		"not there":  {"", `rm -r "$DIR" && touch "$DIR"`, `rm "$DIR"`, "not a directory"},
 		"not enough": {"size=300k", "true", `mount -o remount,size=4m "$DIR"`, "no space left on device"},
 	} {
 		t.Run(name, func(t *testing.T) {
