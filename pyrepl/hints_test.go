@@ -23,6 +23,9 @@ func (b *bench) givesHints() {
 		"raise ModuleNotFoundError('install x')": {},
 		"raise ImportError('x', name='x')":       {},
 		"import sys\nsys.modules['kept_away'] = None\nimport kept_away": {},
+		"import sys\nsys.modules['odd'] = 1\nimport odd.part":           {},
+		"raise SyntaxError('own')":                                      {},
+		"raise SyntaxError('own', ('<job>', '1', 2, 3))":                {},
 		"%timeit x":                             {Cause: jobs.NoPython, Subject: "%timeit x"},
 		"x = 1\n  %matplotlib inline":           {Cause: jobs.NoPython, Subject: "%matplotlib inline"},
 		"%%bash\necho it's \\\n(":               {Cause: jobs.NoPython, Subject: "%%bash"},
@@ -36,6 +39,34 @@ func (b *bench) givesHints() {
 		info, out := b.run(code)
 		if got := info.Receipt; info.Status != jobs.Failed || got.Cause != want.Cause || got.Subject != want.Subject {
 			b.t.Errorf("%q: cause %q, about %q, want %q, %q; %s, output %q", code, got.Cause, got.Subject, want.Cause, want.Subject, got.Text(), out)
+		}
+	}
+}
+
+// A part that an installed package does not have is not one to install, unless the package shares its
+// name with others.
+func TestHintsForPartsOfPackages(t *testing.T) {
+	t.Parallel()
+	installed := t.TempDir()
+	for _, path := range []string{"single/__init__.py", "google/auth/__init__.py", "google/cloud/bigquery/__init__.py"} {
+		path = filepath.Join(installed, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newBenchIn(t, t.TempDir(), "PYTHONPATH="+installed)
+	for code, want := range map[string]string{
+		"import single.no_such":              "",
+		"from single.no_such import thing":   "",
+		"import google.auth.no_such":         "",
+		"import google.protobuf":             "google.protobuf",
+		"from google.cloud.storage import x": "google.cloud.storage.x",
+	} {
+		if info, out := b.run(code); info.Receipt.Subject != want || info.Receipt.End != jobs.Raised {
+			t.Errorf("%q: about %q, want %q; output %q", code, info.Receipt.Subject, want, out)
 		}
 	}
 }

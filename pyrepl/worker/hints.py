@@ -19,6 +19,7 @@ modules = sys.modules  # user code may take the name away
 LENGTH = 300  # characters of what is reported
 OLD = ("aifc asynchat asyncore audioop cgi cgitb chunk crypt imghdr imp lib2to3 mailcap msilib nis "
        "nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib")  # no longer there
+SHARED = "azure", "google", "ruamel"  # parts of these come in many packages
 MAGIC = re.compile(r"%%?[A-Za-z]|!+\s*[^=\s!]|\?+[A-Za-z_]|[A-Za-z_][\w.]*\?+$")
 CELL = re.compile(r"\s*(%%[A-Za-z].*)")
 IMPORT = re.compile(r"\bfrom\s+([\w.]+)\s+import\s+(\w+)|\bimport\s+([\w.]+)")
@@ -36,14 +37,19 @@ def of(error: Any, sources: Sources) -> Fields:
 
 
 def missing(error: ModuleNotFoundError, sources: Sources) -> str:
-    """Return the module that is missing, with what the statement imports of it, or ""."""
+    """Return the module that is missing, with what the statement imports of it, or "".
+
+    A part that a package does not have is not missing, unless that is shared by many packages."""
     name = error.name
     if type(name) is not str:
         return ""
     top = name.partition(".")[0]
     if top[:1] == "_" or top in known_names() or top in OLD.split():
         return ""
-    if name in modules or name == top and top in modules:  # a module of its own, or kept away
+    if name in modules:  # kept away
+        return ""
+    parent = vars(modules.get(name.rpartition(".")[0], type(sys)("")))
+    if "." in name and (top not in SHARED or parent.get("__file__") is not None):
         return ""
     file, number, tb = "", 0, error.__traceback__
     while tb is not None:  # the innermost line of a job, which may call an __import__ of the user's

@@ -72,7 +72,10 @@ class Reporter:
         if not issubclass(type(error), (ModuleNotFoundError, SyntaxError)):
             return {}
         from .hints import of
-        return of(error, self.sources)
+        try:
+            return of(error, self.sources)
+        except Exception:  # an odd thing in sys.modules, or in the exception
+            return {}
 
     def _was_interrupted(self, second: BaseException) -> bool:
         """Report whether a report was interrupted and did not fail by itself."""
