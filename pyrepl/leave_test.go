@@ -50,6 +50,9 @@ hidden = closure(open("hidden.txt", "w")); _ = hidden().write("hidden")
 packed = gzip.open("packed.gz", "wt"); _ = packed.write("packed")
 directory, file = tempfile.TemporaryDirectory(dir="."), tempfile.NamedTemporaryFile(dir=".")
 late = open("late.txt", "w")
+class Finalized:
+    def __del__(self): os.rename("hidden.txt", "renamed.txt")
+finalized = Finalized()
 def first(): late.write("second handler\n"); print("bye")
 def second(): late.write("first handler\n"); raise ValueError("in a handler")
 for each in first, second: atexit.register(each)
@@ -62,7 +65,7 @@ os.listdir()`, "completed")
 		t.Errorf("restart: %+v", end)
 	}
 	wantFiles(t, dir, map[string]string{
-		"rows.csv": "a,1\r\n", "held.bin": "held", "hidden.txt": "hidden", "late.txt": "first handler\nsecond handler\n", "log.txt": "logged\n"})
+		"rows.csv": "a,1\r\n", "held.bin": "held", "renamed.txt": "hidden", "late.txt": "first handler\nsecond handler\n", "log.txt": "logged\n"})
 	b.result("import gzip, os; gzip.open('packed.gz', 'rt').read(), [f for f in os.listdir() if f.startswith('tmp')]", "('packed', [])")
 }
 
@@ -108,4 +111,21 @@ func TestRestartCutsOffAnExit(t *testing.T) {
 			wantFiles(t, dir, map[string]string{"rows.txt": "rows"})
 		})
 	}
+}
+
+// Python ends a pool of processes in its own way: one that is killed before can hold a lock that the
+// exit waits for.
+func TestPythonEndsItsPool(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := newBenchIn(t, dir)
+	b.want(`import atexit
+atexit.register(lambda: open("bye.txt", "w").write("bye")) and None
+from multiprocessing import Pool
+pool = Pool(2)
+_ = pool.map(abs, [1])`, "completed")
+	if end := b.ended(); end.Note != "" || len(end.Survivors) > 0 {
+		t.Errorf("restart: %+v", end)
+	}
+	wantFiles(t, dir, map[string]string{"bye.txt": "bye"})
 }

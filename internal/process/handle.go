@@ -24,6 +24,7 @@ type Handle struct {
 	files      []procfs.FileID // a process that holds one of them belongs to the tree
 	kills      uint64          // the kernel's count of OOM kills at the start
 	killedByUs atomic.Bool     // we have killed it, or have tried to
+	exiting    atomic.Bool     // see LetExit
 
 	done     chan struct{}
 	exit     Exit          // set before done is closed
@@ -39,7 +40,6 @@ type Handle struct {
 	reapedOrphans int                    // how many orphans of the tree were reaped
 	rescan        bool                   // one was reaped since the last scan; it may have left children
 	hungUp        []procfs.Process       // see HungUp
-	exiting       bool                   // see LetExit
 }
 
 // enter puts h in the table. The caller holds reaper.mu.

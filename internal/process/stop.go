@@ -99,18 +99,26 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 	return result
 }
 
-// awaitExit terminates the tree except for its leader, and waits until the leader has exited, but no
-// longer than limit.
+// awaitExit waits until the leader has exited, but no longer than limit, and terminates the rest of
+// the tree meanwhile, after aloneFor.
 func (h *Handle) awaitExit(limit time.Duration) {
-	es, _ := sparing(h.scan, []*Handle{h})() // an error: the first rung finds the others
-	terminate(es)
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
+	alone := aloneFor(limit)
 	select {
 	case <-h.done:
-	case <-timer.C:
+		return
+	case <-time.After(alone):
+	}
+	es, _ := sparing(h.scan, []*Handle{h})() // an error: the first rung finds the others
+	terminate(es)
+	select {
+	case <-h.done:
+	case <-time.After(limit - alone):
 	}
 }
+
+// aloneFor returns how long a leader that has limit to exit keeps its children: it may end them in
+// its own way, and one that is killed before can leave a lock that the leader needs.
+func aloneFor(limit time.Duration) time.Duration { return min(limit/3, 300*time.Millisecond) }
 
 // sparing returns a scanner that leaves out the leaders of hs. It returns the other members of their
 // groups as processes without a group, so that a signal to them does not reach the leaders.
@@ -231,11 +239,7 @@ const (
 )
 
 // LetExit makes Shutdown spare the leader, which is about to be asked to exit, for ExitGrace.
-func (h *Handle) LetExit() {
-	reaper.mu.Lock()
-	defer reaper.mu.Unlock()
-	h.exiting = true
-}
+func (h *Handle) LetExit() { h.exiting.Store(true) }
 
 // Shutdown ends every process that has grown from those that o started, and refuses new starts. It
 // returns when none is left, within 350 ms. The guard, which ends last, kills any that remain then.
@@ -244,11 +248,22 @@ func (o *Owner) Shutdown() {
 		return
 	}
 	begin := time.Now()
-	exiting := o.exiting()
+	exiting, others := o.exiting()
+	alone := slices.Clone(exiting)
 	spare := sparing(o.scan, exiting)
-	es, _ := spare() // an error: the scans below find the others
-	signalGroups(es, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT)
+	es, _ := o.scanTrees(others) // an error: the scans below find the others
+	end := func(es []procfs.Stat) { signalGroups(es, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT) }
+	end(es)
 	for p := pause(0); time.Since(begin) < o.grace && !empty(spare); p.sleep() {
+		late := time.Since(begin) >= aloneFor(o.exit)
+		alone = slices.DeleteFunc(alone, func(h *Handle) bool {
+			if !late && !over(h.done) {
+				return false
+			}
+			es, _ := sparing(h.members, exiting)()
+			end(es)
+			return true
+		})
 	}
 	for _, h := range o.handles() {
 		h.killedByUs.Store(true)
@@ -289,23 +304,30 @@ func (o *Owner) handles() []*Handle {
 	return hs
 }
 
-// exiting returns the handles of o whose leaders Shutdown spares.
-func (o *Owner) exiting() []*Handle {
-	hs := o.handles()
-	reaper.mu.Lock()
-	defer reaper.mu.Unlock()
-	return slices.DeleteFunc(hs, func(h *Handle) bool { return !h.exiting })
+// exiting returns the handles of o whose leaders Shutdown spares, and the others.
+func (o *Owner) exiting() (exiting, others []*Handle) {
+	for _, h := range o.handles() {
+		if h.exiting.Load() {
+			exiting = append(exiting, h)
+		} else {
+			others = append(others, h)
+		}
+	}
+	return exiting, others
 }
 
 // scan returns the processes that o must end: the trees of its handles, and the unattributed
 // orphans that no running job of another Owner is a candidate for.
-func (o *Owner) scan() ([]procfs.Stat, error) {
+func (o *Owner) scan() ([]procfs.Stat, error) { return o.scanTrees(o.handles()) }
+
+// scanTrees returns what scan does of the trees of hs.
+func (o *Owner) scanTrees(hs []*Handle) ([]procfs.Stat, error) {
 	err := reaper.scan()
 	es, walkErr := walk(0, reaper.unattributed(func(p *orphan) bool {
 		return !slices.ContainsFunc(p.candidates, func(h *Handle) bool { return h.owner != o && !h.reaped })
 	}))
 	err = cmp.Or(err, walkErr)
-	for _, h := range o.handles() {
+	for _, h := range hs {
 		tree, treeErr := h.members()
 		es, err = append(es, tree...), cmp.Or(err, treeErr)
 	}

@@ -23,9 +23,9 @@ def leave(session: Session) -> NoReturn:
     namespace = session.names.namespace
     attempt(lambda: flush(list(namespace.values())))
     attempt(run_handlers)
-    attempt(flush_all)
     if _count() == 0:  # else a thread would miss its names
-        attempt(namespace.clear)  # closes archives, deletes temporary files
+        attempt(lambda: release(namespace))  # closes archives, deletes temporary files
+    attempt(flush_all)
     attempt(session.streams.flush_all)
     _exit(0)
 
@@ -36,6 +36,12 @@ def attempt(step: Callable[[], object]) -> None:
         step()
     except BaseException:
         pass
+
+
+def release(namespace: dict[str, Any]) -> None:
+    """Let go of the newest names first: finalizers use modules and classes, which came before."""
+    while namespace:
+        namespace.popitem()
 
 
 def run_handlers() -> None:
