@@ -58,7 +58,7 @@ print("address %s:%d." % s.getsockname(), flush=True)
 time.sleep(1000)`
 
 // A job that begins to listen says so, and a call that starts it is answered long before the end of
-// its wait: the call would last ten minutes.
+// its wait, which would be 100 s.
 func TestServerEndsTheWaitOfItsCall(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "REPL_GRACE=100s")
