@@ -138,7 +138,8 @@ func inherit(f *os.File) error {
 }
 
 // runInProgram is run in the program pip. Its commands are children in the job's own session, where
-// the server finds them if this process is killed.
+// the server finds them if this process is killed. They lead process groups of their own, so that an
+// interrupt from the terminal reaches this process alone, which then ends them.
 func (m *Manager) runInProgram(limited context.Context, argv []string) ([]byte, process.Exit, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -150,7 +151,9 @@ func (m *Manager) runInProgram(limited context.Context, argv []string) ([]byte, 
 		return nil, process.Exit{}, err
 	}
 	defer r.Close()
-	p, err := os.StartProcess(argv[0], argv, &os.ProcAttr{Dir: m.cfg.Workspace, Env: m.cfg.Env, Files: []*os.File{null, w, w}})
+	p, err := os.StartProcess(argv[0], argv, &os.ProcAttr{
+		Dir: m.cfg.Workspace, Env: m.cfg.Env, Files: []*os.File{null, w, w}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
 	w.Close()
 	if err != nil {
 		return nil, process.Exit{}, err
