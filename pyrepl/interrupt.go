@@ -39,6 +39,8 @@ func (r *run) interrupt() error {
 	r.mu.Unlock()
 	children := r.children()
 	err := r.w.handle.Signal(syscall.SIGURG)
+	// A worker that is stopped can't answer, and would be terminated with its variables.
+	r.w.handle.Signal(syscall.SIGCONT)
 	r.stopping.Go(func() { r.repeatInterrupt(children) }) // owned by exec, which waits for it; ends when the run is over
 	return err
 }

@@ -110,6 +110,26 @@ func TestStopEscalatesIfTheInterruptDoesNotHelp(t *testing.T) {
 	}
 }
 
+// A stopped worker is continued, so that it is interrupted and keeps its variables.
+func TestInterruptOfAStoppedWorker(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	j := b.start("kept = 1; import os, signal; os.kill(os.getpid(), signal.SIGSTOP); import time; time.sleep(300)")
+	for { // until it has stopped itself; the test's limit of time ends this
+		j.AwaitStart(t.Context())
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", j.Info().PID))
+		if err == nil && strings.HasPrefix(string(b[strings.LastIndexByte(string(b), ')'):]), ") T") {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	j.Stop(stop(jobs.Interrupt))
+	if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+		t.Error(info.Receipt.Text())
+	}
+	b.result("kept", "1")
+}
+
 // computes waits until a job's process has used some processor time.
 func computes(t *testing.T, j *jobs.Job) {
 	t.Helper()
