@@ -305,6 +305,13 @@ func TestEnvironmentOfJobs(t *testing.T) {
 			t.Errorf("%s is not among\n%s", want, strings.Join(lines, "\n"))
 		}
 	}
+	for given, want := range map[string]string{"": "SHLVL=1", "SHLVL=0": "SHLVL=1", "SHLVL=3": "SHLVL=3"} {
+		c.Env = slices.DeleteFunc(c.Env, func(kv string) bool { return strings.HasPrefix(kv, "SHLVL=") })
+		c.Env = append(c.Env, given)
+		if env := newBench(t, c).Scope("local").Env; !slices.Contains(env, want) {
+			t.Errorf("with %q, %s is not among %q", given, want, env)
+		}
+	}
 	c.Env = append(c.Env, "LC_ALL=de_DE.utf8")
 	if env := newBench(t, c).Scope("local").Env; slices.Contains(env, "LC_CTYPE=C.UTF-8") {
 		t.Errorf("a UTF-8 locale is replaced: %q", env)

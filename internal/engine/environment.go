@@ -44,6 +44,9 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 			set[name] = value
 		}
 	}
+	if env["SHLVL"] == "" || env["SHLVL"] == "0" {
+		set["SHLVL"] = "1" // under sshd, bash takes itself for a login's first shell and reads ~/.bashrc
+	}
 	unlessSet("PIP_PROGRESS_BAR", "off")
 	unlessSet("UV_NO_PROGRESS", "1")
 	if virtual {
