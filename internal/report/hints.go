@@ -60,7 +60,7 @@ func moduleHint(path string) string {
 
 var (
 	// installLine matches an install by an installer, whose arguments follow.
-	installLine = lazily(`^[%!]+\s*(?:sudo\s+)?(?:uv\s+|python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba)\s+install\s+(.+)$`)
+	installLine = lazily(`^[%!]*\s*(?:sudo\s+)?(?:uv\s+|python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba)\s+install\s+(.+)$`)
 
 	magicLine = lazily(`^%%?(\w+)\s*(.*)$`)
 )
@@ -90,6 +90,7 @@ func commandHint(line string) string {
 		if names := installNames(m[1]); names != "" {
 			return fmt.Sprintf("install_package_async(package=%q)", names)
 		}
+		return magics["pip"]
 	}
 	if m := magicLine().FindStringSubmatch(line); m != nil {
 		return magicHint(m[1], strings.TrimSpace(m[2]), strings.HasPrefix(line, "%%"))

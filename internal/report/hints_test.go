@@ -23,6 +23,8 @@ func TestHints(t *testing.T) {
 		"!uv pip install x":             plain + `install_package_async(package="x")`,
 		"%conda install -y x":           plain + `install_package_async(package="x")`,
 		"!pip list":                     plain + `execute_command_async(command="pip list")`,
+		"pip install six":               plain + `install_package_async(package="six")`,
+		"uv pip install -q":             plain + `install_package_async installs packages`,
 		"%pip list":                     plain + `install_package_async installs packages`,
 		"!!ls -la":                      plain + `execute_command_async(command="ls -la")`,
 		"%ls -la":                       plain + `execute_command_async(command="ls -la")`,

@@ -20,7 +20,9 @@ LENGTH = 300  # characters of what is reported
 OLD = ("aifc asynchat asyncore audioop cgi cgitb chunk crypt imghdr imp lib2to3 mailcap msilib nis "
        "nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib")  # no longer there
 SHARED = "azure", "google", "ruamel"  # parts of these come in many packages
-MAGIC = re.compile(r"%%?[A-Za-z]|!+\s*[^=\s!]|\?+[A-Za-z_]|[A-Za-z_][\w.]*\?+$")
+MAGIC = re.compile(r"%%?[A-Za-z]|!+\s*[^=\s!]|\?+[A-Za-z_]|[A-Za-z_][\w.]*\?+$"
+                   r"|(?:uv\s+)?pip[\d.]*\s+install\s")
+ASSIGNED = re.compile(r"[\w.,\s]+=\s*(?=[%!])")
 CELL = re.compile(r"\s*(%%[A-Za-z].*)")
 IMPORT = re.compile(r"\bfrom\s+([\w.]+)\s+import\s+(\w+)|\bimport\s+([\w.]+)")
 
@@ -69,6 +71,7 @@ def magic(error: SyntaxError, sources: Sources) -> str:
     if text is None:
         return ""
     line = (sources.line(error.filename or "", error.lineno) or "").strip()
+    line = ASSIGNED.sub("", line, 1)
     if MAGIC.match(line):
         return line
     cell = CELL.match(text)  # what follows is no Python at all
