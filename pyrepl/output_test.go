@@ -142,7 +142,9 @@ def late():
     pid, fd = pty.fork()
     if pid == 0:
         print("pty"); os._exit(0)
-    read.append(os.read(fd, 100)); os.waitpid(pid, 0); os.close(fd)
+    got = b""
+    while b"\n" not in got: got += os.read(fd, 100)  # the terminal may hand the line over in pieces
+    read.append(got); os.waitpid(pid, 0); os.close(fd)
 thread = threading.Thread(target=late); thread.start()`)
 	jobstest.End(t, first)
 	second := b.start("go.set(); thread.join()\nread")

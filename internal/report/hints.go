@@ -72,8 +72,10 @@ func lazily(pattern string) func() *regexp.Regexp {
 
 // magics say what does the work of a magic command of IPython. %s is its argument.
 var magics = map[string]string{
-	"autoreload": "importlib.reload loads a module again", "bash": shellHint, "capture": "contextlib.redirect_stdout captures output",
-	"cd": "os.chdir(%q)", "conda": "install_package_async installs packages", "debug": "import pdb; pdb.pm()", "env": "os.environ has the environment",
+	"autoreload": "importlib.reload loads a module again", "bash": shellHint,
+	"capture": "contextlib.redirect_stdout captures output",
+	"cd":      "os.chdir(%q)", "conda": "install_package_async installs packages", "debug": "import pdb; pdb.pm()",
+	"env":     "os.environ has the environment",
 	"history": "list_jobs shows what was run", "load_ext": "extensions can't be loaded", "lprun": "use the module cProfile",
 	"matplotlib": "leave the line out", "mamba": "install_package_async installs packages", "pdb": "import pdb; pdb.pm()",
 	"pip": "install_package_async installs packages", "prun": "use the module cProfile", "pwd": "os.getcwd()", "pylab": "leave the line out",
