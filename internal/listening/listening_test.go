@@ -105,6 +105,18 @@ func TestPortsBelongToOneJob(t *testing.T) {
 	second.says(t)
 }
 
+// A port that a job opened just before its end is not the next job's, even if no poll came between.
+func TestPortOfAShortJobIsNotThatOfTheNext(t *testing.T) {
+	tree := listening.NewTree(ourselves)
+	defer tree.Close()
+	first := follow(tree)
+	first.says(t, listen(t, "tcp4", "127.0.0.1:0")) // and a poll is over
+	listen(t, "tcp4", "127.0.0.1:0")
+	tree.Rest()
+	second := follow(tree)
+	second.says(t, listen(t, "tcp4", "127.0.0.1:0"))
+}
+
 // A tree that could not be listed is searched again.
 func TestFailedSearchIsRepeated(t *testing.T) {
 	failed := 0

@@ -38,8 +38,9 @@ type Tree struct {
 	found   map[uint64]foundFor // by the inode of the socket
 
 	// Guarded by all.mu.
-	job    int // counts the jobs
-	report func([]Port)
+	job     int // counts the jobs
+	report  func([]Port)
+	earlier map[uint64]netip.AddrPort // the table when the job began, if no poll came between it and the one before
 }
 
 // A foundFor is a port and the job of its tree for which it was found, 0 if none ran.
@@ -60,6 +61,9 @@ func NewTree(list func() ([]procfs.Process, error)) *Tree {
 func (t *Tree) Follow(report func([]Port)) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	if t.earlier = nil; t.job > 0 && all.due {
+		t.earlier, _ = listeners() // an error: what the job before opened last is taken for this one's
+	}
 	t.job++
 	t.report = report
 	all.trees[t], all.due, all.youngUntil = true, true, time.Now().Add(youngTime)
@@ -139,9 +143,10 @@ func (p *poller) schedule() bool {
 // A turn is a tree with its job, as they were when a poll began.
 type turn struct {
 	*Tree
-	last   int          // the job that was begun last
-	job    int          // the same, while it runs; else 0
-	report func([]Port) // nil: no job
+	last    int          // the job that was begun last
+	job     int          // the same, while it runs; else 0
+	report  func([]Port) // nil: no job
+	earlier map[uint64]netip.AddrPort
 }
 
 // poll reads the table once and brings every tree up to it.
@@ -210,7 +215,7 @@ func (p *poller) turns(changed bool) (turns []turn) {
 	}
 	p.due = false
 	for t := range p.trees {
-		now := turn{Tree: t, last: t.job, report: t.report}
+		now := turn{Tree: t, last: t.job, report: t.report, earlier: t.earlier}
 		if t.report != nil {
 			now.job = t.job
 		}
@@ -246,10 +251,15 @@ func (p *poller) update(t turn, table map[uint64]netip.AddrPort, search bool) {
 			return
 		}
 		for inode, port := range found {
-			if _, ok := t.found[inode]; !ok {
-				t.found[inode] = foundFor{port, t.job}
-				changed = true
+			if _, ok := t.found[inode]; ok {
+				continue
 			}
+			if _, ok := t.earlier[inode]; ok {
+				t.found[inode] = foundFor{Port: port}
+				continue
+			}
+			t.found[inode] = foundFor{port, t.job}
+			changed = true
 		}
 		if err == nil {
 			t.checked = p.polls
