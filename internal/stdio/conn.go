@@ -45,7 +45,7 @@ func (c *conn) SessionID() string { return "" }
 func (c *conn) readLines() {
 	defer func() {
 		close(c.eof)
-		c.silence()
+		c.recheck()
 	}()
 	r := newLineReader(c.Stream, c.MaxLine)
 	for {
@@ -64,15 +64,14 @@ func (c *conn) readLines() {
 	}
 }
 
-// silence drops what is queued, and lets nothing more be queued, once input has ended and Cut is
-// done: some clients have freed what takes the answers by then, and crash at one.
-func (c *conn) silence() {
+// abandoned reports whether input has ended and Cut is done. Nothing is written then: some clients
+// have freed what takes the answers, and crash at one.
+func (c *conn) abandoned() bool {
 	select {
 	case <-c.eof:
-		if c.Cut.Err() != nil {
-			c.update((*inFlight).shut)
-		}
+		return c.Cut.Err() != nil
 	default:
+		return false
 	}
 }
 

@@ -115,11 +115,15 @@ const (
 
 func newInFlight() inFlight { return inFlight{calls: make(map[jsonrpc.ID]*Call)} }
 
-// update lets f change the state, checks it and wakes the goroutines that wait for it.
+// update lets f change the state, checks it and wakes the goroutines that wait for it. It first shuts
+// the state of an abandoned connection.
 func (c *conn) update(f func(*inFlight)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.state
+	if !s.closed && c.abandoned() {
+		s.shut()
+	}
 	f(s)
 	s.check()
 	for cond, ch := range s.waiting {
@@ -135,6 +139,9 @@ func (c *conn) update(f func(*inFlight)) {
 		}
 	}
 }
+
+// recheck wakes those that wait for what the end of input or Cut has brought about.
+func (c *conn) recheck() { c.update(func(*inFlight) {}) }
 
 // check panics if the state contradicts itself.
 func (s *inFlight) check() {

@@ -189,6 +189,26 @@ func TestNothingIsWrittenAfterTheEndAndACut(t *testing.T) {
 	}
 }
 
+// Handlers that answer the moment that they are told to leave write nothing either.
+func TestLeavingAnswersAreNotWrittenAfterTheEnd(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate()
+			cut, cancel := context.WithCancel(context.Background())
+			p, ss := g.serve(t, Transport{Cut: cut})
+			p.send(toolCall("1", "gate"))
+			<-g.entered
+			p.in.Close()
+			synctest.Wait()
+			cancel()
+			if b, err := io.ReadAll(p.read); len(b) > 0 || err != nil {
+				t.Errorf("written: %q, %v", b, err)
+			}
+			ended(t, ss)
+		})
+	}
+}
+
 // connecting makes a mcp.Transport of a function.
 type connecting func(context.Context) (mcp.Connection, error)
 
