@@ -19,6 +19,8 @@ child(), child(env=os.environ), child(env={**os.environ, "X": "1"}, stdin=termin
 if pid == 0:
     os.write(1, repr(os.environ.get("COLUMNS")).encode()); os._exit(0)
 found = os.read(fd, 100); os.waitpid(pid, 0); found`, "b'None'")
+	b.result(`saved, null = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+os.dup2(null, 0); found = os.environ.get("COLUMNS"); os.dup2(saved, 0); found`, "'120'")
 	b.result("os.environ['COLUMNS'] = '60'; shutil.get_terminal_size().columns, child()", `(60, '60 none\n')`)
 	b.result("del os.environ['COLUMNS']; os.environ['COLUMNS'], os.environ.pop('COLUMNS'), os.environ.get('COLUMNS')", "('120', '120', None)")
 	b.want("os.environ['NO_SUCH']", "failed (KeyError: 'NO_SUCH')")

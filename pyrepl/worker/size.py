@@ -28,14 +28,18 @@ class Environment(Variables):
     """What os.environ and os.environb read and write."""
 
     deleted: tuple[bytes, ...] = ()  # of ours, by user code
+    last: tuple[int, ...] = (0, 0)  # the size when there was a terminal
 
     def __missing__(self, name: bytes) -> bytes:
-        """Return the size of the terminal on descriptor 0, which a fork can have replaced."""
+        """Return the size of the terminal on descriptor 0, which a fork can have replaced.
+
+        While there is none, as under pytest, which captures output, it is the last one's."""
         if name in NAMES and name not in self.deleted:
             try:
-                size = get_terminal_size(0)[NAMES.index(name)]
+                self.last = get_terminal_size(0)
             except OSError:
-                size = 0
+                pass
+            size = self.last[NAMES.index(name)]
             if size:
                 return b"%d" % size
         raise KeyError(name)
@@ -51,3 +55,4 @@ def install() -> None:
     """Put the variables in place."""
     names: Any = os.environ
     names._data = os.environb.__dict__["_data"] = Environment(names._data)
+    names.get("COLUMNS")  # notes the size
