@@ -17,7 +17,8 @@ import (
 // event is announced to a connection once, by such a line or by a reply about the job itself:
 //
 //   - A connection watches the jobs that its calls were about, until their end is delivered. It watches
-//     the newest of those that ran in a session further: their threads and tasks can write late output.
+//     the newest of those that ran in a session further: their threads and tasks can write late output,
+//     which is announced once until a reply shows the job.
 //   - The events of a job that a call in flight is about are left to the reply of that call.
 //   - An announcement is delivered when the answer with it is queued to the client. If the answer is
 //     dropped, a later reply announces the event again.
@@ -58,6 +59,7 @@ type watchedJob struct {
 	claimed   event           // the last that an answer under way announces; 0 is none
 	claimant  *CallNotices    // whose answer that is
 	cancelled bool            // a call about it was cancelled, which no answer has announced
+	late      bool            // its late output was announced, and no reply has shown it since
 }
 
 // CallNotices hold the events that the answer to one call announces. Only Settle and Cancel can run
@@ -76,6 +78,7 @@ type announcement struct {
 	w         *watchedJob
 	event     event // 0: none
 	cancelled bool
+	late      bool // the event is late output, and the answer does not show it
 }
 
 // Call returns the notices of a new call.
@@ -107,17 +110,19 @@ func (c *CallNotices) Shows(infos ...jobs.Info) {
 	defer c.all.mu.Unlock()
 	for _, info := range infos {
 		if w := c.all.watched[info.ID]; w != nil {
-			c.announce(w, eventOf(info))
+			w.late = false
+			c.announce(w, eventOf(info), false)
 		}
 	}
 }
 
-// announce notes that the reply announces an event. The caller holds the lock.
-func (c *CallNotices) announce(w *watchedJob, e event) {
+// announce notes that the reply announces an event; late says that it does so of late output. The
+// caller holds the lock.
+func (c *CallNotices) announce(w *watchedJob, e event, late bool) {
 	if c.settled || e == 0 && !w.cancelled {
 		return
 	}
-	c.announced = append(c.announced, announcement{w, e, w.cancelled})
+	c.announced = append(c.announced, announcement{w, e, w.cancelled, late})
 	w.cancelled = false
 	if e > w.delivered && e >= w.claimed {
 		w.claimed, w.claimant = e, c
@@ -145,7 +150,7 @@ func (c *CallNotices) Also() []string {
 		info, state := w.job.Info(), ""
 		e := eventOf(info)
 		switch {
-		case e <= known && e >= endOfJob:
+		case e <= known && e >= endOfJob, w.late:
 			continue
 		case known >= endOfJob:
 			state = "wrote " + bytesMore(int64(e-known))
@@ -158,7 +163,7 @@ func (c *CallNotices) Also() []string {
 		default:
 			continue
 		}
-		c.announce(w, e)
+		c.announce(w, e, known >= endOfJob)
 		list = append(list, news{info, state})
 	}
 	slices.SortFunc(list, func(a, b news) int {
@@ -232,6 +237,7 @@ func (c *CallNotices) settle(queued bool) {
 	c.settled = true
 	for _, a := range c.announced {
 		if queued {
+			a.w.late = a.w.late || a.late
 			a.w.delivered = max(a.w.delivered, a.event)
 		} else if a.cancelled {
 			a.w.cancelled = true

@@ -84,6 +84,7 @@ func TestLateOutputIsAnnouncedOnce(t *testing.T) {
 		{"", ""}, {"1234567890", "wrote 10 bytes more"}, {"", ""}, {"x", "wrote 1 byte more"}, {strings.Repeat("x", 1234), "wrote 1,234 bytes more"}, {"", ""},
 	}
 	for i, step := range steps {
+		about()
 		if step.write != "" {
 			out(port, step.write)
 		}
@@ -97,6 +98,13 @@ func TestLateOutputIsAnnouncedOnce(t *testing.T) {
 		if got := also(true); got != want {
 			t.Errorf("step %d: %q, want %q", i, got, want)
 		}
+	}
+	about()
+	out(port, "announced")
+	also(true)
+	out(port, "and no reply has shown it")
+	if got := also(true); got != "" {
+		t.Errorf("more late output is announced: %q", got)
 	}
 	out(port, "shown")
 	about()
