@@ -97,6 +97,7 @@ func TestFewProcesses(t *testing.T) {
 				log := s.log.String()
 				return strings.Contains(log, "failed to create new OS thread") || strings.Contains(log, "pthread_create failed")
 			})
+			s.exit()
 			s.wait("nothing to be left", func() bool { return processesOf(t, uid) == 0 })
 			return
 		}
