@@ -26,7 +26,11 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	if j.Info().Status.Final() {
 		c.ticket.Pass()
 		defer c.progress.start(ctx, 0, func() string { return "ending the processes it left running" })()
-		if !c.endRemains(limited, j, c.args.force, &w) {
+		switch found := c.endRemains(limited, j, c.args.force, &w); {
+		case found:
+		case j.Info().Kind == jobs.Python:
+			w.Line("Note", "it had ended before; what it started belongs to its session, and restart_python_worker ends that")
+		default:
 			w.Line("Note", "it had ended before, and nothing of it is running")
 		}
 		return c.reporter.Job(j, w), nil

@@ -122,7 +122,7 @@ var replies = map[string][]step{
 				"--- STDERR ---\nKeyboardInterrupt\n", ""},
 		{"cancel_job", arguments{"job_id": "ID1"},
 			"Job ID: ID1\nStatus: cancelled (interrupted)\nElapsed: T\nEnded by: agent\n" +
-				"Note: it had ended before, and nothing of it is running\nCursor: 23\n", ""},
+				"Note: it had ended before; what it started belongs to its session, and restart_python_worker ends that\nCursor: 23\n", ""},
 	},
 	"cancel what was left": {
 		{"execute_command_async", arguments{"command": "leave sleep"},
