@@ -13,6 +13,7 @@ import (
 	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
+	"asyncrepl/internal/runner"
 )
 
 // keptOutput is the number of bytes that are kept at the end of a command's output.
@@ -87,7 +88,7 @@ func failure(limited context.Context, exit process.Exit, argv []string, out []by
 	case limited.Err() != nil:
 		how = context.Cause(limited).Error()
 	case exit.Signal != 0:
-		how = "killed by " + process.SignalName(exit.Signal)
+		how = "killed by " + runner.SignalName(exit.Signal)
 	case exit.Code == 0:
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
+	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
@@ -230,7 +231,7 @@ func (w *worker) closePipes() {
 // exitText says how a process ended: "was killed by SIGSEGV", "exited 7".
 func exitText(x process.Exit) string {
 	if x.Signal != 0 {
-		return "was killed by " + process.SignalName(x.Signal)
+		return "was killed by " + runner.SignalName(x.Signal)
 	}
 	return fmt.Sprintf("exited %d", x.Code)
 }

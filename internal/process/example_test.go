@@ -45,9 +45,9 @@ func Example() {
 
 	result := handle.Stop(process.Ladder{From: ladder.Terminate})
 	<-reader.Done() // no process has the pipe open any more
-	fmt.Println(result.Needed, len(result.Survivors), process.SignalName(handle.Exit().Signal))
+	fmt.Println(result.Needed, len(result.Survivors), handle.Exit().Signal)
 	// Output:
 	// up
 	// 2 processes <nil>
-	// [terminate] 0 SIGTERM
+	// [terminate] 0 terminated
 }

@@ -3,15 +3,12 @@
 package process
 
 import (
-	"fmt"
 	"sync/atomic"
 	"syscall"
 
 	"asyncrepl/internal/child"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty"
-
-	"golang.org/x/sys/unix"
 )
 
 // A Handle is one started process, the leader, and the tree that grows from it.
@@ -114,22 +111,4 @@ func (h *Handle) Forget() {
 	reaper.mu.Lock()
 	defer reaper.mu.Unlock()
 	h.seen = nil
-}
-
-// SignalName returns the usual name of sig, such as SIGSEGV.
-func SignalName(sig syscall.Signal) string {
-	if name := unix.SignalName(sig); name != "" {
-		return name
-	}
-	return fmt.Sprintf("signal %d", int(sig))
-}
-
-// OwnFault reports whether sig is one that a program usually causes itself, such as SIGSEGV.
-func OwnFault(sig syscall.Signal) bool {
-	switch sig {
-	case syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGFPE, syscall.SIGILL, syscall.SIGBUS,
-		syscall.SIGPIPE, syscall.SIGSYS, syscall.SIGTRAP, syscall.SIGXCPU, syscall.SIGXFSZ:
-		return true
-	}
-	return false
 }

@@ -258,14 +258,3 @@ func TestWaitTakesNoThread(t *testing.T) {
 		t.Errorf("100 children take %d threads", n)
 	}
 }
-
-func TestSignalNamesAndFaults(t *testing.T) {
-	for sig, want := range map[syscall.Signal]string{syscall.SIGSEGV: "SIGSEGV", syscall.SIGKILL: "SIGKILL", 40: "signal 40"} {
-		if got := SignalName(sig); got != want {
-			t.Errorf("%d: got %s, want %s", sig, got, want)
-		}
-	}
-	if !OwnFault(syscall.SIGABRT) || OwnFault(syscall.SIGKILL) || OwnFault(syscall.SIGTERM) {
-		t.Error("an abort is the program's own fault, a kill and a termination are not")
-	}
-}

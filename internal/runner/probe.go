@@ -22,7 +22,7 @@ func (p probe) Stopped() (stopped []jobs.StoppedProcess, err error) {
 	for _, e := range es {
 		s := jobs.StoppedProcess{Process: jobs.Process{PID: e.PID, Program: e.Program}}
 		if e.StopSignal != 0 {
-			s.Signal = process.SignalName(e.StopSignal)
+			s.Signal = SignalName(e.StopSignal)
 		}
 		stopped = append(stopped, s)
 	}

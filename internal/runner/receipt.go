@@ -42,7 +42,7 @@ func ExitReceipt(h *process.Handle) jobs.Receipt {
 	case x.OOM:
 		return jobs.Receipt{End: jobs.OutOfMemory, By: jobs.Limit}
 	case x.Signal != 0:
-		return jobs.Receipt{End: jobs.Signaled, Signal: process.SignalName(x.Signal), By: jobs.Blame(process.OwnFault(x.Signal))}
+		return jobs.Receipt{End: jobs.Signaled, Signal: SignalName(x.Signal), By: jobs.Blame(ownFault(x.Signal))}
 	}
 	return jobs.Receipt{End: jobs.Exited, Code: x.Code, By: jobs.Program}
 }
