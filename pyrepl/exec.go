@@ -126,7 +126,7 @@ func (r *run) exec(ctx context.Context, code string) jobs.Outcome {
 	}
 	r.w.serve(r.p, r.watcher.Kick)
 	defer r.w.serve(r.p, func() {})
-	r.w.ports.Follow(runner.ReportPorts(r.p))
+	r.w.ports.Follow(runner.ReportPorts(r.p), r.w.sockets || len(r.earlier) > 0)
 	defer r.w.ports.Rest()
 	if err := r.send(code, pipes); err != nil { // a command that has not arrived whole is not begun with
 		pipes.close()
@@ -203,6 +203,7 @@ func (r *run) take(ev event) (done doneEvent, ok bool) {
 	case resumedEvent:
 		r.resume(ev.N)
 	case doneEvent:
+		r.w.sockets = ev.Sockets
 		return ev, true
 	}
 	return doneEvent{}, false

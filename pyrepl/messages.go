@@ -111,6 +111,7 @@ type (
 		Hint        string   `json:"hint"`        // about the error: no module, no python, or none
 		Subject     string   `json:"subject"`     // what the hint is about
 		Interrupted bool     `json:"interrupted"` // its code had the interrupt, or may have had it
+		Sockets     bool     `json:"sockets"`     // the session can have opened one
 		Result      *string  `json:"result"`
 		ResultCut   int      `json:"result_cut"` // characters that were left out
 		Pending     int      `json:"pending"`

@@ -45,6 +45,7 @@ type worker struct {
 	asked    int               // numbered commands so far
 	children *procfs.ChildList // nil: it could not be opened
 	made     *jobPipes         // for the next job; nil: none
+	sockets  bool              // a job can have opened some
 
 	// Guarded by mu.
 	mu    sync.Mutex

@@ -185,7 +185,7 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 		stopWatcher = r.watcher.Start()
 	}
 	ports := listening.NewTree(r.handle.Tree)
-	ports.Follow(runner.ReportPorts(r.port))
+	ports.Follow(runner.ReportPorts(r.port), false)
 	stopped := r.await(ctx)
 	ports.Close()
 	stopWatcher()

@@ -88,6 +88,15 @@ func TestServerEndsTheWaitOfItsCall(t *testing.T) {
 	}
 }
 
+// A port that a short job opened is not the next job's, and does not end its wait.
+func TestListenerOfAShortJobIsNotNamed(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	s.do("execute_python", "code", "import socket, time; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()")
+	r := s.do("execute_python", "code", "time.sleep(0.5)", "wait_seconds", 60)
+	holds(t, r, "Status", "completed", "Listening", "")
+}
+
 // What an earlier job of the session listens on is not a later job's, and does not end its wait.
 func TestListenersOfEarlierJobsAreNotNamed(t *testing.T) {
 	t.Parallel()

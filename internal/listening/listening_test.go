@@ -38,7 +38,7 @@ type job struct{ reported chan []listening.Port }
 
 func follow(tree *listening.Tree) job {
 	j := job{make(chan []listening.Port, 1000)} // report must not block, and no test makes more
-	tree.Follow(func(ports []listening.Port) { j.reported <- ports })
+	tree.Follow(func(ports []listening.Port) { j.reported <- ports }, true)
 	return j
 }
 
@@ -140,7 +140,7 @@ func Example() {
 		if len(ports) > 0 {
 			reported <- ports[0]
 		}
-	})
+	}, false)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Println(err)

@@ -57,11 +57,12 @@ func NewTree(list func() ([]procfs.Process, error)) *Tree {
 
 // Follow begins a job: from now on report is called with all ports that have been opened since, at
 // each change. It is called in the poller's goroutine, and can be called once more after Rest or
-// Close.
-func (t *Tree) Follow(report func([]Port)) {
+// Close. open says that processes of the tree may have ports open that no poll has seen yet, and that
+// are not the job's.
+func (t *Tree) Follow(report func([]Port), open bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if t.earlier = nil; t.job > 0 && all.due {
+	if t.earlier = nil; open && all.due {
 		t.earlier, _ = listeners() // an error: what the job before opened last is taken for this one's
 	}
 	t.job++

@@ -17,7 +17,7 @@ from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 from .forks import Forks
 from .frames import breakable
 from .installed import Installed, directories
-from .names import error_name
+from .names import error_name, modules
 from .sources import filename
 
 TYPE_CHECKING = False
@@ -211,6 +211,7 @@ class Executor:
             ending["result"] = result[:RESULT]
             ending["result_cut"] = max(0, len(result) - RESULT)
         self._close_streams()
+        ending["sockets"] = "socket" in modules
         ending["pending"] = session.streams.pending_tasks()
         names = session.names.changed()
         if names is not None:
