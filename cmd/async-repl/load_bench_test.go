@@ -150,7 +150,7 @@ func BenchmarkIdleServer(b *testing.B) {
 					b.Fatal(last)
 				}
 			}
-			time.Sleep(3 * time.Second) // until the starts no longer use the CPU
+			time.Sleep(6 * time.Second) // until the starts no longer use the CPU, and no job is young (see package listening)
 			more := pss(b, pid) - before
 			var used, wall time.Duration
 			for b.Loop() {
