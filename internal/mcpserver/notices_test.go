@@ -78,6 +78,17 @@ func TestAlsoAnnouncesEachEventOnce(t *testing.T) {
 	w.open("end")
 }
 
+// A call that is refused after the end of its job was shown does not announce the end again.
+func TestAlsoAnnouncesNothingAfterARefusedCall(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(engine.Scope{})
+	ended := field(c.call("execute_command_async", arguments{"command": `out "x"`, "wait_seconds": 60}), "Job ID")
+	c.refused("check_job_status", arguments{"job_id": ended, "cursor": 1_000_000_000})
+	if got := field(c.call("execute_python", arguments{"code": `out "x"`}), "Also"); got != "" {
+		t.Errorf("announced again: %q", got)
+	}
+}
+
 // Another connection gets announcements once a call of its own was about the job, another tenant
 // never.
 func TestAlsoIsForConnectionsThatAskedAboutTheJob(t *testing.T) {
@@ -104,8 +115,8 @@ func (c *client) cancel(call int) {
 	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": call}})
 }
 
-// A client that cancels a call can tell its model that nothing runs. The first reply after that says
-// that the job does.
+// A client that cancels a call can tell its model that nothing runs. The first reply after that
+// says that the job does.
 func TestAlsoSaysThatTheJobOfACancelledCallStillRuns(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
@@ -132,7 +143,7 @@ func TestAlsoSaysThatTheJobOfACancelledCallStillRuns(t *testing.T) {
 	}
 	also("")
 	c.cancel(c.startCall("wait_for_jobs", arguments{"job_ids": []string{one}, "wait_seconds": 100}))
-	c.call("list_variables", nil) // by then it has been taken back
+	c.call("list_variables", nil) // by then the cancel has taken effect
 	w.open("one")
 	w.ended(one)
 	also("job " + one + " completed") // and no longer that it runs
@@ -154,7 +165,7 @@ func TestAlsoAnnouncesWhatCancelledCallsDidNot(t *testing.T) {
 			w.ended(other)
 		}
 		c.cancel(call)
-		c.call("list_variables", nil) // by then it has been taken back
+		c.call("list_variables", nil) // by then the cancel has taken effect
 		if step.call == about {
 			w.open("about")
 			w.ended(about)
@@ -181,7 +192,7 @@ func TestAlsoAnnouncesWhatALateCancelDropped(t *testing.T) {
 	stays, about := c.begin("gate end"), c.begin("gate about")
 	call := c.startCall("check_job_status", arguments{"job_id": about, "wait_seconds": 100})
 	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": call, "reason": 7}})
-	c.call("list_variables", nil) // by then it has been taken back
+	c.call("list_variables", nil) // by then the cancel has taken effect
 	w.open("about")
 	w.ended(about)
 	var announced string

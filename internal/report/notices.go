@@ -11,20 +11,21 @@ import (
 	"asyncrepl/jobs"
 )
 
-// If a reply said that a job is running, a later reply about another job announces that it has ended
-// or waits for input: "Also: job … completed". If a call about a job was cancelled, the next reply
-// announces that the job still runs, because some clients tell their model that it does not. Each
-// event is announced to a connection once, by such a line or by a reply about the job itself:
+// If a reply said that a job is running, a later reply about another job announces that it has
+// ended or waits for input: "Also: job … completed". If a call about a job was cancelled, the next
+// reply announces that the job still runs, because some clients tell their model that it does not.
+// Each event is announced to a connection once, by such a line or by a reply about the job itself:
 //
-//   - A connection watches the jobs that its calls were about, until their end is delivered. It watches
-//     the newest of those that ran in a session further: their threads and tasks can write late output,
-//     which is announced once until a reply shows the job.
+//   - A connection watches the jobs that its calls were about, until their end is delivered.
+//   - It continues to watch the newest Python jobs, whose threads and tasks can write late output.
+//     Late output is announced once, and again only after a reply has shown the job.
+//   - A job that only refused calls were about is not watched.
 //   - The events of a job that a call in flight is about are left to the reply of that call.
-//   - An announcement is delivered when the answer with it is queued to the client. If the answer is
-//     dropped, a later reply announces the event again.
+//   - An announcement is delivered when the answer with it is queued to the client. If the answer
+//     is dropped, a later reply announces the event again.
 
-// An event of a job is the n-th time that it waits for input, its end, or the n-th byte that it wrote
-// after that.
+// An event of a job is the n-th time that it waits for input, its end, or the n-th byte that it
+// wrote after that.
 type event int64
 
 const endOfJob event = 1 << 32
@@ -43,11 +44,12 @@ func eventOf(info jobs.Info) event {
 // lateMax is how many ended jobs a connection watches for late output.
 const lateMax = 100
 
-// Notices hold the events of jobs that one connection has announced. The zero value is ready to use.
+// Notices hold the events of jobs that one connection has announced. The zero value is ready to
+// use.
 type Notices struct {
 	mu      sync.Mutex
 	watched map[string]*watchedJob // by the job's id
-	late    []*watchedJob          // those that are watched for late output, the oldest first
+	late    []*watchedJob          // ended ones, watched for late output, the oldest first
 }
 
 // A watchedJob is one job that a connection watches.
@@ -55,10 +57,11 @@ type watchedJob struct {
 	job       *jobs.Job
 	changed   <-chan struct{} // closed when the job has changed; nil if it must be inspected anyway
 	calls     int             // in flight whose reply is about it
+	shown     bool            // a reply has been about it, or has announced an event of it
 	delivered event           // the last that a queued answer announced; 0 is none
 	claimed   event           // the last that an answer under way announces; 0 is none
 	claimant  *CallNotices    // whose answer that is
-	cancelled bool            // a call about it was cancelled, which no answer has announced
+	cancelled bool            // a call about it was cancelled, and no answer has announced that
 	late      bool            // its late output was announced, and no reply has shown it since
 }
 
@@ -69,7 +72,7 @@ type CallNotices struct {
 	about     []*watchedJob
 	announced []announcement
 	cancelled bool
-	settled   bool // what it announced is delivered or taken back, and it announces nothing more
+	settled   bool // what it announced is delivered or retracted, and it announces nothing more
 }
 
 // An announcement is what an answer announces of a job: an event, or that a call about it was
@@ -116,9 +119,10 @@ func (c *CallNotices) Shows(infos ...jobs.Info) {
 	}
 }
 
-// announce notes that the reply announces an event; late says that it does so of late output. The
-// caller holds the lock.
+// announce notes that the reply announces an event of w; late reports whether that is late output
+// that the reply does not show. The caller holds the lock.
 func (c *CallNotices) announce(w *watchedJob, e event, late bool) {
+	w.shown = true
 	if c.settled || e == 0 && !w.cancelled {
 		return
 	}
@@ -129,8 +133,8 @@ func (c *CallNotices) announce(w *watchedJob, e event, late bool) {
 	}
 }
 
-// Also returns what there is to announce of other jobs, for [Reply.Also]; first of those that wait for
-// input.
+// Also returns what there is to announce of other jobs, for [Reply.Also]. Jobs that wait for input
+// come first.
 func (c *CallNotices) Also() []string {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
@@ -208,8 +212,8 @@ func (w *watchedJob) hasChanged(known event) bool {
 	return true
 }
 
-// Settle ends the call: its answer has been queued, or dropped and nothing of it delivered. A second
-// Settle does nothing.
+// Settle ends the call: its answer has been queued, or dropped and nothing of it delivered. A
+// second Settle does nothing.
 func (c *CallNotices) Settle(queued bool) {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
@@ -249,6 +253,9 @@ func (c *CallNotices) settle(queued bool) {
 	}
 	for _, w := range c.about {
 		w.calls--
+		if queued && !w.shown && !w.cancelled && w.calls == 0 {
+			delete(c.all.watched, w.job.ID())
+		}
 		c.all.release(w)
 	}
 }

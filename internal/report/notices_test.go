@@ -61,6 +61,42 @@ func TestJobIsWatchedUntilItsEndIsDelivered(t *testing.T) {
 	}
 }
 
+// A refused call does not make its connection watch a job, and does not end the watch of one.
+func TestRefusedCallChangesNoAnnouncement(t *testing.T) {
+	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Shell}, script{write: func(p *jobs.Port) { out(p, "x") }})
+	info := jobstest.End(t, j)
+	for name, tt := range map[string]struct {
+		before func(n *Notices)
+		want   int // announcements
+	}{
+		"no call before": {func(*Notices) {}, 0},
+		"its end is delivered": {func(n *Notices) {
+			c := n.Call()
+			c.Watch(j)
+			c.Shows(info)
+			c.Settle(true)
+		}, 0},
+		"the answer with its end is dropped": {func(n *Notices) {
+			c := n.Call()
+			c.Watch(j)
+			c.Shows(info)
+			c.Settle(false)
+		}, 1},
+	} {
+		var n Notices
+		tt.before(&n)
+		refused := n.Call()
+		refused.Watch(j)
+		refused.Settle(true)
+		next := n.Call()
+		got := next.Also()
+		next.Settle(true)
+		if len(got) != tt.want || len(n.watched) > 0 {
+			t.Errorf("%s: announced %q, %d watched, want %d announcements", name, got, len(n.watched), tt.want)
+		}
+	}
+}
+
 // Late output of a session's job is announced until an answer with it is queued, and again only if
 // there is more. A reply about the job counts as well.
 func TestLateOutputIsAnnouncedOnce(t *testing.T) {
