@@ -20,8 +20,8 @@ func hint(rec jobs.Receipt) string {
 	return ""
 }
 
-// packages are the packages of modules whose names differ. An empty one is not known: the module is
-// shared by many packages.
+// packages maps a module to its package if the names differ. It is empty for a module that several
+// packages have parts of.
 var packages = map[string]string{
 	"Crypto": "pycryptodome", "Cryptodome": "pycryptodomex", "MySQLdb": "mysqlclient", "OpenSSL": "pyOpenSSL", "PIL": "pillow",
 	"Xlib": "python-xlib", "absl": "absl-py", "attr": "attrs", "azure": "", "bs4": "beautifulsoup4", "cairo": "pycairo",
@@ -40,7 +40,8 @@ var packages = map[string]string{
 	"yaml": "PyYAML", "zmq": "pyzmq",
 }
 
-// moduleHint says how to install a missing module. Its path can name what the code imports of it.
+// moduleHint says how to install a missing module. The path can go on with what the code imports
+// from the module.
 func moduleHint(path string) string {
 	for name := path; ; {
 		pkg, known := packages[name]
@@ -59,18 +60,18 @@ func moduleHint(path string) string {
 }
 
 var (
-	// installLine matches an install by an installer, whose arguments follow.
+	// installLine matches a command that installs packages; its group has the arguments.
 	installLine = lazily(`^[%!]*\s*(?:sudo\s+)?(?:uv\s+|python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba)\s+install\s+(.+)$`)
 
 	magicLine = lazily(`^%%?(\w+)\s*(.*)$`)
 )
 
-// lazily returns a function that returns the pattern, and compiles it in its first call.
+// lazily returns a function that compiles the pattern in its first call.
 func lazily(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
 
-// magics say what does the work of a magic command of IPython. %s is its argument.
+// magics says what to use in place of a magic command of IPython. %q stands for its argument.
 var magics = map[string]string{
 	"autoreload": "importlib.reload loads a module again", "bash": shellHint,
 	"capture": "contextlib.redirect_stdout captures output",
@@ -97,7 +98,8 @@ func commandHint(line string) string {
 	if m := magicLine().FindStringSubmatch(line); m != nil {
 		return magicHint(m[1], strings.TrimSpace(m[2]), strings.HasPrefix(line, "%%"))
 	}
-	if command := strings.TrimSpace(strings.TrimLeft(line, "!")); line[0] == '!' {
+	if strings.HasPrefix(line, "!") {
+		command := strings.TrimSpace(strings.TrimLeft(line, "!"))
 		return fmt.Sprintf("execute_command_async(command=%q)", command)
 	}
 	return fmt.Sprintf("help(%s)", strings.Trim(line, "?"))
@@ -118,7 +120,7 @@ func magicHint(name, argument string, cell bool) string {
 	case name == "sx" || name == "system":
 		return fmt.Sprintf("execute_command_async(command=%q)", argument)
 	}
-	switch name { // its aliases of shell commands
+	switch name { // IPython's aliases of shell commands
 	case "cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir":
 		return fmt.Sprintf("execute_command_async(command=%q)", strings.TrimSpace(name+" "+argument))
 	}

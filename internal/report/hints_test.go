@@ -39,6 +39,7 @@ func TestHints(t *testing.T) {
 		"%%nothing":                     plain + `%%nothing is not there`,
 		"df.head??":                     plain + `help(df.head)`,
 		"?print":                        plain + `help(print)`,
+		"":                              plain + `help()`,
 	} {
 		rec := jobs.Receipt{End: jobs.Raised, Cause: jobs.NoModule, Subject: subject}
 		if want[:4] == plain[:4] {
