@@ -42,7 +42,7 @@ func (e *NotFoundError) Error() string {
 	return "no such job: " + e.ID
 }
 
-// An AmbiguousError means that the ids of several jobs of the tenant begin as the given one.
+// An AmbiguousError means that the ids of several jobs of the tenant have the given prefix.
 type AmbiguousError struct {
 	Prefix string
 	Jobs   []Info // newest first

@@ -29,7 +29,7 @@ type Info struct {
 	Cancelling  Rung      // set while a stop is under way
 	Receipt     Receipt   // set once Status is final
 	HasResult   bool
-	Result      string     // its beginning, at most 32,000 characters; the end of the output is all of it
+	Result      string     // at most its first 32,000 characters; the output ends with all of it
 	ResultChars int        // of the complete result, if Result is not all of it
 	Listening   []Listener // opened since it was started; nil once Status is final
 	PID         int        // the process in the foreground, if the runner named one
@@ -100,8 +100,8 @@ func (j *Job) Read(cursor int64, limit int) (Info, output.Chunk) {
 	return info, j.log.Read(cursor, limit)
 }
 
-// Changed returns a channel that is closed at the next change of anything in Info except the output,
-// and at late output. Take it before the Info that it follows.
+// Changed returns a channel that is closed at the next change of anything in Info except the
+// output, and at late output. Take it before the Info that it follows.
 func (j *Job) Changed() <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -115,8 +115,8 @@ func (j *Job) atLimit() {
 }
 
 // end makes the job final with the outcome of its runner, and saves it. The runner has drained by
-// then: the result ends the log, and bytes written from now on are late output. It wakes no caller, so that a caller that is
-// woken by the end finds it saved.
+// then: the result ends the log, and bytes written from now on are late output. It wakes no caller,
+// so that a caller that is woken by the end finds it saved.
 func (j *Job) end(out Outcome) {
 	j.log.Write(output.Result, []byte(out.Result))
 	j.log.Finish()
@@ -154,11 +154,11 @@ func (j *Job) conclude(out Outcome) {
 	j.info.Result, j.info.ResultChars = beginning(out.Result)
 }
 
-// resultKept is how many characters of a result Info has, because ended jobs are kept for long.
+// resultKept bounds the result in Info, in characters, because ended jobs are kept for long.
 const resultKept = 32_000
 
-// beginning returns the beginning of a result that Info has and, if that is not all, the number of
-// its characters.
+// beginning returns at most resultKept characters of a result and, if these are not all, the number
+// of all its characters.
 func beginning(result string) (kept string, all int) {
 	n := 0
 	for i := range result {

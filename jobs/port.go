@@ -35,7 +35,8 @@ type Port struct{ j *Job }
 // ID returns the job's ULID.
 func (p *Port) ID() string { return p.j.ID() }
 
-// Write appends to the job's output.
+// Write appends to the job's output. After the end of the job it is late output, which Job.Changed
+// announces.
 func (p *Port) Write(s output.Stream, b []byte) {
 	p.j.log.Write(s, b)
 	select {
@@ -100,8 +101,8 @@ func (p *Port) SetAccepts(input bool) {
 	}
 }
 
-// SetListening records the addresses on which processes of the job listen. ls is not changed
-// afterwards.
+// SetListening records the addresses on which processes of the job listen. The caller must not
+// change ls afterwards.
 func (p *Port) SetListening(ls []Listener) {
 	j := p.j
 	j.mu.Lock()

@@ -14,7 +14,7 @@ type Probe interface {
 	Stopped() ([]StoppedProcess, error)
 }
 
-// A StoppedProcess takes no step until it is continued.
+// A StoppedProcess is a process that a signal has stopped and that has not been continued.
 type StoppedProcess struct {
 	Process
 	Signal string // that stopped it, such as SIGSTOP; empty: unknown

@@ -67,12 +67,12 @@ type Receipt struct {
 	Detail string // one line more: "ValueError: bad literal"
 	Cause  Cause  // of a NotStarted or a Raised job; empty: none of those listed
 
-	Subject string // what the Cause is about, if it says so
+	Subject string // the module or the line that the Cause is about
 
 	// Stop is set by the runner if a stop caused the end. A job that finished anyway has none.
 	Stop  *Stop
 	By    By            // if the runner leaves it empty, it follows from End and Stop
-	Rungs []Rung        // that the job needed, from the lowest; also if it finished anyway
+	Rungs []Rung        // that were tried on the job, from the lowest; also if it finished anyway
 	Rest  []Rung        // higher ones, that its remaining processes needed after its end
 	State State         // of the session's variables
 	Limit time.Duration // the timeout that was reached
@@ -127,7 +127,8 @@ func (r Receipt) Text() string {
 // finished reports whether the job completed although it was asked to stop.
 func (r Receipt) finished() bool { return len(r.Rungs) > 0 && r.Status() == Completed }
 
-// after returns the highest rung that a job needed which completed anyway, or "".
+// after returns after which rung a job completed that was asked to stop: "after an interrupt". For
+// other jobs it returns "".
 func (r Receipt) after() string {
 	if !r.finished() {
 		return ""

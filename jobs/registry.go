@@ -129,8 +129,8 @@ func (r *Registry) oldest(tenant string) Info {
 	return Info{}
 }
 
-// Get returns a job of the tenant. Its id can be in small letters and between blanks. The error is a
-// *[NotFoundError].
+// Get returns a job of the tenant. Its id can be in lower case, with blanks around it. The error is
+// a *[NotFoundError].
 func (r *Registry) Get(tenant, id string) (*Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,11 +148,11 @@ func (r *Registry) get(tenant, id string) (*Job, error) {
 // canonical returns an id as the registry writes it.
 func canonical(id string) string { return strings.ToUpper(strings.TrimSpace(id)) }
 
-// leastPrefix is how many characters of an id can stand for all of it.
+// leastPrefix is the length of the shortest prefix that can stand for an id.
 const leastPrefix = 8
 
-// Find returns the job of the tenant with that id, or else the one whose id begins so. The error is
-// a *[NotFoundError] or, if several ids begin so, an *[AmbiguousError].
+// Find returns the job of the tenant with that id, or else the one whose id has that prefix. The
+// error is a *[NotFoundError] or, if several ids have the prefix, an *[AmbiguousError].
 func (r *Registry) Find(tenant, id string) (*Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

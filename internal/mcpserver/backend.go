@@ -9,15 +9,16 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A Backend makes and describes jobs: an [engine.Engine], or a fake in tests. Its methods are safe for
-// concurrent use and do not wait. Their errors are shown to clients and say how to fix the problem.
+// A Backend makes and describes jobs: an [engine.Engine], or a fake in tests. Its methods are safe
+// for concurrent use and do not wait. Their errors are shown to clients and say how to fix the
+// problem.
 type Backend interface {
 	// Jobs returns the registry in which the tools start and find jobs.
 	Jobs() *jobs.Registry
 	// Session returns a Python session of the scope's tenant.
 	Session(sc engine.Scope, name string) (engine.Session, error)
-	// Losses returns the deaths of idle Python interpreters of the scope's tenant that no job's receipt
-	// tells.
+	// Losses returns the deaths of idle Python interpreters of the scope's tenant that no job's
+	// receipt reports.
 	Losses(sc engine.Scope) []*engine.Loss
 	// Shell returns a runner of one command line.
 	Shell(sc engine.Scope, c engine.Command) (jobs.Runner, error)

@@ -64,7 +64,7 @@ func TestCallThatDoesNotWaitSaysWhetherItsJobHasStarted(t *testing.T) {
 	}
 }
 
-// Status calls take the beginning of an id that is unique, and calls that change a job take all of it.
+// Status calls take a unique prefix of an id, and calls that change a job take only the whole id.
 func TestIDsAreTakenAsTheyAreWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // all jobs start at one time, so the first ten characters of their ids are the same
 		w := newWorld(t)

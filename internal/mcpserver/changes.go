@@ -9,7 +9,7 @@ import (
 )
 
 // A client that has listed the resources, or subscribed to changes of the list, is notified of new
-// jobs: once for all that start within changePause, and every changeEvery at most.
+// jobs: once for all that start within changePause, and at most once in changeEvery.
 const (
 	changePause = time.Second
 	changeEvery = 10 * time.Second
@@ -21,12 +21,12 @@ type changes struct {
 
 	mu     sync.Mutex
 	wanted bool        // the client has asked for the list, or for its changes
-	timer  *time.Timer // runs while a change is held back; nil: none
+	timer  *time.Timer // runs while a notification is held back; nil: none is
 	last   time.Time   // of the last notification
 	closed bool        // the connection has ended
 }
 
-// want notes that the client is to be notified from now on.
+// want notes that the client must be notified from now on.
 func (c *changes) want() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *changes) close() {
 	}
 }
 
-// follow is a middleware that sees whether the client wants to be notified.
+// follow is a middleware that notes when the client asks for the list or for its changes.
 func (c *changes) follow(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if method == "resources/list" || method == "subscriptions/listen" {

@@ -1,11 +1,11 @@
 // Package mcpserver serves an engine to MCP clients. Its tools turn arguments into jobs, and jobs
 // into replies.
 //
-// An [engine.Engine], or another [Backend], is built once and shared by all connections. [New] makes
-// one MCP server for each connection, over any transport; its client sees the jobs that its
+// An [engine.Engine], or another [Backend], is built once and shared by all connections. [New]
+// makes one MCP server for each connection, over any transport; its client sees the jobs that its
 // [engine.Scope] covers. Jobs belong to the engine, calls and waits to the connection: a cancelled
-// call, a client that leaves, or a shutdown ends a wait and never a job. The server keeps no reading
-// position for a client: the same call gives the same answer.
+// call, a client that leaves, or a shutdown ends a wait and never a job. The server keeps no
+// reading position for a client: the same call gives the same answer.
 //
 // Handlers know no transport. One that keeps calls in order, or that knows which answers reach the
 // client, attaches a ticket to each request; see ticket.go.

@@ -32,8 +32,8 @@ func (c *conn) refusal(err error) *report.Reply {
 	return report.Textf("%s", text)
 }
 
-// remedies say in the terms of the tools how to avoid an error of a package that knows no tools. Those
-// for jobs that could not start are in package report.
+// remedies say in the terms of the tools how to avoid an error of a package that knows no tools.
+// Those for jobs that could not start are in package report.
 var remedies = []struct {
 	err    error
 	remedy string

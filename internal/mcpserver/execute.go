@@ -77,7 +77,7 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 }
 
 // startTime is how long a call that does not wait still waits for its job to start, if no other job
-// is before it. Otherwise its reply would always say queued.
+// is ahead of it. Without that its reply would always say queued.
 const startTime = 50 * time.Millisecond
 
 // servingTime is how long a job that listens must be quiet to count as a server that has started.
@@ -89,7 +89,7 @@ func (c *call) await(ctx context.Context, j *jobs.Job, def time.Duration) {
 	c.awaitBy(ctx, j, def, j.Await)
 }
 
-// awaitBy is await with another wait for the job.
+// awaitBy is await with wait in place of Job.Await.
 func (c *call) awaitBy(ctx context.Context, j *jobs.Job, def time.Duration, wait func(context.Context) error) {
 	c.ticket.Pass()
 	d := c.waitFor(def)

@@ -89,7 +89,7 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 	}
 	d, err := j.Send(deliver, in)
 	if errors.Is(err, jobs.ErrEnded) {
-		j.Await(deliver) // an error: the reply shows the job as it is
+		j.Await(deliver) // it is ending; the refusal says how, or shows it as it is after that time
 	}
 	slow.Stop()
 	cancel()

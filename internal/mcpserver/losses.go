@@ -7,14 +7,15 @@ import (
 	"asyncrepl/internal/report"
 )
 
-// A losses announces the deaths of idle Python interpreters, each once to a connection, by the next
-// reply. If that is dropped, the one after it announces them again. The zero value is ready to use.
+// losses announces the deaths of idle Python interpreters, each once to a connection, in the next
+// reply. If that is dropped, a later one announces them again. The zero value is ready to use.
 type losses struct {
 	mu        sync.Mutex
 	announced map[[2]string]bool // by session and last job
 }
 
-// announce adds what is not announced yet to a reply, and returns a function that takes it back.
+// announce adds the losses that are not announced yet to a reply. retract makes a later reply
+// announce them again.
 func (l *losses) announce(r *report.Reply, all []*engine.Loss) (retract func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

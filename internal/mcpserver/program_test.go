@@ -24,8 +24,8 @@ import (
 //	queue NAME       stay queued until then; must come first
 //	hang             run until a stop; stubborn: until a kill
 //	linger NAME      run until a stop, and then until the test opens the gate
-//	leave NAME       leave a process of that name, which cancel_job can end, unless it is "unchecked"
-//	                 or "immortal"
+//	leave NAME       leave a process of that name, which cancel_job can end unless it is
+//	                 "unchecked" or "immortal"
 //	late "text"      write it after the end
 //	note "text"      say so in the receipt
 //	pid N            show a process

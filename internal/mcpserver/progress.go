@@ -45,7 +45,7 @@ func (c *conn) newProgress(req *mcp.CallToolRequest) *progress {
 }
 
 // start sends line, first and then repeatedly, until stop is called; stop waits for a notification
-// that is being sent. The call waits for most, or for an unknown time if that is 0.
+// that is being sent. most is the longest that the call waits, or 0 if that is unknown.
 func (p *progress) start(ctx context.Context, most time.Duration, line func() string) (stop func()) {
 	if p == nil || most > 0 && most <= p.first {
 		return func() {}
@@ -72,8 +72,8 @@ func (p *progress) start(ctx context.Context, most time.Duration, line func() st
 	}
 }
 
-// send sends one notification and reports whether another may follow. Progress is in seconds. It has no
-// total, which clients would show as a share of the work done: the wait measures no work.
+// send sends one notification and reports whether another may follow. Progress is in seconds. It
+// has no total, which clients would show as a share of the work done: the wait measures no work.
 func (p *progress) send(ctx context.Context, waited, most time.Duration, line string) bool {
 	if most > 0 && waited >= most || ctx.Err() != nil {
 		return false

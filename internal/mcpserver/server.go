@@ -29,8 +29,8 @@ type conn struct {
 }
 
 // New returns the server of one connection, over any transport of the SDK. Its calls see the jobs
-// that sc covers. When ctx is done, they stop waiting and are answered with the current status. Jobs
-// outlive both the connection and ctx.
+// that sc covers. When ctx is done, they stop waiting and are answered with the current status.
+// Jobs outlive both the connection and ctx.
 //
 // Several connections can share a server if one client makes them all, as over HTTP: an event that
 // was announced on one connection is then not repeated on the others.
@@ -57,16 +57,17 @@ func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*to
 	for _, t := range resourceTemplates {
 		s.AddResourceTemplate(t, nil) // read by c.resources
 	}
-	// The SDK notifies clients of each era in its own way, when a resource is added. This one is not new.
+	// The SDK notifies clients of each era in its own way when a template is added. To add this one
+	// again changes nothing else.
 	c.changes.notify = func() { s.AddResourceTemplate(resourceTemplates[0], nil) }
 	context.AfterFunc(ctx, c.changes.close)
 	return s
 }
 
-// job returns a job of the connection's tenant by its whole id, as calls that change it need it.
+// job returns a job of the connection's tenant by its whole id, which calls that change it need.
 func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(c.scope.Tenant, id) }
 
-// find returns a job of the connection's tenant by its id or the beginning of that.
+// find returns a job of the connection's tenant by its id or a unique prefix of it.
 func (c *conn) find(id string) (*jobs.Job, error) { return c.jobs.Find(c.scope.Tenant, id) }
 
 // beforeTools calls add once, before the first request about tools. Making them and having the

@@ -119,8 +119,8 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	return r, nil
 }
 
-// awaitEnds waits until the jobs of a worker that has exited have ended, which happens a little later,
-// but no longer than the grace. It returns their state then.
+// awaitEnds waits until the jobs of a worker that has exited have ended, which happens a little
+// later, but no longer than the grace. It returns their state then.
 func (c *conn) awaitEnds(ctx context.Context, list []jobs.Info) []jobs.Info {
 	ctx, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()

@@ -12,9 +12,9 @@ import (
 // namesMax bounds a line that lists modules, functions or classes, in bytes.
 const namesMax = 2000
 
-// variableLines returns the text of a list of variables, and how many of them it shows: a line each,
-// then the names of modules, functions and classes. Its limit is in bytes, of which there are at
-// least as many as characters.
+// variableLines returns the text of a list of variables, and how many of them it shows: a line
+// each, then the names of modules, functions and classes. Its limit is in bytes, of which there are
+// at least as many as characters.
 func variableLines(vars engine.Variables) (text string, shown int) {
 	var others strings.Builder
 	for _, group := range []struct {
@@ -38,7 +38,7 @@ func variableLines(vars engine.Variables) (text string, shown int) {
 	return list.String() + others.String(), shown
 }
 
-// nameLine adds a line of names to b, and returns how many it has.
+// nameLine adds a line of names to b, and returns how many names the line has.
 func nameLine(b *strings.Builder, title string, names []string) (shown int) {
 	start := b.Len()
 	for _, name := range names {
@@ -76,7 +76,7 @@ func variableLine(v engine.Variable) string {
 	return s
 }
 
-// unit returns the name of what a container of a type holds n of.
+// unit returns the word for the n elements of a container of a type.
 func unit(typ string, n int64) string {
 	name := "item"
 	switch typ {

@@ -6,8 +6,8 @@
 //   - A reply takes the status of a job before its output, so that a final status comes with all of
 //     the output.
 //   - No reply is longer than its [Window] allows, except that some output is always shown. What it
-//     omits is counted, with the cursors from which to read it: the pages that they lead to are the
-//     output.
+//     omits is counted, with the cursors from which to read it. Pages read from one cursor to the
+//     next show all of the output.
 //   - No page ends inside a character or an escape sequence.
 //   - Calling again gives the same reply. Only [Notices] remember anything: which events of jobs
 //     one connection has announced.
@@ -16,6 +16,6 @@
 // made it and a Notices to its connection; a Reporter can be shared. Nothing here fails: a job that
 // can't be found or started is an error of package jobs, which [Reporter.Refusal] describes.
 //
-// Begin with the example, then job.go. excerpt.go chooses the output that a reply shows, and output.go
-// that of a resource. The package knows neither a protocol nor how jobs run.
+// Begin with the example, then job.go. excerpt.go chooses the output that a reply shows, and
+// output.go that of a resource. The package knows neither a protocol nor how jobs run.
 package report

@@ -20,11 +20,11 @@ const (
 )
 
 // How many bytes of a log one reply reads from each end. A program that draws over its own output
-// can write many bytes for few characters, so this is more than a reply holds. It is bounded so that
-// a reply costs the same however long the log is.
+// can write many bytes for few characters, so this is more than a reply holds. It is bounded so
+// that a reply costs the same however long the log is.
 const (
 	endBytes    = 256 << 10
-	newestBytes = 8 << 10 // of a running job, and more for more than 2,000 characters
+	newestBytes = 8 << 10 // of a running job; more if the reply has room for more than 2,000 characters
 )
 
 // The sections of output. Terminal output is shown as stdout.
@@ -51,7 +51,7 @@ func sectionOf(s output.Stream) int {
 // An excerpt is the part of a job's output that a reply shows.
 type excerpt struct {
 	text    [sections]string
-	omitted []output.Range // that is not shown, whether it still exists or not
+	omitted []output.Range // the bytes that are not shown, whether they still exist or not
 	gone    int64          // omitted bytes that can't be read any more
 	loss    output.Loss    // the causes for which the complete log lacks bytes
 	late    int64          // bytes written after the job's end, whether shown or not
@@ -90,8 +90,8 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	return x
 }
 
-// lastLines returns where the last n lines of a log begin, at from or later. It reads no more than a
-// reply of the newest output does.
+// lastLines returns the cursor at which the last n lines of a log begin, from or a later one. If
+// they are longer than newestBytes, it returns a cursor inside them.
 func lastLines(log output.Reader, from, end int64, n int) int64 {
 	start := max(from, end-newestBytes)
 	var text []byte
@@ -108,11 +108,11 @@ func lastLines(log output.Reader, from, end int64, n int) int64 {
 	return end - int64(len(text)-at-1)
 }
 
-// forward takes as much as fits from a cursor on. If the bytes there are gone, it begins after them.
+// forward takes as much as fits from a cursor on. If the bytes there are gone, it begins after
+// them.
 func (x *excerpt) forward(log output.Reader, stat output.Stat, final bool, from int64, room int) {
-	to := from + 2*endBytes
-	s := read(log, from, min(to, stat.End))
-	if s.Cursor > from { // a gap was there
+	s := read(log, from, min(from+2*endBytes, stat.End))
+	if s.Cursor > from { // there was a gap at from
 		s = read(log, s.Cursor, min(s.Cursor+2*endBytes, stat.End))
 	}
 	x.omit(from, s.Cursor)
@@ -161,9 +161,9 @@ func (x *excerpt) omit(from, to int64) {
 	}
 }
 
-// readEnds returns the first front and the last back bytes of the log from a cursor on. If these are
-// all there is, all of it is head and tail is empty, at its end. Bytes that are gone, or too many,
-// are between head and tail.
+// readEnds returns the first front and the last back bytes of the log from a cursor on. If these
+// are all there is, all of it is head, and tail is empty and begins at its end. Bytes that are
+// gone, or too many, are between head and tail.
 func readEnds(log output.Reader, stat output.Stat, final bool, from, front, back int64) (head, tail view.Stretch) {
 	headEnd, tailStart, whole := stat.End, from, true
 	for _, g := range stat.Gaps {

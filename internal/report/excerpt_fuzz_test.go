@@ -89,8 +89,8 @@ func checkExcerpt(t *testing.T, x excerpt, w Window, end int64, room int) {
 	}
 }
 
-// FuzzReadingOn reads output without cursor movements. In whatever pieces it is written, and whatever
-// the room, the text shown page by page is the text of the complete output.
+// FuzzReadingOn reads output without cursor movements. In whatever pieces it is written, and
+// whatever the room, the text shown page by page is the text of the complete output.
 func FuzzReadingOn(f *testing.F) {
 	f.Add("one\n€ \x1b[31mred\x1b[0m 日本\n\n", "", []byte{0, 9, 41})
 	f.Add("a\x1b]0;title\x07b\x1b(Bc\n", "warning: \x1b\n", []byte{4})

@@ -23,21 +23,21 @@ func (rp *Reporter) time() time.Time {
 	return rp.now()
 }
 
-// A Window selects the part of a job's output that a reply shows, and holds the lines about the call
-// that the reply answers.
+// A Window selects the part of a job's output that a reply shows, and holds the lines about the
+// call that the reply answers.
 type Window struct {
 	From      int64        // the cursor of the first byte
-	Part      Part         // if not all of it fits
+	Part      Part         // what to show if not all of it fits
 	MaxChars  int          // of the complete reply; below 500, of the output alone
 	NewestMax int          // the most characters of the newest output of a running job; 0: as many as fit
 	Notices   *CallNotices // of the call that the reply answers; nil: it announces no other jobs
 
-	// Answered is the question that the call answered, or nil. What the reply would repeat of it, or
-	// of the output that it shows, is left out.
+	// Answered is the question that the call answered, or nil. If it is set, the lines about the
+	// next question leave out what equals it, and a prompt that the output ends with.
 	Answered *jobs.Question
 
 	facts []fact
-	lines int // if not 0, show only that many lines, the last ones
+	lines int // if not 0, show only this many lines, the last ones
 }
 
 // A fact is one header line.
@@ -46,7 +46,7 @@ type fact struct{ name, value string }
 // Line adds a header line about the call itself, after those about the job.
 func (w *Window) Line(name, value string) { w.facts = append(w.facts, fact{name, value}) }
 
-// How many lines of the output of an install a reply shows, after its end. An installer prints its
+// How many lines of its output the reply about an ended install shows. An installer prints its
 // result last.
 const (
 	installedLines = 5
@@ -60,7 +60,7 @@ const silence = 5 * time.Second
 // final status can show all output.
 func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	info := j.Info()
-	if info.Kind == jobs.Package && info.Status.Final() && w.Part != Forward { // its status has the result
+	if info.Kind == jobs.Package && info.Status.Final() && w.Part != Forward { // the Status line has the result
 		if w.lines = failedLines; info.Status == jobs.Completed {
 			w.lines = installedLines
 		}
@@ -157,7 +157,8 @@ func causes(l output.Loss) string {
 	return strings.Join(why, "; ")
 }
 
-// describe writes the header lines about a job, except its cursor and what is known of its question.
+// describe writes the header lines about a job, except its cursor and what the reader knows of its
+// question.
 func (rp *Reporter) describe(r *Reply, info jobs.Info, known known) {
 	r.Line("Job ID", info.ID)
 	r.Line("Status", StatusText(info))
@@ -193,14 +194,14 @@ func (rp *Reporter) queued(r *Reply, info jobs.Info) {
 	}
 }
 
-// Ahead returns the job that a queued one waits for: that of its session or, for an install, the one
-// install that runs. It returns nil if there is none.
+// Ahead returns the job that a queued one waits for: that of its session or, for an install, the
+// one install that runs. It returns nil if there is none.
 func (rp *Reporter) Ahead(info jobs.Info) *jobs.Info {
 	f := jobs.Filter{Session: info.Session, Status: []jobs.Status{jobs.Running, jobs.WaitingInput}}
 	switch {
 	case rp.Jobs == nil:
 		return nil
-	case info.Kind == jobs.Package: // of all sessions, one at a time
+	case info.Kind == jobs.Package: // installs of all sessions run one at a time
 		f.Session = ""
 	case info.Session == "":
 		return nil
@@ -213,8 +214,8 @@ func (rp *Reporter) Ahead(info jobs.Info) *jobs.Info {
 	return nil
 }
 
-// activity names a stopped process, and reports silence as silence, with the CPU use of the busiest
-// process.
+// activity names a stopped process and says how long the job has been without output. If nothing is
+// stopped, it adds the CPU use of the busiest process.
 func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 	said := ""
 	if info.Cancelling == "" { // a cancel stops processes itself
@@ -225,9 +226,9 @@ func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 		last, since = info.Started, "no output yet, for "
 	}
 	if quiet := rp.time().Sub(last); quiet >= silence {
-		idle := said != ""
+		held := said != ""
 		said = strings.TrimPrefix(said+"; "+since+Duration(quiet), "; ")
-		if info.Probe != nil && !idle {
+		if info.Probe != nil && !held {
 			if p, percent, err := info.Probe.Busiest(); err == nil {
 				said += fmt.Sprintf(", %s uses %.0f %% CPU", p, percent)
 			}

@@ -2,8 +2,8 @@ package report
 
 import "asyncrepl/jobs"
 
-// A Next line names the call that a job needs next. Every such text is in the table nexts, and names
-// no tool but the NextTools; a Note can name any.
+// A Next line names the call that a job needs next. Every such text is in the table nexts, and
+// names no tool except the NextTools; a Note can name any.
 
 // NextTools are the tools that a Next line can name. Clients that search for tools load these from
 // the start, so that a model can follow the line at once.
@@ -12,8 +12,8 @@ var NextTools = []string{
 	"send_command_input", "send_python_input", "wait_for_jobs",
 }
 
-// pythonLine is the key in nexts of a question of Python that one line answers. The other keys are the
-// kinds of questions at a terminal.
+// pythonLine is the key in nexts of a question of Python that one line answers. The other keys are
+// the kinds of questions at a terminal.
 const pythonLine = "python"
 
 var nexts = map[string]string{
@@ -23,7 +23,8 @@ var nexts = map[string]string{
 	"key":      "send_command_input(text=…) or cancel_job",
 }
 
-// next writes the Next line, if the job waits for input that is sent in another way than the last.
+// next writes the Next line if the job waits for input. After an answer it does so only if the new
+// question is of another kind.
 func next(r *Reply, info jobs.Info, known known) {
 	q := info.Question
 	if !info.Asks() || q == nil || known.answered != nil && known.answered.Kind == q.Kind {

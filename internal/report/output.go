@@ -16,8 +16,8 @@ const readBytes = 32 << 10
 // readParts is the most parts that one read returns.
 const readParts = 64
 
-// An OutputRange says which part of the log was read and how to continue: read again from the cursor
-// Next, immediately if More is set.
+// An OutputRange says which part of the log was read and how to continue: read again from the
+// cursor Next, immediately if More is set.
 type OutputRange struct {
 	Stream  string `json:"stream,omitempty"` // of this part: stdout, stderr or tty
 	From    int64  `json:"from"`             // where the read begins; after the requested cursor if bytes there are gone
@@ -101,7 +101,7 @@ func byStream(w view.Stretch) []view.Span {
 }
 
 // completeLines cuts a stretch for the text view. If there is more to read and a line ends in its
-// second half, the cut is after that line.
+// second half, it cuts after the last such line.
 func completeLines(w view.Stretch, more bool) view.Stretch {
 	if more && len(w.Spans) > 0 {
 		size := w.End() - w.Cursor

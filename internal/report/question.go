@@ -10,8 +10,8 @@ import (
 
 // known is what the reader of a reply knows of a job's question without the lines about it.
 type known struct {
-	answered *jobs.Question // the question before; nil: none
-	prompt   bool           // the output that the reply shows ends with the prompt
+	answered *jobs.Question // the question that the call answered; nil: none
+	prompt   bool           // the output that the reply shows ends with the new prompt
 }
 
 // whatIsKnown returns what a caller that has just answered a question knows of the next one. Other
@@ -37,7 +37,7 @@ func endsWith(log output.Reader, from int64, line string) bool {
 	return found && (before == "" || strings.HasSuffix(before, "\n"))
 }
 
-// question writes the lines about the question that a job waits with.
+// question writes the lines about the question of a job that waits for input.
 func question(r *Reply, info jobs.Info, known known) {
 	q := info.Question
 	if q == nil || info.Status != jobs.WaitingInput {

@@ -27,7 +27,7 @@ func (rp *Reporter) Refusal(err error) *Reply {
 	return nil
 }
 
-// ambiguousMax bounds the list of jobs whose ids begin alike, in characters.
+// ambiguousMax bounds the list of jobs whose ids have the same prefix, in characters.
 const ambiguousMax = 8000
 
 func (rp *Reporter) ambiguous(e *jobs.AmbiguousError) *Reply {

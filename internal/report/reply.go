@@ -52,7 +52,8 @@ func (r *Reply) Line(name, value string) {
 	r.b.WriteString(name + ": " + OneLine(value) + "\n")
 }
 
-// Insert writes a line at the end of the header of a complete reply, or below a reply of text alone.
+// Insert adds a line at the end of the header of a complete reply, or below a reply that is only
+// text.
 func (r *Reply) Insert(name, value string) {
 	head, rest, sections := strings.Cut(r.b.String(), "\n\n")
 	r.b.Reset()

@@ -327,8 +327,8 @@ func TestPagesSkipOnlyWhatIsGone(t *testing.T) {
 	}
 }
 
-// The reply about an install that has ended shows the last lines, and counts the others. A page shows
-// all of it.
+// The reply about an install that has ended shows the last lines, and counts the others. A page
+// shows all of it.
 func TestInstallShowsItsLastLines(t *testing.T) {
 	var rp Reporter
 	show := func(out script, w Window) *Reply {

@@ -177,7 +177,8 @@ func TestOnAnswer(t *testing.T) {
 	}
 }
 
-// TestOnCancel: a handler is notified of a cancel before a later call is handed over, or when it asks.
+// TestOnCancel: a handler is notified of a cancel before a later call is handed over, or when it
+// asks.
 func TestOnCancel(t *testing.T) {
 	p, stream := newPeer(t)
 	var one, two *Call
@@ -209,8 +210,8 @@ func TestOnCancel(t *testing.T) {
 	}
 }
 
-// TestTooManyBadLines: a client sends bad lines and reads no answers. Its input is read nevertheless,
-// its refusals are bounded, and its calls are answered as soon as it reads.
+// TestTooManyBadLines: a client sends bad lines and reads no answers. Its input is read
+// nevertheless, its refusals are bounded, and its calls are answered as soon as it reads.
 func TestTooManyBadLines(t *testing.T) {
 	p, stream := newPeer(t)
 	answerAll(t, &Transport{Stream: stream}, echo)

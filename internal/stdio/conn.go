@@ -41,7 +41,8 @@ type conn struct {
 // SessionID implements mcp.Connection: a stream has no sessions.
 func (c *conn) SessionID() string { return "" }
 
-// readLines passes on the lines of the stream. When Cut is done it only waits for their end.
+// readLines passes on the lines of the stream. Once Cut is done it drops them and waits for the
+// end.
 func (c *conn) readLines() {
 	defer func() {
 		close(c.eof)
@@ -65,7 +66,7 @@ func (c *conn) readLines() {
 }
 
 // abandoned reports whether input has ended and Cut is done. Nothing is written then: some clients
-// have freed what takes the answers, and crash at one.
+// have already freed the reader of the answers, and crash if one comes.
 func (c *conn) abandoned() bool {
 	select {
 	case <-c.eof:

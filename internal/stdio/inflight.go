@@ -23,7 +23,8 @@ const (
 )
 
 // callKey is the key under which the [Call] of a request is in its TokenInfo.Extra. The SDK passes
-// that on to handlers and offers no other place for a value of the transport. Handlers name it too.
+// that on to handlers and offers no other place for a value of the transport. internal/mcpserver
+// names it too.
 const callKey = "async-repl/call"
 
 // A Call is a request in flight. Its methods are for the handler of the request.
@@ -115,8 +116,8 @@ const (
 
 func newInFlight() inFlight { return inFlight{calls: make(map[jsonrpc.ID]*Call)} }
 
-// update lets f change the state, checks it and wakes the goroutines that wait for it. It first shuts
-// the state of an abandoned connection.
+// update lets f change the state, checks it and wakes the goroutines that wait for it. If the
+// connection is abandoned, update first shuts the state.
 func (c *conn) update(f func(*inFlight)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +141,7 @@ func (c *conn) update(f func(*inFlight)) {
 	}
 }
 
-// recheck wakes those that wait for what the end of input or Cut has brought about.
+// recheck wakes the goroutines that wait for what the end of input or Cut has changed.
 func (c *conn) recheck() { c.update(func(*inFlight) {}) }
 
 // check panics if the state contradicts itself.
@@ -236,7 +237,8 @@ func (s *inFlight) close(key jsonrpc.ID, toQueue bool) *Call {
 // shut drops what is queued and lets nothing more be queued.
 func (s *inFlight) shut() { s.closed, s.queue = true, nil }
 
-// send lets queue append a message, or none, to the queue of the state. It waits while that is full.
+// send lets queue append a message, or none, to the queue of the state. It waits while that is
+// full.
 func (c *conn) send(ctx context.Context, queue func(*inFlight)) (err error) {
 	for {
 		var room <-chan struct{}

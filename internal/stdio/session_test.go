@@ -209,7 +209,7 @@ func (c tardy) Err() error {
 
 func (tardy) AfterFunc(func()) (stop func() bool) { return func() bool { return true } }
 
-// Handlers that answer the moment that they are told to leave write nothing either.
+// Answers of handlers that return as soon as Leave is called are not written either.
 func TestLeavingAnswersAreNotWrittenAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -258,8 +258,8 @@ func TestLeaves(t *testing.T) {
 	})
 }
 
-// TestEndWaitsForNoAnswerThatNeverComes: a subscription is answered when it is cancelled, a cancelled call
-// never. The end of input waits for neither.
+// TestEndWaitsForNoAnswerThatNeverComes: a subscription is answered when it is cancelled, a
+// cancelled call never. The end of input waits for neither.
 func TestEndWaitsForNoAnswerThatNeverComes(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"subscription":   {`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}`},

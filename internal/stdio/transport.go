@@ -62,7 +62,8 @@ func (t *Transport) connect() *conn {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.uncut = context.AfterFunc(c.Cut, c.recheck) // owned by the connection; ends at once
-	go c.readLines()                              // owned by the connection; ends at the end of input, or with the read it is in after Close
-	go c.writeQueue()                             // owned by the connection; ends at Close or with a failed write
+
+	go c.readLines()  // owned by the connection; ends at the end of input, or with the read it is in after Close
+	go c.writeQueue() // owned by the connection; ends at Close or with a failed write
 	return c
 }

@@ -16,16 +16,17 @@ func (p Page) Omitted() int64 { return p.To - p.From }
 
 // A Budget is how many characters a page may have. A page shows at least one.
 type Budget struct {
-	Head int // at most this many before the gap; 0 shows only the end, and Max only the beginning
+	Head int // at most this many before the gap: if 0 only the end is shown, if Max only the beginning
 	Max  int // in all
 }
 
 // Clip returns the text of two stretches of a log within a budget: all of it if that fits, else the
 // head of the first and the tail of the second. The stretches can touch, or leave out bytes between
-// them, which count as omitted; either can be empty. A page is cut at the end of a line, or inside a
-// long line, but never inside a character or an escape sequence: the text of a page is the text of
-// the bytes that it does not omit. Clip never estimates how much fits: it renders until it has found
-// out, and returns text that it has rendered. Lines that would read as a section mark are escaped.
+// them, which count as omitted; either can be empty. A page is cut at the end of a line, or inside
+// a long line, but never inside a character or an escape sequence: the text of a page is the text
+// of the bytes that it does not omit. Clip never estimates how much fits: it renders until it has
+// found out, and returns text that it has rendered. Lines that would read as a section mark are
+// escaped.
 func Clip(head, tail Stretch, b Budget) Page {
 	b.Max = max(b.Max, 1)
 	b.Head = min(b.Head, b.Max)
@@ -52,7 +53,7 @@ func Clip(head, tail Stretch, b Budget) Page {
 	}
 	low, rest := t.tail(low, b.Max-chars)
 	p := Page{Sections: sections(text, rest), From: from, To: t.cursor + int64(low)}
-	if p.Omitted() == 0 { // only in one piece it was too much
+	if p.Omitted() == 0 { // rendered as two parts, all of it fits
 		for i, s := range p.Sections {
 			p.Sections[i] = Section{Head: s.Head + s.Tail}
 		}
@@ -115,7 +116,7 @@ func (f flat) tail(low, budget int) (start int, text []string) {
 	if f.startsLine(start) || start == low && low > 0 {
 		return start, text
 	}
-	if line := f.lineEnd(start); line > low { // what is before start can be without characters
+	if line := f.lineEnd(start); line > low { // the bytes from there to start can be without characters
 		if _, ok := fits(len(f.data) - line); ok {
 			return start, text
 		}
@@ -131,9 +132,11 @@ func (f flat) lineEnd(at int) int {
 	return bytes.LastIndexByte(f.data[:at], '\n') + 1
 }
 
-// longest finds the most bytes, of size, whose text fits the budget, and calls fits for them last
-// of all that fit. fits returns the number of characters and whether they fit. The guesses follow
-// the characters per byte so far, plain text takes one, and double while that says little.
+// longest searches for the greatest n up to size whose text fits the budget. fits(n) returns the
+// number of characters of the text of n bytes, and whether they fit; its last call that reports
+// true is for the result. The first guess is a character a byte, later ones take the ratio that was
+// seen. While less than half of the budget is used the guess at least doubles, and every fourth one
+// bisects.
 func longest(size, budget int, fits func(n int) (chars int, ok bool)) {
 	low, high := 0, size+1 // low fits, high does not
 	rate := 1.0            // bytes per character

@@ -196,8 +196,8 @@ func FuzzClip(f *testing.F) {
 	})
 }
 
-// stretchesOf makes two stretches of b, cut at an offset, with a gap between them and spans of a size
-// in turn in three sections.
+// stretchesOf makes two stretches of b, cut at an offset, with a gap between them and spans of a
+// size in turn in three sections.
 func stretchesOf(b []byte, at int, gap int64, size int) [2]Stretch {
 	stretches := [2]Stretch{{Cursor: gap}, {Cursor: gap + int64(at) + gap}}
 	for i, part := range [][]byte{b[:at], b[at:]} {

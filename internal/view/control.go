@@ -56,7 +56,8 @@ func (q sequence) switches() bool {
 	return (q.final == 'h' || q.final == 'l') && (q.params[0] == 47 || q.params[0] == 1047 || q.params[0] == 1049)
 }
 
-// FullScreen reports whether the program that wrote b has switched to the other screen and not back.
+// FullScreen reports whether the program that wrote b has switched to the other screen and not
+// back.
 func FullScreen(b []byte) bool {
 	for end := len(b); ; {
 		end = bytes.LastIndexByte(b[:end], esc)

@@ -15,7 +15,7 @@ type lines struct {
 	line  []rune // the line that has not ended yet
 
 	mark bool // escape lines that would read as a section mark
-	max  int  // full when there are more characters; < 0: never
+	max  int  // full when text and line have more characters; < 0: never
 }
 
 func (l *lines) full() bool { return l.max >= 0 && l.chars+len(l.line) > l.max }

@@ -19,7 +19,7 @@ type row struct {
 	cells  []rune // 0 is a cell that nothing was written to
 	wraps  bool   // the next row is the same line
 	edited bool   // drawn over or partly erased: blanks at the end mean nothing
-	placed bool   // of a full screen: likewise, and it can be filling
+	placed bool   // part of a full screen: likewise, and it can be there only to fill the screen
 }
 
 // A screen has as much of a terminal as folding progress takes: rows that can be drawn over, as
@@ -32,7 +32,7 @@ type screen struct {
 	y, x       int          // the cursor
 	home       int          // the row that a program uses as the top; -1: unknown
 	full       bool         // the program has switched to the other screen
-	filling    rune         // the last row that was settled only fills a screen, with ' ' or '~'; 0: it does not
+	filling    rune         // that of the last row that was settled, see the function
 	saved      bool
 	sy, sx     int
 	statusLine bool // the cursor was saved and moved elsewhere, and not yet restored: a status line, not shown
@@ -164,8 +164,8 @@ func (s *screen) down() {
 	s.end++
 }
 
-// settle passes row y to out. Nothing can change it any more. Of several rows in a row that only
-// fill a screen, blank or with a tilde as editors do, it passes the first.
+// settle passes row y to out. Nothing can change it any more. Of consecutive rows that only fill
+// a screen, blank or with a tilde as editors do, it passes the first.
 func (s *screen) settle(y int, newline bool) {
 	r := s.row(y)
 	cells := r.cells
@@ -188,7 +188,8 @@ func (s *screen) settle(y int, newline bool) {
 	}
 }
 
-// filling returns the character with which a row only fills a screen, 0 if it does not.
+// filling returns ' ' for a blank row of a full screen, '~' for one with only a tilde, and 0 for
+// any other.
 func filling(r *row, cells []rune) rune {
 	switch {
 	case !r.placed || r.wraps:

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Rows of a full screen lose the blanks at their end, and of several that only fill it one is shown.
+// Rows of a full screen lose the blanks at their end, and of several that only fill it one is
+// shown.
 func TestTextOfFullScreens(t *testing.T) {
 	blanks := strings.Repeat(" ", 119)
 	var editor strings.Builder

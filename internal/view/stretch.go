@@ -42,8 +42,8 @@ func (s Stretch) Until(end int64) Stretch {
 }
 
 // Complete returns s cut back until no section ends inside a character or an escape sequence, so
-// that the next read begins with all of it. A sequence that is too long to be one is not waited
-// for: it might never end.
+// that the next read begins with all of it. It does not cut a sequence that is too long to be one
+// and might never end.
 func (s Stretch) Complete() Stretch {
 	end := s.End()
 	newest := Stretch{Cursor: max(s.Cursor, end-maxHeld)}
@@ -127,13 +127,13 @@ func (f flat) of(section, from, to int) []byte {
 	return b
 }
 
-// maxMoves is how often boundary moves: more often than the output of any program needs, and few
-// enough for output that is made to cost time.
+// maxMoves bounds how often boundary moves. The output of programs needs fewer moves; output that
+// is made to cost time could need one a byte.
 const maxMoves = 50
 
 // boundary returns the last offset up to at at which no section is inside a character or an escape
-// sequence. To move back for one section can split a sequence of another, which moves it again. It
-// returns at if it would move further than a sequence is long, or too often.
+// sequence. A move back for one section can split a sequence of another, and cause another move. It
+// returns at if that would move it by more than maxHeld bytes, or more than maxMoves times.
 func (f flat) boundary(at int) int {
 	cut := at
 	for range maxMoves {
@@ -162,7 +162,7 @@ func (f flat) boundaryOf(section, at int) int {
 	}
 	if next := f.of(section, at, min(at+maxHeld, len(f.data))); len(next) > 0 {
 		if all := slices.Concat(b, next); Begin(all, len(b)) == len(b) {
-			return at // what begins before at is broken: something else begins there
+			return at // what begins before at is broken off: something else begins at it
 		}
 	}
 	offset := at
@@ -175,7 +175,7 @@ func (f flat) boundaryOf(section, at int) int {
 	return offset
 }
 
-// nextBoundary returns a boundary after at, one of the first, or the end.
+// nextBoundary returns one of the first boundaries after at, or the end.
 func (f flat) nextBoundary(at int) int {
 	for n := 1; at+n < len(f.data); n *= 2 {
 		if cut := f.boundary(at + n); cut > at {
