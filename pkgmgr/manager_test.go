@@ -230,6 +230,18 @@ func TestRunKeepsTheNewest(t *testing.T) {
 	}
 }
 
+func TestRunNamesWhatCannotStart(t *testing.T) {
+	w := newWorld(t)
+	path := w.write("bin/data", "no program", 0o777)
+	m := New(w.cfg)
+	for _, m.inProgram = range []bool{false, true} {
+		_, err := m.run(patient(t), time.Minute, path)
+		if want := "starting " + path + ": exec format error"; err == nil || err.Error() != want {
+			t.Errorf("in the program pip: %t: %v, want %s", m.inProgram, err, want)
+		}
+	}
+}
+
 // Describe says which Python would be used, and starts and makes nothing: each program here would
 // leave a file.
 func TestDescribe(t *testing.T) {

@@ -57,7 +57,8 @@ func (m *Manager) useActivated() {
 	for _, active := range []*Setting{&m.cfg.VirtualEnv, &m.cfg.CondaPrefix} {
 		now := m.getenv(active.Name)
 		if now != "" && now != active.Value && environmentIn(m.abs(now), active.Name).exists {
-			m.cfg.Python.Value, m.cfg.VenvDir.Value, m.cfg.VirtualEnv.Value = "", "", now
+			m.cfg.Python.Value, m.cfg.VenvDir.Value = "", ""
+			m.cfg.VirtualEnv = Setting{active.Name, now} // the first that counts; errors name its variable
 			return
 		}
 	}
@@ -156,7 +157,7 @@ func (m *Manager) runInProgram(limited context.Context, argv []string) ([]byte, 
 	})
 	w.Close()
 	if err != nil {
-		return nil, process.Exit{}, err
+		return nil, process.Exit{}, fmt.Errorf("starting %s: %v", argv[0], reason(err))
 	}
 	defer context.AfterFunc(limited, func() {
 		p.Kill()

@@ -148,6 +148,22 @@ func TestProgramsRefused(t *testing.T) {
 	}
 }
 
+// The environment that a script has activated comes before the settings of the server, and an error
+// names the variable that names it.
+func TestActivatedEnvironmentIsUsed(t *testing.T) {
+	for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		w := newWorld(t)
+		python := w.script("activated/bin/python", "exit 1")
+		w.cfg.Python.Value = realPython()
+		w.cfg.Env = append(w.cfg.Env, name+"="+w.path("activated"))
+		m := New(w.cfg)
+		m.useActivated()
+		if env, err := m.current(); err != nil || env.python != python || env.setting != name {
+			t.Errorf("%s: %+v, %v", name, env, err)
+		}
+	}
+}
+
 // Without any pip, uv does what it can.
 func TestPipLineWithUV(t *testing.T) {
 	w := newWorld(t)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -37,7 +36,7 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 	}
 	out, exit, err := run(limited, argv)
 	if err != nil {
-		return nil, fmt.Errorf("starting %s: %v", filepath.Base(argv[0]), err)
+		return nil, err
 	}
 	if limited.Err() != nil && ctx.Err() != nil {
 		return out, context.Cause(ctx)
