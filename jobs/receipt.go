@@ -53,6 +53,7 @@ const (
 	NoDirectory Cause = "no directory" // the job's directory does not exist
 	NoModule    Cause = "no module"    // the module Receipt.Subject is not installed
 	NoPython    Cause = "no python"    // the line Receipt.Subject is a command of IPython
+	OtherPip    Cause = "other pip"    // a pip of another Python than the sessions' refused to run
 )
 
 // SysExit is the Detail of an [Exited] job whose code called sys.exit, which did not end the
@@ -65,7 +66,7 @@ type Receipt struct {
 	Code   int    // exit code of an Exited job
 	Signal string // name of the signal of a Signaled job: "SIGSEGV"
 	Detail string // one line more: "ValueError: bad literal"
-	Cause  Cause  // of a NotStarted or a Raised job; empty: none of those listed
+	Cause  Cause  // empty: none of those listed
 
 	Subject string // the module or the line that the Cause is about
 

@@ -105,7 +105,7 @@ func (e *Engine) Shell(sc Scope, c Command) (jobs.Runner, error) {
 	for name, value := range c.Env {
 		env = append(env, name+"="+value) // the last one counts
 	}
-	return pipNote{&shell.Command{Owner: e.owner, Argv: shell.Script(e.config.Shell, c.Line), Dir: c.Dir, Env: env, TTY: c.TTY}}, nil
+	return pipWatch{&shell.Command{Owner: e.owner, Argv: shell.Script(e.config.Shell, c.Line), Dir: c.Dir, Env: env, TTY: c.TTY}}, nil
 }
 
 // onTerminal returns the runner of a program on a terminal.

@@ -350,6 +350,22 @@ func TestStartUpFilesAreThoseOfTheCall(t *testing.T) {
 	}
 }
 
+// The receipt of a job in which a pip of another Python refused to run has that as its cause.
+func TestRefusalOfAnotherPip(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, config(t))
+	sc := b.Scope("local")
+	for line, want := range map[string]jobs.Cause{
+		"echo 'ERROR: Could not find an activated virtualenv (required).' >&2; exit 3": jobs.OtherPip,
+		"exit 3": "",
+	} {
+		info := jobstest.End(t, b.shell(sc, engine.Command{Line: line}))
+		if info.Receipt.Cause != want || info.Receipt.Code != 3 {
+			t.Errorf("%s: cause %q, %s; want %q", line, info.Receipt.Cause, info.Receipt.Text(), want)
+		}
+	}
+}
+
 func TestScopeDefaults(t *testing.T) {
 	if got := (engine.Scope{}).SessionName(""); got != "default" {
 		t.Errorf("session %q", got)

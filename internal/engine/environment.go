@@ -20,13 +20,13 @@ func (e *Engine) Scope(tenant string) Scope {
 }
 
 // jobEnv returns the environment that jobs start from: environ with a terminal that programs know,
-// pagers that do not wait for a key, no query that the terminal does not answer, no progress bars of
-// installers, a UTF-8 locale if none is set, and the Python environment's programs first. It does not
-// set variables that keep programs from asking questions (CI, PIP_NO_INPUT), because questions can be
-// answered here.
+// pagers that do not wait for a key, no query that the terminal does not answer, no progress bars
+// of installers, a UTF-8 locale if none is set, and the Python environment's programs first. It
+// does not set variables that keep programs from asking questions (CI, PIP_NO_INPUT), because
+// questions can be answered here.
 //
-// If that is a virtual environment, a pip that runs outside of any fails: before the environment is
-// made, "python -m pip" would install into another Python.
+// If the Python environment is virtual, a pip that runs outside of any virtual environment fails:
+// before ours is made, "python -m pip" would install into another Python.
 func jobEnv(environ []string, bin string, virtual bool) []string {
 	env := variables(environ)
 	set := map[string]string{
@@ -39,18 +39,18 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 	if !utf8Locale(env) {
 		set["LC_CTYPE"] = "C.UTF-8"
 	}
+	if env["SHLVL"] == "" || env["SHLVL"] == "0" {
+		set["SHLVL"] = "1" // under sshd, bash takes itself for a login's first shell and reads ~/.bashrc
+	}
 	unlessSet := func(name, value string) {
 		if _, ok := env[name]; !ok {
 			set[name] = value
 		}
 	}
-	if env["SHLVL"] == "" || env["SHLVL"] == "0" {
-		set["SHLVL"] = "1" // under sshd, bash takes itself for a login's first shell and reads ~/.bashrc
-	}
 	unlessSet("PIP_PROGRESS_BAR", "off")
 	unlessSet("UV_NO_PROGRESS", "1")
 	if virtual {
-		unlessSet(requireVirtualenv, "1")
+		unlessSet("PIP_REQUIRE_VIRTUALENV", "1")
 	}
 	out := slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -62,8 +62,6 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 	}
 	return out
 }
-
-const requireVirtualenv = "PIP_REQUIRE_VIRTUALENV"
 
 // withPrograms returns a copy of env in which the programs pip and pip3 lead the PATH. The server
 // makes their directory for its first job.
@@ -82,19 +80,18 @@ func (e *Engine) withPrograms(env []string) []string {
 	return append(env, "PATH="+dir)
 }
 
-// A pipNote is the runner of a command. It explains the refusal of a pip that ran outside of a
-// virtual environment.
-type pipNote struct{ command jobs.Runner }
+// A pipWatch runs a command. If a pip in it refused to run outside of a virtual environment, the
+// receipt has that as its cause.
+type pipWatch struct{ command jobs.Runner }
 
-// pipRefusal is what such a pip prints.
+// pipRefusal is the error of such a pip.
 var pipRefusal = []byte("Could not find an activated virtualenv (required)")
 
 // Run runs the command.
-func (n pipNote) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
-	out := n.command.Run(ctx, p)
+func (w pipWatch) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	out := w.command.Run(ctx, p)
 	if bytes.Contains(p.Tail(4<<10), pipRefusal) {
-		out.Receipt.Notes = append(out.Receipt.Notes, "nothing was installed: that pip belongs to another Python than the sessions'; "+
-			"run pip by its name alone, or set "+requireVirtualenv+"=0 to use the other one")
+		out.Receipt.Cause = jobs.OtherPip
 	}
 	return out
 }

@@ -48,14 +48,12 @@ func (e *Engine) Status(sc Scope) report.Server {
 		installer = "uv " + python.UV
 	}
 	s.Works = append(s.Works, installer)
-	if err := e.packages.ProgramsError(); err != nil {
-		s.Lacks = append(s.Lacks, fmt.Sprintf("jobs have no program pip of their own (%v): install with install_package_async", err))
-	}
 	if err != nil {
 		s.Lacks = append(s.Lacks, err.Error())
 	} else {
 		s.Python = pythonText(python)
 	}
+	s.NoPip = e.packages.ProgramsError()
 	if dir := e.config.StateDir; dir != "" {
 		s.StateDir, s.Free = dir, freeSpace(dir)
 	} else {

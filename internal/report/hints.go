@@ -16,9 +16,15 @@ func hint(rec jobs.Receipt) string {
 		return moduleHint(rec.Subject)
 	case jobs.NoPython:
 		return "this is Python without IPython: " + commandHint(rec.Subject)
+	case jobs.OtherPip:
+		return pipHint
 	}
 	return ""
 }
+
+// pipHint is the note about a pip of another Python that refused to install.
+const pipHint = "nothing was installed: that pip belongs to another Python than the sessions'; use install_package_async, " +
+	"or pip by its name alone with the PATH that jobs have; PIP_REQUIRE_VIRTUALENV=0 allows the other one"
 
 // packages maps a module to its package if the names differ. It is empty for a module that several
 // packages have parts of.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"strings"
 	"testing"
 
 	"asyncrepl/jobs"
@@ -48,6 +49,9 @@ func TestHints(t *testing.T) {
 		if got := notes(rec); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q, want %q", subject, got, want)
 		}
+	}
+	if got := notes(jobs.Receipt{End: jobs.Exited, Code: 3, Cause: jobs.OtherPip}); len(got) != 1 || !strings.Contains(got[0], "install_package_async") {
+		t.Errorf("a pip that refused: %q", got)
 	}
 	for _, cause := range []jobs.Cause{"", jobs.NoTerminal} {
 		if got := notes(jobs.Receipt{Cause: cause}); len(got) != 0 {

@@ -33,6 +33,7 @@ type Server struct {
 
 	Works  []string // available features, in a few words each
 	Lacks  []string // unavailable ones, each with the consequence
+	NoPip  error    // why jobs have no program pip of their own; nil: they have one
 	Python string   // the interpreter that is used or would be
 	Search string   // where python3 and uv are looked for
 
@@ -64,6 +65,9 @@ func (rp *Reporter) Server(s Server) *Reply {
 	}
 	for _, lack := range s.Lacks {
 		r.Line("Does not work", lack)
+	}
+	if s.NoPip != nil {
+		r.Line("Does not work", fmt.Sprintf("jobs have no program pip of their own (%v): install with install_package_async", s.NoPip))
 	}
 	if s.Python != "" {
 		r.Line("Python", s.Python)
