@@ -1,5 +1,5 @@
-// Command dist builds what people install: for each platform a static binary and a Python wheel that
-// carries it, with the licenses of all that is linked into them and the checksums of all files.
+// Command dist builds the files that people install: for each platform a static binary and a Python
+// wheel that carries it, with the licenses of all code in them and the checksums of all files.
 //
 //	go run ./cmd/dist
 //	go run ./cmd/dist -o DIR linux/amd64
@@ -24,8 +24,9 @@ import (
 
 const program = "asyncrepl/cmd/async-repl"
 
-// platforms are the systems that files are built for, with the tags that wheels have for them. Any
-// Linux will do, because the binaries are static. macOS is the oldest that Go supports.
+// platforms are the systems that files are built for, with the tags of their wheels. The tags of
+// Linux are old ones, because a static binary runs on any; that of macOS is the oldest that Go
+// supports.
 var platforms = map[string][]string{
 	"linux/amd64":  {"manylinux_2_17_x86_64", "manylinux2014_x86_64", "musllinux_1_1_x86_64"},
 	"linux/arm64":  {"manylinux_2_17_aarch64", "manylinux2014_aarch64", "musllinux_1_1_aarch64"},
@@ -147,8 +148,8 @@ func goCommand(target string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// collectLicenses returns the licenses of the program, of Go and of the modules that are linked into
-// the program on any of the targets.
+// collectLicenses returns the licenses of the program, of Go and of the modules that are linked
+// into the program on any of the targets.
 func collectLicenses(targets []string) ([]byte, error) {
 	root, err := goCommand(targets[0], "list", "-m", "-f", "{{.Dir}}", strings.Split(program, "/")[0])
 	if err != nil {

@@ -18,7 +18,7 @@ type wheel struct {
 	licenses []byte
 }
 
-// fileName returns the name by which pip and uv know what the wheel holds and where it runs.
+// fileName returns the wheel's name, in which pip and uv read its package, version and platforms.
 func (w wheel) fileName() string {
 	return fmt.Sprintf("async_repl-%s-py3-none-%s.whl", w.version, strings.Join(w.tags, "."))
 }

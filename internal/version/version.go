@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Release is the version of this code: after a release, that of the next one with .dev0. It is valid
-// for Python packages (PEP 440), because a wheel carries it.
+// Release is the version of this code: after a release, that of the next one with .dev0. It is
+// valid for Python packages (PEP 440), because a wheel carries it.
 const Release = "0.1.0.dev0"
 
-// Of returns the version of a program, from what the Go toolchain has stamped into it: that of the
-// tag that it was built from or installed by; else Release, with the commit if that is known
-// (0.1.0.dev0+g0123456789ab), and with ".modified" if the files differed from it.
+// Of returns the version of a program, from the stamp of the Go toolchain in it: the version of the
+// tag that it was built from or installed by, or else Release, with the commit if that is known
+// (0.1.0.dev0+g0123456789ab). It ends with "modified" if the files differed from the commit.
 func Of(info *buildinfo.BuildInfo) string {
 	stamp, modified := strings.CutSuffix(info.Main.Version, "+dirty")
 	number, commit := Release, commitOf(stamp)
@@ -32,8 +32,8 @@ func Of(info *buildinfo.BuildInfo) string {
 	return number
 }
 
-// commitOf returns the 12 digits of the commit that a pseudo-version of the Go toolchain ends with,
-// like v0.0.0-20261122032441-0123456789ab; empty: the stamp is none.
+// commitOf returns the 12 digits of the commit at the end of a pseudo-version of the Go toolchain,
+// such as v0.0.0-20261122032441-0123456789ab, or "" if the stamp is none.
 func commitOf(stamp string) string {
 	const time, commit = len("20261122032441"), len("0123456789ab")
 	at := len(stamp) - commit
