@@ -8,15 +8,15 @@
 //   - the active virtual or conda environment (Config.VirtualEnv, CondaPrefix), if it exists,
 //   - <workspace>/.venv, made if it does not exist.
 //
-// It is made when a Python is first asked for and never before: by uv if there is one, else by venv.
-// pip is not installed into it, because that takes seconds; a small package pip runs one from outside.
-// The interpreter or the directory that the user named is never skipped: if it can't
-// be used, that is an error. Nothing is removed, except a directory that this package made and
-// could not fill.
+// The environment is made when a Python is first asked for and never before: by uv if there is one,
+// else by venv. pip is not installed into it, because that takes seconds; a small package pip runs
+// one from outside. The interpreter or the directory that the user named is never skipped: if it
+// can't be used, that is an error. Nothing is removed, except a directory that this package made
+// and could not fill.
 //
 // Which installer: the environment's own uv, else the uv on the PATH, else the environment's pip,
 // else a pip from outside: that of the Python which the environment was made from, or the copy that
-// Python carries.
+// this Python carries.
 //
 // The programs pip and pip3 of jobs (Programs) are processes of their own. They find or make the
 // environment as a Manager of another server would, under the same locks, and execute its pip
@@ -28,9 +28,9 @@
 // because pip takes no lock. The packages that were installed are read from the environment's
 // directories, also after an install that failed or was stopped.
 //
-// Errors: those of Interpreter, Describe and Install are for the user: one line that says how to fix
-// the problem and names the settings by the names in Config. The failure of an install is in its
-// job's receipt.
+// Errors: those of Interpreter, Describe, Install and RunPip are for the user: one line that says
+// how to fix the problem and names the settings by the names in Config. The failure of an install
+// is in its job's receipt.
 //
 // Ownership: a Manager owns the choice of the environment and the short commands that find and make
 // it. The installer belongs to the runner that Config.Command returns. The package starts no
@@ -38,6 +38,7 @@
 // variables nor the working directory: they are in Config and in the arguments of RunPip.
 //
 // Begin with the example, then manager.go (the Manager), find.go (which Python), make.go (a new
-// environment), args.go (the text of an install), install.go (one install), outcome.go (its result),
-// programs.go and program.go (the program pip of jobs).
+// environment), args.go (the text of an install), install.go (one install), outcome.go (its
+// result), pip.go (environments without pip), programs.go and program.go (the program pip of jobs:
+// its directory, and its process).
 package pkgmgr

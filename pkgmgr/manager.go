@@ -18,7 +18,7 @@ type Setting struct{ Name, Value string }
 
 // A Config says where a Manager searches and how it runs commands.
 //
-// The exported fields that are part of its JSON are what the program pip of jobs needs.
+// Its JSON is the settings file of the program pip of jobs.
 type Config struct {
 	Workspace string // an absolute path; relative settings start there
 
@@ -39,11 +39,11 @@ type Config struct {
 	// final. It returns notes for the receipt.
 	Installed func(context.Context, Changes) []string `json:"-"`
 
-	// Pip is the command line of the program pip of jobs, which calls RunPip. The path of its
-	// settings and pip's arguments follow. Empty: jobs have none.
+	// Pip is the command line of the program pip of jobs, which calls RunPip. The path of the
+	// settings file and the arguments of pip follow it. If it is empty, jobs have no such program.
 	Pip []string `json:"-"`
 
-	// StateDir makes and returns the directory for Programs.
+	// StateDir makes and returns the directory in which Programs makes its own.
 	StateDir func() (string, error) `json:"-"`
 
 	Log *slog.Logger `json:"-"` // nil: nothing is logged
@@ -60,10 +60,10 @@ type Manager struct {
 
 	found atomic.Pointer[environment] // set while finding is held
 
-	note atomic.Pointer[string] // nil, or for TakeNote
+	note atomic.Pointer[string] // that TakeNote returns next; nil: none
 
 	programs  programs
-	inProgram bool // in the program pip; it has no Owner
+	inProgram bool // this process is the program pip, which has no Owner
 }
 
 // New returns a Manager. It touches neither disk nor Python.
@@ -124,8 +124,8 @@ func (m *Manager) environment(ctx context.Context, say func(string)) (environmen
 	return env, nil
 }
 
-// TakeNote returns what the user should know about an environment that was made since the last call,
-// or "".
+// TakeNote returns what the user should know about an environment that was made since the last
+// call, or "".
 func (m *Manager) TakeNote() string {
 	if note := m.note.Swap(nil); note != nil {
 		return *note
@@ -133,7 +133,7 @@ func (m *Manager) TakeNote() string {
 	return ""
 }
 
-// isUVProject reports whether uv manages the workspace.
+// isUVProject reports whether the workspace is a project of uv.
 func (m *Manager) isUVProject() bool {
 	return isFile(filepath.Join(m.cfg.Workspace, "uv.lock")) && isFile(filepath.Join(m.cfg.Workspace, "pyproject.toml"))
 }
@@ -162,8 +162,8 @@ func (m *Manager) Bin() string {
 	return bin
 }
 
-// IsVirtual reports whether the environment is a virtual one, as the environment that is yet to be
-// made. The interpreter of the system and a conda environment are none.
+// IsVirtual reports whether the environment is a virtual one. An environment that is yet to be made
+// is; the system's interpreter and a conda environment are not.
 func (m *Manager) IsVirtual() bool {
 	env, err := m.current()
 	return err == nil && env.dir != "" && (!env.exists || exists(filepath.Join(env.dir, "pyvenv.cfg")))

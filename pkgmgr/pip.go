@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 )
 
-// An environment is made without pip, because bringing pip in takes seconds. So that "python -m pip"
-// works there, it gets a package pip of two small files. This package runs a pip from outside of the
-// environment, and a real pip that is installed replaces it. The same program serves environments
-// without pip that a person has made: nothing is added to them.
+// An environment is made without pip, because installing pip takes seconds. So that "python -m pip"
+// works there, it gets a package pip of two small files, which runs a pip from outside of the
+// environment. A real pip that is installed later replaces it. In an environment without pip that a
+// person has made, the same program is run by python -c: nothing is added to it.
 
-// outsidePip is a Python program that runs a pip from outside of an environment.
+// outsidePip is the Python program that runs a pip from outside of an environment.
 //
 //go:embed outside_pip.py
 var outsidePip string
@@ -29,7 +29,7 @@ func addPip(dir string) error {
 		pip := filepath.Join(dir, "lib", lib.Name(), "site-packages", "pip")
 		if err := os.Mkdir(pip, 0o777); err != nil {
 			if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
-				continue // there is one, or this is not a library of Python
+				continue // there is a pip, or lib is no library of Python
 			}
 			return err
 		}
@@ -43,7 +43,7 @@ func addPip(dir string) error {
 }
 
 // pip returns the command line of the pip that installs into an environment, without arguments, or
-// nil if there is none. Python runs it with -I, which leaves out the working directory, because pip
+// nil if there is none. Its option -I leaves the working directory out of sys.path, because pip
 // must not import modules of the workspace.
 func (s site) pip(env environment) []string {
 	switch s.Pip {

@@ -63,7 +63,7 @@ func TestPipOfNewEnvironment(t *testing.T) {
 	}
 }
 
-// An install into an environment of the user's, which has no pip, adds what was asked for and nothing
+// An install into an environment of the user's that has no pip adds what was asked for and nothing
 // else.
 func TestInstallAddsNoPip(t *testing.T) {
 	if testing.Short() {

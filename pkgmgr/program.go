@@ -18,12 +18,12 @@ import (
 )
 
 // RunPip is the program pip of jobs. It executes the pip of the environment that the sessions run,
-// or of one that its caller has activated, in its own process, so that terminal, signals and exit
-// status are pip's. It makes the environment if there is none.
+// or of one that its caller has activated, in its own process, so that pip has the terminal, gets
+// the signals and gives the exit status. It makes the environment if there is none.
 //
-// The settings are in the file that the server has written (Programs); env is the full environment
-// of the program. RunPip calls say before each step that takes long, and returns only if pip could
-// not be executed.
+// settings is the path of the file that the server has written (Programs); env is the full
+// environment of the program. RunPip calls say before each step that takes long, and returns only
+// if pip could not be executed.
 func RunPip(ctx context.Context, settings string, args, env []string, say func(string)) error {
 	b, err := os.ReadFile(settings)
 	if err != nil {
@@ -41,16 +41,16 @@ func RunPip(ctx context.Context, settings string, args, env []string, say func(s
 	if err != nil {
 		return err
 	}
-	err = syscall.Exec(argv[0], argv, append(env, installing+"=1"))
+	err = syscall.Exec(argv[0], argv, append(env, insideInstall+"=1"))
 	if lock != nil {
-		lock.Close() // not before: the lock passes to pip
+		lock.Close() // not before, because pip keeps the lock
 	}
 	return fmt.Errorf("starting %s: %w", argv[0], err)
 }
 
-// installing is set in the environment of pip. A build that runs pip again must not wait for the lock
-// of the pip that it is part of.
-const installing = "ASYNC_REPL_INSTALLING"
+// insideInstall is set in the environment of pip. A build that runs pip again must not wait for the
+// lock of the pip that it is part of.
+const insideInstall = "ASYNC_REPL_INSTALLING"
 
 // useActivated makes m use the environment that a script has activated since the server started.
 func (m *Manager) useActivated() {
@@ -64,8 +64,8 @@ func (m *Manager) useActivated() {
 	}
 }
 
-// pipLine returns the command line that runs pip with the arguments. lock, if not nil, is the lock on
-// the packages, which the process that is executed keeps.
+// pipLine returns the command line that runs pip with the arguments. lock, if not nil, is the lock
+// on the packages: the program that this process executes keeps it.
 func (m *Manager) pipLine(ctx context.Context, args []string, say func(string)) (argv []string, lock *os.File, err error) {
 	env, err := m.environment(ctx, say)
 	if err != nil {
@@ -83,7 +83,7 @@ func (m *Manager) pipLine(ctx context.Context, args []string, say func(string)) 
 	} else if argv, err = m.uvLine(ctx, env, s, args); err != nil {
 		return nil, nil, err
 	}
-	if subcommand(args) == "install" && m.getenv(installing) == "" {
+	if subcommand(args) == "install" && m.getenv(insideInstall) == "" {
 		lock, err = m.lockDir(ctx, s.Dirs[0], func() { say("Waiting for another install\n") })
 		if err == nil {
 			err = inherit(lock)
@@ -138,9 +138,10 @@ func inherit(f *os.File) error {
 	return errors.Join(err, fcntl)
 }
 
-// runInProgram is run in the program pip. Its commands are children in the job's own session, where
-// the server finds them if this process is killed. They lead process groups of their own, so that an
-// interrupt from the terminal reaches this process alone, which then ends them.
+// runInProgram runs a command as a child of the program pip until it ends, or until limited is
+// done. The child stays in the job's session, where the server finds it if this process is killed.
+// It leads a process group of its own, so that an interrupt from the terminal reaches this process
+// alone, which then ends the child.
 func (m *Manager) runInProgram(limited context.Context, argv []string) ([]byte, process.Exit, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -163,7 +164,7 @@ func (m *Manager) runInProgram(limited context.Context, argv []string) ([]byte, 
 		p.Kill()
 		r.SetReadDeadline(time.Now()) // descendants can have the pipe open
 	})()
-	out, _ := io.ReadAll(r) // an error: the deadline
+	out, _ := io.ReadAll(r) // fails only at the deadline
 	state, err := p.Wait()
 	if err != nil {
 		return out, process.Exit{}, err

@@ -16,16 +16,16 @@ import (
 )
 
 // The programs pip and pip3 lead the PATH of jobs. They are scripts in a directory of the server
-// that only its user can open. The server holds a lock on the directory and removes it at its end.
-// If the server is killed, the next server that uses the same state directory removes it.
+// that only its user can open. The server holds a lock on the directory and removes it when it
+// exits. If the server is killed, the next one with the same state directory removes it.
 
-// programs is the state of the directory.
+// programs is the state of that directory.
 type programs struct {
 	// Guarded by mu.
 	mu   sync.Mutex
 	dir  string   // chosen once, because running sessions have it in their PATH
-	lock *os.File // nil: not made
-	err  error    // of the last try
+	lock *os.File // on dir; nil: dir is not made
+	err  error    // of the last call of Programs
 }
 
 // programsPrefix begins the name of the directory.
@@ -75,7 +75,7 @@ func (p *programs) remove() {
 // makePrograms makes the directory, locked, and its files. The caller holds mu.
 func (m *Manager) makePrograms() error {
 	p := &m.programs
-	p.remove() // what a person has left of it
+	p.remove() // parts of it can be left
 	if len(m.cfg.Pip) == 0 {
 		return errors.New("this server has none")
 	}
@@ -95,7 +95,7 @@ func (m *Manager) makePrograms() error {
 			return err
 		}
 		p.lock, err = m.lockDir(context.Background(), p.dir, nil)
-		if err != nil && !errors.Is(err, errRemoved) { // errRemoved: by a sweep of another server
+		if err != nil && !errors.Is(err, errRemoved) { // errRemoved: another server swept it
 			return errors.Join(err, os.Remove(p.dir))
 		}
 	}
@@ -130,7 +130,7 @@ func (m *Manager) writePrograms(dir string) error {
 			return err
 		}
 		if err := unix.Access(path, unix.X_OK); err != nil {
-			return fmt.Errorf("%s can't be run (%w)", path, err) // a file system without programs
+			return fmt.Errorf("%s can't be run (%w)", path, err) // it is on a file system mounted noexec
 		}
 	}
 	return nil
@@ -148,7 +148,7 @@ func checkOwn(dir string) error {
 	return nil
 }
 
-// sweepPrograms removes the directories of servers that were killed: no server has them locked.
+// sweepPrograms removes the directories of servers that were killed, which no server has locked.
 func sweepPrograms(state string) {
 	old, _ := filepath.Glob(filepath.Join(state, programsPrefix+"*"))
 	for _, dir := range old {

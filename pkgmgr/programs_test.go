@@ -32,7 +32,7 @@ func names(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// The directory of the programs is closed to other users and goes with its server.
+// The directory of the programs is closed to other users, and Close removes it.
 func TestPrograms(t *testing.T) {
 	w := newWorld(t)
 	state := w.addPrograms()
@@ -89,7 +89,8 @@ func TestProgramsAreMadeAgain(t *testing.T) {
 	}
 }
 
-// A directory of a server that was killed is removed; those of others and of living servers are not.
+// The directory of a server that was killed is removed. Directories of living servers and of other
+// origin are not.
 func TestProgramsOfKilledServer(t *testing.T) {
 	w := newWorld(t)
 	state := w.addPrograms()

@@ -30,8 +30,8 @@ const (
 	pipOutside = "outside" // outsidePip finds one
 )
 
-// siteCode prints a site. Its argument is outsidePip. The user's directory of packages counts only outside of virtual
-// environments.
+// siteCode prints a site. Its argument is outsidePip. The user's directory of packages counts only
+// outside of virtual environments.
 const siteCode = `import json, os, site, sys, sysconfig
 from importlib.util import find_spec
 path, real = sysconfig.get_path, sys.prefix == sys.base_prefix

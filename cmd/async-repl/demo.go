@@ -252,7 +252,7 @@ func restart(s *session) error {
 	return nil
 }
 
-// startWebServer starts a server, whose call is answered as soon as the server listens.
+// startWebServer starts a server. The call is answered as soon as the server listens.
 func startWebServer(s *session) error {
 	r, err := s.call("execute_command_async", map[string]any{"command": "python3 -m http.server 0 --bind 127.0.0.1", "wait_seconds": 60})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// installWheel returns the run of a step that builds a package, installs it into the running session
-// by one call with one argument, and imports it. It needs no network.
+// installWheel returns the run of a step that builds a package, installs it into the running
+// session by one call with one argument, and imports it. It needs no network.
 func installWheel(name, tool, argument, text, status string) func(*session) error {
 	return func(s *session) error {
 		if _, err := buildWheel(s.dir, name, "1.0", "def to(name):\n    return f'A "+name+" to {name}, from a wheel'\n"); err != nil {

@@ -4,7 +4,7 @@
 // Without a subcommand it serves MCP over standard input and output. This package reads the flags,
 // the environment and the current directory, connects the other packages, and decides how the
 // server ends at the end of input or on a signal. No other package does any of that. Each
-// subcommand has a file: serve.go, demo.go, guard.go, version.go.
+// subcommand has a file: serve.go, demo.go, guard.go, pip.go, version.go.
 //
 // The exit status is 0 if the connection ended normally, 1 if something failed, and 2 for a command
 // line or a setting that can't be used. Standard output belongs to the protocol; messages for

@@ -162,7 +162,7 @@ func TestOutputClosedFromTheStart(t *testing.T) {
 	}
 }
 
-// What an idle session has not written yet is written when the server ends, and atexit handlers run.
+// When the server ends, an idle session writes its buffered output and runs its atexit handlers.
 func TestEndLetsPythonExit(t *testing.T) {
 	for name, end := range map[string]func(s *server){
 		"end of input": func(s *server) { s.stdin.Close() },
@@ -204,7 +204,7 @@ func TestRestartSaysWhatWasCutOff(t *testing.T) {
 	}
 }
 
-// The death of an idle session's Python is announced by the next reply, about whatever that is.
+// The next reply, whatever it is about, announces the death of an idle session's Python.
 func TestIdleDeathIsAnnounced(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

@@ -80,7 +80,7 @@ var rules = []rule{
 	{dir: "internal/version", not: []string{"os", "net", "github.com"},
 		why: "the server and the wheel that carries it say the same version"},
 	{dir: "cmd", may: []string{"internal/engine", "internal/guard", "internal/mcpclient", "internal/mcpserver", "internal/stdio", "internal/tty", "internal/version", "pkgmgr"}, not: []string{"net"},
-		why: "main parses settings, connects the packages and decides what the end of input ends; the rest, as the program pip, belongs to other packages"},
+		why: "main parses settings, connects the packages and decides what the end of input ends; the rest, the program pip included, belongs to other packages"},
 }
 
 // runnersMay are the packages that the runners may import.

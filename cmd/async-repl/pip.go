@@ -18,7 +18,8 @@ import (
 // use it, so help does not name it.
 const pipCommand = "pip"
 
-// pip executes the pip of the environment that the sessions run. It returns only if that fails.
+// pip executes the pip of the environment that the sessions run. Its arguments are the path of the
+// settings and those of pip. It returns only if it fails.
 func pip(ctx context.Context, args []string, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprintln(stderr, "async-repl: pip is for jobs: see async-repl help")

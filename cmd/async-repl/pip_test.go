@@ -80,8 +80,8 @@ func TestPipInShell(t *testing.T) {
 	}
 }
 
-// A pip in a shell job installs into the environment that its script has activated, even if that has
-// no pip.
+// A pip in a shell job installs into the environment that its script has activated, even if that
+// has no pip.
 func TestPipOfActivatedEnvironment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("pip takes seconds")
@@ -186,7 +186,7 @@ func TestPipAndSessionMakeOneEnvironment(t *testing.T) {
 func TestPipIsInterruptedWhileMaking(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
-	// It says its version and then takes forever.
+	// It answers the question for its version and then hangs.
 	python := "#!/bin/sh\ncase \"$*\" in *async-repl*) echo \"async-repl 3 12 $0\";; *) exec sleep 300;; esac\n"
 	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte(python), 0o777); err != nil {
 		t.Fatal(err)

@@ -112,9 +112,9 @@ func TestHungUp(t *testing.T) {
 	gone(t, []int{pid})
 }
 
-// orphan returns a job that has left a process of its own session, which is bare of what would show
-// its job, with the reply about its end. Replies about a job scan its tree, so none is asked for
-// while the parents of the process live.
+// orphan runs a job that leaves a process in a session of its own, without a mark or a descriptor
+// that shows its job, and returns both with the reply about the job's end. Replies about a job scan
+// its tree, so orphan asks for none while the parents of the process live.
 func orphan(t *testing.T, s *server, name string) (id string, pid int, end mcpclient.Reply) {
 	t.Helper()
 	id = s.do("execute_command_async", "tty", false, "command", `until [ -e go`+name+` ]; do sleep 0.01; done

@@ -152,8 +152,8 @@ func catchSignals() caughtSignals {
 	}}
 }
 
-// connect serves the client until it disconnects. It writes nothing before ready is closed. When ctx
-// is done, calls in flight are answered at once with the current status.
+// connect serves the client until it disconnects. It writes nothing before ready is closed. When
+// ctx is done, calls in flight are answered at once with the current status.
 func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan struct{}, in io.ReadCloser, out io.WriteCloser) error {
 	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()

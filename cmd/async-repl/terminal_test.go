@@ -8,8 +8,8 @@ import (
 	"asyncrepl/internal/mcpclient"
 )
 
-// A readline prompt reads single keys. An end of file, which the terminal would pass on as a
-// character, is refused, and the refusal names the key that ends the prompt.
+// A readline prompt reads single keys, so the terminal would pass an end of file on as a character.
+// It is refused, and the refusal names the key that ends the prompt.
 func TestEndOfFileAtAReadlinePrompt(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -29,9 +29,9 @@ func TestEndOfFileAtAReadlinePrompt(t *testing.T) {
 	}
 }
 
-// A reply about a job with a stopped process names the process and, if the kernel still shows it,
-// the signal. A shell with job control has taken the news.
-func TestStoppedProcessIsSaid(t *testing.T) {
+// A reply about a job with a stopped process names the process and, unless a shell with job control
+// has already waited for the stop, the signal.
+func TestStoppedProcessIsNamed(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for line, want := range map[string]string{
@@ -97,7 +97,8 @@ func TestListenerOfAShortJobIsNotNamed(t *testing.T) {
 	holds(t, r, "Status", "completed", "Listening", "")
 }
 
-// What an earlier job of the session listens on is not a later job's, and does not end its wait.
+// A later job of a session does not name the listeners of an earlier one, and they do not end its
+// wait.
 func TestListenersOfEarlierJobsAreNotNamed(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

@@ -9,7 +9,8 @@
 // program was started with some.
 //
 // The error of a signal is [procfs.ErrGone] if the child has been reaped. The package knows no
-// tree, terminal or guard; those belong to package process. Begin with Start.
+// tree, terminal or guard; those belong to package process. Begin with Start;
+// [LookPath] finds the program to start.
 package child
 
 import (
@@ -32,8 +33,8 @@ type Child struct {
 	reaped bool
 }
 
-// Start starts a program. Its error names the program, and the directory if that is the cause. If the
-// program can have no more descriptors, it is EMFILE.
+// Start starts a program. Its error names the program, and the directory if that is the cause. It
+// is EMFILE if the program can have no more descriptors.
 func Start(path string, argv []string, attr *os.ProcAttr) (*Child, error) {
 	pidfd := -1
 	withPidfd(attr.Sys, &pidfd)

@@ -39,7 +39,7 @@ func LookPath(name string, env []string) (string, error) {
 }
 
 // startError returns the error of a failed start. If the directory is missing, the error names the
-// directory; the kernel's does not say which file was not found.
+// directory: the kernel's error does not say which file was not found.
 func startError(name, dir string, err error) error {
 	if dir != "" {
 		if st, derr := os.Stat(dir); derr != nil {

@@ -119,8 +119,8 @@ func (e *Engine) Install(_ Scope, _, packages string) (jobs.Runner, error) {
 	return e.packages.Install(packages)
 }
 
-// TakeNote returns what a client should know about a Python environment that was made since the last
-// call, or "".
+// TakeNote returns what a client should know about a Python environment that was made since the
+// last call, or "".
 func (e *Engine) TakeNote() string { return e.packages.TakeNote() }
 
 // shutdownStep is the time between the two rungs, terminate and kill, of a shutdown.
@@ -132,7 +132,7 @@ const shutdownStep = 150 * time.Millisecond
 // sessions last, when no job uses them.
 func (e *Engine) Close() {
 	stop := jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate, Step: shutdownStep}
-	e.jobs.StopAll(stop) // before the first signal, so that receipts say by what a job was ended
+	e.jobs.StopAll(stop) // before the first signal, so that receipts say what ended a job
 	exited := pyrepl.LetExit(e.all())
 	var ending sync.WaitGroup
 	ending.Go(func() { e.jobs.Close(stop) }) // joined below; ends when all jobs have ended

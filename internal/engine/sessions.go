@@ -62,8 +62,8 @@ func (e *Engine) Session(sc Scope, name string) (Session, error) {
 	return s, nil
 }
 
-// Losses returns the deaths of idle interpreters of the scope's tenant, until the next job of their
-// session, whose receipt says the same.
+// Losses returns the deaths of idle interpreters of the scope's tenant. A death is listed until the
+// next job of its session, whose receipt says the same.
 func (e *Engine) Losses(sc Scope) (losses []*Loss) {
 	for _, s := range e.sessionsOf(sc) {
 		if loss := s.Lost(); loss != nil {
