@@ -132,6 +132,20 @@ func TestCancelOfAnEndedJobTakesTheGraceAtMost(t *testing.T) {
 	})
 }
 
+// Input for a job that is ending is refused with its status, which is not that of an ended job.
+func TestInputForAnEndingJobIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := newConn(w.config, w.scope(engine.Scope{}))
+		j := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Shell}, &program{w, code("closed", "hang")})
+		synctest.Wait()
+		_, err := (&call{conn: c, args: &args{jobID: j.ID(), text: "x"}, ticket: noTicket{}, notices: c.announced.Call()}).sendCommandInput(t.Context())
+		if want := "Job " + j.ID() + " is ending (running); nothing was sent."; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
+}
+
 // Installs run one at a time, whatever their sessions.
 func TestInstallIsQueuedBehindThatOfAnotherSession(t *testing.T) {
 	w := newWorld(t)

@@ -89,14 +89,18 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 	}
 	d, err := j.Send(deliver, in)
 	if errors.Is(err, jobs.ErrEnded) {
-		j.Await(deliver) // it is ending; the refusal says how, or shows it as it is after that time
+		j.Await(deliver) // so that the refusal can say how it has ended
 	}
 	slow.Stop()
 	cancel()
 	switch {
 	case errors.Is(err, jobs.ErrEnded):
-		c.notices.Shows(j.Info())
-		return nil, mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(j.Info()))
+		info := j.Info()
+		c.notices.Shows(info)
+		if !info.Status.Final() {
+			return nil, mistakef("Job %s is ending (%s); nothing was sent.", j.ID(), report.StatusText(info))
+		}
+		return nil, mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(info))
 	case errors.Is(err, jobs.ErrNotReading):
 		return nil, mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), report.StatusText(j.Info()))
 	case err != nil:

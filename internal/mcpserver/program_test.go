@@ -19,6 +19,7 @@ import (
 //	fill N           write N bytes to stdout, in lines of 16
 //	ask KIND "text"  write a prompt, wait for input and report its length
 //	keys             take input from now on without asking, as a terminal does; pipe: as a pipe
+//	closed           refuse input from now on, as a job does that is ending
 //	prompt           be at a prompt and stay there
 //	gate NAME        continue when the test opens the gate
 //	queue NAME       stay queued until then; must come first
@@ -95,6 +96,8 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 			p.Write(output.TTY, fmt.Appendf(nil, "typed %d\n", len(in.Text)))
 			return jobs.Delivery{}, nil
 		})
+	case "closed":
+		p.SetInput(func(context.Context, jobs.Input) (jobs.Delivery, error) { return jobs.Delivery{}, jobs.ErrEnded })
 	case "prompt":
 		p.SetWaiting(jobs.Question{Kind: "line", By: "the test"})
 	case "pipe":
