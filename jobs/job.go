@@ -130,8 +130,8 @@ func (j *Job) AwaitServing(ctx context.Context, quiet time.Duration) error {
 	})
 }
 
-// await is Await. If serves is not nil, it says whether the job listens, and how long it must still
-// be quiet for that to end the wait.
+// await is Await. If serves is not nil, it reports whether the job listens, and how much longer it
+// must be quiet for that to end the wait.
 func (j *Job) await(ctx context.Context, serves func() (due time.Duration, listens bool)) error {
 	for {
 		changed := j.Changed()

@@ -84,9 +84,9 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	if w.MaxChars < smallReply {
 		return withOutput(head, j, info, w, room, rest)
 	}
-	// The length of the header lines about the output depends on how it is cut. It is cut between
-	// lines, so a little less room can change nothing: each try reduces the room by at least
-	// lessRoom.
+	// The length of the header lines about the output depends on where the output is cut. That is
+	// usually between lines, so a little less room can change nothing: each try reduces the room by
+	// at least lessRoom.
 	for room = max(leastRoom, room-head.Chars()-usualRest); ; {
 		r := withOutput(head, j, info, w, room, rest)
 		over := r.Chars() - w.MaxChars

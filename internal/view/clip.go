@@ -80,11 +80,11 @@ func (f flat) head(budget int) (cut int, text []string, chars int) {
 	}
 	fits := func(n int) (int, bool) {
 		at := f.boundary(n)
-		t, n, ok := f.render(0, at, budget)
+		t, count, ok := f.render(0, at, budget)
 		if ok {
-			cut, text, chars = at, t, n
+			cut, text, chars = at, t, count
 		}
-		return n, ok
+		return count, ok
 	}
 	longest(len(f.data), budget, fits)
 	if line := f.lineEnd(cut); line < cut && line > cut/2 {
