@@ -42,7 +42,7 @@ var goroutines = map[string][]string{
 	"pyrepl/leave.go":     {"those that ask idle sessions to exit"},
 	"pyrepl/reset.go":     {"one per restart"},
 
-	"shell/command.go": {"the end of what a command left behind", "the wait for what a command left behind"},
+	"shell/command.go": {"the cleanup after a command", "the wait for what a command left behind"},
 }
 
 // A comment beside every go statement names the goroutine's owner and its end, and
