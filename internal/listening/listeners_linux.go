@@ -27,7 +27,7 @@ func listeners() (map[uint64]netip.AddrPort, error) {
 		switch {
 		case errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EAFNOSUPPORT):
 			return nil, errors.ErrUnsupported
-		case err != nil && err != unix.ENOENT: // a kernel without the family
+		case err != nil && err != unix.ENOENT: // which means that the kernel lacks the family
 			return nil, fmt.Errorf("listing listening sockets: %w", err)
 		}
 		for _, a := range answers { // struct inet_diag_msg

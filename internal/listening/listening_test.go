@@ -33,7 +33,7 @@ func listen(t testing.TB, network, address string) net.Listener {
 	return l
 }
 
-// A job is followed. says waits for a report of exactly these listeners, all of this process.
+// A job is followed, and receives its reports.
 type job struct{ reported chan []listening.Port }
 
 func follow(tree *listening.Tree) job {
@@ -42,6 +42,7 @@ func follow(tree *listening.Tree) job {
 	return j
 }
 
+// says waits for a report of exactly these listeners, all of this process.
 func (j job) says(t *testing.T, listeners ...net.Listener) {
 	t.Helper()
 	var want []string
@@ -70,8 +71,8 @@ func (j job) says(t *testing.T, listeners ...net.Listener) {
 	}
 }
 
-// A port is reported when a process begins to listen, and no longer when it has stopped. Connections
-// and sockets of other processes are not reported.
+// A port is reported when a process begins to listen, and no longer when it has stopped. A
+// connection is not reported.
 func TestPortsAreReported(t *testing.T) {
 	tree := listening.NewTree(ourselves)
 	defer tree.Close()

@@ -29,7 +29,7 @@ type Port struct {
 	Process procfs.Process // that has the socket open; of several the first of its tree
 }
 
-// A Tree is a tree of processes whose ports are found for one job at a time.
+// A Tree is a tree of processes. Its ports are found for one job at a time.
 type Tree struct {
 	list func() ([]procfs.Process, error)
 
@@ -40,7 +40,7 @@ type Tree struct {
 	// Guarded by all.mu.
 	job     int // counts the jobs
 	report  func([]Port)
-	earlier map[uint64]netip.AddrPort // the table when the job began, if no poll came between it and the one before
+	earlier map[uint64]netip.AddrPort // the table when the job began, if no poll came since the one before
 }
 
 // A foundFor is a port and the job of its tree for which it was found, 0 if none ran.
@@ -55,15 +55,14 @@ func NewTree(list func() ([]procfs.Process, error)) *Tree {
 	return &Tree{list: list, found: make(map[uint64]foundFor)}
 }
 
-// Follow begins a job: from now on report is called with all ports that have been opened since, at
-// each change. It is called in the poller's goroutine, and can be called once more after Rest or
-// Close. open says that processes of the tree may have ports open that no poll has seen yet, and that
-// are not the job's.
+// Follow begins a job: from now on report is called at each change, with all ports that the job has
+// opened. The poller's goroutine calls it, even once more after Rest or Close. Set open if processes
+// of the tree can have ports open that no poll has seen yet and that are not the job's.
 func (t *Tree) Follow(report func([]Port), open bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if t.earlier = nil; open && all.due {
-		t.earlier, _ = listeners() // an error: what the job before opened last is taken for this one's
+		t.earlier, _ = listeners() // an error: the last ports of the job before count as this one's
 	}
 	t.job++
 	t.report = report
@@ -78,7 +77,7 @@ func (t *Tree) Follow(report func([]Port), open bool) {
 	}
 }
 
-// Rest ends the job. What it opened until the next poll is not taken for a later job's.
+// Rest ends the job. A port that it has opened just before does not count as a later job's.
 func (t *Tree) Rest() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -97,21 +96,21 @@ func (t *Tree) Close() {
 var all = poller{trees: make(map[*Tree]bool)}
 
 // A poller polls for all trees. It runs while there is one. As long as no socket comes or goes and
-// no job begins or ends, a poll touches no tree: with hundreds of idle jobs that would cost more than
-// reading the table.
+// no job begins or ends, a poll touches no tree: with hundreds of idle jobs that would cost more
+// than reading the table.
 type poller struct {
 	mu         sync.Mutex
 	trees      map[*Tree]bool
-	due        bool        // some tree is not up to the table
+	due        bool        // the next poll must update the trees even if the table is the same
 	timer      *time.Timer // for the next poll; nil: it does not run
-	resting    bool        // the next poll is due after restTime
+	resting    bool        // the next poll comes after restTime, not after pollTime
 	youngUntil time.Time   // a job is young until then
 
 	// Used by the poller's goroutine, of which there is one at a time.
-	polls  uint64                    // counts those that could read the table
-	newest uint64                    // the last poll that found a new socket
-	known  map[uint64]netip.AddrPort // the table at the last poll
-	rested time.Time                 // the earliest time of the next search
+	polls      uint64                    // counts the polls that could read the table
+	newest     uint64                    // the last poll that found a new socket
+	known      map[uint64]netip.AddrPort // the table at the last poll
+	nextSearch time.Time                 // the earliest time of the next search
 }
 
 func (p *poller) run(timer *time.Timer) {
@@ -124,8 +123,8 @@ func (p *poller) run(timer *time.Timer) {
 	}
 }
 
-// schedule sets the timer for the next poll. It returns false, and the poller has stopped, if no
-// tree is left.
+// schedule sets the timer for the next poll. If no tree is left, it marks the poller as stopped and
+// returns false.
 func (p *poller) schedule() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,13 +143,13 @@ func (p *poller) schedule() bool {
 // A turn is a tree with its job, as they were when a poll began.
 type turn struct {
 	*Tree
-	last    int          // the job that was begun last
+	last    int          // the newest job
 	job     int          // the same, while it runs; else 0
 	report  func([]Port) // nil: no job
 	earlier map[uint64]netip.AddrPort
 }
 
-// poll reads the table once and brings every tree up to it.
+// poll reads the table once and updates every tree from it.
 func (p *poller) poll() {
 	table, err := listeners()
 	switch {
@@ -164,7 +163,7 @@ func (p *poller) poll() {
 	}
 	changed := p.note(table)
 	begin := time.Now()
-	search := begin.After(p.rested)
+	search := begin.After(p.nextSearch)
 	turns := p.turns(changed)
 	late := false
 	for _, t := range turns {
@@ -172,7 +171,7 @@ func (p *poller) poll() {
 		late = late || t.checked < p.newest
 	}
 	if search { // searches take at most a tenth of a processor
-		p.rested = begin.Add(10 * time.Since(begin))
+		p.nextSearch = begin.Add(10 * time.Since(begin))
 	}
 	if late {
 		p.setDue()
@@ -236,8 +235,8 @@ func (p *poller) drop(turns []turn) {
 	}
 }
 
-// update brings what is known of a tree up to the table, and reports a change. It searches the
-// descriptors of the tree if search is set and the table has sockets that it was not searched for.
+// update updates what is known of a tree from the table, and reports a change. If search is set and
+// a socket is newer than the tree's last search, update searches the tree's descriptors.
 func (p *poller) update(t turn, table map[uint64]netip.AddrPort, search bool) {
 	changed := false
 	for inode, f := range t.found {
@@ -248,7 +247,7 @@ func (p *poller) update(t turn, table map[uint64]netip.AddrPort, search bool) {
 	}
 	if search && t.checked < p.newest {
 		found, err := t.search(table)
-		if p.begun(t) { // it may be the new job's; the next poll searches again
+		if p.begun(t) { // what was found can be the new job's; the next poll searches again
 			return
 		}
 		for inode, port := range found {

@@ -1,8 +1,9 @@
 // Package sockdiag asks the kernel about sockets, by the netlink family sock_diag(7).
 //
-// [Query] sends one request and returns the answers. A failed system call is an *os.SyscallError and
-// can succeed later; a bare errno is the kernel's refusal: it has no such socket, or does not know
-// the family. The package knows no process: that a process has a socket is shown by /proc.
+// [Query] sends one request and returns the answers. A failed system call is an *os.SyscallError,
+// and the next try can succeed. A bare errno is the kernel's refusal: it has no such socket, or
+// does not know the family. The package knows no process: /proc shows which process has a socket
+// open.
 package sockdiag
 
 import (
@@ -56,8 +57,8 @@ func Query(request []byte, dump bool) (answers [][]byte, err error) {
 	}
 }
 
-// partSize is the least that the kernel allows itself for a part of a dump. It makes no larger ones
-// for a reader that never asks for more.
+// partSize is the size of the largest part of a dump that the kernel sends to a reader that has
+// never asked for more.
 const partSize = 8 << 10
 
 // receive returns the next part of the answer. The kernel has it ready when it is asked for.
