@@ -115,8 +115,8 @@ const (
 	// scanPeriod is how long an orphan can live before the guard learns of it.
 	scanPeriod = time.Second
 
-	// treesPerPeriod is how many trees scanSome scans. It is small because an idle job must cost next
-	// to nothing.
+	// treesPerPeriod is how many trees scanSome scans. It is small because an idle job must cost
+	// next to nothing.
 	treesPerPeriod = 16
 )
 

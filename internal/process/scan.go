@@ -2,12 +2,12 @@
 
 // A scan of our children
 //
-// The kernel gives us the orphans among our descendants without a word. A scan lists our children
-// and goes through four steps: it enters the orphans that are new and attributes them to their jobs
-// (orphans.go), records what lives below the unattributed ones, reaps those that have ended, and
-// drops the handles whose leader is reaped and that have no orphan left. A reaped orphan may have
-// left children, which came to us after the list was made. So a scan that has reaped one is
-// followed by another, and only then is a tree proven gone.
+// The kernel does not announce the orphans among our descendants that it gives us. A scan lists our
+// children and goes through four steps: it enters the orphans that are new and attributes them to
+// their jobs (orphans.go), records the descendants of the unattributed ones, reaps those that have
+// ended, and drops the handles whose leader is reaped and that have no orphan left. A reaped orphan
+// may have left children, which came to us after the list was made. So a scan that has reaped one
+// is followed by another, and only then is a tree proven gone.
 
 package process
 

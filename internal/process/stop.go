@@ -53,10 +53,11 @@ type StopResult struct {
 	Err       error            // the tree could not be checked: whether a process survives is unknown
 }
 
-// Stop ends h: it interrupts the leader, terminates the tree after a step, and kills the tree after
-// another. While it waits for an Exit, it terminates the rest of the tree only. When Over is closed, it terminates the rest of the tree, and kills it after a second.
-// The kill takes two seconds at most. Stop returns when no process of the tree is left, or with the
-// survivors, and says which rungs were needed.
+// Stop ends h. If Ladder.Exit is set, it first waits that long for the leader to exit, and
+// terminates only the rest of the tree. Then it interrupts the leader, terminates the tree after a
+// step, and kills the tree after another. When Over is closed, it terminates the rest of the tree,
+// and kills it after a second. The kill takes two seconds at most. Stop returns when no process of
+// the tree is left, or with the survivors, and says which rungs were needed.
 func (h *Handle) Stop(l Ladder) (result StopResult) {
 	if l.Over == nil {
 		l.Over = h.done
@@ -99,8 +100,8 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 	return result
 }
 
-// awaitExit waits until the leader has exited, but no longer than limit, and terminates the rest of
-// the tree meanwhile, after aloneFor.
+// awaitExit waits until the leader has exited, but no longer than limit. If the leader has not
+// exited after aloneFor, awaitExit terminates the rest of the tree.
 func (h *Handle) awaitExit(limit time.Duration) {
 	alone := aloneFor(limit)
 	select {
@@ -120,8 +121,8 @@ func (h *Handle) awaitExit(limit time.Duration) {
 // its own way, and one that is killed before can leave a lock that the leader needs.
 func aloneFor(limit time.Duration) time.Duration { return min(limit/3, 300*time.Millisecond) }
 
-// sparing returns a scanner that leaves out the leaders of hs. It returns the other members of their
-// groups as processes without a group, so that a signal to them does not reach the leaders.
+// sparing returns a scanner that leaves out the leaders of hs. It returns the other members of
+// their groups as processes without a group, so that a signal to them does not reach the leaders.
 func sparing(scan scanner, hs []*Handle) scanner {
 	leaders := make(map[int]bool, len(hs))
 	for _, h := range hs {
@@ -238,7 +239,8 @@ const (
 	ExitGrace = 250 * time.Millisecond
 )
 
-// LetExit makes Shutdown spare the leader, which is about to be asked to exit, for ExitGrace.
+// LetExit makes Shutdown spare the leader, which is about to be asked to exit, for ExitGrace. The
+// rest of the tree is ended meanwhile.
 func (h *Handle) LetExit() { h.exiting.Store(true) }
 
 // Shutdown ends every process that has grown from those that o started, and refuses new starts. It
@@ -320,7 +322,7 @@ func (o *Owner) exiting() (exiting, others []*Handle) {
 // orphans that no running job of another Owner is a candidate for.
 func (o *Owner) scan() ([]procfs.Stat, error) { return o.scanTrees(o.handles()) }
 
-// scanTrees returns what scan does of the trees of hs.
+// scanTrees is scan for the trees of hs alone.
 func (o *Owner) scanTrees(hs []*Handle) ([]procfs.Stat, error) {
 	err := reaper.scan()
 	es, walkErr := walk(0, reaper.unattributed(func(p *orphan) bool {

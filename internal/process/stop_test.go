@@ -343,12 +343,12 @@ func TestShutdownLetsProgramsExit(t *testing.T) {
 	}
 }
 
-// exitsByItself is a script that reports each signal, and exits 6 when its file exists. Its child dies
-// of SIGTERM.
+// exitsByItself is a script that reports each signal, and exits 6 when its file exists. Its child
+// dies of SIGTERM.
 const exitsByItself = `trap 'echo hit' TERM HUP INT; sleep %s & echo up; wait $!; echo "child $?"; until [ -e %s ]; do :; done; exit 6`
 
-// Shutdown and Stop give a leader that was asked to exit the time to do so. No signal reaches it; its
-// children get theirs at once.
+// Shutdown and Stop give a leader that was asked to exit the time to do so. No signal reaches it;
+// its children are ended meanwhile.
 func TestLeaderExitsByItself(t *testing.T) {
 	for name, end := range map[string]func(o *Owner, j *job){
 		"shutdown": func(o *Owner, j *job) { o.Shutdown() },

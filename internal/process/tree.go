@@ -37,9 +37,9 @@ func (h *Handle) Descendants() ([]procfs.Process, error) {
 	}), err
 }
 
-// Unattributed returns the unattributed orphans that could belong to h, and their descendants: living
-// processes that belong to h or to another job. Parents come before their children. Its error is as
-// that of Tree.
+// Unattributed returns the unattributed orphans that could belong to h, and their descendants:
+// living processes that belong to h or to another job. Parents come before their children. Its
+// error is as that of Tree.
 func (h *Handle) Unattributed() ([]procfs.Process, error) {
 	es, err := walk(0, reaper.unattributed(func(o *orphan) bool { return slices.Contains(o.candidates, h) }))
 	return living(es), err

@@ -79,8 +79,8 @@ func (h *Handle) Busiest() (busiest procfs.Process, percent float64, err error) 
 }
 
 // Stopped returns the processes of the tree that a signal has stopped, as ^Z does, parents before
-// their children. If the error is not nil, processes may be missing. A process that a debugger holds
-// is not among them.
+// their children. It leaves out processes that a debugger holds. If the error is not nil, processes
+// may be missing.
 func (h *Handle) Stopped() ([]procfs.Stat, error) {
 	es, err := h.members()
 	return slices.DeleteFunc(es, func(e procfs.Stat) bool { return e.State != 'T' }), err

@@ -35,7 +35,7 @@ type Stat struct {
 	Memory   int64         // bytes resident; 0: unknown
 
 	// StopSignal is the signal that stopped the process, if State is T. 0: unknown, because the
-	// parent has taken the news, or the permission to see it is missing.
+	// parent has waited for the stop, or because we lack the permission to see it.
 	StopSignal syscall.Signal
 
 	exiting bool // the first thread no longer runs its program
@@ -58,7 +58,7 @@ func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' || s.Ende
 type Disposition struct {
 	Ignored, Caught, Blocked bool
 
-	Pending bool // it was sent, and the process has not taken it
+	Pending bool // it was sent, and has not been delivered
 }
 
 // Disposition returns how p treats sig.

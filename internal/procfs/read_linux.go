@@ -71,8 +71,7 @@ func read(path string, buf []byte, limit int) ([]byte, error) {
 	}
 }
 
-// errNoProc is the error of a reading while /proc shows no processes, or those of another pid
-// namespace.
+// errNoProc means that /proc shows no processes, or those of another pid namespace.
 var errNoProc = errors.New("/proc does not show this system's processes: another mount covers it, or none is there")
 
 // failed is the error of an operation on a file of /proc. A missing file means that its process is

@@ -10,8 +10,8 @@ import (
 	"asyncrepl/internal/waiting"
 )
 
-// A program is started on a terminal, and is seen waiting for it. (That it is typed to is the subject
-// of package tty.)
+// A program is started on a terminal, and is seen waiting for it. The example of package tty types
+// to it.
 func Example() {
 	pty, err := tty.Open(24, 80)
 	if err != nil {

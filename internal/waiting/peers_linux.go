@@ -16,9 +16,9 @@ import (
 // maxDepth is how deep epoll sets in epoll sets are read; the kernel allows five.
 const maxDepth = 4
 
-// flatten replaces each epoll set among members by its own members, and theirs, so that what is
-// left are the files that the thread waits for. A set that can't be read or lies too deep stays: it
-// is a member of unknown nature.
+// flatten replaces each epoll set among members by its own members, and theirs, so that only the
+// files that the thread waits for remain. A set that can't be read or is nested too deep stays, as a
+// member of unknown nature.
 func (t thread) flatten(members []member, depth int) ([]member, error) {
 	var flat []member
 	for _, m := range members {
@@ -41,7 +41,7 @@ func (t thread) flatten(members []member, depth int) ([]member, error) {
 	return flat, nil
 }
 
-// setOf returns the members of m if it is an epoll set that can be read, and else nil.
+// setOf returns the members of m if it is an epoll set that can be read, otherwise nil.
 func (t thread) setOf(m member) ([]member, error) {
 	if link, err := t.linkOf(m); link != epoll || err != nil {
 		return nil, err
