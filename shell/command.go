@@ -248,8 +248,8 @@ func (r *run) settle(rec *jobs.Receipt, stopErr error) {
 	go r.awaitClear(cleared, unchecked) // owned by the handle; ends when nothing is left, at shutdown at the latest
 }
 
-// cleanup ends what the command left, and returns when the receipt says so or ctx ends. Once begun it
-// is completed.
+// cleanup ends the processes that the command left, and returns when the receipt says so or ctx
+// ends. The cleanup continues after ctx has ended.
 func (r *run) cleanup(ctx context.Context, st jobs.Stop, cleared <-chan struct{}) jobs.Remains {
 	ended := make(chan jobs.Remains, 1)                  // room for the one result: the caller can have left
 	go func() { ended <- r.endRemaining(st, cleared) }() // owned by the handle; ends when nothing is left, or after the kill
@@ -261,7 +261,7 @@ func (r *run) cleanup(ctx context.Context, st jobs.Stop, cleared <-chan struct{}
 	}
 }
 
-// endRemaining is cleanup without a limit of time.
+// endRemaining is cleanup without a ctx.
 func (r *run) endRemaining(st jobs.Stop, cleared <-chan struct{}) jobs.Remains {
 	from := jobs.Terminate // the remaining processes did not heed anything milder
 	if st.From == jobs.Kill {

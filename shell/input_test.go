@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,17 +13,15 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// A job takes input from the moment that it is seen to run.
-func TestRunningJobTakesInput(t *testing.T) {
+// A command takes input from the moment that its job is running.
+func TestRunningCommandTakesInput(t *testing.T) {
 	b := newBench(t)
 	for name, start := range map[string]func(string) *jobs.Job{"terminal": b.start, "pipes": b.startPiped} {
 		for range 20 {
 			j := start("read -r a; echo got $a")
-			for j.Info().Status == jobs.Queued {
-				runtime.Gosched()
-			}
+			j.AwaitStart(t.Context())
 			if _, err := j.Send(t.Context(), jobs.Input{Text: "this\n"}); err != nil {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: %v in status %s", name, err, j.Info().Status)
 			}
 			jobstest.Prints(t, j, "got this")
 			jobstest.End(t, j)

@@ -8,8 +8,8 @@ import (
 )
 
 // Script returns the argument vector by which the shell at path runs a command line. The shell
-// reads neither login nor rc files: a bash that believes to run under sshd would read ~/.bashrc even
-// for -c, and must be told not to. Other shells do not know the option.
+// reads neither login nor rc files. If bash finds itself under sshd, it reads ~/.bashrc even for
+// -c, unless it gets --norc, an option that other shells do not know.
 func Script(path, line string) []string {
 	if isBash(path) {
 		return []string{path, "--norc", "-c", line}

@@ -58,23 +58,6 @@ func (b *bench) startPiped(line string) *jobs.Job {
 	return jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Shell, Title: line}, b.command(line, false))
 }
 
-// A command takes input from the moment that it is running, whatever it does then.
-func TestRunningCommandTakesInput(t *testing.T) {
-	b := newBench(t)
-	for _, start := range []func(string) *jobs.Job{b.start, b.startPiped} {
-		for range 10 {
-			j := start("read -r line; echo got $line")
-			j.AwaitStart(t.Context())
-			if _, err := j.Send(t.Context(), jobs.Input{Text: "this\n"}); err != nil {
-				t.Fatalf("%v in status %s", err, j.Info().Status)
-			}
-			if jobstest.End(t, j); !strings.Contains(jobstest.Output(j), "got this") {
-				t.Fatalf("output %q", jobstest.Output(j))
-			}
-		}
-	}
-}
-
 func TestEnds(t *testing.T) {
 	tests := map[string]struct{ line, status, output string }{
 		"exit 0":       {"echo hi", "completed", "hi\r\n"},
@@ -269,7 +252,7 @@ while ! test -e ready; do sleep 0.01; done`)
 	}
 }
 
-// A cleanup is completed although its caller has left.
+// A cleanup is completed even if its caller stops waiting.
 func TestCleanupOutlivesItsCaller(t *testing.T) {
 	b := newBench(t)
 	j := b.startPiped(`(trap '' TERM; echo deaf; while :; do sleep 300; done) & echo pid $!.`)
