@@ -335,8 +335,7 @@ func TestClientThatCancelsEverything(t *testing.T) {
 		h.say(toolCall(id, "execute_command_async", "command", "echo "+id+" >> begun", "wait_seconds", 60),
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`)
 	}
-	// Each of the jobs ends and has left its line. A call that was cancelled before it began has
-	// neither.
+	// Each job ends and has left its line. A call that was cancelled before it began has neither.
 	for end := time.Now().Add(patience); ; {
 		h.say(toolCall(`"list"`, "list_jobs", "limit", 200))
 		o, before := h.answer(`"list"`)

@@ -34,7 +34,7 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 		"PROMPT_TOOLKIT_NO_CPR": "1", // it would wait 2 s for the position of the cursor, and warn
 	}
 	if bin != "" {
-		set["PATH"] = bin + string(os.PathListSeparator) + env["PATH"]
+		set["PATH"] = leading(bin, env["PATH"])
 	}
 	if !utf8Locale(env) {
 		set["LC_CTYPE"] = "C.UTF-8"
@@ -73,11 +73,20 @@ func (e *Engine) withPrograms(env []string) []string {
 	}
 	for i, kv := range env {
 		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
-			env[i] = "PATH=" + dir + string(os.PathListSeparator) + path
+			env[i] = "PATH=" + leading(dir, path)
 			return env
 		}
 	}
 	return append(env, "PATH="+dir)
+}
+
+// leading returns a PATH with dir as its first element. It has no empty element if path is empty,
+// because that would be the current directory.
+func leading(dir, path string) string {
+	if path == "" {
+		return dir
+	}
+	return dir + string(os.PathListSeparator) + path
 }
 
 // A pipWatch runs a command. If a pip in it refused to run outside of a virtual environment, the
