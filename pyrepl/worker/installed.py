@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Stamp = tuple[int, int, int]
 
-RECENT = 2 * 10**9  # ns in which a directory can change again and keep its time
+RECENT = 2 * 10**9  # ns in which a directory can change again and keep its modification time
 
 
 def directories() -> list[str]:
@@ -39,7 +39,7 @@ class Installed:
     """The state of the directories of packages when they were last checked."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        self._times = dict.fromkeys(paths, 0)  # when each directory changed; 0: not sure
+        self._times = dict.fromkeys(paths, 0)  # of modification, by directory; 0: unsure
         self._files: dict[str, Stamp] = {}  # the .pth files, by path
         self._changed()
 
@@ -56,7 +56,7 @@ class Installed:
             harmless(addpackage, *split(path), None)  # a .pth file can have code
 
     def _changed(self) -> list[str] | None:
-        """Return the .pth files that are new or have changed, or None if no directory has changed."""
+        """Return the new and changed .pth files, or None if no directory has changed."""
         found = None
         for directory, before in self._times.items():
             try:
@@ -71,14 +71,18 @@ class Installed:
         return found
 
     def _new(self, directory: str) -> list[str]:
-        """Return the .pth files in a directory that are new or have changed."""
+        """Return the new and changed .pth files of a directory."""
         found = []
         with scandir(directory) as entries:
             for entry in entries:
-                if entry.name.endswith(".pth"):
+                if not entry.name.endswith(".pth"):
+                    continue
+                try:
                     st = entry.stat()
-                    stamp = st.st_ino, st.st_mtime_ns, st.st_size
-                    if self._files.get(entry.path) != stamp:
-                        self._files[entry.path] = stamp
-                        found.append(entry.path)
+                except OSError:  # it is gone, or leads nowhere
+                    continue
+                stamp = st.st_ino, st.st_mtime_ns, st.st_size
+                if self._files.get(entry.path) != stamp:
+                    self._files[entry.path] = stamp
+                    found.append(entry.path)
         return sorted(found)

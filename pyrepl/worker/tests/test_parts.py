@@ -57,6 +57,14 @@ class TestInstalled(unittest.TestCase):
         state.refresh()
         self.assertIn(third, sys.path)
 
+    def test_a_path_file_that_leads_nowhere_hides_no_other(self) -> None:
+        state = installed.Installed([str(self.site)])
+        for name in ("a.pth", "z.pth"):
+            os.symlink("missing", self.site / name)
+        added = self.add("new")
+        state.refresh()
+        self.assertIn(added, sys.path)
+
     def test_an_old_directory_is_not_read_again(self) -> None:
         os.utime(self.site, ns=(1, 1))
         state = installed.Installed([str(self.site)])
