@@ -42,8 +42,7 @@ class Commands:
 
     def variables(self, fields: Fields) -> None:
         from .variables import listing
-        listed = listing(self.session.names, fields.get("pattern"))
-        self.session.channel.send("variables", n=fields["n"], **listed)
+        self.session.channel.send("variables", n=fields["n"], **listing(self.session.names))
 
     def imported(self, fields: Fields) -> None:
         from .names import modules

@@ -32,9 +32,9 @@ GROUPS = {id(list): "[%s]", id(tuple): "(%s)", id(set): "{%s}", id(frozenset): "
 FUNCTIONS = set(map(id, (FunctionType, BuiltinFunctionType, MethodType)))
 
 
-def listing(names: Names, pattern: str | None = None) -> Fields:
-    """Return the variables whose names match a glob, the names of the rest, and their number."""
-    found = sorted(name for name in names.listed() if matches(name, pattern))
+def listing(names: Names) -> Fields:
+    """Return the variables, the names of modules, functions and classes, and the number of all."""
+    found = sorted(names.listed())
     listed: dict[str, list[Any]] = {"vars": [], "modules": [], "functions": [], "classes": []}
     known: dict[int, str] = {}  # by the id of a type
     for name in found:
@@ -61,14 +61,6 @@ def group_of(kind: type) -> str:
     if id(kind) in FUNCTIONS or name_of(kind) == "_lru_cache_wrapper":
         return "functions"
     return "vars"
-
-
-def matches(name: str, pattern: str | None) -> bool:
-    """Report whether a name matches a glob."""
-    if not pattern:
-        return True
-    from fnmatch import fnmatchcase
-    return fnmatchcase(name, pattern)
 
 
 def describe(name: str, value: object) -> Fields:

@@ -179,13 +179,6 @@ class TestVariables(unittest.TestCase):
         self.assertEqual(listed, {"modules": ["m"], "functions": ["c", "f", "g", "h"],
                                   "classes": ["C", "D"], "total": 9})
 
-    def test_listing_matches_a_glob(self) -> None:
-        module = types.ModuleType("m")
-        vars(module).update(ab=1, ac=2, b=3, _d=4)
-        listed = variables.listing(names.Names(module), "a*")
-        self.assertEqual([v["name"] for v in listed["vars"]], ["ab", "ac"])
-        self.assertEqual(listed["total"], 2)
-
 
 class TestSources(unittest.TestCase):
     def test_lines_and_linecache(self) -> None:
