@@ -48,7 +48,7 @@ class Channel:
         """Speak over sock; call on_broken before the worker ends because its owner is gone."""
         self.sock = sock  # None in a forked child, which has no part in the channel
         self.on_broken = on_broken
-        self.open: dict[int, str] = {}  # number of a question without an answer -> its job
+        self.unanswered: dict[int, str] = {}  # number of a question -> its job
         self.answers: dict[int, Fields] = {}  # number of a question -> its answer
         self.reading = allocate_lock()
         self._begin = "\n" + token + " "
@@ -136,7 +136,7 @@ class Channel:
             self._mail.append(message)
             return
         n = fields["n"]
-        job = self.open.pop(n, None)
+        job = self.unanswered.pop(n, None)
         if job is not None:  # else the question was withdrawn
             self.send("taken", id=job, n=n)
             self.answers[n] = fields

@@ -79,8 +79,8 @@ class Console:
     def cancel_questions(self) -> None:
         """End the questions of other threads, whose job is over."""
         channel = self.channel
-        for n in list(channel.open):
-            if channel.open.pop(n, None) is not None:
+        for n in list(channel.unanswered):
+            if channel.unanswered.pop(n, None) is not None:
                 channel.answers[n] = {"eof": True}
 
     @breakable

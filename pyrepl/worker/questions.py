@@ -32,16 +32,16 @@ class Questions:
         self.streams.flush_all()
         self.interrupts.deliver()
         self._asked = n = self._asked + 1
-        channel.open[n] = job.id
+        channel.unanswered[n] = job.id
         if self.streams.running is not job:  # it has ended meanwhile
-            channel.open.pop(n, None)
+            channel.unanswered.pop(n, None)
             channel.answers.pop(n, None)
             return b""
         try:
             channel.send("input", id=job.id, n=n, kind=kind, prompt=prompt, by=by)
             self._await_answer(n)
         except BaseException:
-            if channel.open.pop(n, None) is not None:
+            if channel.unanswered.pop(n, None) is not None:
                 channel.send("resumed", id=job.id, n=n)
             channel.answers.pop(n, None)
             raise
