@@ -20,7 +20,7 @@
 // closed or its worker does not answer. Start-up errors name the settings that [Config] names.
 //
 // Begin with the example, then [Session] and exec.go (one job from its turn to its end; outcome.go
-// is how it ended). queue.go is whose turn it is, reset.go the end of a namespace, leave.go the exit
+// is how it ended). queue.go is whose turn it is, reset.go the end of a namespace, exit.go the exit
 // of an idle worker, channel.go and messages.go what Go and a worker say to each other, and
 // worker/main.py the other side.
 //

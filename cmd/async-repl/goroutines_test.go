@@ -39,7 +39,7 @@ var goroutines = map[string][]string{
 	"pyrepl/exec.go":      {"the stop of a Python job, and its repeated interrupts"},
 	"pyrepl/interrupt.go": {"the stop of a Python job, and its repeated interrupts"},
 	"pyrepl/launch.go":    {"the reader of a worker's channel"},
-	"pyrepl/leave.go":     {"those that ask idle sessions to exit"},
+	"pyrepl/exit.go":      {"those that ask idle sessions to exit"},
 	"pyrepl/reset.go":     {"one per restart"},
 
 	"shell/command.go": {"the cleanup after a command", "the wait for what a command left behind"},

@@ -7,14 +7,14 @@ and by tools. Everything in it runs on CPython 3.9 and newer and needs nothing i
 Modules import one another in this direction only, top to bottom:
 
     main                               the loop that serves commands
-    execute, forks, hooks              what happens in and around a job
+    execute, forks, hooks, exit        what happens in and around a job, and at the end
     session                            one object that holds the parts below
     report, tasks, console             exceptions, top-level await, standard input
     interrupts, streams, channel       signals, output, the socketpair to Go
-    routers, classes, carry, debugger, processes, names, variables, sizes, sources, terminal,
-    size
+    routers, binary, questions, hints, classes, carry, debugger, processes, installed, variables,
+    shapes, names, sources, terminal, environment
     frames, descriptors, codec, loader
 
-report, tasks, variables, classes, carry, debugger and processes are loaded when they are first
-needed.
+exit, report, tasks, binary, questions, hints, classes, carry, debugger, processes, variables and
+shapes are loaded when they are first needed.
 """

@@ -29,9 +29,8 @@ class Commands:
 
     def __init__(self, session: Session, executor: Executor) -> None:
         self.session, self.executor = session, executor
-        self.by_name = {"exec": self.exec, "sync": self.sync,
-                        "variables": self.variables, "imported": self.imported,
-                        "exit": self.exit}
+        self.by_name = {"exec": self.exec, "sync": self.sync, "variables": self.variables,
+                        "imported": self.imported, "exit": self.exit}
 
     def exec(self, fields: Fields) -> None:
         self.executor.job(fields, self.session.channel.rights(fields))
@@ -50,8 +49,8 @@ class Commands:
         self.session.channel.send("imported", n=fields["n"], modules=found)
 
     def exit(self, fields: Fields) -> None:
-        from .leave import leave
-        leave(self.session)
+        from .exit import exit_cleanly
+        exit_cleanly(self.session)
 
     def serve(self) -> None:
         """Serve commands until the channel ends."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from . import size
 from .console import Console
+from .environment import install_size
 from .interrupts import Interrupts
 from .names import Names
 from .sources import Sources
@@ -40,10 +40,10 @@ class Session:
             self.channel.send("raised", id=job.id)
 
     def _ask_to_flush(self, stream: str) -> bool:
-        """Ask the owner to have a stream flushed, see routers.
+        """Ask the owner to have a stream flushed (see routers), and return whether it was asked.
 
-        The channel may be in use, and then by the code that a signal handler of user code, which
-        prints here, has come in the way of."""
+        It can't be asked while an event is being sent: a signal handler of user code, which prints
+        here, may have interrupted that, and would wait for itself."""
         if self.channel.sending():
             return False
         self.channel.send("held", stream=stream)
@@ -66,7 +66,7 @@ class Session:
 
     def install(self) -> None:
         """Put in place what user code finds instead of the interpreter's own."""
-        size.install()
+        install_size()
         self.streams.install()
         self.console.install()
         self.interrupts.install()

@@ -1,7 +1,7 @@
 """Lists the user's variables without running any of the user's code.
 
 Values are shown of exact built-in types only, nested ones included, bounded in length, depth and
-number; of anything else its type and, if it is known, its length or shape (see sizes). Modules,
+number; of anything else its type and, if it is known, its length or shape (see shapes). Modules,
 functions and classes are listed by name.
 """
 
@@ -11,7 +11,7 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 from .names import shown
-from .sizes import bases_of, length, name_of, shape
+from .shapes import bases_of, length, name_of, shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .names import Names
     from .protocols import Fields
 
-LIMIT = 1_000  # variables listed
+LIMIT = 1_000  # names in one list
 TEXT, DEPTH, ITEMS = 200, 3, 20  # of a value
 DIGITS = 600  # bits of an int that is shown
 
@@ -36,11 +36,11 @@ def listing(names: Names) -> Fields:
     """Return the variables, the names of modules, functions and classes, and the number of all."""
     found = sorted(names.listed())
     listed: dict[str, list[Any]] = {"vars": [], "modules": [], "functions": [], "classes": []}
-    known: dict[int, str] = {}  # by the id of a type
+    known: dict[int, str] = {}  # id of a type -> list that its values belong to
     for name in found:
         try:
             value = names.namespace[name]
-        except KeyError:  # a thread was faster
+        except KeyError:  # a thread has deleted it
             continue
         kind = type(value)
         group = known.get(id(kind))

@@ -14,7 +14,7 @@ import types
 import unittest
 from typing import Any
 
-from .. import frames, installed, interrupts, names, sizes, sources, variables
+from .. import frames, installed, interrupts, names, shapes, sources, variables
 from ..loader import Loader, genuine, real
 from .owner import sources as files
 
@@ -154,7 +154,7 @@ class TestVariables(unittest.TestCase):
 
         class Spy:
             __getattribute__ = spy
-        for module, name in sizes.READERS:
+        for module, name in shapes.READERS:
             class Meta(type):
                 __name__ = __mro__ = property(spy)
 

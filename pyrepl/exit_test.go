@@ -69,8 +69,8 @@ os.listdir()`, "completed")
 	b.result("import gzip, os; gzip.open('packed.gz', 'rt').read(), [f for f in os.listdir() if f.startswith('tmp')]", "('packed', [])")
 }
 
-// While a worker exits it gets no signal and keeps its terminal, and its children are ended. Threads
-// do not hold the exit up.
+// While a worker exits it gets no signal and keeps its terminal, and its children are ended.
+// Threads do not delay the exit.
 func TestExitingPythonIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -90,8 +90,7 @@ def bye():
 	wantFiles(t, dir, map[string]string{"bye.txt": "-15 [] True True\n"})
 }
 
-// An exit that takes longer than a second, or fails, is cut off and noted. Open files have been
-// flushed before.
+// An exit that takes longer than a second, or fails, is noted. Open files have been flushed before.
 func TestRestartCutsOffAnExit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the limit of an exit")
@@ -113,8 +112,8 @@ func TestRestartCutsOffAnExit(t *testing.T) {
 	}
 }
 
-// Python ends a pool of processes in its own way: one that is killed before can hold a lock that the
-// exit waits for.
+// Python ends a pool of processes in its own way: a process that is killed before can hold a lock
+// that the exit waits for.
 func TestPythonEndsItsPool(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

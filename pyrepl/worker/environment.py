@@ -1,8 +1,8 @@
 """COLUMNS and LINES: the size of the terminal, for the session's own process.
 
-Its output goes to pipes, so that libraries would lay out their text for 80 columns. os.environ has
-the two variables as long as nobody sets them, but neither lists nor copies them, and the C library
-does not know them: a child can have another terminal, and would believe them.
+Its output goes to pipes, so libraries would lay out their text for 80 columns. If user code has not
+set the two variables, os.environ finds them, but neither lists nor copies them, and the C library
+does not have them: a child, which can have another terminal, does not get them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ NAMES = [b"COLUMNS", b"LINES"]
 class Environment(Variables):
     """What os.environ and os.environb read and write."""
 
-    deleted: tuple[bytes, ...] = ()  # of ours, by user code
-    last: tuple[int, ...] = (0, 0)  # the size when there was a terminal
+    deleted: tuple[bytes, ...] = ()  # those of NAMES that user code has deleted
+    last: tuple[int, ...] = (0, 0)  # columns and lines when there last was a terminal
 
     def __missing__(self, name: bytes) -> bytes:
         """Return the size of the terminal on descriptor 0, which a fork can have replaced.
 
-        While there is none, as under pytest, which captures output, it is the last one's."""
+        If there is none, as under pytest, which captures output, return the last size known."""
         if name in NAMES and name not in self.deleted:
             try:
                 self.last = get_terminal_size(0)
@@ -51,8 +51,8 @@ class Environment(Variables):
             dict.__delitem__(self, name)
 
 
-def install() -> None:
-    """Put the variables in place."""
-    names: Any = os.environ
-    names._data = os.environb.__dict__["_data"] = Environment(names._data)
-    names.get("COLUMNS")  # notes the size
+def install_size() -> None:
+    """Have os.environ and os.environb find the size of the terminal."""
+    environ: Any = os.environ
+    environ._data = os.environb.__dict__["_data"] = Environment(environ._data)
+    environ.get("COLUMNS")  # sets `last`

@@ -1,8 +1,8 @@
 """The exit of an idle worker, which the owner asks for and cuts off if it takes too long.
 
-What would be lost comes first: files that are open, then the atexit handlers, among them those of
-logging, of multiprocessing and of temporary directories. Threads are not waited for, and the
-interpreter is not torn down.
+What would be lost comes first: the user's open files, then the atexit handlers, among them those
+of logging, multiprocessing and temporary directories. The exit neither waits for threads nor tears
+the interpreter down.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-def leave(session: Session) -> NoReturn:
-    """Do what Python does at its exit, and exit."""
+def exit_cleanly(session: Session) -> NoReturn:
+    """Run the atexit handlers, flush what is open, and exit."""
     namespace = session.names.namespace
     attempt(lambda: flush(list(namespace.values())))
     attempt(run_handlers)
-    if _count() == 0:  # else a thread would miss its names
+    if _count() == 0:  # else a thread would miss the names
         attempt(lambda: release(namespace))  # closes archives, deletes temporary files
     attempt(flush_all)
     attempt(session.streams.flush_all)
@@ -31,7 +31,7 @@ def leave(session: Session) -> NoReturn:
 
 
 def attempt(step: Callable[[], object]) -> None:
-    """Take a step of the exit. An exception ends no more than that."""
+    """Take a step of the exit and drop what it raises: the next steps follow."""
     try:
         step()
     except BaseException:
@@ -39,7 +39,7 @@ def attempt(step: Callable[[], object]) -> None:
 
 
 def release(namespace: dict[str, Any]) -> None:
-    """Let go of the newest names first: finalizers use modules and classes, which came before."""
+    """Remove all names, the newest first: finalizers use modules and classes, which are older."""
     while namespace:
         namespace.popitem()
 
@@ -57,7 +57,7 @@ def flush_all() -> None:
 
 
 def flush(objects: Iterable[Any]) -> None:
-    """Flush the files among objects: text first, which a binary file below it takes."""
+    """Flush the files among objects: text files first, because they write to binary ones."""
     files = [each for each in objects if issubclass(type(each), _IOBase)]
     for each in sorted(files, key=lambda file: type(file) is not TextIOWrapper):
         attempt(each.flush)

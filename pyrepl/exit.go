@@ -13,15 +13,15 @@ import (
 )
 
 // An idle worker is asked to exit as Python does: it runs its atexit handlers and flushes its open
-// files. If it takes too long it is ended, and a note says so.
+// files. If it takes too long it is ended, and a note says so. worker/exit.py is the other side.
 
-// askExit asks the worker, which is idle, to exit, and reports whether it was asked.
+// askExit asks an idle worker to exit, and reports whether it could be asked.
 func (w *worker) askExit() bool {
 	return !runner.Ended(w.handle) && w.ch.send(exitCommand{}) == nil
 }
 
-// exitNote says what an exit that was asked for could not complete, if needed names the rungs that
-// ended the worker.
+// exitNote says what a worker that was asked to exit may have left undone, or "" if it exited by
+// itself. needed are the rungs that ended it.
 func exitNote(h *process.Handle, needed []jobs.Rung) string {
 	how := ""
 	switch {
@@ -35,20 +35,20 @@ func exitNote(h *process.Handle, needed []jobs.Rung) string {
 	return "Python " + how + ": atexit handlers may not have run, and open files may lack what was written last"
 }
 
-// LetExit asks the workers of those sessions that are idle to exit, the ones used last first, while
-// process.Owner.Shutdown ends everything else. It returns at once; a session that it has taken runs
-// no more jobs. The function it returns waits until the workers have exited or process.ExitGrace is
-// over, and returns the names of the sessions whose exit was cut off.
+// LetExit asks the workers of the idle sessions to exit, the ones used last first, while
+// process.Owner.Shutdown ends everything else. It returns at once, and these sessions run no more
+// jobs. The function it returns waits until the workers have exited or process.ExitGrace is over,
+// and returns the names of the sessions whose exit was cut off.
 func LetExit(sessions []*Session) (wait func() (cut []string)) {
 	over, cancel := context.WithTimeout(context.Background(), process.ExitGrace)
 	var idle []*exit
 	for _, s := range sessions {
 		if w := s.take(); w != nil {
 			w.handle.LetExit()
-			idle = append(idle, &exit{s.name, w.lastJob(), w})
+			idle = append(idle, &exit{s.name, w, w.lastJob()})
 		}
 	}
-	slices.SortFunc(idle, func(a, b *exit) int { return cmp.Compare(b.last, a.last) })
+	slices.SortFunc(idle, func(a, b *exit) int { return cmp.Compare(b.lastJob, a.lastJob) })
 	next := make(chan *exit, len(idle))
 	for _, e := range idle {
 		next <- e
@@ -76,8 +76,9 @@ func LetExit(sessions []*Session) (wait func() (cut []string)) {
 
 // An exit is that of one idle worker.
 type exit struct {
-	session, last string // last is its last job
-	w             *worker
+	session string
+	w       *worker
+	lastJob string // its id
 }
 
 // run asks the worker to exit and waits until it has, or until over is done.
@@ -91,8 +92,8 @@ func (e *exit) run(over context.Context) {
 	}
 }
 
-// take gives the session's turn to its end and returns its worker, or nil if the session is busy or
-// has none alive.
+// take takes the turn of an idle session for good and returns its worker. It returns nil if the
+// session is busy or has no worker alive.
 func (s *Session) take() *worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,15 +1,16 @@
 """The length or the shape of a value, without running any Python code.
 
-A type is known by its name and module, which are read without asking it, and what is read of a
-value then comes from C code: a slot of a built-in type, a getset or a member of an extension. If
+A type is recognized by its name and module, which no metaclass can intercept here. What is read of
+a value then comes from C code: a slot of a built-in type, a getset or a member of an extension. If
 Python code would have to run, there is no answer.
 """
 
 from __future__ import annotations
 
-import sys
 from _collections import deque  # type: ignore[import-not-found]
 from types import BuiltinFunctionType
+
+from .names import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
 
     Shape = list[int]
 
-modules = sys.modules  # user code may take the name away
-
 # By the id of the type: a metaclass can have a __hash__ and an __eq__.
 COUNTED = set(map(id, (
     str, bytes, bytearray, memoryview, list, tuple, range, dict, set, frozenset, deque)))
+# The types of getsets and members.
 C_ATTRIBUTES = set(map(id, map(type, map(type.__dict__.get, ("__dict__", "__basicsize__")))))
-NESTED = 5  # objects that one index is made of, at most
+NESTED = 5  # levels of objects in an index, at most
 PARTS = "_range", "_data", "_codes", "_pa_array", "_ndarray"  # of an index, of the arrays it holds
 
 
