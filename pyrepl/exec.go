@@ -50,7 +50,7 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	by := "job " + p.ID()
 	rec := &out.Receipt
 	if names := e.s.lastNames(); len(names) > 0 {
-		rec.Notes = append(rec.Notes, lost(names))
+		rec.Notes = append(rec.Notes, lostText(names))
 	}
 	result := e.s.discard(w)
 	rec.Survivors = runner.Processes(result.Survivors)
@@ -105,7 +105,7 @@ type run struct {
 	signalled bool            // the worker was asked for an interrupt: a sync is due
 	raised    bool            // the interrupt was raised
 	questions []questionEvent // that are open, the oldest first
-	sent      sentAnswer      // the last one
+	sent      sentAnswer      // to the question that was answered last
 	reading   bool            // a program reads the terminal, and may wait for other things as well
 	eofNext   bool            // the next question gets the end of file
 }

@@ -7,13 +7,13 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// heldTime is how long a stream must be silent before the worker is asked to flush it. While there
-// is output, the worker flushes by itself.
+// heldTime is how long a stream must be silent before the worker is asked to flush it. While code
+// prints much, the worker's buffer fills up and is written out anyway.
 const heldTime = 50 * time.Millisecond
 
-// flushHeld has the worker flush the text that it holds back, once the stream is silent. It waits for
-// that because the signal ends a blocking call of C code early, and programs that print much would
-// get many.
+// flushHeld asks the worker, by SIGIO, to flush the text that it holds back. It waits until the
+// stream is silent, because each signal ends a blocking call of C code early, and a program that
+// prints much would get many.
 func (w *worker) flushHeld(ev heldEvent) {
 	stream := output.Stdout
 	if ev.Stream == "err" {

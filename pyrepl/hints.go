@@ -9,7 +9,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// cause returns why code has failed, if a client can do something about it, and what that is about.
+// cause returns the cause of a failure that a client can fix, and the module or line it is about.
 func (r *run) cause(done doneEvent) (jobs.Cause, string) {
 	switch cause := jobs.Cause(done.Hint); cause {
 	case jobs.NoModule:
@@ -24,11 +24,12 @@ func (r *run) cause(done doneEvent) (jobs.Cause, string) {
 	return "", ""
 }
 
-// searchMax bounds the entries of the workspace that are searched for a module: a few milliseconds.
+// searchMax bounds how many entries of the workspace are searched for a module. Reading so many
+// takes a few milliseconds.
 const searchMax = 5000
 
-// inWorkspace reports whether a module lies in dir or below, as far as a search of searchMax entries
-// shows. The search skips hidden directories, environments and installed packages.
+// inWorkspace reports whether it finds a module in dir or below, among the first searchMax entries.
+// It skips hidden directories, environments and installed packages.
 func inWorkspace(dir, module string) bool {
 	seen := 0
 	for dirs := []string{dir}; len(dirs) > 0 && seen < searchMax; dirs = dirs[1:] {
@@ -49,14 +50,14 @@ func inWorkspace(dir, module string) bool {
 	return false
 }
 
-// list returns the names in a directory, and those of the directories in which to search on.
+// list returns the names in a directory, and the paths of its subdirectories that must be searched.
 func list(dir string) (names, below []string) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, nil // nothing can be imported from there either
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(searchMax) // an error: with what was read before it
+	entries, _ := f.ReadDir(searchMax) // an error: the entries before it will do
 	for _, e := range entries {
 		name := e.Name()
 		names = append(names, name)

@@ -8,7 +8,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// givesHints checks what a receipt says about a missing module, and about a line for IPython.
+// givesHints checks the cause in the receipt of a missing module, and of a line for IPython.
 func (b *bench) givesHints() {
 	b.t.Helper()
 	for code, want := range map[string]jobs.Receipt{
@@ -46,8 +46,8 @@ func (b *bench) givesHints() {
 	}
 }
 
-// A part that an installed package does not have is not one to install, unless the package shares its
-// name with others.
+// A missing part of an installed package is nothing to install, unless other packages share the
+// first part of its name.
 func TestHintsForPartsOfPackages(t *testing.T) {
 	t.Parallel()
 	installed := t.TempDir()
@@ -74,7 +74,7 @@ func TestHintsForPartsOfPackages(t *testing.T) {
 	}
 }
 
-// A module that lies in the workspace is not one to install, and one of an environment in it is.
+// A module in the workspace is nothing to install. One in an environment in the workspace is.
 func TestNoHintForModulesOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

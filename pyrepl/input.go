@@ -129,7 +129,7 @@ func (r *run) answer(text string, eof bool) (sentAnswer, error) {
 	if text != "" {
 		r.eofNext = eof
 	}
-	r.sent = sentAnswer{cmd.N, make(chan error, 1)} // room for the one result, which no one may wait for
+	r.sent = sentAnswer{cmd.N, make(chan error, 1)} // buffered: the caller may have stopped waiting
 	if err := r.w.ch.send(cmd); err != nil {
 		return sentAnswer{}, err
 	}
@@ -139,7 +139,7 @@ func (r *run) answer(text string, eof bool) (sentAnswer, error) {
 	return r.sent, nil
 }
 
-// settle notes what became of the answer to question n, if it was sent last.
+// settle reports to its sender what became of the answer to question n, if it was the last answer.
 func (r *run) settle(n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,8 +149,8 @@ func (r *run) settle(n int, err error) {
 	}
 }
 
-// awaitTaken waits until the worker has taken an answer: the job may end, and a thread can wait for
-// its turn while other code computes.
+// awaitTaken waits until the worker has taken an answer, or the job has ended. It can take long: a
+// thread that asks gets no turn while other code computes.
 func (r *run) awaitTaken(ctx context.Context, sent sentAnswer) (jobs.Delivery, error) {
 	err := jobs.ErrEnded
 	select {

@@ -177,8 +177,8 @@ thread.start()
 while not os.path.exists("go"): time.sleep(0.001)
 `
 
-// An answer that comes while the job of its question ends has not been delivered: the reader has got
-// the end of file.
+// An answer that comes while the job of its question ends is not reported as delivered: the reader
+// has got the end of file.
 func TestAnswerToAnEndingJob(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -213,7 +213,7 @@ loop.is_closed = is_closed`)
 	b.result("thread.join(); got", "['end']")
 }
 
-// An answer that its reader has not taken, because other code computes, is not delivered yet.
+// An answer that its reader has not taken, because other code computes, is reported as untaken.
 func TestAnswerThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

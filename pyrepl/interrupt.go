@@ -31,8 +31,8 @@ func (r *run) stop() {
 	}
 }
 
-// interrupt asks the worker to raise KeyboardInterrupt in the job's code. A worker that has not begun
-// with the job keeps the request until it does: the command was sent before.
+// interrupt asks the worker to raise KeyboardInterrupt in the job's code. A worker that has not
+// begun with the job keeps the request until it does: the command was sent before.
 func (r *run) interrupt() error {
 	r.mu.Lock()
 	r.signalled = true
@@ -45,8 +45,8 @@ func (r *run) interrupt() error {
 	return err
 }
 
-// children returns the processes of the terminal's foreground group that were started after this job
-// began. It leaves out children of earlier jobs, and theirs.
+// children returns the processes of the terminal's foreground group that were started after this
+// job began. It leaves out children of earlier jobs, and their children.
 func (r *run) children() (own []procfs.Process) {
 	group, err := r.w.pty.Foreground()
 	if err != nil || r.w.children.Empty() {
@@ -65,6 +65,7 @@ func (r *run) children() (own []procfs.Process) {
 	return own
 }
 
+// interruptAll sends SIGINT to each process.
 func interruptAll(ps []procfs.Process) {
 	for _, p := range ps {
 		p.Signal(syscall.SIGINT) // an error: it has ended
@@ -80,12 +81,14 @@ const (
 // repeatInterrupt repeats the request, which counts once a job. The worker would notice a signal
 // that came just before a blocking call only when the call returns; the next one ends the call.
 //
-// Children are interrupted after the second repetition, or when the code has ended: code that sees
-// its child die of the interrupt must have its KeyboardInterrupt, and Python can swallow the first
-// one. Only those are that were there when the interrupt was asked for, because code that has been
-// interrupted can start others to clean up. Until the interrupt is raised, which the C library's
-// system(3) and a handler of the user's prevent, they are interrupted again with those that were
-// there one pause ago: by now we would know if they had been started to clean up.
+// It interrupts children after the second repetition, or when the code has ended. Code that sees
+// its child exit must have its KeyboardInterrupt by then, and Python can swallow the first one. It
+// interrupts only the children in asked, which existed when the interrupt was asked for: code that
+// has its KeyboardInterrupt can start others to clean up.
+//
+// The C library's system(3), or a SIGINT handler of the user's, can keep the interrupt from being
+// raised. Until it is, each repetition interrupts the children that existed one pause ago: had they
+// been started to clean up, the worker would have reported the interrupt by now.
 func (r *run) repeatInterrupt(asked []procfs.Process) {
 	timer := time.NewTimer(firstPause)
 	defer timer.Stop()

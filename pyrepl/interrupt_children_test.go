@@ -27,11 +27,10 @@ def later():
 			jobstest.End(t, before)
 			before = b.start("threading.Thread(target=later).start()")
 			jobstest.End(t, before)
-			for started := fmt.Sprint(3 + round/2*3); ; { // until the thread has started its child
-				if info, _ := b.run("len(children)"); info.Result != started {
-					continue
-				}
-				break
+			started := false
+			for want := fmt.Sprint(3 + round/2*3); !started; { // until the thread has started its child
+				info, _ := b.run("len(children)")
+				started = info.Result == want
 			}
 		}
 		j := b.start("os.system('echo on; exec sleep 300')")

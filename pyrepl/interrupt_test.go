@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -115,13 +116,10 @@ func TestInterruptOfAStoppedWorker(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.start("kept = 1; import os, signal; os.kill(os.getpid(), signal.SIGSTOP); import time; time.sleep(300)")
-	for { // until it has stopped itself; the test's limit of time ends this
-		j.AwaitStart(t.Context())
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", j.Info().PID))
-		if err == nil && strings.HasPrefix(string(b[strings.LastIndexByte(string(b), ')'):]), ") T") {
-			break
-		}
-		<-time.After(time.Millisecond)
+	j.AwaitStart(t.Context())
+	for stopped := false; !stopped; <-time.After(time.Millisecond) { // the test's limit of time ends this
+		st, err := procfs.Inspect(j.Info().PID)
+		stopped = err == nil && st.Stopped()
 	}
 	j.Stop(stop(jobs.Interrupt))
 	if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {

@@ -9,8 +9,8 @@ import (
 	"asyncrepl/internal/process/processtest"
 )
 
-// The death of an idle worker is known at once, with the names that were lost, and until the next
-// job. That says the same.
+// The death of an idle worker is known at once and until the next job, with the names that were
+// lost. The receipt of that job names them too.
 func TestIdleWorkerIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -54,7 +54,7 @@ func TestReceiptNamesLostVariables(t *testing.T) {
 	}
 }
 
-// An idle worker that does not answer is not waited for: the names that it reported last are listed.
+// If an idle worker does not answer, the names that it reported last are listed.
 func TestSilentWorker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for an answer for a second")

@@ -85,7 +85,7 @@ type (
 		By     string `json:"by"`
 	}
 
-	// takenEvent says that the answer to the question N was taken.
+	// takenEvent says that the worker has taken the answer to the question N.
 	takenEvent struct {
 		aboutJob
 		N int `json:"n"`
@@ -108,9 +108,9 @@ type (
 		End         string   `json:"end"` // returned, exit or raised
 		Code        int      `json:"code"`
 		Error       string   `json:"error"`
-		Hint        string   `json:"hint"`        // about the error: no module, no python, or none
+		Hint        string   `json:"hint"`        // a jobs.Cause: "no module" or "no python"; empty: none
 		Subject     string   `json:"subject"`     // what the hint is about
-		Interrupted bool     `json:"interrupted"` // its code had the interrupt, or may have had it
+		Interrupted bool     `json:"interrupted"` // its code had the interrupt, or may have had it, see interrupts.py
 		Sockets     bool     `json:"sockets"`     // the session can have opened one
 		Result      *string  `json:"result"`
 		ResultCut   int      `json:"result_cut"` // characters that were left out

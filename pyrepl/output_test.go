@@ -314,8 +314,8 @@ func TestPiecesOfLinesAreShown(t *testing.T) {
 	jobstest.Prints(t, j, "...")
 }
 
-// A program that prints many pieces of lines does not spend its time on writes. What is held back is
-// flushed when it is silent, also when a thread of an earlier job has printed it.
+// A program that prints many pieces of lines does not spend its time on writes. What is held back
+// is flushed when it is silent, even if a thread of an earlier job has printed it.
 func TestManyPiecesOfLines(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -2,8 +2,8 @@ package pyrepl
 
 import "context"
 
-// Imported returns the modules, of those named, that the session has imported. It does not wait for
-// a busy session, and returns none of it.
+// Imported returns those of the modules that the session has imported. It does not wait for a busy
+// session, but returns none.
 func (s *Session) Imported(ctx context.Context, modules []string) ([]string, error) {
 	ev, err := s.ask(ctx, func(n int) command { return importedCommand{n, modules} }, func() {})
 	known, _ := ev.(importedEvent)

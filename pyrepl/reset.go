@@ -11,8 +11,8 @@ import (
 
 // A reset ends a namespace and the worker that holds it. It takes effect in one step, under the
 // session's lock: the queued jobs are dropped, the running one is asked to end, and the reset takes
-// its place in the queue. What is queued later stands behind it, for the next worker. To wait for
-// its turn and to end the worker takes time, and decides no order any more.
+// its place in the queue. What is queued later stands behind it, for the next worker. Waiting for
+// its turn and ending the worker take time, but no longer decide the order.
 
 // resetStep is the time between the rungs of a reset.
 const resetStep = time.Second
@@ -21,13 +21,13 @@ const resetStep = time.Second
 type End struct {
 	Had       bool // there was a worker
 	Survivors []jobs.Process
-	Note      string // what its exit could not complete; empty: nothing
+	Note      string // what its exit may have left undone; empty: nothing
 }
 
 // Restart ends the worker and all that its jobs left behind: the running job is stopped, queued
 // jobs are not run, and a job that is started after Restart has returned runs in an empty
-// namespace. An idle worker has a second to exit as Python does. The error says that the session has
-// been closed.
+// namespace. An idle worker has a second to exit as Python does. The error says that the session
+// has been closed.
 //
 // The function it returns waits until everything has ended; it need not be called. Its error is the
 // cause of ctx, and the restart continues, or says that the rest of the worker's tree could not be

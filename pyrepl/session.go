@@ -92,7 +92,7 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker, note str
 	s.mu.Unlock()
 	switch {
 	case w != nil && runner.Ended(w.handle):
-		note = fmt.Sprintf("a new worker was started: the last one %s between jobs; %s", exitText(w.handle.Exit()), lost(s.lastNames()))
+		note = fmt.Sprintf("a new worker was started: the last one %s between jobs; %s", exitText(w.handle.Exit()), lostText(s.lastNames()))
 		s.discard(w)
 	case w != nil:
 		return w, note, nil
@@ -193,8 +193,9 @@ func (s *Session) state() (st State, alive *worker) {
 	return st, alive
 }
 
-// ask sends a numbered command to the worker of an idle session and returns the answer. It returns
-// nil if the session has no worker alive, or is busy; then it calls busy, with mu held.
+// ask sends a numbered command to the worker of an idle session and returns the answer. If the
+// session is busy, ask calls busy with mu held, and returns nil. It returns nil, too, if no worker
+// is alive.
 func (s *Session) ask(ctx context.Context, cmd func(n int) command, busy func()) (event, error) {
 	s.mu.Lock()
 	if s.closed {
@@ -215,9 +216,8 @@ func (s *Session) ask(ctx context.Context, cmd func(n int) command, busy func())
 		return nil, nil
 	}
 	w.asked++
-	err := w.ch.send(cmd(w.asked))
-	if err != nil {
-		w.awaitDeath() // most probably
+	if err := w.ch.send(cmd(w.asked)); err != nil {
+		w.awaitDeath() // it has closed its end, so most probably it is dying: Lost then says how
 		return nil, err
 	}
 	return w.await(ctx, w.asked, askTime)

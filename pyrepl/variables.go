@@ -9,38 +9,38 @@ import (
 	"asyncrepl/internal/runner"
 )
 
-// A Variable is one name of a session's namespace. Value is set for exact built-in types only,
-// shortened to about 200 characters. Len and Shape are set if they are known without running Python
-// code.
+// A Variable is one name of a session's namespace. Value is set for exact built-in types only, and
+// shortened to about 200 characters. Len and Shape are set if the worker can read them without
+// running Python code.
 type Variable struct {
 	Name  string  `json:"name"`
 	Type  string  `json:"type"`
 	Value string  `json:"value"`
-	Len   *int64  `json:"len"`   // of a built-in container; not of a text that Value shows
-	Shape []int64 `json:"shape"` // of an array, a frame or a series
+	Len   *int64  `json:"len"`   // of a built-in container, or of a text too long for Value; else nil
+	Shape []int64 `json:"shape"` // of an array, a frame or a series; else nil
 }
 
 // Variables is what is known of a session's namespace.
 type Variables struct {
 	Vars   []Variable
-	Total  int    // with the others, and those that were left out
+	Total  int    // of all names, including those that were left out
 	AsOf   string // the job at whose end they were reported; empty: now
 	Busy   string // the running job; Vars then has all names, and nothing but names
-	Silent bool   // the worker is idle and does not answer; Vars is as if it were busy
-	Lost   *Loss  // nil: the worker is alive, or was ended
+	Silent bool   // the worker is idle and did not answer in time; Vars is as if it were busy
+	Lost   *Loss  // the death of the idle worker; nil: it is alive, or the session has none
 	others
 }
 
-// The others are the names of what is no data.
+// The others are the names that stand for no data.
 type others struct {
 	Modules   []string `json:"modules"`
 	Functions []string `json:"functions"`
 	Classes   []string `json:"classes"`
 }
 
-// Variables lists the names of the namespace without running user code. It does not wait for a busy
-// session, and for an idle one a second: it returns the names that were reported last, and by which
-// job. A session that was never used has none.
+// Variables lists the names of the namespace without running user code. If the session is busy, or
+// its idle worker does not answer within a second, it returns the names that were reported last and
+// the job that reported them. A session that was never used has none.
 func (s *Session) Variables(ctx context.Context) (Variables, error) {
 	var last *Variables
 	ev, err := s.ask(ctx, func(n int) command { return variablesCommand{n} }, func() { v := s.lastVariables(); last = &v })
@@ -81,15 +81,16 @@ func (s *Session) lastNames() []string {
 	return s.names
 }
 
-// A Loss is the death of the worker of an idle session, which no job's receipt tells.
+// A Loss is the death of the worker of an idle session, which no job's receipt reports.
 type Loss struct {
 	Session string
-	Job     string // that the worker ran last
-	How     string // the worker ended: "was killed by SIGKILL"
-	Names   []string
+	Job     string   // the last one of the worker
+	How     string   // the exit of the worker: "was killed by SIGKILL"
+	Names   []string // of the lost variables
 }
 
-// Lost returns the death of the session's worker, if it is idle and has not been replaced, else nil.
+// Lost returns the death of the session's worker if the session is idle and has no other yet, else
+// nil.
 func (s *Session) Lost() *Loss {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,19 +100,19 @@ func (s *Session) Lost() *Loss {
 	return &Loss{Session: s.name, Job: s.w.lastJob(), How: exitText(s.w.handle.Exit()), Names: s.names}
 }
 
-// String says what was lost, and when.
+// String says how the worker ended, after which job, and which variables were lost.
 func (l *Loss) String() string {
-	return fmt.Sprintf("session %s's Python %s after job %s; %s", l.Session, l.How, l.Job, lost(l.Names))
+	return fmt.Sprintf("session %s's Python %s after job %s; %s", l.Session, l.How, l.Job, lostText(l.Names))
 }
 
-// The names of lost variables that are listed, and their characters. Others are counted.
+// lostText lists so many names at most, and so many characters of them. It counts the others.
 const (
 	lostNames = 20
 	lostChars = 160
 )
 
-// lost lists the names of lost variables.
-func lost(names []string) string {
+// lostText says that variables were lost, and which: "variables lost: a, b and 3 more".
+func lostText(names []string) string {
 	shown := 0
 	for n := 0; shown < min(len(names), lostNames); shown++ {
 		if n += len(names[shown]) + 2; n > lostChars {

@@ -17,11 +17,10 @@ import (
 	"asyncrepl/jobs"
 )
 
-// The wait for an idle worker to answer a numbered command is bounded: for a sync, after which the
-// worker is ended, and for a question of a caller, who need not have the answer.
+// The limits of the wait for an idle worker's answer to a numbered command.
 const (
-	syncTime = 10 * time.Second
-	askTime  = time.Second
+	syncTime = 10 * time.Second // a worker that misses it is ended
+	askTime  = time.Second      // a caller's question, who can do without the answer
 )
 
 // errSilent is the error of a wait for an answer that did not come in time.
@@ -52,7 +51,7 @@ type worker struct {
 	port  *jobs.Port                // of the running job, or of the last one: output of no known job goes there
 	kick  func()                    // notifies the watcher of the running job of output
 	pumps []*pump.Pump              // of jobs whose pipes some process still holds open
-	wrote [output.TTY + 1]time.Time // when a pipe of any job last had output
+	wrote [output.TTY + 1]time.Time // when there was output last, of any job
 }
 
 // descendants returns the worker's descendants. If there are none, which is usual, it needs two
@@ -155,7 +154,7 @@ func (w *worker) sync() error {
 	return err
 }
 
-// awaitDeath waits for the end of a worker whose channel has ended.
+// awaitDeath waits for a worker whose channel has ended to exit, and reports whether it did.
 func (w *worker) awaitDeath() (died bool) {
 	timer := time.NewTimer(eofGrace)
 	defer timer.Stop()
@@ -197,8 +196,8 @@ func (w *worker) await(ctx context.Context, n int, limit time.Duration) (event, 
 	}
 }
 
-// end ends the worker and everything that its jobs left behind as l says, and closes what belongs to
-// it. It reports which rungs were needed and what could not be ended.
+// end ends the worker and everything that its jobs left behind as l says, and closes what belongs
+// to it. It reports which rungs were needed and what could not be ended.
 func (w *worker) end(l process.Ladder) process.StopResult {
 	w.once.Do(func() { close(w.ending) })
 	result := w.handle.Stop(l)

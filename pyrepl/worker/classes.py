@@ -1,6 +1,6 @@
 """Lets inspect find the source of a class of the session.
 
-inspect looks for the file of a class in its module, and __main__ has none.
+inspect takes the file of a class from its module, and __main__ has none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def connect(sources: Sources, inspect: ModuleType) -> None:
-    """Change inspect.getfile."""
+    """Have inspect.getfile know the classes of the session."""
     getfile = inspect.getfile
 
     @wraps(getfile)
@@ -33,13 +33,14 @@ def connect(sources: Sources, inspect: ModuleType) -> None:
 
 
 def origin(kind: type, texts: dict[str, str]) -> str | None:
-    """Return the file name of the job that has defined a class, as far as that can be told."""
+    """Return the file name of the job that has defined a class, or None if it is unknown."""
     for name, member in vars(kind).items():
         function = getattr(member, "__func__", getattr(member, "fget", member))
-        if type(function) is type(origin) and function.__qualname__ == kind.__qualname__ + "." + name:
-            file = function.__code__.co_filename
-            if file in texts:
-                return file
+        if type(function) is not type(origin):
+            continue
+        file = function.__code__.co_filename
+        if function.__qualname__ == kind.__qualname__ + "." + name and file in texts:
+            return file
     for name in reversed(list(texts)):  # the newest definition
         if kind.__name__ in texts[name] and defines(texts[name], kind):
             return name
@@ -47,7 +48,7 @@ def origin(kind: type, texts: dict[str, str]) -> str | None:
 
 
 def defines(source: str, kind: type) -> bool:
-    """Report whether a source has a definition that can be that of a class."""
+    """Report whether a source has a class statement that may have made a class."""
     line = vars(kind).get("__firstlineno__")  # from 3.13 on
     try:
         nodes = list(walk(parse(source)))

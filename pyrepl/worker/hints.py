@@ -1,11 +1,12 @@
-"""Facts about an exception by which a client can be told what to do instead."""
+"""Hints: what an exception says about its cause, if a client can do something about it."""
 
 from __future__ import annotations
 
 import re
-import sys
+from types import ModuleType
 
 from .loader import known_names
+from .names import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,12 +15,11 @@ if TYPE_CHECKING:
     from .protocols import Fields
     from .sources import Sources
 
-modules = sys.modules  # user code may take the name away
-
 LENGTH = 300  # characters of what is reported
-OLD = ("aifc asynchat asyncore audioop cgi cgitb chunk crypt imghdr imp lib2to3 mailcap msilib nis "
-       "nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib")  # no longer there
-SHARED = "azure", "google", "ruamel"  # parts of these come in many packages
+REMOVED = (  # from the standard library
+    "aifc asynchat asyncore audioop cgi cgitb chunk crypt imghdr imp lib2to3 mailcap msilib nis "
+    "nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib")
+SHARED = "azure", "google", "ruamel"  # namespaces that many packages share
 MAGIC = re.compile(r"%%?[A-Za-z]|!+\s*[^=\s!]|\?+[A-Za-z_]|[A-Za-z_][\w.]*\?+$"
                    r"|(?:uv\s+)?pip[\d.]*\s+install\s")
 ASSIGNED = re.compile(r"[\w.,\s]+=\s*(?=[%!])")
@@ -41,16 +41,16 @@ def of(error: Any, sources: Sources) -> Fields:
 def missing(error: ModuleNotFoundError, sources: Sources) -> str:
     """Return the module that is missing, with what the statement imports of it, or "".
 
-    A part that a package does not have is not missing, unless that is shared by many packages."""
+    A missing part of an installed package is none, unless many packages share its namespace."""
     name = error.name
     if type(name) is not str:
         return ""
     top = name.partition(".")[0]
-    if top[:1] == "_" or top in known_names() or top in OLD.split():
+    if top[:1] == "_" or top in known_names() or top in REMOVED.split():
         return ""
-    if name in modules:  # kept away
+    if name in modules:  # None there keeps a module from being imported
         return ""
-    parent = vars(modules.get(name.rpartition(".")[0], type(sys)("")))
+    parent = vars(modules.get(name.rpartition(".")[0], ModuleType("")))
     if "." in name and (top not in SHARED or parent.get("__file__") is not None):
         return ""
     file, number, tb = "", 0, error.__traceback__
@@ -74,5 +74,5 @@ def magic(error: SyntaxError, sources: Sources) -> str:
     line = ASSIGNED.sub("", line, 1)
     if MAGIC.match(line):
         return line
-    cell = CELL.match(text)  # what follows is no Python at all
+    cell = CELL.match(text)  # a cell magic: the rest of the cell is no Python at all
     return cell.group(1) if cell else ""

@@ -50,8 +50,8 @@ def change(session: Session, module: ModuleType, name: str) -> None:
 
 
 names = {
-    "threading", "concurrent.futures.thread", "linecache", "inspect", "getpass", "asyncio.tasks", "bdb", "pdb",
-    "multiprocessing.context", "multiprocessing.reduction", "multiprocessing.pool",
+    "threading", "concurrent.futures.thread", "linecache", "inspect", "getpass", "asyncio.tasks",
+    "bdb", "pdb", "multiprocessing.context", "multiprocessing.reduction", "multiprocessing.pool",
     "concurrent.futures.process",
 }
 

@@ -14,8 +14,7 @@ for signals already. The next SIGURG ends such a call with EINTR, and the interp
 It also renews an interrupt that was noted and not delivered yet, or that was raised where Python
 swallows it: in a finalizer, in a callback of a weak reference, in a hook of a fork.
 
-By SIGIO Go asks for output that was printed and not flushed, when a router has said that there is
-some (see routers).
+Go sends SIGIO to have text flushed that a router has said it holds back (see routers).
 """
 
 from __future__ import annotations

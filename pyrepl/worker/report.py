@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LENGTH = 300  # characters of the error in a line
 FRAMES = 200  # of a traceback that is formatted here
-LAST, FIRST = 1000, 5  # frames of a deep traceback that are shown: the interpreter shows the last
+LAST, FIRST = 1000, 5  # frames shown of a deep traceback; the interpreter shows the last
 HEADER = "Traceback (most recent call last):\n"
 
 BaseExceptionGroup: Any = getattr(builtins, "BaseExceptionGroup", ())
@@ -68,13 +68,13 @@ class Reporter:
         return {"end": "raised", "error": line, **hint}
 
     def _hint(self, error: BaseException) -> Fields:
-        """Return what the exception says to a client, as fields of `done`."""
+        """Return the hint that an exception gives, as fields of `done`."""
         if not issubclass(type(error), (ModuleNotFoundError, SyntaxError)):
             return {}
         from .hints import of
         try:
             return of(error, self.sources)
-        except Exception:  # an odd thing in sys.modules, or in the exception
+        except Exception:  # user code put an odd value into sys.modules or the exception
             return {}
 
     def _was_interrupted(self, second: BaseException) -> bool:
@@ -239,8 +239,8 @@ class Reporter:
 def relink(frames: list[TracebackType]) -> None:
     """Make these frames, taken in order from one traceback, a traceback.
 
-    Setting tb_next walks all that follows, in search of a circle: the frames are cut into pieces
-    first, so that each is walked once."""
+    Setting tb_next walks all frames that follow, in search of a circle. The traceback is cut into
+    pieces first, so that each frame is walked once."""
     ends = [i for i, tb in enumerate(frames) if tb.tb_next is not next_of(frames, i)]
     for i in ends:
         frames[i].tb_next = None

@@ -3,11 +3,11 @@
 Under a router no Python line stands between write(2) and its bookkeeping, so that an interrupt of a
 blocked write tears and doubles nothing, and may come anywhere.
 
-The C streams hold text until a newline comes. A piece of a line is written out at once all the same,
+The C streams hold text until a newline comes. A router still writes a piece of a line out at once,
 because the code may now compute in C for minutes, where no signal handler and no thread gets a
-turn. A program that prints many pieces in a short time would spend that time on writes, so of those
-only the first PIECES go out. Then the router asks the owner, who waits until the stream is silent
-and has the rest flushed.
+turn. A program that prints many pieces in a short time would spend that time on writes. Of those
+the router writes only the first PIECES out, and asks the owner, who waits until the stream is
+silent, to have the rest flushed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .protocols import Output
 
 EBADF = 9
-PIECES, SHORT = 50, 0.05  # pieces that are written out in so many seconds
+PIECES, SHORT = 50, 0.05  # so many pieces are written out within so many seconds
 
 
 @breakable
@@ -39,7 +39,7 @@ class Router(TextIOBase):
                  settings: dict[str, Any], ask: Callable[[str], bool]) -> None:
         """Write to the stream `which` of the current job; keep in settings what user code sets.
 
-        ask(which) asks the owner to have it flushed, and returns False if it can't now."""
+        ask(which) asks the owner to have the stream flushed; it returns False if it can't now."""
         self.current, self.which, self.fd, self.settings = current, which, fd, settings
         self.ask, self.pieces, self.since = ask, PIECES, 0.0
         self.name = "<std%s>" % which
@@ -63,14 +63,14 @@ class Router(TextIOBase):
             return self.stream().write(text)
 
     def _show_piece(self) -> None:
-        """Write out a piece of a line, and ask for the next ones to be flushed if it was the last."""
+        """Write out a piece of a line; after the last of PIECES have the owner flush the rest."""
         self.pieces -= 1
         if not self.pieces:
             now = monotonic()
             if now - self.since > SHORT:
                 self.pieces, self.since = PIECES, now
             elif not self.ask(self.which):
-                self.pieces = 1
+                self.pieces = 1  # the next piece asks again
         self.stream().flush()
 
     def renew(self) -> None:

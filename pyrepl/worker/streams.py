@@ -100,7 +100,7 @@ class Streams:
         self.marked: list[ref[Any]] = []  # the threads that carry a job
         self.pending_tasks: Callable[[], int] = int  # counts tasks that have not ended, see tasks
         self.settings: Settings = {"out": {}, "err": {}}  # what user code reconfigured
-        self.ask_to_flush: Callable[[str], bool] = bool  # asks the owner, see routers
+        self.ask_to_flush: Callable[[str], bool] = bool  # see routers; set before install
         self._ended: list[tuple[ref[Job], Files | None]] = []  # jobs whose copies are open
         self._routers: list[Router] = []
 
@@ -194,7 +194,7 @@ class Streams:
             job.__dict__.pop(name, None)
         job.files = NUMBERS.copy()
         for router in self._routers:
-            router.pieces = 0  # it shares the pipe with others, who would come into its lines
+            router.pieces = 0  # pieces would mix with the lines of others that share the pipe
 
     def flush_all(self) -> None:
         """Flush the streams of all jobs."""
@@ -206,7 +206,7 @@ class Streams:
                 job.flush()
 
     def flush_pieces(self) -> None:
-        """Flush what the routers have held back, as the owner was asked to demand."""
+        """Flush what the routers have held back; the owner asks for it, see routers."""
         for router in self._routers:
             router.renew()
         self.flush_all()
@@ -231,13 +231,10 @@ class Streams:
             except OSError:
                 pass
 
-    def _ask(self, which: str) -> bool:
-        return self.ask_to_flush(which)
-
     def install(self) -> None:
         """Put the routers in place of the interpreter's streams."""
-        out: Any = Router(self.current, "out", 1, self.settings["out"], self._ask)
-        err: Any = Router(self.current, "err", 2, self.settings["err"], self._ask)
+        out: Any = Router(self.current, "out", 1, self.settings["out"], self.ask_to_flush)
+        err: Any = Router(self.current, "err", 2, self.settings["err"], self.ask_to_flush)
         self._routers = [out, err]
         sys.stdout = sys.__stdout__ = out  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = err  # type: ignore[misc]
