@@ -55,9 +55,9 @@ func NewTree(list func() ([]procfs.Process, error)) *Tree {
 	return &Tree{list: list, found: make(map[uint64]foundFor)}
 }
 
-// Follow begins a job: from now on report is called at each change, with all ports that the job has
-// opened. The poller's goroutine calls it, even once more after Rest or Close. Set open if processes
-// of the tree can have ports open that no poll has seen yet and that are not the job's.
+// Follow begins a job: from now on report is called at each change, with all ports that the job
+// has opened. The poller's goroutine calls it, even once more after Rest or Close. open says that
+// processes of the tree can have ports open that no poll has seen yet and that are not the job's.
 func (t *Tree) Follow(report func([]Port), open bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()

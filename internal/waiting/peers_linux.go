@@ -17,8 +17,8 @@ import (
 const maxDepth = 4
 
 // flatten replaces each epoll set among members by its own members, and theirs, so that only the
-// files that the thread waits for remain. A set that can't be read or is nested too deep stays, as a
-// member of unknown nature.
+// files that the thread waits for remain. A set that can't be read or is nested too deep stays, as
+// a member of unknown nature.
 func (t thread) flatten(members []member, depth int) ([]member, error) {
 	var flat []member
 	for _, m := range members {
