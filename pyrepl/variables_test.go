@@ -42,8 +42,8 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// The shapes of arrays and frames are known, whatever the version of their library. It runs with an
-// interpreter that has one of them: PYREPL_TEST_PYTHON names one.
+// The shapes of arrays and frames are known, whatever the version of their library. It needs an
+// interpreter that has one of them, which PYREPL_TEST_PYTHON names; .ci/run makes one.
 func TestVariablesOfLibraries(t *testing.T) {
 	t.Parallel()
 	libraries := map[string]struct {
