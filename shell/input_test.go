@@ -29,7 +29,7 @@ func TestRunningCommandTakesInput(t *testing.T) {
 	}
 }
 
-// A program that does not read its pipe takes what the pipe holds, and the sender is told how much.
+// A program that does not read its pipe takes what the pipe holds, and the error says how much.
 func TestInputBeyondThePipeOfABusyProgram(t *testing.T) {
 	b := newBench(t)
 	j := b.startPiped("echo on; sleep 300")

@@ -40,7 +40,9 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 		set["LC_CTYPE"] = "C.UTF-8"
 	}
 	if env["SHLVL"] == "" || env["SHLVL"] == "0" {
-		set["SHLVL"] = "1" // under sshd, bash takes itself for a login's first shell and reads ~/.bashrc
+		// Under sshd, a bash that a job starts would take itself for a login's first shell and read
+		// ~/.bashrc. The shell of the job itself has --norc too, see shell.Script.
+		set["SHLVL"] = "1"
 	}
 	unlessSet := func(name, value string) {
 		if _, ok := env[name]; !ok {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from _socket import socket
-from posix import getpid
 
 from .channel import Channel
 from .descriptors import move_high
@@ -69,7 +68,7 @@ def run(token: str) -> None:
     streams = Streams()
     channel = Channel(socket(fileno=move_high(DESCRIPTOR)), token, on_broken=streams.flush_all)
     version = "%d.%d.%d" % sys.version_info[:3]
-    channel.send("hello", pid=getpid(), version=version, executable=sys.executable or "")
+    channel.send("hello", version=version)
     from . import hooks
     from .execute import Executor
     from .forks import Forks
