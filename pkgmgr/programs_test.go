@@ -86,6 +86,11 @@ func TestProgramsAreMadeAgain(t *testing.T) {
 		if again, err := m.Programs(); err != nil || again != dir {
 			t.Errorf("after the removal of %s: %s, %v; want %s", gone, again, err, dir)
 		}
+		for _, name := range []string{"pip", "pip3"} {
+			if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Mode().Perm()&0o100 == 0 {
+				t.Errorf("after the removal of %s, %s can't be run: %v", gone, name, err)
+			}
+		}
 	}
 }
 
