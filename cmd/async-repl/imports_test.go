@@ -51,7 +51,9 @@ var rules = []rule{
 		why: "a child is one process; the tree that grows from it belongs to package process"},
 	{dir: "internal/oom", not: []string{"os/exec", "net", "github.com"},
 		why: "a counter only reads the kernel's count"},
-	{dir: "internal/process", may: []string{"internal/child", "internal/guard", "internal/ladder", "internal/oom", "internal/procfs", "internal/tty"}, not: []string{"net", "github.com"},
+	{dir: "internal/signals", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
+		why: "a signal goes to processes that a caller has found, whatever they belong to"},
+	{dir: "internal/process", may: []string{"internal/child", "internal/guard", "internal/ladder", "internal/oom", "internal/procfs", "internal/signals", "internal/tty"}, not: []string{"net", "github.com"},
 		why: "processes of every kind are ended in one place"},
 
 	{dir: "jobs", may: []string{"internal/ladder", "internal/output"}, not: []string{"os/exec", "net"},

@@ -9,14 +9,14 @@ import (
 
 	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/signals"
 )
 
 const (
-	killLimit      = 2 * time.Second        // after that, kill returns the survivors
-	checkLimit     = 2 * time.Second        // how long a failing scan is repeated
-	remainingGrace = time.Second            // from terminate to kill for a tree whose leader has ended
-	freezeLimit    = 50 * time.Millisecond  // how long kill tries to stop all processes before it kills
-	remindTime     = 100 * time.Millisecond // from terminate to the first reminder
+	killLimit      = 2 * time.Second       // after that, kill returns the survivors
+	checkLimit     = 2 * time.Second       // how long a failing scan is repeated
+	remainingGrace = time.Second           // from terminate to kill for a tree whose leader has ended
+	freezeLimit    = 50 * time.Millisecond // how long kill tries to stop all processes before it kills
 
 	firstPause = 200 * time.Microsecond
 	lastPause  = 10 * time.Millisecond
@@ -96,7 +96,7 @@ func killUntilGone(scan scanner, until time.Time) (survivors []procfs.Process, e
 		case time.Now().After(until):
 			return living(es), nil
 		case len(es) > 0 || err != nil:
-			signalGroups(es, syscall.SIGKILL)
+			signals.SendGroups(es, syscall.SIGKILL)
 			p.sleep()
 		}
 	}
@@ -117,7 +117,7 @@ func freeze(scan scanner, until time.Time) {
 		if len(running) == 0 && err == nil {
 			return
 		}
-		signalGroups(running, syscall.SIGSTOP)
+		signals.SendGroups(running, syscall.SIGSTOP)
 		p.sleep()
 	}
 }
@@ -133,18 +133,17 @@ func terminateThenKill(scan scanner, grace time.Duration, report func(ladder.Run
 		return nil, nil
 	}
 	report(ladder.Terminate)
-	terminate(es)
+	signals.Terminate(es)
 	begin := time.Now()
-	var again reminder
-	again.set()
+	again := signals.NewReminder()
 	for p := pause(0); time.Since(begin) < grace; p.sleep() {
 		if empty(scan) {
 			return nil, nil
 		}
 		select {
-		case <-again.due:
+		case <-again.Due():
 			es, _ := scan() // an error: the next reminder reaches the processes that it missed
-			again.remind(es)
+			again.Remind(es)
 		default:
 		}
 	}
@@ -162,81 +161,7 @@ func (h *Handle) kill() (survivors []procfs.Process, err error) {
 	return survivors, err
 }
 
-// terminate sends SIGTERM to es, and SIGHUP to those that ignore SIGTERM, as an interactive shell
-// does. It continues stopped processes so that they receive the signal.
-func terminate(es []procfs.Stat) {
-	ignoring := ignoringSIGTERM(es) // first: a shell may execute another program when its child ends
-	signalGroups(es, syscall.SIGTERM, syscall.SIGCONT)
-	hangUp(ignoring)
-}
-
-// ignoringSIGTERM returns the entries of es that ignore SIGTERM.
-func ignoringSIGTERM(es []procfs.Stat) (ignoring []procfs.Stat) {
-	for _, e := range es {
-		if d, err := procfs.DispositionOf(e.PID, syscall.SIGTERM); err == nil && d.Ignored {
-			ignoring = append(ignoring, e)
-		}
-	}
-	return ignoring
-}
-
-// hangUp sends SIGHUP to each of es, as if its terminal had closed.
-func hangUp(es []procfs.Stat) {
-	for _, e := range es {
-		e.Signal(syscall.SIGHUP) // an error: it has ended, or a reminder reaches it later
-	}
-}
-
-// A reminder repeats the SIGHUP to processes that ignore SIGTERM, because a shell that receives it
-// just before it execs another program loses it. The first is due after remindTime, and each
-// following one after twice as long.
-type reminder struct {
-	due <-chan time.Time // nil: never
-	gap time.Duration
-}
-
-func (r *reminder) set() {
-	r.gap = max(2*r.gap, remindTime)
-	r.due = time.After(r.gap)
-}
-
-func (r *reminder) remind(es []procfs.Stat) {
-	hangUp(ignoringSIGTERM(es))
-	r.set()
-}
-
-// diesOf reports whether a process can die of sig, which it does if it neither ignores nor catches
-// nor blocks the signal. If its signals can't be read, the answer is true.
-func diesOf(pid int, sig syscall.Signal) bool {
-	d, err := procfs.DispositionOf(pid, sig)
-	return err != nil || !d.Ignored && !d.Caught && !d.Blocked
-}
-
-// signalGroups sends sigs, in this order, to every process group with a member among es. The
-// group's id can't have passed to other processes since es were scanned, unless the group has ended
-// and the kernel has used all other pids within microseconds. A process that could not be inspected
-// is left out, because its group may have changed.
-func signalGroups(es []procfs.Stat, sigs ...syscall.Signal) {
-	sent := make(map[int]bool, len(es))
-	for _, e := range es {
-		target := -e.Group
-		if e.Group <= 1 { // it is in another pid namespace
-			target = e.PID
-		}
-		if !inspected(e) || sent[target] {
-			continue
-		}
-		sent[target] = true
-		for _, sig := range sigs {
-			syscall.Kill(target, sig)
-		}
-	}
-}
-
 // unchecked returns the error that says that whether a process survives is unknown.
 func unchecked(err error) error {
 	return fmt.Errorf("the remaining processes could not be checked: %w", err)
 }
-
-// inspected reports whether the scan could inspect e, and did not merely count it as alive.
-func inspected(e procfs.Stat) bool { return e.State != 0 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/signals"
 )
 
 const (
@@ -65,5 +66,5 @@ func (h *Handle) undecided(e procfs.Stat) bool {
 	if h.tty == nil || e.Session != h.self.PID {
 		return false
 	}
-	return diesOf(e.PID, syscall.SIGHUP)
+	return signals.DiesOf(e.PID, syscall.SIGHUP)
 }

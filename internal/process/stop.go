@@ -11,6 +11,7 @@ import (
 
 	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/signals"
 )
 
 var rungs = []ladder.Rung{ladder.Interrupt, ladder.Terminate, ladder.Kill}
@@ -88,7 +89,7 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 			l.Interrupt() // an error: it is over, or the next rung will show
 		case ladder.Terminate:
 			es, _ := h.scan() // an error: the next rung finds the others
-			terminate(es)
+			signals.Terminate(es)
 		case ladder.Kill:
 			result.Survivors, result.Err = h.kill()
 			return result
@@ -110,7 +111,7 @@ func (h *Handle) awaitExit(limit time.Duration) {
 	case <-time.After(alone):
 	}
 	es, _ := sparing(h.scan, []*Handle{h})() // an error: the first rung finds the others
-	terminate(es)
+	signals.Terminate(es)
 	select {
 	case <-h.done:
 	case <-time.After(limit - alone):
@@ -173,9 +174,9 @@ func (h *Handle) awaitDying(tried []ladder.Rung) bool {
 		case h.undecided(e):
 			return true
 		case slices.Contains(tried, ladder.Terminate): // it went to the whole tree
-			return diesOf(e.PID, syscall.SIGTERM)
+			return signals.DiesOf(e.PID, syscall.SIGTERM)
 		case slices.Contains(tried, ladder.Interrupt) && e.Group == h.self.PID: // it usually went to the leader's group
-			return diesOf(e.PID, syscall.SIGINT)
+			return signals.DiesOf(e.PID, syscall.SIGINT)
 		}
 		return false
 	}
@@ -200,9 +201,9 @@ func (l *Ladder) wanted() int {
 func (h *Handle) nextRung(l *Ladder, rung int) int {
 	timer := time.NewTimer(l.Step)
 	defer timer.Stop()
-	var again reminder
+	var again signals.Reminder // never due
 	if rungs[rung] == ladder.Terminate {
-		again.set()
+		again = signals.NewReminder()
 	}
 	for {
 		r, changed := l.Requests.Wanted()
@@ -214,9 +215,9 @@ func (h *Handle) nextRung(l *Ladder, rung int) int {
 			return rung
 		case <-timer.C:
 			return rung + 1
-		case <-again.due:
+		case <-again.Due():
 			es, _ := h.scan()
-			again.remind(es)
+			again.Remind(es)
 		case <-changed:
 		}
 	}
@@ -254,7 +255,7 @@ func (o *Owner) Shutdown() {
 	alone := slices.Clone(exiting)
 	spare := sparing(o.scan, exiting)
 	es, _ := o.scanTrees(others) // an error: the scans below find the others
-	end := func(es []procfs.Stat) { signalGroups(es, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT) }
+	end := func(es []procfs.Stat) { signals.SendGroups(es, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT) }
 	end(es)
 	for p := pause(0); time.Since(begin) < o.grace && !empty(spare); p.sleep() {
 		late := time.Since(begin) >= aloneFor(o.exit)
