@@ -159,7 +159,7 @@ func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan
 	defer leave()
 	scope := eng.Scope(localTenant)
 	scope.Grace, scope.Timeout = set.grace, set.timeout
-	server := mcpserver.New(waits, mcpserver.Config{Backend: eng, Version: set.Version, Log: set.Log}, scope)
+	server := mcpserver.New(waits, mcpserver.Config{Backend: eng, Version: set.Version, Toolsets: set.toolsets, Log: set.Log}, scope)
 	transport := &stdio.Transport{Stream: streams{in, out, ready}, Ordered: true, Cut: ctx, Leave: leave, Log: set.Log}
 	session, err := server.Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcpserver"
 )
 
 // Settings are a person's choices at start, each by a flag or by an environment variable of the
@@ -26,6 +27,7 @@ type settings struct {
 	engine.Config // except Version, Guard, Env and Log
 	grace         time.Duration
 	timeout       time.Duration // 0: none
+	toolsets      []string      // nil: the default ones
 	logLevel      slog.Level
 }
 
@@ -61,6 +63,8 @@ var table = []setting{
 		func(s *settings, v string) error { return setSize(&s.MaxOutput, v) }},
 	{"REPL_MAX_STATE", "max-state", "10GiB", "the most output kept on disk, of all jobs; jobs that ended first lose theirs first",
 		func(s *settings, v string) error { return setSize(&s.MaxState, v) }},
+	{"REPL_TOOLSETS", "toolsets", "core,sessions", "the groups of tools that clients are offered: core, sessions, namespace, or all",
+		func(s *settings, v string) (err error) { s.toolsets, err = mcpserver.ParseToolsets(v); return err }},
 	{"REPL_LOG_LEVEL", "log-level", "warn", "the least level logged to stderr: debug, info, warn or error",
 		func(s *settings, v string) error {
 			if err := s.logLevel.UnmarshalText([]byte(v)); err != nil {
@@ -74,7 +78,6 @@ var table = []setting{
 	{"REPL_HOST", "", "", "", only()},
 	{"REPL_PORT", "", "", "", only()},
 	{"REPL_SANDBOX", "", "", "", only("none")},
-	{"REPL_TOOLSETS", "", "", "", only("core")},
 	{"REPL_SESSION_TTL", "", "", "", only("0")},
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ func TestSettings(t *testing.T) {
 		"no home":       {is: func(s settings) bool { return s.StateDir == "" }},
 		"state default": {is: func(s settings) bool { return s.MaxState == 10<<30 }},
 		"absence named": {env: map[string]string{"REPL_SANDBOX": "none", "REPL_TRANSPORT": "stdio"}, is: func(settings) bool { return true }},
+		"toolsets":      {env: map[string]string{"REPL_TOOLSETS": "core,namespace"}, is: func(s settings) bool { return slices.Equal(s.toolsets, []string{"core", "namespace"}) }},
 		"unknown REPL_": {env: map[string]string{"REPL_ID": "of another program"}, is: func(settings) bool { return true }},
 
 		"bad grace":    {env: map[string]string{"REPL_GRACE": "soon"}, err: []string{"REPL_GRACE", "soon", "allowed", "2s"}},
@@ -40,6 +42,7 @@ func TestSettings(t *testing.T) {
 		"not built":    {env: map[string]string{"REPL_SANDBOX": "strict"}, err: []string{"REPL_SANDBOX", "strict", "none"}},
 		"no http":      {env: map[string]string{"REPL_TRANSPORT": "http"}, err: []string{"REPL_TRANSPORT", "http", "stdio"}},
 		"no port":      {env: map[string]string{"REPL_PORT": "80"}, err: []string{"REPL_PORT", "80", "not built"}},
+		"bad toolset":  {args: []string{"-toolsets", "core,more"}, err: []string{"-toolsets", "core,more", "all, or one or more of core, sessions, namespace"}},
 		"stray word":   {args: []string{"-grace", "2s", "demo"}, err: []string{"demo"}},
 	}
 	for name, test := range tests {

@@ -20,9 +20,9 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := w.dial(engine.Scope{})
-	old := c.call("execute_python", arguments{"code": `out "x"`})
+	old := c.call("execute_python", given{"code": `out "x"`})
 	id := field(old, "Job ID")
-	shell := field(c.call("execute_command_async", arguments{"command": `ask line "? "`, "wait_seconds": 60}), "Job ID")
+	shell := field(c.call("execute_command_async", given{"command": `ask line "? "`, "wait_seconds": 60}), "Job ID")
 
 	for _, tt := range []struct {
 		name string
@@ -115,13 +115,13 @@ func TestArgumentsReachTheRunner(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := w.dial(engine.Scope{Session: "mine"})
-	c.call("execute_command_async", arguments{"command": `out ""`, "cwd": "sub", "env": map[string]string{"A": "b=c"}, "tty": false, "max_chars": 16000.0})
-	c.call("execute_command_async", arguments{"command": `out ""`, "wait_seconds": 0.25, "timeout_seconds": 0})
+	c.call("execute_command_async", given{"command": `out ""`, "cwd": "sub", "env": map[string]string{"A": "b=c"}, "tty": false, "max_chars": 16000.0})
+	c.call("execute_command_async", given{"command": `out ""`, "wait_seconds": 0.25, "timeout_seconds": 0})
 	want := fmt.Sprintf("[{out \"\" %s map[A:b=c] false} {out \"\" %s map[] true}]", filepath.Join(w.workspace, "sub"), w.workspace)
 	if got := fmt.Sprint(w.requests); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := c.call("execute_python", arguments{"code": `out ""`}); w.job(got).Info().Session != "mine" {
+	if got := c.call("execute_python", given{"code": `out ""`}); w.job(got).Info().Session != "mine" {
 		t.Errorf("the scope's session is not the default: %v", w.job(got).Info())
 	}
 }
@@ -130,11 +130,11 @@ func TestDefaultTimeoutHoldsForCallsThatSetNone(t *testing.T) {
 	w := newWorld(t)
 	w.timeout = 1
 	c := w.dial(engine.Scope{})
-	got := c.call("execute_command_async", arguments{"command": "hang", "wait_seconds": 60})
+	got := c.call("execute_command_async", given{"command": "hang", "wait_seconds": 60})
 	if s := field(got, "Status"); s != "failed (timed out after 1ns)" {
 		t.Errorf("status %q", s)
 	}
-	got = c.call("execute_command_async", arguments{"command": "hang", "timeout_seconds": 0, "wait_seconds": 0})
+	got = c.call("execute_command_async", given{"command": "hang", "timeout_seconds": 0, "wait_seconds": 0})
 	if info := w.job(got).Info(); info.Timeout != 0 {
 		t.Errorf("timeout %v, want none", info.Timeout)
 	}
@@ -145,8 +145,8 @@ func TestTooManyJobsNamesTheOldest(t *testing.T) {
 	w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{}), MaxRunning: 1})
 	defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown})
 	c := w.dial(engine.Scope{})
-	id := field(c.call("execute_command_async", arguments{"command": "hang", "wait_seconds": 0}), "Job ID")
-	got := c.refused("execute_python", arguments{"code": `out ""`})
+	id := field(c.call("execute_command_async", given{"command": "hang", "wait_seconds": 0}), "Job ID")
+	got := c.refused("execute_python", given{"code": `out ""`})
 	want := "1 jobs are running, the most allowed; nothing was started. Wait for one or end one with cancel_job.\nThe oldest: " + id + " *, shell*: hang"
 	if !matches(want, got) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
@@ -156,18 +156,18 @@ func TestTooManyJobsNamesTheOldest(t *testing.T) {
 func TestInputWithoutAnIDIsForTheOneJobThatAsks(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
-	one := field(c.call("execute_python", arguments{"code": `ask line "one? "`, "wait_seconds": 60}), "Job ID")
-	c.call("execute_command_async", arguments{"command": `ask line "not python? "`, "wait_seconds": 60})
-	two := field(c.call("execute_python", arguments{"code": `ask line "two? "`, "session": "b", "wait_seconds": 60}), "Job ID")
-	got := c.refused("send_python_input", arguments{"text": "a"})
+	one := field(c.call("execute_python", given{"code": `ask line "one? "`, "wait_seconds": 60}), "Job ID")
+	c.call("execute_command_async", given{"command": `ask line "not python? "`, "wait_seconds": 60})
+	two := field(c.call("execute_python", given{"code": `ask line "two? "`, "session": "b", "wait_seconds": 60}), "Job ID")
+	got := c.refused("send_python_input", given{"text": "a"})
 	want := "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" +
 		two + ` waiting_input, python b, *s: ask line "two? " (asks "two? ")` + "\n" +
 		one + ` waiting_input, python default, *s: ask line "one? " (asks "one? ")`
 	if !matches(want, got) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
-	c.call("send_python_input", arguments{"text": "a", "job_id": one, "wait_seconds": 60})
-	got = c.call("send_python_input", arguments{"text": "b", "wait_seconds": 60})
+	c.call("send_python_input", given{"text": "a", "job_id": one, "wait_seconds": 60})
+	got = c.call("send_python_input", given{"text": "b", "wait_seconds": 60})
 	if field(got, "Job ID") != two || field(got, "Status") != "completed" {
 		t.Errorf("the input was not for the job that waits:\n%s", got)
 	}
@@ -178,18 +178,18 @@ func TestSecretIsNeitherShownNorLogged(t *testing.T) {
 	c := w.dial(engine.Scope{})
 	const secret = "correct horse battery staple"
 	var replies strings.Builder
-	id := field(c.call("execute_python", arguments{"code": code(`ask secret "Password: "`, "keys", `out "takes keys\n"`, "hang"), "wait_seconds": 60}), "Job ID")
-	replies.WriteString(c.call("send_python_input", arguments{"text": secret, "wait_seconds": 0}))
+	id := field(c.call("execute_python", given{"code": code(`ask secret "Password: "`, "keys", `out "takes keys\n"`, "hang"), "wait_seconds": 60}), "Job ID")
+	replies.WriteString(c.call("send_python_input", given{"text": secret, "wait_seconds": 0}))
 	jobstest.Prints(t, w.job("Job ID: "+id+"\n"), "takes keys\n")
-	replies.WriteString(c.call("send_command_input", arguments{"job_id": id, "text": secret, "secret": true, "wait_seconds": 0}))
+	replies.WriteString(c.call("send_command_input", given{"job_id": id, "text": secret, "secret": true, "wait_seconds": 0}))
 	for _, args := range []string{
 		`{"text": ["` + secret + `"]}`, `{"text": "` + secret + `", "job_id": "x"}`, `{"text": "` + secret + `\n` + secret + `"}`,
 	} {
 		replies.WriteString(c.refused("send_python_input", json.RawMessage(args)))
 	}
-	ask := field(c.call("execute_python", arguments{"code": `ask secret "Again: "`, "session": "b", "wait_seconds": 60}), "Job ID")
-	replies.WriteString(c.refused("send_python_input", arguments{"text": "panic " + secret, "job_id": ask}))
-	replies.WriteString(c.call("check_job_status", arguments{"job_id": id}))
+	ask := field(c.call("execute_python", given{"code": `ask secret "Again: "`, "session": "b", "wait_seconds": 60}), "Job ID")
+	replies.WriteString(c.refused("send_python_input", given{"text": "panic " + secret, "job_id": ask}))
+	replies.WriteString(c.call("check_job_status", given{"job_id": id}))
 	replies.WriteString(c.call("list_jobs", nil))
 	for name, text := range map[string]string{"a reply": replies.String(), "the log": w.log.String()} {
 		if strings.Contains(text, secret) {

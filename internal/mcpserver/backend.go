@@ -35,6 +35,7 @@ type Backend interface {
 type Config struct {
 	Backend  Backend
 	Version  string        // of the program, for clients
+	Toolsets []string      // that clients are offered, see [ParseToolsets]; nil: core and sessions
 	Progress time.Duration // how long a call waits before its first progress notification; 0: 1 s
 	Log      *slog.Logger  // nil: nothing is logged
 }

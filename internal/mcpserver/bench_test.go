@@ -37,10 +37,10 @@ func BenchmarkCall(b *testing.B) {
 		name  string
 		serve func(context.Context, net.Conn) error
 		tool  string
-		args  arguments
+		args  given
 	}{
-		{"floor", floor, "execute_python", arguments{"code": ""}},
-		{"execute_python", ours, "execute_python", arguments{"code": `result "1"`}},
+		{"floor", floor, "execute_python", given{"code": ""}},
+		{"execute_python", ours, "execute_python", given{"code": `result "1"`}},
 		{"list_variables", ours, "list_variables", nil},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
@@ -59,13 +59,13 @@ func BenchmarkPoll(b *testing.B) {
 	for _, size := range []int{1 << 10, 1 << 20, 256 << 20} {
 		w := newWorld(b)
 		c := w.dial(engine.Scope{})
-		j := w.job(c.call("execute_command_async", arguments{"command": code(fmt.Sprintf("fill %d", size), "hang"), "wait_seconds": 0}))
+		j := w.job(c.call("execute_command_async", given{"command": code(fmt.Sprintf("fill %d", size), "hang"), "wait_seconds": 0}))
 		for j.Log().Stat().End < int64(size) {
 			if err := j.Log().Wait(b.Context(), j.Log().Stat().End); err != nil {
 				b.Fatal(err)
 			}
 		}
-		for name, a := range map[string]arguments{
+		for name, a := range map[string]given{
 			"newest":    {"job_id": j.ID()},
 			"new bytes": {"job_id": j.ID(), "cursor": size - 100},
 		} {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -34,8 +35,8 @@ func (w *world) longest(n int, lines ...string) (list []string) {
 // in order, one on a line.
 func fits(t *testing.T, reply string, of []string) {
 	t.Helper()
-	if n := chars(reply); n > maxText {
-		t.Errorf("%d characters, the most allowed are %d", n, maxText)
+	if n := chars(reply); n > arguments.MaxText {
+		t.Errorf("%d characters, the most allowed are %d", n, arguments.MaxText)
 	}
 	var named []string
 	for line := range strings.Lines(reply) {
@@ -59,9 +60,9 @@ func TestListsAreBounded(t *testing.T) {
 	t.Run("list_jobs", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		all := w.longest(maxList, raise)
+		all := w.longest(arguments.MaxList, raise)
 		c := w.dial(engine.Scope{})
-		a := arguments{"limit": maxList}
+		a := given{"limit": arguments.MaxList}
 		for page := 0; len(all) > 0; page++ {
 			got := c.call("list_jobs", a)
 			head, list, _ := strings.Cut(got, "\n\n")
@@ -83,48 +84,48 @@ func TestListsAreBounded(t *testing.T) {
 	t.Run("wait_for_jobs, lines", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		all := w.longest(maxList, raise)
-		fits(t, w.dial(engine.Scope{}).call("wait_for_jobs", arguments{"job_ids": all, "until": "all"}), all)
+		all := w.longest(arguments.MaxList, raise)
+		fits(t, w.dial(engine.Scope{}).call("wait_for_jobs", given{"job_ids": all, "until": "all"}), all)
 	})
 	t.Run("wait_for_jobs, blocks", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		note := fmt.Sprintf("note %q", long)
 		all := w.longest(blocksMax, note, note, note, note, note, note, note, note, raise)
-		fits(t, w.dial(engine.Scope{}).call("wait_for_jobs", arguments{"job_ids": all, "until": "all"}), all)
+		fits(t, w.dial(engine.Scope{}).call("wait_for_jobs", given{"job_ids": all, "until": "all"}), all)
 	})
 	t.Run("send_python_input", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.longest(maxList, fmt.Sprintf("ask line %q", long))
-		got := w.dial(engine.Scope{}).refused("send_python_input", arguments{"text": "x"})
-		if n := chars(got); n > maxText || !strings.HasSuffix(got, " more: see list_jobs with status=waiting_input") {
-			t.Errorf("%d characters, the most allowed are %d:\n%s", n, maxText, beginning(got))
+		w.longest(arguments.MaxList, fmt.Sprintf("ask line %q", long))
+		got := w.dial(engine.Scope{}).refused("send_python_input", given{"text": "x"})
+		if n := chars(got); n > arguments.MaxText || !strings.HasSuffix(got, " more: see list_jobs with status=waiting_input") {
+			t.Errorf("%d characters, the most allowed are %d:\n%s", n, arguments.MaxText, beginning(got))
 		}
 	})
 	t.Run("restart_python_worker", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		c := w.dial(engine.Scope{})
-		for range maxList {
+		for range arguments.MaxList {
 			jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Python, Session: "default", Title: strings.Repeat("t", lineMax)}, &program{w, "hang"})
 		}
 		got := c.call("restart_python_worker", nil)
-		if n, rest := chars(got), fmt.Sprintf("\nMore: %d jobs: list_jobs with session=default\n", maxList-endedMax); n > maxText || !strings.Contains(got, rest) || strings.Count(got, "\nEnded: ") != endedMax {
-			t.Errorf("%d characters, the most allowed are %d:\n%s", n, maxText, beginning(got))
+		if n, rest := chars(got), fmt.Sprintf("\nMore: %d jobs: list_jobs with session=default\n", arguments.MaxList-endedMax); n > arguments.MaxText || !strings.Contains(got, rest) || strings.Count(got, "\nEnded: ") != endedMax {
+			t.Errorf("%d characters, the most allowed are %d:\n%s", n, arguments.MaxText, beginning(got))
 		}
 	})
 	t.Run("notes", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		var lines []string
-		for range maxList {
+		for range arguments.MaxList {
 			lines = append(lines, fmt.Sprintf("note %q", long))
 		}
 		all := w.longest(1, lines...)
-		got := w.dial(engine.Scope{}).call("check_job_status", arguments{"job_id": all[0]})
-		if rest := fmt.Sprintf("\nNote: %d more: read the resource job://%s\n", maxList-notesMax, all[0]); chars(got) > maxText || !strings.Contains(got, rest) {
-			t.Errorf("%d characters, the most allowed are %d:\n%s", chars(got), maxText, beginning(got))
+		got := w.dial(engine.Scope{}).call("check_job_status", given{"job_id": all[0]})
+		if rest := fmt.Sprintf("\nNote: %d more: read the resource job://%s\n", arguments.MaxList-notesMax, all[0]); chars(got) > arguments.MaxText || !strings.Contains(got, rest) {
+			t.Errorf("%d characters, the most allowed are %d:\n%s", chars(got), arguments.MaxText, beginning(got))
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
@@ -34,7 +35,7 @@ func TestCallThatDoesNotWaitSaysWhetherItsJobHasStarted(t *testing.T) {
 				c := newConn(w.config, w.scope(engine.Scope{}))
 				execute := func(code string) string {
 					none := time.Duration(0)
-					call := &call{conn: c, args: &args{code: code, wait: &none}, ticket: noTicket{}, notices: c.announced.Call()}
+					call := &call{conn: c, args: &arguments.Args{Code: code, Wait: &none}, ticket: noTicket{}, notices: c.announced.Call()}
 					r, err := call.executePython(t.Context())
 					if err != nil {
 						t.Fatal(err)
@@ -75,7 +76,7 @@ func TestIDsAreTakenAsTheyAreWritten(t *testing.T) {
 		ask := func(tool func(*call, context.Context) (*report.Reply, error), id string) string {
 			t.Helper()
 			none := time.Duration(0)
-			call := &call{conn: c, args: &args{jobID: id, jobIDs: []string{id, one.ID()}, text: "x", wait: &none}, ticket: noTicket{}, notices: c.announced.Call()}
+			call := &call{conn: c, args: &arguments.Args{JobID: id, JobIDs: []string{id, one.ID()}, Text: "x", Wait: &none}, ticket: noTicket{}, notices: c.announced.Call()}
 			r, err := tool(call, t.Context())
 			if err != nil {
 				r = c.refusal(err)
@@ -122,7 +123,7 @@ func TestCancelOfAnEndedJobTakesTheGraceAtMost(t *testing.T) {
 		j := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Shell}, &program{w, "leave immortal"})
 		jobstest.End(t, j)
 		begin := time.Now()
-		r, err := (&call{conn: c, args: &args{jobID: j.ID()}, ticket: noTicket{}, notices: c.announced.Call()}).cancelJob(t.Context())
+		r, err := (&call{conn: c, args: &arguments.Args{JobID: j.ID()}, ticket: noTicket{}, notices: c.announced.Call()}).cancelJob(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func TestInputForAnEndingJobIsRefused(t *testing.T) {
 		c := newConn(w.config, w.scope(engine.Scope{}))
 		j := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Shell}, &program{w, code("closed", "hang")})
 		synctest.Wait()
-		_, err := (&call{conn: c, args: &args{jobID: j.ID(), text: "x"}, ticket: noTicket{}, notices: c.announced.Call()}).sendCommandInput(t.Context())
+		_, err := (&call{conn: c, args: &arguments.Args{JobID: j.ID(), Text: "x"}, ticket: noTicket{}, notices: c.announced.Call()}).sendCommandInput(t.Context())
 		if want := "Job " + j.ID() + " is ending (running); nothing was sent."; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -152,7 +153,7 @@ func TestInstallIsQueuedBehindThatOfAnotherSession(t *testing.T) {
 	first := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "a"}, &program{w, "hang"})
 	first.AwaitStart(t.Context())
 	second := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "b"}, &program{w, "queue go"})
-	got := w.dial(engine.Scope{}).call("check_job_status", arguments{"job_id": second.ID()})
+	got := w.dial(engine.Scope{}).call("check_job_status", given{"job_id": second.ID()})
 	if behind := field(got, "Queued behind"); behind != first.ID()+" (running)" {
 		t.Errorf("queued behind %q:\n%s", behind, got)
 	}

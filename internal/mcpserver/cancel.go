@@ -15,7 +15,7 @@ const remainsStep = time.Second
 // cancelJob asks a job to stop and waits for that during the grace. For a job that has ended, it
 // ends the processes that the job left running, and waits as long for that.
 func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
-	j, err := c.job(c.args.jobID)
+	j, err := c.job(c.args.JobID)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	if j.Info().Status.Final() {
 		c.ticket.Pass()
 		defer c.progress.start(ctx, 0, func() string { return "ending the processes it left running" })()
-		switch found := c.endRemains(limited, j, c.args.force, &w); {
+		switch found := c.endRemains(limited, j, c.args.Force, &w); {
 		case found:
 		case j.Info().Kind == jobs.Python:
 			w.Line("Note", "it had ended before; what it started belongs to its session, and restart_python_worker ends that")
@@ -36,7 +36,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 		return c.reporter.Job(j, w), nil
 	}
 	st := jobs.Stop{By: jobs.Agent, From: jobs.Interrupt}
-	if c.args.force {
+	if c.args.Force {
 		st.From = jobs.Kill
 	}
 	j.Stop(st)
@@ -47,7 +47,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	case <-limited.Done():
 	}
 	if info := j.Info(); info.Status.Final() && info.Receipt.Stop == nil {
-		c.endRemains(limited, j, c.args.force, &w) // it has ended by itself
+		c.endRemains(limited, j, c.args.Force, &w) // it has ended by itself
 	}
 	return c.reporter.Job(j, w), nil
 }

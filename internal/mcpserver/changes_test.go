@@ -56,7 +56,7 @@ func TestClientIsNotifiedOfNewResources(t *testing.T) {
 						}
 					}
 					execute := func() {
-						if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "execute_python", Arguments: arguments{"code": `out "x"`}}); err != nil {
+						if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "execute_python", Arguments: given{"code": `out "x"`}}); err != nil {
 							t.Fatal(err)
 						}
 					}

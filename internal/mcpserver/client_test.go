@@ -159,15 +159,15 @@ func (c *client) request(method string, params any) message {
 	return m
 }
 
-type arguments map[string]any
+type given map[string]any
 
-func (c *client) startCall(tool string, a arguments) (id int) {
+func (c *client) startCall(tool string, a given) (id int) {
 	c.t.Helper()
 	return c.start("tools/call", map[string]any{"name": tool, "arguments": a})
 }
 
 // call calls a tool that must not refuse.
-func (c *client) call(tool string, a arguments) string {
+func (c *client) call(tool string, a given) string {
 	c.t.Helper()
 	text, isError := toolReply(c.t, c.request("tools/call", map[string]any{"name": tool, "arguments": a}))
 	if isError {

@@ -14,7 +14,7 @@ import (
 
 // started calls tool without waiting for the answer, and returns the job that it starts once that
 // runs.
-func (w *world) started(c *client, tool string, a arguments) (id int, j *jobs.Job) {
+func (w *world) started(c *client, tool string, a given) (id int, j *jobs.Job) {
 	w.t.Helper()
 	begun := w.nextJob()
 	id = c.startCall(tool, a)
@@ -32,9 +32,9 @@ func TestJobsOutliveTheirConnection(t *testing.T) {
 	w := newWorld(t)
 	w.drain = 50 * time.Millisecond
 	leaves, stays := w.dial(engine.Scope{}), w.dial(engine.Scope{})
-	_, left := w.started(leaves, "execute_python", arguments{"code": code(`out "begun\n"`, "gate go", `out "done\n"`), "wait_seconds": 100})
-	leaves.startCall("wait_for_jobs", arguments{"job_ids": []string{left.ID()}, "wait_seconds": 100})
-	call, stayed := w.started(stays, "execute_command_async", arguments{"command": code("gate go", `out "mine\n"`), "wait_seconds": 100})
+	_, left := w.started(leaves, "execute_python", given{"code": code(`out "begun\n"`, "gate go", `out "done\n"`), "wait_seconds": 100})
+	leaves.startCall("wait_for_jobs", given{"job_ids": []string{left.ID()}, "wait_seconds": 100})
+	call, stayed := w.started(stays, "execute_command_async", given{"command": code("gate go", `out "mine\n"`), "wait_seconds": 100})
 
 	leaves.close()
 	if s := left.Info().Status; s != jobs.Running {
@@ -46,7 +46,7 @@ func TestJobsOutliveTheirConnection(t *testing.T) {
 		t.Errorf("answer to %d: %s", m.ID, text)
 	}
 	jobstest.End(t, left)
-	got := stays.call("check_job_status", arguments{"job_id": left.ID()})
+	got := stays.call("check_job_status", given{"job_id": left.ID()})
 	if !strings.HasSuffix(got, "--- STDOUT ---\nbegun\ndone\n") {
 		t.Errorf("the job of the client that left:\n%s", got)
 	}
@@ -56,8 +56,8 @@ func TestJobsOutliveTheirConnection(t *testing.T) {
 func TestTenantsSeeOnlyTheirJobs(t *testing.T) {
 	w := newWorld(t)
 	mine, other := w.dial(engine.Scope{}), w.dial(engine.Scope{Tenant: "other"})
-	id := field(mine.call("execute_python", arguments{"code": `ask line "secret plans? "`, "wait_seconds": 60}), "Job ID")
-	for tool, a := range map[string]arguments{
+	id := field(mine.call("execute_python", given{"code": `ask line "secret plans? "`, "wait_seconds": 60}), "Job ID")
+	for tool, a := range map[string]given{
 		"check_job_status":    {"job_id": id},
 		"check_python_status": {"job_id": id},
 		"cancel_job":          {"job_id": id, "force": true},
@@ -70,13 +70,13 @@ func TestTenantsSeeOnlyTheirJobs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tool, got, want)
 		}
 	}
-	if got := other.refused("send_python_input", arguments{"text": "x"}); !strings.Contains(got, "No Python job waits") {
+	if got := other.refused("send_python_input", given{"text": "x"}); !strings.Contains(got, "No Python job waits") {
 		t.Errorf("another's job is asked: %s", got)
 	}
 	if got := other.call("list_jobs", nil); got != "No jobs yet." {
 		t.Errorf("another's jobs are listed: %s", got)
 	}
-	if s := field(mine.call("check_job_status", arguments{"job_id": id}), "Status"); s != "waiting_input" {
+	if s := field(mine.call("check_job_status", given{"job_id": id}), "Status"); s != "waiting_input" {
 		t.Errorf("status %s", s)
 	}
 }
@@ -84,11 +84,11 @@ func TestTenantsSeeOnlyTheirJobs(t *testing.T) {
 func TestCallsRunSideBySide(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
-	_, j := w.started(c, "execute_python", arguments{"code": "gate go", "wait_seconds": 100})
+	_, j := w.started(c, "execute_python", given{"code": "gate go", "wait_seconds": 100})
 	for range 50 {
-		c.startCall("check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 100})
+		c.startCall("check_job_status", given{"job_id": j.ID(), "wait_seconds": 100})
 	}
-	if got := c.call("check_job_status", arguments{"job_id": j.ID()}); field(got, "Status") != "running" {
+	if got := c.call("check_job_status", given{"job_id": j.ID()}); field(got, "Status") != "running" {
 		t.Errorf("status while the others wait:\n%s", got)
 	}
 	w.open("go")
@@ -105,7 +105,7 @@ func TestShutdownAnswersCallsInFlightAtOnce(t *testing.T) {
 	c := w.connect(ctx, engine.Scope{})
 	c.request("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{},
 		"clientInfo": map[string]any{"name": "test", "version": "0"}})
-	_, j := w.started(c, "execute_python", arguments{"code": code(`out "tick\n"`, "hang"), "wait_seconds": 100})
+	_, j := w.started(c, "execute_python", given{"code": code(`out "tick\n"`, "hang"), "wait_seconds": 100})
 	jobstest.Prints(t, j, "tick\n")
 	cut()
 	if text, _ := toolReply(t, c.read()); field(text, "Status") != "running" || !strings.HasSuffix(text, "\ntick\n") {
@@ -125,9 +125,9 @@ func TestShutdownAnswersCallsInFlightAtOnce(t *testing.T) {
 func TestJobOutlivesItsCancelledCall(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
-	id, j := w.started(c, "execute_python", arguments{"code": "gate go", "wait_seconds": 100})
+	id, j := w.started(c, "execute_python", given{"code": "gate go", "wait_seconds": 100})
 	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id}})
-	if got := c.call("check_job_status", arguments{"job_id": j.ID()}); field(got, "Status") != "running" {
+	if got := c.call("check_job_status", given{"job_id": j.ID()}); field(got, "Status") != "running" {
 		t.Errorf("the job of a cancelled call:\n%s", got)
 	}
 	w.open("go")
@@ -139,8 +139,8 @@ func TestJobOutlivesItsCancelledCall(t *testing.T) {
 func TestPanicOfAHandlerIsAnsweredAndLogged(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
-	j := w.job(c.call("execute_python", arguments{"code": `ask line "? "`, "wait_seconds": 60}))
-	got := c.refused("send_python_input", arguments{"text": "panic"})
+	j := w.job(c.call("execute_python", given{"code": `ask line "? "`, "wait_seconds": 60}))
+	got := c.refused("send_python_input", given{"text": "panic"})
 	if got != "Internal error: a defect of this server, described in its log. Jobs continue; list_jobs shows them." {
 		t.Errorf("the client reads %q", got)
 	}
@@ -149,7 +149,7 @@ func TestPanicOfAHandlerIsAnsweredAndLogged(t *testing.T) {
 			t.Errorf("the log lacks %q:\n%s", want, w.log.String())
 		}
 	}
-	c.call("send_python_input", arguments{"text": "fine", "wait_seconds": 60})
+	c.call("send_python_input", given{"text": "fine", "wait_seconds": 60})
 	if s := jobstest.End(t, j).Status; s != jobs.Completed {
 		t.Errorf("status %s", s)
 	}
@@ -159,14 +159,14 @@ func TestCancelNamesTheRungOfAJobThatResists(t *testing.T) {
 	w := newWorld(t)
 	w.grace = 50 * time.Millisecond
 	c := w.dial(engine.Scope{})
-	j := w.job(c.call("execute_python", arguments{"code": code(`out "begun\n"`, "stubborn")}))
+	j := w.job(c.call("execute_python", given{"code": code(`out "begun\n"`, "stubborn")}))
 	jobstest.Prints(t, j, "begun\n")
-	got := c.call("cancel_job", arguments{"job_id": j.ID()})
+	got := c.call("cancel_job", given{"job_id": j.ID()})
 	if field(got, "Status") != "running" || field(got, "Cancelling") != "interrupt" {
 		t.Errorf("after the grace:\n%s", got)
 	}
-	c.call("cancel_job", arguments{"job_id": j.ID(), "force": true})
-	if s := field(c.call("check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 60}), "Status"); s != "cancelled (killed)" {
+	c.call("cancel_job", given{"job_id": j.ID(), "force": true})
+	if s := field(c.call("check_job_status", given{"job_id": j.ID(), "wait_seconds": 60}), "Status"); s != "cancelled (killed)" {
 		t.Errorf("status %q", s)
 	}
 }
@@ -182,7 +182,7 @@ func TestJobsStartInTheOrderOfTheirCalls(t *testing.T) {
 		step := strings.Repeat("\n", i) + `out "x"`
 		want = append(want, step)
 		batch.Write(marshal(map[string]any{"jsonrpc": "2.0", "id": 1000 + i, "method": "tools/call",
-			"params": map[string]any{"name": "execute_python", "arguments": arguments{"code": step}}}))
+			"params": map[string]any{"name": "execute_python", "arguments": given{"code": step}}}))
 		batch.WriteByte('\n')
 	}
 	go c.conn.Write(batch.Bytes()) // owned by the test, which reads an answer to each; ends when all is written
@@ -205,18 +205,18 @@ func TestCancelDoesNotStopAtAPrompt(t *testing.T) {
 	w := newWorld(t)
 	w.grace = 50 * time.Millisecond
 	c := w.dial(engine.Scope{})
-	j := w.job(c.call("execute_command_async", arguments{"command": code("prompt", "stubborn"), "wait_seconds": 60}))
-	got := c.call("cancel_job", arguments{"job_id": j.ID()})
+	j := w.job(c.call("execute_command_async", given{"command": code("prompt", "stubborn"), "wait_seconds": 60}))
+	got := c.call("cancel_job", given{"job_id": j.ID()})
 	if field(got, "Status") != "waiting_input" || field(got, "Cancelling") != "interrupt" || field(got, "Next") != "" {
 		t.Errorf("after the grace:\n%s", got)
 	}
-	if got := c.call("execute_python", arguments{"code": `out "x"`}); field(got, "Also") != "" {
+	if got := c.call("execute_python", given{"code": `out "x"`}); field(got, "Also") != "" {
 		t.Errorf("progress of a cancel:\n%s", got)
 	}
-	if got := c.call("wait_for_jobs", arguments{"job_ids": []string{j.ID()}, "wait_seconds": 0}); !strings.HasPrefix(got, "Condition: not met") {
+	if got := c.call("wait_for_jobs", given{"job_ids": []string{j.ID()}, "wait_seconds": 0}); !strings.HasPrefix(got, "Condition: not met") {
 		t.Errorf("a wait:\n%s", got)
 	}
-	c.call("cancel_job", arguments{"job_id": j.ID(), "force": true})
+	c.call("cancel_job", given{"job_id": j.ID(), "force": true})
 	jobstest.End(t, j)
 }
 
@@ -236,7 +236,7 @@ func TestRestartNamesTheJobsThatItEnded(t *testing.T) {
 			w := newWorld(t)
 			w.grace = test.grace
 			c := w.dial(engine.Scope{})
-			_, j := w.started(c, "execute_python", arguments{"code": "linger go", "wait_seconds": 0})
+			_, j := w.started(c, "execute_python", given{"code": "linger go", "wait_seconds": 0})
 			c.read()
 			restarted := make(chan struct{})
 			w.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
@@ -13,9 +14,9 @@ import (
 // refusal returns the reply for an error: the problem and how to fix it. It is the one place where
 // errors become text.
 func (c *conn) refusal(err error) *report.Reply {
-	var m *mistake
+	var m *arguments.Mistake
 	if errors.As(err, &m) {
-		return report.Textf("%s", m.text)
+		return report.Textf("%s", m.Text)
 	}
 	if r := c.reporter.Refusal(err); r != nil {
 		return r

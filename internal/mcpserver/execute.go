@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
@@ -21,40 +22,40 @@ func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: title(c.args.code)}, py.Exec(c.args.code))
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: title(c.args.Code)}, py.Exec(c.args.Code))
 }
 
 func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
-	dir, err := c.directory(c.args.cwd)
+	dir, err := c.directory(c.args.Cwd)
 	if err != nil {
 		return nil, err
 	}
 	run, err := c.Backend.Shell(c.scope, engine.Command{
-		Line: c.args.command,
+		Line: c.args.Command,
 		Dir:  dir,
-		Env:  c.args.env,
-		TTY:  c.args.tty == nil || *c.args.tty,
+		Env:  c.args.Env,
+		TTY:  c.args.TTY == nil || *c.args.TTY,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Shell, Title: title(c.args.command)}, run)
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Shell, Title: title(c.args.Command)}, run)
 }
 
 func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
-	run, err := c.Backend.Install(c.scope, session, c.args.packages)
+	run, err := c.Backend.Install(c.scope, session, c.args.Package)
 	if err != nil {
 		return nil, err
 	}
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: title("install " + c.args.packages)}, run)
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: title("install " + c.args.Package)}, run)
 }
 
 // execute starts a job and waits for it during the grace.
 func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*report.Reply, error) {
 	spec.Tenant, spec.Timeout = c.scope.Tenant, c.scope.Timeout
-	if c.args.timeout != nil {
-		spec.Timeout = *c.args.timeout
+	if c.args.Timeout != nil {
+		spec.Timeout = *c.args.Timeout
 	}
 	j, err := c.jobs.Start(spec, run)
 	if err != nil {
@@ -104,8 +105,8 @@ func (c *call) awaitBy(ctx context.Context, j *jobs.Job, def time.Duration, wait
 
 // waitFor returns how long the call waits: its wait_seconds, or def.
 func (c *call) waitFor(def time.Duration) time.Duration {
-	if c.args.wait != nil {
-		return *c.args.wait
+	if c.args.Wait != nil {
+		return *c.args.Wait
 	}
 	return def
 }
@@ -122,11 +123,11 @@ func (c *conn) directory(cwd string) (string, error) {
 	fi, err := os.Stat(dir)
 	switch {
 	case err != nil && os.IsNotExist(err):
-		return "", mistakef("cwd: there is no directory %s. Relative paths start in the workspace, %s.", report.OneLine(dir), report.OneLine(c.scope.Workspace))
+		return "", arguments.Mistakef("cwd: there is no directory %s. Relative paths start in the workspace, %s.", report.OneLine(dir), report.OneLine(c.scope.Workspace))
 	case err != nil:
-		return "", mistakef("cwd: %s can't be used: %v.", report.OneLine(dir), err)
+		return "", arguments.Mistakef("cwd: %s can't be used: %v.", report.OneLine(dir), err)
 	case !fi.IsDir():
-		return "", mistakef("cwd: %s is not a directory.", report.OneLine(dir))
+		return "", arguments.Mistakef("cwd: %s is not a directory.", report.OneLine(dir))
 	}
 	return dir, nil
 }

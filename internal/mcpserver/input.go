@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
@@ -14,14 +15,14 @@ import (
 // sendPythonInput answers the question of a Python job. If no job asks, the text is refused and not
 // kept: it would answer a later question.
 func (c *call) sendPythonInput(ctx context.Context) (*report.Reply, error) {
-	if strings.Contains(strings.TrimSuffix(c.args.text, "\n"), "\n") {
-		return nil, mistakef("text must be one line; nothing was sent. Send one line for each question.")
+	if strings.Contains(strings.TrimSuffix(c.args.Text, "\n"), "\n") {
+		return nil, arguments.Mistakef("text must be one line; nothing was sent. Send one line for each question.")
 	}
 	j, err := c.asking()
 	if err != nil {
 		return nil, err
 	}
-	in := jobs.Input{Text: c.args.text, Line: c.args.text != "" || !c.args.eof, EOF: c.args.eof}
+	in := jobs.Input{Text: c.args.Text, Line: c.args.Text != "" || !c.args.EOF, EOF: c.args.EOF}
 	if q := j.Info().Question; q != nil {
 		in.Secret = q.Kind == "secret"
 	}
@@ -30,10 +31,10 @@ func (c *call) sendPythonInput(ctx context.Context) (*report.Reply, error) {
 
 // asking returns the Python job that the input is for.
 func (c *call) asking() (*jobs.Job, error) {
-	if c.args.jobID != "" {
-		j, err := c.job(c.args.jobID)
+	if c.args.JobID != "" {
+		j, err := c.job(c.args.JobID)
 		if err == nil && j.Info().Kind != jobs.Python {
-			err = mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Info().Kind)
+			err = arguments.Mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Info().Kind)
 		}
 		return j, err
 	}
@@ -45,28 +46,28 @@ func (c *call) asking() (*jobs.Job, error) {
 	}
 	switch len(asking) {
 	case 0:
-		return nil, mistakef("No Python job waits for input; nothing was sent or kept.")
+		return nil, arguments.Mistakef("No Python job waits for input; nothing was sent or kept.")
 	case 1:
 		return c.job(asking[0].ID)
 	}
-	text, shown := c.reporter.Lines(asking, maxText-headRoom)
+	text, shown := c.reporter.Lines(asking, arguments.MaxText-headRoom)
 	c.notices.Shows(asking[:shown]...)
 	text = "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" + strings.TrimSuffix(text, "\n")
 	if left := len(asking) - shown; left > 0 {
 		text += fmt.Sprintf("\n%d more: see list_jobs with status=waiting_input", left)
 	}
-	return nil, mistakef("%s", text)
+	return nil, arguments.Mistakef("%s", text)
 }
 
 func (c *call) sendCommandInput(ctx context.Context) (*report.Reply, error) {
-	if c.args.text == "" && !c.args.eof {
-		return nil, mistakef(`There is nothing to send: give text (a line ends with \n) or eof.`)
+	if c.args.Text == "" && !c.args.EOF {
+		return nil, arguments.Mistakef(`There is nothing to send: give text (a line ends with \n) or eof.`)
 	}
-	j, err := c.job(c.args.jobID)
+	j, err := c.job(c.args.JobID)
 	if err != nil {
 		return nil, err
 	}
-	return c.send(ctx, j, jobs.Input{Text: c.args.text, EOF: c.args.eof, Secret: c.args.secret})
+	return c.send(ctx, j, jobs.Input{Text: c.args.Text, EOF: c.args.EOF, Secret: c.args.Secret})
 }
 
 // deliverTime is how long the next call waits for input to be delivered. Input that is delivered
@@ -98,11 +99,11 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 		info := j.Info()
 		c.notices.Shows(info)
 		if !info.Status.Final() {
-			return nil, mistakef("Job %s is ending (%s); nothing was sent.", j.ID(), report.StatusText(info))
+			return nil, arguments.Mistakef("Job %s is ending (%s); nothing was sent.", j.ID(), report.StatusText(info))
 		}
-		return nil, mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(info))
+		return nil, arguments.Mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(info))
 	case errors.Is(err, jobs.ErrNotReading):
-		return nil, mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), report.StatusText(j.Info()))
+		return nil, arguments.Mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), report.StatusText(j.Info()))
 	case err != nil:
 		return nil, err
 	}

@@ -18,14 +18,14 @@ func TestLossIsAnnouncedOnce(t *testing.T) {
 	const line = "Lost: session lab's Python was killed by SIGKILL after job 01A; variables lost: a, b\n"
 	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{})
 	w.lose(loss)
-	if got := c.call("execute_python", arguments{"code": `out "x"`}); !strings.Contains(got, "\nCursor: 1\n"+line+"\n--- STDOUT ---\nx\n") {
+	if got := c.call("execute_python", given{"code": `out "x"`}); !strings.Contains(got, "\nCursor: 1\n"+line+"\n--- STDOUT ---\nx\n") {
 		t.Errorf("the first reply:\n%s", got)
 	}
 	const none = "No variables: session lab's Python was killed by SIGKILL after job 01A."
-	if got := c.call("list_variables", arguments{"session": "lab"}); got != none {
+	if got := c.call("list_variables", given{"session": "lab"}); got != none {
 		t.Errorf("the next reply: %q", got)
 	}
-	if got := other.call("list_variables", arguments{"session": "lab"}); got != none+"\n"+line {
+	if got := other.call("list_variables", given{"session": "lab"}); got != none+"\n"+line {
 		t.Errorf("the first reply on another connection: %q", got)
 	}
 	w.lose(&engine.Loss{Session: "lab", Job: "01B", How: "exited 1"})
@@ -46,7 +46,7 @@ func TestLossIsAnnouncedAfterADroppedReply(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays := c.begin("gate end")
-	call := c.startCall("check_job_status", arguments{"job_id": stays, "wait_seconds": 100})
+	call := c.startCall("check_job_status", given{"job_id": stays, "wait_seconds": 100})
 	c.call("list_variables", nil) // by then it waits
 	w.lose(&engine.Loss{Session: "lab", Job: "01A", How: "exited 1"})
 	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": call}})

@@ -16,7 +16,7 @@ import (
 // begin starts a program and returns before it does anything.
 func (c *client) begin(lines ...string) (id string) {
 	c.t.Helper()
-	return field(c.call("execute_command_async", arguments{"command": code(lines...), "wait_seconds": 0}), "Job ID")
+	return field(c.call("execute_command_async", given{"command": code(lines...), "wait_seconds": 0}), "Job ID")
 }
 
 // ended waits for the end of a job.
@@ -28,7 +28,7 @@ func (w *world) ended(id string) {
 // status returns a reply about a job.
 func (c *client) status(id string) string {
 	c.t.Helper()
-	return c.call("check_job_status", arguments{"job_id": id})
+	return c.call("check_job_status", given{"job_id": id})
 }
 
 // Each event is announced by the next reply about another job, or by one about the job itself.
@@ -49,7 +49,7 @@ func TestAlsoAnnouncesEachEventOnce(t *testing.T) {
 	w.open("asks")
 	w.ended(b)
 	jobstest.Asks(t, w.job("Job ID: "+asks+"\n"))
-	reply := c.call("execute_python", arguments{"code": `out "x"`})
+	reply := c.call("execute_python", given{"code": `out "x"`})
 	if got, want := field(reply, "Also"), fmt.Sprintf("job %s waits for input; job %s failed (exit 3)", asks, b); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -60,13 +60,13 @@ func TestAlsoAnnouncesEachEventOnce(t *testing.T) {
 		t.Errorf("announced twice: %q", got)
 	}
 	// An event that a reply about the job has shown is not announced again; a new question is.
-	c.call("send_command_input", arguments{"job_id": asks, "text": "x", "wait_seconds": 0})
+	c.call("send_command_input", given{"job_id": asks, "text": "x", "wait_seconds": 0})
 	w.open("again")
 	jobstest.Asks(t, w.job("Job ID: "+asks+"\n"))
-	if got, want := field(c.call("wait_for_jobs", arguments{"job_ids": []string{stays}, "wait_seconds": 0}), "Also"), "job "+asks+" waits for input"; got != want {
+	if got, want := field(c.call("wait_for_jobs", given{"job_ids": []string{stays}, "wait_seconds": 0}), "Also"), "job "+asks+" waits for input"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	c.call("cancel_job", arguments{"job_id": asks})
+	c.call("cancel_job", given{"job_id": asks})
 	d, e := c.begin("gate d"), c.begin("gate d")
 	w.open("d")
 	w.ended(d)
@@ -82,9 +82,9 @@ func TestAlsoAnnouncesEachEventOnce(t *testing.T) {
 func TestAlsoAnnouncesNothingAfterARefusedCall(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
-	ended := field(c.call("execute_command_async", arguments{"command": `out "x"`, "wait_seconds": 60}), "Job ID")
-	c.refused("check_job_status", arguments{"job_id": ended, "cursor": 1_000_000_000})
-	if got := field(c.call("execute_python", arguments{"code": `out "x"`}), "Also"); got != "" {
+	ended := field(c.call("execute_command_async", given{"command": `out "x"`, "wait_seconds": 60}), "Job ID")
+	c.refused("check_job_status", given{"job_id": ended, "cursor": 1_000_000_000})
+	if got := field(c.call("execute_python", given{"code": `out "x"`}), "Also"); got != "" {
 		t.Errorf("announced again: %q", got)
 	}
 }
@@ -101,10 +101,10 @@ func TestAlsoIsForConnectionsThatAskedAboutTheJob(t *testing.T) {
 	w.open("go")
 	w.ended(known)
 	w.ended(unknown)
-	if got, want := field(other.call("execute_python", arguments{"code": `out ""`}), "Also"), "job "+known+" completed"; got != want {
+	if got, want := field(other.call("execute_python", given{"code": `out ""`}), "Also"), "job "+known+" completed"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := field(mine.call("execute_python", arguments{"code": `out ""`}), "Also"), fmt.Sprintf("job %s completed; job %s completed", min(known, unknown), max(known, unknown)); got != want {
+	if got, want := field(mine.call("execute_python", given{"code": `out ""`}), "Also"), fmt.Sprintf("job %s completed; job %s completed", min(known, unknown), max(known, unknown)); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -120,7 +120,7 @@ func (c *client) cancel(call int) {
 func TestAlsoSaysThatTheJobOfACancelledCallStillRuns(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
-	call, j := w.started(c, "execute_python", arguments{"code": "gate one", "wait_seconds": 100})
+	call, j := w.started(c, "execute_python", given{"code": "gate one", "wait_seconds": 100})
 	one, stays := j.ID(), c.begin("gate end")
 	also := func(want string) {
 		t.Helper()
@@ -132,17 +132,17 @@ func TestAlsoSaysThatTheJobOfACancelledCallStillRuns(t *testing.T) {
 	also("job " + one + " is still running; its call was cancelled")
 	also("")
 	// A reply about the job itself says it too.
-	c.cancel(c.startCall("check_job_status", arguments{"job_id": one, "wait_seconds": 100}))
+	c.cancel(c.startCall("check_job_status", given{"job_id": one, "wait_seconds": 100}))
 	c.status(one)
 	also("")
 	// The reply of a cancelled call has announced nothing.
-	c.cancel(c.startCall("check_job_status", arguments{"job_id": one, "wait_seconds": 100}))
-	c.cancel(c.startCall("wait_for_jobs", arguments{"job_ids": []string{stays}, "wait_seconds": 100}))
+	c.cancel(c.startCall("check_job_status", given{"job_id": one, "wait_seconds": 100}))
+	c.cancel(c.startCall("wait_for_jobs", given{"job_ids": []string{stays}, "wait_seconds": 100}))
 	if got, want := field(c.call("list_jobs", nil), "Jobs"), "2, newest first"; got != want { // it shows them
 		t.Errorf("got %q, want %q", got, want)
 	}
 	also("")
-	c.cancel(c.startCall("wait_for_jobs", arguments{"job_ids": []string{one}, "wait_seconds": 100}))
+	c.cancel(c.startCall("wait_for_jobs", given{"job_ids": []string{one}, "wait_seconds": 100}))
 	c.call("list_variables", nil) // by then the cancel has taken effect
 	w.open("one")
 	w.ended(one)
@@ -158,7 +158,7 @@ func TestAlsoAnnouncesWhatCancelledCallsDidNot(t *testing.T) {
 	// One job ends after the call about it was cancelled, the other just before a call that would
 	// have announced it is cancelled.
 	for _, step := range []struct{ call, ends string }{{about, "about"}, {stays, "other"}} {
-		call := c.startCall("check_job_status", arguments{"job_id": step.call, "wait_seconds": 100})
+		call := c.startCall("check_job_status", given{"job_id": step.call, "wait_seconds": 100})
 		c.call("list_variables", nil) // by then it waits
 		if step.call == stays {
 			w.open("other")
@@ -190,7 +190,7 @@ func TestAlsoAnnouncesWhatALateCancelDropped(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays, about := c.begin("gate end"), c.begin("gate about")
-	call := c.startCall("check_job_status", arguments{"job_id": about, "wait_seconds": 100})
+	call := c.startCall("check_job_status", given{"job_id": about, "wait_seconds": 100})
 	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": call, "reason": 7}})
 	c.call("list_variables", nil) // by then the cancel has taken effect
 	w.open("about")
@@ -233,7 +233,7 @@ func TestAlsoAnnouncesEachEndOnceToManyCalls(t *testing.T) {
 	for round := range rounds {
 		w.open(strconv.Itoa(round))
 		for range 8 {
-			c.startCall("check_job_status", arguments{"job_id": stays})
+			c.startCall("check_job_status", given{"job_id": stays})
 		}
 		for range 8 {
 			text, _ := toolReply(t, c.read())
@@ -262,9 +262,9 @@ func TestAlsoAfterAPanic(t *testing.T) {
 	w := newWorld(t)
 	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{})
 	stays := c.begin("gate end")
-	about := field(c.call("execute_python", arguments{"code": `ask line "? "`, "wait_seconds": 60}), "Job ID")
-	c.refused("send_python_input", arguments{"text": "panic"})
-	other.call("send_python_input", arguments{"text": "fine", "wait_seconds": 60})
+	about := field(c.call("execute_python", given{"code": `ask line "? "`, "wait_seconds": 60}), "Job ID")
+	c.refused("send_python_input", given{"text": "panic"})
+	other.call("send_python_input", given{"text": "fine", "wait_seconds": 60})
 	w.ended(about)
 	if got, want := field(c.status(stays), "Also"), "job "+about+" completed"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -30,7 +30,7 @@ var eras = map[string]map[string]any{
 }
 
 // startWithToken starts a call that gives a progress token.
-func (c *client) startWithToken(era string, token any, tool string, a arguments) (id int) {
+func (c *client) startWithToken(era string, token any, tool string, a given) (id int) {
 	c.t.Helper()
 	meta := map[string]any{"progressToken": token}
 	for k, v := range eras[era] {
@@ -59,17 +59,17 @@ func TestWaitingCallsReportProgress(t *testing.T) {
 	for era := range eras {
 		for name, tt := range map[string]struct {
 			tool    string
-			args    arguments
+			args    given
 			message string
 		}{
-			"execute": {"execute_python", arguments{"code": code(`out "\x1b[1mtick 1\x1b[0m\r\n"`, `err "loading 1%\rloading 2%"`, "gate go"), "wait_seconds": 60}, "running, T: loading 2%"},
-			"quiet":   {"execute_command_async", arguments{"command": "gate go", "wait_seconds": 60}, "running, T"},
-			"queued":  {"execute_python", arguments{"code": "queue go", "wait_seconds": 60}, "queued"},
-			"status":  {"check_job_status", arguments{"job_id": "ID1", "wait_seconds": 59}, "running, T: " + strings.Repeat("é", 100)},
-			"python":  {"check_python_status", arguments{"session": "first", "wait_seconds": 59}, "running, T: " + strings.Repeat("é", 100)},
-			"several": {"wait_for_jobs", arguments{"job_ids": []string{"ID1", "ID2"}, "until": "all"}, "1 of 2 have ended; ID1 running, T: " + strings.Repeat("é", 60)},
-			"cancel":  {"cancel_job", arguments{"job_id": "ID3"}, "running, cancelling: interrupt, T"},
-			"input":   {"send_command_input", arguments{"job_id": "ID4", "text": "x", "wait_seconds": 58}, "running, T: typed 1"},
+			"execute": {"execute_python", given{"code": code(`out "\x1b[1mtick 1\x1b[0m\r\n"`, `err "loading 1%\rloading 2%"`, "gate go"), "wait_seconds": 60}, "running, T: loading 2%"},
+			"quiet":   {"execute_command_async", given{"command": "gate go", "wait_seconds": 60}, "running, T"},
+			"queued":  {"execute_python", given{"code": "queue go", "wait_seconds": 60}, "queued"},
+			"status":  {"check_job_status", given{"job_id": "ID1", "wait_seconds": 59}, "running, T: " + strings.Repeat("é", 100)},
+			"python":  {"check_python_status", given{"session": "first", "wait_seconds": 59}, "running, T: " + strings.Repeat("é", 100)},
+			"several": {"wait_for_jobs", given{"job_ids": []string{"ID1", "ID2"}, "until": "all"}, "1 of 2 have ended; ID1 running, T: " + strings.Repeat("é", 60)},
+			"cancel":  {"cancel_job", given{"job_id": "ID3"}, "running, cancelling: interrupt, T"},
+			"input":   {"send_command_input", given{"job_id": "ID4", "text": "x", "wait_seconds": 58}, "running, T: typed 1"},
 		} {
 			t.Run(era+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -90,12 +90,12 @@ func TestWaitingCallsReportProgress(t *testing.T) {
 					if p.seen != nil {
 						session = "others"
 					}
-					p.plain(prepare.call("execute_python", arguments{"code": code, "session": session, "wait_seconds": 0}))
+					p.plain(prepare.call("execute_python", given{"code": code, "session": session, "wait_seconds": 0}))
 				}
 				jobstest.Prints(t, w.job("Job ID: "+p.seen[0]+"\n"), "\n\n")
 				jobstest.End(t, w.job("Job ID: "+p.seen[1]+"\n"))
 				jobstest.Prints(t, w.job("Job ID: "+p.seen[3]+"\n"), "ready\n")
-				args := arguments{}
+				args := given{}
 				if err := json.Unmarshal([]byte(p.ids(string(marshal(tt.args)))), &args); err != nil {
 					t.Fatal(err)
 				}
@@ -118,7 +118,7 @@ func TestWaitingCallsReportProgress(t *testing.T) {
 				}
 				w.open("go")
 				if name == "cancel" {
-					prepare.call("cancel_job", arguments{"job_id": p.seen[2], "force": true})
+					prepare.call("cancel_job", given{"job_id": p.seen[2], "force": true})
 				}
 				for {
 					m := c.read()
@@ -144,13 +144,13 @@ func TestProgressTokenComesBackUnchanged(t *testing.T) {
 	w := newWorld(t)
 	w.config.Progress = time.Millisecond
 	c := w.dial(engine.Scope{})
-	_, j := w.started(c, "execute_python", arguments{"code": code(`out "x"`, "gate go"), "wait_seconds": 0})
+	_, j := w.started(c, "execute_python", given{"code": code(`out "x"`, "gate go"), "wait_seconds": 0})
 	c.read()
 	for raw, want := range map[string]string{
 		`"a\nb"`: `"a\nb"`, `""`: `""`, `7`: `7`, `-7`: `-7`, `0`: `0`, `9007199254740991`: `9007199254740991`,
 		`9007199254740993`: "", `1.5`: "", `null`: "", `{}`: "", `true`: "",
 	} {
-		c.start("tools/call", map[string]any{"name": "check_job_status", "arguments": arguments{"job_id": j.ID(), "wait_seconds": 0.05},
+		c.start("tools/call", map[string]any{"name": "check_job_status", "arguments": given{"job_id": j.ID(), "wait_seconds": 0.05},
 			"_meta": map[string]any{"progressToken": json.RawMessage(raw)}})
 		got := ""
 		for {
@@ -176,16 +176,16 @@ func TestProgressForAClientThatDoesNotReadIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.config.Progress = time.Millisecond / 10
 	c := w.dial(engine.Scope{})
-	_, j := w.started(c, "execute_python", arguments{"code": code(`out "`+strings.Repeat("x", 150)+`"`, "gate go"), "wait_seconds": 0})
+	_, j := w.started(c, "execute_python", given{"code": code(`out "`+strings.Repeat("x", 150)+`"`, "gate go"), "wait_seconds": 0})
 	c.read()
 	const calls = 50
 	waiting := map[int]bool{}
 	for i := range calls {
-		waiting[c.startWithToken("initialize", fmt.Sprint(i), "check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 100})] = true
+		waiting[c.startWithToken("initialize", fmt.Sprint(i), "check_job_status", given{"job_id": j.ID(), "wait_seconds": 100})] = true
 	}
 	// Without a bound, more than the queue holds would be sent in this time.
 	other := w.dial(engine.Scope{})
-	other.call("check_job_status", arguments{"job_id": j.ID(), "wait_seconds": 0.5})
+	other.call("check_job_status", given{"job_id": j.ID(), "wait_seconds": 0.5})
 	w.open("go")
 	jobstest.End(t, j)
 	bytes := 0

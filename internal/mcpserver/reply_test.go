@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs/jobstest"
@@ -16,7 +17,7 @@ import (
 // next one says instead what its job prints first.
 type step struct {
 	tool   string
-	args   arguments
+	args   given
 	want   string
 	prints string
 }
@@ -28,10 +29,10 @@ func code(lines ...string) string { return strings.Join(lines, "\n") }
 // so on.
 var replies = map[string][]step{
 	"python ends within its grace": {
-		{"execute_python", arguments{"code": code(`out "x is 42\n"`, `err "careful"`, `result "84"`)},
+		{"execute_python", given{"code": code(`out "x is 42\n"`, `err "careful"`, `result "84"`)},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 17\n\n" +
 				"--- STDOUT ---\nx is 42\n--- STDERR ---\ncareful\n--- RESULT ---\n84\n", ""},
-		{"check_job_status", arguments{"job_id": "ID1", "cursor": 8},
+		{"check_job_status", given{"job_id": "ID1", "cursor": 8},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 17\n\n" +
 				"--- STDERR ---\ncareful\n--- RESULT ---\n84\n", ""},
 		{"check_python_status", nil,
@@ -39,177 +40,177 @@ var replies = map[string][]step{
 				"--- STDOUT ---\nx is 42\n--- STDERR ---\ncareful\n--- RESULT ---\n84\n", ""},
 	},
 	"nothing to show": {
-		{"execute_python", arguments{"code": `out ""`}, "Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 0\n", ""},
+		{"execute_python", given{"code": `out ""`}, "Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 0\n", ""},
 	},
 	"failures are no tool errors": {
-		{"execute_python", arguments{"code": `raise "ValueError: bad literal"`},
+		{"execute_python", given{"code": `raise "ValueError: bad literal"`},
 			"Job ID: ID1\nStatus: failed (ValueError: bad literal)\nElapsed: T\nCursor: 0\n", ""},
-		{"execute_command_async", arguments{"command": code(`tty "no\r\n"`, "exit 3")},
+		{"execute_command_async", given{"command": code(`tty "no\r\n"`, "exit 3")},
 			"Job ID: ID2\nStatus: failed (exit 3)\nElapsed: T\nCursor: 4\n\n--- STDOUT ---\nno\n", ""},
 	},
 	"python asks": {
-		{"execute_python", arguments{"code": `ask line "Enter your name: "`, "wait_seconds": 60},
+		{"execute_python", given{"code": `ask line "Enter your name: "`, "wait_seconds": 60},
 			"Job ID: ID1\nStatus: waiting_input\nPrompt: Enter your name: \nWaiting: line, the test\nCursor: 17\n" +
 				"Next: send_python_input(text=…) or cancel_job\n\n--- STDOUT ---\nEnter your name: \n", ""},
-		{"send_python_input", arguments{"text": "Jonathan", "wait_seconds": 60},
+		{"send_python_input", given{"text": "Jonathan", "wait_seconds": 60},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nInput: delivered\nCursor: 66\n\n" +
 				"--- STDOUT ---\n8 characters, line true, eof false, secret false\n", ""},
 	},
 	"the same question again": {
-		{"execute_python", arguments{"code": code(`ask line "(Pdb) "`, `ask line "(Pdb) "`, `out "more\nName:"`, `ask line " "`), "wait_seconds": 60},
+		{"execute_python", given{"code": code(`ask line "(Pdb) "`, `ask line "(Pdb) "`, `out "more\nName:"`, `ask line " "`), "wait_seconds": 60},
 			"Job ID: ID1\nStatus: waiting_input\nPrompt: (Pdb) \nWaiting: line, the test\nCursor: 6\n" +
 				"Next: send_python_input(text=…) or cancel_job\n\n--- STDOUT ---\n(Pdb) \n", ""},
-		{"send_python_input", arguments{"text": "n", "wait_seconds": 60},
+		{"send_python_input", given{"text": "n", "wait_seconds": 60},
 			"Job ID: ID1\nStatus: waiting_input\nInput: delivered\nCursor: 61\n\n" +
 				"--- STDOUT ---\n1 characters, line true, eof false, secret false\n(Pdb) \n", ""},
-		{"check_job_status", arguments{"job_id": "ID1", "cursor": 6},
+		{"check_job_status", given{"job_id": "ID1", "cursor": 6},
 			"Job ID: ID1\nStatus: waiting_input\nPrompt: (Pdb) \nWaiting: line, the test\nCursor: 61\n" +
 				"Next: send_python_input(text=…) or cancel_job\n\n" +
 				"--- STDOUT ---\n1 characters, line true, eof false, secret false\n(Pdb) \n", ""},
-		{"send_python_input", arguments{"text": "n", "wait_seconds": 60},
+		{"send_python_input", given{"text": "n", "wait_seconds": 60},
 			"Job ID: ID1\nStatus: waiting_input\nPrompt:  \nInput: delivered\nCursor: 121\n\n" +
 				"--- STDOUT ---\n1 characters, line true, eof false, secret false\nmore\nName: \n", ""},
 	},
 	"python asks twice": {
-		{"execute_python", arguments{"code": code(`ask secret "Password: "`, `ask line "Again? "`), "wait_seconds": 60},
+		{"execute_python", given{"code": code(`ask secret "Password: "`, `ask line "Again? "`), "wait_seconds": 60},
 			"Job ID: ID1\nStatus: waiting_input\nPrompt: Password: \nWaiting: secret, the test\nCursor: 10\n" +
 				"Next: send_python_input(text=…) or cancel_job\n\n--- STDOUT ---\nPassword: \n", ""},
-		{"send_python_input", arguments{"text": "xyzzy", "wait_seconds": 60},
+		{"send_python_input", given{"text": "xyzzy", "wait_seconds": 60},
 			"Job ID: ID1\nStatus: waiting_input\nWaiting: line, the test\nInput: delivered\nCursor: 65\n" +
 				"Next: send_python_input(text=…) or cancel_job\n\n" +
 				"--- STDOUT ---\n5 characters, line true, eof false, secret true\nAgain? \n", ""},
-		{"send_python_input", arguments{"text": "", "eof": true, "job_id": "ID1", "wait_seconds": 60},
+		{"send_python_input", given{"text": "", "eof": true, "job_id": "ID1", "wait_seconds": 60},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nInput: delivered\nCursor: 114\n\n" +
 				"--- STDOUT ---\n0 characters, line false, eof true, secret false\n", ""},
 	},
 	"a shell job asks": {
-		{"execute_command_async", arguments{"command": `ask line "Proceed? [y/N] "`, "wait_seconds": 60},
+		{"execute_command_async", given{"command": `ask line "Proceed? [y/N] "`, "wait_seconds": 60},
 			"Job ID: ID1\nStatus: waiting_input\nPrompt: Proceed? [y/N] \nWaiting: line, the test\nCursor: 15\n" +
 				`Next: send_command_input(text="…\n") or cancel_job` + "\n\n--- STDOUT ---\nProceed? [y/N] \n", ""},
-		{"send_command_input", arguments{"job_id": "ID1", "text": "y\n", "secret": true, "wait_seconds": 60},
+		{"send_command_input", given{"job_id": "ID1", "text": "y\n", "secret": true, "wait_seconds": 60},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nInput: delivered\nCursor: 64\n\n" +
 				"--- STDOUT ---\n2 characters, line false, eof false, secret true\n", ""},
 	},
 	"typed ahead": {
-		{"execute_command_async", arguments{"command": code("keys", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
-		{"send_command_input", arguments{"job_id": "ID1", "text": "abc", "wait_seconds": 0},
+		{"execute_command_async", given{"command": code("keys", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
+		{"send_command_input", given{"job_id": "ID1", "text": "abc", "wait_seconds": 0},
 			"Job ID: ID1\nStatus: running\nElapsed: T\nInput: no program was waiting for it; it is buffered until one reads\nCursor: 14\n\n" +
 				"--- STDOUT ---\ntyped 3\n", ""},
 	},
 	"a list of those that ask nothing": {
-		{"execute_command_async", arguments{"command": code("prompt", "hang"), "wait_seconds": 60},
+		{"execute_command_async", given{"command": code("prompt", "hang"), "wait_seconds": 60},
 			"Job ID: ID1\nStatus: waiting_input\nWaiting: line, the test\nCursor: 0\n" +
 				`Next: send_command_input(text="…\n") or cancel_job` + "\n", ""},
 		{"list_jobs", nil, "Jobs: 1, newest first\n\nID1 waiting_input, shell, T: prompt …\n", ""},
 	},
 	"a pipe takes what is sent": {
-		{"execute_command_async", arguments{"command": code("pipe", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
-		{"send_command_input", arguments{"job_id": "ID1", "text": "abc\n", "wait_seconds": 0},
+		{"execute_command_async", given{"command": code("pipe", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
+		{"send_command_input", given{"job_id": "ID1", "text": "abc\n", "wait_seconds": 0},
 			"Job ID: ID1\nStatus: running\nElapsed: T\n" +
 				"Input: written to the command's standard input; whether a program reads a pipe can't be seen\nCursor: 6\n", ""},
-		{"send_command_input", arguments{"job_id": "ID1", "eof": true, "wait_seconds": 0},
+		{"send_command_input", given{"job_id": "ID1", "eof": true, "wait_seconds": 0},
 			"Job ID: ID1\nStatus: running\nElapsed: T\nInput: the command's standard input is closed\nCursor: 6\n", ""},
 	},
 	"takes input beside other things": {
-		{"execute_command_async", arguments{"command": code("keys", "accepts", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
-		{"check_job_status", arguments{"job_id": "ID1"},
+		{"execute_command_async", given{"command": code("keys", "accepts", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
+		{"check_job_status", given{"job_id": "ID1"},
 			"Job ID: ID1\nStatus: running\nElapsed: T\nAccepts input: yes\nCursor: 6\n\n--- STDOUT ---\nready\n", ""},
 	},
 	"cancel": {
-		{"execute_python", arguments{"code": code(`out "tick\n"`, "hang"), "wait_seconds": 0}, "", "tick\n"},
-		{"cancel_job", arguments{"job_id": "ID1"},
+		{"execute_python", given{"code": code(`out "tick\n"`, "hang"), "wait_seconds": 0}, "", "tick\n"},
+		{"cancel_job", given{"job_id": "ID1"},
 			"Job ID: ID1\nStatus: cancelled (interrupted)\nElapsed: T\nEnded by: agent\nCursor: 23\n\n" +
 				"--- STDERR ---\nKeyboardInterrupt\n", ""},
-		{"cancel_job", arguments{"job_id": "ID1"},
+		{"cancel_job", given{"job_id": "ID1"},
 			"Job ID: ID1\nStatus: cancelled (interrupted)\nElapsed: T\nEnded by: agent\n" +
 				"Note: it had ended before; what it started belongs to its session, and restart_python_worker ends that\nCursor: 23\n", ""},
 	},
 	"cancel what was left": {
-		{"execute_command_async", arguments{"command": "leave sleep"},
+		{"execute_command_async", given{"command": "leave sleep"},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nLeft running: sleep (pid 4711)\nCursor: 0\n", ""},
-		{"cancel_job", arguments{"job_id": "ID1"},
+		{"cancel_job", given{"job_id": "ID1"},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nLeft running: sleep (pid 4711)\nEnded now: sleep (pid 4711)\nCursor: 0\n", ""},
 	},
 	"cancel what can't be checked": {
-		{"execute_command_async", arguments{"command": "leave unchecked"}, "", ""},
-		{"cancel_job", arguments{"job_id": "ID1"},
+		{"execute_command_async", given{"command": "leave unchecked"}, "", ""},
+		{"cancel_job", given{"job_id": "ID1"},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nLeft running: unchecked (pid 4711)\n" +
 				"Note: the remaining processes could not be checked: too many open files\nCursor: 0\n", ""},
 	},
 	"kill": {
-		{"execute_python", arguments{"code": "stubborn", "wait_seconds": 0}, "", ""},
-		{"cancel_job", arguments{"job_id": "ID1", "force": true},
+		{"execute_python", given{"code": "stubborn", "wait_seconds": 0}, "", ""},
+		{"cancel_job", given{"job_id": "ID1", "force": true},
 			"Job ID: ID1\nStatus: cancelled (killed)\nElapsed: T\nEnded by: agent\nCursor: 0\n", ""},
 	},
 	"timeout": {
-		{"execute_python", arguments{"code": "hang", "timeout_seconds": 0.05, "wait_seconds": 60},
+		{"execute_python", given{"code": "hang", "timeout_seconds": 0.05, "wait_seconds": 60},
 			"Job ID: ID1\nStatus: failed (timed out after T)\nElapsed: T\nEnded by: limit\nCursor: 18\n\n" +
 				"--- STDERR ---\nKeyboardInterrupt\n", ""},
 	},
 	"install": {
-		{"install_package_async", arguments{"package": "numpy", "session": "lab"},
+		{"install_package_async", given{"package": "numpy", "session": "lab"},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 24\n\n--- STDOUT ---\ninstalled numpy for lab\n", ""},
 	},
 	"notes": {
-		{"execute_python", arguments{"code": `note "a new worker was started"`},
+		{"execute_python", given{"code": `note "a new worker was started"`},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nNote: a new worker was started\nCursor: 0\n", ""},
 	},
 	"no job yet": {
-		{"check_python_status", arguments{"session": "lab"}, "No Python job yet in session lab.", ""},
+		{"check_python_status", given{"session": "lab"}, "No Python job yet in session lab.", ""},
 		{"list_jobs", nil, "No jobs yet.", ""},
-		{"list_jobs", arguments{"status": "failed"}, "No such jobs.", ""},
+		{"list_jobs", given{"status": "failed"}, "No such jobs.", ""},
 		{"list_variables", nil, "No variables in session default.", ""},
 	},
 	"list": {
-		{"execute_python", arguments{"code": code(`out ""`, "", `result "1"`), "session": "lab"}, "", ""},
-		{"execute_command_async", arguments{"command": `ask line "Really? "`, "wait_seconds": 60}, "", ""},
+		{"execute_python", given{"code": code(`out ""`, "", `result "1"`), "session": "lab"}, "", ""},
+		{"execute_command_async", given{"command": `ask line "Really? "`, "wait_seconds": 60}, "", ""},
 		{"list_jobs", nil, "Jobs: 2, newest first\n\n" +
 			"ID2 waiting_input, shell, T: ask line \"Really? \" (asks \"Really? \")\n" +
 			"ID1 completed, python lab, T: out \"\" …\n", ""},
-		{"list_jobs", arguments{"limit": 1}, "Jobs: 1, newest first\nMore: list_jobs with before=ID2\n\n" +
+		{"list_jobs", given{"limit": 1}, "Jobs: 1, newest first\nMore: list_jobs with before=ID2\n\n" +
 			"ID2 waiting_input, shell, T: ask line \"Really? \" (asks \"Really? \")\n", ""},
-		{"list_jobs", arguments{"before": "ID2", "status": "completed", "session": "lab"},
+		{"list_jobs", given{"before": "ID2", "status": "completed", "session": "lab"},
 			"Jobs: 1, newest first\n\nID1 completed, python lab, T: out \"\" …\n", ""},
 	},
 	"queued": {
-		{"execute_python", arguments{"code": `ask line "First? "`, "wait_seconds": 60}, "", ""},
-		{"execute_python", arguments{"code": "queue later", "wait_seconds": 0},
+		{"execute_python", given{"code": `ask line "First? "`, "wait_seconds": 60}, "", ""},
+		{"execute_python", given{"code": "queue later", "wait_seconds": 0},
 			"Job ID: ID2\nStatus: queued\nQueued behind: ID1 (waiting_input)\nCursor: 0\n", ""},
-		{"cancel_job", arguments{"job_id": "ID2"}, "Job ID: ID2\nStatus: cancelled (before it ran)\nEnded by: agent\nCursor: 0\n", ""},
+		{"cancel_job", given{"job_id": "ID2"}, "Job ID: ID2\nStatus: cancelled (before it ran)\nEnded by: agent\nCursor: 0\n", ""},
 	},
 	"wait for any": {
-		{"execute_python", arguments{"code": `out "x"`}, "", ""},
-		{"execute_command_async", arguments{"command": code(`out "tick\n"`, "hang"), "wait_seconds": 0}, "", "tick\n"},
-		{"wait_for_jobs", arguments{"job_ids": []string{"ID2", "ID1", "ID1"}},
+		{"execute_python", given{"code": `out "x"`}, "", ""},
+		{"execute_command_async", given{"command": code(`out "tick\n"`, "hang"), "wait_seconds": 0}, "", "tick\n"},
+		{"wait_for_jobs", given{"job_ids": []string{"ID2", "ID1", "ID1"}},
 			"Condition: met: job ID1 completed\nWaited: T\n\n" +
 				"Job ID: ID2\nStatus: running\nElapsed: T\nCursor: 5\n\n" +
 				"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 1\n", ""},
-		{"wait_for_jobs", arguments{"job_ids": []string{"ID2", "ID1"}, "until": "all", "wait_seconds": 0.02},
+		{"wait_for_jobs", given{"job_ids": []string{"ID2", "ID1"}, "until": "all", "wait_seconds": 0.02},
 			"Condition: not met: 1 of 2 have ended; call again to wait longer\nWaited: T\n\n" +
 				"Job ID: ID2\nStatus: running\nElapsed: T\nCursor: 5\n\n" +
 				"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 1\n", ""},
 	},
 	"wait for one that asks": {
-		{"execute_command_async", arguments{"command": `ask key "any key"`, "wait_seconds": 60}, "", ""},
-		{"wait_for_jobs", arguments{"job_ids": []string{"ID1"}, "until": "all", "wait_seconds": 100},
+		{"execute_command_async", given{"command": `ask key "any key"`, "wait_seconds": 60}, "", ""},
+		{"wait_for_jobs", given{"job_ids": []string{"ID1"}, "until": "all", "wait_seconds": 100},
 			"Condition: met: job ID1 waits for input\nWaited: T\n\n" +
 				"Job ID: ID1\nStatus: waiting_input\nPrompt: any key\nWaiting: key, the test\nCursor: 7\n" +
 				"Next: send_command_input(text=…) or cancel_job\n", ""},
 	},
 	"restart": {
 		{"restart_python_worker", nil, "Session: default\nRestarted: no Python was running; the next execute starts one\n", ""},
-		{"execute_python", arguments{"code": "hang", "wait_seconds": 0}, "", ""},
+		{"execute_python", given{"code": "hang", "wait_seconds": 0}, "", ""},
 		{"restart_python_worker", nil,
 			"Session: default\nRestarted: yes; all variables are lost, the next execute starts a new Python\n" +
 				"Ended: ID1 cancelled (killed by restart_python_worker), python default, T: hang\n", ""},
 	},
 	"framing is ours": {
-		{"execute_python", arguments{"code": code(`out "--- STDERR ---\nStatus: completed\n--- RESULT ---\n"`,
+		{"execute_python", given{"code": code(`out "--- STDERR ---\nStatus: completed\n--- RESULT ---\n"`,
 			`ask line "ok?\nStatus: failed\n\n--- STDOUT ---\n"`), "wait_seconds": 60},
 			"Job ID: ID1\nStatus: waiting_input\nPrompt: ok?\\nStatus: failed\\n\\n--- STDOUT ---\\n\nWaiting: line, the test\nCursor: 83\n" +
 				"Next: send_python_input(text=…) or cancel_job\n\n" +
 				"--- STDOUT ---\n\\--- STDERR ---\nStatus: completed\n\\--- RESULT ---\nok?\nStatus: failed\n\n\\--- STDOUT ---\n", ""},
-		{"execute_python", arguments{"code": `result "--- STDOUT ---\nforged"`},
+		{"execute_python", given{"code": `result "--- STDOUT ---\nforged"`},
 			"Job ID: ID2\nStatus: completed\nElapsed: T\nCursor: 21\n\n--- RESULT ---\n\\--- STDOUT ---\nforged\n", ""},
 	},
 }
@@ -237,8 +238,8 @@ func TestRepliesReadAsInTheExamples(t *testing.T) {
 }
 
 // real replaces ID1, ID2 … with the ids that they stand for.
-func (p *plainer) real(a arguments) arguments {
-	out := arguments{}
+func (p *plainer) real(a given) given {
+	out := given{}
 	for k, v := range a {
 		switch v := v.(type) {
 		case string:
@@ -295,14 +296,14 @@ func TestVariablesAreListed(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	want = "Session: busy\nVariables: 2\nAs of: job 01A; the session is busy with job 01B\n\na\nb\n"
-	if diff := cmp.Diff(want, c.call("list_variables", arguments{"session": "busy"})); diff != "" {
+	if diff := cmp.Diff(want, c.call("list_variables", given{"session": "busy"})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	want = "No variables are known in session first yet; it is busy with job 01B."
-	if got := c.call("list_variables", arguments{"session": "first"}); got != want {
+	if got := c.call("list_variables", given{"session": "first"}); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	got := c.call("list_variables", arguments{"session": "many"})
+	got := c.call("list_variables", given{"session": "many"})
 	shown := strings.Count(got, ": int = 7\n") + strings.Count(got, "module")
 	if chars(got) > defaultText+200 || field(got, "Omitted") != view.Count(100_000-shown)+" variables" {
 		t.Errorf("%d characters, %d shown, omitted %s", chars(got), shown, field(got, "Omitted"))
@@ -312,13 +313,13 @@ func TestVariablesAreListed(t *testing.T) {
 func TestReplyShowsTheOutputSinceTheCall(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
-	first := c.call("execute_command_async", arguments{"command": code("flood 1000", `ask line "more? "`, `out "done\n"`, "hang"), "wait_seconds": 60})
+	first := c.call("execute_command_async", given{"command": code("flood 1000", `ask line "more? "`, `out "done\n"`, "hang"), "wait_seconds": 60})
 	if !strings.Contains(first, "line 0\n") || !strings.Contains(first, "line 999\n") {
 		t.Errorf("an execute call does not show all its output:\n%s", first)
 	}
 	id := field(first, "Job ID")
 
-	newest := c.call("check_job_status", arguments{"job_id": id})
+	newest := c.call("check_job_status", given{"job_id": id})
 	body := newest[strings.Index(newest, "--- STDOUT ---\n")+len("--- STDOUT ---\n"):]
 	if n := chars(body); n > newestText || n < newestText/2 || !strings.HasSuffix(body, "line 999\nmore? \n") {
 		t.Errorf("%d characters of the newest:\n%s", n, newest)
@@ -331,22 +332,22 @@ func TestReplyShowsTheOutputSinceTheCall(t *testing.T) {
 	if from != 0 || to != end-int64(len(strings.TrimSuffix(body, "\n"))) {
 		t.Errorf("omitted %d..%d of %d", from, to, end)
 	}
-	if again := c.call("check_job_status", arguments{"job_id": id}); again != newest {
+	if again := c.call("check_job_status", given{"job_id": id}); again != newest {
 		t.Errorf("a repeated call gets another answer:\n%s", again)
 	}
-	if all := c.call("check_job_status", arguments{"job_id": id, "max_chars": maxText}); field(all, "Omitted") != "" || !strings.Contains(all, "\nline 0\n") {
+	if all := c.call("check_job_status", given{"job_id": id, "max_chars": arguments.MaxText}); field(all, "Omitted") != "" || !strings.Contains(all, "\nline 0\n") {
 		t.Errorf("with more room:\n%s", all)
 	}
 
-	sent := c.call("send_command_input", arguments{"job_id": id, "text": "y\n", "wait_seconds": 0})
+	sent := c.call("send_command_input", given{"job_id": id, "text": "y\n", "wait_seconds": 0})
 	jobstest.Prints(t, w.job(first), "done\n")
-	after := c.call("check_job_status", arguments{"job_id": id, "cursor": end})
+	after := c.call("check_job_status", given{"job_id": id, "cursor": end})
 	if strings.Contains(sent, "line") && strings.Contains(sent, "more?") || !strings.Contains(after, "2 characters") || strings.Contains(after, "line 999") {
 		t.Errorf("sent:\n%s\nafter:\n%s", sent, after)
 	}
 
-	c.call("cancel_job", arguments{"job_id": id})
-	final := c.call("check_job_status", arguments{"job_id": id})
+	c.call("cancel_job", given{"job_id": id})
+	final := c.call("check_job_status", given{"job_id": id})
 	if !strings.Contains(final, "line 0\n") || !strings.Contains(final, "done\n") {
 		t.Errorf("once final, not all of the output is shown:\n%s", final)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
@@ -52,7 +53,7 @@ const resourcesAre = "The resources are " + jobTemplate + " and " + outputTempla
 func parseResource(uri string) (r resourceRequest, err error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "job" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return r, mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
+		return r, arguments.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
 	}
 	r.id = strings.ToUpper(u.Host) // clients can write a host in lower case
 	switch strings.TrimSuffix(u.Path, "/") {
@@ -60,11 +61,11 @@ func parseResource(uri string) (r resourceRequest, err error) {
 	case "/output":
 		r.output = true
 	default:
-		return r, mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
+		return r, arguments.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return r, mistakef("The query of %s can't be read. %s", report.OneLine(uri), resourcesAre)
+		return r, arguments.Mistakef("The query of %s can't be read. %s", report.OneLine(uri), resourcesAre)
 	}
 	return r, r.setQuery(query)
 }
@@ -72,10 +73,10 @@ func parseResource(uri string) (r resourceRequest, err error) {
 func (r *resourceRequest) setQuery(query url.Values) error {
 	for name, values := range query {
 		if !r.output || name != "cursor" && name != "view" {
-			return mistakef("Unknown parameter of a resource: %s. %s", report.OneLine(name), resourcesAre)
+			return arguments.Mistakef("Unknown parameter of a resource: %s. %s", report.OneLine(name), resourcesAre)
 		}
 		if len(values) > 1 {
-			return mistakef("%s is given twice.", name)
+			return arguments.Mistakef("%s is given twice.", name)
 		}
 	}
 	if query.Has("cursor") {
@@ -88,7 +89,7 @@ func (r *resourceRequest) setQuery(query url.Values) error {
 
 func (r *resourceRequest) setCursor(s string) (err error) {
 	if r.cursor, err = strconv.ParseInt(s, 10, 64); err != nil || r.cursor < 0 {
-		return mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
+		return arguments.Mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
 	}
 	return nil
 }
@@ -99,9 +100,9 @@ func (r *resourceRequest) setView(s string) error {
 	case "raw":
 		r.raw = true
 	case "screen":
-		return mistakef("view screen is not built yet: use text or raw.")
+		return arguments.Mistakef("view screen is not built yet: use text or raw.")
 	default:
-		return mistakef("view must be one of: text, raw.")
+		return arguments.Mistakef("view must be one of: text, raw.")
 	}
 	return nil
 }
@@ -172,7 +173,7 @@ func (c *conn) contents(uri string) ([]content, error) {
 // outputOf returns one read of a job's output.
 func outputOf(uri string, j *jobs.Job, r resourceRequest) ([]content, error) {
 	if end := j.Log().Stat().End; r.cursor > end {
-		return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
+		return nil, arguments.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
 	}
 	var list []content
 	for _, p := range report.ReadOutput(j, r.cursor, r.raw) {
@@ -229,4 +230,13 @@ func (c *conn) listResources(p *mcp.ListResourcesParams) (mcp.Result, error) {
 		res.Resources = append(res.Resources, r)
 	}
 	return res, nil
+}
+
+// marshal encodes a value that can always be encoded.
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
 }

@@ -113,7 +113,7 @@ func TestOutputResourceIsReadInPieces(t *testing.T) {
 		"torn":      `out "caf\xc3"`,
 		"a little ": `tty "\x1b[1mred\x1b[0m\r\n"`,
 	} {
-		j := w.job(c.call("execute_command_async", arguments{"command": tt, "wait_seconds": 60, "max_chars": 0}))
+		j := w.job(c.call("execute_command_async", given{"command": tt, "wait_seconds": 60, "max_chars": 0}))
 		want := map[string]string{}
 		for cursor, end := int64(0), j.Log().Stat().End; cursor < end; {
 			chunk := j.Log().Read(cursor, 1<<20)
@@ -146,7 +146,7 @@ func TestOutputResourceIsReadInPieces(t *testing.T) {
 		}
 	}
 	kinds := map[string]bool{}
-	for _, p := range c.resource(outputURI(w.job(c.call("execute_command_async", arguments{"command": code(`out "\xff"`, `err "ok"`)})).ID()) + "?view=raw") {
+	for _, p := range c.resource(outputURI(w.job(c.call("execute_command_async", given{"command": code(`out "\xff"`, `err "ok"`)})).ID()) + "?view=raw") {
 		kinds[fmt.Sprintf("%s %s %t", p.stretch().Stream, p.MIMEType, p.Blob != nil)] = true
 	}
 	if !kinds["stdout application/octet-stream true"] || !kinds["stderr text/plain false"] {
@@ -157,7 +157,7 @@ func TestOutputResourceIsReadInPieces(t *testing.T) {
 func TestOutputResourceOfARunningJobEndsBetweenCharacters(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
-	id := field(c.call("execute_python", arguments{"code": code(`out "one\ncaf\xc3"`, "gate go", `out "\xa9\n"`), "wait_seconds": 0}), "Job ID")
+	id := field(c.call("execute_python", given{"code": code(`out "one\ncaf\xc3"`, "gate go", `out "\xa9\n"`), "wait_seconds": 0}), "Job ID")
 	jobstest.Prints(t, w.job("Job ID: "+id+"\n"), "caf\xc3")
 	for _, view := range []string{"text", "raw"} {
 		p := c.resource(outputURI(id) + "?view=" + view)[0]
@@ -183,7 +183,7 @@ func TestOutputResourceCountsDroppedBytes(t *testing.T) {
 	w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
 	defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
 	c := w.dial(engine.Scope{})
-	id := field(c.call("execute_command_async", arguments{"command": "flood 20000", "wait_seconds": 60}), "Job ID")
+	id := field(c.call("execute_command_async", given{"command": "flood 20000", "wait_seconds": 60}), "Job ID")
 	stat := w.job("Job ID: " + id + "\n").Log().Stat()
 	got, dropped := int64(0), int64(0)
 	for cursor := int64(0); ; {
@@ -210,7 +210,7 @@ func TestOutputResourceCountsDroppedBytes(t *testing.T) {
 func TestResourceMistakesSayHowToFixThem(t *testing.T) {
 	w := newWorld(t)
 	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{Tenant: "other"})
-	id := field(c.call("execute_python", arguments{"code": `out "secret"`}), "Job ID")
+	id := field(c.call("execute_python", given{"code": `out "secret"`}), "Job ID")
 	for uri, want := range map[string]string{
 		"job://" + id + "/output?view=screen": "view screen is not built yet: use text or raw.",
 		"job://" + id + "/output?view=x":      "view must be one of: text, raw.",
@@ -243,7 +243,7 @@ func TestResourceListPagesThroughAllJobs(t *testing.T) {
 	c := w.dial(engine.Scope{})
 	var want []string
 	for range 2*resourcePage + 3 {
-		want = append([]string{report.JobURI(field(c.call("execute_python", arguments{"code": `out "x"`}), "Job ID"))}, want...)
+		want = append([]string{report.JobURI(field(c.call("execute_python", given{"code": `out "x"`}), "Job ID"))}, want...)
 	}
 	var got []string
 	for cursor, pages := "", 1; ; pages++ {

@@ -32,7 +32,7 @@ func TestClientsBuiltOnTheSDKAreServed(t *testing.T) {
 				t.Fatal(err, len(list.Tools))
 			}
 			ask, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_python",
-				Arguments: arguments{"code": `ask line "Name? "`, "wait_seconds": 60}})
+				Arguments: given{"code": `ask line "Name? "`, "wait_seconds": 60}})
 			if err != nil || ask.IsError || ask.StructuredContent != nil {
 				t.Fatal(err, ask)
 			}
@@ -40,7 +40,7 @@ func TestClientsBuiltOnTheSDKAreServed(t *testing.T) {
 				t.Errorf("status %q", s)
 			}
 			answer, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "send_python_input",
-				Arguments: arguments{"text": "Jonathan", "wait_seconds": 60}})
+				Arguments: given{"text": "Jonathan", "wait_seconds": 60}})
 			if err != nil || field(answer.Content[0].(*mcp.TextContent).Text, "Status") != "completed" {
 				t.Fatal(err, answer)
 			}

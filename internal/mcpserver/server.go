@@ -49,10 +49,15 @@ func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*to
 		// The list of tools never changes, and logging is not offered.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{ListChanged: true}},
 	})
-	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.follow, c.resources, beforeTools(func() {
+	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.follow, c.resources, beforeTools(func() (others []*tool) {
 		for _, t := range tools(c.scope.GraceTime()) {
-			s.AddTool(t.definition(), c.handler(t))
+			if c.offers(t) {
+				s.AddTool(t.definition(), c.handler(t))
+			} else {
+				others = append(others, t)
+			}
 		}
+		return others
 	}))
 	for _, t := range resourceTemplates {
 		s.AddResourceTemplate(t, nil) // read by c.resources
@@ -70,15 +75,21 @@ func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(c.scope.Ten
 // find returns a job of the connection's tenant by its id or a unique prefix of it.
 func (c *conn) find(id string) (*jobs.Job, error) { return c.jobs.Find(c.scope.Tenant, id) }
 
-// beforeTools calls add once, before the first request about tools. Making them and having the
-// SDK check their schemas takes half a millisecond, and the first answer of a server need not wait
-// for that.
-func beforeTools(add func()) mcp.Middleware {
-	var once sync.Once
+// beforeTools calls add once, before the first request about tools, and refuses calls of the tools
+// that it returns: this server does not offer them. Making tools and having the SDK check their
+// schemas takes half a millisecond, and the first answer of a server need not wait for that.
+func beforeTools(add func() (others []*tool)) mcp.Middleware {
+	added := sync.OnceValue(add)
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if strings.HasPrefix(method, "tools/") {
-				once.Do(add)
+			if !strings.HasPrefix(method, "tools/") {
+				return next(ctx, method, req)
+			}
+			others := added()
+			if call, ok := req.(*mcp.CallToolRequest); ok && call.Params != nil {
+				if i := slices.IndexFunc(others, func(t *tool) bool { return t.name == call.Params.Name }); i >= 0 {
+					return result(others[i].notOffered(), true), nil
+				}
 			}
 			return next(ctx, method, req)
 		}
@@ -90,7 +101,7 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ticket := ticketOf(req.Extra)
 		defer ticket.Pass() // not only with the answer, which can have to wait for room
-		a, err := decode(t, req.Params.Arguments)
+		a, err := t.signature().Decode(req.Params.Arguments)
 		if err != nil {
 			return result(report.Textf("%s", err), true), nil
 		}

@@ -24,9 +24,9 @@ func TestServerStatusIsForTheTenant(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
-	c.call("execute_python", arguments{"code": `raise "E"`})
-	c.call("execute_python", arguments{"code": `out ""`})
-	asks := field(c.call("execute_python", arguments{"code": `ask line "? "`, "wait_seconds": 60}), "Job ID")
+	c.call("execute_python", given{"code": `raise "E"`})
+	c.call("execute_python", given{"code": `out ""`})
+	asks := field(c.call("execute_python", given{"code": `ask line "? "`, "wait_seconds": 60}), "Job ID")
 	w.status = func(sc engine.Scope, s *report.Server) {
 		s.Started = time.Now().Add(-time.Minute)
 		s.Works, s.Lacks = []string{"one thing", "another"}, []string{"no such luck", "nor this"}
@@ -51,7 +51,7 @@ func TestServerStatusIsForTheTenant(t *testing.T) {
 	if !strings.Contains(got, "\nJobs: 1 of at most 1,000 at once\n") || strings.Count(got, "\nSession: ") != 20+1 || !strings.Contains(got, "\nSession: 3 more\n") {
 		t.Errorf("another tenant:\n%s", got)
 	}
-	if got := c.refused("server_status", arguments{"verbose": true}); got != "Unknown parameter: verbose. server_status takes no parameters." {
+	if got := c.refused("server_status", given{"verbose": true}); got != "Unknown parameter: verbose. server_status takes no parameters." {
 		t.Errorf("a parameter: %s", got)
 	}
 }

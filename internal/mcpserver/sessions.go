@@ -12,7 +12,7 @@ import (
 )
 
 // session returns the name of the Python session that the call is for.
-func (c *call) session() string { return c.scope.SessionName(c.args.session) }
+func (c *call) session() string { return c.scope.SessionName(c.args.Session) }
 
 func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	session := c.session()

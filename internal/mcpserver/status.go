@@ -4,21 +4,29 @@ import (
 	"context"
 	"fmt"
 
+	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
+)
+
+// Lengths of replies for which the call sets none.
+const (
+	defaultText = 16_000 // characters
+	newestText  = 2_000  // characters of the output of a running job
+	defaultList = 20     // jobs
 )
 
 // window selects the output from a cursor on, with as much room as the call asks for.
 func (c *call) window(from int64) report.Window {
 	w := report.Window{From: from, Part: report.Ends, MaxChars: defaultText, Notices: c.notices}
-	if c.args.maxChars != nil {
-		w.MaxChars = int(*c.args.maxChars)
+	if c.args.MaxChars != nil {
+		w.MaxChars = int(*c.args.MaxChars)
 	}
 	return w
 }
 
 func (c *call) checkJobStatus(ctx context.Context) (*report.Reply, error) {
-	j, err := c.find(c.args.jobID)
+	j, err := c.find(c.args.JobID)
 	if err != nil {
 		return nil, err
 	}
@@ -26,13 +34,13 @@ func (c *call) checkJobStatus(ctx context.Context) (*report.Reply, error) {
 }
 
 func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
-	if c.args.jobID != "" {
-		j, err := c.find(c.args.jobID)
+	if c.args.JobID != "" {
+		j, err := c.find(c.args.JobID)
 		if err != nil {
 			return nil, err
 		}
-		if s := j.Info().Session; c.args.session != "" && c.args.session != s {
-			return nil, mistakef("Job %s is not one of session %s. Leave session out.", j.ID(), c.args.session)
+		if s := j.Info().Session; c.args.Session != "" && c.args.Session != s {
+			return nil, arguments.Mistakef("Job %s is not one of session %s. Leave session out.", j.ID(), c.args.Session)
 		}
 		return c.check(ctx, j)
 	}
@@ -51,8 +59,8 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 		}
 	}
 	if last == "" {
-		if c.args.cursor != nil {
-			return nil, mistakef("Session %s has no Python job yet, so there is no output at a cursor.", session)
+		if c.args.Cursor != nil {
+			return nil, arguments.Mistakef("Session %s has no Python job yet, so there is no output at a cursor.", session)
 		}
 		return report.Textf("No Python job yet in session %s.", session), nil
 	}
@@ -67,15 +75,15 @@ func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 	c.notices.Watch(j)
 	c.await(ctx, j, 0)
 	w := c.window(0)
-	if c.args.cursor == nil {
+	if c.args.Cursor == nil {
 		w.Part = report.Newest
-		if c.args.maxChars == nil {
+		if c.args.MaxChars == nil {
 			w.NewestMax = newestText
 		}
 	} else {
-		w.From, w.Part = *c.args.cursor, report.Forward
+		w.From, w.Part = *c.args.Cursor, report.Forward
 		if end := j.Log().Stat().End; w.From > end {
-			return nil, mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", w.From, j.ID(), end)
+			return nil, arguments.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", w.From, j.ID(), end)
 		}
 	}
 	return c.reporter.Job(j, w), nil
@@ -83,26 +91,26 @@ func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 
 func (c *call) listJobs(_ context.Context) (*report.Reply, error) {
 	limit := defaultList
-	if c.args.limit != nil {
-		limit = int(*c.args.limit)
+	if c.args.Limit != nil {
+		limit = int(*c.args.Limit)
 	}
-	if c.args.before != "" {
-		if _, err := c.job(c.args.before); err != nil {
+	if c.args.Before != "" {
+		if _, err := c.job(c.args.Before); err != nil {
 			return nil, err
 		}
 	}
-	f := jobs.Filter{Session: c.args.session, Before: c.args.before, Limit: limit + 1} // one more, to know whether there are more
-	if c.args.status != "" {
-		f.Status = []jobs.Status{jobs.Status(c.args.status)}
+	f := jobs.Filter{Session: c.args.Session, Before: c.args.Before, Limit: limit + 1} // one more, to know whether there are more
+	if c.args.Status != "" {
+		f.Status = []jobs.Status{jobs.Status(c.args.Status)}
 	}
 	list := c.jobs.List(c.scope.Tenant, f)
-	if len(list) == 0 && (c.args.status != "" || c.args.session != "" || c.args.before != "") {
+	if len(list) == 0 && (c.args.Status != "" || c.args.Session != "" || c.args.Before != "") {
 		return report.Textf("No such jobs."), nil
 	}
 	if len(list) == 0 {
 		return report.Textf("No jobs yet."), nil
 	}
-	text, shown := c.reporter.Lines(list[:min(limit, len(list))], maxText-headRoom)
+	text, shown := c.reporter.Lines(list[:min(limit, len(list))], arguments.MaxText-headRoom)
 	more := len(list) > shown
 	list = list[:shown]
 	c.notices.Shows(list...)

@@ -2,15 +2,13 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/report"
 )
 
@@ -18,10 +16,11 @@ import (
 // required and optional.
 type tool struct {
 	name     string
+	toolset  string
 	about    string // the first sentence decides whether a model uses it
 	required []string
 	optional []string
-	wait     *parameter // its wait_seconds
+	wait     string // the description of its wait_seconds
 	hints    hints
 	call     func(c *call, ctx context.Context) (*report.Reply, error)
 }
@@ -29,7 +28,7 @@ type tool struct {
 // A call is one call of a tool.
 type call struct {
 	*conn
-	args     *args
+	args     *arguments.Args
 	ticket   ticket              // passed before the call waits
 	progress *progress           // reports to the client while the call waits
 	notices  *report.CallNotices // the events of jobs that the reply announces
@@ -52,104 +51,77 @@ const defaultLonger = 45 * time.Second
 // tools returns all tools in the order of their names. Their descriptions name the grace.
 func tools(grace time.Duration) []*tool {
 	after := strconv.FormatFloat(grace.Seconds(), 'f', -1, 64)
-	atOnce, shortly, longer := waits("default 0, at most 110"), waits("default "+after+", at most 110"), waits("default 45, at most 110")
+	atOnce, shortly, longer := "default 0, at most 110", "default "+after+", at most 110", "default 45, at most 110"
 	return []*tool{{
-		name:     "cancel_job",
+		name: "cancel_job", toolset: core,
 		about:    "Stop a job and all its processes. Python variables are kept if it can be interrupted. For an ended job, end the processes it left running.",
 		required: []string{"job_id"}, optional: []string{"force"},
 		hints: ends, call: (*call).cancelJob,
 	}, {
-		name:     "check_job_status",
+		name: "check_job_status", toolset: core,
 		about:    "Show status and output of a job. With cursor, return only newer output; without it, the latest output of a running job or all of a finished one.",
 		required: []string{"job_id"}, optional: []string{"wait_seconds", "cursor", "max_chars"},
 		wait: atOnce, hints: reads, call: (*call).checkJobStatus,
 	}, {
-		name:     "check_python_status",
+		name: "check_python_status", toolset: core,
 		about:    "Show status and output of a Python job. Without job_id, use the session's current Python job, or else its last one.",
 		optional: []string{"job_id", "session", "wait_seconds", "cursor", "max_chars"},
 		wait:     atOnce, hints: reads, call: (*call).checkPythonStatus,
 	}, {
-		name:     "execute_command_async",
+		name: "execute_command_async", toolset: core,
 		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while the job continues.",
 		required: []string{"command"}, optional: []string{"cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
 		wait: shortly, hints: runs, call: (*call).executeCommand,
 	}, {
-		name:     "execute_python",
+		name: "execute_python", toolset: core,
 		about:    "Run Python as a job in a session that keeps its variables. Returns output and result, or after " + after + " s a job id while the job continues.",
 		required: []string{"code"}, optional: []string{"session", "wait_seconds", "timeout_seconds", "max_chars"},
 		wait: shortly, hints: runs, call: (*call).executePython,
 	}, {
-		name:     "install_package_async",
+		name: "install_package_async", toolset: core,
 		about:    "Install Python packages for a session as a job. They can be imported at once.",
 		required: []string{"package"}, optional: []string{"session", "wait_seconds"},
 		wait: shortly, hints: runs, call: (*call).installPackage,
 	}, {
-		name:     "list_jobs",
+		name: "list_jobs", toolset: core,
 		about:    "List jobs, newest first.",
 		optional: []string{"status", "session", "limit", "before"},
 		hints:    reads, call: (*call).listJobs,
 	}, {
-		name:     "list_variables",
+		name: "list_variables", toolset: core,
 		about:    "List the variables of a Python session, even while it is busy.",
 		optional: []string{"session"},
 		hints:    reads, call: (*call).listVariables,
 	}, {
-		name:     "restart_python_worker",
+		name: "restart_python_worker", toolset: core,
 		about:    "Restart a session's Python. Its jobs end and all its variables are lost.",
 		optional: []string{"session"},
 		hints:    ends, call: (*call).restartPython,
 	}, {
-		name:     "send_command_input",
+		name: "send_command_input", toolset: core,
 		about:    "Type into a job's terminal. Nothing is added: end a line with \\n.",
 		required: []string{"job_id"}, optional: []string{"text", "eof", "secret", "wait_seconds"},
 		wait: shortly, hints: runs, call: (*call).sendCommandInput,
 	}, {
-		name:     "send_python_input",
+		name: "send_python_input", toolset: core,
 		about:    "Answer the question of a Python job in waiting_input with one line.",
 		required: []string{"text"}, optional: []string{"job_id", "eof", "wait_seconds"},
 		wait: shortly, hints: runs, call: (*call).sendPythonInput,
 	}, {
-		name:  "server_status",
+		name: "server_status", toolset: core,
 		about: "Show server status: version, available features, Python, jobs, sessions, memory and disk usage.",
 		hints: reads, call: (*call).serverStatus,
 	}, {
-		name:     "wait_for_jobs",
+		name: "wait_for_jobs", toolset: core,
 		about:    "Wait until any or all of several jobs end, or one waits for input. Output is not shown.",
 		required: []string{"job_ids"}, optional: []string{"until", "wait_seconds"},
 		wait: longer, hints: reads, call: (*call).waitForJobs,
 	}}
 }
 
-// parameter returns the parameter of that name, nil if the tool has none.
-func (t *tool) parameter(name string) *parameter {
-	if !slices.Contains(t.required, name) && !slices.Contains(t.optional, name) {
-		return nil
-	}
-	if name == "wait_seconds" {
-		return t.wait
-	}
-	return parameters[name]
-}
-
-// parameterList returns the names of the parameters, the optional ones in brackets.
-func (t *tool) parameterList() string {
-	list := strings.Join(t.required, ", ")
-	if len(t.optional) > 0 {
-		if list != "" {
-			list += " "
-		}
-		list += "[" + strings.Join(t.optional, ", ") + "]"
-	}
-	return list
-}
-
-// usage returns the parameters as a sentence that ends a message about a mistake.
-func (t *tool) usage() string {
-	list := t.parameterList()
-	if list == "" {
-		return t.name + " takes no parameters."
-	}
-	return fmt.Sprintf("%s takes: %s.", t.name, list)
+// signature returns the parameters of the tool.
+func (t *tool) signature() *arguments.Signature {
+	return &arguments.Signature{Tool: t.name, Required: t.required, Optional: t.optional, Wait: t.wait}
 }
 
 // definition returns the tool as clients see it.
@@ -157,7 +129,7 @@ func (t *tool) definition() *mcp.Tool {
 	d := &mcp.Tool{
 		Name:        t.name,
 		Description: t.about,
-		InputSchema: t.inputSchema(),
+		InputSchema: t.signature().Schema(),
 		Annotations: &mcp.ToolAnnotations{
 			ReadOnlyHint:   t.hints.readOnly,
 			IdempotentHint: t.hints.idempotent,
@@ -171,31 +143,4 @@ func (t *tool) definition() *mcp.Tool {
 		d.Meta = mcp.Meta{"anthropic/alwaysLoad": true}
 	}
 	return d
-}
-
-// inputSchema keeps the order of the parameters, the important ones first.
-func (t *tool) inputSchema() json.RawMessage {
-	var b strings.Builder
-	b.WriteString(`{"type":"object","properties":{`)
-	for i, name := range slices.Concat(t.required, t.optional) {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, "%q:%s", name, marshal(t.parameter(name).schema))
-	}
-	b.WriteByte('}')
-	if len(t.required) > 0 {
-		fmt.Fprintf(&b, `,"required":%s`, marshal(t.required))
-	}
-	b.WriteString(`,"additionalProperties":false}`)
-	return json.RawMessage(b.String())
-}
-
-// marshal encodes a value that can always be encoded.
-func marshal(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return b
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,15 +20,21 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files and the generated parts of the README")
 
-// TestToolList compares the list of tools with a golden file, so that changes are seen in review,
-// and bounds its size.
+// TestToolList compares the list of all tools with a golden file, so that changes are seen in
+// review, and bounds what the list costs a model.
 func TestToolList(t *testing.T) {
-	w := newWorld(t)
-	w.grace = 0 // the default
-	raw := w.dial(engine.Scope{}).request("tools/list", nil).Result
-	if n := len(raw) / 4; n > 1800 {
-		t.Errorf("tools/list costs about %d tokens, more than 1800", n)
+	listOf := func(toolsets []string, tokens int) json.RawMessage {
+		w := newWorld(t)
+		w.grace = 0 // the default
+		w.config.Toolsets = toolsets
+		raw := w.dial(engine.Scope{}).request("tools/list", nil).Result
+		if n := len(raw) / 4; n >= tokens {
+			t.Errorf("tools/list of %v costs about %d tokens, not less than %d", toolsets, n, tokens)
+		}
+		return raw
 	}
+	listOf(nil, 3000)
+	raw := listOf(toolsets, 5000)
 	var list struct {
 		Tools []json.RawMessage
 	}
@@ -84,17 +91,9 @@ func TestToolRules(t *testing.T) {
 		}
 		for _, name := range slices.Concat(tool.required, tool.optional) {
 			used[name] = true
-			p := tool.parameter(name)
-			if p == nil {
-				t.Fatalf("%s takes %s, which is no parameter", tool.name, name)
-			}
-			about, _ := p.schema["description"].(string)
-			if n := len(about); n > 40 {
-				t.Errorf("%s of %s is described in %d characters", name, tool.name, n)
-			}
-			if _, ok := p.schema["type"].(string); !ok {
-				t.Errorf("%s of %s has several types, which some clients refuse", name, tool.name)
-			}
+		}
+		if !slices.Contains(toolsets, tool.toolset) {
+			t.Errorf("%s is in no toolset: %q", tool.name, tool.toolset)
 		}
 	}
 	if got := strings.Join(readOnly, " "); got != "check_job_status check_python_status list_jobs list_variables server_status wait_for_jobs" {
@@ -103,7 +102,7 @@ func TestToolRules(t *testing.T) {
 	if got := strings.Join(always, " "); got != "cancel_job check_job_status execute_command_async execute_python send_command_input send_python_input wait_for_jobs" {
 		t.Errorf("always loaded: %s", got)
 	}
-	for name := range parameters {
+	for _, name := range parameterNames(t) {
 		if !used[name] {
 			t.Errorf("no tool takes %s", name)
 		}
@@ -111,6 +110,22 @@ func TestToolRules(t *testing.T) {
 	if len(instructions) > 2000 {
 		t.Errorf("the instructions take %d bytes, clients cut them at 2,048", len(instructions))
 	}
+}
+
+// parameterNames returns the names in the table of all parameters.
+func parameterNames(t *testing.T) (names []string) {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("..", "arguments", "parameters.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range regexp.MustCompile(`(?m)^\t"(\w+)": `).FindAllSubmatch(source, -1) {
+		names = append(names, string(row[1]))
+	}
+	if len(names) < 20 {
+		t.Fatalf("only %d parameters found", len(names))
+	}
+	return names
 }
 
 func TestBlocksFollowTheText(t *testing.T) {
@@ -128,9 +143,9 @@ func toolList() string {
 	const width = 118
 	var b strings.Builder
 	for _, t := range tools(engine.DefaultGrace) {
-		fmt.Fprintf(&b, "- **`%s`** %s", t.name, t.parameterList())
-		if t.hints.readOnly {
-			b.WriteString(" *(read-only)*")
+		fmt.Fprintf(&b, "- **`%s`** %s", t.name, t.signature().List())
+		if notes := t.notes(); notes != "" {
+			fmt.Fprintf(&b, " *(%s)*", notes)
 		}
 		b.WriteString("  \n ") // two blanks: a line break
 		column := 1
@@ -144,6 +159,18 @@ func toolList() string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// notes returns what the README says of a tool besides its description.
+func (t *tool) notes() string {
+	var notes []string
+	if t.toolset != core {
+		notes = append(notes, "toolset "+t.toolset)
+	}
+	if t.hints.readOnly {
+		notes = append(notes, "read-only")
+	}
+	return strings.Join(notes, ", ")
 }
 
 func TestReadmeListsTheTools(t *testing.T) { readmetest.Part(t, "tools", toolList(), *update) }

@@ -82,11 +82,11 @@ type dialogue struct {
 }
 
 // call returns the text of an answer.
-func (d *dialogue) call(ctx context.Context, tool string, a arguments) string {
+func (d *dialogue) call(ctx context.Context, tool string, a given) string {
 	d.t.Helper()
 	d.called = append(d.called, tool)
 	if a == nil {
-		a = arguments{}
+		a = given{}
 	}
 	r, err := d.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: a})
 	if err != nil {
@@ -152,7 +152,7 @@ func TestEveryToolOverEveryTransport(t *testing.T) {
 
 // drawTool answers with an image besides its text.
 var drawTool = &tool{
-	name: "draw", about: "Draw.", hints: reads,
+	name: "draw", toolset: core, about: "Draw.", hints: reads,
 	call: func(*call, context.Context) (*report.Reply, error) {
 		r := report.Textf("A picture")
 		r.Blocks = append(r.Blocks, report.Block{MIMEType: "image/png", Data: []byte("\x89PNG")})
@@ -163,30 +163,30 @@ var drawTool = &tool{
 // callTools calls each tool at least once.
 func (d *dialogue) callTools(ctx context.Context) {
 	d.t.Helper()
-	d.says(d.call(ctx, "execute_python", arguments{"code": `result "3"`}), "Status: completed", "--- RESULT ---\n3")
+	d.says(d.call(ctx, "execute_python", given{"code": `result "3"`}), "Status: completed", "--- RESULT ---\n3")
 	d.says(d.call(ctx, "list_variables", nil), "No variables in session default.")
-	d.says(d.call(ctx, "install_package_async", arguments{"package": "six"}), "installed six for default")
-	asks := field(d.call(ctx, "execute_python", arguments{"code": `ask line "Name? "`, "wait_seconds": 60}), "Job ID")
+	d.says(d.call(ctx, "install_package_async", given{"package": "six"}), "installed six for default")
+	asks := field(d.call(ctx, "execute_python", given{"code": `ask line "Name? "`, "wait_seconds": 60}), "Job ID")
 	d.says(d.call(ctx, "check_python_status", nil), asks, "Status: waiting_input", "Prompt: Name?")
-	d.says(d.call(ctx, "send_python_input", arguments{"text": "x", "wait_seconds": 60}), "Status: completed")
-	shell := field(d.call(ctx, "execute_command_async", arguments{"command": code(`ask line "$ "`, "hang"), "wait_seconds": 60}), "Job ID")
-	d.says(d.call(ctx, "send_command_input", arguments{"job_id": shell, "text": "x\n", "wait_seconds": 0}), "Input: delivered")
+	d.says(d.call(ctx, "send_python_input", given{"text": "x", "wait_seconds": 60}), "Status: completed")
+	shell := field(d.call(ctx, "execute_command_async", given{"command": code(`ask line "$ "`, "hang"), "wait_seconds": 60}), "Job ID")
+	d.says(d.call(ctx, "send_command_input", given{"job_id": shell, "text": "x\n", "wait_seconds": 0}), "Input: delivered")
 	d.says(d.call(ctx, "list_jobs", nil), asks, shell)
-	d.says(d.call(ctx, "cancel_job", arguments{"job_id": shell}), "Status: cancelled")
+	d.says(d.call(ctx, "cancel_job", given{"job_id": shell}), "Status: cancelled")
 	d.says(d.call(ctx, "restart_python_worker", nil), "Restarted: yes")
 	d.says(d.call(ctx, "server_status", nil), "Version: test")
 
-	gate := field(d.call(ctx, "execute_command_async", arguments{"command": "gate end", "wait_seconds": 0}), "Job ID")
+	gate := field(d.call(ctx, "execute_command_async", given{"command": "gate end", "wait_seconds": 0}), "Job ID")
 	d.open("end")
 	jobstest.End(d.t, d.job("Job ID: "+gate+"\n"))
-	d.says(d.call(ctx, "check_job_status", arguments{"job_id": shell}), "Also: job "+gate+" completed")
-	if again := d.call(ctx, "check_job_status", arguments{"job_id": shell}); field(again, "Also") != "" {
+	d.says(d.call(ctx, "check_job_status", given{"job_id": shell}), "Also: job "+gate+" completed")
+	if again := d.call(ctx, "check_job_status", given{"job_id": shell}); field(again, "Also") != "" {
 		d.t.Errorf("the end of a job is announced twice:\n%s", again)
 	}
-	d.says(d.call(ctx, "wait_for_jobs", arguments{"job_ids": []string{gate, shell}, "until": "all"}), "Condition: met")
+	d.says(d.call(ctx, "wait_for_jobs", given{"job_ids": []string{gate, shell}, "until": "all"}), "Condition: met")
 
 	d.called = append(d.called, "draw")
-	r, err := d.session.CallTool(ctx, &mcp.CallToolParams{Name: "draw", Arguments: arguments{}})
+	r, err := d.session.CallTool(ctx, &mcp.CallToolParams{Name: "draw", Arguments: given{}})
 	if err != nil || len(r.Content) != 2 {
 		d.t.Fatal(err, r)
 	}
@@ -202,7 +202,7 @@ func (d *dialogue) cancel() {
 	ctx, cancel := context.WithCancel(d.t.Context())
 	done := make(chan error)
 	go func() { // owned by the test, which waits for it
-		_, err := d.session.CallTool(ctx, &mcp.CallToolParams{Name: "execute_python", Arguments: arguments{"code": "gate cancelled", "wait_seconds": 100}})
+		_, err := d.session.CallTool(ctx, &mcp.CallToolParams{Name: "execute_python", Arguments: given{"code": "gate cancelled", "wait_seconds": 100}})
 		done <- err
 	}()
 	j := d.job("Job ID: " + <-begun + "\n")
@@ -223,7 +223,7 @@ func (d *dialogue) leave(leave func()) {
 	answer := make(chan string)
 	go func() { // owned by the test, which waits for it
 		defer close(answer)
-		r, err := d.session.CallTool(d.t.Context(), &mcp.CallToolParams{Name: "execute_python", Arguments: arguments{"code": "gate left", "wait_seconds": 100}})
+		r, err := d.session.CallTool(d.t.Context(), &mcp.CallToolParams{Name: "execute_python", Arguments: given{"code": "gate left", "wait_seconds": 100}})
 		if err == nil {
 			answer <- r.Content[0].(*mcp.TextContent).Text
 		}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -20,9 +21,9 @@ import (
 const blocksMax = 20
 
 func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
-	all := make([]*jobs.Job, 0, len(c.args.jobIDs))
+	all := make([]*jobs.Job, 0, len(c.args.JobIDs))
 	seen := map[string]bool{}
-	for _, id := range c.args.jobIDs {
+	for _, id := range c.args.JobIDs {
 		j, err := c.find(id)
 		if err != nil {
 			return nil, err
@@ -39,7 +40,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	stop := c.progress.start(ctx, d, func() string { return c.reporter.ProgressOf(all) })
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	waitUntil(ctx, all, c.args.until == untilAll)
+	waitUntil(ctx, all, c.args.Until == arguments.UntilAll)
 	stop()
 
 	infos := make([]jobs.Info, len(all))
@@ -47,7 +48,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 		infos[i] = j.Info()
 	}
 	r := &report.Reply{}
-	r.Line("Condition", condition(infos, c.args.until == untilAll))
+	r.Line("Condition", condition(infos, c.args.Until == arguments.UntilAll))
 	r.Line("Waited", report.Duration(time.Since(started)))
 	r.Also(c.notices.Also())
 	c.notices.Shows(infos...)
@@ -56,13 +57,13 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 		for i, info := range infos {
 			c.reporter.Summary(each, all[i], info)
 		}
-		if r.Chars()+each.Chars() <= maxText {
+		if r.Chars()+each.Chars() <= arguments.MaxText {
 			c.notices.Shows(each.Shown()...)
 			r.Add(each)
 			return r, nil
 		}
 	}
-	share := (maxText - r.Chars() - 1) / len(infos) // of the room after a blank line
+	share := (arguments.MaxText - r.Chars() - 1) / len(infos) // of the room after a blank line
 	var lines strings.Builder
 	for _, info := range infos {
 		lines.WriteString(view.Line(c.reporter.Line(info), share-1) + "\n")

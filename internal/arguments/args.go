@@ -1,0 +1,164 @@
+package arguments
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agnivade/levenshtein"
+
+	"asyncrepl/internal/rawjson"
+	"asyncrepl/internal/report"
+)
+
+// Args are the checked arguments of a call. The field of a parameter that the call omits has its
+// zero value or, if that would mean something else, is nil.
+type Args struct {
+	Code, Command, Package, Text string
+	Session, Cwd                 string
+	JobID, Before                string
+	JobIDs                       []string
+	Status, Until                string
+	Env                          map[string]string
+	Wait, Timeout                *time.Duration
+	MaxChars, Limit              *int64
+	Cursor                       *int64
+	TTY                          *bool
+	EOF, Secret, Force           bool
+}
+
+// A Mistake is an error in the arguments of a call. Its text says how to correct it.
+type Mistake struct{ Text string }
+
+// Error returns the text of the mistake.
+func (m *Mistake) Error() string { return m.Text }
+
+// Mistakef returns a Mistake.
+func Mistakef(format string, a ...any) error { return &Mistake{fmt.Sprintf(format, a...)} }
+
+// A Signature names the parameters of one tool. Schema and documentation keep their order.
+type Signature struct {
+	Tool     string
+	Required []string
+	Optional []string
+	Wait     string // the description of wait_seconds, whose default differs between tools
+}
+
+// parameter returns the parameter of that name, nil if the tool has none.
+func (s *Signature) parameter(name string) *parameter {
+	if !slices.Contains(s.Required, name) && !slices.Contains(s.Optional, name) {
+		return nil
+	}
+	if name == "wait_seconds" {
+		return waits(s.Wait)
+	}
+	return parameters[name]
+}
+
+// List returns the names of the parameters, the optional ones in brackets.
+func (s *Signature) List() string {
+	list := strings.Join(s.Required, ", ")
+	if len(s.Optional) > 0 {
+		if list != "" {
+			list += " "
+		}
+		list += "[" + strings.Join(s.Optional, ", ") + "]"
+	}
+	return list
+}
+
+// usage returns the parameters as a sentence that ends a message about a mistake.
+func (s *Signature) usage() string {
+	list := s.List()
+	if list == "" {
+		return s.Tool + " takes no parameters."
+	}
+	return fmt.Sprintf("%s takes: %s.", s.Tool, list)
+}
+
+// Schema returns the JSON schema of the arguments. It keeps the order of the parameters, the
+// important ones first.
+func (s *Signature) Schema() json.RawMessage {
+	var b strings.Builder
+	b.WriteString(`{"type":"object","properties":{`)
+	for i, name := range slices.Concat(s.Required, s.Optional) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%q:%s", name, marshal(s.parameter(name).schema))
+	}
+	b.WriteByte('}')
+	if len(s.Required) > 0 {
+		fmt.Fprintf(&b, `,"required":%s`, marshal(s.Required))
+	}
+	b.WriteString(`,"additionalProperties":false}`)
+	return json.RawMessage(b.String())
+}
+
+// marshal encodes a value that can always be encoded.
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// Decode reads the arguments of a call of the tool. Its error is a [Mistake].
+func (s *Signature) Decode(raw json.RawMessage) (*Args, error) {
+	a := &Args{}
+	given := map[string]bool{}
+	switch what := jsonType(raw); {
+	case what == "nothing", what == "null": // clients use both for "no arguments"
+	case what != "an object":
+		return nil, Mistakef("The arguments must be a JSON object, not %s.", what)
+	case !json.Valid(raw):
+		return nil, Mistakef("The arguments are not valid JSON.")
+	}
+	for name, value := range rawjson.Members(raw) {
+		p := s.parameter(name)
+		if p == nil {
+			return nil, s.unknown(name)
+		}
+		if given[name] {
+			return nil, Mistakef("%s is given twice.", name)
+		}
+		given[name] = true
+		if err := p.set(a, name, value); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range s.Required {
+		if !given[name] {
+			return nil, Mistakef("%s is missing. %s", name, s.usage())
+		}
+	}
+	return a, nil
+}
+
+func (s *Signature) unknown(name string) error {
+	hint := ""
+	if near := Nearest(name, slices.Concat(s.Required, s.Optional)); len(near) > 0 {
+		hint = " Did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return Mistakef("Unknown parameter: %s.%s %s", report.OneLine(name), hint, s.usage())
+}
+
+// Nearest returns the known names that resemble name: they contain it, are contained in it, or
+// differ in few letters.
+func Nearest(name string, known []string) []string {
+	const longest = 64 // a longer name is no typing error, and comparing it could take long
+	if len(name) > longest {
+		return nil
+	}
+	name = strings.ToLower(name)
+	var near []string
+	for _, k := range known {
+		if len(name) >= 3 && (strings.Contains(k, name) || strings.Contains(name, k)) || levenshtein.ComputeDistance(name, k) <= len(k)/3 {
+			near = append(near, k)
+		}
+	}
+	return near
+}

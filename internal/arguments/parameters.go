@@ -1,0 +1,156 @@
+package arguments
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"asyncrepl/jobs"
+)
+
+// Limits of arguments.
+const (
+	MaxText    = 45_000            // characters of a reply; clients put longer replies into a file
+	MaxList    = 200               // jobs of a list
+	maxWait    = 110 * time.Second // some clients move a call that takes two minutes to the background
+	maxSeconds = 366 * 24 * 3600   // of a timeout
+)
+
+// A parameter is one argument that tools can take: its schema, and how it is read.
+type parameter struct {
+	schema map[string]any
+	set    func(a *Args, name string, raw json.RawMessage) error
+}
+
+// schemaOf returns the schema of a JSON type with a description for the model.
+func schemaOf(typ, about string) map[string]any {
+	s := map[string]any{"type": typ}
+	if about != "" {
+		s["description"] = about
+	}
+	return s
+}
+
+func text(about string, field func(*Args) *string, check func(name, s string) error) *parameter {
+	return &parameter{schemaOf("string", about), func(a *Args, name string, raw json.RawMessage) (err error) {
+		s, err := decodeString(name, raw)
+		if err == nil && check != nil {
+			err = check(name, s)
+		}
+		*field(a) = s
+		return err
+	}}
+}
+
+func choice(about string, field func(*Args) *string, of ...string) *parameter {
+	p := text(about, field, func(name, s string) error {
+		if !slices.Contains(of, s) {
+			return Mistakef("%s must be one of: %s.", name, strings.Join(of, ", "))
+		}
+		return nil
+	})
+	p.schema["enum"] = of
+	return p
+}
+
+func boolean(about string, field func(*Args) *bool) *parameter {
+	return &parameter{schemaOf("boolean", about), func(a *Args, name string, raw json.RawMessage) (err error) {
+		*field(a), err = decodeBool(name, raw)
+		return err
+	}}
+}
+
+func integer(about string, field func(*Args) **int64, least, most int64) *parameter {
+	return &parameter{schemaOf("integer", about), func(a *Args, name string, raw json.RawMessage) (err error) {
+		*field(a), err = decodeInt(name, raw, least, most)
+		return err
+	}}
+}
+
+func seconds(about string, field func(*Args) **time.Duration, most time.Duration, remedy string) *parameter {
+	return &parameter{schemaOf("number", about), func(a *Args, name string, raw json.RawMessage) (err error) {
+		*field(a), err = decodeSeconds(name, raw, most, remedy)
+		return err
+	}}
+}
+
+func waits(about string) *parameter {
+	return seconds(about, func(a *Args) **time.Duration { return &a.Wait }, maxWait, "; call again to wait longer")
+}
+
+// parameters holds every parameter by name, except wait_seconds: its default differs between tools,
+// and [Signature.Wait] names it.
+var parameters = map[string]*parameter{
+	"code":    text("", func(a *Args) *string { return &a.Code }, notEmpty),
+	"command": text("", func(a *Args) *string { return &a.Command }, notEmpty),
+	"package": text("numpy pandas==2.2, URLs, paths, -r file", func(a *Args) *string { return &a.Package }, notEmpty),
+	"text":    text("", func(a *Args) *string { return &a.Text }, nil),
+	"session": text("", func(a *Args) *string { return &a.Session }, sessionName),
+	"job_id":  text("", func(a *Args) *string { return &a.JobID }, notEmpty),
+	"before":  text("jobs older than this id", func(a *Args) *string { return &a.Before }, notEmpty),
+	"cwd":     text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
+
+	"status": choice("", func(a *Args) *string { return &a.Status }, string(jobs.Queued), string(jobs.Running),
+		string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)),
+	"until": choice("default any", func(a *Args) *string { return &a.Until }, untilAny, UntilAll),
+
+	"max_chars": integer("default 16000, at most 45000", func(a *Args) **int64 { return &a.MaxChars }, 0, MaxText),
+	"cursor":    integer("show only output after it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
+	"limit":     integer("default 20", func(a *Args) **int64 { return &a.Limit }, 1, MaxList),
+
+	"timeout_seconds": seconds("limit of the run time", func(a *Args) **time.Duration { return &a.Timeout }, maxSeconds*time.Second, ""),
+
+	"eof":    boolean("then send end of file", func(a *Args) *bool { return &a.EOF }),
+	"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),
+	"force":  boolean("kill immediately", func(a *Args) *bool { return &a.Force }),
+	"tty": {schemaOf("boolean", "default true; false: pipes"), func(a *Args, name string, raw json.RawMessage) error {
+		on, err := decodeBool(name, raw)
+		a.TTY = &on
+		return err
+	}},
+
+	"env": {map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},
+		func(a *Args, name string, raw json.RawMessage) (err error) {
+			a.Env, err = decodeEnv(name, raw)
+			return err
+		}},
+	"job_ids": {map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+		func(a *Args, name string, raw json.RawMessage) (err error) {
+			a.JobIDs, err = decodeStrings(name, raw)
+			if err == nil && (len(a.JobIDs) == 0 || len(a.JobIDs) > MaxList) {
+				err = Mistakef("%s must hold 1 to %d job ids.", name, MaxList)
+			}
+			return err
+		}},
+}
+
+// The conditions that end a wait for several jobs.
+const (
+	untilAny = "any"
+	UntilAll = "all"
+)
+
+func notEmpty(name, s string) error {
+	if strings.TrimSpace(s) == "" {
+		return Mistakef("%s is empty.", name)
+	}
+	if strings.ContainsRune(s, 0) {
+		return Mistakef("%s may not hold NUL.", name)
+	}
+	return nil
+}
+
+// sessionNames matches valid names. It is compiled when a call first names a session.
+var sessionNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+})
+
+func sessionName(name, s string) error {
+	if !sessionNames().MatchString(s) {
+		return Mistakef("%s must be 1 to 64 letters, digits, dots, dashes or underscores, beginning with a letter or digit.", name)
+	}
+	return nil
+}

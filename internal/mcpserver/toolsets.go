@@ -1,0 +1,55 @@
+package mcpserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"asyncrepl/internal/report"
+)
+
+// A toolset is a group of tools that a person can offer to clients or leave out, because a model
+// pays for the description of each.
+const (
+	core      = "core"      // jobs, Python and shell
+	sessions  = "sessions"  // making, listing and ending sessions
+	namespace = "namespace" // the variables of a session, one by one
+)
+
+// toolsets are all toolsets, and defaultToolsets those that are offered unless a person names
+// others.
+var (
+	toolsets        = []string{core, sessions, namespace}
+	defaultToolsets = []string{core, sessions}
+)
+
+// ParseToolsets reads a list of toolsets such as "core,namespace". The word all stands for each.
+// The error says what is allowed.
+func ParseToolsets(list string) (chosen []string, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		switch name = strings.TrimSpace(name); {
+		case name == "all":
+			chosen = append(chosen, toolsets...)
+		case slices.Contains(toolsets, name):
+			chosen = append(chosen, name)
+		default:
+			return nil, fmt.Errorf("all, or one or more of %s, with commas between them", strings.Join(toolsets, ", "))
+		}
+	}
+	return chosen, nil
+}
+
+// offers reports whether clients see the tool.
+func (c *Config) offers(t *tool) bool {
+	chosen := c.Toolsets
+	if chosen == nil {
+		chosen = defaultToolsets
+	}
+	return slices.Contains(chosen, t.toolset)
+}
+
+// notOffered returns the reply to a call of a tool that clients don't see. The SDK would only say
+// that it is unknown.
+func (t *tool) notOffered() *report.Reply {
+	return report.Textf("%s is in the toolset %s, which this server does not offer. A person can add it to REPL_TOOLSETS.", t.name, t.toolset)
+}
