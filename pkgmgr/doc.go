@@ -22,11 +22,11 @@
 // environment as a Manager of another server would, under the same locks, and execute its pip
 // (RunPip).
 //
-// What is installed: a text is cut into arguments of the installer, which parses them. No text
-// reaches a shell or stands where an installer reads options, and relative paths start in the
-// workspace. Installs into an environment run one at a time, those of other servers included,
-// because pip takes no lock. The packages that were installed are read from the environment's
-// directories, also after an install that failed or was stopped.
+// What is installed: package installer cuts a text into arguments of the installer, which parses
+// them, and reads from its output why it failed. No text reaches a shell. Installs into an
+// environment run one at a time, those of other servers included, because pip takes no lock. The
+// packages that were installed are read from the environment's directories, also after an install
+// that failed or was stopped.
 //
 // Errors: those of Interpreter, Describe, Install and RunPip are for the user: one line that says
 // how to fix the problem and names the settings by the names in Config. The failure of an install
@@ -38,7 +38,6 @@
 // variables nor the working directory: they are in Config and in the arguments of RunPip.
 //
 // Begin with the example, then manager.go (the Manager), find.go (which Python), make.go (a new
-// environment), args.go (the text of an install), install.go (one install), outcome.go (its
-// result), pip.go (environments without pip), programs.go and program.go (the program pip of jobs:
-// its directory, and its process).
+// environment), install.go (one install), site.go (what it changed), pip.go (environments without
+// pip), programs.go and program.go (the program pip of jobs: its directory, and its process).
 package pkgmgr

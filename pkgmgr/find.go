@@ -8,10 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"asyncrepl/internal/view"
 )
 
 // An environment is a Python and the directory that it installs into. Functions that find, make or
@@ -203,7 +207,7 @@ func (m *Manager) probe(ctx context.Context, path string) (interpreter, error) {
 	}
 	answer := probeAnswer().FindSubmatch(out)
 	if answer == nil {
-		return interpreter{}, fmt.Errorf("%s does not answer like a Python: %q", path, clip(lastLine(out), 80))
+		return interpreter{}, fmt.Errorf("%s does not answer like a Python: %q", path, view.Line(lastLine(out), 80))
 	}
 	found := numbered(path, string(answer[1]), string(answer[2]))
 	if own := strings.TrimSpace(string(answer[3])); filepath.IsAbs(own) {
@@ -332,4 +336,10 @@ func isScript(path string) bool {
 	var head [2]byte
 	_, err = io.ReadFull(f, head[:])
 	return err == nil && string(head[:]) == "#!"
+}
+
+// pattern returns an expression that is compiled on first use. If all were compiled at the start,
+// each start of the server and of its guard would pay for them.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

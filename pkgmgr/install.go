@@ -11,6 +11,7 @@ import (
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
+	"asyncrepl/pkgmgr/installer"
 )
 
 // readBack is the number of bytes at the end of an installer's output that are searched for its
@@ -24,38 +25,17 @@ const installedLimit = 5 * time.Second
 // requirements in a text into the environment of the workspace. The runner makes the environment if
 // needed. Install returns an error if a part of the text can't be an argument of the installer.
 func (m *Manager) Install(text string) (jobs.Runner, error) {
-	items, err := split(text)
+	args, err := installer.Parse(text, installer.Places{Workspace: m.cfg.Workspace, Home: m.getenv("HOME")})
 	if err != nil {
 		return nil, err
 	}
-	in := &install{m: m}
-	for _, it := range items {
-		arg, err := m.argument(it)
-		if err != nil {
-			return nil, err
-		}
-		if it.option != "" {
-			in.options = append(in.options, arg)
-			continue
-		}
-		in.packages = append(in.packages, arg)
-		in.asked = append(in.asked, key(leadingName().FindString(arg)))
-		_, marker := cutMarker(it.text)
-		in.marked = in.marked || marker != ""
-	}
-	return in, nil
+	return &install{m: m, args: args}, nil
 }
-
-var leadingName = pattern(`^[A-Za-z0-9._-]+`)
 
 // An install is the runner of one install job.
 type install struct {
-	m        *Manager
-	options  []string // of the installer, each with its path
-	packages []string // to install, as arguments of the installer
-	asked    []string // the keys of the packages that were asked for by name
-	marked   bool     // a marker can rule a requirement out
-
+	m     *Manager
+	args  installer.Arguments
 	notes []string // for the receipt
 }
 
@@ -122,17 +102,51 @@ func (in *install) prepare(ctx context.Context, say func(string)) (t target, err
 	} else {
 		t.unlock = func() { lock.Close() }
 	}
-	t.argv, err = m.installer(ctx, t.env, t.site)
-	t.argv = slices.Concat(t.argv, in.options)
-	if len(in.packages) > 0 {
-		t.argv = slices.Concat(t.argv, []string{"--"}, in.packages)
-	}
+	t.argv, err = m.installerLine(ctx, t.env, t.site)
+	t.argv = slices.Concat(t.argv, in.args.Line())
 	return t, err
 }
 
-// installer returns the command line of uv, or of pip if there is no uv, without the packages to
+// conclude adds the result of the install to the installer's receipt.
+func (in *install) conclude(rec *jobs.Receipt, env environment, ch Changes, printed string) {
+	switch {
+	case rec.Status() == jobs.Completed:
+		rec.Detail = in.result(ch, printed)
+		in.notes = append(in.notes, installer.Conflicts(printed)...)
+		return
+	case rec.Stop == nil && rec.End == jobs.Exited && installer.IsForbidden(printed):
+		rec.Detail = in.m.forbidden(env.python)
+	case rec.Stop == nil && rec.End == jobs.Exited:
+		rec.Detail = installer.Cause(printed)
+	}
+	if len(ch.Installed) > 0 {
+		in.notes = append(in.notes, "installed before it ended: "+list(ch.Installed))
+	}
+	if len(ch.removed) > 0 {
+		in.notes = append(in.notes, "removed and not replaced: "+list(ch.removed)+"; install again")
+	}
+	if rec.Stop != nil && len(ch.Installed)+len(ch.removed) == 0 {
+		in.notes = append(in.notes, "no package was installed or removed")
+	}
+}
+
+// result describes the effect of an install that succeeded. It names first the packages that were
+// asked for.
+func (in *install) result(ch Changes, printed string) string {
+	if len(ch.Installed) == 0 {
+		return in.args.Result(printed)
+	}
+	rank := func(p Package) int {
+		key := installer.Key(p.Name)
+		return slices.Index(append(in.args.Asked, key), key)
+	}
+	slices.SortStableFunc(ch.Installed, func(a, b Package) int { return rank(a) - rank(b) })
+	return "installed " + list(ch.Installed)
+}
+
+// installerLine returns the command line of uv, or of pip if there is no uv, without the packages to
 // install.
-func (m *Manager) installer(ctx context.Context, env environment, s site) ([]string, error) {
+func (m *Manager) installerLine(ctx context.Context, env environment, s site) ([]string, error) {
 	if uv, ok := m.uv(ctx, env); ok {
 		return []string{uv, "pip", "install", "--no-progress", "--python", env.python}, nil
 	}
@@ -144,4 +158,13 @@ func (m *Manager) installer(ctx context.Context, env environment, s site) ([]str
 		return nil, noPip(env)
 	}
 	return append(pip, "install", "--disable-pip-version-check", "--progress-bar", "off"), nil
+}
+
+// forbidden returns the text about a Python that the system does not allow installs into.
+func (m *Manager) forbidden(python string) string {
+	remedy := fmt.Sprintf("set %s to a directory in which an environment may be made", m.cfg.VenvDir.Name)
+	if m.cfg.Python.Value != "" {
+		remedy = fmt.Sprintf("unset %s, and an environment is made in %s or the workspace", m.cfg.Python.Name, m.cfg.VenvDir.Name)
+	}
+	return fmt.Sprintf("%s belongs to the system, which forbids installs into it (PEP 668); %s", python, remedy)
 }

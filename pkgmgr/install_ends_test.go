@@ -13,6 +13,8 @@ import (
 // noIndex is an address where no server listens.
 const noIndex = "http://127.0.0.1:1/simple"
 
+const indexRemedy = "check the network and the address, or set PIP_INDEX_URL and UV_DEFAULT_INDEX to an index that can be reached"
+
 // ends goes through the ends that an install can have, one at a time in one environment with a real
 // installer. Ends that take long with pip are tried with uv only; TestCause has pip's output.
 func ends(t *testing.T, w *world, r *jobs.Registry, installer string) {

@@ -13,6 +13,7 @@ import (
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/runner"
+	"asyncrepl/internal/view"
 )
 
 // keptOutput is the number of bytes that are kept at the end of a command's output.
@@ -91,11 +92,11 @@ func failure(limited context.Context, exit process.Exit, argv []string, out []by
 	case exit.Code == 0:
 		return nil
 	}
-	last := clip(lastLine(out), 80)
+	last := view.Line(lastLine(out), 80)
 	if last == "" {
 		last = "it printed nothing"
 	}
-	return fmt.Errorf("running %s: %s: %s", clip(strings.Join(argv, " "), 80), how, last)
+	return fmt.Errorf("running %s: %s: %s", view.Line(strings.Join(argv, " "), 80), how, last)
 }
 
 // lastLine returns the last line of out that is not blank.

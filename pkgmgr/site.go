@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"asyncrepl/internal/view"
+	"asyncrepl/pkgmgr/installer"
 )
 
 // The changes of an install are read from the directories of the environment and not from the
@@ -55,7 +58,7 @@ func (m *Manager) site(ctx context.Context, python string) (site, error) {
 	}
 	answer := siteAnswer().FindSubmatch(out)
 	if answer == nil || json.Unmarshal(answer[1], &s) != nil || len(s.Dirs) == 0 {
-		return s, fmt.Errorf("%s does not answer like a Python: %q", python, clip(lastLine(out), 80))
+		return s, fmt.Errorf("%s does not answer like a Python: %q", python, view.Line(lastLine(out), 80))
 	}
 	for i, dir := range s.Dirs { // lib64 is a link to lib
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
@@ -81,6 +84,20 @@ func (p Package) String() string {
 		return p.Name + " " + p.Version
 	}
 	return p.Name + " " + p.Version + " (was " + p.Before + ")"
+}
+
+// list names packages in a line.
+func list(ps []Package) string {
+	const most = 8
+	var names []string
+	for i, p := range ps {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(ps)-most))
+			break
+		}
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // Changes are the changes of an install in the environment.
@@ -131,7 +148,7 @@ func (c contents) since(before contents) Changes {
 	for name := range before {
 		if _, still := c[name]; !still && filepath.Ext(name) == ".dist-info" {
 			p := packageIn(name)
-			gone[key(p.Name)] = p
+			gone[installer.Key(p.Name)] = p
 		}
 	}
 	for name, st := range c {
@@ -144,17 +161,17 @@ func (c contents) since(before contents) Changes {
 			continue
 		}
 		p := packageIn(name)
-		p.Before = gone[key(p.Name)].Version
+		p.Before = gone[installer.Key(p.Name)].Version
 		if there {
 			p.Before = p.Version
 		}
-		delete(gone, key(p.Name))
+		delete(gone, installer.Key(p.Name))
 		ch.Installed = append(ch.Installed, p)
 	}
 	for _, p := range gone {
 		ch.removed = append(ch.removed, p)
 	}
-	byName := func(a, b Package) int { return strings.Compare(key(a.Name), key(b.Name)) }
+	byName := func(a, b Package) int { return strings.Compare(installer.Key(a.Name), installer.Key(b.Name)) }
 	slices.SortFunc(ch.Installed, byName)
 	slices.SortFunc(ch.removed, byName)
 	slices.Sort(ch.paths)
@@ -178,11 +195,6 @@ func packageIn(dir string) Package {
 	}
 	return p
 }
-
-var separators = pattern(`[-_.]+`)
-
-// key returns a package's name in the form in which names are compared.
-func key(name string) string { return strings.ToLower(separators().ReplaceAllString(name, "-")) }
 
 // Modules returns the names by which the package is imported: its topmost regular packages and its
 // modules outside of these.

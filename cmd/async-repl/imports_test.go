@@ -64,7 +64,9 @@ var rules = []rule{
 		why: "runners know no protocol and not one another"},
 	{dir: "shell", may: runnersMay, not: []string{"net", "os/exec"},
 		why: "runners know no protocol and not one another"},
-	{dir: "pkgmgr", may: runnersMay, not: []string{"net/http", "os/exec"},
+	{dir: "pkgmgr/installer", may: []string{"internal/runner"}, not: []string{"os/exec", "net/http", "github.com"},
+		why: "what pip and uv read and print depends on nothing but the width of their terminal"},
+	{dir: "pkgmgr", may: append(runnersMay, "pkgmgr/installer"), not: []string{"net/http", "os/exec"},
 		why: "runners know no protocol and not one another; the network is the installer's business"},
 
 	{dir: "internal/report", may: []string{"internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net", "github.com"},

@@ -1,55 +1,25 @@
-package pkgmgr
+package installer
 
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"asyncrepl/internal/runner"
-	"asyncrepl/jobs"
 )
 
-// The changes of an install are read from the environment's directories (site.go). The reason of a
-// failure is read from the installer's output: if a pattern recognizes it, the receipt says how to
-// fix it, and else it quotes the installer.
-
-// conclude adds the result of the install to the installer's receipt.
-func (in *install) conclude(rec *jobs.Receipt, env environment, ch Changes, printed string) {
-	switch {
-	case rec.Status() == jobs.Completed:
-		rec.Detail = in.result(ch, printed)
-		in.notes = append(in.notes, conflicts(printed)...)
-		return
-	case rec.Stop == nil && rec.End == jobs.Exited:
-		rec.Detail = in.m.cause(env, printed)
-	}
-	if len(ch.Installed) > 0 {
-		in.notes = append(in.notes, "installed before it ended: "+list(ch.Installed))
-	}
-	if len(ch.removed) > 0 {
-		in.notes = append(in.notes, "removed and not replaced: "+list(ch.removed)+"; install again")
-	}
-	if rec.Stop != nil && len(ch.Installed)+len(ch.removed) == 0 {
-		in.notes = append(in.notes, "no package was installed or removed")
-	}
-}
-
-// result describes the effect of an install that succeeded.
-func (in *install) result(ch Changes, printed string) string {
+// Result describes the effect of an install that succeeded and changed nothing in the environment's
+// directories, from what the installer printed.
+func (a Arguments) Result(printed string) string {
 	ruledOut := strings.Contains(printed, "don't match your environment")
 	switch {
-	case len(ch.Installed) > 0:
-		rank := func(p Package) int { return slices.Index(append(in.asked, key(p.Name)), key(p.Name)) }
-		slices.SortStableFunc(ch.Installed, func(a, b Package) int { return rank(a) - rank(b) })
-		return "installed " + list(ch.Installed)
 	case installedLine().MatchString(printed):
 		return "installed " + clip(installedLine().FindStringSubmatch(printed)[1], 80)
 	case ruledOut && !strings.Contains(printed, "Requirement already satisfied"):
 		return "nothing installed: ruled out by the marker"
-	case in.marked && satisfiedLine().MatchString(printed):
+	case a.Marked && satisfiedLine().MatchString(printed):
 		return "nothing installed: already satisfied or ruled out by a marker"
 	case satisfiedLine().MatchString(printed):
 		return "already satisfied"
@@ -65,26 +35,12 @@ var (
 	conflictLine  = pattern(`(?m)^(\S+ \S+ requires .*, (?:but you have|which is not installed).*?)\.?\s*$`)
 )
 
-// conflicts returns notes about packages that don't allow a version that is now installed.
-func conflicts(printed string) (notes []string) {
+// Conflicts returns notes about packages that don't allow a version that is now installed.
+func Conflicts(printed string) (notes []string) {
 	for _, match := range conflictLine().FindAllStringSubmatch(printed, 3) {
 		notes = append(notes, "conflict: "+match[1])
 	}
 	return notes
-}
-
-// list names packages in a line.
-func list(ps []Package) string {
-	const most = 8
-	var names []string
-	for i, p := range ps {
-		if i == most {
-			names = append(names, fmt.Sprintf("%d more", len(ps)-most))
-			break
-		}
-		names = append(names, p.String())
-	}
-	return strings.Join(names, ", ")
 }
 
 const wheelRemedy = "or ask for a version that has a wheel"
@@ -136,12 +92,16 @@ func unreachable(flat string) string {
 		"or set PIP_INDEX_URL and UV_DEFAULT_INDEX to an index that can be reached", host, strings.ToLower(why))
 }
 
-// known returns the text about a failure with a known remedy, or "".
-func (m *Manager) known(env environment, printed string) string {
+// IsForbidden reports whether an installer refused because the Python belongs to the system (PEP
+// 668).
+func IsForbidden(printed string) bool {
 	flat := strings.Join(strings.Fields(printed), " ")
-	if strings.Contains(flat, "externally-managed-environment") || strings.Contains(flat, "is externally managed") {
-		return m.forbidden(env.python)
-	}
+	return strings.Contains(flat, "externally-managed-environment") || strings.Contains(flat, "is externally managed")
+}
+
+// known returns the text about a failure with a known remedy, or "".
+func known(printed string) string {
+	flat := strings.Join(strings.Fields(printed), " ")
 	if text := unreachable(flat); text != "" {
 		return text
 	}
@@ -163,15 +123,15 @@ var (
 	exception = pattern(`(?s)\nTraceback \(most recent call last\):.*\n(?:\w+\.)*([A-Z]\w*[a-z]\w*(?:: [^\n]*)?)(?:\n|$)`)
 )
 
-// cause returns in one line why an installer failed: the text of a known failure, or else the
+// Cause returns in one line why an installer failed: the text of a known failure, or else the
 // installer's last error, or else its last line.
-func (m *Manager) cause(env environment, printed string) string {
-	if why := m.known(env, printed); why != "" {
+func Cause(printed string) string {
+	if why := known(printed); why != "" {
 		return why
 	}
 	why := lastMessage(printed, errorLine())
 	if why == "" {
-		return clip(lastLine([]byte(printed)), 200)
+		return clip(lastLine(printed), 200)
 	}
 	if end := exception().FindStringSubmatch(printed); end != nil && why == "Exception:" {
 		return clip(strings.TrimSpace(end[1]), 200)
@@ -207,13 +167,10 @@ func lastMessage(printed string, line *regexp.Regexp) string {
 	return clip(message, 200)
 }
 
-// forbidden returns the text about a Python that the system does not allow installs into.
-func (m *Manager) forbidden(python string) string {
-	remedy := fmt.Sprintf("set %s to a directory in which an environment may be made", m.cfg.VenvDir.Name)
-	if m.cfg.Python.Value != "" {
-		remedy = fmt.Sprintf("unset %s, and an environment is made in %s or the workspace", m.cfg.Python.Name, m.cfg.VenvDir.Name)
-	}
-	return fmt.Sprintf("%s belongs to the system, which forbids installs into it (PEP 668); %s", python, remedy)
+// lastLine returns the last line of printed that is not blank.
+func lastLine(printed string) string {
+	printed = strings.TrimSpace(printed)
+	return strings.TrimSpace(printed[strings.LastIndexByte(printed, '\n')+1:])
 }
 
 // pattern returns an expression that is compiled on first use. If all were compiled at the start,

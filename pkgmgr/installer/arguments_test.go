@@ -1,6 +1,8 @@
-package pkgmgr
+package installer
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,25 +12,36 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// arguments returns the installer's arguments for a text: options, then packages.
-func arguments(m *Manager, text string) ([]string, error) {
-	run, err := m.Install(text)
-	if err != nil {
-		return nil, err
+// places returns a workspace with a blank in its name, in a directory with a home and the given
+// files. A name that ends in a slash is a directory. files are relative to the directory, which is
+// returned.
+func places(t *testing.T, files ...string) (in Places, root string) {
+	t.Helper()
+	root = t.TempDir()
+	in = Places{Workspace: filepath.Join(root, "work space"), Home: filepath.Join(root, "home")}
+	for _, name := range append(files, "work space/", "home/") {
+		path := filepath.Join(root, name)
+		dir := filepath.Dir(path)
+		if strings.HasSuffix(name, "/") {
+			dir = path
+		}
+		err := os.MkdirAll(dir, 0o777)
+		if err == nil && dir != path {
+			err = os.WriteFile(path, nil, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	return append(run.(*install).options, run.(*install).packages...), nil
+	return in, root
 }
 
 func TestArguments(t *testing.T) {
-	w := newWorld(t)
-	for _, project := range []string{"work space", "work space/my proj", "work space/odd[1]", "work space/-r", "work space/a", "work space/f/g", "b", "home/e"} {
-		w.write(project+"/pyproject.toml", "", 0o666)
-	}
-	for _, file := range []string{"list.txt", "b c.txt", "-x.txt", "a-1.0-py3-none-any.whl", "b-1.tar.gz", "C.ZIP", "d.whl"} {
-		w.write("work space/"+file, "", 0o666)
-	}
+	in, root := places(t, "work space/my proj/", "work space/odd[1]/", "work space/-r/", "work space/a/", "work space/f/g/", "b/", "home/e/",
+		"work space/list.txt", "work space/b c.txt", "work space/-x.txt", "work space/a-1.0-py3-none-any.whl", "work space/b-1.tar.gz",
+		"work space/C.ZIP", "work space/d.whl")
 	// WS and ROOT are the workspace and the directory above it, FILE: the workspace's address.
-	fill := strings.NewReplacer("FILE:", "file://"+strings.ReplaceAll(w.cfg.Workspace, " ", "%20"), "WS", w.cfg.Workspace, "ROOT", w.root)
+	fill := strings.NewReplacer("FILE:", "file://"+strings.ReplaceAll(in.Workspace, " ", "%20"), "WS", in.Workspace, "ROOT", root)
 	tests := map[string]struct {
 		text string
 		want []string
@@ -82,13 +95,13 @@ func TestArguments(t *testing.T) {
 		"what the installer refuses":  {"a; rm -rf x\nb && c", []string{"a; rm -rf x", "b", "&&", "c"}},
 		"one equals sign, no version": {"a=1 b==", []string{"a=1", "b=="}},
 	}
-	m := New(w.cfg)
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := arguments(m, fill.Replace(tt.text))
+			args, err := Parse(fill.Replace(tt.text), in)
 			if err != nil {
 				t.Fatal(err)
 			}
+			got := append(args.Options, args.Packages...)
 			want := slices.Clone(tt.want)
 			for i := range want {
 				want[i] = fill.Replace(want[i])
@@ -101,9 +114,8 @@ func TestArguments(t *testing.T) {
 }
 
 func TestArgumentsRefused(t *testing.T) {
-	w := newWorld(t)
-	ws := w.cfg.Workspace
-	w.write("work space/a.whl", "", 0o666)
+	in, _ := places(t, "work space/a.whl")
+	ws := in.Workspace
 	tests := map[string]struct{ text, want string }{
 		"nothing":                {"", "nothing to install"},
 		"separators only":        {" ,\n", "nothing to install"},
@@ -135,12 +147,11 @@ func TestArgumentsRefused(t *testing.T) {
 		"a path behind a file":   {"./a.whl/b", "can't be used: not a directory"},
 		"a long path":            {"./" + strings.Repeat("x", 5000), "can't be used: file name too long"},
 	}
-	m := New(w.cfg)
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := arguments(m, tt.text)
+			got, err := Parse(tt.text, in)
 			if err == nil || !strings.HasPrefix(err.Error(), "requirement ") || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > 800 {
-				t.Errorf("%q, %v\nwant a refusal with %q", got, err, tt.want)
+				t.Errorf("%+v, %v\nwant a refusal with %q", got, err, tt.want)
 			}
 		})
 	}
@@ -169,11 +180,11 @@ func FuzzArguments(f *testing.F) {
 			}
 			return
 		}
-		m := New(Config{Workspace: t.TempDir()})
+		in := Places{Workspace: t.TempDir()}
 		var kept string
 		for _, it := range items {
 			kept += it.text
-			checkItem(t, m, it)
+			checkItem(t, in, it)
 		}
 		if all := letters(text); !strings.Contains(all, "-") && utf8.ValidString(text) && letters(kept) != all {
 			t.Errorf("split(%q) = %q, which lacks some of it", text, items)
@@ -181,11 +192,11 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-func checkItem(t *testing.T, m *Manager, it item) {
+func checkItem(t *testing.T, in Places, it item) {
 	if it.text == "" || strings.ContainsFunc(it.text, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }) {
 		t.Errorf("split lets %q through", it.text)
 	}
-	arg, err := m.argument(it)
+	arg, err := in.argument(it)
 	if err == nil && strings.HasPrefix(arg, "-") && (it.option == "" || !strings.HasPrefix(arg, it.option+"=")) {
 		t.Errorf("%q becomes the option %q", it, arg)
 	}

@@ -1,4 +1,4 @@
-package pkgmgr
+package installer
 
 import (
 	"errors"
@@ -12,11 +12,8 @@ import (
 	"unicode"
 )
 
-// The text of an install is cut into items, and each item is one argument of the installer, which
-// parses it. Only two things are done here that pip and uv can't do: relative paths start in the
-// workspace, and options are refused except the few that name a file or a directory.
-//
-// An item ends at a blank, a comma or the end of its line, except
+// The text of an install is cut into items, and each item is one argument of the installer. An item
+// ends at a blank, a comma or the end of its line, except
 //
 //   - in the quotes around it and in brackets: flask[async, dotenv],
 //   - before and after a version operator: "requests >= 2, < 3",
@@ -39,6 +36,60 @@ var options = map[string]struct{ long, example string }{
 	"-c": {"--constraint", "constraints.txt"}, "--constraint": {"--constraint", "constraints.txt"},
 	"-e": {"--editable", "./project"}, "--editable": {"--editable", "./project"},
 }
+
+// Places are where the paths in a text start.
+type Places struct {
+	Workspace string // an absolute path
+	Home      string // for "~"; empty: unknown
+}
+
+// Arguments are what an installer reads about one install.
+type Arguments struct {
+	Options  []string // each with its path
+	Packages []string // to install
+	Asked    []string // the keys of the packages that were asked for by name
+	Marked   bool     // a marker can rule a requirement out
+}
+
+// Parse cuts a text into requirements, addresses, paths and files with requirements. Its error says
+// which part of the text can't be an argument of the installer.
+func Parse(text string, in Places) (args Arguments, err error) {
+	items, err := split(text)
+	if err != nil {
+		return Arguments{}, err
+	}
+	for _, it := range items {
+		arg, err := in.argument(it)
+		if err != nil {
+			return Arguments{}, err
+		}
+		if it.option != "" {
+			args.Options = append(args.Options, arg)
+			continue
+		}
+		args.Packages = append(args.Packages, arg)
+		args.Asked = append(args.Asked, Key(leadingName().FindString(arg)))
+		_, marker := cutMarker(it.text)
+		args.Marked = args.Marked || marker != ""
+	}
+	return args, nil
+}
+
+// Line returns the arguments as they follow the command of an installer.
+func (a Arguments) Line() []string {
+	if len(a.Packages) == 0 {
+		return a.Options
+	}
+	return slices.Concat(a.Options, []string{"--"}, a.Packages)
+}
+
+var (
+	leadingName = pattern(`^[A-Za-z0-9._-]+`)
+	separators  = pattern(`[-_.]+`)
+)
+
+// Key returns a package's name in the form in which names are compared.
+func Key(name string) string { return strings.ToLower(separators().ReplaceAllString(name, "-")) }
 
 // An item is one thing to install, or an option with the file or the directory that it takes.
 type item struct{ option, text string }
@@ -207,26 +258,26 @@ func isArchive(name string) bool {
 }
 
 // argument returns an item as the installer reads it.
-func (m *Manager) argument(it item) (string, error) {
+func (in Places) argument(it item) (string, error) {
 	switch it.option {
 	case "--requirement", "--constraint":
 		path, err := it.text, error(nil)
 		if !strings.Contains(it.text, "://") {
-			path, err = m.existing(it.text)
+			path, err = in.existing(it.text)
 		}
 		return it.option + "=" + path, err
 	case "--editable":
-		place, err := m.resolve(it.text)
+		place, err := in.resolve(it.text)
 		return it.option + "=" + place, err
 	}
 	what, marker := cutMarker(it.text)
 	if before, after, ok := strings.Cut(what, "@"); ok && beforeAt().MatchString(before) {
-		place, err := m.resolve(strings.TrimSpace(after))
+		place, err := in.resolve(strings.TrimSpace(after))
 		return strings.TrimSpace(before) + " @ " + place + marker, err
 	}
 	switch name := strings.ToLower(what); {
 	case isPlace(what):
-		place, err := m.resolve(what)
+		place, err := in.resolve(what)
 		return place + marker, err
 	case name == "install":
 		return "", refused(what, `leave the words of the command line out, "pip install" too; `+byExample)
@@ -243,13 +294,13 @@ var pathExtras = pattern(`^(.*[^/])(\[[^\[\]]*\])$`)
 // resolve returns an address or a path as the installer reads it. A path becomes an address: pip
 // and uv disagree about blanks, brackets and semicolons in paths, but not in addresses. A path with
 // extras after it remains a path.
-func (m *Manager) resolve(place string) (string, error) {
+func (in Places) resolve(place string) (string, error) {
 	if !isPlace(place) || address().MatchString(place) {
 		return place, nil
 	}
-	path, err := m.existing(place)
+	path, err := in.existing(place)
 	if parts := pathExtras().FindStringSubmatch(place); err != nil && parts != nil {
-		path, err = m.existing(parts[1])
+		path, err = in.existing(parts[1])
 		return path + parts[2], err
 	}
 	return (&url.URL{Scheme: "file", Path: path}).String(), err
@@ -258,14 +309,17 @@ func (m *Manager) resolve(place string) (string, error) {
 var address = pattern(`^(?i)([a-z][a-z0-9+.-]*://|file:)`)
 
 // existing returns the absolute path of an existing file or directory.
-func (m *Manager) existing(place string) (string, error) {
+func (in Places) existing(place string) (string, error) {
 	path := place
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
-		if home := m.getenv("HOME"); filepath.IsAbs(home) {
-			path = home + rest
+		if filepath.IsAbs(in.Home) {
+			path = in.Home + rest
 		}
 	}
-	path = m.abs(path)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(in.Workspace, path)
+	}
+	path = filepath.Clean(path)
 	_, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(place):
@@ -273,7 +327,10 @@ func (m *Manager) existing(place string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", refused(place, "there is no "+path)
 	case err != nil:
-		return "", refused(place, fmt.Sprintf("%s can't be used: %v", clip(path, 300), reason(err)))
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pe.Err // without the path, which the message names already
+		}
+		return "", refused(place, fmt.Sprintf("%s can't be used: %v", clip(path, 300), err))
 	}
 	return path, nil
 }

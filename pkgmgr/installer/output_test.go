@@ -1,4 +1,4 @@
-package pkgmgr
+package installer
 
 import (
 	"strings"
@@ -118,22 +118,31 @@ func TestCause(t *testing.T) {
 			"Invalid requirement: 'six=1': Expected end or semicolon"},
 		"uv, a build that fails": {"error: Failed to build `broken @ file:///w/broken-1.0.tar.gz`\n  cause: The build backend returned an error\n  cause: Call to `backend.build_wheel` failed (exit status: 1)\n\n         [stderr]\n         ValueError: no\n",
 			"Failed to build `broken @ file:///w/broken-1.0.tar.gz`: Call to `backend.build_wheel` failed (exit status: 1)"},
-		"uv, the system's": {"error: The interpreter at `/usr` is externally managed, and indicates the following:\n\n  To install Python packages system-wide, try apt",
-			"/env/bin/python belongs to the system, which forbids installs into it (PEP 668); set REPL_VENV_DIR to a directory in which an environment may be made"},
 		"an unknown error":  {"something\nERROR: the moon is wrong\nbye", "the moon is wrong"},
 		"nothing but words": {"something\nbye\n", "bye"},
 		"nothing":           {"", ""},
 	}
-	m := New(Config{VenvDir: Setting{Name: "REPL_VENV_DIR"}})
-	env := environment{dir: "/env", python: "/env/bin/python"}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := m.cause(env, tt.said); got != tt.want {
+			if got := Cause(tt.said); got != tt.want {
 				t.Errorf("%q\nwant %q", got, tt.want)
 			}
 		})
 	}
-	if got := m.cause(env, strings.Repeat("ERROR: x ", readBack/9)); len(got) > 450 {
+	if got := Cause(strings.Repeat("ERROR: x ", 7000)); len(got) > 450 {
 		t.Errorf("a cause of %d bytes", len(got))
+	}
+}
+
+func TestIsForbidden(t *testing.T) {
+	for said, want := range map[string]bool{
+		"error: The interpreter at `/usr` is externally managed, and indicates the following:\n\n  To install Python packages system-wide, try apt": true,
+		"error: The interpreter at `/usr` is externally\n  managed, and indicates the following:":                                                   true,
+		"error: externally-managed-environment\n\n× This environment is externally managed\n":                                                       true,
+		"ERROR: the moon is wrong": false,
+	} {
+		if got := IsForbidden(said); got != want {
+			t.Errorf("%q: %v, want %v", said, got, want)
+		}
 	}
 }
