@@ -8,27 +8,22 @@ import (
 	"sync"
 
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/runner"
 	"asyncrepl/jobs"
+	"asyncrepl/pyrepl/worker"
 )
 
 // An idle worker is asked to exit as Python does: it runs its atexit handlers and flushes its open
-// files. If it takes too long it is ended, and a note says so. worker/exit.py is the other side.
-
-// askExit asks an idle worker to exit, and reports whether it could be asked.
-func (w *worker) askExit() bool {
-	return !runner.Ended(w.handle) && w.ch.send(exitCommand{}) == nil
-}
+// files. If it takes too long it is ended, and a note says so.
 
 // exitNote says what a worker that was asked to exit may have left undone, or "" if it exited by
 // itself. needed are the rungs that ended it.
-func exitNote(h *process.Handle, needed []jobs.Rung) string {
+func exitNote(w *worker.Worker, needed []jobs.Rung) string {
 	how := ""
 	switch {
 	case len(needed) > 0:
 		how = "did not exit within " + resetStep.String()
-	case h.Exit().Signal != 0:
-		how = exitText(h.Exit()) + " while it exited"
+	case w.Process().Exit().Signal != 0:
+		how = w.ExitText() + " while it exited"
 	default:
 		return ""
 	}
@@ -44,8 +39,8 @@ func LetExit(sessions []*Session) (wait func() (cut []string)) {
 	var idle []*exit
 	for _, s := range sessions {
 		if w := s.take(); w != nil {
-			w.handle.LetExit()
-			idle = append(idle, &exit{s.name, w, w.lastJob()})
+			w.Process().LetExit()
+			idle = append(idle, &exit{s.name, w, w.LastJob()})
 		}
 	}
 	slices.SortFunc(idle, func(a, b *exit) int { return cmp.Compare(b.lastJob, a.lastJob) })
@@ -66,7 +61,7 @@ func LetExit(sessions []*Session) (wait func() (cut []string)) {
 		defer cancel()
 		asking.Wait()
 		for _, e := range idle {
-			if !runner.Ended(e.w.handle) || e.w.handle.Exit().Signal != 0 {
+			if !e.w.Ended() || e.w.Process().Exit().Signal != 0 {
 				cut = append(cut, e.session)
 			}
 		}
@@ -77,36 +72,29 @@ func LetExit(sessions []*Session) (wait func() (cut []string)) {
 // An exit is that of one idle worker.
 type exit struct {
 	session string
-	w       *worker
+	w       *worker.Worker
 	lastJob string // its id
 }
 
 // run asks the worker to exit and waits until it has, or until over is done.
 func (e *exit) run(over context.Context) {
-	if over.Err() != nil || !e.w.askExit() {
+	if over.Err() != nil || !e.w.AskExit() {
 		return
 	}
 	select {
-	case <-e.w.handle.Done():
+	case <-e.w.Process().Done():
 	case <-over.Done():
 	}
 }
 
 // take takes the turn of an idle session for good and returns its worker. It returns nil if the
 // session is busy or has no worker alive.
-func (s *Session) take() *worker {
+func (s *Session) take() *worker.Worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.turn != nil || s.w == nil || runner.Ended(s.w.handle) {
+	if s.turn != nil || s.w == nil || s.w.Ended() {
 		return nil
 	}
 	s.turn = &ticket{}
 	return s.w
-}
-
-// lastJob returns the id of the job that the worker ran last. Ids grow with time.
-func (w *worker) lastJob() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.port.ID()
 }

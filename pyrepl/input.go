@@ -9,6 +9,7 @@ import (
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
+	"asyncrepl/pyrepl/worker"
 )
 
 // A job can wait for input in two ways: its code asks over the channel, or a program reads the
@@ -19,13 +20,13 @@ var errOneLine = errors.New("an answer is one line: send the lines one by one, e
 
 // ask takes a question of the worker's. What was printed before it is in the pipes already, and is
 // read first. Threads can ask while another question is open; their questions wait.
-func (r *run) ask(ev questionEvent) {
-	r.w.drain()
+func (r *run) ask(ev worker.QuestionEvent) {
+	r.w.Drain()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.eofNext {
 		r.eofNext = false
-		r.w.ch.send(inputCommand{N: ev.N, EOF: true})
+		r.w.Answer(ev.N, "", true)
 		return
 	}
 	r.questions = append(r.questions, ev)
@@ -55,7 +56,7 @@ func (r *run) resume(n int) {
 	r.settle(n, jobs.ErrNotReading)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := slices.IndexFunc(r.questions, func(ev questionEvent) bool { return ev.N == n })
+	i := slices.IndexFunc(r.questions, func(ev worker.QuestionEvent) bool { return ev.N == n })
 	if i < 0 {
 		return
 	}
@@ -69,7 +70,7 @@ func (r *run) resume(n int) {
 // onTerminal reports what the watcher has seen, unless a question over the channel is open.
 func (r *run) onTerminal(ev waiting.Evidence, waits bool) {
 	if waits {
-		r.w.drain() // the prompt can be in the pipes
+		r.w.Drain() // the prompt can be in the pipes
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +102,7 @@ func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
 	if !reading {
 		return jobs.Delivery{}, jobs.ErrNotReading
 	}
-	return jobs.Delivery{Waiting: true}, r.w.keyboard.Type(ctx, text, in.EOF, in.Secret)
+	return jobs.Delivery{Waiting: true}, r.w.Type(ctx, text, in.EOF, in.Secret)
 }
 
 // answerText returns the text of in, as a line if it is meant as one.
@@ -125,12 +126,12 @@ type sentAnswer struct {
 // answer sends text to the oldest open question, and the end of file if eof is set: to the next
 // question if there is text as well. The caller holds mu.
 func (r *run) answer(text string, eof bool) (sentAnswer, error) {
-	cmd := inputCommand{N: r.questions[0].N, Line: text, EOF: eof && text == ""}
+	n := r.questions[0].N
 	if text != "" {
 		r.eofNext = eof
 	}
-	r.sent = sentAnswer{cmd.N, make(chan error, 1)} // buffered: the caller may have stopped waiting
-	if err := r.w.ch.send(cmd); err != nil {
+	r.sent = sentAnswer{n, make(chan error, 1)} // buffered: the caller may have stopped waiting
+	if err := r.w.Answer(n, text, eof && text == ""); err != nil {
 		return sentAnswer{}, err
 	}
 	r.questions = r.questions[1:]

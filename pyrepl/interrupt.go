@@ -7,26 +7,17 @@ import (
 
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/runner"
 	"asyncrepl/jobs"
 )
-
-// A processKey identifies a process: it differs from that of a later process with the same pid.
-type processKey struct {
-	pid   int
-	start uint64
-}
-
-func keyOf(p procfs.Process) processKey { return processKey{p.PID, p.Start} }
 
 // stop stops the job as its Port asks: it interrupts the code, and ends the worker if that does not
 // help.
 func (r *run) stop() {
-	result := r.w.handle.Stop(process.Ladder{
+	result := r.w.Process().Stop(process.Ladder{
 		Over: r.over, Keep: true, Step: r.p.Stop().Step, Interrupt: r.interrupt, Requests: r.p,
 	})
 	r.rungs = result.Needed
-	if slices.Contains(result.Needed, jobs.Kill) && !runner.Ended(r.w.handle) {
+	if slices.Contains(result.Needed, jobs.Kill) && !r.w.Ended() {
 		close(r.unkilled)
 	}
 }
@@ -37,32 +28,12 @@ func (r *run) interrupt() error {
 	r.mu.Lock()
 	r.signalled = true
 	r.mu.Unlock()
-	children := r.children()
-	err := r.w.handle.Signal(syscall.SIGURG)
+	children := r.w.Foreground()
+	err := r.w.Process().Signal(syscall.SIGURG)
 	// A worker that is stopped can't answer, and would be terminated with its variables.
-	r.w.handle.Signal(syscall.SIGCONT)
+	r.w.Process().Signal(syscall.SIGCONT)
 	r.stopping.Go(func() { r.repeatInterrupt(children) }) // owned by exec, which waits for it; ends when the run is over
 	return err
-}
-
-// children returns the processes of the terminal's foreground group that were started after this
-// job began. It leaves out children of earlier jobs, and their children.
-func (r *run) children() (own []procfs.Process) {
-	group, err := r.w.pty.Foreground()
-	if err != nil || r.w.children.Empty() {
-		return nil
-	}
-	earlier := make(map[int]bool)
-	descendants, _ := r.w.handle.Descendants() // an error: those that were found are interrupted
-	for _, p := range descendants {            // parents come before their children
-		switch {
-		case r.earlier[keyOf(p)] || earlier[p.Parent]:
-			earlier[p.PID] = true
-		case p.Group == group:
-			own = append(own, p)
-		}
-	}
-	return own
 }
 
 // interruptAll sends SIGINT to each process.
@@ -102,10 +73,10 @@ func (r *run) repeatInterrupt(asked []procfs.Process) {
 			return
 		case <-timer.C:
 		}
-		if urg, err := procfs.DispositionOf(r.w.handle.PID(), syscall.SIGURG); err == nil && urg.Pending && !urg.Blocked {
+		if urg, err := procfs.DispositionOf(r.w.Process().PID(), syscall.SIGURG); err == nil && urg.Pending && !urg.Blocked {
 			continue // the worker has not run since the last request: another one would be the same
 		}
-		r.w.handle.Signal(syscall.SIGURG) // an error: the worker has ended
+		r.w.Process().Signal(syscall.SIGURG) // an error: the worker has ended
 		n++
 		raised := r.wasRaised()
 		if raised {
@@ -115,7 +86,7 @@ func (r *run) repeatInterrupt(asked []procfs.Process) {
 			interruptAll(last)
 		}
 		if !raised {
-			last = r.children()
+			last = r.w.Foreground()
 		}
 		pause = min(2*pause, lastPause)
 	}

@@ -10,6 +10,7 @@ import (
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
+	"asyncrepl/pyrepl/worker"
 )
 
 // notRun returns the outcome of a job whose turn did not come, because of err.
@@ -32,7 +33,7 @@ func notStarted(ctx context.Context, err error) jobs.Outcome {
 }
 
 // outcome returns the outcome of code that has ended while its worker lives.
-func (r *run) outcome(done doneEvent) jobs.Outcome {
+func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: r.rungs, PendingTasks: done.Pending}
 	switch done.End {
 	case "exit":
@@ -69,14 +70,14 @@ func (r *run) outcome(done doneEvent) jobs.Outcome {
 // worker if that is still alive.
 func (r *run) lostReceipt(cause error) jobs.Receipt {
 	var notes []string
-	if cause != errAlive && !runner.Ended(r.w.handle) {
-		r.w.handle.Stop(process.Ladder{From: jobs.Kill})
+	if cause != errAlive && !r.w.Ended() {
+		r.w.Process().Stop(process.Ladder{From: jobs.Kill})
 		notes = append(notes, cause.Error()+"; its worker was ended")
 	}
-	r.w.drain()
-	rec := runner.ExitReceipt(r.w.handle)
+	r.w.Drain()
+	rec := runner.ExitReceipt(r.w.Process())
 	rec.State, rec.Rungs, rec.Notes = jobs.Lost, r.rungs, notes
-	if errors.Is(cause, errChannelClosed) && rec.End != jobs.Alive {
+	if errors.Is(cause, worker.ErrChannelClosed) && rec.End != jobs.Alive {
 		rec.By = jobs.Program
 	}
 	st := r.p.Stop()

@@ -76,13 +76,13 @@ func (s *Session) endWorker(t *ticket, st jobs.Stop, re *resetting) {
 	}
 	re.end.Had = true
 	l := process.Ladder{From: st.From, Step: st.Step}
-	if w.askExit() {
+	if w.AskExit() {
 		l.Exit = resetStep
 	}
-	result := w.end(l)
+	result := w.End(l)
 	re.end.Survivors, re.err = runner.Processes(result.Survivors), result.Err
 	if l.Exit > 0 {
-		re.end.Note = exitNote(w.handle, result.Needed)
+		re.end.Note = exitNote(w, result.Needed)
 	}
 }
 

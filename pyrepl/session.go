@@ -4,30 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
-	"time"
 
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/runner"
 	"asyncrepl/jobs"
+	"asyncrepl/pyrepl/worker"
 )
 
-// A Config is what all sessions of one environment have in common.
-type Config struct {
-	Owner  *process.Owner
-	Python func(ctx context.Context) (string, error) // path of the interpreter; may make the environment
-	Env    func() []string                           // KEY=value, the full environment of a worker
-	Dir    string                                    // the workspace, where workers start
-	Log    *slog.Logger
-
-	// The names of the settings that choose Python and Dir, for errors that say what to change.
-	PythonSetting, DirSetting string
-
-	// Start bounds the time from the start of a worker to its first event. 0 means 60 s, enough for
-	// a busy machine and a cold disk.
-	Start time.Duration
-}
+// A Config says how the workers of a session start. All sessions of one environment can share it.
+type Config = worker.Config
 
 // errClosed refuses what is asked of a session that has been closed.
 var errClosed = errors.New("the session has been closed")
@@ -40,22 +25,16 @@ type Session struct {
 	// Guarded by mu.
 	mu     sync.Mutex
 	closed bool
-	turn   *ticket   // that has the turn; nil: idle
-	queue  []*ticket // waiting, in order
-	w      *worker   // nil until the first use, and after its death was noticed
-	note   string    // about the worker, for the receipt of the next job
-	names  []string  // of the namespace, as last reported
-	asOf   string    // the job that reported them
+	turn   *ticket        // that has the turn; nil: idle
+	queue  []*ticket      // waiting, in order
+	w      *worker.Worker // nil until the first use, and after its death was noticed
+	note   string         // about the worker, for the receipt of the next job
+	names  []string       // of the namespace, as last reported
+	asOf   string         // the job that reported them
 }
 
 // NewSession returns a session that has not started anything yet.
 func NewSession(name string, cfg Config) *Session {
-	if cfg.Start == 0 {
-		cfg.Start = time.Minute
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
 	return &Session{name: name, cfg: cfg}
 }
 
@@ -79,30 +58,30 @@ func (s *Session) Close() {
 	s.dropQueue("the end of the session")
 	s.mu.Unlock()
 	if w != nil {
-		w.end(process.Ladder{From: jobs.Kill})
+		w.End(process.Ladder{From: jobs.Kill})
 	}
 }
 
 // worker returns the session's worker, started if there is none alive, and a note about that for
 // the receipt of p's job. The caller has the turn.
-func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker, note string, err error) {
+func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker.Worker, note string, err error) {
 	s.mu.Lock()
 	w, note = s.w, s.note
 	s.note = ""
 	s.mu.Unlock()
 	switch {
-	case w != nil && runner.Ended(w.handle):
-		note = fmt.Sprintf("a new worker was started: the last one %s between jobs; %s", exitText(w.handle.Exit()), lostText(s.lastNames()))
+	case w != nil && w.Ended():
+		note = fmt.Sprintf("a new worker was started: the last one %s between jobs; %s", w.ExitText(), lostText(s.lastNames()))
 		s.discard(w)
 	case w != nil:
 		return w, note, nil
 	}
-	if w, err = startWorker(ctx, s.cfg, p); err != nil {
+	if w, err = worker.Start(ctx, s.cfg, p); err != nil {
 		s.setNote(note) // for the first job that has a new worker
 		return nil, "", err
 	}
 	if !s.attach(w) {
-		w.end(process.Ladder{From: jobs.Kill})
+		w.End(process.Ladder{From: jobs.Kill})
 		return nil, "", errClosed
 	}
 	return w, note, nil
@@ -117,7 +96,7 @@ func (s *Session) setNote(note string) {
 
 // attach makes w the session's worker, and reports whether it did: the session may have been closed
 // while w started.
-func (s *Session) attach(w *worker) bool {
+func (s *Session) attach(w *worker.Worker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -128,7 +107,7 @@ func (s *Session) attach(w *worker) bool {
 
 // detach takes the worker from the session, with all that was known about it. It returns nil if
 // there is none.
-func (s *Session) detach() *worker {
+func (s *Session) detach() *worker.Worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.w
@@ -137,16 +116,16 @@ func (s *Session) detach() *worker {
 }
 
 // discard ends what is left of a worker that has died or could not be killed.
-func (s *Session) discard(w *worker) process.StopResult {
+func (s *Session) discard(w *worker.Worker) process.StopResult {
 	s.mu.Lock()
 	if s.w == w {
 		s.w, s.names, s.asOf = nil, nil, ""
 	}
 	s.mu.Unlock()
-	if !runner.Ended(w.handle) { // it could not be killed
-		return w.end(process.Ladder{From: jobs.Kill})
+	if !w.Ended() { // it could not be killed
+		return w.End(process.Ladder{From: jobs.Kill})
 	}
-	return w.end(process.Ladder{From: jobs.Terminate, Step: resetStep})
+	return w.End(process.Ladder{From: jobs.Terminate, Step: resetStep})
 }
 
 // remember keeps the names that a worker reported at the end of a job.
@@ -171,14 +150,14 @@ type State struct {
 func (s *Session) State() State {
 	st, w := s.state()
 	if w != nil {
-		u, _ := w.handle.Usage() // an error: the worker has ended, or the system does not say
+		u, _ := w.Process().Usage() // an error: the worker has ended, or the system does not say
 		st.Memory = u.Memory
 	}
 	return st
 }
 
 // state returns the State without its Memory, and the worker if it is alive.
-func (s *Session) state() (st State, alive *worker) {
+func (s *Session) state() (st State, alive *worker.Worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.Job = s.turn.job()
@@ -187,38 +166,33 @@ func (s *Session) state() (st State, alive *worker) {
 			st.Queued++
 		}
 	}
-	if s.w != nil && !runner.Ended(s.w.handle) {
-		st.PID, alive = s.w.handle.PID(), s.w
+	if s.w != nil && !s.w.Ended() {
+		st.PID, alive = s.w.Process().PID(), s.w
 	}
 	return st, alive
 }
 
-// ask sends a numbered command to the worker of an idle session and returns the answer. If the
+// ask calls question with the worker of an idle session, which has the turn meanwhile. If the
 // session is busy, ask calls busy with mu held, and returns nil. It returns nil, too, if no worker
 // is alive.
-func (s *Session) ask(ctx context.Context, cmd func(n int) command, busy func()) (event, error) {
+func (s *Session) ask(question func(w *worker.Worker) error, busy func()) error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return nil, errClosed
+		return errClosed
 	}
 	if s.turn != nil {
 		defer s.mu.Unlock()
 		busy()
-		return nil, nil
+		return nil
 	}
 	t := &ticket{ready: make(chan struct{})}
 	s.turn = t
 	w := s.w
 	s.mu.Unlock()
 	defer s.release(t, "")
-	if w == nil || runner.Ended(w.handle) {
-		return nil, nil
+	if w == nil || w.Ended() {
+		return nil
 	}
-	w.asked++
-	if err := w.ch.send(cmd(w.asked)); err != nil {
-		w.awaitDeath() // it has closed its end, so most probably it is dying: Lost then says how
-		return nil, err
-	}
-	return w.await(ctx, w.asked, askTime)
+	return question(w)
 }

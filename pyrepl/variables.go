@@ -6,36 +6,21 @@ import (
 	"fmt"
 	"strings"
 
-	"asyncrepl/internal/runner"
+	"asyncrepl/pyrepl/worker"
 )
 
-// A Variable is one name of a session's namespace. Value is set for exact built-in types only, and
-// shortened to about 200 characters. Len and Shape are set if the worker can read them without
-// running Python code.
-type Variable struct {
-	Name  string  `json:"name"`
-	Type  string  `json:"type"`
-	Value string  `json:"value"`
-	Len   *int64  `json:"len"`   // of a built-in container, or of a text too long for Value; else nil
-	Shape []int64 `json:"shape"` // of an array, a frame or a series; else nil
-}
+// A Variable is one name of a session's namespace.
+type Variable = worker.Variable
 
 // Variables is what is known of a session's namespace.
 type Variables struct {
+	worker.Others
 	Vars   []Variable
 	Total  int    // of all names, including those that were left out
 	AsOf   string // the job at whose end they were reported; empty: now
 	Busy   string // the running job; Vars then has all names, and nothing but names
 	Silent bool   // the worker is idle and did not answer in time; Vars is as if it were busy
 	Lost   *Loss  // the death of the idle worker; nil: it is alive, or the session has none
-	others
-}
-
-// The others are the names that stand for no data.
-type others struct {
-	Modules   []string `json:"modules"`
-	Functions []string `json:"functions"`
-	Classes   []string `json:"classes"`
 }
 
 // Variables lists the names of the namespace without running user code. If the session is busy, or
@@ -43,11 +28,12 @@ type others struct {
 // the job that reported them. A session that was never used has none.
 func (s *Session) Variables(ctx context.Context) (Variables, error) {
 	var last *Variables
-	ev, err := s.ask(ctx, func(n int) command { return variablesCommand{n} }, func() { v := s.lastVariables(); last = &v })
+	var now worker.Namespace
+	err := s.ask(func(w *worker.Worker) (err error) { now, err = w.Variables(ctx); return err }, func() { v := s.lastVariables(); last = &v })
 	switch {
 	case last != nil:
 		return *last, nil
-	case errors.Is(err, errSilent):
+	case errors.Is(err, worker.ErrSilent):
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		v := s.lastVariables()
@@ -57,8 +43,7 @@ func (s *Session) Variables(ctx context.Context) (Variables, error) {
 	if loss := s.Lost(); loss != nil {
 		return Variables{Lost: loss}, nil
 	}
-	now, _ := ev.(variablesEvent)
-	return Variables{Vars: now.Vars, Total: now.Total, others: now.others}, err
+	return Variables{Vars: now.Vars, Total: now.Total, Others: now.Others}, err
 }
 
 // lastVariables returns the names that were reported last, or none if a reset is about to end them.
@@ -94,10 +79,10 @@ type Loss struct {
 func (s *Session) Lost() *Loss {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.turn != nil || s.w == nil || !runner.Ended(s.w.handle) {
+	if s.turn != nil || s.w == nil || !s.w.Ended() {
 		return nil
 	}
-	return &Loss{Session: s.name, Job: s.w.lastJob(), How: exitText(s.w.handle.Exit()), Names: s.names}
+	return &Loss{Session: s.name, Job: s.w.LastJob(), How: s.w.ExitText(), Names: s.names}
 }
 
 // String says how the worker ended, after which job, and which variables were lost.

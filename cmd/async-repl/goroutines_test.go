@@ -36,11 +36,11 @@ var goroutines = map[string][]string{
 	"internal/output/log.go": {"the writer of a job's long output to disk"},
 	"jobs/registry.go":       {"one per job"},
 
-	"pyrepl/exec.go":      {"the stop of a Python job, and its repeated interrupts"},
-	"pyrepl/interrupt.go": {"the stop of a Python job, and its repeated interrupts"},
-	"pyrepl/launch.go":    {"the reader of a worker's channel"},
-	"pyrepl/exit.go":      {"those that ask idle sessions to exit"},
-	"pyrepl/reset.go":     {"one per restart"},
+	"pyrepl/exec.go":          {"the stop of a Python job, and its repeated interrupts"},
+	"pyrepl/interrupt.go":     {"the stop of a Python job, and its repeated interrupts"},
+	"pyrepl/worker/launch.go": {"the reader of a worker's channel"},
+	"pyrepl/exit.go":          {"those that ask idle sessions to exit"},
+	"pyrepl/reset.go":         {"one per restart"},
 
 	"shell/command.go": {"the cleanup after a command", "the wait for what a command left behind"},
 }

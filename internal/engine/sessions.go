@@ -54,7 +54,7 @@ func (e *Engine) Session(sc Scope, name string) (Session, error) {
 		}
 		s = pyrepl.NewSession(name, pyrepl.Config{
 			PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR",
-			Owner: e.owner, Python: e.packages.Interpreter, Dir: sc.Workspace, Log: e.config.Log,
+			Owner: e.owner, Python: e.packages.Interpreter, Dir: sc.Workspace,
 			Env: func() []string { return e.withPrograms(sc.Env) },
 		})
 		e.sessions[key] = s

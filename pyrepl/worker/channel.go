@@ -1,4 +1,4 @@
-package pyrepl
+package worker
 
 import (
 	"bufio"
@@ -91,7 +91,7 @@ func (c *channel) write(b, rights []byte) error {
 // read hands each event to take until the channel ends, and returns why it ended: io.EOF, or
 // ECONNRESET if the worker's end was closed before it had read all commands (unix(7); Linux reports
 // this, macOS does not). It skips lines that do not begin with the worker's token, or are no event.
-func (c *channel) read(take func(event)) error {
+func (c *channel) read(take func(Event)) error {
 	r := bufio.NewReaderSize(c.conn, 16<<10)
 	for {
 		line, err := readLine(r, maxEvent)
@@ -107,7 +107,7 @@ func (c *channel) read(take func(event)) error {
 }
 
 // parseEvent parses the name and the fields of an event, which follow the token.
-func parseEvent(line []byte) (event, error) {
+func parseEvent(line []byte) (Event, error) {
 	name, fields, _ := bytes.Cut(bytes.TrimPrefix(line, []byte(" ")), []byte(" "))
 	decoder, ok := decoders[string(name)]
 	if !ok {

@@ -1,9 +1,9 @@
-package pyrepl
+package worker
 
 import "encoding/json"
 
 // A command is what Go asks of a worker: one type an operation. It travels as the operation's name
-// and its fields, worker/main.py carries it out.
+// and its fields, main.py carries it out.
 type command interface{ op() string }
 
 // Commands.
@@ -49,15 +49,17 @@ func (variablesCommand) op() string { return "variables" }
 func (importedCommand) op() string  { return "imported" }
 func (exitCommand) op() string      { return "exit" }
 
-// An event is what a worker says: a value of one of the types below.
-type event any
+// An Event is what a worker says: a value of one of the types below. Those about a job have a method
+// Job; they are stale when that job is over.
+type Event any
 
-// An aboutJob is an event about a job; it is stale when that job is over.
+// An aboutJob is an event about a job.
 type aboutJob struct {
 	ID string `json:"id"`
 }
 
-func (e aboutJob) job() string { return e.ID }
+// Job returns the id of the job that the event is about.
+func (e aboutJob) Job() string { return e.ID }
 
 // An answer is an event that answers the command of the same number.
 type answer struct {
@@ -73,11 +75,11 @@ type (
 		Version string `json:"version"`
 	}
 
-	// raisedEvent says that the interrupt was raised in the job's code.
-	raisedEvent struct{ aboutJob }
+	// RaisedEvent says that the interrupt was raised in the job's code.
+	RaisedEvent struct{ aboutJob }
 
-	// questionEvent asks for a line of input.
-	questionEvent struct {
+	// QuestionEvent asks for a line of input.
+	QuestionEvent struct {
 		aboutJob
 		N      int    `json:"n"`
 		Kind   string `json:"kind"` // line or secret
@@ -85,14 +87,14 @@ type (
 		By     string `json:"by"`
 	}
 
-	// takenEvent says that the worker has taken the answer to the question N.
-	takenEvent struct {
+	// TakenEvent says that the worker has taken the answer to the question N.
+	TakenEvent struct {
 		aboutJob
 		N int `json:"n"`
 	}
 
-	// resumedEvent says that the question N was withdrawn.
-	resumedEvent struct {
+	// ResumedEvent says that the question N was withdrawn.
+	ResumedEvent struct {
 		aboutJob
 		N int `json:"n"`
 	}
@@ -102,8 +104,8 @@ type (
 		Stream string `json:"stream"` // out or err
 	}
 
-	// doneEvent says how a job ended.
-	doneEvent struct {
+	// DoneEvent says how a job ended.
+	DoneEvent struct {
 		aboutJob
 		End         string   `json:"end"` // returned, exit or raised
 		Code        int      `json:"code"`
@@ -122,9 +124,7 @@ type (
 
 	variablesEvent struct {
 		answer
-		others
-		Vars  []Variable `json:"vars"`
-		Total int        `json:"total"`
+		Namespace
 	}
 
 	importedEvent struct {
@@ -140,21 +140,21 @@ type (
 )
 
 // decoders decode the fields of an event, by its name.
-var decoders = map[string]func([]byte) (event, error){
+var decoders = map[string]func([]byte) (Event, error){
 	"hello":       decode[helloEvent],
-	"raised":      decode[raisedEvent],
-	"input":       decode[questionEvent],
-	"taken":       decode[takenEvent],
-	"resumed":     decode[resumedEvent],
+	"raised":      decode[RaisedEvent],
+	"input":       decode[QuestionEvent],
+	"taken":       decode[TakenEvent],
+	"resumed":     decode[ResumedEvent],
 	"held":        decode[heldEvent],
-	"done":        decode[doneEvent],
+	"done":        decode[DoneEvent],
 	"sync":        decode[syncEvent],
 	"variables":   decode[variablesEvent],
 	"imported":    decode[importedEvent],
 	"unsupported": decode[unsupportedEvent],
 }
 
-func decode[E event](fields []byte) (event, error) {
+func decode[E Event](fields []byte) (Event, error) {
 	var e E
 	err := json.Unmarshal(fields, &e)
 	return e, err

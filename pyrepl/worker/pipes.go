@@ -1,4 +1,4 @@
-package pyrepl
+package worker
 
 import (
 	"fmt"

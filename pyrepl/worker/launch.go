@@ -1,4 +1,4 @@
-package pyrepl
+package worker
 
 import (
 	"context"
@@ -29,8 +29,23 @@ import (
 // The worker's own program, sent to each worker over its channel. Its tests and the package's
 // __init__.py stay behind.
 //
-//go:embed worker/[a-z]*.py
+//go:embed [a-z]*.py
 var source embed.FS
+
+// A Config says how a worker starts.
+type Config struct {
+	Owner  *process.Owner
+	Python func(ctx context.Context) (string, error) // path of the interpreter; may make the environment
+	Env    func() []string                           // KEY=value, the full environment of a worker
+	Dir    string                                    // the workspace, where workers start
+
+	// The names of the settings that choose Python and Dir, for errors that say what to change.
+	PythonSetting, DirSetting string
+
+	// Start bounds the time from the start of a worker to its first event. 0 means 60 s, enough for
+	// a busy machine and a cold disk.
+	Start time.Duration
+}
 
 // A program is what a worker runs before any user code.
 type program struct {
@@ -46,7 +61,7 @@ func (p program) header(token string) []byte {
 }
 
 var loadProgram = sync.OnceValues(func() (prog program, err error) {
-	err = fs.WalkDir(source, "worker", func(path string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -62,9 +77,12 @@ var loadProgram = sync.OnceValues(func() (prog program, err error) {
 	return prog, err
 })
 
-// startWorker starts an interpreter and waits for its first event. What it writes until then is
-// output of p's job.
-func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error) {
+// Start starts an interpreter and waits for its first event. What it writes until then is output of
+// p's job.
+func Start(ctx context.Context, cfg Config, p *jobs.Port) (*Worker, error) {
+	if cfg.Start == 0 {
+		cfg.Start = time.Minute
+	}
 	// First, because cfg.Python makes an environment in a missing directory.
 	if err := cfg.checkDir(); err != nil {
 		return nil, err
@@ -77,8 +95,8 @@ func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error)
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{
-		events: make(chan event), eof: make(chan struct{}), ending: make(chan struct{}),
+	w := &Worker{
+		events: make(chan Event), eof: make(chan struct{}), ending: make(chan struct{}),
 		port: p, kick: func() {},
 	}
 	if err := w.launch(python, prog, cfg); err != nil {
@@ -92,9 +110,9 @@ func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error)
 		return nil, runner.Scarce(err)
 	}
 	w.screen = pump.Shared(w.pty.Master(), w.writeScreen)
-	go w.listen() // owned by the worker; ends when the channel does, see end
+	go w.listen() // owned by the worker; ends when the channel does, see End
 	if err := w.hello(ctx, python, cfg, prog); err != nil {
-		w.end(process.Ladder{From: jobs.Kill})
+		w.End(process.Ladder{From: jobs.Kill})
 		return nil, err
 	}
 	return w, nil
@@ -102,7 +120,7 @@ func startWorker(ctx context.Context, cfg Config, p *jobs.Port) (*worker, error)
 
 // launch starts the process with its terminal, its channel and a pair of pipes. After an error the
 // caller closes what was opened.
-func (w *worker) launch(python string, prog program, cfg Config) (err error) {
+func (w *Worker) launch(python string, prog program, cfg Config) (err error) {
 	if w.pty, err = tty.Open(runner.Rows, runner.Cols); err != nil {
 		return fmt.Errorf("a Python session needs a terminal: %w", err)
 	}
@@ -178,13 +196,23 @@ func workerEnv(env []string, dir string) []string {
 	return append(out, "PWD="+dir)
 }
 
+// noteSockets notes whether the session can have opened a socket.
+func (w *Worker) noteSockets(can bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sockets = can
+}
+
 // listen hands events to the holder of the turn, until the channel ends.
-func (w *worker) listen() {
+func (w *Worker) listen() {
 	defer close(w.eof)
-	err := w.ch.read(func(ev event) {
-		if ev, ok := ev.(heldEvent); ok {
+	err := w.ch.read(func(ev Event) {
+		switch ev := ev.(type) {
+		case heldEvent:
 			w.flushHeld(ev)
 			return
+		case DoneEvent:
+			w.noteSockets(ev.Sockets)
 		}
 		select {
 		case w.events <- ev:
@@ -195,7 +223,7 @@ func (w *worker) listen() {
 }
 
 // hello sends the worker its program and waits for its first event.
-func (w *worker) hello(ctx context.Context, python string, cfg Config, prog program) error {
+func (w *Worker) hello(ctx context.Context, python string, cfg Config, prog program) error {
 	err := w.ch.write(prog.header(string(w.ch.token)), nil)
 	if err == nil {
 		err = w.ch.write(prog.texts, nil)
@@ -228,8 +256,8 @@ const startupTail = 4096
 
 // startupError returns the error of a worker that died before its first event. The reason is mostly
 // the last line that it wrote to stderr, which is in the job's output.
-func (w *worker) startupError(python string, cfg Config) error {
-	w.drain()
+func (w *Worker) startupError(python string, cfg Config) error {
+	w.Drain()
 	reason := ""
 	for line := range strings.Lines(view.Text(w.port.Tail(startupTail))) {
 		line = strings.TrimSpace(line)
@@ -241,5 +269,5 @@ func (w *worker) startupError(python string, cfg Config) error {
 	if slices.ContainsFunc(cfg.Env(), func(kv string) bool { return strings.HasPrefix(kv, "PYTHONHOME=") }) {
 		fix = "unset PYTHONHOME, or " + fix
 	}
-	return fmt.Errorf("starting the Python worker: %s %s before it was ready%s; %s", python, exitText(w.handle.Exit()), reason, fix)
+	return fmt.Errorf("starting the Python worker: %s %s before it was ready%s; %s", python, w.ExitText(), reason, fix)
 }

@@ -1,4 +1,4 @@
-package pyrepl
+package worker
 
 import (
 	"syscall"
@@ -14,7 +14,7 @@ const heldTime = 50 * time.Millisecond
 // flushHeld asks the worker, by SIGIO, to flush the text that it holds back. It waits until the
 // stream is silent, because each signal ends a blocking call of C code early, and a program that
 // prints much would get many.
-func (w *worker) flushHeld(ev heldEvent) {
+func (w *Worker) flushHeld(ev heldEvent) {
 	stream := output.Stdout
 	if ev.Stream == "err" {
 		stream = output.Stderr

@@ -1,0 +1,144 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/runner"
+	"asyncrepl/internal/waiting"
+	"asyncrepl/jobs"
+)
+
+// eofGrace is how long a worker whose channel has ended can take to die.
+const eofGrace = 200 * time.Millisecond
+
+// Reasons why a worker is of no more use.
+var (
+	ErrDied          = errors.New("the worker died")
+	ErrChannelClosed = errors.New("the code closed the session's channel")
+)
+
+// Prepare opens the pipes of the next job, if that has not been done.
+func (w *Worker) Prepare() (err error) {
+	if w.made == nil {
+		w.made, err = newJobPipes()
+	}
+	return err
+}
+
+// Begin makes p's job the running one, until Rest. Its output calls printed.
+func (w *Worker) Begin(p *jobs.Port, printed func()) {
+	w.earlier = w.descendants()
+	w.mu.Lock()
+	w.port, w.kick = p, printed
+	sockets := w.sockets
+	w.mu.Unlock()
+	w.ports.Follow(runner.ReportPorts(p), sockets || len(w.earlier) > 0)
+}
+
+// Rest ends the turn of the running job. What its processes print later is still its output.
+func (w *Worker) Rest() {
+	w.ports.Rest()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kick = func() {}
+}
+
+// Exec sends the code of the running job, with the pipes that Prepare opened. After an error the
+// worker does not begin with it: a command must arrive whole.
+func (w *Worker) Exec(code string) error {
+	pipes := w.made
+	w.made = nil
+	err := w.ch.send(execCommand{ID: w.port.ID(), Code: code, Fds: 2}, pipes.out.w, pipes.errs.w)
+	if err != nil {
+		pipes.close()
+		return err
+	}
+	pipes.closeWriters()
+	w.read(w.port, pipes)
+	return nil
+}
+
+// Events returns the worker's events, for the holder of the turn. Those about jobs that are over
+// can be among them.
+func (w *Worker) Events() <-chan Event { return w.events }
+
+// Closed returns a channel that is closed when the worker's events have ended. A process that a job
+// left behind can keep them open after the worker's death.
+func (w *Worker) Closed() <-chan struct{} { return w.eof }
+
+// Unread reports whether a worker whose events have ended had not read all that it was sent. The
+// system may not know.
+func (w *Worker) Unread() bool { return w.unread }
+
+// AwaitDeath waits for a worker whose events have ended to exit, and reports whether it did. If
+// not, user code has closed the channel.
+func (w *Worker) AwaitDeath() (died bool) {
+	timer := time.NewTimer(eofGrace)
+	defer timer.Stop()
+	select {
+	case <-w.handle.Done():
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// Answer answers the question n of the running job with a line, or with the end of file.
+func (w *Worker) Answer(n int, line string, eof bool) error {
+	return w.ch.send(inputCommand{N: n, Line: line, EOF: eof})
+}
+
+// Type types text, and then the end of file if eof is set, at the worker's terminal.
+func (w *Worker) Type(ctx context.Context, text string, eof, secret bool) error {
+	return w.keyboard.Type(ctx, text, eof, secret)
+}
+
+// NewWatcher returns a watcher of the worker's terminal for one job.
+func (w *Worker) NewWatcher(onChange func(ev waiting.Evidence, waits bool)) *waiting.Watcher {
+	return runner.NewWatcher(w.pty, w.handle, w.screen.Last, onChange)
+}
+
+// A processKey identifies a process: it differs from that of a later process with the same pid.
+type processKey struct {
+	pid   int
+	start uint64
+}
+
+func keyOf(p procfs.Process) processKey { return processKey{p.PID, p.Start} }
+
+// descendants returns the worker's descendants. If there are none, which is usual, it needs two
+// system calls and no scan.
+func (w *Worker) descendants() map[processKey]bool {
+	if w.children.Empty() {
+		return nil
+	}
+	ps, _ := w.handle.Descendants() // an error: an interrupt can reach a child of an earlier job
+	keys := make(map[processKey]bool, len(ps))
+	for _, p := range ps {
+		keys[keyOf(p)] = true
+	}
+	return keys
+}
+
+// Foreground returns the processes of the terminal's foreground group that were started after the
+// running job began. It leaves out children of earlier jobs, and their children.
+func (w *Worker) Foreground() (own []procfs.Process) {
+	group, err := w.pty.Foreground()
+	if err != nil || w.children.Empty() {
+		return nil
+	}
+	earlier := make(map[int]bool)
+	descendants, _ := w.handle.Descendants() // an error: those that were found are interrupted
+	for _, p := range descendants {          // parents come before their children
+		switch {
+		case w.earlier[keyOf(p)] || earlier[p.Parent]:
+			earlier[p.PID] = true
+		case p.Group == group:
+			own = append(own, p)
+		}
+	}
+	return own
+}

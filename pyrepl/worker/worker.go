@@ -1,0 +1,152 @@
+package worker
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/listening"
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/process"
+	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/pump"
+	"asyncrepl/internal/runner"
+	"asyncrepl/internal/tty"
+	"asyncrepl/jobs"
+)
+
+// A Worker is a Python process that holds a session's namespace.
+type Worker struct {
+	handle   *process.Handle
+	ports    *listening.Tree
+	pty      *tty.PTY
+	keyboard *tty.Keyboard
+	screen   *pump.Pump // of the terminal
+	ch       *channel
+	events   chan Event    // from the channel's reader to the holder of the turn
+	eof      chan struct{} // closed when the channel has ended
+	unread   bool          // the worker had not read all that it was sent; set before eof is closed
+	ending   chan struct{} // closed by End: no caller takes events any more
+	once     sync.Once     // closes ending
+
+	// Used by the holder of the turn.
+	asked    int                 // numbered commands so far
+	children *procfs.ChildList   // nil: it could not be opened
+	earlier  map[processKey]bool // descendants of the worker when the running job began
+	made     *jobPipes           // for the next job; nil: none
+
+	// Guarded by mu.
+	mu      sync.Mutex
+	port    *jobs.Port                // of the running job, or of the last one: output of no known job goes there
+	kick    func()                    // notifies the watcher of the running job of output
+	pumps   []*pump.Pump              // of jobs whose pipes some process still holds open
+	wrote   [output.TTY + 1]time.Time // when there was output last, of any job
+	sockets bool                      // a job can have opened some
+}
+
+// Process returns the worker's process.
+func (w *Worker) Process() *process.Handle { return w.handle }
+
+// Ended reports whether the process has ended.
+func (w *Worker) Ended() bool { return runner.Ended(w.handle) }
+
+// ExitText says how the process ended: "was killed by SIGSEGV", "exited 7".
+func (w *Worker) ExitText() string {
+	x := w.handle.Exit()
+	if x.Signal != 0 {
+		return "was killed by " + runner.SignalName(x.Signal)
+	}
+	return fmt.Sprintf("exited %d", x.Code)
+}
+
+// LastJob returns the id of the job that the worker ran last. Ids grow with time.
+func (w *Worker) LastJob() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.port.ID()
+}
+
+// read reads pipes into the output of p, for as long as any process holds their write ends.
+func (w *Worker) read(p *jobs.Port, pipes *jobPipes) {
+	into := func(s output.Stream) func([]byte) {
+		return func(b []byte) {
+			p.Write(s, b)
+			w.printed(p, s)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	open := w.pumps[:0]
+	for _, old := range w.pumps {
+		select {
+		case <-old.Done():
+		default:
+			open = append(open, old)
+		}
+	}
+	w.pumps = append(open, pump.New(pipes.out.r, into(output.Stdout)), pump.New(pipes.errs.r, into(output.Stderr)))
+}
+
+// writeScreen adds output of the terminal to the running job, or to the last one.
+func (w *Worker) writeScreen(b []byte) {
+	w.mu.Lock()
+	p := w.port
+	w.mu.Unlock()
+	p.Write(output.TTY, b)
+	w.printed(p, output.TTY)
+}
+
+// printed notes output of p's job, and notifies the job's watcher if it is running.
+func (w *Worker) printed(p *jobs.Port, s output.Stream) {
+	now := time.Now()
+	w.mu.Lock()
+	w.wrote[s] = now
+	kick := w.kick
+	running := w.port == p
+	w.mu.Unlock()
+	if running {
+		kick()
+	}
+}
+
+// Drain reads what the pipes and the terminal hold now.
+func (w *Worker) Drain() {
+	w.mu.Lock()
+	pumps := append([]*pump.Pump{w.screen}, w.pumps...)
+	w.mu.Unlock()
+	for _, p := range pumps {
+		p.Drain()
+	}
+}
+
+// End ends the worker and everything that its jobs left behind as l says, and closes what belongs
+// to it. It reports which rungs were needed and what could not be ended.
+func (w *Worker) End(l process.Ladder) process.StopResult {
+	w.once.Do(func() { close(w.ending) })
+	result := w.handle.Stop(l)
+	w.ch.close()
+	<-w.eof
+	w.pty.CloseSlave()
+	w.Drain()
+	w.closePipes()
+	w.screen.Close()
+	w.pty.Close()
+	w.children.Close()
+	w.handle.Forget()
+	return result
+}
+
+// closePipes closes the pipes of all jobs. It does not hold mu meanwhile: a pump that is reading,
+// because a process still writes, needs mu to end.
+func (w *Worker) closePipes() {
+	w.mu.Lock()
+	pumps, made := w.pumps, w.made
+	w.pumps, w.made = nil, nil
+	w.mu.Unlock()
+	for _, p := range pumps {
+		p.Close()
+	}
+	if made != nil {
+		made.close()
+	}
+}
