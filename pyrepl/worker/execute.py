@@ -17,7 +17,7 @@ from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 from .forks import Forks
 from .frames import breakable
 from .installed import Installed, directories
-from .names import error_name, modules
+from .names import Refused, error_name, modules
 from .sources import filename
 
 TYPE_CHECKING = False
@@ -66,7 +66,7 @@ class Executor:
             send("done", id=id, **self._not_begun(error))
             return
         try:
-            ended = self._attempt(source, name)
+            ended = self._attempt(source, name, fields.get("request"))
             settrace(None)
             setprofile(None)
         except BaseException as raised:
@@ -115,11 +115,14 @@ class Executor:
         except MemoryError:
             del self._reserve[-1:]
 
-    def _attempt(self, source: str, name: str) -> BaseException | None:
-        """Run user code and return what it raised, or None."""
+    def _attempt(self, source: str, name: str, request: Fields | None) -> BaseException | None:
+        """Run user code, or answer a request about it, and return what that raised, or None."""
         error: BaseException | None = None
         try:
-            self._user_code(source, name)
+            if request is None:
+                self._user_code(source, name)
+            else:
+                self._answer(request, source, name)
         except BaseException as raised:
             error = raised
             if issubclass(type(error), MemoryError):
@@ -135,7 +138,28 @@ class Executor:
     def _user_code(self, source: str, name: str) -> None:
         """Run the code and show the value of its last expression."""
         body, last = self._compile(source, name)
-        parts = [code for code in (body, last) if code is not None]
+        value = self._run([code for code in (body, last) if code is not None])
+        if last is not None:
+            self._display(value)
+
+    @breakable
+    def _answer(self, request: Fields, source: str, name: str) -> None:
+        """Answer a request about the namespace. Its result does not become `_`."""
+        from .requests import answer
+        self._result = answer(request, name, self.session, lambda: self._value(source, name))
+
+    @breakable
+    def _value(self, source: str, name: str) -> Any:
+        """Return the value of one expression."""
+        body, last = self._compile(source.strip(), name)
+        if body is not None or last is None:
+            raise Refused("the name must be one expression, such as df.head(); "
+                          "execute_python runs statements")
+        return self._run([last])
+
+    @breakable
+    def _run(self, parts: list[CodeType]) -> Any:
+        """Run code and return the value of its last part."""
         value = None
         if sum([code.co_flags & COROUTINE for code in parts]):
             value = self._await(parts)
@@ -143,8 +167,7 @@ class Executor:
             for code in parts:
                 value = self._call(code)
         self.session.interrupts.deliver()
-        if last is not None:
-            self._display(value)
+        return value
 
     def _await(self, parts: list[CodeType]) -> Any:
         """Run a job that awaits. No interrupt comes in between: a lost coroutine warns."""
@@ -202,6 +225,8 @@ class Executor:
             setrecursionlimit(FRAMES)
         if error is None:
             ending: Fields = {"end": "returned"}
+        elif type(error) is Refused:
+            ending = {"end": "raised", "error": error.args[0]}
         else:
             ending = self.ending_of(error)
         del error
@@ -213,9 +238,7 @@ class Executor:
         self._close_streams()
         ending["sockets"] = "socket" in modules
         ending["pending"] = session.streams.pending_tasks()
-        names = session.names.changed()
-        if names is not None:
-            ending["names"] = names
+        ending.update(session.names.changed())
         if limit < FRAMES:
             setrecursionlimit(limit)
         return ending

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from .protocols import Fields
+
 LIMIT = 10_000  # names that are reported
 LONG = 200  # characters of one
 TOTAL = 1 << 18  # characters of all
+NEWS = 20  # names that are reported as new, or as gone
 
 modules = sys.modules  # user code may take the name away
 
@@ -26,31 +29,41 @@ class Names:
     def __init__(self, module: ModuleType) -> None:
         self.module = module
         self.namespace = module.__dict__
-        self._dunders = dict(self.namespace)  # as the interpreter made them
+        self.dunders = dict(self.namespace)  # as the interpreter made them
         self._reported: list[str] = []
 
     def listed(self) -> list[str]:
         """Return the user's names: those without a leading underscore."""
         return [name for name in list(self.namespace) if type(name) is str and name[:1] != "_"]
 
-    def changed(self) -> list[str] | None:
-        """Return the sorted names if the set of them has changed since the last call, else None."""
-        names = self.listed()
-        if names == self._reported:
-            return None
+    def changed(self) -> Fields:
+        """Return the sorted names, the new ones and those that are gone, as fields of `done`.
+
+        There are none if the names are the same as at the last call, in the same order."""
+        names, before = self.listed(), self._reported
+        if names == before:
+            return {}
         self._reported = names
+        known, kept = set(before), set(names)
+        new = [name for name in names if name not in known]
+        gone = [name for name in before if name not in kept]
         names = [shown(name) for name in sorted(names)[:LIMIT]]
         while sum(map(len, names)) > TOTAL:
             del names[len(names) // 2:]
-        return names
+        return {"names": names, "new": [shown(name) for name in new[:NEWS]], "new_count": len(new),
+                "gone": [shown(name) for name in gone[:NEWS]], "gone_count": len(gone)}
 
     def restore(self) -> None:
         """Give __main__ back what user code took away."""
         if modules.get("__main__") is not self.module:
             modules["__main__"] = self.module
         if "__name__" not in self.namespace:
-            for name, value in self._dunders.items():
+            for name, value in self.dunders.items():
                 self.namespace.setdefault(name, value)
+
+
+class Refused(Exception):
+    """Ends a job that answers a request about the namespace; its text says why."""
 
 
 def shown(name: str) -> str:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LIMIT = 1_000  # names in one list
 TEXT, DEPTH, ITEMS = 200, 3, 20  # of a value
 DIGITS = 600  # bits of an int that is shown
+NAMES = 20  # that a message lists
+TYPED = 64  # characters of a name that may have a typing error
 
 # By the id of the type: a metaclass can have a __hash__ and an __eq__.
 ATOMS = set(map(id, (int, float, complex, bool, type(None), range)))
@@ -120,3 +122,24 @@ def group(value: Any, kind: type, depth: int) -> str:
 def shorten(shown: str) -> str:
     """Return at most about TEXT characters."""
     return shown if len(shown) <= TEXT + 10 else shown[:TEXT] + "..."
+
+
+def missing(wanted: list[str], *known: Iterable[Any]) -> str:
+    """Say that there are no such variables, and which known names are near the first.
+
+    Names of a later group are named only if none of an earlier one is near."""
+    first = wanted[0]
+    text = "there is no variable " + listed(wanted)
+    near: list[str] = []
+    if len(first) <= TYPED:
+        from difflib import get_close_matches
+        for group in known:
+            short = [name for name in list(group) if type(name) is str and len(name) <= TYPED]
+            near = near or get_close_matches(first, short, 3)
+    return text + "; did you mean %s?" % " or ".join(near) if near else text
+
+
+def listed(names: list[str]) -> str:
+    """Return the first of some names, and the number of the others."""
+    text = ", ".join([shown(name) for name in names[:NAMES]])
+    return text if len(names) <= NAMES else "%s and %d more" % (text, len(names) - NAMES)

@@ -114,8 +114,8 @@ class Worker:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))
         self.sock.sendmsg([line], [rights] if files else [])
 
-    def start(self, code: str) -> Job:
-        """Send a job."""
+    def start(self, code: str, request: dict[str, Any] | None = None) -> Job:
+        """Send a job, or one that answers a request about the namespace."""
         job = Job(self, "J%d" % len(self.jobs))
         self.jobs.append(job)
         theirs = []
@@ -123,7 +123,8 @@ class Worker:
             job.pipes[stream], end = os.pipe()
             os.set_blocking(job.pipes[stream], False)
             theirs.append(end)
-        self.send("exec", tuple(theirs), id=job.id, code=code, fds=2)
+        fields = {} if request is None else {"request": request}
+        self.send("exec", tuple(theirs), id=job.id, code=code, fds=2, **fields)
         for end in theirs:
             os.close(end)
         return job
@@ -131,6 +132,10 @@ class Worker:
     def run(self, code: str) -> Result:
         """Run a job to its end."""
         return self.start(code).end()
+
+    def ask(self, do: str, code: str = "", **fields: object) -> Result:
+        """Send a request about the namespace and wait for its answer."""
+        return self.start(code, {"do": do, **fields}).end()
 
     def interrupt(self) -> None:
         """Ask once for an interrupt."""

@@ -80,20 +80,20 @@ class TestNames(unittest.TestCase):
         self.names = names.Names(self.module)
 
     def test_changed_reports_a_new_set_once(self) -> None:
-        self.assertIsNone(self.names.changed())
+        self.assertEqual(self.names.changed(), {})
         vars(self.module).update(b=1, a=2, _c=3)
-        self.assertEqual(self.names.changed(), ["a", "b"])
+        self.assertEqual(self.names.changed()["names"], ["a", "b"])
         vars(self.module)["a"] = 5
-        self.assertIsNone(self.names.changed())
+        self.assertEqual(self.names.changed(), {})
         del vars(self.module)["a"]
-        self.assertEqual(self.names.changed(), ["b"])
+        self.assertEqual(self.names.changed()["names"], ["b"])
 
     def test_what_is_reported_is_bounded(self) -> None:
         vars(self.module).update({"n%d" % i: i for i in range(names.LIMIT + 5)})
-        changed = self.names.changed() or []
+        changed = self.names.changed()["names"]
         self.assertEqual(len(changed), names.LIMIT)
         vars(self.module).update({"x" * 500 + str(i): i for i in range(5000)})
-        changed = self.names.changed() or []
+        changed = self.names.changed()["names"]
         self.assertLessEqual(sum(map(len, changed)), names.TOTAL)
 
     def test_restore_gives_main_back(self) -> None:
