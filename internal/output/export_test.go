@@ -32,6 +32,9 @@ func (s TestStore) WrapFile(wrap func(RawFile) RawFile) {
 	}
 }
 
+// FillMemory leaves no room for attachments in memory.
+func (s TestStore) FillMemory() { s.memory.used.Store(attachedInMemory) }
+
 // File returns the store's file, and the number of slots in it.
 func (s TestStore) File() (f RawFile, slots int) { return s.file.file, len(s.file.blocks) }
 

@@ -70,7 +70,7 @@ func (s *slots) evictions() int64 { return s.evicted.Load() }
 
 func (s *slots) write(n int64, g segment) error {
 	f := s.file
-	slot, err := f.reserve(s, s.shape.place(n), pages(f.size)+pages(int64(len(g.runs))))
+	slot, err := f.reserve(s, s.shape.place(n), pages(int64(len(g.data)))+pages(int64(len(g.runs))))
 	if err == nil {
 		err = f.write(slot, g)
 	}

@@ -99,7 +99,7 @@ func play(t *testing.T, l output.TestLog, d *disk, ops []byte) {
 			for i := range b {
 				b[i] = byte(int(m.End()) + i + int(op))
 			}
-			s := output.Stream(op % 3)
+			s := output.Stream(op % 5)
 			l.Write(s, b)
 			m.Write(s, b)
 		case 2, 3:

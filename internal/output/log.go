@@ -14,7 +14,8 @@ import (
 // writes continue meanwhile, until too many segments wait for the disk: a slow disk slows the
 // writer down, but no reader.
 type segmentLog struct {
-	size int // bytes in a segment
+	size     int // bytes in a segment
+	attached attachments
 
 	mu      sync.Mutex
 	active  segment // the newest one, after the sealed ones
@@ -40,17 +41,19 @@ func newLog(size int, shape shape, maxHeld int, disk disk, buffers *sync.Pool) *
 	}}
 }
 
-func (l *segmentLog) Write(s Stream, b []byte) {
-	if len(b) == 0 {
-		return
-	}
+func (l *segmentLog) Attach(b []byte) int { return l.attached.add(b) }
+
+func (l *segmentLog) Attachment(n int) ([]byte, error) { return l.attached.read(n) }
+
+func (l *segmentLog) Write(s Stream, b []byte) (at int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.sealed.backlog >= maxBacklog && !l.closed {
+	for l.sealed.backlog >= maxBacklog && !l.closed && len(b) > 0 {
 		l.awaitFlush()
 	}
-	if l.closed {
-		return
+	at = l.end()
+	if l.closed || len(b) == 0 {
+		return at
 	}
 	for len(b) > 0 {
 		if len(l.active.data) == l.size {
@@ -62,6 +65,7 @@ func (l *segmentLog) Write(s Stream, b []byte) {
 	}
 	l.last = time.Now()
 	l.notify()
+	return at
 }
 
 // seal adds the newest segment to the sealed ones and begins another. The caller holds l.mu.
@@ -119,6 +123,7 @@ func (l *segmentLog) Finish() {
 		l.final = l.end()
 		l.active.clip() // most logs get no more bytes and are kept for long
 		l.sealed.finish()
+		l.attached.finish()
 		l.notify()
 	}
 	for count := l.count; l.flushing && l.sealed.untried(count); {
@@ -167,6 +172,7 @@ func (l *segmentLog) Discard() {
 		l.awaitFlush()
 	}
 	l.sealed.discard(l.count)
+	l.attached.discard()
 	l.notify()
 }
 

@@ -13,13 +13,14 @@
 //
 // A [Store] makes the logs of one server and bounds them together. The store of this package keeps
 // 256 KiB of each log in memory and the rest on disk; of one log it keeps the first and the last
-// half of [Config].Cap. [Log] is the only way to a log, so that another implementation can take its
-// place: package outputtest checks one.
+// half of [Config].Cap. Attachments of more than 64 KiB are on disk, and at most 64 MiB of all
+// attachments in memory. [Log] is the only way to a log, so that another implementation can take
+// its place: package outputtest checks one.
 //
 // Sizes and cursors are numbers of bytes. The error to act on is [ErrLimit], in [Usage].
 //
-// Begin with [Log], then log.go for how bytes become segments, sealed.go for what is kept of them
-// and file.go for the disk. The package knows neither jobs nor processes.
+// Begin with [Log], then log.go for how bytes become segments, sealed.go for what is kept of them,
+// attached.go for attachments and file.go for the disk. The package knows neither jobs nor processes.
 package output
 
 import (
@@ -40,7 +41,8 @@ const (
 	Stdout Stream = iota
 	Stderr
 	TTY
-	Result // the value of a job's last expression
+	Result  // the value of a job's last expression
+	Display // a line that stands for data beside the log, see [Log.Attach]
 )
 
 // String returns the name of the stream.
@@ -52,6 +54,8 @@ func (s Stream) String() string {
 		return "stderr"
 	case Result:
 		return "result"
+	case Display:
+		return "display"
 	}
 	return "tty"
 }
@@ -112,6 +116,9 @@ type Reader interface {
 	Wait(ctx context.Context, cursor int64) error
 	// Stat returns the state of the log.
 	Stat() Stat
+	// Attachment returns the attachment of that number, which the caller must not change. The error
+	// is [ErrLimit] if it was not kept, or was dropped, because of the limit of all logs on disk.
+	Attachment(n int) ([]byte, error)
 	// Streams returns the streams of the bytes from..to, gone or not. For bytes that are gone it
 	// may return the streams of all bytes that are gone. The time it takes must not grow with the
 	// range.
@@ -121,13 +128,17 @@ type Reader interface {
 // A Log is the output of one program.
 type Log interface {
 	Reader
-	// Write appends a copy of b. It never fails: bytes that can't be kept are counted in [Stat].
-	Write(s Stream, b []byte)
+	// Write appends a copy of b and returns the cursor of its first byte. It never fails: bytes that
+	// can't be kept are counted in [Stat].
+	Write(s Stream, b []byte) (at int64)
+	// Attach keeps b beside the log, in one piece, and returns its number: 0, 1, 2, …. The caller must
+	// not change b any more. It never fails: [Reader.Attachment] says why b could not be kept.
+	Attach(b []byte) int
 	// Finish marks the end; bytes that are written later are late output. When it returns, it is
 	// known whether the disk took all earlier bytes. A second Finish does nothing.
 	Finish()
-	// Discard drops the bytes kept on disk and ignores later writes. The dropped bytes become a
-	// gap.
+	// Discard drops the bytes kept on disk and all attachments, and ignores later writes. The dropped
+	// bytes become a gap.
 	Discard()
 }
 

@@ -15,9 +15,9 @@ type segment struct {
 	set  Streams // of all runs
 }
 
-// streamBits is the number of bits of an encoded run that name its stream. With up to 3 of them, a
+// streamBits is the number of bits of an encoded run that name its stream. With up to 6 of them, a
 // run of n bytes takes at most n bytes, so labels never take more space than the data.
-const streamBits = 2
+const streamBits = 3
 
 // append adds b, which must fit into a segment of size bytes. Memory doubles as needed, so that a
 // log of few bytes costs few.

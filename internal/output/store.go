@@ -30,6 +30,7 @@ type store struct {
 	size    int        // bytes in a segment
 	file    *slotFile  // nil: memory only
 	buffers *sync.Pool // of *segment: memory of segments that have been written to the file
+	memory  memory     // of attachments
 }
 
 // NewStore returns a store that keeps logs for as long as the process lives.
@@ -54,10 +55,15 @@ func newStore(c Config) *store {
 }
 
 func (s *store) NewLog(string) Log {
+	var l *segmentLog
 	if s.file == nil {
-		return newLog(s.size, s.shape, s.shape.segments(), nil, nil)
+		l = newLog(s.size, s.shape, s.shape.segments(), nil, nil)
+	} else {
+		l = newLog(s.size, s.shape, maxInMemory, s.file.newLog(s.shape), s.buffers)
+		l.attached.disk = s.file.newLog(attachedShape)
 	}
-	return newLog(s.size, s.shape, maxInMemory, s.file.newLog(s.shape), s.buffers)
+	l.attached.memory, l.attached.size = &s.memory, s.size
+	return l
 }
 
 func (s *store) Usage() Usage {

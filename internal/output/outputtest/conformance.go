@@ -31,6 +31,8 @@ func Test(t *testing.T, newStore func(t *testing.T, limit int64) output.Store) {
 		{"copies what is written", copiesWrites},
 		{"takes late output", takesLateOutput},
 		{"leaves a gap when discarded", leavesGap},
+		{"says where it writes", saysWhere},
+		{"keeps attachments in one piece", keepsAttachments},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, func(limit int64) output.Store { return newStore(t, limit) })
@@ -64,7 +66,7 @@ func agrees(t *testing.T, newStore func(int64) output.Store) {
 			default:
 				b := make([]byte, random.IntN(1+2_000*(1+10*round)))
 				Pattern(b, m.End())
-				s := output.Stream(random.IntN(4))
+				s := output.Stream(random.IntN(5))
 				l.Write(s, b)
 				m.Write(s, b)
 			}
@@ -275,5 +277,63 @@ func leavesGap(t *testing.T, newStore func(int64) output.Store) {
 	}
 	if c := l.Read(0, len(b)); c.Dropped == 0 || c.Next-c.From != st.End-st.Dropped {
 		t.Errorf("read %d to %d, dropped %d", c.From, c.Next, c.Dropped)
+	}
+}
+
+// saysWhere: a write returns the cursor of its first byte, also while others write.
+func saysWhere(t *testing.T, newStore func(int64) output.Store) {
+	l := newLog(t, newStore(1<<20))
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			line := fmt.Appendf(nil, "line of %d\n", w)
+			for range 100 {
+				at := l.Write(output.Display, line)
+				if got := l.Read(at, len(line)); len(got.Spans) != 1 || !bytes.Equal(got.Spans[0].Data, line) {
+					t.Errorf("at %d: %+v, want %q", at, got, line)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	end := l.Stat().End
+	if at := l.Write(output.Stdout, nil); at != end || l.Stat().End != end {
+		t.Errorf("an empty write: at %d of %d", at, end)
+	}
+}
+
+// keepsAttachments: they have numbers of their own, add nothing to the output, do not count for its
+// limit and are dropped with it.
+func keepsAttachments(t *testing.T, newStore func(int64) output.Store) {
+	l := newLog(t, newStore(1<<20))
+	l.Write(output.Stdout, []byte("out"))
+	sizes := []int{0, 1, 25_000, 300_000, 3 << 20, 256 << 10}
+	want := func(n int) []byte {
+		b := make([]byte, sizes[n])
+		Pattern(b, int64(n)*1000)
+		return b
+	}
+	for i := range sizes {
+		if n := l.Attach(want(i)); n != i {
+			t.Errorf("attachment %d has the number %d", i, n)
+		}
+	}
+	l.Finish()
+	sizes = append(sizes, 70_000)
+	l.Attach(want(len(sizes) - 1)) // late
+	for i := range sizes {
+		if got, err := l.Attachment(i); err != nil || !bytes.Equal(got, want(i)) {
+			t.Errorf("attachment %d: %d bytes, %v; want %d", i, len(got), err, sizes[i])
+		}
+	}
+	if st := l.Stat(); st.End != 3 || st.Dropped != 0 {
+		t.Errorf("the output: %+v", st)
+	}
+	l.Discard()
+	l.Attach(want(2))
+	for i := range len(sizes) + 1 {
+		if got, err := l.Attachment(i); err == nil {
+			t.Errorf("attachment %d of a log that was discarded: %d bytes", i, len(got))
+		}
 	}
 }

@@ -1,0 +1,187 @@
+package output_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/output/outputtest"
+)
+
+const (
+	mega  = 1 << 20
+	small = 64 << 10 // the largest attachment that stays in memory
+)
+
+// attach adds an attachment of n bytes, which depend on its number.
+func attach(l output.TestLog, n int) int {
+	b := make([]byte, n)
+	outputtest.Pattern(b, int64(n))
+	return l.Attach(b)
+}
+
+// wantAttachment fails the test unless attachment n has that many bytes, the right ones.
+func wantAttachment(t *testing.T, what string, l output.TestLog, n, size int) {
+	t.Helper()
+	want := make([]byte, size)
+	outputtest.Pattern(want, int64(size))
+	if got, err := l.Attachment(n); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s: attachment %d has %d bytes, want %d: %v", what, n, len(got), size, err)
+	}
+}
+
+// wantGone fails the test unless attachment n can't be read because of why.
+func wantGone(t *testing.T, what string, l output.TestLog, n int, why error) {
+	t.Helper()
+	if got, err := l.Attachment(n); !errors.Is(err, why) {
+		t.Errorf("%s: attachment %d has %d bytes, error %v; want %v", what, n, len(got), err, why)
+	}
+}
+
+// Attachments take space like output: those of logs that were finished first make room, and those
+// of an unfinished log are not dropped.
+func TestAttachmentsShareTheDisk(t *testing.T) {
+	m := sharing(t, 4*mega, 0)
+	m.FillMemory()
+	first, second, running := m.New(), m.New(), m.New()
+	for _, l := range []output.TestLog{first, second, running} {
+		attach(l, mega)
+	}
+	segments(first, 3)
+	if u := m.Usage(); u.Bytes != 3*mega+3*output.SegmentSize {
+		t.Errorf("usage %+v", u)
+	}
+	first.Finish()
+	second.Finish()
+	attach(running, mega+1)
+	if u := m.Usage(); u.Bytes > 4*mega {
+		t.Errorf("usage %+v", u)
+	}
+	if st := first.Stat(); st.Loss.Limit != 3*output.SegmentSize {
+		t.Errorf("the output of the first log: %+v", st)
+	}
+	wantGone(t, "the first log", first, 0, output.ErrLimit)
+	wantAttachment(t, "the second log", second, 0, mega)
+	wantAttachment(t, "the unfinished log", running, 0, mega)
+	wantAttachment(t, "the unfinished log", running, 1, mega+1)
+
+	attach(running, 2*mega) // the second log makes room for a part of it, which is not enough
+	wantGone(t, "the second log", second, 0, output.ErrLimit)
+	wantGone(t, "without room", running, 2, output.ErrLimit)
+	wantAttachment(t, "without room", running, 1, mega+1)
+	if u := m.Usage(); u.Failure != output.ErrLimit || u.Bytes > 4*mega {
+		t.Errorf("without room: usage %+v", u)
+	}
+	attach(running, mega) // takes the places of what did not fit
+	wantAttachment(t, "after one that did not fit", running, 3, mega)
+	wantAttachment(t, "before one that did not fit", running, 0, mega)
+
+	first.Discard()
+	second.Discard()
+	running.Discard()
+	if u := m.Usage(); u.Bytes != 0 {
+		t.Errorf("after all logs were discarded: usage %+v", u)
+	}
+	attach(running, mega)
+	if u := m.Usage(); u.Bytes != 0 {
+		t.Errorf("a log that was discarded takes space: %+v", u)
+	}
+}
+
+// What a full disk refuses is kept in memory, within the limit of all attachments there.
+func TestFullDiskKeepsAttachmentsInMemory(t *testing.T) {
+	m := sharing(t, 0, 0)
+	d := new(fullDisk)
+	m.WrapFile(func(f output.RawFile) output.RawFile {
+		d.RawFile = f
+		return d
+	})
+	l := m.New()
+	for range 65 {
+		attach(l, mega)
+	}
+	for i := range 64 {
+		wantAttachment(t, "full", l, i, mega)
+	}
+	wantGone(t, "full", l, 64, syscall.ENOSPC)
+	d.setRoom(1 << 40)
+	attach(l, mega)
+	attach(l, small) // memory is full, the disk is not
+	wantAttachment(t, "with room again", l, 65, mega)
+	wantAttachment(t, "a small one without room in memory", l, 66, small)
+	l.Discard()
+	other := m.New()
+	d.setRoom(0)
+	attach(other, mega)
+	wantAttachment(t, "after the others were dropped", other, 0, mega)
+}
+
+func TestSmallAttachmentsAreInMemory(t *testing.T) {
+	m := sharing(t, 0, 0)
+	l := m.New()
+	attach(l, small)
+	if u := m.Usage(); u.Bytes != 0 {
+		t.Errorf("usage %+v", u)
+	}
+	attach(l, small+1)
+	if u := m.Usage(); u.Bytes != small+4<<10 {
+		t.Errorf("usage %+v", u)
+	}
+	bare := output.NewTestStore(output.Config{}).New()
+	attach(bare, mega)
+	wantAttachment(t, "without a disk", bare, 0, mega)
+}
+
+// Attachments that are added, read, evicted and discarded at the same time are never those of
+// another log.
+func TestAttachmentsNeverShowEachOther(t *testing.T) {
+	m := sharing(t, 3*mega, 512<<10)
+	m.FillMemory()
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for round := range 8 {
+				l := m.New()
+				const most = 5
+				var reader sync.WaitGroup
+				added, stop := make(chan int, most), make(chan struct{}) // room for all numbers
+				reader.Go(func() {
+					for n := range added {
+						for more := true; more; {
+							select {
+							case <-stop:
+								more = false
+							default:
+								more = len(added) == 0
+							}
+							got, err := l.Attachment(n)
+							if want := fmt.Sprintf("%d of %d in %d", n, w, round); err == nil && !bytes.Equal(got, bytes.Repeat([]byte(want), 10_000)) {
+								t.Errorf("attachment %q is %.20q", want, got)
+							}
+						}
+					}
+				})
+				for n := range most {
+					added <- l.Attach(bytes.Repeat(fmt.Appendf(nil, "%d of %d in %d", n, w, round), 10_000))
+					if n == 2 {
+						l.Finish()
+					}
+				}
+				if round%2 == 0 {
+					l.Discard()
+				}
+				close(stop)
+				close(added)
+				reader.Wait()
+			}
+		})
+	}
+	writers.Wait()
+	if u := m.Usage(); u.Bytes > 3*mega {
+		t.Errorf("usage %+v", u)
+	}
+}
