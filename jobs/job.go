@@ -53,6 +53,9 @@ type Job struct {
 
 	saving sync.Mutex // held over a snapshot and its Save, so that an older record never replaces a newer one
 
+	displaying sync.Mutex // held while a display and its line are added
+	displays   []Display
+
 	mu          sync.Mutex
 	info        Info
 	changed     chan struct{} // closed and dropped at a change; made when a caller waits

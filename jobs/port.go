@@ -39,6 +39,11 @@ func (p *Port) ID() string { return p.j.ID() }
 // announces.
 func (p *Port) Write(s output.Stream, b []byte) {
 	p.j.log.Write(s, b)
+	p.announceLate()
+}
+
+// announceLate wakes the callers that wait for late output, if the job has ended.
+func (p *Port) announceLate() {
 	select {
 	case <-p.j.done:
 		p.j.mu.Lock()

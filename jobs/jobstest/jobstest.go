@@ -103,8 +103,10 @@ func PrintsLate(t testing.TB, j *jobs.Job, text string) {
 	}
 }
 
-// Output returns all output of a job, of every stream in order of arrival.
-func Output(j *jobs.Job) string { return Stream(j, output.Stdout, output.Stderr, output.TTY) }
+// Output returns all output of a job except its result, in order of arrival.
+func Output(j *jobs.Job) string {
+	return Stream(j, output.Stdout, output.Stderr, output.TTY, output.Display)
+}
 
 // Stream returns the output of a job on some of its streams.
 func Stream(j *jobs.Job, streams ...output.Stream) string {
