@@ -58,6 +58,8 @@ var rules = []rule{
 
 	{dir: "jobs", may: []string{"internal/ladder", "internal/output"}, not: []string{"os/exec", "net"},
 		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
+	{dir: "internal/display", may: []string{"internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
+		why: "what a job shows is hostile data from any runner: its limits are kept in one place, and nothing decodes it"},
 	{dir: "internal/runner", may: []string{"internal/ladder", "internal/listening", "internal/process", "internal/procfs", "internal/tty", "internal/waiting", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net"},
 		why: "code that the runners share knows none of them, no Python and no protocol"},
 	{dir: "pyrepl/worker", may: runnersMay, not: []string{"net/http", "os/exec"},
@@ -71,7 +73,7 @@ var rules = []rule{
 	{dir: "pkgmgr", may: append(runnersMay, "pkgmgr/installer"), not: []string{"net/http", "os/exec"},
 		why: "runners know no protocol and not one another; the network is the installer's business"},
 
-	{dir: "internal/report", may: []string{"internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net", "github.com"},
+	{dir: "internal/report", may: []string{"internal/display", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "a job reads alike through MCP, on the command line, in the browser and on disk, however it runs"},
 	{dir: "internal/engine", may: []string{"internal/output", "internal/process", "internal/report", "internal/tty", "internal/waiting", "jobs", "pkgmgr", "pyrepl", "shell"}, not: []string{"os/exec", "net", "github.com"},
 		why: "an engine serves front ends of any protocol, and may run in a process apart from them"},
@@ -93,7 +95,7 @@ var rules = []rule{
 
 // runnersMay are the packages that the runners may import.
 var runnersMay = []string{
-	"internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/runner",
+	"internal/display", "internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/runner",
 	"internal/tty", "internal/view", "internal/waiting", "jobs",
 }
 

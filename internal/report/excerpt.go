@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"asyncrepl/internal/output"
@@ -27,7 +28,7 @@ const (
 	newestBytes = 8 << 10 // of a running job; more if the reply has room for more than 2,000 characters
 )
 
-// The sections of output. Terminal output is shown as stdout.
+// The sections of output. Terminal output and the lines of displays are shown as stdout.
 const (
 	stdout = iota
 	stderr
@@ -55,7 +56,13 @@ type excerpt struct {
 	gone    int64          // omitted bytes that can't be read any more
 	loss    output.Loss    // the causes for which the complete log lacks bytes
 	late    int64          // bytes written after the job's end, whether shown or not
+	from    int64          // the cursor asked for
 	next    int64          // the cursor to continue from
+}
+
+// shows reports whether the byte at a cursor is shown.
+func (x *excerpt) shows(at int64) bool {
+	return x.from <= at && at < x.next && !slices.ContainsFunc(x.omitted, func(o output.Range) bool { return o.From <= at && at < o.To })
 }
 
 // newExcerpt takes the output that w selects in about room characters: not many more, and at least
@@ -64,7 +71,7 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	stat := log.Stat()
 	room = max(room, 1)
 	from := min(w.From, stat.End) // for callers that don't check; a log never shrinks
-	x := excerpt{loss: stat.Loss}
+	x := excerpt{loss: stat.Loss, from: from}
 	if stat.Final >= 0 {
 		x.late = stat.End - stat.Final
 	}
@@ -193,7 +200,7 @@ func lacking(log output.Reader, page view.Page) (lacks [sections]bool) {
 		return lacks
 	}
 	set := log.Streams(page.From, page.To)
-	for _, s := range []output.Stream{output.Stdout, output.Stderr, output.TTY, output.Result} {
+	for _, s := range []output.Stream{output.Stdout, output.Stderr, output.TTY, output.Result, output.Display} {
 		if set.Has(s) {
 			lacks[sectionOf(s)] = true
 		}

@@ -57,7 +57,8 @@ const (
 const silence = 5 * time.Second
 
 // Job returns the reply about one job. It takes the status before the output, so a reply with a
-// final status can show all output.
+// final status can show all output. Its blocks are the pictures of exactly the display lines that
+// it shows.
 func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	info := j.Info()
 	if info.Kind == jobs.Package && info.Status.Final() && w.Part != Forward { // the Status line has the result
@@ -82,15 +83,18 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	next(rest, info, known)
 	room := max(1, w.MaxChars)
 	if w.MaxChars < smallReply {
-		return withOutput(head, j, info, w, room, rest)
+		r, pictures := withOutput(head, j, info, w, room, rest)
+		r.attach(j, pictures)
+		return r
 	}
 	// The length of the header lines about the output depends on where the output is cut. That is
 	// usually between lines, so a little less room can change nothing: each try reduces the room by
 	// at least lessRoom.
 	for room = max(leastRoom, room-head.Chars()-usualRest); ; {
-		r := withOutput(head, j, info, w, room, rest)
+		r, pictures := withOutput(head, j, info, w, room, rest)
 		over := r.Chars() - w.MaxChars
 		if over <= 0 || room == leastRoom {
+			r.attach(j, pictures)
 			return r
 		}
 		room = max(leastRoom, room-over-lessRoom)
@@ -105,9 +109,10 @@ const (
 	lessRoom   = 50
 )
 
-// withOutput returns head with output added, in about room characters, and the lines of rest.
-func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, rest *Reply) *Reply {
-	r := &Reply{}
+// withOutput returns head with output added, in about room characters, and the lines of rest. It
+// also returns the pictures of the output that it shows.
+func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, rest *Reply) (r *Reply, pictures []jobs.Form) {
+	r = &Reply{}
 	r.b.Grow(head.b.Len() + usualRest)
 	r.b.WriteString(head.String())
 	x := newExcerpt(j.Log(), info.Status.Final(), w, room)
@@ -120,12 +125,13 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, re
 	if x.gone > 0 {
 		r.Line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", view.Count(x.gone), causes(x.loss)))
 	}
+	pictures = r.pictures(j, x)
 	r.cursor(x.next)
 	r.b.WriteString(rest.String())
 	for i, text := range x.text {
 		r.section(sectionNames[i], text)
 	}
-	return r
+	return r, pictures
 }
 
 // ranges counts the bytes of some ranges and lists the ranges.

@@ -1,0 +1,50 @@
+package report
+
+import (
+	"fmt"
+
+	"asyncrepl/internal/display"
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// The most pictures of one reply, and their bytes. A client turns each into hundreds of tokens, and
+// sends all of them to its model again with each later message.
+const (
+	maxBlocks    = 10
+	maxBlockSize = 4 << 20
+)
+
+// pictures returns the pictures of the display lines that x shows, as many as a reply can carry. A
+// line that two pages share belongs to the page that shows its end. If there are more, pictures
+// adds a line that says how to get them.
+func (r *Reply) pictures(j *jobs.Job, x excerpt) (list []jobs.Form) {
+	size, more, first := 0, 0, ""
+	for i, d := range j.Displays() { // after the excerpt, so that it has the display of each line
+		if !d.Picture || !x.shows(d.Line.To-1) {
+			continue
+		}
+		picture := d.Forms[0]
+		if more > 0 || len(list) == maxBlocks || size+picture.Size > maxBlockSize {
+			if more++; more == 1 {
+				first = fmt.Sprintf("from cursor %d on; the first is %s", d.Line.From, display.URI(j.ID(), i+1))
+			}
+			continue
+		}
+		size += picture.Size
+		list = append(list, picture)
+	}
+	if more > 0 {
+		r.Line("More images", view.Count(more)+", "+first)
+	}
+	return list
+}
+
+// attach adds pictures of a job to the reply. One whose data is gone stays as its line of text.
+func (r *Reply) attach(j *jobs.Job, pictures []jobs.Form) {
+	for _, p := range pictures {
+		if data, err := j.Data(p); err == nil {
+			r.Blocks = append(r.Blocks, Block{MIMEType: p.MIME, Data: data})
+		}
+	}
+}

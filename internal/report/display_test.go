@@ -1,0 +1,223 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/display"
+	"asyncrepl/internal/output"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// show adds a picture of at least that many bytes, which begin with its number.
+func show(p *jobs.Port, n, size int) {
+	b := append(fmt.Appendf(nil, "picture %d;", n), make([]byte, size)...)
+	p.Display(jobs.Display{Title: "figure", Picture: true, Forms: []jobs.Form{{MIME: "image/png"}}}, [][]byte{b}, lineOf(p))
+}
+
+func lineOf(p *jobs.Port) func(n int) string {
+	return func(n int) string { return fmt.Sprintf("[figure %d, %s]", n, display.URI(p.ID(), n)) }
+}
+
+// blocks returns the numbers of the pictures of a reply.
+func blocks(t *testing.T, r *Reply) (numbers []int) {
+	t.Helper()
+	for _, b := range r.Blocks {
+		var n int
+		if _, err := fmt.Sscanf(string(b.Data), "picture %d;", &n); err != nil || b.MIMEType != "image/png" {
+			t.Fatalf("a block of type %s: %.20q", b.MIMEType, b.Data)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers
+}
+
+// lines returns the numbers of the display lines in a text, whoever wrote them.
+func lines(text string) (numbers []int) {
+	for line := range strings.Lines(text) {
+		var n int
+		if _, err := fmt.Sscanf(line, "[figure %d, job://", &n); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
+}
+
+// The pictures of a reply are those of the lines that it shows, in their order; a line that the
+// program has printed is none.
+func TestReplyCarriesThePicturesOfItsLines(t *testing.T) {
+	var rp Reporter
+	j := ended(t, script{result: "<Figure>", write: func(p *jobs.Port) {
+		out(p, "before\n")
+		show(p, 1, 0)
+		out(p, "between\n")
+		errs(p, "warning\n")
+		out(p, "no line yet")
+		show(p, 2, 0)
+		out(p, lineOf(p)(3)+"\n")
+		p.Display(jobs.Display{Forms: []jobs.Form{{MIME: "text/html"}}}, [][]byte{[]byte("<p>")}, lineOf(p))
+		out(p, "after\n")
+	}})
+	r := rp.Job(j, Window{MaxChars: 16_000})
+	_, body, _ := strings.Cut(r.String(), "\n\n")
+	uri := display.URI(j.ID(), 1)
+	uri = uri[:len(uri)-1]
+	want := "--- STDOUT ---\nbefore\n[figure 1, " + uri + "1]\nbetween\nno line yet\n[figure 2, " + uri + "2]\n[figure 3, " + uri + "3]\n[figure 3, " + uri + "3]\nafter\n" +
+		"--- STDERR ---\nwarning\n--- RESULT ---\n<Figure>\n"
+	if d := cmp.Diff(want, body); d != "" {
+		t.Error(d)
+	}
+	if got := blocks(t, r); !cmp.Equal(got, []int{1, 2}) {
+		t.Errorf("pictures %v", got)
+	}
+	all := j.Displays()
+	for _, test := range []struct {
+		from int64
+		want []int
+	}{
+		{all[0].Line.From, []int{1, 2}},
+		{all[0].Line.To - 1, []int{1, 2}}, // its end is shown
+		{all[0].Line.To, []int{2}},
+		{all[1].Line.To, nil},
+		{r.endOf(t), nil},
+	} {
+		for _, part := range []Part{Ends, Newest, Forward} {
+			r := rp.Job(j, Window{From: test.from, Part: part, MaxChars: 16_000})
+			if got := blocks(t, r); !cmp.Equal(got, test.want) {
+				t.Errorf("from %d, part %d: pictures %v, want %v", test.from, part, got, test.want)
+			}
+		}
+	}
+}
+
+// endOf returns the cursor of a reply.
+func (r *Reply) endOf(t *testing.T) int64 { return number(t, field(r, "Cursor")) }
+
+// Whatever a reply leaves out, its pictures are those of the lines that it shows. Pages carry each
+// picture once.
+func TestPicturesGoWithTheirLines(t *testing.T) {
+	var rp Reporter
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range rounds(50) {
+		n := 0
+		j := ended(t, script{write: func(p *jobs.Port) {
+			for range 300 {
+				switch random.IntN(12) {
+				case 0:
+					if n++; n <= maxBlocks {
+						show(p, n, 0)
+					}
+				case 1:
+					errs(p, "a warning\n")
+				default:
+					out(p, strings.Repeat("x", random.IntN(200))+"\n")
+				}
+			}
+		}})
+		n = min(n, maxBlocks)
+		for range 10 {
+			for _, part := range []Part{Ends, Forward} {
+				from := int64(0)
+				if all := j.Displays(); n > 0 {
+					from = all[random.IntN(n)].Line.From
+				}
+				r := rp.Job(j, Window{From: from, Part: part, MaxChars: 2500 + random.IntN(10_000)}) // room for whole lines
+				if got, want := blocks(t, r), lines(r.String()); !cmp.Equal(got, want) {
+					t.Fatalf("part %d: pictures %v in\n%s", part, got, r)
+				}
+			}
+		}
+		var paged []int
+		for cursor := int64(0); cursor < j.Log().Stat().End; {
+			r := rp.Job(j, Window{From: cursor, Part: Forward, MaxChars: 1 + random.IntN(1000)})
+			paged = append(paged, blocks(t, r)...)
+			cursor = r.endOf(t)
+		}
+		for i := range n {
+			if len(paged) != n || paged[i] != i+1 {
+				t.Fatalf("of %d pictures, the pages have %v", n, paged)
+			}
+		}
+	}
+}
+
+func TestRunningJobShowsItsNewestPictures(t *testing.T) {
+	var rp Reporter
+	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, script{hangs: true, write: func(p *jobs.Port) {
+		show(p, 1, 0)
+		flood(p, 1000)
+		show(p, 2, 0)
+	}})
+	jobstest.Prints(t, j, "[figure 2, ")
+	r := rp.Job(j, Window{MaxChars: 16_000, Part: Newest, NewestMax: 2000})
+	if got := blocks(t, r); !cmp.Equal(got, []int{2}) {
+		t.Errorf("pictures %v in\n%s", got, r)
+	}
+}
+
+// What a reply can't carry is counted, and the cursor leads to it.
+func TestReplyBoundsItsPictures(t *testing.T) {
+	var rp Reporter
+	for name, test := range map[string]struct {
+		pictures, size int
+		pages          [][]int
+	}{
+		"bytes":  {9, 1<<20 - 100, [][]int{{1, 2, 3, 4}, {5, 6, 7, 8}, {9}}},
+		"number": {12, 0, [][]int{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {11, 12}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := ended(t, script{write: func(p *jobs.Port) {
+				for i := range test.pictures {
+					show(p, i+1, test.size)
+				}
+			}})
+			from, left := int64(0), test.pictures
+			for _, want := range test.pages {
+				r := rp.Job(j, Window{From: from, MaxChars: 16_000})
+				if got := blocks(t, r); !cmp.Equal(got, want) {
+					t.Fatalf("from %d: pictures %v, want %v", from, got, want)
+				}
+				left -= len(want)
+				more := ""
+				if left > 0 {
+					next := want[len(want)-1]
+					from = j.Displays()[next].Line.From
+					more = fmt.Sprintf("%d, from cursor %d on; the first is %s", left, from, display.URI(j.ID(), next+1))
+				}
+				if got := field(r, "More images"); got != more {
+					t.Errorf("More images: %q, want %q", got, more)
+				}
+			}
+		})
+	}
+}
+
+// A picture whose data is gone stays as its line.
+func TestReplyWithoutAPictureThatIsGone(t *testing.T) {
+	var rp Reporter
+	full := errors.New("no directory")
+	reg := jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Dir: func() (string, error) { return "", full }})})
+	t.Cleanup(func() { reg.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill}) })
+	j := jobstest.Start(t, reg, jobs.Spec{}, script{write: func(p *jobs.Port) {
+		for range 8 {
+			p.Display(jobs.Display{Forms: []jobs.Form{{MIME: "text/html"}}}, [][]byte{make([]byte, 8<<20)}, lineOf(p)) // all the memory there is
+		}
+		show(p, 9, 100_000)
+	}})
+	jobstest.End(t, j)
+	r := rp.Job(j, Window{MaxChars: 16_000})
+	if len(r.Blocks) != 0 || !strings.Contains(r.String(), "[figure 9, ") {
+		t.Errorf("%d pictures in\n%s", len(r.Blocks), r)
+	}
+	if _, err := j.Data(j.Displays()[8].Forms[0]); !errors.Is(err, full) {
+		t.Errorf("error %v", err)
+	}
+}
