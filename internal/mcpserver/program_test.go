@@ -1,12 +1,16 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"strconv"
 	"strings"
 
+	"asyncrepl/internal/display"
 	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 )
@@ -15,6 +19,7 @@ import (
 // run programs:
 //
 //	out "text"       write to stdout; err and tty: to the other streams
+//	show MIME "text" show a document of that text; pictures N SIZE: N pictures of about SIZE bytes
 //	flood N          write N numbered lines to stdout; errors N: to stderr
 //	fill N           write N bytes to stdout, in lines of 16
 //	ask KIND "text"  write a prompt, wait for input and report its length
@@ -76,6 +81,8 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 		p.Write(output.Stderr, []byte(unquote(arg)))
 	case "tty":
 		p.Write(output.TTY, []byte(unquote(arg)))
+	case "show", "pictures":
+		g.show(p, verb, arg)
 	case "flood":
 		for i := range number(arg) {
 			p.Write(output.Stdout, fmt.Appendf(nil, "line %d\n", i))
@@ -201,4 +208,31 @@ func number(s string) int {
 		panic(err)
 	}
 	return n
+}
+
+// show shows a document, or pictures.
+func (g *program) show(p *jobs.Port, verb, arg string) {
+	sink := display.NewSink(p)
+	first, rest, _ := strings.Cut(arg, " ")
+	if verb == "show" {
+		sink.Add("document", "", []display.Form{{MIME: first, Data: []byte(unquote(rest))}})
+		return
+	}
+	for i := range number(first) {
+		sink.Add(fmt.Sprintf("figure %d", i+1), "PNG 1x1", []display.Form{
+			{MIME: "image/png", Data: picture(i+1, number(rest))},
+			{MIME: "image/png", Data: []byte(fmt.Sprintf("full size %d", i+1))},
+		})
+	}
+}
+
+// picture returns a PNG of at least that many bytes that ends with its number.
+func picture(n, size int) []byte {
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 1, 1))); err != nil {
+		panic(err)
+	}
+	b.Write(make([]byte, max(0, size-b.Len()-1)))
+	b.WriteByte(byte(n))
+	return b.Bytes()
 }

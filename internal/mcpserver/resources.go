@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"asyncrepl/internal/arguments"
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
@@ -21,10 +23,11 @@ import (
 // Programs read a job and its output as resources; models get text from the tools.
 
 const (
-	jobTemplate    = "job://{id}"
-	outputTemplate = "job://{id}/output{?cursor,view}"
-	mimeJSON       = "application/json"
-	resourcePage   = 20 // jobs in one answer to resources/list
+	jobTemplate     = "job://{id}"
+	outputTemplate  = "job://{id}/output{?cursor,view}"
+	displayTemplate = "job://{id}/display/{n}"
+	mimeJSON        = "application/json"
+	resourcePage    = 20 // jobs in one answer to resources/list
 )
 
 // outputMeta is the key of a [report.OutputRange] in the _meta of each part of a job's output.
@@ -38,17 +41,21 @@ var resourceTemplates = []*mcp.ResourceTemplate{{
 	Name: "job-output", Title: "Output of a job", URITemplate: outputTemplate,
 	Description: "Output from cursor on (default 0). view: text (default; escape codes stripped) or raw. " +
 		"_meta \"" + outputMeta + "\" holds next, the cursor to continue from, and more.",
+}, {
+	Name: "job-display", Title: "Display of a job", URITemplate: displayTemplate,
+	Description: "A picture or document that a job has shown, in full size. The job's record lists them.",
 }}
 
 // A resourceRequest is a parsed URI.
 type resourceRequest struct {
-	id     string
-	output bool
-	cursor int64
-	raw    bool
+	id      string
+	output  bool
+	display int // its number; 0: no display is asked for
+	cursor  int64
+	raw     bool
 }
 
-const resourcesAre = "The resources are " + jobTemplate + " and " + outputTemplate + "."
+const resourcesAre = "The resources are " + jobTemplate + ", " + outputTemplate + " and " + displayTemplate + "."
 
 func parseResource(uri string) (r resourceRequest, err error) {
 	u, err := url.Parse(uri)
@@ -56,10 +63,13 @@ func parseResource(uri string) (r resourceRequest, err error) {
 		return r, arguments.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
 	}
 	r.id = strings.ToUpper(u.Host) // clients can write a host in lower case
-	switch strings.TrimSuffix(u.Path, "/") {
-	case "":
-	case "/output":
-		r.output = true
+	path := strings.TrimSuffix(u.Path, "/")
+	number, isDisplay := strings.CutPrefix(path, "/display/")
+	if isDisplay {
+		r.display, err = strconv.Atoi(number)
+	}
+	switch r.output = path == "/output"; {
+	case isDisplay && err == nil && r.display > 0, r.output, path == "":
 	default:
 		return r, arguments.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
 	}
@@ -163,10 +173,13 @@ func (c *conn) contents(uri string) ([]content, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.output {
+	switch {
+	case r.output:
 		return outputOf(uri, j, r)
+	case r.display > 0:
+		return displayOf(uri, j, r.display)
 	}
-	text := string(marshal(c.reporter.Record(j.Info())))
+	text := string(marshal(c.reporter.Record(j.Info(), j.Displays())))
 	return []content{{URI: uri, MIMEType: mimeJSON, Text: &text}}, nil
 }
 
@@ -187,6 +200,41 @@ func outputOf(uri string, j *jobs.Job, r resourceRequest) ([]content, error) {
 		list = append(list, c)
 	}
 	return list, nil
+}
+
+// displayOf returns display n of a job, in its last form, which is the full size.
+func displayOf(uri string, j *jobs.Job, n int) ([]content, error) {
+	all := j.Displays()
+	switch {
+	case len(all) == 0:
+		return nil, arguments.Mistakef("Job %s has shown nothing.", j.ID())
+	case n > len(all):
+		return nil, arguments.Mistakef("Job %s has no display %d: they are 1 to %d.", j.ID(), n, len(all))
+	}
+	forms := all[n-1].Forms
+	full := forms[len(forms)-1]
+	data, err := j.Data(full)
+	if err != nil {
+		why := err.Error()
+		if errors.Is(err, output.ErrLimit) {
+			why += " (REPL_MAX_STATE)"
+		}
+		return nil, arguments.Mistakef("The data of display %d of job %s can't be read any more: %s.", n, j.ID(), why)
+	}
+	c := content{URI: uri, MIMEType: full.MIME}
+	if isText(full.MIME) && utf8.Valid(data) || len(data) == 0 { // an empty blob would be left out
+		text := string(data)
+		c.Text = &text
+	} else {
+		c.Blob = data
+	}
+	return []content{c}, nil
+}
+
+// isText reports whether data of a type is text.
+func isText(mimeType string) bool {
+	base, _, _ := strings.Cut(mimeType, ";")
+	return strings.HasPrefix(base, "text/") || strings.HasSuffix(base, "json") || strings.HasSuffix(base, "xml")
 }
 
 // resourceError returns a refusal as a protocol error: unlike tools, resources have no result that

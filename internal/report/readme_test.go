@@ -34,7 +34,7 @@ func recordExample(t *testing.T) string {
 			HungUp: []jobs.Process{{PID: 812, Program: "npm"}},
 		},
 	}
-	b, err := json.MarshalIndent((&Reporter{}).Record(info), "", "  ")
+	b, err := json.MarshalIndent((&Reporter{}).Record(info, nil), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"time"
 
+	"asyncrepl/internal/display"
 	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 )
@@ -31,11 +32,12 @@ type Record struct {
 	Elapsed    float64   `json:"elapsed_seconds"` // from the start to the end, or until now
 	Timeout    float64   `json:"timeout_seconds,omitempty"`
 
-	Output      recordOutput   `json:"output"`
-	Result      *string        `json:"result,omitempty"`       // of Python code: the repr of its last expression
-	ResultChars int            `json:"result_chars,omitempty"` // of the complete result, if only its beginning is given
-	Receipt     *recordReceipt `json:"receipt,omitempty"`      // once it has ended
-	Usage       *recordUsage   `json:"usage,omitempty"`        // while it runs, if the system reports it
+	Output      recordOutput    `json:"output"`
+	Result      *string         `json:"result,omitempty"`       // of Python code: the repr of its last expression
+	ResultChars int             `json:"result_chars,omitempty"` // of the complete result, if only its beginning is given
+	Displays    []recordDisplay `json:"displays,omitempty"`     // pictures and documents that it has shown
+	Receipt     *recordReceipt  `json:"receipt,omitempty"`      // once it has ended
+	Usage       *recordUsage    `json:"usage,omitempty"`        // while it runs, if the system reports it
 }
 
 // A recordListener is an address with the process that listens on it.
@@ -60,6 +62,15 @@ type recordOutput struct {
 	Gaps    []recordRange `json:"gaps,omitempty"`    // where the dropped bytes were
 	Late    int64         `json:"late,omitempty"`    // those written after the end, by processes that the job left running
 	Lost    *recordLoss   `json:"dropped_by,omitempty"`
+}
+
+// A recordDisplay describes a display in its full size.
+type recordDisplay struct {
+	URI    string `json:"uri"` // of the resource to read it from
+	Title  string `json:"title"`
+	MIME   string `json:"mime_type"`
+	Size   int    `json:"size"`
+	Cursor int64  `json:"cursor"` // of its line in the output
 }
 
 // A recordLoss divides Dropped by its causes.
@@ -116,8 +127,8 @@ func JobURI(id string) string { return "job://" + id }
 // outputURI returns the URI of a job's output.
 func outputURI(id string) string { return JobURI(id) + "/output" }
 
-// Record returns the record of a job.
-func (rp *Reporter) Record(info jobs.Info) *Record {
+// Record returns the record of a job that has shown these displays.
+func (rp *Reporter) Record(info jobs.Info, shown []jobs.Display) *Record {
 	out := info.Output
 	r := &Record{
 		ID: info.ID, Kind: info.Kind, Title: info.Title, Session: info.Session,
@@ -137,6 +148,10 @@ func (rp *Reporter) Record(info jobs.Info) *Record {
 	if out.Loss != (output.Loss{}) {
 		lost := recordLoss(out.Loss)
 		r.Output.Lost = &lost
+	}
+	for i, d := range shown {
+		full := d.Forms[len(d.Forms)-1]
+		r.Displays = append(r.Displays, recordDisplay{display.URI(info.ID, i+1), d.Title, full.MIME, full.Size, d.Line.From})
 	}
 	if out.Final >= 0 {
 		r.Output.Late = out.End - out.Final

@@ -1,0 +1,169 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/display"
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/output"
+	"asyncrepl/jobs"
+)
+
+// A block is one content of a reply as a client decodes it.
+type block struct {
+	Type, Text, MIMEType string
+	Data                 []byte
+}
+
+// blocks returns the content of a reply.
+func blocks(t *testing.T, m message) []block {
+	t.Helper()
+	var r struct{ Content []block }
+	if err := json.Unmarshal(m.Result, &r); err != nil || len(r.Content) == 0 || r.Content[0].Type != "text" {
+		t.Fatalf("%v in %.200s", err, m.Result)
+	}
+	return r.Content
+}
+
+// wantPictures fails the test unless a reply is a text followed by these pictures.
+func wantPictures(t *testing.T, m message, size int, numbers ...int) (text string) {
+	t.Helper()
+	all := blocks(t, m)
+	if len(all) != 1+len(numbers) {
+		t.Errorf("%d blocks, want a text and pictures %v", len(all), numbers)
+		return all[0].Text
+	}
+	for i, n := range numbers {
+		if b := all[1+i]; b.Type != "image" || b.MIMEType != "image/png" || !bytes.Equal(b.Data, picture(n, size)) {
+			t.Errorf("block %d: %s %s of %d bytes, want picture %d", i+1, b.Type, b.MIMEType, len(b.Data), n)
+		}
+	}
+	return all[0].Text
+}
+
+func TestReplyHasPicturesBehindItsText(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(engine.Scope{})
+	run := func(lines ...string) message {
+		return c.request("tools/call", map[string]any{"name": "execute_python", "arguments": given{"code": code(lines...)}})
+	}
+	text := wantPictures(t, run(`out "before\n"`, "pictures 2 100", `show text/html "<p>"`, `out "after\n"`, `result "<Figure>"`), 100, 1, 2)
+	uri := "job://" + field(text, "Job ID") + "/display/"
+	want := "--- STDOUT ---\nbefore\n[figure 1: PNG 1x1, " + uri + "1]\n[figure 2: PNG 1x1, " + uri + "2]\n[document, " + uri + "3]\nafter\n--- RESULT ---\n<Figure>\n"
+	if _, body, _ := strings.Cut(text, "\n\n"); body != want {
+		t.Errorf("text\n%s\nwant\n%s", body, want)
+	}
+	wantPictures(t, run(`out "[figure 1: PNG 1x1, `+uri+`1]\n"`), 0)
+	wantPictures(t, run(`show image/png "no picture"`), 0)
+
+	text = wantPictures(t, run("pictures 7 1000000"), 1_000_000, 1, 2, 3, 4)
+	id, more := field(text, "Job ID"), field(text, "More images")
+	var left, cursor int
+	if _, err := fmt.Sscanf(more, "%d, from cursor %d on; the first is job://"+id+"/display/5", &left, &cursor); err != nil || left != 3 {
+		t.Fatalf("More images: %q: %v", more, err)
+	}
+	rest := c.request("tools/call", map[string]any{"name": "check_job_status", "arguments": given{"job_id": id, "cursor": cursor}})
+	if text := wantPictures(t, rest, 1_000_000, 5, 6, 7); field(text, "More images") != "" {
+		t.Errorf("the rest:\n%s", text)
+	}
+}
+
+// Replies with megabytes of pictures, for several calls at once, arrive complete and apart.
+func TestLargeRepliesArriveApart(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(engine.Scope{})
+	made := c.request("tools/call", map[string]any{"name": "execute_python", "arguments": given{"code": "pictures 4 1000000"}})
+	id := field(blocks(t, made)[0].Text, "Job ID")
+	waiting := map[int]bool{}
+	for range 6 {
+		waiting[c.startCall("check_job_status", given{"job_id": id, "cursor": 0})] = true
+		waiting[c.start("ping", nil)] = false
+	}
+	for len(waiting) > 0 {
+		m := c.read()
+		if waiting[m.ID] {
+			wantPictures(t, m, 1_000_000, 1, 2, 3, 4)
+		}
+		delete(waiting, m.ID)
+	}
+}
+
+func TestDisplaysAreResources(t *testing.T) {
+	w := newWorld(t)
+	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{Tenant: "other"})
+	j := w.job(c.call("execute_command_async", given{"max_chars": 0, "command": code("pictures 2 100", `show image/svg+xml "<svg/>"`, `show image/png ""`, `show text/html "\xff"`, `out "x"`)}))
+	empty := w.job(c.call("execute_python", given{"code": `out "x"`})).ID()
+	svg, none := "<svg/>", ""
+	for n, want := range []part{
+		{MIMEType: "image/png", Blob: []byte("full size 1")},
+		{MIMEType: "image/png", Blob: []byte("full size 2")},
+		{MIMEType: "image/svg+xml", Text: &svg},
+		{MIMEType: "image/png", Text: &none},
+		{MIMEType: "text/html", Blob: []byte("\xff")},
+	} {
+		uri := display.URI(j.ID(), n+1)
+		got := c.resource(uri)
+		if len(got) != 1 || got[0].URI != uri || got[0].MIMEType != want.MIMEType || got[0].data(t) != want.data(t) || (got[0].Text == nil) != (want.Text == nil) {
+			t.Errorf("%s: %+v", uri, got)
+		}
+		shown := c.jobRecord(j.ID()).Displays
+		if d := shown[n]; len(shown) != 5 || d.URI != uri || d.MIME != want.MIMEType || d.Size != len(want.data(t)) || d.Cursor != j.Displays()[n].Line.From || !strings.Contains(string(output.Tail(j.Log(), 1000)), "["+d.Title+", "+uri+"]\n") {
+			t.Errorf("in the record: %+v", shown)
+		}
+	}
+	for uri, want := range map[string]string{
+		display.URI(j.ID(), 6):              "Job " + j.ID() + " has no display 6: they are 1 to 5.",
+		display.URI(empty, 1):               "Job " + empty + " has shown nothing.",
+		display.URI(j.ID(), 0):              "No such resource: " + display.URI(j.ID(), 0) + ". " + resourcesAre,
+		"job://" + j.ID() + "/display/x":    "No such resource: job://" + j.ID() + "/display/x. " + resourcesAre,
+		"job://" + j.ID() + "/display":      "No such resource: job://" + j.ID() + "/display. " + resourcesAre,
+		display.URI(j.ID(), 1) + "?cursor=": "Unknown parameter of a resource: cursor. " + resourcesAre,
+	} {
+		if m := c.request("resources/read", map[string]any{"uri": uri}); m.Error == nil || m.Error.Code != -32602 || m.Error.Message != want {
+			t.Errorf("%s: %+v, want %q", uri, m.Error, want)
+		}
+	}
+	if m := other.request("resources/read", map[string]any{"uri": display.URI(j.ID(), 1)}); m.Error == nil || !strings.HasPrefix(m.Error.Message, "No such job: ") {
+		t.Errorf("another tenant: %+v, %s", m.Error, m.Result)
+	}
+	if m := c.request("resources/templates/list", nil); !strings.Contains(string(m.Result), `"job://{id}/display/{n}"`) {
+		t.Errorf("templates: %s", m.Result)
+	}
+}
+
+// A display whose data could not be kept stays as its line, and its resource says why.
+func TestDisplayWithoutItsData(t *testing.T) {
+	for name, test := range map[string]struct {
+		config output.Config
+		why    string
+	}{
+		"limit": {output.Config{Disk: 4096, Dir: func() (string, error) { return t.TempDir(), nil }}, "the limit of all output on disk is reached (REPL_MAX_STATE)"},
+		"disk":  {output.Config{Dir: func() (string, error) { return "", errors.New("no directory") }}, "no directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(test.config)})
+			defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
+			c := w.dial(engine.Scope{})
+			// More than the 64 MiB of memory; the last one fits into what is left.
+			j := w.job(c.call("execute_command_async", given{"command": strings.Repeat("pictures 1 1000000\n", 70), "wait_seconds": 60, "max_chars": 0}))
+			if _, err := j.Data(j.Displays()[0].Forms[0]); err != nil {
+				t.Fatal(err)
+			}
+			text := c.call("execute_python", given{"code": "show text/html \"" + strings.Repeat("x", 200_000) + "\""})
+			id := field(text, "Job ID")
+			if !strings.Contains(text, "\n[document, "+display.URI(id, 1)+"]\n") {
+				t.Errorf("text\n%s", text)
+			}
+			m := c.request("resources/read", map[string]any{"uri": display.URI(id, 1)})
+			if want := fmt.Sprintf("The data of display 1 of job %s can't be read any more: %s.", id, test.why); m.Error == nil || m.Error.Message != want {
+				t.Errorf("got %+v, want %q", m.Error, want)
+			}
+		})
+	}
+}
