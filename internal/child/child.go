@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package child starts one process and waits for it.
+// Package child starts one process, or adopts one, and waits for it.
 //
 // A [Child] has one waiter, which parks in Go's poller on a pidfd and takes no thread. Waiting for
 // the end and reaping are two steps, [Child.AwaitEnd] and [Child.Reap], so that a caller can reap
@@ -23,7 +23,7 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// A Child is a process that Start has started. Several goroutines can call its methods at once.
+// A Child is a process that Start has started or Adopt has adopted. Several goroutines can call its methods at once.
 type Child struct {
 	self    procfs.Process
 	process *os.Process
@@ -56,7 +56,28 @@ func Start(path string, argv []string, attr *os.ProcAttr) (*Child, error) {
 	return &Child{self: s.Process, process: p, end: end}, nil
 }
 
-// Self returns the process as it was at its start.
+// Adopt makes a child of ours that this program has not started, because it came to us as an orphan,
+// a Child. The caller ensures that no other code reaps p meanwhile. The error is procfs.ErrGone if p
+// has been reaped.
+func Adopt(p procfs.Process) (*Child, error) {
+	process, err := os.FindProcess(p.PID)
+	if err != nil {
+		return nil, fmt.Errorf("opening process %d: %w", p.PID, err)
+	}
+	end := findWaiter(p.PID)
+	s, err := procfs.Inspect(p.PID)
+	if err == nil && s.Start != p.Start {
+		err = procfs.ErrGone
+	}
+	if err != nil {
+		process.Release()
+		end.close()
+		return nil, fmt.Errorf("inspecting process %d: %w", p.PID, err)
+	}
+	return &Child{self: s.Process, process: process, end: end}, nil
+}
+
+// Self returns the process as it was at its start, or when it was adopted.
 func (c *Child) Self() procfs.Process { return c.self }
 
 // AwaitEnd waits for the end of c without reaping it. It must be called once.

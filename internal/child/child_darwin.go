@@ -18,6 +18,8 @@ type waiter struct{}
 
 func newWaiter(int) waiter { return waiter{} }
 
+func findWaiter(int) waiter { return waiter{} }
+
 // wait blocks a thread until the process has ended. If kqueue fails, the process is a zombie
 // already.
 func (waiter) wait(pid int) {

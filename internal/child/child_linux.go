@@ -38,6 +38,15 @@ func newWaiter(pidfd int) waiter {
 	return waiter{os.NewFile(uintptr(pidfd), "pidfd")}
 }
 
+// findWaiter returns a waiter for a process that exists.
+func findWaiter(pid int) waiter {
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil { // an old kernel, or no descriptor is left: a thread waits
+		return waiter{}
+	}
+	return newWaiter(pidfd)
+}
+
 // wait parks in the poller, or blocks a thread if there is no pidfd.
 func (w waiter) wait(pid int) {
 	if w.pidfd != nil {

@@ -4,8 +4,8 @@
 //
 // Rules
 //   - Every process that is meant to leave our session is started through an [Owner]. Any other
-//     child of ours outside our session is assumed to be an orphan of a job: it is adopted and
-//     reaped. Children that other code of this program starts in our own session are never touched.
+//     child of ours outside our session is assumed to be an orphan of a job: it is attributed and
+//     reaped, unless [Owner.Adopt] makes it a started one. Children that other code of this program starts in our own session are never touched.
 //   - A child has one waiter, see package child. Nothing calls wait4(-1): orphans are reaped by
 //     pid, and only those that are not in the table of started children.
 //   - Starting a child and entering it in that table are one step under a read lock; so are reaping
@@ -31,7 +31,7 @@
 // Errors to act on: the errno for a start, [procfs.ErrGone] for a signal,
 // StopResult.Err and the error of [Handle.Settle] for a tree that could not be checked.
 //
-// Begin with the example, then Owner.Start (start.go), Handle (handle.go), Stop (stop.go, kill.go),
+// Begin with the example, then Owner.Start (start.go, adopt.go), Handle (handle.go), Stop (stop.go, kill.go),
 // how a tree is found (tree.go, scan.go) and how an orphan is attributed to a job (orphans.go,
 // ancestry.go). The guard's own program is package guard.
 //

@@ -4,12 +4,13 @@
 //
 // An orphan is a process that a job started, directly or not, and that has come to us because its
 // parents have ended. It belongs to the job that evidence shows: an earlier scan saw it or its
-// session in the job's tree, its environment carries the job's mark, or it has one of the job's
-// pipes, sockets or its terminal open. Without evidence it belongs to the only job that can have
-// started it, if there is just one; otherwise it stays unattributed, with all jobs that can have
-// started it as its candidates, which its own descendants share. Each later scan searches for
-// evidence again; that fewer candidates are left is not evidence. An attributed orphan ends with
-// its job's tree, and an unattributed one when the leaders of all its candidates have ended.
+// session in the job's tree, it has one of the job's pipes, sockets or its terminal open, or its
+// environment carries the job's mark, which an adopted process shows of its parent. Without
+// evidence it belongs to the only job that can have started it, if there is just one; otherwise it
+// stays unattributed, with all jobs that can have started it as its candidates, which its own
+// descendants share. Each later scan searches for evidence again; that fewer candidates are left is
+// not evidence. An attributed orphan ends with its job's tree, and an unattributed one when the
+// leaders of all its candidates have ended.
 
 package process
 
@@ -138,7 +139,7 @@ func (r *processReaper) findCandidates(e procfs.Stat, a *ancestry) (candidates [
 }
 
 // jobByEvidence returns the candidate that e belongs to by evidence: ancestry or session seen by an
-// earlier scan, mark, or open files, in this order. It returns nil if there is no evidence.
+// earlier scan, open files, or mark, in this order. It returns nil if there is no evidence.
 // Anything that can't be read now is no evidence; the next scan tries again. A tree that was proven
 // gone has no members.
 func (r *processReaper) jobByEvidence(e procfs.Stat, candidates []*Handle, a *ancestry) *Handle {
@@ -152,15 +153,15 @@ func (r *processReaper) jobByEvidence(e procfs.Stat, candidates []*Handle, a *an
 	if e.Ended() { // its environment and its files are gone
 		return nil
 	}
-	if i = slices.IndexFunc(candidates, carriesMark(e.PID)); i >= 0 {
-		return candidates[i]
-	}
 	if ids, _ := procfs.Files(e.PID); len(ids) > 0 {
 		for _, h := range candidates {
 			if slices.ContainsFunc(h.files, func(id procfs.FileID) bool { return slices.Contains(ids, id) }) {
 				return h
 			}
 		}
+	}
+	if i = slices.IndexFunc(candidates, carriesMark(e.PID)); i >= 0 {
+		return candidates[i]
 	}
 	return nil
 }

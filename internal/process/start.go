@@ -110,17 +110,28 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 		return nil, err
 	}
 	attr := &os.ProcAttr{Dir: s.Dir, Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true}}
-	h := &Handle{owner: o, tty: s.TTY, mark: s.Mark, done: make(chan struct{}), treeGone: make(chan struct{})}
+	h := o.newHandle(s, files)
 	if s.TTY != nil {
 		attr.Sys.Setctty, attr.Sys.Ctty = true, terminal
 	}
-	h.files = identifyingFiles(files, s.TTY)
-
-	o.guard.ensure()
-	h.kills = o.kills.Recent()
 	if err := reaper.launch(path, s.Argv, attr, h.enter); err != nil {
 		return nil, err
 	}
+	return o.begin(h)
+}
+
+// newHandle returns the Handle of a process that is about to be started on files, and ensures that
+// there is a guard for it.
+func (o *Owner) newHandle(s Spec, files []*os.File) *Handle {
+	o.guard.ensure()
+	return &Handle{
+		owner: o, tty: s.TTY, mark: s.Mark, files: identifyingFiles(files, s.TTY), kills: o.kills.Recent(),
+		done: make(chan struct{}), treeGone: make(chan struct{}),
+	}
+}
+
+// begin follows a process that is in the table of started children.
+func (o *Owner) begin(h *Handle) (*Handle, error) {
 	if !o.guard.add(h.self) { // the guard has died since
 		o.guard.ensure()
 	}

@@ -5,6 +5,7 @@ package process
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 
 	"asyncrepl/internal/procfs"
@@ -77,6 +78,9 @@ func (h *Handle) members() ([]procfs.Stat, error) {
 	seen := retain(old, es)
 	reaper.mu.Lock()
 	defer reaper.mu.Unlock()
+	adopted := func(pid int) bool { return pid != h.self.PID && reaper.started[pid] } // since the walk began
+	es = slices.DeleteFunc(es, func(e procfs.Stat) bool { return adopted(e.PID) })
+	maps.DeleteFunc(seen, func(pid int, _ procfs.Stat) bool { return adopted(pid) })
 	h.seen = seen
 	h.updateGuard()
 	return es, err

@@ -1,0 +1,57 @@
+//go:build unix
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"asyncrepl/internal/child"
+	"asyncrepl/internal/procfs"
+)
+
+// Adopt makes an orphan of ours a process that o has started: it gets a Handle with its true exit
+// status, and leaves the tree that it was forked in. The process must have come to us, and lead its
+// own session on s.TTY; of s only TTY and Mark count. The caller has its pid from the kernel. The
+// environment that the kernel shows of it stays that of the process that it was forked from.
+func (o *Owner) Adopt(pid int, s Spec) (*Handle, error) {
+	if o.closed.Load() {
+		return nil, errShutdown
+	}
+	h := o.newHandle(s, []*os.File{s.TTY.Slave()})
+	if err := reaper.enlist(pid, s.TTY.Device().Rdev, h.enter); err != nil {
+		return nil, fmt.Errorf("adopting process %d: %w", pid, err)
+	}
+	return o.begin(h)
+}
+
+// enlist moves an orphan, which must lead its own session on the terminal, to the table of started
+// children and calls enter. It is one step, because scans enter and reap orphans.
+func (r *processReaper) enlist(pid int, terminal uint64, enter func(*child.Child)) error {
+	r.scanning.Lock()
+	defer r.scanning.Unlock()
+	s, err := procfs.Inspect(pid)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case s.Parent != os.Getpid() || r.started[pid]:
+		return errors.New("it is no orphan of ours")
+	case s.Session != pid || s.Terminal != terminal && !s.Ending(): // at its end it loses the terminal
+		return errors.New("it does not lead its own session on its terminal")
+	}
+	c, err := child.Adopt(s.Process)
+	if err != nil {
+		return err
+	}
+	delete(r.orphans, pid)
+	for h := range r.handles {
+		delete(h.sessions, pid) // or the guard would forget it with the last process of its session
+	}
+	r.started[pid] = true
+	enter(c)
+	return nil
+}
