@@ -56,6 +56,13 @@ const (
 	OtherPip    Cause = "other pip"    // a pip of another Python than the sessions' refused to run
 )
 
+// A NameChange is a change of the set of names that a session's variables have. New and Gone hold
+// the first names of each, the counts are of all.
+type NameChange struct {
+	New, Gone           []string
+	NewCount, GoneCount int
+}
+
 // SysExit is the Detail of an [Exited] job whose code called sys.exit, which did not end the
 // interpreter.
 const SysExit = "sys.exit"
@@ -82,6 +89,8 @@ type Receipt struct {
 	Left      []Process // still running after the end
 	Survivors []Process // could not be ended
 	Unclaimed []Process // belong to this job or to another
+
+	Names NameChange // of the session's variables
 
 	LostOutput output.Loss // of the job's output, by its end
 

@@ -35,6 +35,7 @@ func notStarted(ctx context.Context, err error) jobs.Outcome {
 // outcome returns the outcome of code that has ended while its worker lives.
 func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: r.rungs, PendingTasks: done.Pending}
+	rec.Names = jobs.NameChange{New: done.New, Gone: done.Gone, NewCount: done.NewCount, GoneCount: done.GoneCount}
 	switch done.End {
 	case "exit":
 		rec.End, rec.Code, rec.Detail = jobs.Exited, done.Code, jobs.SysExit

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -39,6 +40,26 @@ func TestVariables(t *testing.T) {
 	v, err = b.s.Variables(t.Context())
 	if err != nil || v.Busy != j.ID() || v.AsOf == "" || v.Total != 4 {
 		t.Errorf("of a busy session: %+v, %v", v, err)
+	}
+}
+
+func TestReceiptNamesNewAndGoneVariables(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, step := range []struct {
+		code string
+		want jobs.NameChange
+	}{
+		{"a = b = 1; _hidden = 2", jobs.NameChange{New: []string{"a", "b"}, NewCount: 2, Gone: []string{}}},
+		{"a = 2", jobs.NameChange{}},
+		{"del a; c = 1; 1 / 0", jobs.NameChange{New: []string{"c"}, NewCount: 1, Gone: []string{"a"}, GoneCount: 1}},
+		{"import os; os._exit(1)", jobs.NameChange{}},
+		{"c = 1", jobs.NameChange{New: []string{"c"}, NewCount: 1, Gone: []string{}}}, // in a new worker
+	} {
+		info, _ := b.run(step.code)
+		if got := info.Receipt.Names; !reflect.DeepEqual(got, step.want) {
+			t.Errorf("%q: %+v, want %+v", step.code, got, step.want)
+		}
 	}
 }
 

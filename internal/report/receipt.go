@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -59,6 +60,9 @@ func receipt(r *Reply, id string, rec jobs.Receipt) {
 	if len(rec.Rungs) > 1 || len(rec.Rest) > 0 {
 		r.Line("Rungs", rungs(rec))
 	}
+	if s := changedNames(rec.Names); s != "" {
+		r.Line("Variables", s)
+	}
 	r.Processes("Hung up", rec.HungUp, "; give a server a job of its own")
 	r.Processes("Left running", rec.Left, "")
 	r.Processes("Survivors", rec.Survivors, "")
@@ -74,6 +78,45 @@ func receipt(r *Reply, id string, rec jobs.Receipt) {
 		}
 		r.Line("Note", note)
 	}
+}
+
+// Limits of a list of names, in characters. Two lists fit into a header line.
+const (
+	nameMax  = 40
+	namesMax = 110
+)
+
+// changedNames says which names are new and which are gone, or returns "".
+func changedNames(c jobs.NameChange) string {
+	var parts []string
+	if c.NewCount > 0 {
+		parts = append(parts, "new "+firstNames(c.New, c.NewCount))
+	}
+	if c.GoneCount > 0 {
+		parts = append(parts, "gone "+firstNames(c.Gone, c.GoneCount))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// firstNames lists the names that fit and counts the others. There are count names in all.
+func firstNames(names []string, count int) string {
+	list := ""
+	shown := 0
+	for _, name := range names {
+		if shown > 0 {
+			name = ", " + name
+		}
+		name = view.Line(name, nameMax)
+		if chars(list)+chars(name) > namesMax {
+			break
+		}
+		list += name
+		shown++
+	}
+	if count > shown {
+		list += fmt.Sprintf(" and %s more", view.Count(count-shown))
+	}
+	return list
 }
 
 // rungs lists the rungs that a job needed, then those that the rest of its tree needed after its

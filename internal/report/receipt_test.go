@@ -1,6 +1,7 @@
 package report
 
 import (
+	"strings"
 	"testing"
 
 	"asyncrepl/internal/output"
@@ -52,5 +53,31 @@ func TestStatusNamesTheRemedyForAJobThatCouldNotStart(t *testing.T) {
 		if got := StatusText(info); got != want {
 			t.Errorf("%q: %s, want %s", cause, got, want)
 		}
+	}
+}
+
+func TestNewAndGoneVariablesAreListedUpToALimit(t *testing.T) {
+	many := make([]string, 20)
+	for i := range many {
+		many[i] = "variable" + strings.Repeat("x", i)
+	}
+	for want, c := range map[string]jobs.NameChange{
+		"":                                  {},
+		"Variables: new b, a\n":             {New: []string{"b", "a"}, NewCount: 2},
+		"Variables: gone a\n":               {Gone: []string{"a"}, GoneCount: 1},
+		"Variables: new b; gone a\n":        {New: []string{"b"}, NewCount: 1, Gone: []string{"a"}, GoneCount: 1},
+		"Variables: new a\\nb: 1\n":         {New: []string{"a\nb: 1"}, NewCount: 1},
+		"Variables: new a and 1,234 more\n": {New: []string{"a"}, NewCount: 1235},
+	} {
+		var r Reply
+		receipt(&r, "", jobs.Receipt{End: jobs.Returned, Names: c})
+		if got := r.String(); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
+	var r Reply
+	receipt(&r, "", jobs.Receipt{Names: jobs.NameChange{New: many, NewCount: 30, Gone: []string{strings.Repeat("y", 300)}, GoneCount: 2}})
+	if got := r.String(); chars(got) > lineMax || !strings.HasSuffix(got, "… and 1 more\n") || !strings.Contains(got, "xxx and ") {
+		t.Errorf("%d characters: %q", chars(got), got)
 	}
 }

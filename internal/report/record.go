@@ -104,6 +104,9 @@ type recordReceipt struct {
 	Survivors []recordProcess `json:"survivors,omitempty"`    // that could not be ended
 	Unclaimed []recordProcess `json:"unclaimed,omitempty"`    // they belong to this job or another one
 
+	NewNames  []string `json:"new_variables,omitempty"`  // the first names that the job added to the session, 20 at most
+	GoneNames []string `json:"gone_variables,omitempty"` // the first that it deleted
+
 	PendingTasks int      `json:"pending_tasks,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
 }
@@ -184,6 +187,7 @@ func newRecordReceipt(rec jobs.Receipt) *recordReceipt {
 		End: rec.End, Signal: rec.Signal, Detail: rec.Detail, By: rec.By, Rungs: rec.Rungs, Limit: rec.Limit.Seconds(),
 		HungUp: recordProcesses(rec.HungUp), Left: recordProcesses(rec.Left),
 		Survivors: recordProcesses(rec.Survivors), Unclaimed: recordProcesses(rec.Unclaimed),
+		NewNames: rec.Names.New, GoneNames: rec.Names.Gone,
 		PendingTasks: rec.PendingTasks, Notes: notes(rec),
 	}
 	switch rec.State {

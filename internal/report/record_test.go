@@ -64,9 +64,9 @@ func TestRecordOfJobsOfEveryKind(t *testing.T) {
 		"listens": {jobs.Info{Status: jobs.Running, Started: at, Listening: []jobs.Listener{{Address: "127.0.0.1:8000", Process: jobs.Process{PID: 815, Program: "python3"}}}},
 			`"status":"running","status_text":"running","listening":[{"address":"127.0.0.1:8000","pid":815,"program":"python3"}],"created":` + stamp + `,"started":` + stamp +
 				`,"elapsed_seconds":2.5,"timeout_seconds":60,` + outputJSON + `}`},
-		"raised": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program, State: jobs.Kept, PendingTasks: 2}},
+		"raised": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program, State: jobs.Kept, PendingTasks: 2, Names: jobs.NameChange{New: []string{"a"}, NewCount: 1}}},
 			`"status":"failed","status_text":"failed (ValueError: x)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
-				`,"receipt":{"end":"raised","exception":"ValueError: x","by":"program","variables":"kept","pending_tasks":2}}`},
+				`,"receipt":{"end":"raised","exception":"ValueError: x","by":"program","variables":"kept","new_variables":["a"],"pending_tasks":2}}`},
 		"long result": {jobs.Info{Status: jobs.Completed, HasResult: true, Result: "[1,", ResultChars: 90_000, Receipt: jobs.Receipt{End: jobs.Returned, By: jobs.Program}},
 			`"status":"completed","status_text":"completed","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"result":"[1,","result_chars":90000,"receipt":{"end":"returned","by":"program"}}`},

@@ -118,6 +118,12 @@ type (
 		ResultCut   int      `json:"result_cut"` // characters that were left out
 		Pending     int      `json:"pending"`
 		Names       []string `json:"names"` // nil: unchanged
+
+		// How the set of names has changed: the first ones, and the number of all.
+		New       []string `json:"new"`
+		NewCount  int      `json:"new_count"`
+		Gone      []string `json:"gone"`
+		GoneCount int      `json:"gone_count"`
 	}
 
 	syncEvent struct{ answer }
