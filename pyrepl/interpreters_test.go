@@ -42,6 +42,16 @@ func interpreters() []string {
 	return all
 }
 
+// supported reports whether the interpreter at path can hold a session, and returns its version.
+func supported(path string) (version string, ok bool) {
+	out, err := exec.Command(path, "-c", "import sys; print(sys.implementation.name, '%d.%d.%d' % sys.version_info[:3], sys.version_info >= (3, 9))").Output()
+	words := strings.Fields(string(out))
+	if err != nil || len(words) != 3 {
+		return "", false
+	}
+	return words[1], words[0] == "cpython" && words[2] == "True"
+}
+
 // Every interpreter of the machine holds a session, or says why not. All tests run on one of them
 // with PYREPL_TEST_PYTHON=path.
 func TestInterpreters(t *testing.T) {
@@ -87,11 +97,11 @@ func TestWorkerUnderUnittest(t *testing.T) {
 		all = []string{python(t)} // the others take a second each
 	}
 	for _, path := range all {
-		out, err := exec.Command(path, "-c", "import sys; print(sys.implementation.name, '%d.%d.%d' % sys.version_info[:3], sys.version_info >= (3, 9))").Output()
-		if err != nil || !strings.HasPrefix(string(out), "cpython ") || !strings.HasSuffix(string(out), " True\n") {
+		version, ok := supported(path)
+		if !ok {
 			continue // TestInterpreters says why
 		}
-		t.Run(strings.Fields(string(out))[1], func(t *testing.T) {
+		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(path, "-B", "-W", "error", "-m", "unittest", "discover", "-s", "worker/tests", "-t", ".")
 			if out, err := cmd.CombinedOutput(); err != nil {

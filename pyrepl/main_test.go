@@ -42,9 +42,10 @@ var findPython = sync.OnceValues(func() (string, error) {
 
 // A bench is a session on a real worker, with a registry of its own.
 type bench struct {
-	t testing.TB
-	r *jobs.Registry
-	s *pyrepl.Session
+	t   testing.TB
+	r   *jobs.Registry
+	s   *pyrepl.Session
+	cfg pyrepl.Config // of s
 }
 
 func newBench(t testing.TB) *bench {
@@ -63,13 +64,14 @@ func newBenchOn(t testing.TB, path, dir string, env ...string) *bench {
 	t.Helper()
 	b := &bench{t: t}
 	owner := processtest.Owner(t) // ended last
-	b.s = pyrepl.NewSession("default", pyrepl.Config{
-		PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR",
+	b.cfg = pyrepl.Config{
+		PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR", MemorySetting: "REPL_MEMORY_MB",
 		Owner:  owner,
 		Python: func(context.Context) (string, error) { return path, nil },
 		Env:    func() []string { return (&exec.Cmd{Env: append(os.Environ(), env...)}).Environ() }, // the last value counts
 		Dir:    dir,
-	})
+	}
+	b.s = pyrepl.NewSession("default", b.cfg)
 	t.Cleanup(b.s.Close)
 	b.r = jobstest.Registry(t)
 	return b

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"asyncrepl/internal/process"
@@ -41,8 +42,8 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 		rec.End, rec.Code, rec.Detail = jobs.Exited, done.Code, jobs.SysExit
 	case "raised":
 		rec.End, rec.Detail = jobs.Raised, done.Error
-		if detail, ok := strings.CutPrefix(done.Error, "MemoryError"); ok && (detail == "" || detail[0] == ':') {
-			rec.End, rec.Detail = jobs.OutOfMemory, strings.TrimPrefix(detail, ": ")
+		if name, detail, _ := strings.Cut(done.Error, ": "); done.Memory || name == "MemoryError" {
+			rec.End, rec.Detail = jobs.OutOfMemory, joined(r.s.limitText(), detail)
 		}
 		rec.Cause, rec.Subject = r.cause(done)
 	default:
@@ -67,6 +68,19 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	return out
 }
 
+// joined returns the texts that are not empty, with colons between them.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), ": ")
+}
+
+// limitText returns the limit of the session's memory, or "" if it has none.
+func (s *Session) limitText() string {
+	if s.cfg.Memory == 0 {
+		return ""
+	}
+	return fmt.Sprintf("limit of %d MB", s.cfg.Memory)
+}
+
 // lostReceipt returns the receipt of a job that has lost its worker because of cause. It kills the
 // worker if that is still alive.
 func (r *run) lostReceipt(cause error) jobs.Receipt {
@@ -77,6 +91,9 @@ func (r *run) lostReceipt(cause error) jobs.Receipt {
 	}
 	r.w.Drain()
 	rec := runner.ExitReceipt(r.w.Process())
+	if limit := r.s.limitText(); limit != "" && slices.Contains([]string{"SIGABRT", "SIGBUS", "SIGSEGV"}, rec.Signal) {
+		notes = append(notes, "its memory has a "+limit+", and code in C can crash when it is reached")
+	}
 	rec.State, rec.Rungs, rec.Notes = jobs.Lost, r.rungs, notes
 	if errors.Is(cause, worker.ErrChannelClosed) && rec.End != jobs.Alive {
 		rec.By = jobs.Program

@@ -59,6 +59,8 @@ var table = []setting{
 		func(s *settings, v string) error { return setCount(&s.MaxJobs, v) }},
 	{"REPL_MAX_SESSIONS", "max-sessions", "50", "the most Python sessions at once",
 		func(s *settings, v string) error { return setCount(&s.MaxSessions, v) }},
+	{"REPL_MEMORY_MB", "memory-mb", "0 (no limit)", "the most memory of each process of a Python session, in MB",
+		func(s *settings, v string) error { return setMemory(&s.MemoryMB, v) }},
 	{"REPL_MAX_OUTPUT", "max-output", "1GiB", "the most output kept of each job: half from its start, half from its end",
 		func(s *settings, v string) error { return setSize(&s.MaxOutput, v) }},
 	{"REPL_MAX_STATE", "max-state", "10GiB", "the most output kept on disk, of all jobs; jobs that ended first lose theirs first",
@@ -124,6 +126,15 @@ func setCount(to *int, v string) error {
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 1 {
 		return errors.New("a whole number, 1 or more")
+	}
+	*to = n
+	return nil
+}
+
+func setMemory(to *int, v string) error {
+	n, err := strconv.Atoi(v)
+	if err != nil || n != 0 && (n < engine.LeastMemoryMB || n > engine.MostMemoryMB) {
+		return fmt.Errorf("0, or a whole number from %d to %d", engine.LeastMemoryMB, engine.MostMemoryMB)
 	}
 	*to = n
 	return nil

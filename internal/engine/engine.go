@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,7 @@ type Config struct {
 
 	MaxJobs     int   // running at once
 	MaxSessions int   // at once, of all tenants
+	MemoryMB    int   // the most memory of each process of a session; 0: no limit
 	MaxOutput   int64 // bytes of output kept of each job
 	MaxState    int64 // bytes of output kept on disk, of all jobs
 
@@ -60,6 +62,9 @@ func New(c Config) (*Engine, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	warn(c.Log)
+	if err := canLimitMemory(); err != nil && c.MemoryMB > 0 {
+		return nil, fmt.Errorf("REPL_MEMORY_MB can't be used: %w", err)
+	}
 	owner, err := process.NewOwner(process.Config{Guard: c.Guard, GuardEnv: c.Env, Log: c.Log})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"log/slog"
 
 	"asyncrepl/internal/process"
@@ -9,6 +10,9 @@ import (
 const lacks = "macOS shows less of a program than Linux: a shell program that waits for a line is shown as running, with its last output; " +
 	"one that waits for a password or a key is inferred from its terminal's mode, and its reply says so; " +
 	"processes that left their session are not found when their job ends"
+
+// canLimitMemory returns why the memory of a session can't be limited, or nil.
+func canLimitMemory() error { return errors.New("macOS can't limit the memory of a process") }
 
 // platform calls does for each feature that depends on the kernel.
 func platform(_ process.Census, does func(works bool, what, lack string)) { does(false, "", lacks) }

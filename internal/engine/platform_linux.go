@@ -9,6 +9,9 @@ import (
 	"asyncrepl/internal/waiting"
 )
 
+// canLimitMemory returns why the memory of a session can't be limited, or nil.
+func canLimitMemory() error { return nil }
+
 // platform calls does for each feature that depends on the kernel.
 func platform(c process.Census, does func(works bool, what, lack string)) {
 	does(waiting.Sees(cmp.Or(c.Guard, os.Getpid())), "prompts of programs are seen",

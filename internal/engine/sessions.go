@@ -38,6 +38,13 @@ type (
 	Loss      = pyrepl.Loss
 )
 
+// The bounds of the limit of a session's memory, in MB. A Python that does nothing takes a third of
+// the least.
+const (
+	LeastMemoryMB = 64
+	MostMemoryMB  = 16 << 20
+)
+
 // A sessionKey distinguishes the sessions of different tenants.
 type sessionKey struct{ tenant, name string }
 
@@ -53,7 +60,7 @@ func (e *Engine) Session(sc Scope, name string) (Session, error) {
 			return nil, fmt.Errorf("%d sessions are open, the most allowed (REPL_MAX_SESSIONS): use one of them, or restart one that is done with", len(e.sessions))
 		}
 		s = pyrepl.NewSession(name, pyrepl.Config{
-			PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR",
+			PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR", MemorySetting: "REPL_MEMORY_MB", Memory: e.config.MemoryMB,
 			Owner: e.owner, Python: e.packages.Interpreter, Dir: sc.Workspace,
 			Env: func() []string { return e.withPrograms(sc.Env) },
 		})

@@ -41,6 +41,9 @@ func (e *Engine) Status(sc Scope) report.Server {
 	does(census.Guard != 0 || !census.Started, guardText(census.Guard),
 		"the guard has exited; the next start of a process replaces it, and until then processes outlive a server that is killed")
 	s.Works = append(s.Works, "shell "+e.config.Shell)
+	if mb := e.config.MemoryMB; mb > 0 {
+		s.Works = append(s.Works, fmt.Sprintf("a memory limit of %d MB for each process of a session, not for all together", mb))
+	}
 	s.Search = cmp.Or(variables(e.config.Env)["PATH"], "an empty PATH") + " (PATH), for python3 and uv"
 	python, err := e.packages.Describe()
 	installer := "venv and pip (with uv on PATH installs are faster)"

@@ -33,7 +33,15 @@ FUTURES = 0x1FE0000  # flags of the compiler that __future__ sets
 COROUTINE = 0x80  # code that awaits
 BLOCK, BLOCKS = 2 << 20, 8  # bytes, and number, of the memory that is held in reserve
 FULL = "OSError: the session has too many files open; restart it"
+ENOMEM = 12  # on Linux and macOS
 FRAMES = 500  # what our own reports need of the recursion limit
+
+
+def is_memory_error(error: BaseException) -> bool:
+    """Report whether memory was short: numpy has an exception of its own, a fork an OSError."""
+    kind = type(error)
+    return issubclass(kind, MemoryError) or (
+        issubclass(kind, OSError) and OSError.__dict__["errno"].__get__(error) == ENOMEM)
 
 
 class Executor:
@@ -265,7 +273,10 @@ class Executor:
     def ending_of(self, error: BaseException) -> Fields:
         """Report an exception and return the fields of `done`."""
         try:
-            return self.session.reporter().ending(error)
+            ending = self.session.reporter().ending(error)
+            if is_memory_error(error):
+                ending["memory"] = True
+            return ending
         except MemoryError:
             self._reserve.clear()
             return {"end": "raised", "error": "MemoryError"}

@@ -39,8 +39,13 @@ type Config struct {
 	Env    func() []string                           // KEY=value, the full environment of a worker
 	Dir    string                                    // the workspace, where workers start
 
-	// The names of the settings that choose Python and Dir, for errors that say what to change.
-	PythonSetting, DirSetting string
+	// Memory is the most memory, in MiB, that a worker and each process that it starts can write to.
+	// 0: no limit.
+	Memory int
+
+	// The names of the settings that choose Python, Dir and Memory, for errors that say what to
+	// change.
+	PythonSetting, DirSetting, MemorySetting string
 
 	// Start bounds the time from the start of a worker to its first event. 0 means 60 s, enough for
 	// a busy machine and a cold disk.
@@ -146,6 +151,13 @@ func (w *Worker) launch(python string, prog program, cfg Config) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if cfg.Memory > 0 { // before it gets its program, so before any user code
+		if err := limitMemory(w.handle.PID(), int64(cfg.Memory)<<20); err != nil {
+			w.handle.Stop(process.Ladder{From: jobs.Kill})
+			w.handle.Forget()
+			return err
+		}
 	}
 	w.keyboard = tty.NewKeyboard(w.pty, runner.PIDs(w.handle))
 	w.ports = listening.NewTree(w.handle.Tree)
@@ -268,6 +280,9 @@ func (w *Worker) startupError(python string, cfg Config) error {
 	fix := cfg.otherPython()
 	if slices.ContainsFunc(cfg.Env(), func(kv string) bool { return strings.HasPrefix(kv, "PYTHONHOME=") }) {
 		fix = "unset PYTHONHOME, or " + fix
+	}
+	if cfg.Memory > 0 {
+		fix = fmt.Sprintf("its limit of %d MB can be too small: raise %s, or %s", cfg.Memory, cfg.MemorySetting, fix)
 	}
 	return fmt.Errorf("starting the Python worker: %s %s before it was ready%s; %s", python, w.ExitText(), reason, fix)
 }

@@ -111,6 +111,7 @@ type (
 		Code        int      `json:"code"`
 		Error       string   `json:"error"`
 		Hint        string   `json:"hint"`        // a jobs.Cause: "no module" or "no python"; empty: none
+		Memory      bool     `json:"memory"`      // the error says that memory was short
 		Subject     string   `json:"subject"`     // what the hint is about
 		Interrupted bool     `json:"interrupted"` // its code had the interrupt, or may have had it, see interrupts.py
 		Sockets     bool     `json:"sockets"`     // the session can have opened one

@@ -1,0 +1,101 @@
+//go:build linux
+
+package pyrepl_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"asyncrepl/jobs"
+	"asyncrepl/pyrepl"
+)
+
+// limited limits the memory of the bench's session, which has not started.
+func (b *bench) limited(mb int) *bench {
+	b.t.Helper()
+	b.cfg.Memory, b.cfg.MemorySetting = mb, "REPL_MEMORY_MB"
+	b.s = pyrepl.NewSession("default", b.cfg)
+	b.t.Cleanup(b.s.Close)
+	return b
+}
+
+// Code that reaches the limit of its session's memory fails with that limit, and the session works
+// as before: it reports, takes jobs, and can release what it holds.
+func TestMemoryLimit(t *testing.T) {
+	fills := map[string]string{
+		"large": "for _ in range(500): x.append(bytearray(1 << 20))",
+		"small": "for _ in range(2_000_000): x.append(bytearray(100))",
+		"tiny":  "for _ in range(3_000_000): x.append(str(len(x)))",
+	}
+	for name, fill := range fills {
+		for _, path := range interpretersFor(t, name) {
+			t.Run(name+" on "+path, func(t *testing.T) {
+				t.Parallel()
+				b := newBenchOn(t, path, t.TempDir()).limited(64)
+				b.want("x = []", "completed")
+				for range 3 {
+					if _, out := b.want(fill, "failed (out of memory: limit of 64 MB; variables kept)"); !strings.Contains(out, "MemoryError") {
+						t.Errorf("output %q", out)
+					}
+					if _, out := b.want("print('out')", "completed"); out != "out\n" {
+						t.Errorf("output %q", out)
+					}
+				}
+				b.want("del x", "completed")
+				b.result("len(bytearray(16 << 20))", "16777216")
+			})
+		}
+	}
+}
+
+// interpretersFor returns the interpreters for a case of TestMemoryLimit: all of the machine for
+// one case, but only the one under test for the others, and in a short run.
+func interpretersFor(t *testing.T, name string) []string {
+	switch {
+	case testing.Short() && name != "large": // it fills the memory byte by byte
+		return nil
+	case testing.Short() || name != "large":
+		return []string{python(t)}
+	}
+	return slices.DeleteFunc(interpreters(), func(path string) bool {
+		_, ok := supported(path)
+		return !ok
+	})
+}
+
+// Every process that the session starts has the limit, and so has a worker that replaces another.
+func TestMemoryLimitOfChildren(t *testing.T) {
+	b := newBench(t).limited(100)
+	const ask = "import subprocess; subprocess.check_output('ulimit -d', shell=True, text=True)"
+	b.result(ask, `'102400\n'`)
+	b.want("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "failed (killed by SIGKILL; variables lost)")
+	b.result(ask, `'102400\n'`)
+}
+
+// Whatever says that memory is short is reported alike: numpy has an exception of its own, and a
+// fork fails with an error of the system.
+func TestOutOfMemoryErrors(t *testing.T) {
+	b := newBench(t).limited(100)
+	for code, want := range map[string]string{
+		"raise MemoryError": "failed (out of memory: limit of 100 MB; variables kept)",
+		"class ArrayMemoryError(MemoryError): pass\nraise ArrayMemoryError('Unable to allocate 7 GiB')": "failed (out of memory: limit of 100 MB: Unable to allocate 7 GiB; variables kept)",
+		"raise OSError(12, 'Cannot allocate memory')":                                                   "failed (out of memory: limit of 100 MB: [Errno 12] Cannot allocate memory; variables kept)",
+		"raise OSError(2, 'No such file')":                                                              "failed (FileNotFoundError: [Errno 2] No such file)",
+	} {
+		b.want(code, want)
+	}
+	info, _ := b.want("import os; os.abort()", "failed (killed by SIGABRT; variables lost)")
+	want := "its memory has a limit of 100 MB, and code in C can crash when it is reached"
+	if !slices.Contains(info.Receipt.Notes, want) {
+		t.Errorf("notes %q, want %q", info.Receipt.Notes, want)
+	}
+}
+
+// A limit in which Python can't start is an error that says so.
+func TestMemoryLimitTooSmall(t *testing.T) {
+	info, _ := newBench(t).limited(1).run("1")
+	if info.Receipt.End != jobs.NotStarted || !strings.Contains(info.Receipt.Text(), "its limit of 1 MB can be too small: raise REPL_MEMORY_MB, or set REPL_PYTHON") {
+		t.Errorf("%s", info.Receipt.Text())
+	}
+}
