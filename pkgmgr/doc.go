@@ -14,6 +14,10 @@
 // can't be used, that is an error. Nothing is removed, except a directory that this package made
 // and could not fill.
 //
+// A session can choose another environment (Manager.Other): an interpreter as it is, by path or
+// version, or the directory of an environment, made if it lies in the workspace. Each environment
+// has one Manager, which all sessions that chose it share, with its locks and its programs.
+//
 // Which installer: the environment's own uv, else the uv on the PATH, else the environment's pip,
 // else a pip from outside: that of the Python which the environment was made from, or the copy that
 // this Python carries.
@@ -37,7 +41,8 @@
 // goroutine, knows nothing of protocols, sessions or terminals, and reads neither environment
 // variables nor the working directory: they are in Config and in the arguments of RunPip.
 //
-// Begin with the example, then manager.go (the Manager), find.go (which Python), make.go (a new
-// environment), install.go (one install), site.go (what it changed), pip.go (environments without
-// pip), programs.go and program.go (the program pip of jobs: its directory, and its process).
+// Begin with the example, then manager.go (the Manager), find.go (which Python), other.go (the
+// environments of sessions), versions.go (a Python by its version), make.go (a new environment),
+// install.go (one install), site.go (what it changed), pip.go (environments without pip),
+// programs.go and program.go (the program pip of jobs: its directory, and its process).
 package pkgmgr

@@ -194,7 +194,9 @@ func TestInstallAfterEnvironmentWasDeleted(t *testing.T) {
 		}
 	}
 	w.cfg.VirtualEnv.Value = w.environment("active")
-	w.cfg.Installed = func(_ context.Context, ch Changes) []string { return []string{ch.Gone + " is gone, this is " + ch.Dir} }
+	w.cfg.Installed = func(_ context.Context, _ *Manager, ch Changes) []string {
+		return []string{ch.Gone + " is gone, this is " + ch.Dir}
+	}
 	m = New(w.cfg)
 	if _, err := m.Interpreter(patient(t)); err != nil {
 		t.Fatal(err)
@@ -246,7 +248,7 @@ func TestInstallIsStoppedHalfway(t *testing.T) {
 		[ "$last" = spam ] && exec "`+uv+`" "$@"
 		"`+uv+`" "$@"; echo done so far; exec sleep 1000`)
 	received := make(chan Changes, 3) // one for each install
-	w.cfg.Installed = func(_ context.Context, ch Changes) []string { received <- ch; return nil }
+	w.cfg.Installed = func(_ context.Context, _ *Manager, ch Changes) []string { received <- ch; return nil }
 	r := jobstest.Registry(t)
 	m := New(w.cfg)
 	j := start(t, r, m, "eggs")

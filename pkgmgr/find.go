@@ -124,37 +124,33 @@ func (m *Manager) check(ctx context.Context, env environment) error {
 	if !isProgram(env.python) {
 		return fmt.Errorf("finding Python: %s is not a program that can be run%s; %s", env.python, by, remedy)
 	}
-	found, ok := recorded(env.python)
-	if !ok {
-		var err error
-		if found, err = m.probe(ctx, env.python); err != nil {
-			return fmt.Errorf("finding Python: %v%s; %s", err, by, remedy)
-		}
+	found, err := m.identify(ctx, env.python)
+	if err != nil {
+		return fmt.Errorf("finding Python: %v%s; %s", err, by, remedy)
 	}
 	if found.tooOld() {
-		return fmt.Errorf("finding Python: %s is Python %d.%d%s, and %d.%d is the oldest that works; set %s to a newer one%s",
-			env.python, found.major, found.minor, by, minMajor, minMinor, m.cfg.Python.Name, remake)
+		return fmt.Errorf("finding Python: %s is Python %s%s, and %d.%d is the oldest that works; set %s to a newer one%s",
+			env.python, found.version(), by, minMajor, minMinor, m.cfg.Python.Name, remake)
 	}
-	return nil
+	return m.checkBase(ctx, env, found)
 }
 
 // base returns the interpreter that a new environment is made from.
 func (m *Manager) base(ctx context.Context) (interpreter, error) {
+	if m.cfg.Base.Value != "" {
+		return m.wanted(ctx, m.cfg.Base)
+	}
 	remedy := "install Python 3.9 or newer, or set " + m.cfg.Python.Name + " to one"
 	path, ok := m.python3()
 	if !ok {
 		return interpreter{}, fmt.Errorf("there is no python3 on PATH; %s", remedy)
 	}
-	found, ok := recorded(path)
-	if !ok {
-		var err error
-		if found, err = m.probe(ctx, path); err != nil {
-			return interpreter{}, fmt.Errorf("%v; %s", err, remedy)
-		}
+	found, err := m.identify(ctx, path)
+	if err != nil {
+		return interpreter{}, fmt.Errorf("%v; %s", err, remedy)
 	}
 	if found.tooOld() {
-		return interpreter{}, fmt.Errorf("%s is Python %d.%d, and %d.%d is the oldest that works; %s",
-			path, found.major, found.minor, minMajor, minMinor, remedy)
+		return interpreter{}, fmt.Errorf("%s is Python %s, and %d.%d is the oldest that works; %s", path, found.version(), minMajor, minMinor, remedy)
 	}
 	return found, nil
 }

@@ -66,7 +66,7 @@ func (in *install) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	if !changes.none() && m.cfg.Installed != nil {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), installedLimit)
 		defer cancel()
-		in.notes = append(in.notes, m.cfg.Installed(limited, changes)...)
+		in.notes = append(in.notes, m.cfg.Installed(limited, m, changes)...)
 	}
 	out.Receipt.Notes = append(out.Receipt.Notes, in.notes...)
 	return out
@@ -163,7 +163,10 @@ func (m *Manager) installerLine(ctx context.Context, env environment, s site) ([
 // forbidden returns the text about a Python that the system does not allow installs into.
 func (m *Manager) forbidden(python string) string {
 	remedy := fmt.Sprintf("set %s to a directory in which an environment may be made", m.cfg.VenvDir.Name)
-	if m.cfg.Python.Value != "" {
+	switch {
+	case m.chosen:
+		remedy = fmt.Sprintf("set %s too, and an environment is made from it", m.cfg.VenvDir.Name)
+	case m.cfg.Python.Value != "":
 		remedy = fmt.Sprintf("unset %s, and an environment is made in %s or the workspace", m.cfg.Python.Name, m.cfg.VenvDir.Name)
 	}
 	return fmt.Sprintf("%s belongs to the system, which forbids installs into it (PEP 668); %s", python, remedy)

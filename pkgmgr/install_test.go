@@ -101,7 +101,7 @@ func TestInstall(t *testing.T) {
 			w.wheel("eggs", "1.0", "3")
 			w.wheel("absent", "1.0", "4")
 			var installed atomic.Int32
-			w.cfg.Installed = func(context.Context, Changes) []string { installed.Add(1); return nil }
+			w.cfg.Installed = func(context.Context, *Manager, Changes) []string { installed.Add(1); return nil }
 			m := New(w.cfg)
 			python, err := m.Interpreter(patient(t))
 			if err != nil {

@@ -32,7 +32,7 @@ func (m *Manager) make(ctx context.Context, env environment, say func(string)) (
 	}
 	defer lock.Close()
 	if made := environmentIn(env.dir, env.setting); made.exists {
-		return made.python, nil
+		return made.python, m.check(ctx, made)
 	}
 	if exists(filepath.Join(env.dir, "Scripts")) {
 		return "", fmt.Errorf("making the environment %s: it is an environment of Windows; %s", env.dir, m.elsewhere())

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"asyncrepl/internal/process"
@@ -27,6 +27,8 @@ type Config struct {
 	VirtualEnv  Setting // an environment, used if it exists
 	CondaPrefix Setting // likewise
 
+	Base Setting // the interpreter that VenvDir is made from, by path, name or version; empty: the python3 on PATH
+
 	Path []string // directories to search for python3 and uv
 	Env  []string `json:"-"` // KEY=value, the full environment of every command
 
@@ -36,8 +38,8 @@ type Config struct {
 	Command func(argv, env []string, dir string) jobs.Runner `json:"-"`
 
 	// Installed, if set, is called after each install that changed something and before its job is
-	// final. It returns notes for the receipt.
-	Installed func(context.Context, Changes) []string `json:"-"`
+	// final, with the Manager that installed. It returns notes for the receipt.
+	Installed func(context.Context, *Manager, Changes) []string `json:"-"`
 
 	// Pip is the command line of the program pip of jobs, which calls RunPip. The path of the
 	// settings file and the arguments of pip follow it. If it is empty, jobs have no such program.
@@ -61,6 +63,12 @@ type Manager struct {
 	found atomic.Pointer[environment] // set while finding is held
 
 	note atomic.Pointer[string] // that TakeNote returns next; nil: none
+
+	chosen   bool   // by sessions, see Other
+	basePath string // the interpreter that was chosen; empty: unknown
+
+	othersMu sync.Mutex
+	others   []*Manager // guarded by othersMu; those that Other has returned, in order
 
 	programs  programs
 	inProgram bool // this process is the program pip, which has no Owner
@@ -148,7 +156,7 @@ func (m *Manager) current() (environment, error) {
 }
 
 // Bin returns the environment's directory of programs, which leads the PATH of the workspace's
-// commands. The directory need not exist yet. Bin returns "" if nothing need be added: the named
+// commands. The directory need not exist yet. Bin returns "" if nothing need be added: the workspace's
 // interpreter belongs to no environment and is on the PATH, so that the order of the PATH stays.
 func (m *Manager) Bin() string {
 	env, err := m.current()
@@ -156,7 +164,7 @@ func (m *Manager) Bin() string {
 		return ""
 	}
 	bin := filepath.Dir(env.python)
-	if env.dir == "" && slices.Contains(m.cfg.Path, bin) {
+	if env.dir == "" && !m.chosen && slices.Contains(m.cfg.Path, bin) {
 		return ""
 	}
 	return bin
@@ -192,7 +200,10 @@ func (m *Manager) Describe() (Description, error) {
 	d.Python, d.Setting, d.Dir, d.There = env.python, env.setting, env.dir, isFile(env.python)
 	python := d.Python // the one to describe the version of
 	if !env.exists && !d.There {
-		if d.Base, _ = m.python3(); d.Base == "" {
+		if d.Base = m.basePath; d.Base == "" {
+			d.Base, _ = m.python3()
+		}
+		if d.Base == "" {
 			return d, nil
 		}
 		python = d.Base
@@ -204,7 +215,7 @@ func (m *Manager) Describe() (Description, error) {
 		}
 	}
 	if ok {
-		d.Version = strconv.Itoa(version.major) + "." + strconv.Itoa(version.minor)
+		d.Version = version.version()
 	}
 	return d, nil
 }

@@ -55,8 +55,14 @@ func (m *Manager) ProgramsError() error {
 	return m.programs.err
 }
 
-// Close removes what Programs has made.
+// Close removes what Programs has made, also that of the other environments.
 func (m *Manager) Close() {
+	m.othersMu.Lock()
+	others := m.others
+	m.othersMu.Unlock()
+	for _, o := range others {
+		o.Close()
+	}
 	m.programs.mu.Lock()
 	defer m.programs.mu.Unlock()
 	m.programs.remove()

@@ -103,7 +103,7 @@ func (e *Engine) makeRoom() bool {
 
 // installed returns a note for each package of an install that a session has imported in an earlier
 // version. Sessions find new packages themselves.
-func (e *Engine) installed(ctx context.Context, changes pkgmgr.Changes) (notes []string) {
+func (e *Engine) installed(ctx context.Context, _ *pkgmgr.Manager, changes pkgmgr.Changes) (notes []string) {
 	replaced := map[string]string{} // by module: its package, with the new version
 	for _, p := range changes.Installed {
 		if p.Before != "" {
