@@ -38,7 +38,9 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		return notRun(ctx, err)
 	}
 	p.Begin()
+	began := time.Now()
 	out, w := e.attempt(ctx, p, true)
+	e.s.count(began)
 	if out.Receipt.State != jobs.Lost {
 		e.s.release(e.turn, "")
 		return out
@@ -56,7 +58,7 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	if result.Err != nil {
 		rec.Notes = append(rec.Notes, result.Err.Error())
 	}
-	e.s.setNote("a new worker was started: variables were lost in " + by)
+	e.s.SetNote("a new worker was started: variables were lost in " + by)
 	e.s.release(e.turn, by)
 	return out
 }

@@ -37,6 +37,7 @@ func (s *Session) enqueue(p *jobs.Port) *ticket {
 		t.err = errClosed
 		close(t.ready)
 	} else {
+		s.taken++
 		s.push(t)
 	}
 	return t

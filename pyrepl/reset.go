@@ -17,7 +17,7 @@ import (
 // resetStep is the time between the rungs of a reset.
 const resetStep = time.Second
 
-// An End is what became of a session's worker at a restart.
+// An End is what became of a session's worker at a restart or at the end of the session.
 type End struct {
 	Had       bool // there was a worker
 	Survivors []jobs.Process
@@ -42,6 +42,41 @@ func (s *Session) Restart(by jobs.By, reason string) (wait func(ctx context.Cont
 	return s.reset(stop, "a restart").wait, nil
 }
 
+// Delete ends the session for good, and its worker as [Session.Restart] does: the running job is
+// stopped, queued jobs are not run, and what is asked of the session later is refused. The error
+// says that it has been closed before.
+func (s *Session) Delete(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	return s.remove(jobs.Stop{By: by, From: jobs.Terminate, Step: resetStep, Reason: reason}), nil
+}
+
+// DeleteIdle is [Session.Delete] of a session that no job uses, and reports whether it was. how is
+// what became of its Python, for the loss of its variables, which is nil if it had no Python.
+func (s *Session) DeleteIdle(how string) (loss *Loss, ok bool) {
+	loss = s.Lost()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.turn != nil {
+		return nil, false
+	}
+	if loss == nil && s.w != nil {
+		loss = &Loss{Session: s.name, Job: s.w.LastJob(), How: how, Names: s.names}
+	}
+	s.remove(jobs.Stop{By: jobs.Limit, From: jobs.Terminate, Step: resetStep})
+	return loss, true
+}
+
+// remove closes the session and ends its worker as st says. The caller holds mu.
+func (s *Session) remove(st jobs.Stop) (wait func(ctx context.Context) (End, error)) {
+	re := s.reset(st, "the end of the session")
+	s.closed = true
+	return re.wait
+}
+
 // A resetting is a reset that may not have ended the worker yet.
 type resetting struct {
 	done chan struct{} // closed when the worker has ended
@@ -61,7 +96,7 @@ func (s *Session) reset(st jobs.Stop, cause string) *resetting {
 	}
 	t := &ticket{resets: true, ready: make(chan struct{})}
 	s.push(t)
-	go s.endWorker(t, st, re) // owned by the callers of wait; ends when the worker has, within the steps of st
+	go s.endWorker(t, st, re) // owned by the callers of wait, if there are any; ends when the worker has, within the steps of st
 	return re
 }
 

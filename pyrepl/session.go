@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
@@ -31,6 +32,10 @@ type Session struct {
 	note   string         // about the worker, for the receipt of the next job
 	names  []string       // of the namespace, as last reported
 	asOf   string         // the job that reported them
+	taken  int            // places in the queue that jobs have taken so far
+	jobs   int            // that have begun and ended
+	ran    time.Duration  // of these, from the beginning of each to its end
+	used   time.Time      // when the last of them ended
 }
 
 // NewSession returns a session that has not started anything yet.
@@ -77,7 +82,7 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker.Worker, n
 		return w, note, nil
 	}
 	if w, err = worker.Start(ctx, s.cfg, p); err != nil {
-		s.setNote(note) // for the first job that has a new worker
+		s.SetNote(note) // for the first job that has a new worker
 		return nil, "", err
 	}
 	if !s.attach(w) {
@@ -87,8 +92,8 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker.Worker, n
 	return w, note, nil
 }
 
-// setNote sets the note for the receipt of the next job.
-func (s *Session) setNote(note string) {
+// SetNote sets the note for the receipt of the next job.
+func (s *Session) SetNote(note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note = note
@@ -136,40 +141,6 @@ func (s *Session) remember(job string, names []string) {
 		s.names = names
 	}
 	s.asOf = job
-}
-
-// A State is a session's activity at one moment.
-type State struct {
-	PID    int    // of its worker; 0: none is alive
-	Memory int64  // bytes resident of the worker's tree; 0: unknown
-	Job    string // that is running; empty: none
-	Queued int    // jobs that wait for their turn
-}
-
-// State returns the session's activity. It does not wait for the worker.
-func (s *Session) State() State {
-	st, w := s.state()
-	if w != nil {
-		u, _ := w.Process().Usage() // an error: the worker has ended, or the system does not say
-		st.Memory = u.Memory
-	}
-	return st
-}
-
-// state returns the State without its Memory, and the worker if it is alive.
-func (s *Session) state() (st State, alive *worker.Worker) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st.Job = s.turn.job()
-	for _, q := range s.queue {
-		if !q.resets {
-			st.Queued++
-		}
-	}
-	if s.w != nil && !s.w.Ended() {
-		st.PID, alive = s.w.Process().PID(), s.w
-	}
-	return st, alive
 }
 
 // ask calls question with the worker of an idle session, which has the turn meanwhile. If the

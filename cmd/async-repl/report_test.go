@@ -116,7 +116,7 @@ func TestMaxJobs(t *testing.T) {
 	first := s.do("execute_command_async", "command", "exec sleep 1000 # the first", "wait_seconds", 0).Header("Job ID")
 	second := s.do("execute_command_async", "command", "exec sleep 1000", "wait_seconds", 0).Header("Job ID")
 	want := regexp.MustCompile(`2 jobs are running, the most allowed; nothing was started\. Wait for one or end one with cancel_job\.` +
-		"\nThe oldest: " + first + ` running, shell, [0-9.]+s: exec sleep 1000 # the first$`)
+		"\nThe oldest: " + first + ` running, shell, [0-9.]+s: exec sleep 1000 # the first\nSession: new\n$`)
 	if got := s.refused("execute_python", "code", "1"); !want.MatchString(got) {
 		t.Errorf("the refusal says %q", got)
 	}

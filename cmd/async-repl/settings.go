@@ -61,6 +61,8 @@ var table = []setting{
 		func(s *settings, v string) error { return setCount(&s.MaxSessions, v) }},
 	{"REPL_MEMORY_MB", "memory-mb", "0 (no limit)", "the most memory of each process of a Python session, in MB",
 		func(s *settings, v string) error { return setMemory(&s.MemoryMB, v) }},
+	{"REPL_SESSION_TTL", "session-ttl", "0 (never)", "how long a Python session can be idle before it is ended; a bare number is minutes",
+		func(s *settings, v string) error { return setTTL(&s.SessionTTL, v) }},
 	{"REPL_MAX_OUTPUT", "max-output", "1GiB", "the most output kept of each job: half from its start, half from its end",
 		func(s *settings, v string) error { return setSize(&s.MaxOutput, v) }},
 	{"REPL_MAX_STATE", "max-state", "10GiB", "the most output kept on disk, of all jobs; jobs that ended first lose theirs first",
@@ -80,7 +82,6 @@ var table = []setting{
 	{"REPL_HOST", "", "", "", only()},
 	{"REPL_PORT", "", "", "", only()},
 	{"REPL_SANDBOX", "", "", "", only("none")},
-	{"REPL_SESSION_TTL", "", "", "", only("0")},
 }
 
 // only returns a setter that refuses every value but these.
@@ -117,6 +118,19 @@ func setDuration(to *time.Duration, v string, least, most time.Duration) error {
 			what += fmt.Sprintf(", %v at most", most)
 		}
 		return errors.New(what)
+	}
+	*to = d
+	return nil
+}
+
+// setTTL reads a time of which a bare number is minutes.
+func setTTL(to *time.Duration, v string) error {
+	if _, err := strconv.ParseFloat(v, 64); err == nil {
+		v += "m"
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 0 {
+		return errors.New("a number of minutes, or a time like 90s or 2h; 0 means never")
 	}
 	*to = d
 	return nil

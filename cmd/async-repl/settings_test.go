@@ -29,6 +29,9 @@ func TestSettings(t *testing.T) {
 		"toolsets":      {env: map[string]string{"REPL_TOOLSETS": "core,namespace"}, is: func(s settings) bool { return slices.Equal(s.toolsets, []string{"core", "namespace"}) }},
 		"memory":        {env: map[string]string{"REPL_MEMORY_MB": "300"}, is: func(s settings) bool { return s.MemoryMB == 300 }},
 		"no limit":      {args: []string{"-memory-mb", "0"}, is: func(s settings) bool { return s.MemoryMB == 0 }},
+		"TTL":           {env: map[string]string{"REPL_SESSION_TTL": "2h"}, is: func(s settings) bool { return s.SessionTTL == 2*time.Hour }},
+		"TTL, minutes":  {args: []string{"-session-ttl", "1.5"}, is: func(s settings) bool { return s.SessionTTL == 90*time.Second }},
+		"TTL, never":    {env: map[string]string{"REPL_SESSION_TTL": "0"}, is: func(s settings) bool { return s.SessionTTL == 0 }},
 		"unknown REPL_": {env: map[string]string{"REPL_ID": "of another program"}, is: func(settings) bool { return true }},
 
 		"bad grace":    {env: map[string]string{"REPL_GRACE": "soon"}, err: []string{"REPL_GRACE", "soon", "allowed", "2s"}},
@@ -46,6 +49,9 @@ func TestSettings(t *testing.T) {
 		"not built":    {env: map[string]string{"REPL_SANDBOX": "strict"}, err: []string{"REPL_SANDBOX", "strict", "none"}},
 		"no http":      {env: map[string]string{"REPL_TRANSPORT": "http"}, err: []string{"REPL_TRANSPORT", "http", "stdio"}},
 		"no port":      {env: map[string]string{"REPL_PORT": "80"}, err: []string{"REPL_PORT", "80", "not built"}},
+		"bad TTL":      {env: map[string]string{"REPL_SESSION_TTL": "a while"}, err: []string{"REPL_SESSION_TTL", "a while", "minutes", "90s"}},
+		"negative TTL": {env: map[string]string{"REPL_SESSION_TTL": "-5"}, err: []string{"REPL_SESSION_TTL", "-5", "minutes"}},
+		"endless TTL":  {env: map[string]string{"REPL_SESSION_TTL": "inf"}, err: []string{"REPL_SESSION_TTL", "inf", "minutes"}},
 		"bad toolset":  {args: []string{"-toolsets", "core,more"}, err: []string{"-toolsets", "core,more", "all, or one or more of core, sessions, namespace"}},
 		"stray word":   {args: []string{"-grace", "2s", "demo"}, err: []string{"demo"}},
 	}

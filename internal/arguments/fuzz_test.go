@@ -100,6 +100,7 @@ func checkLimits(t *testing.T, a *Args) {
 		"limit":     a.Limit != nil && (*a.Limit < 1 || *a.Limit > MaxList),
 		"cursor":    a.Cursor != nil && (*a.Cursor < 0 || *a.Cursor > 1<<53),
 		"session":   a.Session != "" && !sessionNames().MatchString(a.Session),
+		"name":      a.Name != "" && !sessionNames().MatchString(a.Name),
 		"job_ids":   a.JobIDs != nil && (len(a.JobIDs) == 0 || len(a.JobIDs) > MaxList),
 		"until":     a.Until != "" && a.Until != untilAny && a.Until != UntilAll,
 		"NUL":       slices.ContainsFunc([]string{a.Code, a.Command, a.Cwd, a.Package}, func(s string) bool { return strings.ContainsRune(s, 0) }),

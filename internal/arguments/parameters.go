@@ -89,6 +89,7 @@ var parameters = map[string]*parameter{
 	"package": text("numpy pandas==2.2, URLs, paths, -r file", func(a *Args) *string { return &a.Package }, notEmpty),
 	"text":    text("", func(a *Args) *string { return &a.Text }, nil),
 	"session": text("", func(a *Args) *string { return &a.Session }, sessionName),
+	"name":    text("", func(a *Args) *string { return &a.Name }, sessionName),
 	"job_id":  text("", func(a *Args) *string { return &a.JobID }, notEmpty),
 	"before":  text("jobs older than this id", func(a *Args) *string { return &a.Before }, notEmpty),
 	"cwd":     text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),

@@ -17,6 +17,6 @@
 // person's choices arrive in [Config]; package report and the front end write the texts that a
 // client sees.
 //
-// Begin with the example and engine.go; sessions.go is about Python, environment.go about what jobs
-// find around them, status.go about server_status.
+// Begin with the example and engine.go; sessions.go is about Python, expiry.go about the end of idle
+// sessions, environment.go about what jobs find around them, status.go about server_status.
 package engine

@@ -32,11 +32,12 @@ type Config struct {
 	VenvDir  string // the virtual environment; empty: the active one, else .venv in the workspace
 	StateDir string // for long output, made on first use; empty: long output can't be kept
 
-	MaxJobs     int   // running at once
-	MaxSessions int   // at once, of all tenants
-	MemoryMB    int   // the most memory of each process of a session; 0: no limit
-	MaxOutput   int64 // bytes of output kept of each job
-	MaxState    int64 // bytes of output kept on disk, of all jobs
+	MaxJobs     int           // running at once
+	MaxSessions int           // at once, of all tenants
+	SessionTTL  time.Duration // how long a session can be idle before it is ended; 0: forever
+	MemoryMB    int           // the most memory of each process of a session; 0: no limit
+	MaxOutput   int64         // bytes of output kept of each job
+	MaxState    int64         // bytes of output kept on disk, of all jobs
 
 	Log *slog.Logger // nil: nothing is logged
 }
@@ -53,7 +54,10 @@ type Engine struct {
 
 	// Guarded by mu.
 	mu       sync.Mutex
-	sessions map[sessionKey]*pyrepl.Session
+	sessions map[sessionKey]*session
+	expired  map[sessionKey]*expired // by session; they had been idle too long
+	expiry   *time.Timer             // of the next check for idle sessions; nil: none is due
+	closed   bool
 }
 
 // New makes an engine.
@@ -69,7 +73,7 @@ func New(c Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{config: c, started: time.Now(), owner: owner, sessions: make(map[sessionKey]*pyrepl.Session)}
+	e := &Engine{config: c, started: time.Now(), owner: owner, sessions: make(map[sessionKey]*session), expired: make(map[sessionKey]*expired)}
 	env := variables(c.Env)
 	e.packages = pkgmgr.New(pkgmgr.Config{
 		Workspace:   c.Workspace,
@@ -118,10 +122,13 @@ func (e *Engine) onTerminal(argv, env []string, dir string) jobs.Runner {
 	return &shell.Command{Owner: e.owner, Argv: argv, Env: env, Dir: dir, TTY: true}
 }
 
-// Install returns the runner that installs packages for a session. All sessions share one
-// environment.
-func (e *Engine) Install(_ Scope, _, packages string) (jobs.Runner, error) {
-	return e.packages.Install(packages)
+// Install returns the runner that installs packages for a session, and reports whether it had to
+// make the session. All sessions share one environment.
+func (e *Engine) Install(sc Scope, session, packages string) (run jobs.Runner, made bool, err error) {
+	if run, err = e.packages.Install(packages); err == nil {
+		_, made, err = e.Open(sc, session)
+	}
+	return run, made, err
 }
 
 // TakeNote returns what a client should know about a Python environment that was made since the
@@ -136,6 +143,7 @@ const shutdownStep = 150 * time.Millisecond
 // does not delay the signals to the trees. Idle sessions let Python exit meanwhile. It closes the
 // sessions last, when no job uses them.
 func (e *Engine) Close() {
+	e.stopExpiry()
 	stop := jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate, Step: shutdownStep}
 	e.jobs.StopAll(stop) // before the first signal, so that receipts say what ended a job
 	exited := pyrepl.LetExit(e.all())

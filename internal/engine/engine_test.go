@@ -20,7 +20,6 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -65,7 +64,7 @@ func newBench(t testing.TB, c engine.Config) *bench {
 // python starts a job in a session of the scope.
 func (b *bench) python(sc engine.Scope, session, code string) *jobs.Job {
 	b.t.Helper()
-	s, err := b.Session(sc, session)
+	s, _, err := b.Open(sc, session)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -116,7 +115,7 @@ func TestMaxSessions(t *testing.T) {
 	sc := b.Scope("local")
 	jobstest.End(t, b.python(sc, "a", "1"))
 	jobstest.End(t, b.python(sc, "b", "1"))
-	if _, err := b.Session(sc, "c"); err == nil || !strings.Contains(err.Error(), "REPL_MAX_SESSIONS") {
+	if _, _, err := b.Open(sc, "c"); err == nil || !strings.Contains(err.Error(), "REPL_MAX_SESSIONS") {
 		t.Errorf("a third session: %v", err)
 	}
 	s, err := b.Session(sc, "a")
@@ -267,8 +266,7 @@ func TestStatusOfARunningJob(t *testing.T) {
 		t.Fatalf("status %+v", st)
 	}
 	s := st.Sessions[0]
-	want := report.SessionStatus{Name: "lab", PID: s.PID, Memory: s.Memory, Job: job.ID(), Queued: 1}
-	if s != want || s.PID == 0 || s.Memory < 1<<20 {
+	if s.Name != "lab" || s.Job != job.ID() || s.Queued != 1 || s.PID == 0 || s.Memory < 1<<20 || s.Threads != 1 || s.Processes != 1 {
 		t.Errorf("session %+v", s)
 	}
 	if u, err := job.Info().Probe.Usage(); err != nil || u.Processes != 1 {

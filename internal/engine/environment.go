@@ -65,6 +65,23 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 	return out
 }
 
+// sessionEnv returns env with the variables of a session. The programs of its Python lead the PATH
+// even if the session sets that.
+func (e *Engine) sessionEnv(env []string, set map[string]string) []string {
+	out := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		_, ok := set[name]
+		return ok
+	})
+	for name, value := range set {
+		if bin := e.packages.Bin(); name == "PATH" && bin != "" {
+			value = leading(bin, value)
+		}
+		out = append(out, name+"="+value)
+	}
+	return out
+}
+
 // withPrograms returns a copy of env in which the programs pip and pip3 lead the PATH. The server
 // makes their directory for its first job.
 func (e *Engine) withPrograms(env []string) []string {

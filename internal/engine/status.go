@@ -22,9 +22,9 @@ func (e *Engine) Status(sc Scope) report.Server {
 	s := report.Server{
 		Version: e.config.Version, Started: e.started, Workspace: sc.Workspace,
 		Jobs: e.jobs.Count(sc.Tenant), Disk: e.jobs.Usage(),
-		Sessions: e.sessionStatus(sc), MaxSessions: e.config.MaxSessions,
 		Processes: census.Trees.Processes, Memory: census.Trees.Memory, Self: census.Self,
 	}
+	s.Sessions, s.MaxSessions = e.Sessions(sc)
 	for _, p := range census.Orphans {
 		s.Orphans = append(s.Orphans, jobs.Process{PID: p.PID, Program: p.Program})
 	}
@@ -101,13 +101,16 @@ func pythonText(d pkgmgr.Description) string {
 	return d.Dir + " will be made on first use from " + d.Base + version + by
 }
 
-// sessionStatus returns the state of the sessions of the scope's tenant, by name.
-func (e *Engine) sessionStatus(sc Scope) (list []report.SessionStatus) {
-	for _, s := range e.sessionsOf(sc) {
-		st := s.State()
-		list = append(list, report.SessionStatus{Name: s.Name(), PID: st.PID, Memory: st.Memory, Job: st.Job, Queued: st.Queued})
+// interpreter returns the Python of sessions, or that which would be used.
+func (e *Engine) interpreter() string {
+	python, err := e.packages.Describe()
+	switch {
+	case err != nil:
+		return ""
+	case python.There:
+		return python.Python
 	}
-	return list
+	return python.Python + " (not made yet)"
 }
 
 // freeSpace returns how many bytes are free on the file system of dir, which need not exist yet, or

@@ -20,6 +20,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := w.dial(engine.Scope{})
+	c.call("create_session", given{"name": "other"})
 	old := c.call("execute_python", given{"code": `out "x"`})
 	id := field(old, "Job ID")
 	shell := field(c.call("execute_command_async", given{"command": `ask line "? "`, "wait_seconds": 60}), "Job ID")
@@ -68,7 +69,20 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 			"cwd: there is no directory " + w.workspace + "/no/such. Relative paths start in the workspace, " + w.workspace + "."},
 		{"file for directory", "execute_command_async", `{"command": "x", "cwd": "file"}`, "cwd: " + w.workspace + "/file is not a directory."},
 		{"bad session", "execute_python", `{"code": "x", "session": "a b"}`, "session must be 1 to 64 letters, *"},
-		{"sessions used up", "execute_python", `{"code": "x", "session": "full"}`, "50 sessions are open, the most allowed; restart one"},
+		{"sessions used up", "execute_python", `{"code": "x", "session": "full"}`,
+			"50 sessions are open, the most allowed (REPL_MAX_SESSIONS): use one of them, or end one with delete_session.\nIdle longest: lab, *"},
+		{"session outside", "execute_python", `{"code": "x", "session": "../x"}`, "session must be 1 to 64 letters, *"},
+		{"session too long", "execute_python", `{"code": "x", "session": "` + strings.Repeat("x", 300) + `"}`, "session must be 1 to 64 letters, *"},
+		{"session without a name", "execute_python", `{"code": "x", "session": ""}`, "session must be 1 to 64 letters, *"},
+		{"NUL in a session", "create_session", `{"name": "a\u0000b"}`, "name must be 1 to 64 letters, *"},
+		{"session that exists", "create_session", `{"name": "other", "env": {"A": "b"}}`,
+			"Session other exists, and is not changed: use it, end it with delete_session, or take another name.\nother, no Python runs, *"},
+		{"session in no directory", "create_session", `{"name": "new", "cwd": "no/such"}`, "cwd: there is no directory *"},
+		{"no such session", "list_variables", `{"session": "Other"}`, "No session Other. Nearest: other."},
+		{"no such session at all", "restart_python_worker", `{"session": "elsewhere"}`, "No session elsewhere. There are: default, other. execute_python makes a new one."},
+		{"no such session to delete", "delete_session", `{"session": "othr"}`, "No session othr. Nearest: other."},
+		{"no such session to look at", "check_python_status", `{"session": "othr"}`, "No session othr. Nearest: other."},
+		{"no such session to list", "list_jobs", `{"session": "othr", "status": "failed"}`, "No session othr. Nearest: other."},
 		{"bad requirement", "install_package_async", `{"package": "--index-url=x"}`, `"--index-url=x" looks like an option; name packages only`},
 		{"status unknown", "list_jobs", `{"status": "done"}`, "status must be one of: queued, running, waiting_input, completed, failed, cancelled."},
 		{"until unknown", "wait_for_jobs", `{"job_ids": ["x"], "until": "some"}`, "until must be one of: any, all."},
@@ -76,7 +90,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"no such job to wait for", "wait_for_jobs", `{"job_ids": ["` + id + `", "x"]}`, "No such job: x\nNearest:\n*"},
 		{"no such job to list from", "list_jobs", `{"before": "x"}`, "No such job: x\n*"},
 		{"job of no such session", "check_python_status", `{"job_id": "` + id + `", "session": "lab"}`, "Job " + id + " is not one of session lab. Leave session out."},
-		{"cursor without a job", "check_python_status", `{"session": "lab", "cursor": 5}`, "Session lab has no Python job yet, so there is no output at a cursor."},
+		{"cursor without a job", "check_python_status", `{"session": "other", "cursor": 5}`, "Session other has no Python job yet, so there is no output at a cursor."},
 		{"two lines", "send_python_input", `{"text": "a\nb"}`, "text must be one line; nothing was sent. Send one line for each question."},
 		{"no job asks", "send_python_input", `{"text": "a"}`, "No Python job waits for input; nothing was sent or kept."},
 		{"python input for a shell job", "send_python_input", `{"text": "a", "job_id": "` + shell + `"}`,

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -15,15 +16,26 @@ import (
 type Backend interface {
 	// Jobs returns the registry in which the tools start and find jobs.
 	Jobs() *jobs.Registry
-	// Session returns a Python session of the scope's tenant.
+	// Session returns a Python session of the scope's tenant. If there is none, the error is an
+	// [*engine.NoSessionError].
 	Session(sc engine.Scope, name string) (engine.Session, error)
+	// Open returns a Python session for a job, and reports whether it had to make it.
+	Open(sc engine.Scope, name string) (s engine.Session, made bool, err error)
+	// Create makes a Python session that does not exist.
+	Create(sc engine.Scope, spec engine.SessionSpec) (report.SessionStatus, error)
+	// Sessions returns the state of the sessions of the scope's tenant, and how many are allowed at
+	// once.
+	Sessions(sc engine.Scope) (list []report.SessionStatus, limit int)
+	// Delete ends a Python session for good.
+	Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), err error)
 	// Losses returns the deaths of idle Python interpreters of the scope's tenant that no job's
 	// receipt reports.
 	Losses(sc engine.Scope) []*engine.Loss
 	// Shell returns a runner of one command line.
 	Shell(sc engine.Scope, c engine.Command) (jobs.Runner, error)
-	// Install returns a runner that installs packages for a session.
-	Install(sc engine.Scope, session, packages string) (jobs.Runner, error)
+	// Install returns a runner that installs packages for a session, and reports whether it had to
+	// make the session.
+	Install(sc engine.Scope, session, packages string) (run jobs.Runner, made bool, err error)
 	// TakeNote returns what a client should know about a Python environment that was made since the
 	// last call, or "".
 	TakeNote() string

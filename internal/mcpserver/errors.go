@@ -21,6 +21,9 @@ func (c *conn) refusal(err error) *report.Reply {
 	if r := c.reporter.Refusal(err); r != nil {
 		return r
 	}
+	if text := c.sessionRefusal(err); text != "" {
+		return report.Textf("%s", text)
+	}
 	if errors.Is(err, jobs.ErrShutdown) {
 		return report.Textf("The server is shutting down; nothing was started.")
 	}

@@ -18,10 +18,11 @@ const titleLen = 100
 
 func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
-	py, err := c.Backend.Session(c.scope, session)
+	py, made, err := c.Backend.Open(c.scope, session)
 	if err != nil {
 		return nil, err
 	}
+	c.made = made
 	return c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: title(c.args.Code)}, py.Exec(c.args.Code))
 }
 
@@ -44,10 +45,11 @@ func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
 
 func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
-	run, err := c.Backend.Install(c.scope, session, c.args.Package)
+	run, made, err := c.Backend.Install(c.scope, session, c.args.Package)
 	if err != nil {
 		return nil, err
 	}
+	c.made = made
 	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: title("install " + c.args.Package)}, run)
 }
 

@@ -149,14 +149,30 @@ var replies = map[string][]step{
 	},
 	"install": {
 		{"install_package_async", given{"package": "numpy", "session": "lab"},
-			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 24\n\n--- STDOUT ---\ninstalled numpy for lab\n", ""},
+			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 24\nSession: new\n\n--- STDOUT ---\ninstalled numpy for lab\n", ""},
+	},
+	"sessions": {
+		{"create_session", given{"name": "lab"}, "Session: new\n\nlab, no Python runs, 0 variables, 0 jobs in T, T old, idle for T, in /lab\n", ""},
+		{"check_python_status", given{"session": "lab"}, "No Python job yet in session lab.", ""},
+		{"execute_python", given{"code": `out ""`, "session": "lab"}, "Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 0\n", ""},
+		{"execute_python", given{"code": `out "x"`, "session": "other"},
+			"Job ID: ID2\nStatus: completed\nElapsed: T\nCursor: 1\nSession: new\n\n--- STDOUT ---\nx\n", ""},
+		{"list_sessions", nil, "Sessions: 3 of at most 50\n\ndefault, no Python runs, 0 variables, 0 jobs in T, T old, idle for T, in /lab\n" +
+			"lab, no Python runs, 0 variables, 0 jobs in T, T old, idle for T, in /lab\n" +
+			"other, no Python runs, 0 variables, 0 jobs in T, T old, idle for T, in /lab\n", ""},
+		{"execute_python", given{"code": "hang", "session": "lab", "wait_seconds": 0}, "", ""},
+		{"delete_session", given{"session": "lab"},
+			"Session: lab\nDeleted: yes; all variables are lost\nEnded: ID3 cancelled (killed by delete_session), python lab, T: hang\n", ""},
+		{"list_jobs", given{"session": "lab", "limit": 1},
+			"Jobs: 1, newest first\nMore: list_jobs with before=ID3\n\nID3 cancelled (killed by delete_session), python lab, T: hang\n", ""},
+		{"execute_python", given{"code": `out ""`, "session": "lab"}, "Job ID: ID4\nStatus: completed\nElapsed: T\nCursor: 0\nSession: new\n", ""},
 	},
 	"notes": {
 		{"execute_python", given{"code": `note "a new worker was started"`},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nNote: a new worker was started\nCursor: 0\n", ""},
 	},
 	"no job yet": {
-		{"check_python_status", given{"session": "lab"}, "No Python job yet in session lab.", ""},
+		{"check_python_status", nil, "No Python job yet in session default.", ""},
 		{"list_jobs", nil, "No jobs yet.", ""},
 		{"list_jobs", given{"status": "failed"}, "No such jobs.", ""},
 		{"list_variables", nil, "No variables in session default.", ""},

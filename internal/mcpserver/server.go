@@ -51,7 +51,7 @@ func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*to
 	})
 	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.follow, c.resources, beforeTools(func() (others []*tool) {
 		for _, t := range tools(c.scope.GraceTime()) {
-			if c.offers(t) {
+			if c.offers(t.toolset) {
 				s.AddTool(t.definition(), c.handler(t))
 			} else {
 				others = append(others, t)
@@ -113,6 +113,9 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		if err != nil {
 			reply = c.refusal(err)
 			current.notices.Shows(reply.Shown()...)
+		}
+		if current.made {
+			reply.Insert("Session", "new")
 		}
 		retract := c.losses.announce(reply, c.Backend.Losses(c.scope))
 		settle = func() {

@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
@@ -18,6 +17,9 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
 	py, err := c.Backend.Session(c.scope, session)
 	if err != nil {
+		if err = c.absent(err); err == nil {
+			return noVariables(session, engine.Variables{}), nil
+		}
 		return nil, err
 	}
 	c.ticket.Pass()
@@ -71,15 +73,14 @@ const endedMax = 20
 // is cancelled.
 func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
+	r := &report.Reply{}
+	r.Line("Session", session)
 	py, err := c.Backend.Session(c.scope, session)
 	if err != nil {
-		return nil, err
+		r.Line("Restarted", restarted(false))
+		return r, c.absent(err)
 	}
-	ended := c.jobs.List(c.scope.Tenant, jobs.Filter{
-		Session: session,
-		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
-	})
-	ended = slices.DeleteFunc(ended, func(info jobs.Info) bool { return info.Kind != jobs.Python })
+	ended := c.unended(session)
 	wait, err := py.Restart(jobs.Agent, "restart_python_worker")
 	if err != nil {
 		return nil, err
@@ -90,13 +91,22 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the restart of session %s has begun and continues", session)
 	}
-	r := &report.Reply{}
-	r.Line("Session", session)
-	if end.Had {
-		r.Line("Restarted", "yes; all variables are lost, the next execute starts a new Python")
-	} else {
-		r.Line("Restarted", "no Python was running; the next execute starts one")
+	r.Line("Restarted", restarted(end.Had))
+	c.showEnd(ctx, r, session, ended, end, err)
+	return r, nil
+}
+
+// restarted says what a restart did to a session that had a Python, or that had none.
+func restarted(had bool) string {
+	if had {
+		return "yes; all variables are lost, the next execute starts a new Python"
 	}
+	return "no Python was running; the next execute starts one"
+}
+
+// showEnd adds to a reply what the end of a session's Python has ended: its jobs, once they have
+// ended too, and what could not be ended. err is that of the end.
+func (c *call) showEnd(ctx context.Context, r *report.Reply, session string, ended []jobs.Info, end engine.End, err error) {
 	ended = c.awaitEnds(ctx, ended)
 	for _, info := range ended[:min(endedMax, len(ended))] {
 		c.notices.Shows(info)
@@ -116,7 +126,6 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		r.Line("Note", err.Error())
 	}
-	return r, nil
 }
 
 // awaitEnds waits until the jobs of a worker that has exited have ended, which happens a little

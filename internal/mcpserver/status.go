@@ -59,6 +59,9 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 		}
 	}
 	if last == "" {
+		if _, err := c.Backend.Session(c.scope, session); c.absent(err) != nil {
+			return nil, err
+		}
 		if c.args.Cursor != nil {
 			return nil, arguments.Mistakef("Session %s has no Python job yet, so there is no output at a cursor.", session)
 		}
@@ -104,6 +107,11 @@ func (c *call) listJobs(_ context.Context) (*report.Reply, error) {
 		f.Status = []jobs.Status{jobs.Status(c.args.Status)}
 	}
 	list := c.jobs.List(c.scope.Tenant, f)
+	if len(list) == 0 && c.args.Session != "" && len(c.jobs.List(c.scope.Tenant, jobs.Filter{Session: c.args.Session, Limit: 1})) == 0 {
+		if _, err := c.Backend.Session(c.scope, c.args.Session); c.absent(err) != nil {
+			return nil, err
+		}
+	}
 	if len(list) == 0 && (c.args.Status != "" || c.args.Session != "" || c.args.Before != "") {
 		return report.Textf("No such jobs."), nil
 	}

@@ -32,6 +32,7 @@ type call struct {
 	ticket   ticket              // passed before the call waits
 	progress *progress           // reports to the client while the call waits
 	notices  *report.CallNotices // the events of jobs that the reply announces
+	made     bool                // it has made the session that it is for
 }
 
 // hints are the properties of a tool that clients rely on. Clients run read-only tools side by side
@@ -42,6 +43,7 @@ var (
 	reads = hints{readOnly: true, idempotent: true}
 	runs  = hints{destructive: true, openWorld: true}
 	ends  = hints{destructive: true, idempotent: true}
+	makes = hints{}
 )
 
 // defaultLonger is how long wait_for_jobs waits: less than the minute after which some clients give
@@ -68,6 +70,16 @@ func tools(grace time.Duration) []*tool {
 		optional: []string{"job_id", "session", "wait_seconds", "cursor", "max_chars"},
 		wait:     atOnce, hints: reads, call: (*call).checkPythonStatus,
 	}, {
+		name: "create_session", toolset: sessions,
+		about:    "Make a Python session with a directory and an environment of its own. Its Python starts with its first job.",
+		required: []string{"name"}, optional: []string{"cwd", "env"},
+		hints: makes, call: (*call).createSession,
+	}, {
+		name: "delete_session", toolset: sessions,
+		about:    "End a session for good: its Python, its jobs and its variables.",
+		required: []string{"session"},
+		hints:    ends, call: (*call).deleteSession,
+	}, {
 		name: "execute_command_async", toolset: core,
 		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while the job continues.",
 		required: []string{"command"}, optional: []string{"cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
@@ -87,6 +99,10 @@ func tools(grace time.Duration) []*tool {
 		about:    "List jobs, newest first.",
 		optional: []string{"status", "session", "limit", "before"},
 		hints:    reads, call: (*call).listJobs,
+	}, {
+		name: "list_sessions", toolset: sessions,
+		about: "List the Python sessions: state, jobs, variables, processes, memory, CPU time, age, interpreter, directory.",
+		hints: reads, call: (*call).listSessions,
 	}, {
 		name: "list_variables", toolset: core,
 		about:    "List the variables of a Python session, even while it is busy.",

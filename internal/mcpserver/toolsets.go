@@ -39,13 +39,13 @@ func ParseToolsets(list string) (chosen []string, err error) {
 	return chosen, nil
 }
 
-// offers reports whether clients see the tool.
-func (c *Config) offers(t *tool) bool {
+// offers reports whether clients see the tools of a toolset.
+func (c *Config) offers(toolset string) bool {
 	chosen := c.Toolsets
 	if chosen == nil {
 		chosen = defaultToolsets
 	}
-	return slices.Contains(chosen, t.toolset)
+	return slices.Contains(chosen, toolset)
 }
 
 // notOffered returns the reply to a call of a tool that clients don't see. The SDK would only say

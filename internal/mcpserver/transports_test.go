@@ -175,6 +175,9 @@ func (d *dialogue) callTools(ctx context.Context) {
 	d.says(d.call(ctx, "cancel_job", given{"job_id": shell}), "Status: cancelled")
 	d.says(d.call(ctx, "restart_python_worker", nil), "Restarted: yes")
 	d.says(d.call(ctx, "server_status", nil), "Version: test")
+	d.says(d.call(ctx, "create_session", given{"name": "lab"}), "Session: new")
+	d.says(d.call(ctx, "list_sessions", nil), "Sessions: 2 of at most 50", "\nlab, no Python runs, ")
+	d.says(d.call(ctx, "delete_session", given{"session": "lab"}), "Session: lab", "Deleted: yes")
 
 	gate := field(d.call(ctx, "execute_command_async", given{"command": "gate end", "wait_seconds": 0}), "Job ID")
 	d.open("end")

@@ -2,10 +2,12 @@ package mcpserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +36,7 @@ type world struct {
 	mu       sync.Mutex
 	gates    map[string]chan struct{}
 	vars     map[string]engine.Variables
+	sessions map[string]engine.SessionSpec // that exist
 	losses   []*engine.Loss
 	requests []engine.Command
 	order    []string    // the codes that Python was given
@@ -53,6 +56,7 @@ func newWorld(t testing.TB) *world {
 		wroteLate: make(chan struct{}),
 		gates:     map[string]chan struct{}{},
 		vars:      map[string]engine.Variables{},
+		sessions:  map[string]engine.SessionSpec{"default": {Name: "default"}},
 	}
 	w.config = Config{Backend: w, Version: "test", Log: slog.New(slog.NewTextHandler(w.log, nil))}
 	return w
@@ -110,10 +114,65 @@ func (w *world) Losses(engine.Scope) []*engine.Loss {
 
 // Session implements Backend.
 func (w *world) Session(_ engine.Scope, session string) (engine.Session, error) {
-	if session == "full" {
-		return nil, errors.New("50 sessions are open, the most allowed; restart one")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, made := w.sessions[session]
+	if _, used := w.vars[session]; !made && !used {
+		return nil, &engine.NoSessionError{Name: session, Names: slices.Sorted(maps.Keys(w.sessions))}
 	}
 	return &testSession{w, session}, nil
+}
+
+// Open implements Backend.
+func (w *world) Open(_ engine.Scope, session string) (_ engine.Session, made bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if session == "full" {
+		return nil, false, &engine.TooManySessionsError{Open: 50, Idle: w.state("lab")}
+	}
+	if _, ok := w.sessions[session]; !ok {
+		w.sessions[session] = engine.SessionSpec{Name: session}
+		made = true
+	}
+	return &testSession{w, session}, made, nil
+}
+
+// Create implements Backend.
+func (w *world) Create(_ engine.Scope, spec engine.SessionSpec) (report.SessionStatus, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.sessions[spec.Name]; ok {
+		return report.SessionStatus{}, &engine.SessionExistsError{Session: w.state(spec.Name)}
+	}
+	w.sessions[spec.Name] = spec
+	return w.state(spec.Name), nil
+}
+
+// Sessions implements Backend.
+func (w *world) Sessions(engine.Scope) (list []report.SessionStatus, limit int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(w.sessions)) {
+		list = append(list, w.state(name))
+	}
+	return list, 50
+}
+
+// state returns the state of a session without Python. The caller holds mu.
+func (w *world) state(name string) report.SessionStatus {
+	return report.SessionStatus{Name: name, Dir: cmp.Or(w.sessions[name].Dir, "/lab")}
+}
+
+// Delete implements Backend.
+func (w *world) Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), err error) {
+	s, err := w.Session(sc, name)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	delete(w.sessions, name)
+	w.mu.Unlock()
+	return s.Restart(by, reason)
 }
 
 // Shell implements Backend.
@@ -125,11 +184,12 @@ func (w *world) Shell(_ engine.Scope, c engine.Command) (jobs.Runner, error) {
 }
 
 // Install implements Backend.
-func (w *world) Install(_ engine.Scope, session, packages string) (jobs.Runner, error) {
+func (w *world) Install(sc engine.Scope, session, packages string) (_ jobs.Runner, made bool, err error) {
 	if strings.HasPrefix(packages, "-") {
-		return nil, fmt.Errorf("%q looks like an option; name packages only", packages)
+		return nil, false, fmt.Errorf("%q looks like an option; name packages only", packages)
 	}
-	return &program{w, fmt.Sprintf("out %q", "installed "+packages+" for "+session+"\n")}, nil
+	_, made, err = w.Open(sc, session)
+	return &program{w, fmt.Sprintf("out %q", "installed "+packages+" for "+session+"\n")}, made, err
 }
 
 // TakeNote implements Backend.

@@ -13,9 +13,9 @@ import (
 
 // Usage is the resources that processes use. A zero means that the system does not report it.
 type Usage struct {
-	CPU       time.Duration // including that of children that were waited for
-	Memory    int64         // bytes resident; shared memory counts for each process
-	Processes int
+	CPU                time.Duration // including that of children that were waited for
+	Memory             int64         // bytes resident; shared memory counts for each process
+	Processes, Threads int
 }
 
 // Usage returns the resources that the tree of h uses. The error is procfs.ErrGone once the leader
@@ -132,7 +132,7 @@ func sum(es []procfs.Stat) (u Usage) {
 		if e.Ended() {
 			continue
 		}
-		u.Processes++
+		u.Processes, u.Threads = u.Processes+1, u.Threads+e.Threads
 		u.CPU += e.CPU
 		u.Memory += e.Memory
 	}

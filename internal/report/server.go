@@ -13,15 +13,6 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A SessionStatus is the state of a Python session.
-type SessionStatus struct {
-	Name   string
-	PID    int    // of its worker; 0: there is none
-	Memory int64  // of the worker and its descendants, in resident bytes
-	Job    string // the running one; empty: the session is idle
-	Queued int    // jobs queued after it
-}
-
 // sessionsMax is the most sessions that a reply shows.
 const sessionsMax = 20
 
@@ -115,29 +106,6 @@ func jobCount(c jobs.Count) string {
 		s += "; ended: " + strings.Join(ended, ", ")
 	}
 	return s
-}
-
-// line describes the session in one line.
-func (s SessionStatus) line() string {
-	text := s.Name
-	switch {
-	case s.Job != "":
-		text += ", busy with job " + s.Job
-	case s.PID != 0:
-		text += ", idle"
-	default:
-		text += ", no Python runs"
-	}
-	if s.Queued > 0 {
-		text += fmt.Sprintf(", %d queued", s.Queued)
-	}
-	if s.PID != 0 {
-		text += fmt.Sprintf(", pid %d", s.PID)
-	}
-	if s.Memory > 0 {
-		text += ", " + size(s.Memory)
-	}
-	return text
 }
 
 // disk writes the lines about output on disk.

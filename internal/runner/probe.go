@@ -14,7 +14,7 @@ type probe struct{ h *process.Handle }
 
 func (p probe) Usage() (jobs.ProcessUsage, error) {
 	u, err := p.h.Usage()
-	return jobs.ProcessUsage(u), err
+	return jobs.ProcessUsage{CPU: u.CPU, Memory: u.Memory, Processes: u.Processes}, err
 }
 
 func (p probe) Stopped() (stopped []jobs.StoppedProcess, err error) {

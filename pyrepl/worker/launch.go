@@ -37,7 +37,7 @@ type Config struct {
 	Owner  *process.Owner
 	Python func(ctx context.Context) (string, error) // path of the interpreter; may make the environment
 	Env    func() []string                           // KEY=value, the full environment of a worker
-	Dir    string                                    // the workspace, where workers start
+	Dir    string                                    // where workers start
 
 	// Memory is the most memory, in MiB, that a worker and each process that it starts can write to.
 	// 0: no limit.
@@ -177,7 +177,7 @@ func (c Config) checkDir() error {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
-		return fmt.Errorf("starting the Python worker: the workspace can't be entered: %w: make it again, or set %s to another", err, c.DirSetting)
+		return fmt.Errorf("starting the Python worker: its directory can't be entered: %w: make it again, or set %s to another", err, c.DirSetting)
 	}
 	return nil
 }

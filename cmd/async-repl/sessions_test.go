@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// An idle session is ended, and the next reply says so once. The session that is made again under
+// its name says it in the note of its first job.
+func TestSessionTTL(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "REPL_SESSION_TTL=300ms")
+	s.do("create_session", "name", "lab", "cwd", "/", "env", map[string]string{"MODE": "test"})
+	const code = "import os; a = 1; os.getcwd(), os.environ['MODE']"
+	job := s.do("execute_python", "session", "lab", "code", code, "wait_seconds", 60).Header("Job ID")
+	lost := ""
+	s.wait("the end of the session", func() bool {
+		lost = s.do("list_sessions").Header("Lost")
+		return lost != ""
+	})
+	if want := "session lab's Python was ended because it was idle for 300ms (REPL_SESSION_TTL) after job " + job + "; variables lost: a, os"; lost != want {
+		t.Errorf("lost: %q, want %q", lost, want)
+	}
+	if again := s.do("list_sessions"); again.Header("Lost") != "" || string(again) != "No sessions yet." {
+		t.Errorf("the next reply:\n%s", again)
+	}
+	if got := s.refused("list_variables", "session", "lab"); !strings.Contains(got, "No session lab: "+lost) {
+		t.Errorf("a call for it is refused with %q", got)
+	}
+	r := s.do("execute_python", "session", "lab", "code", code, "wait_seconds", 60)
+	if r.Header("Session") != "new" || r.Header("Note") != lost || !strings.HasSuffix(string(r), "('/', 'test')\n") {
+		t.Errorf("the session that is made again:\n%s", r)
+	}
+}
+
+// The tools of a toolset that is not chosen are neither listed nor run.
+func TestToolsetsSetting(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "REPL_TOOLSETS=core")
+	if got := s.refused("list_sessions"); !strings.Contains(got, "list_sessions is in the toolset sessions, which this server does not offer.") {
+		t.Errorf("refused with %q", got)
+	}
+	s.do("list_jobs")
+}

@@ -1,0 +1,103 @@
+//go:build unix
+
+package engine
+
+import (
+	"fmt"
+	"time"
+)
+
+// A session that no job has used for Config.SessionTTL is ended, unless processes that it started
+// are still running. What was lost is said once, as after a crash, and a session that is opened
+// under the same name has the same settings.
+
+// expiryPause is the longest time between two checks. A session whose last child has exited is
+// found idle by the next.
+const expiryPause = time.Minute
+
+// askedPause is how soon a session is checked again that was asked something just then.
+const askedPause = 100 * time.Millisecond
+
+// An expired session is what remains of one that was ended because it was idle.
+type expired struct {
+	spec  SessionSpec
+	named bool
+	at    time.Time
+	loss  *Loss // nil: it had no Python
+}
+
+// expireAfter checks for idle sessions after d, unless a check is due or sessions are kept forever.
+// The caller holds mu.
+func (e *Engine) expireAfter(d time.Duration) {
+	if e.expiry == nil && !e.closed && e.config.SessionTTL > 0 {
+		e.expiry = time.AfterFunc(min(d, expiryPause), e.expire) // owned by the engine; Close stops it
+	}
+}
+
+// stopExpiry ends the checks for idle sessions.
+func (e *Engine) stopExpiry() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	if e.expiry != nil {
+		e.expiry.Stop()
+	}
+}
+
+// expire ends the sessions that have been idle too long, and checks again when the next can be.
+func (e *Engine) expire() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expiry = nil
+	if e.closed {
+		return
+	}
+	next := e.config.SessionTTL
+	for key, s := range e.sessions {
+		left := e.config.SessionTTL - time.Since(s.idleSince(s.State()))
+		if left <= 0 && s.Usage().Processes > 1 {
+			s.opened = time.Now()
+			continue
+		}
+		if left <= 0 && !e.expireNow(key, s) {
+			left = askedPause
+		}
+		if left > 0 {
+			next = min(next, left)
+		}
+	}
+	if len(e.sessions) > 0 {
+		e.expireAfter(next)
+	}
+}
+
+// expireNow ends a session and keeps what must be known of it. It returns false if the session is
+// in use after all. The caller holds mu.
+func (e *Engine) expireNow(key sessionKey, s *session) bool {
+	loss, ok := s.DeleteIdle(fmt.Sprintf("was ended because it was idle for %v (REPL_SESSION_TTL)", e.config.SessionTTL))
+	if !ok {
+		return false
+	}
+	delete(e.sessions, key)
+	for len(e.expired) >= max(1, e.config.MaxSessions) {
+		var oldest sessionKey
+		for k, x := range e.expired {
+			if oldest.name == "" || x.at.Before(e.expired[oldest].at) {
+				oldest = k
+			}
+		}
+		delete(e.expired, oldest)
+	}
+	e.expired[key] = &expired{spec: s.spec, named: s.named, at: time.Now(), loss: loss}
+	return true
+}
+
+// expiredLosses returns what ended sessions of the tenant have lost. The caller holds mu.
+func (e *Engine) expiredLosses(tenant string) (losses []*Loss) {
+	for key, x := range e.expired {
+		if key.tenant == tenant && x.loss != nil {
+			losses = append(losses, x.loss)
+		}
+	}
+	return losses
+}

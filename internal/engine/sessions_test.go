@@ -1,0 +1,355 @@
+//go:build unix
+
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/report"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// create makes a session of the scope.
+func (b *bench) create(sc engine.Scope, spec engine.SessionSpec) report.SessionStatus {
+	b.t.Helper()
+	st, err := b.Create(sc, spec)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return st
+}
+
+// says runs code in a session and returns what it printed.
+func (b *bench) says(sc engine.Scope, session, code string) string {
+	b.t.Helper()
+	j := b.python(sc, session, code)
+	if info := jobstest.End(b.t, j); info.Status != jobs.Completed {
+		b.t.Fatalf("%s\n%s", info.Receipt.Text(), jobstest.Output(j))
+	}
+	return jobstest.Output(j)
+}
+
+// A session starts in its directory, and its variables are set for its Python and what that starts.
+// Shell jobs and other sessions see nothing of them.
+func TestSettingsBelongToTheSession(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.Env = append(c.Env, "MINE=server's")
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	dir := t.TempDir()
+	if st := b.create(sc, engine.SessionSpec{Name: "lab", Dir: dir, Env: map[string]string{"MINE": "lab's"}}); st.Dir != dir || st.PID != 0 {
+		t.Errorf("a new session: %+v", st)
+	}
+	const code = `import os, subprocess, sys
+print(os.getcwd(), os.environ["MINE"], sys.path[0] in ("", os.getcwd()))
+print(subprocess.run(["sh", "-c", "pwd; echo $MINE"], capture_output=True, text=True).stdout)`
+	if got, want := b.says(sc, "lab", code), fmt.Sprintf("%s lab's True\n%[1]s\nlab's\n\n", dir); got != want {
+		t.Errorf("the session with settings prints %q, want %q", got, want)
+	}
+	if got, want := b.says(sc, "other", code), fmt.Sprintf("%s server's True\n%[1]s\nserver's\n\n", c.Workspace); got != want {
+		t.Errorf("another session prints %q, want %q", got, want)
+	}
+	j := b.shell(sc, engine.Command{Line: "pwd; echo $MINE"})
+	jobstest.End(t, j)
+	if got, want := jobstest.Output(j), c.Workspace+"\nserver's\n"; got != want {
+		t.Errorf("a command prints %q, want %q", got, want)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	restart(t, b, sc, "lab")
+	lost := b.python(sc, "lab", "1")
+	if got := jobstest.End(t, lost).Receipt.Text(); !strings.Contains(got, dir) || !strings.Contains(got, "the cwd of a new session") {
+		t.Errorf("a session without its directory: %s", got)
+	}
+}
+
+// restart restarts a session's Python and waits for that.
+func restart(t *testing.T, b *bench, sc engine.Scope, name string) {
+	t.Helper()
+	s, err := b.Session(sc, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait, err := s.Restart(jobs.Agent, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a session starts finds the programs of the session's Python first, even if the session sets
+// PATH.
+func TestSessionsThatSetPath(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.Env = []string{"PATH=/usr/bin:/bin"}
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	b.create(sc, engine.SessionSpec{Name: "lab", Env: map[string]string{"PATH": "/nowhere:/usr/bin:/bin"}})
+	got := strings.TrimSpace(b.says(sc, "lab", `import os; print(os.environ["PATH"])`))
+	want := "/nowhere:/usr/bin:/bin"
+	if bin := filepath.Dir(c.Python); bin != "/usr/bin" && bin != "/bin" {
+		want = bin + ":" + want
+	}
+	if got != want {
+		t.Errorf("PATH is %q, want %q", got, want)
+	}
+}
+
+func TestSessionsAreListed(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	b.create(sc, engine.SessionSpec{Name: "new"})
+	b.says(sc, "lab", "import threading, time\na = b = 1\nt = threading.Thread(target=time.sleep, args=(1000,), daemon=True); t.start()\nwhile time.process_time() < .1: pass")
+	b.says(sc, "lab", "c = 1")
+	list, limit := b.Sessions(sc)
+	if len(list) != 2 || limit != 10 || list[0].Name != "lab" || list[1].Name != "new" {
+		t.Fatalf("sessions %+v, limit %d", list, limit)
+	}
+	lab, fresh := list[0], list[1]
+	if lab.PID == 0 || lab.Variables != 6 || lab.Threads != 2 || lab.Processes != 1 || lab.Memory < 1<<20 || lab.CPU == 0 ||
+		lab.Jobs != 2 || lab.Ran < 50*time.Millisecond || lab.Age < lab.Idle || lab.Python != c.Python || lab.Dir != c.Workspace {
+		t.Errorf("a used session: %+v", lab)
+	}
+	want := report.SessionStatus{Name: "new", Age: fresh.Age, Idle: fresh.Idle, Python: c.Python, Dir: c.Workspace}
+	if fresh != want || fresh.Idle != fresh.Age {
+		t.Errorf("a new session: %+v", fresh)
+	}
+	if other, _ := b.Sessions(b.Scope("other")); len(other) != 0 {
+		t.Errorf("another tenant sees %+v", other)
+	}
+	job := b.python(sc, "new", "input()")
+	jobstest.Asks(t, job)
+	b.python(sc, "new", "1")
+	list, _ = b.Sessions(sc)
+	if busy := list[1]; busy.Job != job.ID() || busy.Queued != 1 || busy.Idle != 0 || busy.Jobs != 0 {
+		t.Errorf("a busy session: %+v", busy)
+	}
+}
+
+// The names of sessions that exist are taken, and others are unknown.
+func TestSessionsExistOrNot(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, config(t))
+	sc := b.Scope("local")
+	var no *engine.NoSessionError
+	if _, err := b.Session(sc, "lab"); !errors.As(err, &no) || no.Name != "lab" || no.Names != nil {
+		t.Errorf("before the first session: %v", err)
+	}
+	if _, err := b.Delete(sc, "lab", jobs.Agent, "test"); !errors.As(err, &no) {
+		t.Errorf("deleting none: %v", err)
+	}
+	b.create(sc, engine.SessionSpec{Name: "lab"})
+	var exists *engine.SessionExistsError
+	if _, err := b.Create(sc, engine.SessionSpec{Name: "lab", Dir: "/"}); !errors.As(err, &exists) || exists.Session.Name != "lab" || exists.Session.Dir == "/" {
+		t.Errorf("making it again: %v", err)
+	}
+	if _, made, err := b.Open(sc, "lab"); made || err != nil {
+		t.Errorf("opening it: %v, %v", made, err)
+	}
+	if _, made, err := b.Open(sc, "another"); !made || err != nil {
+		t.Errorf("opening another: %v, %v", made, err)
+	}
+	if _, err := b.Session(b.Scope("other"), "lab"); !errors.As(err, &no) || no.Names != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	if _, err := b.Session(sc, "labs"); !errors.As(err, &no) || !slices.Equal(no.Names, []string{"another", "lab"}) {
+		t.Errorf("a third: %v", err)
+	}
+	if run, made, err := b.Install(sc, "third", "--index-url=x"); err == nil {
+		t.Errorf("a bad install: %v, %v", run, made)
+	}
+	if _, err := b.Session(sc, "third"); err == nil {
+		t.Error("a refused install has made a session")
+	}
+	if _, made, err := b.Install(sc, "third", "six"); !made || err != nil {
+		t.Errorf("an install for a new session: %v, %v", made, err)
+	}
+}
+
+// Delete ends the running job, the processes that it started and the worker. Queued jobs don't run,
+// and the name is free at once.
+func TestDeleteEndsASession(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, config(t))
+	sc := b.Scope("local")
+	running := b.python(sc, "lab", `import os, subprocess, time
+print(f'pid {subprocess.Popen(["sleep", "1000"]).pid}. pid {os.getpid()}.')
+time.sleep(1000)`)
+	queued := b.python(sc, "lab", "open('ran', 'w')")
+	all := pids(t, running, 2)
+	wait, err := b.Delete(sc, "lab", jobs.Agent, "delete_session")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := b.python(sc, "lab", "print('again')")
+	if end, err := wait(t.Context()); err != nil || !end.Had || end.Survivors != nil {
+		t.Errorf("the end: %+v, %v", end, err)
+	}
+	for _, pid := range all {
+		processtest.Gone(t, pid)
+	}
+	if info := jobstest.End(t, running); info.Status != jobs.Cancelled || !strings.Contains(info.Receipt.Text(), "delete_session") {
+		t.Errorf("the running job: %s", info.Receipt.Text())
+	}
+	if info := jobstest.End(t, queued); info.Receipt.End != jobs.NotRun {
+		t.Errorf("the queued job: %s", info.Receipt.Text())
+	}
+	if info := jobstest.End(t, again); info.Status != jobs.Completed || jobstest.Output(again) != "again\n" {
+		t.Errorf("a job of the next session: %s", info.Receipt.Text())
+	}
+	if list, _ := b.Sessions(sc); len(list) != 1 || list[0].Jobs != 1 {
+		t.Errorf("sessions: %+v", list)
+	}
+}
+
+// An idle Python of a deleted session exits as Python does. One that was never started needs not.
+func TestDeleteLetsPythonExit(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	b.says(sc, "lab", "import atexit; _ = atexit.register(lambda: open('exited', 'w').close())")
+	b.create(sc, engine.SessionSpec{Name: "new"})
+	for name, had := range map[string]bool{"lab": true, "new": false} {
+		wait, err := b.Delete(sc, name, jobs.Agent, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end, err := wait(t.Context()); err != nil || end.Had != had || end.Note != "" {
+			t.Errorf("the end of %s: %+v, %v", name, end, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(c.Workspace, "exited")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Sessions that were made with settings make no room for others. The refusal names the session that
+// has been idle longest, of the same tenant.
+func TestTooManySessions(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.MaxSessions = 3
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	b.create(b.Scope("other"), engine.SessionSpec{Name: "old"})
+	b.create(sc, engine.SessionSpec{Name: "a"})
+	b.create(sc, engine.SessionSpec{Name: "b"})
+	b.says(sc, "a", "1")
+	refused := func(idle string) {
+		t.Helper()
+		_, err := b.Create(sc, engine.SessionSpec{Name: "c"})
+		var many *engine.TooManySessionsError
+		if !errors.As(err, &many) || many.Open != 3 || many.Idle.Name != idle || !strings.Contains(err.Error(), "REPL_MAX_SESSIONS") {
+			t.Errorf("a session too many: %v, %+v", err, many)
+		}
+		if _, _, err := b.Open(sc, "c"); !errors.As(err, &many) {
+			t.Errorf("a session too many is opened: %v", err)
+		}
+	}
+	refused("b")
+	busy := b.python(sc, "b", "input()")
+	jobstest.Asks(t, busy)
+	refused("a")
+	if _, err := b.Delete(sc, "a", jobs.Agent, "test"); err != nil {
+		t.Fatal(err)
+	}
+	refusedNot := b.create(sc, engine.SessionSpec{Name: "c"})
+	if refusedNot.Name != "c" {
+		t.Errorf("in the room of another: %+v", refusedNot)
+	}
+}
+
+// expired waits until the loss of a session is reported.
+func expired(t *testing.T, b *bench, sc engine.Scope, name string) *engine.Loss {
+	t.Helper()
+	for end := time.Now().Add(jobstest.Patience); ; <-time.After(time.Millisecond) {
+		for _, loss := range b.Losses(sc) {
+			if loss.Session == name {
+				return loss
+			}
+		}
+		if time.Now().After(end) {
+			list, _ := b.Sessions(sc)
+			t.Fatalf("%s is not ended: %+v", name, list)
+		}
+	}
+}
+
+// A session that has been idle for too long is ended, and says what was lost. The next of its name
+// has its settings.
+func TestIdleSessionsAreEnded(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.SessionTTL = 300 * time.Millisecond
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	dir := t.TempDir()
+	b.create(sc, engine.SessionSpec{Name: "lab", Dir: dir})
+	j := b.python(sc, "lab", "import os\na = b = 1\nprint(f'pid {os.getpid()}.')")
+	pid := pids(t, j, 1)[0]
+	loss := expired(t, b, sc, "lab")
+	const how = "session lab's Python was ended because it was idle for 300ms (REPL_SESSION_TTL) after job "
+	if got, want := loss.String(), how+j.ID()+"; variables lost: a, b, os"; got != want {
+		t.Errorf("the loss: %q, want %q", got, want)
+	}
+	processtest.Gone(t, pid)
+	var no *engine.NoSessionError
+	if _, err := b.Session(sc, "lab"); !errors.As(err, &no) || no.Loss != loss {
+		t.Errorf("asking for it: %v", err)
+	}
+	if other := b.Losses(b.Scope("other")); other != nil {
+		t.Errorf("another tenant sees %v", other)
+	}
+	next := b.python(sc, "lab", "print(os.getcwd()) if 'os' in globals() else print(__import__('os').getcwd())")
+	info := jobstest.End(t, next)
+	if got := jobstest.Output(next); got != dir+"\n" || !slices.Contains(info.Receipt.Notes, loss.String()) {
+		t.Errorf("the next of its name prints %q, notes %q", got, info.Receipt.Notes)
+	}
+	if slices.Contains(b.Losses(sc), loss) {
+		t.Error("the loss is reported after the receipt has said it")
+	}
+}
+
+// A session is not idle while a job runs, or a process that it started.
+func TestSessionsInUseAreKept(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.SessionTTL = 20 * time.Millisecond
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	running := b.python(sc, "busy", "input()")
+	jobstest.Asks(t, running)
+	parent := b.python(sc, "parent", "import os, subprocess, sys\np = subprocess.Popen(['sleep', '1000']); print(f'pid {p.pid}.')")
+	pids(t, parent, 1)
+	for range 3 { // each is ended by a check that finds the others in use
+		jobstest.End(t, b.python(sc, "idle", "1"))
+		expired(t, b, sc, "idle")
+	}
+	list, _ := b.Sessions(sc)
+	if len(list) != 2 || list[0].Name != "busy" || list[1].Name != "parent" {
+		t.Fatalf("sessions %+v", list)
+	}
+	if _, err := running.Send(context.Background(), jobs.Input{Text: "x", Line: true}); err != nil {
+		t.Fatal(err)
+	}
+	expired(t, b, sc, "busy")
+}

@@ -1,0 +1,135 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"asyncrepl/internal/arguments"
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/report"
+	"asyncrepl/jobs"
+)
+
+func (c *call) createSession(context.Context) (*report.Reply, error) {
+	spec := engine.SessionSpec{Name: c.args.Name, Env: c.args.Env}
+	if c.args.Cwd != "" {
+		dir, err := c.directory(c.args.Cwd)
+		if err != nil {
+			return nil, err
+		}
+		spec.Dir = dir
+	}
+	status, err := c.Backend.Create(c.scope, spec)
+	if err != nil {
+		return nil, err
+	}
+	r := &report.Reply{}
+	r.Line("Session", "new")
+	r.Body(status.String() + "\n")
+	return r, nil
+}
+
+func (c *call) listSessions(context.Context) (*report.Reply, error) {
+	c.ticket.Pass()
+	list, limit := c.Backend.Sessions(c.scope)
+	return report.Sessions(list, limit, arguments.MaxText-headRoom), nil
+}
+
+// deleteSession ends a session. An end that has begun is completed even if the call is cancelled.
+func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
+	session := c.session()
+	ended := c.unended(session)
+	wait, err := c.Backend.Delete(c.scope, session, jobs.Agent, "delete_session")
+	if err != nil {
+		return nil, err
+	}
+	c.ticket.Pass()
+	defer c.progress.start(ctx, 0, func() string { return "ending session " + session })()
+	end, err := wait(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("session %s is deleted; the end of its Python continues", session)
+	}
+	r := &report.Reply{}
+	r.Line("Session", session)
+	if end.Had {
+		r.Line("Deleted", "yes; all variables are lost")
+	} else {
+		r.Line("Deleted", "yes; no Python was running")
+	}
+	c.showEnd(ctx, r, session, ended, end, err)
+	return r, nil
+}
+
+// unended returns the Python jobs of a session that have not ended.
+func (c *call) unended(session string) []jobs.Info {
+	list := c.jobs.List(c.scope.Tenant, jobs.Filter{
+		Session: session,
+		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
+	})
+	return slices.DeleteFunc(list, func(info jobs.Info) bool { return info.Kind != jobs.Python })
+}
+
+// absent returns the error of a call for a session that does not exist. It returns nil if that is
+// the session of calls that name none: nothing has been asked of it yet.
+func (c *call) absent(err error) error {
+	if no, ok := errors.AsType[*engine.NoSessionError](err); ok && no.Name == c.scope.SessionName("") {
+		return nil
+	}
+	return err
+}
+
+// sessionNamesMax is the most names of sessions that a refusal lists.
+const sessionNamesMax = 10
+
+// sessionRefusal returns the text for an error about sessions, or "".
+func (c *conn) sessionRefusal(err error) string {
+	var (
+		no     *engine.NoSessionError
+		exists *engine.SessionExistsError
+		many   *engine.TooManySessionsError
+	)
+	switch {
+	case errors.As(err, &no):
+		return noSessionText(no)
+	case errors.As(err, &exists):
+		return fmt.Sprintf("Session %s exists, and is not changed: use it, end it with delete_session, or take another name.\n%s", exists.Session.Name, exists.Session)
+	case errors.As(err, &many):
+		end := "end one with delete_session"
+		if !c.offers(sessions) {
+			end = "restart the Python of one that is done with"
+		}
+		text := fmt.Sprintf("%d sessions are open, the most allowed (REPL_MAX_SESSIONS): use one of them, or %s.", many.Open, end)
+		if many.Idle.Name != "" {
+			text += "\nIdle longest: " + many.Idle.String()
+		}
+		return text
+	}
+	return ""
+}
+
+// noSessionText says that there is no such session, and which are near.
+func noSessionText(e *engine.NoSessionError) string {
+	text := fmt.Sprintf("No session %s", e.Name)
+	if e.Loss != nil {
+		return text + ": " + e.Loss.String() + ". The next execute_python makes it again, with its settings."
+	}
+	if near := arguments.Nearest(e.Name, e.Names); len(near) > 0 {
+		return text + ". Nearest: " + names(near) + "."
+	}
+	if len(e.Names) == 0 {
+		return text + ": there are no sessions yet. execute_python makes one."
+	}
+	return text + ". There are: " + names(e.Names) + ". execute_python makes a new one."
+}
+
+// names lists the first names and counts the others.
+func names(list []string) string {
+	text := strings.Join(list[:min(sessionNamesMax, len(list))], ", ")
+	if left := len(list) - sessionNamesMax; left > 0 {
+		text += fmt.Sprintf(" and %d more", left)
+	}
+	return text
+}

@@ -1,0 +1,120 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"asyncrepl/internal/view"
+)
+
+// A SessionStatus is the state of a Python session.
+type SessionStatus struct {
+	Name      string
+	Parent    string // the session that it is a branch of; empty: none
+	PID       int    // of its worker; 0: there is none
+	Job       string // the running one; empty: the session is idle
+	Queued    int    // jobs queued after it
+	Variables int    // names, as last reported
+
+	Processes int // the worker and its descendants
+	Threads   int // of these processes
+	Memory    int64
+	CPU       time.Duration
+
+	Jobs   int           // that have ended
+	Ran    time.Duration // of these, without their time in the queue
+	Age    time.Duration
+	Idle   time.Duration // since its last job or, if it had none, since it was made
+	Python string        // its interpreter; empty: unknown
+	Dir    string        // where its Python starts
+}
+
+// Sessions returns the list of sessions, of which limit are allowed, as many as fit into room
+// characters.
+func Sessions(list []SessionStatus, limit, room int) *Reply {
+	if len(list) == 0 {
+		return Textf("No sessions yet.")
+	}
+	var b strings.Builder
+	shown := 0
+	for _, s := range list {
+		line := s.String() + "\n"
+		if room -= chars(line); room < 0 {
+			break
+		}
+		b.WriteString(line)
+		shown++
+	}
+	r := &Reply{}
+	r.Line("Sessions", fmt.Sprintf("%d of at most %d", len(list), limit))
+	if left := len(list) - shown; left > 0 {
+		r.Line("Omitted", count(left, "session"))
+	}
+	r.Body(b.String())
+	return r
+}
+
+// String describes the session in one line, for lists of sessions.
+func (s SessionStatus) String() string {
+	parts := append(s.activity(), count(s.Variables, "variable"))
+	if s.PID != 0 {
+		parts = append(parts, fmt.Sprintf("pid %d", s.PID))
+	}
+	if s.Processes > 0 {
+		parts = append(parts, count(s.Threads, "thread")+" in "+count(s.Processes, "process"), size(s.Memory), "CPU "+Duration(s.CPU))
+	}
+	parts = append(parts, fmt.Sprintf("%s in %s", count(s.Jobs, "job"), Duration(s.Ran)), Duration(s.Age)+" old")
+	if s.Job == "" {
+		parts = append(parts, "idle for "+Duration(s.Idle))
+	}
+	if s.Python != "" {
+		parts = append(parts, "Python "+s.Python)
+	}
+	parts = append(parts, "in "+s.Dir)
+	if s.Parent != "" {
+		parts = append(parts, "branch of "+s.Parent)
+	}
+	return view.Line(strings.Join(parts, ", "), 2*lineMax)
+}
+
+// line describes the session in one short line, for the state of the server.
+func (s SessionStatus) line() string {
+	parts := s.activity()
+	if s.PID != 0 {
+		parts = append(parts, fmt.Sprintf("pid %d", s.PID))
+	}
+	if s.Memory > 0 {
+		parts = append(parts, size(s.Memory))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// activity returns the name of the session and what it does.
+func (s SessionStatus) activity() []string {
+	parts := []string{s.Name}
+	switch {
+	case s.Job != "":
+		parts = append(parts, "busy with job "+s.Job)
+	case s.PID != 0:
+		parts = append(parts, "idle")
+	default:
+		parts = append(parts, "no Python runs")
+	}
+	if s.Queued > 0 {
+		parts = append(parts, fmt.Sprintf("%d queued", s.Queued))
+	}
+	return parts
+}
+
+// count returns a number of things: 1 job, 2 jobs, 3 processes.
+func count(n int, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "s"):
+		noun += "es"
+	default:
+		noun += "s"
+	}
+	return view.Count(n) + " " + noun
+}

@@ -1,0 +1,59 @@
+package pyrepl
+
+import (
+	"time"
+
+	"asyncrepl/internal/process"
+)
+
+// A State is a session's activity at one moment.
+type State struct {
+	PID       int           // of its worker; 0: none is alive
+	Job       string        // that is running; empty: none
+	Queued    int           // jobs that wait for their turn
+	Taken     int           // places in the queue that jobs have taken so far
+	Variables int           // names in the namespace, as last reported
+	Jobs      int           // that have begun and ended
+	Ran       time.Duration // of these jobs, without their time in the queue
+	Used      time.Time     // when the last of them ended; zero: there was none
+}
+
+// Idle reports whether no job runs or waits for its turn.
+func (st State) Idle() bool { return st.Job == "" && st.Queued == 0 }
+
+// State returns the session's activity. It does not wait for the worker.
+func (s *Session) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := State{Job: s.turn.job(), Taken: s.taken, Variables: len(s.names), Jobs: s.jobs, Ran: s.ran, Used: s.used}
+	for _, q := range s.queue {
+		if !q.resets {
+			st.Queued++
+		}
+	}
+	if s.w != nil && !s.w.Ended() {
+		st.PID = s.w.Process().PID()
+	}
+	return st
+}
+
+// Usage returns the resources that the processes of the session use.
+func (s *Session) Usage() process.Usage {
+	s.mu.Lock()
+	w := s.w
+	s.mu.Unlock()
+	if w == nil {
+		return process.Usage{}
+	}
+	u, _ := w.Process().Usage() // an error: the worker has ended, or the system does not say
+	return u
+}
+
+// count adds a job that began at a time and has ended.
+func (s *Session) count(began time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = time.Now()
+	s.jobs++
+	s.ran += s.used.Sub(began)
+}
