@@ -63,6 +63,14 @@ type NameChange struct {
 	NewCount, GoneCount int
 }
 
+// A FileChange names files that were made or changed while a job ran, by it or by something else.
+// New and Changed hold the first paths of each, the counts are of all that were found.
+type FileChange struct {
+	New, Changed           []string
+	NewCount, ChangedCount int
+	Partial                bool // not all files were checked
+}
+
 // SysExit is the Detail of an [Exited] job whose code called sys.exit, which did not end the
 // interpreter.
 const SysExit = "sys.exit"
@@ -91,6 +99,8 @@ type Receipt struct {
 	Unclaimed []Process // belong to this job or to another
 
 	Names NameChange // of the session's variables
+
+	Files FileChange // below the working directory
 
 	LostOutput output.Loss // of the job's output, by its end
 

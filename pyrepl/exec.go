@@ -73,12 +73,16 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 	p.SetPID(w.Process().PID())
 	p.SetProbe(runner.Probe(w.Process()))
 	r := newRun(e.s, w, p)
+	watch := runner.Begin()
 	out := r.exec(ctx, e.code)
 	if again && r.untouched && ctx.Err() == nil {
 		return e.attempt(ctx, p, false) // the session sees that it is dead, and says so in a note
 	}
 	if note != "" {
 		out.Receipt.Notes = append(out.Receipt.Notes, note)
+	}
+	if st := p.Stop(); st == nil || st.By != jobs.Shutdown {
+		out.Receipt.Files = watch.Files(runner.Dir(w.Process(), e.s.cfg.Dir))
 	}
 	return out, w
 }

@@ -64,6 +64,8 @@ type run struct {
 	keyboard *tty.Keyboard    // nil on pipes
 	watcher  *waiting.Watcher // nil on pipes
 	pumps    []*pump.Pump
+	dir      string // in which it was started
+	watch    runner.Stopwatch
 
 	// Guarded by mu.
 	mu      sync.Mutex
@@ -72,7 +74,7 @@ type run struct {
 
 // start starts the program with its descriptors and the pumps that read them.
 func (c *Command) start(p *jobs.Port) (*run, error) {
-	r := &run{port: p}
+	r := &run{port: p, dir: c.Dir, watch: runner.Begin()}
 	spec := process.Spec{Env: c.Env, Dir: c.Dir, Mark: p.ID(), Files: make([]*os.File, 3)}
 	r.shell, _, _ = scriptOf(c.Argv)
 	var line string
@@ -202,6 +204,9 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 		if rec.End != jobs.Exited || rec.Code != 0 { // else the command finished anyway
 			rec.Stop, rec.By = st, st.By
 		}
+	}
+	if st == nil || st.By != jobs.Shutdown {
+		rec.Files = r.watch.Files(r.dir)
 	}
 	r.settle(&rec, stopped.Err)
 	return jobs.Outcome{Receipt: rec}

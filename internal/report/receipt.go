@@ -63,6 +63,9 @@ func receipt(r *Reply, id string, rec jobs.Receipt) {
 	if s := changedNames(rec.Names); s != "" {
 		r.Line("Variables", s)
 	}
+	if s := changedFiles(rec.Files); s != "" {
+		r.Line("Files", s)
+	}
 	r.Processes("Hung up", rec.HungUp, "; give a server a job of its own")
 	r.Processes("Left running", rec.Left, "")
 	r.Processes("Survivors", rec.Survivors, "")
@@ -83,40 +86,60 @@ func receipt(r *Reply, id string, rec jobs.Receipt) {
 // Limits of a list of names, in characters. Two lists fit into a header line.
 const (
 	nameMax  = 40
-	namesMax = 110
+	namesMax = 100
 )
 
-// changedNames says which names are new and which are gone, or returns "".
+// changedNames says which variables are new and which are gone, or returns "".
 func changedNames(c jobs.NameChange) string {
-	var parts []string
-	if c.NewCount > 0 {
-		parts = append(parts, "new "+firstNames(c.New, c.NewCount))
-	}
-	if c.GoneCount > 0 {
-		parts = append(parts, "gone "+firstNames(c.Gone, c.GoneCount))
-	}
-	return strings.Join(parts, "; ")
+	parts := firstNames(nil, "new", c.New, c.NewCount)
+	return strings.Join(firstNames(parts, "gone", c.Gone, c.GoneCount), "; ")
 }
 
-// firstNames lists the names that fit and counts the others. There are count names in all.
-func firstNames(names []string, count int) string {
-	list := ""
+// changedFiles says which files are new and which have changed, or returns "".
+func changedFiles(c jobs.FileChange) string {
+	parts := firstNames(nil, "new", shortPaths(c.New), c.NewCount)
+	parts = firstNames(parts, "changed", shortPaths(c.Changed), c.ChangedCount)
+	switch {
+	case parts == nil:
+		return ""
+	case c.Partial:
+		return strings.Join(parts, "; ") + " (while it ran; not all files were checked)"
+	}
+	return strings.Join(parts, "; ") + " (while it ran)"
+}
+
+// shortPaths returns paths, of long ones the end.
+func shortPaths(paths []string) []string {
+	short := make([]string, len(paths))
+	for i, path := range paths {
+		short[i] = view.Line(path, lineMax)
+		if r := []rune(short[i]); len(r) > nameMax {
+			short[i] = "…" + string(r[len(r)-nameMax+1:])
+		}
+	}
+	return short
+}
+
+// firstNames adds to parts the names that fit, and counts the others. There are count names in all.
+func firstNames(parts []string, what string, names []string, count int) []string {
+	if count == 0 {
+		return parts
+	}
+	list, sep := "", " "
 	shown := 0
 	for _, name := range names {
-		if shown > 0 {
-			name = ", " + name
-		}
 		name = view.Line(name, nameMax)
-		if chars(list)+chars(name) > namesMax {
+		if chars(list)+len(sep)+chars(name) > namesMax {
 			break
 		}
-		list += name
+		list += sep + name
+		sep = ", "
 		shown++
 	}
 	if count > shown {
 		list += fmt.Sprintf(" and %s more", view.Count(count-shown))
 	}
-	return list
+	return append(parts, what+list)
 }
 
 // rungs lists the rungs that a job needed, then those that the rest of its tree needed after its

@@ -56,7 +56,7 @@ func TestStatusNamesTheRemedyForAJobThatCouldNotStart(t *testing.T) {
 	}
 }
 
-func TestNewAndGoneVariablesAreListedUpToALimit(t *testing.T) {
+func TestVariablesAndFilesAreListedUpToALimit(t *testing.T) {
 	many := make([]string, 20)
 	for i := range many {
 		many[i] = "variable" + strings.Repeat("x", i)
@@ -75,7 +75,24 @@ func TestNewAndGoneVariablesAreListedUpToALimit(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", c, got, want)
 		}
 	}
+	for want, c := range map[string]jobs.FileChange{
+		"": {Partial: true},
+		"Files: new a.png; changed b.csv (while it ran)\n":                         {New: []string{"a.png"}, NewCount: 1, Changed: []string{"b.csv"}, ChangedCount: 1},
+		"Files: changed b and 2 more (while it ran; not all files were checked)\n": {Changed: []string{"b"}, ChangedCount: 3, Partial: true},
+		"Files: new …ir" + strings.Repeat("/dir", 8) + "/a\\nb (while it ran)\n":   {New: []string{strings.Repeat("/dir", 50) + "/a\nb"}, NewCount: 1},
+	} {
+		var r Reply
+		receipt(&r, "", jobs.Receipt{End: jobs.Returned, Files: c})
+		if got := r.String(); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
 	var r Reply
+	receipt(&r, "", jobs.Receipt{Files: jobs.FileChange{New: many, NewCount: 4000, Changed: many, ChangedCount: 1000, Partial: true}})
+	if got := r.String(); chars(got) > lineMax || !strings.HasSuffix(got, " more (while it ran; not all files were checked)\n") {
+		t.Errorf("%d characters: %q", chars(got), got)
+	}
+	r = Reply{}
 	receipt(&r, "", jobs.Receipt{Names: jobs.NameChange{New: many, NewCount: 30, Gone: []string{strings.Repeat("y", 300)}, GoneCount: 2}})
 	if got := r.String(); chars(got) > lineMax || !strings.HasSuffix(got, "… and 1 more\n") || !strings.Contains(got, "xxx and ") {
 		t.Errorf("%d characters: %q", chars(got), got)

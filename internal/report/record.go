@@ -107,6 +107,9 @@ type recordReceipt struct {
 	NewNames  []string `json:"new_variables,omitempty"`  // the first names that the job added to the session, 20 at most
 	GoneNames []string `json:"gone_variables,omitempty"` // the first that it deleted
 
+	NewFiles     []string `json:"new_files,omitempty"`     // the first that were made below its directory meanwhile, 20 at most
+	ChangedFiles []string `json:"changed_files,omitempty"` // the first that were changed
+
 	PendingTasks int      `json:"pending_tasks,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
 }
@@ -188,6 +191,7 @@ func newRecordReceipt(rec jobs.Receipt) *recordReceipt {
 		HungUp: recordProcesses(rec.HungUp), Left: recordProcesses(rec.Left),
 		Survivors: recordProcesses(rec.Survivors), Unclaimed: recordProcesses(rec.Unclaimed),
 		NewNames: rec.Names.New, GoneNames: rec.Names.Gone,
+		NewFiles: rec.Files.New, ChangedFiles: rec.Files.Changed,
 		PendingTasks: rec.PendingTasks, Notes: notes(rec),
 	}
 	switch rec.State {

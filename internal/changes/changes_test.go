@@ -1,0 +1,175 @@
+//go:build unix
+
+package changes
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// write makes a file, with the directories above it.
+func write(t *testing.T, parts ...string) {
+	t.Helper()
+	path := filepath.Join(parts...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// all is Since without a bound of the time: a busy machine can stop a test for longer.
+func all(dir string, from Moment) Files { return since(dir, from, time.Hour) }
+
+// later returns a moment that all files of dir are older than.
+func later(t *testing.T, dir string) Moment {
+	t.Helper()
+	for {
+		now := Now()
+		if found := all(dir, now); found.NewCount+found.ChangedCount == 0 {
+			return now
+		}
+	}
+}
+
+// knowsBirths reports whether the file system of the tests keeps when a file was made.
+func knowsBirths(t *testing.T) bool {
+	dir := t.TempDir()
+	write(t, dir, "a")
+	fd, err := unix.Open(dir, unix.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	born, _, err := times(fd, "a")
+	return err == nil && !born.IsZero()
+}
+
+// want compares what has been found. A file system that knows no births calls new files changed.
+func want(t *testing.T, got Files, made, changed []string) {
+	t.Helper()
+	if !knowsBirths(t) {
+		changed, made = first(slices.Concat(made, changed)), nil
+	}
+	if !slices.Equal(got.New, made) || !slices.Equal(got.Changed, changed) || got.NewCount != len(made) || got.ChangedCount != len(changed) || got.Partial {
+		t.Errorf("found %+v, want new %v, changed %v", got, made, changed)
+	}
+}
+
+func TestNewAndChangedFilesAreFound(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"old", "changed", "sub/changed", "replaced", "gone", "renamed"} {
+		write(t, dir, name)
+	}
+	from := later(t, dir)
+	for _, name := range []string{"changed", "sub/changed", "b", "sub/a", "sub/deep/c", "another"} {
+		write(t, dir, name)
+	}
+	write(t, dir, "sub/x")
+	old := time.Now().Add(-time.Hour)
+	for _, err := range []error{
+		os.Chtimes(filepath.Join(dir, "b"), old, old), // as cp -p leaves it
+		os.Rename(filepath.Join(dir, "sub/x"), filepath.Join(dir, "replaced")),
+		os.Remove(filepath.Join(dir, "gone")),
+		os.Rename(filepath.Join(dir, "renamed"), filepath.Join(dir, "moved")),
+		os.Chmod(filepath.Join(dir, "old"), 0o700),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := all(dir, from)
+	if !knowsBirths(t) {
+		want(t, got, []string{"another", "replaced", "sub/a", "sub/deep/c"}, []string{"changed", "sub/changed"})
+		return
+	}
+	want(t, got, []string{"another", "b", "replaced", "sub/a", "sub/deep/c"}, []string{"changed", "sub/changed"})
+}
+
+func TestNoFileThatIsWrittenLaterIsMissed(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 200 {
+		from := Now()
+		name := fmt.Sprint(i)
+		write(t, dir, name)
+		if got := all(dir, from); !slices.Contains(slices.Concat(got.New, got.Changed), name) && got.NewCount+got.ChangedCount <= maxNames {
+			t.Fatalf("%s is not in %+v", name, got)
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatIsNoFileOfTheJobIsLeftOut(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	from := Now()
+	write(t, elsewhere, "theirs")
+	for _, name := range []string{
+		".git/a", ".venv/a", ".venvs/x/a", ".venv-3.9/a", "node_modules/a", "__pycache__/a", ".pytest_cache/a",
+		"sub/node_modules/a", "sub/__pycache__/a", // all these are left out
+		".github/a", "venv/a", "cache/a", ".env", "node_modules.txt",
+	} {
+		write(t, dir, name)
+	}
+	for _, err := range []error{
+		os.Symlink(elsewhere, filepath.Join(dir, "link")),
+		os.Symlink(filepath.Join(elsewhere, "theirs"), filepath.Join(dir, "linked")),
+		os.Symlink("..", filepath.Join(dir, "sub", "up")),
+		syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, all(dir, from), []string{".env", "node_modules.txt", ".github/a", "cache/a", "venv/a"}, nil)
+	want(t, all(filepath.Join(dir, "link"), from), []string{"theirs"}, nil) // the directory itself can be a link
+}
+
+func TestFilesOfTheFutureAreNotOfTheJob(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "old")
+	from := later(t, dir)
+	future := time.Now().Add(24 * time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "old"), future, future); err != nil {
+		t.Fatal(err)
+	}
+	want(t, all(dir, from), nil, nil)
+}
+
+func TestDirectoriesThatCanNotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "file")
+	for _, odd := range []string{"", filepath.Join(dir, "none"), filepath.Join(dir, "file"), "a\x00b"} {
+		if got := all(odd, Moment{}); got.NewCount != 0 || got.Partial {
+			t.Errorf("%q: %+v", odd, got)
+		}
+	}
+}
+
+func TestSearchIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	from := Now()
+	const more = 100
+	for i := range maxEntries + more {
+		write(t, dir, fmt.Sprint(i))
+	}
+	if got := all(dir, from); got.NewCount+got.ChangedCount != maxEntries || !got.Partial {
+		t.Errorf("of %d files: %+v", maxEntries+more, got)
+	}
+	if got := since(dir, from, 0); got.NewCount+got.ChangedCount != 0 || !got.Partial {
+		t.Errorf("without time: %+v", got)
+	}
+	got := Since(dir, from)
+	if len(got.New) > maxNames || len(got.Changed) > maxNames || !got.Partial {
+		t.Errorf("found %+v", got)
+	}
+}
