@@ -23,7 +23,7 @@ from posix import _exit, close
 from sys import exc_info
 
 from .codec import decode, encode
-from .descriptors import copy_high
+from .descriptors import copy_high, move_high
 from .frames import breakable
 
 TYPE_CHECKING = False
@@ -174,6 +174,14 @@ class Channel:
         count = fields.get("fds", 0)
         taken, self._files[:count] = self._files[:count], []
         return taken
+
+    def move(self, fd: int, token: str) -> None:
+        """Continue over another socket, in a branch of the worker."""
+        close(self.sock.detach())
+        self.sock, self._begin = socket(fileno=move_high(fd)), "\n" + token + " "
+        self._buffer.clear()
+        for forgotten in (self._files, self._mail, self.unanswered, self.answers):
+            forgotten.clear()
 
     def leave(self) -> None:
         """Leave the channel to the parent, in a forked child."""

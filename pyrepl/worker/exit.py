@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from _io import TextIOWrapper, _IOBase
 from _thread import _count
-from posix import _exit
+from posix import _exit, fstat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def exit_cleanly(session: Session) -> NoReturn:
     attempt(lambda: flush(list(namespace.values())))
     attempt(run_handlers)
     if _count() == 0:  # else a thread would miss the names
-        attempt(lambda: release(namespace))  # closes archives, deletes temporary files
-    attempt(flush_all)
+        attempt(lambda: release(namespace, session.inherited))  # closes archives, for example
+    attempt(lambda: flush_all(session.parents_files))
     attempt(session.streams.flush_all)
     _exit(0)
 
@@ -38,10 +38,13 @@ def attempt(step: Callable[[], object]) -> None:
         pass
 
 
-def release(namespace: dict[str, Any]) -> None:
-    """Remove all names, the newest first: finalizers use modules and classes, which are older."""
-    while namespace:
-        namespace.popitem()
+def release(namespace: dict[str, Any], inherited: dict[str, int]) -> None:
+    """Remove all names, the newest first: finalizers use modules and classes, which are older.
+
+    What a branch has of its parent stays: the parent needs the files that a finalizer deletes."""
+    for name in reversed(list(namespace)):
+        if inherited.get(name) != id(namespace.get(name)):
+            namespace.pop(name, None)
 
 
 def run_handlers() -> None:
@@ -50,10 +53,23 @@ def run_handlers() -> None:
     atexit._run_exitfuncs()
 
 
-def flush_all() -> None:
-    """Flush every open file, wherever a reference to it is kept."""
+def flush_all(known: dict[int, tuple[int, int]]) -> None:
+    """Flush every open file, wherever a reference to it is kept.
+
+    What a hidden file of a branch's parent holds, which is known, the parent writes."""
     import gc
-    flush(gc.get_objects())
+    flush([each for each in gc.get_objects() if issubclass(type(each), _IOBase)
+           and not (known and theirs(each, known))])
+
+
+def theirs(file: Any, known: dict[int, tuple[int, int]]) -> bool:
+    """Report whether a file was open before the branch."""
+    try:
+        fd = file.fileno()
+        status = fstat(fd)
+        return known.get(fd) == (status.st_dev, status.st_ino)
+    except Exception:
+        return False
 
 
 def flush(objects: Iterable[Any]) -> None:

@@ -27,10 +27,15 @@ class Forks:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.pid = getpid()  # of the worker itself
-        self._real_exit, self._real_fork = posix._exit, posix.fork
+        self.real_exit, self.real_fork = posix._exit, posix.fork
+        self.branching = False  # the child will be a worker too, see branch
+        self.foreign: dict[int, str] = {}  # children of other sessions -> the session
+        self.disowning: object = None  # the Popen that knows them
 
     def _in_child(self) -> None:
         """Make a child of the worker an ordinary process."""
+        if self.branching:
+            return
         session = self.session
         session.interrupts.noted = False
         session.channel.leave()
@@ -51,7 +56,7 @@ class Forks:
             pass
         finally:
             session.streams.flush_all()
-            self._real_exit(code & 0xFF)
+            self.real_exit(code & 0xFF)
 
     def install(self) -> None:
         """Hook into forks and exits."""
@@ -61,10 +66,10 @@ class Forks:
 
         def _exit(status: int) -> NoReturn:
             flush()
-            self._real_exit(status)
+            self.real_exit(status)
 
         def fork() -> int:
-            child = self._real_fork()
+            child = self.real_fork()
             if getpid() == self.pid:
                 deliver()  # hooks of forks would have swallowed an interrupt that came in them
             return child

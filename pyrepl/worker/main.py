@@ -29,7 +29,7 @@ class Commands:
     def __init__(self, session: Session, executor: Executor) -> None:
         self.session, self.executor = session, executor
         self.by_name = {"exec": self.exec, "sync": self.sync, "variables": self.variables,
-                        "imported": self.imported, "exit": self.exit}
+                        "imported": self.imported, "exit": self.exit, "fork": self.fork}
 
     def exec(self, fields: Fields) -> None:
         self.executor.job(fields, self.session.channel.rights(fields))
@@ -46,6 +46,11 @@ class Commands:
         from .names import modules
         found = [name for name in fields["modules"] if name in modules]
         self.session.channel.send("imported", n=fields["n"], modules=found)
+
+    def fork(self, fields: Fields) -> None:
+        from .branch import fork
+        fork(self.session, self.executor.forks, fields, self.session.channel.rights(fields),
+             self.executor.ending_of)
 
     def exit(self, fields: Fields) -> None:
         from .exit import exit_cleanly

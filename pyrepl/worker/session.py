@@ -31,6 +31,8 @@ class Session:
         self.names = Names(sys.modules["__main__"])
         self.terminal = Terminal()
         self.console = Console(channel, self.interrupts, streams)
+        self.inherited: dict[str, int] = {}  # in a branch, names and what they stood for: ids
+        self.parents_files: dict[int, tuple[int, int]] = {}  # in a branch: see shared
         self._tasks: Tasks | None = None
         self._reporter: Reporter | None = None
 
@@ -55,6 +57,10 @@ class Session:
         if self._tasks is None:
             from .tasks import Tasks
             self._tasks = Tasks(self.interrupts, self.streams)
+        return self._tasks
+
+    def existing_tasks(self) -> Tasks | None:
+        """Return the event loop's side, or None if it was never needed."""
         return self._tasks
 
     def reporter(self) -> Reporter:

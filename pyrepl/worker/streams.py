@@ -196,6 +196,27 @@ class Streams:
         for router in self._routers:
             router.pieces = 0  # pieces would mix with the lines of others that share the pipe
 
+    def branched(self, files: list[int]) -> None:
+        """Leave all jobs to the parent, in a branch of the worker, and write to files.
+
+        What a stream still holds, because it could not be flushed, is the parent's."""
+        jobs = self._ended
+        if self.last is not None:
+            jobs = jobs + [(ref(self.last), self.last.files)]
+        for alive, theirs in jobs:
+            for fd in (theirs or {}).values():
+                if fd > 2:
+                    dup2(files[0], fd)  # in case it holds something
+            job = alive()
+            if job is not None:
+                job.retire()
+            for fd in (theirs or {}).values():
+                if fd > 2:
+                    close(fd)
+        self._ended, self.last = [], None
+        self.begin("", files)
+        self.finish()
+
     def flush_all(self) -> None:
         """Flush the streams of all jobs."""
         if self.last is not None:

@@ -12,6 +12,7 @@ import, by the hook that calls `connect`.
 from __future__ import annotations
 
 import sys
+from _signal import set_wakeup_fd  # type: ignore[import-not-found]
 from _thread import get_ident
 
 from .frames import breakable
@@ -67,6 +68,37 @@ class Tasks:
             return 0 if loop is None or loop.is_closed() else len(self._all_tasks(loop))
         except BaseException:
             return 0
+
+    def refusal(self) -> str | None:
+        """Return why the loop can't be in two processes, or None."""
+        loop: Any = self.loop
+        if loop is None or loop.is_closed():
+            return None
+        pending = self._pending()
+        if pending:
+            return "unfinished tasks of the event loop: %d; await or cancel them" % pending
+        try:
+            handles = [each for each in (*loop._ready, *loop._scheduled) if not each.cancelled()]
+            if handles or len(loop._selector.get_map()) > loop._internal_fds:
+                return "the event loop has timers, servers or connections; close them"
+        except AttributeError:
+            return "the event loop is of a kind that can't be forked; close it"
+        return None
+
+    def renew(self) -> None:
+        """Give the idle loop a selector and a self-pipe of its own, in a branch of the worker."""
+        loop: Any = self.loop
+        if loop is None or loop.is_closed():
+            return
+        from selectors import DefaultSelector
+        loop._selector.close()
+        loop._selector = DefaultSelector()
+        loop._ssock.close()
+        loop._csock.close()
+        loop._internal_fds -= 1
+        loop._make_self_pipe()
+        if getattr(loop, "_signal_handlers", None):
+            set_wakeup_fd(loop._csock.fileno())
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine of the job to its end."""

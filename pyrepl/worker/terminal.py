@@ -19,6 +19,10 @@ class Terminal:
     """The terminal as it was before the first job."""
 
     def __init__(self) -> None:
+        self.take()
+
+    def take(self) -> None:
+        """Take the terminal on descriptor 0 as it is."""
         self._tty = move_high(dup(0)) if isatty(0) else -1  # the private copy; -1: no terminal
         self._modes = tcgetattr(self._tty) if self._tty >= 0 else []
 

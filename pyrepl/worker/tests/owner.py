@@ -159,6 +159,10 @@ class Worker:
             self.send("sync", n=0)
             self.event("sync")
 
+    def fork(self, session: str = "base") -> Branch:
+        """Fork the worker into one of another session."""
+        return Branch(self, session)
+
     def close(self) -> int:
         """Close the channel and return the worker's exit code."""
         self.lines.close()
@@ -167,3 +171,45 @@ class Worker:
         for job in self.jobs:
             job.close()
         return code
+
+
+class Refused(Exception):
+    """The worker can't be forked."""
+
+
+class Branch(Worker):
+    """A worker that was forked off another one, and has said hello."""
+
+    def __init__(self, parent: Worker, session: str) -> None:
+        self.sock, theirs = socket.socketpair()
+        self.sock.settimeout(PATIENCE)
+        self.lines = self.sock.makefile("rb")
+        self.master, slave = os.openpty()
+        null = os.open(os.devnull, os.O_RDWR)
+        parent.send("fork", (theirs.fileno(), slave, null, null), n=1, fds=4, token=TOKEN,
+                    mark="the branch's", session=session)
+        theirs.close()
+        os.close(slave)
+        os.close(null)
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.jobs: list[Job] = []
+        forked = parent.event("forked")
+        if "error" in forked:
+            self.close()
+            raise Refused(forked["error"])
+        self.shared: list[str] = forked["shared"]
+        self.hello = self.event("hello")
+
+    def exit(self) -> None:
+        """Have the branch exit as Python does, and wait for that."""
+        self.send("exit")
+        while self.lines.readline():
+            pass
+
+    def close(self) -> int:
+        self.lines.close()
+        self.sock.close()
+        os.close(self.master)
+        for job in self.jobs:
+            job.close()
+        return 0

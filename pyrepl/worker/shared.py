@@ -1,0 +1,128 @@
+"""What a branch of the worker shares with its parent, and the files that it must not share.
+
+A fork shares the offset of an open file, for reading too: the branch opens regular files again,
+with the offset that they had. Two processes can't both use a connection, and can't wait for the
+same child: that is listed, for the reply about the branch.
+"""
+
+from __future__ import annotations
+
+import sys
+from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket
+from _stat import S_ISREG, S_ISSOCK
+from fcntl import F_GETFD, F_GETFL, fcntl
+from posix import (
+    O_ACCMODE, O_CLOEXEC, O_CREAT, O_EXCL, O_RDONLY, O_TRUNC, close, dup, dup2, fstat, listdir,
+    lseek, open as open_fd, pread, readlink)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterator
+
+    from .session import Session
+
+LISTED = 20  # things that are shared
+LONG = 120  # characters of one
+FILES = "/proc/self/fd/"
+
+
+class Files:
+    """The open files of the worker as they stood before the fork."""
+
+    def __init__(self, session: Session, ours: list[int]) -> None:
+        """Look at all files but those of the session, and those in ours."""
+        ours = ours + [session.channel.sock.fileno(), 0, 1, 2]
+        self.regular: list[tuple[int, int, int]] = []  # descriptor, flags and offset
+        self.known: dict[int, tuple[int, int]] = {}  # descriptor -> device and inode
+        self.children = {pid: name for pid, name in children()}
+        sockets, files = [], []
+        for fd in descriptors():
+            if fd in ours:
+                continue
+            try:
+                status = fstat(fd)
+                if S_ISSOCK(status.st_mode):
+                    sockets.append(describe(fd))
+                elif S_ISREG(status.st_mode):
+                    flags = fcntl(fd, F_GETFL)
+                    self.regular.append((fd, flags, lseek(fd, 0, 1)))
+                    self.known[fd] = status.st_dev, status.st_ino
+                    files += kind(fd, flags)
+            except OSError:  # closed meanwhile, or a path only
+                pass
+        found = sockets + files + maps()
+        found += ["child %d (%s)" % each for each in self.children.items()]
+        self.shared = [text[:LONG] for text in found[:LISTED]]
+        if len(found) > LISTED:
+            self.shared.append("%d more" % (len(found) - LISTED))
+
+    def reopen(self) -> None:
+        """Open the regular files again, in the branch. One that can't be opened stays shared."""
+        for fd, flags, offset in self.regular:
+            try:
+                new = open_fd(FILES + str(fd), flags & ~(O_CREAT | O_EXCL | O_TRUNC) | O_CLOEXEC)
+                try:
+                    lseek(new, offset, 0)
+                    dup2(new, fd, not fcntl(fd, F_GETFD))
+                finally:
+                    close(new)
+            except OSError:
+                pass
+
+
+def descriptors() -> list[int]:
+    """Return the numbers of the open files."""
+    return sorted(map(int, listdir(FILES)))
+
+
+def describe(fd: int) -> str:
+    """Return what is known of a socket."""
+    sock = socket(fileno=dup(fd))
+    try:
+        try:
+            return "socket connected to " + address(sock.getpeername())
+        except OSError:
+            listens = sock.getsockopt(SOL_SOCKET, SO_ACCEPTCONN)
+            return ("socket listening on " if listens else "socket ") + address(sock.getsockname())
+    finally:
+        sock.close()
+
+
+def address(name: object) -> str:
+    """Return the address of a socket as people write it."""
+    if isinstance(name, tuple) and len(name) > 1:
+        return "%s:%s" % name[:2]
+    return str(name) if name else "a process"
+
+
+def kind(fd: int, flags: int) -> list[str]:
+    """Return what is shared of a regular file, although its offset is not."""
+    path = readlink(FILES + str(fd))
+    if "sqlite3" in sys.modules and pread(fd, 16, 0) == b"SQLite format 3\0":
+        return ["SQLite database " + path]
+    return [] if flags & O_ACCMODE == O_RDONLY else ["file %s, open for writing" % path]
+
+
+def maps() -> list[str]:
+    """Return the memory that is shared for writing."""
+    found = {}
+    with open("/proc/self/maps", errors="replace") as file:
+        for line in file:
+            fields = line.split(None, 5)
+            if fields[1][1] == "w" and fields[1][3] == "s":
+                path = fields[5].strip() if len(fields) > 5 else ""
+                found["shared memory " + path] = True
+    return list(found)
+
+
+def children() -> Iterator[tuple[int, str]]:
+    """Return the pids and the names of the children."""
+    for thread in listdir("/proc/self/task"):
+        with open("/proc/self/task/%s/children" % thread) as file:
+            pids = file.read().split()
+        for pid in pids:
+            try:
+                with open("/proc/%s/comm" % pid, errors="replace") as file:
+                    yield int(pid), file.read().strip()
+            except OSError:  # reaped meanwhile
+                pass

@@ -1,0 +1,134 @@
+"""Whether the worker can be forked with the threads that it has.
+
+A fork copies one thread. What the others held stays locked, and work that is given to them waits
+for ever, unless their library starts them again in the child. The name of a thread says nothing
+about its library, but the return addresses on its stack do. A GPU does not survive a fork at all.
+"""
+
+from __future__ import annotations
+
+from _bisect import bisect_right
+from posix import O_CLOEXEC, O_RDONLY, close, getpid, listdir, open as open_fd, pread, readlink
+from time import sleep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Mapping
+
+    Regions = list[tuple[int, int, str]]  # start, end, path
+
+SAFE = "openblas", "arrow", "jemalloc"  # their threads are made again after a fork
+COMMON = (  # what stands on the stack of any thread
+    "libc.so", "libc-2", "libpthread", "ld-linux", "ld-musl", "ld-2", "libstdc++", "libm.so",
+    "libm-2", "libgcc_s", "librt", "libdl", "libgfortran", "libquadmath")
+GPU = "/dev/nvidia", "/dev/dri/", "/dev/kfd"
+STACK = 1 << 17  # bytes of a stack that are looked at
+TASKS = "/proc/self/task/"
+TRIES = 100  # to find a thread at rest: some wait actively for a while when their work is done
+PYTHON = "Python"
+INSTEAD = ", or run the code again in a new session"
+
+
+def refusal(python: Mapping[int, Any]) -> str | None:
+    """Return why a fork would be unsafe, or None. python are the threads that threading knows."""
+    regions = memory()
+    device = gpu([path for _, _, path in regions]) or gpu(opened())
+    if device:
+        return "the GPU is open (%s), which a fork can't use" % device + INSTEAD
+    unsafe: dict[str, int] = {}
+    for thread in listdir(TASKS):
+        if int(thread) != getpid():
+            library = owner(thread, regions)
+            if library:
+                unsafe[library] = unsafe.get(library, 0) + 1
+    if not unsafe:
+        return None
+    count = sum(unsafe.values())
+    text = "a thread runs" if count == 1 else "%d threads run" % count
+    named = [n for n in unsafe if n != PYTHON]
+    if PYTHON in unsafe:
+        named += [str(thread.name)[:40] for thread in list(python.values())[1:11]]
+    text += " that would be missing after a fork (%s)" % ", ".join(sorted(named))
+    if PYTHON in unsafe:
+        text += "; end what runs in Python (executor.shutdown(), Thread.join(), Pool.terminate())"
+    return text + INSTEAD
+
+
+def gpu(paths: list[str]) -> str | None:
+    """Return the device of a GPU among paths, or None."""
+    for path in paths:
+        if path.startswith(GPU):
+            return path
+    return None
+
+
+def opened() -> list[str]:
+    """Return the paths of the open files."""
+    paths = []
+    for fd in listdir("/proc/self/fd"):
+        try:
+            paths.append(readlink("/proc/self/fd/" + fd))
+        except OSError:  # the directory itself
+            pass
+    return paths
+
+
+def memory() -> Regions:
+    """Return the regions of memory, in order."""
+    regions = []
+    with open("/proc/self/maps", errors="replace") as file:
+        for line in file:
+            fields = line.split(None, 5)
+            start, _, end = fields[0].partition("-")
+            path = fields[5].strip() if len(fields) > 5 else ""
+            if fields[1][2] != "x" and path[:1] == "/" and path[:5] != "/dev/":
+                path = ""  # data of a library: no return address leads there
+            regions.append((int(start, 16), int(end, 16), path))
+    return regions
+
+
+def owner(thread: str, regions: Regions) -> str | None:
+    """Return the library that a thread works for, or None if it is made again after a fork."""
+    call: list[str] = []
+    for _ in range(TRIES):
+        try:
+            with open(TASKS + thread + "/syscall") as file:
+                call = file.read().split()
+        except (FileNotFoundError, ProcessLookupError):  # it has ended
+            return None
+        if len(call) > 2:
+            break
+        sleep(0.002)
+    if len(call) < 3:
+        return "one that is at work"
+    found = on_stack(int(call[-2], 16), regions)
+    program = readlink("/proc/self/exe")
+    others = []
+    for path in sorted(found):
+        name = path.rpartition("/")[2]
+        if path == program or name.startswith("libpython"):
+            return PYTHON
+        if not name.startswith(COMMON) and not [safe for safe in SAFE if safe in name]:
+            others.append(name)
+    if others:
+        return others[0]
+    known = [path for path in found if [safe for safe in SAFE if safe in path]]
+    return None if known else "of an unknown library"
+
+
+def on_stack(pointer: int, regions: Regions) -> set[str]:
+    """Return the files that addresses on the stack lead to, from the stack pointer outwards."""
+    starts = [start for start, _, _ in regions]
+    at = bisect_right(starts, pointer) - 1
+    size = min(regions[at][1] - pointer, STACK) & ~7
+    fd = open_fd("/proc/self/mem", O_RDONLY | O_CLOEXEC)
+    try:
+        words = memoryview(pread(fd, size, pointer)).cast("Q")
+    finally:
+        close(fd)
+    found = set()
+    for word in words:
+        at = bisect_right(starts, word) - 1
+        if at >= 0 and word < regions[at][1] and regions[at][2][:1] == "/":
+            found.add(regions[at][2])
+    return found
