@@ -10,11 +10,14 @@ Modules import one another in this direction only, top to bottom:
     execute, forks, hooks, exit        what happens in and around a job, and at the end
     session                            one object that holds the parts below
     report, tasks, console             exceptions, top-level await, standard input
+    libraries, figures, display        what is shown besides text, and when
+    bundles, pictures, plots, tables   how it is drawn or described
+    images, views
     interrupts, streams, channel       signals, output, the socketpair to Go
     routers, binary, questions, hints, classes, carry, debugger, processes, installed, variables,
     shapes, names, sources, terminal, environment
     frames, descriptors, codec, loader
 
-exit, report, tasks, binary, questions, hints, classes, carry, debugger, processes, variables and
-shapes are loaded when they are first needed.
+exit, report, tasks, libraries, figures, display and what they use, binary, questions, hints,
+classes, carry, debugger, processes, variables and shapes are loaded when they are first needed.
 """

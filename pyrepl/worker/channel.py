@@ -3,7 +3,9 @@
 A command is a line: its name, a blank and its fields in JSON; descriptors come by SCM_RIGHTS. Each
 event goes out in one sendall as a newline, the token, a blank, its name, a blank, its fields in
 JSON and a newline, so that nothing else that is written to the descriptor can pass for one. The
-owner skips a line of more than 16 MiB: a sender bounds what it takes from user code.
+owner skips a line of more than 16 MiB: a sender bounds what it takes from user code. Descriptors
+travel with the event's last byte: with all of it, or not at all if a signal handler of user code
+tears it.
 
 The main thread reads here between jobs, and any thread while it waits for an answer to a question.
 A reader holds the lock `reading` for one message, and puts a message for another reader where that
@@ -18,9 +20,9 @@ from __future__ import annotations
 
 from _signal import pause  # type: ignore[import-not-found]
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_PEEK, socket
-from _thread import allocate_lock
+from _thread import allocate_lock, get_ident
 from posix import _exit, close
-from sys import exc_info
+from sys import byteorder, exc_info
 
 from .codec import decode, encode
 from .descriptors import copy_high, move_high
@@ -28,7 +30,7 @@ from .frames import breakable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, NoReturn
+    from typing import Callable, NoReturn, Sequence
 
     from .protocols import Fields, Message
 
@@ -53,19 +55,26 @@ class Channel:
         self.reading = allocate_lock()
         self._begin = "\n" + token + " "
         self._sending = allocate_lock()  # keeps the events of two threads apart
+        self._sender = 0  # the thread that holds it; 0: none
         self._buffer = bytearray()  # the beginning of the next line
         self._reserve: list[int] = []  # descriptors held while user code runs
         self._files: list[int] = []  # descriptors whose message has not been handed out
         self._mail: list[Message] = []  # for the main thread
 
-    def send(self, event: str, **fields: object) -> None:
-        """Send an event, unless this is a forked child. An interrupt must not break it."""
+    def send(self, event: str, files: Sequence[int] = (), **fields: object) -> None:
+        """Send an event and copies of files (16 at most), unless this is a forked child.
+
+        An interrupt must not break it."""
         if self.sock is None:
             return
         try:
             with self._sending:
-                line = "%s%s %s\n" % (self._begin, event, encode(fields))
-                self.sock.sendall(line.encode("ascii"))
+                self._sender = get_ident()
+                try:
+                    line = "%s%s %s\n" % (self._begin, event, encode(fields))
+                    self._write(line.encode("ascii"), files)
+                finally:
+                    self._sender = 0
         except OSError as error:  # user code closed the descriptor: the owner sees it and ends us
             if foreign():
                 raise
@@ -75,9 +84,23 @@ class Channel:
             while True:
                 pause()
 
+    def _write(self, line: bytes, files: Sequence[int]) -> None:
+        if files:
+            self.sock.sendall(line[:-1])
+            numbers = b"".join([fd.to_bytes(4, byteorder) for fd in files])
+            self.sock.sendmsg((line[-1:],), ((SOL_SOCKET, SCM_RIGHTS, numbers),))
+        else:
+            self.sock.sendall(line)
+
     def sending(self) -> bool:
         """Report whether an event is being sent."""
         return self._sending.locked()
+
+    def interrupted(self) -> bool:
+        """Report whether this thread runs a signal handler that came while it was sending.
+
+        It can't send then: it would wait for itself."""
+        return self._sender == get_ident()
 
     def _end(self) -> NoReturn:
         """End the worker, whose owner has gone or can't be reached any more."""

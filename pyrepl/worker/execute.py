@@ -17,7 +17,7 @@ from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 from .forks import Forks
 from .frames import breakable
 from .installed import Installed, directories
-from .names import Refused, error_name, modules
+from .names import Refused, error_name, module_of, modules
 from .sources import filename
 
 TYPE_CHECKING = False
@@ -135,12 +135,19 @@ class Executor:
             error = raised
             if issubclass(type(error), MemoryError):
                 self._reserve.clear()
-        try:
-            self.session.streams.flush_foreign()
-        except BaseException as raised:
-            if error is None and issubclass(type(raised), KeyboardInterrupt):
-                error = raised
+        for finish in (self._end_figures, self.session.streams.flush_foreign):
+            try:
+                finish()
+            except BaseException as raised:
+                if error is None and issubclass(type(raised), KeyboardInterrupt):
+                    error = raised
         return error
+
+    def _end_figures(self) -> None:
+        """Show and close the figures that the job has left open."""
+        figures, job = self.session.figures, self.session.streams.running
+        if figures is not None and job is not None:
+            figures.end(job.id)
 
     @breakable
     def _user_code(self, source: str, name: str) -> None:
@@ -221,8 +228,11 @@ class Executor:
             hook(value)
         elif value is not None:
             builtins._ = None  # type: ignore[attr-defined]
-            text = repr(value)
-            self._result = text if type(text) is str else str.__str__(text)
+            if module_of(type(value)) == "builtins":
+                text = repr(value)
+                self._result = text if type(text) is str else str.__str__(text)
+            else:
+                self._result = self.session.displays().result(value)
             builtins._ = value  # type: ignore[attr-defined]
 
     def _conclude(self, error: BaseException | None) -> Fields:
@@ -247,6 +257,9 @@ class Executor:
         ending["sockets"] = "socket" in modules
         ending["pending"] = session.streams.pending_tasks()
         ending.update(session.names.changed())
+        left = session.displays_left()
+        if left:
+            ending["displays_left"] = left
         if limit < FRAMES:
             setrecursionlimit(limit)
         return ending

@@ -1,8 +1,8 @@
-"""Changes modules of the standard library when user code imports them.
+"""Changes modules of the standard library, and of a few others, when user code imports them.
 
 A finder in front of sys.meta_path knows the few names below and costs the others one look into a
-dictionary. The real loader executes the module; our change comes after it. A user's module of such
-a name is left alone.
+dictionary. The real loader executes the module; our change comes after it. A user's module of a
+name in the standard library is left alone.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 
 def change(session: Session, module: ModuleType, name: str) -> None:
-    """Make our change to a module of the standard library."""
-    if name == "threading":
+    """Make our change to a module."""
+    if name in LIBRARIES:
+        from . import libraries
+        libraries.change(session, module, name)
+    elif name == "threading":
         from . import carry
         carry.threads(session.streams, module)
     elif name == "concurrent.futures.thread":
@@ -49,7 +52,11 @@ def change(session: Session, module: ModuleType, name: str) -> None:
         processes.changes[name](module)
 
 
-names = {
+# Not of the standard library, see libraries.
+LIBRARIES = {"matplotlib.pyplot", "IPython.core.display_functions", "plotly.io._renderers",
+             "PIL.ImageShow"}
+
+names = LIBRARIES | {
     "threading", "concurrent.futures.thread", "linecache", "inspect", "getpass", "asyncio.tasks",
     "bdb", "pdb", "multiprocessing.context", "multiprocessing.reduction", "multiprocessing.pool",
     "concurrent.futures.process",
@@ -75,10 +82,11 @@ class Finder:
 
     @breakable
     def _attach(self, spec: ModuleSpec, name: str) -> ModuleSpec:
-        """Have the loader of a module of the standard library make our change to it."""
+        """Have the loader of a module make our change to it, if it is the one that we know."""
         loader: Any = spec.loader
         deliver = self.session.interrupts.deliver
-        if real(spec.origin or "") and hasattr(loader, "exec_module"):
+        known = name in LIBRARIES or real(spec.origin or "")
+        if known and hasattr(loader, "exec_module"):
             execute = loader.exec_module
 
             @breakable
@@ -97,7 +105,7 @@ def install(session: Session) -> None:
     """Change what site has imported already, and hook into all imports to come."""
     for name in names:
         module = sys.modules.get(name)
-        if module is not None and genuine(module):
+        if module is not None and (name in LIBRARIES or genuine(module)):
             change(session, module, name)
     finder = Finder(session)
     finders.append(finder)

@@ -23,6 +23,7 @@ import sys
 from _signal import (  # type: ignore[import-not-found]
     SIG_UNBLOCK, SIGINT, SIGIO, SIGURG, getsignal, pthread_sigmask, signal)
 from _thread import get_ident
+from time import monotonic
 
 from .frames import breakable, innermost, marked
 
@@ -45,6 +46,7 @@ class Interrupts:
         self.asked = False  # Go has asked for the job's interrupt
         self.noted = False  # an interrupt waits for user code to run again
         self.interrupted = False  # the running job was interrupted
+        self.again_at = 0.0  # when a repeated request may interrupt it once more; 0: never
         self.held = False  # interrupts are noted, whatever runs
         self.loop: Loop | None = None  # set by tasks, once asyncio is imported
         self._on_raised = on_raised
@@ -73,9 +75,9 @@ class Interrupts:
         if not self.live:
             self.early = True
             return
-        if self.asked and not self.noted:
+        if self.asked and not self.noted and not 0 < self.again_at < monotonic():
             return
-        self.asked, self.noted = True, False
+        self.asked, self.noted, self.again_at = True, False, 0.0
         current = getsignal(SIGINT)
         if callable(current):
             current(SIGINT, frame)
@@ -122,6 +124,7 @@ class Interrupts:
         self.install()
         pthread_sigmask(SIG_UNBLOCK, (SIGINT, SIGIO, SIGURG))
         self.asked = self.noted = self.interrupted = False
+        self.again_at = 0.0
         self.live = True
         if self.early:  # raised before the code runs
             self.early = False

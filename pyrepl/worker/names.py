@@ -71,12 +71,18 @@ def shown(name: str) -> str:
     return name if len(name) <= LONG else "%s\u2026 (%d characters)" % (name[:LONG], len(name))
 
 
+def module_of(kind: type) -> str:
+    """Return the name of the module that a type says it comes from, or ""."""
+    module = type.__dict__["__module__"].__get__(kind)
+    return module if type(module) is str else ""
+
+
 def error_name(error: BaseException) -> str:
     """Return the name of an exception's type, with its module if it is not built in."""
     kind = type(error)
     name = str.__str__(type.__dict__["__qualname__"].__get__(kind))[:LONG]
-    module = type.__dict__["__module__"].__get__(kind)
-    if type(module) is not str or module in ("__main__", "builtins"):
+    module = module_of(kind)
+    if module in ("", "__main__", "builtins"):
         return name
     return module[:LONG] + "." + name
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 
 from .console import Console
 from .environment import install_size
+from .frames import breakable
 from .interrupts import Interrupts
-from .names import Names
+from .names import Names, imitate
 from .sources import Sources
 from .terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .channel import Channel
+    from .display import Displays
+    from .figures import Figures
     from .report import Reporter
     from .streams import Streams
     from .tasks import Tasks
@@ -33,6 +39,8 @@ class Session:
         self.console = Console(channel, self.interrupts, streams)
         self.inherited: dict[str, int] = {}  # in a branch, names and what they stood for: ids
         self.parents_files: dict[int, tuple[int, int]] = {}  # in a branch: see shared
+        self.figures: Figures | None = None  # once pyplot is imported
+        self._displays: Displays | None = None
         self._tasks: Tasks | None = None
         self._reporter: Reporter | None = None
 
@@ -70,10 +78,38 @@ class Session:
             self._reporter = Reporter(self.interrupts, self.sources, self.streams, self.excepthook)
         return self._reporter
 
+    def displays(self) -> Displays:
+        """Return what shows values, loaded when it is first needed."""
+        if self._displays is None:
+            from .display import Displays
+            self._displays = Displays(self)
+        return self._displays
+
+    def displays_left(self) -> int:
+        """Return how many displays of the last job were too many."""
+        return 0 if self._displays is None else self._displays.counts().left
+
+    def _install_display(self) -> None:
+        """Make display and display_figure built-in functions."""
+        @breakable
+        def display(*values: Any) -> None:
+            """Show values now: pictures as images, frames as tables, others as text."""
+            self.displays().display(values)
+
+        @breakable
+        def display_figure(figure: Any = None) -> None:
+            """Show a figure of matplotlib now, or pyplot's current one. It stays open."""
+            self.displays().display_figure(figure)
+
+        for function in (display, display_figure):
+            imitate(function, "builtins", function)
+            setattr(builtins, function.__name__, function)
+
     def install(self) -> None:
         """Put in place what user code finds instead of the interpreter's own."""
         install_size()
         self.streams.install()
         self.console.install()
+        self._install_display()
         self.interrupts.install()
         self.interrupts.hook_unraisable()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from _collections import deque  # type: ignore[import-not-found]
 from types import BuiltinFunctionType
 
-from .names import modules
+from .names import module_of, modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ def name_of(kind: type) -> str:
 
 def library_of(kind: type) -> str:
     """Return the name of the package that a type says it comes from."""
-    module = type.__dict__["__module__"].__get__(kind)
-    return module.partition(".")[0] if type(module) is str else ""
+    return module_of(kind).partition(".")[0]
 
 
 def bases_of(kind: type) -> tuple[type, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import base64
 import fcntl
 import json
 import os
@@ -90,7 +91,8 @@ class Worker:
         head = repr((TOKEN, [(name, len(text)) for name, text in zip(files, texts)])) + "\n"
         body = head.encode() + b"".join(texts)
         self.sock.sendall(b"%d\n" % len(body) + body)
-        self.lines = self.sock.makefile("rb")
+        self.buffer = b""
+        self.files: list[int] = []  # descriptors whose event has not been read
         self.events: list[tuple[str, dict[str, Any]]] = []  # all that came
         self.jobs: list[Job] = []
         self.hello = self.event("hello")
@@ -98,15 +100,48 @@ class Worker:
     def event(self, name: str, id: str = "") -> dict[str, Any]:
         """Wait for an event of that name, about the job of that id."""
         while True:
-            line = self.lines.readline()
-            if not line:
-                raise EOFError("the worker closed its channel; events so far: %r" % self.events)
+            line = self.line()
             if line.startswith(TOKEN.encode()):
                 said, _, fields = line[len(TOKEN) + 1:].decode().partition(" ")
                 event: dict[str, Any] = json.loads(fields)
+                if said == "display":
+                    self.load(event)
                 self.events.append((said, event))
                 if said == name and event.get("id", "") == id:
                     return event
+
+    def line(self) -> bytes:
+        """Read one line, and the descriptors that come with it. Read what the last job writes."""
+        while b"\n" not in self.buffer:
+            pipes = list(self.jobs[-1].pipes.values()) if self.jobs else []
+            ready = select.select([self.sock.fileno(), *pipes], [], [], PATIENCE)[0]
+            if ready and self.sock.fileno() not in ready:
+                self.jobs[-1].read()
+                continue
+            data, ancillary, _, _ = self.sock.recvmsg(1 << 16, socket.CMSG_SPACE(64))
+            if not data:
+                raise EOFError("the worker closed its channel; events so far: %r" % self.events)
+            self.buffer += data
+            for _, _, rights in ancillary:
+                self.files += array.array("i", rights)
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return line
+
+    def load(self, event: dict[str, Any]) -> None:
+        """Put the data of a display's items where Go would find it: inline, or in a file."""
+        taken, self.files = self.files[:event["fds"]], self.files[event["fds"]:]
+        for item in event["items"]:
+            if "data" in item:
+                item["data"] = base64.b64decode(item["data"])
+                continue
+            fd = taken.pop(0)
+            item["data"] = os.pread(fd, os.fstat(fd).st_size, 0)
+            os.close(fd)
+        assert not taken, "more descriptors than items"
+
+    def displays(self, job: Job) -> list[dict[str, Any]]:
+        """Return what a job that has ended has shown."""
+        return [e for name, e in self.events if name == "display" and e["id"] == job.id]
 
     def send(self, op: str, files: tuple[int, ...] = (), **fields: object) -> None:
         """Send a command, with descriptors."""
@@ -165,7 +200,6 @@ class Worker:
 
     def close(self) -> int:
         """Close the channel and return the worker's exit code."""
-        self.lines.close()
         self.sock.close()
         code = self.process.wait(PATIENCE)
         for job in self.jobs:
@@ -183,7 +217,7 @@ class Branch(Worker):
     def __init__(self, parent: Worker, session: str) -> None:
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(PATIENCE)
-        self.lines = self.sock.makefile("rb")
+        self.buffer, self.files = b"", []
         self.master, slave = os.openpty()
         null = os.open(os.devnull, os.O_RDWR)
         parent.send("fork", (theirs.fileno(), slave, null, null), n=1, fds=4, token=TOKEN,
@@ -203,11 +237,13 @@ class Branch(Worker):
     def exit(self) -> None:
         """Have the branch exit as Python does, and wait for that."""
         self.send("exit")
-        while self.lines.readline():
+        try:
+            while True:
+                self.line()
+        except EOFError:
             pass
 
     def close(self) -> int:
-        self.lines.close()
         self.sock.close()
         os.close(self.master)
         for job in self.jobs:

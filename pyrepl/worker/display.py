@@ -1,0 +1,228 @@
+"""What a job shows besides text: pictures, documents, tables.
+
+A picture or a document goes to the owner as an event, and its place in the output is where the job
+had printed to by then. Data over INLINE bytes travels as a descriptor. What may go out is bounded
+for each job; beyond that nothing is drawn any more, only counted.
+
+Text takes the usual ways: of a last expression it is the result, of display() it is printed. What
+user code raises while it describes a value costs that description only, and stderr names it.
+"""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from posix import close, write
+
+from .frames import breakable
+from .names import error_name
+from .shapes import name_of
+from .views import METHODS, View, amount, has, known, text_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Sequence
+
+    from .protocols import Fields
+    from .session import Session
+
+IMAGES, SEEN = 10, 8_000_000  # pictures that a model sees of one job, and their bytes
+DISPLAYS, KEPT = 100, 64_000_000  # all that one job shows, and the bytes
+INLINE = 64 << 10  # bytes of an item that travels in the event itself
+TEXT = 1 << 20  # characters of a value that display() prints
+LINE = 300  # characters of an error's message
+
+make_file: Callable[..., int] | None
+try:
+    from posix import memfd_create as make_file
+except ImportError:
+    make_file = None
+
+
+class Counts:
+    """What one job has shown."""
+
+    def __init__(self) -> None:
+        self.sent = self.kept = 0  # displays, and their bytes
+        self.images = self.seen = 0  # those that a model sees, and their bytes
+        self.left = 0  # displays that there was no room for
+
+
+class Displays:
+    """Shows values for the jobs of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.streams = session, session.streams
+
+    @breakable
+    def display(self, values: Sequence[Any]) -> None:
+        """Show values, and print what is text."""
+        for value in values:
+            self._print(value, self.view(value))
+
+    @breakable
+    def display_bundle(self, bundle: Any) -> None:
+        """Show data that is given by MIME type."""
+        from . import bundles
+        view = View()
+        bundles.choose(self, view, bundles.checked(bundle))
+        self._print(bundle, view)
+
+    @breakable
+    def display_figure(self, figure: Any = None) -> None:
+        """Show a figure of matplotlib, or pyplot's current one."""
+        if figure is None:
+            figures = self.session.figures
+            figure = None if figures is None else figures.current()
+            if figure is None:
+                raise ValueError("display_figure: no figure is open; make one, or give one")
+        elif known(type(figure)) != "figure":
+            figure = getattr(figure, "figure", None)  # of axes
+            if known(type(figure)) != "figure":
+                raise TypeError("display_figure: this is no figure of matplotlib; use display()")
+        self.display((figure,))
+
+    @breakable
+    def result(self, value: Any) -> str:
+        """Show the value of a last expression, and return its text."""
+        view = self.view(value)
+        self._publish(view)
+        return text_of(value) if view.text is None else view.text
+
+    @breakable
+    def _print(self, value: Any, view: View) -> None:
+        """Show a view. Print its text unless the picture says all, or the text says nothing."""
+        shown = self._publish(view)
+        if not shown or not view.picture and not view.left:
+            text = text_of(value) if view.text is None else view.text
+            rest = len(text) - TEXT
+            if rest > 0:
+                text = "%s\n[%d more characters]" % (text[:TEXT], rest)
+            if not shown or not text.startswith("<"):
+                print(text)
+        self.session.interrupts.deliver()
+
+    @breakable
+    def view(self, value: Any) -> View:
+        """Return what is to be shown of a value."""
+        view, kind = View(), type(value)
+        self.session.interrupts.deliver()
+        reader = known(kind)
+        try:
+            if reader in ("frame", "series"):
+                from . import tables
+                view.text = getattr(tables, reader)(value)
+            elif reader == "plot":
+                from . import plots
+                plots.read(self, view, value)
+            elif reader:
+                self._draw(view, value, reader)
+            elif any([has(kind, name) for name in METHODS]):
+                from . import bundles
+                bundles.choose(self, view, bundles.of(self, value))
+        except Exception as error:
+            self.complain(name_of(kind), error)
+        return view
+
+    @breakable
+    def _draw(self, view: View, value: Any, reader: str) -> None:
+        """Draw a picture of a value, if there is room for one."""
+        if not self.room(view):
+            return
+        from . import pictures
+        view.label = "figure" if reader == "figure" else "image"
+        getattr(pictures, reader)(view, value)
+        if not view.items:
+            self.complain("%s (%s)" % (view.label, view.about), "it is not kept")
+        if reader == "figure" and self.session.figures is not None:
+            self.session.figures.note_shown(value)
+
+    def complain(self, what: str, why: BaseException | str) -> None:
+        """Say in a line on stderr what can't be shown, and why."""
+        if isinstance(why, BaseException):
+            args: Any = BaseException.__dict__["args"].__get__(why)
+            why = error_name(why)
+            if args and type(args[0]) is str and args[0]:
+                why += ": " + " ".join(args[0][:LINE].split())
+        self.streams.report("display: %s can't be shown: %s\n" % (what, why))
+
+    def counts(self) -> Counts:
+        """Return the counts of the job that this thread or task works for."""
+        counts: Counts = self.streams.current().__dict__.setdefault("displayed", Counts())
+        return counts
+
+    def room(self, view: View | None = None) -> bool:
+        """Report whether there is room for another picture; count the view that needs one."""
+        counts = self.counts()
+        if counts.images < IMAGES and counts.seen < SEEN and counts.sent < DISPLAYS:
+            return True
+        if view is not None:
+            self._leave(view, counts)
+        return False
+
+    def _leave(self, view: View, counts: Counts) -> None:
+        """Count a view that there is no room for."""
+        counts.left += not view.left
+        view.left = True
+
+    def _publish(self, view: View) -> bool:
+        """Send what a view has besides text. Report whether it is shown, or counted."""
+        if view.left or not view.items:
+            return view.left
+        job, channel = self.streams.current(), self.session.channel
+        if channel.sock is None or job is not self.streams.running or channel.interrupted():
+            return False  # in a forked child, after the job's end, in a signal handler
+        counts = self.counts()
+        if counts.kept + sum([len(data) for _, data in view.items]) > KEPT:
+            del view.items[1:]
+        size = len(view.items[0][1])
+        seen = size if view.picture else 0
+        if (counts.sent >= DISPLAYS or counts.kept + size > KEPT
+                or seen and (counts.images >= IMAGES or counts.seen + seen > SEEN)):
+            self._leave(view, counts)
+            return True
+        try:
+            self._send(view, job, counts)
+        except OSError as error:  # no descriptor or no memory is left for the data
+            self.complain("%s (%s)" % (view.label, view.about), error)
+            return False
+        counts.kept += sum([len(data) for _, data in view.items])
+        counts.images += view.picture
+        counts.seen += seen
+        return True
+
+    def _send(self, view: View, job: Any, counts: Counts) -> None:
+        """Send the event of a view, after what the job has printed."""
+        job.flush()
+        files: list[int] = []
+        try:
+            items = [pack(mime, data, files) for mime, data in view.items]
+            counts.sent += 1
+            self.session.channel.send(
+                "display", files, id=job.id, label="%s %d" % (view.label, counts.sent),
+                about=view.about, items=items, fds=len(files))
+        finally:
+            for fd in files:
+                close(fd)
+
+
+def pack(mime: str, data: bytes, files: list[int]) -> Fields:
+    """Return an item as a field of the event; large data goes into a new one of files."""
+    if len(data) <= INLINE:
+        text = b2a_base64(data, newline=False).decode("ascii")
+        return {"mime": mime, "size": len(data), "data": text}
+    files.append(anonymous_file())
+    rest = memoryview(data)
+    while rest:
+        rest = rest[write(files[-1], rest):]
+    return {"mime": mime, "size": len(data)}
+
+
+def anonymous_file() -> int:
+    """Return the descriptor of a new file without a name."""
+    if make_file is not None:
+        return make_file("display")
+    from posix import unlink
+    from tempfile import mkstemp
+    fd, path = mkstemp()
+    unlink(path)
+    return fd

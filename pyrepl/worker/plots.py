@@ -1,0 +1,69 @@
+"""plotly's figures: drawn by kaleido if it is there, else kept as JSON."""
+
+from __future__ import annotations
+
+from .frames import breakable
+from .images import png_size
+from .names import modules
+from .views import ITEM, SHOWN, SIDE, amount
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .display import Displays
+    from .views import View
+
+JSON = "application/vnd.plotly.v1+json"
+TRACES, GAP = 5, "\u2026"  # traces that are named
+SCALES = 1.0, 0.6, 0.35  # of what is drawn, until it is small enough
+
+
+@breakable
+def read(displays: Displays, view: View, figure: Any) -> None:
+    """Set a view to a figure of plotly."""
+    traces = ["%s" % trace.type for trace in figure.data]
+    named = ", ".join(traces[:TRACES] + [GAP] * (len(traces) > TRACES))
+    view.text = "<plotly figure, traces: %s>" % named
+    view.label = "plot"
+    if drawable():
+        if not displays.room(view):
+            return
+        try:
+            return draw(view, figure)
+        except Exception as error:
+            displays.complain("plot as PNG", error)
+    data = str(figure.to_json()).encode("utf-8", "replace")
+    view.about = "plotly JSON %s, traces: %s" % (amount(len(data)), named)
+    if len(data) > ITEM:
+        displays.complain("plot (%s)" % view.about, "it is too large to be kept")
+    else:
+        view.items = [(JSON, data)]
+
+
+@breakable
+def drawable() -> bool:
+    """Report whether plotly finds kaleido."""
+    from importlib.util import find_spec
+    return find_spec("kaleido") is not None
+
+
+@breakable
+def draw(view: View, figure: Any) -> None:
+    """Draw a figure with kaleido, which scales it."""
+    layout = figure.layout
+    largest = SIDE / max(layout.width or 700, layout.height or 500, SIDE)
+    for scale in SCALES:
+        data = figure.to_image(format="png", scale=largest * scale)
+        if len(data) <= SHOWN:
+            break
+    view.items = [("image/png", data)]
+    view.about = "PNG %dx%d" % png_size(data)
+    view.picture = len(data) <= SHOWN
+    if largest < 1:
+        view.about += " of %dx%d" % (layout.width or 700, layout.height or 500)
+
+
+def figure_of(fields: dict[str, Any]) -> Any:
+    """Return the figure that plotly makes of a dict."""
+    return modules["plotly.graph_objs"].Figure(fields)

@@ -1,0 +1,255 @@
+"""What jobs show besides text: pictures and documents, by the methods that Jupyter knows."""
+
+from __future__ import annotations
+
+import os
+import struct
+import unittest
+import zlib
+from typing import Any
+
+from .. import images
+from .owner import Worker
+
+# In a worker: PNGs of any size, and a class with any methods.
+SETUP = """
+import os, struct, zlib
+def chunk(kind, data):
+    return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+def png(width=2, height=2, noise=0):
+    rows = (b'\\0' + os.urandom(width)) * height if noise else bytes((width + 1) * height)
+    head = struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0)
+    return (b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', head)
+            + chunk(b'IDAT', zlib.compress(rows, 0 if noise else 6)) + chunk(b'IEND', b''))
+def of(**methods):
+    return type('C', (), {
+        '_repr_%s_' % name: (value if callable(value) else lambda self, value=value: value)
+        for name, value in methods.items()})()
+"""
+JPEG = (b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc4\x00\x02\xff\xc0\x00\x0b\x08\x00\x03\x00\x05\x01"
+        b"\x11\x00\xff\xd9")
+scope: dict[str, Any] = {}
+exec(SETUP, scope)
+
+
+class TestImages(unittest.TestCase):
+    def test_sizes(self) -> None:
+        self.assertEqual(images.png_size(scope["png"](7, 3)), (7, 3))
+        self.assertEqual(images.jpeg_size(JPEG), (5, 3))
+
+    def test_damaged_pictures_are_none(self) -> None:
+        png = scope["png"](7, 3)
+        for n in range(len(png)):
+            flipped = png[:n] + bytes([png[n] ^ 1]) + png[n + 1:]
+            for name, data in (("cut", png[:n]), ("flipped", flipped)):
+                with self.subTest(name, n=n), self.assertRaises(ValueError):
+                    images.png_size(data)
+        for n in range(len(JPEG)):
+            with self.subTest("JPEG", n=n), self.assertRaises(ValueError):
+                images.jpeg_size(JPEG[:n])
+
+
+class TestDisplays(unittest.TestCase):
+    worker: Worker
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.worker = Worker()
+        cls.worker.run(SETUP)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.worker.close()
+
+    def shows(self, code: str) -> tuple[str | None, str, list[str]]:
+        """Run code, and return its result, what it printed, and its displays in a line each."""
+        job = self.worker.start(code)
+        ended = job.end()
+        self.assertEqual((ended.done["end"], ended.err), ("returned", ""), code)
+        shown = []
+        for event in self.worker.displays(job):
+            for item in event["items"]:
+                self.assertEqual(len(item["data"]), item["size"])
+            mimes = [item["mime"] for item in event["items"]]
+            shown.append("%s: %s: %s" % (event["label"], event["about"], ", ".join(mimes)))
+        return ended.done.get("result"), ended.out, shown
+
+    def test_values_say_how_they_are_shown(self) -> None:
+        png, html = "image 1: PNG 2x2: image/png", "html 1: HTML 8 bytes: text/html"
+        for values, result, out, display in [
+            ("png=png()", "<C>", "", png),
+            ("png=(png(), {'width': 1})", "<C>", "", png),
+            ("jpeg=%r" % JPEG, "<C>", "", "image 1: JPEG 5x3: image/jpeg"),
+            ("png=png(), markdown='*m*', html='<b>1</b>'", "<C>", "", png),
+            ("markdown='*m*', html='<b>1</b>'", "*m*", "*m*\n", ""),
+            ("html='<b>1</b>'", "<C>", "", html),
+            ("svg='<svg/>', html='<b>1</b>'", "<C>", "", "svg 1: SVG 6 bytes: image/svg+xml"),
+            ("latex='$x$'", "$x$", "$x$\n", ""),
+            ("json={'a': [1]}", '{"a": [1]}', '{"a": [1]}\n', ""),
+            ("png=None, html='<b>1</b>'", "<C>", "", html),
+            ("mimebundle=lambda self: {'text/plain': 'p', 'text/html': '<b>1</b>'}", "p", "p\n",
+             html),
+            ("mimebundle=lambda self: ({'image/png': png()}, {})", "<C>", "", png),
+            ("mimebundle=lambda self: {'application/vnd.x+json': {'a': 1}, 'text/plain': 'p'}",
+             "p", "p\n", "json 1: JSON 8 bytes: application/vnd.x+json"),
+            ("mimebundle=lambda self: None, html='<b>1</b>'", "<C>", "", html),
+            ("html='<b>1</b>', mimebundle=lambda self: {'text/plain': 'p'}", "p", "p\n", html),
+        ]:
+            with self.subTest(values):
+                want = [display] if display else []
+                # The repr of an object has its address.
+                shown = self.shows("value = of(%s); value" % values)
+                if result == "<C>":
+                    self.assertTrue((shown[0] or "").startswith("<__main__.C object at "), shown)
+                    shown = ("<C>", *shown[1:])
+                self.assertEqual(shown, (result, "", want))
+                self.assertEqual(self.shows("display(value)"), (None, out, want))
+
+    def test_text_is_printed_as_it_is(self) -> None:
+        self.assertEqual(self.shows("display(1, 'a', [2])"), (None, "1\n'a'\n[2]\n", []))
+        self.assertEqual(self.shows("display(of)")[2], [])
+
+    def test_a_class_is_not_asked_as_its_objects_are(self) -> None:
+        self.assertEqual(self.shows("type(of(png=png()))"), ("<class '__main__.C'>", "", []))
+
+    def test_displays_stand_behind_what_was_printed(self) -> None:
+        job = self.worker.start("print('before'); display(of(png=png())); input()")
+        self.worker.event("display", job.id)
+        job.read()
+        self.assertEqual(job.texts[1], b"before\n")
+        self.worker.send("input", n=self.worker.event("input", job.id)["n"], line="x\n")
+        job.end()
+
+    def test_what_is_wrong_with_a_value_falls_back_to_text(self) -> None:
+        for values, why in {
+            "png=b'nope'": "the data is no PNG",
+            "png=png()[:-4]": "the PNG is damaged",
+            "png=17": "TypeError",
+            "png='nope!'": "Error",
+            "jpeg=png()": "the data is no JPEG",
+            "png=bytes(1 << 25)": "it has 33.6 MB",
+            "html='x' * (1 << 24)": "it has 16.8 MB",
+            "mimebundle=[1]": "a bundle must be a dict, not list",
+            "mimebundle={'image/png': 3}": "TypeError",
+            "html=lambda self: 1 / 0": "_repr_html_ of C can't be shown: ZeroDivisionError: div",
+            "png=lambda self, more: 1": "TypeError",
+        }.items():
+            with self.subTest(values):
+                job = self.worker.start("value = of(%s); value" % values)
+                ended = job.end()
+                self.assertEqual(ended.done["end"], "returned", ended)
+                self.assertTrue(ended.done["result"].startswith("<__main__.C object"), ended)
+                self.assertEqual(self.worker.displays(job), [])
+                self.assertIn(why, ended.err)
+                self.assertEqual(ended.err.count("\n"), 1)
+
+    def test_a_long_text_is_cut(self) -> None:
+        result, _, _ = self.shows("of(markdown='m' * (1 << 21))")
+        self.assertEqual(len(result or ""), 1 << 20)
+        _, out, _ = self.shows("display(of(markdown='m' * (1 << 21)))")
+        self.assertEqual(out, "m" * (1 << 20) + "\n[1048576 more characters]\n")
+
+    def test_a_repr_that_hangs_is_interrupted(self) -> None:
+        for method in ("png", "mimebundle", "html", "latex"):
+            for call in ("value", "display(value)"):
+                with self.subTest(method, call=call):
+                    job = self.worker.start(
+                        "def hang(self):\n    print('on', flush=True)\n    while True: pass\n"
+                        "value = of(%s=hang); %s" % (method, call))
+                    job.prints("on")
+                    done = self.worker.interrupt_to_the_end(job).done
+                    self.assertEqual((done["end"], done.get("error")),
+                                     ("raised", "KeyboardInterrupt"))
+        self.assertEqual(self.worker.run("1").done["result"], "1")
+
+    def test_large_data_travels_as_descriptors(self) -> None:
+        before = self.worker.run("len(os.listdir('/dev/fd'))").done["result"]
+        self.worker.run("pictures = [png(300, 300, noise=1), png(1200, 800, noise=1)]")
+        job = self.worker.start("for each in pictures: display(of(png=each))\n"
+                                "[len(each) for each in pictures]")
+        sizes = job.end().done["result"]
+        events = self.worker.displays(job)
+        self.assertEqual([event["fds"] for event in events], [1, 1])
+        self.assertEqual(str([len(event["items"][0]["data"]) for event in events]), sizes)
+        for event in events:
+            images.png_size(event["items"][0]["data"])
+        self.assertEqual(self.worker.run("len(os.listdir('/dev/fd'))").done["result"], before)
+
+    def test_a_picture_that_is_too_large_is_kept_and_not_seen(self) -> None:
+        for size, about in (("2000, 10", "2000x10, "), ("1500, 1500, 1", "1500x1500, 2.3 MB, ")):
+            with self.subTest(size):
+                job = self.worker.start("".join(["for _ in range(11): display(of(png=png(", size,
+                                                 ")))"]))
+                self.assertEqual(job.end().done.get("displays_left"), None)
+                events = self.worker.displays(job)
+                self.assertEqual(len(events), 11)  # they count as documents
+                self.assertIn(about, events[0]["about"])
+                self.assertIn("too large to be shown", events[0]["about"])
+
+    def test_what_is_too_much_is_counted(self) -> None:
+        for code, shown, left in [
+            ("for _ in range(1000): display(of(png=png()))", 10, 990),
+            ("calls = []\nvalue = of(png=lambda self: calls.append(1) or png())\n"
+             "for _ in range(1000): display(value)\nassert len(calls) == 10", 10, 990),
+            ("for _ in range(150): display(of(html='x'))", 100, 50),
+            ("for _ in range(12): display(of(png=png(980, 980, noise=1)))", 8, 4),
+            ("for _ in range(30): display(of(html='x' * 7_000_000))", 9, 21),
+        ]:
+            with self.subTest(code):
+                job = self.worker.start(code)
+                ended = job.end()
+                self.assertEqual((ended.done["end"], ended.err, ended.out), ("returned", "", ""))
+                self.assertEqual(len(self.worker.displays(job)), shown)
+                self.assertEqual(ended.done["displays_left"], left)
+        self.assertNotIn("displays_left", self.worker.run("display(of(png=png()))").done)
+
+    def test_threads_show_for_their_job(self) -> None:
+        job = self.worker.start(
+            "import threading\ngo = threading.Event()\n"
+            "def show(): display(of(png=png()))\ndef late(): go.wait(); show()\n"
+            "now = threading.Thread(target=show); now.start(); now.join()\n"
+            "thread = threading.Thread(target=late); thread.start()")
+        job.end()
+        self.assertEqual(len(self.worker.displays(job)), 1)
+        second = self.worker.start("go.set(); thread.join()")
+        second.end()
+        self.assertEqual(self.worker.displays(second), [])
+        job.read()
+        self.assertIn(b"<__main__.C object", job.texts[1])  # its job has ended: as text
+
+    def test_forked_children_print(self) -> None:
+        job = self.worker.start("if os.fork() == 0:\n    display(of(png=png()))\n    os._exit(0)\n"
+                                "os.wait()[1]")
+        ended = job.end()
+        self.assertEqual((ended.done["result"], self.worker.displays(job)), ("0", []))
+        self.assertIn("<__main__.C object", ended.out)
+
+    def test_signal_handlers_can_show(self) -> None:
+        job = self.worker.start(
+            "import signal\nvalue, count = of(html='x' * 60_000), 0\ndisplay(value)\n"
+            "def handler(*_):\n    global count\n    count += 1\n    display(value)\n"
+            "signal.signal(signal.SIGALRM, handler)\n"
+            "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)\n"
+            "try:\n    for _ in range(50): display(value)\n    while not count: pass\n"
+            "finally: signal.setitimer(signal.ITIMER_REAL, 0)")
+        ended = job.end()
+        self.assertEqual(ended.done["end"], "returned", ended)
+        self.assertGreater(len(self.worker.displays(job)), 50)
+
+    def test_names_of_the_session_hide_the_built_in_ones(self) -> None:
+        self.assertEqual(self.shows("display = str; display(1)"), ("'1'", "", []))
+        self.assertEqual(self.shows("del display; display(1)"), (None, "1\n", []))
+        self.assertEqual(self.worker.run("display_figure()").done["error"],
+                         "ValueError: display_figure: no figure is open; make one, or give one")
+
+    def test_an_error_of_a_repr_is_the_users(self) -> None:
+        ended = self.worker.run("class Bad:\n    def __repr__(self): raise OSError('mine')\nBad()")
+        self.assertEqual(ended.done["error"], "OSError: mine")
+        self.assertNotIn("display.py", ended.err)
+        ended = self.worker.run("display(Bad())")
+        self.assertEqual(ended.done["error"], "OSError: mine")
+        self.assertNotIn("display.py", ended.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

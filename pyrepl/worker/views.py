@@ -1,0 +1,76 @@
+"""What is to be shown of a value, and which types say so themselves."""
+
+from __future__ import annotations
+
+from .frames import breakable
+from .shapes import bases_of, contents, library_of, name_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Items = list[tuple[str, bytes]]  # MIME type and data
+
+ITEM = 8_000_000  # bytes of one item
+SIDE, SHOWN = 1568, 1_000_000  # pixels a side, and bytes, of a picture that a model sees
+
+# Types that are known by their package and name, and the readers of their values.
+KNOWN = {
+    ("matplotlib", "Figure"): "figure",
+    ("PIL", "Image"): "picture",
+    ("plotly", "BaseFigure"): "plot",
+    ("pandas", "DataFrame"): "frame",
+    ("pandas", "Series"): "series",
+}
+# How other types say it, in the order of preference.
+METHODS = {
+    "_repr_mimebundle_": "", "_repr_png_": "image/png", "_repr_jpeg_": "image/jpeg",
+    "_repr_markdown_": "text/markdown", "_repr_svg_": "image/svg+xml", "_repr_html_": "text/html",
+    "_repr_latex_": "text/latex", "_repr_json_": "application/json",
+}
+
+
+class View:
+    """What is to be shown of a value."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None  # None: its repr
+        self.label = ""  # figure, image, svg, …
+        self.about = ""  # the data, in a few words
+        self.items: Items = []  # first what a model sees, then the full size; none: only text
+        self.picture = False  # a model sees the first item
+        self.left = False  # there is no room for it
+
+
+def known(kind: type) -> str:
+    """Return the reader of a type that is known, or "".
+
+    A type derived from one counts as that, unless it says itself how it is shown."""
+    for each in bases_of(kind):
+        reader = KNOWN.get((library_of(each), name_of(each)))
+        if reader:
+            return reader
+        own = contents(each)
+        if "__repr__" in own or any([name in own for name in METHODS]):
+            return ""
+    return ""
+
+
+def has(kind: type, method: str) -> bool:
+    """Report whether a type has a method. None in its place says that it has none."""
+    for each in bases_of(kind):
+        if method in contents(each):
+            return contents(each)[method] is not None
+    return False
+
+
+@breakable
+def text_of(value: object) -> str:
+    """Return the repr of a value as a plain string."""
+    text = repr(value)
+    return text if type(text) is str else str.__str__(text)
+
+
+def amount(size: int) -> str:
+    """Return a number of bytes in words."""
+    if size < 1000:
+        return "%d bytes" % size
+    return "%.1f kB" % (size / 1e3) if size < 1e6 else "%.1f MB" % (size / 1e6)
