@@ -226,8 +226,9 @@ class TestDisplays(unittest.TestCase):
 
     def test_signal_handlers_can_show(self) -> None:
         job = self.worker.start(
-            "import signal\nvalue, count = of(html='x' * 60_000), 0\ndisplay(value)\n"
-            "def handler(*_):\n    global count\n    count += 1\n    display(value)\n"
+            "import signal\nvalue, count, busy = of(html='x' * 60_000), 0, False\ndisplay(value)\n"
+            "def handler(*_):\n    global count, busy\n    if busy: return\n    busy = True\n"
+            "    count += 1\n    display(value)\n    busy = False\n"
             "signal.signal(signal.SIGALRM, handler)\n"
             "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)\n"
             "try:\n    for _ in range(50): display(value)\n    while not count: pass\n"
