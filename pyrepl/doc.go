@@ -13,8 +13,8 @@
 // closed or its worker does not answer.
 //
 // Begin with the example, then [Session] and exec.go (one job from its turn to its end; outcome.go
-// is how it ended). queue.go is whose turn it is, reset.go the end of a namespace and exit.go the
-// exit of an idle worker.
+// is how it ended). queue.go is whose turn it is, history.go what was run, reset.go the end of a
+// namespace and exit.go the exit of an idle worker.
 //
 // The package knows no protocol and no tools, and of processes only what internal/process and
 // internal/procfs offer.

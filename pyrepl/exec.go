@@ -41,6 +41,7 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	began := time.Now()
 	out, w := e.attempt(ctx, p, true)
 	e.s.count(began)
+	e.s.record(func(h *history) { h.end(out.Receipt) })
 	if out.Receipt.State != jobs.Lost {
 		e.s.release(e.turn, "")
 		return out
@@ -50,7 +51,11 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	if names := e.s.lastNames(); len(names) > 0 {
 		rec.Notes = append(rec.Notes, lostText(names))
 	}
-	result := e.s.discard(w)
+	how := "could not be ended in " + by
+	if w.Ended() {
+		how = w.ExitText() + " in " + by
+	}
+	result := e.s.discard(w, how)
 	rec.Survivors = runner.Processes(result.Survivors)
 	rec.Rest = slices.DeleteFunc(result.Escalated, func(r jobs.Rung) bool {
 		return slices.Contains(rec.Rungs, r) // it was tried on all of the tree
@@ -123,6 +128,7 @@ func (r *run) exec(ctx context.Context, code string) jobs.Outcome {
 		return jobs.Outcome{Receipt: jobs.Receipt{
 			End: jobs.NotStarted, Detail: runner.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}}
 	}
+	r.s.record(func(h *history) { h.begin(r.p.ID(), code) })
 	r.w.Begin(r.p, r.watcher.Kick)
 	defer r.w.Rest()
 	if err := r.w.Exec(code); err != nil {
@@ -145,7 +151,7 @@ func (r *run) exec(ctx context.Context, code string) jobs.Outcome {
 	if err != nil {
 		return jobs.Outcome{Receipt: r.lostReceipt(err)}
 	}
-	r.s.remember(r.p.ID(), done.Names)
+	r.s.remember(r.p.ID(), done)
 	return r.outcome(done)
 }
 

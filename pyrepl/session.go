@@ -24,18 +24,19 @@ type Session struct {
 	cfg  Config
 
 	// Guarded by mu.
-	mu     sync.Mutex
-	closed bool
-	turn   *ticket        // that has the turn; nil: idle
-	queue  []*ticket      // waiting, in order
-	w      *worker.Worker // nil until the first use, and after its death was noticed
-	note   string         // about the worker, for the receipt of the next job
-	names  []string       // of the namespace, as last reported
-	asOf   string         // the job that reported them
-	taken  int            // places in the queue that jobs have taken so far
-	jobs   int            // that have begun and ended
-	ran    time.Duration  // of these, from the beginning of each to its end
-	used   time.Time      // when the last of them ended
+	mu      sync.Mutex
+	closed  bool
+	turn    *ticket        // that has the turn; nil: idle
+	queue   []*ticket      // waiting, in order
+	w       *worker.Worker // nil until the first use, and after its death was noticed
+	note    string         // about the worker, for the receipt of the next job
+	names   []string       // of the namespace, as last reported
+	asOf    string         // the job that reported them
+	taken   int            // places in the queue that jobs have taken so far
+	jobs    int            // that have begun and ended
+	ran     time.Duration  // of these, from the beginning of each to its end
+	used    time.Time      // when the last of them ended
+	history history
 }
 
 // NewSession returns a session that has not started anything yet.
@@ -77,7 +78,7 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker.Worker, n
 	switch {
 	case w != nil && w.Ended():
 		note = fmt.Sprintf("a new worker was started: the last one %s between jobs; %s", w.ExitText(), lostText(s.lastNames()))
-		s.discard(w)
+		s.discard(w, w.ExitText()+" between jobs")
 	case w != nil:
 		return w, note, nil
 	}
@@ -110,20 +111,24 @@ func (s *Session) attach(w *worker.Worker) bool {
 	return !s.closed
 }
 
-// detach takes the worker from the session, with all that was known about it. It returns nil if
-// there is none.
+// detach takes the worker from the session at a restart, with all that was known about it. It
+// returns nil if there is none.
 func (s *Session) detach() *worker.Worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.w
+	if w != nil {
+		s.history.lose("was restarted", s.names)
+	}
 	s.w, s.names, s.asOf, s.note = nil, nil, "", ""
 	return w
 }
 
-// discard ends what is left of a worker that has died or could not be killed.
-func (s *Session) discard(w *worker.Worker) process.StopResult {
+// discard ends what is left of a worker that has died, as how says, or could not be killed.
+func (s *Session) discard(w *worker.Worker, how string) process.StopResult {
 	s.mu.Lock()
 	if s.w == w {
+		s.history.lose(how, s.names)
 		s.w, s.names, s.asOf = nil, nil, ""
 	}
 	s.mu.Unlock()
@@ -133,14 +138,22 @@ func (s *Session) discard(w *worker.Worker) process.StopResult {
 	return w.End(process.Ladder{From: jobs.Terminate, Step: resetStep})
 }
 
-// remember keeps the names that a worker reported at the end of a job.
-func (s *Session) remember(job string, names []string) {
+// remember keeps what a worker reported at the end of a job.
+func (s *Session) remember(job string, done worker.DoneEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if names != nil {
-		s.names = names
+	if done.Names != nil {
+		s.names = done.Names
 	}
 	s.asOf = job
+	s.history.compiled(done)
+}
+
+// record changes the session's history.
+func (s *Session) record(change func(h *history)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.history)
 }
 
 // ask calls question with the worker of an idle session, which has the turn meanwhile. If the

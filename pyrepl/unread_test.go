@@ -37,6 +37,7 @@ func TestUnreadCommandsRunOnTheNextWorker(t *testing.T) {
 		if info.Result != "False" || !strings.Contains(notes, "was killed by SIGKILL between jobs; variables lost") {
 			t.Errorf("result %q, %s, notes %q", info.Result, info.Receipt.Text(), notes)
 		}
+		b.history("x = 1: completed\n! Python was killed by SIGKILL between jobs; variables lost: x\n'x' in globals(): completed\n")
 	}
 	log := filepath.Join(t.TempDir(), "log")
 	b.want("import os; open('"+log+"', 'a').write('x'); os.kill(os.getpid(), 9)", "failed (killed by SIGKILL; variables lost)")

@@ -51,6 +51,7 @@ class Executor:
         self.session, self.forks = session, forks
         self._futures = 0  # those that earlier jobs have set
         self._result: str | None = None  # of the last expression
+        self._form: str | None = None  # of the code, if Go should know it
         self._installed = Installed(directories())
         self._reserve: list[bytes] = []  # memory for when there is no more; never written to
 
@@ -106,7 +107,7 @@ class Executor:
     def _prepare(self, id: str, files: list[int]) -> None:
         """Set what user code relies on, whatever the last job did to it."""
         session = self.session
-        self._result = None
+        self._result, self._form = None, "uncompiled"
         self._reserve_memory()
         session.streams.begin(id, files)
         session.channel.hold_reserve()
@@ -175,8 +176,9 @@ class Executor:
     @breakable
     def _run(self, parts: list[CodeType]) -> Any:
         """Run code and return the value of its last part."""
-        value = None
+        value = self._form = None
         if sum([code.co_flags & COROUTINE for code in parts]):
+            self._form = "awaits"
             value = self._await(parts)
         else:
             for code in parts:
@@ -256,6 +258,8 @@ class Executor:
         self._close_streams()
         ending["sockets"] = "socket" in modules
         ending["pending"] = session.streams.pending_tasks()
+        if self._form is not None:
+            ending["form"] = self._form
         ending.update(session.names.changed())
         left = session.displays_left()
         if left:

@@ -118,6 +118,7 @@ type (
 		Result      *string  `json:"result"`
 		ResultCut   int      `json:"result_cut"` // characters that were left out
 		Pending     int      `json:"pending"`
+		Form        string   `json:"form"`  // of the code: awaits (at top level) or uncompiled; empty: neither
 		Names       []string `json:"names"` // nil: unchanged
 
 		// How the set of names has changed: the first ones, and the number of all.

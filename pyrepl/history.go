@@ -1,0 +1,113 @@
+package pyrepl
+
+import (
+	"slices"
+	"time"
+
+	"asyncrepl/jobs"
+	"asyncrepl/pyrepl/worker"
+)
+
+// historyMax bounds the memory of a session's history, and entrySize is what an entry takes besides
+// its code, both in bytes.
+const (
+	historyMax = 16 << 20
+	entrySize  = 1 << 10
+)
+
+// A History is what a session ran, in order.
+type History struct {
+	Entries []Entry
+	Dropped int // jobs before these, of which nothing is kept
+}
+
+// An Entry is a job that ran in a session, or a loss of the session's variables.
+type Entry struct {
+	Lost string // not empty: all variables were lost here, and how; nothing below is set
+
+	Job        string
+	Code       string
+	Awaits     bool // at top level
+	Uncompiled bool // Python has not accepted the code
+	Receipt    jobs.Receipt
+	Began      time.Time
+	Ended      time.Time // zero: it still runs, and has no receipt
+}
+
+// History returns what the session ran. A loss that no job has seen yet is the last entry.
+func (s *Session) History() History {
+	loss := s.Lost()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.history
+	h.entries = slices.Clone(h.entries)
+	if loss != nil {
+		h.lose(loss.How, loss.Names)
+	}
+	return History{Entries: h.entries, Dropped: h.dropped}
+}
+
+// A history is a History that grows.
+type history struct {
+	entries []Entry
+	size    int // of entries, in bytes
+	dropped int
+}
+
+// begin adds a job that begins to run. One that begins again, because its worker had died before,
+// is added once.
+func (h *history) begin(job, code string) {
+	if h.running() == nil {
+		h.add(Entry{Job: job, Code: code, Began: time.Now()}, len(h.entries))
+	}
+}
+
+// compiled records what the worker has found out about the code of the running job.
+func (h *history) compiled(done worker.DoneEvent) {
+	if e := h.running(); e != nil {
+		e.Awaits, e.Uncompiled = done.Form == "awaits", done.Form == "uncompiled"
+	}
+}
+
+// end records how the running job, if there is one, has ended.
+func (h *history) end(receipt jobs.Receipt) {
+	if e := h.running(); e != nil {
+		e.Receipt, e.Ended = receipt, time.Now()
+	}
+}
+
+// lose records that all variables were lost, before the running job if there is one. how is what
+// happened to Python, and names were the variables.
+func (h *history) lose(how string, names []string) {
+	n := len(h.entries)
+	if h.running() != nil {
+		n--
+	}
+	if n > 0 && h.entries[n-1].Lost == "" || n == 0 && h.dropped > 0 {
+		h.add(Entry{Lost: "Python " + how + "; " + lostText(names)}, n)
+	}
+}
+
+// running returns the entry of the job that runs, or nil.
+func (h *history) running() *Entry {
+	if n := len(h.entries); n > 0 && h.entries[n-1].Lost == "" && h.entries[n-1].Ended.IsZero() {
+		return &h.entries[n-1]
+	}
+	return nil
+}
+
+// add puts an entry before the one at index i, and drops the oldest entries if there are too many.
+func (h *history) add(e Entry, i int) {
+	h.entries = slices.Insert(h.entries, i, e)
+	h.size += e.size()
+	drop := 0
+	for ; h.size > historyMax; drop++ {
+		h.size -= h.entries[drop].size()
+		if h.entries[drop].Job != "" {
+			h.dropped++
+		}
+	}
+	h.entries = slices.Delete(h.entries, 0, drop)
+}
+
+func (e *Entry) size() int { return entrySize + len(e.Code) + len(e.Lost) }
