@@ -17,7 +17,7 @@ import (
 // zero value or, if that would mean something else, is nil.
 type Args struct {
 	Code, Command, Package, Text string
-	Session, Name, Cwd           string
+	Session, Name, Cwd, Path     string
 	JobID, Before                string
 	JobIDs                       []string
 	Status, Until                string

@@ -92,6 +92,7 @@ var parameters = map[string]*parameter{
 	"name":    text("", func(a *Args) *string { return &a.Name }, sessionName),
 	"job_id":  text("", func(a *Args) *string { return &a.JobID }, notEmpty),
 	"before":  text("jobs older than this id", func(a *Args) *string { return &a.Before }, notEmpty),
+	"path":    text("starts in the workspace", func(a *Args) *string { return &a.Path }, notEmpty),
 	"cwd":     text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
 
 	"status": choice("", func(a *Args) *string { return &a.Status }, string(jobs.Queued), string(jobs.Running),

@@ -23,6 +23,8 @@ type Session interface {
 	// Variables lists the names of the namespace. For a busy session it returns at once with the
 	// last known ones.
 	Variables(ctx context.Context) (Variables, error)
+	// History returns what the session ran.
+	History() History
 	// Restart ends the interpreter, its jobs and all processes that they started; the receipts of the
 	// jobs give the reason. When Restart returns, new jobs run in the next interpreter. wait waits
 	// until the old one has ended. Its error means that ctx was done first, or that the remaining
@@ -30,11 +32,13 @@ type Session interface {
 	Restart(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error)
 }
 
-// The types of a list of a session's namespace, of what became of its interpreter at a restart, and
-// of the death of its interpreter between jobs.
+// The types of a list of a session's namespace, of what it ran, of what became of its interpreter
+// at a restart, and of the death of its interpreter between jobs.
 type (
 	Variables = pyrepl.Variables
 	Variable  = pyrepl.Variable
+	History   = pyrepl.History
+	Entry     = pyrepl.Entry
 	End       = pyrepl.End
 	Loss      = pyrepl.Loss
 )

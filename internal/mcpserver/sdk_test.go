@@ -28,7 +28,7 @@ func TestClientsBuiltOnTheSDKAreServed(t *testing.T) {
 				t.Errorf("server %+v, instructions %q", info.ServerInfo, info.Instructions)
 			}
 			list, err := session.ListTools(t.Context(), nil)
-			if err != nil || len(list.Tools) != 16 {
+			if err != nil || len(list.Tools) != 17 {
 				t.Fatal(err, len(list.Tools))
 			}
 			ask, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_python",

@@ -90,6 +90,11 @@ func tools(grace time.Duration) []*tool {
 		required: []string{"code"}, optional: []string{"session", "wait_seconds", "timeout_seconds", "max_chars"},
 		wait: shortly, hints: runs, call: (*call).executePython,
 	}, {
+		name: "export_session", toolset: sessions,
+		about:    "Write what a session ran to a notebook (.ipynb, with outputs) or script (.py) in the workspace. Replaces only an earlier export.",
+		required: []string{"path"}, optional: []string{"session"},
+		hints: hints{idempotent: true}, call: (*call).exportSession,
+	}, {
 		name: "install_package_async", toolset: core,
 		about:    "Install Python packages for a session as a job. They can be imported at once.",
 		required: []string{"package"}, optional: []string{"session", "wait_seconds"},

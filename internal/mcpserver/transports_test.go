@@ -166,6 +166,8 @@ func (d *dialogue) callTools(ctx context.Context) {
 	d.says(d.call(ctx, "execute_python", given{"code": `result "3"`}), "Status: completed", "--- RESULT ---\n3")
 	d.says(d.call(ctx, "list_variables", nil), "No variables in session default.")
 	d.says(d.call(ctx, "install_package_async", given{"package": "six"}), "installed six for default")
+	d.histories["default"] = engine.History{Entries: []engine.Entry{{Job: "1", Code: "3"}}}
+	d.says(d.call(ctx, "export_session", given{"path": "x.py"}), "Exported: ")
 	asks := field(d.call(ctx, "execute_python", given{"code": `ask line "Name? "`, "wait_seconds": 60}), "Job ID")
 	d.says(d.call(ctx, "check_python_status", nil), asks, "Status: waiting_input", "Prompt: Name?")
 	d.says(d.call(ctx, "send_python_input", given{"text": "x", "wait_seconds": 60}), "Status: completed")

@@ -33,15 +33,16 @@ type world struct {
 	log       *syncBuffer
 	wroteLate chan struct{} // closed when late output was written
 
-	mu       sync.Mutex
-	gates    map[string]chan struct{}
-	vars     map[string]engine.Variables
-	sessions map[string]engine.SessionSpec // that exist
-	losses   []*engine.Loss
-	requests []engine.Command
-	order    []string    // the codes that Python was given
-	note     string      // that TakeNote returns
-	begun    chan string // if set, takes the id of the next job that begins
+	mu        sync.Mutex
+	gates     map[string]chan struct{}
+	vars      map[string]engine.Variables
+	sessions  map[string]engine.SessionSpec // that exist
+	histories map[string]engine.History
+	losses    []*engine.Loss
+	requests  []engine.Command
+	order     []string    // the codes that Python was given
+	note      string      // that TakeNote returns
+	begun     chan string // if set, takes the id of the next job that begins
 
 	restarted chan struct{} // if set, closed when a session has been restarted
 }
@@ -57,6 +58,7 @@ func newWorld(t testing.TB) *world {
 		gates:     map[string]chan struct{}{},
 		vars:      map[string]engine.Variables{},
 		sessions:  map[string]engine.SessionSpec{"default": {Name: "default"}},
+		histories: map[string]engine.History{},
 	}
 	w.config = Config{Backend: w, Version: "test", Log: slog.New(slog.NewTextHandler(w.log, nil))}
 	return w
@@ -217,6 +219,12 @@ func (s *testSession) Variables(ctx context.Context) (engine.Variables, error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	return s.w.vars[s.name], nil
+}
+
+func (s *testSession) History() engine.History {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	return s.w.histories[s.name]
 }
 
 // Restart asks the jobs to end. wait returns at once, perhaps before they have ended: the session

@@ -1,0 +1,7 @@
+// Package export turns what a session ran into a notebook.
+//
+// The code and the outcomes come from the session's history, the outputs and displays from the jobs
+// while the registry knows them. Of a job that is forgotten the cell says that its output is gone.
+//
+// Begin with [Save]. outputs.go reads the output of one job.
+package export

@@ -1,0 +1,94 @@
+package export
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"asyncrepl/internal/notebook"
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+	"asyncrepl/pyrepl"
+)
+
+// A Saved is what Save has done.
+type Saved struct {
+	notebook.Saved
+	Cells   int // of code
+	Dropped int // jobs that are left out, because the session no longer keeps their code
+}
+
+// A Source is a session of a tenant.
+type Source struct {
+	Session, Tenant string
+	History         pyrepl.History
+	Jobs            *jobs.Registry
+}
+
+// Save writes what a session ran to a file of the workspace, as package notebook does.
+func (s *Source) Save(workspace, path string) (Saved, error) {
+	outputs := filepath.Ext(path) == ".ipynb" // a script has none
+	n := notebook.Notebook{Session: s.Session}
+	saved := Saved{Dropped: s.History.Dropped}
+	if saved.Dropped > 0 {
+		n.Cells = append(n.Cells, notebook.Cell{ID: "dropped", Text: fmt.Sprintf(
+			"%s earlier jobs are left out: the session no longer keeps their code.", view.Count(saved.Dropped))})
+	}
+	room, count := maxOutputs, 0
+	for i, e := range s.History.Entries {
+		if e.Lost != "" {
+			n.Cells = append(n.Cells, notebook.Cell{ID: fmt.Sprintf("lost-%d", i+1), Text: "**" + e.Lost + "**"})
+			count = 0
+			continue
+		}
+		cell := notebook.Cell{ID: e.Job, Code: e.Code, Title: title(&e), Awaits: e.Awaits, Invalid: e.Uncompiled}
+		if !e.Ended.IsZero() {
+			count++
+			cell.Count = count
+		}
+		if outputs {
+			cell.Outputs = s.outputs(&e, &room)
+		}
+		n.Cells = append(n.Cells, cell)
+		saved.Cells++
+	}
+	var err error
+	saved.Saved, err = notebook.Save(workspace, path, &n)
+	return saved, err
+}
+
+// title says in one line which job a cell was, and how it ended.
+func title(e *pyrepl.Entry) string {
+	if e.Ended.IsZero() {
+		return "job " + e.Job + ": still running"
+	}
+	return fmt.Sprintf("job %s: %s, %v", e.Job, e.Receipt.Text(), e.Ended.Sub(e.Began).Round(time.Millisecond))
+}
+
+// outputs returns the outputs of a job, which are taken from room, and an error for a job that
+// has failed.
+func (s *Source) outputs(e *pyrepl.Entry, room *int) (list []notebook.Output) {
+	j, err := s.Jobs.Get(s.Tenant, e.Job)
+	switch {
+	case err != nil:
+		list = []notebook.Output{note("the output of this job is gone: the server no longer keeps the job")}
+	case *room <= 0:
+		list = []notebook.Output{note("the output of this job is left out: the notebook has %d MiB of output; %s has it", maxOutputs>>20, outputURI(e.Job))}
+	default:
+		r := reading{job: j, displays: j.Displays()}
+		list = r.all()
+		*room -= r.size
+	}
+	if e.Ended.IsZero() || e.Receipt.Status() == jobs.Completed {
+		return list
+	}
+	name, text := string(e.Receipt.Status()), e.Receipt.Text()
+	if e.Receipt.End == jobs.Raised {
+		name, text, _ = strings.Cut(e.Receipt.Detail, ": ")
+		if list, ok := withError(list, name, text); ok {
+			return list
+		}
+	}
+	return append(list, notebook.Output{Name: name, Text: text, Traceback: []string{e.Receipt.Text()}})
+}

@@ -1,0 +1,273 @@
+package export_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/export"
+	"asyncrepl/internal/output"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+	"asyncrepl/pyrepl"
+)
+
+// A program is what a job does.
+type program func(p *jobs.Port) jobs.Outcome
+
+// Run implements jobs.Runner.
+func (f program) Run(_ context.Context, p *jobs.Port) jobs.Outcome {
+	p.Begin()
+	return f(p)
+}
+
+// A world is a session with its jobs.
+type world struct {
+	t   *testing.T
+	src export.Source
+	dir string
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{t: t, dir: t.TempDir(), src: export.Source{Session: "lab", Tenant: "me", Jobs: jobstest.Registry(t)}}
+}
+
+// run adds a job that has ended to the session.
+func (w *world) run(code string, f program) jobs.Info {
+	w.t.Helper()
+	info := jobstest.End(w.t, jobstest.Start(w.t, w.src.Jobs, jobs.Spec{Kind: jobs.Python, Tenant: "me"}, f))
+	w.add(pyrepl.Entry{Job: info.ID, Code: code, Receipt: info.Receipt, Ended: time.Now()})
+	return info
+}
+
+func (w *world) add(e pyrepl.Entry) {
+	if e.Lost == "" {
+		e.Began = time.Now()
+	}
+	w.src.History.Entries = append(w.src.History.Entries, e)
+}
+
+// prints returns a program that writes texts, each to the stream of its first letter.
+func prints(rec jobs.Receipt, texts ...string) program {
+	return func(p *jobs.Port) jobs.Outcome {
+		for _, text := range texts {
+			p.Write(map[byte]output.Stream{'o': output.Stdout, 'e': output.Stderr, 't': output.TTY}[text[0]], []byte(text[1:]))
+		}
+		return jobs.Outcome{Receipt: rec}
+	}
+}
+
+// A cell is a cell of a notebook, as a test reads it.
+type cell struct {
+	ID      string
+	Source  []string
+	Count   *int `json:"execution_count"`
+	Outputs []struct {
+		Type      string `json:"output_type"`
+		Name      string
+		Text      []string
+		Ename     string
+		Evalue    string
+		Traceback []string
+		Data      map[string]any
+	}
+	Metadata struct {
+		Title string `json:"async_repl"`
+	}
+}
+
+// cells exports the session and returns the cells.
+func (w *world) cells() []cell {
+	w.t.Helper()
+	if _, err := w.src.Save(w.dir, "x.ipynb"); err != nil {
+		w.t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(w.dir, "x.ipynb"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var doc struct{ Cells []cell }
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		w.t.Fatal(err)
+	}
+	return doc.Cells
+}
+
+// text returns the outputs of a cell in short, a line each.
+func (c *cell) text() string {
+	var b strings.Builder
+	for _, o := range c.Outputs {
+		switch o.Type {
+		case "stream":
+			fmt.Fprintf(&b, "%s %q\n", o.Name, strings.Join(o.Text, ""))
+		case "error":
+			fmt.Fprintf(&b, "error %q: %q, %q\n", o.Ename, o.Evalue, strings.Join(o.Traceback, "|"))
+		default:
+			data, _ := json.Marshal(o.Data) // in the order of the types
+			fmt.Fprintf(&b, "%s %s\n", o.Type, data)
+		}
+	}
+	return b.String()
+}
+
+// want compares the outputs of the last cell.
+func (w *world) want(outputs ...string) {
+	w.t.Helper()
+	all := w.cells()
+	if want, got := strings.Join(outputs, "\n")+"\n", all[len(all)-1].text(); got != want {
+		w.t.Errorf("got %.5000s\nwant %s", got, want)
+	}
+}
+
+func raised(detail string) jobs.Receipt { return jobs.Receipt{End: jobs.Raised, Detail: detail} }
+
+// Output keeps its order, in streams as Jupyter has them, and is the text that a person would see.
+func TestOutputs(t *testing.T) {
+	w := newWorld(t)
+	w.run("", prints(jobs.Receipt{End: jobs.Returned}, "oone\n", "ttwo\r\n", "oa\rb\x1b[1m!\x1b[0m\n", "eerr\n", "othree"))
+	w.want(`stdout "one\ntwo\nb!\n"`, `stderr "err\n"`, `stdout "three"`)
+	w.run("", func(*jobs.Port) jobs.Outcome {
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}, HasResult: true, Result: "[1,\n 2]"}
+	})
+	w.want(`execute_result {"text/plain":["[1,\n"," 2]"]}`)
+}
+
+// The traceback of a failure becomes its error, with the tracebacks that led to it. What was printed
+// before stays a stream.
+func TestErrors(t *testing.T) {
+	w := newWorld(t)
+	tb := "Traceback (most recent call last):\n  File \"<job>\", line 1\n"
+	w.run("", prints(raised("ZeroDivisionError: division by zero"), "owarn\n", "ewarning\n"+tb+"ZeroDivisionError: division by zero\n"))
+	w.want(`stdout "warn\n"`, `stderr "warning\n"`,
+		`error "ZeroDivisionError": "division by zero", "Traceback (most recent call last):|  File \"<job>\", line 1|ZeroDivisionError: division by zero"`)
+	chain := "\nDuring handling of the above exception, another exception occurred:\n\n"
+	w.run("", prints(raised("b.B: x: y"), "e"+tb+"KeyError: 1\n"+chain+tb+"OSError\n"+chain+tb+"b.B: x: y\nmore\n"))
+	if all := w.cells(); strings.Count(all[2-1].text(), "Traceback") != 3 || !strings.HasPrefix(all[1].text(), `error "b.B": "x: y", "Traceback`) {
+		t.Error(all[1].text())
+	}
+	w.run("", prints(raised("SyntaxError: bad"), "e  File \"<job>\"\nSyntaxError: bad\n"))
+	w.want(`stderr "  File \"<job>\"\nSyntaxError: bad\n"`, `error "SyntaxError": "bad", "failed (SyntaxError: bad)"`)
+	w.run("", prints(raised("E"), "e"+tb+"Another: 1\n"))
+	w.want(`stderr "Traceback (most recent call last):\n  File \"<job>\", line 1\nAnother: 1\n"`, `error "E": "", "failed (E)"`)
+	w.run("", prints(jobs.Receipt{End: jobs.Signaled, Signal: "SIGSEGV", State: jobs.Lost}, "ox"))
+	w.want(`stdout "x"`, `error "failed": "failed (killed by SIGSEGV; variables lost)", "failed (killed by SIGSEGV; variables lost)"`)
+}
+
+// A display stands where it was shown, in its full size. One whose data is gone is a line of text.
+func TestDisplays(t *testing.T) {
+	w := newWorld(t)
+	w.src.Jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{})}) // in memory: 64 MiB of displays
+	w.run("", func(p *jobs.Port) jobs.Outcome {
+		line := func(n int) string { return fmt.Sprintf("[display %d]", n) }
+		p.Write(output.Stdout, []byte("before\n"))
+		p.Display(jobs.Display{Title: "figure 1", Forms: []jobs.Form{{MIME: "image/png"}, {MIME: "image/png"}}}, [][]byte{[]byte("small"), []byte("large")}, line)
+		p.Write(output.Stdout, []byte("after\n"))
+		p.Display(jobs.Display{Title: "page", Forms: []jobs.Form{{MIME: "text/html"}}}, [][]byte{[]byte("<b>\n</b>")}, line)
+		p.Display(jobs.Display{Title: "large", Forms: []jobs.Form{{MIME: "image/jpeg"}}}, [][]byte{make([]byte, 65<<20)}, line)
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
+	})
+	w.want(`stdout "before\n"`, `display_data {"image/png":"bGFyZ2U=","text/plain":["figure 1"]}`, `stdout "after\n"`,
+		`display_data {"text/html":["\u003cb\u003e\n","\u003c/b\u003e"],"text/plain":["page"]}`, `stderr "[large: its data is no longer kept]\n"`)
+}
+
+// Of long output the middle is left out, and that is said. Displays there are kept.
+func TestLongOutput(t *testing.T) {
+	w := newWorld(t)
+	half := strings.Repeat("0123456\n", 100_000)
+	info := w.run("", func(p *jobs.Port) jobs.Outcome {
+		p.Write(output.Stdout, []byte(half))
+		p.Display(jobs.Display{Title: "t", Forms: []jobs.Form{{MIME: "text/plain"}}}, [][]byte{[]byte("shown")}, func(int) string { return "[t]" })
+		p.Write(output.Stdout, []byte(half))
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
+	})
+	c := w.cells()[0]
+	left := 2*len(half) + len("[t]\n") - 1<<20
+	if len(c.Outputs) != 4 || len(strings.Join(c.Outputs[0].Text, "")) != 1<<19 || len(strings.Join(c.Outputs[3].Text, "")) != 1<<19 ||
+		c.Outputs[1].Type != "display_data" || !strings.Contains(strings.ReplaceAll(strings.Join(c.Outputs[2].Text, ""), ",", ""), fmt.Sprintf("[%d bytes of output are left out; job://%s/output", left, info.ID)) {
+		t.Errorf("%d bytes left out; %.2000s", left, c.text())
+	}
+}
+
+// A notebook holds a limited amount of output; the jobs after that keep their code.
+func TestMuchOutput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 45 MB")
+	}
+	w := newWorld(t)
+	w.run("much", func(p *jobs.Port) jobs.Outcome {
+		for range 4 {
+			p.Display(jobs.Display{Title: "t", Forms: []jobs.Form{{MIME: "image/png"}}}, [][]byte{make([]byte, 8<<20)}, func(int) string { return "[t]" })
+		}
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
+	})
+	info := w.run("next", prints(jobs.Receipt{End: jobs.Returned}, "ox"))
+	w.want(fmt.Sprintf(`stderr "[the output of this job is left out: the notebook has 32 MiB of output; job://%s/output has it]\n"`, info.ID))
+}
+
+// Cells are numbered from each loss of the variables on, as Jupyter numbers them after a restart. A
+// job that runs has no number; of one that is forgotten the code and the outcome remain.
+func TestCells(t *testing.T) {
+	w := newWorld(t)
+	w.src.History.Dropped = 1234
+	one := w.run("one", prints(jobs.Receipt{End: jobs.Returned}))
+	w.add(pyrepl.Entry{Job: "01FORGOTTEN", Code: "two", Receipt: raised("E: x"), Ended: time.Now().Add(time.Hour)})
+	w.add(pyrepl.Entry{Lost: "Python was restarted; variables lost: x"})
+	w.run("three", prints(jobs.Receipt{End: jobs.Returned}))
+	release := make(chan struct{})
+	j := jobstest.Start(t, w.src.Jobs, jobs.Spec{Kind: jobs.Python, Tenant: "me"}, program(func(p *jobs.Port) jobs.Outcome {
+		p.Write(output.Stdout, []byte("so far"))
+		<-release
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
+	}))
+	jobstest.Prints(t, j, "so far")
+	w.add(pyrepl.Entry{Job: j.ID(), Code: "four"})
+	var got strings.Builder
+	for _, c := range w.cells() {
+		count := 0
+		if c.Count != nil {
+			count = *c.Count
+		}
+		title, _, _ := strings.Cut(c.Metadata.Title, ", ")
+		fmt.Fprintf(&got, "%d %q %s\n%s", count, strings.Join(c.Source, ""), strings.NewReplacer(one.ID, "ONE", j.ID(), "FOUR").Replace(title), c.text())
+	}
+	close(release)
+	jobstest.End(t, j)
+	three := w.src.History.Entries[3].Job
+	want := "0 \"1,234 earlier jobs are left out: the session no longer keeps their code.\" \n1 \"one\" job ONE: completed\n" +
+		"2 \"two\" job 01FORGOTTEN: failed (E: x)\nstderr \"[the output of this job is gone: the server no longer keeps the job]\\n\"\n" +
+		"error \"E\": \"x\", \"failed (E: x)\"\n0 \"**Python was restarted; variables lost: x**\" \n1 \"three\" job " + three + ": completed\n" +
+		"0 \"four\" job FOUR: still running\nstdout \"so far\"\n"
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// A script has the code without outputs.
+func TestScript(t *testing.T) {
+	w := newWorld(t)
+	w.run("print('x')", prints(jobs.Receipt{End: jobs.Returned}, "oout\n"))
+	w.add(pyrepl.Entry{Lost: "Python was restarted; variables lost"})
+	w.add(pyrepl.Entry{Job: "01A", Code: "await x", Awaits: true, Ended: time.Now().Add(time.Second), Receipt: jobs.Receipt{End: jobs.Returned}})
+	w.add(pyrepl.Entry{Job: "01B", Code: "x = (", Uncompiled: true, Ended: time.Now().Add(time.Second), Receipt: raised("SyntaxError: bad")})
+	saved, err := w.src.Save(w.dir, "x.py")
+	if err != nil || saved.Cells != 3 {
+		t.Fatal(saved, err)
+	}
+	text, _ := os.ReadFile(saved.Path)
+	for _, want := range []string{"\nprint('x')\n", "\n# **Python was restarted; variables lost**\n", "\n# This cell awaits at top level", "\nawait x\n", "\n# x = (\n"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+	if bytes.Contains(text, []byte("out\n")) {
+		t.Errorf("output in:\n%s", text)
+	}
+}

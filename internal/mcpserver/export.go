@@ -1,0 +1,38 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+
+	"asyncrepl/internal/export"
+	"asyncrepl/internal/report"
+	"asyncrepl/internal/view"
+)
+
+func (c *call) exportSession(_ context.Context) (*report.Reply, error) {
+	session := c.session()
+	py, err := c.Backend.Session(c.scope, session)
+	if err != nil {
+		return nil, err
+	}
+	c.ticket.Pass()
+	src := export.Source{Session: session, Tenant: c.scope.Tenant, History: py.History(), Jobs: c.jobs}
+	if len(src.History.Entries) == 0 {
+		return nil, fmt.Errorf("session %s has not run anything yet", session)
+	}
+	saved, err := src.Save(c.scope.Workspace, c.args.Path)
+	if err != nil {
+		return nil, err
+	}
+	r := &report.Reply{}
+	r.Line("Session", session)
+	exported := fmt.Sprintf("%s, %s cells, %s bytes", report.OneLine(saved.Path), view.Count(saved.Cells), view.Count(saved.Bytes))
+	if saved.Replaced {
+		exported += ", in place of an earlier export"
+	}
+	r.Line("Exported", exported)
+	if saved.Dropped > 0 {
+		r.Line("Note", view.Count(saved.Dropped)+" earlier jobs are left out: the session no longer keeps their code")
+	}
+	return r, nil
+}

@@ -1,0 +1,51 @@
+package mcpserver
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// An export says where it is and what it holds, and what could not be exported is explained. The
+// file holds the output of the jobs.
+func TestExportSession(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(engine.Scope{})
+	id := field(c.call("execute_python", given{"code": `out "shown\n"`, "session": "lab"}), "Job ID")
+	w.histories["lab"] = engine.History{Dropped: 1200, Entries: []engine.Entry{
+		{Job: id, Code: "print('shown')", Began: time.Now(), Ended: time.Now(), Receipt: jobs.Receipt{End: jobs.Returned}},
+		{Lost: "Python was restarted; variables lost"},
+		{Job: "forgotten", Code: "x", Began: time.Now(), Ended: time.Now(), Receipt: jobs.Receipt{End: jobs.Returned}},
+	}}
+	path := filepath.Join(w.workspace, "lab.ipynb")
+	want := "Session: lab\nExported: " + path + ", 2 cells, %d bytes\nNote: 1,200 earlier jobs are left out: the session no longer keeps their code\n"
+	for _, also := range []string{"", ", in place of an earlier export"} {
+		got := c.call("export_session", given{"path": "lab.ipynb", "session": "lab"})
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(text), `"shown\n"`) || !strings.Contains(string(text), "the output of this job is gone") {
+			t.Errorf("%v; %s", err, text)
+		}
+		want := strings.Replace(fmt.Sprintf(strings.Replace(want, "%d", "%s", 1), view.Count(len(text))), " bytes", " bytes"+also, 1)
+		if got != want {
+			t.Errorf("reply:\n%swant:\n%s", got, want)
+		}
+	}
+	for _, test := range []struct{ path, session, want string }{
+		{"x.ipynb", "unused", "No session unused. There are: default, lab. execute_python makes a new one."},
+		{"x.ipynb", "default", "Session default has not run anything yet"},
+		{"x.txt", "lab", "The path must end in .ipynb, for a Jupyter notebook, or in .py"},
+		{"../x.py", "lab", "The path ../x.py is outside the workspace, " + w.workspace + ": give a path in it"},
+		{" ", "lab", "path is empty."},
+	} {
+		if got := c.refused("export_session", given{"path": test.path, "session": test.session}); got != test.want {
+			t.Errorf("%q of session %s: %q, want %q", test.path, test.session, got, test.want)
+		}
+	}
+}

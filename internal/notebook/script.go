@@ -1,0 +1,94 @@
+package notebook
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+)
+
+// scriptMark begins the first line of a script. A hash of all that follows the line ends it.
+const scriptMark = "# Session "
+
+const scriptMarkEnd = ", exported by async-repl; sha256 of what follows: "
+
+// awaitsNote stands above code that awaits.
+const awaitsNote = "# This cell awaits at top level: Jupyter and IPython run it, a plain script needs asyncio.run.\n"
+
+// invalidNote stands above code that Python did not accept.
+const invalidNote = "# This is no valid Python, so it is a comment here:\n"
+
+// script returns the notebook as Python code in cells. Its outputs are left out.
+func (n *Notebook) script() []byte {
+	var futures []string
+	var body strings.Builder
+	for _, c := range n.Cells {
+		if c.Text != "" {
+			body.WriteString("\n# %% [markdown]\n" + commented(c.Text))
+			continue
+		}
+		fmt.Fprintf(&body, "\n# %%%% %s\n", oneLine(c.Title))
+		code := newlines.Replace(c.Code)
+		switch {
+		case c.Invalid:
+			body.WriteString(invalidNote + commented(code))
+			continue
+		case c.Awaits:
+			body.WriteString(awaitsNote)
+		}
+		moved, rest := takeFutures(code)
+		futures = append(futures, moved...)
+		body.WriteString(rest)
+		if !strings.HasSuffix(rest, "\n") {
+			body.WriteString("\n")
+		}
+	}
+	text := strings.Join(futures, "") + body.String()
+	return fmt.Appendf(nil, "%s%q%s%x\n%s", scriptMark, n.Session, scriptMarkEnd, sha256.Sum256([]byte(text)), text)
+}
+
+// newlines makes all ends of lines alike, as Python does when it reads code.
+var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// oneLine returns s without characters that end a line of Python.
+func oneLine(s string) string {
+	return strings.NewReplacer("\n", " ", "\r", " ", "\x00", " ").Replace(s)
+}
+
+// commented returns the lines of s as comments.
+func commented(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(newlines.Replace(s)) {
+		b.WriteString(strings.TrimRight("# "+oneLine(strings.TrimSuffix(line, "\n")), " ") + "\n")
+	}
+	return b.String()
+}
+
+// takeFutures returns the __future__ imports at the beginning of code, each a line, and code
+// without them.
+func takeFutures(code string) (futures []string, rest string) {
+	var kept strings.Builder
+	at := 0
+	for line := range strings.Lines(code) {
+		bare := strings.TrimSpace(line)
+		if strings.HasPrefix(bare, "from __future__ import ") && !strings.ContainsAny(bare, `(\;`) {
+			futures = append(futures, bare+"\n")
+		} else if bare == "" || bare[0] == '#' {
+			kept.WriteString(line)
+		} else {
+			break
+		}
+		at += len(line)
+	}
+	return futures, kept.String() + code[at:]
+}
+
+// changedScript is changedIPYNB for a script.
+func changedScript(b []byte) (bool, error) {
+	first, text, _ := bytes.Cut(b, []byte("\n"))
+	_, hash, ok := bytes.Cut(first, []byte(scriptMarkEnd))
+	if !ok || !bytes.HasPrefix(first, []byte(scriptMark)) {
+		return false, ErrForeign
+	}
+	return string(hash) != fmt.Sprintf("%x", sha256.Sum256(text)), nil
+}
