@@ -57,6 +57,9 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	case strings.HasPrefix(done.Error, "KeyboardInterrupt"):
 		rec.Stop, rec.By = st, st.By
 	}
+	if note := r.w.LeftOut(r.p.ID()); note != "" {
+		rec.Notes = append(rec.Notes, note)
+	}
 	out := jobs.Outcome{Receipt: rec}
 	if done.Result != nil {
 		out.Result, out.HasResult = *done.Result, true
@@ -90,6 +93,9 @@ func (r *run) lostReceipt(cause error) jobs.Receipt {
 		notes = append(notes, cause.Error()+"; its worker was ended")
 	}
 	r.w.Drain()
+	if note := r.w.LeftOut(r.p.ID()); note != "" {
+		notes = append(notes, note)
+	}
 	rec := runner.ExitReceipt(r.w.Process())
 	if limit := r.s.limitText(); limit != "" && slices.Contains([]string{"SIGABRT", "SIGBUS", "SIGSEGV"}, rec.Signal) {
 		notes = append(notes, "its memory has a "+limit+", and code in C can crash when it is reached")

@@ -1,12 +1,10 @@
 package worker
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -91,48 +89,36 @@ func (c *channel) write(b, rights []byte) error {
 // read hands each event to take until the channel ends, and returns why it ended: io.EOF, or
 // ECONNRESET if the worker's end was closed before it had read all commands (unix(7); Linux reports
 // this, macOS does not). It skips lines that do not begin with the worker's token, or are no event.
+// The descriptors that came with an event are open until take returns.
 func (c *channel) read(take func(Event)) error {
-	r := bufio.NewReaderSize(c.conn, 16<<10)
+	r := newLineReader(c.conn)
 	for {
-		line, err := readLine(r, maxEvent)
+		line, fds, err := r.next(maxEvent)
 		if rest, ok := bytes.CutPrefix(line, c.token); ok {
-			if ev, err := parseEvent(rest); err == nil {
+			if ev, err := parseEvent(rest, fds); err == nil {
 				take(ev)
 			}
 		}
+		closeFiles(fds)
 		if err != nil {
 			return err
 		}
 	}
 }
 
-// parseEvent parses the name and the fields of an event, which follow the token.
-func parseEvent(line []byte) (Event, error) {
+// parseEvent parses the name and the fields of an event, which follow the token. fds came with it.
+func parseEvent(line []byte, fds []int) (Event, error) {
 	name, fields, _ := bytes.Cut(bytes.TrimPrefix(line, []byte(" ")), []byte(" "))
 	decoder, ok := decoders[string(name)]
 	if !ok {
 		return nil, fmt.Errorf("unknown event %q", name)
 	}
-	return decoder(fields)
-}
-
-// readLine reads up to a newline. It returns nothing of a line longer than limit.
-func readLine(r *bufio.Reader, limit int) ([]byte, error) {
-	part, err := r.ReadSlice('\n')
-	if !errors.Is(err, bufio.ErrBufferFull) {
-		return part, err
+	ev, err := decoder(fields)
+	if shown, ok := ev.(displayEvent); ok {
+		shown.files = fds
+		return shown, err
 	}
-	line := bytes.Clone(part)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		part, err = r.ReadSlice('\n')
-		if len(line) <= limit {
-			line = append(line, part...)
-		}
-	}
-	if len(line) > limit {
-		return nil, err
-	}
-	return line, err
+	return ev, err
 }
 
 func (c *channel) close() { c.conn.Close() }

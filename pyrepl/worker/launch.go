@@ -223,8 +223,12 @@ func (w *Worker) listen() {
 		case heldEvent:
 			w.flushHeld(ev)
 			return
+		case displayEvent:
+			w.show(ev)
+			return
 		case DoneEvent:
 			w.noteSockets(ev.Sockets)
+			w.leave(ev.ID, ev.DisplaysLeft)
 		}
 		select {
 		case w.events <- ev:

@@ -126,6 +126,8 @@ type (
 		NewCount  int      `json:"new_count"`
 		Gone      []string `json:"gone"`
 		GoneCount int      `json:"gone_count"`
+
+		DisplaysLeft int `json:"displays_left"` // that were not sent because of the limits
 	}
 
 	syncEvent struct{ answer }
@@ -155,6 +157,7 @@ var decoders = map[string]func([]byte) (Event, error){
 	"taken":       decode[TakenEvent],
 	"resumed":     decode[ResumedEvent],
 	"held":        decode[heldEvent],
+	"display":     decode[displayEvent],
 	"done":        decode[DoneEvent],
 	"sync":        decode[syncEvent],
 	"variables":   decode[variablesEvent],

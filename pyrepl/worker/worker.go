@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"asyncrepl/internal/display"
 	"asyncrepl/internal/listening"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
@@ -42,6 +43,7 @@ type Worker struct {
 	pumps   []*pump.Pump              // of jobs whose pipes some process still holds open
 	wrote   [output.TTY + 1]time.Time // when there was output last, of any job
 	sockets bool                      // a job can have opened some
+	sink    *display.Sink             // of the last job that has shown something; nil: none has
 }
 
 // Process returns the worker's process.

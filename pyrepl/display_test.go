@@ -1,0 +1,288 @@
+package pyrepl_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/display"
+	"asyncrepl/internal/output"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// forge lets user code send events by the worker's own channel. show(items, files) sends a display;
+// an item is a type with data, or with the size of the data in the next file. It returns once all
+// holders of the files have closed them.
+const forge = `
+import array, gc, json, os, socket, struct, tempfile, zlib
+from binascii import b2a_base64
+def find(name):
+    return [o for o in gc.get_objects() if type(o).__name__ == name][0]
+channel, streams = find('Channel'), find('Streams')
+def send(line, files=()):
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', files))] if files else []
+    n = channel.sock.sendmsg([line], rights)
+    channel.sock.sendall(line[n:])
+def line(items, event='display', **fields):
+    items = [dict(mime=mime, size=data) if type(data) is int else
+             dict(mime=mime, size=len(data), data=b2a_base64(data).decode()) for mime, data in items]
+    fields = dict(dict(id=streams.running.id, label='figure 1', about='x', items=items), **fields)
+    return (channel._begin + event + ' ' + json.dumps(fields) + '\n').encode()
+def show(items, files=(), **fields):
+    if streams.running.out: streams.running.flush()
+    seen, told = os.pipe()
+    send(line(items, **fields), [*files, told])
+    os.close(told)
+    os.read(seen, 1)
+    os.close(seen)
+def file(data):
+    f = tempfile.TemporaryFile() if not hasattr(os, 'memfd_create') else open(os.memfd_create('x'), 'w+b')
+    f.write(data)
+    f.flush()
+    return f
+def png(n, size=0):
+    def chunk(kind, data):
+        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+    return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 1, 1, 8, 0, 0, 0, 0)) + chunk(b'IDAT', zlib.compress(b'\0\0'))
+            + chunk(b'IEND', b'') + bytes(size) + bytes([n]))
+`
+
+// forging returns a bench whose session knows forge.
+func forging(t *testing.T) *bench {
+	b := newBench(t)
+	b.want(forge, "completed")
+	return b
+}
+
+// formats returns the data of all forms of a job's displays, each begun by its type.
+func formats(t *testing.T, j *jobs.Job) (all [][]string) {
+	t.Helper()
+	for _, d := range j.Displays() {
+		var forms []string
+		for _, f := range d.Forms {
+			data, err := j.Data(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			forms = append(forms, f.MIME+":"+string(data))
+		}
+		all = append(all, forms)
+	}
+	return all
+}
+
+// What is shown has its place among what is printed before it and after it, on any stream.
+func TestDisplayStandsWhereItWasShown(t *testing.T) {
+	b := forging(t)
+	const rounds = 100
+	j := b.start(fmt.Sprintf(`
+import sys
+for i in range(%d):
+    print('before', i)
+    os.write(1, b'written\n')
+    show([('text/html', b'%%d' %% i)])
+    print('after', i)
+    sys.stdout.flush()
+`, rounds))
+	jobstest.End(t, j)
+	var want strings.Builder
+	for i := range rounds {
+		fmt.Fprintf(&want, "before %d\nwritten\n[figure 1: x, %s]\nafter %d\n", i, display.URI(j.ID(), i+1), i)
+	}
+	if got := jobstest.Output(j); got != want.String() {
+		t.Errorf("output\n%s", got)
+	}
+	for i, forms := range formats(t, j) {
+		if len(forms) != 1 || forms[0] != fmt.Sprintf("text/html:%d", i) {
+			t.Errorf("display %d: %.50q", i+1, forms)
+		}
+	}
+}
+
+// Data comes in the event or as a file, whole.
+func TestDisplayDataComesWhole(t *testing.T) {
+	b := forging(t)
+	j := b.start(`
+big = os.urandom(8 << 20)
+with file(png(1, 1000000)) as small, file(big) as large, file(b'') as none:
+    show([('image/png', png(7))])
+    show([('image/png', 1000068), ('image/png', 8 << 20)], [small.fileno(), large.fileno()])
+    show([('image/png', png(8)), ('image/svg+xml', 8 << 20)], [large.fileno()])
+    show([('text/html', 0)], [none.fileno()])
+    show([('text/plain', 100)], [large.fileno()])
+print(len(png(1, 1000000)))
+import hashlib
+hashlib.sha256(big).hexdigest()[:0] + str([b for b in big[:3]])
+`)
+	info := jobstest.End(t, j)
+	if info.Receipt.Text() != "completed" || len(info.Receipt.Notes) != 0 {
+		t.Fatalf("%s, %q, %s", info.Receipt.Text(), info.Receipt.Notes, jobstest.Output(j))
+	}
+	all := formats(t, j)
+	if len(all) != 5 {
+		t.Fatalf("%d displays", len(all))
+	}
+	var sizes [][]int
+	for _, forms := range all {
+		var each []int
+		for _, f := range forms {
+			_, data, _ := strings.Cut(f, ":")
+			each = append(each, len(data))
+		}
+		sizes = append(sizes, each)
+	}
+	if want := "[[68] [1000068] [68] [0] [100]]"; fmt.Sprint(firsts(sizes)) != want || sizes[1][1] != 8<<20 || sizes[2][1] != 8<<20 {
+		t.Errorf("sizes %v", sizes)
+	}
+	if all[1][1][len("image/png:"):] != all[2][1][len("image/svg+xml:"):] || !strings.HasPrefix(all[1][1][len("image/png:"):], all[4][0][len("text/plain:"):]) {
+		t.Error("the same file was read in two ways")
+	}
+	if got := fmt.Sprint([]byte(all[4][0][len("text/plain:"):][:3])); "'"+strings.ReplaceAll(got, " ", ", ")+"'" != info.Result {
+		t.Errorf("the file begins with %s, want %s", got, info.Result)
+	}
+	for i, want := range []bool{true, true, true, false, false} {
+		if got := j.Displays()[i].Picture; got != want {
+			t.Errorf("display %d is a picture: %v", i+1, got)
+		}
+	}
+}
+
+func firsts(all [][]int) (list [][]int) {
+	for _, each := range all {
+		list = append(list, each[:1])
+	}
+	return list
+}
+
+// What was shown before a crash stays.
+func TestDisplaysSurviveTheWorker(t *testing.T) {
+	b := forging(t)
+	j := b.start(`
+for i in range(5):
+    with file(png(i, 100000)) as f:
+        send(line([('image/png', 100068)]), [f.fileno()])
+os.kill(os.getpid(), 9)
+`)
+	if info := jobstest.End(t, j); info.Receipt.Text() != "failed (killed by SIGKILL; variables lost)" {
+		t.Error(info.Receipt.Text())
+	}
+	if n := len(formats(t, j)); n != 5 {
+		t.Errorf("%d displays", n)
+	}
+}
+
+func TestJobSaysHowManyDisplaysWereLeftOut(t *testing.T) {
+	b := forging(t)
+	for _, test := range [][2]string{
+		{"for i in range(13): show([('image/png', png(i))])", "3"},
+		{"show([('image/png', png(1))] * 3); show([('x', b'y')]); show([]); show([('image/png', 10)])", "4"},
+		{"send(line([], event='done', end='returned', displays_left=5))", "5"},
+		{"for i in range(11): show([('image/png', png(i))])\nos.kill(os.getpid(), 9)", "1"},
+	} {
+		code, want := test[0], test[1]
+		info, out := b.run(code)
+		i := slices.IndexFunc(info.Receipt.Notes, func(n string) bool { return strings.Contains(n, "left out") })
+		if i < 0 || !strings.HasPrefix(info.Receipt.Notes[i], want+" more ") {
+			t.Errorf("%s: %s, notes %q, want %s\n%s", code, info.Receipt.Text(), info.Receipt.Notes, want, out)
+		}
+	}
+}
+
+// descriptors returns what this process has open.
+func descriptors(t *testing.T) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil {
+			all = append(all, to)
+		}
+	}
+	return all
+}
+
+// Whatever descriptors user code sends, and however, nothing of them stays open, the server does
+// not block, and the session lives on.
+func TestForeignDescriptorsAreClosed(t *testing.T) {
+	b := forging(t)
+	b.want("x = 1", "completed")
+	before := len(descriptors(t))
+	for name, test := range map[string]struct {
+		code string
+		want int // displays
+	}{
+		"pipe":             {"r, w = os.pipe(); show([('image/png', 10)], [r]); show([('image/png', 10)], [w]); os.close(r); os.close(w)", 0},
+		"socket":           {"a, b = socket.socketpair(); show([('image/png', 10)], [a.fileno()]); a.close(); b.close()", 0},
+		"directory":        {"d = os.open('/', os.O_RDONLY); show([('image/png', 10)], [d]); os.close(d)", 0},
+		"device":           {"d = os.open('/dev/zero', os.O_RDONLY); show([('image/png', 10)], [d]); os.close(d)", 0},
+		"terminal":         {"show([('image/png', 10)], [0])", 0},
+		"write only":       {"d = os.open('f', os.O_WRONLY | os.O_CREAT); os.write(d, b'x' * 10); show([('image/png', 10)], [d]); os.close(d)", 0},
+		"too short":        {"with file(b'123') as f: show([('image/png', 4)], [f.fileno()])", 0},
+		"negative":         {"with file(b'123') as f: show([('image/png', -1)], [f.fileno()])", 0},
+		"too long":         {"with file(b'') as f: f.truncate(1 << 40); show([('image/png', 1 << 40)], [f.fileno()])", 0},
+		"none":             {"show([('image/png', 4)])", 0},
+		"spare ones":       {"with file(b'123') as f: show([('text/html', 3)], [f.fileno()] * 12)", 1},
+		"with no item":     {"with file(b'123') as f: show([], [f.fileno()] * 12)", 0},
+		"of another job":   {"with file(b'123') as f: show([('text/html', 3)], [f.fileno()], id='01M80000000000000000000000')", 0},
+		"of no job":        {"with file(b'123') as f: show([('text/html', 3)], [f.fileno()], id=None)", 0},
+		"odd fields":       {"with file(b'123') as f: show([('text/html', 3)], [f.fileno()], label=[1], about={})", 0},
+		"unknown event":    {"with file(b'123') as f: show([('text/html', 3)], [f.fileno()], event='x')", 0},
+		"another event":    {"with file(b'123') as f: show([('text/html', 3)], [f.fileno()], event='raised')", 0},
+		"no token":         {"with file(b'123') as f: send(b'display {}\\n', [f.fileno()] * 16)", 0},
+		"no line":          {"with file(b'123') as f: [send(b'x', [f.fileno()] * 16) for _ in range(100)]; send(b'\\n')", 0},
+		"a line too long":  {"with file(b'123') as f: [send(b'x' * 200000, [f.fileno()]) for _ in range(100)]; send(b'\\n')", 0},
+		"many in one":      {"with file(b'123') as f: send(b'x\\n', [f.fileno()] * 253)", 0},
+		"before the event": {"with file(b'123') as f, file(b'456') as g: send(b'junk\\n', [f.fileno()]); show([('text/html', 3)], [g.fileno()])", 1},
+		"with the end":     {"with file(b'123') as f: send(line([('text/html', 3)])[:-1]); send(b'\\n', [f.fileno()]); show([])", 1},
+		"within the line":  {"with file(b'123') as f: l = line([('text/html', 3)]); send(l[:40]); send(l[40:50], [f.fileno()]); send(l[50:]); show([])", 1},
+		"two in a row":     {"with file(b'123') as f, file(b'456') as g: send(line([('text/html', 3)]), [f.fileno()]); send(line([('text/html', 3)]), [g.fileno()]); show([])", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := b.start(test.code)
+			if info := jobstest.End(t, j); info.Receipt.Text() != "completed" {
+				t.Errorf("%s\n%s", info.Receipt.Text(), jobstest.Output(j))
+			}
+			all := formats(t, j)
+			if len(all) != test.want || len(all) > 0 && !strings.HasPrefix(all[0][0], "text/html:123") && all[0][0] != "text/html:456" {
+				t.Errorf("%d displays, want %d: %.60q", len(all), test.want, all)
+			}
+			if name == "two in a row" && all[1][0] != "text/html:456" {
+				t.Errorf("%q", all)
+			}
+			b.result("x", "1") // also reads what comes after the job
+			wantDescriptors(t, before)
+		})
+	}
+	b.want("with file(b'123') as f: [send(b'x', [f.fileno()] * 10) for _ in range(100)]; os.kill(os.getpid(), 9)", "failed (killed by SIGKILL; variables lost)")
+	b.want("x = 1", "completed")
+	wantDescriptors(t, before)
+}
+
+// wantDescriptors waits until no more descriptors are open than before.
+func wantDescriptors(t *testing.T, before int) {
+	t.Helper()
+	var now []string
+	for deadline := time.Now().Add(jobstest.Patience); time.Now().Before(deadline); <-time.After(time.Millisecond) {
+		if now = descriptors(t); len(now) <= before {
+			return
+		}
+	}
+	t.Errorf("%d descriptors, %d before: %q", len(now), before, now)
+}
+
+// Text that looks like the line of a display shows nothing.
+func TestPrintedLineIsNoDisplay(t *testing.T) {
+	b := newBench(t)
+	j := b.start("print('[figure 1: PNG 1x1, job://x/display/1]')")
+	jobstest.End(t, j)
+	if len(j.Displays()) != 0 || !bytes.HasPrefix(output.Tail(j.Log(), 100), []byte("[figure 1")) {
+		t.Errorf("%d displays, output %q", len(j.Displays()), jobstest.Output(j))
+	}
+}
