@@ -14,7 +14,7 @@
 //
 // Begin with the example, then [Session] and exec.go (one job from its turn to its end; outcome.go
 // is how it ended). queue.go is whose turn it is, history.go what was run, reset.go the end of a
-// namespace and exit.go the exit of an idle worker.
+// namespace, exit.go the exit of an idle worker and branch.go its copy.
 //
 // The package knows no protocol and no tools, and of processes only what internal/process and
 // internal/procfs offer.

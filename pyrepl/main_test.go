@@ -80,7 +80,7 @@ func newBenchOn(t testing.TB, path, dir string, env ...string) *bench {
 // start starts a job without waiting for it.
 func (b *bench) start(code string) *jobs.Job {
 	b.t.Helper()
-	return jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: "default", Title: "test"}, b.s.Exec(code))
+	return jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: b.s.Name(), Title: "test"}, b.s.Exec(code))
 }
 
 // run runs code to its end.

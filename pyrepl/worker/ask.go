@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -70,10 +71,10 @@ func (w *Worker) AskExit() bool {
 	return !w.Ended() && w.ch.send(exitCommand{}) == nil
 }
 
-// ask sends a numbered command and returns the answer, if it comes within limit.
-func (w *Worker) ask(ctx context.Context, cmd func(n int) command, limit time.Duration) (Event, error) {
+// ask sends a numbered command, with files, and returns the answer, if it comes within limit.
+func (w *Worker) ask(ctx context.Context, cmd func(n int) command, limit time.Duration, files ...*os.File) (Event, error) {
 	w.asked++
-	if err := w.ch.send(cmd(w.asked)); err != nil {
+	if err := w.ch.send(cmd(w.asked), files...); err != nil {
 		w.AwaitDeath() // it has closed its end, so most probably it is dying, and can say how
 		return nil, err
 	}

@@ -38,6 +38,16 @@ type (
 		Modules []string `json:"modules"`
 	}
 
+	// forkCommand forks an idle worker. The worker's end of a new channel, a terminal and the
+	// stdout and stderr of the new worker travel along.
+	forkCommand struct {
+		N       int    `json:"n"`
+		Token   string `json:"token"`   // of the new worker
+		Mark    string `json:"mark"`    // the same
+		Session string `json:"session"` // that is forked
+		Fds     int    `json:"fds"`
+	}
+
 	// exitCommand asks an idle worker to exit as Python does.
 	exitCommand struct{}
 )
@@ -47,6 +57,7 @@ func (inputCommand) op() string     { return "input" }
 func (syncCommand) op() string      { return "sync" }
 func (variablesCommand) op() string { return "variables" }
 func (importedCommand) op() string  { return "imported" }
+func (forkCommand) op() string      { return "fork" }
 func (exitCommand) op() string      { return "exit" }
 
 // An Event is what a worker says: a value of one of the types below. Those about a job have a method
@@ -142,6 +153,13 @@ type (
 		Modules []string `json:"modules"`
 	}
 
+	// forkedEvent says that the worker was forked, or why not.
+	forkedEvent struct {
+		answer
+		Error  string   `json:"error"`
+		Shared []string `json:"shared"` // what the two workers share, in words
+	}
+
 	// unsupportedEvent answers a command that the worker does not know.
 	unsupportedEvent struct {
 		answer
@@ -162,6 +180,7 @@ var decoders = map[string]func([]byte) (Event, error){
 	"sync":        decode[syncEvent],
 	"variables":   decode[variablesEvent],
 	"imported":    decode[importedEvent],
+	"forked":      decode[forkedEvent],
 	"unsupported": decode[unsupportedEvent],
 }
 

@@ -1,0 +1,74 @@
+package pyrepl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Shared is what a branch has in common with its parent and can't have for itself, in words:
+// connections, files open for writing, memory, children.
+type Shared []string
+
+// A BusyError says that a session did not become idle in time.
+type BusyError struct {
+	Session string
+	Job     string // that is running; empty: none is known
+}
+
+func (e *BusyError) Error() string {
+	if e.Job == "" {
+		return "session " + e.Session + " is busy"
+	}
+	return fmt.Sprintf("session %s is busy with job %s", e.Session, e.Job)
+}
+
+// errNoPython refuses to branch a session that has nothing to continue with.
+var errNoPython = errors.New("it runs no Python yet; run a job in it first")
+
+// Branch makes a session that continues with a copy of the variables of s: its worker is a fork of
+// that of s. Neither touches the other from then on, except by what they share. Branch waits for its
+// turn in s; the error is a [*BusyError] if ctx is done before it has come, and says why the worker
+// can't be forked otherwise. cfg says how a later worker of the branch starts.
+func (s *Session) Branch(ctx context.Context, name string, cfg Config) (*Session, Shared, error) {
+	t := &ticket{ready: make(chan struct{})}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, nil, errClosed
+	}
+	s.push(t)
+	s.mu.Unlock()
+	if err := s.await(ctx, t); err != nil {
+		if ctx.Err() != nil {
+			err = &BusyError{Session: s.name, Job: s.State().Job}
+		}
+		return nil, nil, err
+	}
+	defer s.release(t, "")
+	b, shared, err := s.fork(ctx, name, cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("session %s can't be branched now: %w", s.name, err)
+	}
+	return b, shared, nil
+}
+
+// fork is Branch for a caller that has the turn.
+func (s *Session) fork(ctx context.Context, name string, cfg Config) (*Session, Shared, error) {
+	s.mu.Lock()
+	w, names, asOf := s.w, s.names, s.asOf
+	s.mu.Unlock()
+	switch {
+	case w == nil:
+		return nil, nil, errNoPython
+	case w.Ended():
+		return nil, nil, fmt.Errorf("its Python %s between jobs", w.ExitText())
+	}
+	forked, shared, err := w.Fork(ctx, cfg.Owner, s.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := NewSession(name, cfg)
+	b.w, b.names, b.asOf = forked, names, asOf
+	return b, shared, nil
+}

@@ -1,0 +1,103 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"asyncrepl/internal/listening"
+	"asyncrepl/internal/process"
+	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/pump"
+	"asyncrepl/internal/runner"
+	"asyncrepl/internal/tty"
+	"asyncrepl/jobs"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// forkTime bounds a fork, which copies page tables: 1 GB takes 40 ms.
+const forkTime = time.Minute
+
+// Fork forks an idle worker, as branch.py does it: the new worker continues with a copy of the
+// namespace. It returns what the two share, in words. session is the name of the session of w, for
+// errors in the new one. After any error w can be used as before.
+func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string) (b *Worker, shared []string, err error) {
+	w.mu.Lock()
+	b = &Worker{
+		events: make(chan Event), eof: make(chan struct{}), ending: make(chan struct{}),
+		port: w.port, kick: func() {}, sockets: w.sockets,
+	}
+	w.mu.Unlock()
+	if b.pty, err = tty.Open(runner.Rows, runner.Cols); err != nil {
+		return nil, nil, runner.Scarce(fmt.Errorf("a Python session needs a terminal: %w", err))
+	}
+	mark := ulid.Make().String()
+	shared, pid, err := w.fork(ctx, b, mark, session)
+	if err == nil {
+		b.handle, err = owner.Adopt(pid, process.Spec{TTY: b.pty, Mark: mark})
+	}
+	if err != nil { // a branch that is there sees that its channel has ended, or is hung up
+		if b.ch != nil {
+			b.ch.close()
+		}
+		b.pty.Close()
+		return nil, nil, runner.Scarce(err)
+	}
+	b.keyboard = tty.NewKeyboard(b.pty, runner.PIDs(b.handle))
+	b.ports = listening.NewTree(b.handle.Tree)
+	b.children, _ = procfs.OpenChildList(b.handle.PID()) // an error: each job scans
+	b.screen = pump.Shared(b.pty.Master(), b.writeScreen)
+	go b.listen() // owned by the worker; ends when the channel does, see End
+	select {
+	case <-b.events: // hello, which is in the channel
+		return b, shared, nil
+	case <-b.handle.Done():
+		err = fmt.Errorf("the branch %s", b.ExitText())
+	case <-b.eof:
+		err = errors.New("the branch closed its channel")
+	}
+	b.End(process.Ladder{From: jobs.Kill})
+	return nil, nil, err
+}
+
+// fork has w fork the process of b, which gets the terminal of b and a channel, and returns its pid.
+// After an error the caller closes both.
+func (w *Worker) fork(ctx context.Context, b *Worker, mark, session string) (shared []string, pid int, err error) {
+	var theirs, null *os.File
+	if b.ch, theirs, err = newChannel(); err != nil {
+		return nil, 0, err
+	}
+	defer theirs.Close() // or our end would never see the end of file
+	if null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+		return nil, 0, err
+	}
+	defer null.Close()
+	if err := askSender(b.ch.conn); err != nil {
+		return nil, 0, fmt.Errorf("forking a worker: %w", err)
+	}
+	ev, err := w.ask(ctx, func(n int) command {
+		return forkCommand{N: n, Token: string(b.ch.token), Mark: mark, Session: session, Fds: 4}
+	}, forkTime, theirs, b.pty.Slave(), null, null)
+	if err != nil {
+		return nil, 0, err
+	}
+	theirs.Close()
+	forked, _ := ev.(forkedEvent)
+	if forked.Error != "" {
+		return nil, 0, errors.New(forked.Error)
+	}
+	b.ch.conn.SetReadDeadline(time.Now().Add(forkTime))
+	defer b.ch.conn.SetReadDeadline(time.Time{})
+	pid, err = sender(b.ch.conn)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, 0, errors.New("the branch ended before it was ready")
+	case err != nil:
+		return nil, 0, fmt.Errorf("waiting for the branch: %w", err)
+	}
+	return forked.Shared, pid, nil
+}
