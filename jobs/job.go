@@ -16,6 +16,7 @@ type Spec struct {
 	Session string        // empty: none
 	Title   string        // one line for lists
 	Timeout time.Duration // of the time in Running; 0: none
+	Aside   bool          // a Python job that only asks for something: no part of what the session ran
 }
 
 // An Info is a snapshot of a job.

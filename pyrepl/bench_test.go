@@ -88,7 +88,7 @@ func BenchmarkVariables(b *testing.B) {
 	s := newBench(b)
 	jobstest.End(b, s.start("for i in range(10_000): globals()[f'name{i}'] = [i, str(i)]"))
 	for b.Loop() {
-		if v, err := s.s.Variables(b.Context()); err != nil || v.Total != 10_001 {
+		if v, err := s.s.Variables(b.Context(), ""); err != nil || v.Total != 10_001 {
 			b.Fatal(v.Total, err)
 		}
 	}

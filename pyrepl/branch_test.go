@@ -229,7 +229,7 @@ func TestBranchListsWhatItShares(t *testing.T) {
 	}
 	twig := &bench{t: t, r: b.r, s: s, cfg: b.cfg}
 	twig.want("kid.wait()", "failed (ChildProcessError: pid "+f[1]+" belongs to session default)")
-	if vars, err := s.Variables(t.Context()); err != nil || len(vars.Vars) < 2 {
+	if vars, err := s.Variables(t.Context(), ""); err != nil || len(vars.Vars) < 2 {
 		t.Errorf("variables %+v, %v", vars, err)
 	}
 }

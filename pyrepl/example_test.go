@@ -45,7 +45,7 @@ func Example() {
 			fmt.Printf("printed: %s", chunk.Spans[0].Data)
 		}
 	}
-	known, err := session.Variables(context.Background())
+	known, err := session.Variables(context.Background(), "")
 	if err != nil {
 		fmt.Println(err)
 		return

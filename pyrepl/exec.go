@@ -24,9 +24,11 @@ var errAlive = errors.New("the worker could not be ended")
 func (s *Session) Exec(code string) jobs.Runner { return &exec{s: s, code: code} }
 
 type exec struct {
-	s    *Session
-	code string
-	turn *ticket
+	s        *Session
+	code     string
+	request  *Request      // about the code; nil: it is to be run
+	patience time.Duration // of a request, see Ask
+	turn     *ticket
 }
 
 // Queue takes the job's place behind those that were started before it.
@@ -34,7 +36,7 @@ func (e *exec) Queue(p *jobs.Port) { e.turn = e.s.enqueue(p) }
 
 // Run waits for the job's turn, runs the code and reports how it ended.
 func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
-	if err := e.s.await(ctx, e.turn); err != nil {
+	if err := e.await(ctx); err != nil {
 		return notRun(ctx, err)
 	}
 	p.Begin()
@@ -79,14 +81,14 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 	p.SetProbe(runner.Probe(w.Process()))
 	r := newRun(e.s, w, p)
 	watch := runner.Begin()
-	out := r.exec(ctx, e.code)
+	out := r.exec(ctx, e.code, e.request)
 	if again && r.untouched && ctx.Err() == nil {
 		return e.attempt(ctx, p, false) // the session sees that it is dead, and says so in a note
 	}
 	if note != "" {
 		out.Receipt.Notes = append(out.Receipt.Notes, note)
 	}
-	if st := p.Stop(); st == nil || st.By != jobs.Shutdown {
+	if st := p.Stop(); e.request == nil && (st == nil || st.By != jobs.Shutdown) {
 		out.Receipt.Files = watch.Files(runner.Dir(w.Process(), e.s.cfg.Dir))
 	}
 	return out, w
@@ -122,16 +124,18 @@ func newRun(s *Session, w *worker.Worker, p *jobs.Port) *run {
 	return r
 }
 
-// exec runs code until it has ended, or the worker has.
-func (r *run) exec(ctx context.Context, code string) jobs.Outcome {
+// exec runs code, or answers a request about it, until that has ended, or the worker has.
+func (r *run) exec(ctx context.Context, code string, q *Request) jobs.Outcome {
 	if err := r.w.Prepare(); err != nil {
 		return jobs.Outcome{Receipt: jobs.Receipt{
 			End: jobs.NotStarted, Detail: runner.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}}
 	}
-	r.s.record(func(h *history) { h.begin(r.p.ID(), code) })
+	if q == nil {
+		r.s.record(func(h *history) { h.begin(r.p.ID(), code) })
+	}
 	r.w.Begin(r.p, r.watcher.Kick)
 	defer r.w.Rest()
-	if err := r.w.Exec(code); err != nil {
+	if err := r.w.Exec(code, q); err != nil {
 		r.untouched = true
 		return jobs.Outcome{Receipt: r.lostReceipt(err)}
 	}
@@ -152,7 +156,11 @@ func (r *run) exec(ctx context.Context, code string) jobs.Outcome {
 		return jobs.Outcome{Receipt: r.lostReceipt(err)}
 	}
 	r.s.remember(r.p.ID(), done)
-	return r.outcome(done)
+	out := r.outcome(done)
+	if q != nil && (q.Do == "set" || q.Do == "delete") {
+		out.Receipt.Names = jobs.NameChange{} // the answer says so
+	}
+	return out
 }
 
 // follow takes the worker's events until the job is done. An error means that the worker is dead or

@@ -88,7 +88,7 @@ func TestHistoryShowsLosses(t *testing.T) {
 	b.history(want)
 	kill(t, pid)
 	processtest.Gone(t, pid)
-	if v, err := b.s.Variables(t.Context()); err != nil || v.Lost == nil { // it waits until the session knows
+	if v, err := b.s.Variables(t.Context(), ""); err != nil || v.Lost == nil { // it waits until the session knows
 		t.Fatalf("variables %+v, %v", v, err)
 	}
 	want += "! Python was killed by SIGKILL; variables lost: y\n"

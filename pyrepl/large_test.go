@@ -28,7 +28,7 @@ func TestLargeNames(t *testing.T) {
 			t.Errorf("result %.100q", info.Result)
 		}
 	}
-	v, err := b.s.Variables(t.Context())
+	v, err := b.s.Variables(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestLargeNames(t *testing.T) {
 	}
 	j := b.start("input()")
 	jobstest.Asks(t, j)
-	if v, err := b.s.Variables(t.Context()); err != nil || len(v.Vars) < 1000 {
+	if v, err := b.s.Variables(t.Context(), ""); err != nil || len(v.Vars) < 1000 {
 		t.Errorf("%d variables of a busy session, %v", len(v.Vars), err)
 	}
 }

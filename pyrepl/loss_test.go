@@ -23,7 +23,7 @@ func TestIdleWorkerIsLost(t *testing.T) {
 	processtest.Gone(t, info.PID)
 	want := "session default's Python was killed by SIGKILL after job " + info.ID + "; variables lost: a, b, c"
 	for range 2 {
-		v, err := b.s.Variables(t.Context())
+		v, err := b.s.Variables(t.Context(), "")
 		if err != nil || v.Total != 0 || v.Lost == nil || v.Lost.String() != want {
 			t.Errorf("variables %+v, %v; want %q", v, err, want)
 		}
@@ -32,7 +32,7 @@ func TestIdleWorkerIsLost(t *testing.T) {
 	if want := "a new worker was started: the last one was killed by SIGKILL between jobs; variables lost: a, b, c"; !slices.Contains(next.Receipt.Notes, want) {
 		t.Errorf("notes %q, want %q", next.Receipt.Notes, want)
 	}
-	if v, err := b.s.Variables(t.Context()); err != nil || v.Lost != nil || v.Total != 1 {
+	if v, err := b.s.Variables(t.Context(), ""); err != nil || v.Lost != nil || v.Total != 1 {
 		t.Errorf("of the next worker: %+v, %v", v, err)
 	}
 }
@@ -65,7 +65,7 @@ func TestSilentWorker(t *testing.T) {
 	if err := syscall.Kill(info.PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	v, err := b.s.Variables(t.Context())
+	v, err := b.s.Variables(t.Context(), "")
 	if err != nil || !v.Silent || v.AsOf != info.ID || v.Total != 1 || v.Vars[0].Name != "a" {
 		t.Errorf("variables %+v, %v", v, err)
 	}
@@ -73,7 +73,7 @@ func TestSilentWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.result("a", "1")
-	if v, err := b.s.Variables(t.Context()); err != nil || v.Silent || v.AsOf != "" || v.Total != 1 || v.Vars[0].Value != "1" {
+	if v, err := b.s.Variables(t.Context(), ""); err != nil || v.Silent || v.AsOf != "" || v.Total != 1 || v.Vars[0].Value != "1" {
 		t.Errorf("variables afterwards: %+v, %v", v, err)
 	}
 }

@@ -51,7 +51,7 @@ func (b *bench) works() {
 	}
 	b.want("sys.exit(3)", "failed (exit 3; variables kept)")
 	b.result("kept", "'é中'")
-	if v, err := b.s.Variables(b.t.Context()); err != nil || v.Total < 2 {
+	if v, err := b.s.Variables(b.t.Context(), ""); err != nil || v.Total < 2 {
 		b.t.Errorf("variables: %+v, %v", v, err)
 	}
 }

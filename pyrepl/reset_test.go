@@ -70,7 +70,7 @@ func TestRestartTakesEffectAtOnce(t *testing.T) {
 	if st := b.s.State(); st.Job != running.ID() || st.Queued != 1 {
 		t.Errorf("the session is at %q, with %d queued; want %q and 1", st.Job, st.Queued, running.ID())
 	}
-	if v, err := b.s.Variables(t.Context()); err != nil || v.Total != 0 || v.Busy != running.ID() {
+	if v, err := b.s.Variables(t.Context(), ""); err != nil || v.Total != 0 || v.Busy != running.ID() {
 		t.Errorf("variables are %+v, %v", v, err)
 	}
 	if got, want := jobstest.End(t, running).Receipt.Text(), "cancelled (killed by restart_python_worker; variables lost)"; got != want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"asyncrepl/pyrepl/worker"
@@ -23,20 +24,21 @@ type Variables struct {
 	Lost   *Loss  // the death of the idle worker; nil: it is alive, or the session has none
 }
 
-// Variables lists the names of the namespace without running user code. If the session is busy, or
+// Variables lists the names of the namespace that match a glob pattern, or all if it is empty,
+// without running user code. If the session is busy, or
 // its idle worker does not answer within a second, it returns the names that were reported last and
 // the job that reported them. A session that was never used has none.
-func (s *Session) Variables(ctx context.Context) (Variables, error) {
+func (s *Session) Variables(ctx context.Context, pattern string) (Variables, error) {
 	var last *Variables
 	var now worker.Namespace
-	err := s.ask(func(w *worker.Worker) (err error) { now, err = w.Variables(ctx); return err }, func() { v := s.lastVariables(); last = &v })
+	err := s.ask(func(w *worker.Worker) (err error) { now, err = w.Variables(ctx, notByBang(pattern)); return err }, func() { v := s.lastVariables(pattern); last = &v })
 	switch {
 	case last != nil:
 		return *last, nil
 	case errors.Is(err, worker.ErrSilent):
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		v := s.lastVariables()
+		v := s.lastVariables(pattern)
 		v.Silent = true
 		return v, nil
 	}
@@ -46,18 +48,26 @@ func (s *Session) Variables(ctx context.Context) (Variables, error) {
 	return Variables{Vars: now.Vars, Total: now.Total, Others: now.Others}, err
 }
 
-// lastVariables returns the names that were reported last, or none if a reset is about to end them.
-// The caller holds mu.
-func (s *Session) lastVariables() Variables {
+// lastVariables returns the names that were reported last and match the pattern, or none if a reset
+// is about to end them. The caller holds mu.
+func (s *Session) lastVariables(pattern string) Variables {
 	if s.resets() {
 		return Variables{Busy: s.turn.job()}
 	}
-	v := Variables{AsOf: s.asOf, Busy: s.turn.job(), Total: len(s.names)}
+	v := Variables{AsOf: s.asOf, Busy: s.turn.job()}
 	for _, name := range s.names {
-		v.Vars = append(v.Vars, Variable{Name: name})
+		if ok, _ := path.Match(notByCaret(pattern), name); ok || pattern == "" {
+			v.Vars = append(v.Vars, Variable{Name: name})
+		}
 	}
+	v.Total = len(v.Vars)
 	return v
 }
+
+// notByBang and notByCaret write a pattern as Python and Go do: they negate a class of characters
+// by different ones.
+func notByBang(pattern string) string  { return strings.ReplaceAll(pattern, "[^", "[!") }
+func notByCaret(pattern string) string { return strings.ReplaceAll(pattern, "[!", "[^") }
 
 // lastNames returns the names that were reported last.
 func (s *Session) lastNames() []string {

@@ -12,11 +12,11 @@ import (
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	if v, err := b.s.Variables(t.Context()); err != nil || v.Total != 0 {
+	if v, err := b.s.Variables(t.Context(), ""); err != nil || v.Total != 0 {
 		t.Fatalf("before any job: %+v, %v", v, err)
 	}
 	b.run("x = 42; s = 'text'; _hidden = 1\nclass Evil:\n    def __repr__(self): print('ran'); return 'evil'\n    __len__ = __sizeof__ = __repr__\ne = Evil()")
-	v, err := b.s.Variables(t.Context())
+	v, err := b.s.Variables(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestVariables(t *testing.T) {
 	}
 	j := b.start("z = 1; input()")
 	jobstest.Asks(t, j)
-	v, err = b.s.Variables(t.Context())
+	v, err = b.s.Variables(t.Context(), "")
 	if err != nil || v.Busy != j.ID() || v.AsOf == "" || v.Total != 4 {
 		t.Errorf("of a busy session: %+v, %v", v, err)
 	}
@@ -89,7 +89,7 @@ h = Mine({"x": [1]})`, map[string][]int64{"a": {5, 2}, "b": {5}, "c": {5, 0}, "d
 			t.Parallel()
 			b := newBench(t)
 			b.want(test.code, "completed")
-			v, err := b.s.Variables(t.Context())
+			v, err := b.s.Variables(t.Context(), "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,14 +19,16 @@ type Args struct {
 	Code, Command, Package, Text string
 	Session, Name, Cwd, Path     string
 	JobID, Before                string
-	JobIDs                       []string
+	JobIDs, Names                []string
+	Format, Pattern              string
+	Value                        json.RawMessage
 	Status, Until                string
 	Env                          map[string]string
 	Wait, Timeout                *time.Duration
 	MaxChars, Limit              *int64
 	Cursor                       *int64
 	TTY                          *bool
-	EOF, Secret, Force           bool
+	EOF, Secret, Force, All      bool
 }
 
 // A Mistake is an error in the arguments of a call. Its text says how to correct it.
@@ -53,6 +55,9 @@ func (s *Signature) parameter(name string) *parameter {
 	}
 	if name == "wait_seconds" {
 		return waits(s.Wait)
+	}
+	if p := parameters[s.Tool+"."+name]; p != nil {
+		return p
 	}
 	return parameters[name]
 }

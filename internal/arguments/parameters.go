@@ -2,12 +2,15 @@ package arguments
 
 import (
 	"encoding/json"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"asyncrepl/internal/report"
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -15,6 +18,7 @@ import (
 const (
 	MaxText    = 45_000            // characters of a reply; clients put longer replies into a file
 	MaxList    = 200               // jobs of a list
+	maxNames   = 1000              // of variables
 	maxWait    = 110 * time.Second // some clients move a call that takes two minutes to the background
 	maxSeconds = 366 * 24 * 3600   // of a timeout
 )
@@ -82,7 +86,8 @@ func waits(about string) *parameter {
 }
 
 // parameters holds every parameter by name, except wait_seconds: its default differs between tools,
-// and [Signature.Wait] names it.
+// and [Signature.Wait] names it. A key TOOL.NAME is a parameter that means something else in that
+// tool.
 var parameters = map[string]*parameter{
 	"code":    text("", func(a *Args) *string { return &a.Code }, notEmpty),
 	"command": text("", func(a *Args) *string { return &a.Command }, notEmpty),
@@ -99,12 +104,21 @@ var parameters = map[string]*parameter{
 		string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)),
 	"until": choice("default any", func(a *Args) *string { return &a.Until }, untilAny, UntilAll),
 
+	"format":  choice("default text", func(a *Args) *string { return &a.Format }, "text", "json"),
+	"pattern": text("such as df*", func(a *Args) *string { return &a.Pattern }, glob),
+
+	"get_variable.name":    text("an expression, such as df.head()", func(a *Args) *string { return &a.Name }, notEmpty),
+	"inspect_object.name":  text("an expression, such as np.array", func(a *Args) *string { return &a.Name }, notEmpty),
+	"set_variable.name":    text("", func(a *Args) *string { return &a.Name }, notEmpty),
+	"complete_code.cursor": integer("characters before it; default all", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
+
 	"max_chars": integer("default 16000, at most 45000", func(a *Args) **int64 { return &a.MaxChars }, 0, MaxText),
 	"cursor":    integer("show only output after it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
 	"limit":     integer("default 20", func(a *Args) **int64 { return &a.Limit }, 1, MaxList),
 
 	"timeout_seconds": seconds("limit of the run time", func(a *Args) **time.Duration { return &a.Timeout }, maxSeconds*time.Second, ""),
 
+	"all":    boolean("", func(a *Args) *bool { return &a.All }),
 	"eof":    boolean("then send end of file", func(a *Args) *bool { return &a.EOF }),
 	"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),
 	"force":  boolean("kill immediately", func(a *Args) *bool { return &a.Force }),
@@ -117,6 +131,18 @@ var parameters = map[string]*parameter{
 	"env": {map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},
 		func(a *Args, name string, raw json.RawMessage) (err error) {
 			a.Env, err = decodeEnv(name, raw)
+			return err
+		}},
+	"value": {map[string]any{"description": "any JSON value"}, func(a *Args, name string, raw json.RawMessage) error {
+		a.Value = raw
+		return nil
+	}},
+	"names": {map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+		func(a *Args, name string, raw json.RawMessage) (err error) {
+			a.Names, err = decodeStrings(name, raw)
+			if err == nil && (len(a.Names) == 0 || len(a.Names) > maxNames) {
+				err = Mistakef("%s must hold 1 to %s names.", name, view.Count(maxNames))
+			}
 			return err
 		}},
 	"job_ids": {map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
@@ -134,6 +160,14 @@ const (
 	untilAny = "any"
 	UntilAll = "all"
 )
+
+// glob checks a pattern. A backslash would mean something else to Python than to Go.
+func glob(name, s string) error {
+	if _, err := path.Match(s, ""); err != nil || strings.Contains(s, `\`) {
+		return Mistakef("%s must be names with *, ? and [a-z] in them, such as df*; %s is none.", name, report.OneLine(s))
+	}
+	return notEmpty(name, s)
+}
 
 func notEmpty(name, s string) error {
 	if strings.TrimSpace(s) == "" {

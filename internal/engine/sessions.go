@@ -20,9 +20,12 @@ import (
 type Session interface {
 	// Exec returns a runner of code.
 	Exec(code string) jobs.Runner
-	// Variables lists the names of the namespace. For a busy session it returns at once with the
-	// last known ones.
-	Variables(ctx context.Context) (Variables, error)
+	// Ask returns a runner of a request about code. Its job withdraws if its turn has not come after
+	// patience.
+	Ask(q Request, code string, patience time.Duration) jobs.Runner
+	// Variables lists the names of the namespace that match a glob pattern; an empty one matches all.
+	// For a busy session it returns at once with the last known ones.
+	Variables(ctx context.Context, pattern string) (Variables, error)
 	// History returns what the session ran.
 	History() History
 	// Restart ends the interpreter, its jobs and all processes that they started; the receipts of the
@@ -32,9 +35,10 @@ type Session interface {
 	Restart(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error)
 }
 
-// The types of a list of a session's namespace, of what it ran, of what became of its interpreter
-// at a restart, and of the death of its interpreter between jobs.
+// The types of a request about a session's namespace, of a list of that, of what the session ran, of
+// what became of its interpreter at a restart, and of the death of its interpreter between jobs.
 type (
+	Request   = pyrepl.Request
 	Variables = pyrepl.Variables
 	Variable  = pyrepl.Variable
 	History   = pyrepl.History

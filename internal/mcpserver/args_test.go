@@ -16,6 +16,7 @@ import (
 
 func TestMistakesSayHowToFixThem(t *testing.T) {
 	w := newWorld(t)
+	w.config.Toolsets = toolsets
 	if err := os.WriteFile(filepath.Join(w.workspace, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +84,19 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"no such session to delete", "delete_session", `{"session": "othr"}`, "No session othr. Nearest: other."},
 		{"no such session to look at", "check_python_status", `{"session": "othr"}`, "No session othr. Nearest: other."},
 		{"no such session to list", "list_jobs", `{"session": "othr", "status": "failed"}`, "No session othr. Nearest: other."},
+		{"session without variables", "get_variable", `{"session": "othr", "name": "x"}`, "No session othr. Nearest: other."},
+		{"empty name", "get_variable", `{"name": " "}`, "name is empty."},
+		{"NUL in a name", "set_variable", `{"name": "a\u0000b", "value": 1}`, "name may not hold NUL."},
+		{"no value", "set_variable", `{"name": "x"}`, "value is missing. set_variable takes: name, value [session]."},
+		{"format unknown", "get_variable", `{"name": "x", "format": "xml"}`, "format must be one of: text, json*."},
+		{"no names", "delete_variables", `{"names": []}`, "names must hold 1 to 1,000 names."},
+		{"number in names", "delete_variables", `{"names": [1]}`, "names[0] must be a string, not a number."},
+		{"names and all", "delete_variables", `{"names": ["x"], "all": true}`, "Give names, or all=true, but not both."},
+		{"neither names nor all", "delete_variables", `{"all": false}`, "Give the names of the variables, or all=true."},
+		{"place beyond the code", "complete_code", `{"code": "é", "cursor": 2}`, "cursor 2 is beyond the end of the code, 1."},
+		{"bad pattern", "list_variables", `{"pattern": "[a"}`, "pattern must be names with *, ? and [a-z] in them, such as df*; [a is none."},
+		{"pattern with a backslash", "list_variables", `{"pattern": "\\d"}`, "pattern must be names with *"},
+		{"empty pattern", "list_variables", `{"pattern": ""}`, "pattern is empty."},
 		{"bad requirement", "install_package_async", `{"package": "--index-url=x"}`, `"--index-url=x" looks like an option; name packages only`},
 		{"status unknown", "list_jobs", `{"status": "done"}`, "status must be one of: queued, running, waiting_input, completed, failed, cancelled."},
 		{"until unknown", "wait_for_jobs", `{"job_ids": ["x"], "until": "some"}`, "until must be one of: any, all."},

@@ -23,34 +23,44 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	c.ticket.Pass()
-	vars, err := py.Variables(ctx)
+	vars, err := py.Variables(ctx, c.args.Pattern)
 	if err != nil {
 		return nil, err
 	}
-	if len(vars.Vars) == 0 && vars.Total == 0 {
-		return noVariables(session, vars), nil
-	}
-	asOf := ""
+	count := view.Count(vars.Total)
 	switch {
-	case vars.Busy != "" && vars.AsOf == "":
-		asOf = fmt.Sprintf("before job %s, with which the session is busy", vars.Busy)
-	case vars.Busy != "":
-		asOf = fmt.Sprintf("job %s; the session is busy with job %s", vars.AsOf, vars.Busy)
-	case vars.Silent:
-		asOf = fmt.Sprintf("job %s; Python does not answer", vars.AsOf)
+	case c.args.Pattern != "" && vars.Lost == nil:
+		count += " that match " + c.args.Pattern
+	case vars.Total == 0:
+		return noVariables(session, vars), nil
 	}
 	r := &report.Reply{}
 	r.Line("Session", session)
-	r.Line("Variables", view.Count(vars.Total))
-	if asOf != "" {
+	r.Line("Variables", count)
+	if asOf := knownSince(vars); asOf != "" {
 		r.Line("As of", asOf)
 	}
 	text, shown := variableLines(vars)
 	if left := vars.Total - shown; left > 0 {
 		r.Line("Omitted", view.Count(left)+" variables")
 	}
-	r.Body(text)
+	if text != "" {
+		r.Body(text)
+	}
 	return r, nil
+}
+
+// knownSince says since when the variables are known, or returns "" if they are those of now.
+func knownSince(vars engine.Variables) string {
+	switch {
+	case vars.Busy != "" && vars.AsOf == "":
+		return fmt.Sprintf("before job %s, with which the session is busy", vars.Busy)
+	case vars.Busy != "":
+		return fmt.Sprintf("job %s; the session is busy with job %s", vars.AsOf, vars.Busy)
+	case vars.Silent:
+		return fmt.Sprintf("job %s; Python does not answer", vars.AsOf)
+	}
+	return ""
 }
 
 // noVariables returns the reply for a session without known variables, which says why.

@@ -54,7 +54,7 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 			last = info.ID
 			break
 		}
-		if last == "" {
+		if last == "" && !info.Aside {
 			last = info.ID
 		}
 	}

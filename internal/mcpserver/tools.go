@@ -70,6 +70,11 @@ func tools(grace time.Duration) []*tool {
 		optional: []string{"job_id", "session", "wait_seconds", "cursor", "max_chars"},
 		wait:     atOnce, hints: reads, call: (*call).checkPythonStatus,
 	}, {
+		name: "complete_code", toolset: namespace,
+		about:    "List the names, attributes or modules that can stand at a place of Python code. Runs nothing of it.",
+		required: []string{"code"}, optional: []string{"cursor", "session"},
+		hints: makes, call: (*call).completeCode,
+	}, {
 		name: "create_session", toolset: sessions,
 		about:    "Make a Python session with a directory and an environment of its own. Its Python starts with its first job.",
 		required: []string{"name"}, optional: []string{"cwd", "env"},
@@ -79,6 +84,11 @@ func tools(grace time.Duration) []*tool {
 		about:    "End a session for good: its Python, its jobs and its variables.",
 		required: []string{"session"},
 		hints:    ends, call: (*call).deleteSession,
+	}, {
+		name: "delete_variables", toolset: namespace,
+		about:    "Delete variables of a Python session: those named, or none if one is missing; or all.",
+		optional: []string{"names", "all", "session"},
+		hints:    runs, call: (*call).deleteVariables,
 	}, {
 		name: "execute_command_async", toolset: core,
 		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while the job continues.",
@@ -94,6 +104,16 @@ func tools(grace time.Duration) []*tool {
 		about:    "Write what a session ran to a notebook (.ipynb, with outputs) or script (.py) in the workspace. Replaces only an earlier export.",
 		required: []string{"path"}, optional: []string{"session"},
 		hints: hints{idempotent: true}, call: (*call).exportSession,
+	}, {
+		name: "get_variable", toolset: namespace,
+		about:    "Show the value of a variable, or of any Python expression. With cursor, show it from there on.",
+		required: []string{"name"}, optional: []string{"session", "format", "cursor", "max_chars"},
+		hints: runs, call: (*call).getVariable,
+	}, {
+		name: "inspect_object", toolset: namespace,
+		about:    "Show type, signature, documentation and source of a Python object.",
+		required: []string{"name"}, optional: []string{"session"},
+		hints: runs, call: (*call).inspectObject,
 	}, {
 		name: "install_package_async", toolset: core,
 		about:    "Install Python packages for a session as a job. They can be imported at once.",
@@ -111,7 +131,7 @@ func tools(grace time.Duration) []*tool {
 	}, {
 		name: "list_variables", toolset: core,
 		about:    "List the variables of a Python session, even while it is busy.",
-		optional: []string{"session"},
+		optional: []string{"session", "pattern"},
 		hints:    reads, call: (*call).listVariables,
 	}, {
 		name: "restart_python_worker", toolset: core,
@@ -132,6 +152,11 @@ func tools(grace time.Duration) []*tool {
 		name: "server_status", toolset: core,
 		about: "Show server status: version, available features, Python, jobs, sessions, memory and disk usage.",
 		hints: reads, call: (*call).serverStatus,
+	}, {
+		name: "set_variable", toolset: namespace,
+		about:    "Set a variable of a Python session to a JSON value.",
+		required: []string{"name", "value"}, optional: []string{"session"},
+		hints: runs, call: (*call).setVariable,
 	}, {
 		name: "wait_for_jobs", toolset: core,
 		about:    "Wait until any or all of several jobs end, or one waits for input. Output is not shown.",

@@ -118,6 +118,7 @@ func TestEveryToolOverEveryTransport(t *testing.T) {
 			t.Run(name+" "+version, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
+				w.config.Toolsets = toolsets
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				c := newConn(w.config, w.scope(engine.Scope{}))
@@ -165,6 +166,11 @@ func (d *dialogue) callTools(ctx context.Context) {
 	d.t.Helper()
 	d.says(d.call(ctx, "execute_python", given{"code": `result "3"`}), "Status: completed", "--- RESULT ---\n3")
 	d.says(d.call(ctx, "list_variables", nil), "No variables in session default.")
+	d.says(d.call(ctx, "get_variable", given{"name": `result "7"`}), "Status: completed", "--- RESULT ---\n7")
+	d.says(d.call(ctx, "set_variable", given{"name": "x", "value": []int{1}}), "Status: completed")
+	d.says(d.call(ctx, "delete_variables", given{"names": []string{"x"}}), "Status: completed")
+	d.says(d.call(ctx, "inspect_object", given{"name": `result "doc"`}), "--- RESULT ---\ndoc")
+	d.says(d.call(ctx, "complete_code", given{"code": `result "x"`}), "--- RESULT ---\nx")
 	d.says(d.call(ctx, "install_package_async", given{"package": "six"}), "installed six for default")
 	d.histories["default"] = engine.History{Entries: []engine.Entry{{Job: "1", Code: "3"}}}
 	d.says(d.call(ctx, "export_session", given{"path": "x.py"}), "Exported: ")

@@ -40,6 +40,7 @@ type world struct {
 	histories map[string]engine.History
 	losses    []*engine.Loss
 	requests  []engine.Command
+	asked     []engine.Request
 	order     []string    // the codes that Python was given
 	note      string      // that TakeNote returns
 	begun     chan string // if set, takes the id of the next job that begins
@@ -215,7 +216,15 @@ func (s *testSession) Exec(code string) jobs.Runner {
 	return &program{s.w, code}
 }
 
-func (s *testSession) Variables(ctx context.Context) (engine.Variables, error) {
+// Ask runs the code of a request: a program. Its job withdraws if its turn has not come.
+func (s *testSession) Ask(q engine.Request, code string, _ time.Duration) jobs.Runner {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	s.w.asked = append(s.w.asked, q)
+	return &program{s.w, code}
+}
+
+func (s *testSession) Variables(ctx context.Context, pattern string) (engine.Variables, error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	return s.w.vars[s.name], nil

@@ -51,9 +51,10 @@ func (w *Worker) Sync() error {
 	return err
 }
 
-// Variables lists the names of the namespace without running user code.
-func (w *Worker) Variables(ctx context.Context) (Namespace, error) {
-	ev, err := w.ask(ctx, func(n int) command { return variablesCommand{n} }, askTime)
+// Variables lists the names of the namespace that match a pattern of Python's fnmatch, or all if it
+// is empty, without running user code.
+func (w *Worker) Variables(ctx context.Context, pattern string) (Namespace, error) {
+	ev, err := w.ask(ctx, func(n int) command { return variablesCommand{n, pattern} }, askTime)
 	now, _ := ev.(variablesEvent)
 	return now.Namespace, err
 }

@@ -46,12 +46,25 @@ func (w *Worker) Rest() {
 	w.kick = func() {}
 }
 
-// Exec sends the code of the running job, with the pipes that Prepare opened. After an error the
-// worker does not begin with it: a command must arrive whole.
-func (w *Worker) Exec(code string) error {
+// A Request is something that a job asks of the namespace. Get and inspect are about the value of the
+// job's code, which is an expression. requests.py answers.
+type Request struct {
+	Do     string   `json:"do"`               // get, set, delete, inspect or complete
+	Format string   `json:"format,omitempty"` // of the value to get: text or json
+	Name   string   `json:"name,omitempty"`   // to set
+	Value  string   `json:"value,omitempty"`  // to set it to, in JSON
+	Names  []string `json:"names,omitempty"`  // to delete
+	All    bool     `json:"all,omitempty"`    // delete everything
+	At     int      `json:"at"`               // the number of characters of the code before the place to complete
+}
+
+// Exec sends the code of the running job, with the pipes that Prepare opened. If the job answers a
+// request, q is not nil. After an error the worker does not begin with it: a command must arrive
+// whole.
+func (w *Worker) Exec(code string, q *Request) error {
 	pipes := w.made
 	w.made = nil
-	err := w.ch.send(execCommand{ID: w.port.ID(), Code: code, Fds: 2}, pipes.out.w, pipes.errs.w)
+	err := w.ch.send(execCommand{ID: w.port.ID(), Code: code, Fds: 2, Request: q}, pipes.out.w, pipes.errs.w)
 	if err != nil {
 		pipes.close()
 		return err

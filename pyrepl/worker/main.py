@@ -40,7 +40,7 @@ class Commands:
 
     def variables(self, fields: Fields) -> None:
         from .variables import listing
-        self.session.channel.send("variables", n=fields["n"], **listing(self.session.names))
+        self.session.channel.send("variables", n=fields["n"], **listing(self.session.names, fields.get("pattern", "")))
 
     def imported(self, fields: Fields) -> None:
         from .names import modules

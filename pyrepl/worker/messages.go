@@ -13,6 +13,8 @@ type (
 		ID   string `json:"id"`
 		Code string `json:"code"`
 		Fds  int    `json:"fds"`
+
+		Request *Request `json:"request,omitempty"` // that the job answers; nil: it runs the code
 	}
 
 	// inputCommand answers the question N of the running job.
@@ -29,7 +31,8 @@ type (
 
 	// variablesCommand asks for the names of the namespace and what can be shown of their values.
 	variablesCommand struct {
-		N int `json:"n"`
+		N       int    `json:"n"`
+		Pattern string `json:"pattern,omitempty"` // that the names match, see fnmatch; empty: any
 	}
 
 	// importedCommand asks which of the modules the session has imported.

@@ -36,7 +36,7 @@ def answer(request: Fields, file: str, session: Session, value: Callable[[], Any
     if do == "set":
         return assign(names, request["name"], request["value"])
     if do == "delete":
-        return delete(names, request["names"]) if "names" in request else delete_all(names)
+        return delete_all(names) if request.get("all") else delete(names, request["names"])
     if do == "complete":
         from .completion import completions
         return completions(names.namespace, source, request["at"])
@@ -44,7 +44,7 @@ def answer(request: Fields, file: str, session: Session, value: Callable[[], Any
     if do == "inspect":
         from .details import details
         return details(found, session.sources)
-    if request["format"] == "json":
+    if request.get("format") == "json":
         return in_json(found)
     text = repr(found)
     return text if type(text) is str else str.__str__(text)

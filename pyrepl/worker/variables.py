@@ -34,9 +34,14 @@ GROUPS = {id(list): "[%s]", id(tuple): "(%s)", id(set): "{%s}", id(frozenset): "
 FUNCTIONS = set(map(id, (FunctionType, BuiltinFunctionType, MethodType)))
 
 
-def listing(names: Names) -> Fields:
-    """Return the variables, the names of modules, functions and classes, and the number of all."""
+def listing(names: Names, pattern: str = "") -> Fields:
+    """Return the variables, the names of modules, functions and classes, and the number of all.
+
+    A pattern that is not empty selects names."""
     found = sorted(names.listed())
+    if pattern:
+        from fnmatch import fnmatchcase
+        found = [name for name in found if fnmatchcase(name, pattern)]
     listed: dict[str, list[Any]] = {"vars": [], "modules": [], "functions": [], "classes": []}
     known: dict[int, str] = {}  # id of a type -> list that its values belong to
     for name in found:

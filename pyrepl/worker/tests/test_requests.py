@@ -21,7 +21,7 @@ class Requests(unittest.TestCase):
         cls.worker.close()
 
     def setUp(self) -> None:
-        self.ask("delete")
+        self.ask("delete", all=True)
 
     def run_code(self, code: str) -> None:
         ended = self.worker.run(code)
@@ -169,7 +169,7 @@ class TestSetAndDelete(Requests):
     def test_deletes_all_of_the_user(self) -> None:
         self.run_code("a = b = _c = 1\nx: int = 2\nglobals()[(1,)] = 3\n__name__ = 'mine'\n7")
         self.worker.run("1 / 0")
-        self.assertEqual(self.ask("delete"), "deleted 5 variables")
+        self.assertEqual(self.ask("delete", all=True), "deleted 5 variables")
         self.run_code("import sys, builtins\nassert not hasattr(sys, 'last_value')\n"
                       "assert not hasattr(builtins, '_')\nassert __name__ == '__main__'\n"
                       "assert not globals().get('__annotations__')\n"

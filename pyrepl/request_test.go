@@ -1,0 +1,186 @@
+package pyrepl_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+	"asyncrepl/pyrepl"
+)
+
+// ask starts the job of a request.
+func (b *bench) ask(q pyrepl.Request, code string, patience time.Duration) *jobs.Job {
+	b.t.Helper()
+	return jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: "default", Title: q.Do}, b.s.Ask(q, code, patience))
+}
+
+// answer returns the status and the answer of a request.
+func (b *bench) answer(q pyrepl.Request, code string) (status, answer string) {
+	b.t.Helper()
+	info := jobstest.End(b.t, b.ask(q, code, jobstest.Patience))
+	return info.Receipt.Text(), info.Result
+}
+
+func TestRequestsAreAnswered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.want("a = [1, 'two']; beta = 2\n6 * 7", "completed")
+	for _, step := range []struct {
+		q            pyrepl.Request
+		code         string
+		status, want string
+	}{
+		{pyrepl.Request{Do: "get"}, "a[1]", "completed", "'two'"},
+		{pyrepl.Request{Do: "get", Format: "json"}, "a", "completed", `[1, "two"]`},
+		{pyrepl.Request{Do: "get"}, "_", "completed", "42"}, // no request has changed it
+		{pyrepl.Request{Do: "get"}, "bta", "failed (there is no variable bta; did you mean beta?)", ""},
+		{pyrepl.Request{Do: "get"}, "1 / 0", "failed (ZeroDivisionError: division by zero)", ""},
+		{pyrepl.Request{Do: "set", Name: "c", Value: `{"n": 123456789012345678901234567890}`}, "", "completed", "c = {'n': 123456789012345678901234567890} (dict, new)"},
+		{pyrepl.Request{Do: "set", Name: "class", Value: "1"}, "", "failed ('class' can't be the name of a variable)", ""},
+		{pyrepl.Request{Do: "inspect"}, "len", "completed", "Type: builtin_function_or_method\nSignature: len(obj, /)\nDocumentation:\n    Return the number of items in a container."},
+		{pyrepl.Request{Do: "complete", At: 2}, "be", "completed", "beta"},
+		{pyrepl.Request{Do: "delete", Names: []string{"c", "x"}}, "", "failed (there is no variable x; nothing was deleted)", ""},
+		{pyrepl.Request{Do: "delete", Names: []string{"c"}}, "", "completed", "deleted c"},
+		{pyrepl.Request{Do: "delete"}, "", "failed (KeyError: 'names')", ""}, // never all by mistake
+		{pyrepl.Request{Do: "delete", All: true}, "", "completed", "deleted 2 variables"},
+		{pyrepl.Request{Do: "get"}, "[n for n in dir() if n[0] != '_']", "completed", "[]"},
+	} {
+		if status, got := b.answer(step.q, step.code); status != step.status || got != step.want {
+			t.Errorf("%+v of %q: %s, %q; want %s, %q", step.q, step.code, status, got, step.status, step.want)
+		}
+	}
+	if h := b.s.History(); len(h.Entries) != 1 || h.Dropped != 0 {
+		t.Errorf("the session ran %+v", h)
+	}
+}
+
+// The name of an answer is in the answer; what else an expression defines is said as of any job.
+func TestRequestsSayWhichNamesAreNew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, step := range []struct {
+		q    pyrepl.Request
+		code string
+		want int
+	}{
+		{pyrepl.Request{Do: "set", Name: "a", Value: "1"}, "", 0},
+		{pyrepl.Request{Do: "get"}, "(b := 1)", 1},
+		{pyrepl.Request{Do: "delete", Names: []string{"a"}}, "", 0},
+	} {
+		names := jobstest.End(t, b.ask(step.q, step.code, jobstest.Patience)).Receipt.Names
+		if names.NewCount != step.want || names.GoneCount != 0 {
+			t.Errorf("%s: %+v", step.q.Do, names)
+		}
+	}
+	if v, err := b.s.Variables(t.Context(), ""); err != nil || v.Total != 1 {
+		t.Errorf("variables: %+v, %v", v, err)
+	}
+}
+
+func TestRequestWhoseTurnDoesNotComeIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	busy := b.start("line = input()")
+	jobstest.Asks(t, busy)
+	later := b.start("line")
+	set := pyrepl.Request{Do: "set", Name: "x", Value: "1"}
+	info := jobstest.End(t, b.ask(set, "", 0))
+	if want := "failed (not run: session default is busy with job " + busy.ID() + "; ask again later)"; info.Receipt.Text() != want {
+		t.Errorf("status %q, want %q", info.Receipt.Text(), want)
+	}
+	jobstest.Send(t, busy, jobs.Input{Text: "said"})
+	if got := jobstest.End(t, later).Result; got != "'said'" {
+		t.Errorf("the job behind has %q", got)
+	}
+	b.want("x", "failed (NameError: name 'x' is not defined)") // it did not run later
+	if got := jobstest.End(t, b.ask(set, "", 0)).Receipt.Text(); got != "completed" {
+		t.Errorf("on an idle session: %s", got)
+	}
+}
+
+func TestRequestWaitsForItsTurnAndCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	busy := b.start("x = 1; input()")
+	jobstest.Asks(t, busy)
+	waiting := b.ask(pyrepl.Request{Do: "get"}, "x", time.Hour)
+	cancelled := b.ask(pyrepl.Request{Do: "get"}, "x", time.Hour)
+	cancelled.Stop(jobs.Stop{By: jobs.Agent})
+	if got := jobstest.End(t, cancelled).Receipt.Text(); got != "cancelled (before it ran)" {
+		t.Errorf("status %q", got)
+	}
+	jobstest.Send(t, busy, jobs.Input{Text: "go on"})
+	if got := jobstest.End(t, waiting).Result; got != "1" {
+		t.Errorf("x is %q", got)
+	}
+}
+
+// What a __repr__ does harms only its job, and is bounded.
+func TestRequestsOfBadReprs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.want(`import os
+class Hangs:
+    def __repr__(self):
+        print("hanging", flush=True)
+        while True: pass
+class Long:
+    def __repr__(self): return "x" * (1 << 24)
+class Dies:
+    def __repr__(self): os._exit(3)`, "completed")
+	j := b.ask(pyrepl.Request{Do: "get"}, "Hangs()", jobstest.Patience)
+	jobstest.Prints(t, j, "hanging")
+	j.Stop(jobs.Stop{By: jobs.Limit})
+	if got := jobstest.End(t, j).Receipt; !strings.HasPrefix(got.Text(), "failed (timed out after") || got.State != jobs.Kept {
+		t.Errorf("status %q", got.Text())
+	}
+	info := jobstest.End(t, b.ask(pyrepl.Request{Do: "get"}, "Long()", jobstest.Patience))
+	if info.Receipt.Text() != "completed" || info.ResultChars != 1<<20 || len(info.Receipt.Notes) != 1 {
+		t.Errorf("%s, %d characters, notes %q", info.Receipt.Text(), info.ResultChars, info.Receipt.Notes)
+	}
+	if status, _ := b.answer(pyrepl.Request{Do: "get"}, "Dies()"); status != "failed (process exited 3; variables lost)" {
+		t.Errorf("status %q", status)
+	}
+	if status, got := b.answer(pyrepl.Request{Do: "get"}, "1 + 1"); status != "completed" || got != "2" {
+		t.Errorf("%s, %s", status, got)
+	}
+}
+
+func TestVariablesByPattern(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.want("df1 = df2 = other = 1\ndef dfun(): pass\nimport decimal as dfm\nglobals().update(('n%d' % i, i) for i in range(3000))", "completed")
+	names := func(pattern string) string {
+		v, err := b.s.Variables(t.Context(), pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, one := range v.Vars {
+			all = append(all, one.Name)
+		}
+		all = append(append(all, v.Functions...), v.Modules...)
+		if v.Total != len(all) {
+			t.Errorf("%s: %d names of %d", pattern, len(all), v.Total)
+		}
+		return strings.Join(all, " ")
+	}
+	idle := map[string]string{
+		"df*": "df1 df2 dfun dfm", "df[!1]": "df2 dfm", "df[^1]": "df2 dfm", "n299?": "n2990 n2991 n2992 n2993 n2994 n2995 n2996 n2997 n2998 n2999",
+		"other": "other", "DF*": "", "zz*": "", "df": "",
+	}
+	for pattern, want := range idle {
+		if got := names(pattern); got != want {
+			t.Errorf("%s: %s, want %s", pattern, got, want)
+		}
+	}
+	jobstest.Asks(t, b.start("input()"))
+	for pattern, want := range idle {
+		want = strings.ReplaceAll(want, "dfun dfm", "dfm dfun") // only names are known now, in their order
+		if got := names(pattern); got != want {
+			t.Errorf("%s of a busy session: %s, want %s", pattern, got, want)
+		}
+	}
+}
