@@ -55,3 +55,25 @@ func TestValuesTravelUnchanged(t *testing.T) {
 		}
 	}
 }
+
+func TestVariableIsSeenAsAnImage(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "REPL_TOOLSETS=all", "REPL_GRACE=60s")
+	s.do("execute_python", "code", `import struct, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+class Picture:
+    def _repr_png_(self):
+        head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+        return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0\0")) + chunk(b"IEND", b"")
+picture = Picture()`)
+	raw, err := s.Request(s.ctx(), "tools/call", map[string]any{
+		"name": "get_variable", "arguments": map[string]any{"name": "picture", "format": "image"},
+	})
+	if err != nil || !strings.Contains(string(raw), "[image 1: PNG 1x1, job://") || !strings.Contains(string(raw), `"type":"image"`) {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if got := s.do("get_variable", "name", "chunk", "format", "image").Header("Status"); got != "failed (there is no picture of an object of type function; format=text shows its repr)" {
+		t.Errorf("status %q", got)
+	}
+}

@@ -104,7 +104,7 @@ var parameters = map[string]*parameter{
 		string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)),
 	"until": choice("default any", func(a *Args) *string { return &a.Until }, untilAny, UntilAll),
 
-	"format":  choice("default text", func(a *Args) *string { return &a.Format }, "text", "json"),
+	"format":  choice("default text", func(a *Args) *string { return &a.Format }, "text", "json", "image"),
 	"pattern": text("such as df*", func(a *Args) *string { return &a.Pattern }, glob),
 
 	"get_variable.name":    text("an expression, such as df.head()", func(a *Args) *string { return &a.Name }, notEmpty),

@@ -88,7 +88,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"empty name", "get_variable", `{"name": " "}`, "name is empty."},
 		{"NUL in a name", "set_variable", `{"name": "a\u0000b", "value": 1}`, "name may not hold NUL."},
 		{"no value", "set_variable", `{"name": "x"}`, "value is missing. set_variable takes: name, value [session]."},
-		{"format unknown", "get_variable", `{"name": "x", "format": "xml"}`, "format must be one of: text, json*."},
+		{"format unknown", "get_variable", `{"name": "x", "format": "xml"}`, "format must be one of: text, json, image."},
 		{"no names", "delete_variables", `{"names": []}`, "names must hold 1 to 1,000 names."},
 		{"number in names", "delete_variables", `{"names": [1]}`, "names[0] must be a string, not a number."},
 		{"names and all", "delete_variables", `{"names": ["x"], "all": true}`, "Give names, or all=true, but not both."},

@@ -89,6 +89,11 @@ class Displays:
         return text_of(value) if view.text is None else view.text
 
     @breakable
+    def picture(self, value: Any) -> bool:
+        """Show the picture or the document that a value has, and report whether it has one."""
+        return self._publish(self.view(value))
+
+    @breakable
     def _print(self, value: Any, view: View) -> None:
         """Show a view. Print its text unless the picture says all, or the text says nothing."""
         shown = self._publish(view)

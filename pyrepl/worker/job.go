@@ -50,7 +50,7 @@ func (w *Worker) Rest() {
 // job's code, which is an expression. requests.py answers.
 type Request struct {
 	Do     string   `json:"do"`               // get, set, delete, inspect or complete
-	Format string   `json:"format,omitempty"` // of the value to get: text or json
+	Format string   `json:"format,omitempty"` // of the value to get: text, json or image
 	Name   string   `json:"name,omitempty"`   // to set
 	Value  string   `json:"value,omitempty"`  // to set it to, in JSON
 	Names  []string `json:"names,omitempty"`  // to delete

@@ -28,8 +28,8 @@ LONGEST = 1000  # characters of a name that can be set
 
 
 @breakable
-def answer(request: Fields, file: str, session: Session, value: Callable[[], Any]) -> str:
-    """Answer a request with a text, or raise Refused, which says why there is no answer.
+def answer(request: Fields, file: str, session: Session, value: Callable[[], Any]) -> str | None:
+    """Answer a request with a text or a picture, or raise Refused, which says why there is none.
 
     The source of some requests is an expression: value returns its value."""
     do, names, source = request["do"], session.names, session.sources.texts[file]
@@ -44,8 +44,14 @@ def answer(request: Fields, file: str, session: Session, value: Callable[[], Any
     if do == "inspect":
         from .details import details
         return details(found, session.sources)
-    if request.get("format") == "json":
+    form = request.get("format")
+    if form == "json":
         return in_json(found)
+    if form == "image":
+        if not session.displays().picture(found):
+            raise Refused("there is no picture of an object of type %s; format=text shows its repr"
+                          % shown(name_of(type(found))))
+        return None
     text = repr(found)
     return text if type(text) is str else str.__str__(text)
 

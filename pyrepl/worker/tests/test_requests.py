@@ -7,6 +7,7 @@ import unittest
 from typing import Any
 
 from .owner import Worker
+from .test_display import SETUP
 
 
 class Requests(unittest.TestCase):
@@ -120,6 +121,21 @@ class TestGet(Requests):
         self.assertIn("longer than", self.refusal("get", "Endless(a=1)", format="json"))
         self.assertEqual(self.get("1 + 1", "json"), "2")
         self.run_code("del deep")
+
+
+    def test_images(self) -> None:
+        self.run_code(SETUP)
+        for code, label in (("of(png=png())", "image 1"), ("of(html='<b>x</b>')", "html 1")):
+            job = self.worker.start(code, {"do": "get", "format": "image"})
+            ended = job.end()
+            self.assertEqual((ended.done["end"], ended.out, ended.err), ("returned", "", ""))
+            self.assertNotIn("result", ended.done)
+            self.assertEqual([event["label"] for event in self.worker.displays(job)], [label])
+        self.assertEqual(self.refusal("get", "[1]", format="image"),
+                         "there is no picture of an object of type list; format=text shows its repr")
+        ended = self.worker.ask("get", "of(png=b'no PNG')", format="image")
+        self.assertIn("no picture of an object of type C", ended.done["error"])
+        self.assertIn("can't be shown", ended.err)
 
 
 class TestSetAndDelete(Requests):
