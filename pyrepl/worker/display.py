@@ -1,7 +1,8 @@
 """What a job shows besides text: pictures, documents, tables.
 
 A picture or a document goes to the owner as an event, and its place in the output is where the job
-had printed to by then. Data over INLINE bytes travels as a descriptor. What may go out is bounded
+had printed to by then: nothing more is printed until the owner has seen to that. Data over INLINE
+bytes travels as a descriptor. What may go out is bounded
 for each job; beyond that nothing is drawn any more, only counted.
 
 Text takes the usual ways: of a last expression it is the result, of display() it is printed. What
@@ -10,9 +11,11 @@ user code raises while it describes a value costs that description only, and std
 
 from __future__ import annotations
 
+from _socket import socket, socketpair
 from binascii import b2a_base64
 from posix import close, write
 
+from .channel import foreign
 from .frames import breakable
 from .names import error_name
 from .shapes import name_of
@@ -29,6 +32,7 @@ IMAGES, SEEN = 10, 8_000_000  # pictures that a model sees of one job, and their
 DISPLAYS, KEPT = 100, 64_000_000  # all that one job shows, and the bytes
 INLINE = 64 << 10  # bytes of an item that travels in the event itself
 TEXT = 1 << 20  # characters of a value that display() prints
+WAIT = 1  # seconds that a display waits for its place at most
 LINE = 300  # characters of an error's message
 
 make_file: Callable[..., int] | None
@@ -186,28 +190,56 @@ class Displays:
             self._leave(view, counts)
             return True
         try:
-            self._send(view, job, counts)
+            placed = self._send(view, job, counts)
         except OSError as error:  # no descriptor or no memory is left for the data
             self.complain("%s (%s)" % (view.label, view.about), error)
             return False
         counts.kept += sum([len(data) for _, data in view.items])
         counts.images += view.picture
         counts.seen += seen
+        if placed is not None:
+            await_end(placed)
         return True
 
-    def _send(self, view: View, job: Any, counts: Counts) -> None:
-        """Send the event of a view, after what the job has printed."""
+    def _send(self, view: View, job: Any, counts: Counts) -> socket | None:
+        """Send the event of a view, after what the job has printed.
+
+        Return a socket that ends when the view has its place in the output, if there can be one:
+        the other end is the last of the files, which the owner closes then."""
         job.flush()
         files: list[int] = []
+        placed = None
         try:
             items = [pack(mime, data, files) for mime, data in view.items]
             counts.sent += 1
+            try:
+                placed, end = socketpair()
+                files.append(end.detach())
+            except OSError:  # no descriptor is left: what is printed next may come first
+                pass
             self.session.channel.send(
                 "display", files, id=job.id, label="%s %d" % (view.label, counts.sent),
                 about=view.about, items=items, fds=len(files))
+        except BaseException:
+            if placed is not None:
+                placed.close()
+            raise
         finally:
             for fd in files:
                 close(fd)
+        return placed
+
+
+def await_end(placed: socket) -> None:
+    """Wait until the other end is closed, at most WAIT seconds."""
+    try:
+        placed.settimeout(WAIT)
+        placed.recv(1)
+    except OSError:  # a child that was forked meanwhile has the other end too
+        if foreign():
+            raise
+    finally:
+        placed.close()
 
 
 def pack(mime: str, data: bytes, files: list[int]) -> Fields:

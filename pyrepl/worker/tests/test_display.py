@@ -169,7 +169,7 @@ class TestDisplays(unittest.TestCase):
                                 "[len(each) for each in pictures]")
         sizes = job.end().done["result"]
         events = self.worker.displays(job)
-        self.assertEqual([event["fds"] for event in events], [1, 1])
+        self.assertEqual([event["fds"] for event in events], [2, 2])
         self.assertEqual(str([len(event["items"][0]["data"]) for event in events]), sizes)
         for event in events:
             images.png_size(event["items"][0]["data"])
