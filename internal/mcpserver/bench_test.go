@@ -90,3 +90,22 @@ func BenchmarkConnect(b *testing.B) {
 		c.close()
 	}
 }
+
+// BenchmarkPicture reads a picture of 25 kB and of 1 MB from a job's reply. The floor is a line of
+// as many bytes over a socket, read in the same way. Aim: 5 and 10 ms.
+func BenchmarkPicture(b *testing.B) {
+	for _, size := range []int{25_000, 1_000_000} {
+		w := newWorld(b)
+		c := w.dial(engine.Scope{})
+		c.request("tools/call", map[string]any{"name": "execute_python", "arguments": given{"code": fmt.Sprintf("pictures 1 %d", size)}})
+		id := w.jobs.List("", jobs.Filter{})[0].ID
+		b.Run(fmt.Sprintf("%d kB", size/1000), func(b *testing.B) {
+			for b.Loop() {
+				c.startCall("check_job_status", given{"job_id": id, "cursor": 0})
+				if line, err := c.lines.ReadBytes('\n'); err != nil || len(line) < size {
+					b.Fatal(len(line), err)
+				}
+			}
+		})
+	}
+}

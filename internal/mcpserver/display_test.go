@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"asyncrepl/internal/display"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/output"
@@ -39,7 +41,7 @@ func wantPictures(t *testing.T, m message, size int, numbers ...int) (text strin
 		return all[0].Text
 	}
 	for i, n := range numbers {
-		if b := all[1+i]; b.Type != "image" || b.MIMEType != "image/png" || !bytes.Equal(b.Data, picture(n, size)) {
+		if b := all[1+i]; b.Type != "image" || b.MIMEType != "image/png" || !bytes.Equal(b.Data, pngOf(n, size)) {
 			t.Errorf("block %d: %s %s of %d bytes, want picture %d", i+1, b.Type, b.MIMEType, len(b.Data), n)
 		}
 	}
@@ -70,6 +72,34 @@ func TestReplyHasPicturesBehindItsText(t *testing.T) {
 	rest := c.request("tools/call", map[string]any{"name": "check_job_status", "arguments": given{"job_id": id, "cursor": cursor}})
 	if text := wantPictures(t, rest, 1_000_000, 5, 6, 7); field(text, "More images") != "" {
 		t.Errorf("the rest:\n%s", text)
+	}
+}
+
+// A result with pictures has all that a result of text alone has, in both protocols.
+func TestResultWithPicturesIsLikeAnyOther(t *testing.T) {
+	w := newWorld(t)
+	for era := range eras {
+		c := w.connect(t.Context(), engine.Scope{})
+		if era == "initialize" {
+			c.handshake()
+		}
+		rest := func(code string) map[string]any {
+			m := c.request("tools/call", map[string]any{"name": "execute_python", "arguments": given{"code": code}, "_meta": eras[era]})
+			var r map[string]any
+			if err := json.Unmarshal(m.Result, &r); err != nil {
+				t.Fatal(err, m)
+			}
+			for _, content := range r["content"].([]any) {
+				if b := content.(map[string]any); len(b) > 3 || b["type"] == nil {
+					t.Errorf("%s: block %v", era, b)
+				}
+			}
+			delete(r, "content")
+			return r
+		}
+		if d := cmp.Diff(rest(`out "x"`), rest("pictures 1 100")); d != "" {
+			t.Errorf("%s: %s", era, d)
+		}
 	}
 }
 

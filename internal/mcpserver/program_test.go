@@ -220,14 +220,14 @@ func (g *program) show(p *jobs.Port, verb, arg string) {
 	}
 	for i := range number(first) {
 		sink.Add(fmt.Sprintf("figure %d", i+1), "PNG 1x1", []display.Form{
-			{MIME: "image/png", Data: picture(i+1, number(rest))},
+			{MIME: "image/png", Data: pngOf(i+1, number(rest))},
 			{MIME: "image/png", Data: []byte(fmt.Sprintf("full size %d", i+1))},
 		})
 	}
 }
 
-// picture returns a PNG of at least that many bytes that ends with its number.
-func picture(n, size int) []byte {
+// pngOf returns a PNG of at least that many bytes that ends with its number.
+func pngOf(n, size int) []byte {
 	var b bytes.Buffer
 	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 1, 1))); err != nil {
 		panic(err)

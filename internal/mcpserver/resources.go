@@ -144,7 +144,7 @@ func (c *conn) resources(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch req := req.(type) {
 		case *mcp.ReadResourceRequest:
-			return c.readResource(req.Params)
+			return c.readResource(req)
 		case *mcp.ListResourcesRequest:
 			return c.listResources(req.Params)
 		}
@@ -152,13 +152,13 @@ func (c *conn) resources(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-func (c *conn) readResource(p *mcp.ReadResourceParams) (mcp.Result, error) {
-	contents, err := c.contents(p.URI)
+func (c *conn) readResource(req *mcp.ReadResourceRequest) (mcp.Result, error) {
+	contents, err := c.contents(req.Params.URI)
 	if err != nil {
-		return nil, c.resourceError(p.URI, err)
+		return nil, c.resourceError(req.Params.URI, err)
 	}
 	res := &readResult{Cacheable: notCached, Contents: contents}
-	if _, newer := p.GetMeta()["io.modelcontextprotocol/protocolVersion"]; newer {
+	if speaksNewer(req) {
 		res.ResultType = "complete"
 	}
 	return res, nil

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -43,6 +44,13 @@ func TestClientsBuiltOnTheSDKAreServed(t *testing.T) {
 				Arguments: given{"text": "Jonathan", "wait_seconds": 60}})
 			if err != nil || field(answer.Content[0].(*mcp.TextContent).Text, "Status") != "completed" {
 				t.Fatal(err, answer)
+			}
+			shown, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_python", Arguments: given{"code": "pictures 1 100"}})
+			if err != nil || len(shown.Content) != 2 {
+				t.Fatal(err, shown)
+			}
+			if image, ok := shown.Content[1].(*mcp.ImageContent); !ok || image.MIMEType != "image/png" || !bytes.Equal(image.Data, pngOf(1, 100)) {
+				t.Errorf("a picture: %+v", shown.Content[1])
 			}
 		})
 	}
