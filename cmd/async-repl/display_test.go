@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/mcpclient"
+)
+
+// A block is one content of a reply.
+type block struct {
+	Type, Text, MIMEType string
+	Data                 []byte
+}
+
+// blocks calls execute_python and returns the text of its reply and the blocks after it.
+func (s *server) blocks(code string, more ...any) (mcpclient.Reply, []block) {
+	s.t.Helper()
+	raw, err := s.Request(s.ctx(), "tools/call", map[string]any{"name": "execute_python", "arguments": pairs(append(more, "code", code, "wait_seconds", 50))})
+	var r struct{ Content []block }
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	if err != nil || len(r.Content) == 0 {
+		s.t.Fatalf("%v in %.200s", err, raw)
+	}
+	return mcpclient.Reply(r.Content[0].Text), r.Content[1:]
+}
+
+// noise defines a class of pictures of one row of noise.
+const noise = `
+import os, struct, zlib
+class Noise:
+    def __init__(self, width, height=1): self.width, self.height = width, height
+    def _repr_png_(self):
+        def chunk(kind, data):
+            return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+        rows = b''.join(b'\0' + os.urandom(self.width) for _ in range(self.height))
+        head = struct.pack('>IIBBBBB', self.width, self.height, 8, 0, 0, 0, 0)
+        return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', head) + chunk(b'IDAT', zlib.compress(rows, 0)) + chunk(b'IEND', b''))
+`
+
+// What code shows reaches the client among what it prints, as a picture and as a resource, also if
+// it kills its session afterwards.
+func TestPicturesOverStdio(t *testing.T) {
+	s := startServer(t)
+	s.blocks(noise)
+	text, shown := s.blocks("print('before')\ndisplay(Noise(7))\nprint('after')\nfor i in range(3): display(Noise(1000, 500 + i)); print(i)\nNoise(9)")
+	id := text.Header("Job ID")
+	line := func(n int, size string) string {
+		return fmt.Sprintf("[image %d: PNG %s, job://%s/display/%d]\n", n, size, id, n)
+	}
+	want := "before\n" + line(1, "7x1") + "after\n" + line(2, "1000x500") + "0\n" + line(3, "1000x501") + "1\n" + line(4, "1000x502") + "2\n" + line(5, "9x1")
+	if got := text.Section("STDOUT"); strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("output\n%s\nwant\n%s", got, want)
+	}
+	sizes := ""
+	for _, b := range shown {
+		c, err := png.DecodeConfig(bytes.NewReader(b.Data))
+		sizes += fmt.Sprintf("%s %dx%d %v, ", b.MIMEType, c.Width, c.Height, err)
+	}
+	if want := "image/png 7x1 <nil>, image/png 1000x500 <nil>, image/png 1000x501 <nil>, image/png 1000x502 <nil>, image/png 9x1 <nil>, "; sizes != want {
+		t.Errorf("blocks %s", sizes)
+	}
+	raw, err := s.Request(s.ctx(), "resources/read", map[string]any{"uri": "job://" + id + "/display/3"})
+	var read struct {
+		Contents []struct {
+			MIMEType string
+			Blob     []byte
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &read)
+	}
+	if err != nil || len(read.Contents) != 1 || len(shown) < 3 || !bytes.Equal(read.Contents[0].Blob, shown[2].Data) {
+		t.Errorf("the resource: %v, %.200s", err, raw)
+	}
+
+	text, shown = s.blocks("display(Noise(1000, 900)); os.kill(os.getpid(), 9)")
+	if len(shown) != 1 || !strings.Contains(text.Header("Status"), "SIGKILL") {
+		t.Errorf("after a crash: %d blocks\n%s", len(shown), text)
+	}
+	if text, shown := s.blocks("1"); len(shown) != 0 || text.Section("RESULT") != "1\n" {
+		t.Errorf("the next job: %d blocks\n%s", len(shown), text)
+	}
+}
+
+// withMatplotlib returns the setting for a Python that has matplotlib.
+func withMatplotlib(t testing.TB) string {
+	t.Helper()
+	if out, err := exec.Command(realPython(), "-c", "import matplotlib").CombinedOutput(); err != nil {
+		t.Skipf("no matplotlib: %s", out)
+	}
+	return "REPL_PYTHON=" + realPython()
+}
+
+// A figure is seen, and those that are left open are shown at the end of their job and not in the
+// next one.
+func TestFigureOverStdio(t *testing.T) {
+	s := startServer(t, withMatplotlib(t))
+	text, shown := s.blocks("import matplotlib.pyplot as plt\nplt.plot([1, 3, 2]); plt.show(); print('shown')\nfig, ax = plt.subplots(); ax.bar([1, 2], [3, 4])\n1 / 0")
+	if len(shown) != 2 || !strings.Contains(text.Section("STDOUT"), "shown\n[figure 2: PNG 640x480, job://") {
+		t.Fatalf("%d blocks\n%s", len(shown), text)
+	}
+	for _, b := range shown {
+		if c, err := png.DecodeConfig(bytes.NewReader(b.Data)); err != nil || c.Width != 640 || c.Height != 480 {
+			t.Errorf("%+v, %v", c, err)
+		}
+	}
+	if text, shown := s.blocks("plt.get_fignums()"); len(shown) != 0 || text.Section("RESULT") != "[]\n" {
+		t.Errorf("the next job: %d blocks\n%s", len(shown), text)
+	}
+}
+
+// BenchmarkFigureOverStdio shows a figure of 25 kB and one of 1 MB. The floor is savefig to memory
+// in the session. Aim: 5 and 10 ms over it.
+func BenchmarkFigureOverStdio(b *testing.B) {
+	s := startServer(b, withMatplotlib(b))
+	s.blocks(`
+import io, time
+import matplotlib.pyplot as plt, numpy
+small, ax = plt.subplots(); ax.plot(range(10)); ax.set_title('a title')
+large = plt.figure(figsize=(10, 7), dpi=100); plt.imshow(numpy.random.default_rng(1).random((560, 560, 3)))
+def save(fig):
+    begin = time.perf_counter()
+    fig.savefig(io.BytesIO(), format='png', dpi=fig.dpi)
+    return time.perf_counter() - begin
+show, plt.show = plt.show, None
+plt.get_fignums = lambda: []  # they stay open
+`)
+	for _, name := range []string{"small", "large"} {
+		b.Run(name, func(b *testing.B) {
+			compare(b, func() time.Duration {
+				begin := time.Now()
+				text, shown := s.blocks(name)
+				d := time.Since(begin)
+				if len(shown) != 1 {
+					b.Fatal(text)
+				}
+				b.ReportMetric(float64(len(shown[0].Data)), "bytes")
+				return d
+			}, func() time.Duration {
+				text, _ := s.blocks("save(" + name + ")")
+				d, err := time.ParseDuration(strings.TrimSpace(text.Section("RESULT")) + "s")
+				if err != nil {
+					b.Fatal(err, text)
+				}
+				return d
+			})
+		})
+	}
+}
+
+// BenchmarkExecuteAfterPictures runs x=1 in a server whose earlier jobs have shown many pictures.
+// The floor is a server without. Aim: 1.0x.
+func BenchmarkExecuteAfterPictures(b *testing.B) {
+	s, floor := startServer(b), startServer(b)
+	for _, each := range []*server{s, floor} {
+		each.blocks(noise)
+	}
+	for range 50 {
+		s.blocks("for _ in range(8): display(Noise(300, 300))")
+		floor.blocks("for _ in range(8): Noise(300, 300)._repr_png_()")
+	}
+	comparePaired(b,
+		func() { s.do("execute_python", "code", "x=1") },
+		func() { floor.do("execute_python", "code", "x=1") })
+}
