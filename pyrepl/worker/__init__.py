@@ -9,7 +9,7 @@ Modules import one another in this direction only, top to bottom:
     main                               the loop that serves commands
     execute, forks, hooks, exit        what happens in and around a job, and at the end
     session                            one object that holds the parts below
-    report, tasks, console             exceptions, top-level await, standard input
+    report, tasks, console, scripts    exceptions, top-level await, standard input, files to run
     libraries, figures, display        what is shown besides text, and when
     bundles, pictures, plots, tables   how it is drawn or described
     images, views
@@ -19,5 +19,6 @@ Modules import one another in this direction only, top to bottom:
     frames, descriptors, codec, loader
 
 exit, report, tasks, libraries, figures, display and what they use, binary, questions, hints,
-classes, carry, debugger, processes, variables and shapes are loaded when they are first needed.
+classes, carry, debugger, processes, scripts, variables and shapes are loaded when they are first
+needed.
 """

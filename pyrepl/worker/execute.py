@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .protocols import Fields
+    from .scripts import Cell, Script
     from .session import Session
 
 RESULT = 1 << 20  # characters of a result
@@ -52,6 +53,7 @@ class Executor:
         self._futures = 0  # those that earlier jobs have set
         self._result: str | None = None  # of the last expression
         self._form: str | None = None  # of the code, if Go should know it
+        self._script: Script | None = None  # the file that is run
         self._installed = Installed(directories())
         self._reserve: list[bytes] = []  # memory for when there is no more; never written to
 
@@ -75,7 +77,7 @@ class Executor:
             send("done", id=id, **self._not_begun(error))
             return
         try:
-            ended = self._attempt(source, name, fields.get("request"))
+            ended = self._attempt(source, name, fields)
             settrace(None)
             setprofile(None)
         except BaseException as raised:
@@ -124,18 +126,21 @@ class Executor:
         except MemoryError:
             del self._reserve[-1:]
 
-    def _attempt(self, source: str, name: str, request: Fields | None) -> BaseException | None:
+    def _attempt(self, source: str, name: str, fields: Fields) -> BaseException | None:
         """Run user code, or answer a request about it, and return what that raised, or None."""
         error: BaseException | None = None
         try:
-            if request is None:
-                self._user_code(source, name)
+            if "path" in fields:
+                self._run_file(fields["path"], fields["args"])
+            elif "request" in fields:
+                self._answer(fields["request"], source, name)
             else:
-                self._answer(request, source, name)
+                self._user_code(source, name)
         except BaseException as raised:
             error = raised
             if issubclass(type(error), MemoryError):
                 self._reserve.clear()
+        self._leave_file()
         for finish in (self._end_figures, self.session.streams.flush_foreign):
             try:
                 finish()
@@ -157,6 +162,45 @@ class Executor:
         value = self._run([code for code in (body, last) if code is not None])
         if last is not None:
             self._display(value)
+
+    @breakable
+    def _run_file(self, path: str, args: list[str]) -> None:
+        """Run a file: a script, or the cells of a notebook."""
+        from .scripts import Script
+        script = Script(self.session, path, args)
+        self._enter_file(script)
+        for cell in script.cells:
+            if cell.code is not None:
+                self._run([cell.code])
+            else:
+                self._run_cell(cell, cell is script.cells[-1])
+
+    def _enter_file(self, script: Script) -> None:
+        """Set what a file finds when it begins."""
+        self._script = script
+        script.futures, self._futures = self._futures, 0
+        script.enter()
+
+    def _leave_file(self) -> None:
+        """Put back what was set for a file, if the job ran one."""
+        script, self._script = self._script, None
+        if script is not None:
+            self._form = "uncompiled"  # what stands for it in a history is no Python
+            self._futures = script.futures
+            script.leave()
+
+    @breakable
+    def _run_cell(self, cell: Cell, final: bool) -> None:
+        """Run a cell of a notebook. Its value is printed; that of the final one is the result."""
+        body, last = self._compile(cell.source, cell.name)
+        value = self._run([code for code in (body, last) if code is not None])
+        if last is not None and not cell.silent():
+            self._display(value)
+        if not final:
+            self._end_figures()
+            if self._result is not None:
+                print(self._result)
+                self._result = None
 
     @breakable
     def _answer(self, request: Fields, source: str, name: str) -> None:

@@ -21,26 +21,35 @@ class Sources:
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}  # file name -> source
         self.cache: dict[str, Any] | None = None  # linecache.cache
+        self._stamps: dict[str, tuple[int, float]] = {}  # of real files: size and time
         self._size = 0
 
-    def add(self, name: str, source: str) -> None:
-        """Register the source of a job under its file name."""
+    def add(self, name: str, source: str, stamp: tuple[int, float] | None = None) -> None:
+        """Register a source under its file name; a real file has a stamp, see linecache."""
         texts, cache = self.texts, self.cache
+        self._size += len(source) - len(texts.pop(name, ""))
         texts[name] = source
-        self._size += len(source)
+        if stamp is not None:
+            self._stamps[name] = stamp
         while len(texts) > COUNT or self._size > LIMIT and len(texts) > 1:
             oldest = next(iter(texts))
             self._size -= len(texts.pop(oldest))
+            self._stamps.pop(oldest, None)
             if cache is not None:
                 cache.pop(oldest, None)
         if cache is not None:
-            enter(cache, name, source)
+            self._enter(cache, name, source)
 
     def connect(self, linecache: ModuleType) -> None:
         """Enter all sources into linecache, those to come too."""
         self.cache = cache = linecache.cache
         for name, source in self.texts.items():
-            enter(cache, name, source)
+            self._enter(cache, name, source)
+
+    def _enter(self, cache: dict[str, Any], name: str, source: str) -> None:
+        """Enter one source into linecache's cache."""
+        size, time = self._stamps.get(name, (len(source), None))
+        cache[name] = (size, time, [line + "\n" for line in split(source)], name)
 
     def line(self, name: str, number: int | None) -> str | None:
         """Return one line of a job's source, or None."""
@@ -51,11 +60,6 @@ class Sources:
 def filename(job: str) -> str:
     """Return the file name of a job's code."""
     return "<job %s>" % job
-
-
-def enter(cache: dict[str, Any], name: str, source: str) -> None:
-    """Enter one source into linecache's cache."""
-    cache[name] = (len(source), None, [line + "\n" for line in split(source)], name)
 
 
 def split(source: str) -> list[str]:

@@ -151,8 +151,8 @@ class Worker:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))
         self.sock.sendmsg([line], [rights] if files else [])
 
-    def start(self, code: str, request: dict[str, Any] | None = None) -> Job:
-        """Send a job, or one that answers a request about the namespace."""
+    def start(self, code: str, request: dict[str, Any] | None = None, **file: Any) -> Job:
+        """Send a job, or one that answers a request about the namespace or runs a file."""
         job = Job(self, "J%d" % len(self.jobs))
         self.jobs.append(job)
         theirs = []
@@ -160,7 +160,7 @@ class Worker:
             job.pipes[stream], end = os.pipe()
             os.set_blocking(job.pipes[stream], False)
             theirs.append(end)
-        fields = {} if request is None else {"request": request}
+        fields = file if request is None else {"request": request}
         self.send("exec", tuple(theirs), id=job.id, code=code, fds=2, **fields)
         for end in theirs:
             os.close(end)
@@ -169,6 +169,10 @@ class Worker:
     def run(self, code: str) -> Result:
         """Run a job to its end."""
         return self.start(code).end()
+
+    def run_file(self, path: object, *args: str) -> Result:
+        """Run a file to its end."""
+        return self.start("", path=str(path), args=args).end()
 
     def ask(self, do: str, code: str = "", **fields: object) -> Result:
         """Send a request about the namespace and wait for its answer."""

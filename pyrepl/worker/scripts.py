@@ -1,0 +1,145 @@
+"""Runs a file as `python file args` does, and a notebook cell by cell.
+
+Its names stay in the session. sys.argv, sys.path and __file__ are put back when it has ended.
+"""
+
+from __future__ import annotations
+
+import sys
+from _stat import S_ISDIR, S_ISREG
+from os import fsdecode, getcwd
+from os.path import dirname, join, realpath
+from posix import O_CLOEXEC, O_NONBLOCK, O_RDONLY, close, environ, fstat, open as open_file, read
+
+from .frames import breakable
+from .names import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .session import Session
+
+LIMIT = 16 << 20  # bytes
+MAGICS = "%matplotlib", "%config", "%load_ext", "%reload_ext", "%autoreload"  # do nothing here
+
+
+class Cell:
+    """A piece of a file that runs by itself."""
+
+    def __init__(self, name: str, source: str, code: Any = None) -> None:
+        """Run under the file name `name`; code is compiled already, or None."""
+        self.name, self.source, self.code = name, source, code
+
+    def silent(self) -> bool:
+        """Report whether the value of its last expression is not to be shown, as in Jupyter."""
+        return self.source.rstrip().endswith(";")
+
+
+class Script:
+    """A file that is run by a job."""
+
+    def __init__(self, session: Session, path: str, args: list[str]) -> None:
+        """Read and check the file. A relative path begins in the session's directory."""
+        self.session, self.futures = session, 0
+        self.file = join(fsdecode(environ[b"PWD"]), path)
+        self.argv = [path if join(getcwd(), path) == self.file else self.file, *args]
+        self.saved: tuple[Any, ...] | None = None
+        data, stamp = contents(self.file)
+        if self.file.endswith(".ipynb"):
+            self.cells = cells_of(self.file, data)
+            for cell in self.cells:
+                session.sources.add(cell.name, cell.source)
+        else:
+            text = decoded(self.file, data)
+            session.sources.add(self.file, text, stamp)
+            self.cells = [Cell(self.file, text, compile(data, self.file, "exec", 0, True))]
+
+    def enter(self) -> None:
+        """Set what the code finds."""
+        namespace, path = self.session.names.namespace, sys.path
+        directory = dirname(realpath(self.file))
+        first = path[:1]
+        self.saved = sys.argv, "__file__" in namespace, namespace.get("__file__"), directory, first
+        sys.argv = self.argv
+        namespace["__file__"], namespace["__name__"] = self.file, "__main__"
+        if not getattr(sys.flags, "safe_path", False):
+            path[:len(first) if first == [""] else 0] = [directory]
+
+    def leave(self) -> None:
+        """Put back what enter has set; what the code itself has added to sys.path stays."""
+        if self.saved is None:
+            return
+        sys.argv, had_file, file, directory, first = self.saved
+        namespace, path = self.session.names.namespace, sys.path
+        if had_file:
+            namespace["__file__"] = file
+        else:
+            namespace.pop("__file__", None)
+        for i, each in enumerate(path):
+            if each is directory:
+                path[i:i + 1] = first if first == [""] else []
+                break
+
+
+@breakable
+def contents(path: str) -> tuple[bytes, tuple[int, float]]:
+    """Return the bytes of a regular file, and its size and time for linecache."""
+    try:
+        fd = open_file(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)  # which waits for no writer
+    except FileNotFoundError:
+        raise Refused("there is no file %s" % path)
+    except (OSError, ValueError) as error:
+        raise Refused("%s can't be opened: %s" % (path, getattr(error, "strerror", error)))
+    try:
+        st = fstat(fd)
+        if S_ISDIR(st.st_mode):
+            raise Refused("%s is a directory: name a file in it" % path)
+        if not S_ISREG(st.st_mode):
+            raise Refused("%s is no regular file" % path)
+        parts: list[bytes] = []
+        size = 0
+        while size <= LIMIT:
+            data = read(fd, 1 << 20)
+            if not data:
+                return b"".join(parts), (st.st_size, st.st_mtime)
+            parts.append(data)
+            size += len(data)
+        raise Refused("%s is larger than %d MiB, which is the most that can be run"
+                      % (path, LIMIT >> 20))
+    except OSError as error:
+        raise Refused("%s can't be read: %s" % (path, error.strerror))
+    finally:
+        close(fd)
+
+
+@breakable
+def decoded(path: str, data: bytes) -> str:
+    """Return the text of a source file, which can declare its encoding."""
+    from importlib.util import decode_source
+    try:
+        return decode_source(data)
+    except (SyntaxError, UnicodeError, LookupError) as error:
+        raise Refused("%s is neither UTF-8 nor in an encoding that it declares: %s" % (path, error))
+
+
+@breakable
+def cells_of(path: str, data: bytes) -> list[Cell]:
+    """Return the code cells of a notebook, without the magics that do nothing here."""
+    from json import loads
+    try:
+        notebook = loads(data)
+        if notebook["nbformat"] < 4:
+            raise Refused("%s has the old notebook format %s: save it again with a newer Jupyter"
+                          % (path, notebook["nbformat"]))
+        found = []
+        for n, cell in enumerate(notebook["cells"], 1):
+            if cell["cell_type"] == "code":
+                lines = "".join(cell["source"]).split("\n")
+                lines = ["" if line.startswith(MAGICS) else line for line in lines]
+                found.append(Cell("%s, cell %d" % (path, n), "\n".join(lines)))
+        return found
+    except (ValueError, RecursionError) as error:
+        raise Refused("%s is no notebook: %s" % (path, error))
+    except (KeyError, TypeError):
+        raise Refused("%s is no notebook: it is not of the form that nbformat 4 has" % path)

@@ -1,0 +1,197 @@
+"""Files that are run as `python file args` does, and notebooks."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+from typing import Any
+
+from .owner import Worker
+
+
+class TestFiles(unittest.TestCase):
+    worker: Worker
+    directory: pathlib.Path
+    temporary: tempfile.TemporaryDirectory[str]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.directory = pathlib.Path(cls.temporary.name).resolve()
+        cls.worker = Worker()
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.worker.close()
+        cls.temporary.cleanup()
+
+    def write(self, name: str, text: str | bytes) -> pathlib.Path:
+        path = self.directory / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    def notebook(self, name: str, *cells: Any, **fields: Any) -> pathlib.Path:
+        """Write a notebook of code cells; a cell that is no str is as it is given."""
+        whole = [{"cell_type": "code", "source": cell} if type(cell) is str else cell
+                 for cell in cells]
+        return self.write(name, json.dumps({"nbformat": 4, "cells": whole, **fields}))
+
+    def test_a_file_finds_what_python_gives_it(self) -> None:
+        self.write("beside.py", "value = 'beside'")
+        path = self.write("finds.py", "import sys, beside\nprint(__name__, __file__, sys.argv, "
+                          "sys.path[0], '' in sys.path, beside.value)\n1 + 1")
+        before = self.worker.run("import sys; sys.argv, sys.path, '__file__' in globals()")
+        ended = self.worker.run_file(path, "-n", "a b")
+        self.assertEqual(ended.out, "__main__ %s %r %s False beside\n" % (
+            path, [str(path), "-n", "a b"], self.directory))
+        self.assertEqual((ended.done["end"], ended.done.get("result")), ("returned", None))
+        after = self.worker.run("sys.argv, sys.path, '__file__' in globals()")
+        self.assertEqual(after.done["result"], before.done["result"])
+
+    def test_it_is_as_python_runs_it(self) -> None:
+        path = self.write("same.py", "import sys, os\nprint(__name__, sys.argv, sys.path[0], "
+                          "__file__, __doc__)\n")
+        os.symlink("same.py", self.directory / "link.py")
+        import subprocess
+        import sys
+        for name in (str(path), str(self.directory / "link.py"), os.path.relpath(path)):
+            plain = subprocess.run([sys.executable, name, "a"], stdout=-1, check=True)
+            self.assertEqual(self.worker.run_file(name, "a").out, plain.stdout.decode())
+
+    def test_its_names_are_kept(self) -> None:
+        self.worker.run("earlier = 5")
+        path = self.write("names.py",
+                          "def kept(): return earlier\nif __name__ == '__main__': x = 1")
+        done = self.worker.run_file(path).done
+        self.assertIn("kept", done["new"])
+        self.assertEqual(done["form"], "uncompiled")
+        self.assertEqual(self.worker.run("kept() + x").done["result"], "6")
+        self.assertEqual(self.worker.run("import inspect; inspect.getsource(kept)").done["result"],
+                         repr("def kept(): return earlier\n"))
+
+    def test_a_relative_path_begins_in_the_sessions_directory(self) -> None:
+        path = self.write("relative.py", "import sys; print(sys.argv[0])")
+        name = os.path.relpath(path)
+        self.assertEqual(self.worker.run_file(name).out, name + "\n")
+        self.worker.run("import os; there = os.getcwd(); os.chdir('/')")
+        try:
+            self.assertTrue(os.path.samefile(self.worker.run_file(name).out[:-1], path))
+        finally:
+            self.worker.run("os.chdir(there)")
+
+    def test_tracebacks_show_the_lines_of_the_file(self) -> None:
+        path = self.write("raises.py", "# -*- coding: latin-1 -*-\ndef f():\n    raise "
+                          "ValueError('é')\nf()".encode("latin-1"))
+        ended = self.worker.run_file(path)
+        self.assertEqual(ended.done["error"], "ValueError: é")
+        self.assertTrue(ended.err.startswith(
+            'Traceback (most recent call last):\n  File "%s", line 4, in <module>\n    f()' % path))
+        self.assertIn("raise ValueError('é')", ended.err)
+        self.assertNotIn("scripts", ended.err)
+        ended = self.worker.run_file(self.write("wrong.py", "x = 1\ndef f(:\n"))
+        self.assertEqual(ended.done["error"], "SyntaxError: invalid syntax")
+        self.assertIn('wrong.py", line 2\n    def f(:', ended.err)
+
+    def test_a_changed_file_shows_its_new_lines(self) -> None:
+        path = self.write("changes.py", "1 / 0  # old")
+        self.assertIn("# old", self.worker.run_file(path).err)
+        self.write("changes.py", "2 / 0  # newer")
+        self.assertIn("# newer", self.worker.run_file(path).err)
+        self.write("changes.py", "\ndef f(): 3 / 0  # the newest")
+        ended = self.worker.run("import sys; sys.path.insert(0, %r); import changes; changes.f()"
+                                % str(self.directory))
+        self.assertIn("# the newest", ended.err)
+        self.worker.run("del sys.path[0]")
+
+    def test_ends(self) -> None:
+        ends: dict[str, dict[str, object]] = {
+            "import sys; sys.exit(3)": {"end": "exit", "code": 3},
+            "import argparse; argparse.ArgumentParser().parse_args(['-x'])": {"code": 2},
+            "await None": {"error": "SyntaxError: 'await' outside function"},
+            "": {"end": "returned"},
+            "\ufeffx = 'bom'": {"end": "returned"},
+        }
+        for text, fields in ends.items():
+            with self.subTest(text):
+                done = self.worker.run_file(self.write("ends.py", text)).done
+                self.assertEqual({name: done.get(name) for name in fields}, fields)
+                restored = self.worker.run("import sys; sys.argv, '__file__' in globals()")
+                self.assertEqual(restored.done["result"], "([''], False)")
+
+    def test_futures_are_the_files_own(self) -> None:
+        self.worker.run_file(self.write("future.py", "from __future__ import annotations"))
+        ended = self.worker.run("def f(a: nowhere): pass\nf.__annotations__")  # 3.14 is lazy
+        self.assertEqual(ended.done["error"], "NameError: name 'nowhere' is not defined")
+
+    def test_what_it_adds_to_the_path_stays(self) -> None:
+        path = self.write("adds.py", "import sys\nsys.path.insert(0, '/added')\n"
+                          "sys.path = list(sys.path)\n")
+        before = self.worker.run("import sys; len(sys.path)").done["result"]
+        self.worker.run_file(path)
+        self.assertEqual(self.worker.run("len(sys.path), sys.path.pop(0)").done["result"],
+                         "(%d, '/added')" % (int(before) + 1))
+
+    def test_interrupts_reach_it(self) -> None:
+        path = self.write("endless.py", "print('on', flush=True)\nwhile True: pass")
+        job = self.worker.start("", path=str(path), args=[])
+        job.prints("on")
+        self.assertEqual(self.worker.interrupt_to_the_end(job).done["error"], "KeyboardInterrupt")
+        self.assertEqual(self.worker.run("import sys; sys.argv").done["result"], "['']")
+
+    def test_what_cannot_be_run(self) -> None:
+        os.mkfifo(self.directory / "fifo")
+        self.write("nul.py", "x = '\0'")
+        self.write("huge.py", b"#" * ((16 << 20) + 1))
+        for name, why in {
+            "missing.py": "there is no file %s/missing.py" % self.directory,
+            ".": "is a directory: name a file in it",
+            "fifo": "is no regular file",
+            "a\0b": "can't be opened: ",
+            "nul.py/x": "can't be opened: Not a directory",
+            "x" * 300: "can't be opened: File name too long",
+            "huge.py": "is larger than 16 MiB",
+            str(self.write("bad.py", b"x = '\xe9'")): "is neither UTF-8 nor in an encoding",
+            str(self.write("cookie.py", "# coding: none")): "is neither UTF-8 nor in an encoding",
+            str(self.write("a.ipynb", "x = 1")): "is no notebook: Expecting value",
+            str(self.write("b.ipynb", b"\xff{}")): "is no notebook: ",
+            str(self.write("c.ipynb", "[1]")): "is no notebook: ",
+            str(self.write("d.ipynb", "{}")): "is no notebook: ",
+            str(self.write("e.ipynb", "[" * 100_000)): "is no notebook: ",
+            str(self.notebook("f.ipynb", nbformat=3)): "has the old notebook format 3",
+            str(self.notebook("g.ipynb", {"cell_type": "code", "source": [1]})): "is no notebook",
+        }.items():
+            with self.subTest(name[:20]):
+                ended = self.worker.run_file(self.directory / name)
+                self.assertEqual((ended.done["end"], ended.err), ("raised", ""), ended)
+                self.assertIn(why, ended.done["error"])
+        self.assertIn("null", self.worker.run_file(self.directory / "nul.py").err)
+        self.assertEqual(self.worker.run("import sys; sys.argv, '__file__' in globals()")
+                         .done["result"], "([''], False)")
+
+    def test_a_notebook_runs_its_cells_in_order(self) -> None:
+        path = self.notebook(
+            "book.ipynb", {"cell_type": "markdown", "source": ["# title"]},
+            "%matplotlib inline\nimport asyncio, sys\nfirst = 1", "first + 1", "first + 2;", "None",
+            {"cell_type": "code", "source": ["x = 5\n", "print(_, sys.argv[1:])"]},
+            "await asyncio.sleep(0, x)", "for n in 1, 2: print(n)", "x * 2", metadata={})
+        ended = self.worker.run_file(path, "arg")
+        self.assertEqual((ended.done.get("result"), ended.out),
+                         ("10", "2\n2 ['arg']\n5\n1\n2\n"), ended)
+        self.assertEqual(self.worker.run("_ + first").done["result"], "11")
+
+    def test_an_error_in_a_cell_ends_it(self) -> None:
+        path = self.notebook("fails.ipynb", "reached = 1", "x = 2\n1 / 0", "reached = 3")
+        ended = self.worker.run_file(path)
+        self.assertEqual(ended.done["error"], "ZeroDivisionError: division by zero")
+        self.assertIn('fails.ipynb, cell 2", line 2, in <module>\n    1 / 0', ended.err)
+        self.assertEqual(self.worker.run("reached").done["result"], "1")
+        self.assertEqual(self.worker.run_file(self.notebook("none.ipynb")).done["end"], "returned")
+        done = self.worker.run_file(self.notebook("magic.ipynb", "x = 1\n!ls")).done
+        self.assertEqual((done["hint"], done["subject"]), ("no python", "!ls"))
+
+
+if __name__ == "__main__":
+    unittest.main()
