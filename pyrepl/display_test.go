@@ -104,6 +104,42 @@ for i in range(%d):
 	}
 }
 
+// The worker shows values so, and the pictures of libraries in the same way.
+func TestValuesAreShownBetweenWhatIsPrinted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const rounds = 30
+	j := b.start(fmt.Sprintf(`
+import os
+class Page:
+    def _repr_html_(self): return '<b>' * 10
+class Large:
+    def _repr_svg_(self): return '<svg>' * 100_000
+for i in range(%d):
+    print('before', i)
+    display(Page(), Large())
+    os.write(1, b'after\n')
+`, rounds))
+	info := jobstest.End(t, j)
+	var want strings.Builder
+	for i := range rounds {
+		fmt.Fprintf(&want, "before %d\n[html %d: HTML 30 bytes, %s]\n", i, 2*i+1, display.URI(j.ID(), 2*i+1))
+		fmt.Fprintf(&want, "[svg %d: SVG 500.0 kB, %s]\nafter\n", 2*i+2, display.URI(j.ID(), 2*i+2))
+	}
+	if got := jobstest.Output(j); got != want.String() {
+		t.Errorf("%s, %q, output\n%s", info.Receipt.Text(), info.Receipt.Notes, got)
+	}
+	for i, forms := range formats(t, j) {
+		if want := []string{"text/html:" + strings.Repeat("<b>", 10), "image/svg+xml:" + strings.Repeat("<svg>", 100_000)}[i%2]; len(forms) != 1 || forms[0] != want {
+			t.Errorf("display %d: %.50q", i+1, forms)
+		}
+	}
+	info, _ = b.run("for _ in range(105): display(Page())")
+	if notes := strings.Join(info.Receipt.Notes, ";"); !strings.HasPrefix(notes, "5 more displays were left out") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
 // Data comes in the event or as a file, whole.
 func TestDisplayDataComesWhole(t *testing.T) {
 	b := forging(t)

@@ -21,12 +21,13 @@ const wordsGrace = 200 * time.Millisecond
 var errAlive = errors.New("the worker could not be ended")
 
 // Exec returns the runner of one piece of code. It waits for its turn in the session.
-func (s *Session) Exec(code string) jobs.Runner { return &exec{s: s, code: code} }
+func (s *Session) Exec(code string) jobs.Runner {
+	return &exec{s: s, work: worker.Work{Code: code}}
+}
 
 type exec struct {
 	s        *Session
-	code     string
-	request  *Request      // about the code; nil: it is to be run
+	work     worker.Work
 	patience time.Duration // of a request, see Ask
 	turn     *ticket
 }
@@ -81,14 +82,14 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 	p.SetProbe(runner.Probe(w.Process()))
 	r := newRun(e.s, w, p)
 	watch := runner.Begin()
-	out := r.exec(ctx, e.code, e.request)
+	out := r.exec(ctx, e.work)
 	if again && r.untouched && ctx.Err() == nil {
 		return e.attempt(ctx, p, false) // the session sees that it is dead, and says so in a note
 	}
 	if note != "" {
 		out.Receipt.Notes = append(out.Receipt.Notes, note)
 	}
-	if st := p.Stop(); e.request == nil && (st == nil || st.By != jobs.Shutdown) {
+	if st := p.Stop(); e.work.Request == nil && (st == nil || st.By != jobs.Shutdown) {
 		out.Receipt.Files = watch.Files(runner.Dir(w.Process(), e.s.cfg.Dir))
 	}
 	return out, w
@@ -124,18 +125,22 @@ func newRun(s *Session, w *worker.Worker, p *jobs.Port) *run {
 	return r
 }
 
-// exec runs code, or answers a request about it, until that has ended, or the worker has.
-func (r *run) exec(ctx context.Context, code string, q *Request) jobs.Outcome {
+// exec does a job's work until that has ended, or the worker has.
+func (r *run) exec(ctx context.Context, work worker.Work) jobs.Outcome {
 	if err := r.w.Prepare(); err != nil {
 		return jobs.Outcome{Receipt: jobs.Receipt{
 			End: jobs.NotStarted, Detail: runner.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}}
 	}
-	if q == nil {
+	if work.Request == nil {
+		code := work.Code
+		if work.Path != "" {
+			code = "%run " + File{work.Path, work.Args}.String() // as IPython runs a file
+		}
 		r.s.record(func(h *history) { h.begin(r.p.ID(), code) })
 	}
 	r.w.Begin(r.p, r.watcher.Kick)
 	defer r.w.Rest()
-	if err := r.w.Exec(code, q); err != nil {
+	if err := r.w.Exec(work); err != nil {
 		r.untouched = true
 		return jobs.Outcome{Receipt: r.lostReceipt(err)}
 	}
@@ -157,7 +162,7 @@ func (r *run) exec(ctx context.Context, code string, q *Request) jobs.Outcome {
 	}
 	r.s.remember(r.p.ID(), done)
 	out := r.outcome(done)
-	if q != nil && (q.Do == "set" || q.Do == "delete") {
+	if q := work.Request; q != nil && (q.Do == "set" || q.Do == "delete") {
 		out.Receipt.Names = jobs.NameChange{} // the answer says so
 	}
 	return out

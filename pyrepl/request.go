@@ -16,7 +16,7 @@ type Request = worker.Request
 // Ask returns the runner of a request about code. Its job waits for its turn like any other, but
 // only for patience: then it leaves the queue, and will not run.
 func (s *Session) Ask(q Request, code string, patience time.Duration) jobs.Runner {
-	return &exec{s: s, code: code, request: &q, patience: patience}
+	return &exec{s: s, work: worker.Work{Code: code, Request: &q}, patience: patience}
 }
 
 // A busyError says why a request was not run.
@@ -31,7 +31,7 @@ func (e *busyError) Error() string {
 
 // await waits for the job's turn.
 func (e *exec) await(ctx context.Context) error {
-	if e.request != nil {
+	if e.work.Request != nil {
 		timer := time.NewTimer(e.patience)
 		defer timer.Stop()
 		select {

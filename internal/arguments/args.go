@@ -19,7 +19,7 @@ type Args struct {
 	Code, Command, Package, Text string
 	Session, Name, Cwd, Path     string
 	JobID, Before                string
-	JobIDs, Names                []string
+	JobIDs, Names, Args          []string
 	Format, Pattern              string
 	Value                        json.RawMessage
 	Status, Until                string
@@ -39,6 +39,19 @@ func (m *Mistake) Error() string { return m.Text }
 
 // Mistakef returns a Mistake.
 func Mistakef(format string, a ...any) error { return &Mistake{fmt.Sprintf(format, a...)} }
+
+// CheckCode returns an error unless the call says in one way what Python is to run.
+func (a *Args) CheckCode() error {
+	switch {
+	case a.Code == "" && a.Path == "":
+		return Mistakef("code is missing. Give the code, or the path of a file to run.")
+	case a.Code != "" && a.Path != "":
+		return Mistakef("code and path are both given. Give the code, or the path of a file to run.")
+	case a.Code != "" && a.Args != nil:
+		return Mistakef("args needs path: they are the arguments of a file.")
+	}
+	return nil
+}
 
 // A Signature names the parameters of one tool. Schema and documentation keep their order.
 type Signature struct {

@@ -145,6 +145,14 @@ var parameters = map[string]*parameter{
 			}
 			return err
 		}},
+	"args": {map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "sys.argv[1:] of the file"},
+		func(a *Args, name string, raw json.RawMessage) (err error) {
+			a.Args, err = decodeStrings(name, raw)
+			if err == nil && slices.ContainsFunc(a.Args, func(s string) bool { return strings.ContainsRune(s, 0) }) {
+				err = Mistakef("%s may not hold NUL.", name)
+			}
+			return err
+		}},
 	"job_ids": {map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
 		func(a *Args, name string, raw json.RawMessage) (err error) {
 			a.JobIDs, err = decodeStrings(name, raw)

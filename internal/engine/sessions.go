@@ -20,6 +20,8 @@ import (
 type Session interface {
 	// Exec returns a runner of code.
 	Exec(code string) jobs.Runner
+	// ExecFile returns a runner of a file. A relative path starts in the session's directory.
+	ExecFile(f File) jobs.Runner
 	// Ask returns a runner of a request about code. Its job withdraws if its turn has not come after
 	// patience.
 	Ask(q Request, code string, patience time.Duration) jobs.Runner
@@ -35,9 +37,10 @@ type Session interface {
 	Restart(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error)
 }
 
-// The types of a request about a session's namespace, of a list of that, of what the session ran, of
+// The types of a file to run, of a request about a session's namespace, of a list of that, of what the session ran, of
 // what became of its interpreter at a restart, and of the death of its interpreter between jobs.
 type (
+	File      = pyrepl.File
 	Request   = pyrepl.Request
 	Variables = pyrepl.Variables
 	Variable  = pyrepl.Variable

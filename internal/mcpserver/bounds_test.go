@@ -16,7 +16,7 @@ func (w *world) longest(n int, lines ...string) (list []string) {
 	w.t.Helper()
 	for i := range n {
 		run := &program{w, code(lines...)}
-		j := jobstest.Start(w.t, w.jobs, jobs.Spec{Kind: jobs.Python, Session: fmt.Sprint("s", i), Title: strings.Repeat("t", titleLen)}, run)
+		j := jobstest.Start(w.t, w.jobs, jobs.Spec{Kind: jobs.Python, Session: fmt.Sprint("s", i), Title: strings.Repeat("t", 100)}, run)
 		list = append(list, j.ID())
 	}
 	for _, id := range list {

@@ -4,26 +4,32 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
-// titleLen bounds the title of a job, in characters.
-const titleLen = 100
-
 func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
+	if err := c.args.CheckCode(); err != nil {
+		return nil, err
+	}
 	session := c.session()
 	py, made, err := c.Backend.Open(c.scope, session)
 	if err != nil {
 		return nil, err
 	}
 	c.made = made
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: title(c.args.Code)}, py.Exec(c.args.Code))
+	spec := jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(c.args.Code)}
+	if c.args.Path == "" {
+		return c.execute(ctx, spec, py.Exec(c.args.Code))
+	}
+	file := engine.File{Path: c.args.Path, Args: c.args.Args}
+	spec.Title = view.Title(file.String())
+	return c.execute(ctx, spec, py.ExecFile(file))
 }
 
 func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
@@ -40,7 +46,7 @@ func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Shell, Title: title(c.args.Command)}, run)
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Shell, Title: view.Title(c.args.Command)}, run)
 }
 
 func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
@@ -50,7 +56,7 @@ func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	c.made = made
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: title("install " + c.args.Package)}, run)
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: view.Title("install " + c.args.Package)}, run)
 }
 
 // execute starts a job and waits for it during the grace.
@@ -132,18 +138,4 @@ func (c *conn) directory(cwd string) (string, error) {
 		return "", arguments.Mistakef("cwd: %s is not a directory.", report.OneLine(dir))
 	}
 	return dir, nil
-}
-
-// title returns the first line of s that is not blank, for lists.
-func title(s string) string {
-	s = strings.TrimSpace(s)
-	first, rest, _ := strings.Cut(s, "\n")
-	first = strings.TrimRight(first, " \t\r")
-	if r := []rune(first); len(r) > titleLen {
-		return string(r[:titleLen-1]) + "…"
-	}
-	if rest != "" {
-		return first + " …"
-	}
-	return first
 }

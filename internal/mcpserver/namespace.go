@@ -9,6 +9,7 @@ import (
 	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -92,7 +93,7 @@ func (c *call) ask(ctx context.Context, what string, q engine.Request, code stri
 	}
 	grace := c.scope.GraceTime()
 	j, err := c.jobs.Start(jobs.Spec{
-		Kind: jobs.Python, Aside: true, Tenant: c.scope.Tenant, Session: session, Title: title(what), Timeout: limit,
+		Kind: jobs.Python, Aside: true, Tenant: c.scope.Tenant, Session: session, Title: view.Title(what), Timeout: limit,
 	}, py.Ask(q, code, grace))
 	if err != nil {
 		return nil, err

@@ -96,9 +96,9 @@ func tools(grace time.Duration) []*tool {
 		wait: shortly, hints: runs, call: (*call).executeCommand,
 	}, {
 		name: "execute_python", toolset: core,
-		about:    "Run Python as a job in a session that keeps its variables. Returns output and result, or after " + after + " s a job id while the job continues.",
-		required: []string{"code"}, optional: []string{"session", "wait_seconds", "timeout_seconds", "max_chars"},
-		wait: shortly, hints: runs, call: (*call).executePython,
+		about:    "Run Python, code or a file, as a job in a session that keeps its variables. Returns output and result, or after " + after + " s a job id while the job continues.",
+		optional: []string{"code", "path", "args", "session", "wait_seconds", "timeout_seconds", "max_chars"},
+		wait:     shortly, hints: runs, call: (*call).executePython,
 	}, {
 		name: "export_session", toolset: sessions,
 		about:    "Write what a session ran to a notebook (.ipynb, with outputs) or script (.py) in the workspace. Replaces only an earlier export.",

@@ -216,6 +216,10 @@ func (s *testSession) Exec(code string) jobs.Runner {
 	return &program{s.w, code}
 }
 
+func (s *testSession) ExecFile(f engine.File) jobs.Runner {
+	return s.Exec(fmt.Sprintf("out %q", "ran "+f.String()+"\n"))
+}
+
 // Ask runs the code of a request: a program. Its job withdraws if its turn has not come.
 func (s *testSession) Ask(q engine.Request, code string, _ time.Duration) jobs.Runner {
 	s.w.mu.Lock()

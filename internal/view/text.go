@@ -89,3 +89,20 @@ func escaped(r rune) string {
 	}
 	return `\u` + string([]byte{hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15]})
 }
+
+// titleLen bounds a title, in characters.
+const titleLen = 100
+
+// Title returns the first line of s that is not blank, for lists.
+func Title(s string) string {
+	s = strings.TrimSpace(s)
+	first, rest, _ := strings.Cut(s, "\n")
+	first = strings.TrimRight(first, " \t\r")
+	if r := []rune(first); len(r) > titleLen {
+		return string(r[:titleLen-1]) + "…"
+	}
+	if rest != "" {
+		return first + " …"
+	}
+	return first
+}

@@ -2,8 +2,8 @@
 
 A picture or a document goes to the owner as an event, and its place in the output is where the job
 had printed to by then: nothing more is printed until the owner has seen to that. Data over INLINE
-bytes travels as a descriptor. What may go out is bounded
-for each job; beyond that nothing is drawn any more, only counted.
+bytes travels as a descriptor. What may go out is bounded for each job; beyond that nothing is drawn
+any more, only counted.
 
 Text takes the usual ways: of a last expression it is the result, of display() it is printed. What
 user code raises while it describes a value costs that description only, and stderr names it.
@@ -32,7 +32,7 @@ IMAGES, SEEN = 10, 8_000_000  # pictures that a model sees of one job, and their
 DISPLAYS, KEPT = 100, 64_000_000  # all that one job shows, and the bytes
 INLINE = 64 << 10  # bytes of an item that travels in the event itself
 TEXT = 1 << 20  # characters of a value that display() prints
-WAIT = 1  # seconds that a display waits for its place at most
+WAIT = 10  # seconds that a display waits for its place at most
 LINE = 300  # characters of an error's message
 
 make_file: Callable[..., int] | None

@@ -131,7 +131,7 @@ class Executor:
         error: BaseException | None = None
         try:
             if "path" in fields:
-                self._run_file(fields["path"], fields["args"])
+                self._run_file(fields["path"], fields.get("args", []))
             elif "request" in fields:
                 self._answer(fields["request"], source, name)
             else:

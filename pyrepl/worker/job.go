@@ -58,13 +58,20 @@ type Request struct {
 	At     int      `json:"at"`               // the number of characters of the code before the place to complete
 }
 
-// Exec sends the code of the running job, with the pipes that Prepare opened. If the job answers a
-// request, q is not nil. After an error the worker does not begin with it: a command must arrive
-// whole.
-func (w *Worker) Exec(code string, q *Request) error {
+// Work is what a job does: it runs code, or a file, or answers a request.
+type Work struct {
+	Code    string   `json:"code"`
+	Path    string   `json:"path,omitempty"` // of a file; empty: none
+	Args    []string `json:"args,omitempty"` // of the file
+	Request *Request `json:"request,omitempty"`
+}
+
+// Exec sends the work of the running job, with the pipes that Prepare opened. After an error the
+// worker does not begin with it: a command must arrive whole.
+func (w *Worker) Exec(work Work) error {
 	pipes := w.made
 	w.made = nil
-	err := w.ch.send(execCommand{ID: w.port.ID(), Code: code, Fds: 2, Request: q}, pipes.out.w, pipes.errs.w)
+	err := w.ch.send(execCommand{ID: w.port.ID(), Fds: 2, Work: work}, pipes.out.w, pipes.errs.w)
 	if err != nil {
 		pipes.close()
 		return err

@@ -10,11 +10,9 @@ type command interface{ op() string }
 type (
 	// execCommand runs a job. The write ends of its stdout and stderr travel along.
 	execCommand struct {
-		ID   string `json:"id"`
-		Code string `json:"code"`
-		Fds  int    `json:"fds"`
-
-		Request *Request `json:"request,omitempty"` // that the job answers; nil: it runs the code
+		ID  string `json:"id"`
+		Fds int    `json:"fds"`
+		Work
 	}
 
 	// inputCommand answers the question N of the running job.

@@ -1,0 +1,66 @@
+package pyrepl_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+	"asyncrepl/pyrepl"
+)
+
+// runFile runs a file to its end.
+func (b *bench) runFile(path string, args ...string) (jobs.Info, string) {
+	b.t.Helper()
+	j := jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: b.s.Name(), Title: path}, b.s.ExecFile(pyrepl.File{Path: path, Args: args}))
+	return jobstest.End(b.t, j), jobstest.Output(j)
+}
+
+// A file runs as Python would run it, in the session's directory and namespace, and its session's
+// history has a line that runs it again in a notebook.
+func TestFilesAreRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(b.cfg.Dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("my script.py", "import sys\nkept = sys.argv\nprint(__name__, kept)\n1 / len(kept[1:])")
+	b.run("import os; os.chdir('/')")
+	path := filepath.Join(b.cfg.Dir, "my script.py")
+	info, out := b.runFile("my script.py", "-x", "a b", "")
+	if want := "__main__ ['" + path + "', '-x', 'a b', '']\n"; info.Receipt.Text() != "completed" || out != want {
+		t.Errorf("%s: %q, want %q", info.Receipt.Text(), out, want)
+	}
+	b.result("kept[1:]", "['-x', 'a b', '']")
+	info, out = b.runFile(path)
+	if got := info.Receipt.Text(); got != "failed (ZeroDivisionError: division by zero)" || !strings.Contains(out, path+"\", line 4, in <module>\n    1 / len(kept[1:])\n") {
+		t.Errorf("%s: %s", got, out)
+	}
+	write("book.ipynb", `{"nbformat": 4, "cells": [{"cell_type": "code", "source": ["x = 2\n", "x + 1"]}, {"cell_type": "code", "source": "x * 5"}]}`)
+	info, out = b.runFile("book.ipynb")
+	if info.Result != "10" || !strings.HasPrefix(out, "3\n") {
+		t.Errorf("%s: result %q, output %q", info.Receipt.Text(), info.Result, out)
+	}
+	info, _ = b.runFile("missing.py")
+	if got, want := info.Receipt.Text(), "failed (there is no file "+filepath.Join(b.cfg.Dir, "missing.py")+")"; got != want {
+		t.Errorf("status %q, want %q", got, want)
+	}
+	b.result("x", "2")
+	var codes []string
+	for _, e := range b.s.History().Entries {
+		if strings.HasPrefix(e.Code, "%") {
+			codes = append(codes, e.Code)
+			if !e.Uncompiled {
+				t.Errorf("%s passes for Python", e.Code)
+			}
+		}
+	}
+	if got, want := strings.Join(codes, "; "), `%run "my script.py" -x "a b" ""; %run `+`"`+path+`"; %run book.ipynb; %run missing.py`; got != want {
+		t.Errorf("history %s, want %s", got, want)
+	}
+}
