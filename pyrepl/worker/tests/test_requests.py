@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unittest
+from importlib.util import find_spec
 from typing import Any
 
 from .owner import Worker
@@ -357,3 +358,32 @@ class TestNews(Requests):
         many = self.news("globals().update((str(i), i) for i in range(12000))")
         self.assertEqual((many["new_count"], many["gone_count"]), (12000, 0))
         self.assertEqual(self.news("last = 1"), {**none, "new": ["last"], "new_count": 1})
+
+
+@unittest.skipUnless(find_spec("numpy") and find_spec("pandas"), "there is no numpy or pandas")
+class TestLibraries(Requests):
+    def test_json(self) -> None:
+        self.run_code("import numpy as np, pandas as pd\nframe = pd.DataFrame("
+                      "{'a': [1, None], 't': pd.to_datetime(['2026-01-02', None])}, index=[7, 7])")
+        for code, want in {
+                "np.float32(1.5)": 1.5, "np.array([[1, 2]])": [[1, 2]], "np.bool_(True)": True,
+                "{'n': np.int64(3), 'u': np.str_('x')}": {"n": 3, "u": "x"}, "np.array(4)": 4,
+                "[pd.Series([1.5, None], name='s')]":
+                    [{"name": "s", "index": [0, 1], "data": [1.5, None]}]}.items():
+            self.assertEqual(json.loads(self.get(code, "json")), want, code)
+        got = json.loads(self.get("frame", "json"))
+        self.assertEqual((got["columns"], got["index"]), (["a", "t"], [7, 7]))
+        self.assertEqual(got["data"][1], [None, None])
+        self.assertTrue(got["data"][0][1].startswith("2026-01-02T00:00:00"), got)
+        for code, why in {"np.array([1j])": "complex", "np.zeros(1 << 21)": "longer than",
+                          "np.array([np.nan])": "nan", "pd.Timestamp(0)": "type Timestamp",
+                          "pd.DataFrame(np.zeros((1 << 20, 2)))": "longer than"}.items():
+            self.assertIn(why, self.refusal("get", code, format="json"), code)
+
+    def test_completion(self) -> None:
+        self.run_code("import numpy as np, pandas as pd\nframe = pd.DataFrame({'a': [1]})")
+        for code, want in {"frame.grou": "groupby", "frame.iloc.nd": "(",
+                           "np.lina": "linalg", "np.linalg.sv": "svd", "pd.read_cs": "read_csv",
+                           "from numpy.random import defa": "default_rng"}.items():
+            ended = self.worker.ask("complete", code, at=len(code)).done
+            self.assertIn(want, ended.get("result", ended.get("error", "") + "("), code)
