@@ -45,3 +45,27 @@ func TestExportSession(t *testing.T) {
 		t.Errorf("the refusal says %q", text)
 	}
 }
+
+// A session's notebook, and the files that it ran, bring the session back under another name.
+func TestExportedSessionRunsAgain(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	if err := os.WriteFile(filepath.Join(s.dir, "my file.py"), []byte("import sys\nfrom_file = sys.argv[1:]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.do("execute_python", "code", "x = [1, 2]", "wait_seconds", 60)
+	s.do("execute_python", "path", "my file.py", "args", []string{"a b", `"c"`}, "wait_seconds", 60)
+	s.do("execute_python", "code", "x.append(3); print('again'); x", "wait_seconds", 60)
+	s.do("export_session", "path", "lab.ipynb")
+	r := s.do("execute_python", "path", "lab.ipynb", "session", "again", "wait_seconds", 60)
+	if !strings.HasPrefix(r.Header("Status"), "completed") || !strings.HasSuffix(string(r), "again\n--- RESULT ---\n[1, 2, 3]\n") {
+		t.Errorf("the notebook:\n%s", r)
+	}
+	r = s.do("execute_python", "code", "x, from_file", "session", "again", "wait_seconds", 60)
+	if !strings.HasSuffix(string(r), "([1, 2, 3], ['a b', '\"c\"'])\n") {
+		t.Errorf("the variables:\n%s", r)
+	}
+	if list := s.do("list_jobs", "session", "default"); !strings.Contains(string(list), `: "my file.py" "a b" "\"c\""`+"\n") {
+		t.Errorf("the list:\n%s", list)
+	}
+}

@@ -116,7 +116,11 @@ func magicHint(name, argument string, cell bool) string {
 	text, known := magics[name]
 	switch {
 	case name == "run":
-		return fmt.Sprintf("execute_command_async(command=%q), or runpy.run_path in the session", strings.TrimSpace("python "+argument))
+		path, args, _ := strings.Cut(argument, " ")
+		if args == "" {
+			return fmt.Sprintf("execute_python(path=%q)", path)
+		}
+		return fmt.Sprintf("execute_python(path=%q, args=[…])", path)
 	case strings.Contains(text, "%q"):
 		return fmt.Sprintf(text, argument)
 	case known:

@@ -35,6 +35,7 @@ COROUTINE = 0x80  # code that awaits
 BLOCK, BLOCKS = 2 << 20, 8  # bytes, and number, of the memory that is held in reserve
 FULL = "OSError: the session has too many files open; restart it"
 ENOMEM = 12  # on Linux and macOS
+NESTED = 20  # files that run one another
 FRAMES = 500  # what our own reports need of the recursion limit
 
 
@@ -53,7 +54,7 @@ class Executor:
         self._futures = 0  # those that earlier jobs have set
         self._result: str | None = None  # of the last expression
         self._form: str | None = None  # of the code, if Go should know it
-        self._script: Script | None = None  # the file that is run
+        self._scripts: list[Script] = []  # the file that is run, and those that it runs
         self._installed = Installed(directories())
         self._reserve: list[bytes] = []  # memory for when there is no more; never written to
 
@@ -140,7 +141,8 @@ class Executor:
             error = raised
             if issubclass(type(error), MemoryError):
                 self._reserve.clear()
-        self._leave_file()
+        while self._scripts:
+            self._leave_file()
         for finish in (self._end_figures, self.session.streams.flush_foreign):
             try:
                 finish()
@@ -167,27 +169,32 @@ class Executor:
     def _run_file(self, path: str, args: list[str]) -> None:
         """Run a file: a script, or the cells of a notebook."""
         from .scripts import Script
+        if len(self._scripts) == NESTED:
+            raise Refused("%s: %d files already run one another" % (path, NESTED))
         script = Script(self.session, path, args)
         self._enter_file(script)
         for cell in script.cells:
+            file = cell.file()
             if cell.code is not None:
                 self._run([cell.code])
+            elif file:
+                self._run_file(file[0], file[1:])
+                self._leave_file()
             else:
                 self._run_cell(cell, cell is script.cells[-1])
 
     def _enter_file(self, script: Script) -> None:
         """Set what a file finds when it begins."""
-        self._script = script
+        self._scripts.append(script)
         script.futures, self._futures = self._futures, 0
         script.enter()
 
     def _leave_file(self) -> None:
-        """Put back what was set for a file, if the job ran one."""
-        script, self._script = self._script, None
-        if script is not None:
-            self._form = "uncompiled"  # what stands for it in a history is no Python
-            self._futures = script.futures
-            script.leave()
+        """Put back what was set for the file that has run."""
+        script = self._scripts.pop()
+        self._form = "uncompiled"  # what stands for it in a history is no Python
+        self._futures = script.futures
+        script.leave()
 
     @breakable
     def _run_cell(self, cell: Cell, final: bool) -> None:

@@ -31,6 +31,17 @@ class Cell:
         """Run under the file name `name`; code is compiled already, or None."""
         self.name, self.source, self.code = name, source, code
 
+    def file(self) -> list[str]:
+        """Return the path and the arguments if the cell runs a file, by a line as IPython's %run."""
+        line = self.source.strip()
+        if self.code is not None or not line.startswith("%run ") or "\n" in line:
+            return []
+        from shlex import split
+        try:
+            return split(line)[1:]
+        except ValueError:  # an open quotation mark: Python refuses the line
+            return []
+
     def silent(self) -> bool:
         """Report whether the value of its last expression is not to be shown, as in Jupyter."""
         return self.source.rstrip().endswith(";")

@@ -182,6 +182,23 @@ class TestFiles(unittest.TestCase):
                          ("10", "2\n2 ['arg']\n5\n1\n2\n"), ended)
         self.assertEqual(self.worker.run("_ + first").done["result"], "11")
 
+    def test_a_notebook_runs_files(self) -> None:
+        inner = self.write("in ner.py", "import sys\nfrom_inner = sys.argv, __file__")
+        book = self.notebook("outer.ipynb", "import sys", '%%run "%s" -x "a b"\n' % inner,
+                             "from_inner, sys.argv[1:], __file__")
+        want = "(([%r, '-x', 'a b'], %r), ['y'], %r)" % (str(inner), str(inner), str(book))
+        self.assertEqual(self.worker.run_file(book, "y").done.get("result"), want)
+        fails = self.write("fails.py", "1 / 0")
+        self.worker.run_file(self.notebook("deep.ipynb", "%%run %s" % fails))
+        self.assertEqual(self.worker.run("sys.argv, '__file__' in globals()").done["result"],
+                         "([''], False)")
+        endless = self.directory / "endless.ipynb"
+        self.notebook("endless.ipynb", "%%run %s" % endless)
+        self.assertIn("already run one another", self.worker.run_file(endless).done["error"])
+        self.assertEqual(self.worker.run("sys.argv, len(sys.path)").done["end"], "returned")
+        done = self.worker.run_file(self.notebook("quote.ipynb", "%run 'a")).done
+        self.assertIn("SyntaxError", done["error"])
+
     def test_an_error_in_a_cell_ends_it(self) -> None:
         path = self.notebook("fails.ipynb", "reached = 1", "x = 2\n1 / 0", "reached = 3")
         ended = self.worker.run_file(path)
