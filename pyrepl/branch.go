@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Shared is what a branch has in common with its parent and can't have for itself, in words:
@@ -56,7 +57,10 @@ func (s *Session) Branch(ctx context.Context, name string, cfg Config) (*Session
 // fork is Branch for a caller that has the turn.
 func (s *Session) fork(ctx context.Context, name string, cfg Config) (*Session, Shared, error) {
 	s.mu.Lock()
-	w, names, asOf := s.w, s.names, s.asOf
+	b := NewSession(name, cfg)
+	b.names, b.asOf, b.history = s.names, s.asOf, s.history
+	b.history.entries = slices.Clone(s.history.entries)
+	w := s.w
 	s.mu.Unlock()
 	switch {
 	case w == nil:
@@ -65,10 +69,6 @@ func (s *Session) fork(ctx context.Context, name string, cfg Config) (*Session, 
 		return nil, nil, fmt.Errorf("its Python %s between jobs", w.ExitText())
 	}
 	forked, shared, err := w.Fork(ctx, cfg.Owner, s.name)
-	if err != nil {
-		return nil, nil, err
-	}
-	b := NewSession(name, cfg)
-	b.w, b.names, b.asOf = forked, names, asOf
-	return b, shared, nil
+	b.w = forked
+	return b, shared, err
 }

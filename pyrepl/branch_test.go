@@ -39,6 +39,14 @@ func TestBranchContinuesWithACopy(t *testing.T) {
 	twig.result("state.append('twig'); state", "[1, 'twig']")
 	b.result("state", "[1]")
 	deep := twig.branch("deep")
+	b.want("later = 1", "completed") // belongs to its own history only
+	var ran []string
+	for _, e := range deep.s.History().Entries {
+		ran = append(ran, e.Code)
+	}
+	if want := []string{"state = [1]", "state.append('twig'); state"}; !slices.Equal(ran, want) {
+		t.Errorf("the history of a branch begins with %q, want %q", ran, want)
+	}
 	deep.result("state.append('deep'); state", "[1, 'twig', 'deep']")
 	twig.result("state", "[1, 'twig']")
 

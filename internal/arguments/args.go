@@ -18,6 +18,7 @@ import (
 type Args struct {
 	Code, Command, Package, Text string
 	Session, Name, Cwd, Path     string
+	FromSession                  string
 	JobID, Before                string
 	JobIDs, Names, Args          []string
 	Format, Pattern              string

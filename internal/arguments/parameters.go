@@ -89,16 +89,18 @@ func waits(about string) *parameter {
 // and [Signature.Wait] names it. A key TOOL.NAME is a parameter that means something else in that
 // tool.
 var parameters = map[string]*parameter{
-	"code":    text("", func(a *Args) *string { return &a.Code }, notEmpty),
-	"command": text("", func(a *Args) *string { return &a.Command }, notEmpty),
-	"package": text("numpy pandas==2.2, URLs, paths, -r file", func(a *Args) *string { return &a.Package }, notEmpty),
-	"text":    text("", func(a *Args) *string { return &a.Text }, nil),
-	"session": text("", func(a *Args) *string { return &a.Session }, sessionName),
-	"name":    text("", func(a *Args) *string { return &a.Name }, sessionName),
-	"job_id":  text("", func(a *Args) *string { return &a.JobID }, notEmpty),
-	"before":  text("jobs older than this id", func(a *Args) *string { return &a.Before }, notEmpty),
-	"path":    text("starts in the workspace", func(a *Args) *string { return &a.Path }, notEmpty),
-	"cwd":     text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
+	"code":         text("", func(a *Args) *string { return &a.Code }, notEmpty),
+	"command":      text("", func(a *Args) *string { return &a.Command }, notEmpty),
+	"package":      text("numpy pandas==2.2, URLs, paths, -r file", func(a *Args) *string { return &a.Package }, notEmpty),
+	"text":         text("", func(a *Args) *string { return &a.Text }, nil),
+	"session":      text("", func(a *Args) *string { return &a.Session }, sessionName),
+	"name":         text("", func(a *Args) *string { return &a.Name }, sessionName),
+	"from_session": text("continue with a copy of its variables", func(a *Args) *string { return &a.FromSession }, sessionName),
+
+	"job_id": text("", func(a *Args) *string { return &a.JobID }, notEmpty),
+	"before": text("jobs older than this id", func(a *Args) *string { return &a.Before }, notEmpty),
+	"path":   text("starts in the workspace", func(a *Args) *string { return &a.Path }, notEmpty),
+	"cwd":    text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
 
 	"status": choice("", func(a *Args) *string { return &a.Status }, string(jobs.Queued), string(jobs.Running),
 		string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)),

@@ -75,6 +75,7 @@ type session struct {
 	opened time.Time // when a job was last about to use it
 	awaits int       // how many jobs must have taken a place in its queue then
 	named  bool      // a client made it with its settings, so it makes no room for others
+	parent string    // the session that it is a branch of; empty: none
 }
 
 // openTime is how long a session that was opened for a job waits for that to be queued. The start
@@ -119,9 +120,10 @@ func (e *Engine) Open(sc Scope, name string) (_ Session, made bool, err error) {
 		if old != nil {
 			spec = old.spec
 		}
-		if s, err = e.make(sc, spec); err != nil {
+		if err = e.canMake(sc, name); err != nil {
 			return nil, false, err
 		}
+		s = e.make(sc, spec)
 		s.named = old != nil && old.named
 	}
 	s.opened, s.awaits = time.Now(), max(s.awaits, s.State().Taken)+1
@@ -132,33 +134,48 @@ func (e *Engine) Open(sc Scope, name string) (_ Session, made bool, err error) {
 func (e *Engine) Create(sc Scope, spec SessionSpec) (report.SessionStatus, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s := e.sessions[sessionKey{sc.Tenant, spec.Name}]; s != nil {
-		return report.SessionStatus{}, &SessionExistsError{e.statusOf(sc, *s)}
-	}
-	s, err := e.make(sc, spec)
-	if err != nil {
+	if err := e.canMake(sc, spec.Name); err != nil {
 		return report.SessionStatus{}, err
 	}
+	s := e.make(sc, spec)
 	s.named = true
 	return e.statusOf(sc, *s), nil
 }
 
-// make adds a session to the table. The caller holds mu.
-func (e *Engine) make(sc Scope, spec SessionSpec) (*session, error) {
-	if len(e.sessions) >= e.config.MaxSessions && !e.makeRoom() {
-		return nil, e.tooMany(sc)
+// canMake returns why there can be no new session of a name, or nil. The caller holds mu.
+func (e *Engine) canMake(sc Scope, name string) error {
+	if s := e.sessions[sessionKey{sc.Tenant, name}]; s != nil {
+		return &SessionExistsError{e.statusOf(sc, *s)}
 	}
+	if len(e.sessions) >= e.config.MaxSessions && !e.makeRoom() {
+		return e.tooMany(sc)
+	}
+	return nil
+}
+
+// make adds a session that has not started anything yet to the table. The caller holds mu.
+func (e *Engine) make(sc Scope, spec SessionSpec) *session {
+	return e.add(sc, spec, pyrepl.NewSession(spec.Name, e.configOf(sc, spec)))
+}
+
+// configOf returns how the workers of a session start.
+func (e *Engine) configOf(sc Scope, spec SessionSpec) pyrepl.Config {
 	dir, setting := sc.Workspace, "REPL_WORKDIR"
 	if spec.Dir != "" {
 		dir, setting = spec.Dir, "the cwd of a new session"
 	}
-	now := time.Now()
-	key := sessionKey{sc.Tenant, spec.Name}
-	s := &session{spec: spec, made: now, opened: now, Session: pyrepl.NewSession(spec.Name, pyrepl.Config{
+	return pyrepl.Config{
 		PythonSetting: "REPL_PYTHON", DirSetting: setting, MemorySetting: "REPL_MEMORY_MB", Memory: e.config.MemoryMB,
 		Owner: e.owner, Python: e.packages.Interpreter, Dir: dir,
 		Env: func() []string { return e.withPrograms(e.sessionEnv(sc.Env, spec.Env)) },
-	})}
+	}
+}
+
+// add adds a session to the table. The caller holds mu.
+func (e *Engine) add(sc Scope, spec SessionSpec, of *pyrepl.Session) *session {
+	now := time.Now()
+	key := sessionKey{sc.Tenant, spec.Name}
+	s := &session{Session: of, spec: spec, made: now, opened: now}
 	if old := e.expired[key]; old != nil {
 		if old.loss != nil {
 			s.SetNote(old.loss.String())
@@ -167,7 +184,7 @@ func (e *Engine) make(sc Scope, spec SessionSpec) (*session, error) {
 	}
 	e.sessions[key] = s
 	e.expireAfter(e.config.SessionTTL)
-	return s, nil
+	return s
 }
 
 // Delete ends a session for good, as [Session.Restart] ends its interpreter. It returns once the
@@ -198,7 +215,7 @@ func (e *Engine) Sessions(sc Scope) (list []report.SessionStatus, limit int) {
 func (e *Engine) statusOf(sc Scope, s session) report.SessionStatus {
 	st, u, now := s.State(), s.Usage(), time.Now()
 	return report.SessionStatus{
-		Name: s.Name(), PID: st.PID, Job: st.Job, Queued: st.Queued, Variables: st.Variables,
+		Name: s.Name(), Parent: s.parent, PID: st.PID, Job: st.Job, Queued: st.Queued, Variables: st.Variables,
 		Threads: u.Threads, Processes: u.Processes, Memory: u.Memory, CPU: u.CPU,
 		Jobs: st.Jobs, Ran: st.Ran, Age: now.Sub(s.made), Idle: max(0, now.Sub(s.idleSince(st))),
 		Python: e.interpreter(), Dir: cmp.Or(s.spec.Dir, sc.Workspace),

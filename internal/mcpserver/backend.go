@@ -11,7 +11,7 @@ import (
 )
 
 // A Backend makes and describes jobs: an [engine.Engine], or a fake in tests. Its methods are safe
-// for concurrent use and do not wait. Their errors are shown to clients and say how to fix the
+// for concurrent use and, except for Branch, do not wait. Their errors are shown to clients and say how to fix the
 // problem.
 type Backend interface {
 	// Jobs returns the registry in which the tools start and find jobs.
@@ -23,6 +23,9 @@ type Backend interface {
 	Open(sc engine.Scope, name string) (s engine.Session, made bool, err error)
 	// Create makes a Python session that does not exist.
 	Create(sc engine.Scope, spec engine.SessionSpec) (report.SessionStatus, error)
+	// Branch makes a Python session that continues with the variables of another one. It waits for
+	// its turn there until ctx is done.
+	Branch(ctx context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error)
 	// Sessions returns the state of the sessions of the scope's tenant, and how many are allowed at
 	// once.
 	Sessions(sc engine.Scope) (list []report.SessionStatus, limit int)

@@ -13,7 +13,10 @@ import (
 	"asyncrepl/jobs"
 )
 
-func (c *call) createSession(context.Context) (*report.Reply, error) {
+func (c *call) createSession(ctx context.Context) (*report.Reply, error) {
+	if c.args.FromSession != "" {
+		return c.branch(ctx)
+	}
 	spec := engine.SessionSpec{Name: c.args.Name, Env: c.args.Env}
 	if c.args.Cwd != "" {
 		dir, err := c.directory(c.args.Cwd)
@@ -30,6 +33,23 @@ func (c *call) createSession(context.Context) (*report.Reply, error) {
 	r.Line("Session", "new")
 	r.Body(status.String() + "\n")
 	return r, nil
+}
+
+// branch makes a session that continues with the variables of another one.
+func (c *call) branch(ctx context.Context) (*report.Reply, error) {
+	from := c.args.FromSession
+	if c.args.Cwd != "" || c.args.Env != nil {
+		return nil, arguments.Mistakef("from_session continues with the Python of session %s, in its directory and with its environment: leave out cwd and env.", from)
+	}
+	c.ticket.Pass()
+	defer c.progress.start(ctx, 0, func() string { return "waiting for session " + from })()
+	limited, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
+	defer cancel()
+	status, shared, err := c.Backend.Branch(limited, c.scope, from, c.args.Name)
+	if err != nil {
+		return nil, err
+	}
+	return report.Branch(status, shared), nil
 }
 
 func (c *call) listSessions(context.Context) (*report.Reply, error) {
@@ -87,11 +107,14 @@ const sessionNamesMax = 10
 // sessionRefusal returns the text for an error about sessions, or "".
 func (c *conn) sessionRefusal(err error) string {
 	var (
+		busy   *engine.BusyError
 		no     *engine.NoSessionError
 		exists *engine.SessionExistsError
 		many   *engine.TooManySessionsError
 	)
 	switch {
+	case errors.As(err, &busy):
+		return fmt.Sprintf("Session %s can't be branched now: it is busy%s. Call again when that has ended, or cancel it.", busy.Session, busyWith(busy.Job))
 	case errors.As(err, &no):
 		return noSessionText(no)
 	case errors.As(err, &exists):
@@ -108,6 +131,14 @@ func (c *conn) sessionRefusal(err error) string {
 		return text
 	}
 	return ""
+}
+
+// busyWith says which job a session is busy with, if one is known.
+func busyWith(job string) string {
+	if job == "" {
+		return ""
+	}
+	return " with job " + job
 }
 
 // noSessionText says that there is no such session, and which are near.

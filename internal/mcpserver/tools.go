@@ -77,7 +77,7 @@ func tools(grace time.Duration) []*tool {
 	}, {
 		name: "create_session", toolset: sessions,
 		about:    "Make a Python session with a directory and an environment of its own. Its Python starts with its first job.",
-		required: []string{"name"}, optional: []string{"cwd", "env"},
+		required: []string{"name"}, optional: []string{"from_session", "cwd", "env"},
 		hints: makes, call: (*call).createSession,
 	}, {
 		name: "delete_session", toolset: sessions,

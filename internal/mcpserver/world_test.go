@@ -151,6 +151,24 @@ func (w *world) Create(_ engine.Scope, spec engine.SessionSpec) (report.SessionS
 	return w.state(spec.Name), nil
 }
 
+// Branch implements Backend. A busy session is never branched.
+func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error) {
+	if from == "busy" {
+		<-ctx.Done()
+		return report.SessionStatus{}, nil, &engine.BusyError{Session: from, Job: "J1"}
+	}
+	w.mu.Lock()
+	spec, ok := w.sessions[from]
+	w.mu.Unlock()
+	if !ok {
+		return report.SessionStatus{}, nil, &engine.NoSessionError{Name: from, Names: []string{"lab"}}
+	}
+	spec.Name = name
+	status, err := w.Create(sc, spec)
+	status.Parent = from
+	return status, engine.Shared{"child 812 (sleep)"}, err
+}
+
 // Sessions implements Backend.
 func (w *world) Sessions(engine.Scope) (list []report.SessionStatus, limit int) {
 	w.mu.Lock()

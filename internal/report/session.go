@@ -55,6 +55,23 @@ func Sessions(list []SessionStatus, limit, room int) *Reply {
 	return r
 }
 
+// Branch returns the reply about a new session that continues with the variables of another one, and
+// what the two share.
+func Branch(s SessionStatus, shared []string) *Reply {
+	r := &Reply{}
+	r.Line("Session", "new")
+	var b strings.Builder
+	b.WriteString(s.String() + "\n")
+	if len(shared) > 0 {
+		fmt.Fprintf(&b, "Shared with %s, so use each of these in one of the two only:\n", s.Parent)
+	}
+	for _, what := range shared {
+		b.WriteString("  " + view.Line(what, lineMax) + "\n")
+	}
+	r.Body(b.String())
+	return r
+}
+
 // String describes the session in one line, for lists of sessions.
 func (s SessionStatus) String() string {
 	parts := append(s.activity(), count(s.Variables, "variable"))

@@ -1,0 +1,76 @@
+//go:build unix
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"asyncrepl/internal/report"
+	"asyncrepl/pyrepl"
+)
+
+// The types of what a branch has in common with its parent, and of the refusal of a session that is
+// not idle in time.
+type (
+	Shared    = pyrepl.Shared
+	BusyError = pyrepl.BusyError
+)
+
+// errShutdown refuses a branch that was made while the engine was closed.
+var errShutdown = errors.New("the server is shutting down")
+
+// Branch makes a session that continues with a copy of the variables of another one, and has its
+// settings. It waits for its turn in that session; if ctx is done before, the error is a
+// [*BusyError]. It can be any error of Create, too, or a [*NoSessionError] about from, or say why
+// from can't be branched now.
+func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (report.SessionStatus, Shared, error) {
+	parent, spec, err := e.branchable(sc, from, name)
+	if err != nil {
+		return report.SessionStatus{}, nil, err
+	}
+	b, shared, err := parent.Branch(ctx, name, e.configOf(sc, spec))
+	if err != nil {
+		return report.SessionStatus{}, nil, err
+	}
+	status, err := e.addBranch(sc, spec, from, b)
+	if err != nil {
+		b.Close()
+		return report.SessionStatus{}, nil, err
+	}
+	return status, shared, nil
+}
+
+// branchable returns the session from, and the settings of its branch, or why it can't have one of
+// that name.
+func (e *Engine) branchable(sc Scope, from, name string) (*pyrepl.Session, SessionSpec, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	parent := e.sessions[sessionKey{sc.Tenant, from}]
+	if parent == nil {
+		return nil, SessionSpec{}, e.noSession(sc, from)
+	}
+	if err := e.canMake(sc, name); err != nil {
+		return nil, SessionSpec{}, err
+	}
+	parent.opened = time.Now() // so that it is not ended as idle while its branch waits
+	spec := parent.spec
+	spec.Name = name
+	return parent.Session, spec, nil
+}
+
+// addBranch adds a branch to the table, unless a session of its name was made meanwhile.
+func (e *Engine) addBranch(sc Scope, spec SessionSpec, from string, b *pyrepl.Session) (report.SessionStatus, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return report.SessionStatus{}, errShutdown
+	}
+	if err := e.canMake(sc, spec.Name); err != nil {
+		return report.SessionStatus{}, err
+	}
+	s := e.add(sc, spec, b)
+	s.named, s.parent = true, from
+	return e.statusOf(sc, *s), nil
+}

@@ -1,0 +1,112 @@
+//go:build linux
+
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// A branch has the variables and the settings of its parent, and counts as a session of the tenant.
+func TestBranchOfASession(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.MaxSessions = 3
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	dir := t.TempDir()
+	b.create(sc, engine.SessionSpec{Name: "base", Dir: dir, Env: map[string]string{"MINE": "base's"}})
+	if _, _, err := b.Branch(t.Context(), sc, "base", "twig"); err == nil {
+		t.Error("a session without Python was branched")
+	}
+	b.says(sc, "base", "x = [1]")
+	st, _, err := b.Branch(t.Context(), sc, "base", "twig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Name != "twig" || st.Parent != "base" || st.PID == 0 || st.Dir != dir || st.Variables != 1 {
+		t.Errorf("the branch is %+v", st)
+	}
+	b.says(sc, "twig", "x.append('twig')")
+	if got := b.says(sc, "base", "print(x)"); got != "[1]\n" {
+		t.Errorf("the parent has %q", got)
+	}
+	s, err := b.Session(sc, "twig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait, err := s.Restart(jobs.Agent, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const code = "import os; print('x' in dir(), os.getcwd(), os.environ['MINE'])"
+	if got, want := b.says(sc, "twig", code), "False "+dir+" base's\n"; got != want {
+		t.Errorf("the next Python of the branch prints %q, want %q", got, want)
+	}
+	if _, _, err := b.Branch(t.Context(), b.Scope("other"), "base", "mine"); !isNoSession(err) {
+		t.Errorf("branch for another tenant: %v", err)
+	}
+	if _, _, err := b.Branch(t.Context(), sc, "base", "twig"); !isExists(err) {
+		t.Errorf("branch of a name that exists: %v", err)
+	}
+	if _, _, err := b.Branch(t.Context(), sc, "base", "third"); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := b.Branch(t.Context(), sc, "base", "fourth"); !isTooMany(err) {
+		t.Errorf("branch beyond the limit: %v", err)
+	}
+}
+
+func isNoSession(err error) bool { _, ok := errors.AsType[*engine.NoSessionError](err); return ok }
+func isExists(err error) bool    { _, ok := errors.AsType[*engine.SessionExistsError](err); return ok }
+func isTooMany(err error) bool {
+	_, ok := errors.AsType[*engine.TooManySessionsError](err)
+	return ok
+}
+
+// A session that is deleted while a branch waits for its turn has none, and a name that is taken
+// meanwhile is refused.
+func TestBranchThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, config(t))
+	sc := b.Scope("local")
+	b.says(sc, "base", "x = 1")
+	j := b.python(sc, "base", "input()")
+	jobstest.Asks(t, j)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := b.Branch(ctx, sc, "base", "twig"); err == nil || err.Error() != "session base is busy with job "+j.ID() {
+		t.Errorf("branch of a busy session: %v", err)
+	}
+	branched := make(chan error, 1)
+	go func() {
+		_, _, err := b.Branch(t.Context(), sc, "base", "twig")
+		branched <- err
+	}()
+	waits := func() bool {
+		list, _ := b.Sessions(sc)
+		return len(list) == 1 && list[0].Queued == 1
+	}
+	for end := time.Now().Add(jobstest.Patience); !waits(); <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the branch does not wait for its turn")
+		}
+	}
+	b.create(sc, engine.SessionSpec{Name: "twig"})
+	jobstest.Send(t, j, jobs.Input{Text: "\n"})
+	if err := <-branched; !isExists(err) {
+		t.Errorf("branch with a name that was taken: %v", err)
+	}
+	if got := b.says(sc, "twig", "print('x' in dir())"); got != "False\n" {
+		t.Errorf("the session that took the name prints %q", got)
+	}
+}
