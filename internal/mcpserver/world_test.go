@@ -152,9 +152,8 @@ func (w *world) Create(_ engine.Scope, spec engine.SessionSpec) (report.SessionS
 }
 
 // Branch implements Backend. A busy session is never branched.
-func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error) {
+func (w *world) Branch(_ context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error) {
 	if from == "busy" {
-		<-ctx.Done()
 		return report.SessionStatus{}, nil, &engine.BusyError{Session: from, Job: "J1"}
 	}
 	w.mu.Lock()
