@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .protocols import Fields
-    from .scripts import Cell, Script
+    from .scripts import Script
     from .session import Session
 
 RESULT = 1 << 20  # characters of a result
@@ -35,7 +35,6 @@ COROUTINE = 0x80  # code that awaits
 BLOCK, BLOCKS = 2 << 20, 8  # bytes, and number, of the memory that is held in reserve
 FULL = "OSError: the session has too many files open; restart it"
 ENOMEM = 12  # on Linux and macOS
-NESTED = 20  # files that run one another
 FRAMES = 500  # what our own reports need of the recursion limit
 
 
@@ -51,10 +50,10 @@ class Executor:
 
     def __init__(self, session: Session, forks: Forks) -> None:
         self.session, self.forks = session, forks
-        self._futures = 0  # those that earlier jobs have set
-        self._result: str | None = None  # of the last expression
-        self._form: str | None = None  # of the code, if Go should know it
-        self._scripts: list[Script] = []  # the file that is run, and those that it runs
+        self.futures = 0  # those that earlier jobs have set
+        self.result: str | None = None  # of the last expression
+        self.form: str | None = None  # of the code, if Go should know it
+        self.scripts: list[Script] = []  # the file that is run, and those that it runs
         self._installed = Installed(directories())
         self._reserve: list[bytes] = []  # memory for when there is no more; never written to
 
@@ -110,7 +109,7 @@ class Executor:
     def _prepare(self, id: str, files: list[int]) -> None:
         """Set what user code relies on, whatever the last job did to it."""
         session = self.session
-        self._result, self._form = None, "uncompiled"
+        self.result, self.form = None, "uncompiled"
         self._reserve_memory()
         session.streams.begin(id, files)
         session.channel.hold_reserve()
@@ -141,9 +140,9 @@ class Executor:
             error = raised
             if issubclass(type(error), MemoryError):
                 self._reserve.clear()
-        while self._scripts:
-            self._leave_file()
-        for finish in (self._end_figures, self.session.streams.flush_foreign):
+        while self.scripts:
+            self.scripts.pop().leave(self)
+        for finish in (self.end_figures, self.session.streams.flush_foreign):
             try:
                 finish()
             except BaseException as raised:
@@ -151,7 +150,7 @@ class Executor:
                     error = raised
         return error
 
-    def _end_figures(self) -> None:
+    def end_figures(self) -> None:
         """Show and close the figures that the job has left open."""
         figures, job = self.session.figures, self.session.streams.running
         if figures is not None and job is not None:
@@ -160,76 +159,38 @@ class Executor:
     @breakable
     def _user_code(self, source: str, name: str) -> None:
         """Run the code and show the value of its last expression."""
-        body, last = self._compile(source, name)
-        value = self._run([code for code in (body, last) if code is not None])
+        body, last = self.compile(source, name)
+        value = self.run([code for code in (body, last) if code is not None])
         if last is not None:
-            self._display(value)
+            self.show(value)
 
     @breakable
     def _run_file(self, path: str, args: list[str]) -> None:
         """Run a file: a script, or the cells of a notebook."""
-        from .scripts import Script
-        if len(self._scripts) == NESTED:
-            raise Refused("%s: %d files already run one another" % (path, NESTED))
-        script = Script(self.session, path, args)
-        self._enter_file(script)
-        for cell in script.cells:
-            file = cell.file()
-            if cell.code is not None:
-                self._run([cell.code])
-            elif file:
-                self._run_file(file[0], file[1:])
-                self._leave_file()
-            else:
-                self._run_cell(cell, cell is script.cells[-1])
-
-    def _enter_file(self, script: Script) -> None:
-        """Set what a file finds when it begins."""
-        self._scripts.append(script)
-        script.futures, self._futures = self._futures, 0
-        script.enter()
-
-    def _leave_file(self) -> None:
-        """Put back what was set for the file that has run."""
-        script = self._scripts.pop()
-        self._form = "uncompiled"  # what stands for it in a history is no Python
-        self._futures = script.futures
-        script.leave()
-
-    @breakable
-    def _run_cell(self, cell: Cell, final: bool) -> None:
-        """Run a cell of a notebook. Its value is printed; that of the final one is the result."""
-        body, last = self._compile(cell.source, cell.name)
-        value = self._run([code for code in (body, last) if code is not None])
-        if last is not None and not cell.silent():
-            self._display(value)
-        if not final:
-            self._end_figures()
-            if self._result is not None:
-                print(self._result)
-                self._result = None
+        from .scripts import run
+        run(self, path, args)
 
     @breakable
     def _answer(self, request: Fields, source: str, name: str) -> None:
         """Answer a request about the namespace. Its result does not become `_`."""
         from .requests import answer
-        self._result = answer(request, name, self.session, lambda: self._value(source, name))
+        self.result = answer(request, name, self.session, lambda: self._value(source, name))
 
     @breakable
     def _value(self, source: str, name: str) -> Any:
         """Return the value of one expression."""
-        body, last = self._compile(source.strip(), name)
+        body, last = self.compile(source.strip(), name)
         if body is not None or last is None:
             raise Refused("the name must be one expression, such as df.head(); "
                           "execute_python runs statements")
-        return self._run([last])
+        return self.run([last])
 
     @breakable
-    def _run(self, parts: list[CodeType]) -> Any:
+    def run(self, parts: list[CodeType]) -> Any:
         """Run code and return the value of its last part."""
-        value = self._form = None
+        value = self.form = None
         if sum([code.co_flags & COROUTINE for code in parts]):
-            self._form = "awaits"
+            self.form = "awaits"
             value = self._await(parts)
         else:
             for code in parts:
@@ -254,9 +215,9 @@ class Executor:
         return value
 
     @breakable
-    def _compile(self, source: str, name: str) -> tuple[CodeType | None, CodeType | None]:
+    def compile(self, source: str, name: str) -> tuple[CodeType | None, CodeType | None]:
         """Compile to statements and the last expression; either may be None."""
-        flags = self._futures | PyCF_ALLOW_TOP_LEVEL_AWAIT
+        flags = self.futures | PyCF_ALLOW_TOP_LEVEL_AWAIT
         tree = compile(source, name, "exec", flags | PyCF_ONLY_AST, True)
         last = None
         if tree.body and type(tree.body[-1]) is Expr:
@@ -264,7 +225,7 @@ class Executor:
         body = compile(tree, name, "exec", flags, True)
         futures = body.co_flags & FUTURES
         code = None if last is None else compile(last, name, "eval", flags | futures, True)
-        self._futures |= futures
+        self.futures |= futures
         return body if tree.body else None, code
 
     @breakable
@@ -274,7 +235,7 @@ class Executor:
         return eval(code, self.session.names.namespace)
 
     @breakable
-    def _display(self, value: object) -> None:
+    def show(self, value: object) -> None:
         """Show a value and keep it as `_`."""
         hook = sys.__dict__.get("displayhook")
         if hook is not self.session.displayhook and hook is not None:
@@ -283,9 +244,9 @@ class Executor:
             builtins._ = None  # type: ignore[attr-defined]
             if module_of(type(value)) == "builtins":
                 text = repr(value)
-                self._result = text if type(text) is str else str.__str__(text)
+                self.result = text if type(text) is str else str.__str__(text)
             else:
-                self._result = self.session.displays().result(value)
+                self.result = self.session.displays().result(value)
             builtins._ = value  # type: ignore[attr-defined]
 
     def _conclude(self, error: BaseException | None) -> Fields:
@@ -302,15 +263,15 @@ class Executor:
             ending = self.ending_of(error)
         del error
         ending["interrupted"] = session.interrupts.stop()
-        result = self._result
+        result = self.result
         if result is not None and ending["end"] == "returned":
             ending["result"] = result[:RESULT]
             ending["result_cut"] = max(0, len(result) - RESULT)
         self._close_streams()
         ending["sockets"] = "socket" in modules
         ending["pending"] = session.streams.pending_tasks()
-        if self._form is not None:
-            ending["form"] = self._form
+        if self.form is not None:
+            ending["form"] = self.form
         ending.update(session.names.changed())
         left = session.displays_left()
         if left:

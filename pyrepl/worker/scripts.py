@@ -18,9 +18,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .execute import Executor
     from .session import Session
 
 LIMIT = 16 << 20  # bytes
+NESTED = 20  # files that run one another
 MAGICS = "%matplotlib", "%config", "%load_ext", "%reload_ext", "%autoreload"  # do nothing here
 
 
@@ -32,7 +34,7 @@ class Cell:
         self.name, self.source, self.code = name, source, code
 
     def file(self) -> list[str]:
-        """Return the path and the arguments if the cell runs a file, by a line as IPython's %run."""
+        """Return path and arguments if the cell runs a file, by a line like IPython's %run."""
         line = self.source.strip()
         if self.code is not None or not line.startswith("%run ") or "\n" in line:
             return []
@@ -66,8 +68,10 @@ class Script:
             session.sources.add(self.file, text, stamp)
             self.cells = [Cell(self.file, text, compile(data, self.file, "exec", 0, True))]
 
-    def enter(self) -> None:
-        """Set what the code finds."""
+    def enter(self, executor: Executor) -> None:
+        """Set what the code finds, in the place of what leave puts back."""
+        executor.scripts.append(self)
+        self.futures, executor.futures = executor.futures, 0
         namespace, path = self.session.names.namespace, sys.path
         directory = dirname(realpath(self.file))
         first = path[:1]
@@ -77,8 +81,10 @@ class Script:
         if not getattr(sys.flags, "safe_path", False):
             path[:len(first) if first == [""] else 0] = [directory]
 
-    def leave(self) -> None:
+    def leave(self, executor: Executor) -> None:
         """Put back what enter has set; what the code itself has added to sys.path stays."""
+        executor.futures = self.futures
+        executor.form = "uncompiled"  # what stands for a file in a history is no Python
         if self.saved is None:
             return
         sys.argv, had_file, file, directory, first = self.saved
@@ -91,6 +97,43 @@ class Script:
             if each is directory:
                 path[i:i + 1] = first if first == [""] else []
                 break
+
+
+@breakable
+def run(executor: Executor, path: str, args: list[str]) -> None:
+    """Run a file for a job. The executor leaves it, and those that it runs if one of them fails."""
+    if len(executor.scripts) == NESTED:
+        raise Refused("%s: %d files already run one another" % (path, NESTED))
+    script = Script(executor.session, path, args)
+    script.enter(executor)
+    for cell in script.cells:
+        file = cell.file()
+        if cell.code is not None:
+            executor.run([cell.code])
+        elif file:
+            run(executor, file[0], file[1:])
+            leave_last(executor)
+        else:
+            run_cell(executor, cell, cell is script.cells[-1])
+
+
+def leave_last(executor: Executor) -> None:
+    """Put back what the innermost file has set. An interrupt must not come between."""
+    executor.scripts.pop().leave(executor)
+
+
+@breakable
+def run_cell(executor: Executor, cell: Cell, final: bool) -> None:
+    """Run a cell of a notebook. Its value is printed; that of the final one is the result."""
+    body, last = executor.compile(cell.source, cell.name)
+    value = executor.run([code for code in (body, last) if code is not None])
+    if last is not None and not cell.silent():
+        executor.show(value)
+    if not final:
+        executor.end_figures()
+        if executor.result is not None:
+            print(executor.result)
+            executor.result = None
 
 
 @breakable
