@@ -17,6 +17,9 @@ type Spec struct {
 	Title   string        // one line for lists
 	Timeout time.Duration // of the time in Running; 0: none
 	Aside   bool          // a Python job that only asks for something: no part of what the session ran
+
+	Site  string // of an install: the environment that it changes; empty: none
+	Holds bool   // an install for which the Python jobs of its session wait
 }
 
 // An Info is a snapshot of a job.

@@ -67,7 +67,7 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		rec.Notes = append(rec.Notes, result.Err.Error())
 	}
 	e.s.SetNote("a new worker was started: variables were lost in " + by)
-	e.s.release(e.turn, by)
+	e.s.release(e.turn, lostIn(by))
 	return out
 }
 

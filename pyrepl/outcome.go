@@ -16,9 +16,9 @@ import (
 
 // notRun returns the outcome of a job whose turn did not come, because of err.
 func notRun(ctx context.Context, err error) jobs.Outcome {
-	_, lost := errors.AsType[*lostError](err)
+	_, dropped := errors.AsType[*droppedError](err)
 	st, stopped := errors.AsType[*jobs.Stop](context.Cause(ctx))
-	if stopped && (!lost || st.By == jobs.Shutdown) { // a shutdown stops all jobs before any loses its variables
+	if stopped && (!dropped || st.By == jobs.Shutdown) { // a shutdown stops all jobs before any loses its variables
 		return runner.NotRun(ctx)
 	}
 	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, By: jobs.Unknown, Detail: err.Error()}}

@@ -3,6 +3,7 @@ package pyrepl
 import (
 	"context"
 	"slices"
+	"time"
 
 	"asyncrepl/jobs"
 )
@@ -23,10 +24,14 @@ func (t *ticket) job() string {
 	return t.port.ID()
 }
 
-// A lostError says why a queued job was not run.
-type lostError struct{ cause string }
+// A droppedError says why a queued job was not run.
+type droppedError struct{ reason string }
 
-func (e *lostError) Error() string { return "variables were lost in " + e.cause }
+func (e *droppedError) Error() string { return e.reason }
+
+// lostIn returns the reason for which jobs are dropped that were queued when the variables were lost
+// in cause.
+func lostIn(cause string) string { return "variables were lost in " + cause }
 
 // enqueue takes a job's place in the queue, which is first in, first out.
 func (s *Session) enqueue(p *jobs.Port) *ticket {
@@ -81,17 +86,20 @@ func (s *Session) withdraw(t *ticket) bool {
 	return i >= 0
 }
 
-// release ends the turn of t. If its job lost the variables, lost names it: the jobs behind it are
-// not run, unless a reset is queued: then they wait for the next worker anyway.
-func (s *Session) release(t *ticket, lost string) {
+// release ends the turn of t. If the jobs behind it must not run, dropped says why; but not if a
+// reset is queued: then they wait for the next worker anyway.
+func (s *Session) release(t *ticket, dropped string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn != t {
 		return
 	}
 	s.turn = nil
-	if lost != "" && !s.resets() {
-		s.dropQueue(lost)
+	if t.port != nil {
+		s.used = time.Now()
+	}
+	if dropped != "" && !s.resets() {
+		s.dropQueue(dropped)
 	}
 	if len(s.queue) > 0 {
 		s.turn, s.queue = s.queue[0], s.queue[1:]
@@ -99,16 +107,16 @@ func (s *Session) release(t *ticket, lost string) {
 	}
 }
 
-// dropQueue ends the wait of every queued job, because the variables were lost in cause. Resets
-// stay in the queue. The caller holds mu.
-func (s *Session) dropQueue(cause string) {
+// dropQueue ends the wait of every queued job for a reason. Resets stay in the queue. The caller
+// holds mu.
+func (s *Session) dropQueue(reason string) {
 	var rest []*ticket
 	for _, q := range s.queue {
 		if q.resets {
 			rest = append(rest, q)
 			continue
 		}
-		q.err = &lostError{cause}
+		q.err = &droppedError{reason}
 		close(q.ready)
 	}
 	s.queue = rest

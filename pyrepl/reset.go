@@ -90,7 +90,7 @@ type resetting struct {
 // cause. The caller holds mu.
 func (s *Session) reset(st jobs.Stop, cause string) *resetting {
 	re := &resetting{done: make(chan struct{}), end: End{Had: s.w != nil}}
-	s.dropQueue(cause)
+	s.dropQueue(lostIn(cause))
 	if s.turn != nil && s.turn.port != nil {
 		s.turn.port.Cancel(st)
 	}

@@ -35,7 +35,7 @@ type Session struct {
 	taken   int            // places in the queue that jobs have taken so far
 	jobs    int            // that have begun and ended
 	ran     time.Duration  // of these, from the beginning of each to its end
-	used    time.Time      // when the last of them ended
+	used    time.Time      // when a job last had the turn
 	history history
 }
 
@@ -61,7 +61,7 @@ func (s *Session) Close() {
 	s.closed = true
 	w := s.w
 	s.w = nil
-	s.dropQueue("the end of the session")
+	s.dropQueue(lostIn("the end of the session"))
 	s.mu.Unlock()
 	if w != nil {
 		w.End(process.Ladder{From: jobs.Kill})

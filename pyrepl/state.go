@@ -15,7 +15,7 @@ type State struct {
 	Variables int           // names in the namespace, as last reported
 	Jobs      int           // that have begun and ended
 	Ran       time.Duration // of these jobs, without their time in the queue
-	Used      time.Time     // when the last of them ended; zero: there was none
+	Used      time.Time     // when a job last had the turn; zero: none had
 }
 
 // Idle reports whether no job runs or waits for its turn.
@@ -53,7 +53,6 @@ func (s *Session) Usage() process.Usage {
 func (s *Session) count(began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used = time.Now()
 	s.jobs++
-	s.ran += s.used.Sub(began)
+	s.ran += time.Since(began)
 }

@@ -19,6 +19,7 @@ type Args struct {
 	Code, Command, Package, Text string
 	Session, Name, Cwd, Path     string
 	FromSession                  string
+	Python, Venv, Packages       string
 	JobID, Before                string
 	JobIDs, Names, Args          []string
 	Format, Pattern              string
@@ -27,7 +28,7 @@ type Args struct {
 	Env                          map[string]string
 	Wait, Timeout                *time.Duration
 	MaxChars, Limit              *int64
-	Cursor                       *int64
+	Cursor, MemoryMB             *int64
 	TTY                          *bool
 	EOF, Secret, Force, All      bool
 }

@@ -103,7 +103,7 @@ func checkLimits(t *testing.T, a *Args) {
 		"name":      a.Name != "" && !sessionNames().MatchString(a.Name),
 		"job_ids":   a.JobIDs != nil && (len(a.JobIDs) == 0 || len(a.JobIDs) > MaxList),
 		"until":     a.Until != "" && a.Until != untilAny && a.Until != UntilAll,
-		"NUL":       slices.ContainsFunc([]string{a.Code, a.Command, a.Cwd, a.Package}, func(s string) bool { return strings.ContainsRune(s, 0) }),
+		"NUL":       slices.ContainsFunc([]string{a.Code, a.Command, a.Cwd, a.Package, a.Packages, a.Python, a.Venv}, func(s string) bool { return strings.ContainsRune(s, 0) }),
 	} {
 		if bad {
 			t.Fatalf("%s is out of its limits: %+v", what, a)

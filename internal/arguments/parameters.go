@@ -96,11 +96,13 @@ var parameters = map[string]*parameter{
 	"session":      text("", func(a *Args) *string { return &a.Session }, sessionName),
 	"name":         text("", func(a *Args) *string { return &a.Name }, sessionName),
 	"from_session": text("continue with a copy of its variables", func(a *Args) *string { return &a.FromSession }, sessionName),
-
-	"job_id": text("", func(a *Args) *string { return &a.JobID }, notEmpty),
-	"before": text("jobs older than this id", func(a *Args) *string { return &a.Before }, notEmpty),
-	"path":   text("starts in the workspace", func(a *Args) *string { return &a.Path }, notEmpty),
-	"cwd":    text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
+	"python":       text("path, or version such as 3.12", func(a *Args) *string { return &a.Python }, notEmpty),
+	"venv":         text("own (in .venvs), or a directory", func(a *Args) *string { return &a.Venv }, notEmpty),
+	"packages":     text("installed first: numpy pandas==2.2", func(a *Args) *string { return &a.Packages }, notEmpty),
+	"job_id":       text("", func(a *Args) *string { return &a.JobID }, notEmpty),
+	"before":       text("jobs older than this id", func(a *Args) *string { return &a.Before }, notEmpty),
+	"path":         text("starts in the workspace", func(a *Args) *string { return &a.Path }, notEmpty),
+	"cwd":          text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
 
 	"status": choice("", func(a *Args) *string { return &a.Status }, string(jobs.Queued), string(jobs.Running),
 		string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)),
@@ -116,6 +118,7 @@ var parameters = map[string]*parameter{
 
 	"max_chars": integer("default 16000, at most 45000", func(a *Args) **int64 { return &a.MaxChars }, 0, MaxText),
 	"cursor":    integer("show only output after it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
+	"memory_mb": integer("limit of each process", func(a *Args) **int64 { return &a.MemoryMB }, 1, 1<<30),
 	"limit":     integer("default 20", func(a *Args) **int64 { return &a.Limit }, 1, MaxList),
 
 	"timeout_seconds": seconds("limit of the run time", func(a *Args) **time.Duration { return &a.Timeout }, maxSeconds*time.Second, ""),

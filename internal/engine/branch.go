@@ -26,15 +26,17 @@ var errShutdown = errors.New("the server is shutting down")
 // [*BusyError]. It can be any error of Create, too, or a [*NoSessionError] about from, or say why
 // from can't be branched now.
 func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (report.SessionStatus, Shared, error) {
-	parent, spec, err := e.branchable(sc, from, name)
+	parent, err := e.branchable(sc, from, name)
 	if err != nil {
 		return report.SessionStatus{}, nil, err
 	}
-	b, shared, err := parent.Branch(ctx, name, e.configOf(sc, spec))
+	spec := parent.spec
+	spec.Name = name
+	b, shared, err := parent.Branch(ctx, name, e.configOf(sc, spec, parent.packages))
 	if err != nil {
 		return report.SessionStatus{}, nil, err
 	}
-	status, err := e.addBranch(sc, spec, from, b)
+	status, err := e.addBranch(sc, spec, parent, b)
 	if err != nil {
 		b.Close()
 		return report.SessionStatus{}, nil, err
@@ -42,26 +44,23 @@ func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (repor
 	return status, shared, nil
 }
 
-// branchable returns the session from, and the settings of its branch, or why it can't have one of
-// that name.
-func (e *Engine) branchable(sc Scope, from, name string) (*pyrepl.Session, SessionSpec, error) {
+// branchable returns the session from, or why it can't have a branch of that name.
+func (e *Engine) branchable(sc Scope, from, name string) (*session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	parent := e.sessions[sessionKey{sc.Tenant, from}]
 	if parent == nil {
-		return nil, SessionSpec{}, e.noSession(sc, from)
+		return nil, e.noSession(sc, from)
 	}
 	if err := e.canMake(sc, name); err != nil {
-		return nil, SessionSpec{}, err
+		return nil, err
 	}
 	parent.opened = time.Now() // so that it is not ended as idle while its branch waits
-	spec := parent.spec
-	spec.Name = name
-	return parent.Session, spec, nil
+	return parent, nil
 }
 
 // addBranch adds a branch to the table, unless a session of its name was made meanwhile.
-func (e *Engine) addBranch(sc Scope, spec SessionSpec, from string, b *pyrepl.Session) (report.SessionStatus, error) {
+func (e *Engine) addBranch(sc Scope, spec SessionSpec, parent *session, b *pyrepl.Session) (report.SessionStatus, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -70,7 +69,7 @@ func (e *Engine) addBranch(sc Scope, spec SessionSpec, from string, b *pyrepl.Se
 	if err := e.canMake(sc, spec.Name); err != nil {
 		return report.SessionStatus{}, err
 	}
-	s := e.add(sc, spec, b)
-	s.named, s.parent = true, from
+	s := e.add(sc, spec, parent.packages, b)
+	s.named, s.parent = true, parent.Name()
 	return e.statusOf(sc, *s), nil
 }

@@ -108,7 +108,7 @@ type Command struct {
 // Shell returns the runner of a command line. The files that a shell or its scripts would read at
 // their start, by BASH_ENV or ENV, are a person's: only those that c names are read.
 func (e *Engine) Shell(sc Scope, c Command) (jobs.Runner, error) {
-	env := slices.DeleteFunc(e.withPrograms(sc.Env), func(kv string) bool {
+	env := slices.DeleteFunc(withPrograms(e.packages, sc.Env), func(kv string) bool {
 		return strings.HasPrefix(kv, "BASH_ENV=") || strings.HasPrefix(kv, "ENV=")
 	})
 	for name, value := range c.Env {
@@ -122,13 +122,24 @@ func (e *Engine) onTerminal(argv, env []string, dir string) jobs.Runner {
 	return &shell.Command{Owner: e.owner, Argv: argv, Env: env, Dir: dir, TTY: true}
 }
 
-// Install returns the runner that installs packages for a session, and reports whether it had to
-// make the session. All sessions share one environment.
-func (e *Engine) Install(sc Scope, session, packages string) (run jobs.Runner, made bool, err error) {
-	if run, err = e.packages.Install(packages); err == nil {
-		_, made, err = e.Open(sc, session)
+// An Install is an install of packages that can be started as a job.
+type Install struct {
+	Run  jobs.Runner
+	Site string // for its jobs.Spec
+}
+
+// Install returns an install of packages into the environment of a session, and reports whether it
+// had to make the session.
+func (e *Engine) Install(sc Scope, session, packages string) (install *Install, made bool, err error) {
+	env := e.environmentOf(sc, session)
+	run, err := env.Install(packages)
+	if err != nil {
+		return nil, false, err
 	}
-	return run, made, err
+	if _, made, err = e.open(sc, session, false); err != nil {
+		return nil, false, err
+	}
+	return &Install{run, env.Bin()}, made, nil
 }
 
 // TakeNote returns what a client should know about a Python environment that was made since the

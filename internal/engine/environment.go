@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"asyncrepl/jobs"
+	"asyncrepl/pkgmgr"
 )
 
 // Scope returns the scope of a tenant in the engine's workspace, with the environment that jobs
@@ -65,28 +66,37 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 	return out
 }
 
-// sessionEnv returns env with the variables of a session. The programs of its Python lead the PATH
-// even if the session sets that.
-func (e *Engine) sessionEnv(env []string, set map[string]string) []string {
-	out := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+// sessionEnv returns the environment of a session's Python. The programs of that Python lead the
+// PATH, even if the session sets PATH. An environment of its own takes the place of the one that the
+// server uses or was started in.
+func (e *Engine) sessionEnv(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) []string {
+	env := sc.Env
+	if packages != e.packages {
+		env = jobEnv(e.config.Env, packages.Bin(), packages.IsVirtual())
+		env = slices.DeleteFunc(env, func(kv string) bool {
+			name, _, _ := strings.Cut(kv, "=")
+			return name == "VIRTUAL_ENV" || name == "CONDA_PREFIX"
+		})
+	}
+	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		_, ok := set[name]
+		_, ok := spec.Env[name]
 		return ok
 	})
-	for name, value := range set {
-		if bin := e.packages.Bin(); name == "PATH" && bin != "" {
+	for name, value := range spec.Env {
+		if bin := packages.Bin(); name == "PATH" && bin != "" {
 			value = leading(bin, value)
 		}
-		out = append(out, name+"="+value)
+		env = append(env, name+"="+value)
 	}
-	return out
+	return withPrograms(packages, env)
 }
 
-// withPrograms returns a copy of env in which the programs pip and pip3 lead the PATH. The server
-// makes their directory for its first job.
-func (e *Engine) withPrograms(env []string) []string {
+// withPrograms returns a copy of env in which the programs pip and pip3 of an environment lead the
+// PATH. The server makes their directory for its first job.
+func withPrograms(packages *pkgmgr.Manager, env []string) []string {
 	env = slices.Clone(env)
-	dir, err := e.packages.Programs()
+	dir, err := packages.Programs()
 	if err != nil { // Status says so
 		return env
 	}

@@ -5,6 +5,8 @@ package engine
 import (
 	"fmt"
 	"time"
+
+	"asyncrepl/pkgmgr"
 )
 
 // A session that no job has used for Config.SessionTTL is ended, unless processes that it started
@@ -20,10 +22,11 @@ const askedPause = 100 * time.Millisecond
 
 // An expired session is what remains of one that was ended because it was idle.
 type expired struct {
-	spec  SessionSpec
-	named bool
-	at    time.Time
-	loss  *Loss // nil: it had no Python
+	spec     SessionSpec
+	packages *pkgmgr.Manager
+	named    bool
+	at       time.Time
+	loss     *Loss // nil: it had no Python
 }
 
 // expireAfter checks for idle sessions after d, unless a check is due or sessions are kept forever.
@@ -88,7 +91,7 @@ func (e *Engine) expireNow(key sessionKey, s *session) bool {
 		}
 		delete(e.expired, oldest)
 	}
-	e.expired[key] = &expired{spec: s.spec, named: s.named, at: time.Now(), loss: loss}
+	e.expired[key] = &expired{spec: s.spec, packages: s.packages, named: s.named, at: time.Now(), loss: loss}
 	return true
 }
 

@@ -11,9 +11,9 @@ import (
 	"asyncrepl/pkgmgr"
 )
 
-// installed returns a note for each package of an install that a session has imported in an earlier
-// version. Sessions find new packages themselves.
-func (e *Engine) installed(ctx context.Context, _ *pkgmgr.Manager, changes pkgmgr.Changes) (notes []string) {
+// installed returns a note for each package of an install that a session of that environment has
+// imported in an earlier version. Sessions find new packages themselves.
+func (e *Engine) installed(ctx context.Context, packages *pkgmgr.Manager, changes pkgmgr.Changes) (notes []string) {
 	replaced := map[string]string{} // by module: its package, with the new version
 	for _, p := range changes.Installed {
 		if p.Before != "" {
@@ -30,6 +30,9 @@ func (e *Engine) installed(ctx context.Context, _ *pkgmgr.Manager, changes pkgmg
 		sessions = nil
 	}
 	for key, s := range sessions {
+		if s.packages != packages {
+			continue
+		}
 		imported, err := s.Imported(ctx, modules)
 		if err != nil {
 			e.config.Log.Debug("asking a session for its modules", "session", key.name, "err", err)

@@ -5,13 +5,13 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
+	"asyncrepl/pkgmgr"
 	"asyncrepl/pyrepl"
 )
 
@@ -57,25 +57,19 @@ const (
 	MostMemoryMB  = 16 << 20
 )
 
-// A SessionSpec describes a session.
-type SessionSpec struct {
-	Name string
-	Dir  string            // an existing directory, where its Python starts; empty: the scope's workspace
-	Env  map[string]string // added to the scope's, for its Python and what that starts
-}
-
 // A sessionKey distinguishes the sessions of different tenants.
 type sessionKey struct{ tenant, name string }
 
 // A session is an entry of the engine's table.
 type session struct {
 	*pyrepl.Session
-	spec   SessionSpec
-	made   time.Time
-	opened time.Time // when a job was last about to use it
-	awaits int       // how many jobs must have taken a place in its queue then
-	named  bool      // a client made it with its settings, so it makes no room for others
-	parent string    // the session that it is a branch of; empty: none
+	spec     SessionSpec
+	packages *pkgmgr.Manager // of its environment
+	made     time.Time
+	opened   time.Time // when a job was last about to use it
+	awaits   int       // how many jobs must have taken a place in its queue then
+	named    bool      // a client made it with its settings, so it makes no room for others
+	parent   string    // the session that it is a branch of; empty: none
 }
 
 // openTime is how long a session that was opened for a job waits for that to be queued. The start
@@ -110,96 +104,67 @@ func (e *Engine) Session(sc Scope, name string) (Session, error) {
 // make it. A session starts no process before its first job. If no more are allowed, the error is a
 // [*TooManySessionsError].
 func (e *Engine) Open(sc Scope, name string) (_ Session, made bool, err error) {
+	s, made, err := e.open(sc, name, true)
+	if err != nil {
+		return nil, false, err
+	}
+	return s.Session, made, nil
+}
+
+// open returns the named session and reports whether it had to make it. job reports whether a job
+// will take a place in its queue.
+func (e *Engine) open(sc Scope, name string, job bool) (s *session, made bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	key := sessionKey{sc.Tenant, name}
-	s := e.sessions[key]
+	s = e.sessions[key]
 	if made = s == nil; made {
-		spec := SessionSpec{Name: name}
-		old := e.expired[key]
-		if old != nil {
-			spec = old.spec
+		spec, packages, named := SessionSpec{Name: name}, e.packages, false
+		if old := e.expired[key]; old != nil {
+			spec, packages, named = old.spec, old.packages, old.named
 		}
 		if err = e.canMake(sc, name); err != nil {
 			return nil, false, err
 		}
-		s = e.make(sc, spec)
-		s.named = old != nil && old.named
+		s = e.make(sc, spec, packages)
+		s.named = named
 	}
-	s.opened, s.awaits = time.Now(), max(s.awaits, s.State().Taken)+1
-	return s.Session, made, nil
+	s.opened = time.Now()
+	if job {
+		s.awaits = max(s.awaits, s.State().Taken) + 1
+	}
+	return s, made, nil
 }
 
-// Create makes a session. The error can be a [*SessionExistsError] or a [*TooManySessionsError].
-func (e *Engine) Create(sc Scope, spec SessionSpec) (report.SessionStatus, error) {
+// environmentOf returns the environment that a session has, or would have if it were opened.
+func (e *Engine) environmentOf(sc Scope, name string) *pkgmgr.Manager {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.canMake(sc, spec.Name); err != nil {
-		return report.SessionStatus{}, err
+	key := sessionKey{sc.Tenant, name}
+	if s := e.sessions[key]; s != nil {
+		return s.packages
 	}
-	s := e.make(sc, spec)
-	s.named = true
-	return e.statusOf(sc, *s), nil
-}
-
-// canMake returns why there can be no new session of a name, or nil. The caller holds mu.
-func (e *Engine) canMake(sc Scope, name string) error {
-	if s := e.sessions[sessionKey{sc.Tenant, name}]; s != nil {
-		return &SessionExistsError{e.statusOf(sc, *s)}
-	}
-	if len(e.sessions) >= e.config.MaxSessions && !e.makeRoom() {
-		return e.tooMany(sc)
-	}
-	return nil
-}
-
-// make adds a session that has not started anything yet to the table. The caller holds mu.
-func (e *Engine) make(sc Scope, spec SessionSpec) *session {
-	return e.add(sc, spec, pyrepl.NewSession(spec.Name, e.configOf(sc, spec)))
-}
-
-// configOf returns how the workers of a session start.
-func (e *Engine) configOf(sc Scope, spec SessionSpec) pyrepl.Config {
-	dir, setting := sc.Workspace, "REPL_WORKDIR"
-	if spec.Dir != "" {
-		dir, setting = spec.Dir, "the cwd of a new session"
-	}
-	return pyrepl.Config{
-		PythonSetting: "REPL_PYTHON", DirSetting: setting, MemorySetting: "REPL_MEMORY_MB", Memory: e.config.MemoryMB,
-		Owner: e.owner, Python: e.packages.Interpreter, Dir: dir,
-		Env: func() []string { return e.withPrograms(e.sessionEnv(sc.Env, spec.Env)) },
-	}
-}
-
-// add adds a session to the table. The caller holds mu.
-func (e *Engine) add(sc Scope, spec SessionSpec, of *pyrepl.Session) *session {
-	now := time.Now()
-	key := sessionKey{sc.Tenant, spec.Name}
-	s := &session{Session: of, spec: spec, made: now, opened: now}
 	if old := e.expired[key]; old != nil {
-		if old.loss != nil {
-			s.SetNote(old.loss.String())
-		}
-		delete(e.expired, key)
+		return old.packages
 	}
-	e.sessions[key] = s
-	e.expireAfter(e.config.SessionTTL)
-	return s
+	return e.packages
 }
 
 // Delete ends a session for good, as [Session.Restart] ends its interpreter. It returns once the
-// name is free; wait waits as that of Restart does. If there is no such session, the error is a
-// [*NoSessionError].
-func (e *Engine) Delete(sc Scope, name string, by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error) {
+// name is free; wait waits as that of Restart does. kept is the directory of the environment that
+// was made for the session alone, which stays; it is empty if there is none. If there is no such
+// session, the error is a [*NoSessionError].
+func (e *Engine) Delete(sc Scope, name string, by jobs.By, reason string) (wait func(ctx context.Context) (End, error), kept string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	key := sessionKey{sc.Tenant, name}
 	s := e.sessions[key]
 	if s == nil {
-		return nil, e.noSession(sc, name)
+		return nil, "", e.noSession(sc, name)
 	}
 	delete(e.sessions, key)
-	return s.Session.Delete(by, reason)
+	wait, err = s.Session.Delete(by, reason)
+	return wait, e.keptVenv(sc, s.spec), err
 }
 
 // Sessions returns the state of the sessions of the scope's tenant, by name, and how many are
@@ -218,7 +183,7 @@ func (e *Engine) statusOf(sc Scope, s session) report.SessionStatus {
 		Name: s.Name(), Parent: s.parent, PID: st.PID, Job: st.Job, Queued: st.Queued, Variables: st.Variables,
 		Threads: u.Threads, Processes: u.Processes, Memory: u.Memory, CPU: u.CPU,
 		Jobs: st.Jobs, Ran: st.Ran, Age: now.Sub(s.made), Idle: max(0, now.Sub(s.idleSince(st))),
-		Python: e.interpreter(), Dir: cmp.Or(s.spec.Dir, sc.Workspace),
+		Python: interpreter(s.packages), MemoryMB: cmp.Or(s.spec.MemoryMB, e.config.MemoryMB), Dir: cmp.Or(s.spec.Dir, sc.Workspace),
 	}
 }
 
@@ -264,60 +229,4 @@ func (e *Engine) all() (list []*pyrepl.Session) {
 		list = append(list, s.Session)
 	}
 	return list
-}
-
-// A NoSessionError says that there is no session of a name.
-type NoSessionError struct {
-	Name  string
-	Names []string // of the sessions of the same tenant, in order
-	Loss  *Loss    // the session was ended because it was idle; nil: it was not, or lost nothing
-}
-
-func (e *NoSessionError) Error() string { return "there is no session " + e.Name }
-
-// noSession returns the error for a name. The caller holds mu.
-func (e *Engine) noSession(sc Scope, name string) error {
-	err := &NoSessionError{Name: name}
-	for key := range e.sessions {
-		if key.tenant == sc.Tenant {
-			err.Names = append(err.Names, key.name)
-		}
-	}
-	slices.Sort(err.Names)
-	if old := e.expired[sessionKey{sc.Tenant, name}]; old != nil {
-		err.Loss = old.loss
-	}
-	return err
-}
-
-// A SessionExistsError says that a session can't be made because there is one of that name.
-type SessionExistsError struct{ Session report.SessionStatus }
-
-func (e *SessionExistsError) Error() string {
-	return fmt.Sprintf("session %s exists", e.Session.Name)
-}
-
-// A TooManySessionsError says that no more sessions are allowed.
-type TooManySessionsError struct {
-	Open int
-	Idle report.SessionStatus // the one of the same tenant that has been idle longest; without a name: all are busy
-}
-
-func (e *TooManySessionsError) Error() string {
-	return fmt.Sprintf("%d sessions are open, the most allowed (REPL_MAX_SESSIONS)", e.Open)
-}
-
-// tooMany returns the error for a session that can't be made. The caller holds mu.
-func (e *Engine) tooMany(sc Scope) error {
-	err := &TooManySessionsError{Open: len(e.sessions)}
-	var idle *session
-	for key, s := range e.sessions {
-		if st := s.State(); key.tenant == sc.Tenant && st.Idle() && (idle == nil || s.idleSince(st).Before(idle.idleSince(idle.State()))) {
-			idle = s
-		}
-	}
-	if idle != nil {
-		err.Idle = e.statusOf(sc, *idle)
-	}
-	return err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ import (
 // create makes a session of the scope.
 func (b *bench) create(sc engine.Scope, spec engine.SessionSpec) report.SessionStatus {
 	b.t.Helper()
-	st, err := b.Create(sc, spec)
+	st, _, err := b.Create(b.t.Context(), sc, spec)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -153,12 +154,12 @@ func TestSessionsExistOrNot(t *testing.T) {
 	if _, err := b.Session(sc, "lab"); !errors.As(err, &no) || no.Name != "lab" || no.Names != nil {
 		t.Errorf("before the first session: %v", err)
 	}
-	if _, err := b.Delete(sc, "lab", jobs.Agent, "test"); !errors.As(err, &no) {
+	if _, _, err := b.Delete(sc, "lab", jobs.Agent, "test"); !errors.As(err, &no) {
 		t.Errorf("deleting none: %v", err)
 	}
 	b.create(sc, engine.SessionSpec{Name: "lab"})
 	var exists *engine.SessionExistsError
-	if _, err := b.Create(sc, engine.SessionSpec{Name: "lab", Dir: "/"}); !errors.As(err, &exists) || exists.Session.Name != "lab" || exists.Session.Dir == "/" {
+	if _, _, err := b.Create(t.Context(), sc, engine.SessionSpec{Name: "lab", Dir: "/"}); !errors.As(err, &exists) || exists.Session.Name != "lab" || exists.Session.Dir == "/" {
 		t.Errorf("making it again: %v", err)
 	}
 	if _, made, err := b.Open(sc, "lab"); made || err != nil {
@@ -195,7 +196,7 @@ print(f'pid {subprocess.Popen(["sleep", "1000"]).pid}. pid {os.getpid()}.')
 time.sleep(1000)`)
 	queued := b.python(sc, "lab", "open('ran', 'w')")
 	all := pids(t, running, 2)
-	wait, err := b.Delete(sc, "lab", jobs.Agent, "delete_session")
+	wait, _, err := b.Delete(sc, "lab", jobs.Agent, "delete_session")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +230,7 @@ func TestDeleteLetsPythonExit(t *testing.T) {
 	b.says(sc, "lab", "import atexit; _ = atexit.register(lambda: open('exited', 'w').close())")
 	b.create(sc, engine.SessionSpec{Name: "new"})
 	for name, had := range map[string]bool{"lab": true, "new": false} {
-		wait, err := b.Delete(sc, name, jobs.Agent, "test")
+		wait, _, err := b.Delete(sc, name, jobs.Agent, "test")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +257,7 @@ func TestTooManySessions(t *testing.T) {
 	b.says(sc, "a", "1")
 	refused := func(idle string) {
 		t.Helper()
-		_, err := b.Create(sc, engine.SessionSpec{Name: "c"})
+		_, _, err := b.Create(t.Context(), sc, engine.SessionSpec{Name: "c"})
 		var many *engine.TooManySessionsError
 		if !errors.As(err, &many) || many.Open != 3 || many.Idle.Name != idle || !strings.Contains(err.Error(), "REPL_MAX_SESSIONS") {
 			t.Errorf("a session too many: %v, %+v", err, many)
@@ -269,7 +270,7 @@ func TestTooManySessions(t *testing.T) {
 	busy := b.python(sc, "b", "input()")
 	jobstest.Asks(t, busy)
 	refused("a")
-	if _, err := b.Delete(sc, "a", jobs.Agent, "test"); err != nil {
+	if _, _, err := b.Delete(sc, "a", jobs.Agent, "test"); err != nil {
 		t.Fatal(err)
 	}
 	refusedNot := b.create(sc, engine.SessionSpec{Name: "c"})
@@ -352,4 +353,111 @@ func TestSessionsInUseAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	expired(t, b, sc, "busy")
+}
+
+// anotherPython returns an interpreter of another version than the engine's, and its version.
+func anotherPython(t *testing.T, not string) (path, version string) {
+	t.Helper()
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for minor := 9; minor <= 15; minor++ {
+		found, err := filepath.Glob(fmt.Sprintf("%s/.pyenv/versions/3.%d.*/bin/python3", home, minor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name, err := exec.LookPath(fmt.Sprintf("python3.%d", minor)); err == nil {
+			found = append(found, name)
+		}
+		for _, name := range found {
+			out, err := exec.Command(name, "-c", "import sys, venv; print(sys.executable)").Output()
+			if path := strings.TrimSpace(string(out)); err == nil && path != not {
+				return path, fmt.Sprintf("3.%d", minor)
+			}
+		}
+	}
+	t.Skip("this machine has only one Python")
+	return "", ""
+}
+
+// A session can run another Python, or an environment of its own. What it starts finds that first.
+func TestSessionsHaveTheirPython(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	path, version := anotherPython(t, c.Python)
+	c.Env = append(c.Env, "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "VIRTUAL_ENV=/nowhere")
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	b.create(sc, engine.SessionSpec{Name: "asis", Python: path})
+	st := b.create(sc, engine.SessionSpec{Name: "own", Python: version, Venv: engine.OwnVenv})
+	venv := filepath.Join(c.Workspace, ".venvs", "own")
+	if want := filepath.Join(venv, "bin", "python") + " (not made yet)"; st.Python != want {
+		t.Errorf("a session that waits for its environment has %q, want %q", st.Python, want)
+	}
+	const code = `import os, shutil, sys
+print('%d.%d' % sys.version_info[:2], sys.prefix != sys.base_prefix, os.path.dirname(shutil.which("python3")), os.environ.get("VIRTUAL_ENV"))`
+	if got, want := b.says(sc, "asis", code), fmt.Sprintf("%s False %s None\n", version, filepath.Dir(path)); got != want {
+		t.Errorf("an interpreter as it is prints %q, want %q", got, want)
+	}
+	if got, want := b.says(sc, "own", code), fmt.Sprintf("%s True %s None\n", version, filepath.Join(venv, "bin")); got != want {
+		t.Errorf("an environment of its own prints %q, want %q", got, want)
+	}
+	if list, _ := b.Sessions(sc); len(list) != 2 || list[0].Python != path || list[1].Python != filepath.Join(venv, "bin", "python") {
+		t.Errorf("sessions: %+v", list)
+	}
+	if _, kept, err := b.Delete(sc, "own", jobs.Agent, "test"); err != nil || kept != venv {
+		t.Errorf("the environment that stays: %q, %v", kept, err)
+	}
+	if _, kept, err := b.Delete(sc, "asis", jobs.Agent, "test"); err != nil || kept != "" {
+		t.Errorf("an environment stays that is not the session's: %q, %v", kept, err)
+	}
+}
+
+// What can't be had is refused, and makes no session.
+func TestSettingsThatCannotBeHad(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.MemoryMB = 500
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	for _, tt := range []struct {
+		spec engine.SessionSpec
+		want string
+	}{
+		{engine.SessionSpec{Python: "/no/such/python"}, "/no/such/python"},
+		{engine.SessionSpec{Python: "2.7"}, "2.7"},
+		{engine.SessionSpec{Python: "3.99"}, "3.99"},
+		{engine.SessionSpec{Venv: "/usr"}, "venv"},
+		{engine.SessionSpec{Venv: "../out"}, "workspace"},
+		{engine.SessionSpec{Packages: "--index-url=x"}, "--index-url"},
+		{engine.SessionSpec{MemoryMB: 63}, "memory_mb must be from 64 to 500 (REPL_MEMORY_MB)"},
+		{engine.SessionSpec{MemoryMB: 501}, "memory_mb must be from 64 to 500 (REPL_MEMORY_MB)"},
+	} {
+		tt.spec.Name = "lab"
+		if _, install, err := b.Create(t.Context(), sc, tt.spec); err == nil || install != nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v", tt.spec, err)
+		}
+	}
+	if list, _ := b.Sessions(sc); len(list) != 0 {
+		t.Errorf("sessions: %+v", list)
+	}
+}
+
+// The limit of a session's memory is its own, below that of the server.
+func TestSessionsHaveTheirMemory(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.MemoryMB = 500
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	if st := b.create(sc, engine.SessionSpec{Name: "small", MemoryMB: 100}); st.MemoryMB != 100 {
+		t.Errorf("a session with a limit of its own: %+v", st)
+	}
+	for session, want := range map[string]int{"small": 100, "other": 500} {
+		got := b.says(sc, session, "import resource; print(resource.getrlimit(resource.RLIMIT_DATA))")
+		if want := fmt.Sprintf("(%d, %[1]d)\n", want<<20); got != want {
+			t.Errorf("the limit of %s is %q, want %q", session, got, want)
+		}
+	}
 }

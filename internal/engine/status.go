@@ -101,9 +101,9 @@ func pythonText(d pkgmgr.Description) string {
 	return d.Dir + " will be made on first use from " + d.Base + version + by
 }
 
-// interpreter returns the Python of sessions, or that which would be used.
-func (e *Engine) interpreter() string {
-	python, err := e.packages.Describe()
+// interpreter returns the Python of an environment, or that which would be used.
+func interpreter(packages *pkgmgr.Manager) string {
+	python, err := packages.Describe()
 	switch {
 	case err != nil:
 		return ""

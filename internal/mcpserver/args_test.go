@@ -89,7 +89,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 			"Session busy can't be branched now: it is busy with job J1. Call again when that has ended, or cancel it."},
 		{"session from none", "create_session", `{"name": "new", "from_session": "laab"}`, "No session laab. Nearest: lab."},
 		{"session from one elsewhere", "create_session", `{"name": "new", "from_session": "other", "cwd": "/"}`,
-			"from_session continues with the Python of session other, in its directory and with its environment: leave out cwd and env."},
+			"from_session continues with the Python of session other and all its settings: leave out python, venv, packages, cwd, env and memory_mb."},
 		{"no such session", "list_variables", `{"session": "Other"}`, "No session Other. Nearest: other."},
 		{"no such session at all", "restart_python_worker", `{"session": "elsewhere"}`, "No session elsewhere. There are: default, other. execute_python makes a new one."},
 		{"no such session to delete", "delete_session", `{"session": "othr"}`, "No session othr. Nearest: other."},

@@ -21,24 +21,26 @@ type Backend interface {
 	Session(sc engine.Scope, name string) (engine.Session, error)
 	// Open returns a Python session for a job, and reports whether it had to make it.
 	Open(sc engine.Scope, name string) (s engine.Session, made bool, err error)
-	// Create makes a Python session that does not exist.
-	Create(sc engine.Scope, spec engine.SessionSpec) (report.SessionStatus, error)
+	// Create makes a Python session that does not exist. install is that of its packages, or
+	// nil. It can take as long as the start of an interpreter.
+	Create(ctx context.Context, sc engine.Scope, spec engine.SessionSpec) (s report.SessionStatus, install *engine.Install, err error)
 	// Branch makes a Python session that continues with the variables of another one. It waits for
 	// its turn there until ctx is done.
 	Branch(ctx context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error)
 	// Sessions returns the state of the sessions of the scope's tenant, and how many are allowed at
 	// once.
 	Sessions(sc engine.Scope) (list []report.SessionStatus, limit int)
-	// Delete ends a Python session for good.
-	Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), err error)
+	// Delete ends a Python session for good. kept is the directory of its own environment, which stays,
+	// or empty.
+	Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept string, err error)
 	// Losses returns the deaths of idle Python interpreters of the scope's tenant that no job's
 	// receipt reports.
 	Losses(sc engine.Scope) []*engine.Loss
 	// Shell returns a runner of one command line.
 	Shell(sc engine.Scope, c engine.Command) (jobs.Runner, error)
-	// Install returns a runner that installs packages for a session, and reports whether it had to
-	// make the session.
-	Install(sc engine.Scope, session, packages string) (run jobs.Runner, made bool, err error)
+	// Install returns an install of packages for a session, and reports whether it had to make the
+	// session.
+	Install(sc engine.Scope, session, packages string) (install *engine.Install, made bool, err error)
 	// TakeNote returns what a client should know about a Python environment that was made since the
 	// last call, or "".
 	TakeNote() string

@@ -147,16 +147,39 @@ func TestInputForAnEndingJobIsRefused(t *testing.T) {
 	})
 }
 
-// Installs run one at a time, whatever their sessions.
+// Installs into one environment run one at a time, whatever their sessions.
 func TestInstallIsQueuedBehindThatOfAnotherSession(t *testing.T) {
 	w := newWorld(t)
-	first := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "a"}, &program{w, "hang"})
-	first.AwaitStart(t.Context())
-	second := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "b"}, &program{w, "queue go"})
+	first := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "a", Site: "one"}, &program{w, "hang"})
+	other := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "c", Site: "two"}, &program{w, "hang"})
+	for _, j := range []*jobs.Job{first, other} {
+		j.AwaitStart(t.Context())
+	}
+	second := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "b", Site: "one"}, &program{w, "queue go"})
 	got := w.dial(engine.Scope{}).call("check_job_status", given{"job_id": second.ID()})
 	if behind := field(got, "Queued behind"); behind != first.ID()+" (running)" {
 		t.Errorf("queued behind %q:\n%s", behind, got)
 	}
 	w.open("go")
 	jobstest.End(t, second)
+}
+
+// The first jobs of a session wait for the install of its packages, and not for other installs.
+func TestFirstJobsAreQueuedBehindTheInstall(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(engine.Scope{})
+	if got := c.call("create_session", given{"name": "lab", "packages": "hang"}); !strings.HasPrefix(field(got, "Installing"), "job ") {
+		t.Errorf("the new session:\n%s", got)
+	}
+	install := w.jobs.List("", jobs.Filter{})[0]
+	w.job("Job ID: " + install.ID + "\n").AwaitStart(t.Context())
+	later := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "lab", Site: "another"}, &program{w, "hang"})
+	later.AwaitStart(t.Context())
+	first := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Python, Session: "lab"}, &program{w, "queue go"})
+	got := c.call("check_job_status", given{"job_id": first.ID()})
+	if behind := field(got, "Queued behind"); behind != install.ID+" (running)" {
+		t.Errorf("queued behind %q:\n%s", behind, got)
+	}
+	w.open("go")
+	jobstest.End(t, first)
 }

@@ -51,12 +51,12 @@ func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
 
 func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
-	run, made, err := c.Backend.Install(c.scope, session, c.args.Package)
+	install, made, err := c.Backend.Install(c.scope, session, c.args.Package)
 	if err != nil {
 		return nil, err
 	}
 	c.made = made
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: view.Title("install " + c.args.Package)}, run)
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: view.Title("install " + c.args.Package), Site: install.Site}, install.Run)
 }
 
 // execute starts a job and waits for it during the grace.

@@ -10,6 +10,6 @@ Each reply about a job has Job ID, Status and Cursor. Pass that cursor to check_
 
 Status: queued, running, waiting_input, completed, failed (why), cancelled. waiting_input is certain: a program is reading now, and "Prompt" is its question. Answer Python (input(), getpass, pdb) with send_python_input, one line. Answer a shell job with send_command_input: it is a keyboard, so end a line with \n; use secret=true for passwords. A job that is only quiet stays running, and "Activity" says for how long.
 
-Python variables live in a session until its Python ends; a receipt says "variables kept" or "variables lost". Jobs of one session run in order, different sessions and shell jobs side by side; create_session makes one with a directory and variables of its own. The last expression is shown as RESULT; top-level await works.
+Python variables live in a session until its Python ends; a receipt says "variables kept" or "variables lost". Jobs of one session run in order, different sessions and shell jobs side by side; create_session makes one with a Python, packages or directory of its own. The last expression is shown as RESULT; top-level await works.
 
 cancel_job interrupts first and keeps variables if it can; force=true kills. It ends the whole process tree. "Left running" names processes that outlived their job: cancel_job on that job ends them. server_status shows what works here and what does not.`

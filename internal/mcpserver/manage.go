@@ -10,6 +10,7 @@ import (
 	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -17,7 +18,10 @@ func (c *call) createSession(ctx context.Context) (*report.Reply, error) {
 	if c.args.FromSession != "" {
 		return c.branch(ctx)
 	}
-	spec := engine.SessionSpec{Name: c.args.Name, Env: c.args.Env}
+	spec := engine.SessionSpec{Name: c.args.Name, Env: c.args.Env, Python: c.args.Python, Venv: c.args.Venv, Packages: c.args.Packages}
+	if c.args.MemoryMB != nil {
+		spec.MemoryMB = int(*c.args.MemoryMB)
+	}
 	if c.args.Cwd != "" {
 		dir, err := c.directory(c.args.Cwd)
 		if err != nil {
@@ -25,12 +29,19 @@ func (c *call) createSession(ctx context.Context) (*report.Reply, error) {
 		}
 		spec.Dir = dir
 	}
-	status, err := c.Backend.Create(c.scope, spec)
+	status, install, err := c.Backend.Create(ctx, c.scope, spec)
 	if err != nil {
 		return nil, err
 	}
 	r := &report.Reply{}
 	r.Line("Session", "new")
+	if install != nil {
+		j, err := c.installFirst(spec, install)
+		if err != nil {
+			return nil, err
+		}
+		r.Line("Installing", "job "+j.ID()+"; the first jobs of the session wait for it")
+	}
 	r.Body(status.String() + "\n")
 	return r, nil
 }
@@ -38,8 +49,8 @@ func (c *call) createSession(ctx context.Context) (*report.Reply, error) {
 // branch makes a session that continues with the variables of another one.
 func (c *call) branch(ctx context.Context) (*report.Reply, error) {
 	from := c.args.FromSession
-	if c.args.Cwd != "" || c.args.Env != nil {
-		return nil, arguments.Mistakef("from_session continues with the Python of session %s, in its directory and with its environment: leave out cwd and env.", from)
+	if c.args.Python+c.args.Venv+c.args.Packages+c.args.Cwd != "" || c.args.Env != nil || c.args.MemoryMB != nil {
+		return nil, arguments.Mistakef("from_session continues with the Python of session %s and all its settings: leave out python, venv, packages, cwd, env and memory_mb.", from)
 	}
 	c.ticket.Pass()
 	defer c.progress.start(ctx, 0, func() string { return "waiting for session " + from })()
@@ -52,6 +63,23 @@ func (c *call) branch(ctx context.Context) (*report.Reply, error) {
 	return report.Branch(status, shared), nil
 }
 
+// installFirst starts the install of a new session's packages. If that is refused, the session is
+// deleted.
+func (c *call) installFirst(spec engine.SessionSpec, install *engine.Install) (*jobs.Job, error) {
+	j, err := c.jobs.Start(jobs.Spec{
+		Tenant: c.scope.Tenant, Timeout: c.scope.Timeout,
+		Kind: jobs.Package, Session: spec.Name, Title: view.Title("install " + spec.Packages), Site: install.Site, Holds: true,
+	}, install.Run)
+	if err != nil {
+		c.Backend.Delete(c.scope, spec.Name, jobs.Agent, "create_session") // an error: it is gone already
+		return nil, err
+	}
+	c.changes.changed()
+	c.notices.Watch(j)
+	c.notices.Shows(j.Info())
+	return j, nil
+}
+
 func (c *call) listSessions(context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
 	list, limit := c.Backend.Sessions(c.scope)
@@ -62,7 +90,7 @@ func (c *call) listSessions(context.Context) (*report.Reply, error) {
 func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
 	ended := c.unended(session)
-	wait, err := c.Backend.Delete(c.scope, session, jobs.Agent, "delete_session")
+	wait, kept, err := c.Backend.Delete(c.scope, session, jobs.Agent, "delete_session")
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +106,9 @@ func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
 		r.Line("Deleted", "yes; all variables are lost")
 	} else {
 		r.Line("Deleted", "yes; no Python was running")
+	}
+	if kept != "" {
+		r.Line("Kept", kept+", the environment of the session")
 	}
 	c.showEnd(ctx, r, session, ended, end, err)
 	return r, nil

@@ -171,6 +171,12 @@ var replies = map[string][]step{
 			"Jobs: 1, newest first\nMore: list_jobs with before=ID3\n\nID3 cancelled (killed by delete_session), python lab, T: hang\n", ""},
 		{"execute_python", given{"code": `out ""`, "session": "lab"}, "Job ID: ID4\nStatus: completed\nElapsed: T\nCursor: 0\nSession: new\n", ""},
 	},
+	"sessions with packages": {
+		{"create_session", given{"name": "lab", "venv": "own", "packages": `out "x"`},
+			"Session: new\nInstalling: job ID1; the first jobs of the session wait for it\n\n" +
+				"lab, no Python runs, 0 variables, 0 jobs in T, T old, idle for T, in /lab\n", ""},
+		{"delete_session", given{"session": "lab"}, "Session: lab\nDeleted: yes; all variables are lost\nKept: /lab/.venvs/lab, the environment of the session\n", ""},
+	},
 	"notes": {
 		{"execute_python", given{"code": `note "a new worker was started"`},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nNote: a new worker was started\nCursor: 0\n", ""},

@@ -43,7 +43,7 @@ var (
 	reads = hints{readOnly: true, idempotent: true}
 	runs  = hints{destructive: true, openWorld: true}
 	ends  = hints{destructive: true, idempotent: true}
-	makes = hints{}
+	makes = hints{openWorld: true}
 )
 
 // defaultLonger is how long wait_for_jobs waits: less than the minute after which some clients give
@@ -76,8 +76,8 @@ func tools(grace time.Duration) []*tool {
 		hints: makes, call: (*call).completeCode,
 	}, {
 		name: "create_session", toolset: sessions,
-		about:    "Make a Python session with a directory and an environment of its own. Its Python starts with its first job.",
-		required: []string{"name"}, optional: []string{"from_session", "cwd", "env"},
+		about:    "Make a Python session with settings of its own: interpreter, packages, directory. Its Python starts with its first job.",
+		required: []string{"name"}, optional: []string{"python", "venv", "packages", "cwd", "env", "from_session", "memory_mb"},
 		hints: makes, call: (*call).createSession,
 	}, {
 		name: "delete_session", toolset: sessions,

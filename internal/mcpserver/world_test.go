@@ -141,18 +141,21 @@ func (w *world) Open(_ engine.Scope, session string) (_ engine.Session, made boo
 }
 
 // Create implements Backend.
-func (w *world) Create(_ engine.Scope, spec engine.SessionSpec) (report.SessionStatus, error) {
+func (w *world) Create(_ context.Context, _ engine.Scope, spec engine.SessionSpec) (report.SessionStatus, *engine.Install, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.sessions[spec.Name]; ok {
-		return report.SessionStatus{}, &engine.SessionExistsError{Session: w.state(spec.Name)}
+		return report.SessionStatus{}, nil, &engine.SessionExistsError{Session: w.state(spec.Name)}
 	}
 	w.sessions[spec.Name] = spec
-	return w.state(spec.Name), nil
+	if spec.Packages == "" {
+		return w.state(spec.Name), nil, nil
+	}
+	return w.state(spec.Name), &engine.Install{Run: &program{w, spec.Packages}, Site: "site"}, nil
 }
 
 // Branch implements Backend. A busy session is never branched.
-func (w *world) Branch(_ context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error) {
+func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error) {
 	if from == "busy" {
 		return report.SessionStatus{}, nil, &engine.BusyError{Session: from, Job: "J1"}
 	}
@@ -163,7 +166,8 @@ func (w *world) Branch(_ context.Context, sc engine.Scope, from, name string) (r
 		return report.SessionStatus{}, nil, &engine.NoSessionError{Name: from, Names: []string{"lab"}}
 	}
 	spec.Name = name
-	status, err := w.Create(sc, spec)
+	spec.Packages = ""
+	status, _, err := w.Create(ctx, sc, spec)
 	status.Parent = from
 	return status, engine.Shared{"child 812 (sleep)"}, err
 }
@@ -184,15 +188,19 @@ func (w *world) state(name string) report.SessionStatus {
 }
 
 // Delete implements Backend.
-func (w *world) Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), err error) {
+func (w *world) Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept string, err error) {
 	s, err := w.Session(sc, name)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	w.mu.Lock()
+	if w.sessions[name].Venv == engine.OwnVenv {
+		kept = "/lab/.venvs/" + name
+	}
 	delete(w.sessions, name)
 	w.mu.Unlock()
-	return s.Restart(by, reason)
+	wait, err = s.Restart(by, reason)
+	return wait, kept, err
 }
 
 // Shell implements Backend.
@@ -204,12 +212,13 @@ func (w *world) Shell(_ engine.Scope, c engine.Command) (jobs.Runner, error) {
 }
 
 // Install implements Backend.
-func (w *world) Install(sc engine.Scope, session, packages string) (_ jobs.Runner, made bool, err error) {
+func (w *world) Install(sc engine.Scope, session, packages string) (_ *engine.Install, made bool, err error) {
 	if strings.HasPrefix(packages, "-") {
 		return nil, false, fmt.Errorf("%q looks like an option; name packages only", packages)
 	}
 	_, made, err = w.Open(sc, session)
-	return &program{w, fmt.Sprintf("out %q", "installed "+packages+" for "+session+"\n")}, made, err
+	run := &program{w, fmt.Sprintf("out %q", "installed "+packages+" for "+session+"\n")}
+	return &engine.Install{Run: run, Site: "site"}, made, err
 }
 
 // TakeNote implements Backend.

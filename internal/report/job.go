@@ -200,24 +200,29 @@ func (rp *Reporter) queued(r *Reply, info jobs.Info) {
 	}
 }
 
-// Ahead returns the job that a queued one waits for: that of its session or, for an install, the
-// one install that runs. It returns nil if there is none.
-func (rp *Reporter) Ahead(info jobs.Info) *jobs.Info {
-	f := jobs.Filter{Session: info.Session, Status: []jobs.Status{jobs.Running, jobs.WaitingInput}}
-	switch {
-	case rp.Jobs == nil:
-		return nil
-	case info.Kind == jobs.Package: // installs of all sessions run one at a time
-		f.Session = ""
-	case info.Session == "":
+// Ahead returns the job that a queued one waits for, a running one if it can. It returns nil if there
+// is none.
+func (rp *Reporter) Ahead(info jobs.Info) (ahead *jobs.Info) {
+	if rp.Jobs == nil {
 		return nil
 	}
-	for _, ahead := range rp.Jobs.List(info.Tenant, f) {
-		if ahead.Kind == info.Kind {
-			return &ahead
+	f := jobs.Filter{Before: info.ID, Status: []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}}
+	for _, other := range rp.Jobs.List(info.Tenant, f) {
+		if !takeTurns(info, other) {
+			continue
+		}
+		if ahead = &other; other.Status != jobs.Queued {
+			return ahead
 		}
 	}
-	return nil
+	return ahead
+}
+
+// takeTurns reports whether two jobs run one at a time: those of one session, and installs into one
+// environment.
+func takeTurns(a, b jobs.Info) bool {
+	inSession := func(info jobs.Info) bool { return info.Session != "" && (info.Kind == jobs.Python || info.Holds) }
+	return inSession(a) && inSession(b) && a.Session == b.Session || a.Site != "" && a.Site == b.Site
 }
 
 // activity names a stopped process and says how long the job has been without output. If nothing is

@@ -28,6 +28,8 @@ type SessionStatus struct {
 	Idle   time.Duration // since its last job or, if it had none, since it was made
 	Python string        // its interpreter; empty: unknown
 	Dir    string        // where its Python starts
+
+	MemoryMB int // the most memory of each of its processes; 0: no limit
 }
 
 // Sessions returns the list of sessions, of which limit are allowed, as many as fit into room
@@ -89,6 +91,9 @@ func (s SessionStatus) String() string {
 		parts = append(parts, "Python "+s.Python)
 	}
 	parts = append(parts, "in "+s.Dir)
+	if s.MemoryMB > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d MB a process", s.MemoryMB))
+	}
 	if s.Parent != "" {
 		parts = append(parts, "branch of "+s.Parent)
 	}

@@ -1,0 +1,161 @@
+//go:build unix
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"asyncrepl/internal/report"
+	"asyncrepl/pkgmgr"
+	"asyncrepl/pyrepl"
+)
+
+// A SessionSpec describes a session. What is empty is as in a session that is made on first use.
+type SessionSpec struct {
+	Name     string
+	Dir      string            // an existing directory, where its Python starts; empty: the scope's workspace
+	Env      map[string]string // added to the scope's, for its Python and what that starts
+	Python   string            // the path of an interpreter, its name on the PATH, or a version such as 3.12
+	Venv     string            // the directory of an environment, or OwnVenv; relative to the workspace
+	Packages string            // that are installed before the first job, as arguments of an installer
+	MemoryMB int               // the most memory of each of its processes
+}
+
+// OwnVenv as the Venv of a session stands for an environment of its own in the workspace.
+const OwnVenv = "own"
+
+// venv returns the path of the session's environment, or "" if it has the workspace's.
+func (spec SessionSpec) venv() string {
+	if spec.Venv == OwnVenv {
+		return filepath.Join(".venvs", spec.Name)
+	}
+	return spec.Venv
+}
+
+// Create makes a session. If it has packages, install is not nil: once it is started as a job, which
+// Holds, it takes the first place in the queue of the session. The error can be a [*SessionExistsError] or a
+// [*TooManySessionsError]. Create can have to start an interpreter to learn its version.
+func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ report.SessionStatus, install *Install, err error) {
+	if err := e.checkSpec(sc, spec); err != nil {
+		return report.SessionStatus{}, nil, err
+	}
+	packages, err := e.packages.Other(ctx, pkgmgr.Choice{
+		Python: pkgmgr.Setting{Name: "python", Value: spec.Python}, Venv: pkgmgr.Setting{Name: "venv", Value: spec.venv()},
+	})
+	if err != nil {
+		return report.SessionStatus{}, nil, err
+	}
+	if spec.Packages != "" {
+		run, err := packages.Install(spec.Packages)
+		if err != nil {
+			return report.SessionStatus{}, nil, err
+		}
+		install = &Install{run, packages.Bin()}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.canMake(sc, spec.Name); err != nil { // again: the lock was free meanwhile
+		return report.SessionStatus{}, nil, err
+	}
+	s := e.make(sc, spec, packages)
+	s.named = true
+	if install != nil {
+		install.Run = s.Hold(install.Run)
+		s.awaits++
+	}
+	return e.statusOf(sc, *s), install, nil
+}
+
+// checkSpec returns why a session can't be made whatever Python it has, or nil.
+func (e *Engine) checkSpec(sc Scope, spec SessionSpec) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.canMake(sc, spec.Name); err != nil {
+		return err
+	}
+	if spec.MemoryMB == 0 {
+		return nil
+	}
+	most, by := MostMemoryMB, ""
+	if e.config.MemoryMB > 0 {
+		most, by = e.config.MemoryMB, " (REPL_MEMORY_MB)"
+	}
+	if spec.MemoryMB < LeastMemoryMB || spec.MemoryMB > most {
+		return fmt.Errorf("memory_mb must be from %d to %d%s", LeastMemoryMB, most, by)
+	}
+	if err := canLimitMemory(); err != nil {
+		return fmt.Errorf("memory_mb: %w; leave it out", err)
+	}
+	return nil
+}
+
+// canMake returns why there can be no new session of a name, or nil. The caller holds mu.
+func (e *Engine) canMake(sc Scope, name string) error {
+	if s := e.sessions[sessionKey{sc.Tenant, name}]; s != nil {
+		return &SessionExistsError{e.statusOf(sc, *s)}
+	}
+	if len(e.sessions) >= e.config.MaxSessions && !e.makeRoom() {
+		return e.tooMany(sc)
+	}
+	return nil
+}
+
+// make adds a session that has not started anything yet to the table. The caller holds mu.
+func (e *Engine) make(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) *session {
+	return e.add(sc, spec, packages, pyrepl.NewSession(spec.Name, e.configOf(sc, spec, packages)))
+}
+
+// add adds a session to the table. The caller holds mu.
+func (e *Engine) add(sc Scope, spec SessionSpec, packages *pkgmgr.Manager, of *pyrepl.Session) *session {
+	now := time.Now()
+	key := sessionKey{sc.Tenant, spec.Name}
+	s := &session{Session: of, spec: spec, packages: packages, made: now, opened: now}
+	if old := e.expired[key]; old != nil {
+		if old.loss != nil {
+			s.SetNote(old.loss.String())
+		}
+		delete(e.expired, key)
+	}
+	e.sessions[key] = s
+	e.expireAfter(e.config.SessionTTL)
+	return s
+}
+
+// configOf returns how the workers of a session start.
+func (e *Engine) configOf(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) pyrepl.Config {
+	c := pyrepl.Config{
+		Owner: e.owner, Python: packages.Interpreter, Env: func() []string { return e.sessionEnv(sc, spec, packages) },
+		PythonSetting: "REPL_PYTHON",
+		Dir:           sc.Workspace, DirSetting: "REPL_WORKDIR",
+		Memory: e.config.MemoryMB, MemorySetting: "REPL_MEMORY_MB",
+	}
+	if spec.Python != "" {
+		c.PythonSetting = "the python of a new session"
+	} else if spec.Venv != "" {
+		c.PythonSetting = "the venv of a new session"
+	}
+	if spec.Dir != "" {
+		c.Dir, c.DirSetting = spec.Dir, "the cwd of a new session"
+	}
+	if spec.MemoryMB != 0 {
+		c.Memory, c.MemorySetting = spec.MemoryMB, "the memory_mb of a new session"
+	}
+	return c
+}
+
+// keptVenv returns the directory of the environment that was made for a session alone, which stays
+// when the session ends, or "".
+func (e *Engine) keptVenv(sc Scope, spec SessionSpec) string {
+	if spec.Venv != OwnVenv {
+		return ""
+	}
+	dir := filepath.Join(sc.Workspace, spec.venv())
+	if _, err := os.Stat(dir); err != nil {
+		return ""
+	}
+	return dir
+}

@@ -1,0 +1,66 @@
+//go:build unix
+
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"asyncrepl/internal/report"
+)
+
+// A NoSessionError says that there is no session of a name.
+type NoSessionError struct {
+	Name  string
+	Names []string // of the sessions of the same tenant, in order
+	Loss  *Loss    // the session was ended because it was idle; nil: it was not, or lost nothing
+}
+
+func (e *NoSessionError) Error() string { return "there is no session " + e.Name }
+
+// noSession returns the error for a name. The caller holds mu.
+func (e *Engine) noSession(sc Scope, name string) error {
+	err := &NoSessionError{Name: name}
+	for key := range e.sessions {
+		if key.tenant == sc.Tenant {
+			err.Names = append(err.Names, key.name)
+		}
+	}
+	slices.Sort(err.Names)
+	if old := e.expired[sessionKey{sc.Tenant, name}]; old != nil {
+		err.Loss = old.loss
+	}
+	return err
+}
+
+// A SessionExistsError says that a session can't be made because there is one of that name.
+type SessionExistsError struct{ Session report.SessionStatus }
+
+func (e *SessionExistsError) Error() string {
+	return fmt.Sprintf("session %s exists", e.Session.Name)
+}
+
+// A TooManySessionsError says that no more sessions are allowed.
+type TooManySessionsError struct {
+	Open int
+	Idle report.SessionStatus // the one of the same tenant that has been idle longest; without a name: all are busy
+}
+
+func (e *TooManySessionsError) Error() string {
+	return fmt.Sprintf("%d sessions are open, the most allowed (REPL_MAX_SESSIONS)", e.Open)
+}
+
+// tooMany returns the error for a session that can't be made. The caller holds mu.
+func (e *Engine) tooMany(sc Scope) error {
+	err := &TooManySessionsError{Open: len(e.sessions)}
+	var idle *session
+	for key, s := range e.sessions {
+		if st := s.State(); key.tenant == sc.Tenant && st.Idle() && (idle == nil || s.idleSince(st).Before(idle.idleSince(idle.State()))) {
+			idle = s
+		}
+	}
+	if idle != nil {
+		err.Idle = e.statusOf(sc, *idle)
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package pyrepl_test
+
+import (
+	"context"
+	"testing"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// A gate is a runner that ends when it is told how.
+type gate chan jobs.Receipt
+
+// Run waits for the receipt, or for a stop.
+func (g gate) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	p.Begin()
+	select {
+	case rec := <-g:
+		return jobs.Outcome{Receipt: rec}
+	case <-ctx.Done():
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Exited, Code: 1, By: jobs.Agent}}
+	}
+}
+
+// hold starts a job that holds the session until the gate opens.
+func (b *bench) hold(g gate) *jobs.Job {
+	b.t.Helper()
+	return jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Package, Session: "default", Title: "test"}, b.s.Hold(g))
+}
+
+// Jobs behind one that holds the session run once it has completed.
+func TestHoldLetsJobsWait(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := make(gate)
+	held := b.hold(g)
+	next := b.start("1 + 1")
+	if st := b.s.State(); st.Job != held.ID() || st.Queued != 1 || st.Idle() {
+		t.Errorf("the session is at %q, with %d queued", st.Job, st.Queued)
+	}
+	g <- jobs.Receipt{End: jobs.Exited, By: jobs.Program}
+	if info := jobstest.End(t, next); info.Result != "2" {
+		t.Errorf("the job behind: %s, result %q", info.Receipt.Text(), info.Result)
+	}
+	if st := b.s.State(); st.Jobs != 1 {
+		t.Errorf("%d jobs are counted, want that of Python only", st.Jobs)
+	}
+}
+
+// Jobs behind one that holds the session are not run if it fails. Later ones are.
+func TestHoldThatFailsDropsTheJobsBehindIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := make(gate)
+	held := b.hold(g)
+	dropped := []*jobs.Job{b.start("1"), b.start("2")}
+	g <- jobs.Receipt{End: jobs.Exited, Code: 1, By: jobs.Program}
+	want := "failed (not run: job " + held.ID() + " did not complete, and this one was queued behind it)"
+	for _, j := range dropped {
+		if got := jobstest.End(t, j).Receipt.Text(); got != want {
+			t.Errorf("a job behind: %q, want %q", got, want)
+		}
+	}
+	b.result("1 + 1", "2")
+}
+
+// The end of a session stops what holds it.
+func TestDeleteStopsWhatHoldsTheSession(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	held := b.hold(make(gate))
+	dropped := b.start("1")
+	wait, err := b.s.Delete(jobs.Agent, "delete_session")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, err := wait(t.Context()); end.Had || err != nil {
+		t.Errorf("the end: %+v, %v", end, err)
+	}
+	jobstest.End(t, held)
+	if got, want := jobstest.End(t, dropped).Receipt.Text(), "failed (not run: variables were lost in the end of the session)"; got != want {
+		t.Errorf("a job behind: %q, want %q", got, want)
+	}
+	if got, want := jobstest.End(t, b.start("1")).Receipt.Text(), "failed (not run: the session has been closed)"; got != want {
+		t.Errorf("a later job: %q, want %q", got, want)
+	}
+	if _, err := b.s.Delete(jobs.Agent, "delete_session"); err == nil {
+		t.Error("a second end is not refused")
+	}
+}
