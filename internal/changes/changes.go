@@ -48,12 +48,12 @@ type Moment struct{ at time.Time }
 func Now() Moment { return Moment{coarseNow()} }
 
 // Since returns the files below dir that were made or changed since from.
-func Since(dir string, from Moment) Files { return since(dir, from, maxTime) }
+func Since(dir string, from Moment) Files { return since(dir, from, maxTime, maxEntries) }
 
-// since is Since with a bound of the time.
-func since(dir string, from Moment, limit time.Duration) Files {
+// since is Since with other bounds.
+func since(dir string, from Moment, limit time.Duration, entries int) Files {
 	now := time.Now()
-	s := &search{from: from.at, to: now, deadline: now.Add(limit), left: maxEntries, dirs: []string{"."}}
+	s := &search{from: from.at, to: now, deadline: now.Add(limit), left: entries, dirs: []string{"."}}
 	if dir != "" {
 		s.in(dir)
 	}
