@@ -181,7 +181,7 @@ def delete_all(names: Names) -> str:
     for name in list(namespace):
         if type(name) is not str or name not in names.dunders:
             namespace.pop(name, None)
-            count += 1
+            count += type(name) is not str or name[:2] != "__"  # else the compiler's, from 3.14 on
     namespace.update(names.dunders)
     annotations = namespace.get("__annotations__")
     if type(annotations) is dict:
