@@ -56,6 +56,7 @@ class Displays:
 
     def __init__(self, session: Session) -> None:
         self.session, self.streams = session, session.streams
+        self.plots_drawn = True  # until that has failed, see plots
 
     @breakable
     def display(self, values: Sequence[Any]) -> None:

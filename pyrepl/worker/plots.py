@@ -26,13 +26,14 @@ def read(displays: Displays, view: View, figure: Any) -> None:
     named = ", ".join(traces[:TRACES] + [GAP] * (len(traces) > TRACES))
     view.text = "<plotly figure, traces: %s>" % named
     view.label = "plot"
-    if drawable():
+    if displays.plots_drawn and drawable():
         if not displays.room(view):
             return
         try:
             return draw(view, figure)
-        except Exception as error:
-            displays.complain("plot as PNG", error)
+        except Exception as error:  # it finds no browser, or is too old: that takes it seconds
+            displays.plots_drawn = False
+            displays.complain("plots are kept as JSON: a picture", error)
     data = str(figure.to_json()).encode("utf-8", "replace")
     view.about = "plotly JSON %s, traces: %s" % (amount(len(data)), named)
     if len(data) > ITEM:

@@ -143,6 +143,31 @@ class TestDisplays(unittest.TestCase):
                 self.assertIn(why, ended.err)
                 self.assertEqual(ended.err.count("\n"), 1)
 
+    def test_plots_are_drawn_or_else_kept_as_json(self) -> None:
+        self.worker.run(
+            "import sys, tempfile, types\ndirectory = tempfile.mkdtemp()\n"
+            "open(directory + '/kaleido.py', 'w').close()\nsys.path.append(directory)\n"
+            "fails = []\n"
+            "class BaseFigure:\n"
+            "    __module__ = 'plotly.basedatatypes'\n"
+            "    data = [types.SimpleNamespace(type='bar')] * 2\n"
+            "    layout = types.SimpleNamespace(width=3136, height=None)\n"
+            "    def to_image(self, format, scale):\n"
+            "        if fails: fails.append(1); raise OSError('no browser')\n"
+            "        return png(int(3136 * scale), int(500 * scale))\n"
+            "    def to_json(self): return '{}'\n"
+            "class Figure(BaseFigure): pass\nplot = Figure()")
+        text = "<plotly figure, traces: bar, bar>"
+        self.assertEqual(self.shows("plot"),
+                         (text, "", ["plot 1: PNG 1568x250 of 3136x500: image/png"]))
+        self.assertEqual(self.shows("display(plot)")[1], "")
+        job = self.worker.start("fails.append(1); display(plot, plot); len(fails)")
+        ended = job.end()
+        self.assertEqual(ended.done["result"], "2")  # it is tried once
+        self.assertEqual(ended.err.count("can't be shown: OSError: no browser"), 1)
+        self.assertEqual([e["about"] for e in self.worker.displays(job)],
+                         ["plotly JSON 2 bytes, traces: bar, bar"] * 2)
+
     def test_a_long_text_is_cut(self) -> None:
         result, _, _ = self.shows("of(markdown='m' * (1 << 21))")
         self.assertEqual(len(result or ""), 1 << 20)
