@@ -27,6 +27,8 @@ var goroutines = map[string][]string{
 	"internal/process/guard.go":  {"the waiter of a child, and of the guard"},
 	"internal/process/start.go":  {"the waiter of a child, and of the guard"},
 
+	"internal/pystack/stack.go": {"a look at a Python stack"},
+
 	"internal/pump/pump.go": {"a pump per open pipe or terminal"},
 
 	"internal/listening/tree.go":  {"the poller of listening ports"},

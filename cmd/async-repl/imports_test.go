@@ -47,6 +47,8 @@ var rules = []rule{
 		why: "the kernel and the terminal show whether a program waits, for jobs of any kind"},
 	{dir: "internal/listening", may: []string{"internal/procfs", "internal/sockdiag"}, not: []string{"os/exec", "net/http", "github.com"},
 		why: "the kernel shows which processes listen, for jobs of any kind"},
+	{dir: "internal/pystack", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
+		why: "a stack is read from the memory of a process, whatever the process is for"},
 	{dir: "internal/child", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "a child is one process; the tree that grows from it belongs to package process"},
 	{dir: "internal/oom", not: []string{"os/exec", "net", "github.com"},

@@ -1,0 +1,185 @@
+package pystack
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+var testProgram = Program{
+	Bottom:    []Place{{"<string>", "<module>"}, {"<own/main.py>", "serve"}},
+	Own:       "<own/",
+	Loop:      Place{"<own/main.py>", "run"},
+	Coroutine: 1,
+}
+
+var testPlaces = []Place{
+	{"<string>", "<module>"}, {"<own/main.py>", "serve"}, {"<own/main.py>", "call"},
+	{"/w/a.py", "f"}, {"/w/ü.py", "größer"}, {"/w/€.py", "ε"}, {"/w/😀.py", "𝕏"}, {"<own/main.py>", "run"},
+	{"/lib/asyncio/base_events.py", "run_forever"},
+}
+
+// layoutsForTests are those of layout.go, and two as the interpreter says them.
+func layoutsForTests(t testing.TB) (all []layout) {
+	for _, minor := range []int{9, 10, 11, 12} {
+		all = append(all, layouts[minor])
+	}
+	for _, minor := range []int{13, 14} {
+		l, err := readLayout(newView(offsets(minor, false)), base, minor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// offsets returns memory that begins with _Py_DebugOffsets of an interpreter.
+func offsets(minor int, threaded bool) *fake {
+	m := &fake{}
+	runtime := m.alloc(pageSize)
+	copy(m.bytes, cookie)
+	set := func(word, to int) { m.put(runtime, word*8, uint64(to)) }
+	at := wordsOf[minor]
+	set(1, 3<<24|minor<<16|0x01f0)
+	if threaded {
+		set(2, 1)
+	}
+	set(at.interpreters, 632)
+	set(at.interpID, 24)
+	set(at.nextInterp, 16)
+	set(at.threads, 344)
+	set(at.nextThread, 8)
+	set(at.threadFrame, 72)
+	set(at.native, 160)
+	set(at.previous, 8)
+	set(at.at, 56)
+	set(at.locals, 80)
+	set(at.owner, 74)
+	set(at.filename, 112)
+	set(at.name, 120)
+	set(at.lines, 136)
+	set(at.firstLine, 68)
+	set(at.instrs, 200)
+	set(at.headSize, 16)
+	set(at.typeAt, 8)
+	set(at.sizeAt, 16)
+	set(at.bytesAt, 32)
+	set(at.stateAt, 32)
+	set(at.lengthAt, 16)
+	set(at.ascii, 40)
+	if at.stack != 0 {
+		set(at.stack, 64)
+		set(at.genFrame, 72)
+		set(at.genState, 67)
+	}
+	return m
+}
+
+// Every version's frames are found, and strings of each kind are read.
+func TestVersions(t *testing.T) {
+	for _, l := range layoutsForTests(t) {
+		_, target := interpreter(l, testProgram, testPlaces)
+		s, err := target.Look()
+		var got []string
+		for _, f := range s.Frames {
+			got = append(got, fmt.Sprintf("%s:%d %s", f.File, f.Line, f.Function))
+		}
+		const want = "/w/a.py:40 f, /w/ü.py:50 größer, /w/€.py:60 ε, /w/😀.py:70 𝕏"
+		if strings.Join(got, ", ") != want || err != nil || s.Outer != 0 || s.More {
+			t.Errorf("3.%d: %v, %v, %d, %v; want %s", l.minor, got, err, s.Outer, s.More, want)
+		}
+	}
+}
+
+// A layout that an interpreter gives is only taken if it can be one.
+func TestOffsets(t *testing.T) {
+	m := offsets(13, false)
+	for name, c := range map[string]struct {
+		minor  int
+		change func(m *fake)
+		want   string
+	}{
+		"no cookie":       {13, func(m *fake) { m.bytes[0]++ }, "the interpreter does not say where its frames are"},
+		"another version": {13, func(m *fake) { m.bytes[8+2]++ }, "the interpreter says that it is another version"},
+		"a newer version": {15, func(*fake) {}, "the frames of Python 3.15 are not known"},
+		"a wild offset":   {13, func(m *fake) { m.put(base, 8*wordsOf[13].name, 1<<40) }, "the interpreter says that its frames are where they can't be"},
+	} {
+		changed := &fake{bytes: append([]byte(nil), m.bytes...)}
+		c.change(changed)
+		if _, err := readLayout(newView(changed), base, c.minor); err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v; want %s", name, err, c.want)
+		}
+	}
+}
+
+// A chain that does not end in the program's frames is no stack of it, and one whose frames have
+// been left moves.
+func TestTorn(t *testing.T) {
+	for _, l := range layoutsForTests(t) {
+		_, target := interpreter(l, testProgram, testPlaces[2:])
+		if _, err := target.Look(); !errors.Is(err, errUnproven) {
+			t.Errorf("3.%d: %v; want %v", l.minor, err, errUnproven)
+		}
+		if _, err := target.Look(); !errors.As(err, new(*UnavailableError)) {
+			t.Errorf("3.%d: again: %v; want the same", l.minor, err)
+		}
+		_, target = interpreter(l, testProgram, testPlaces)
+		target.bottom = []uint64{1, 2}
+		if _, err := target.Look(); !errors.Is(err, ErrForeign) {
+			t.Errorf("3.%d: %v; want %v", l.minor, err, ErrForeign)
+		}
+		m, target := interpreter(l, testProgram, testPlaces)
+		n := uint64(0)
+		m.changes = func(m *fake) { // the second frame is at another instruction each time
+			frame, _ := target.innermost(newView(&fake{bytes: m.bytes}))
+			second := wordAt(m.bytes, int(frame-base)+l.previous)
+			n += 2
+			m.put(second, l.at, n)
+		}
+		if _, err := target.Look(); !errors.Is(err, ErrMoving) {
+			t.Errorf("3.%d: %v; want %v", l.minor, err, ErrMoving)
+		}
+	}
+}
+
+// Whatever is in memory, a look ends, and what it returns is bounded.
+func FuzzHostileMemory(f *testing.F) {
+	all := layoutsForTests(f)
+	f.Add(uint8(0), []byte{})
+	f.Add(uint8(3), []byte("\x10\x00\x20\x00\x11\x01\x30\x00"))
+	f.Add(uint8(5), []byte("\x00\x01\xff\xff\x40\x01\x00\x00"))
+	f.Fuzz(func(t *testing.T, which uint8, patches []byte) {
+		l := all[int(which)%len(all)]
+		m, target := interpreter(l, testProgram, testPlaces)
+		words := len(m.bytes) / 8
+		for ; len(patches) >= 4; patches = patches[4:] { // each puts a word somewhere: small, a wild one, or an address
+			at := int(binary.LittleEndian.Uint16(patches)) % words
+			value := uint64(binary.LittleEndian.Uint16(patches[2:]))
+			switch value % 4 {
+			case 1:
+				value = base + value*8%uint64(len(m.bytes))
+			case 2:
+				value <<= 48
+			case 3:
+				value = -value
+			}
+			m.put(base, at*8, value)
+		}
+		s, _ := target.Look()
+		if len(s.Frames) > 2*Frames {
+			t.Errorf("%d frames", len(s.Frames))
+		}
+		for _, f := range s.Frames {
+			if n := utf8.RuneCountInString(f.File + f.Function); n > 2*Chars+2 {
+				t.Errorf("%d characters", n)
+			}
+		}
+		if m.total > 64<<20 {
+			t.Errorf("%d bytes were read", m.total)
+		}
+	})
+}

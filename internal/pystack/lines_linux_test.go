@@ -1,0 +1,68 @@
+package pystack_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"os/exec"
+	"testing"
+
+	"asyncrepl/internal/pystack"
+)
+
+// tables prints the table of lines of each code object of two modules, its first line, and the
+// instructions and lines that Python reads there.
+const tables = `
+import asyncio.tasks, argparse, dis, json, sys
+old = sys.version_info < (3, 10)
+out = []
+def add(code):
+    table = code.co_lnotab if old else code.co_linetable
+    if old:
+        lines = list(dis.findlinestarts(code))
+    else:
+        lines = [(start, line) for start, end, line in code.co_lines() if line is not None and start < end]
+    out.append({"table": table.hex(), "first": code.co_firstlineno, "lines": lines})
+    for const in code.co_consts:
+        if hasattr(const, "co_code"):
+            add(const)
+for module in (asyncio.tasks, argparse):
+    add(compile(open(module.__file__, encoding="utf-8").read(), "x", "exec"))
+print(json.dumps({"minor": sys.version_info[1], "codes": out}))
+`
+
+// The lines are those that each Python reads in its own tables.
+func TestLinesAreThoseOfPython(t *testing.T) {
+	for _, python := range interpreters(t) {
+		text, err := exec.Command(python.path, "-c", tables).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said struct {
+			Minor int
+			Codes []struct {
+				Table string
+				First int
+				Lines [][2]int
+			}
+		}
+		if err := json.Unmarshal(text, &said); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, c := range said.Codes {
+			table, err := hex.DecodeString(c.Table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range c.Lines {
+				n++
+				if got := pystack.LineIn(said.Minor, table, c.First, l[0]); got != l[1] {
+					t.Fatalf("%s: the instruction at %d of the code of line %d is on line %d; want %d", python.version, l[0], c.First, got, l[1])
+				}
+			}
+		}
+		if n < 1000 {
+			t.Errorf("%s: only %d lines were compared", python.version, n)
+		}
+	}
+}

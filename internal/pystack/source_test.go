@@ -1,0 +1,85 @@
+package pystack_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"asyncrepl/internal/pystack"
+)
+
+func TestSources(t *testing.T) {
+	workspace, other := t.TempDir(), t.TempDir()
+	write := func(dir, name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link := filepath.Join(workspace, "link.py")
+	secret := write(other, "secret.py", "secret\n")
+	if err := os.Symlink(secret, link); err != nil {
+		t.Fatal(err)
+	}
+	fifo := filepath.Join(workspace, "fifo.py")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	train := write(workspace, "train.py", "import x\r\n\r\n\tstep()  \rlast")
+	s := pystack.Sources{
+		Code: func(file string) (string, bool) { return "a = 1\n  b = 2", file == "<job 1>" },
+		Dirs: []string{workspace},
+	}
+	for _, c := range []struct {
+		name, file string
+		line       int
+		want       string
+	}{
+		{"code of the session", "<job 1>", 2, "b = 2"},
+		{"other code without a file", "<job 2>", 1, ""},
+		{"a file", train, 3, "step()"},
+		{"its last line", train, 4, "last"},
+		{"a line it does not have", train, 5, ""},
+		{"no line", train, 0, ""},
+		{"a relative name", "train.py", 1, "import x"},
+		{"a name that leads out", "../" + filepath.Base(other) + "/secret.py", 1, ""},
+		{"a file elsewhere", secret, 1, ""},
+		{"a link that leads out", link, 1, ""},
+		{"a FIFO", fifo, 1, ""},
+		{"a directory", workspace, 1, ""},
+		{"a missing file", filepath.Join(workspace, "gone.py"), 1, ""},
+		{"a name with a NUL", workspace + "/a\x00.py", 1, ""},
+		{"an empty name", "", 1, ""},
+		{"a large file", write(workspace, "large.py", strings.Repeat("x = 1\n", 300_000)), 1, ""},
+		{"lines of old", write(workspace, "old.py", "a\rb\rc"), 2, "b"},
+		{"a long line", write(workspace, "long.py", strings.Repeat("x", 500)), 1, strings.Repeat("x", 200) + "…"},
+		{"no UTF-8", write(workspace, "latin.py", "# \xe9\n"), 1, "# �"},
+	} {
+		got := s.Lines([]pystack.Frame{{Place: pystack.Place{File: c.file}, Line: c.line}})
+		if !slices.Equal(got, []string{c.want}) {
+			t.Errorf("%s: %q; want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A stack of many files costs no more than it may: those of the innermost frames are read.
+func TestSourcesAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	var frames []pystack.Frame
+	for i := range 64 {
+		path := filepath.Join(dir, strings.Repeat("a", i+1))
+		if err := os.WriteFile(path, []byte("pass\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		frames = append(frames, pystack.Frame{Place: pystack.Place{File: path}, Line: 1})
+	}
+	got := pystack.Sources{Code: func(string) (string, bool) { return "", false }, Dirs: []string{dir}}.Lines(frames)
+	if got[63] != "pass" || got[0] != "" {
+		t.Errorf("the lines are %q", got)
+	}
+}
