@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"asyncrepl/internal/callstack"
 	"asyncrepl/internal/output"
 )
 
@@ -33,11 +34,12 @@ type Info struct {
 	Cancelling  Rung      // set while a stop is under way
 	Receipt     Receipt   // set once Status is final
 	HasResult   bool
-	Result      string     // at most its first 32,000 characters; the output ends with all of it
-	ResultChars int        // of the complete result, if Result is not all of it
-	Listening   []Listener // opened since it was started; nil once Status is final
-	PID         int        // the process in the foreground, if the runner named one
-	Probe       Probe      // measures its processes, if the runner gave one; nil once Status is final
+	Result      string           // at most its first 32,000 characters; the output ends with all of it
+	ResultChars int              // of the complete result, if Result is not all of it
+	Listening   []Listener       // opened since it was started; nil once Status is final
+	PID         int              // the process in the foreground, if the runner named one
+	Probe       Probe            // measures its processes, if the runner gave one; nil once Status is final
+	Looker      callstack.Looker // shows where its code is, if the runner gave one; nil once Status is final
 
 	Created, Started, Ended time.Time
 	Output                  output.Stat

@@ -38,7 +38,7 @@ func (j *Job) moveTo(s Status) bool {
 		}
 		j.startLimit()
 	case s.Final():
-		j.info.Ended, j.info.Cancelling, j.info.Probe, j.takeInput = now, "", nil, nil
+		j.info.Ended, j.info.Cancelling, j.info.Probe, j.info.Looker, j.takeInput = now, "", nil, nil, nil
 		j.info.Listening = nil
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"asyncrepl/internal/callstack"
 	"asyncrepl/internal/output"
 )
 
@@ -133,6 +134,15 @@ func (p *Port) SetProbe(probe Probe) {
 	defer p.j.mu.Unlock()
 	if !p.j.info.Status.Final() {
 		p.j.info.Probe = probe
+	}
+}
+
+// SetLooker makes l show where the code of the running job is.
+func (p *Port) SetLooker(l callstack.Looker) {
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
+	if !p.j.info.Status.Final() {
+		p.j.info.Looker = l
 	}
 }
 

@@ -145,6 +145,7 @@ func (r *run) exec(ctx context.Context, work worker.Work) jobs.Outcome {
 		return jobs.Outcome{Receipt: r.lostReceipt(err)}
 	}
 	r.p.SetInput(r.input)
+	r.p.SetLooker(r.w.Looker(r.s.code))
 	stopWatcher := r.watcher.Start()
 	r.w.Prepare() // for the next job while the worker is busy; an error: the next job tries again
 	done, err := r.follow(ctx)

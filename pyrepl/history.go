@@ -47,6 +47,18 @@ func (s *Session) History() History {
 	return History{Entries: h.entries, Dropped: h.dropped}
 }
 
+// code returns the code of a job, if the history still has it.
+func (s *Session) code(job string) (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range slices.Backward(s.history.entries) {
+		if e.Job == job && job != "" {
+			return e.Code, true
+		}
+	}
+	return "", false
+}
+
 // A history is a History that grows.
 type history struct {
 	entries []Entry

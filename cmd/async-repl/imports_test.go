@@ -29,6 +29,8 @@ type rule struct {
 var rules = []rule{
 	{dir: "internal/view", not: []string{"os", "net", "github.com"},
 		why: "a view is bytes in, text out"},
+	{dir: "internal/callstack", may: []string{"internal/view"}, not: []string{"os", "net", "github.com"},
+		why: "a stack reads alike whatever language and program it is of"},
 	{dir: "internal/output", not: []string{"os/exec", "net", "github.com"},
 		why: "a log holds the output of jobs of any kind, and its file can be replaced without touching them"},
 	{dir: "internal/ladder", not: []string{"os", "net", "github.com"},
@@ -61,7 +63,7 @@ var rules = []rule{
 	{dir: "internal/changes", not: []string{"os/exec", "net", "github.com"},
 		why: "the file system shows what has changed, whatever has changed it"},
 
-	{dir: "jobs", may: []string{"internal/ladder", "internal/output"}, not: []string{"os/exec", "net"},
+	{dir: "jobs", may: []string{"internal/callstack", "internal/ladder", "internal/output"}, not: []string{"os/exec", "net"},
 		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
 	{dir: "internal/display", may: []string{"internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
 		why: "what a job shows is hostile data from any runner: its limits are kept in one place, and nothing decodes it"},
@@ -78,13 +80,13 @@ var rules = []rule{
 	{dir: "pkgmgr", may: append(runnersMay, "pkgmgr/installer"), not: []string{"net/http", "os/exec"},
 		why: "runners know no protocol and not one another; the network is the installer's business"},
 
-	{dir: "internal/report", may: []string{"internal/display", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net", "github.com"},
+	{dir: "internal/report", may: []string{"internal/callstack", "internal/display", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "a job reads alike through MCP, on the command line, in the browser and on disk, however it runs"},
 	{dir: "internal/notebook", not: []string{"os/exec", "net", "github.com"},
 		why: "a notebook is a file of cells, whoever ran them"},
 	{dir: "internal/export", may: []string{"internal/notebook", "internal/output", "internal/view", "jobs", "pyrepl"}, not: []string{"os", "net", "github.com"},
 		why: "an export reads what sessions and jobs keep, and starts nothing"},
-	{dir: "internal/engine", may: []string{"internal/output", "internal/process", "internal/report", "internal/tty", "internal/waiting", "jobs", "pkgmgr", "pyrepl", "shell"}, not: []string{"os/exec", "net", "github.com"},
+	{dir: "internal/engine", may: []string{"internal/output", "internal/process", "internal/pystack", "internal/report", "internal/tty", "internal/waiting", "jobs", "pkgmgr", "pyrepl", "shell"}, not: []string{"os/exec", "net", "github.com"},
 		why: "an engine serves front ends of any protocol, and may run in a process apart from them"},
 	{dir: "internal/rawjson", not: []string{"os", "net", "github.com"},
 		why: "bytes in, bytes out"},
@@ -104,7 +106,7 @@ var rules = []rule{
 
 // runnersMay are the packages that the runners may import.
 var runnersMay = []string{
-	"internal/display", "internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/runner",
+	"internal/callstack", "internal/display", "internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/pystack", "internal/runner",
 	"internal/tty", "internal/view", "internal/waiting", "jobs",
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/pystack"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
@@ -38,6 +39,8 @@ func (e *Engine) Status(sc Scope) report.Server {
 	err := tryTerminal()
 	does(err == nil, "terminals", fmt.Sprintf("no terminal can be opened (%v): commands run on pipes only, and Python sessions not at all", err))
 	platform(census, does)
+	err = pystack.Available()
+	does(err == nil, "the stack of running Python is shown", fmt.Sprintf("the stack of running Python is not shown: %v", err))
 	does(census.Guard != 0 || !census.Started, guardText(census.Guard),
 		"the guard has exited; the next start of a process replaces it, and until then processes outlive a server that is killed")
 	s.Works = append(s.Works, "shell "+e.config.Shell)

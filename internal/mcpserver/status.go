@@ -78,6 +78,7 @@ func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 	c.notices.Watch(j)
 	c.await(ctx, j, 0)
 	w := c.window(0)
+	w.Look = true
 	if c.args.Cursor == nil {
 		w.Part = report.Newest
 		if c.args.MaxChars == nil {

@@ -66,7 +66,7 @@ func tools(grace time.Duration) []*tool {
 		wait: atOnce, hints: reads, call: (*call).checkJobStatus,
 	}, {
 		name: "check_python_status", toolset: core,
-		about:    "Show status and output of a Python job. Without job_id, use the session's current Python job, or else its last one.",
+		about:    "Show status and output of a Python job, and where a running one is. Without job_id, use the session's current Python job, or else its last one.",
 		optional: []string{"job_id", "session", "wait_seconds", "cursor", "max_chars"},
 		wait:     atOnce, hints: reads, call: (*call).checkPythonStatus,
 	}, {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/callstack"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -36,8 +37,12 @@ type Window struct {
 	// next question leave out what equals it, and a prompt that the output ends with.
 	Answered *jobs.Question
 
+	// Look shows where the code of a running job is.
+	Look bool
+
 	facts []fact
-	lines int // if not 0, show only this many lines, the last ones
+	stack string // of the running code
+	lines int    // if not 0, show only this many lines, the last ones
 }
 
 // A fact is one header line.
@@ -70,6 +75,12 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	head.b.Grow(usualHead)
 	known := whatIsKnown(j, info, w)
 	rp.describe(head, info, known)
+	if w.Look && info.Looker != nil && info.Status == jobs.Running {
+		var at string
+		if at, w.stack = callstack.Describe(info.Looker, min(stackMax, w.MaxChars/4)); at != "" {
+			head.Line("At", at)
+		}
+	}
 	var also []string
 	if w.Notices != nil {
 		w.Notices.Shows(append(head.shown, info)...)
@@ -102,10 +113,11 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 }
 
 const (
-	smallReply = 500 // a smaller Window.MaxChars bounds the output alone
-	leastRoom  = 100 // for output, however much the other lines take
-	usualHead  = 160 // bytes of the header lines about a job
-	usualRest  = 240 // characters of cursor, section marks and the lines about omissions
+	stackMax   = 2000 // characters of the stack of a running job
+	smallReply = 500  // a smaller Window.MaxChars bounds the output alone
+	leastRoom  = 100  // for output, however much the other lines take
+	usualHead  = 160  // bytes of the header lines about a job
+	usualRest  = 240  // characters of cursor, section marks and the lines about omissions
 	lessRoom   = 50
 )
 
@@ -131,6 +143,7 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, re
 	for i, text := range x.text {
 		r.section(sectionNames[i], text)
 	}
+	r.section("STACK", w.stack)
 	return r, pictures
 }
 

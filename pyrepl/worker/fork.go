@@ -54,6 +54,7 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 	go b.listen() // owned by the worker; ends when the channel does, see End
 	select {
 	case <-b.events: // hello, which is in the channel
+		b.sight = w.sight.of(b.handle.PID())
 		return b, shared, nil
 	case <-b.handle.Done():
 		err = fmt.Errorf("the branch %s", b.ExitText())

@@ -255,7 +255,9 @@ func (w *Worker) hello(ctx context.Context, python string, cfg Config, prog prog
 	timer := time.NewTimer(cfg.Start)
 	defer timer.Stop()
 	select {
-	case <-w.events: // any event will do: it begins with our token
+	case ev := <-w.events: // any event will do: it begins with our token
+		hello, _ := ev.(helloEvent)
+		w.sight = newSight(w.handle.PID(), hello.Version, python, cfg.Dir)
 		return nil
 	case <-w.handle.Done():
 		return w.startupError(python, cfg)

@@ -29,6 +29,7 @@ type Worker struct {
 	unread   bool          // the worker had not read all that it was sent; set before eof is closed
 	ending   chan struct{} // closed by End: no caller takes events any more
 	once     sync.Once     // closes ending
+	sight    *sight        // of its stack; nil until it has said hello
 
 	// Used by the holder of the turn.
 	asked    int                 // numbered commands so far

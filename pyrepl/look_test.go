@@ -1,0 +1,122 @@
+package pyrepl_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/callstack"
+	"asyncrepl/internal/pystack"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// looks looks at a job until its innermost call is in a function.
+func looks(t *testing.T, j *jobs.Job, function string) callstack.Stack {
+	t.Helper()
+	for deadline := time.Now().Add(jobstest.Patience); ; <-time.After(time.Millisecond) {
+		info := j.Info()
+		if info.Status == jobs.Running && info.Looker != nil {
+			s, err := info.Looker.Look()
+			if err != nil && !errors.Is(err, pystack.ErrMoving) {
+				t.Fatal(err)
+			}
+			if n := len(s.Calls); n > 0 && s.Calls[n-1].Function == function {
+				return s
+			}
+		}
+		if info.Status.Final() || time.Now().After(deadline) {
+			t.Fatalf("the job never got to %s: %+v\noutput: %q", function, info, jobstest.Output(j))
+		}
+	}
+}
+
+// A busy session shows where it is: in each interpreter, across jobs and files, without its worker's
+// own calls.
+func TestLook(t *testing.T) {
+	if err := pystack.Available(); err != nil {
+		t.Skip(err)
+	}
+	all := interpreters()
+	if testing.Short() {
+		all = []string{python(t)}
+	}
+	for _, path := range all {
+		if exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 9) or sys.implementation.name != 'cpython')").Run() != nil {
+			continue
+		}
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			b := newBenchOn(t, path, t.TempDir())
+			b.showsCalls()
+			b.showsAwait()
+			b.result("x", "1")
+		})
+	}
+}
+
+// showsCalls looks at a job that sleeps in a function of a file, which one of an earlier job has
+// called.
+func (b *bench) showsCalls() {
+	t := b.t.(*testing.T)
+	module := filepath.Join(b.cfg.Dir, "steps.py")
+	if err := os.WriteFile(module, []byte("import time\n\ndef step(n):\n    time.sleep(n)  # long\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := b.run("import steps\ndef outer():\n    steps.step(3600)")
+	j := b.start("x = 1\nouter()")
+	s := looks(t, j, "step")
+	want := []callstack.Call{
+		{File: "<job " + j.ID() + ">", Function: "<module>", Line: 2, Source: "outer()"},
+		{File: "<job " + first.ID + ">", Function: "outer", Line: 3, Source: "steps.step(3600)"},
+		{File: module, Function: "step", Line: 4, Source: "time.sleep(n)  # long"},
+	}
+	if !slices.Equal(s.Calls, want) || s.Outer != 0 || s.More || s.Awaits || s.Own != want[0].File {
+		t.Errorf("the stack is %+v; want %+v", s, want)
+	}
+	if s, err := j.Info().Looker.Look(); s.Since == callstack.First || s.Since == callstack.Moved || err != nil {
+		t.Errorf("the next look: %+v, %v", s, err)
+	}
+	j.Stop(stop(jobs.Interrupt))
+	if info := jobstest.End(t, j); info.Looker != nil || info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+		t.Errorf("after the end: %v, %v", info.Looker, info.Receipt.Text())
+	}
+}
+
+// showsAwait looks at a job that awaits.
+func (b *bench) showsAwait() {
+	t := b.t.(*testing.T)
+	j := b.start("import asyncio\nasync def nap():\n    await asyncio.sleep(3600)\nawait nap()")
+	s := looks(t, j, "sleep")
+	if len(s.Calls) != 3 || s.Calls[1].Source != "await asyncio.sleep(3600)" || !s.Awaits || !strings.HasSuffix(s.Calls[2].File, "/asyncio/tasks.py") || s.Calls[2].Source == "" {
+		t.Errorf("the stack of a job that awaits is %+v", s)
+	}
+	j.Stop(stop(jobs.Interrupt))
+	jobstest.End(t, j)
+}
+
+// A branch can be looked at like its parent, and shows code that the parent ran.
+func TestLookAtBranch(t *testing.T) {
+	if err := pystack.Available(); err != nil {
+		t.Skip(err)
+	}
+	b := newBench(t)
+	b.run("import time\ndef nap():\n    time.sleep(3600)")
+	branch, _, err := b.s.Branch(t.Context(), "branch", b.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(branch.Close)
+	b.s = branch
+	j := b.start("nap()")
+	if s := looks(t, j, "nap"); len(s.Calls) != 2 {
+		t.Errorf("the stack is %+v", s)
+	}
+	j.Stop(stop(jobs.Interrupt))
+	jobstest.End(t, j)
+}
