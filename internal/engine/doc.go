@@ -6,9 +6,9 @@
 // [Engine.Scope], which says which tenant's jobs and sessions it can see and where its jobs start.
 // The engine makes runners and sessions for a scope; the front end starts them as jobs of
 // [Engine.Jobs], under the scope's tenant. Several goroutines can call methods of an Engine at
-// once. The methods do not wait: the runner does everything that takes time. Their errors are shown
-// to clients and say how to fix the problem; if a setting is the cause, they name its REPL_
-// variable.
+// once. The methods do not wait, except for Branch, and Create with a Python of its own: the runner
+// does everything else that takes time. Their errors are shown to clients and say how to fix the
+// problem; if a setting is the cause, they name its REPL_ variable.
 //
 // The engine owns all jobs, sessions and processes, and [Engine.Close] ends them. It has a
 // goroutine of its own only while it closes.
@@ -17,6 +17,7 @@
 // person's choices arrive in [Config]; package report and the front end write the texts that a
 // client sees.
 //
-// Begin with the example and engine.go; sessions.go is about Python, expiry.go about the end of idle
-// sessions, environment.go about what jobs find around them, status.go about server_status.
+// Begin with the example and engine.go; sessions.go is about Python, create.go about new sessions,
+// expiry.go about the end of idle ones, environment.go about what jobs find around them, status.go
+// about server_status.
 package engine

@@ -11,8 +11,8 @@ import (
 )
 
 // A Backend makes and describes jobs: an [engine.Engine], or a fake in tests. Its methods are safe
-// for concurrent use and, except for Branch, do not wait. Their errors are shown to clients and say how to fix the
-// problem.
+// for concurrent use and do not wait, except for Branch, and Create with a Python of its own. Their
+// errors are shown to clients and say how to fix the problem.
 type Backend interface {
 	// Jobs returns the registry in which the tools start and find jobs.
 	Jobs() *jobs.Registry

@@ -182,4 +182,7 @@ func TestFirstJobsAreQueuedBehindTheInstall(t *testing.T) {
 	}
 	w.open("go")
 	jobstest.End(t, first)
+	if got := c.call("delete_session", given{"session": "lab"}); !strings.Contains(got, "\nEnded: "+install.ID+" cancelled ") || strings.Contains(got, later.ID()) {
+		t.Errorf("the end of the session:\n%s", got)
+	}
 }

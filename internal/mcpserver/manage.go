@@ -114,13 +114,14 @@ func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
 	return r, nil
 }
 
-// unended returns the Python jobs of a session that have not ended.
+// unended returns the jobs that have not ended and that the end of a session's Python ends: those of
+// Python, and the install that they wait for.
 func (c *call) unended(session string) []jobs.Info {
 	list := c.jobs.List(c.scope.Tenant, jobs.Filter{
 		Session: session,
 		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
 	})
-	return slices.DeleteFunc(list, func(info jobs.Info) bool { return info.Kind != jobs.Python })
+	return slices.DeleteFunc(list, func(info jobs.Info) bool { return info.Kind != jobs.Python && !info.Holds })
 }
 
 // absent returns the error of a call for a session that does not exist. It returns nil if that is
