@@ -85,10 +85,10 @@ func (e *Engine) checkSpec(sc Scope, spec SessionSpec) error {
 		most, by = e.config.MemoryMB, " (REPL_MEMORY_MB)"
 	}
 	if spec.MemoryMB < LeastMemoryMB || spec.MemoryMB > most {
-		return fmt.Errorf("memory_mb must be from %d to %d%s", LeastMemoryMB, most, by)
+		return fmt.Errorf("the limit memory_mb must be from %d to %d%s", LeastMemoryMB, most, by)
 	}
 	if err := canLimitMemory(); err != nil {
-		return fmt.Errorf("memory_mb: %w; leave it out", err)
+		return fmt.Errorf("limiting memory: %w; leave out memory_mb", err)
 	}
 	return nil
 }

@@ -431,8 +431,8 @@ func TestSettingsThatCannotBeHad(t *testing.T) {
 		{engine.SessionSpec{Venv: "/usr"}, "venv"},
 		{engine.SessionSpec{Venv: "../out"}, "workspace"},
 		{engine.SessionSpec{Packages: "--index-url=x"}, "--index-url"},
-		{engine.SessionSpec{MemoryMB: 63}, "memory_mb must be from 64 to 500 (REPL_MEMORY_MB)"},
-		{engine.SessionSpec{MemoryMB: 501}, "memory_mb must be from 64 to 500 (REPL_MEMORY_MB)"},
+		{engine.SessionSpec{MemoryMB: 63}, "the limit memory_mb must be from 64 to 500 (REPL_MEMORY_MB)"},
+		{engine.SessionSpec{MemoryMB: 501}, "the limit memory_mb must be from 64 to 500 (REPL_MEMORY_MB)"},
 	} {
 		tt.spec.Name = "lab"
 		if _, install, err := b.Create(t.Context(), sc, tt.spec); err == nil || install != nil || !strings.Contains(err.Error(), tt.want) {

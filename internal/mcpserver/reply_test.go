@@ -152,18 +152,18 @@ var replies = map[string][]step{
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 24\nSession: new\n\n--- STDOUT ---\ninstalled numpy for lab\n", ""},
 	},
 	"sessions": {
-		{"create_session", given{"name": "lab"}, "Session: new\n\nlab, no Python runs, 0 variables, 0 jobs in T, T old, idle for T, in /lab\n", ""},
+		{"create_session", given{"name": "lab"}, "Session: new\n\nlab, no Python runs, idle for T, 0 variables, 0 jobs in T, T old, in /lab\n", ""},
 		{"check_python_status", given{"session": "lab"}, "No Python job yet in session lab.", ""},
 		{"create_session", given{"name": "twig", "from_session": "lab"},
-			"Session: new\n\ntwig, no Python runs, 0 variables, 0 jobs in T, T old, idle for T, in /lab, branch of lab\n" +
+			"Session: new\n\ntwig, no Python runs, idle for T, 0 variables, 0 jobs in T, T old, in /lab, branch of lab\n" +
 				"Shared with lab, so use each of these in one of the two only:\n  child 812 (sleep)\n", ""},
 		{"delete_session", given{"session": "twig"}, "Session: twig\nDeleted: yes; no Python was running\n", ""},
 		{"execute_python", given{"code": `out ""`, "session": "lab"}, "Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 0\n", ""},
 		{"execute_python", given{"code": `out "x"`, "session": "other"},
 			"Job ID: ID2\nStatus: completed\nElapsed: T\nCursor: 1\nSession: new\n\n--- STDOUT ---\nx\n", ""},
-		{"list_sessions", nil, "Sessions: 3 of at most 50\n\ndefault, no Python runs, 0 variables, 0 jobs in T, T old, idle for T, in /lab\n" +
-			"lab, no Python runs, 0 variables, 0 jobs in T, T old, idle for T, in /lab\n" +
-			"other, no Python runs, 0 variables, 0 jobs in T, T old, idle for T, in /lab\n", ""},
+		{"list_sessions", nil, "Sessions: 3 of at most 50\n\ndefault, no Python runs, idle for T, 0 variables, 0 jobs in T, T old, in /lab\n" +
+			"lab, no Python runs, idle for T, 0 variables, 0 jobs in T, T old, in /lab\n" +
+			"other, no Python runs, idle for T, 0 variables, 0 jobs in T, T old, in /lab\n", ""},
 		{"execute_python", given{"code": "hang", "session": "lab", "wait_seconds": 0}, "", ""},
 		{"delete_session", given{"session": "lab"},
 			"Session: lab\nDeleted: yes; all variables are lost\nEnded: ID3 cancelled (killed by delete_session), python lab, T: hang\n", ""},
@@ -174,7 +174,7 @@ var replies = map[string][]step{
 	"sessions with packages": {
 		{"create_session", given{"name": "lab", "venv": "own", "packages": `out "x"`},
 			"Session: new\nInstalling: job ID1; the first jobs of the session wait for it\n\n" +
-				"lab, no Python runs, 0 variables, 0 jobs in T, T old, idle for T, in /lab\n", ""},
+				"lab, no Python runs, idle for T, 0 variables, 0 jobs in T, T old, in /lab\n", ""},
 		{"delete_session", given{"session": "lab"}, "Session: lab\nDeleted: yes; all variables are lost\nKept: /lab/.venvs/lab, the environment of the session\n", ""},
 	},
 	"notes": {

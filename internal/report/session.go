@@ -76,7 +76,11 @@ func Branch(s SessionStatus, shared []string) *Reply {
 
 // String describes the session in one line, for lists of sessions.
 func (s SessionStatus) String() string {
-	parts := append(s.activity(), count(s.Variables, "variable"))
+	parts := s.activity()
+	if s.Job == "" {
+		parts = append(parts, "idle for "+Duration(s.Idle))
+	}
+	parts = append(parts, count(s.Variables, "variable"))
 	if s.PID != 0 {
 		parts = append(parts, fmt.Sprintf("pid %d", s.PID))
 	}
@@ -84,9 +88,6 @@ func (s SessionStatus) String() string {
 		parts = append(parts, count(s.Threads, "thread")+" in "+count(s.Processes, "process"), size(s.Memory), "CPU "+Duration(s.CPU))
 	}
 	parts = append(parts, fmt.Sprintf("%s in %s", count(s.Jobs, "job"), Duration(s.Ran)), Duration(s.Age)+" old")
-	if s.Job == "" {
-		parts = append(parts, "idle for "+Duration(s.Idle))
-	}
 	if s.Python != "" {
 		parts = append(parts, "Python "+s.Python)
 	}
@@ -104,6 +105,9 @@ func (s SessionStatus) String() string {
 func (s SessionStatus) line() string {
 	parts := s.activity()
 	if s.PID != 0 {
+		if s.Job == "" {
+			parts = append(parts, "idle")
+		}
 		parts = append(parts, fmt.Sprintf("pid %d", s.PID))
 	}
 	if s.Memory > 0 {
@@ -112,15 +116,13 @@ func (s SessionStatus) line() string {
 	return strings.Join(parts, ", ")
 }
 
-// activity returns the name of the session and what it does.
+// activity returns the name of the session and what it does, unless it is idle.
 func (s SessionStatus) activity() []string {
 	parts := []string{s.Name}
 	switch {
 	case s.Job != "":
 		parts = append(parts, "busy with job "+s.Job)
-	case s.PID != 0:
-		parts = append(parts, "idle")
-	default:
+	case s.PID == 0:
 		parts = append(parts, "no Python runs")
 	}
 	if s.Queued > 0 {
