@@ -86,7 +86,7 @@ func TestOutOfMemoryErrors(t *testing.T) {
 		b.want(code, want)
 	}
 	info, _ := b.want("import os; os.abort()", "failed (killed by SIGABRT; variables lost)")
-	want := "its memory has a limit of 100 MB, and code in C can crash when it is reached"
+	want := "its memory has a limit of 100 MB, and code in C can crash or exit when it is reached"
 	if !slices.Contains(info.Receipt.Notes, want) {
 		t.Errorf("notes %q, want %q", info.Receipt.Notes, want)
 	}

@@ -97,8 +97,8 @@ func (r *run) lostReceipt(cause error) jobs.Receipt {
 		notes = append(notes, note)
 	}
 	rec := runner.ExitReceipt(r.w.Process())
-	if limit := r.s.limitText(); limit != "" && slices.Contains([]string{"SIGABRT", "SIGBUS", "SIGSEGV"}, rec.Signal) {
-		notes = append(notes, "its memory has a "+limit+", and code in C can crash when it is reached")
+	if limit := r.s.limitText(); limit != "" && (rec.Code != 0 || slices.Contains([]string{"SIGABRT", "SIGBUS", "SIGSEGV"}, rec.Signal)) {
+		notes = append(notes, "its memory has a "+limit+", and code in C can crash or exit when it is reached")
 	}
 	rec.State, rec.Rungs, rec.Notes = jobs.Lost, r.rungs, notes
 	if errors.Is(cause, worker.ErrChannelClosed) && rec.End != jobs.Alive {
