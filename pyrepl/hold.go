@@ -19,12 +19,23 @@ type hold struct {
 // Queue takes the job's place behind those that were started before it.
 func (h *hold) Queue(p *jobs.Port) { h.turn = h.s.enqueue(p) }
 
-// Run waits for the job's turn and runs it.
+// Run waits for the job's turn and runs it. If it is stopped before that, the jobs behind it are not
+// run either.
 func (h *hold) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
-	if err := h.s.await(ctx, h.turn); err != nil {
-		return notRun(ctx, err)
+	select {
+	case <-h.turn.ready:
+	case <-ctx.Done():
 	}
-	out := h.run.Run(ctx, p)
+	var out jobs.Outcome
+	switch {
+	case ctx.Err() != nil:
+		h.s.withdraw(h.turn)
+		out = notRun(ctx, context.Cause(ctx))
+	case h.turn.err != nil:
+		out = notRun(ctx, h.turn.err)
+	default:
+		out = h.run.Run(ctx, p)
+	}
 	dropped := ""
 	if out.Receipt.Status() != jobs.Completed {
 		dropped = "job " + p.ID() + " did not complete, and this one was queued behind it"

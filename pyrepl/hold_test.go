@@ -88,3 +88,33 @@ func TestDeleteStopsWhatHoldsTheSession(t *testing.T) {
 		t.Error("a second end is not refused")
 	}
 }
+
+// late is the runner that stoppedFirst runs when its job has been stopped.
+type late interface {
+	jobs.Runner
+	Queue(*jobs.Port)
+}
+
+type stoppedFirst struct{ late }
+
+// Run implements jobs.Runner.
+func (s stoppedFirst) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	<-ctx.Done()
+	return s.late.Run(ctx, p)
+}
+
+// Jobs behind one that was stopped before it ran are not run either.
+func TestHoldThatIsStoppedFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	held := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Package, Session: "default", Title: "test"}, stoppedFirst{b.s.Hold(make(gate)).(late)})
+	behind := b.start("1")
+	held.Stop(stop(jobs.Kill))
+	if got, want := jobstest.End(t, held).Receipt.Text(), "cancelled (before it ran)"; got != want {
+		t.Errorf("the first job: %s, want %s", got, want)
+	}
+	if got, want := jobstest.End(t, behind).Receipt.Text(), "failed (not run: job "+held.ID()+" did not complete, and this one was queued behind it)"; got != want {
+		t.Errorf("the job behind: %s, want %s", got, want)
+	}
+	b.result("1 + 1", "2")
+}

@@ -72,11 +72,7 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 func (e *Engine) sessionEnv(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) []string {
 	env := sc.Env
 	if packages != e.packages {
-		env = jobEnv(e.config.Env, packages.Bin(), packages.IsVirtual())
-		env = slices.DeleteFunc(env, func(kv string) bool {
-			name, _, _ := strings.Cut(kv, "=")
-			return name == "VIRTUAL_ENV" || name == "CONDA_PREFIX"
-		})
+		env = activated(jobEnv(e.config.Env, packages.Bin(), packages.IsVirtual()), packages)
 	}
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -90,6 +86,24 @@ func (e *Engine) sessionEnv(sc Scope, spec SessionSpec, packages *pkgmgr.Manager
 		env = append(env, name+"="+value)
 	}
 	return withPrograms(packages, env)
+}
+
+// activated returns env with an environment as the active one. uv installs into the active one, and
+// without one into the .venv of the directory, which is the workspace's.
+func activated(env []string, packages *pkgmgr.Manager) []string {
+	active := []string{"VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME"}
+	env = slices.DeleteFunc(env, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(active, name)
+	})
+	python, _ := packages.Describe() // an error: the start of Python reports it
+	switch {
+	case packages.IsVirtual():
+		env = append(env, "VIRTUAL_ENV="+python.Dir)
+	case python.Dir != "":
+		env = append(env, "CONDA_PREFIX="+python.Dir)
+	}
+	return env
 }
 
 // withPrograms returns a copy of env in which the programs pip and pip3 of an environment lead the

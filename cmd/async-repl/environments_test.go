@@ -1,0 +1,121 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// otherPython returns an interpreter that can be used and is of another version than realPython,
+// and its version.
+func otherPython(t *testing.T) (python, version string) {
+	t.Helper()
+	ask := func(python string) (version string, ok bool) {
+		out, err := exec.Command(python, "-I", "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2]); sys.exit(sys.version_info < (3, 9))").Output()
+		return strings.TrimSpace(string(out)), err == nil
+	}
+	own, _ := ask(realPython())
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, _ := filepath.Glob(filepath.Join(home, ".pyenv/versions/*/bin/python3"))
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		more, _ := filepath.Glob(filepath.Join(dir, "python3.*"))
+		found = append(found, more...)
+	}
+	for _, python := range found {
+		if version, ok := ask(python); ok && version != own && filepath.Base(filepath.Dir(python)) != "shims" {
+			return python, version
+		}
+	}
+	t.Skip("this machine has only one Python, " + own)
+	return "", ""
+}
+
+// python runs code in a session to its end.
+func (s *server) python(session, code string) (status, result string) {
+	s.t.Helper()
+	r := s.end(s.do("execute_python", "code", code, "session", session).Header("Job ID"))
+	return r.Header("Status"), strings.TrimSuffix(r.Section("RESULT"), "\n")
+}
+
+// A session has the Python, the environment and the packages that it asked for. What is installed
+// for it, by tool or by a pip that it starts, goes there, and only sessions there are noted.
+func TestEnvironmentsOfSessions(t *testing.T) {
+	for name, withUV := range map[string]bool{"venv": false, "uv": true} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("pip takes seconds")
+			}
+			t.Parallel()
+			python, version := otherPython(t)
+			s := newWorkspace(t, withUV, "PIP_NO_INDEX=1", "UV_OFFLINE=1")
+			for _, wheel := range [][2]string{{"spam", "1.0"}, {"spam", "2.0"}, {"eggs", "1.0"}} {
+				if _, err := buildWheel(s.dir, wheel[0], wheel[1], "value = '"+wheel[1]+"'\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := s.do("create_session", "name", "lab", "python", python, "venv", "own", "packages", "./spam-1.0-py3-none-any.whl")
+			install := strings.Trim(strings.Fields(r.Header("Installing") + " - -")[1], ";")
+			if text := string(r); r.Header("Session") != "new" || !strings.Contains(text, "/.venvs/lab/bin/python (not made yet)") {
+				t.Errorf("create_session says\n%s", text)
+			}
+			first := s.do("execute_python", "session", "lab", "code", "import spam, sys; spam.value, sys.prefix, '%d.%d' % sys.version_info[:2]", "wait_seconds", 0)
+			if ahead := first.Header("Queued behind"); first.Header("Status") == "queued" && !strings.HasPrefix(ahead, install) {
+				t.Errorf("the first job waits for %q, want %s", ahead, install)
+			}
+			if got, want := s.end(install).Header("Status"), "completed (installed spam 1.0)"; got != want {
+				t.Errorf("the packages: %s, want %s", got, want)
+			}
+			if got, want := s.end(first.Header("Job ID")).Section("RESULT"), "('1.0', '"+s.dir+"/.venvs/lab', '"+version+"')"; strings.TrimSpace(got) != want {
+				t.Errorf("the first job has %s, want %s", got, want)
+			}
+
+			s.do("create_session", "name", "twin", "venv", ".venvs/lab")
+			for _, step := range []struct{ session, code, status, result string }{
+				{"default", "import spam", "failed (ModuleNotFoundError: No module named 'spam')", ""},
+				{"default", "import sys; sys.prefix", "completed", "'" + s.dir + "/.venv'"},
+				{"twin", "import spam; spam.value", "completed", "'1.0'"},
+				{"lab", "import subprocess; subprocess.run(['pip', 'install', './eggs-1.0-py3-none-any.whl']).returncode", "completed", "0"},
+				{"lab", "import eggs; eggs.value", "completed", "'1.0'"},
+				{"twin", "import eggs; eggs.value", "completed", "'1.0'"},
+				{"default", "import eggs", "failed (ModuleNotFoundError: No module named 'eggs')", ""},
+			} {
+				if status, result := s.python(step.session, step.code); status != step.status || result != step.result {
+					t.Errorf("%s in %s: %s, %s; want %s, %s", step.code, step.session, status, result, step.status, step.result)
+				}
+			}
+			r = s.end(s.do("install_package_async", "session", "twin", "package", "./spam-2.0-py3-none-any.whl").Header("Job ID"))
+			if got, want := r.Header("Status"), "completed (installed spam 2.0 (was 1.0))"; got != want {
+				t.Errorf("the install: %s, want %s", got, want)
+			}
+			for session, want := range map[string]bool{"lab": true, "twin": true, "default": false} {
+				if got := strings.Contains(string(r), "session "+session+" has imported spam before"); got != want {
+					t.Errorf("session %s is noted: %v, want %v\n%s", session, got, want, r)
+				}
+			}
+			if kept := s.do("delete_session", "session", "lab").Header("Kept"); !strings.HasPrefix(kept, s.dir+"/.venvs/lab, ") {
+				t.Errorf("delete_session keeps %q", kept)
+			}
+			if status, result := s.python("twin", "eggs.value"); status != "completed" || result != "'1.0'" {
+				t.Errorf("after the other session was deleted: %s, %s", status, result)
+			}
+		})
+	}
+}
+
+// If the job that installs its packages is refused, there is no session either.
+func TestSessionWithoutItsPackages(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "REPL_MAX_JOBS=1")
+	s.do("execute_command_async", "command", "sleep 300", "wait_seconds", 0)
+	if text := s.refused("create_session", "name", "lab", "packages", "spam"); !strings.Contains(text, "1 jobs are running, the most allowed") {
+		t.Errorf("the refusal says %q", text)
+	}
+	if got := string(s.do("list_sessions")); strings.Contains(got, "lab") {
+		t.Errorf("list_sessions says %s", got)
+	}
+}

@@ -1,0 +1,95 @@
+//go:build unix
+
+package engine_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// A session with an environment of its own runs there, and so does what it starts. Shell jobs and
+// other sessions stay in the environment of the workspace. The environment outlives the session.
+func TestSessionInItsOwnEnvironment(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.Env = append(c.Env, "VIRTUAL_ENV=/server's", "CONDA_PREFIX=/conda", "PYTHONHOME=")
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	dir := filepath.Join(c.Workspace, ".venvs", "lab")
+	if st := b.create(sc, engine.SessionSpec{Name: "lab", Venv: engine.OwnVenv}); st.Python != filepath.Join(dir, "bin", "python")+" (not made yet)" {
+		t.Errorf("a new session has Python %s", st.Python)
+	}
+	const code = `import os, shutil, subprocess, sys
+print(sys.prefix, os.environ["VIRTUAL_ENV"], os.environ.get("CONDA_PREFIX"), os.environ.get("PIP_REQUIRE_VIRTUALENV"))
+print(shutil.which("python"), subprocess.run(["python", "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True).stdout)`
+	if got, want := b.says(sc, "lab", code), strings.ReplaceAll("DIR DIR None 1\nDIR/bin/python DIR\n\n", "DIR", dir); got != want {
+		t.Errorf("the session prints %q, want %q", got, want)
+	}
+	if got := b.says(sc, "default", "import os, sys; print(sys.executable, os.environ['VIRTUAL_ENV'])"); got != c.Python+" /server's\n" {
+		t.Errorf("another session prints %q", got)
+	}
+	j := b.shell(sc, engine.Command{Line: "echo $VIRTUAL_ENV $CONDA_PREFIX"})
+	if info := jobstest.End(t, j); info.Status != jobs.Completed || strings.TrimSpace(jobstest.Output(j)) != "/server's /conda" {
+		t.Errorf("a shell job: %s, %q", info.Receipt.Text(), jobstest.Output(j))
+	}
+	wait, kept, err := b.Delete(sc, "lab", jobs.Agent, "test")
+	if err != nil || kept != dir {
+		t.Errorf("Delete keeps %q, %v; want %q", kept, err, dir)
+	}
+	if _, err := wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// An interpreter without an environment is used as it is, and no pip refuses to install into it.
+func TestSessionOnAnInterpreter(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	python, err := filepath.EvalSymlinks(c.Python) // not that of an environment
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Python = ""
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	b.create(sc, engine.SessionSpec{Name: "bare", Python: python})
+	const code = `import os, sys
+print(sys.prefix == sys.base_prefix, sys.executable, os.environ["PATH"].split(os.pathsep)[0], os.environ.get("PIP_REQUIRE_VIRTUALENV"))`
+	if got, want := b.says(sc, "bare", code), "True "+python+" "+filepath.Dir(python)+" None\n"; got != want {
+		t.Errorf("the session prints %q, want %q", got, want)
+	}
+	if _, err := os.Stat(filepath.Join(c.Workspace, ".venv")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an environment was made: %v", err)
+	}
+}
+
+// A session has the limit of its memory that it asked for, or else the server's.
+func TestMemoryOfSessions(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux limits memory")
+	}
+	t.Parallel()
+	c := config(t)
+	c.MemoryMB = 200
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	if st := b.create(sc, engine.SessionSpec{Name: "small", MemoryMB: 100}); !strings.HasSuffix(st.String(), ", at most 100 MB a process") {
+		t.Errorf("a session with a limit: %s", st)
+	}
+	for session, want := range map[string]string{"small": "limit of 100 MB", "default": "limit of 200 MB"} {
+		if got := jobstest.End(t, b.python(sc, session, "bytearray(300 << 20)")).Receipt.Text(); got != "failed (out of memory: "+want+"; variables kept)" {
+			t.Errorf("session %s: %s", session, got)
+		}
+	}
+}
