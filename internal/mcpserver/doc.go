@@ -20,8 +20,8 @@
 // be read is an error -32602 in the words of the tools.
 //
 // Begin with the example, then read tools.go (the table of all tools) and execute.go (one handler).
-// Package arguments reads what a call is given, package report has the words of replies, and
-// errors.go is the one place where errors become text.
+// Package arguments reads what a call is given, package report has the words of replies, package
+// resource reads what programs ask for, and errors.go is the one place where errors become text.
 //
 // Besides internal/stdio this is the only package that knows the MCP SDK. It knows no process, no
 // Python and no shell: the Backend makes the runners of jobs.

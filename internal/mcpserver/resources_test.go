@@ -11,6 +11,7 @@ import (
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/report"
+	"asyncrepl/internal/resource"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -31,7 +32,7 @@ type part struct {
 	Meta          map[string]report.OutputRange `json:"_meta"`
 }
 
-func (p part) stretch() report.OutputRange { return p.Meta[outputMeta] }
+func (p part) stretch() report.OutputRange { return p.Meta[resource.OutputMeta] }
 
 // data is what the part holds, which is either text or a blob.
 func (p part) data(t *testing.T) string {
@@ -276,3 +277,6 @@ func TestResourceListPagesThroughAllJobs(t *testing.T) {
 		t.Errorf("another tenant: %s", m.Result)
 	}
 }
+
+// resourcesAre ends the refusal of an address that names no resource.
+const resourcesAre = "The resources are job://{id}, job://{id}/output{?cursor,view} and job://{id}/display/{n}."

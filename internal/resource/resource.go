@@ -1,0 +1,187 @@
+// Package resource reads what programs get of jobs by address: a job as JSON, its output, and what
+// it has shown. Models get text from the tools instead.
+//
+// [Parse] reads an address, and [Request.Read] what it names. Their errors are mistakes of the
+// caller, in words that say how to correct them. The package knows no protocol: a front end finds
+// the job and sends the contents.
+package resource
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"asyncrepl/internal/arguments"
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/report"
+	"asyncrepl/jobs"
+)
+
+// The templates of the addresses.
+const (
+	JobTemplate     = "job://{id}"
+	OutputTemplate  = "job://{id}/output{?cursor,view}"
+	DisplayTemplate = "job://{id}/display/{n}"
+)
+
+// JSON is the type of a job as a resource.
+const JSON = "application/json"
+
+// OutputMeta is the key of a [report.OutputRange] in the Meta of each part of a job's output.
+const OutputMeta = "async-repl/output"
+
+// A Request is a parsed address.
+type Request struct {
+	ID      string // of the job
+	uri     string
+	output  bool
+	display int // its number; 0: no display is asked for
+	cursor  int64
+	raw     bool
+}
+
+const resourcesAre = "The resources are " + JobTemplate + ", " + OutputTemplate + " and " + DisplayTemplate + "."
+
+// Parse reads an address.
+func Parse(uri string) (r Request, err error) {
+	r.uri = uri
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "job" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return r, arguments.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
+	}
+	r.ID = strings.ToUpper(u.Host) // clients can write a host in lower case
+	path := strings.TrimSuffix(u.Path, "/")
+	number, isDisplay := strings.CutPrefix(path, "/display/")
+	if isDisplay {
+		r.display, err = strconv.Atoi(number)
+	}
+	switch r.output = path == "/output"; {
+	case isDisplay && err == nil && r.display > 0, r.output, path == "":
+	default:
+		return r, arguments.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return r, arguments.Mistakef("The query of %s can't be read. %s", report.OneLine(uri), resourcesAre)
+	}
+	return r, r.setQuery(query)
+}
+
+func (r *Request) setQuery(query url.Values) error {
+	for name, values := range query {
+		if !r.output || name != "cursor" && name != "view" {
+			return arguments.Mistakef("Unknown parameter of a resource: %s. %s", report.OneLine(name), resourcesAre)
+		}
+		if len(values) > 1 {
+			return arguments.Mistakef("%s is given twice.", name)
+		}
+	}
+	if query.Has("cursor") {
+		if err := r.setCursor(query.Get("cursor")); err != nil {
+			return err
+		}
+	}
+	return r.setView(query.Get("view"))
+}
+
+func (r *Request) setCursor(s string) (err error) {
+	if r.cursor, err = strconv.ParseInt(s, 10, 64); err != nil || r.cursor < 0 {
+		return arguments.Mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
+	}
+	return nil
+}
+
+func (r *Request) setView(s string) error {
+	switch s {
+	case "text", "":
+	case "raw":
+		r.raw = true
+	case "screen":
+		return arguments.Mistakef("view screen is not built yet: use text or raw.")
+	default:
+		return arguments.Mistakef("view must be one of: text, raw.")
+	}
+	return nil
+}
+
+// A Content is one part of a resource: text, which may be empty, or a blob.
+type Content struct {
+	URI      string         `json:"uri"`
+	MIMEType string         `json:"mimeType"`
+	Text     *string        `json:"text,omitempty"`
+	Blob     []byte         `json:"blob,omitempty"`
+	Meta     map[string]any `json:"_meta,omitempty"`
+}
+
+// Read returns the contents of the resource, which is of job j.
+func (r Request) Read(j *jobs.Job, reporter *report.Reporter) ([]Content, error) {
+	switch {
+	case r.output:
+		return r.readOutput(j)
+	case r.display > 0:
+		return r.readDisplay(j)
+	}
+	b, err := json.Marshal(reporter.Record(j.Info(), j.Displays()))
+	if err != nil {
+		return nil, err
+	}
+	text := string(b)
+	return []Content{{URI: r.uri, MIMEType: JSON, Text: &text}}, nil
+}
+
+// readOutput returns one read of a job's output.
+func (r Request) readOutput(j *jobs.Job) ([]Content, error) {
+	if end := j.Log().Stat().End; r.cursor > end {
+		return nil, arguments.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
+	}
+	var list []Content
+	for _, p := range report.ReadOutput(j, r.cursor, r.raw) {
+		c := Content{URI: r.uri, MIMEType: "text/plain", Meta: map[string]any{OutputMeta: p.Range}}
+		if r.raw && !utf8.Valid(p.Data) {
+			c.MIMEType, c.Blob = "application/octet-stream", p.Data
+		} else {
+			text := string(p.Data)
+			c.Text = &text
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// readDisplay returns a display of a job in its last form, which is the full size.
+func (r Request) readDisplay(j *jobs.Job) ([]Content, error) {
+	all, n := j.Displays(), r.display
+	switch {
+	case len(all) == 0:
+		return nil, arguments.Mistakef("Job %s has shown nothing.", j.ID())
+	case n > len(all):
+		return nil, arguments.Mistakef("Job %s has no display %d: they are 1 to %d.", j.ID(), n, len(all))
+	}
+	forms := all[n-1].Forms
+	full := forms[len(forms)-1]
+	data, err := j.Data(full)
+	if err != nil {
+		why := err.Error()
+		if errors.Is(err, output.ErrLimit) {
+			why += " (REPL_MAX_STATE)"
+		}
+		return nil, arguments.Mistakef("The data of display %d of job %s can't be read any more: %s.", n, j.ID(), why)
+	}
+	c := Content{URI: r.uri, MIMEType: full.MIME}
+	if isText(full.MIME) && utf8.Valid(data) || len(data) == 0 { // an empty blob would be left out
+		text := string(data)
+		c.Text = &text
+	} else {
+		c.Blob = data
+	}
+	return []Content{c}, nil
+}
+
+// isText reports whether data of a type is text.
+func isText(mimeType string) bool {
+	base, _, _ := strings.Cut(mimeType, ";")
+	return strings.HasPrefix(base, "text/") || strings.HasSuffix(base, "json") || strings.HasSuffix(base, "xml")
+}
