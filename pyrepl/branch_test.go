@@ -42,7 +42,7 @@ func TestBranchContinuesWithACopy(t *testing.T) {
 	b.want("later = 1", "completed") // belongs to its own history only
 	var ran []string
 	for _, e := range deep.s.History().Entries {
-		ran = append(ran, e.Code)
+		ran = append(ran, e.Code())
 	}
 	if want := []string{"state = [1]", "state.append('twig'); state"}; !slices.Equal(ran, want) {
 		t.Errorf("the history of a branch begins with %q, want %q", ran, want)

@@ -29,6 +29,7 @@ type exec struct {
 	s        *Session
 	work     worker.Work
 	patience time.Duration // of a request, see Ask
+	earlier  []Entry       // that run again first, see Replay
 	turn     *ticket
 }
 
@@ -80,10 +81,16 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 	}
 	p.SetPID(w.Process().PID())
 	p.SetProbe(runner.Probe(w.Process()))
+	watch, began := runner.Begin(), time.Now()
+	if out, ok := e.repeat(ctx, p, w); !ok {
+		return out, w
+	}
+	if len(e.earlier) > 0 {
+		note = e.repeatedNote(began)
+	}
 	r := newRun(e.s, w, p)
-	watch := runner.Begin()
 	out := r.exec(ctx, e.work)
-	if again && r.untouched && ctx.Err() == nil {
+	if again && r.untouched && ctx.Err() == nil && len(e.earlier) == 0 {
 		return e.attempt(ctx, p, false) // the session sees that it is dead, and says so in a note
 	}
 	if note != "" {
@@ -101,6 +108,8 @@ type run struct {
 	w *worker.Worker
 	p *jobs.Port
 
+	id        string // of the job; of the earlier one, if that runs again
+	again     bool   // an earlier job runs again
 	watcher   *waiting.Watcher
 	over      chan struct{}  // closed when the code has ended or the worker is dead
 	unkilled  chan struct{}  // closed when the worker could not be killed
@@ -117,10 +126,11 @@ type run struct {
 	sent      sentAnswer             // to the question that was answered last
 	reading   bool                   // a program reads the terminal, and may wait for other things as well
 	eofNext   bool                   // the next question gets the end of file
+	asked     bool                   // for input, while it ran again
 }
 
 func newRun(s *Session, w *worker.Worker, p *jobs.Port) *run {
-	r := &run{s: s, w: w, p: p, over: make(chan struct{}), unkilled: make(chan struct{})}
+	r := &run{s: s, w: w, p: p, id: p.ID(), over: make(chan struct{}), unkilled: make(chan struct{})}
 	r.watcher = w.NewWatcher(r.onTerminal)
 	return r
 }
@@ -131,16 +141,12 @@ func (r *run) exec(ctx context.Context, work worker.Work) jobs.Outcome {
 		return jobs.Outcome{Receipt: jobs.Receipt{
 			End: jobs.NotStarted, Detail: runner.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}}
 	}
-	if work.Request == nil {
-		code := work.Code
-		if work.Path != "" {
-			code = "%run " + File{work.Path, work.Args}.String() // as IPython runs a file
-		}
-		r.s.record(func(h *history) { h.begin(r.p.ID(), code) })
+	if work.Changes() {
+		r.s.record(func(h *history) { h.begin(r.id, work, r.s.fileState(work)) })
 	}
 	r.w.Begin(r.p, r.watcher.Kick)
 	defer r.w.Rest()
-	if err := r.w.Exec(work); err != nil {
+	if err := r.w.Exec(r.id, work); err != nil {
 		r.untouched = true
 		return jobs.Outcome{Receipt: r.lostReceipt(err)}
 	}
@@ -197,7 +203,7 @@ func (r *run) follow(ctx context.Context) (worker.DoneEvent, error) {
 
 // take acts on one event and reports whether it was the job's last.
 func (r *run) take(ev worker.Event) (done worker.DoneEvent, ok bool) {
-	if about, ok := ev.(interface{ Job() string }); !ok || about.Job() != r.p.ID() {
+	if about, ok := ev.(interface{ Job() string }); !ok || about.Job() != r.id {
 		return worker.DoneEvent{}, false // it is late: about a job that is over
 	}
 	r.heard = true

@@ -53,10 +53,10 @@ func TestFilesAreRun(t *testing.T) {
 	b.result("x", "2")
 	var codes []string
 	for _, e := range b.s.History().Entries {
-		if strings.HasPrefix(e.Code, "%") {
-			codes = append(codes, e.Code)
+		if strings.HasPrefix(e.Code(), "%") {
+			codes = append(codes, e.Code())
 			if !e.Uncompiled {
-				t.Errorf("%s passes for Python", e.Code)
+				t.Errorf("%s passes for Python", e.Code())
 			}
 		}
 	}

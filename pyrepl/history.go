@@ -1,6 +1,8 @@
 package pyrepl
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -21,17 +23,42 @@ type History struct {
 	Dropped int // jobs before these, of which nothing is kept
 }
 
-// An Entry is a job that ran in a session, or a loss of the session's variables.
+// An Entry is a job that ran in a session or changed its variables, or a loss of all variables.
 type Entry struct {
 	Lost string // not empty: all variables were lost here, and how; nothing below is set
 
 	Job        string
-	Code       string
+	Work       Work
 	Awaits     bool // at top level
 	Uncompiled bool // Python has not accepted the code
 	Receipt    jobs.Receipt
 	Began      time.Time
 	Ended      time.Time // zero: it still runs, and has no receipt
+
+	file  string // the state of the file that it ran
+	state state  // of the variables after it
+}
+
+// Work is what a job does.
+type Work = worker.Work
+
+// Code returns the code that was run, for a file as IPython runs one, or "" for a request.
+func (e *Entry) Code() string {
+	if e.Work.Path != "" {
+		return "%run " + File{e.Work.Path, e.Work.Args}.String()
+	}
+	return e.Work.Code
+}
+
+// A state stands for all that has run since the variables were empty: it is a hash of it.
+type state [sha256.Size]byte
+
+// after returns the state after e if it is st before.
+func (e *Entry) after(st state) state {
+	h := sha256.New()
+	h.Write(st[:])
+	json.NewEncoder(h).Encode([]any{e.Work, e.file}) // a hash takes everything
+	return state(h.Sum(nil))
 }
 
 // History returns what the session ran. A loss that no job has seen yet is the last entry.
@@ -53,7 +80,7 @@ func (s *Session) code(job string) (string, bool) {
 	defer s.mu.Unlock()
 	for _, e := range slices.Backward(s.history.entries) {
 		if e.Job == job && job != "" {
-			return e.Code, true
+			return e.Work.Code, true
 		}
 	}
 	return "", false
@@ -64,13 +91,17 @@ type history struct {
 	entries []Entry
 	size    int // of entries, in bytes
 	dropped int
+	state   state // after the last entry
 }
 
 // begin adds a job that begins to run. One that begins again, because its worker had died before,
 // is added once.
-func (h *history) begin(job, code string) {
+func (h *history) begin(job string, work Work, file string) {
 	if h.running() == nil {
-		h.add(Entry{Job: job, Code: code, Began: time.Now()}, len(h.entries))
+		e := Entry{Job: job, Work: work, file: file, Began: time.Now()}
+		h.state = e.after(h.state)
+		e.state = h.state
+		h.add(e, len(h.entries))
 	}
 }
 
@@ -92,7 +123,10 @@ func (h *history) end(receipt jobs.Receipt) {
 // happened to Python, and names were the variables.
 func (h *history) lose(how string, names []string) {
 	n := len(h.entries)
-	if h.running() != nil {
+	h.state = state{}
+	if e := h.running(); e != nil {
+		h.state = e.after(h.state)
+		e.state = h.state
 		n--
 	}
 	if n > 0 && h.entries[n-1].Lost == "" || n == 0 && h.dropped > 0 {
@@ -122,4 +156,10 @@ func (h *history) add(e Entry, i int) {
 	h.entries = slices.Delete(h.entries, 0, drop)
 }
 
-func (e *Entry) size() int { return entrySize + len(e.Code) + len(e.Lost) }
+func (e *Entry) size() int {
+	n := entrySize + len(e.Work.Code) + len(e.Lost)
+	if e.Work.Request != nil {
+		n += len(e.Work.Request.Value)
+	}
+	return n
+}

@@ -18,9 +18,9 @@ func lines(h pyrepl.History) string {
 		fmt.Fprintf(&b, "%d dropped\n", h.Dropped)
 	}
 	for _, e := range h.Entries {
-		line := e.Code + ": running"
+		line := e.Code() + ": running"
 		if !e.Ended.IsZero() {
-			line = e.Code + ": " + e.Receipt.Text()
+			line = e.Code() + ": " + e.Receipt.Text()
 		}
 		if e.Lost != "" {
 			line = "! " + e.Lost
@@ -114,7 +114,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		b.run(code + fmt.Sprint(i))
 	}
 	h := b.s.History()
-	if h.Dropped != 2 || len(h.Entries) != 3 || h.Entries[0].Code != code+"2" {
+	if h.Dropped != 2 || len(h.Entries) != 3 || h.Entries[0].Code() != code+"2" {
 		t.Errorf("%d dropped, %d kept", h.Dropped, len(h.Entries))
 	}
 	b.run("'" + strings.Repeat("x", 16<<20) + "'")

@@ -22,6 +22,10 @@ var errOneLine = errors.New("an answer is one line: send the lines one by one, e
 // read first. Threads can ask while another question is open; their questions wait.
 func (r *run) ask(ev worker.QuestionEvent) {
 	r.w.Drain()
+	if r.again {
+		r.refuse()
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.eofNext {
@@ -71,6 +75,10 @@ func (r *run) resume(n int) {
 func (r *run) onTerminal(ev waiting.Evidence, waits bool) {
 	if waits {
 		r.w.Drain() // the prompt can be in the pipes
+	}
+	if waits && r.again {
+		r.refuse()
+		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

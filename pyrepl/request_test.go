@@ -51,8 +51,10 @@ func TestRequestsAreAnswered(t *testing.T) {
 			t.Errorf("%+v of %q: %s, %q; want %s, %q", step.q, step.code, status, got, step.status, step.want)
 		}
 	}
-	if h := b.s.History(); len(h.Entries) != 1 || h.Dropped != 0 {
-		t.Errorf("the session ran %+v", h)
+	for _, e := range b.s.History().Entries[1:] { // a replay does these again, an export leaves them out
+		if !e.Work.Changes() || e.Work.Request == nil {
+			t.Errorf("the session ran %+v", e)
+		}
 	}
 }
 

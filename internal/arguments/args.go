@@ -16,21 +16,21 @@ import (
 // Args are the checked arguments of a call. The field of a parameter that the call omits has its
 // zero value or, if that would mean something else, is nil.
 type Args struct {
-	Code, Command, Package, Text string
-	Session, Name, Cwd, Path     string
-	FromSession                  string
-	Python, Venv, Packages       string
-	JobID, Before                string
-	JobIDs, Names, Args          []string
-	Format, Pattern              string
-	Value                        json.RawMessage
-	Status, Until                string
-	Env                          map[string]string
-	Wait, Timeout                *time.Duration
-	MaxChars, Limit              *int64
-	Cursor, MemoryMB             *int64
-	TTY                          *bool
-	EOF, Secret, Force, All      bool
+	Code, Command, Package, Text   string
+	Session, Name, Cwd, Path       string
+	FromSession                    string
+	Python, Venv, Packages         string
+	JobID, Before, FromJob         string
+	JobIDs, Names, Args            []string
+	Format, Pattern                string
+	Value                          json.RawMessage
+	Status, Until                  string
+	Env                            map[string]string
+	Wait, Timeout                  *time.Duration
+	MaxChars, Limit                *int64
+	Cursor, MemoryMB               *int64
+	TTY                            *bool
+	EOF, Secret, Force, All, Rerun bool
 }
 
 // A Mistake is an error in the arguments of a call. Its text says how to correct it.

@@ -100,6 +100,7 @@ var parameters = map[string]*parameter{
 	"venv":         text("own (in .venvs), or a directory", func(a *Args) *string { return &a.Venv }, notEmpty),
 	"packages":     text("installed first: numpy pandas==2.2", func(a *Args) *string { return &a.Packages }, notEmpty),
 	"job_id":       text("", func(a *Args) *string { return &a.JobID }, notEmpty),
+	"from_job":     text("continue after it in a new session", func(a *Args) *string { return &a.FromJob }, notEmpty),
 	"before":       text("jobs older than this id", func(a *Args) *string { return &a.Before }, notEmpty),
 	"path":         text("starts in the workspace", func(a *Args) *string { return &a.Path }, notEmpty),
 	"cwd":          text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
@@ -126,6 +127,7 @@ var parameters = map[string]*parameter{
 	"all":    boolean("", func(a *Args) *bool { return &a.All }),
 	"eof":    boolean("then send end of file", func(a *Args) *bool { return &a.EOF }),
 	"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),
+	"rerun":  boolean("for from_job: run what led to it again", func(a *Args) *bool { return &a.Rerun }),
 	"force":  boolean("kill immediately", func(a *Args) *bool { return &a.Force }),
 	"tty": {schemaOf("boolean", "default true; false: pipes"), func(a *Args, name string, raw json.RawMessage) error {
 		on, err := decodeBool(name, raw)

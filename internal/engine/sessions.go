@@ -46,6 +46,7 @@ type (
 	Variable  = pyrepl.Variable
 	History   = pyrepl.History
 	Entry     = pyrepl.Entry
+	Work      = pyrepl.Work
 	End       = pyrepl.End
 	Loss      = pyrepl.Loss
 )

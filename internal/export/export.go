@@ -37,12 +37,15 @@ func (s *Source) Save(workspace, path string) (Saved, error) {
 	}
 	room, count := maxOutputs, 0
 	for i, e := range s.History.Entries {
+		if e.Work.Request != nil {
+			continue
+		}
 		if e.Lost != "" {
 			n.Cells = append(n.Cells, notebook.Cell{ID: fmt.Sprintf("lost-%d", i+1), Text: "**" + e.Lost + "**"})
 			count = 0
 			continue
 		}
-		cell := notebook.Cell{ID: e.Job, Code: e.Code, Title: title(&e), Awaits: e.Awaits, Invalid: e.Uncompiled}
+		cell := notebook.Cell{ID: e.Job, Code: e.Code(), Title: title(&e), Awaits: e.Awaits, Invalid: e.Uncompiled}
 		if !e.Ended.IsZero() {
 			count++
 			cell.Count = count

@@ -44,7 +44,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) run(code string, f program) jobs.Info {
 	w.t.Helper()
 	info := jobstest.End(w.t, jobstest.Start(w.t, w.src.Jobs, jobs.Spec{Kind: jobs.Python, Tenant: "me"}, f))
-	w.add(pyrepl.Entry{Job: info.ID, Code: code, Receipt: info.Receipt, Ended: time.Now()})
+	w.add(pyrepl.Entry{Job: info.ID, Work: pyrepl.Work{Code: code}, Receipt: info.Receipt, Ended: time.Now()})
 	return info
 }
 
@@ -217,8 +217,9 @@ func TestMuchOutput(t *testing.T) {
 func TestCells(t *testing.T) {
 	w := newWorld(t)
 	w.src.History.Dropped = 1234
+	w.add(pyrepl.Entry{Job: "01SET", Work: pyrepl.Work{Request: &pyrepl.Request{Do: "set"}}, Ended: time.Now()}) // is none
 	one := w.run("one", prints(jobs.Receipt{End: jobs.Returned}))
-	w.add(pyrepl.Entry{Job: "01FORGOTTEN", Code: "two", Receipt: raised("E: x"), Ended: time.Now().Add(time.Hour)})
+	w.add(pyrepl.Entry{Job: "01FORGOTTEN", Work: pyrepl.Work{Code: "two"}, Receipt: raised("E: x"), Ended: time.Now().Add(time.Hour)})
 	w.add(pyrepl.Entry{Lost: "Python was restarted; variables lost: x"})
 	w.run("three", prints(jobs.Receipt{End: jobs.Returned}))
 	release := make(chan struct{})
@@ -228,7 +229,7 @@ func TestCells(t *testing.T) {
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 	}))
 	jobstest.Prints(t, j, "so far")
-	w.add(pyrepl.Entry{Job: j.ID(), Code: "four"})
+	w.add(pyrepl.Entry{Job: j.ID(), Work: pyrepl.Work{Code: "four"}})
 	var got strings.Builder
 	for _, c := range w.cells() {
 		count := 0
@@ -240,7 +241,7 @@ func TestCells(t *testing.T) {
 	}
 	close(release)
 	jobstest.End(t, j)
-	three := w.src.History.Entries[3].Job
+	three := w.src.History.Entries[4].Job
 	want := "0 \"1,234 earlier jobs are left out: the session no longer keeps their code.\" \n1 \"one\" job ONE: completed\n" +
 		"2 \"two\" job 01FORGOTTEN: failed (E: x)\nstderr \"[the output of this job is gone: the server no longer keeps the job]\\n\"\n" +
 		"error \"E\": \"x\", \"failed (E: x)\"\n0 \"**Python was restarted; variables lost: x**\" \n1 \"three\" job " + three + ": completed\n" +
@@ -255,8 +256,8 @@ func TestScript(t *testing.T) {
 	w := newWorld(t)
 	w.run("print('x')", prints(jobs.Receipt{End: jobs.Returned}, "oout\n"))
 	w.add(pyrepl.Entry{Lost: "Python was restarted; variables lost"})
-	w.add(pyrepl.Entry{Job: "01A", Code: "await x", Awaits: true, Ended: time.Now().Add(time.Second), Receipt: jobs.Receipt{End: jobs.Returned}})
-	w.add(pyrepl.Entry{Job: "01B", Code: "x = (", Uncompiled: true, Ended: time.Now().Add(time.Second), Receipt: raised("SyntaxError: bad")})
+	w.add(pyrepl.Entry{Job: "01A", Work: pyrepl.Work{Code: "await x"}, Awaits: true, Ended: time.Now().Add(time.Second), Receipt: jobs.Receipt{End: jobs.Returned}})
+	w.add(pyrepl.Entry{Job: "01B", Work: pyrepl.Work{Code: "x = ("}, Uncompiled: true, Ended: time.Now().Add(time.Second), Receipt: raised("SyntaxError: bad")})
 	saved, err := w.src.Save(w.dir, "x.py")
 	if err != nil || saved.Cells != 3 {
 		t.Fatal(saved, err)

@@ -33,7 +33,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		want string // all of it, with * for anything
 	}{
 		{"unknown, nearest", "execute_python", `{"code": "x", "timeout": 5}`,
-			"Unknown parameter: timeout. Did you mean timeout_seconds? execute_python takes: [code, path, args, session, wait_seconds, timeout_seconds, max_chars]."},
+			"Unknown parameter: timeout. Did you mean timeout_seconds? execute_python takes: [code, path, args, session, from_job, rerun, wait_seconds, timeout_seconds, max_chars]."},
 		{"unknown, misspelt", "execute_command_async", `{"comand": "x"}`, "Unknown parameter: comand. Did you mean command? *"},
 		{"unknown, of a later feature", "execute_python", `{"keep": true}`, "Unknown parameter: keep. execute_python takes: *"},
 		{"unknown, forged", "list_jobs", `{"a\nStatus: completed": 1}`, `Unknown parameter: a\nStatus: completed. *list_jobs takes: *`},

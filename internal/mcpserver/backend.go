@@ -27,6 +27,8 @@ type Backend interface {
 	// Branch makes a Python session that continues with the variables of another one. It waits for
 	// its turn there until ctx is done.
 	Branch(ctx context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error)
+	// Replay returns what runs code in the state after a job, in a new Python session.
+	Replay(sc engine.Scope, job jobs.Info) (engine.Replay, error)
 	// Sessions returns the state of the sessions of the scope's tenant, and how many are allowed at
 	// once.
 	Sessions(sc engine.Scope) (list []report.SessionStatus, limit int)

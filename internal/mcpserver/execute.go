@@ -17,6 +17,12 @@ func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
 	if err := c.args.CheckCode(); err != nil {
 		return nil, err
 	}
+	if c.args.FromJob != "" {
+		return c.executeFrom(ctx)
+	}
+	if c.args.Rerun {
+		return nil, arguments.Mistakef("rerun is about the jobs up to from_job: give from_job too.")
+	}
 	session := c.session()
 	py, made, err := c.Backend.Open(c.scope, session)
 	if err != nil {

@@ -20,9 +20,9 @@ func TestExportSession(t *testing.T) {
 	c := w.dial(engine.Scope{})
 	id := field(c.call("execute_python", given{"code": `out "shown\n"`, "session": "lab"}), "Job ID")
 	w.histories["lab"] = engine.History{Dropped: 1200, Entries: []engine.Entry{
-		{Job: id, Code: "print('shown')", Began: time.Now(), Ended: time.Now(), Receipt: jobs.Receipt{End: jobs.Returned}},
+		{Job: id, Work: engine.Work{Code: "print('shown')"}, Began: time.Now(), Ended: time.Now(), Receipt: jobs.Receipt{End: jobs.Returned}},
 		{Lost: "Python was restarted; variables lost"},
-		{Job: "forgotten", Code: "x", Began: time.Now(), Ended: time.Now(), Receipt: jobs.Receipt{End: jobs.Returned}},
+		{Job: "forgotten", Work: engine.Work{Code: "x"}, Began: time.Now(), Ended: time.Now(), Receipt: jobs.Receipt{End: jobs.Returned}},
 	}}
 	path := filepath.Join(w.workspace, "lab.ipynb")
 	want := "Session: lab\nExported: " + path + ", 2 cells, %d bytes\nNote: 1,200 earlier jobs are left out: the session no longer keeps their code\n"

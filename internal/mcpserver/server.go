@@ -115,7 +115,11 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 			current.notices.Shows(reply.Shown()...)
 		}
 		if current.made {
-			reply.Insert("Session", "new")
+			made := "new"
+			if current.chosen != "" {
+				made += ", " + current.chosen
+			}
+			reply.Insert("Session", made)
 		}
 		retract := c.losses.announce(reply, c.Backend.Losses(c.scope))
 		settle = func() {

@@ -33,6 +33,7 @@ type call struct {
 	progress *progress           // reports to the client while the call waits
 	notices  *report.CallNotices // the events of jobs that the reply announces
 	made     bool                // it has made the session that it is for
+	chosen   string              // the name of that session, if the reply must say it
 }
 
 // hints are the properties of a tool that clients rely on. Clients run read-only tools side by side
@@ -97,7 +98,7 @@ func tools(grace time.Duration) []*tool {
 	}, {
 		name: "execute_python", toolset: core,
 		about:    "Run Python, code or a file, as a job in a session that keeps its variables. Returns output and result, or after " + after + " s a job id while the job continues.",
-		optional: []string{"code", "path", "args", "session", "wait_seconds", "timeout_seconds", "max_chars"},
+		optional: []string{"code", "path", "args", "session", "from_job", "rerun", "wait_seconds", "timeout_seconds", "max_chars"},
 		wait:     shortly, hints: runs, call: (*call).executePython,
 	}, {
 		name: "export_session", toolset: sessions,

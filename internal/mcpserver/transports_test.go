@@ -172,7 +172,7 @@ func (d *dialogue) callTools(ctx context.Context) {
 	d.says(d.call(ctx, "inspect_object", given{"name": `result "doc"`}), "--- RESULT ---\ndoc")
 	d.says(d.call(ctx, "complete_code", given{"code": `result "x"`}), "--- RESULT ---\nx")
 	d.says(d.call(ctx, "install_package_async", given{"package": "six"}), "installed six for default")
-	d.histories["default"] = engine.History{Entries: []engine.Entry{{Job: "1", Code: "3"}}}
+	d.histories["default"] = engine.History{Entries: []engine.Entry{{Job: "1", Work: engine.Work{Code: "3"}}}}
 	d.says(d.call(ctx, "export_session", given{"path": "x.py"}), "Exported: ")
 	asks := field(d.call(ctx, "execute_python", given{"code": `ask line "Name? "`, "wait_seconds": 60}), "Job ID")
 	d.says(d.call(ctx, "check_python_status", nil), asks, "Status: waiting_input", "Prompt: Name?")

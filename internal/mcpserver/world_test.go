@@ -203,6 +203,44 @@ func (w *world) Delete(sc engine.Scope, name string, by jobs.By, reason string) 
 	return wait, kept, err
 }
 
+// Replay implements Backend. Its jobs are those of the session's history, which took a second each.
+func (w *world) Replay(_ engine.Scope, job jobs.Info) (engine.Replay, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.sessions[job.Session]; !ok {
+		return nil, &engine.NoSessionError{Name: job.Session}
+	}
+	steps, err := w.histories[job.Session].Until(job.ID)
+	return &testReplay{w, job.Session, len(steps)}, err
+}
+
+type testReplay struct {
+	w       *world
+	session string
+	steps   int
+}
+
+func (r *testReplay) Cost() (int, time.Duration) {
+	return r.steps, time.Duration(r.steps) * time.Second
+}
+
+func (r *testReplay) Same(work engine.Work) string {
+	if work.Code == "same" {
+		return "01SAME"
+	}
+	return ""
+}
+
+func (r *testReplay) Run(name string, work engine.Work) (string, jobs.Runner, error) {
+	if name == "default" {
+		return "", nil, &engine.SessionExistsError{}
+	}
+	if name == "" {
+		name = r.session + "-2"
+	}
+	return name, &program{r.w, fmt.Sprintf("out \"again %d\\n\"\nresult %q", r.steps, work.Code)}, nil
+}
+
 // Shell implements Backend.
 func (w *world) Shell(_ engine.Scope, c engine.Command) (jobs.Runner, error) {
 	w.mu.Lock()

@@ -15,8 +15,8 @@ const scriptMarkEnd = ", exported by async-repl; sha256 of what follows: "
 // awaitsNote stands above code that awaits.
 const awaitsNote = "# This cell awaits at top level: Jupyter and IPython run it, a plain script needs asyncio.run.\n"
 
-// invalidNote stands above code that Python did not accept.
-const invalidNote = "# This is no valid Python, so it is a comment here:\n"
+// invalidNote stands above what is no code for Python alone.
+const invalidNote = "# Python does not run this, so it is a comment here:\n"
 
 // script returns the notebook as Python code in cells. Its outputs are left out.
 func (n *Notebook) script() []byte {

@@ -66,12 +66,18 @@ type Work struct {
 	Request *Request `json:"request,omitempty"`
 }
 
-// Exec sends the work of the running job, with the pipes that Prepare opened. After an error the
-// worker does not begin with it: a command must arrive whole.
-func (w *Worker) Exec(work Work) error {
+// Changes reports whether the work is meant to change variables. A request can only read them.
+func (w *Work) Changes() bool {
+	return w.Request == nil || w.Request.Do == "set" || w.Request.Do == "delete"
+}
+
+// Exec sends the work of the running job, with the pipes that Prepare opened. Events and tracebacks
+// name the job by id. After an error the worker does not begin with it: a command must arrive
+// whole.
+func (w *Worker) Exec(id string, work Work) error {
 	pipes := w.made
 	w.made = nil
-	err := w.ch.send(execCommand{ID: w.port.ID(), Fds: 2, Work: work}, pipes.out.w, pipes.errs.w)
+	err := w.ch.send(execCommand{ID: id, Fds: 2, Work: work}, pipes.out.w, pipes.errs.w)
 	if err != nil {
 		pipes.close()
 		return err

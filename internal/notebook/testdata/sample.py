@@ -1,4 +1,4 @@
-# Session "lab", exported by async-repl; sha256 of what follows: 772bad10e998744e60e7952835df26f15f297fdf0426cd1d187cace0c6e40f31
+# Session "lab", exported by async-repl; sha256 of what follows: d0e43dbdf70b20985b1bd42ce5bccd9582ab0ce6e31f45bd7cc9a97014a57b0b
 from __future__ import annotations
 from __future__ import division, generators
 
@@ -21,7 +21,7 @@ await thing()
 plot()
 
 # %% 01E failed (SyntaxError: invalid syntax)
-# This is no valid Python, so it is a comment here:
+# Python does not run this, so it is a comment here:
 # if True print(' ')
 # y = (
 

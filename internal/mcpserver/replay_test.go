@@ -1,0 +1,56 @@
+package mcpserver
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/jobs"
+)
+
+// Code runs in the state after a job only if the client agrees that the jobs before run again. The
+// session is new, and named.
+func TestExecuteFromJob(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(engine.Scope{})
+	first := field(c.call("execute_python", given{"code": "out \"1\"", "session": "lab"}), "Job ID")
+	shell := field(c.call("execute_command_async", given{"command": "out \"x\""}), "Job ID")
+	w.histories["lab"] = engine.History{Entries: []engine.Entry{{Job: first, Ended: time.Now(), Receipt: jobs.Receipt{End: jobs.Returned, State: jobs.Kept}}}}
+	other := field(c.call("execute_python", given{"code": "out \"2\"", "session": "lab"}), "Job ID")
+	gone := field(c.call("execute_python", given{"code": "out \"3\"", "session": "gone"}), "Job ID")
+	delete(w.sessions, "gone")
+	for _, test := range []struct {
+		args given
+		want string
+	}{
+		{given{"from_job": first}, "The state after job " + first + " is not kept. To make it again, what session lab ran up to then must run again (jobs: 1, 1s in all); " +
+			"what that does outside Python then happens again. Call with rerun=true if that is right."},
+		{given{"from_job": shell, "rerun": true}, "from_job: job " + shell + " is no Python job, and leaves no state to continue from."},
+		{given{"from_job": other, "rerun": true}, "The state after job " + other + " can't be made again: the session does not keep the code of job " + other},
+		{given{"from_job": gone, "rerun": true}, "No session gone: there are no sessions yet. execute_python makes one."},
+		{given{"from_job": first, "rerun": true, "session": "default"}, "Session  exists, and is not changed: use it, end it with delete_session, or take another name."},
+		{given{"rerun": true}, "rerun is about the jobs up to from_job: give from_job too."},
+	} {
+		test.args["code"] = "x"
+		if got := c.refused("execute_python", test.args); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%v: %q, want %q", test.args, got, test.want)
+		}
+	}
+	if got := c.refused("execute_python", given{"code": "x", "from_job": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "rerun": true}); !strings.Contains(got, "01ARZ3NDEKTSV4RRFFQ69G5FAV") {
+		t.Errorf("an unknown job: %q", got)
+	}
+	for _, test := range []struct{ session, code, made, note string }{
+		{"", "x", "new, lab-2", ""},
+		{"mine", "same", "new, mine", "Same code as job 01SAME, which ran it in the same state"},
+	} {
+		args := given{"code": test.code, "from_job": first[:12], "rerun": true}
+		if test.session != "" {
+			args["session"] = test.session
+		}
+		got := c.call("execute_python", args)
+		if field(got, "Session") != test.made || field(got, "Note") != test.note || !strings.Contains(got, "again 1\n") || w.job(got).Info().Session != strings.TrimPrefix(test.made, "new, ") {
+			t.Errorf("session %q:\n%s", test.session, got)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package pyrepl
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+	"asyncrepl/pyrepl/worker"
+)
+
+// A replay comes to a state again by running the code that has led to it. Effects outside the
+// session happen again. A job that runs again has the id of the first time in its tracebacks; what
+// it prints is output of the new job, and pictures are not shown again.
+
+// Until returns the jobs that have led to the state after job: it and those before it, back to the
+// last loss of the variables. The error says why running them again can't lead there.
+func (h History) Until(job string) ([]Entry, error) {
+	begin, complete := 0, h.Dropped == 0
+	for i, e := range h.Entries {
+		switch {
+		case e.Lost != "":
+			begin, complete = i+1, true
+		case e.Job != job:
+		case e.Ended.IsZero():
+			return nil, fmt.Errorf("job %s still runs", job)
+		case !complete:
+			return nil, fmt.Errorf("the session no longer keeps the code of %s jobs before job %s, which its state depends on", view.Count(h.Dropped), job)
+		default:
+			steps := h.Entries[begin : i+1]
+			for _, step := range steps {
+				if !step.repeatable() {
+					return nil, fmt.Errorf("job %s %s: what it had done by then can't be repeated", step.Job, step.Receipt.Text())
+				}
+			}
+			return steps, nil
+		}
+	}
+	return nil, fmt.Errorf("the session does not keep the code of job %s", job)
+}
+
+// Same returns the id of a job of h that did the same work in the state after a job of another
+// session, as far as the code that has run tells, or "". Files are not compared.
+func (h History) Same(after Entry, work Work) string {
+	e := Entry{Work: work}
+	want := e.after(after.state)
+	for _, e := range h.Entries {
+		if e.Lost == "" && e.state == want {
+			return e.Job
+		}
+	}
+	return ""
+}
+
+// repeatable reports whether the code ran to an end of its own.
+func (e *Entry) repeatable() bool {
+	switch rec := e.Receipt; rec.End {
+	case jobs.Returned, jobs.Raised, jobs.Exited:
+		return rec.Stop == nil && rec.State == jobs.Kept
+	}
+	return false
+}
+
+// Replay returns the runner of work that runs earlier jobs again first. It ends at the first one that
+// fails and did not fail so before, that asks for input, or whose file has changed.
+func (s *Session) Replay(earlier []Entry, work Work) jobs.Runner {
+	return &exec{s: s, work: work, earlier: earlier}
+}
+
+// repeat runs the earlier jobs again. If one of them ends the job, it returns the outcome and false.
+func (e *exec) repeat(ctx context.Context, p *jobs.Port, w *worker.Worker) (jobs.Outcome, bool) {
+	for i, step := range e.earlier {
+		out := e.again(ctx, p, w, step)
+		rec := &out.Receipt
+		if rec.Status() == jobs.Completed || rec.Text() == step.Receipt.Text() {
+			continue
+		}
+		out.Result, out.HasResult = "", false
+		rec.Notes = append(rec.Notes, fmt.Sprintf("job %s ended so when it was run again; not run: %d more jobs and the new code", step.Job, len(e.earlier)-i-1))
+		return out, false
+	}
+	return jobs.Outcome{}, true
+}
+
+// again runs an earlier job again.
+func (e *exec) again(ctx context.Context, p *jobs.Port, w *worker.Worker, step Entry) jobs.Outcome {
+	if step.file != e.s.fileState(step.Work) {
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Raised, By: jobs.Program, State: jobs.Kept,
+			Detail: "job " + step.Job + " can't run again: " + step.Work.Path + " has changed"}}
+	}
+	r := newRun(e.s, w, p)
+	r.id, r.again = step.Job, true
+	out := r.exec(ctx, step.Work)
+	e.s.record(func(h *history) { h.end(out.Receipt) })
+	if r.asked {
+		out.Receipt = jobs.Receipt{End: jobs.Raised, By: jobs.Program, State: out.Receipt.State,
+			Detail: "job " + step.Job + ", run again, asked for input"}
+	}
+	return out
+}
+
+// fileState returns a text that differs if the file that a job runs has changed, or "" if it runs
+// none.
+func (s *Session) fileState(work Work) string {
+	if work.Path == "" {
+		return ""
+	}
+	path := work.Path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.cfg.Dir, path)
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprint(fi.Size(), fi.ModTime().UnixNano())
+}
+
+// repeatedNote says how many jobs were run again since began.
+func (e *exec) repeatedNote(began time.Time) string {
+	return fmt.Sprintf("run again first: %s jobs in %v", view.Count(len(e.earlier)), time.Since(began).Round(time.Millisecond))
+}
+
+// refuse ends a job that runs again, because it asks for input.
+func (r *run) refuse() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.asked {
+		r.asked = true
+		r.p.Cancel(jobs.Stop{By: jobs.Program, From: jobs.Interrupt})
+	}
+}

@@ -1,0 +1,163 @@
+package pyrepl_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+	"asyncrepl/pyrepl"
+)
+
+// replay runs code in b after what has led to the state after job.
+func (b *bench) replay(of *bench, job, code string) (jobs.Info, string) {
+	b.t.Helper()
+	steps, err := of.s.History().Until(job)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	j := jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: "new"}, b.s.Replay(steps, pyrepl.Work{Code: code}))
+	return jobstest.End(b.t, j), jobstest.Output(j)
+}
+
+// A replay comes to the state after a job by running it and those before it again, from the last
+// loss of the variables on. A failure that happened before too does not end it. The new session has
+// all that in its history.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	b, other := newBench(t), newBench(t)
+	b.run("x = ['lost']")
+	b.ended()
+	b.run("x = [1]")
+	failed, _ := b.run("def f(): return x\nprint('printed'); x.append(2); 1/0")
+	last, _ := b.run("x.append(3); 'dropped'")
+	b.run("x.append(4)")
+	info, out := other.replay(b, last.ID, "import inspect; x, inspect.getsource(f)")
+	if want := `([1, 2, 3], 'def f(): return x\n')`; info.Result != want || !strings.HasPrefix(out, "printed\nTraceback") || strings.Contains(out, "dropped") {
+		t.Errorf("result %q, want %q; %s, %q", info.Result, want, info.Receipt.Text(), out)
+	}
+	if notes := info.Receipt.Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "run again first: 3 jobs in ") {
+		t.Errorf("notes %q", notes)
+	}
+	want := "x = [1]: completed\ndef f(): return x\nprint('printed'); x.append(2); 1/0: failed (ZeroDivisionError: division by zero)\n" +
+		"x.append(3); 'dropped': completed\n"
+	other.history(want + "import inspect; x, inspect.getsource(f): completed\n")
+	if e := other.s.History().Entries; e[1].Job != failed.ID || e[3].Job != info.ID {
+		t.Errorf("jobs %s and %s, want %s and %s", e[1].Job, e[3].Job, failed.ID, info.ID)
+	}
+	b.result("x", "[1, 2, 3, 4]")
+}
+
+// What changed variables without code is done again too, and what only read them is not.
+func TestReplayOfRequests(t *testing.T) {
+	t.Parallel()
+	b, other := newBench(t), newBench(t)
+	b.run("x = [1]; y = 2")
+	ask := func(code string, q pyrepl.Request) jobs.Info {
+		return jobstest.End(t, jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python}, b.s.Ask(q, code, jobstest.Patience)))
+	}
+	ask("", pyrepl.Request{Do: "set", Name: "z", Value: `{"a": [3]}`})
+	ask("x.append(2)", pyrepl.Request{Do: "get", Format: "text"})
+	last := ask("", pyrepl.Request{Do: "delete", Names: []string{"y"}})
+	if info, out := other.replay(b, last.ID, "x, z, 'y' in globals()"); info.Result != "([1], {'a': [3]}, False)" {
+		t.Errorf("result %q, %s, %q", info.Result, info.Receipt.Text(), out)
+	}
+}
+
+// A replay ends at the first job that fails and did not fail so before, or asks for input.
+func TestReplayEndsWhereItDiffers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		first, again string // what is run before; what the new session runs before that
+		status       string
+	}{
+		"fails":         {"import os; f = open(os.path.basename(os.getcwd()) + '.txt', 'x')", "again", "failed (FileExistsError: "},
+		"fails again":   {"1/0", "", "completed"},
+		"asks":          {"import builtins; input('?') if hasattr(builtins, 'again') else None", "again", "failed (job ID, run again, asked for input)"},
+		"reads":         {"import builtins, sys, subprocess\nif hasattr(builtins, 'again'): subprocess.run(['cat'])", "again", "failed (job ID, run again, asked for input)"},
+		"catches":       {"import builtins\ntry: input('?') if hasattr(builtins, 'again') else None\nexcept BaseException: pass", "again", "failed (job ID, run again, asked for input)"},
+		"kills":         {"import builtins, os\nif hasattr(builtins, 'again'): os._exit(3)", "again", "failed (process exited 3; variables lost)"},
+		"succeeds late": {"import builtins\nif not hasattr(builtins, 'again'): 1/0", "again", "completed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inShort(t, name, "fails", "asks")
+			t.Parallel()
+			dir := t.TempDir()
+			b, other := newBenchIn(t, dir), newBenchIn(t, dir)
+			if test.again != "" {
+				other.run("import builtins; builtins.again = 1")
+			}
+			step, _ := b.run(test.first)
+			last, _ := b.run("y = 1")
+			info, _ := other.replay(b, last.ID, "z = 1")
+			status := strings.ReplaceAll(info.Receipt.Text(), step.ID, "ID")
+			if !strings.HasPrefix(status, test.status) {
+				t.Errorf("status %q, want %q", status, test.status)
+			}
+			h := other.s.History().Entries
+			if code := h[len(h)-1].Code(); (code == "z = 1") != (test.status == "completed") {
+				t.Errorf("%q was run last", code)
+			}
+			note := strings.Join(info.Receipt.Notes, "; ")
+			if want := "job " + step.ID + " ended so when it was run again; not run: 1 more jobs and the new code"; strings.Contains(note, want) == (test.status == "completed") {
+				t.Errorf("notes %q", note)
+			}
+		})
+	}
+}
+
+// A file runs again if it is the same.
+func TestReplayOfFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "step.py")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("import sys; x = sys.argv[1:]")
+	b, other, third := newBenchIn(t, dir), newBenchIn(t, dir), newBenchIn(t, dir)
+	step, _ := b.runFile("step.py", "a")
+	if info, out := other.replay(b, step.ID, "x"); info.Result != "['a']" {
+		t.Errorf("result %q, %s, %q", info.Result, info.Receipt.Text(), out)
+	}
+	write("import sys; x = 'other'")
+	info, _ := third.replay(b, step.ID, "x")
+	if got, want := info.Receipt.Text(), "failed (job "+step.ID+" can't run again: step.py has changed)"; got != want {
+		t.Errorf("status %q, want %q", got, want)
+	}
+}
+
+// A state that can't be made again is refused, and why.
+func TestHistoryThatCannotBeReplayed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	first, _ := b.run("x = 1")
+	stopped := b.start("input()")
+	jobstest.Asks(t, stopped)
+	refused := func(job, want string) {
+		t.Helper()
+		if _, err := b.s.History().Until(job); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	refused(stopped.ID(), "job "+stopped.ID()+" still runs")
+	stopped.Stop(stop(jobs.Interrupt))
+	jobstest.End(t, stopped)
+	last, _ := b.run("y = 1")
+	refused(last.ID, "job "+stopped.ID()+" cancelled (interrupted; variables kept): what it had done by then can't be repeated")
+	refused("other", "the session does not keep the code of job other")
+	if steps, err := b.s.History().Until(first.ID); err != nil || len(steps) != 1 {
+		t.Error(steps, err)
+	}
+	h := pyrepl.History{Dropped: 1200, Entries: b.s.History().Entries[:1]}
+	if _, err := h.Until(first.ID); err == nil || err.Error() != "the session no longer keeps the code of 1,200 jobs before job "+first.ID+", which its state depends on" {
+		t.Error(err)
+	}
+	b.ended()
+	exited, _ := b.run("import os; os._exit(3)")
+	refused(exited.ID, "job "+exited.ID+" failed (process exited 3; variables lost): what it had done by then can't be repeated")
+}
