@@ -185,7 +185,8 @@ func (s *server) prints(id, text string) mcpclient.Reply {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		r := s.do("check_job_status", "job_id", id, "wait_seconds", 0.02)
-		if strings.Contains(string(r), text) {
+		shown, _, _ := strings.Cut(string(r), "\n--- STACK ---\n") // where the call that prints it stands
+		if strings.Contains(shown, text) {
 			return r
 		}
 	}
