@@ -85,6 +85,8 @@ type Receipt struct {
 
 	Subject string // the module or the line that the Cause is about
 
+	Exception *Exception // that Detail names; nil: none, or no more is known of it
+
 	// Stop is set by the runner if a stop caused the end. A job that finished anyway has none.
 	Stop  *Stop
 	By    By            // if the runner leaves it empty, it follows from End and Stop

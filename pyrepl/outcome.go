@@ -41,7 +41,7 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	case "exit":
 		rec.End, rec.Code, rec.Detail = jobs.Exited, done.Code, jobs.SysExit
 	case "raised":
-		rec.End, rec.Detail = jobs.Raised, done.Error
+		rec.End, rec.Detail, rec.Exception = jobs.Raised, done.Error, done.Raised()
 		if name, detail, _ := strings.Cut(done.Error, ": "); done.Memory || name == "MemoryError" {
 			rec.End, rec.Detail = jobs.OutOfMemory, joined(r.s.limitText(), detail)
 		}

@@ -88,16 +88,17 @@ type recordRange struct {
 
 // A recordReceipt is the record of how a job ended.
 type recordReceipt struct {
-	End       jobs.End    `json:"end"`                     // returned, exited, signaled, raised, out of memory, not started, not run or internal
-	ExitCode  *int        `json:"exit_code,omitempty"`     // of a process that exited
-	Signal    string      `json:"signal,omitempty"`        // by name: SIGKILL
-	Exception string      `json:"exception,omitempty"`     // with its message: ValueError: bad literal
-	Detail    string      `json:"detail,omitempty"`        // of any other end
-	By        jobs.By     `json:"by"`                      // program, agent, person, limit, shutdown, or outside or unknown
-	Reason    string      `json:"reason,omitempty"`        // of a stop that was not a plain cancel
-	Rungs     []jobs.Rung `json:"rungs,omitempty"`         // the rungs of the ladder that were needed
-	Variables string      `json:"variables,omitempty"`     // kept or lost; none outside a session
-	Limit     float64     `json:"limit_seconds,omitempty"` // the timeout that was reached
+	End       jobs.End        `json:"end"`                     // returned, exited, signaled, raised, out of memory, not started, not run or internal
+	ExitCode  *int            `json:"exit_code,omitempty"`     // of a process that exited
+	Signal    string          `json:"signal,omitempty"`        // by name: SIGKILL
+	Exception string          `json:"exception,omitempty"`     // with its message: ValueError: bad literal
+	Error     *jobs.Exception `json:"error,omitempty"`         // the exception as data
+	Detail    string          `json:"detail,omitempty"`        // of any other end
+	By        jobs.By         `json:"by"`                      // program, agent, person, limit, shutdown, or outside or unknown
+	Reason    string          `json:"reason,omitempty"`        // of a stop that was not a plain cancel
+	Rungs     []jobs.Rung     `json:"rungs,omitempty"`         // the rungs of the ladder that were needed
+	Variables string          `json:"variables,omitempty"`     // kept or lost; none outside a session
+	Limit     float64         `json:"limit_seconds,omitempty"` // the timeout that was reached
 
 	HungUp    []recordProcess `json:"hung_up,omitempty"`      // ended by the hangup when the leader exited
 	Left      []recordProcess `json:"left_running,omitempty"` // still running after the end
@@ -192,7 +193,7 @@ func newRecordReceipt(rec jobs.Receipt) *recordReceipt {
 		Survivors: recordProcesses(rec.Survivors), Unclaimed: recordProcesses(rec.Unclaimed),
 		NewNames: rec.Names.New, GoneNames: rec.Names.Gone,
 		NewFiles: rec.Files.New, ChangedFiles: rec.Files.Changed,
-		PendingTasks: rec.PendingTasks, Notes: notes(rec),
+		PendingTasks: rec.PendingTasks, Notes: notes(rec), Error: rec.Exception,
 	}
 	switch rec.State {
 	case jobs.Kept:

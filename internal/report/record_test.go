@@ -67,6 +67,12 @@ func TestRecordOfJobsOfEveryKind(t *testing.T) {
 		"raised": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program, State: jobs.Kept, PendingTasks: 2, Names: jobs.NameChange{New: []string{"a"}, NewCount: 1}}},
 			`"status":"failed","status_text":"failed (ValueError: x)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"receipt":{"end":"raised","exception":"ValueError: x","by":"program","variables":"kept","new_variables":["a"],"pending_tasks":2}}`},
+		"raised, as data": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program,
+			Exception: &jobs.Exception{Type: "ValueError", Message: "x", Frames: []jobs.Frame{{File: "a.py", Line: 1, Function: "f", Source: "g()"}},
+				Causes: []jobs.Exception{{Relation: "cause", Type: "SyntaxError", Message: "y", Position: &jobs.Position{File: "b.py", Line: 3, Column: 4}}}}}},
+			`"status":"failed","status_text":"failed (ValueError: x)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
+				`,"receipt":{"end":"raised","exception":"ValueError: x","error":{"type":"ValueError","message":"x","frames":[{"file":"a.py","line":1,"function":"f","source":"g()"}],` +
+				`"causes":[{"relation":"cause","type":"SyntaxError","message":"y","position":{"file":"b.py","line":3,"column":4}}]},"by":"program"}}`},
 		"long result": {jobs.Info{Status: jobs.Completed, HasResult: true, Result: "[1,", ResultChars: 90_000, Receipt: jobs.Receipt{End: jobs.Returned, By: jobs.Program}},
 			`"status":"completed","status_text":"completed","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"result":"[1,","result_chars":90000,"receipt":{"end":"returned","by":"program"}}`},

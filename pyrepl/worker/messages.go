@@ -1,6 +1,10 @@
 package worker
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"asyncrepl/jobs"
+)
 
 // A command is what Go asks of a worker: one type an operation. It travels as the operation's name
 // and its fields, main.py carries it out.
@@ -140,6 +144,8 @@ type (
 		GoneCount int      `json:"gone_count"`
 
 		DisplaysLeft int `json:"displays_left"` // that were not sent because of the limits
+
+		Exception json.RawMessage `json:"exception"` // see [DoneEvent.Raised]
 	}
 
 	syncEvent struct{ answer }
@@ -167,6 +173,19 @@ type (
 		Op string `json:"op"`
 	}
 )
+
+// maxException bounds the description of an exception, because the receipts of ended jobs are kept.
+// The worker keeps it below that.
+const maxException = 128 << 10
+
+// Raised returns the exception that ended the job, or nil.
+func (e DoneEvent) Raised() *jobs.Exception {
+	x := new(jobs.Exception)
+	if len(e.Exception) == 0 || len(e.Exception) > maxException || json.Unmarshal(e.Exception, x) != nil || x.Type == "" {
+		return nil
+	}
+	return x
+}
 
 // decoders decode the fields of an event, by its name.
 var decoders = map[string]func([]byte) (Event, error){

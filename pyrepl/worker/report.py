@@ -44,6 +44,7 @@ class Reporter:
         """Report to streams; excepthook is the interpreter's own, which does less than we do."""
         self.interrupts, self.sources, self.streams = interrupts, sources, streams
         self._excepthook = excepthook
+        self._shown = ""  # the traceback that was reported last
 
     def ending(self, error: BaseException) -> Fields:
         """Report an exception that ended a job and return the fields of `done`."""
@@ -51,10 +52,11 @@ class Reporter:
             return {"end": "exit", "code": self._exit_code(error)}
         interrupts = self.interrupts
         before, interrupts.interrupted = interrupts.interrupted, False
-        shown, hint = False, {}
+        shown, message, hint = False, "", {}
         try:
             self._clean(error)
-            line = self._summary(error)
+            message = self._message(error)
+            line = self._summary(error, message)
             hint = self._hint(error)
             self._show(error)
             shown = True
@@ -62,10 +64,21 @@ class Reporter:
             line = error_name(error)
         if not shown:
             self.streams.report(self._format_bare(error))
+        elif not interrupts.interrupted:
+            hint.update(self._data(error, message))
         if interrupts.interrupted:  # traceback swallows an interrupt that hits a __str__
             line = "KeyboardInterrupt"
         interrupts.interrupted |= before
         return {"end": "raised", "error": line, **hint}
+
+    def _data(self, error: BaseException, message: str) -> Fields:
+        """Return the exception as data, as a field of `done`."""
+        from .errors import describe
+        shown, self._shown = self._shown, ""
+        try:
+            return {"exception": describe(error, message, shown, self.sources, self._text_of)}
+        except BaseException:  # an interrupt of a __str__, or linecache is not what it was
+            return {}
 
     def _hint(self, error: BaseException) -> Fields:
         """Return the hint that an exception gives, as fields of `done`."""
@@ -133,7 +146,8 @@ class Reporter:
         sys.last_exc = error  # type: ignore[attr-defined]
         hook = sys.__dict__.get("excepthook")
         if hook is self._excepthook or hook is None:
-            self.streams.report(self._format(error))
+            self._shown = self._format(error)
+            self.streams.report(self._shown)
             return
         try:
             self._call(hook, kind, error, tb)
@@ -157,7 +171,8 @@ class Reporter:
         except BaseException as second:
             if self._was_interrupted(second):
                 raise
-            return "\n".join(self._stack(error) + [self._headline(error)]) + "\n"
+            line = headline(error, self._message(error))
+            return "\n".join(self._stack(error) + [line]) + "\n"
 
     @breakable
     def _format_fully(self, error: Any) -> str:
@@ -210,20 +225,17 @@ class Reporter:
             lines.insert(0, "Traceback (most recent call last):")
         return lines
 
-    def _summary(self, error: BaseException) -> str:
+    def _summary(self, error: BaseException, message: str) -> str:
         """Return the exception in one line."""
-        line = self._headline(error).partition("\n")[0]
+        line = headline(error, message).partition("\n")[0]
         return line if len(line) <= LENGTH else line[:LENGTH - 1] + "\u2026"
 
-    def _headline(self, error: Any) -> str:
-        """Return type and message, as the last line of a traceback has them."""
-        name = error_name(error)
+    def _message(self, error: Any) -> str:
+        """Return the message of an exception, as a traceback has it."""
         if issubclass(type(error), SyntaxError):
             text = error.msg
-            text = text if isinstance(text, str) else self._text_of(text)
-        else:
-            text = self._text_of(error)
-        return "%s: %s" % (name, text) if text else name
+            return text if type(text) is str else self._text_of(text)
+        return self._text_of(error)
 
     def _text_of(self, value: object) -> str:
         """Return str() of a value that may not have one."""
@@ -234,6 +246,12 @@ class Reporter:
             if self._was_interrupted(second):
                 raise
             return "<exception str() failed>"
+
+
+def headline(error: BaseException, message: str) -> str:
+    """Return type and message, as the last line of a traceback has them."""
+    name = error_name(error)
+    return "%s: %s" % (name, message) if message else name
 
 
 def relink(frames: list[TracebackType]) -> None:

@@ -315,6 +315,8 @@ class TestLoader(unittest.TestCase):
             while trace is not None:
                 shown.append((trace.tb_frame.f_code.co_filename, trace.tb_frame.f_code.co_name))
                 trace = trace.tb_next
+        frames = [frame["function"] for frame in done.pop("exception")["frames"]]
+        self.assertEqual(frames, ["<module>", "f"])
         self.assertEqual(done, {"end": "raised", "error": "ValueError: x"})
         self.assertEqual(shown, [("<job 1>", "<module>"), ("<job 1>", "f")])
         self.assertIn("def f(): raise ValueError('x')", reports[0])
