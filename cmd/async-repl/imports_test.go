@@ -80,7 +80,9 @@ var rules = []rule{
 	{dir: "pkgmgr", may: append(runnersMay, "pkgmgr/installer"), not: []string{"net/http", "os/exec"},
 		why: "runners know no protocol and not one another; the network is the installer's business"},
 
-	{dir: "internal/report", may: []string{"internal/callstack", "internal/display", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net", "github.com"},
+	{dir: "internal/hints", may: []string{"jobs"}, not: []string{"os", "net", "github.com"},
+		why: "a hint depends on what failed and on nothing else"},
+	{dir: "internal/report", may: []string{"internal/hints", "internal/callstack", "internal/display", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "a job reads alike through MCP, on the command line, in the browser and on disk, however it runs"},
 	{dir: "internal/notebook", not: []string{"os/exec", "net", "github.com"},
 		why: "a notebook is a file of cells, whoever ran them"},

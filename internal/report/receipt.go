@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"asyncrepl/internal/hints"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -36,7 +37,7 @@ func withRemedy(rec jobs.Receipt) jobs.Receipt {
 // output. The job's own limit is not worth a note.
 func notes(rec jobs.Receipt) []string {
 	all := slices.Clip(rec.Notes)
-	if s := hint(rec); s != "" {
+	if s := hints.For(rec); s != "" {
 		all = append(all, s)
 	}
 	if n := rec.LostOutput.Disk; n > 0 {

@@ -1,4 +1,4 @@
-package report
+package hints
 
 import (
 	"strings"
@@ -47,15 +47,15 @@ func TestHints(t *testing.T) {
 		if want[:4] == plain[:4] {
 			rec.Cause = jobs.NoPython
 		}
-		if got := notes(rec); len(got) != 1 || got[0] != want {
+		if got := For(rec); got != want {
 			t.Errorf("%s: %q, want %q", subject, got, want)
 		}
 	}
-	if got := notes(jobs.Receipt{End: jobs.Exited, Code: 3, Cause: jobs.OtherPip}); len(got) != 1 || !strings.Contains(got[0], "install_package_async") {
+	if got := For(jobs.Receipt{End: jobs.Exited, Code: 3, Cause: jobs.OtherPip}); !strings.Contains(got, "install_package_async") {
 		t.Errorf("a pip that refused: %q", got)
 	}
 	for _, cause := range []jobs.Cause{"", jobs.NoTerminal} {
-		if got := notes(jobs.Receipt{Cause: cause}); len(got) != 0 {
+		if got := For(jobs.Receipt{Cause: cause}); got != "" {
 			t.Errorf("%q: %q", cause, got)
 		}
 	}

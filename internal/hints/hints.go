@@ -1,4 +1,6 @@
-package report
+// Package hints says in the terms of the tools what to do about the cause of a failure: a package
+// that is missing, code that only IPython understands, a pip of another Python.
+package hints
 
 import (
 	"fmt"
@@ -9,8 +11,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// hint returns the note that says what to do about the cause of a failure, or "".
-func hint(rec jobs.Receipt) string {
+// For returns the note that says what to do about the cause of a failure, or "".
+func For(rec jobs.Receipt) string {
 	switch rec.Cause {
 	case jobs.NoModule:
 		return moduleHint(rec.Subject)
