@@ -32,12 +32,15 @@ func (m *Manager) wanted(ctx context.Context, s Setting) (interpreter, error) {
 	if err == nil || ctx.Err() != nil {
 		return found, err
 	}
-	remedy := "install it"
-	if _, ok := m.lookPath("uv"); ok && minor().MatchString(s.Value) {
-		remedy = "install it (uv python install " + s.Value + ")"
+	remedy := ""
+	if _, ok := m.lookPath("uv"); ok && errors.Is(err, errNoVersion) {
+		remedy = " or install it (uv python install " + s.Value + ")"
 	}
-	return found, fmt.Errorf("%w; found %s; %s, or set %s to one of these", err, listed(m.interpreters()), remedy, s.Name)
+	return found, fmt.Errorf("%w; found %s; set %s to one of these%s", err, listed(m.interpreters()), s.Name, remedy)
 }
+
+// errNoVersion says that there is no interpreter of a version.
+var errNoVersion = errors.New("there is no Python")
 
 // search returns the interpreter of a path, a name or a version.
 func (m *Manager) search(ctx context.Context, name string) (interpreter, error) {
@@ -102,7 +105,7 @@ func (m *Manager) ofVersion(ctx context.Context, version string) (interpreter, e
 	if ctx.Err() != nil {
 		return interpreter{}, context.Cause(ctx)
 	}
-	return interpreter{}, fmt.Errorf("there is no Python %s", version)
+	return interpreter{}, fmt.Errorf("%w %s", errNoVersion, version)
 }
 
 // version returns the version as it is asked for.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -44,8 +45,11 @@ func (e *Engine) Status(sc Scope) report.Server {
 	does(census.Guard != 0 || !census.Started, guardText(census.Guard),
 		"the guard has exited; the next start of a process replaces it, and until then processes outlive a server that is killed")
 	s.Works = append(s.Works, "shell "+e.config.Shell)
+	limits := slices.ContainsFunc(s.Sessions, func(one report.SessionStatus) bool { return one.MemoryMB > 0 })
 	if mb := e.config.MemoryMB; mb > 0 {
 		s.Works = append(s.Works, fmt.Sprintf("a memory limit of %d MB for each process of a session, not for all together", mb))
+	} else if limits {
+		s.Works = append(s.Works, "memory limits of sessions, for each process and not for all together")
 	}
 	s.Search = cmp.Or(variables(e.config.Env)["PATH"], "an empty PATH") + " (PATH), for python3 and uv"
 	python, err := e.packages.Describe()
