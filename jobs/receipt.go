@@ -104,6 +104,8 @@ type Receipt struct {
 
 	Files FileChange // below the working directory
 
+	Checkpoint string // what has become of the one that was asked for: "kept" or why not; empty: none was
+
 	LostOutput output.Loss // of the job's output, by its end
 
 	PendingTasks int      // asyncio tasks that wait for the session's next await

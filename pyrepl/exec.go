@@ -31,6 +31,8 @@ type exec struct {
 	patience time.Duration // of a request, see Ask
 	earlier  []Entry       // that run again first, see Replay
 	turn     *ticket
+
+	checkpoint bool // leave one
 }
 
 // Queue takes the job's place behind those that were started before it.
@@ -46,6 +48,9 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	out, w := e.attempt(ctx, p, true)
 	e.s.count(began)
 	e.s.record(func(h *history) { h.end(out.Receipt) })
+	if e.checkpoint {
+		out.Receipt.Checkpoint = e.s.keepCheckpoint(ctx, out.Receipt, p.ID())
+	}
 	if out.Receipt.State != jobs.Lost {
 		e.s.release(e.turn, "")
 		return out

@@ -39,7 +39,7 @@ func (s *Session) Restart(by jobs.By, reason string) (wait func(ctx context.Cont
 		return nil, errClosed
 	}
 	stop := jobs.Stop{By: by, From: jobs.Terminate, Step: resetStep, Reason: reason}
-	return s.reset(stop, "a restart").wait, nil
+	return s.reset(stop, "a restart", nil).wait, nil
 }
 
 // Delete ends the session for good, and its worker as [Session.Restart] does: the running job is
@@ -72,13 +72,14 @@ func (s *Session) DeleteIdle(how string) (loss *Loss, ok bool) {
 
 // remove closes the session and ends its worker as st says. The caller holds mu.
 func (s *Session) remove(st jobs.Stop) (wait func(ctx context.Context) (End, error)) {
-	re := s.reset(st, "the end of the session")
+	re := s.reset(st, "the end of the session", nil)
 	s.closed = true
 	return re.wait
 }
 
 // A resetting is a reset that may not have ended the worker yet.
 type resetting struct {
+	next *Session      // that the session continues as; nil: without variables
 	done chan struct{} // closed when the worker has ended
 
 	// Set before done is closed.
@@ -87,9 +88,9 @@ type resetting struct {
 }
 
 // reset ends the namespace: st stops its running job, and the queued ones are dropped because of
-// cause. The caller holds mu.
-func (s *Session) reset(st jobs.Stop, cause string) *resetting {
-	re := &resetting{done: make(chan struct{}), end: End{Had: s.w != nil}}
+// cause. The session continues as next, or without variables. The caller holds mu.
+func (s *Session) reset(st jobs.Stop, cause string, next *Session) *resetting {
+	re := &resetting{next: next, done: make(chan struct{}), end: End{Had: s.w != nil}}
 	s.dropQueue(lostIn(cause))
 	if s.turn != nil && s.turn.port != nil {
 		s.turn.port.Cancel(st)
@@ -105,6 +106,10 @@ func (s *Session) endWorker(t *ticket, st jobs.Stop, re *resetting) {
 	defer close(re.done)
 	<-t.ready
 	defer s.release(t, "") // the jobs behind it are for the next worker
+	defer s.dropIfClosed()
+	if re.next != nil {
+		defer s.continueAs(re.next)
+	}
 	w := s.detach()
 	if w == nil {
 		return

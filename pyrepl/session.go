@@ -23,6 +23,8 @@ type Session struct {
 	name string
 	cfg  Config
 
+	checkpoints *Checkpoints // this session's and, after SetCheckpoints, those of others
+
 	// Guarded by mu.
 	mu      sync.Mutex
 	closed  bool
@@ -41,7 +43,7 @@ type Session struct {
 
 // NewSession returns a session that has not started anything yet.
 func NewSession(name string, cfg Config) *Session {
-	return &Session{name: name, cfg: cfg}
+	return &Session{name: name, cfg: cfg, checkpoints: new(Checkpoints)}
 }
 
 // Name returns the name of the session.
@@ -66,6 +68,7 @@ func (s *Session) Close() {
 	if w != nil {
 		w.End(process.Ladder{From: jobs.Kill})
 	}
+	s.checkpoints.drop(s)
 }
 
 // worker returns the session's worker, started if there is none alive, and a note about that for

@@ -46,6 +46,46 @@ func TestBranchesOfOneState(t *testing.T) {
 	}
 }
 
+// noteForks has the worker and its branches write the pid of what they fork to the file forks.
+const noteForks = `import os, subprocess
+def note():
+    with open("forks", "a") as file: file.write("%d\n" % os.getpid())
+os.register_at_fork(after_in_child=note)`
+
+// A session continues from a checkpoint when its Python was restarted, or has died.
+func TestCheckpoints(t *testing.T) {
+	needsBranches(t)
+	t.Parallel()
+	s := startServer(t)
+	result := func(code, want string) {
+		t.Helper()
+		r := s.do("execute_python", "code", code, "wait_seconds", 60)
+		if got := strings.TrimSpace(r.Section("RESULT")); got != want {
+			t.Errorf("%s: %s, want %s\n%s", code, got, want, r)
+		}
+	}
+	job := s.do("execute_python", "code", "x = [1]", "checkpoint", true, "wait_seconds", 60).Header("Job ID")
+	result("x.append(2); x", "[1, 2]")
+	want := "yes; the variables are those of the checkpoint of job " + job
+	for _, checkpoint := range []string{"latest", job} {
+		if got := s.do("restart_python_worker", "checkpoint", checkpoint).Header("Restarted"); got != want {
+			t.Errorf("restarted: %s, want %s", got, want)
+		}
+		result("x.append(3); x", "[1, 3]")
+	}
+	s.do("execute_python", "code", "import os; os.abort()", "wait_seconds", 60)
+	s.do("restart_python_worker", "checkpoint", "latest")
+	result("x", "[1]")
+	if got := s.refused("restart_python_worker", "checkpoint", "01K9ZC3V7Q0W6N8X2M4B5D7F9H"); !strings.Contains(got, "no checkpoint of job 01K9ZC3V7Q0W6N8X2M4B5D7F9H; there are those of "+job) {
+		t.Errorf("an unknown checkpoint is refused with %q", got)
+	}
+	result("x", "[1]")
+	s.do("delete_session", "session", "default")
+	if got := string(s.do("server_status")); strings.Contains(got, "Checkpoint:") {
+		t.Errorf("a checkpoint outlived its session:\n%s", got)
+	}
+}
+
 // A branch is among the processes that a server leaves to no one, however it ends.
 func TestBranchesDoNotOutliveTheServer(t *testing.T) {
 	needsBranches(t)
@@ -59,7 +99,16 @@ func TestBranchesDoNotOutliveTheServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := startServer(t)
-			s.do("execute_python", "code", "import os, subprocess", "wait_seconds", 60)
+			s.do("execute_python", "code", noteForks, "wait_seconds", 60)
+			for range 5 {
+				r := s.do("execute_python", "code", "1", "checkpoint", true, "wait_seconds", 60)
+				if got := r.Header("Checkpoint"); got != "kept" {
+					t.Fatalf("checkpoint: %s", got)
+				}
+			}
+			if got := strings.Count(string(s.do("server_status")), "\nCheckpoint: session default after job "); got != 5 {
+				t.Errorf("the status of the server lists %d checkpoints, want 5", got)
+			}
 			var pids []int
 			for i := range 10 {
 				name := "b" + strconv.Itoa(i)
@@ -76,6 +125,20 @@ func TestBranchesDoNotOutliveTheServer(t *testing.T) {
 			}
 			if len(pids) != 30 {
 				t.Fatalf("%d processes, want 30", len(pids))
+			}
+			forks := strings.Fields(s.do("execute_python", "code", "print(open('forks').read())", "wait_seconds", 60).Section("STDOUT"))
+			if len(forks) != 2*(5+10) { // the process between, too
+				t.Fatalf("%d forks, want 30", len(forks))
+			}
+			for i, field := range forks {
+				pid, err := strconv.Atoi(field)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := syscall.Kill(pid, 0); i%2 == 1 && err != nil {
+					t.Errorf("branch or checkpoint %d: %v", pid, err)
+				}
+				pids = append(pids, pid)
 			}
 			end(s)
 			s.exit()

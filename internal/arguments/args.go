@@ -18,7 +18,8 @@ import (
 type Args struct {
 	Code, Command, Package, Text   string
 	Session, Name, Cwd, Path       string
-	FromSession                    string
+	FromSession, FromCheckpoint    string
+	Checkpoint                     bool
 	Python, Venv, Packages         string
 	JobID, Before, FromJob         string
 	JobIDs, Names, Args            []string

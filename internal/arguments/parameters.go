@@ -124,6 +124,9 @@ var parameters = map[string]*parameter{
 
 	"timeout_seconds": seconds("limit of the run time", func(a *Args) **time.Duration { return &a.Timeout }, maxSeconds*time.Second, ""),
 
+	"checkpoint":                       boolean("keep the variables as they are then", func(a *Args) *bool { return &a.Checkpoint }),
+	"restart_python_worker.checkpoint": text("latest, or the id of its job", func(a *Args) *string { return &a.FromCheckpoint }, notEmpty),
+
 	"all":    boolean("", func(a *Args) *bool { return &a.All }),
 	"eof":    boolean("then send end of file", func(a *Args) *bool { return &a.EOF }),
 	"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),

@@ -113,6 +113,7 @@ func (e *Engine) make(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) *ses
 func (e *Engine) add(sc Scope, spec SessionSpec, packages *pkgmgr.Manager, of *pyrepl.Session) *session {
 	now := time.Now()
 	key := sessionKey{sc.Tenant, spec.Name}
+	of.SetCheckpoints(e.checkpointsOf(sc.Tenant))
 	s := &session{Session: of, spec: spec, packages: packages, made: now, opened: now}
 	if old := e.expired[key]; old != nil {
 		if old.loss != nil {

@@ -55,8 +55,9 @@ type Engine struct {
 	// Guarded by mu.
 	mu       sync.Mutex
 	sessions map[sessionKey]*session
-	expired  map[sessionKey]*expired // by session; they had been idle too long
-	expiry   *time.Timer             // of the next check for idle sessions; nil: none is due
+	kept     map[string]*pyrepl.Checkpoints // by tenant
+	expired  map[sessionKey]*expired        // by session; they had been idle too long
+	expiry   *time.Timer                    // of the next check for idle sessions; nil: none is due
 	closed   bool
 }
 
@@ -73,7 +74,7 @@ func New(c Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{config: c, started: time.Now(), owner: owner, sessions: make(map[sessionKey]*session), expired: make(map[sessionKey]*expired)}
+	e := &Engine{config: c, started: time.Now(), owner: owner, sessions: make(map[sessionKey]*session), kept: make(map[string]*pyrepl.Checkpoints), expired: make(map[sessionKey]*expired)}
 	env := variables(c.Env)
 	e.packages = pkgmgr.New(pkgmgr.Config{
 		Workspace:   c.Workspace,

@@ -30,6 +30,13 @@ type Session interface {
 	Variables(ctx context.Context, pattern string) (Variables, error)
 	// History returns what the session ran.
 	History() History
+	// WithCheckpoint has a runner of Exec or ExecFile leave a checkpoint, and say so in
+	// the job's receipt.
+	WithCheckpoint(run jobs.Runner) jobs.Runner
+	// RestartFrom is Restart with an interpreter that continues from the checkpoint after a job, or
+	// from the newest one if checkpoint is "latest". It returns that job. After an error nothing has
+	// ended.
+	RestartFrom(ctx context.Context, by jobs.By, reason, checkpoint string) (job string, wait func(ctx context.Context) (End, error), err error)
 	// Restart ends the interpreter, its jobs and all processes that they started; the receipts of the
 	// jobs give the reason. When Restart returns, new jobs run in the next interpreter. wait waits
 	// until the old one has ended. Its error means that ctx was done first, or that the remaining

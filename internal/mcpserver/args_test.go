@@ -33,7 +33,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		want string // all of it, with * for anything
 	}{
 		{"unknown, nearest", "execute_python", `{"code": "x", "timeout": 5}`,
-			"Unknown parameter: timeout. Did you mean timeout_seconds? execute_python takes: [code, path, args, session, from_job, rerun, wait_seconds, timeout_seconds, max_chars]."},
+			"Unknown parameter: timeout. Did you mean timeout_seconds? execute_python takes: [code, path, args, session, from_job, rerun, checkpoint, wait_seconds, timeout_seconds, max_chars]."},
 		{"unknown, misspelt", "execute_command_async", `{"comand": "x"}`, "Unknown parameter: comand. Did you mean command? *"},
 		{"unknown, of a later feature", "execute_python", `{"keep": true}`, "Unknown parameter: keep. execute_python takes: *"},
 		{"unknown, forged", "list_jobs", `{"a\nStatus: completed": 1}`, `Unknown parameter: a\nStatus: completed. *list_jobs takes: *`},
@@ -90,6 +90,8 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"session from none", "create_session", `{"name": "new", "from_session": "laab"}`, "No session laab. Nearest: lab."},
 		{"session from one elsewhere", "create_session", `{"name": "new", "from_session": "other", "cwd": "/"}`,
 			"from_session continues with the Python of session other and all its settings: leave out python, venv, packages, cwd, env and memory_mb."},
+		{"no such checkpoint", "restart_python_worker", `{"session": "other", "checkpoint": "J7"}`, "Session other has no checkpoint of job J7; there are those of J1"},
+		{"checkpoint of no session", "restart_python_worker", `{"session": "othr", "checkpoint": "latest"}`, "No session othr. Nearest: other."},
 		{"no such session", "list_variables", `{"session": "Other"}`, "No session Other. Nearest: other."},
 		{"no such session at all", "restart_python_worker", `{"session": "elsewhere"}`, "No session elsewhere. There are: default, other. execute_python makes a new one."},
 		{"no such session to delete", "delete_session", `{"session": "othr"}`, "No session othr. Nearest: other."},

@@ -31,11 +31,19 @@ func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
 	c.made = made
 	spec := jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(c.args.Code)}
 	if c.args.Path == "" {
-		return c.execute(ctx, spec, py.Exec(c.args.Code))
+		return c.execute(ctx, spec, c.keeping(py, py.Exec(c.args.Code)))
 	}
 	file := engine.File{Path: c.args.Path, Args: c.args.Args}
 	spec.Title = view.Title(file.String())
-	return c.execute(ctx, spec, py.ExecFile(file))
+	return c.execute(ctx, spec, c.keeping(py, py.ExecFile(file)))
+}
+
+// keeping returns a runner of code, which leaves a checkpoint if the call asks for one.
+func (c *call) keeping(py engine.Session, run jobs.Runner) jobs.Runner {
+	if c.args.Checkpoint {
+		return py.WithCheckpoint(run)
+	}
+	return run
 }
 
 func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {

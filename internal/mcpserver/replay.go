@@ -41,6 +41,9 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	if py, err := c.Backend.Session(c.scope, name); err == nil {
+		run = c.keeping(py, run)
+	}
 	same := replay.Same(work)
 	c.made, c.chosen = true, name
 	what := c.args.Code

@@ -177,6 +177,12 @@ var replies = map[string][]step{
 				"lab, no Python runs, idle for T, 0 variables, 0 jobs in T, T old, in /lab\n", ""},
 		{"delete_session", given{"session": "lab"}, "Session: lab\nDeleted: yes; all variables are lost\nKept: /lab/.venvs/lab, the environment of the session\n", ""},
 	},
+	"checkpoints": {
+		{"execute_python", given{"code": `out "x"`, "checkpoint": true},
+			"Job ID: ID1\nStatus: completed\nElapsed: T\nCheckpoint: kept\nCursor: 1\n\n--- STDOUT ---\nx\n", ""},
+		{"restart_python_worker", given{"checkpoint": "latest"},
+			"Session: default\nRestarted: yes; the variables are those of the checkpoint of job J1\n", ""},
+	},
 	"notes": {
 		{"execute_python", given{"code": `note "a new worker was started"`},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nNote: a new worker was started\nCursor: 0\n", ""},

@@ -86,12 +86,15 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	r := &report.Reply{}
 	r.Line("Session", session)
 	py, err := c.Backend.Session(c.scope, session)
+	if err != nil && c.args.FromCheckpoint != "" {
+		return nil, err
+	}
 	if err != nil {
 		r.Line("Restarted", restarted(false))
 		return r, c.absent(err)
 	}
 	ended := c.unended(session)
-	wait, err := py.Restart(jobs.Agent, "restart_python_worker")
+	from, wait, err := c.restart(ctx, py)
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +104,24 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the restart of session %s has begun and continues", session)
 	}
-	r.Line("Restarted", restarted(end.Had))
+	if from != "" {
+		r.Line("Restarted", "yes; the variables are those of the checkpoint of job "+from)
+	} else {
+		r.Line("Restarted", restarted(end.Had))
+	}
 	c.showEnd(ctx, r, session, ended, end, err)
 	return r, nil
+}
+
+// restart begins the restart of a session, and returns the job of the checkpoint that it continues
+// from, if the call names one.
+func (c *call) restart(ctx context.Context, py engine.Session) (from string, wait func(context.Context) (engine.End, error), err error) {
+	const reason = "restart_python_worker"
+	if c.args.FromCheckpoint == "" {
+		wait, err = py.Restart(jobs.Agent, reason)
+		return "", wait, err
+	}
+	return py.RestartFrom(ctx, jobs.Agent, reason, c.args.FromCheckpoint)
 }
 
 // restarted says what a restart did to a session that had a Python, or that had none.

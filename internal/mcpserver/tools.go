@@ -98,7 +98,7 @@ func tools(grace time.Duration) []*tool {
 	}, {
 		name: "execute_python", toolset: core,
 		about:    "Run Python, code or a file, as a job in a session that keeps its variables. Returns output and result, or after " + after + " s a job id while the job continues.",
-		optional: []string{"code", "path", "args", "session", "from_job", "rerun", "wait_seconds", "timeout_seconds", "max_chars"},
+		optional: []string{"code", "path", "args", "session", "from_job", "rerun", "checkpoint", "wait_seconds", "timeout_seconds", "max_chars"},
 		wait:     shortly, hints: runs, call: (*call).executePython,
 	}, {
 		name: "export_session", toolset: sessions,
@@ -136,8 +136,8 @@ func tools(grace time.Duration) []*tool {
 		hints:    reads, call: (*call).listVariables,
 	}, {
 		name: "restart_python_worker", toolset: core,
-		about:    "Restart a session's Python. Its jobs end and all its variables are lost.",
-		optional: []string{"session"},
+		about:    "Restart a session's Python. Its jobs end and all its variables are lost, unless it continues from a checkpoint.",
+		optional: []string{"session", "checkpoint"},
 		hints:    ends, call: (*call).restartPython,
 	}, {
 		name: "send_command_input", toolset: core,

@@ -326,6 +326,29 @@ func (s *testSession) Restart(by jobs.By, reason string) (wait func(context.Cont
 	}, nil
 }
 
+// WithCheckpoint returns a runner that says so.
+func (s *testSession) WithCheckpoint(run jobs.Runner) jobs.Runner {
+	return keeping{run}
+}
+
+// A keeping is a runner with a checkpoint in its receipt.
+type keeping struct{ jobs.Runner }
+
+func (k keeping) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	out := k.Runner.Run(ctx, p)
+	out.Receipt.Checkpoint = "kept"
+	return out
+}
+
+// RestartFrom knows the checkpoint of one job.
+func (s *testSession) RestartFrom(_ context.Context, by jobs.By, reason, checkpoint string) (job string, wait func(context.Context) (engine.End, error), err error) {
+	if checkpoint != "latest" {
+		return "", nil, fmt.Errorf("session %s has no checkpoint of job %s; there are those of J1", s.name, checkpoint)
+	}
+	wait, err = s.Restart(by, reason)
+	return "J1", wait, err
+}
+
 // job returns the job that a reply is about.
 func (w *world) job(reply string) *jobs.Job {
 	w.t.Helper()

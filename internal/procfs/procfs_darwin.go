@@ -85,6 +85,9 @@ func DispositionOf(int, syscall.Signal) (Disposition, error) {
 	return Disposition{}, errors.ErrUnsupported
 }
 
+// PrivateMemory is not supported here.
+func PrivateMemory(int) (int64, error) { return 0, errors.ErrUnsupported }
+
 // CPUTime is not supported here.
 func CPUTime(int) (time.Duration, error) { return 0, errors.ErrUnsupported }
 

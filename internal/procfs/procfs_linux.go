@@ -359,3 +359,23 @@ func (p Process) Signal(sig syscall.Signal) error {
 		return os.NewSyscallError("sending "+unix.SignalName(sig), err)
 	})
 }
+
+// PrivateMemory returns how many bytes of its memory a process shares with no other.
+func PrivateMemory(pid int) (int64, error) {
+	b, err := readFile(pathOf(pid, "smaps_rollup"), make([]byte, 2048))
+	if err != nil {
+		return 0, err
+	}
+	sum := int64(0)
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) == 3 && (f[0] == "Private_Clean:" || f[0] == "Private_Dirty:") {
+			kB, err := strconv.ParseInt(f[1], 10, 64)
+			if err != nil {
+				return 0, &fs.PathError{Op: "parse", Path: pathOf(pid, "smaps_rollup"), Err: err}
+			}
+			sum += kB << 10
+		}
+	}
+	return sum, nil
+}

@@ -67,6 +67,9 @@ func receipt(r *Reply, id string, rec jobs.Receipt) {
 	if s := changedFiles(rec.Files); s != "" {
 		r.Line("Files", s)
 	}
+	if rec.Checkpoint != "" {
+		r.Line("Checkpoint", rec.Checkpoint)
+	}
 	r.Processes("Hung up", rec.HungUp, "; give a server a job of its own")
 	r.Processes("Left running", rec.Left, "")
 	r.Processes("Survivors", rec.Survivors, "")

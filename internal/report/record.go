@@ -111,6 +111,7 @@ type recordReceipt struct {
 	NewFiles     []string `json:"new_files,omitempty"`     // the first that were made below its directory meanwhile, 20 at most
 	ChangedFiles []string `json:"changed_files,omitempty"` // the first that were changed
 
+	Checkpoint   string   `json:"checkpoint,omitempty"` // kept, or not kept and why; none was asked for if it is absent
 	PendingTasks int      `json:"pending_tasks,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
 }
@@ -193,7 +194,7 @@ func newRecordReceipt(rec jobs.Receipt) *recordReceipt {
 		Survivors: recordProcesses(rec.Survivors), Unclaimed: recordProcesses(rec.Unclaimed),
 		NewNames: rec.Names.New, GoneNames: rec.Names.Gone,
 		NewFiles: rec.Files.New, ChangedFiles: rec.Files.Changed,
-		PendingTasks: rec.PendingTasks, Notes: notes(rec), Error: rec.Exception,
+		Checkpoint: rec.Checkpoint, PendingTasks: rec.PendingTasks, Notes: notes(rec), Error: rec.Exception,
 	}
 	switch rec.State {
 	case jobs.Kept:

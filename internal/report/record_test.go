@@ -64,9 +64,9 @@ func TestRecordOfJobsOfEveryKind(t *testing.T) {
 		"listens": {jobs.Info{Status: jobs.Running, Started: at, Listening: []jobs.Listener{{Address: "127.0.0.1:8000", Process: jobs.Process{PID: 815, Program: "python3"}}}},
 			`"status":"running","status_text":"running","listening":[{"address":"127.0.0.1:8000","pid":815,"program":"python3"}],"created":` + stamp + `,"started":` + stamp +
 				`,"elapsed_seconds":2.5,"timeout_seconds":60,` + outputJSON + `}`},
-		"raised": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program, State: jobs.Kept, PendingTasks: 2, Names: jobs.NameChange{New: []string{"a"}, NewCount: 1}}},
+		"raised": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program, State: jobs.Kept, PendingTasks: 2, Names: jobs.NameChange{New: []string{"a"}, NewCount: 1}, Checkpoint: "kept"}},
 			`"status":"failed","status_text":"failed (ValueError: x)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
-				`,"receipt":{"end":"raised","exception":"ValueError: x","by":"program","variables":"kept","new_variables":["a"],"pending_tasks":2}}`},
+				`,"receipt":{"end":"raised","exception":"ValueError: x","by":"program","variables":"kept","new_variables":["a"],"checkpoint":"kept","pending_tasks":2}}`},
 		"raised, as data": {jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program,
 			Exception: &jobs.Exception{Type: "ValueError", Message: "x", Frames: []jobs.Frame{{File: "a.py", Line: 1, Function: "f", Source: "g()"}},
 				Causes: []jobs.Exception{{Relation: "cause", Type: "SyntaxError", Message: "y", Position: &jobs.Position{File: "b.py", Line: 3, Column: 4}}}}}},

@@ -31,6 +31,7 @@ type Server struct {
 	Jobs        jobs.Count
 	Sessions    []SessionStatus // in order of their names
 	MaxSessions int
+	Checkpoints []Checkpoint // of these sessions, the oldest first
 
 	Processes int            // in all trees
 	Memory    int64          // of these processes, in resident bytes
@@ -40,6 +41,13 @@ type Server struct {
 	Disk     output.Usage
 	StateDir string // where long output is kept or would be; empty: nowhere
 	Free     int64  // bytes free in StateDir; negative: unknown
+}
+
+// A Checkpoint is a session's variables as a job left them.
+type Checkpoint struct {
+	Session, Job string
+	Made         time.Time
+	Memory       int64 // bytes that it shares with no other process; 0: unknown
 }
 
 // Server returns the reply about the server.
@@ -76,6 +84,13 @@ func (rp *Reporter) Server(s Server) *Reply {
 			break
 		}
 		r.Line("Session", one.line())
+	}
+	for _, c := range s.Checkpoints {
+		text := fmt.Sprintf("session %s after job %s, %s old", c.Session, c.Job, Duration(rp.time().Sub(c.Made)))
+		if c.Memory > 0 {
+			text += ", " + size(c.Memory) + " of its own"
+		}
+		r.Line("Checkpoint", text)
 	}
 	if s.Self > 0 {
 		r.Line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
