@@ -15,7 +15,7 @@
 // get it hide the text from the model.
 //
 // Programs read resources. job://{id} is a [report.Record] in JSON. job://{id}/output{?cursor,view}
-// is the output; each part has a [report.OutputRange], which says where to continue. resources/list
+// is the output; each part has a [resource.Range], which says where to continue. resources/list
 // returns the jobs of the scope, newest first; changes.go announces new ones. A resource that can't
 // be read is an error -32602 in the words of the tools.
 //

@@ -29,10 +29,10 @@ type part struct {
 	URI, MIMEType string
 	Text          *string
 	Blob          []byte
-	Meta          map[string]report.OutputRange `json:"_meta"`
+	Meta          map[string]resource.Range `json:"_meta"`
 }
 
-func (p part) stretch() report.OutputRange { return p.Meta[resource.OutputMeta] }
+func (p part) stretch() resource.Range { return p.Meta[resource.OutputMeta] }
 
 // data is what the part holds, which is either text or a blob.
 func (p part) data(t *testing.T) string {

@@ -16,6 +16,6 @@
 // made it and a Notices to its connection; a Reporter can be shared. Nothing here fails: a job that
 // can't be found or started is an error of package jobs, which [Reporter.Refusal] describes.
 //
-// Begin with the example, then job.go. excerpt.go chooses the output that a reply shows, and
-// output.go that of a resource. The package knows neither a protocol nor how jobs run.
+// Begin with the example, then job.go. excerpt.go chooses the output that a reply shows,
+// and display.go the pictures. The package knows neither a protocol nor how jobs run.
 package report

@@ -188,10 +188,6 @@ func TestResultIsTheEndOfTheOutput(t *testing.T) {
 	if field(got, "Late output") != "5 bytes" || field(got, "Cursor") != "17" || !strings.HasSuffix(got.String(), "\n\n--- STDOUT ---\nlate\n") {
 		t.Errorf("after the result:\n%s", got)
 	}
-	parts := ReadOutput(j, 0, true)
-	if len(parts) != 3 || parts[1].Range.Stream != "result" || string(parts[1].Data) != "[1, 2]" {
-		t.Errorf("as a resource: %+v", parts)
-	}
 }
 
 func TestLongResultSharesTheRoomWithOutput(t *testing.T) {

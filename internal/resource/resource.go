@@ -30,7 +30,7 @@ const (
 // JSON is the type of a job as a resource.
 const JSON = "application/json"
 
-// OutputMeta is the key of a [report.OutputRange] in the Meta of each part of a job's output.
+// OutputMeta is the key of a [Range] in the Meta of each part of a job's output.
 const OutputMeta = "async-repl/output"
 
 // A Request is a parsed address.
@@ -138,12 +138,12 @@ func (r Request) readOutput(j *jobs.Job) ([]Content, error) {
 		return nil, arguments.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
 	}
 	var list []Content
-	for _, p := range report.ReadOutput(j, r.cursor, r.raw) {
-		c := Content{URI: r.uri, MIMEType: "text/plain", Meta: map[string]any{OutputMeta: p.Range}}
-		if r.raw && !utf8.Valid(p.Data) {
-			c.MIMEType, c.Blob = "application/octet-stream", p.Data
+	for _, p := range outputParts(j, r.cursor, r.raw) {
+		c := Content{URI: r.uri, MIMEType: "text/plain", Meta: map[string]any{OutputMeta: p.rng}}
+		if r.raw && !utf8.Valid(p.data) {
+			c.MIMEType, c.Blob = "application/octet-stream", p.data
 		} else {
-			text := string(p.Data)
+			text := string(p.data)
 			c.Text = &text
 		}
 		list = append(list, c)

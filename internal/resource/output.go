@@ -1,4 +1,4 @@
-package report
+package resource
 
 import (
 	"bytes"
@@ -16,9 +16,9 @@ const readBytes = 32 << 10
 // readParts is the most parts that one read returns.
 const readParts = 64
 
-// An OutputRange says which part of the log was read and how to continue: read again from the
+// A Range says which part of the log was read and how to continue: read again from the
 // cursor Next, immediately if More is set.
-type OutputRange struct {
+type Range struct {
 	Stream  string `json:"stream,omitempty"` // of this part: stdout, stderr or tty
 	From    int64  `json:"from"`             // where the read begins; after the requested cursor if bytes there are gone
 	Next    int64  `json:"next"`             // the cursor of the next read
@@ -28,18 +28,18 @@ type OutputRange struct {
 	Status  string `json:"status"`           // of the job; if it has ended and More is not set, all output has been read
 }
 
-// An OutputPart is a part of a job's output: in the text view the text of one stream, in the raw
-// view consecutive bytes of one stream.
-type OutputPart struct {
-	Data  []byte
-	Range OutputRange
+// A part is a part of a job's output: in the text view the text of one stream, in the raw view
+// consecutive bytes of one stream.
+type part struct {
+	data []byte
+	rng  Range
 }
 
-// ReadOutput returns a job's output from cursor on, which must not be beyond the end. The text view
+// outputParts returns a job's output from cursor on, which must not be beyond the end. The text view
 // has one part for each stream, the raw view one for each change of stream, in order of arrival;
 // there is always at least one part. The status is taken before the output, so all output of a job
 // whose status is final can be read.
-func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
+func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
 	status := j.Info().Status
 	end := j.Log().Stat().End
 	chunk := j.Log().Read(cursor, readBytes)
@@ -49,7 +49,7 @@ func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
 		}
 		chunk.Spans = chunk.Spans[:readParts]
 	}
-	rng := OutputRange{From: chunk.From, End: end, Dropped: chunk.Dropped, More: chunk.Next < end, Status: string(status)}
+	rng := Range{From: chunk.From, End: end, Dropped: chunk.Dropped, More: chunk.Next < end, Status: string(status)}
 	w := view.Stretch{Cursor: chunk.From}
 	for _, s := range chunk.Spans {
 		w.Spans = append(w.Spans, view.Span{Section: int(s.Stream), Data: s.Data})
@@ -70,12 +70,12 @@ func ReadOutput(j *jobs.Job, cursor int64, raw bool) []OutputPart {
 		spans = byStream(w)
 	}
 	if len(spans) == 0 {
-		return []OutputPart{{Range: rng}}
+		return []part{{rng: rng}}
 	}
-	parts := make([]OutputPart, len(spans))
+	parts := make([]part, len(spans))
 	for i, s := range spans {
-		parts[i] = OutputPart{s.Data, rng}
-		parts[i].Range.Stream = output.Stream(s.Section).String()
+		parts[i] = part{s.Data, rng}
+		parts[i].rng.Stream = output.Stream(s.Section).String()
 	}
 	return parts
 }

@@ -1,0 +1,54 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/readmetest"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// A printer writes to stdout, shows something and has a result.
+type printer struct{ port chan *jobs.Port }
+
+func (p printer) Run(_ context.Context, port *jobs.Port) jobs.Outcome {
+	port.Begin()
+	port.Write(output.Stdout, []byte("hello\n"))
+	port.Display(jobs.Display{}, nil, func(n int) string { return fmt.Sprintf("[%d]", n) })
+	p.port <- port
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}, Result: "[1, 2]", HasResult: true}
+}
+
+// The raw view has a part for each run of a stream: the line of a display, the result and late
+// output are parts of their own.
+func TestRawOutputHasAPartForEachRun(t *testing.T) {
+	p := printer{make(chan *jobs.Port, 1)} // room for the one port
+	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, p)
+	jobstest.End(t, j)
+	(<-p.port).Write(output.Stdout, []byte("late\n"))
+	var got []string
+	for _, part := range outputParts(j, 0, true) {
+		got = append(got, part.rng.Stream+": "+string(part.data))
+	}
+	if want := "stdout: hello\n|display: [1]\n|result: [1, 2]|stdout: late\n"; strings.Join(got, "|") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestReadmeSaysHowOutputIsRead(t *testing.T) {
+	readme := readmetest.Text(t)
+	for typ, i := reflect.TypeFor[Range](), 0; i < typ.NumField(); i++ {
+		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		if !strings.Contains(readme, "`"+name+"`") {
+			t.Errorf("the README does not name %s of a %s", name, typ.Name())
+		}
+	}
+	if size := fmt.Sprintf("at most %d KiB", readBytes>>10); !strings.Contains(readme, size) {
+		t.Errorf("the README does not say %q", size)
+	}
+}
