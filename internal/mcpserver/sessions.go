@@ -6,6 +6,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
+	"asyncrepl/internal/variables"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -40,7 +41,7 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	if asOf := knownSince(vars); asOf != "" {
 		r.Line("As of", asOf)
 	}
-	text, shown := variableLines(vars)
+	text, shown := variables.Lines(vars, defaultText) // of characters there are no more than of bytes
 	if left := vars.Total - shown; left > 0 {
 		r.Line("Omitted", view.Count(left)+" variables")
 	}

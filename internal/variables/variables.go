@@ -1,4 +1,5 @@
-package mcpserver
+// Package variables writes the variables of a session as text to read. It knows no protocol.
+package variables
 
 import (
 	"fmt"
@@ -12,10 +13,9 @@ import (
 // namesMax bounds a line that lists modules, functions or classes, in bytes.
 const namesMax = 2000
 
-// variableLines returns the text of a list of variables, and how many of them it shows: a line
-// each, then the names of modules, functions and classes. Its limit is in bytes, of which there are
-// at least as many as characters.
-func variableLines(vars engine.Variables) (text string, shown int) {
+// Lines returns the text of a list of variables in less than room bytes, and how many of them it
+// shows: a line each, then the names of modules, functions and classes.
+func Lines(vars engine.Variables, room int) (text string, shown int) {
 	var others strings.Builder
 	for _, group := range []struct {
 		title string
@@ -25,11 +25,11 @@ func variableLines(vars engine.Variables) (text string, shown int) {
 	}
 	var list strings.Builder
 	for _, v := range vars.Vars {
-		line := variableLine(v) + "\n"
-		if list.Len()+len(line)+others.Len() >= defaultText {
+		text := line(v) + "\n"
+		if list.Len()+len(text)+others.Len() >= room {
 			break
 		}
-		list.WriteString(line)
+		list.WriteString(text)
 		shown++
 	}
 	if list.Len() > 0 && others.Len() > 0 {
@@ -59,7 +59,7 @@ func nameLine(b *strings.Builder, title string, names []string) (shown int) {
 	return shown
 }
 
-func variableLine(v engine.Variable) string {
+func line(v engine.Variable) string {
 	s := report.OneLine(v.Name)
 	if v.Type != "" {
 		s += ": " + report.OneLine(v.Type)
