@@ -29,8 +29,8 @@ type droppedError struct{ reason string }
 
 func (e *droppedError) Error() string { return e.reason }
 
-// lostIn returns the reason for which jobs are dropped that were queued when the variables were lost
-// in cause.
+// lostIn returns the reason for which jobs are dropped that were queued when the variables were
+// lost in cause.
 func lostIn(cause string) string { return "variables were lost in " + cause }
 
 // enqueue takes a job's place in the queue, which is first in, first out.

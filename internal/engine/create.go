@@ -36,9 +36,10 @@ func (spec SessionSpec) venv() string {
 	return spec.Venv
 }
 
-// Create makes a session. If it has packages, install is not nil: once it is started as a job, which
-// Holds, it takes the first place in the queue of the session. The error can be a [*SessionExistsError] or a
-// [*TooManySessionsError]. Create can have to start an interpreter to learn its version.
+// Create makes a session. If it has packages, install is not nil. It takes the first place in the
+// queue of the session once it is started as a job that Holds. The error can be a
+// [*SessionExistsError] or a [*TooManySessionsError]. Create can have to start an interpreter to
+// learn its version.
 func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ report.SessionStatus, install *Install, err error) {
 	if err := e.checkSpec(sc, spec); err != nil {
 		return report.SessionStatus{}, nil, err
@@ -54,7 +55,7 @@ func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ repo
 		if err != nil {
 			return report.SessionStatus{}, nil, err
 		}
-		install = &Install{run, packages.Bin()}
+		install = &Install{run, siteOf(packages)}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

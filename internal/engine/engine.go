@@ -140,7 +140,13 @@ func (e *Engine) Install(sc Scope, session, packages string) (install *Install, 
 	if _, made, err = e.open(sc, session, false); err != nil {
 		return nil, false, err
 	}
-	return &Install{run, env.Bin()}, made, nil
+	return &Install{run, siteOf(env)}, made, nil
+}
+
+// siteOf returns a name for an environment that no other has, or "" if it can't be used.
+func siteOf(packages *pkgmgr.Manager) string {
+	d, _ := packages.Describe() // the install says why it can't be used
+	return d.Python
 }
 
 // TakeNote returns what a client should know about a Python environment that was made since the

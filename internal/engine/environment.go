@@ -67,8 +67,8 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 }
 
 // sessionEnv returns the environment of a session's Python. The programs of that Python lead the
-// PATH, even if the session sets PATH. An environment of its own takes the place of the one that the
-// server uses or was started in.
+// PATH, even if the session sets PATH. An environment of its own takes the place of the one that
+// the server uses or was started in.
 func (e *Engine) sessionEnv(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) []string {
 	env := sc.Env
 	if packages != e.packages {

@@ -44,8 +44,9 @@ type Session interface {
 	Restart(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error)
 }
 
-// The types of a file to run, of a request about a session's namespace, of a list of that, of what the session ran, of
-// what became of its interpreter at a restart, and of the death of its interpreter between jobs.
+// The types of a file to run, of a request about a session's namespace, of a list of that, of what
+// the session ran, of what became of its interpreter at a restart, and of the death of its
+// interpreter between jobs.
 type (
 	File      = pyrepl.File
 	Request   = pyrepl.Request
@@ -84,8 +85,8 @@ type session struct {
 // of the job can have been refused.
 const openTime = 10 * time.Second
 
-// idleSince returns since when no job has used the session. If one does now, or is about to, that is
-// now.
+// idleSince returns since when no job has used the session. If one does now, or is about to, that
+// is now.
 func (s *session) idleSince(st pyrepl.State) time.Time {
 	if !st.Idle() || st.Taken < s.awaits && time.Since(s.opened) < openTime {
 		return time.Now()

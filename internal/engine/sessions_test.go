@@ -148,7 +148,8 @@ func TestSessionsAreListed(t *testing.T) {
 // The names of sessions that exist are taken, and others are unknown.
 func TestSessionsExistOrNot(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, config(t))
+	c := config(t)
+	b := newBench(t, c)
 	sc := b.Scope("local")
 	var no *engine.NoSessionError
 	if _, err := b.Session(sc, "lab"); !errors.As(err, &no) || no.Name != "lab" || no.Names != nil {
@@ -180,8 +181,9 @@ func TestSessionsExistOrNot(t *testing.T) {
 	if _, err := b.Session(sc, "third"); err == nil {
 		t.Error("a refused install has made a session")
 	}
-	if _, made, err := b.Install(sc, "third", "six"); !made || err != nil {
-		t.Errorf("an install for a new session: %v, %v", made, err)
+	install, made, err := b.Install(sc, "third", "six")
+	if err != nil || !made || install.Site != c.Python {
+		t.Errorf("an install for a new session: %+v, %v, %v", install, made, err)
 	}
 }
 

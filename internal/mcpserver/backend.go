@@ -32,8 +32,8 @@ type Backend interface {
 	// Sessions returns the state of the sessions of the scope's tenant, and how many are allowed at
 	// once.
 	Sessions(sc engine.Scope) (list []report.SessionStatus, limit int)
-	// Delete ends a Python session for good. kept is the directory of its own environment, which stays,
-	// or empty.
+	// Delete ends a Python session for good. kept is the directory of its own environment, which
+	// stays, or empty.
 	Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept string, err error)
 	// Losses returns the deaths of idle Python interpreters of the scope's tenant that no job's
 	// receipt reports.

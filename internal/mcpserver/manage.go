@@ -114,8 +114,8 @@ func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
 	return r, nil
 }
 
-// unended returns the jobs that have not ended and that the end of a session's Python ends: those of
-// Python, and the install that they wait for.
+// unended returns the jobs that have not ended and that the end of a session's Python ends: those
+// of Python, and the install that they wait for.
 func (c *call) unended(session string) []jobs.Info {
 	list := c.jobs.List(c.scope.Tenant, jobs.Filter{
 		Session: session,

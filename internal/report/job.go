@@ -213,8 +213,8 @@ func (rp *Reporter) queued(r *Reply, info jobs.Info) {
 	}
 }
 
-// Ahead returns the job that a queued one waits for, a running one if it can. It returns nil if there
-// is none.
+// Ahead returns the job that a queued one waits for, a running one if it can. It returns nil if
+// there is none.
 func (rp *Reporter) Ahead(info jobs.Info) (ahead *jobs.Info) {
 	if rp.Jobs == nil {
 		return nil
