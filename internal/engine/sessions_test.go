@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -357,65 +356,6 @@ func TestSessionsInUseAreKept(t *testing.T) {
 	expired(t, b, sc, "busy")
 }
 
-// anotherPython returns an interpreter of another version than the engine's, and its version.
-func anotherPython(t *testing.T, not string) (path, version string) {
-	t.Helper()
-	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for minor := 9; minor <= 15; minor++ {
-		found, err := filepath.Glob(fmt.Sprintf("%s/.pyenv/versions/3.%d.*/bin/python3", home, minor))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name, err := exec.LookPath(fmt.Sprintf("python3.%d", minor)); err == nil {
-			found = append(found, name)
-		}
-		for _, name := range found {
-			out, err := exec.Command(name, "-c", "import sys, venv; print(sys.executable)").Output()
-			if path := strings.TrimSpace(string(out)); err == nil && path != not {
-				return path, fmt.Sprintf("3.%d", minor)
-			}
-		}
-	}
-	t.Skip("this machine has only one Python")
-	return "", ""
-}
-
-// A session can run another Python, or an environment of its own. What it starts finds that first.
-func TestSessionsHaveTheirPython(t *testing.T) {
-	t.Parallel()
-	c := config(t)
-	path, version := anotherPython(t, c.Python)
-	c.Env = append(c.Env, "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "VIRTUAL_ENV=/nowhere")
-	b := newBench(t, c)
-	sc := b.Scope("local")
-	b.create(sc, engine.SessionSpec{Name: "asis", Python: path})
-	st := b.create(sc, engine.SessionSpec{Name: "own", Python: version, Venv: engine.OwnVenv})
-	venv := filepath.Join(c.Workspace, ".venvs", "own")
-	if want := filepath.Join(venv, "bin", "python") + " (not made yet)"; st.Python != want {
-		t.Errorf("a session that waits for its environment has %q, want %q", st.Python, want)
-	}
-	const code = `import os, shutil, sys
-print('%d.%d' % sys.version_info[:2], sys.prefix != sys.base_prefix, os.path.dirname(shutil.which("python3")), os.environ.get("VIRTUAL_ENV"))`
-	if got, want := b.says(sc, "asis", code), fmt.Sprintf("%s False %s None\n", version, filepath.Dir(path)); got != want {
-		t.Errorf("an interpreter as it is prints %q, want %q", got, want)
-	}
-	if got, want := b.says(sc, "own", code), fmt.Sprintf("%s True %s None\n", version, filepath.Join(venv, "bin")); got != want {
-		t.Errorf("an environment of its own prints %q, want %q", got, want)
-	}
-	if list, _ := b.Sessions(sc); len(list) != 2 || list[0].Python != path || list[1].Python != filepath.Join(venv, "bin", "python") {
-		t.Errorf("sessions: %+v", list)
-	}
-	if _, kept, err := b.Delete(sc, "own", jobs.Agent, "test"); err != nil || kept != venv {
-		t.Errorf("the environment that stays: %q, %v", kept, err)
-	}
-	if _, kept, err := b.Delete(sc, "asis", jobs.Agent, "test"); err != nil || kept != "" {
-		t.Errorf("an environment stays that is not the session's: %q, %v", kept, err)
-	}
-}
-
 // What can't be had is refused, and makes no session.
 func TestSettingsThatCannotBeHad(t *testing.T) {
 	t.Parallel()
@@ -443,23 +383,5 @@ func TestSettingsThatCannotBeHad(t *testing.T) {
 	}
 	if list, _ := b.Sessions(sc); len(list) != 0 {
 		t.Errorf("sessions: %+v", list)
-	}
-}
-
-// The limit of a session's memory is its own, below that of the server.
-func TestSessionsHaveTheirMemory(t *testing.T) {
-	t.Parallel()
-	c := config(t)
-	c.MemoryMB = 500
-	b := newBench(t, c)
-	sc := b.Scope("local")
-	if st := b.create(sc, engine.SessionSpec{Name: "small", MemoryMB: 100}); st.MemoryMB != 100 {
-		t.Errorf("a session with a limit of its own: %+v", st)
-	}
-	for session, want := range map[string]int{"small": 100, "other": 500} {
-		got := b.says(sc, session, "import resource; print(resource.getrlimit(resource.RLIMIT_DATA))")
-		if want := fmt.Sprintf("(%d, %[1]d)\n", want<<20); got != want {
-			t.Errorf("the limit of %s is %q, want %q", session, got, want)
-		}
 	}
 }
