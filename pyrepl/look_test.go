@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,24 @@ func (b *bench) showsAwait() {
 	if len(s.Calls) != 3 || s.Calls[1].Source != "await asyncio.sleep(3600)" || !s.Awaits || !strings.HasSuffix(s.Calls[2].File, "/asyncio/tasks.py") || s.Calls[2].Source == "" {
 		t.Errorf("the stack of a job that awaits is %+v", s)
 	}
+	j.Stop(stop(jobs.Interrupt))
+	jobstest.End(t, j)
+}
+
+// A worker that has not finished its start can be looked at.
+func TestLookAtStart(t *testing.T) {
+	if err := pystack.Available(); err != nil {
+		t.Skip(err)
+	}
+	b := newBench(t)
+	j := b.start("import time\ntime.sleep(3600)")
+	for info := j.Info(); info.Looker == nil; info = j.Info() {
+		if info.Status.Final() {
+			t.Fatalf("the job ended: %+v", info)
+		}
+		runtime.Gosched()
+	}
+	looks(t, j, "<module>")
 	j.Stop(stop(jobs.Interrupt))
 	jobstest.End(t, j)
 }

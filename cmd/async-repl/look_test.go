@@ -15,15 +15,15 @@ func TestStatusShowsTheStack(t *testing.T) {
 		t.Skip(err)
 	}
 	s := startServer(t)
-	const code = "import time\ndef nap():\n    time.sleep(3600)\nprint('here')\nnap()"
+	const code = "import time\ndef nap():\n    time.sleep(3600)\nprint('ready')\nnap()"
 	r := s.do("execute_python", "code", code, "wait_seconds", 0)
 	if id := r.Header("Job ID"); r.Header("At") != "" || strings.Contains(string(r), "STACK") {
 		t.Errorf("the reply that started the job:\n%s", r)
 	} else {
-		s.prints(id, "here")
+		s.prints(id, "--- STDOUT ---\nready")
 	}
 	id := r.Header("Job ID")
-	want := "--- STDOUT ---\nhere\n--- STACK ---\nFile \"<job " + id + ">\", line 5, in <module>\n  nap()\nFile \"<job " + id + ">\", line 3, in nap\n  time.sleep(3600)\n"
+	want := "--- STDOUT ---\nready\n--- STACK ---\nFile \"<job " + id + ">\", line 5, in <module>\n  nap()\nFile \"<job " + id + ">\", line 3, in nap\n  time.sleep(3600)\n"
 	s.wait("a look at the sleep", func() bool {
 		r = s.do("check_python_status")
 		return strings.HasPrefix(r.Header("At"), "line 3 in nap")

@@ -18,8 +18,7 @@ var ownProgram = pystack.Program{
 	Bottom: []pystack.Place{
 		{File: "<string>", Function: "<module>"}, // bootstrap.py
 		{File: "<async-repl/loader.py>", Function: "start"},
-		{File: "<async-repl/main.py>", Function: "run"},
-		{File: "<async-repl/main.py>", Function: "serve"},
+		{File: "<async-repl/main.py>", Function: "run"}, // it has said hello
 	},
 	Own:       "<async-repl/",
 	Loop:      pystack.Place{File: "<async-repl/tasks.py>", Function: "run"},
