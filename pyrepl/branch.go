@@ -32,6 +32,35 @@ var errNoPython = errors.New("it runs no Python yet; run a job in it first")
 // turn in s; the error is a [*BusyError] if ctx is done before it has come, and says why the worker
 // can't be forked otherwise. cfg says how a later worker of the branch starts.
 func (s *Session) Branch(ctx context.Context, name string, cfg Config) (*Session, Shared, error) {
+	return s.branch(ctx, name, cfg, "")
+}
+
+// ErrNotKept says that the state after a job can't be branched: it has no checkpoint, and its
+// session has another state now.
+var ErrNotKept = errors.New("the state after the job is not kept")
+
+// BranchAfter is [Session.Branch] from the state after a job of s: from its checkpoint or, if no
+// later job has changed the variables, from s as it is.
+func (s *Session) BranchAfter(ctx context.Context, job, name string, cfg Config) (*Session, Shared, error) {
+	if p, err := s.checkpoints.find(s, job); err == nil {
+		return p.branch.Branch(ctx, name, cfg)
+	}
+	if !s.isAfter(job) {
+		return nil, nil, ErrNotKept
+	}
+	return s.branch(ctx, name, cfg, job)
+}
+
+// isAfter reports whether the state of s is that after a job.
+func (s *Session) isAfter(job string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.history.entries)
+	return n > 0 && s.history.entries[n-1].Job == job && s.w != nil && !s.w.Ended()
+}
+
+// branch is Branch if after is empty, else if the state is that after a job.
+func (s *Session) branch(ctx context.Context, name string, cfg Config, after string) (*Session, Shared, error) {
 	t := &ticket{ready: make(chan struct{})}
 	s.mu.Lock()
 	if s.closed {
@@ -47,6 +76,9 @@ func (s *Session) Branch(ctx context.Context, name string, cfg Config) (*Session
 		return nil, nil, err
 	}
 	defer s.release(t, "")
+	if after != "" && !s.isAfter(after) {
+		return nil, nil, ErrNotKept
+	}
 	b, shared, err := s.fork(ctx, name, cfg)
 	if err != nil {
 		return nil, nil, fmt.Errorf("session %s can't be branched now: %w", s.name, err)

@@ -3,6 +3,7 @@
 package pyrepl_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
@@ -161,4 +163,37 @@ func TestCheckpointsOfATenant(t *testing.T) {
 	if _, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest"); err == nil {
 		t.Error("the oldest checkpoint of all was kept")
 	}
+}
+
+// The state after a job is that of its checkpoint, or the present one if nothing has changed it
+// since. Requests that only look change nothing.
+func TestBranchAfterAJob(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	after := func(job, want string) {
+		t.Helper()
+		s, _, err := b.s.BranchAfter(t.Context(), job, "twig", b.cfg)
+		if err != nil {
+			t.Errorf("%v, want %s", err, want)
+			return
+		}
+		t.Cleanup(s.Close)
+		(&bench{t: t, r: b.r, s: s, cfg: b.cfg}).result("x", want)
+	}
+	kept := b.keep("x = [1]")
+	second, _ := b.want("x.append(2)", "completed")
+	after(second.ID, "[1, 2]")
+	last, _ := b.want("x.append(3)", "completed")
+	if _, _, err := b.s.BranchAfter(t.Context(), second.ID, "twig", b.cfg); !errors.Is(err, pyrepl.ErrNotKept) {
+		t.Errorf("a state that is gone: %v", err)
+	}
+	after(kept.ID, "[1]")
+	after(last.ID, "[1, 2, 3]")
+	kill(t, b.s.State().PID)
+	for end := time.Now().Add(jobstest.Patience); b.s.Lost() == nil && time.Now().Before(end); <-time.After(time.Millisecond) {
+	}
+	if _, _, err := b.s.BranchAfter(t.Context(), last.ID, "twig", b.cfg); !errors.Is(err, pyrepl.ErrNotKept) {
+		t.Errorf("the state of a Python that has died: %v", err)
+	}
+	after(kept.ID, "[1]")
 }

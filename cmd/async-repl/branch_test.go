@@ -73,6 +73,15 @@ func TestCheckpoints(t *testing.T) {
 		}
 		result("x.append(3); x", "[1, 3]")
 	}
+	r := s.do("execute_python", "code", "x", "from_job", job, "wait_seconds", 60)
+	if r.Header("Session") != "new, default-2" || strings.TrimSpace(r.Section("RESULT")) != "[1]" {
+		t.Errorf("from the checkpoint:\n%s", r)
+	}
+	last := s.do("execute_python", "code", "x.append(4)", "wait_seconds", 60).Header("Job ID")
+	r = s.do("execute_python", "code", "x", "from_job", last, "session", "live", "wait_seconds", 60)
+	if r.Header("Session") != "new, live" || strings.TrimSpace(r.Section("RESULT")) != "[1, 3, 4]" {
+		t.Errorf("from the last job:\n%s", r)
+	}
 	s.do("execute_python", "code", "import os; os.abort()", "wait_seconds", 60)
 	s.do("restart_python_worker", "checkpoint", "latest")
 	result("x", "[1]")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/report"
+	"asyncrepl/jobs"
 	"asyncrepl/pyrepl"
 )
 
@@ -26,13 +27,32 @@ var errShutdown = errors.New("the server is shutting down")
 // [*BusyError]. It can be any error of Create, too, or a [*NoSessionError] about from, or say why
 // from can't be branched now.
 func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (report.SessionStatus, Shared, error) {
-	parent, err := e.branchable(sc, from, name)
+	return e.branch(sc, from, name, func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
+		return parent.Branch(ctx, name, cfg)
+	})
+}
+
+// ErrNotKept says that the state after a job can't be continued without running code again.
+var ErrNotKept = pyrepl.ErrNotKept
+
+// Continue is [Engine.Branch] from the state after a job: from the job's checkpoint or, if no later
+// job has changed the variables, from its session. With an empty name it takes a free one. The error
+// can be [ErrNotKept].
+func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name string) (report.SessionStatus, Shared, error) {
+	return e.branch(sc, job.Session, name, func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
+		return parent.BranchAfter(ctx, job.ID, name, cfg)
+	})
+}
+
+// branch makes a session that fork forks off another one.
+func (e *Engine) branch(sc Scope, from, name string, fork func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error)) (report.SessionStatus, Shared, error) {
+	parent, name, err := e.branchable(sc, from, name)
 	if err != nil {
 		return report.SessionStatus{}, nil, err
 	}
 	spec := parent.spec
 	spec.Name = name
-	b, shared, err := parent.Branch(ctx, name, e.configOf(sc, spec, parent.packages))
+	b, shared, err := fork(parent.Session, name, e.configOf(sc, spec, parent.packages))
 	if err != nil {
 		return report.SessionStatus{}, nil, err
 	}
@@ -44,19 +64,20 @@ func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (repor
 	return status, shared, nil
 }
 
-// branchable returns the session from, or why it can't have a branch of that name.
-func (e *Engine) branchable(sc Scope, from, name string) (*session, error) {
+// branchable returns the session from and the name of its branch, or why it can't have one.
+func (e *Engine) branchable(sc Scope, from, name string) (*session, string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	parent := e.sessions[sessionKey{sc.Tenant, from}]
 	if parent == nil {
-		return nil, e.noSession(sc, from)
+		return nil, "", e.noSession(sc, from)
 	}
+	name = e.freeName(sc, from, name)
 	if err := e.canMake(sc, name); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	parent.opened = time.Now() // so that it is not ended as idle while its branch waits
-	return parent, nil
+	return parent, name, nil
 }
 
 // addBranch adds a branch to the table, unless a session of its name was made meanwhile.

@@ -66,12 +66,7 @@ func (r *replay) Run(name string, work Work) (string, jobs.Runner, error) {
 	if of == nil {
 		return "", nil, r.e.noSession(r.sc, r.session)
 	}
-	for n := 2; name == ""; n++ {
-		free := fmt.Sprintf("%.60s-%d", r.session, n)
-		if r.e.sessions[sessionKey{r.sc.Tenant, free}] == nil {
-			name = free
-		}
-	}
+	name = r.e.freeName(r.sc, r.session, name)
 	if err := r.e.canMake(r.sc, name); err != nil {
 		return "", nil, err
 	}
@@ -80,4 +75,16 @@ func (r *replay) Run(name string, work Work) (string, jobs.Runner, error) {
 	s := r.e.make(r.sc, spec, of.packages)
 	s.named, s.awaits, s.parent = of.named, 1, r.session
 	return name, s.Session.Replay(r.steps, work), nil
+}
+
+// freeName returns name or, if it is empty, the name of a session that there is not, after that of
+// another one. The caller holds mu.
+func (e *Engine) freeName(sc Scope, after, name string) string {
+	for n := 2; name == ""; n++ {
+		free := fmt.Sprintf("%.60s-%d", after, n)
+		if e.sessions[sessionKey{sc.Tenant, free}] == nil {
+			name = free
+		}
+	}
+	return name
 }

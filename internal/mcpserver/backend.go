@@ -29,6 +29,9 @@ type Backend interface {
 	Branch(ctx context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error)
 	// Replay returns what runs code in the state after a job, in a new Python session.
 	Replay(sc engine.Scope, job jobs.Info) (engine.Replay, error)
+	// Continue is Branch from the state after a job. The error is engine.ErrNotKept if that is not
+	// there any more.
+	Continue(ctx context.Context, sc engine.Scope, job jobs.Info, name string) (report.SessionStatus, engine.Shared, error)
 	// Sessions returns the state of the sessions of the scope's tenant, and how many are allowed at
 	// once.
 	Sessions(sc engine.Scope) (list []report.SessionStatus, limit int)

@@ -23,6 +23,11 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	if info.Kind != jobs.Python {
 		return nil, arguments.Mistakef("from_job: job %s is no Python job, and leaves no state to continue from.", info.ID)
 	}
+	if reply, err := c.continueFrom(ctx, info); !errors.Is(err, engine.ErrNotKept) {
+		if err == nil || !c.args.Rerun {
+			return reply, err
+		}
+	}
 	replay, err := c.Backend.Replay(c.scope, info)
 	if _, ok := errors.AsType[*engine.NoSessionError](err); ok {
 		return nil, err
@@ -46,13 +51,43 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	}
 	same := replay.Same(work)
 	c.made, c.chosen = true, name
-	what := c.args.Code
-	if c.args.Path != "" {
-		what = engine.File{Path: c.args.Path, Args: c.args.Args}.String()
-	}
-	reply, err := c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: name, Title: view.Title(what)}, run)
+	reply, err := c.executeIn(ctx, name, run)
 	if err == nil && same != "" {
 		reply.Insert("Note", "Same code as job "+same+", which ran it in the same state")
 	}
 	return reply, err
+}
+
+// continueFrom runs the code in the state after an earlier job if that is kept, and nothing again.
+// The error is engine.ErrNotKept if it is not.
+func (c *call) continueFrom(ctx context.Context, job jobs.Info) (*report.Reply, error) {
+	limited, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
+	defer cancel()
+	status, shared, err := c.Backend.Continue(limited, c.scope, job, c.args.Session)
+	if err != nil {
+		return nil, err
+	}
+	py, _, err := c.Backend.Open(c.scope, status.Name)
+	if err != nil {
+		return nil, err
+	}
+	run := py.Exec(c.args.Code)
+	if c.args.Path != "" {
+		run = py.ExecFile(engine.File{Path: c.args.Path, Args: c.args.Args})
+	}
+	c.made, c.chosen = true, status.Name
+	reply, err := c.executeIn(ctx, status.Name, c.keeping(py, run))
+	if err == nil && len(shared) > 0 {
+		reply.Insert("Note", "shared with session "+status.Parent+": "+names(shared))
+	}
+	return reply, err
+}
+
+// executeIn runs the code of the call in a session that was made for it.
+func (c *call) executeIn(ctx context.Context, session string, run jobs.Runner) (*report.Reply, error) {
+	what := c.args.Code
+	if c.args.Path != "" {
+		what = engine.File{Path: c.args.Path, Args: c.args.Args}.String()
+	}
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(what)}, run)
 }

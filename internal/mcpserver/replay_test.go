@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,16 @@ func TestExecuteFromJob(t *testing.T) {
 	}
 	if got := c.refused("execute_python", given{"code": "x", "from_job": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "rerun": true}); !strings.Contains(got, "01ARZ3NDEKTSV4RRFFQ69G5FAV") {
 		t.Errorf("an unknown job: %q", got)
+	}
+	kept := field(c.call("execute_python", given{"code": "out \"4\"", "session": "kept"}), "Job ID")
+	for _, rerun := range []bool{false, true} { // nothing need run again
+		got := c.call("execute_python", given{"code": "out \"5\"", "from_job": kept, "session": "from-" + strconv.FormatBool(rerun), "rerun": rerun})
+		if field(got, "Session") != "new, from-"+strconv.FormatBool(rerun) || field(got, "Note") != "shared with session kept: child 812 (sleep)" || strings.Contains(got, "again") {
+			t.Errorf("from a state that is kept:\n%s", got)
+		}
+	}
+	if got := field(c.call("execute_python", given{"code": "out \"6\"", "from_job": kept}), "Session"); got != "new, kept-2" {
+		t.Errorf("without a session: %s", got)
 	}
 	for _, test := range []struct{ session, code, made, note string }{
 		{"", "x", "new, lab-2", ""},

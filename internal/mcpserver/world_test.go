@@ -172,6 +172,16 @@ func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) 
 	return status, engine.Shared{"child 812 (sleep)"}, err
 }
 
+// Continue implements Backend: the states after the jobs of session kept are there.
+func (w *world) Continue(ctx context.Context, sc engine.Scope, job jobs.Info, name string) (report.SessionStatus, engine.Shared, error) {
+	if job.Session != "kept" {
+		return report.SessionStatus{}, nil, engine.ErrNotKept
+	}
+	status, _, err := w.Create(ctx, sc, engine.SessionSpec{Name: cmp.Or(name, "kept-2")})
+	status.Parent = "kept"
+	return status, engine.Shared{"child 812 (sleep)"}, err
+}
+
 // Sessions implements Backend.
 func (w *world) Sessions(engine.Scope) (list []report.SessionStatus, limit int) {
 	w.mu.Lock()
