@@ -53,7 +53,7 @@ func TestEnvironmentsOfSessions(t *testing.T) {
 			t.Parallel()
 			python, version := otherPython(t)
 			s := newWorkspace(t, withUV, "PIP_NO_INDEX=1", "UV_OFFLINE=1")
-			for _, wheel := range [][2]string{{"spam", "1.0"}, {"spam", "2.0"}, {"eggs", "1.0"}} {
+			for _, wheel := range [][2]string{{"spam", "1.0"}, {"spam", "2.0"}, {"eggs", "1.0"}, {"beans", "1.0"}} {
 				if _, err := buildWheel(s.dir, wheel[0], wheel[1], "value = '"+wheel[1]+"'\n"); err != nil {
 					t.Fatal(err)
 				}
@@ -75,12 +75,18 @@ func TestEnvironmentsOfSessions(t *testing.T) {
 			}
 
 			s.do("create_session", "name", "twin", "venv", ".venvs/lab")
+			installer := "'python', '-m', 'pip'"
+			if withUV {
+				installer = "'uv', 'pip'"
+			}
 			for _, step := range []struct{ session, code, status, result string }{
 				{"default", "import spam", "failed (ModuleNotFoundError: No module named 'spam')", ""},
 				{"default", "import sys; sys.prefix", "completed", "'" + s.dir + "/.venv'"},
 				{"twin", "import spam; spam.value", "completed", "'1.0'"},
 				{"lab", "import subprocess; subprocess.run(['pip', 'install', './eggs-1.0-py3-none-any.whl']).returncode", "completed", "0"},
 				{"lab", "import eggs; eggs.value", "completed", "'1.0'"},
+				{"lab", "subprocess.run([" + installer + ", 'install', './beans-1.0-py3-none-any.whl']).returncode", "completed", "0"},
+				{"lab", "import beans; beans.value", "completed", "'1.0'"},
 				{"twin", "import eggs; eggs.value", "completed", "'1.0'"},
 				{"default", "import eggs", "failed (ModuleNotFoundError: No module named 'eggs')", ""},
 			} {
