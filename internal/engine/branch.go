@@ -36,8 +36,8 @@ func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (repor
 var ErrNotKept = pyrepl.ErrNotKept
 
 // Continue is [Engine.Branch] from the state after a job: from the job's checkpoint or, if no later
-// job has changed the variables, from its session. With an empty name it takes a free one. The error
-// can be [ErrNotKept].
+// job has changed the variables, from its session. With an empty name it takes a free one. The
+// error can be [ErrNotKept].
 func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name string) (report.SessionStatus, Shared, error) {
 	return e.branch(sc, job.Session, name, func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
 		return parent.BranchAfter(ctx, job.ID, name, cfg)

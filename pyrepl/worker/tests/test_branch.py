@@ -219,7 +219,8 @@ class TestBranch(unittest.TestCase):
         port = self.result(self.worker, "server.getsockname()[1]")
         shared = self.fork().shared
         for text in ("socket listening on 127.0.0.1:" + port,
-                     "socket connected to 127.0.0.1:" + port, "SQLite database " + os.path.join(self.directory, "d.sqlite"),
+                     "socket connected to 127.0.0.1:" + port,
+                     "SQLite database " + os.path.join(self.directory, "d.sqlite"),
                      "shared memory /dev/zero (deleted)"):
             self.assertIn(text, shared)
 
