@@ -197,3 +197,24 @@ func TestBranchAfterAJob(t *testing.T) {
 	}
 	after(kept.ID, "[1]")
 }
+
+// A session that can continue from a checkpoint makes no room for another one.
+func TestSessionWithACheckpointIsLive(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.keep("x = 1")
+	wait, err := b.s.Restart(jobs.Agent, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !b.s.Live() {
+		t.Error("the session is not live")
+	}
+	b.s.Close()
+	if b.s.Live() {
+		t.Error("the session is live after its end")
+	}
+}

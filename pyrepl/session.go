@@ -49,9 +49,12 @@ func NewSession(name string, cfg Config) *Session {
 // Name returns the name of the session.
 func (s *Session) Name() string { return s.name }
 
-// Live reports whether something would be lost with the session: a worker with its variables, or
-// jobs.
+// Live reports whether something would be lost with the session: a worker with its variables, jobs
+// or checkpoints.
 func (s *Session) Live() bool {
+	if _, err := s.checkpoints.find(s, LatestCheckpoint); err == nil {
+		return true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.w != nil || s.turn != nil
