@@ -55,7 +55,7 @@ class Channel:
         self.reading = allocate_lock()
         self._begin = "\n" + token + " "
         self._sending = allocate_lock()  # keeps the events of two threads apart
-        self._sender = 0  # the thread that holds it; 0: none
+        self._senders: list[int] = []  # the threads that hold it, or will or did in a moment
         self._buffer = bytearray()  # the beginning of the next line
         self._reserve: list[int] = []  # descriptors held while user code runs
         self._files: list[int] = []  # descriptors whose message has not been handed out
@@ -67,14 +67,12 @@ class Channel:
         An interrupt must not break it."""
         if self.sock is None:
             return
+        thread, senders = get_ident(), self._senders
         try:
+            senders.append(thread)  # first, or a signal handler could wait for the lock of its thread
             with self._sending:
-                self._sender = get_ident()
-                try:
-                    line = "%s%s %s\n" % (self._begin, event, encode(fields))
-                    self._write(line.encode("ascii"), files)
-                finally:
-                    self._sender = 0
+                line = "%s%s %s\n" % (self._begin, event, encode(fields))
+                self._write(line.encode("ascii"), files)
         except OSError as error:  # user code closed the descriptor: the owner sees it and ends us
             if foreign():
                 raise
@@ -83,6 +81,9 @@ class Channel:
             self.on_broken()
             while True:
                 pause()
+        finally:
+            if thread in senders:
+                senders.remove(thread)
 
     def _write(self, line: bytes, files: Sequence[int]) -> None:
         if files:
@@ -100,7 +101,7 @@ class Channel:
         """Report whether this thread runs a signal handler that came while it was sending.
 
         It can't send then: it would wait for itself."""
-        return self._sender == get_ident()
+        return get_ident() in self._senders
 
     def _end(self) -> NoReturn:
         """End the worker, whose owner has gone or can't be reached any more."""

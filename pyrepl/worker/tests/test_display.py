@@ -262,6 +262,16 @@ class TestDisplays(unittest.TestCase):
         self.assertEqual(ended.done["end"], "returned", ended)
         self.assertGreater(len(self.worker.displays(job)), 50)
 
+    def test_signal_handlers_show_at_any_moment_of_a_display(self) -> None:
+        code = ("import signal, random\nvalue = of(html='x')\ndisplay(value)\n"
+                "signal.signal(signal.SIGALRM, lambda *_: display(value))\n"
+                "for _ in range(45):\n"
+                "    signal.setitimer(signal.ITIMER_REAL, random.random() * 2e-4 + 1e-6)\n"
+                "    display(value)\nsignal.setitimer(signal.ITIMER_REAL, 0)")
+        for _ in range(20):
+            ended = self.worker.run(code)
+            self.assertEqual(ended.done["end"], "returned", ended)
+
     def test_names_of_the_session_hide_the_built_in_ones(self) -> None:
         self.assertEqual(self.shows("display = str; display(1)"), ("'1'", "", []))
         self.assertEqual(self.shows("del display; display(1)"), (None, "1\n", []))
