@@ -296,8 +296,11 @@ func (m *Manager) getenv(name string) (value string) {
 	return value
 }
 
-// abs returns a path of the user as an absolute path.
+// abs returns a path of the user as an absolute path. "~" is the home directory, as in a shell.
 func (m *Manager) abs(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') && filepath.IsAbs(m.getenv("HOME")) {
+		path = m.getenv("HOME") + rest
+	}
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}

@@ -160,6 +160,7 @@ func TestOtherErrors(t *testing.T) {
 		"no such Python":             {"3.77", "", "finding Python: there is no Python 3.77; found "},
 		"a Python that is too old":   {"../opt/python3.8", ".venvs/a", "is Python 3.8, and 3.9 is the oldest that works; found "},
 		"an environment too old":     {"", "old", "is Python 3.8 (named by venv), and 3.9 is the oldest"},
+		"in the home":                {"", "~/env", "home/env is not an environment, and one is made only below the workspace"},
 		"outside of the workspace":   {"", "../else", "is not an environment, and one is made only below the workspace"},
 		"outside, by a link":         {"", "out/else", "is not an environment, and one is made only below the workspace"},
 		"outside, an installation":   {"", "../usr", "has a Python, but is not an environment"},

@@ -78,6 +78,7 @@ func TestWantedPython(t *testing.T) {
 		}, "3.12", "real"},
 		"name on PATH":            {func(w *world) { w.program("bin/python3.12") }, "python3.12", "bin/python3.12"},
 		"path":                    {func(w *world) { w.program("opt/python3.12") }, "../opt/python3.12", "opt/python3.12"},
+		"path below the home":     {func(w *world) { w.program("home/opt/python3.12") }, "~/opt/python3.12", "home/opt/python3.12"},
 		"path of a script":        {func(w *world) { w.script("opt/py", "echo async-repl 3 12 /elsewhere") }, "../opt/py", "opt/py"},
 		"version that is missing": {func(w *world) { w.program("bin/python3.12"); w.program("bin/python3.10") }, "3.77", "there is no Python 3.77; found 3.10 (BIN/python3.10), 3.12 (BIN/python3.12); set python to one of these"},
 		"version, with uv":        {func(w *world) { w.program("bin/python3.12"); w.script("bin/uv", "") }, "3.77", "set python to one of these or install it (uv python install 3.77)"},
