@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"asyncrepl/internal/output"
-	"asyncrepl/internal/output/outputtest"
 )
 
 const (
@@ -17,19 +16,18 @@ const (
 	small = 64 << 10 // the largest attachment that stays in memory
 )
 
-// attach adds an attachment of n bytes, which depend on its number.
-func attach(l output.TestLog, n int) int {
-	b := make([]byte, n)
-	outputtest.Pattern(b, int64(n))
-	return l.Attach(b)
+// filled returns n bytes, which depend on n.
+func filled(n int) []byte {
+	return bytes.Repeat([]byte{1 + byte(n), byte(n >> 20), byte(n >> 10)}, n/3+1)[:n]
 }
+
+// attach adds an attachment of n bytes.
+func attach(l output.TestLog, n int) int { return l.Attach(filled(n)) }
 
 // wantAttachment fails the test unless attachment n has that many bytes, the right ones.
 func wantAttachment(t *testing.T, what string, l output.TestLog, n, size int) {
 	t.Helper()
-	want := make([]byte, size)
-	outputtest.Pattern(want, int64(size))
-	if got, err := l.Attachment(n); err != nil || !bytes.Equal(got, want) {
+	if got, err := l.Attachment(n); err != nil || !bytes.Equal(got, filled(size)) {
 		t.Errorf("%s: attachment %d has %d bytes, want %d: %v", what, n, len(got), size, err)
 	}
 }
