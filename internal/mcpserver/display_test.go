@@ -63,14 +63,14 @@ func TestReplyHasPicturesBehindItsText(t *testing.T) {
 	wantPictures(t, run(`out "[figure 1: PNG 1x1, `+uri+`1]\n"`), 0)
 	wantPictures(t, run(`show image/png "no picture"`), 0)
 
-	text = wantPictures(t, run("pictures 7 1000000"), 1_000_000, 1, 2, 3, 4)
+	text = wantPictures(t, run("pictures 9 100", "pictures 4 100"), 100, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1)
 	id, more := field(text, "Job ID"), field(text, "More images")
 	var left, cursor int
-	if _, err := fmt.Sscanf(more, "%d, from cursor %d on; the first is job://"+id+"/display/5", &left, &cursor); err != nil || left != 3 {
+	if _, err := fmt.Sscanf(more, "%d, from cursor %d on; the first is job://"+id+"/display/11", &left, &cursor); err != nil || left != 3 {
 		t.Fatalf("More images: %q: %v", more, err)
 	}
 	rest := c.request("tools/call", map[string]any{"name": "check_job_status", "arguments": given{"job_id": id, "cursor": cursor}})
-	if text := wantPictures(t, rest, 1_000_000, 5, 6, 7); field(text, "More images") != "" {
+	if text := wantPictures(t, rest, 100, 2, 3, 4); field(text, "More images") != "" {
 		t.Errorf("the rest:\n%s", text)
 	}
 }
@@ -107,17 +107,17 @@ func TestResultWithPicturesIsLikeAnyOther(t *testing.T) {
 func TestLargeRepliesArriveApart(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
-	made := c.request("tools/call", map[string]any{"name": "execute_python", "arguments": given{"code": "pictures 4 1000000"}})
+	made := c.request("tools/call", map[string]any{"name": "execute_python", "arguments": given{"code": "pictures 2 600000"}})
 	id := field(blocks(t, made)[0].Text, "Job ID")
 	waiting := map[int]bool{}
-	for range 6 {
+	for range 3 {
 		waiting[c.startCall("check_job_status", given{"job_id": id, "cursor": 0})] = true
 		waiting[c.start("ping", nil)] = false
 	}
 	for len(waiting) > 0 {
 		m := c.read()
 		if waiting[m.ID] {
-			wantPictures(t, m, 1_000_000, 1, 2, 3, 4)
+			wantPictures(t, m, 600_000, 1, 2)
 		}
 		delete(waiting, m.ID)
 	}
