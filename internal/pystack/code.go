@@ -81,7 +81,7 @@ const (
 	ascii    = 1 << 4
 )
 
-// text returns a str. A longer one than Chars is cut in front if tail is set, else behind.
+// text returns a str. A longer one than charsMax is cut in front if tail is set, else behind.
 func (t *Target) text(v *view, addr uint64, tail bool) (string, bool) {
 	l := &t.layout
 	b := v.bytes(addr, l.stateAt+4)
@@ -97,15 +97,15 @@ func (t *Target) text(v *view, addr uint64, tail bool) (string, bool) {
 	if n == 0 {
 		return "", true
 	}
-	from, cut := addr+uint64(l.compact), n > Chars
+	from, cut := addr+uint64(l.compact), n > charsMax
 	if state&ascii != 0 {
 		from = addr + uint64(l.ascii)
 	}
 	if cut {
 		if tail {
-			from += (n - Chars) * uint64(kind)
+			from += (n - charsMax) * uint64(kind)
 		}
-		n = Chars
+		n = charsMax
 	}
 	chars := v.bytes(from, int(n)*kind)
 	if chars == nil {

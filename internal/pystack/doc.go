@@ -9,7 +9,7 @@
 //     layout too.
 //   - What is read is hostile: the program may have written it. Numbers of frames, characters and
 //     bytes are bounded, each address is only ever read, and a wild one is an error.
-//   - A look ends within [Limit], whatever the memory behind it does.
+//   - A look ends within two seconds, whatever the memory behind it does.
 //
 // Looks need Linux and the right to read the memory of a child, see [Available].
 //

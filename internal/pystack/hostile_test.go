@@ -129,8 +129,8 @@ func TestTorn(t *testing.T) {
 		}
 		_, target = interpreter(l, testProgram, testPlaces)
 		target.bottom = []uint64{1, 2}
-		if _, err := target.Look(); !errors.Is(err, ErrForeign) {
-			t.Errorf("3.%d: %v; want %v", l.minor, err, ErrForeign)
+		if _, err := target.Look(); !errors.Is(err, errGreenlet) {
+			t.Errorf("3.%d: %v; want %v", l.minor, err, errGreenlet)
 		}
 		m, target := interpreter(l, testProgram, testPlaces)
 		n := uint64(0)
@@ -174,7 +174,7 @@ func FuzzHostileMemory(f *testing.F) {
 			t.Errorf("%d frames", len(s.Frames))
 		}
 		for _, f := range s.Frames {
-			if n := utf8.RuneCountInString(f.File + f.Function); n > 2*Chars+2 {
+			if n := utf8.RuneCountInString(f.File + f.Function); n > 2*charsMax+2 {
 				t.Errorf("%d characters", n)
 			}
 		}

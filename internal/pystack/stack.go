@@ -13,19 +13,19 @@ import (
 
 // What a look shows at most.
 const (
-	Frames = 256 // the innermost ones
-	Chars  = 200 // of a name
+	Frames   = 256 // the innermost ones
+	charsMax = 200 // of a name
 )
 
-// Limit bounds the time of a look. One takes about 0.1 ms, but memory that was swapped out, or that
+// lookTime bounds the time of a look. One takes about 0.1 ms, but memory that was swapped out, or that
 // another program provides, can take any time.
-const Limit = 2 * time.Second
+const lookTime = 2 * time.Second
 
 // Errors of one look that the next need not have.
 var (
-	ErrMoving  = errors.New("it moves too fast to be seen")
-	ErrForeign = errors.New("its thread runs on a stack of another kind, as greenlets do")
-	ErrSlow    = errors.New("its memory could not be read in time")
+	ErrMoving   = errors.New("it moves too fast to be seen")
+	errGreenlet = errors.New("its thread runs on a stack of another kind, as greenlets do")
+	errSlow     = errors.New("its memory could not be read in time")
 )
 
 // An UnavailableError is the reason why no look at a target has succeeded, and most probably none
@@ -99,15 +99,15 @@ func (t *Target) Look() (Stack, error) {
 		stack Stack
 		err   error
 	}
-	limit := time.NewTimer(Limit)
+	limit := time.NewTimer(lookTime)
 	defer limit.Stop()
 	select {
 	case t.turn <- struct{}{}:
 	case <-limit.C:
-		return Stack{}, ErrSlow
+		return Stack{}, errSlow
 	}
 	done := make(chan result, 1) // so that a late result needs no reader
-	go func() {                  // no owner after Limit; ends when the kernel has read the memory
+	go func() {                  // no owner after lookTime; ends when the kernel has read the memory
 		s, err := t.lookOnce()
 		<-t.turn
 		done <- result{s, err}
@@ -116,7 +116,7 @@ func (t *Target) Look() (Stack, error) {
 	case r := <-done:
 		return r.stack, r.err
 	case <-limit.C:
-		return Stack{}, ErrSlow
+		return Stack{}, errSlow
 	}
 }
 
@@ -223,7 +223,7 @@ func (t *Target) foreign() error {
 	if t.bottom == nil {
 		return &UnavailableError{errUnproven}
 	}
-	return ErrForeign
+	return errGreenlet
 }
 
 var seed = maphash.MakeSeed()
