@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -84,6 +85,18 @@ func (c *channel) write(b, rights []byte) error {
 		b, rights = b[n:], nil
 	}
 	return nil
+}
+
+// writeProgram sends a new worker its program, until the given time or until ctx is done.
+func (c *channel) writeProgram(ctx context.Context, prog program, until time.Time) error {
+	c.conn.SetWriteDeadline(until)
+	stop := context.AfterFunc(ctx, func() { c.conn.SetWriteDeadline(time.Now()) })
+	defer stop()
+	_, err := c.conn.Write(prog.header(string(c.token)))
+	if err == nil {
+		_, err = c.conn.Write(prog.texts)
+	}
+	return err
 }
 
 // read hands each event to take until the channel ends, and returns why it ended: io.EOF, or

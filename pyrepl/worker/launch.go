@@ -240,11 +240,16 @@ func (w *Worker) listen() {
 
 // hello sends the worker its program and waits for its first event.
 func (w *Worker) hello(ctx context.Context, python string, cfg Config, prog program) error {
-	err := w.ch.write(prog.header(string(w.ch.token)), nil)
-	if err == nil {
-		err = w.ch.write(prog.texts, nil)
+	until := time.Now().Add(cfg.Start)
+	silent := func() error {
+		return fmt.Errorf("starting the Python worker: %s said nothing for %v, a start-up file of its own (sitecustomize, a .pth file) may hang; %s", python, cfg.Start, cfg.otherPython())
 	}
-	if err != nil {
+	switch err := w.ch.writeProgram(ctx, prog, until); {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, os.ErrDeadlineExceeded): // more than the socket holds, and it reads nothing
+		return silent()
+	case err != nil:
 		select { // it has closed its end, so most probably it is about to exit
 		case <-w.handle.Done():
 			return w.startupError(python, cfg)
@@ -252,7 +257,7 @@ func (w *Worker) hello(ctx context.Context, python string, cfg Config, prog prog
 			return fmt.Errorf("starting the Python worker: %s does not take its program: %v; %s", python, err, cfg.otherPython())
 		}
 	}
-	timer := time.NewTimer(cfg.Start)
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case ev := <-w.events: // any event will do: it begins with our token
@@ -262,7 +267,7 @@ func (w *Worker) hello(ctx context.Context, python string, cfg Config, prog prog
 	case <-w.handle.Done():
 		return w.startupError(python, cfg)
 	case <-timer.C:
-		return fmt.Errorf("starting the Python worker: %s said nothing for %v, a start-up file of its own (sitecustomize, a .pth file) may hang; %s", python, cfg.Start, cfg.otherPython())
+		return silent()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
