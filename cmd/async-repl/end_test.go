@@ -208,7 +208,7 @@ func TestRestartSaysWhatWasCutOff(t *testing.T) {
 func TestIdleDeathIsAnnounced(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	r := s.do("execute_python", "code", "import os\nx = 1\nprint(os.getpid())")
+	r := s.do("execute_python", "code", "import os\nx = 1\nprint(os.getpid())", "wait_seconds", 60)
 	pid, err := strconv.Atoi(strings.TrimSpace(r.Section("STDOUT")))
 	if err != nil {
 		t.Fatal(err)
@@ -216,10 +216,14 @@ func TestIdleDeathIsAnnounced(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, []int{pid})
+	var lost string // the first reply that knows of the death
+	s.wait("the announcement of a death", func() bool {
+		lost = s.do("server_status").Header("Lost")
+		return lost != ""
+	})
 	how := "session default's Python was killed by SIGKILL after job " + r.Header("Job ID")
-	if got, want := s.do("server_status").Header("Lost"), how+"; variables lost: os, x"; got != want {
-		t.Errorf("the next reply says %q, want %q", got, want)
+	if want := how + "; variables lost: os, x"; lost != want {
+		t.Errorf("the reply says %q, want %q", lost, want)
 	}
 	for range 2 {
 		if got, want := string(s.do("list_variables")), "No variables: "+how+"."; got != want {

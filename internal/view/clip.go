@@ -90,8 +90,8 @@ func (f flat) head(budget int) (cut int, text []string, chars int) {
 	if line := f.lineEnd(cut); line < cut && line > cut/2 {
 		fits(line)
 	}
-	if cut == 0 { // a first character that is wider than the budget, or a sequence
-		cut = f.nextBoundary(0)
+	for chars == 0 && cut < len(f.data) { // what fits is without characters, and what follows does not fit
+		cut = f.nextBoundary(cut)
 		text, chars, _ = f.render(0, cut, max(budget, cut))
 	}
 	return cut, text, chars

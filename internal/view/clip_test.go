@@ -115,6 +115,17 @@ func TestClipJoinsSequencesOfAStream(t *testing.T) {
 	}
 }
 
+// A page shows at least one character, also if the first sequences have none and pieces of two
+// sections split each other's sequences.
+func TestClipShowsACharacter(t *testing.T) {
+	page := Clip(Stretch{0, []Span{
+		{1, []byte("\x1b]0;a title\a\x1b]0;a ")}, {0, []byte("two \x1b[1;31mred\x1b")}, {1, []byte("title\a")}, {0, []byte("[0m" + numbered(9, 9))},
+	}}, Stretch{}, Budget{1, 1})
+	if got := page.Sections[0].Head; !strings.HasPrefix(got, "two red") {
+		t.Errorf("the page shows %q, %q", got, page.Sections)
+	}
+}
+
 // A stretch without any newline, or with a screen that is drawn by moving the cursor.
 func TestClipWithoutLines(t *testing.T) {
 	var screen strings.Builder
