@@ -1,6 +1,7 @@
 """Runs a file as `python file args` does, and a notebook cell by cell.
 
-Its names stay in the session. sys.argv, sys.path and __file__ are put back when it has ended.
+Its names stay in the session, and so does what it does to sys.path itself. sys.argv, __file__ and
+the first entry of sys.path are put back when it has ended.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Script:
             path[:len(first) if first == [""] else 0] = [directory]
 
     def leave(self, executor: Executor) -> None:
-        """Put back what enter has set; what the code itself has added to sys.path stays."""
+        """Put back what enter has set; what the code itself has done to sys.path stays."""
         executor.futures = self.futures
         executor.form = "uncompiled"  # what stands for a file in a history is no Python
         if self.saved is None:
@@ -93,10 +94,13 @@ class Script:
             namespace["__file__"] = file
         else:
             namespace.pop("__file__", None)
+        own = first if first == [""] else []
         for i, each in enumerate(path):
             if each is directory:
-                path[i:i + 1] = first if first == [""] else []
+                path[i:i + 1] = own
                 break
+        else:  # the code has taken it away
+            path[:0] = [each for each in own if each not in path]
 
 
 @breakable

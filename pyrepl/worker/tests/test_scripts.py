@@ -134,6 +134,17 @@ class TestFiles(unittest.TestCase):
         self.assertEqual(self.worker.run("len(sys.path), sys.path.pop(0)").done["result"],
                          "(%d, '/added')" % (int(before) + 1))
 
+    def test_the_path_begins_as_before_whatever_it_does(self) -> None:
+        for code in ("del sys.path[0]", "sys.path[0] = '/gone'", "sys.path = ['/gone']",
+                     "sys.path.insert(0, '')"):
+            with self.subTest(code):
+                path = self.write("takes.py", "import sys\n" + code)
+                self.worker.run("import sys; kept = sys.path, sys.path[:]")
+                self.worker.run_file(path)
+                ended = self.worker.run("found = sys.path[:]; sys.path, sys.path[:] = kept\n"
+                                        "found[0], %r in found" % str(self.directory))
+                self.assertEqual(ended.done["result"], "('', False)")
+
     def test_interrupts_reach_it(self) -> None:
         path = self.write("endless.py", "print('on', flush=True)\nwhile True: pass")
         job = self.worker.start("", path=str(path), args=[])
