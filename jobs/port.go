@@ -155,6 +155,13 @@ func (p *Port) SetInput(f InputFunc) {
 	}
 }
 
+// Waits reports whether the job waits for input.
+func (p *Port) Waits() bool {
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
+	return p.j.info.Status == WaitingInput
+}
+
 // Cancel asks the job to end, as [Job.Stop] does.
 func (p *Port) Cancel(st Stop) { p.j.Stop(st) }
 

@@ -94,7 +94,11 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 		note = e.repeatedNote(began)
 	}
 	r := newRun(e.s, w, p)
+	r.mute = e.work.Request != nil
 	out := r.exec(ctx, e.work)
+	if r.mute && r.asked {
+		out = askedForInput(out.Receipt.State)
+	}
 	if again && r.untouched && ctx.Err() == nil && len(e.earlier) == 0 {
 		return e.attempt(ctx, p, false) // the session sees that it is dead, and says so in a note
 	}
@@ -114,7 +118,7 @@ type run struct {
 	p *jobs.Port
 
 	id        string // of the job; of the earlier one, if that runs again
-	again     bool   // an earlier job runs again
+	mute      bool   // input is refused: an earlier job runs again, or something is asked of the namespace
 	watcher   *waiting.Watcher
 	over      chan struct{}  // closed when the code has ended or the worker is dead
 	unkilled  chan struct{}  // closed when the worker could not be killed
@@ -131,7 +135,7 @@ type run struct {
 	sent      sentAnswer             // to the question that was answered last
 	reading   bool                   // a program reads the terminal, and may wait for other things as well
 	eofNext   bool                   // the next question gets the end of file
-	asked     bool                   // for input, while it ran again
+	asked     bool                   // for input, which was refused
 }
 
 func newRun(s *Session, w *worker.Worker, p *jobs.Port) *run {

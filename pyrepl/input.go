@@ -22,7 +22,7 @@ var errOneLine = errors.New("an answer is one line: send the lines one by one, e
 // read first. Threads can ask while another question is open; their questions wait.
 func (r *run) ask(ev worker.QuestionEvent) {
 	r.w.Drain()
-	if r.again {
+	if r.mute {
 		r.refuse()
 		return
 	}
@@ -76,7 +76,7 @@ func (r *run) onTerminal(ev waiting.Evidence, waits bool) {
 	if waits {
 		r.w.Drain() // the prompt can be in the pipes
 	}
-	if waits && r.again {
+	if waits && r.mute {
 		r.refuse()
 		return
 	}

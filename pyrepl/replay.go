@@ -92,7 +92,7 @@ func (e *exec) again(ctx context.Context, p *jobs.Port, w *worker.Worker, step E
 			Detail: "job " + step.Job + " can't run again: " + step.Work.Path + " has changed"}}
 	}
 	r := newRun(e.s, w, p)
-	r.id, r.again = step.Job, true
+	r.id, r.mute = step.Job, true
 	out := r.exec(ctx, step.Work)
 	e.s.record(func(h *history) { h.end(out.Receipt) })
 	if r.asked {
@@ -124,7 +124,7 @@ func (e *exec) repeatedNote(began time.Time) string {
 	return fmt.Sprintf("run again first: %s jobs in %v", view.Count(len(e.earlier)), time.Since(began).Round(time.Millisecond))
 }
 
-// refuse ends a job that runs again, because it asks for input.
+// refuse ends a job, because it asks for input.
 func (r *run) refuse() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

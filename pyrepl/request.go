@@ -20,13 +20,26 @@ func (s *Session) Ask(q Request, code string, patience time.Duration) jobs.Runne
 }
 
 // A busyError says why a request was not run.
-type busyError struct{ session, job string }
+type busyError struct {
+	session, job string
+	waits        bool // for input
+}
 
 func (e *busyError) Error() string {
 	if e.job == "" {
 		return fmt.Sprintf("session %s is being restarted; ask again later", e.session)
 	}
+	if e.waits {
+		return fmt.Sprintf("session %s is busy with job %s, which waits for input: answer it with send_python_input, or cancel_job", e.session, e.job)
+	}
 	return fmt.Sprintf("session %s is busy with job %s; ask again later", e.session, e.job)
+}
+
+// askedForInput is the outcome of a request whose code asked for input. Who has asked for a variable
+// expects no question, and a job that waits for its answer would hold the session.
+func askedForInput(state jobs.State) jobs.Outcome {
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Raised, By: jobs.Program, State: state,
+		Detail: "it asked for input, which only execute_python can give"}}
 }
 
 // await waits for the job's turn.
@@ -56,5 +69,6 @@ func (s *Session) leave(t *ticket) error {
 		return nil
 	}
 	s.queue = slices.Delete(s.queue, i, i+1)
-	return &busyError{s.name, s.turn.job()}
+	job := s.turn.job()
+	return &busyError{s.name, job, job != "" && s.turn.port.Waits()}
 }

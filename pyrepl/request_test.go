@@ -89,7 +89,7 @@ func TestRequestWhoseTurnDoesNotComeIsWithdrawn(t *testing.T) {
 	later := b.start("line")
 	set := pyrepl.Request{Do: "set", Name: "x", Value: "1"}
 	info := jobstest.End(t, b.ask(set, "", 0))
-	if want := "failed (not run: session default is busy with job " + busy.ID() + "; ask again later)"; info.Receipt.Text() != want {
+	if want := "failed (not run: session default is busy with job " + busy.ID() + ", which waits for input: answer it with send_python_input, or cancel_job)"; info.Receipt.Text() != want {
 		t.Errorf("status %q, want %q", info.Receipt.Text(), want)
 	}
 	jobstest.Send(t, busy, jobs.Input{Text: "said"})
@@ -97,6 +97,13 @@ func TestRequestWhoseTurnDoesNotComeIsWithdrawn(t *testing.T) {
 		t.Errorf("the job behind has %q", got)
 	}
 	b.want("x", "failed (NameError: name 'x' is not defined)") // it did not run later
+	runs := b.start("print('up', flush=True)\nwhile True: pass")
+	jobstest.Prints(t, runs, "up")
+	if got, want := jobstest.End(t, b.ask(set, "", 0)).Receipt.Text(), "failed (not run: session default is busy with job "+runs.ID()+"; ask again later)"; got != want {
+		t.Errorf("status %q, want %q", got, want)
+	}
+	runs.Stop(jobs.Stop{By: jobs.Agent})
+	jobstest.End(t, runs)
 	if got := jobstest.End(t, b.ask(set, "", 0)).Receipt.Text(); got != "completed" {
 		t.Errorf("on an idle session: %s", got)
 	}
@@ -117,6 +124,20 @@ func TestRequestWaitsForItsTurnAndCanBeCancelled(t *testing.T) {
 	if got := jobstest.End(t, waiting).Result; got != "1" {
 		t.Errorf("x is %q", got)
 	}
+}
+
+// A question would hold the session: the call that asked for the value expects none.
+func TestRequestsGetNoInput(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.want("class Asks:\n    def __repr__(self): return input('which? ')\nimport subprocess", "completed")
+	for _, code := range []string{"input()", "Asks()", "__import__('sys').stdin.readline()", "subprocess.run('read x </dev/tty', shell=True)"} {
+		status, _ := b.answer(pyrepl.Request{Do: "get"}, code)
+		if status != "failed (it asked for input, which only execute_python can give)" {
+			t.Errorf("%s: %s", code, status)
+		}
+	}
+	b.want("1", "completed")
 }
 
 // What a __repr__ does harms only its job, and is bounded.

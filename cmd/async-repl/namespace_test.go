@@ -20,7 +20,7 @@ func TestCallsAboutTheNamespaceOfABusySessionAreWithdrawn(t *testing.T) {
 		"complete_code":    {"code", "x"},
 	} {
 		r := s.do(tool, args...)
-		if want := "failed (not run: session default is busy with job " + busy + "; ask again later)"; r.Header("Status") != want {
+		if want := "failed (not run: session default is busy with job " + busy + ", which waits for input: answer it with send_python_input, or cancel_job)"; r.Header("Status") != want {
 			t.Errorf("%s: %q, want %q", tool, r.Header("Status"), want)
 		}
 	}
