@@ -385,21 +385,3 @@ func TestLogThatNobodyReads(t *testing.T) {
 		t.Errorf("then came %q, %v", rest, err)
 	}
 }
-
-// A session that reaches the limit of its memory says so and works on, and server_status explains
-// the limit.
-func TestMemoryLimit(t *testing.T) {
-	t.Parallel()
-	s := startServer(t, "REPL_MEMORY_MB=100")
-	for code, want := range map[string]string{
-		"x = [bytearray(1 << 20) for _ in range(500)]":          "failed (out of memory: limit of 100 MB; variables kept)",
-		"x = [bytearray(1 << 20) for _ in range(20)]; print(0)": "completed",
-	} {
-		if got := s.do("execute_python", "code", code, "wait_seconds", 60).Header("Status"); got != want {
-			t.Errorf("%s: %q, want %q", code, got, want)
-		}
-	}
-	if works, want := s.do("server_status").Header("Works"), "a memory limit of 100 MB for each process of a session, not for all together"; !strings.Contains(works, want) {
-		t.Errorf("server_status says %q, want %q", works, want)
-	}
-}
