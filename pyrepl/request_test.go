@@ -51,7 +51,7 @@ func TestRequestsAreAnswered(t *testing.T) {
 			t.Errorf("%+v of %q: %s, %q; want %s, %q", step.q, step.code, status, got, step.status, step.want)
 		}
 	}
-	for _, e := range b.s.History().Entries[1:] { // a replay does these again, an export leaves them out
+	for _, e := range b.s.History().Entries[1:] { // a replay and an export do these again
 		if !e.Work.Changes() || e.Work.Request == nil {
 			t.Errorf("the session ran %+v", e)
 		}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,5 +69,53 @@ func TestExportedSessionRunsAgain(t *testing.T) {
 	}
 	if list := s.do("list_jobs", "session", "default"); !strings.Contains(string(list), `: "my file.py" "a b" "\"c\""`+"\n") {
 		t.Errorf("the list:\n%s", list)
+	}
+}
+
+// The script and the notebook of a session do what the tools of the namespace and files did to its
+// variables.
+func TestExportHasWhatToolsAndFilesDid(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "REPL_TOOLSETS=all")
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(s.dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("sub dir/beside.py", "found = 'beside'\n")
+	write("sub dir/s.py", "import sys, os, beside\nfrom_file = sys.argv, os.path.basename(__file__), __name__, beside.found, values['n']\nsys.exit(0)\n")
+	value := `{"t": [true, false, null, -1.5e3, 1e999], "n": 123456789012345678901234567890, "s": "true \"null\" \u00e9 é\n"}`
+	s.do("execute_python", "code", "kept, gone, _private = 1, 2, 3", "wait_seconds", 60)
+	s.do("set_variable", "name", "early", "value", 1)
+	s.do("delete_variables", "all", true)
+	s.do("execute_python", "code", "assert 'kept' not in globals(); gone = a = 2", "wait_seconds", 60)
+	s.do("set_variable", "name", "values", "value", json.RawMessage(value))
+	s.do("set_variable", "name", "pair", "value", json.RawMessage(`["\ud83d\ude00", "a\/b", "\ud800"]`))
+	s.do("set_variable", "name", "deep", "value", json.RawMessage(strings.Repeat("[", 300)+strings.Repeat("]", 300)))
+	s.do("set_variable", "name", "class", "value", 1)
+	s.do("delete_variables", "names", []string{"gone", "a", "gone"})
+	const show = "print('gone' in globals() or 'early' in globals(), ascii(values), ascii(pair), str(deep).count('['))"
+	want := s.do("execute_python", "code", show, "wait_seconds", 60).Section("STDOUT")
+	if !strings.HasPrefix(want, "False {'t': [True, False, None, -1500.0, inf]") {
+		t.Fatalf("the session has %s", want)
+	}
+	s.do("export_session", "path", "e.ipynb")
+	if got := s.do("execute_python", "path", "e.ipynb", "session", "again", "wait_seconds", 60).Section("STDOUT"); got != want {
+		t.Errorf("the notebook: %s, want %s", got, want)
+	}
+	s.do("execute_python", "path", "sub dir/s.py", "args", []string{`q "1"`, "\n"}, "wait_seconds", 60)
+	file := s.do("execute_python", "code", "print(from_file)", "wait_seconds", 60).Section("STDOUT")
+	if !strings.HasSuffix(file, "'s.py', '__main__', 'beside', 123456789012345678901234567890)\n") {
+		t.Fatalf("the file has %s", file)
+	}
+	want += file
+	s.do("export_session", "path", "e.py")
+	run := exec.Command(realPython(), "e.py")
+	run.Dir = s.dir
+	if out, err := run.CombinedOutput(); err != nil || string(out) != want {
+		text, _ := os.ReadFile(filepath.Join(s.dir, "e.py"))
+		t.Errorf("the script: %v, %s, want %s\n%s", err, out, want, text)
 	}
 }

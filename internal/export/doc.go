@@ -3,5 +3,5 @@
 // The code and the outcomes come from the session's history, the outputs and displays from the jobs
 // while the registry knows them. Of a job that is forgotten the cell says that its output is gone.
 //
-// Begin with [Save]. outputs.go reads the output of one job.
+// Begin with [Source.Save]. code.go writes a job as code, outputs.go reads its output.
 package export

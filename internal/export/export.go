@@ -37,20 +37,21 @@ func (s *Source) Save(workspace, path string) (Saved, error) {
 	}
 	room, count := maxOutputs, 0
 	for i, e := range s.History.Entries {
-		if e.Work.Request != nil {
-			continue
-		}
 		if e.Lost != "" {
 			n.Cells = append(n.Cells, notebook.Cell{ID: fmt.Sprintf("lost-%d", i+1), Text: "**" + e.Lost + "**"})
 			count = 0
 			continue
 		}
-		cell := notebook.Cell{ID: e.Job, Code: e.Code(), Title: title(&e), Awaits: e.Awaits, Invalid: e.Uncompiled}
+		cell, ok := cell(&e, !outputs)
+		if !ok {
+			continue
+		}
+		cell.Title = title(&e)
 		if !e.Ended.IsZero() {
 			count++
 			cell.Count = count
 		}
-		if outputs {
+		if outputs && e.Work.Request == nil { // an answer is no output of the code
 			cell.Outputs = s.outputs(&e, &room)
 		}
 		n.Cells = append(n.Cells, cell)

@@ -217,7 +217,8 @@ func TestMuchOutput(t *testing.T) {
 func TestCells(t *testing.T) {
 	w := newWorld(t)
 	w.src.History.Dropped = 1234
-	w.add(pyrepl.Entry{Job: "01SET", Work: pyrepl.Work{Request: &pyrepl.Request{Do: "set"}}, Ended: time.Now()}) // is none
+	set := pyrepl.Work{Request: &pyrepl.Request{Do: "set", Name: "s", Value: "5"}}
+	w.add(pyrepl.Entry{Job: "01SET", Work: set, Receipt: raised("E: x"), Ended: time.Now()}) // is none
 	one := w.run("one", prints(jobs.Receipt{End: jobs.Returned}))
 	w.add(pyrepl.Entry{Job: "01FORGOTTEN", Work: pyrepl.Work{Code: "two"}, Receipt: raised("E: x"), Ended: time.Now().Add(time.Hour)})
 	w.add(pyrepl.Entry{Lost: "Python was restarted; variables lost: x"})

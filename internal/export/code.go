@@ -1,0 +1,109 @@
+package export
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"asyncrepl/internal/notebook"
+	"asyncrepl/jobs"
+	"asyncrepl/pyrepl"
+)
+
+// cell returns the code of a job as a cell. It reports false if the job is none: a request of the
+// namespace that has failed changed nothing.
+func cell(e *pyrepl.Entry, script bool) (notebook.Cell, bool) {
+	c := notebook.Cell{ID: e.Job, Code: e.Code(), Awaits: e.Awaits, Invalid: e.Uncompiled}
+	switch q := e.Work.Request; {
+	case q != nil:
+		c.Code, c.Invalid = strings.TrimSuffix(request(q), "\n"), false
+		return c, c.Code != "" && !e.Ended.IsZero() && e.Receipt.Status() == jobs.Completed
+	case script && e.Work.Path != "" && filepath.Ext(e.Work.Path) != ".ipynb":
+		c.Code, c.Invalid = fileRun(e.Work.Path, e.Work.Args), false
+	}
+	return c, true
+}
+
+// fileRun returns code that does what a job does with a file: %run is none of Python's. The file
+// shares the namespace, and can end with sys.exit.
+func fileRun(path string, args []string) string {
+	argv := []string{strconv.Quote(path)}
+	for _, arg := range args {
+		argv = append(argv, strconv.Quote(arg))
+	}
+	return fmt.Sprintf(`import os, sys
+__file__, sys.argv = os.path.abspath(%s), [%s]
+sys.path.insert(0, os.path.dirname(__file__))
+try:
+    exec(compile(open(__file__, "rb").read(), __file__, "exec", dont_inherit=True))
+except SystemExit:
+    pass`, argv[0], strings.Join(argv, ", "))
+}
+
+// deleteAll leaves the names that Python and Jupyter need.
+const deleteAll = `for _name in [name for name in globals() if not name.startswith("_")]:
+    del globals()[_name]`
+
+// plainName matches a name that Python reads as it is written.
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// request returns code that changes variables as a request does, or "" if that changes none.
+func request(q *pyrepl.Request) string {
+	switch {
+	case q.Do == "set":
+		return q.Name + " = " + literal(strings.TrimSpace(q.Value))
+	case q.Do == "delete" && q.All:
+		return deleteAll
+	case q.Do == "delete":
+		var b strings.Builder
+		for i, name := range q.Names {
+			switch {
+			case slices.Contains(q.Names[:i], name):
+			case plainName.MatchString(name):
+				b.WriteString("del " + name + "\n")
+			default:
+				fmt.Fprintf(&b, "globals().pop(%q, None)\n", name)
+			}
+		}
+		return b.String()
+	}
+	return ""
+}
+
+// nested is how many brackets of one another Python's parser reads for certain.
+const nested = 50
+
+// tokens matches what a JSON text writes in another way than Python, and strings and brackets.
+var tokens = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|true|false|null|[\[\]{}]`)
+
+// foreign matches what Python reads in another way in a string than JSON does.
+var foreign = regexp.MustCompile(`\\(/|u[dD][89a-fA-F])`)
+
+// literal returns a JSON text as Python code. If that would not be the same value, the code reads
+// the text: surrogates, escapes that Python does not have, deep nesting.
+func literal(text string) string {
+	same, depth := true, 0
+	code := tokens.ReplaceAllStringFunc(text, func(token string) string {
+		switch token {
+		case "true", "false":
+			return strings.ToUpper(token[:1]) + token[1:]
+		case "null":
+			return "None"
+		case "[", "{":
+			depth++
+			same = same && depth <= nested
+		case "]", "}":
+			depth--
+		default:
+			same = same && !foreign.MatchString(token)
+		}
+		return token
+	})
+	if same {
+		return code
+	}
+	return `__import__("json").loads(` + strconv.QuoteToASCII(text) + ")"
+}
