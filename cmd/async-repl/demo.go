@@ -111,18 +111,30 @@ func runSteps(ctx context.Context, c *mcpclient.Client, dir string, out io.Write
 
 // call calls a tool and prints the call and its reply.
 func (s *session) call(tool string, args map[string]any) (mcpclient.Reply, error) {
-	fmt.Fprintf(s.out, "   > %s\n", tool)
-	for _, name := range []string{"code", "command", "package", "text", "job_id", "wait_seconds", "max_chars"} {
-		if v, ok := args[name]; ok {
-			fmt.Fprintf(s.out, "     %s: %s\n", name, indent(fmt.Sprint(v), "       "))
-		}
-	}
+	s.printCall(tool, args)
 	r, err := s.c.Call(s.ctx, tool, args)
 	if err != nil {
 		return r, err
 	}
-	fmt.Fprintf(s.out, "   < %s\n", indent(strings.TrimRight(shorten(string(r)), "\n"), "     "))
+	s.printReply(r)
 	return r, nil
+}
+
+// shownArguments are the arguments of calls that the demo prints, in this order.
+var shownArguments = []string{"name", "from_session", "session", "code", "checkpoint", "command", "package", "text", "path", "job_id",
+	"wait_seconds", "max_chars"}
+
+func (s *session) printCall(tool string, args map[string]any) {
+	fmt.Fprintf(s.out, "   > %s\n", tool)
+	for _, name := range shownArguments {
+		if v, ok := args[name]; ok {
+			fmt.Fprintf(s.out, "     %s: %s\n", name, indent(fmt.Sprint(v), "       "))
+		}
+	}
+}
+
+func (s *session) printReply(r mcpclient.Reply) {
+	fmt.Fprintf(s.out, "   < %s\n", indent(strings.TrimRight(shorten(string(r)), "\n"), "     "))
 }
 
 // shorten returns text with the end of long lines left out.
@@ -182,6 +194,11 @@ var steps = []step{
 	{"a crash of the worker is reported", oneCall("execute_python", "code", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",
 		"failed (killed by SIGSEGV; variables lost)")},
 	{"the next job works again", oneCall("execute_python", "code", "6 * 7", "completed", "42", "variables were lost")},
+	{"the model sees a figure", seeFigure},
+	{"a look into a busy loop", lookIntoLoop},
+	{"two branches of one state, side by side", branchTwice},
+	{"after a crash, continue from the checkpoint", continueAfterCrash},
+	{"take all of it away as a notebook", exportNotebook},
 }
 
 // firstJob makes the environment and starts the worker. On a busy machine that can take longer than

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/pystack"
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/version"
 )
@@ -240,6 +241,9 @@ func TestDemo(t *testing.T) {
 	}
 	if want := fmt.Sprintf("All %d steps passed.", len(steps)); !strings.Contains(out.String(), want) {
 		t.Errorf("the transcript does not say %q", want)
+	}
+	if pystack.Available() == nil && strings.Contains(out.String(), "no look is possible") {
+		t.Error("the demo did not look into its loop")
 	}
 }
 
