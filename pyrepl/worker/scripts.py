@@ -190,6 +190,10 @@ def cells_of(path: str, data: bytes) -> list[Cell]:
         if notebook["nbformat"] < 4:
             raise Refused("%s has the old notebook format %s: save it again with a newer Jupyter"
                           % (path, notebook["nbformat"]))
+        language = language_of(notebook)
+        if not language.lower().startswith(("python", "ipython")):
+            raise Refused("%s is a notebook in %s, and only Python runs here: run its code with %s "
+                          "in a terminal" % (path, language, language))
         found = []
         for n, cell in enumerate(notebook["cells"], 1):
             if cell["cell_type"] == "code":
@@ -199,5 +203,15 @@ def cells_of(path: str, data: bytes) -> list[Cell]:
         return found
     except (ValueError, RecursionError) as error:
         raise Refused("%s is no notebook: %s" % (path, error))
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError):
         raise Refused("%s is no notebook: it is not of the form that nbformat 4 has" % path)
+
+
+def language_of(notebook: dict[str, Any]) -> str:
+    """Return the language that the kernel of a notebook runs. A notebook need not name any."""
+    metadata = notebook.get("metadata", {})
+    for key, field in (("kernelspec", "language"), ("language_info", "name")):
+        language = metadata.get(key, {}).get(field)
+        if type(language) is str and language:
+            return language
+    return "Python"

@@ -172,6 +172,11 @@ class TestFiles(unittest.TestCase):
             str(self.write("d.ipynb", "{}")): "is no notebook: ",
             str(self.write("e.ipynb", "[" * 100_000)): "is no notebook: ",
             str(self.notebook("f.ipynb", nbformat=3)): "has the old notebook format 3",
+            str(self.notebook("r.ipynb", "x <- 1", metadata={"kernelspec": {"language": "R"}})):
+                "is a notebook in R, and only Python runs here: run its code with R in a terminal",
+            str(self.notebook("julia.ipynb", "1", metadata={"language_info": {"name": "julia"}})):
+                "is a notebook in julia, and only Python",
+            str(self.notebook("h.ipynb", "1", metadata=[])): "is no notebook: it is not",
             str(self.notebook("g.ipynb", {"cell_type": "code", "source": [1]})): "is no notebook",
         }.items():
             with self.subTest(name[:20]):
@@ -192,6 +197,15 @@ class TestFiles(unittest.TestCase):
         self.assertEqual((ended.done.get("result"), ended.out),
                          ("10", "2\n2 ['arg']\n5\n1\n2\n"), ended)
         self.assertEqual(self.worker.run("_ + first").done["result"], "11")
+
+    def test_a_notebook_may_name_python(self) -> None:
+        named: list[dict[str, Any]] = [
+            {"kernelspec": {"language": "python", "name": "any"}}, {"kernelspec": {}},
+            {"language_info": {"name": "ipython"}}]
+        for metadata in named:
+            with self.subTest(metadata):
+                path = self.notebook("named.ipynb", "17", metadata=metadata)
+                self.assertEqual(self.worker.run_file(path).done.get("result"), "17")
 
     def test_a_notebook_runs_files(self) -> None:
         inner = self.write("in ner.py", "import sys\nfrom_inner = sys.argv, __file__")
