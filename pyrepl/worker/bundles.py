@@ -11,7 +11,7 @@ from binascii import a2b_base64
 from .frames import breakable
 from .images import jpeg_size, png_size
 from .shapes import name_of
-from .views import ITEM, METHODS, SHOWN, SIDE, amount, has, text_of
+from .views import ITEM, METHODS, SHOWN, SIDE, Choice, amount, has, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,14 +26,15 @@ PREFERRED = *PICTURES, "text/markdown"  # to what follows in METHODS
 
 
 @breakable
-def of(displays: Displays, value: Any) -> dict[str, Any]:
+def of(displays: Displays, value: Any, choice: Choice | None = None) -> dict[str, Any]:
     """Return what a value says of itself, by MIME type. Methods that are not needed don't run."""
     bundle: dict[str, Any] = {}
+    choice = choice or Choice()
     kind = type(value)
     for method, mime in METHODS.items():
         if any([each in bundle for each in PREFERRED]):
             break
-        if not has(kind, method) or mime in bundle:
+        if not has(kind, method) or mime in bundle or mime and not choice.has(mime):
             continue
         if mime in PICTURES and not displays.room():
             bundle[mime] = b""  # choose counts it
@@ -45,11 +46,11 @@ def of(displays: Displays, value: Any) -> dict[str, Any]:
             if mime:
                 bundle[mime] = said[0] if type(said) is tuple and len(said) == 2 else said
             else:
-                bundle.update(checked(said))
+                bundle.update({k: v for k, v in checked(said).items() if choice.has(k)})
         except Exception as error:
             displays.complain("%s of %s" % (method, name_of(kind)), error)
     text = bundle.get("text/latex") or bundle.get("application/json")
-    if text and "text/plain" not in bundle:
+    if text and "text/plain" not in bundle and choice.has("text/plain"):
         plain = text_of(value)
         bundle["text/plain"] = as_text(text) if plain.startswith("<") else plain
     return bundle

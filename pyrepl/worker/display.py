@@ -19,7 +19,7 @@ from .channel import foreign
 from .frames import breakable
 from .names import error_name
 from .shapes import name_of
-from .views import METHODS, View, amount, has, known, text_of
+from .views import METHODS, Choice, View, amount, has, known, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,18 +59,44 @@ class Displays:
         self.plots_drawn = True  # until that has failed, see plots
 
     @breakable
-    def display(self, values: Sequence[Any]) -> None:
-        """Show values, and print what is text."""
+    def display(self, values: Sequence[Any], include: Any = None, exclude: Any = None,
+                raw: bool = False) -> None:
+        """Show values, and print what is text. Raw values are data by MIME type.
+
+        Of others, only the MIME types in include and not in exclude are shown, if any are given."""
         for value in values:
-            self._print(value, self.view(value))
+            if raw:
+                self.display_bundle(value)
+            elif include or exclude:
+                self._display_some(value, Choice(include, exclude))
+            else:
+                self._print(value, self.view(value))
 
     @breakable
     def display_bundle(self, bundle: Any) -> None:
         """Show data that is given by MIME type."""
         from . import bundles
         view = View()
-        bundles.choose(self, view, bundles.checked(bundle))
-        self._print(bundle, view)
+        data = bundles.checked(bundle)
+        bundles.choose(self, view, data)
+        if view.items and view.text is None:
+            view.text = ""
+        if data:
+            self._print(bundle, view)
+
+    @breakable
+    def _display_some(self, value: Any, choice: Choice) -> None:
+        """Show a value by those of its MIME types that are chosen, or not at all."""
+        from . import bundles
+        kind = known(type(value))
+        if kind in ("figure", "picture") and choice.has("image/png"):
+            self._print(value, self.view(value))
+            return
+        data = bundles.of(self, value, choice)
+        if choice.has("text/plain") and "text/plain" not in data:
+            text = self.view(value).text if kind in ("frame", "series") else None
+            data["text/plain"] = text_of(value) if text is None else text
+        self.display_bundle(data)
 
     @breakable
     def display_figure(self, figure: Any = None) -> None:
@@ -107,7 +133,7 @@ class Displays:
             rest = len(text) - TEXT
             if rest > 0:
                 text = "%s\n[%d more characters]" % (text[:TEXT], rest)
-            if not shown or not text.startswith("<"):
+            if not shown or text and not text.startswith("<"):
                 print(text)
         self.session.interrupts.deliver()
 

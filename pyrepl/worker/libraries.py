@@ -27,13 +27,9 @@ def ipython(session: Session, module: Any) -> None:
     handle = module.DisplayHandle
 
     @wraps(module.display)
-    def display(*values: Any, raw: bool = False, display_id: Any = None, update: bool = False,
-                **options: Any) -> Any:
-        if raw:
-            for bundle in values:
-                session.displays().display_bundle(bundle)
-        else:
-            session.displays().display(values)
+    def display(*values: Any, include: Any = None, exclude: Any = None, raw: bool = False,
+                display_id: Any = None, update: bool = False, **options: Any) -> Any:
+        session.displays().display(values, include, exclude, raw)
         if display_id is not None and not update:
             return handle() if display_id is True else handle(display_id)
 

@@ -92,9 +92,18 @@ class Session:
     def _install_display(self) -> None:
         """Make display and display_figure built-in functions."""
         @breakable
-        def display(*values: Any) -> None:
-            """Show values now: pictures as images, frames as tables, others as text."""
-            self.displays().display(values)
+        def display(*values: Any, include: Any = None, exclude: Any = None, metadata: Any = None,
+                    transient: Any = None, display_id: Any = None, raw: bool = False,
+                    clear: bool = False) -> Any:
+            """Show values now: pictures as images, frames as tables, others as text.
+
+            include and exclude choose among the MIME types of a value. With raw, the values are
+            dicts by MIME type. With display_id, the result is a handle, whose update() shows a
+            value below what was shown before. The other arguments change nothing here."""
+            self.displays().display(values, include, exclude, raw)
+            if display_id is not None:
+                from .handles import DisplayHandle
+                return DisplayHandle(self.displays(), display_id)
 
         @breakable
         def display_figure(figure: Any = None) -> None:

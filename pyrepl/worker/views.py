@@ -7,6 +7,8 @@ from .shapes import bases_of, contents, library_of, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     Items = list[tuple[str, bytes]]  # MIME type and data
 
 ITEM = 8_000_000  # bytes of one item
@@ -26,6 +28,23 @@ METHODS = {
     "_repr_markdown_": "text/markdown", "_repr_svg_": "image/svg+xml", "_repr_html_": "text/html",
     "_repr_latex_": "text/latex", "_repr_json_": "application/json",
 }
+
+
+class Choice:
+    """The MIME types that are to be shown, as display() is told."""
+
+    def __init__(self, include: Any = None, exclude: Any = None) -> None:
+        self._include, self._exclude = names_of(include), names_of(exclude)
+
+    def has(self, mime: str) -> bool:
+        """Report whether a type is to be shown."""
+        return (not self._include or mime in self._include) and mime not in self._exclude
+
+
+@breakable
+def names_of(types: Any) -> list[Any]:
+    """Return MIME types that are given as a collection, as one text or as None."""
+    return [types] if type(types) is str else list(types or ())
 
 
 class View:

@@ -109,6 +109,31 @@ class TestDisplays(unittest.TestCase):
         self.assertEqual(self.shows("display(1, 'a', [2])"), (None, "1\n'a'\n[2]\n", []))
         self.assertEqual(self.shows("display(of)")[2], [])
 
+    def test_display_takes_what_that_of_ipython_takes(self) -> None:
+        self.worker.run("both = of(png=png(), html='<b>1</b>')\n"
+                        "mixed = of(mimebundle=lambda self: {'text/html': 'h', 'text/plain': 'p'})")
+        png, html = "image 1: PNG 2x2: image/png", "html 1: HTML 8 bytes: text/html"
+        for code, out, *displays in [
+            ("display(both, include=['image/png'])", "", png),
+            ("display(both, include=['text/html'])", "", html),
+            ("display(both, include='text/html')", "", html),
+            ("display(both, exclude=iter(['image/png', 'text/plain']))", "", html),
+            ("display(both, 5, include=['text/markdown'])", ""),
+            ("display(5, include=['text/plain'])", "5\n"),
+            ("display(mixed, include=['text/plain'])", "p\n"),
+            ("display(mixed, exclude=['text/plain'])", "", "html 1: HTML 1 bytes: text/html"),
+            ("display({'text/html': '<b>1</b>'}, raw=True)", "", html),
+            ("display({'text/plain': 'p', 'text/html': '<b>1</b>'}, raw=True)", "p\n", html),
+            ("display({}, raw=True)", ""),
+            ("display(1, metadata={'a': 1}, transient={}, clear=True)", "1\n"),
+            ("shown = display(1, display_id=True); shown.update(2); shown.display(3)",
+             "1\n2\n3\n"),
+            ("assert display(1, display_id='a').display_id == 'a'", "1\n"),
+        ]:
+            with self.subTest(code):
+                self.assertEqual(self.shows(code), (None, out, displays))
+        self.assertIn("TypeError", self.worker.run("display(1, other=1)").done["error"])
+
     def test_a_class_is_not_asked_as_its_objects_are(self) -> None:
         self.assertEqual(self.shows("type(of(png=png()))"), ("<class '__main__.C'>", "", []))
 

@@ -273,6 +273,7 @@ class TestIPython(LibraryTest):
                    "html 1: HTML 8 bytes", "svg 2: SVG 6 bytes", out="*m*\n$x$\n")
         self.shows("display({'text/plain': 'p', 'text/html': '<b>1</b>'}, raw=True)",
                    "html 1: HTML 8 bytes", out="p\n")
+        self.shows("display(HTML('<b>1</b>'), exclude=['text/html', 'text/plain'])")
         self.shows("shown = display(1, display_id=True); shown.update(2)", out="1\n2\n")
 
 
