@@ -335,6 +335,12 @@ func TestVariablesAreListed(t *testing.T) {
 	if got := c.call("list_variables", given{"session": "first"}); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	w.vars["none"] = engine.Variables{}
+	for pattern, want := range map[string]string{"alpha": "0 that match alpha, which stands for the whole name; try alpha*", "alpha*": "0 that match alpha*"} {
+		if got := field(c.call("list_variables", given{"session": "none", "pattern": pattern}), "Variables"); got != want {
+			t.Errorf("%s: %q, want %q", pattern, got, want)
+		}
+	}
 	got := c.call("list_variables", given{"session": "many"})
 	shown := strings.Count(got, ": int = 7\n") + strings.Count(got, "module")
 	if chars(got) > defaultText+200 || field(got, "Omitted") != view.Count(100_000-shown)+" variables" {

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
@@ -32,6 +33,9 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	switch {
 	case c.args.Pattern != "" && vars.Lost == nil:
 		count += " that match " + c.args.Pattern
+		if vars.Total == 0 && !strings.ContainsAny(c.args.Pattern, "*?[") {
+			count += ", which stands for the whole name; try " + c.args.Pattern + "*"
+		}
 	case vars.Total == 0:
 		return noVariables(session, vars), nil
 	}
