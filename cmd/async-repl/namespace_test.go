@@ -43,7 +43,7 @@ func TestValuesTravelUnchanged(t *testing.T) {
 	s.do("execute_python", "code", "0")
 	for _, value := range []string{
 		"12345678901234567890123", "-0.5", "1e300", `"` + strings.Repeat("é\U0001f600", 1<<16) + `"`, "[]", "{}", "null", `""`, `"\u0000"`,
-		strings.Repeat("[", 500) + strings.Repeat("]", 500), `{"a": {"b": [true, false, null, {"c": "d"}]}}`,
+		strings.Repeat("[", 800) + strings.Repeat("]", 800), `{"a": {"b": [true, false, null, {"c": "d"}]}}`,
 	} {
 		r := s.do("set_variable", "name", "v", "value", json.RawMessage(value))
 		if r.Header("Status") != "completed" {

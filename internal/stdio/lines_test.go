@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -107,6 +108,14 @@ const (
 	noID = `"id" must be a string of at most 1024 bytes or a whole number below 2^53; leave it out of a notification`
 )
 
+// tooDeep is the message of a refused depth.
+var tooDeep = fmt.Sprintf("the message is nested more than %d levels deep", maxDepth)
+
+// nested is a call whose params are so many objects, one in the other.
+func nested(levels int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"m","params":%snull%s,"id":1}`, strings.Repeat(`{"a]":`, levels), strings.Repeat("}", levels))
+}
+
 func faulty(id string, message string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":%s}}`, id, appendJSON(nil, message))
 }
@@ -191,6 +200,28 @@ func TestLines(t *testing.T) {
 			}()
 			if diff := cmp.Diff(strings.Split(tt.want, "\n"), p.rest()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// The decoders of the program have limits of their own, and would call such a message no JSON.
+func TestDepthOfALine(t *testing.T) {
+	tests := map[string]struct{ in, want string }{
+		"too deep":   {nested(maxDepth), faulty("1", tooDeep)},
+		"very deep":  {nested(20_000), faulty("1", tooDeep)},
+		"as allowed": {nested(maxDepth - 1), ""},
+		"not closed": {strings.Repeat(`{"a":`, 20_000), notJSON},
+		"not JSON":   {nested(maxDepth) + "}", notJSON},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if _, _, refused := decode([]byte(tt.in)); refused != nil {
+				got = string(bytes.TrimSpace(refused.appendTo(nil)))
+			}
+			if got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
 	}
