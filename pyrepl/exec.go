@@ -33,6 +33,7 @@ type exec struct {
 	turn     *ticket
 
 	checkpoint bool // leave one
+	cut        bool // an earlier job ended the job before its own work began
 }
 
 // Queue takes the job's place behind those that were started before it.
@@ -48,7 +49,9 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	out, w := e.attempt(ctx, p, true)
 	e.s.count(began)
 	e.s.record(func(h *history) { h.end(out.Receipt) })
-	if e.checkpoint {
+	if e.checkpoint && e.cut {
+		out.Receipt.Checkpoint = "not kept: the new code has not run"
+	} else if e.checkpoint {
 		out.Receipt.Checkpoint = e.s.keepCheckpoint(ctx, out.Receipt, p.ID())
 	}
 	if out.Receipt.State != jobs.Lost {

@@ -79,7 +79,9 @@ func (e *exec) repeat(ctx context.Context, p *jobs.Port, w *worker.Worker) (jobs
 			continue
 		}
 		out.Result, out.HasResult = "", false
-		rec.Notes = append(rec.Notes, fmt.Sprintf("job %s ended so when it was run again; not run: %d more jobs and the new code", step.Job, len(e.earlier)-i-1))
+		rec.Notes = append(rec.Notes, fmt.Sprintf("job %s ended so when it was run again; not run: %d more jobs and the new code. Session %s stays as they left it; delete_session ends it",
+			step.Job, len(e.earlier)-i-1, e.s.name))
+		e.cut = true
 		return out, false
 	}
 	return jobs.Outcome{}, true

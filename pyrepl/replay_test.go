@@ -18,7 +18,7 @@ func (b *bench) replay(of *bench, job, code string) (jobs.Info, string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	j := jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: "new"}, b.s.Replay(steps, pyrepl.Work{Code: code}))
+	j := jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: "new"}, b.s.WithCheckpoint(b.s.Replay(steps, pyrepl.Work{Code: code})))
 	return jobstest.End(b.t, j), jobstest.Output(j)
 }
 
@@ -101,8 +101,11 @@ func TestReplayEndsWhereItDiffers(t *testing.T) {
 				t.Errorf("%q was run last", code)
 			}
 			note := strings.Join(info.Receipt.Notes, "; ")
-			if want := "job " + step.ID + " ended so when it was run again; not run: 1 more jobs and the new code"; strings.Contains(note, want) == (test.status == "completed") {
+			if want := "job " + step.ID + " ended so when it was run again; not run: 1 more jobs and the new code. Session " + other.s.Name() + " stays as they left it; delete_session ends it"; strings.Contains(note, want) == (test.status == "completed") {
 				t.Errorf("notes %q", note)
+			}
+			if kept := info.Receipt.Checkpoint == "kept"; kept != (test.status == "completed") {
+				t.Errorf("checkpoint: %s", info.Receipt.Checkpoint)
 			}
 		})
 	}
