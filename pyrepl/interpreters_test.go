@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/jobs/jobstest"
 )
 
 var interpreterName = regexp.MustCompile(`^(python|pypy)3(\.\d+)?t?$`)
@@ -104,6 +105,7 @@ func TestWorkerUnderUnittest(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(path, "-B", "-W", "error", "-m", "unittest", "discover", "-s", "worker/tests", "-t", ".")
+			cmd.WaitDelay = jobstest.Patience // for what the tests leave behind, which holds their output
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s: %v\n%s", path, err, out)
 			}

@@ -69,7 +69,7 @@ class Channel:
             return
         thread, senders = get_ident(), self._senders
         try:
-            senders.append(thread)  # first, or a signal handler could wait for the lock of its thread
+            senders.append(thread)  # first, or a signal handler could wait for its own thread
             with self._sending:
                 line = "%s%s %s\n" % (self._begin, event, encode(fields))
                 self._write(line.encode("ascii"), files)
@@ -100,8 +100,9 @@ class Channel:
     def interrupted(self) -> bool:
         """Report whether this thread runs a signal handler that came while it was sending.
 
-        It can't send then: it would wait for itself."""
-        return get_ident() in self._senders
+        It can't send then: it would wait for itself. The lock counts too, because a handler that
+        raises may leave the thread among the senders."""
+        return get_ident() in self._senders and self._sending.locked()
 
     def _end(self) -> NoReturn:
         """End the worker, whose owner has gone or can't be reached any more."""

@@ -48,6 +48,7 @@ class Interrupts:
         self.interrupted = False  # the running job was interrupted
         self.again_at = 0.0  # when a repeated request may interrupt it once more; 0: never
         self.held = False  # interrupts are noted, whatever runs
+        self.sending: Callable[[], bool] = bool  # whether a signal handler has broken into an event
         self.loop: Loop | None = None  # set by tasks, once asyncio is imported
         self._on_raised = on_raised
         self._flush = flush
@@ -58,7 +59,7 @@ class Interrupts:
         if not self.live:
             return
         ours = innermost(frame)
-        if self.held or ours is None or ours.f_code not in marked:
+        if self.held or self.sending() or ours is None or ours.f_code not in marked:
             self.noted = True
             return
         loop = self.loop
@@ -107,8 +108,10 @@ class Interrupts:
 
     @breakable
     def deliver(self) -> None:
-        """Raise an interrupt that was noted. Only the main thread has interrupts."""
-        if self.noted and get_ident() == self.main:
+        """Raise an interrupt that was noted. Only the main thread has interrupts.
+
+        It would tear an event that a signal handler, which runs now, has broken into."""
+        if self.noted and get_ident() == self.main and not self.sending():
             self.noted = False
             self.raised()
             raise KeyboardInterrupt

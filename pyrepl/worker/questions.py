@@ -27,6 +27,9 @@ class Questions:
         """Ask for a line and wait for it. The end of file is b""."""
         prompt = str.__getitem__(prompt, slice(-PROMPT, None))
         job, channel = self.streams.running, self.channel
+        if channel.interrupted():
+            raise RuntimeError("%s can't ask in a signal handler that came while the session sent "
+                               "an event; ask outside of the handler" % by)
         if job is None:
             return b""  # a thread whose job is over: no one would answer
         self.streams.flush_all()

@@ -32,6 +32,7 @@ class Session:
         self.channel, self.streams = channel, streams
         self.displayhook, self.excepthook = sys.displayhook, sys.excepthook  # Python's or a site's
         self.interrupts = Interrupts(self._on_raised, streams.flush_pieces)
+        self.interrupts.sending = channel.interrupted
         streams.ask_to_flush = self._ask_to_flush
         self.sources = Sources()
         self.names = Names(sys.modules["__main__"])

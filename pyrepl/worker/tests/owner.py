@@ -14,11 +14,13 @@ import socket
 import subprocess
 import sys
 import threading
-from typing import Any, NamedTuple
+import time
+from typing import Any, NamedTuple, NoReturn
 
 DIRECTORY = pathlib.Path(__file__).resolve().parent.parent
 TOKEN = "0123456789abcdef" * 2
 PATIENCE = 60  # seconds that anything may take on a busy machine
+RIGHTS = socket.CMSG_SPACE(64) + socket.CMSG_SPACE(12)  # descriptors, and who sends them
 
 
 def sources() -> dict[str, str]:
@@ -42,8 +44,9 @@ class Job:
         self.texts = {1: b"", 2: b""}
         self.pipes: dict[int, int] = {}  # stream -> our end
 
-    def read(self) -> None:
-        """Read what is in the pipes now."""
+    def read(self) -> bool:
+        """Read what is in the pipes now, and report whether that was anything."""
+        before = sum(map(len, self.texts.values()))
         for stream, fd in self.pipes.items():
             try:
                 while True:
@@ -53,13 +56,18 @@ class Job:
                     self.texts[stream] += data
             except BlockingIOError:
                 pass
+        return sum(map(len, self.texts.values())) > before
 
     def prints(self, text: str) -> None:
         """Wait until the job has printed text."""
         while text.encode() not in self.texts[1]:
-            if not select.select([self.pipes[1]], [], [], PATIENCE)[0]:
-                raise TimeoutError("no %r in %r" % (text, self.texts))
-            self.read()
+            if not select.select([self.pipes[1]], [], [], PATIENCE)[0] or not self.read():
+                self.worker.give_up("printed %r" % text)
+
+    def output_ends(self) -> None:
+        """Wait until no process has the other end of the output, of which nothing is left."""
+        if not select.select([self.pipes[1]], [], [], PATIENCE)[0] or self.read():
+            self.worker.give_up("closed its output")
 
     def end(self) -> Result:
         """Wait for the end of the job."""
@@ -87,6 +95,7 @@ class Worker:
             env={**os.environ, "PWD": os.getcwd()}, stdin=subprocess.DEVNULL,
             start_new_session=True, close_fds=False, preexec_fn=lambda: os.dup2(fd, 3))
         os.close(fd)
+        self.pid = self.process.pid
         texts = [text.encode() for text in files.values()]
         head = repr((TOKEN, [(name, len(text)) for name, text in zip(files, texts)])) + "\n"
         body = head.encode() + b"".join(texts)
@@ -112,20 +121,31 @@ class Worker:
 
     def line(self) -> bytes:
         """Read one line, and the descriptors that come with it. Read what the last job writes."""
+        end = time.monotonic() + PATIENCE
         while b"\n" not in self.buffer:
             pipes = list(self.jobs[-1].pipes.values()) if self.jobs else []
-            ready = select.select([self.sock.fileno(), *pipes], [], [], PATIENCE)[0]
-            if ready and self.sock.fileno() not in ready:
-                self.jobs[-1].read()
-                continue
-            data, ancillary, _, _ = self.sock.recvmsg(1 << 16, socket.CMSG_SPACE(64))
-            if not data:
-                raise EOFError("the worker closed its channel; events so far: %r" % self.events)
-            self.buffer += data
-            for _, _, rights in ancillary:
-                self.files += array.array("i", rights)
+            left = max(0, end - time.monotonic())
+            ready = select.select([self.sock.fileno(), *pipes], [], [], left)[0]
+            if self.sock.fileno() in ready:
+                self.receive()
+            elif ready and self.jobs[-1].read():
+                end = time.monotonic() + PATIENCE
+            elif not left:  # pipes that have ended are ready all the time
+                self.give_up("sent an event")
         line, _, self.buffer = self.buffer.partition(b"\n")
         return line
+
+    def receive(self) -> None:
+        """Read what is in the channel."""
+        data, ancillary, _, _ = self.sock.recvmsg(1 << 16, RIGHTS)
+        if not data:
+            raise EOFError("the worker closed its channel; events so far: %r" % self.events)
+        self.buffer += data
+        for _, kind, rights in ancillary:
+            if kind == socket.SCM_RIGHTS:
+                self.files += array.array("i", rights)
+            else:  # SCM_CREDENTIALS, which begin with the pid
+                self.pid = array.array("i", rights)[0]
 
     def load(self, event: dict[str, Any]) -> None:
         """Put the data of a display's items where Go would find it: inline, or in a file."""
@@ -207,10 +227,39 @@ class Worker:
     def close(self) -> int:
         """Close the channel and return the worker's exit code."""
         self.sock.close()
-        code = self.process.wait(PATIENCE)
-        for job in self.jobs:
-            job.close()
-        return code
+        try:
+            if not self.ended():
+                self.give_up("ended with its channel")
+        finally:
+            for job in self.jobs:
+                job.close()
+        return self.process.wait()
+
+    def ended(self) -> bool:
+        """Wait for the end of the worker, and report whether it came."""
+        try:
+            self.process.wait(PATIENCE)
+            return True
+        except subprocess.TimeoutExpired:
+            return False
+
+    def give_up(self, what: str) -> NoReturn:
+        """End the worker and its children, and fail: it has not done what it was to do.
+
+        Its last words are its stack, by faulthandler."""
+        os.kill(self.pid, signal.SIGABRT)
+        self.ended()
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        texts: dict[int, bytes] = {}
+        if self.jobs:
+            self.jobs[-1].read()
+            texts = self.jobs[-1].texts
+        written = "".join("\n" + text.decode() for text in texts.values())
+        raise TimeoutError("the worker has not %s, and was ended; it has written:%s\n"
+                           "its last events: %r" % (what, written, self.events[-3:]))
 
 
 class Refused(Exception):
@@ -223,6 +272,7 @@ class Branch(Worker):
     def __init__(self, parent: Worker, session: str) -> None:
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(PATIENCE)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # its events tell its pid
         self.buffer, self.files = b"", []
         self.master, slave = os.openpty()
         null = os.open(os.devnull, os.O_RDWR)
@@ -250,8 +300,22 @@ class Branch(Worker):
             pass
 
     def close(self) -> int:
-        self.sock.close()
-        os.close(self.master)
-        for job in self.jobs:
-            job.close()
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+            if not self.ended():
+                self.give_up("ended with its channel")
+        finally:
+            self.sock.close()
+            os.close(self.master)
+            for job in self.jobs:
+                job.close()
         return 0
+
+    def ended(self) -> bool:
+        try:
+            while True:
+                self.receive()
+        except socket.timeout:
+            return False
+        except (EOFError, ConnectionError):
+            return True

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import array
 import json
+import linecache
 import os
 import socket
+import sys
 import unittest
+from types import FrameType
 from typing import Any
 
 from ..channel import Channel
@@ -107,6 +110,21 @@ class TestChannel(unittest.TestCase):
         self.assertEqual(self.channel.take(seen.append), ("a", {}))
         self.assertEqual([str(error) for error in seen], ["the user's"])
         self.assertEqual(self.broken, 0)
+
+    def test_a_signal_handler_that_raises_leaves_no_sender(self) -> None:
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            if frame.f_code is Channel.send.__code__:
+                text = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+                if event == "line" and "in senders" in text:
+                    raise TimeoutError("the user's")
+            return trace
+
+        self.addCleanup(sys.settrace, sys.gettrace())
+        sys.settrace(trace)
+        with self.assertRaises(TimeoutError):
+            self.channel.send("sync", n=1)
+        sys.settrace(None)
+        self.assertFalse(self.channel.interrupted())
 
     def test_a_forked_child_says_nothing(self) -> None:
         self.channel.leave()

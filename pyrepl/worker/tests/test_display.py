@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import struct
 import unittest
 import zlib
 from typing import Any
 
 from .. import images
-from .owner import Worker
+from .owner import PATIENCE, Job, Worker
 
 # In a worker: PNGs of any size, and a class with any methods.
 SETUP = """
@@ -25,6 +27,17 @@ def of(**methods):
     return type('C', (), {
         '_repr_%s_' % name: (value if callable(value) else lambda self, value=value: value)
         for name, value in methods.items()})()
+"""
+SMALL_BUFFER = """
+import os, socket, stat
+SIZE = socket.SO_SNDBUF
+for fd in range(3, 1024):
+    try:
+        if stat.S_ISSOCK(os.fstat(fd).st_mode): break
+    except OSError: continue
+sock = socket.socket(fileno=os.dup(fd))
+size = sock.getsockopt(socket.SOL_SOCKET, SIZE)
+sock.setsockopt(socket.SOL_SOCKET, SIZE, 1)
 """
 JPEG = (b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc4\x00\x02\xff\xc0\x00\x0b\x08\x00\x03\x00\x05\x01"
         b"\x11\x00\xff\xd9")
@@ -296,6 +309,34 @@ class TestDisplays(unittest.TestCase):
         for _ in range(20):
             ended = self.worker.run(code)
             self.assertEqual(ended.done["end"], "returned", ended)
+
+    def while_sending(self, handler: str) -> Job:
+        """Start a job that shows something, and run a signal handler while it sends that."""
+        job = self.worker.start(SMALL_BUFFER + (
+            "import signal\ndef handler(*_):\n    %s\nsignal.signal(signal.SIGALRM, handler)\n"
+            "display(of(html='x' * 60_000))\nprint('after')" % handler.replace("\n", "\n    ")))
+        self.addCleanup(self.worker.run, "sock.setsockopt(socket.SOL_SOCKET, SIZE, size)")
+        self.assertTrue(select.select([self.worker.sock], [], [], PATIENCE)[0])
+        self.worker.process.send_signal(signal.SIGALRM)  # the rest waits until it is read
+        job.prints("handled\n")
+        return job
+
+    def test_signal_handlers_ask_nothing_while_an_event_is_sent(self) -> None:
+        job = self.while_sending("try: input()\nexcept RuntimeError as e: print(e, 'handled')")
+        ended = job.end()
+        self.assertEqual(ended.done["end"], "returned", ended)
+        self.assertIn("input() can't ask in a signal handler that came while", ended.out)
+        self.assertEqual(len(self.worker.displays(job)), 1)
+        self.assertTrue(ended.out.endswith("after\n"))
+
+    def test_an_interrupt_in_a_signal_handler_waits_until_an_event_is_sent(self) -> None:
+        job = self.while_sending(
+            "def html(self): os.kill(os.getpid(), signal.SIGURG); return 'y'\n"
+            "display(of(html=html)); print('handled')")
+        ended = job.end()
+        self.assertEqual((ended.done["end"], ended.done["interrupted"]), ("raised", True), ended)
+        self.assertEqual(len(self.worker.displays(job)), 1)
+        self.assertNotIn("after", ended.out)
 
     def test_names_of_the_session_hide_the_built_in_ones(self) -> None:
         self.assertEqual(self.shows("display = str; display(1)"), ("'1'", "", []))
