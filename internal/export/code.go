@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"asyncrepl/internal/notebook"
 	"asyncrepl/jobs"
@@ -48,7 +49,7 @@ const deleteAll = `for _name in [name for name in globals() if not name.startswi
     del globals()[_name]`
 
 // plainName matches a name that Python reads as it is written.
-var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 // request returns code that changes variables as a request does, or "" if that changes none.
 func request(q *pyrepl.Request) string {
@@ -62,7 +63,7 @@ func request(q *pyrepl.Request) string {
 		for i, name := range q.Names {
 			switch {
 			case slices.Contains(q.Names[:i], name):
-			case plainName.MatchString(name):
+			case plainName().MatchString(name):
 				b.WriteString("del " + name + "\n")
 			default:
 				fmt.Fprintf(&b, "globals().pop(%q, None)\n", name)
@@ -77,16 +78,16 @@ func request(q *pyrepl.Request) string {
 const nested = 50
 
 // tokens matches what a JSON text writes in another way than Python, and strings and brackets.
-var tokens = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|true|false|null|[\[\]{}]`)
+var tokens = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(?:[^"\\]|\\.)*"|true|false|null|[\[\]{}]`) })
 
 // foreign matches what Python reads in another way in a string than JSON does.
-var foreign = regexp.MustCompile(`\\(/|u[dD][89a-fA-F])`)
+var foreign = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\(/|u[dD][89a-fA-F])`) })
 
 // literal returns a JSON text as Python code. If that would not be the same value, the code reads
 // the text: surrogates, escapes that Python does not have, deep nesting.
 func literal(text string) string {
 	same, depth := true, 0
-	code := tokens.ReplaceAllStringFunc(text, func(token string) string {
+	code := tokens().ReplaceAllStringFunc(text, func(token string) string {
 		switch token {
 		case "true", "false":
 			return strings.ToUpper(token[:1]) + token[1:]
@@ -98,7 +99,7 @@ func literal(text string) string {
 		case "]", "}":
 			depth--
 		default:
-			same = same && !foreign.MatchString(token)
+			same = same && !foreign().MatchString(token)
 		}
 		return token
 	})
