@@ -47,7 +47,9 @@ func (r *processReaper) enlist(pid int, terminal uint64, enter func(*child.Child
 	if err != nil {
 		return err
 	}
-	delete(r.orphans, pid)
+	if o := r.orphans[pid]; o != nil { // a scan came first
+		r.forget(o)
+	}
 	for h := range r.handles {
 		delete(h.sessions, pid) // or the guard would forget it with the last process of its session
 	}

@@ -189,6 +189,19 @@ func (g *guardLink) close() {
 	}
 }
 
+// closeSparing is close, without the orphans that the Owner leaves to others. No scan can come
+// between.
+func (g *guardLink) closeSparing(r *processReaper) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.orphans {
+		if o.sparedBy(g.owner) {
+			g.forget(o.Process)
+		}
+	}
+	g.close()
+}
+
 // started reports whether a process was started, or was about to be, that needs a guard.
 func (g *guardLink) started() bool {
 	g.mu.Lock()

@@ -50,6 +50,20 @@ func (o *orphan) owners() []*Owner {
 	return owners
 }
 
+// sparedBy reports whether owner leaves o to another Owner, whose running job may have started it.
+// The caller holds reaper.mu.
+func (o *orphan) sparedBy(owner *Owner) bool {
+	return slices.ContainsFunc(o.candidates, func(h *Handle) bool { return h.owner != owner && !h.reaped })
+}
+
+// forget removes an orphan from the table and from the guards. The caller holds mu.
+func (r *processReaper) forget(o *orphan) {
+	delete(r.orphans, o.PID)
+	for _, owner := range o.owners() {
+		owner.guard.forget(o.Process)
+	}
+}
+
 // attribute enters fresh orphans in the table and finds the jobs of these and of the unattributed.
 func (r *processReaper) attribute(fresh, unattributed []*orphan) {
 	a := r.newAncestry()

@@ -124,11 +124,8 @@ func (r *processReaper) reap(pid int) {
 	if n == 0 && err == nil { // one of its threads still runs
 		return
 	}
-	delete(r.orphans, pid)
+	r.forget(o)
 	r.reaped.Add(1)
-	for _, owner := range o.owners() {
-		owner.guard.forget(o.Process)
-	}
 	if o.handle == nil {
 		r.justReaped = append(r.justReaped, o)
 		return

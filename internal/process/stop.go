@@ -289,7 +289,7 @@ func (o *Owner) Shutdown() {
 	case len(left) > 0:
 		o.config.Log.Warn("shutdown: processes remain", "processes", left)
 	}
-	o.guard.close()
+	o.guard.closeSparing(reaper)
 	o.null.Close()
 	reaper.leave()
 }
@@ -326,9 +326,7 @@ func (o *Owner) scan() ([]procfs.Stat, error) { return o.scanTrees(o.handles()) 
 // scanTrees is scan for the trees of hs alone.
 func (o *Owner) scanTrees(hs []*Handle) ([]procfs.Stat, error) {
 	err := reaper.scan()
-	es, walkErr := walk(0, reaper.unattributed(func(p *orphan) bool {
-		return !slices.ContainsFunc(p.candidates, func(h *Handle) bool { return h.owner != o && !h.reaped })
-	}))
+	es, walkErr := walk(0, reaper.unattributed(func(p *orphan) bool { return !p.sparedBy(o) }))
 	err = cmp.Or(err, walkErr)
 	for _, h := range hs {
 		tree, treeErr := h.members()
