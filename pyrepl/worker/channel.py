@@ -71,8 +71,14 @@ class Channel:
         try:
             senders.append(thread)  # first, or a signal handler could wait for its own thread
             with self._sending:
-                line = "%s%s %s\n" % (self._begin, event, encode(fields))
-                self._write(line.encode("ascii"), files)
+                line = ("%s%s %s\n" % (self._begin, event, encode(fields))).encode("ascii")
+                if files:
+                    self.sock.sendall(line[:-1])
+                    numbers = b"".join([fd.to_bytes(4, byteorder) for fd in files])
+                    rights = (SOL_SOCKET, SCM_RIGHTS, numbers)
+                    self.sock.sendmsg((line[-1:],), (rights,))
+                else:
+                    self.sock.sendall(line)
         except OSError as error:  # user code closed the descriptor: the owner sees it and ends us
             if foreign():
                 raise
@@ -84,14 +90,6 @@ class Channel:
         finally:
             if thread in senders:
                 senders.remove(thread)
-
-    def _write(self, line: bytes, files: Sequence[int]) -> None:
-        if files:
-            self.sock.sendall(line[:-1])
-            numbers = b"".join([fd.to_bytes(4, byteorder) for fd in files])
-            self.sock.sendmsg((line[-1:],), ((SOL_SOCKET, SCM_RIGHTS, numbers),))
-        else:
-            self.sock.sendall(line)
 
     def sending(self) -> bool:
         """Report whether an event is being sent."""
