@@ -77,14 +77,9 @@ func (w *Work) Changes() bool {
 func (w *Worker) Exec(id string, work Work) error {
 	pipes := w.made
 	w.made = nil
-	err := w.ch.send(execCommand{ID: id, Fds: 2, Work: work}, pipes.out.w, pipes.errs.w)
-	if err != nil {
-		pipes.close()
-		return err
-	}
-	pipes.closeWriters()
-	w.read(w.port, pipes)
-	return nil
+	w.read(w.port, pipes) // first: what the code prints comes before what it shows then
+	defer pipes.closeWriters()
+	return w.ch.send(execCommand{ID: id, Fds: 2, Work: work}, pipes.out.w, pipes.errs.w)
 }
 
 // Events returns the worker's events, for the holder of the turn. Those about jobs that are over
