@@ -2,7 +2,7 @@
 // Python code in cells (.py, with the "# %%" lines that editors know).
 //
 // A [Notebook] is a list of cells; [Save] writes it. A file carries a mark: it replaces only a file
-// that it wrote and whose code nobody has changed since.
+// that it wrote and whose code is unchanged.
 //
 // Begin with [Notebook]. ipynb.go and script.go are the two formats, save.go the rules for files.
 //
