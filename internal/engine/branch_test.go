@@ -37,17 +37,7 @@ func TestBranchOfASession(t *testing.T) {
 	if got := b.says(sc, "base", "print(x)"); got != "[1]\n" {
 		t.Errorf("the parent has %q", got)
 	}
-	s, err := b.Session(sc, "twig")
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait, err := s.Restart(jobs.Agent, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	restart(t, b, sc, "twig")
 	const code = "import os; print('x' in dir(), os.getcwd(), os.environ['MINE'])"
 	if got, want := b.says(sc, "twig", code), "False "+dir+" base's\n"; got != want {
 		t.Errorf("the next Python of the branch prints %q, want %q", got, want)

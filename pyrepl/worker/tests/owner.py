@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import unittest
 from typing import Any, NamedTuple, NoReturn
 
 DIRECTORY = pathlib.Path(__file__).resolve().parent.parent
@@ -319,3 +320,17 @@ class Branch(Worker):
             return False
         except (EOFError, ConnectionError):
             return True
+
+
+class WorkerTestCase(unittest.TestCase):
+    """Tests that share one worker."""
+
+    worker: Worker
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.worker = Worker()
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.worker.close()

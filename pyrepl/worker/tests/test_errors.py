@@ -7,20 +7,10 @@ import sys
 import unittest
 from typing import Any
 
-from .owner import Worker
+from .owner import WorkerTestCase
 
 
-class TestErrors(unittest.TestCase):
-    worker: Worker
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.worker = Worker()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.worker.close()
-
+class TestErrors(WorkerTestCase):
     def exception(self, code: str) -> dict[str, Any]:
         """Run code that raises, and return the exception without the names of jobs."""
         done = self.worker.run(code).done

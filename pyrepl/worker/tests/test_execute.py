@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import os
-import unittest
 
-from .owner import Job, Worker
+from .owner import Job, WorkerTestCase
 
 
-class TestJobs(unittest.TestCase):
-    worker: Worker
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.worker = Worker()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.worker.close()
-
+class TestJobs(WorkerTestCase):
     def test_results(self) -> None:
         for code, result in {
             "": None, "x = 1": None, "None": None, "1; 2": "2", "'a'": "'a'", "x = 5\nx * 2": "10",

@@ -7,21 +7,11 @@ import unittest
 from importlib.util import find_spec
 from typing import Any
 
-from .owner import Worker
+from .owner import WorkerTestCase
 from .test_display import SETUP
 
 
-class Requests(unittest.TestCase):
-    worker: Worker
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.worker = Worker()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.worker.close()
-
+class Requests(WorkerTestCase):
     def setUp(self) -> None:
         self.ask("delete", all=True)
 
