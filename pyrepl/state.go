@@ -31,7 +31,11 @@ func (s *Session) State() State {
 			st.Queued++
 		}
 	}
-	if s.w != nil && !s.w.Ended() {
+	switch {
+	case s.w == nil:
+	case s.w.Ended(): // and nobody has noticed: the names are those of a loss
+		st.Variables = 0
+	default:
 		st.PID = s.w.Process().PID()
 	}
 	return st

@@ -59,8 +59,7 @@ func (e *Engine) expire() {
 	for key, s := range e.sessions {
 		left := e.config.SessionTTL - time.Since(s.idleSince(s.State()))
 		if left <= 0 && s.Usage().Processes > 1 {
-			s.opened = time.Now()
-			continue
+			continue // until they have exited
 		}
 		if left <= 0 && !e.expireNow(key, s) {
 			left = askedPause

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,6 +142,26 @@ func TestSessionsAreListed(t *testing.T) {
 	list, _ = b.Sessions(sc)
 	if busy := list[1]; busy.Job != job.ID() || busy.Queued != 1 || busy.Idle != 0 || busy.Jobs != 0 {
 		t.Errorf("a busy session: %+v", busy)
+	}
+}
+
+// A session whose idle Python has died is listed without a process and without variables.
+func TestDeadSessionsAreListed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, config(t))
+	sc := b.Scope("local")
+	j := b.python(sc, "lab", "import os\nx = 1\nprint(f'pid {os.getpid()}.')")
+	pid := pids(t, j, 1)[0]
+	jobstest.End(t, j)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	processtest.Gone(t, pid)
+	if list, _ := b.Sessions(sc); len(list) != 1 || list[0].PID != 0 || list[0].Variables != 0 || list[0].Jobs != 1 {
+		t.Errorf("a session without Python: %+v", list)
+	}
+	if losses := b.Losses(sc); len(losses) != 1 || !slices.Equal(losses[0].Names, []string{"os", "x"}) {
+		t.Errorf("losses: %+v", losses)
 	}
 }
 
@@ -346,9 +367,13 @@ func TestSessionsInUseAreKept(t *testing.T) {
 		jobstest.End(t, b.python(sc, "idle", "1"))
 		expired(t, b, sc, "idle")
 	}
+	unused := time.Since(jobstest.End(t, parent).Ended)
 	list, _ := b.Sessions(sc)
 	if len(list) != 2 || list[0].Name != "busy" || list[1].Name != "parent" {
 		t.Fatalf("sessions %+v", list)
+	}
+	if list[1].Idle < unused {
+		t.Errorf("a session whose last job ended %v ago is idle for %v", unused, list[1].Idle)
 	}
 	if _, err := running.Send(context.Background(), jobs.Input{Text: "x", Line: true}); err != nil {
 		t.Fatal(err)
