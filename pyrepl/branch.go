@@ -70,10 +70,7 @@ func (s *Session) branch(ctx context.Context, name string, cfg Config, after str
 	s.push(t)
 	s.mu.Unlock()
 	if err := s.await(ctx, t); err != nil {
-		if ctx.Err() != nil {
-			err = &BusyError{Session: s.name, Job: s.State().Job}
-		}
-		return nil, nil, err
+		return nil, nil, s.noTurn(ctx, err)
 	}
 	defer s.release(t, "")
 	if after != "" && !s.isAfter(after) {
@@ -84,6 +81,20 @@ func (s *Session) branch(ctx context.Context, name string, cfg Config, after str
 		return nil, nil, fmt.Errorf("session %s can't be branched now: %w", s.name, err)
 	}
 	return b, shared, nil
+}
+
+// noTurn returns why s was not branched, if err is why its turn did not come.
+func (s *Session) noTurn(ctx context.Context, err error) error {
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return fmt.Errorf("session %s was deleted while its branch waited for it, and its variables are lost; make the session without from_session", s.name)
+	case ctx.Err() != nil:
+		return &BusyError{Session: s.name, Job: s.State().Job}
+	}
+	return fmt.Errorf("session %s can't be branched: %w while the branch waited for it; run there again what made them, then branch it", s.name, err)
 }
 
 // fork is Branch for a caller that has the turn.

@@ -82,15 +82,7 @@ func TestBranchThatComesTooLate(t *testing.T) {
 		_, _, err := b.Branch(t.Context(), sc, "base", "twig")
 		branched <- err
 	}()
-	waits := func() bool {
-		list, _ := b.Sessions(sc)
-		return len(list) == 1 && list[0].Queued == 1
-	}
-	for end := time.Now().Add(jobstest.Patience); !waits(); <-time.After(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the branch does not wait for its turn")
-		}
-	}
+	b.queues(sc, "base")
 	b.create(sc, engine.SessionSpec{Name: "twig"})
 	jobstest.Send(t, j, jobs.Input{Text: "\n"})
 	if err := <-branched; !isExists(err) {
@@ -98,5 +90,56 @@ func TestBranchThatComesTooLate(t *testing.T) {
 	}
 	if got := b.says(sc, "twig", "print('x' in dir())"); got != "False\n" {
 		t.Errorf("the session that took the name prints %q", got)
+	}
+}
+
+// A branch that waits is refused if the variables that it waits for are lost, with what to do.
+func TestBranchThatWaitsForWhatIsLost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, config(t))
+	sc := b.Scope("local")
+	branched := make(chan error, 1)
+	lose := func(name string, how func(j *jobs.Job)) error {
+		b.says(sc, name, "x = 1")
+		j := b.python(sc, name, "input(); import os; os._exit(1)")
+		jobstest.Asks(t, j)
+		go func() {
+			_, _, err := b.Branch(t.Context(), sc, name, "twig")
+			branched <- err
+		}()
+		b.queues(sc, name)
+		how(j)
+		jobstest.End(t, j)
+		return <-branched
+	}
+	want := "session base was deleted while its branch waited for it, and its variables are lost; make the session without from_session"
+	if err := lose("base", func(*jobs.Job) {
+		if _, _, err := b.Delete(sc, "base", jobs.Agent, "test"); err != nil {
+			t.Error(err)
+		}
+	}); err == nil || err.Error() != want {
+		t.Errorf("branch of a session that was deleted: %v", err)
+	}
+	var id string
+	err := lose("dead", func(j *jobs.Job) { id = j.ID(); jobstest.Send(t, j, jobs.Input{Text: "\n"}) })
+	want = "session dead can't be branched: variables were lost in job " + id + " while the branch waited for it; run there again what made them, then branch it"
+	if err == nil || err.Error() != want {
+		t.Errorf("branch of a session that has died: %v", err)
+	}
+}
+
+// queues waits until something waits for its turn in a session.
+func (b *bench) queues(sc engine.Scope, name string) {
+	b.t.Helper()
+	for end := time.Now().Add(jobstest.Patience); ; <-time.After(time.Millisecond) {
+		list, _ := b.Sessions(sc)
+		for _, s := range list {
+			if s.Name == name && s.Queued > 0 {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			b.t.Fatal("nothing waits for its turn in session", name)
+		}
 	}
 }

@@ -151,7 +151,7 @@ func (e *Engine) configOf(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) 
 
 // keptVenv returns the directory of the environment that was made for a session alone, which stays
 // when the session ends, or "".
-func (e *Engine) keptVenv(sc Scope, spec SessionSpec) string {
+func keptVenv(sc Scope, spec SessionSpec) string {
 	if spec.Venv != OwnVenv {
 		return ""
 	}

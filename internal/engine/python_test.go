@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/jobs"
@@ -41,14 +42,45 @@ print(shutil.which("python"), subprocess.run(["python", "-c", "import sys; print
 		t.Errorf("a shell job: %s, %q", info.Receipt.Text(), jobstest.Output(j))
 	}
 	wait, kept, err := b.Delete(sc, "lab", jobs.Agent, "test")
-	if err != nil || kept != dir {
-		t.Errorf("Delete keeps %q, %v; want %q", kept, err, dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if _, err := wait(t.Context()); err != nil {
 		t.Error(err)
 	}
+	if got := kept(); got != dir {
+		t.Errorf("Delete keeps %q, want %q", got, dir)
+	}
 	if _, err := os.Stat(dir); err != nil {
 		t.Error(err)
+	}
+}
+
+// The environment of a session that is deleted while it is made goes again, and is not called kept.
+func TestDeleteKeepsNoEnvironmentThatWasNotMade(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	dir := filepath.Join(c.Workspace, ".venvs", "lab")
+	exists := func() bool { _, err := os.Stat(dir); return err == nil }
+	b.create(sc, engine.SessionSpec{Name: "lab", Venv: engine.OwnVenv})
+	j := b.python(sc, "lab", "1")
+	for end := time.Now().Add(jobstest.Patience); !exists(); <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no environment is made")
+		}
+	}
+	wait, kept, err := b.Delete(sc, "lab", jobs.Agent, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	jobstest.End(t, j)
+	if got := kept(); (got == dir) != exists() { // the job can have been too fast
+		t.Errorf("Delete keeps %q, and it exists: %v", got, exists())
 	}
 }
 

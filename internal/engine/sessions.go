@@ -160,20 +160,20 @@ func (e *Engine) environmentOf(sc Scope, name string) *pkgmgr.Manager {
 }
 
 // Delete ends a session for good, as [Session.Restart] ends its interpreter. It returns once the
-// name is free; wait waits as that of Restart does. kept is the directory of the environment that
-// was made for the session alone, which stays; it is empty if there is none. If there is no such
-// session, the error is a [*NoSessionError].
-func (e *Engine) Delete(sc Scope, name string, by jobs.By, reason string) (wait func(ctx context.Context) (End, error), kept string, err error) {
+// name is free; wait waits as that of Restart does. After that, kept returns the directory of the
+// environment that was made for the session alone, which stays, or "" if there is none. If there is
+// no such session, the error is a [*NoSessionError].
+func (e *Engine) Delete(sc Scope, name string, by jobs.By, reason string) (wait func(ctx context.Context) (End, error), kept func() string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	key := sessionKey{sc.Tenant, name}
 	s := e.sessions[key]
 	if s == nil {
-		return nil, "", e.noSession(sc, name)
+		return nil, nil, e.noSession(sc, name)
 	}
 	delete(e.sessions, key)
 	wait, err = s.Session.Delete(by, reason)
-	return wait, e.keptVenv(sc, s.spec), err
+	return wait, func() string { return keptVenv(sc, s.spec) }, err
 }
 
 // Sessions returns the state of the sessions of the scope's tenant, by name, and how many are

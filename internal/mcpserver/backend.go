@@ -37,7 +37,7 @@ type Backend interface {
 	Sessions(sc engine.Scope) (list []report.SessionStatus, limit int)
 	// Delete ends a Python session for good. kept is the directory of its own environment, which
 	// stays, or empty.
-	Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept string, err error)
+	Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error)
 	// Losses returns the deaths of idle Python interpreters of the scope's tenant that no job's
 	// receipt reports.
 	Losses(sc engine.Scope) []*engine.Loss

@@ -107,8 +107,8 @@ func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
 	} else {
 		r.Line("Deleted", "yes; no Python was running")
 	}
-	if kept != "" {
-		r.Line("Kept", kept+", the environment of the session")
+	if dir := kept(); dir != "" {
+		r.Line("Kept", dir+", the environment of the session")
 	}
 	c.showEnd(ctx, r, session, ended, end, err)
 	return r, nil

@@ -198,19 +198,20 @@ func (w *world) state(name string) report.SessionStatus {
 }
 
 // Delete implements Backend.
-func (w *world) Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept string, err error) {
+func (w *world) Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error) {
 	s, err := w.Session(sc, name)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	w.mu.Lock()
+	dir := ""
 	if w.sessions[name].Venv == engine.OwnVenv {
-		kept = "/lab/.venvs/" + name
+		dir = "/lab/.venvs/" + name
 	}
 	delete(w.sessions, name)
 	w.mu.Unlock()
 	wait, err = s.Restart(by, reason)
-	return wait, kept, err
+	return wait, func() string { return dir }, err
 }
 
 // Replay implements Backend. Its jobs are those of the session's history, which took a second each.
