@@ -57,7 +57,9 @@ var rules = []rule{
 		why: "a counter only reads the kernel's count"},
 	{dir: "internal/signals", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "a signal goes to processes that a caller has found, whatever they belong to"},
-	{dir: "internal/process", may: []string{"internal/child", "internal/guard", "internal/ladder", "internal/oom", "internal/procfs", "internal/signals", "internal/tty"}, not: []string{"net", "github.com"},
+	{dir: "internal/procset", may: []string{"internal/ladder", "internal/procfs", "internal/signals"}, not: []string{"os", "net", "github.com"},
+		why: "a set of processes is ended alike, whatever a scan finds them by"},
+	{dir: "internal/process", may: []string{"internal/child", "internal/guard", "internal/ladder", "internal/oom", "internal/procfs", "internal/procset", "internal/signals", "internal/tty"}, not: []string{"net", "github.com"},
 		why: "processes of every kind are ended in one place"},
 
 	{dir: "internal/changes", not: []string{"os/exec", "net", "github.com"},

@@ -102,7 +102,7 @@ func BenchmarkShutdown(b *testing.B) {
 		o.Shutdown()
 		b.StopTimer()
 		left += len(tagged(tag))
-		killUntilGone(o.scan, time.Now().Add(time.Minute))
+		reaper.set(o.scan).KillUntil(time.Now().Add(time.Minute))
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(left)/float64(b.N), "left/op")

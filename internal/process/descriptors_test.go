@@ -9,7 +9,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
@@ -140,38 +139,6 @@ func race(t *testing.T, o *Owner) (end func()) {
 		})
 	}
 	return func() { close(stop); racers.Wait() }
-}
-
-// A scan that fails is repeated. If it fails to the end, the result says so and names no survivors.
-func TestUncheckedNamesNoSurvivors(t *testing.T) {
-	cause := errors.New("no descriptor")
-	alive := procfs.Stat{Process: procfs.Process{PID: 1 << 22}}
-	scans := 0
-	failing := func() ([]procfs.Stat, error) {
-		scans++
-		return []procfs.Stat{alive}, cause
-	}
-	begin := time.Now()
-	survivors, err := killUntilGone(failing, begin.Add(50*time.Millisecond))
-	if survivors != nil || !errors.Is(err, cause) || !strings.Contains(err.Error(), "could not be checked") {
-		t.Errorf("survivors %v, error %v", survivors, err)
-	}
-	if scans < 3 || time.Since(begin) < 50*time.Millisecond {
-		t.Errorf("%d scans in %v: it must be repeated", scans, time.Since(begin))
-	}
-	failures := 3
-	survivors, err = killUntilGone(func() ([]procfs.Stat, error) { // it fails at first
-		if failures--; failures >= 0 {
-			return nil, cause
-		}
-		return nil, nil
-	}, time.Now().Add(patience))
-	if survivors != nil || err != nil {
-		t.Errorf("after a scan that succeeds: survivors %v, error %v", survivors, err)
-	}
-	if empty(failing) {
-		t.Error("a scan that fails proves that nothing is left")
-	}
 }
 
 // If the children of this program can't be listed, Settle and Stop say so after 2 s and name no

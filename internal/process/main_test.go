@@ -21,6 +21,7 @@ import (
 	"asyncrepl/internal/guard"
 	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/procset"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 )
@@ -144,7 +145,7 @@ func (j *job) Settle() (hungUp, left []procfs.Process) {
 func (o *Owner) Unattributed() []procfs.Process {
 	reaper.scan()
 	es, err := walk(0, reaper.unattributed(func(p *orphan) bool { return slices.Contains(p.owners(), o) }))
-	return must(living(es), err)
+	return must(procset.Living(es), err)
 }
 
 func (j *job) write(b []byte) {

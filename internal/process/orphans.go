@@ -214,11 +214,11 @@ func (r *processReaper) endUnattributed(grace time.Duration) {
 	if len(r.unattributed(allEnded)) == 0 {
 		return
 	}
-	terminateThenKill(func() ([]procfs.Stat, error) {
+	r.set(func() ([]procfs.Stat, error) {
 		scanErr := r.scan()
 		es, err := walk(0, r.unattributed(allEnded))
 		return es, cmp.Or(scanErr, err)
-	}, grace, func(ladder.Rung) {})
+	}).TerminateThenKill(grace, func(ladder.Rung) {})
 }
 
 // unattributed returns, by pid, the living unattributed orphans that have candidates and that pick

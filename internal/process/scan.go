@@ -19,6 +19,7 @@ import (
 	"syscall"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/procset"
 )
 
 // scan adopts the orphans that have come to us and reaps those that have ended. It takes a few
@@ -50,6 +51,11 @@ func (r *processReaper) scanOnce() (again bool, err error) {
 		return false, err
 	}
 	return r.retire(reaped) || len(r.justReaped) > 0, nil
+}
+
+// set returns the processes that scan finds as a set that can be ended.
+func (r *processReaper) set(scan func() ([]procfs.Stat, error)) procset.Set {
+	return procset.Set{Scan: scan, Reaped: r.reaped.Load}
 }
 
 // list returns our children that we did not start, and the handles whose leader was reaped before:

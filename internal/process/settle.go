@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/procset"
 	"asyncrepl/internal/signals"
 )
 
@@ -34,11 +35,11 @@ func (h *Handle) Settle() (hungUp, left []procfs.Process, err error) {
 		n := h.reapedOrphans
 		reaper.mu.Unlock()
 		switch {
-		case err != nil && time.Since(begin) > checkLimit:
-			return h.HungUp(), nil, unchecked(err)
+		case err != nil && time.Since(begin) > procset.CheckLimit:
+			return h.HungUp(), nil, procset.Unchecked(err)
 		case err != nil:
 		case decided && n == reaped || time.Since(begin) > h.owner.settle: // an orphan reaped since may have left children
-			return h.HungUp(), living(es), nil
+			return h.HungUp(), procset.Living(es), nil
 		}
 		if n == reaped {
 			time.Sleep(settlePause)

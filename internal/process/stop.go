@@ -11,6 +11,7 @@ import (
 
 	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/procset"
 	"asyncrepl/internal/signals"
 )
 
@@ -44,7 +45,10 @@ type noRequests struct{}
 func (noRequests) Wanted() (ladder.Rung, <-chan struct{}) { return "", nil }
 func (noRequests) Trying(ladder.Rung)                     {}
 
-const defaultStep = 5 * time.Second
+const (
+	defaultStep    = 5 * time.Second
+	remainingGrace = time.Second // from terminate to kill for a tree whose leader has ended
+)
 
 // A StopResult is the outcome of a stop.
 type StopResult struct {
@@ -110,7 +114,7 @@ func (h *Handle) awaitExit(limit time.Duration) {
 		return
 	case <-time.After(alone):
 	}
-	es, _ := sparing(h.scan, []*Handle{h})() // an error: the first rung finds the others
+	es, _ := sparing(h.scan, h).Scan() // an error: the first rung finds the others
 	signals.Terminate(es)
 	select {
 	case <-h.done:
@@ -122,27 +126,13 @@ func (h *Handle) awaitExit(limit time.Duration) {
 // its own way, and one that is killed before can leave a lock that the leader needs.
 func aloneFor(limit time.Duration) time.Duration { return min(limit/3, 300*time.Millisecond) }
 
-// sparing returns a scanner that leaves out the leaders of hs. It returns the other members of
-// their groups as processes without a group, so that a signal to them does not reach the leaders.
-func sparing(scan scanner, hs []*Handle) scanner {
+// sparing returns the set that scan finds, without the leaders of hs.
+func sparing(scan func() ([]procfs.Stat, error), hs ...*Handle) procset.Set {
 	leaders := make(map[int]bool, len(hs))
 	for _, h := range hs {
 		leaders[h.self.PID] = true
 	}
-	return func() ([]procfs.Stat, error) {
-		all, err := scan()
-		var es []procfs.Stat
-		for _, e := range all {
-			if leaders[e.PID] {
-				continue
-			}
-			if leaders[e.Group] {
-				e.Group = 0
-			}
-			es = append(es, e)
-		}
-		return es, err
-	}
+	return reaper.set(scan).Sparing(leaders)
 }
 
 // stopRemaining ends the remaining processes of the tree, beginning with from or Terminate,
@@ -163,7 +153,17 @@ func (h *Handle) stopRemaining(result *StopResult, from ladder.Rung, report func
 		result.Survivors, result.Err = h.kill()
 		return
 	}
-	result.Survivors, result.Err = terminateThenKill(h.scan, h.owner.remaining, try)
+	result.Survivors, result.Err = h.remaining().TerminateThenKill(h.owner.remaining, try)
+}
+
+// kill ends the whole tree of h.
+func (h *Handle) kill() (survivors []procfs.Process, err error) {
+	h.killedByUs.Store(true)
+	survivors, err = h.remaining().Kill()
+	if len(survivors) == 0 && err == nil {
+		<-h.done // it has been reaped
+	}
+	return survivors, err
 }
 
 // awaitDying waits up to 50 ms for the processes of the tree that can still die of the rungs tried
@@ -181,7 +181,7 @@ func (h *Handle) awaitDying(tried []ladder.Rung) bool {
 		return false
 	}
 	until := time.Now().Add(h.owner.settle)
-	for p := pause(0); !empty(h.scan); p.sleep() {
+	for p := procset.Pause(0); !h.remaining().Empty(); p.Sleep() {
 		es, err := h.members()
 		if err == nil && !slices.ContainsFunc(es, dying) || time.Now().After(until) {
 			return false
@@ -253,17 +253,17 @@ func (o *Owner) Shutdown() {
 	begin := time.Now()
 	exiting, others := o.exiting()
 	alone := slices.Clone(exiting)
-	spare := sparing(o.scan, exiting)
+	spare := sparing(o.scan, exiting...)
 	es, _ := o.scanTrees(others) // an error: the scans below find the others
 	end := func(es []procfs.Stat) { signals.SendGroups(es, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT) }
 	end(es)
-	for p := pause(0); time.Since(begin) < o.grace && !empty(spare); p.sleep() {
+	for p := procset.Pause(0); time.Since(begin) < o.grace && !spare.Empty(); p.Sleep() {
 		late := time.Since(begin) >= aloneFor(o.exit)
 		alone = slices.DeleteFunc(alone, func(h *Handle) bool {
 			if !late && !over(h.done) {
 				return false
 			}
-			es, _ := sparing(h.members, exiting)()
+			es, _ := sparing(h.members, exiting...).Scan()
 			end(es)
 			return true
 		})
@@ -274,7 +274,7 @@ func (o *Owner) Shutdown() {
 	if len(exiting) > 0 {
 		late, cancel := context.WithDeadline(context.Background(), begin.Add(o.exit))
 		defer cancel()
-		killUntilGone(spare, begin.Add(o.exit)) // survivors and errors: the next one finds them
+		spare.KillUntil(begin.Add(o.exit)) // survivors and errors: the next one finds them
 		for _, h := range exiting {
 			select {
 			case <-h.done:
@@ -282,7 +282,7 @@ func (o *Owner) Shutdown() {
 			}
 		}
 	}
-	left, err := killUntilGone(o.scan, begin.Add(o.limit))
+	left, err := reaper.set(o.scan).KillUntil(begin.Add(o.limit))
 	switch {
 	case err != nil:
 		o.config.Log.Warn("shutdown: the remaining processes could not be checked", "error", err)

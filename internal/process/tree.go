@@ -9,13 +9,14 @@ import (
 	"slices"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/procset"
 )
 
 // Tree returns every living process of the tree, parents before their children. If the error is not
 // nil, the list may lack processes. A process that could not be inspected is listed as alive.
 func (h *Handle) Tree() ([]procfs.Process, error) {
 	es, err := h.scan()
-	return living(es), err
+	return procset.Living(es), err
 }
 
 // Descendants returns every living process that has the leader among its ancestors, parents before
@@ -29,7 +30,7 @@ func (h *Handle) Descendants() ([]procfs.Process, error) {
 	}
 	es, err := h.members()
 	below := map[int]bool{h.self.PID: true}
-	return slices.DeleteFunc(living(es), func(p procfs.Process) bool {
+	return slices.DeleteFunc(procset.Living(es), func(p procfs.Process) bool {
 		if !below[p.Parent] {
 			return true
 		}
@@ -43,7 +44,7 @@ func (h *Handle) Descendants() ([]procfs.Process, error) {
 // error is as that of Tree.
 func (h *Handle) Unattributed() ([]procfs.Process, error) {
 	es, err := walk(0, reaper.unattributed(func(o *orphan) bool { return slices.Contains(o.candidates, h) }))
-	return living(es), err
+	return procset.Living(es), err
 }
 
 // scan returns every process of the tree of h, including orphans that came to us a moment ago.
@@ -52,6 +53,9 @@ func (h *Handle) scan() ([]procfs.Stat, error) {
 	es, err := h.members()
 	return es, cmp.Or(scanErr, err)
 }
+
+// remaining returns the tree of h as a set that can be ended.
+func (h *Handle) remaining() procset.Set { return reaper.set(h.scan) }
 
 // members returns every process of the tree that has not been reaped, parents before their
 // children. It records them as seen: if one becomes an orphan, that shows its job.
@@ -127,15 +131,4 @@ func (h *Handle) updateGuard() {
 		}
 	}
 	h.sessions = sessions
-}
-
-// living returns the processes among es that have not ended.
-func living(es []procfs.Stat) []procfs.Process {
-	var ps []procfs.Process
-	for _, e := range es {
-		if !e.Ended() {
-			ps = append(ps, e.Process)
-		}
-	}
-	return ps
 }
