@@ -12,8 +12,8 @@ from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket
 from _stat import S_ISREG, S_ISSOCK
 from fcntl import F_GETFD, F_GETFL, fcntl
 from posix import (
-    O_ACCMODE, O_CLOEXEC, O_CREAT, O_EXCL, O_RDONLY, O_TRUNC, close, dup, dup2, fstat, listdir,
-    lseek, open as open_fd, pread, readlink)
+    O_ACCMODE, O_CLOEXEC, O_CREAT, O_EXCL, O_RDONLY, O_TRUNC, O_WRONLY, close, dup, dup2, fstat,
+    listdir, lseek, open as open_fd, pread, readlink)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,10 +97,11 @@ def address(name: object) -> str:
 
 def kind(fd: int, flags: int) -> list[str]:
     """Return what is shared of a regular file, although its offset is not."""
-    path = readlink(FILES + str(fd))
-    if "sqlite3" in sys.modules and pread(fd, 16, 0) == b"SQLite format 3\0":
+    path, access = readlink(FILES + str(fd)), flags & O_ACCMODE
+    if ("sqlite3" in sys.modules and access != O_WRONLY
+            and pread(fd, 16, 0) == b"SQLite format 3\0"):
         return ["SQLite database " + path]
-    return [] if flags & O_ACCMODE == O_RDONLY else ["file %s, open for writing" % path]
+    return [] if access == O_RDONLY else ["file %s, open for writing" % path]
 
 
 def maps() -> list[str]:

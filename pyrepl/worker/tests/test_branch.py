@@ -214,12 +214,15 @@ class TestBranch(unittest.TestCase):
             "import socket, sqlite3, mmap\nserver = socket.create_server(('127.0.0.1', 0))\n"
             "client = socket.create_connection(server.getsockname())\n"
             "db = sqlite3.connect(%r); db.execute('create table t (a)'); db.commit()\n"
-            "memory = mmap.mmap(-1, 1 << 16)" % os.path.join(self.directory, "d.sqlite"))
+            "written = open(%r, 'w')\n"
+            "memory = mmap.mmap(-1, 1 << 16)" % (os.path.join(self.directory, "d.sqlite"),
+                                                os.path.join(self.directory, "log")))
         port = self.result(self.worker, "server.getsockname()[1]")
         shared = self.fork().shared
         for text in ("socket listening on 127.0.0.1:" + port,
                      "socket connected to 127.0.0.1:" + port,
                      "SQLite database " + os.path.join(self.directory, "d.sqlite"),
+                     "file %s, open for writing" % os.path.join(self.directory, "log"),
                      "shared memory /dev/zero (deleted)"):
             self.assertIn(text, shared)
 
