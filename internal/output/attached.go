@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
 )
 
 const (
@@ -19,8 +18,8 @@ const (
 var errDiscarded = errors.New("the log was discarded")
 
 // attachments are the attachments of one log. A small one is in memory if there is room. Any other
-// is on disk, in parts of the size of a segment, which are evicted as those of the log are; if the
-// disk refuses it, it is in memory if there is room.
+// is on disk, in parts of the size of a segment, which are evicted as those of the log are. If the
+// disk refuses it, it is in memory: the logs that were finished first make room for it there.
 type attachments struct {
 	memory *memory
 	disk   disk // nil: memory only
@@ -29,9 +28,11 @@ type attachments struct {
 	writing sync.Mutex // held while the disk writes
 	parts   int64      // on disk; guarded by writing
 
-	mu     sync.Mutex
-	list   []attachment
-	closed bool
+	// guarded by memory.mu
+	list     []attachment
+	held     int  // bytes in memory
+	finished bool // can be evicted from memory
+	closed   bool
 }
 
 // An attachment is in memory, on disk, or lost.
@@ -40,22 +41,38 @@ type attachment struct {
 	data      []byte // if it is in memory
 	first     int64  // the number of its first part on disk
 	evictions int64  // of the disk, when it was written
-	err       error  // why it was not kept
+	err       error  // why it was not kept, or is no longer
 }
 
-// memory counts the bytes that the attachments of a store take in memory.
-type memory struct{ used atomic.Int64 }
+// memory is the memory that the attachments of all logs of a store share.
+type memory struct {
+	mu       sync.Mutex
+	used     int            // bytes
+	finished []*attachments // those that hold some of it, in the order in which they are evicted
+}
 
-// take reserves n bytes and reports whether there is room.
-func (m *memory) take(n int) bool {
-	if m.used.Add(int64(n)) <= attachedInMemory {
-		return true
+// makeRoom reports whether there is room for n bytes. If the disk has refused them, because of why,
+// it evicts finished logs until there is; but none if that would not be enough. The caller holds
+// m.mu.
+func (m *memory) makeRoom(n int, why error) bool {
+	room, evicted := attachedInMemory-m.used, 0
+	for ; room < n && why != nil && evicted < len(m.finished); evicted++ {
+		room += m.finished[evicted].held
 	}
-	m.give(n)
-	return false
+	if room < n {
+		return false
+	}
+	for _, a := range m.finished[:evicted] {
+		for i := range a.list {
+			if a.list[i].data != nil {
+				a.list[i] = attachment{err: why}
+			}
+		}
+		m.used, a.held = m.used-a.held, 0
+	}
+	m.finished = slices.Delete(m.finished, 0, evicted)
+	return true
 }
-
-func (m *memory) give(n int) { m.used.Add(-int64(n)) }
 
 // attachedShape gives each part a place of its own.
 var attachedShape = shape{head: math.MaxInt64, ring: 1}
@@ -64,28 +81,55 @@ func (a *attachments) add(b []byte) int {
 	if b == nil {
 		b = []byte{}
 	}
-	at := attachment{size: len(b), data: b}
-	if len(b) > smallAttachment || !a.memory.take(len(b)) {
-		at = a.store(b)
+	if len(b) <= smallAttachment {
+		if n, ok := a.keep(b, nil); ok {
+			return n
+		}
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	at := a.store(b)
+	if at.err != nil {
+		if n, ok := a.keep(b, at.err); ok {
+			return n
+		}
+	}
+	a.memory.mu.Lock()
+	defer a.memory.mu.Unlock()
+	return a.append(at)
+}
+
+// keep adds b if there is room for it in memory. why is the error of the disk that refused it, if
+// one did.
+func (a *attachments) keep(b []byte, why error) (n int, ok bool) {
+	m := a.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !a.closed {
+		if !m.makeRoom(len(b), why) {
+			return 0, false
+		}
+		if a.finished && a.held == 0 && len(b) > 0 {
+			m.finished = append(m.finished, a)
+		}
+		m.used, a.held = m.used+len(b), a.held+len(b)
+	}
+	return a.append(attachment{size: len(b), data: b}), true
+}
+
+// append adds an attachment and returns its number. The caller holds memory.mu.
+func (a *attachments) append(at attachment) int {
 	if a.closed {
-		a.forget(&at)
+		at = attachment{err: errDiscarded}
 	}
 	a.list = append(a.list, at)
 	return len(a.list) - 1
 }
 
-// store writes b to disk, or keeps it in memory if the disk refuses it.
+// store writes b to disk. The error of the attachment says why the disk refused it.
 func (a *attachments) store(b []byte) attachment {
 	at := attachment{size: len(b), err: ErrLimit}
 	if a.disk != nil {
 		at.evictions = a.disk.evictions()
 		at.first, at.err = a.write(b)
-	}
-	if at.err != nil && a.memory.take(len(b)) {
-		at.data, at.err = b, nil
 	}
 	return at
 }
@@ -110,15 +154,15 @@ func (a *attachments) write(b []byte) (first int64, err error) {
 }
 
 func (a *attachments) discarded() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.memory.mu.Lock()
+	defer a.memory.mu.Unlock()
 	return a.closed
 }
 
 func (a *attachments) read(n int) ([]byte, error) {
-	a.mu.Lock()
+	a.memory.mu.Lock()
 	at := a.list[n]
-	a.mu.Unlock()
+	a.memory.mu.Unlock()
 	switch {
 	case at.err != nil:
 		return nil, at.err
@@ -133,10 +177,8 @@ func (a *attachments) read(n int) ([]byte, error) {
 		}
 		number++
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	switch { // what was read can be bytes of another log
-	case a.closed:
+	case a.discarded():
 		return nil, errDiscarded
 	case a.disk.evictions() != at.evictions:
 		return nil, ErrLimit
@@ -146,21 +188,23 @@ func (a *attachments) read(n int) ([]byte, error) {
 	return b, nil
 }
 
-// finish lets the disk evict the attachments.
+// finish lets the attachments be evicted.
 func (a *attachments) finish() {
 	if a.disk != nil {
 		a.disk.finish()
+	}
+	m := a.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a.finished = true
+	if a.held > 0 {
+		m.finished = append(m.finished, a)
 	}
 }
 
 // discard drops all attachments, those that are added later too.
 func (a *attachments) discard() {
-	a.mu.Lock()
-	a.closed = true
-	for i := range a.list {
-		a.forget(&a.list[i])
-	}
-	a.mu.Unlock()
+	a.drop()
 	if a.disk == nil {
 		return
 	}
@@ -169,10 +213,15 @@ func (a *attachments) discard() {
 	a.disk.discard()
 }
 
-// forget drops an attachment. The caller holds a.mu.
-func (a *attachments) forget(at *attachment) {
-	if at.data != nil {
-		a.memory.give(at.size)
+// drop drops all attachments from memory.
+func (a *attachments) drop() {
+	m := a.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a.closed = true
+	for i := range a.list {
+		a.list[i] = attachment{err: errDiscarded}
 	}
-	*at = attachment{err: errDiscarded}
+	m.used, a.held = m.used-a.held, 0
+	m.finished = slices.DeleteFunc(m.finished, func(other *attachments) bool { return other == a })
 }

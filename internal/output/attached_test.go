@@ -183,3 +183,90 @@ func TestAttachmentsNeverShowEachOther(t *testing.T) {
 		t.Errorf("usage %+v", u)
 	}
 }
+
+// If neither disk nor memory has room, the logs that were finished first lose their attachments.
+func TestFinishedLogsMakeRoomInMemory(t *testing.T) {
+	for name, test := range map[string]struct {
+		why   error
+		limit int64
+	}{
+		"the limit": {output.ErrLimit, small},
+		"full disk": {syscall.ENOSPC, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := sharing(t, test.limit, 0)
+			m.WrapFile(func(f output.RawFile) output.RawFile { return &fullDisk{RawFile: f} })
+			running, large, mixed := m.New(), m.New(), m.New()
+			attach(running, mega)
+			attach(mixed, small)
+			attach(mixed, mega-small)
+			for range 2 {
+				attach(large, mega)
+			}
+			mixed.Finish()
+			large.Finish()
+			var last output.TestLog
+			for range 60 + 2 { // the last two don't fit
+				last = m.New()
+				attach(last, mega)
+				last.Finish()
+			}
+			for i := range 2 {
+				wantGone(t, "the log that was finished first", mixed, i, test.why)
+				wantGone(t, "the log that was finished next", large, i, test.why)
+			}
+			wantAttachment(t, "the unfinished log", running, 0, mega)
+			wantAttachment(t, "the newest log", last, 0, mega)
+			attach(large, mega) // it has room: two were evicted with the log at once
+			wantAttachment(t, "late in a log that lost all", large, 2, mega)
+			for range 64 {
+				attach(running, mega)
+			}
+			wantGone(t, "late, without room for more", large, 2, test.why)
+			wantAttachment(t, "as much as there is room for", running, 63, mega)
+			wantGone(t, "without room", running, 64, test.why)
+			running.Discard()
+			attach(last, mega)
+			wantAttachment(t, "after the others were dropped", last, 1, mega)
+		})
+	}
+}
+
+// A small attachment goes to a disk that works before it costs a finished log anything.
+func TestSmallAttachmentsEvictNothingWhileTheDiskWorks(t *testing.T) {
+	m := sharing(t, 0, 0)
+	var all []output.TestLog
+	for range 64<<20/small + 1 {
+		l := m.New()
+		attach(l, small)
+		l.Finish()
+		all = append(all, l)
+	}
+	wantAttachment(t, "the first log", all[0], 0, small)
+	wantAttachment(t, "the newest log", all[len(all)-1], 0, small)
+	if u := m.Usage(); u.Bytes != small {
+		t.Errorf("usage %+v", u)
+	}
+}
+
+// A disk without room is reported only while no finished log could make room.
+func TestFailureEndsWhenThereIsRoomAgain(t *testing.T) {
+	m := sharing(t, 2*mega, 0)
+	first, second := m.New(), m.New()
+	attach(first, mega)
+	attach(second, mega)
+	for what, l := range map[string]output.TestLog{"finished": first, "discarded": second} {
+		attach(l, 3*mega)
+		if u := m.Usage(); u.Failure != output.ErrLimit {
+			t.Errorf("without room: usage %+v", u)
+		}
+		if what == "finished" {
+			l.Finish()
+		} else {
+			l.Discard()
+		}
+		if u := m.Usage(); u.Failure != nil {
+			t.Errorf("after a log was %s: usage %+v", what, u)
+		}
+	}
+}

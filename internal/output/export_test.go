@@ -33,7 +33,7 @@ func (s TestStore) WrapFile(wrap func(RawFile) RawFile) {
 }
 
 // FillMemory leaves no room for attachments in memory.
-func (s TestStore) FillMemory() { s.memory.used.Store(attachedInMemory) }
+func (s TestStore) FillMemory() { s.memory.used = attachedInMemory }
 
 // File returns the store's file, and the number of slots in it.
 func (s TestStore) File() (f RawFile, slots int) { return s.file.file, len(s.file.blocks) }
@@ -49,7 +49,9 @@ func NewTestLog(size int, segments int64, maxHeld int, open func() (RawFile, err
 		return TestLog{s.NewLog("").(*segmentLog)}
 	}
 	s.file = &slotFile{open: open, size: int64(size)}
-	return TestLog{newLog(size, s.shape, maxHeld, s.file.newLog(s.shape), new(sync.Pool))}
+	l := newLog(size, s.shape, maxHeld, s.file.newLog(s.shape), new(sync.Pool))
+	l.attached.memory = &s.memory
+	return TestLog{l}
 }
 
 // Flushed waits until the log has written to disk all that it can.

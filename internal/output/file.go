@@ -28,7 +28,7 @@ type slotFile struct {
 	free     []int64  // slots; the last one is used first: those that take bytes on disk
 	used     int64    // the sum of blocks
 	finished []*slots // those that are not empty, in the order in which they are evicted
-	failure  error    // of the last write; nil if it succeeded
+	failure  error    // see Usage
 }
 
 // A rawFile is the file of a slotFile.
@@ -206,6 +206,14 @@ func (s *slots) finish() {
 	s.finished = true
 	if len(s.at) > 0 {
 		f.finished = append(f.finished, s)
+		f.roomMade()
+	}
+}
+
+// roomMade forgets that the last write found no room. The caller holds f.mu.
+func (f *slotFile) roomMade() {
+	if f.failure == ErrLimit {
+		f.failure = nil
 	}
 }
 
@@ -241,6 +249,7 @@ func (f *slotFile) giveBack(run []int64) {
 		f.blocks[slot] = 0
 	}
 	f.free = slices.Concat(run, f.free)
+	f.roomMade()
 }
 
 // usage returns the space that is used on disk.

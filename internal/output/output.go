@@ -14,8 +14,9 @@
 // A [Store] makes the logs of one server and bounds them together. The store of this package keeps
 // 256 KiB of each log in memory and the rest on disk; of one log it keeps the first and the last
 // half of [Config].Cap. Attachments of more than 64 KiB are on disk, and at most 64 MiB of all
-// attachments in memory. [Log] is the only way to a log, so that another implementation can take
-// its place: package outputtest checks one.
+// attachments in memory; if the disk refuses more, the logs that were finished first lose theirs.
+// [Log] is the only way to a log, so that another implementation can take its place: package
+// outputtest checks one.
 //
 // Sizes and cursors are numbers of bytes. The error to act on is [ErrLimit], in [Usage].
 //
@@ -156,7 +157,9 @@ type Usage struct {
 	Bytes int64
 	Limit int64 // that Bytes never exceeds; 0: none
 
-	Failure error // of the last write: [ErrLimit], or that of a full disk; nil if it succeeded
+	// Failure is the error of the last write: that of a full disk, or [ErrLimit] unless a log could
+	// make room now. Nil if the write succeeded.
+	Failure error
 }
 
 // Tail returns at most n of the newest bytes.
