@@ -232,6 +232,22 @@ func TestFinishedLogsMakeRoomInMemory(t *testing.T) {
 	}
 }
 
+// The space of what was evicted serves attachments of any size.
+func TestEvictedSpaceIsForAnySize(t *testing.T) {
+	m := sharing(t, mega, 0)
+	m.FillMemory()
+	for i := range 60 {
+		l := m.New()
+		size := 300_000 + i%3*100_000
+		attach(l, size)
+		wantAttachment(t, fmt.Sprint("log ", i), l, 0, size)
+		l.Finish()
+	}
+	if u := m.Usage(); u.Failure != nil || u.Bytes > mega || u.Bytes < mega/2 {
+		t.Errorf("usage %+v", u)
+	}
+}
+
 // A small attachment goes to a disk that works before it costs a finished log anything.
 func TestSmallAttachmentsEvictNothingWhileTheDiskWorks(t *testing.T) {
 	m := sharing(t, 0, 0)

@@ -101,7 +101,7 @@ func (f *slotFile) reserve(s *slots, place, bytes int64) (int64, error) {
 		}
 		if more := bytes - f.blocks[slot]; more > 0 {
 			if f.limit > 0 && f.used+more > f.limit {
-				if f.evictFirst() {
+				if f.trim(slot) || f.evictFirst() {
 					continue
 				}
 				return none, ErrLimit
@@ -143,6 +143,23 @@ func (f *slotFile) spare() int64 {
 		f.blocks = append(f.blocks, 0)
 	}
 	return f.free[len(f.free)-1]
+}
+
+// trim gives the space of a free slot other than that one back to the disk, and reports whether there
+// was one. Slots that others have left with a little space each could else fill the limit. The
+// caller holds f.mu.
+func (f *slotFile) trim(slot int64) bool {
+	i := slices.IndexFunc(f.free, func(other int64) bool { return other != slot && f.blocks[other] > 0 })
+	if i < 0 {
+		return false
+	}
+	other := f.free[i]
+	if f.file.Punch(other*f.stride(), f.stride()) != nil {
+		return false
+	}
+	f.used -= f.blocks[other]
+	f.blocks[other] = 0
+	return true
 }
 
 // evictFirst takes the slots of the log that was finished first, and reports whether there was one.
