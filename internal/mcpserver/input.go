@@ -110,26 +110,6 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 	c.await(ctx, j, c.scope.GraceTime())
 	w := c.window(from)
 	w.Answered = answered
-	w.Line("Input", delivered(d, in))
+	w.Line("Input", report.Delivered(d, in))
 	return c.reporter.Job(j, w), nil
-}
-
-// delivered describes the delivery of the input.
-func delivered(d jobs.Delivery, in jobs.Input) string {
-	s := "delivered"
-	switch {
-	case d.Waiting:
-	case d.Untaken:
-		s = "sent; the program that waits for it is busy and has not taken it yet"
-	case d.Unseen && in.EOF:
-		s = "the command's standard input is closed"
-	case d.Unseen:
-		s = "written to the command's standard input; whether a program reads a pipe can't be seen"
-	default:
-		s = "no program was waiting for it; it is buffered until one reads"
-	}
-	if d.Note != "" {
-		s = fmt.Sprintf("%s; %s", s, d.Note)
-	}
-	return s
 }

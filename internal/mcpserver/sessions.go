@@ -3,12 +3,10 @@ package mcpserver
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/variables"
-	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -20,7 +18,7 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	py, err := c.Backend.Session(c.scope, session)
 	if err != nil {
 		if err = c.absent(err); err == nil {
-			return noVariables(session, engine.Variables{}), nil
+			return variables.Reply(session, "", engine.Variables{}, defaultText), nil
 		}
 		return nil, err
 	}
@@ -29,56 +27,7 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	count := view.Count(vars.Total)
-	switch {
-	case c.args.Pattern != "" && vars.Lost == nil:
-		count += " that match " + c.args.Pattern
-		if vars.Total == 0 && !strings.ContainsAny(c.args.Pattern, "*?[") {
-			count += ", which stands for the whole name; try " + c.args.Pattern + "*"
-		}
-	case vars.Total == 0:
-		return noVariables(session, vars), nil
-	}
-	r := &report.Reply{}
-	r.Line("Session", session)
-	r.Line("Variables", count)
-	if asOf := knownSince(vars); asOf != "" {
-		r.Line("As of", asOf)
-	}
-	text, shown := variables.Lines(vars, defaultText) // of characters there are no more than of bytes
-	if left := vars.Total - shown; left > 0 {
-		r.Line("Omitted", view.Count(left)+" variables")
-	}
-	if text != "" {
-		r.Body(text)
-	}
-	return r, nil
-}
-
-// knownSince says since when the variables are known, or returns "" if they are those of now.
-func knownSince(vars engine.Variables) string {
-	switch {
-	case vars.Busy != "" && vars.AsOf == "":
-		return fmt.Sprintf("before job %s, with which the session is busy", vars.Busy)
-	case vars.Busy != "":
-		return fmt.Sprintf("job %s; the session is busy with job %s", vars.AsOf, vars.Busy)
-	case vars.Silent:
-		return fmt.Sprintf("job %s; Python does not answer", vars.AsOf)
-	}
-	return ""
-}
-
-// noVariables returns the reply for a session without known variables, which says why.
-func noVariables(session string, vars engine.Variables) *report.Reply {
-	switch {
-	case vars.Lost != nil:
-		return report.Textf("No variables: session %s's Python %s after job %s.", session, vars.Lost.How, vars.Lost.Job)
-	case vars.Busy != "":
-		return report.Textf("No variables are known in session %s yet; it is busy with job %s.", session, vars.Busy)
-	case vars.Silent:
-		return report.Textf("No variables are known in session %s; its Python does not answer.", session)
-	}
-	return report.Textf("No variables in session %s.", session)
+	return variables.Reply(session, c.args.Pattern, vars, defaultText), nil // of characters there are no more than of bytes
 }
 
 // endedMax is the most jobs ended by a restart that its reply shows.

@@ -3,8 +3,6 @@ package mcpserver
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +46,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 		infos[i] = j.Info()
 	}
 	r := &report.Reply{}
-	r.Line("Condition", condition(infos, c.args.Until == arguments.UntilAll))
+	r.Line("Condition", report.Condition(infos, c.args.Until == arguments.UntilAll))
 	r.Line("Waited", report.Duration(time.Since(started)))
 	r.Also(c.notices.Also())
 	c.notices.Shows(infos...)
@@ -91,33 +89,4 @@ func waitUntil(ctx context.Context, all []*jobs.Job, every bool) {
 		})
 	}
 	_ = waits.Wait() // the reply shows the state of the jobs
-}
-
-// condition describes why the wait has ended.
-func condition(infos []jobs.Info, every bool) string {
-	ended := 0
-	var met []string
-	for _, info := range infos {
-		if info.Asks() {
-			met = append(met, "job "+info.ID+" waits for input")
-		}
-		if info.Status.Final() {
-			ended++
-			if !every {
-				met = append(met, "job "+info.ID+" "+string(info.Status))
-			}
-		}
-	}
-	if every && ended == len(infos) {
-		return "met: all have ended"
-	}
-	if len(met) > 0 {
-		slices.Sort(met)
-		const most = 3
-		if len(met) > most {
-			met = append(met[:most], fmt.Sprintf("%d more", len(met)-most))
-		}
-		return "met: " + strings.Join(met, ", ")
-	}
-	return fmt.Sprintf("not met: %d of %d have ended; call again to wait longer", ended, len(infos))
 }

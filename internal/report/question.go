@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 
 	"asyncrepl/internal/output"
@@ -49,4 +50,24 @@ func question(r *Reply, info jobs.Info, known known) {
 	if known.answered == nil || known.answered.Kind != q.Kind || known.answered.By != q.By {
 		r.Line("Waiting", strings.TrimSuffix(q.Kind+", "+q.By, ", "))
 	}
+}
+
+// Delivered says what became of input that was sent to a job.
+func Delivered(d jobs.Delivery, in jobs.Input) string {
+	s := "delivered"
+	switch {
+	case d.Waiting:
+	case d.Untaken:
+		s = "sent; the program that waits for it is busy and has not taken it yet"
+	case d.Unseen && in.EOF:
+		s = "the command's standard input is closed"
+	case d.Unseen:
+		s = "written to the command's standard input; whether a program reads a pipe can't be seen"
+	default:
+		s = "no program was waiting for it; it is buffered until one reads"
+	}
+	if d.Note != "" {
+		s = fmt.Sprintf("%s; %s", s, d.Note)
+	}
+	return s
 }

@@ -1,4 +1,6 @@
-// Package variables writes the variables of a session as text to read. It knows no protocol.
+// Package variables writes the variables of a session as text to read: how many there are and since
+// when they are known, then a line each. It asks no session, runs nothing and knows no protocol.
+// Begin with [Reply].
 package variables
 
 import (
@@ -13,9 +15,65 @@ import (
 // namesMax bounds a line that lists modules, functions or classes, in bytes.
 const namesMax = 2000
 
-// Lines returns the text of a list of variables in less than room bytes, and how many of them it
+// Reply returns the reply that lists the variables of a session that match pattern; an empty pattern
+// stands for all. If there are none it says why. The list takes less than room bytes, and a line of
+// the reply counts the variables that don't fit.
+func Reply(session, pattern string, vars engine.Variables, room int) *report.Reply {
+	count := view.Count(vars.Total)
+	switch {
+	case pattern != "" && vars.Lost == nil:
+		count += " that match " + pattern
+		if vars.Total == 0 && !strings.ContainsAny(pattern, "*?[") {
+			count += ", which stands for the whole name; try " + pattern + "*"
+		}
+	case vars.Total == 0:
+		return none(session, vars)
+	}
+	r := &report.Reply{}
+	r.Line("Session", session)
+	r.Line("Variables", count)
+	if asOf := knownSince(vars); asOf != "" {
+		r.Line("As of", asOf)
+	}
+	text, shown := lines(vars, room)
+	if left := vars.Total - shown; left > 0 {
+		r.Line("Omitted", view.Count(left)+" variables")
+	}
+	if text != "" {
+		r.Body(text)
+	}
+	return r
+}
+
+// none returns the reply for a session without known variables, which says why.
+func none(session string, vars engine.Variables) *report.Reply {
+	switch {
+	case vars.Lost != nil:
+		return report.Textf("No variables: session %s's Python %s after job %s.", session, vars.Lost.How, vars.Lost.Job)
+	case vars.Busy != "":
+		return report.Textf("No variables are known in session %s yet; it is busy with job %s.", session, vars.Busy)
+	case vars.Silent:
+		return report.Textf("No variables are known in session %s; its Python does not answer.", session)
+	}
+	return report.Textf("No variables in session %s.", session)
+}
+
+// knownSince says since when the variables are known, or returns "" if they are those of now.
+func knownSince(vars engine.Variables) string {
+	switch {
+	case vars.Busy != "" && vars.AsOf == "":
+		return fmt.Sprintf("before job %s, with which the session is busy", vars.Busy)
+	case vars.Busy != "":
+		return fmt.Sprintf("job %s; the session is busy with job %s", vars.AsOf, vars.Busy)
+	case vars.Silent:
+		return fmt.Sprintf("job %s; Python does not answer", vars.AsOf)
+	}
+	return ""
+}
+
+// lines returns the text of a list of variables in less than room bytes, and how many of them it
 // shows: a line each, then the names of modules, functions and classes.
-func Lines(vars engine.Variables, room int) (text string, shown int) {
+func lines(vars engine.Variables, room int) (text string, shown int) {
 	var others strings.Builder
 	for _, group := range []struct {
 		title string
@@ -59,6 +117,7 @@ func nameLine(b *strings.Builder, title string, names []string) (shown int) {
 	return shown
 }
 
+// line returns name, type, size and value of a variable.
 func line(v engine.Variable) string {
 	s := report.OneLine(v.Name)
 	if v.Type != "" {
