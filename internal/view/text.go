@@ -1,6 +1,7 @@
 package view
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -47,7 +48,7 @@ func LastLine(b []byte) string {
 }
 
 // Line returns s as the value of a header: one line of at most limit characters, with control
-// characters escaped and blanks at its end kept.
+// and format characters escaped and blanks at its end kept.
 func Line(s string, limit int) string {
 	var b strings.Builder
 	n, keep := 0, 0 // characters, and the bytes of those that leave room for an ellipsis
@@ -57,7 +58,7 @@ func Line(s string, limit int) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			piece = "\uFFFD"
-		case unicode.IsControl(r) || r == '\u2028' || r == '\u2029':
+		case misleads(r):
 			piece = escaped(r)
 		}
 		b.WriteString(piece)
@@ -73,7 +74,19 @@ func Line(s string, limit int) string {
 	return b.String()
 }
 
-// escaped returns a control character as it is written in a string literal of Python and Go.
+// misleads reports whether a character in a line would hide itself, or change the order of others or
+// the line. The two joiners don't count: scripts and emoji are written with them.
+func misleads(r rune) bool {
+	switch r {
+	case '\u200c', '\u200d':
+		return false
+	case '\u2028', '\u2029':
+		return true
+	}
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+}
+
+// escaped returns a control or format character as it is written in a string literal of Python and Go.
 func escaped(r rune) string {
 	switch r {
 	case '\n':
@@ -87,7 +100,8 @@ func escaped(r rune) string {
 	if r < 0x100 {
 		return `\x` + string([]byte{hex[r>>4], hex[r&15]})
 	}
-	return `\u` + string([]byte{hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15]})
+	quoted := strconv.QuoteRuneToASCII(r)
+	return quoted[1 : len(quoted)-1]
 }
 
 // titleLen bounds a title, in characters.

@@ -193,6 +193,8 @@ func TestLine(t *testing.T) {
 		"fits":             {"Enter your name: ", 17, "Enter your name: "},
 		"cut":              {"Enter your name: ", 6, "Enter…"},
 		"controls":         {"a\nb\tc\x1b[0m\x00\u0085\u2028", 99, `a\nb\tc\x1b[0m\x00\x85\u2028`},
+		"formats":          {"a\u202eb\u2066\ufeff\U000e0041", 99, `a\u202eb\u2066\ufeff\U000e0041`},
+		"joiners":          {"👨\u200d👩", 99, "👨\u200d👩"},
 		"never half a one": {"ab\x1bcd", 5, "ab…"},
 		"not UTF-8":        {"a\xff", 9, "a\uFFFD"},
 		"characters":       {"日本語", 3, "日本語"},
