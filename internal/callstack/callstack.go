@@ -71,11 +71,14 @@ func (s Stack) line() string {
 	at := "outside of its code, which is being compiled or whose result is being shown"
 	if n := len(s.Calls); n > 0 {
 		c := s.Calls[n-1]
-		file := filepath.Base(c.File) + ":"
-		if c.File == s.Own {
-			file = "line "
+		switch place := filepath.Base(c.File); {
+		case c.Line <= 0:
+			at = fmt.Sprintf("%s in %s", place, c.Function)
+		case c.File == s.Own:
+			at = fmt.Sprintf("line %d in %s", c.Line, c.Function)
+		default:
+			at = fmt.Sprintf("%s:%d in %s", place, c.Line, c.Function)
 		}
-		at = fmt.Sprintf("%s%d in %s", file, c.Line, c.Function)
 	}
 	var remarks []string
 	if s.Awaits {
@@ -126,7 +129,11 @@ func (s Stack) list(room int) string {
 
 // text returns the lines of a call that there are several of in a row.
 func (c Call) text(same int) string {
-	text := fmt.Sprintf("File %s, line %d, in %s", view.Line(`"`+c.File+`"`, textMax), c.Line, view.Line(c.Function, textMax))
+	text := "File " + view.Line(`"`+c.File+`"`, textMax)
+	if c.Line > 0 {
+		text += fmt.Sprintf(", line %d", c.Line)
+	}
+	text += ", in " + view.Line(c.Function, textMax)
 	if same > 1 {
 		text += fmt.Sprintf(" (%d calls)", same)
 	}

@@ -65,6 +65,11 @@ func TestDescribe(t *testing.T) {
 			list: "(more than 4000 outer calls are not shown)\nFile \"/w/train.py\", line 41, in step\n  loss = model(x)\n",
 		},
 		{
+			name: "no line", look: fixed{stack: Stack{Calls: []Call{{File: "<string>", Function: "<module>"}, {File: "<job 1>", Function: "f"}}}}, room: 500,
+			line: "<job 1> in f",
+			list: "File \"<string>\", in <module>\nFile \"<job 1>\", in f\n",
+		},
+		{
 			name: "no code", look: fixed{stack: Stack{Since: Worked}}, room: 500,
 			line: "outside of its code, which is being compiled or whose result is being shown (in the same place as at the last look, but running)",
 		},
