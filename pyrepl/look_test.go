@@ -101,6 +101,38 @@ func (b *bench) showsAwait() {
 	jobstest.End(t, j)
 }
 
+// Of a module that was changed after its import there is no source to show: it would not be what runs.
+func TestLookAtChangedModule(t *testing.T) {
+	if err := pystack.Available(); err != nil {
+		t.Skip(err)
+	}
+	b := newBench(t)
+	module := filepath.Join(b.cfg.Dir, "steps.py")
+	const code = "import time\n\ndef step():\n    time.sleep(3600)"
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(module, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(code)
+	b.run("import sys; sys.dont_write_bytecode = False; import steps")
+	write(code + "  # changed\n")
+	for _, next := range []string{"", code + "  # changed while it runs"} {
+		j := b.start("steps.step()")
+		looks(t, j, "step")
+		if next != "" {
+			write(next)
+		}
+		if s := looks(t, j, "step"); s.Calls[1].Source != "" || s.Calls[1].Line != 4 {
+			t.Errorf("the stack is %+v", s)
+		}
+		j.Stop(stop(jobs.Interrupt))
+		jobstest.End(t, j)
+		b.run("import importlib; _ = importlib.reload(steps)")
+	}
+}
+
 // A worker that has not finished its start can be looked at.
 func TestLookAtStart(t *testing.T) {
 	if err := pystack.Available(); err != nil {

@@ -2,11 +2,14 @@ package pystack
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // What is read of source files at most, in bytes of one file, bytes and number of all, and in
@@ -22,6 +25,11 @@ const (
 type Sources struct {
 	Code func(file string) (text string, ok bool) // of what has no file
 	Dirs []string                                 // absolute; files below them are read, and relative names begin in the first
+
+	// A file that has changed since is not what runs, nor is one that Python has imported as it was
+	// before: their lines are not shown.
+	Since time.Time // zero: always
+	Tag   string    // of the interpreter's cached modules, such as cpython-311; empty: unknown
 }
 
 // Lines returns the source line of each frame, without its indentation; empty: there is none to
@@ -61,27 +69,26 @@ func (s Sources) read(file string, limit int) []byte {
 		if err != nil || !filepath.IsLocal(name) {
 			continue
 		}
-		if text := readBelow(dir, name, limit); text != nil {
+		if text := s.readBelow(dir, name, limit); text != nil {
 			return text
 		}
 	}
 	return nil
 }
 
-// readBelow returns the content of a regular file below dir of at most limit bytes, or nil.
-func readBelow(dir, name string, limit int) []byte {
+// readBelow returns the content of a file below dir of at most limit bytes, or nil.
+func (s Sources) readBelow(dir, name string, limit int) []byte {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil
 	}
 	defer root.Close()
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would block
+	f, st, err := openRegular(root, name)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() || st.Size() > int64(limit) {
+	if st.Size() > int64(limit) || !s.Since.IsZero() && st.ModTime().After(s.Since) || s.importedBefore(root, name, st) {
 		return nil
 	}
 	text, err := io.ReadAll(io.LimitReader(f, int64(limit)))
@@ -89,6 +96,42 @@ func readBelow(dir, name string, limit int) []byte {
 		return nil
 	}
 	return text
+}
+
+// openRegular opens a regular file.
+func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would block
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fs.ErrInvalid
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, st, nil
+}
+
+// importedBefore reports whether Python last imported a module before its file was changed. Its cache
+// begins with a magic number, flags, and the time and size of the file then.
+func (s Sources) importedBefore(root *os.Root, name string, st fs.FileInfo) bool {
+	module, ok := strings.CutSuffix(filepath.Base(name), ".py")
+	if !ok || s.Tag == "" {
+		return false
+	}
+	f, _, err := openRegular(root, filepath.Join(filepath.Dir(name), "__pycache__", module+"."+s.Tag+".pyc"))
+	if err != nil {
+		return false // it was not imported, or is not cached
+	}
+	defer f.Close()
+	var head [4]uint32
+	if binary.Read(f, binary.LittleEndian, &head) != nil || head[1] != 0 { // 0: it has the time
+		return false
+	}
+	return head[2] != uint32(st.ModTime().Unix()) || head[3] != uint32(st.Size())
 }
 
 // lineOf returns a line of a text, counted from 1, as the compiler counts them.

@@ -1,12 +1,14 @@
 package pystack_test
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/pystack"
 )
@@ -63,6 +65,52 @@ func TestSources(t *testing.T) {
 		got := s.Lines([]pystack.Frame{{Place: pystack.Place{File: c.file}, Line: c.line}})
 		if !slices.Equal(got, []string{c.want}) {
 			t.Errorf("%s: %q; want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A line is not shown if the file has changed since the program began, or since Python imported it.
+func TestSourcesThatHaveChanged(t *testing.T) {
+	dir := t.TempDir()
+	began := time.Now().Truncate(time.Second)
+	write := func(name, text string, at time.Time) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	cached := func(name string, flags uint32, at time.Time, size uint32) string {
+		var head []byte
+		for _, n := range []uint32{0xcafe, flags, uint32(at.Unix()), size} {
+			head = binary.LittleEndian.AppendUint32(head, n)
+		}
+		write("__pycache__/"+name+".cpython-311.pyc", string(head), at)
+		return write(name+".py", "pass\n", began)
+	}
+	write("__pycache__/short.cpython-311.pyc", "short", began)
+	for _, c := range []struct {
+		name, file string
+		want       string
+	}{
+		{"as it was", write("old.py", "pass\n", began), "pass"},
+		{"changed since", write("new.py", "pass\n", began.Add(time.Second)), ""},
+		{"imported as it is", cached("same", 0, began, 5), "pass"},
+		{"changed since its import", cached("stale", 0, began.Add(-time.Second), 5), ""},
+		{"of another length", cached("longer", 0, began, 9), ""},
+		{"cached by its hash", cached("hashed", 1, began.Add(-time.Second), 9), "pass"},
+		{"with a damaged cache", write("short.py", "pass\n", began), "pass"},
+	} {
+		s := pystack.Sources{Code: func(string) (string, bool) { return "", false }, Dirs: []string{dir}, Since: began, Tag: "cpython-311"}
+		if got := s.Lines([]pystack.Frame{{Place: pystack.Place{File: c.file}, Line: 1}}); got[0] != c.want {
+			t.Errorf("%s: %q; want %q", c.name, got[0], c.want)
 		}
 	}
 }

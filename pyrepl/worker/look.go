@@ -57,10 +57,10 @@ func sourceDirs(python, dir string) []string {
 	return dirs
 }
 
-// Looker returns a looker at the running job. code returns the code of a job of the session, to show
+// Looker returns a looker at the job that begins now. code returns the code of a job of the session, to show
 // lines of; not ok: it is not known.
 func (w *Worker) Looker(code func(job string) (text string, ok bool)) callstack.Looker {
-	return &looker{sight: w.sight, code: code, own: codeFile(w.LastJob())}
+	return &looker{sight: w.sight, code: code, own: codeFile(w.LastJob()), began: time.Now()}
 }
 
 // Python knows the code of a job by a file name, which sources.py makes.
@@ -73,6 +73,8 @@ type looker struct {
 	*sight
 	code func(job string) (string, bool)
 	own  string
+	// began is when the job did: files that were changed later are not what runs.
+	began time.Time
 
 	// Guarded by mu.
 	mu   sync.Mutex
@@ -92,11 +94,17 @@ func (l *looker) Look() (callstack.Stack, error) {
 		return callstack.Stack{}, err
 	}
 	seen := callstack.Stack{Outer: s.Outer, More: s.More, Awaits: s.Awaits, Since: l.since(s, time.Now()), Own: l.own}
-	lines := pystack.Sources{Code: l.source, Dirs: l.dirs}.Lines(s.Frames)
+	lines := pystack.Sources{Code: l.source, Dirs: l.dirs, Since: l.began, Tag: cacheTag(l.version)}.Lines(s.Frames)
 	for i, f := range s.Frames {
 		seen.Calls = append(seen.Calls, callstack.Call{File: f.File, Function: f.Function, Line: f.Line, Source: lines[i]})
 	}
 	return seen, nil
+}
+
+// cacheTag returns how CPython of a version such as 3.11.7 marks the files of cached modules.
+func cacheTag(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	return "cpython-" + strings.Join(parts[:min(2, len(parts))], "")
 }
 
 // source returns the code that Python knows by a file name, if it is that of a job.
