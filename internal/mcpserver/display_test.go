@@ -166,7 +166,7 @@ func TestDisplaysAreResources(t *testing.T) {
 	}
 }
 
-// A display whose data could not be kept stays as its line, and its resource says why.
+// A display that has lost its data stays as its line, and its resource says why.
 func TestDisplayWithoutItsData(t *testing.T) {
 	for name, test := range map[string]struct {
 		config output.Config
@@ -180,18 +180,18 @@ func TestDisplayWithoutItsData(t *testing.T) {
 			w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(test.config)})
 			defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
 			c := w.dial(engine.Scope{})
-			// More than the 64 MiB of memory; the last one fits into what is left.
-			j := w.job(c.call("execute_command_async", given{"command": strings.Repeat("pictures 1 1000000\n", 70), "wait_seconds": 60, "max_chars": 0}))
-			if _, err := j.Data(j.Displays()[0].Forms[0]); err != nil {
-				t.Fatal(err)
+			// More than the 64 MiB of memory; the next one fits when this job has lost all of it.
+			first := field(c.call("execute_command_async", given{"command": strings.Repeat("pictures 1 1000000\n", 70), "wait_seconds": 60, "max_chars": 0}), "Job ID")
+			second := field(c.call("execute_python", given{"code": "show text/html \"" + strings.Repeat("x", 1_000_000) + "\""}), "Job ID")
+			if m := c.request("resources/read", map[string]any{"uri": display.URI(second, 1)}); m.Error != nil {
+				t.Errorf("the newest: %+v", m.Error)
 			}
-			text := c.call("execute_python", given{"code": "show text/html \"" + strings.Repeat("x", 200_000) + "\""})
-			id := field(text, "Job ID")
-			if !strings.Contains(text, "\n[document, "+display.URI(id, 1)+"]\n") {
+			reply := c.request("tools/call", map[string]any{"name": "check_job_status", "arguments": given{"job_id": first, "cursor": 0}})
+			if text := wantPictures(t, reply, 0); !strings.Contains(text, ", "+display.URI(first, 1)+"]\n") {
 				t.Errorf("text\n%s", text)
 			}
-			m := c.request("resources/read", map[string]any{"uri": display.URI(id, 1)})
-			if want := fmt.Sprintf("The data of display 1 of job %s can't be read any more: %s.", id, test.why); m.Error == nil || m.Error.Message != want {
+			m := c.request("resources/read", map[string]any{"uri": display.URI(first, 1)})
+			if want := fmt.Sprintf("The data of display 1 of job %s can't be read any more: %s.", first, test.why); m.Error == nil || m.Error.Message != want {
 				t.Errorf("got %+v, want %q", m.Error, want)
 			}
 		})
