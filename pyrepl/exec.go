@@ -29,11 +29,11 @@ type exec struct {
 	s        *Session
 	work     worker.Work
 	patience time.Duration // of a request, see Ask
-	earlier  []Entry       // that run again first, see Replay
+	replay   *Replay       // nil: nothing runs again first
 	turn     *ticket
 
 	checkpoint bool // leave one
-	cut        bool // an earlier job ended the job before its own work began
+	begun      bool // with the work, after what runs again first
 }
 
 // Queue takes the job's place behind those that were started before it.
@@ -41,6 +41,12 @@ func (e *exec) Queue(p *jobs.Port) { e.turn = e.s.enqueue(p) }
 
 // Run waits for the job's turn, runs the code and reports how it ended.
 func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	out := e.run(ctx, p)
+	e.abandon(ctx, &out.Receipt)
+	return out
+}
+
+func (e *exec) run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	if err := e.await(ctx); err != nil {
 		return notRun(ctx, err)
 	}
@@ -49,8 +55,8 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	out, w := e.attempt(ctx, p, true)
 	e.s.count(began)
 	e.s.record(func(h *history) { h.end(out.Receipt) })
-	if e.checkpoint && e.cut {
-		out.Receipt.Checkpoint = "not kept: the new code has not run"
+	if e.checkpoint && !e.begun {
+		out.Receipt.Checkpoint = "not kept: the code has not run"
 	} else if e.checkpoint {
 		out.Receipt.Checkpoint = e.s.keepCheckpoint(ctx, out.Receipt, p.ID())
 	}
@@ -89,25 +95,25 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 	}
 	p.SetPID(w.Process().PID())
 	p.SetProbe(runner.Probe(w.Process()))
-	watch, began := runner.Begin(), time.Now()
-	if out, ok := e.repeat(ctx, p, w); !ok {
-		return out, w
+	watch := runner.Begin()
+	before, ok := e.repeat(ctx, p, w)
+	if !ok {
+		return before, w
 	}
-	if len(e.earlier) > 0 {
-		note = e.repeatedNote(began)
-	}
+	e.begun = true
 	r := newRun(e.s, w, p)
 	r.mute = e.work.Request != nil
 	out := r.exec(ctx, e.work)
 	if r.mute && r.asked {
 		out = askedForInput(out.Receipt.State)
 	}
-	if again && r.untouched && ctx.Err() == nil && len(e.earlier) == 0 {
+	if again && r.untouched && ctx.Err() == nil && e.replay == nil {
 		return e.attempt(ctx, p, false) // the session sees that it is dead, and says so in a note
 	}
 	if note != "" {
-		out.Receipt.Notes = append(out.Receipt.Notes, note)
+		before.Receipt.Notes = append(before.Receipt.Notes, note)
 	}
+	out.Receipt.Notes = append(out.Receipt.Notes, before.Receipt.Notes...)
 	if st := p.Stop(); e.work.Request == nil && (st == nil || st.By != jobs.Shutdown) {
 		out.Receipt.Files = watch.Files(runner.Dir(w.Process(), e.s.cfg.Dir))
 	}

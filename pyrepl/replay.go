@@ -28,7 +28,7 @@ func (h History) Until(job string) ([]Entry, error) {
 		case e.Ended.IsZero():
 			return nil, fmt.Errorf("job %s still runs", job)
 		case !complete:
-			return nil, fmt.Errorf("the session no longer keeps the code of %s jobs before job %s, which its state depends on", view.Count(h.Dropped), job)
+			return nil, fmt.Errorf("the session no longer keeps the code of %s before job %s, which its state depends on", view.CountOf(h.Dropped, "job"), job)
 		default:
 			steps := h.Entries[begin : i+1]
 			for _, step := range steps {
@@ -39,7 +39,7 @@ func (h History) Until(job string) ([]Entry, error) {
 			return steps, nil
 		}
 	}
-	return nil, fmt.Errorf("the session does not keep the code of job %s", job)
+	return nil, fmt.Errorf("the session has no code of job %s: it ran none, or its code is no longer kept", job)
 }
 
 // Same returns the id of a job of h that did the same work in the state after a job of another
@@ -64,27 +64,50 @@ func (e *Entry) repeatable() bool {
 	return false
 }
 
-// Replay returns the runner of work that runs earlier jobs again first. It ends at the first one that
-// fails and did not fail so before, that asks for input, or whose file has changed.
-func (s *Session) Replay(earlier []Entry, work Work) jobs.Runner {
-	return &exec{s: s, work: work, earlier: earlier}
+// A Replay is work in the state after earlier jobs, which run again first.
+type Replay struct {
+	Earlier []Entry
+	Work    Work
+	Note    string                    // for the receipt, once Work has run; empty: none
+	Abandon func(ctx context.Context) // ends the session if its job ends before Work has begun; nil: it stays
 }
 
-// repeat runs the earlier jobs again. If one of them ends the job, it returns the outcome and false.
+// Replay returns the runner of r in a session made for it. It ends at the first earlier job that
+// fails and did not fail so before, that asks for input, or whose file has changed.
+func (s *Session) Replay(r Replay) jobs.Runner {
+	return &exec{s: s, work: r.Work, replay: &r}
+}
+
+// abandon ends the session of a replay that has ended before its own work has begun.
+func (e *exec) abandon(ctx context.Context, rec *jobs.Receipt) {
+	if e.replay != nil && !e.begun && e.replay.Abandon != nil {
+		e.replay.Abandon(ctx)
+		rec.Notes = append(rec.Notes, "session "+e.s.name+", made for this job, is deleted again")
+	}
+}
+
+// repeat runs the earlier jobs again, and returns an outcome with notes about that. If one of them
+// ends the job, that is the outcome of the job, and repeat returns false.
 func (e *exec) repeat(ctx context.Context, p *jobs.Port, w *worker.Worker) (jobs.Outcome, bool) {
-	for i, step := range e.earlier {
+	began := time.Now()
+	if e.replay == nil {
+		return jobs.Outcome{}, true
+	}
+	for i, step := range e.replay.Earlier {
 		out := e.again(ctx, p, w, step)
 		rec := &out.Receipt
 		if rec.Status() == jobs.Completed || rec.Text() == step.Receipt.Text() {
 			continue
 		}
 		out.Result, out.HasResult = "", false
-		rec.Notes = append(rec.Notes, fmt.Sprintf("job %s ended so when it was run again; not run: %d more jobs and the new code. Session %s stays as they left it; delete_session ends it",
-			step.Job, len(e.earlier)-i-1, e.s.name))
-		e.cut = true
+		rec.Notes = append(rec.Notes, fmt.Sprintf("job %s ended so when it was run again; %snot run", step.Job, notRunAgain(len(e.replay.Earlier)-i-1)))
 		return out, false
 	}
-	return jobs.Outcome{}, true
+	notes := []string{fmt.Sprintf("run again first: %s in %v", view.CountOf(len(e.replay.Earlier), "job"), time.Since(began).Round(time.Millisecond))}
+	if e.replay.Note != "" {
+		notes = append(notes, e.replay.Note)
+	}
+	return jobs.Outcome{Receipt: jobs.Receipt{Notes: notes}}, true
 }
 
 // again runs an earlier job again.
@@ -121,9 +144,12 @@ func (s *Session) fileState(work Work) string {
 	return fmt.Sprint(fi.Size(), fi.ModTime().UnixNano())
 }
 
-// repeatedNote says how many jobs were run again since began.
-func (e *exec) repeatedNote(began time.Time) string {
-	return fmt.Sprintf("run again first: %s jobs in %v", view.Count(len(e.earlier)), time.Since(began).Round(time.Millisecond))
+// notRunAgain names the work of a replay that comes after a job that has ended it.
+func notRunAgain(left int) string {
+	if left == 0 {
+		return "the new code was "
+	}
+	return view.CountOf(left, "job") + " after it and the new code were "
 }
 
 // refuse ends a job, because it asks for input.

@@ -1,6 +1,7 @@
 package pyrepl_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,10 @@ func (b *bench) replay(of *bench, job, code string) (jobs.Info, string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	j := jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: "new"}, b.s.WithCheckpoint(b.s.Replay(steps, pyrepl.Work{Code: code})))
+	j := jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: "new"}, b.s.WithCheckpoint(b.s.Replay(pyrepl.Replay{
+		Earlier: steps, Work: pyrepl.Work{Code: code}, Note: "about the code",
+		Abandon: func(context.Context) { b.run("abandoned = 1") }, // the session must be free by then
+	})))
 	return jobstest.End(b.t, j), jobstest.Output(j)
 }
 
@@ -38,7 +42,7 @@ func TestReplay(t *testing.T) {
 	if want := `([1, 2, 3], 'def f(): return x\n')`; info.Result != want || !strings.HasPrefix(out, "printed\nTraceback") || strings.Contains(out, "dropped") {
 		t.Errorf("result %q, want %q; %s, %q", info.Result, want, info.Receipt.Text(), out)
 	}
-	if notes := info.Receipt.Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "run again first: 3 jobs in ") {
+	if notes := info.Receipt.Notes; len(notes) != 2 || !strings.HasPrefix(notes[0], "run again first: 3 jobs in ") || notes[1] != "about the code" {
 		t.Errorf("notes %q", notes)
 	}
 	want := "x = [1]: completed\ndef f(): return x\nprint('printed'); x.append(2); 1/0: failed (ZeroDivisionError: division by zero)\n" +
@@ -97,12 +101,13 @@ func TestReplayEndsWhereItDiffers(t *testing.T) {
 				t.Errorf("status %q, want %q", status, test.status)
 			}
 			h := other.s.History().Entries
-			if code := h[len(h)-1].Code(); (code == "z = 1") != (test.status == "completed") {
-				t.Errorf("%q was run last", code)
-			}
-			note := strings.Join(info.Receipt.Notes, "; ")
-			if want := "job " + step.ID + " ended so when it was run again; not run: 1 more jobs and the new code. Session " + other.s.Name() + " stays as they left it; delete_session ends it"; strings.Contains(note, want) == (test.status == "completed") {
-				t.Errorf("notes %q", note)
+			code, note := h[len(h)-1].Code(), strings.Join(info.Receipt.Notes, "; ")
+			if test.status == "completed" {
+				if code != "z = 1" || !strings.HasPrefix(note, "run again first: 2 jobs in ") || !strings.HasSuffix(note, "; about the code") {
+					t.Errorf("%q was run last, notes %q", code, note)
+				}
+			} else if want := "job " + step.ID + " ended so when it was run again; 1 job after it and the new code were not run; "; code != "abandoned = 1" || !strings.HasPrefix(note, want) || !strings.HasSuffix(note, "; session "+other.s.Name()+", made for this job, is deleted again") {
+				t.Errorf("%q was run last, notes %q, want %q", code, note, want)
 			}
 			if kept := info.Receipt.Checkpoint == "kept"; kept != (test.status == "completed") {
 				t.Errorf("checkpoint: %s", info.Receipt.Checkpoint)
@@ -152,7 +157,7 @@ func TestHistoryThatCannotBeReplayed(t *testing.T) {
 	jobstest.End(t, stopped)
 	last, _ := b.run("y = 1")
 	refused(last.ID, "job "+stopped.ID()+" cancelled (interrupted; variables kept): what it had done by then can't be repeated")
-	refused("other", "the session does not keep the code of job other")
+	refused("other", "the session has no code of job other: it ran none, or its code is no longer kept")
 	if steps, err := b.s.History().Until(first.ID); err != nil || len(steps) != 1 {
 		t.Error(steps, err)
 	}

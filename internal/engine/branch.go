@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"asyncrepl/internal/report"
@@ -36,12 +37,31 @@ func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (repor
 var ErrNotKept = pyrepl.ErrNotKept
 
 // Continue is [Engine.Branch] from the state after a job: from the job's checkpoint or, if no later
-// job has changed the variables, from its session. With an empty name it takes a free one. The
-// error can be [ErrNotKept].
+// job has changed the variables there, from its session or a branch of that. With an empty name it
+// takes a free one. The error can be [ErrNotKept].
 func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name string) (report.SessionStatus, Shared, error) {
-	return e.branch(sc, job.Session, name, func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
-		return parent.BranchAfter(ctx, job.ID, name, cfg)
-	})
+	for _, from := range e.holders(sc, job) {
+		status, shared, err := e.branch(sc, from, name, func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
+			return parent.BranchAfter(ctx, job.ID, name, cfg)
+		})
+		if !errors.Is(err, ErrNotKept) {
+			return status, shared, err
+		}
+	}
+	return report.SessionStatus{}, nil, ErrNotKept
+}
+
+// holders returns the names of the sessions that can have the state after a job: its own first,
+// then those whose last job it was.
+func (e *Engine) holders(sc Scope, job jobs.Info) (names []string) {
+	for _, s := range e.sessionsOf(sc) {
+		if s.Name() == job.Session {
+			names = slices.Insert(names, 0, s.Name())
+		} else if h := s.History().Entries; len(h) > 0 && h[len(h)-1].Job == job.ID && !h[len(h)-1].Ended.IsZero() {
+			names = append(names, s.Name())
+		}
+	}
+	return names
 }
 
 // branch makes a session that fork forks off another one.

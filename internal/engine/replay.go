@@ -3,10 +3,12 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"asyncrepl/jobs"
+	"asyncrepl/pyrepl"
 )
 
 // A Replay runs code in the state after a job of a session by running that job, and those before
@@ -14,33 +16,37 @@ import (
 type Replay interface {
 	// Cost returns how many jobs run again, and how long they took the first time.
 	Cost() (count int, took time.Duration)
-	// Same returns the id of a job of the tenant that did the same work in that state, or "".
-	Same(work Work) string
 	// Run makes a session with the settings of the job's, and returns its name and the runner of work
-	// in that state. With an empty name it takes a free one. The error is one of [Engine.Create],
-	// or a [*NoSessionError] about the job's.
+	// in that state. With an empty name it takes a free one. The session is deleted if its job ends
+	// before the work begins. The error is one of [Engine.Create], or a [*NoSessionError] about the
+	// job's.
 	Run(name string, work Work) (string, jobs.Runner, error)
 }
 
 type replay struct {
 	e       *Engine
 	sc      Scope
-	session string  // of the job
+	session string  // that has the code
 	steps   []Entry // that run again
 }
 
-// Replay returns the replay of a job of the scope's tenant. The error can be a [*NoSessionError]
-// about the job's session, or say why the job can't be run again.
+// Replay returns the replay of a job of the scope's tenant, by the code that its session has kept,
+// or a branch of that. The error can be a [*NoSessionError] about the job's session, or say why the
+// job can't be run again.
 func (e *Engine) Replay(sc Scope, job jobs.Info) (Replay, error) {
 	s, err := e.Session(sc, job.Session)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		var steps []Entry
+		if steps, err = s.History().Until(job.ID); err == nil {
+			return &replay{e, sc, job.Session, steps}, nil
+		}
 	}
-	steps, err := s.History().Until(job.ID)
-	if err != nil {
-		return nil, err
+	for _, s := range e.sessionsOf(sc) {
+		if steps, err := s.History().Until(job.ID); err == nil {
+			return &replay{e, sc, s.Name(), steps}, nil
+		}
 	}
-	return &replay{e, sc, job.Session, steps}, nil
+	return nil, err
 }
 
 func (r *replay) Cost() (count int, took time.Duration) {
@@ -50,7 +56,8 @@ func (r *replay) Cost() (count int, took time.Duration) {
 	return len(r.steps), took
 }
 
-func (r *replay) Same(work Work) string {
+// same returns the id of a job of the tenant that did the same work in the state to make, or "".
+func (r *replay) same(work Work) string {
 	for _, s := range r.e.sessionsOf(r.sc) {
 		if job := s.History().Same(r.steps[len(r.steps)-1], work); job != "" {
 			return job
@@ -60,6 +67,10 @@ func (r *replay) Same(work Work) string {
 }
 
 func (r *replay) Run(name string, work Work) (string, jobs.Runner, error) {
+	again := pyrepl.Replay{Earlier: r.steps, Work: work}
+	if job := r.same(work); job != "" {
+		again.Note = "Same code as job " + job + ", which ran it in the same state"
+	}
 	r.e.mu.Lock()
 	defer r.e.mu.Unlock()
 	of := r.e.sessions[sessionKey{r.sc.Tenant, r.session}]
@@ -74,7 +85,21 @@ func (r *replay) Run(name string, work Work) (string, jobs.Runner, error) {
 	spec.Name = name
 	s := r.e.make(r.sc, spec, of.packages)
 	s.named, s.awaits, s.parent = of.named, 1, r.session
-	return name, s.Session.Replay(r.steps, work), nil
+	again.Abandon = func(ctx context.Context) { r.e.abandon(ctx, r.sc, s) }
+	return name, s.Session.Replay(again), nil
+}
+
+// abandon deletes a session whose only job has ended before it made the state that it is for. If
+// ctx is done, abandon does not wait for the end of its Python.
+func (e *Engine) abandon(ctx context.Context, sc Scope, s *session) {
+	e.mu.Lock()
+	if key := (sessionKey{sc.Tenant, s.Name()}); e.sessions[key] == s {
+		delete(e.sessions, key)
+	}
+	e.mu.Unlock()
+	if wait, err := s.Session.Delete(jobs.Program, "a rerun that has failed"); err == nil {
+		wait(ctx) // an error: its owner ends the rest of it with the server
+	}
 }
 
 // freeName returns name or, if it is empty, the name of a session that there is not, after that of

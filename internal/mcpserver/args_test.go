@@ -93,7 +93,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"no such checkpoint", "restart_python_worker", `{"session": "other", "checkpoint": "J7"}`, "Session other has no checkpoint of job J7; there are those of J1"},
 		{"checkpoint of no session", "restart_python_worker", `{"session": "othr", "checkpoint": "latest"}`, "No session othr. Nearest: other."},
 		{"no such session", "list_variables", `{"session": "Other"}`, "No session Other. Nearest: other."},
-		{"no such session at all", "restart_python_worker", `{"session": "elsewhere"}`, "No session elsewhere. There are: default, other. execute_python makes a new one."},
+		{"no such session at all", "restart_python_worker", `{"session": "elsewhere"}`, "No session elsewhere. There are: default, other."},
 		{"no such session to delete", "delete_session", `{"session": "othr"}`, "No session othr. Nearest: other."},
 		{"no such session to look at", "check_python_status", `{"session": "othr"}`, "No session othr. Nearest: other."},
 		{"no such session to list", "list_jobs", `{"session": "othr", "status": "failed"}`, "No session othr. Nearest: other."},

@@ -38,7 +38,7 @@ func TestExportSession(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ path, session, want string }{
-		{"x.ipynb", "unused", "No session unused. There are: default, lab. execute_python makes a new one."},
+		{"x.ipynb", "unused", "No session unused. There are: default, lab."},
 		{"x.ipynb", "default", "Session default has not run anything yet"},
 		{"x.txt", "lab", "The path must end in .ipynb, for a Jupyter notebook, or in .py"},
 		{"../x.py", "lab", "The path ../x.py is outside the workspace, " + w.workspace + ": give a path in it"},

@@ -185,7 +185,7 @@ func noSessionText(e *engine.NoSessionError) string {
 	if len(e.Names) == 0 {
 		return text + ": there are no sessions yet. execute_python makes one."
 	}
-	return text + ". There are: " + names(e.Names) + ". execute_python makes a new one."
+	return text + ". There are: " + names(e.Names) + "."
 }
 
 // names lists the first names and counts the others.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"asyncrepl/internal/arguments"
@@ -23,23 +24,22 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	if info.Kind != jobs.Python {
 		return nil, arguments.Mistakef("from_job: job %s is no Python job, and leaves no state to continue from.", info.ID)
 	}
-	if reply, err := c.continueFrom(ctx, info); !errors.Is(err, engine.ErrNotKept) {
-		if err == nil || !c.args.Rerun {
-			return reply, err
-		}
+	reply, refused := c.continueFrom(ctx, info)
+	if refused == nil || !c.args.Rerun && !c.rerunHelps(refused) {
+		return reply, refused
 	}
 	replay, err := c.Backend.Replay(c.scope, info)
-	if _, ok := errors.AsType[*engine.NoSessionError](err); ok {
-		return nil, err
+	if no, ok := errors.AsType[*engine.NoSessionError](err); ok {
+		return nil, stateGone(info.ID, no)
+	}
+	if err != nil && !errors.Is(refused, engine.ErrNotKept) {
+		return nil, refused
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the state after job %s can't be made again: %w", info.ID, err)
 	}
-	count, took := replay.Cost()
 	if !c.args.Rerun {
-		return nil, arguments.Mistakef("The state after job %s is not kept. To make it again, what session %s ran up to then must run again (jobs: %s, %v in all); "+
-			"what that does outside Python then happens again. Call with rerun=true if that is right.",
-			info.ID, info.Session, view.Count(count), took.Round(time.Millisecond))
+		return nil, c.offerRerun(info, refused, replay)
 	}
 	work := engine.Work{Code: c.args.Code, Path: c.args.Path, Args: c.args.Args}
 	name, run, err := replay.Run(c.args.Session, work)
@@ -49,13 +49,37 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	if py, err := c.Backend.Session(c.scope, name); err == nil {
 		run = c.keeping(py, run)
 	}
-	same := replay.Same(work)
-	c.made, c.chosen = true, name
-	reply, err := c.executeIn(ctx, name, run)
-	if err == nil && same != "" {
-		reply.Insert("Note", "Same code as job "+same+", which ran it in the same state")
+	return c.executeIn(ctx, name, run)
+}
+
+// rerunHelps reports whether running code again can make a state that can't be continued because
+// of err.
+func (c *call) rerunHelps(err error) bool {
+	_, exists := errors.AsType[*engine.SessionExistsError](err)
+	_, many := errors.AsType[*engine.TooManySessionsError](err)
+	return !exists && !many
+}
+
+// offerRerun returns the refusal of a call without rerun=true: why the state after a job can't be
+// continued, and what rerun=true does.
+func (c *call) offerRerun(job jobs.Info, refused error, replay engine.Replay) error {
+	count, took := replay.Cost()
+	cost := fmt.Sprintf("(jobs: %s, %v in all); what that does outside Python then happens again", view.Count(count), took.Round(time.Millisecond))
+	if errors.Is(refused, engine.ErrNotKept) {
+		return arguments.Mistakef("The state after job %s is not kept. To make it again, what session %s ran up to then must run again %s. "+
+			"Call with rerun=true if that is right.", job.ID, job.Session, cost)
 	}
-	return reply, err
+	text := strings.TrimRight(c.refusal(refused).String(), ".\n")
+	return arguments.Mistakef("%s. Or call with rerun=true, which runs again what session %s ran up to job %s %s.", text, job.Session, job.ID, cost)
+}
+
+// stateGone says that the state after a job is gone with its session.
+func stateGone(job string, no *engine.NoSessionError) error {
+	how := "is deleted"
+	if no.Loss != nil {
+		how = no.Loss.How
+	}
+	return arguments.Mistakef("The state after job %s is gone: session %s, in which it ran, %s. Run the code again with execute_python.", job, no.Name, how)
 }
 
 // continueFrom runs the code in the state after an earlier job if that is kept, and nothing again.
@@ -75,7 +99,6 @@ func (c *call) continueFrom(ctx context.Context, job jobs.Info) (*report.Reply, 
 	if c.args.Path != "" {
 		run = py.ExecFile(engine.File{Path: c.args.Path, Args: c.args.Args})
 	}
-	c.made, c.chosen = true, status.Name
 	reply, err := c.executeIn(ctx, status.Name, c.keeping(py, run))
 	if err == nil && len(shared) > 0 {
 		reply.Insert("Note", "shared with session "+status.Parent+": "+names(shared))
@@ -83,11 +106,19 @@ func (c *call) continueFrom(ctx context.Context, job jobs.Info) (*report.Reply, 
 	return reply, err
 }
 
-// executeIn runs the code of the call in a session that was made for it.
+// executeIn runs the code of the call in a session that was made for it. The session is deleted if
+// there can be no job.
 func (c *call) executeIn(ctx context.Context, session string, run jobs.Runner) (*report.Reply, error) {
 	what := c.args.Code
 	if c.args.Path != "" {
 		what = engine.File{Path: c.args.Path, Args: c.args.Args}.String()
 	}
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(what)}, run)
+	reply, err := c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(what)}, run)
+	if err != nil {
+		c.Backend.Delete(c.scope, session, jobs.Agent, "execute_python") // an error: it is gone already
+		return nil, err
+	}
+	_, gone := c.Backend.Session(c.scope, session)
+	c.made, c.chosen = gone == nil, session
+	return reply, nil
 }

@@ -28,8 +28,13 @@ func TestExecuteFromJob(t *testing.T) {
 		{given{"from_job": first}, "The state after job " + first + " is not kept. To make it again, what session lab ran up to then must run again (jobs: 1, 1s in all); " +
 			"what that does outside Python then happens again. Call with rerun=true if that is right."},
 		{given{"from_job": shell, "rerun": true}, "from_job: job " + shell + " is no Python job, and leaves no state to continue from."},
-		{given{"from_job": other, "rerun": true}, "The state after job " + other + " can't be made again: the session does not keep the code of job " + other},
-		{given{"from_job": gone, "rerun": true}, "No session gone: there are no sessions yet. execute_python makes one."},
+		{given{"from_job": other, "rerun": true}, "The state after job " + other + " can't be made again: the session has no code of job " + other + ": it ran none, or its code is no longer kept"},
+		{given{"from_job": gone, "rerun": true}, "The state after job " + gone + " is gone: session gone, in which it ran, is deleted. Run the code again with execute_python."},
+		{given{"from_job": gone}, "The state after job " + gone + " is gone: "},
+		{given{"from_job": first, "session": "threads"}, "Session lab can't be branched now: a thread runs. Or call with rerun=true, which runs again what session lab ran up to job " + first +
+			" (jobs: 1, 1s in all); what that does outside Python then happens again."},
+		{given{"from_job": first, "session": "busy"}, "Session lab can't be branched now: it is busy with job J. Call again when that has ended, or cancel it. Or call with rerun=true, "},
+		{given{"from_job": other, "session": "threads"}, "Session lab can't be branched now: a thread runs"},
 		{given{"from_job": first, "rerun": true, "session": "default"}, "Session  exists, and is not changed: use it, end it with delete_session, or take another name."},
 		{given{"rerun": true}, "rerun is about the jobs up to from_job: give from_job too."},
 	} {
@@ -51,16 +56,13 @@ func TestExecuteFromJob(t *testing.T) {
 	if got := field(c.call("execute_python", given{"code": "out \"6\"", "from_job": kept}), "Session"); got != "new, kept-2" {
 		t.Errorf("without a session: %s", got)
 	}
-	for _, test := range []struct{ session, code, made, note string }{
-		{"", "x", "new, lab-2", ""},
-		{"mine", "same", "new, mine", "Same code as job 01SAME, which ran it in the same state"},
-	} {
-		args := given{"code": test.code, "from_job": first[:12], "rerun": true}
+	for _, test := range []struct{ session, made string }{{"", "new, lab-2"}, {"mine", "new, mine"}} {
+		args := given{"code": "x", "from_job": first[:12], "rerun": true}
 		if test.session != "" {
 			args["session"] = test.session
 		}
 		got := c.call("execute_python", args)
-		if field(got, "Session") != test.made || field(got, "Note") != test.note || !strings.Contains(got, "again 1\n") || w.job(got).Info().Session != strings.TrimPrefix(test.made, "new, ") {
+		if field(got, "Session") != test.made || !strings.Contains(got, "again 1\n") || w.job(got).Info().Session != strings.TrimPrefix(test.made, "new, ") {
 			t.Errorf("session %q:\n%s", test.session, got)
 		}
 	}

@@ -174,7 +174,12 @@ func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) 
 
 // Continue implements Backend: the states after the jobs of session kept are there.
 func (w *world) Continue(ctx context.Context, sc engine.Scope, job jobs.Info, name string) (report.SessionStatus, engine.Shared, error) {
-	if job.Session != "kept" {
+	switch {
+	case name == "threads":
+		return report.SessionStatus{}, nil, fmt.Errorf("session %s can't be branched now: a thread runs", job.Session)
+	case name == "busy":
+		return report.SessionStatus{}, nil, &engine.BusyError{Session: job.Session, Job: "J"}
+	case job.Session != "kept":
 		return report.SessionStatus{}, nil, engine.ErrNotKept
 	}
 	status, _, err := w.Create(ctx, sc, engine.SessionSpec{Name: cmp.Or(name, "kept-2")})
@@ -235,19 +240,15 @@ func (r *testReplay) Cost() (int, time.Duration) {
 	return r.steps, time.Duration(r.steps) * time.Second
 }
 
-func (r *testReplay) Same(work engine.Work) string {
-	if work.Code == "same" {
-		return "01SAME"
-	}
-	return ""
-}
-
 func (r *testReplay) Run(name string, work engine.Work) (string, jobs.Runner, error) {
 	if name == "default" {
 		return "", nil, &engine.SessionExistsError{}
 	}
 	if name == "" {
 		name = r.session + "-2"
+	}
+	if _, _, err := r.w.Create(context.Background(), engine.Scope{}, engine.SessionSpec{Name: name}); err != nil {
+		return "", nil, err
 	}
 	return name, &program{r.w, fmt.Sprintf("out \"again %d\\n\"\nresult %q", r.steps, work.Code)}, nil
 }

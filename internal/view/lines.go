@@ -60,6 +60,14 @@ func Count[N int | int64](n N) string {
 	return s
 }
 
+// CountOf returns n of what noun names: 1 job, 2 jobs.
+func CountOf[N int | int64](n N, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return Count(n) + " " + noun
+}
+
 // isMark reports whether a line would read as the mark of a section: words in capitals between
 // dashes, with any blanks and invisible characters around them. A mark that has been escaped before
 // counts too, so that escaping loses nothing.

@@ -1,0 +1,109 @@
+//go:build linux
+
+package engine_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// rerun runs code in the state after a job by running again what has led to it.
+func (b *bench) rerun(sc engine.Scope, after jobs.Info, code string) (string, *jobs.Job) {
+	b.t.Helper()
+	replay, err := b.Replay(sc, after)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	name, run, err := replay.Run("", engine.Work{Code: code})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return name, jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Python, Tenant: sc.Tenant, Session: name, Title: code}, run)
+}
+
+// A rerun that ends before its own code runs leaves no session, and so takes the place of none. One
+// that comes to its code keeps it, and names the job that ran the same in the same state.
+func TestRerunThatFailsLeavesNoSession(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.MaxSessions = 2
+	b := newBench(t, c)
+	sc := b.Scope("local")
+	first := jobstest.End(t, b.python(sc, "base", "import os, pathlib; pathlib.Path('made').mkdir()"))
+	same := jobstest.End(t, b.python(sc, "base", "x = 1"))
+	const note = "Same code as job "
+	for range 2 {
+		name, j := b.rerun(sc, first, "x = 1")
+		info := jobstest.End(t, j)
+		if text := strings.Join(info.Receipt.Notes, "; "); name != "base-2" || !strings.HasPrefix(info.Receipt.Text(), "failed (FileExistsError: ") || strings.Contains(text, note) {
+			t.Errorf("session %s: %s, notes %q", name, info.Receipt.Text(), text)
+		}
+		if list, _ := b.Sessions(sc); len(list) != 1 {
+			t.Errorf("the sessions are %v", list)
+		}
+	}
+	if got := b.says(sc, "base", "os.rmdir('made')"); got != "" {
+		t.Error(got)
+	}
+	name, j := b.rerun(sc, first, "x = 1")
+	info := jobstest.End(t, j)
+	if text := strings.Join(info.Receipt.Notes, "; "); info.Status != jobs.Completed || !strings.HasSuffix(text, note+same.ID+", which ran it in the same state") {
+		t.Errorf("%s, notes %q", info.Receipt.Text(), text)
+	}
+	if _, err := b.Session(sc, name); err != nil {
+		t.Error(err)
+	}
+}
+
+// The state after a job is where any session has it, also once the job's own session has gone on
+// or is deleted. A branch that has gone on too has the code still.
+func TestStateIsKeptByABranch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, config(t))
+	sc := b.Scope("local")
+	job := jobstest.End(t, b.python(sc, "base", "x = [1]"))
+	if _, _, err := b.Branch(t.Context(), sc, "base", "twig"); err != nil {
+		t.Fatal(err)
+	}
+	b.says(sc, "base", "x.append('base')")
+	continued := func(name string) {
+		t.Helper()
+		st, _, err := b.Continue(t.Context(), sc, job, name)
+		if err != nil || st.Parent != "twig" {
+			t.Fatalf("%s: %+v, %v", name, st, err)
+		}
+		if got := b.says(sc, name, "print(x); x.append(2)"); got != "[1]\n" {
+			t.Errorf("%s has %s", name, got)
+		}
+	}
+	continued("gone-on")
+	wait, _, err := b.Delete(sc, "base", jobs.Agent, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	continued("deleted")
+	b.says(sc, "twig", "x.append(2)")
+	if _, _, err := b.Continue(t.Context(), sc, job, "fourth"); !errors.Is(err, engine.ErrNotKept) {
+		t.Errorf("a state that no session has: %v", err)
+	}
+	name, again := b.rerun(sc, job, "print(x)")
+	if info := jobstest.End(t, again); name == "" || info.Status != jobs.Completed || jobstest.Output(again) != "[1]\n" {
+		t.Errorf("session %s: %s, %s", name, info.Receipt.Text(), jobstest.Output(again))
+	}
+	for _, name := range []string{"gone-on", "deleted", "twig", name} {
+		if _, _, err := b.Delete(sc, name, jobs.Agent, "test"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := b.Replay(sc, job); !isNoSession(err) {
+		t.Errorf("a job whose session is deleted: %v", err)
+	}
+}
