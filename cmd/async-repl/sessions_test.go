@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -30,6 +32,48 @@ func TestSessionTTL(t *testing.T) {
 	r := s.do("execute_python", "session", "lab", "code", code, "wait_seconds", 60)
 	if r.Header("Session") != "new" || r.Header("Note") != lost || !strings.HasSuffix(string(r), "('/', 'test')\n") {
 		t.Errorf("the session that is made again:\n%s", r)
+	}
+}
+
+// A ~ stands for the home directory in every path, as in a shell.
+func TestPathsBelowTheHome(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	s := startServer(t, "HOME="+home)
+	if err := os.MkdirAll(filepath.Join(home, "lab", "~"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(home, "lab", "here.py"), []byte("import os; print(os.getcwd(), __file__)"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.do("create_session", "name", "lab", "cwd", "~/lab")
+	file := filepath.Join(home, "lab", "here.py")
+	if got := s.do("execute_python", "session", "lab", "path", "~/lab/here.py", "wait_seconds", 60); got.Section("STDOUT") != home+"/lab "+file+"\n" {
+		t.Errorf("a file below the home:\n%s", got)
+	}
+	for cwd, want := range map[string]string{"~": home, "~/lab": home + "/lab", home + "/lab/~": home + "/lab/~"} {
+		if got := s.do("execute_command_async", "command", "pwd", "cwd", cwd, "wait_seconds", 60); got.Section("STDOUT") != want+"\n" {
+			t.Errorf("cwd %s:\n%s", cwd, got)
+		}
+	}
+	if got := s.refused("execute_command_async", "command", "pwd", "cwd", "~nobody/x"); !strings.Contains(got, "cwd: there is no directory "+s.dir+"/~nobody/x.") {
+		t.Errorf("a home of another user: %s", got)
+	}
+	if got := s.refused("export_session", "session", "lab", "path", "~/lab.py"); !strings.Contains(got, home+"/lab.py") {
+		t.Errorf("an export outside of the workspace: %s", got)
+	}
+}
+
+// Each refusal of a limit of memory names the range that there is.
+func TestRangeOfMemoryLimits(t *testing.T) {
+	t.Parallel()
+	for setting, most := range map[string]string{"0": "16777216", "500": "500 (REPL_MEMORY_MB)"} {
+		s := startServer(t, "REPL_MEMORY_MB="+setting)
+		for _, mb := range []any{-1, 0, 1, 63, 16777217, int64(1e18), 1e30, -1e30} {
+			if got, want := s.refused("create_session", "name", "lab", "memory_mb", mb), "The limit memory_mb must be from 64 to "+most; !strings.HasSuffix(got, want) {
+				t.Errorf("memory_mb %v: %q, want %q", mb, got, want)
+			}
+		}
 	}
 }
 

@@ -34,6 +34,20 @@ type Args struct {
 	EOF, Secret, Force, All, Rerun bool
 }
 
+// ExpandHome replaces a ~ at the beginning of a path by the home directory, as a shell does, unless
+// home returns none. Paths of interpreters, environments and packages are not read here.
+func (a *Args) ExpandHome(home func() string) {
+	for _, path := range []*string{&a.Cwd, &a.Path} {
+		rest, ok := strings.CutPrefix(*path, "~")
+		if !ok || rest != "" && rest[0] != '/' {
+			continue
+		}
+		if dir := home(); dir != "" {
+			*path = dir + rest
+		}
+	}
+}
+
 // A Mistake is an error in the arguments of a call. Its text says how to correct it.
 type Mistake struct{ Text string }
 

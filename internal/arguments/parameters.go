@@ -119,7 +119,7 @@ var parameters = map[string]*parameter{
 
 	"max_chars": integer("default 16000, at most 45000", func(a *Args) **int64 { return &a.MaxChars }, 0, MaxText),
 	"cursor":    integer("show only output after it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
-	"memory_mb": integer("limit of each process", func(a *Args) **int64 { return &a.MemoryMB }, 1, 1<<30),
+	"memory_mb": integer("limit of each process", func(a *Args) **int64 { return &a.MemoryMB }, -beyond, beyond), // the engine knows the range
 	"limit":     integer("default 20", func(a *Args) **int64 { return &a.Limit }, 1, MaxList),
 
 	"timeout_seconds": seconds("limit of the run time", func(a *Args) **time.Duration { return &a.Timeout }, maxSeconds*time.Second, ""),

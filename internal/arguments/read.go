@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -48,6 +49,9 @@ func decodeBool(name string, raw json.RawMessage) (bool, error) {
 	return string(bytes.TrimSpace(raw)) == "true", nil
 }
 
+// beyond is a whole number above those that a parameter can have.
+const beyond = 1 << 62
+
 // decodeInt reads a whole number from least to most.
 func decodeInt(name string, raw json.RawMessage, least, most int64) (*int64, error) {
 	if jsonType(raw) != "a number" {
@@ -56,10 +60,10 @@ func decodeInt(name string, raw json.RawMessage, least, most int64) (*int64, err
 	var n int64
 	if err := json.Unmarshal(raw, &n); err != nil {
 		var f float64 // 16000.0 and 1.6e4 are whole numbers too
-		if json.Unmarshal(raw, &f) != nil || f != float64(int64(f)) || f > 1<<53 || f < -1<<53 {
+		if json.Unmarshal(raw, &f) != nil || f != math.Trunc(f) {
 			return nil, Mistakef("%s must be a whole number.", name)
 		}
-		n = int64(f)
+		n = int64(max(-beyond, min(f, beyond)))
 	}
 	if n < least {
 		return nil, Mistakef("%s must be %d or more.", name, least)

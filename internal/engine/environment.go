@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -167,6 +168,14 @@ func variables(environ []string) map[string]string {
 		}
 	}
 	return m
+}
+
+// Home returns the home directory, or "" if the environment names none by an absolute path.
+func (s Scope) Home() string {
+	if home := variables(s.Env)["HOME"]; filepath.IsAbs(home) {
+		return home
+	}
+	return ""
 }
 
 var errNoStateDir = errors.New("finding a place for long output: $HOME is not defined: set REPL_STATE_DIR")

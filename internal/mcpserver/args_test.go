@@ -59,7 +59,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"unknown, very long", "list_jobs", `{"` + strings.Repeat("limit", 200_000) + `": 1}`, "Unknown parameter: limitlimit*…. list_jobs takes: *"},
 		{"bad name in env", "execute_command_async", `{"command": "x", "env": {"A=B": "1"}}`, "env: a name may not be empty or hold = or NUL."},
 		{"fraction for integer", "list_jobs", `{"limit": 1.5}`, "limit must be a whole number."},
-		{"huge integer", "check_job_status", `{"job_id": "x", "cursor": 1e300}`, "cursor must be a whole number."},
+		{"huge integer", "check_job_status", `{"job_id": "x", "cursor": 1e300}`, "cursor may be 9,007,199,254,740,992 at most."},
 		{"negative cursor", "check_job_status", `{"job_id": "` + id + `", "cursor": -1}`, "cursor must be 0 or more."},
 		{"cursor beyond the end", "check_job_status", `{"job_id": "` + id + `", "cursor": 2}`,
 			"cursor 2 is beyond the end of job " + id + "'s output, 1. Use the Cursor of an earlier reply about this job."},

@@ -105,6 +105,7 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 		if err != nil {
 			return result(report.Textf("%s", err), true), nil
 		}
+		a.ExpandHome(c.scope.Home)
 		current := &call{conn: c, args: a, ticket: ticket, progress: c.newProgress(req), notices: c.announced.Call()}
 		ticket.OnCancel(current.notices.Cancel)
 		settle := func() { current.notices.Settle(false) } // if it panics
