@@ -15,13 +15,22 @@ type Shared []string
 type BusyError struct {
 	Session string
 	Job     string // that is running; empty: none is known
+	Doing   string // what it is busy with if no job runs; empty: unknown
 }
 
 func (e *BusyError) Error() string {
-	if e.Job == "" {
-		return "session " + e.Session + " is busy"
+	return "session " + e.Session + " is busy" + e.With()
+}
+
+// With says what the session is busy with, as " with job J", or returns "" if that is not known.
+func (e *BusyError) With() string {
+	switch {
+	case e.Job != "":
+		return " with job " + e.Job
+	case e.Doing != "":
+		return " with " + e.Doing
 	}
-	return fmt.Sprintf("session %s is busy with job %s", e.Session, e.Job)
+	return ""
 }
 
 // errNoPython refuses to branch a session that has nothing to continue with.
@@ -76,7 +85,7 @@ func (s *Session) branch(ctx context.Context, name string, cfg Config, after str
 	if after != "" && !s.isAfter(after) {
 		return nil, nil, ErrNotKept
 	}
-	b, shared, err := s.fork(ctx, name, cfg)
+	b, shared, err := s.fork(context.WithoutCancel(ctx), t, name, cfg) // ctx bounds the wait only
 	if err != nil {
 		return nil, nil, fmt.Errorf("session %s can't be branched now: %w", s.name, err)
 	}
@@ -92,14 +101,20 @@ func (s *Session) noTurn(ctx context.Context, err error) error {
 	case closed:
 		return fmt.Errorf("session %s was deleted while its branch waited for it, and its variables are lost; make the session without from_session", s.name)
 	case ctx.Err() != nil:
-		return &BusyError{Session: s.name, Job: s.State().Job}
+		st := s.State()
+		return &BusyError{Session: s.name, Job: st.Job, Doing: st.Doing}
 	}
 	return fmt.Errorf("session %s can't be branched: %w while the branch waited for it; run there again what made them, then branch it", s.name, err)
 }
 
-// fork is Branch for a caller that has the turn.
-func (s *Session) fork(ctx context.Context, name string, cfg Config) (*Session, Shared, error) {
+// fork is Branch for the holder of the turn, t. It ends early if ctx is done or the session is reset.
+func (s *Session) fork(ctx context.Context, t *ticket, name string, cfg Config) (*Session, Shared, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	s.mu.Lock()
+	if t.giveUp = cancel; s.resets() {
+		cancel()
+	}
 	b := NewSession(name, cfg)
 	b.names, b.asOf, b.history = s.names, s.asOf, s.history
 	b.history.entries = slices.Clone(s.history.entries)

@@ -130,16 +130,20 @@ func (s *Session) WithCheckpoint(run jobs.Runner) jobs.Runner {
 	return run
 }
 
-// keepCheckpoint makes a checkpoint after a job, which has the turn, and says what has become of it.
-func (s *Session) keepCheckpoint(ctx context.Context, rec jobs.Receipt, job string) string {
+// keepCheckpoint makes a checkpoint after the job that has the turn t, and says what has become of
+// it. A job that was cancelled has one too; a cancel that comes meanwhile gives it up.
+func (s *Session) keepCheckpoint(ctx context.Context, rec jobs.Receipt, t *ticket) string {
 	if rec.State != jobs.Kept {
 		return "not kept: the job has not kept the variables"
 	}
-	b, _, err := s.fork(context.WithoutCancel(ctx), s.name, s.cfg) // a job that was cancelled has one too
+	if ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	b, _, err := s.fork(ctx, t, s.name, s.cfg)
 	if err != nil {
 		return "not kept: " + err.Error()
 	}
-	s.checkpoints.add(&checkpoint{of: s, job: job, made: time.Now(), branch: b})
+	s.checkpoints.add(&checkpoint{of: s, job: t.job(), made: time.Now(), branch: b})
 	s.dropIfClosed()
 	return "kept"
 }

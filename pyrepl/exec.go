@@ -58,7 +58,7 @@ func (e *exec) run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	if e.checkpoint && !e.begun {
 		out.Receipt.Checkpoint = "not kept: the code has not run"
 	} else if e.checkpoint {
-		out.Receipt.Checkpoint = e.s.keepCheckpoint(ctx, out.Receipt, p.ID())
+		out.Receipt.Checkpoint = e.s.keepCheckpoint(ctx, out.Receipt, e.turn)
 	}
 	if out.Receipt.State != jobs.Lost {
 		e.s.release(e.turn, "")

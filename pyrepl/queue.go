@@ -12,6 +12,7 @@ import (
 type ticket struct {
 	port   *jobs.Port    // nil: not a job's
 	resets bool          // it ends the namespace
+	giveUp func()        // ends the fork that the holder of the turn has under way; nil: there is none
 	ready  chan struct{} // closed when the turn has come, or will not come
 	err    error         // why it will not come; set before ready is closed
 }

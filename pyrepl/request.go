@@ -1,6 +1,7 @@
 package pyrepl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,12 +23,13 @@ func (s *Session) Ask(q Request, code string, patience time.Duration) jobs.Runne
 // A busyError says why a request was not run.
 type busyError struct {
 	session, job string
-	waits        bool // for input
+	waits        bool   // for input
+	doing        string // what the session is busy with if no job runs
 }
 
 func (e *busyError) Error() string {
 	if e.job == "" {
-		return fmt.Sprintf("session %s is being restarted; ask again later", e.session)
+		return fmt.Sprintf("session %s is busy with %s; ask again later", e.session, cmp.Or(e.doing, "a question"))
 	}
 	if e.waits {
 		return fmt.Sprintf("session %s is busy with job %s, which waits for input: answer it with send_python_input, or cancel_job", e.session, e.job)
@@ -70,5 +72,5 @@ func (s *Session) leave(t *ticket) error {
 	}
 	s.queue = slices.Delete(s.queue, i, i+1)
 	job := s.turn.job()
-	return &busyError{s.name, job, job != "" && s.turn.port.Waits()}
+	return &busyError{s.name, job, job != "" && s.turn.port.Waits(), s.doing()}
 }

@@ -95,6 +95,9 @@ func (s *Session) reset(st jobs.Stop, cause string, next *Session) *resetting {
 	if s.turn != nil && s.turn.port != nil {
 		s.turn.port.Cancel(st)
 	}
+	if s.turn != nil && s.turn.giveUp != nil {
+		s.turn.giveUp()
+	}
 	t := &ticket{resets: true, ready: make(chan struct{})}
 	s.push(t)
 	go s.endWorker(t, st, re) // owned by the callers of wait, if there are any; ends when the worker has, within the steps of st

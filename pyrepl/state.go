@@ -9,7 +9,9 @@ import (
 // A State is a session's activity at one moment.
 type State struct {
 	PID       int           // of its worker; 0: none is alive
+	Stopped   bool          // a signal has stopped the worker
 	Job       string        // that is running; empty: none
+	Doing     string        // what else it is busy with, such as "a restart"; empty: nothing
 	Queued    int           // jobs that wait for their turn
 	Taken     int           // places in the queue that jobs have taken so far
 	Variables int           // names in the namespace, as last reported
@@ -19,13 +21,13 @@ type State struct {
 }
 
 // Idle reports whether no job runs or waits for its turn.
-func (st State) Idle() bool { return st.Job == "" && st.Queued == 0 }
+func (st State) Idle() bool { return st.Job == "" && st.Doing == "" && st.Queued == 0 }
 
 // State returns the session's activity. It does not wait for the worker.
 func (s *Session) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := State{Job: s.turn.job(), Taken: s.taken, Variables: len(s.names), Jobs: s.jobs, Ran: s.ran, Used: s.used}
+	st := State{Job: s.turn.job(), Doing: s.doing(), Taken: s.taken, Variables: len(s.names), Jobs: s.jobs, Ran: s.ran, Used: s.used}
 	for _, q := range s.queue {
 		if !q.resets {
 			st.Queued++
@@ -36,9 +38,21 @@ func (s *Session) State() State {
 	case s.w.Ended(): // and nobody has noticed: the names are those of a loss
 		st.Variables = 0
 	default:
-		st.PID = s.w.Process().PID()
+		st.PID, st.Stopped = s.w.Process().PID(), s.w.Stopped()
 	}
 	return st
+}
+
+// doing says what a session is busy with that runs no job, or returns "". The caller holds mu.
+func (s *Session) doing() string {
+	switch {
+	case s.turn == nil || s.turn.port != nil:
+	case s.turn.resets:
+		return "a restart"
+	case s.turn.giveUp != nil:
+		return "a fork"
+	}
+	return ""
 }
 
 // Usage returns the resources that the processes of the session use.

@@ -147,7 +147,7 @@ func (c *conn) sessionRefusal(err error) string {
 	)
 	switch {
 	case errors.As(err, &busy):
-		return fmt.Sprintf("Session %s can't be branched now: it is busy%s. Call again when that has ended, or cancel it.", busy.Session, busyWith(busy.Job))
+		return fmt.Sprintf("Session %s can't be branched now: it is busy%s. Call again when that has ended, or cancel it.", busy.Session, busy.With())
 	case errors.As(err, &no):
 		return noSessionText(no)
 	case errors.As(err, &exists):
@@ -164,14 +164,6 @@ func (c *conn) sessionRefusal(err error) string {
 		return text
 	}
 	return ""
-}
-
-// busyWith says which job a session is busy with, if one is known.
-func busyWith(job string) string {
-	if job == "" {
-		return ""
-	}
-	return " with job " + job
 }
 
 // noSessionText says that there is no such session, and which are near.

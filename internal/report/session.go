@@ -13,7 +13,9 @@ type SessionStatus struct {
 	Name      string
 	Parent    string // the session that it is a branch of; empty: none
 	PID       int    // of its worker; 0: there is none
-	Job       string // the running one; empty: the session is idle
+	Stopped   bool   // a signal has stopped the worker
+	Job       string // the running one; empty: none
+	Doing     string // what else the session is busy with, such as "a restart"; empty: nothing
 	Queued    int    // jobs queued after it
 	Variables int    // names, as last reported
 
@@ -77,7 +79,7 @@ func Branch(s SessionStatus, shared []string) *Reply {
 // String describes the session in one line, for lists of sessions.
 func (s SessionStatus) String() string {
 	parts := s.activity()
-	if s.Job == "" {
+	if s.Job == "" && s.Doing == "" {
 		parts = append(parts, "idle for "+Duration(s.Idle))
 	}
 	parts = append(parts, count(s.Variables, "variable"))
@@ -105,7 +107,7 @@ func (s SessionStatus) String() string {
 func (s SessionStatus) line() string {
 	parts := s.activity()
 	if s.PID != 0 {
-		if s.Job == "" {
+		if s.Job == "" && s.Doing == "" {
 			parts = append(parts, "idle")
 		}
 		parts = append(parts, fmt.Sprintf("pid %d", s.PID))
@@ -122,8 +124,13 @@ func (s SessionStatus) activity() []string {
 	switch {
 	case s.Job != "":
 		parts = append(parts, "busy with job "+s.Job)
+	case s.Doing != "":
+		parts = append(parts, "busy with "+s.Doing)
 	case s.PID == 0:
 		parts = append(parts, "no Python runs")
+	}
+	if s.Stopped {
+		parts = append(parts, "stopped by a signal")
 	}
 	if s.Queued > 0 {
 		parts = append(parts, fmt.Sprintf("%d queued", s.Queued))

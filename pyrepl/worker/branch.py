@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import sys
+from _socket import MSG_DONTWAIT, MSG_PEEK, socket, socketpair, timeout
 from fcntl import ioctl
 from posix import (
-    P_PID, WEXITED, WNOHANG, WNOWAIT, close, dup2, getpid, setsid, waitid, waitpid)
+    P_PID, WEXITED, WNOHANG, WNOWAIT, close, dup2, getpid, kill, killpg, setpgid, setsid,
+    waitid, waitpid)
 from termios import TIOCSCTTY
 
 from .carry import wraps
+from .channel import foreign
 from .loader import genuine
 from .names import modules
 
@@ -29,6 +32,14 @@ if TYPE_CHECKING:
 
 FULL = "the session has too many files open; restart it"
 NO_PROCESS = "the limit of processes or of memory is reached"
+LIMIT = 5.0  # seconds until the branch has to be ready: it takes milliseconds
+PAUSE = 0.02  # seconds between two looks at whether the owner has given up
+LATE = ("the forked process was not ready after %d s and was killed: a hook of os.register_at_fork "
+        "or a lock that was held at the fork blocks it; run the code again in a new session" % LIMIT)
+ENDED = ("the forked process ended (%s) before it was ready: a hook of os.register_at_fork "
+         "can do that; run the code again in a new session")
+GIVEN_UP = "the fork was given up"
+SCARCE = 113  # exit code of the process between if it can't fork
 
 
 def fork(session: Session, forks: Forks, fields: Fields, files: list[int],
@@ -44,7 +55,8 @@ def fork(session: Session, forks: Forks, fields: Fields, files: list[int],
         names = dict(session.names.namespace)
         attempt(lambda: flush(names))  # or both would write what is held
         state = random_state()
-        error = split(session, forks, on_error)
+        ready: list[socket] = []
+        error = split(session, forks, files[0], ready, on_error)
         if error is None:
             try:
                 become(session, forks, fields, files, kept)
@@ -52,6 +64,8 @@ def fork(session: Session, forks: Forks, fields: Fields, files: list[int],
                 session.inherited = {name: id(value) for name, value in names.items()}
                 session.parents_files = kept.known
                 del names
+                ready[0].send(b"1")
+                ready[0].close()
                 send("hello", version="%d.%d.%d" % sys.version_info[:3])
             except BaseException:
                 forks.real_exit(1)
@@ -75,32 +89,122 @@ def refusal(session: Session) -> str | None:
         return "the process can't be inspected: %s" % error
 
 
-def split(session: Session, forks: Forks,
+def split(session: Session, forks: Forks, sock: int, ready: list[socket],
           on_error: Callable[[BaseException], object]) -> str | None:
-    """Fork twice. Return None in the branch; in the worker "", or why there is no branch."""
-    session.streams.flush_all()
-    forks.branching = True
+    """Fork twice. Return None in the branch; in the worker "", or why there is no branch.
+
+    The branch sends a byte over the socket in ready when it is one. Until then the process between
+    stays, so that the worker can find both and kill them. The other end of sock, the branch's
+    channel, is closed if the owner gives up."""
     try:
+        ours, theirs = socketpair()
+    except OSError:
+        return FULL
+    try:
+        session.streams.flush_all()
+        forks.branching = True
         middle = forks.real_fork()
         if not middle:
-            try:
-                child = forks.real_fork()
-            except BaseException:
-                forks.real_exit(1)
-            if child:
-                forks.real_exit(0)
+            split_again(forks)
+            ready.append(theirs)
             return None
+        theirs.close()
+        try:
+            setpgid(middle, middle)  # here too: a hook can block it before it does so
+        except OSError:  # it has ended
+            pass
+        return outcome(middle, ours, sock, on_error)
     except OSError:
         return NO_PROCESS
     finally:
         forks.branching = False
+        ours.close()
+        if not ready:
+            theirs.close()
+
+
+def split_again(forks: Forks) -> None:
+    """Fork the branch, and return in it. The process between ends as the branch does."""
+    try:
+        setpgid(0, 0)  # so that one signal reaches both
+        child = forks.real_fork()
+        if not child:
+            return
+        status = waitpid(child, 0)[1]
+        if os.WIFSIGNALED(status):
+            kill(getpid(), os.WTERMSIG(status))
+        forks.real_exit(os.WEXITSTATUS(status))
+    except OSError:
+        forks.real_exit(SCARCE)
+    except BaseException:
+        forks.real_exit(1)
+
+
+def outcome(middle: int, ours: socket, sock: int,
+            on_error: Callable[[BaseException], object]) -> str:
+    """Wait until the branch is ready, and end the process between, whose child it is.
+
+    Return "", or why there is no branch: then nothing of it is left."""
+    error, left = "", LIMIT
+    channel = socket(fileno=sock)
+    ours.settimeout(PAUSE)
+    while not error:
+        try:
+            if ours.recv(1, MSG_PEEK):
+                break
+            error = verdict(reap(middle, on_error))
+        except BaseException as raised:
+            if type(raised) is not timeout or foreign():
+                on_error(raised)
+            left -= PAUSE
+            error = GIVEN_UP if gone(channel) else LATE if left < 0 else ""
+    channel.detach()
+    if own(middle):  # user code has not reaped it
+        if error:
+            end_group(middle)
+        else:
+            kill(middle, 9)
+    reap(middle, on_error)
+    return error
+
+
+def end_group(middle: int) -> None:
+    """Kill the process between and its child, which may have left its process group."""
+    from .shared import children
+    pids = list(children(middle))
+    killpg(middle, 9)
+    for pid, _ in pids:
+        try:
+            kill(pid, 9)
+        except OSError:  # it was in the group
+            pass
+
+
+def reap(pid: int, on_error: Callable[[BaseException], object]) -> int:
+    """Wait for the end of a child, and return its wait status."""
     while True:
         try:
-            return NO_PROCESS if waitpid(middle, 0)[1] else ""
+            return waitpid(pid, 0)[1]
         except ChildProcessError:  # user code has reaped it
-            return ""
+            return 0
         except BaseException as error:
             on_error(error)
+
+
+def gone(channel: socket) -> bool:
+    """Report whether the other end of a socket is closed."""
+    try:
+        return not channel.recv(1, MSG_PEEK | MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+
+
+def verdict(status: int) -> str:
+    """Return why there is no branch, by the wait status of the process between."""
+    if os.WIFSIGNALED(status):
+        return ENDED % ("signal %d" % os.WTERMSIG(status))
+    code = os.WEXITSTATUS(status)
+    return NO_PROCESS if code == SCARCE else ENDED % ("exit %d" % code)
 
 
 def become(session: Session, forks: Forks, fields: Fields, files: list[int], kept: Files) -> None:

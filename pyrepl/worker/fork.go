@@ -19,12 +19,20 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// forkTime bounds a fork, which copies page tables: 1 GB takes 40 ms.
-const forkTime = time.Minute
+// forkTime bounds a fork. It is longer than the limit of branch.py, after which the worker kills the
+// forked processes and answers.
+const forkTime = 10 * time.Second
+
+// givingUpTime is how long a worker can take to end a fork that was given up.
+const givingUpTime = time.Second
+
+// ErrGivenUp is the error of a fork whose context was done.
+var ErrGivenUp = errors.New("the fork was given up because its job or its session is being ended")
 
 // Fork forks an idle worker, as branch.py does it: the new worker continues with a copy of the
 // namespace. It returns what the two share, in words. session is the name of the session of w, for
-// errors in the new one. After any error w can be used as before.
+// errors in the new one. After any error w can be used as before. If ctx is done before the new
+// worker is ready, the forked processes are killed.
 func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string) (b *Worker, shared []string, err error) {
 	w.mu.Lock()
 	b = &Worker{
@@ -39,6 +47,9 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 	shared, pid, err := w.fork(ctx, b, mark, session)
 	if err == nil {
 		b.handle, err = owner.Adopt(pid, process.Spec{TTY: b.pty, Mark: mark})
+	}
+	if err != nil && ctx.Err() != nil {
+		err = ErrGivenUp
 	}
 	if err != nil { // a branch that is there sees that its channel has ended, or is hung up
 		if b.ch != nil {
@@ -62,12 +73,18 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 		err = errors.New("the branch closed its channel")
 	}
 	b.End(process.Ladder{From: jobs.Kill})
+	if ctx.Err() != nil {
+		err = ErrGivenUp
+	}
 	return nil, nil, err
 }
 
 // fork has w fork the process of b, which gets the terminal of b and a channel, and returns its pid.
 // After an error the caller closes both.
 func (w *Worker) fork(ctx context.Context, b *Worker, mark, session string) (shared []string, pid int, err error) {
+	if w.Stopped() {
+		return nil, 0, w.stoppedError()
+	}
 	var theirs, null *os.File
 	if b.ch, theirs, err = newChannel(); err != nil {
 		return nil, 0, err
@@ -80,10 +97,21 @@ func (w *Worker) fork(ctx context.Context, b *Worker, mark, session string) (sha
 	if err := askSender(b.ch.conn); err != nil {
 		return nil, 0, fmt.Errorf("forking a worker: %w", err)
 	}
-	ev, err := w.ask(ctx, func(n int) command {
+	answered, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWaiting()
+	defer context.AfterFunc(ctx, func() {
+		b.ch.close() // the worker sees it, and answers
+		time.AfterFunc(givingUpTime, stopWaiting)
+	})()
+	ev, err := w.ask(answered, func(n int) command {
 		return forkCommand{N: n, Token: string(b.ch.token), Mark: mark, Session: session, Fds: 4}
 	}, forkTime, theirs, b.pty.Slave(), null, null)
-	if err != nil {
+	switch {
+	case err != nil && w.Stopped():
+		return nil, 0, w.stoppedError()
+	case errors.Is(err, ErrSilent):
+		return nil, 0, fmt.Errorf("%w: a hook of os.register_at_fork may block it; restart the session", err)
+	case err != nil:
 		return nil, 0, err
 	}
 	theirs.Close()
@@ -97,8 +125,22 @@ func (w *Worker) fork(ctx context.Context, b *Worker, mark, session string) (sha
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, 0, errors.New("the branch ended before it was ready")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, 0, fmt.Errorf("the branch did not answer for %v", forkTime)
 	case err != nil:
 		return nil, 0, fmt.Errorf("waiting for the branch: %w", err)
 	}
 	return forked.Shared, pid, nil
+}
+
+// Stopped reports whether a signal such as SIGSTOP has stopped the process.
+func (w *Worker) Stopped() bool {
+	st, err := procfs.Inspect(w.handle.PID())
+	return err == nil && st.Stopped() && !st.Ended()
+}
+
+// stoppedError says that the process is stopped, and how to continue it.
+func (w *Worker) stoppedError() error {
+	pid := w.handle.PID()
+	return fmt.Errorf("its process %d was stopped by a signal; kill -CONT %d continues it", pid, pid)
 }

@@ -116,10 +116,10 @@ def maps() -> list[str]:
     return list(found)
 
 
-def children() -> Iterator[tuple[int, str]]:
-    """Return the pids and the names of the children."""
-    for thread in listdir("/proc/self/task"):
-        with open("/proc/self/task/%s/children" % thread) as file:
+def children(of: object = "self") -> Iterator[tuple[int, str]]:
+    """Return the pids and the names of the children of a process."""
+    for thread in listdir("/proc/%s/task" % of):
+        with open("/proc/%s/task/%s/children" % (of, thread)) as file:
             pids = file.read().split()
         for pid in pids:
             try:
