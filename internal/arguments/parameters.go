@@ -115,6 +115,7 @@ var parameters = map[string]*parameter{
 	"get_variable.name":    text("an expression, such as df.head()", func(a *Args) *string { return &a.Name }, notEmpty),
 	"inspect_object.name":  text("an expression, such as np.array", func(a *Args) *string { return &a.Name }, notEmpty),
 	"set_variable.name":    text("", func(a *Args) *string { return &a.Name }, notEmpty),
+	"complete_code.code":   text("", func(a *Args) *string { return &a.Code }, noNUL),
 	"complete_code.cursor": integer("characters before it; default all", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
 
 	"max_chars": integer("default 16000, at most 45000", func(a *Args) **int64 { return &a.MaxChars }, 0, MaxText),
@@ -191,6 +192,10 @@ func notEmpty(name, s string) error {
 	if strings.TrimSpace(s) == "" {
 		return Mistakef("%s is empty.", name)
 	}
+	return noNUL(name, s)
+}
+
+func noNUL(name, s string) error {
 	if strings.ContainsRune(s, 0) {
 		return Mistakef("%s may not hold NUL.", name)
 	}

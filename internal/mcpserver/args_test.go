@@ -106,6 +106,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"number in names", "delete_variables", `{"names": [1]}`, "names[0] must be a string, not a number."},
 		{"names and all", "delete_variables", `{"names": ["x"], "all": true}`, "Give names, or all=true, but not both."},
 		{"neither names nor all", "delete_variables", `{"all": false}`, "Give the names of the variables, or all=true."},
+		{"NUL in code to complete", "complete_code", `{"code": "\u0000"}`, "code may not hold NUL."},
 		{"place beyond the code", "complete_code", `{"code": "é", "cursor": 2}`, "cursor 2 is beyond the end of the code, 1."},
 		{"bad pattern", "list_variables", `{"pattern": "[a"}`, "pattern must be names with *, ? and [a-z] in them, such as df*; [a is none."},
 		{"pattern with a backslash", "list_variables", `{"pattern": "\\d"}`, "pattern must be names with *"},

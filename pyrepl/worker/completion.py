@@ -33,13 +33,26 @@ TEXTS = re.compile(r'#[^\n]*|("""|\'\'\')(?:\\.?|(?!\1).)*(\1)?'
 FROM = re.compile(r"(?:\A|:)\s*from\s+(%s(?:\.%s)*)\s+import\s+\(?[\w\s,]*?(\w*)\Z" % (NAME, NAME))
 IMPORT = re.compile(
     r"(?:\A|:)\s*(?:import|from)\s+(?:[\w.\s]+,\s*)?((?:%s\.)*)(\w*)\Z" % NAME)
+RELATIVE = re.compile(r"(?:\A|:)\s*from\s*\.")
 DOTTED = re.compile(r"(?<![\w.)\]}'])((?:%s\s*\.\s*)*)((?:%s)?)\Z" % (NAME, NAME))
 MODULE_DICT = ModuleType.__dict__["__dict__"]  # type: ignore[index]
 DICTS = type(MODULE_DICT), type(type.__dict__["__dict__"])  # of the descriptors of a __dict__
 
 
+class Computed(Exception):
+    """Says that completing would run code; its text says whose."""
+
+
 def completions(namespace: dict[str, Any], source: str, at: int) -> str:
     """Return the names that can stand at a place of a source, one a line."""
+    try:
+        return candidates(namespace, source, at)
+    except Computed as computed:
+        return "(no completions: %s)" % computed
+
+
+def candidates(namespace: dict[str, Any], source: str, at: int) -> str:
+    """Return what completions returns, or raise Computed."""
     before = source[:at]
     for text in TEXTS.finditer(before):
         if text.end() == len(before) and not (text[2] or text[3] or text[4]):
@@ -52,20 +65,34 @@ def completions(namespace: dict[str, Any], source: str, at: int) -> str:
     if statement:
         path = statement[1].rstrip(".")
         return shortlist(statement[2], submodules(path) if path else top_level())
+    if RELATIVE.search(line):
+        return "(no completions: a session is in no package)"
     dotted = DOTTED.search(line)
     if dotted is None:
-        return "(no completions: what stands before would have to run)"
+        raise Computed("what stands before would have to run")
     if not dotted[1]:
-        return shortlist(dotted[2], [*namespace, *builtins.__dict__, *kwlist])
+        errors = [name for name, value in list(builtins.__dict__.items()) if is_exception(value)]
+        others = {*builtins.__dict__, *kwlist}.difference(errors)
+        return shortlist(dotted[2], namespace, others, errors)
     path = [part.strip() for part in dotted[1].split(".")[:-1]]
     return shortlist(dotted[2], attributes(resolve(namespace, path)))
 
 
-def shortlist(prefix: str, names: Iterable[Any]) -> str:
-    """Return the names that begin with prefix. Hidden ones are listed if the prefix says so."""
+def is_exception(value: Any) -> bool:
+    """Return whether a value is a class of exceptions."""
+    return type(value) is type and any([each is BaseException for each in bases_of(value)])
+
+
+def shortlist(prefix: str, *groups: Iterable[Any]) -> str:
+    """Return the names that begin with prefix, group by group.
+
+    Hidden ones are listed if the prefix says so."""
     hidden = prefix[:1] == "_"
-    found = sorted({name for name in names if type(name) is str and name.startswith(prefix)
-                    and name.isidentifier() and (hidden or name[:1] != "_")})
+    found: list[str] = []
+    for group in groups:
+        names = {name for name in list(group) if type(name) is str and name.startswith(prefix)
+                 and name.isidentifier() and (hidden or name[:1] != "_")}
+        found += sorted(names.difference(found))
     if not found:
         return "(no completions)"
     lines = [shown(name) for name in found[:LIMIT]]
@@ -125,7 +152,7 @@ def static(value: Any, name: str, path: str) -> Any:
             ["__get__" in contents(base) for base in bases_of(type(found))])
         if plain or issubclass(type(value), (type, ModuleType)):
             return found
-        raise Refused("%s.%s is computed, which would run code" % (shown(path), shown(name)))
+        raise Computed("%s.%s is computed, which would run code" % (shown(path), shown(name)))
     raise Refused("%s has no attribute %s" % (shown(path), shown(name)))
 
 
@@ -144,8 +171,10 @@ def top_level() -> set[str]:
 
 
 def submodules(path: str) -> set[str]:
-    """Return the names of the modules of a package, which need not be imported."""
-    found: set[str] = set()
+    """Return the names of the modules below a module, which need not be imported."""
+    below = path + "."  # os.path is one, and os is no package
+    found = {name[len(below):].partition(".")[0] for name in list(modules)
+             if type(name) is str and name.startswith(below)}
     module = modules.get(path)
     if issubclass(type(module), ModuleType):
         for each in directories(MODULE_DICT.__get__(module).get("__path__")):

@@ -255,6 +255,11 @@ class TestComplete(Requests):
         self.assertEqual(self.complete("f(enumer"), ["enumerate"])
         self.assertEqual(self.complete("val + x", 3), ["value", "values"])
         self.assertEqual(self.complete("zzz"), ["(no completions)"])
+        for code in ("", "print("):
+            self.assertEqual(self.complete(code)[:5], ["value", "values", "Ellipsis", "False", "None"])
+        self.assertEqual(self.complete("Val"), ["ValueError"])
+        self.run_code("ArithmeticErrors = 1")
+        self.assertEqual(self.complete("Ar"), ["ArithmeticErrors", "ArithmeticError"])
         self.assertEqual(self.refusal("complete", "valeu.x", at=7),
                          "there is no variable valeu; did you mean value or values or _value?")
 
@@ -286,7 +291,10 @@ class TestComplete(Requests):
         self.assertEqual(self.complete("c."), ["method", "prop"])
         self.assertEqual(self.complete("C."), ["method", "prop"])
         self.assertEqual(self.complete("d.")[0][:1], "(")
-        self.assertIn("c.prop is computed", self.refusal("complete", "c.prop.x", at=8))
+        self.assertEqual(self.complete("c.prop.x"),
+                         ["(no completions: c.prop is computed, which would run code)"])
+        self.assertEqual(self.complete("C().x"),
+                         ["(no completions: what stands before would have to run)"])
         self.assertIn("c has no attribute x", self.refusal("complete", "c.x.y", at=5))
         self.assertEqual(self.complete("c.method.__na"), ["__name__"])
         self.assertEqual(self.get("ran"), "[]")
@@ -304,6 +312,9 @@ class TestComplete(Requests):
             self.assertEqual(self.complete("from zpack import zm"), ["zmod"])
             self.assertEqual(self.complete("from zpack import zmod, zs"), ["zsub"])
             self.assertEqual(self.complete("import collections.ab"), ["abc"])
+            self.assertEqual(self.complete("import os.pa"), ["path"])
+            self.assertEqual(self.complete("from . import "),
+                             ["(no completions: a session is in no package)"])
             self.assertEqual(self.complete("from os import getcwd"), ["getcwd", "getcwdb"])
             self.assertEqual(self.complete("if 1: import zp"), ["zpack"])
             self.assertEqual(self.worker.run("'zpack' in sys.modules").done["result"], "False")
