@@ -59,7 +59,7 @@ var table = []setting{
 		func(s *settings, v string) error { return setCount(&s.MaxJobs, v) }},
 	{"REPL_MAX_SESSIONS", "max-sessions", "50", "the most Python sessions at once",
 		func(s *settings, v string) error { return setCount(&s.MaxSessions, v) }},
-	{"REPL_MEMORY_MB", "memory-mb", "0 (no limit)", "the most memory of each process of a Python session, in MB",
+	{"REPL_MEMORY_MB", "memory-mb", "0 (no limit)", "the most memory of each process of a Python session, in MiB",
 		func(s *settings, v string) error { return setMemory(&s.MemoryMB, v) }},
 	{"REPL_SESSION_TTL", "session-ttl", "0 (never)", "how long a Python session can be idle before it is ended; a bare number is minutes",
 		func(s *settings, v string) error { return setTTL(&s.SessionTTL, v) }},

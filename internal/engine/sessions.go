@@ -59,7 +59,7 @@ type (
 	Loss      = pyrepl.Loss
 )
 
-// The bounds of the limit of a session's memory, in MB. A Python that does nothing takes a third of
+// The bounds of the limit of a session's memory, in MiB. A Python that does nothing takes a third of
 // the least.
 const (
 	LeastMemoryMB = 64
