@@ -80,11 +80,14 @@ def fork(session: Session, forks: Forks, fields: Fields, files: list[int],
 
 def refusal(session: Session) -> str | None:
     """Return why the worker can't be forked now, or None."""
-    from . import threads
+    from . import idle, threads
     try:
         tasks = session.existing_tasks()
         reason = None if tasks is None else tasks.refusal()
-        return reason or threads.refusal(session.streams.threads)
+        if reason:
+            return reason
+        idle.end(session.streams.threads, None if tasks is None else tasks.loop)
+        return threads.refusal(session.streams.threads)
     except OSError as error:
         return "the process can't be inspected: %s" % error
 

@@ -32,6 +32,9 @@ class Files:
     def __init__(self, session: Session, ours: list[int]) -> None:
         """Look at all files but those of the session, and those in ours."""
         ours = ours + [session.channel.sock.fileno(), 0, 1, 2]
+        tasks = session.existing_tasks()
+        if tasks is not None:
+            ours += tasks.self_pipe()
         self.regular: list[tuple[int, int, int]] = []  # descriptor, flags and offset
         self.known: dict[int, tuple[int, int]] = {}  # descriptor -> device and inode
         self.children = {pid: name for pid, name in children()}
@@ -105,14 +108,15 @@ def kind(fd: int, flags: int) -> list[str]:
 
 
 def maps() -> list[str]:
-    """Return the memory that is shared for writing."""
+    """Return the memory that is shared for writing, and the locks in it."""
     found = {}
     with open("/proc/self/maps", errors="replace") as file:
         for line in file:
             fields = line.split(None, 5)
             if fields[1][1] == "w" and fields[1][3] == "s":
                 path = fields[5].strip() if len(fields) > 5 else ""
-                found["shared memory " + path] = True
+                lock = path.startswith("/dev/shm/sem.")
+                found[("multiprocessing lock " if lock else "shared memory ") + path] = True
     return list(found)
 
 

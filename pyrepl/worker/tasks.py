@@ -85,6 +85,13 @@ class Tasks:
             return "the event loop is of a kind that can't be forked; close it"
         return None
 
+    def self_pipe(self) -> list[int]:
+        """Return the descriptors of the loop's self-pipe, which renew replaces."""
+        loop: Any = self.loop
+        if loop is None or loop.is_closed():
+            return []
+        return [loop._ssock.fileno(), loop._csock.fileno()]
+
     def renew(self) -> None:
         """Give the idle loop a selector and a self-pipe of its own, in a branch of the worker."""
         loop: Any = self.loop

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     Regions = list[tuple[int, int, str]]  # start, end, path
 
-SAFE = "openblas", "arrow", "jemalloc"  # their threads are made again after a fork
+# These start their threads again after a fork. The last is a part of numba.
+SAFE = "openblas", "arrow", "jemalloc", "pocketfft", "workqueue"
 COMMON = (  # what stands on the stack of any thread
     "libc.so", "libc-2", "libpthread", "ld-linux", "ld-musl", "ld-2", "libstdc++", "libm.so",
     "libm-2", "libgcc_s", "librt", "libdl", "libgfortran", "libquadmath")
@@ -26,7 +27,13 @@ STACK = 1 << 17  # bytes of a stack that are looked at
 TASKS = "/proc/self/task/"
 TRIES = 100  # to find a thread at rest: some wait actively for a while when their work is done
 PYTHON = "Python"
-INSTEAD = ", or run the code again in a new session"
+ENDED_BY = {  # what ends the threads of a library
+    PYTHON: "executor.shutdown(), Thread.join(), Pool.terminate()",
+    "cv2": "cv2.setNumThreads(1)",
+    "cygrpc": "server.stop(None).wait(), channel.close()",
+    "duckdb": "con.close()",
+    "zmq": "context.destroy()"}
+INSTEAD = "run the code again in a new session"
 
 
 def refusal(python: Mapping[int, Any]) -> str | None:
@@ -34,7 +41,7 @@ def refusal(python: Mapping[int, Any]) -> str | None:
     regions = memory()
     device = gpu([path for _, _, path in regions]) or gpu(opened())
     if device:
-        return "the GPU is open (%s), which a fork can't use" % device + INSTEAD
+        return "the GPU is open (%s), which a fork can't use; " % device + INSTEAD
     unsafe: dict[str, int] = {}
     for thread in listdir(TASKS):
         if int(thread) != getpid():
@@ -45,12 +52,13 @@ def refusal(python: Mapping[int, Any]) -> str | None:
         return None
     count = sum(unsafe.values())
     text = "a thread runs" if count == 1 else "%d threads run" % count
-    named = [n for n in unsafe if n != PYTHON]
+    named = [n.partition(".")[0] for n in unsafe if n != PYTHON]
     if PYTHON in unsafe:
         named += [str(thread.name)[:40] for thread in list(python.values())[1:11]]
-    text += " that would be missing after a fork (%s)" % ", ".join(sorted(named))
-    if PYTHON in unsafe:
-        text += "; end what runs in Python (executor.shutdown(), Thread.join(), Pool.terminate())"
+    text += " that would be missing after a fork (%s); " % ", ".join(sorted(named))
+    ways = [way for name, way in ENDED_BY.items() if [n for n in unsafe if name in n]]
+    if ways:
+        text += "end what runs by %s, or " % ", ".join(ways)
     return text + INSTEAD
 
 
@@ -103,17 +111,19 @@ def owner(thread: str, regions: Regions) -> str | None:
         return "one that is at work"
     found = on_stack(int(call[-2], 16), regions)
     program = readlink("/proc/self/exe")
+    safe = False
     others = []
     for path in sorted(found):
         name = path.rpartition("/")[2]
         if path == program or name.startswith("libpython"):
             return PYTHON
-        if not name.startswith(COMMON) and not [safe for safe in SAFE if safe in name]:
+        if [each for each in SAFE if each in name]:
+            safe = True
+        elif not name.startswith(COMMON):
             others.append(name)
     if others:
         return others[0]
-    known = [path for path in found if [safe for safe in SAFE if safe in path]]
-    return None if known else "of an unknown library"
+    return None if safe else "of an unknown library"
 
 
 def on_stack(pointer: int, regions: Regions) -> set[str]:

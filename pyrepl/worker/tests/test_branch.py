@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -180,6 +182,7 @@ class TestBranch(unittest.TestCase):
     def test_an_idle_loop_is_forked(self) -> None:
         self.worker.run("import asyncio\nawait asyncio.sleep(0)\nlock = asyncio.Lock()")
         branch = self.fork()
+        self.assertEqual(branch.shared, [])  # each has its own self-pipe
         for worker in (branch, self.worker, branch):
             code = "import threading\nloop = asyncio.get_event_loop()\nevent = asyncio.Event()\n" \
                 "thread = threading.Thread(target=loop.call_soon_threadsafe, args=(event.set,))\n" \
@@ -197,12 +200,53 @@ class TestBranch(unittest.TestCase):
         self.fork()
         self.worker.run("from concurrent.futures import ThreadPoolExecutor\n"
                         "pool = ThreadPoolExecutor(2)\npool.submit(int).result()")
-        self.assertIn("(ThreadPoolExecutor-0_0); end what runs in Python (executor.shutdown()",
+        self.assertIn("(ThreadPoolExecutor-0_0); end what runs by executor.shutdown()",
                       self.refused())
         self.worker.run("pool.shutdown()")
         branch = self.fork()
         code = "with ThreadPoolExecutor(2) as pool: print(list(pool.map(abs, [-1])))"
         self.assertEqual(branch.run(code).out, "[1]\n")
+
+    def test_threads_that_their_library_starts_again_are_no_obstacle(self) -> None:
+        package = os.path.join(self.directory, "tqdm")
+        os.mkdir(package)
+        with open(os.path.join(package, "_monitor.py"), "w") as file:
+            file.write("from threading import Event, Thread\nclass TMonitor(Thread):\n"
+                       "    def __init__(self):\n        super().__init__(daemon=True)\n"
+                       "        self.was_killed = Event(); self.start()\n"
+                       "    def run(self): self.was_killed.wait()\n")
+        self.worker.run("import asyncio, sys; sys.path.insert(0, %r)\n"
+                        "from tqdm._monitor import TMonitor; monitor = TMonitor()\n"
+                        "await asyncio.to_thread(abs, -1)" % self.directory)
+        branch = self.fork()
+        for worker in (branch, self.worker, branch):
+            self.assertEqual(self.result(worker, "await asyncio.to_thread(abs, -2)"), "2")
+            self.assertEqual(self.result(worker, "monitor.is_alive()"), "False")
+
+    def test_work_of_asyncio_that_nobody_awaits_is_finished(self) -> None:
+        self.worker.run(
+            "import asyncio, threading; event = threading.Event()\nasync def start():\n"
+            "    return asyncio.get_running_loop().run_in_executor(None, event.wait)\n"
+            "future = await start()")
+        self.assertIn("(asyncio_0); end what runs by", self.refused())
+        self.assertEqual(self.result(self.worker, "event.set(); await future"), "True")
+        self.fork()
+
+    @unittest.skipUnless(shutil.which("gcc"), "compiles a library")
+    def test_openmp_computes_in_both(self) -> None:
+        path = os.path.join(self.directory, "sum")
+        with open(path + ".c", "w") as file:
+            file.write("int sum(void) {\n    int n = 0;\n"
+                       "    #pragma omp parallel num_threads(4) reduction(+:n)\n"
+                       "    n += 1;\n    return n;\n}\n")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-fopenmp", "-o", path + ".so", path + ".c"],
+                       check=True)
+        self.worker.run("import ctypes, os; library = ctypes.CDLL(%r)" % (path + ".so"))
+        code = "library.sum(), len(os.listdir('/proc/self/task'))"
+        self.assertEqual(self.result(self.worker, code), "(4, 4)")
+        branch = self.fork()
+        for worker in (branch, self.worker, branch):
+            self.assertEqual(self.result(worker, code), "(4, 4)")
 
     def test_an_open_gpu_is_found(self) -> None:
         self.assertEqual(gpu(["/tmp/x", "/dev/nvidia0", "/dev/null"]), "/dev/nvidia0")
@@ -215,6 +259,7 @@ class TestBranch(unittest.TestCase):
             "client = socket.create_connection(server.getsockname())\n"
             "db = sqlite3.connect(%r); db.execute('create table t (a)'); db.commit()\n"
             "written = open(%r, 'w')\n"
+            "import multiprocessing; lock = multiprocessing.Lock()\n"
             "memory = mmap.mmap(-1, 1 << 16)" % (os.path.join(self.directory, "d.sqlite"),
                                                 os.path.join(self.directory, "log")))
         port = self.result(self.worker, "server.getsockname()[1]")
@@ -225,6 +270,7 @@ class TestBranch(unittest.TestCase):
                      "file %s, open for writing" % os.path.join(self.directory, "log"),
                      "shared memory /dev/zero (deleted)"):
             self.assertIn(text, shared)
+        self.assertIn("multiprocessing lock /dev/shm/sem.", " ".join(shared))
 
     def test_processes_that_user_code_forks_stay_ordinary(self) -> None:
         branch = self.fork()
