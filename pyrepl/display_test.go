@@ -124,7 +124,7 @@ for i in range(%d):
 	var want strings.Builder
 	for i := range rounds {
 		fmt.Fprintf(&want, "before %d\n[html %d: HTML 30 bytes, %s]\n", i, 2*i+1, display.URI(j.ID(), 2*i+1))
-		fmt.Fprintf(&want, "[svg %d: SVG 500.0 kB, %s]\nafter\n", 2*i+2, display.URI(j.ID(), 2*i+2))
+		fmt.Fprintf(&want, "[svg %d: SVG 488.3 KiB, %s]\nafter\n", 2*i+2, display.URI(j.ID(), 2*i+2))
 	}
 	if got := jobstest.Output(j); got != want.String() {
 		t.Errorf("%s, %q, output\n%s", info.Receipt.Text(), info.Receipt.Notes, got)
@@ -137,6 +137,11 @@ for i in range(%d):
 	info, _ = b.run("for _ in range(105): display(Page())")
 	if notes := strings.Join(info.Receipt.Notes, ";"); !strings.HasPrefix(notes, "5 more displays were left out") {
 		t.Errorf("notes %q", notes)
+	}
+	j = b.start("for _ in range(9): display({'text/html': 'x' * (8 << 20)}, raw=True)")
+	notes := strings.Join(jobstest.End(t, j).Receipt.Notes, ";")
+	if n := len(j.Displays()); n != 8 || !strings.HasPrefix(notes, "1 more display") || !strings.HasSuffix(notes, ", and 100 displays with 64 MiB in all") {
+		t.Errorf("%d displays of 8 MiB, notes %q", n, notes)
 	}
 }
 

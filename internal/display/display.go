@@ -21,8 +21,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// The limits of one display and of all displays of a job. The worker of a session keeps the same or
-// lower ones; the server relies on none of them.
+// The limits of one display and of all displays of a job. The worker of a session has the same, but
+// the server does not rely on that.
 const (
 	MaxForms     = 2
 	MaxForm      = 8 << 20 // bytes of a form
@@ -31,7 +31,7 @@ const (
 	maxPictures  = 10      // of a job
 	picturesSize = 8 << 20 // bytes of these
 	maxDisplays  = 100     // of a job
-	displaysSize = maxPictures * (maxPicture + MaxForm)
+	displaysSize = 64 << 20
 )
 
 const (
@@ -46,7 +46,7 @@ type Form struct {
 }
 
 // A Sink takes the displays of one job and leaves out those beyond its limits: 10 pictures for a
-// model with 8 MiB in all, and 100 displays with 90 MiB in all.
+// model with 8 MiB in all, and 100 displays with 64 MiB in all.
 type Sink struct {
 	port *jobs.Port
 
@@ -123,8 +123,8 @@ func (s *Sink) Note() string {
 	if s.left == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s more displays were left out: a job can show %d pictures with %d MiB in all, and %d displays",
-		view.Count(s.left), maxPictures, picturesSize>>20, maxDisplays)
+	return fmt.Sprintf("%s more displays were left out: a job can show %d pictures with %d MiB in all, and %d displays with %d MiB in all",
+		view.Count(s.left), maxPictures, picturesSize>>20, maxDisplays, displaysSize>>20)
 }
 
 // URI returns the URI of display n of a job.

@@ -1,7 +1,8 @@
 """Values that describe themselves by MIME type, as Jupyter asks them to.
 
-A picture is preferred, then Markdown, then text. A picture in vectors and a document (SVG, HTML,
-the JSON of a plot) are for other readers than a model, which sees a line about them.
+A picture is preferred, then Markdown, then text. What else there is (SVG, GIF, HTML, PDF, the JSON
+of a plot) is for other readers than a model, which sees a line about it. Data that is not what it
+is said to be is passed over, and stderr says why.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from binascii import a2b_base64
 from .frames import breakable
 from .images import jpeg_size, png_size
 from .shapes import name_of
-from .views import ITEM, METHODS, SHOWN, SIDE, Choice, amount, has, text_of
+from .views import ITEM, METHODS, Choice, amount, has, text_of, unseen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +22,16 @@ if TYPE_CHECKING:
     from .views import View
 
 PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG"}
-DOCUMENTS = {"image/svg+xml": "SVG", "text/html": "HTML"}
-PREFERRED = *PICTURES, "text/markdown"  # to what follows in METHODS
+TEXTS = {"image/svg+xml": "SVG", "text/html": "HTML"}
+MEDIA = "image/", "audio/", "video/", "application/pdf"  # data that only other readers decode
+
+
+class Picture:
+    """A picture that is ready made. Its bytes can come as base64, too."""
+
+    def __init__(self, mime: str, data: Any) -> None:
+        self.data = decoded(data)
+        self.size = png_size(self.data) if mime == "image/png" else jpeg_size(self.data)
 
 
 @breakable
@@ -32,7 +41,7 @@ def of(displays: Displays, value: Any, choice: Choice | None = None) -> dict[str
     choice = choice or Choice()
     kind = type(value)
     for method, mime in METHODS.items():
-        if any([each in bundle for each in PREFERRED]):
+        if complete(displays, bundle):
             break
         if not has(kind, method) or mime in bundle or mime and not choice.has(mime):
             continue
@@ -66,50 +75,90 @@ def checked(said: Any) -> dict[str, Any]:
 
 
 @breakable
+def complete(displays: Displays, bundle: dict[str, Any]) -> bool:
+    """Report whether a bundle has what is preferred to all else: a picture, or Markdown.
+
+    A picture that can't be shown is taken out, while there is room for one."""
+    for mime in PICTURES:
+        if mime not in bundle:
+            continue
+        if type(bundle[mime]) is Picture or not displays.room():
+            return True
+        try:
+            bundle[mime] = Picture(mime, bundle[mime])
+            return True
+        except (ValueError, TypeError) as error:
+            del bundle[mime]
+            displays.complain(mime, error)
+    return issubclass(type(bundle.get("text/markdown")), str)
+
+
+@breakable
 def choose(displays: Displays, view: View, bundle: dict[str, Any]) -> None:
     """Set a view to the best of what a bundle holds."""
+    done = complete(displays, bundle)
     for mime in ("text/markdown", "text/plain"):
         if issubclass(type(bundle.get(mime)), str):
             view.text = str.__str__(bundle[mime])
             break
     for mime in PICTURES:
         if mime in bundle and not view.items and displays.room(view):
+            show(view, mime, bundle[mime])
+    if done:
+        return
+    for mime in sorted(bundle, key=rank):
+        if mime in TEXTS or mime.startswith(MEDIA) or mime.endswith("+json"):
             try:
-                picture(view, mime, bundle[mime])
-            except (ValueError, TypeError) as error:
+                return document(view, mime, bundle[mime])
+            except Exception as error:
                 displays.complain(mime, error)
-    if view.items or view.left or "text/markdown" in bundle:
-        return
-    for mime in (*DOCUMENTS, *bundle):
-        if mime in bundle and (mime in DOCUMENTS or mime.endswith("+json")):
-            document(displays, view, mime, as_text(bundle[mime]))
-            return
 
 
-def picture(view: View, mime: str, data: Any) -> None:
-    """Set a view to a picture that is ready made. Its bytes can come as base64, too."""
-    if len(data) > ITEM * 4 // 3 + 4:
-        raise ValueError("it has %s" % amount(len(data)))
-    data = a2b_base64(data) if issubclass(type(data), str) else bytes(data)
-    size = png_size(data) if mime == "image/png" else jpeg_size(data)
-    if len(data) > ITEM:
-        raise ValueError("it has %s" % amount(len(data)))
-    view.label, view.items = "image", [(mime, data)]
-    view.about = "%s %dx%d" % (PICTURES[mime], *size)
-    view.picture = max(size) <= SIDE and len(data) <= SHOWN
-    if not view.picture:  # only the library that made it can scale it
-        view.about += ", %s, too large to be shown" % amount(len(data))
+def rank(mime: str) -> tuple[bool, ...]:
+    """Return where a document comes in the order of preference."""
+    return mime != "image/svg+xml", not mime.startswith("image/"), mime != "text/html"
 
 
-def document(displays: Displays, view: View, mime: str, text: str) -> None:
-    """Set a view to a document, if that is not too large to be kept."""
-    name = DOCUMENTS.get(mime, "JSON")
-    data = text.encode("utf-8", "replace") if len(text) <= ITEM else b""
-    if text and not 0 < len(data) <= ITEM:
-        displays.complain(name, "it has %s" % amount(len(data) or len(text)))
-        return
+def show(view: View, mime: str, picture: Picture) -> None:
+    """Set a view to a picture. Only the library that made it could scale it."""
+    view.label, view.items = "image", [(mime, picture.data)]
+    why = unseen(picture.size, picture.data)
+    view.about = "%s %dx%d%s" % (PICTURES[mime], *picture.size, why)
+    view.picture = not why
+
+
+@breakable
+def document(view: View, mime: str, said: Any) -> None:
+    """Set a view to a document."""
+    name = TEXTS.get(mime, "JSON")
+    if mime in TEXTS and not issubclass(type(said), (str, bytes)):
+        raise TypeError("it is %s, not text" % name_of(type(said)))
+    if mime in TEXTS or mime.endswith("+json"):
+        text = as_text(said)
+        bounded(len(text), "characters")
+        data = text.encode("utf-8", "replace")
+    else:
+        name, data = mime.rpartition("/")[2].upper(), decoded(said)
+    bounded(len(data))
     view.label, view.items = name.lower(), [(mime, data)]
     view.about = "%s %s" % (name, amount(len(data)))
+
+
+@breakable
+def decoded(said: Any) -> bytes:
+    """Return data that is given as bytes or as base64."""
+    if issubclass(type(said), str):
+        bounded(len(said), "characters", 2 * ITEM)  # there can be line ends
+        said = a2b_base64(said)
+    bounded(memoryview(said).nbytes)
+    return bytes(said)
+
+
+def bounded(size: int, unit: str = "bytes", most: int = ITEM) -> None:
+    """Raise ValueError if an item has more than the most bytes or characters."""
+    if size > most:
+        raise ValueError("it has {:,} {}, and at most {} MiB can be kept".format(
+            size, unit, ITEM >> 20))
 
 
 @breakable

@@ -19,7 +19,8 @@ from .channel import foreign
 from .frames import breakable
 from .names import error_name
 from .shapes import name_of
-from .views import METHODS, Choice, View, amount, has, known, text_of
+from .views import (DISPLAYS, IMAGES, ITEM, KEPT, METHODS, SEEN, Choice, View, has, known,
+                    text_of)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from .protocols import Fields
     from .session import Session
 
-IMAGES, SEEN = 10, 8_000_000  # pictures that a model sees of one job, and their bytes
-DISPLAYS, KEPT = 100, 64_000_000  # all that one job shows, and the bytes
 INLINE = 64 << 10  # bytes of an item that travels in the event itself
 TEXT = 1 << 20  # characters of a value that display() prints
 WAIT = 10  # seconds that a display waits for its place at most
@@ -168,7 +167,8 @@ class Displays:
         view.label = "figure" if reader == "figure" else "image"
         getattr(pictures, reader)(view, value)
         if not view.items:
-            self.complain("%s (%s)" % (view.label, view.about), "it is not kept")
+            self.complain("%s (%s)" % (view.label, view.about),
+                          "at most %d MiB can be kept" % (ITEM >> 20))
         if reader == "figure" and self.session.figures is not None:
             self.session.figures.note_shown(value)
 
@@ -176,9 +176,10 @@ class Displays:
         """Say in a line on stderr what can't be shown, and why."""
         if isinstance(why, BaseException):
             args: Any = BaseException.__dict__["args"].__get__(why)
+            said = [each for each in args if type(each) is str and each]  # OSError has a number too
             why = error_name(why)
-            if args and type(args[0]) is str and args[0]:
-                why += ": " + " ".join(args[0][:LINE].split())
+            if said:
+                why += ": " + " ".join(said[0][:LINE].split())
         self.streams.report("display: %s can't be shown: %s\n" % (what, why))
 
     def counts(self) -> Counts:
@@ -208,8 +209,9 @@ class Displays:
         if channel.sock is None or job is not self.streams.running or channel.interrupted():
             return False  # in a forked child, after the job's end, in a signal handler
         counts = self.counts()
-        if counts.kept + sum([len(data) for _, data in view.items]) > KEPT:
+        if view.items[1:] and counts.kept + sum([len(data) for _, data in view.items]) > KEPT:
             del view.items[1:]
+            view.about += ", full size not kept"
         size = len(view.items[0][1])
         seen = size if view.picture else 0
         if (counts.sent >= DISPLAYS or counts.kept + size > KEPT

@@ -9,6 +9,7 @@ from time import monotonic
 from .carry import wraps
 from .frames import breakable
 from .names import modules
+from .views import text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Figures:
         @wraps(pyplot.show)
         def show(*args: Any, **options: Any) -> None:
             if not paused(pyplot):
-                self._show_each(list(self._managers))
+                self._show_each(list(self._managers), True)
                 self.interrupts.deliver()
 
         @wraps(pyplot.new_figure_manager)
@@ -62,14 +63,17 @@ class Figures:
         self._shown.append(ref(figure))
 
     @breakable
-    def _show_each(self, numbers: list[Any]) -> None:
-        """Show figures and close them."""
+    def _show_each(self, numbers: list[Any], asked: bool = False) -> None:
+        """Show figures and close them. Of an empty one the name is printed if user code asked."""
         for number in numbers:
             manager = self._managers.get(number)
             if manager is None:
                 continue
             figure = manager.canvas.figure
-            if not empty(figure) and not self._seen(figure):
+            if empty(figure):
+                if asked:
+                    print(text_of(figure))
+            elif not self._seen(figure):
                 self.displays.display((figure,))
             self._close(number)
 

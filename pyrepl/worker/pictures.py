@@ -11,7 +11,7 @@ from _io import BytesIO
 from .frames import breakable
 from .images import png_size
 from .names import modules
-from .views import ITEM, SHOWN, SIDE, amount
+from .views import ITEM, SHOWN, SIDE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,10 @@ def fill(view: View, items: Items, size: Any, whole: Any, full: bytes) -> None:
     if tuple(size) != tuple(whole):
         view.about += " of %dx%d" % tuple(whole)
     if not items:
-        view.about += ", %s, too large to be shown" % amount(len(full))
-    if 0 < len(full) <= ITEM and (not items or full != items[0][1]):
-        items = [*items, ("image/png", full)]
+        view.about += ", not shown: more than %d MiB" % (SHOWN >> 20)
+    if not items or full != items[0][1]:
+        if 0 < len(full) <= ITEM:
+            items = [*items, ("image/png", full)]
+        else:
+            view.about += ", full size not kept"
     view.items = items

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .frames import breakable
 from .images import png_size
 from .names import modules
-from .views import ITEM, SHOWN, SIDE, amount
+from .views import ITEM, SHOWN, SIDE, amount, unseen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def read(displays: Displays, view: View, figure: Any) -> None:
     data = str(figure.to_json()).encode("utf-8", "replace")
     view.about = "plotly JSON %s, traces: %s" % (amount(len(data)), named)
     if len(data) > ITEM:
-        displays.complain("plot (%s)" % view.about, "it is too large to be kept")
+        displays.complain("plot (%s)" % view.about, "at most %d MiB can be kept" % (ITEM >> 20))
     else:
         view.items = [(JSON, data)]
 
@@ -59,10 +59,13 @@ def draw(view: View, figure: Any) -> None:
         if len(data) <= SHOWN:
             break
     view.items = [("image/png", data)]
-    view.about = "PNG %dx%d" % png_size(data)
-    view.picture = len(data) <= SHOWN
+    size = png_size(data)
+    view.about = "PNG %dx%d" % size
     if largest < 1:
         view.about += " of %dx%d" % (layout.width or 700, layout.height or 500)
+    why = unseen(size, data)
+    view.about += why
+    view.picture = not why
 
 
 def figure_of(fields: dict[str, Any]) -> Any:

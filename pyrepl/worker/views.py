@@ -11,8 +11,14 @@ if TYPE_CHECKING:
 
     Items = list[tuple[str, bytes]]  # MIME type and data
 
-ITEM = 8_000_000  # bytes of one item
-SIDE, SHOWN = 1568, 1_000_000  # pixels a side, and bytes, of a picture that a model sees
+# The limits of what is shown. The server has the same, in package display.
+SIDE = 1568  # pixels a side of a picture that a model sees
+SHOWN = 1 << 20  # bytes of it
+IMAGES = 10  # such pictures of one job
+SEEN = 8 << 20  # bytes of these
+ITEM = 8 << 20  # bytes of one item
+DISPLAYS = 100  # all that one job shows
+KEPT = 64 << 20  # bytes of these
 
 # Types that are known by their package and name, and the readers of their values.
 KNOWN = {
@@ -90,6 +96,13 @@ def text_of(value: object) -> str:
 
 def amount(size: int) -> str:
     """Return a number of bytes in words."""
-    if size < 1000:
+    if size < 1024:
         return "%d bytes" % size
-    return "%.1f kB" % (size / 1e3) if size < 1e6 else "%.1f MB" % (size / 1e6)
+    return "%.1f KiB" % (size / 1024) if size < 1 << 20 else "%.1f MiB" % (size / 1048576)
+
+
+def unseen(size: tuple[int, int], data: bytes) -> str:
+    """Return why a model does not see a picture, to be added to what is said of it, or ""."""
+    if max(size) > SIDE:
+        return ", not shown: more than %d pixels a side" % SIDE
+    return "" if len(data) <= SHOWN else ", not shown: more than %d MiB" % (SHOWN >> 20)

@@ -165,8 +165,14 @@ class TestDisplays(unittest.TestCase):
             "png=17": "TypeError",
             "png='nope!'": "Error",
             "jpeg=png()": "the data is no JPEG",
-            "png=bytes(1 << 25)": "it has 33.6 MB",
-            "html='x' * (1 << 24)": "it has 16.8 MB",
+            "png=bytes((8 << 20) + 1)": "it has 8,388,609 bytes, and at most 8 MiB can be kept",
+            "png='x' * (1 << 25)": "it has 33,554,432 characters, and at most 8 MiB can be kept",
+            "html='x' * ((8 << 20) + 1)": "it has 8,388,609 characters, and at most 8 MiB",
+            "html='\u20ac' * (4 << 20)": "it has 12,582,912 bytes, and at most 8 MiB can be kept",
+            "html=5": "text/html can't be shown: TypeError: it is int, not text",
+            "mimebundle={'image/svg+xml': ['s']}": "TypeError: it is list, not text",
+            "mimebundle={'application/pdf': 7}": "application/pdf can't be shown: TypeError",
+            "html=lambda self: open('/none')": "FileNotFoundError: No such file or directory",
             "mimebundle=[1]": "a bundle must be a dict, not list",
             "mimebundle={'image/png': 3}": "TypeError",
             "html=lambda self: 1 / 0": "_repr_html_ of C can't be shown: ZeroDivisionError: div",
@@ -180,6 +186,42 @@ class TestDisplays(unittest.TestCase):
                 self.assertEqual(self.worker.displays(job), [])
                 self.assertIn(why, ended.err)
                 self.assertEqual(ended.err.count("\n"), 1)
+
+    def test_what_is_damaged_is_passed_over(self) -> None:
+        html, gif = "html 1: HTML 8 bytes: text/html", "gif 1: GIF 6 bytes: image/gif"
+        for values, whys, *displays in [
+            ("png=png()[:-4], html='<b>1</b>'", ["the PNG is damaged"], html),
+            ("png=b'nope', jpeg=%r" % JPEG, ["no PNG"], "image 1: JPEG 5x3: image/jpeg"),
+            ("jpeg=png(), mimebundle={'image/jpeg': b'x', 'image/gif': b'GIF89a'}",
+             ["image/jpeg can't be shown: ValueError: the data is no JPEG"] * 2, gif),
+            ("mimebundle={'image/png': 'nope!', 'image/gif': 'R0lGODlh'}", ["Error"], gif),
+            ("mimebundle={'text/html': '<b>1</b>', 'image/gif': b'GIF89a'}", [], gif),
+            ("mimebundle={'image/gif': 'x', 'text/html': '<b>1</b>'}", ["image/gif"], html),
+            ("mimebundle={'application/pdf': b'%PDF-', 'image/png': b''}", ["no PNG"],
+             "pdf 1: PDF 5 bytes: application/pdf"),
+            ("html=5, mimebundle={'application/vnd.x+json': {}}", ["int, not text"],
+             "json 1: JSON 2 bytes: application/vnd.x+json"),
+            ("mimebundle={'audio/wav': b'RIFF'}", [], "wav 1: WAV 4 bytes: audio/wav"),
+            ("png=b'', latex='$x$'", ["no PNG"]),
+            ("mimebundle={'image/png': b'', 'text/plain': '$x$'}", ["no PNG"]),
+            ("mimebundle={'image/png': b'', 'text/markdown': '$x$', 'text/html': 'h'}", ["no PNG"]),
+        ]:
+            with self.subTest(values):
+                job = self.worker.start("value = of(%s); value" % values)
+                ended = job.end()
+                lines = ended.err.splitlines()
+                self.assertEqual(len(lines), len(whys), ended)
+                for line, why in zip(lines, whys):
+                    self.assertIn(why, line)
+                self.assertEqual([
+                    "%s: %s: %s" % (event["label"], event["about"], event["items"][0]["mime"])
+                    for event in self.worker.displays(job)], displays)
+                if not displays:
+                    self.assertEqual(ended.done["result"], "$x$")
+
+    def test_the_largest_item_is_kept(self) -> None:
+        self.assertEqual(self.shows("display(of(html='x' * (8 << 20)))")[2],
+                         ["html 1: HTML 8.0 MiB: text/html"])
 
     def test_plots_are_drawn_or_else_kept_as_json(self) -> None:
         self.worker.run(
@@ -239,15 +281,16 @@ class TestDisplays(unittest.TestCase):
         self.assertEqual(self.worker.run("len(os.listdir('/dev/fd'))").done["result"], before)
 
     def test_a_picture_that_is_too_large_is_kept_and_not_seen(self) -> None:
-        for size, about in (("2000, 10", "2000x10, "), ("1500, 1500, 1", "1500x1500, 2.3 MB, ")):
+        for size, about in (
+                ("2000, 10", "PNG 2000x10, not shown: more than 1568 pixels a side"),
+                ("1500, 1500, 1", "PNG 1500x1500, not shown: more than 1 MiB")):
             with self.subTest(size):
                 job = self.worker.start("".join(["for _ in range(11): display(of(png=png(", size,
                                                  ")))"]))
                 self.assertEqual(job.end().done.get("displays_left"), None)
                 events = self.worker.displays(job)
                 self.assertEqual(len(events), 11)  # they count as documents
-                self.assertIn(about, events[0]["about"])
-                self.assertIn("too large to be shown", events[0]["about"])
+                self.assertEqual(events[0]["about"], about)
 
     def test_what_is_too_much_is_counted(self) -> None:
         for code, shown, left in [

@@ -1,0 +1,34 @@
+package display
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+// A worker that kept lower limits would leave out what the notes of the server promise. One that
+// kept higher ones would send what the server leaves out.
+func TestWorkerKeepsTheSameLimits(t *testing.T) {
+	source, err := os.ReadFile("../../pyrepl/worker/views.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^([A-Z]+) = (\d+)(?: << (\d+))? `).FindAllSubmatch(source, -1) {
+		n, err := strconv.Atoi(string(m[2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shift, _ := strconv.Atoi(string(m[3])) // 0 if there is none
+		worker[string(m[1])] = n << shift
+	}
+	for name, want := range map[string]int{
+		"SIDE": maxSide, "SHOWN": maxPicture, "IMAGES": maxPictures, "SEEN": picturesSize,
+		"ITEM": MaxForm, "DISPLAYS": maxDisplays, "KEPT": displaysSize,
+	} {
+		if worker[name] != want {
+			t.Errorf("%s is %d in the worker, and %d here", name, worker[name], want)
+		}
+	}
+}
