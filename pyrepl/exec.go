@@ -160,7 +160,7 @@ func (r *run) exec(ctx context.Context, work worker.Work) jobs.Outcome {
 			End: jobs.NotStarted, Detail: runner.Scarce(err).Error(), By: jobs.Unknown, State: jobs.Kept}}
 	}
 	if work.Changes() {
-		r.s.record(func(h *history) { h.begin(r.id, work, r.s.fileState(work)) })
+		r.s.record(func(h *history) { h.begin(r.id, work) })
 	}
 	r.w.Begin(r.p, r.watcher.Kick)
 	defer r.w.Rest()

@@ -60,7 +60,7 @@ func TestFilesAreRun(t *testing.T) {
 			}
 		}
 	}
-	if got, want := strings.Join(codes, "; "), `%run "my script.py" -x "a b" ""; %run `+`"`+path+`"; %run book.ipynb; %run missing.py`; got != want {
+	if got, want := strings.Join(codes, "; "), `%run -i "my script.py" -x "a b" ""; %run -i `+`"`+path+`"; %run -i book.ipynb; %run -i missing.py`; got != want {
 		t.Errorf("history %s, want %s", got, want)
 	}
 }

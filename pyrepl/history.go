@@ -10,11 +10,12 @@ import (
 	"asyncrepl/pyrepl/worker"
 )
 
-// historyMax bounds the memory of a session's history, and entrySize is what an entry takes besides
-// its code, both in bytes.
+// historyMax bounds the memory of a session's history. entrySize is what an entry takes besides its
+// code, and fileSize what a file takes besides its path. All are in bytes.
 const (
 	historyMax = 16 << 20
 	entrySize  = 1 << 10
+	fileSize   = 128
 )
 
 // A History is what a session ran, in order.
@@ -35,8 +36,8 @@ type Entry struct {
 	Began      time.Time
 	Ended      time.Time // zero: it still runs, and has no receipt
 
-	file  string // the state of the file that it ran
-	state state  // of the variables after it
+	files map[string]string // that it ran, and a hash of each
+	state state             // of the variables after it; zero: it still runs
 }
 
 // Work is what a job does.
@@ -45,7 +46,7 @@ type Work = worker.Work
 // Code returns the code that was run, for a file as IPython runs one, or "" for a request.
 func (e *Entry) Code() string {
 	if e.Work.Path != "" {
-		return "%run " + File{e.Work.Path, e.Work.Args}.String()
+		return "%run -i " + File{e.Work.Path, e.Work.Args}.String()
 	}
 	return e.Work.Code
 }
@@ -57,7 +58,7 @@ type state [sha256.Size]byte
 func (e *Entry) after(st state) state {
 	h := sha256.New()
 	h.Write(st[:])
-	json.NewEncoder(h).Encode([]any{e.Work, e.file}) // a hash takes everything
+	json.NewEncoder(h).Encode([]any{e.Work, e.files}) // a hash takes everything
 	return state(h.Sum(nil))
 }
 
@@ -96,19 +97,18 @@ type history struct {
 
 // begin adds a job that begins to run. One that begins again, because its worker had died before,
 // is added once.
-func (h *history) begin(job string, work Work, file string) {
+func (h *history) begin(job string, work Work) {
 	if h.running() == nil {
-		e := Entry{Job: job, Work: work, file: file, Began: time.Now()}
-		h.state = e.after(h.state)
-		e.state = h.state
-		h.add(e, len(h.entries))
+		h.add(Entry{Job: job, Work: work, Began: time.Now()}, len(h.entries))
 	}
 }
 
-// compiled records what the worker has found out about the code of the running job.
-func (h *history) compiled(done worker.DoneEvent) {
+// learn records what the worker has found out about the code of the running job.
+func (h *history) learn(done worker.DoneEvent) {
 	if e := h.running(); e != nil {
-		e.Awaits, e.Uncompiled = done.Form == "awaits", done.Form == "uncompiled"
+		h.size -= e.size()
+		e.Awaits, e.Uncompiled, e.files = done.Form == "awaits", done.Form == "uncompiled", done.Hashes
+		h.size += e.size()
 	}
 }
 
@@ -116,6 +116,8 @@ func (h *history) compiled(done worker.DoneEvent) {
 func (h *history) end(receipt jobs.Receipt) {
 	if e := h.running(); e != nil {
 		e.Receipt, e.Ended = receipt, time.Now()
+		h.state = e.after(h.state)
+		e.state = h.state
 	}
 }
 
@@ -124,9 +126,7 @@ func (h *history) end(receipt jobs.Receipt) {
 func (h *history) lose(how string, names []string) {
 	n := len(h.entries)
 	h.state = state{}
-	if e := h.running(); e != nil {
-		h.state = e.after(h.state)
-		e.state = h.state
+	if h.running() != nil {
 		n--
 	}
 	if n > 0 && h.entries[n-1].Lost == "" || n == 0 && h.dropped > 0 {
@@ -158,6 +158,9 @@ func (h *history) add(e Entry, i int) {
 
 func (e *Entry) size() int {
 	n := entrySize + len(e.Work.Code) + len(e.Lost)
+	for path := range e.files {
+		n += len(path) + fileSize
+	}
 	if e.Work.Request != nil {
 		n += len(e.Work.Request.Value)
 	}

@@ -3,8 +3,10 @@ package pyrepl
 import (
 	"context"
 	"fmt"
-	"os"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"asyncrepl/internal/view"
@@ -43,7 +45,7 @@ func (h History) Until(job string) ([]Entry, error) {
 }
 
 // Same returns the id of a job of h that did the same work in the state after a job of another
-// session, as far as the code that has run tells, or "". Files are not compared.
+// session, as far as the code that has run tells, or "". Work that runs a file has no such job.
 func (h History) Same(after Entry, work Work) string {
 	e := Entry{Work: work}
 	want := e.after(after.state)
@@ -100,7 +102,11 @@ func (e *exec) repeat(ctx context.Context, p *jobs.Port, w *worker.Worker) (jobs
 			continue
 		}
 		out.Result, out.HasResult = "", false
-		rec.Notes = append(rec.Notes, fmt.Sprintf("job %s ended so when it was run again; %snot run", step.Job, notRunAgain(len(e.replay.Earlier)-i-1)))
+		note := notRunAgain(len(e.replay.Earlier) - i - 1)
+		if !strings.Contains(rec.Detail, step.Job) {
+			note = "job " + step.Job + " ended so when it was run again; " + note
+		}
+		rec.Notes = append(rec.Notes, note)
 		return out, false
 	}
 	notes := []string{fmt.Sprintf("run again first: %s in %v", view.CountOf(len(e.replay.Earlier), "job"), time.Since(began).Round(time.Millisecond))}
@@ -112,9 +118,12 @@ func (e *exec) repeat(ctx context.Context, p *jobs.Port, w *worker.Worker) (jobs
 
 // again runs an earlier job again.
 func (e *exec) again(ctx context.Context, p *jobs.Port, w *worker.Worker, step Entry) jobs.Outcome {
-	if step.file != e.s.fileState(step.Work) {
+	if file := step.changedFile(); file != "" {
+		if name, err := filepath.Rel(e.s.cfg.Dir, file); err == nil && filepath.IsLocal(name) {
+			file = name
+		}
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Raised, By: jobs.Program, State: jobs.Kept,
-			Detail: "job " + step.Job + " can't run again: " + step.Work.Path + " has changed"}}
+			Detail: "job " + step.Job + " can't run again: " + file + " has changed"}}
 	}
 	r := newRun(e.s, w, p)
 	r.id, r.mute = step.Job, true
@@ -127,29 +136,23 @@ func (e *exec) again(ctx context.Context, p *jobs.Port, w *worker.Worker, step E
 	return out
 }
 
-// fileState returns a text that differs if the file that a job runs has changed, or "" if it runs
-// none.
-func (s *Session) fileState(work Work) string {
-	if work.Path == "" {
-		return ""
+// changedFile returns the path of a file that the job has run and whose content is another now, or
+// "".
+func (e *Entry) changedFile() string {
+	for _, path := range slices.Sorted(maps.Keys(e.files)) {
+		if worker.FileHash(path) != e.files[path] {
+			return path
+		}
 	}
-	path := work.Path
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.cfg.Dir, path)
-	}
-	fi, err := os.Stat(path)
-	if err != nil {
-		return err.Error()
-	}
-	return fmt.Sprint(fi.Size(), fi.ModTime().UnixNano())
+	return ""
 }
 
-// notRunAgain names the work of a replay that comes after a job that has ended it.
+// notRunAgain says that the work of a replay was not run, and the jobs left before it.
 func notRunAgain(left int) string {
 	if left == 0 {
-		return "the new code was "
+		return "the new code was not run"
 	}
-	return view.CountOf(left, "job") + " after it and the new code were "
+	return view.CountOf(left, "job") + " after it and the new code were not run"
 }
 
 // refuse ends a job, because it asks for input.

@@ -2,6 +2,7 @@ package pyrepl_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,7 +107,7 @@ func TestReplayEndsWhereItDiffers(t *testing.T) {
 				if code != "z = 1" || !strings.HasPrefix(note, "run again first: 2 jobs in ") || !strings.HasSuffix(note, "; about the code") {
 					t.Errorf("%q was run last, notes %q", code, note)
 				}
-			} else if want := "job " + step.ID + " ended so when it was run again; 1 job after it and the new code were not run; "; code != "abandoned = 1" || !strings.HasPrefix(note, want) || !strings.HasSuffix(note, "; session "+other.s.Name()+", made for this job, is deleted again") {
+			} else if want := "1 job after it and the new code were not run; "; code != "abandoned = 1" || !strings.Contains(note, want) || strings.Contains(note, "job "+step.ID+" ended so when it was run again; 1") == strings.Contains(status, "job ID") || !strings.HasSuffix(note, "; session "+other.s.Name()+", made for this job, is deleted again") {
 				t.Errorf("%q was run last, notes %q, want %q", code, note, want)
 			}
 			if kept := info.Receipt.Checkpoint == "kept"; kept != (test.status == "completed") {
@@ -116,27 +117,51 @@ func TestReplayEndsWhereItDiffers(t *testing.T) {
 	}
 }
 
-// A file runs again if it is the same.
+// A file runs again if its content is the same, and so do the files that a notebook runs.
 func TestReplayOfFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	path := filepath.Join(dir, "step.py")
-	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("import sys; x = sys.argv[1:]")
-	b, other, third := newBenchIn(t, dir), newBenchIn(t, dir), newBenchIn(t, dir)
+	b := newBenchIn(t, dir)
+	replays := func(step jobs.Info, want string) {
+		t.Helper()
+		if info, out := newBenchIn(t, dir).replay(b, step.ID, "x"); info.Result != want {
+			t.Errorf("result %q, %s, %q, want %s", info.Result, info.Receipt.Text(), out, want)
+		}
+	}
+	write("step.py", "import sys; x = sys.argv[1:]")
 	step, _ := b.runFile("step.py", "a")
-	if info, out := other.replay(b, step.ID, "x"); info.Result != "['a']" {
-		t.Errorf("result %q, %s, %q", info.Result, info.Receipt.Text(), out)
+	write("step.py", "import sys; x = sys.argv[1:]") // the same, at another time
+	replays(step, "['a']")
+	changed := func(step jobs.Info, name string) {
+		t.Helper()
+		info, _ := newBenchIn(t, dir).replay(b, step.ID, "x")
+		if got, want := info.Receipt.Text(), "failed (job "+step.ID+" can't run again: "+name+" has changed)"; got != want {
+			t.Errorf("status %q, want %q", got, want)
+		}
 	}
-	write("import sys; x = 'other'")
-	info, _ := third.replay(b, step.ID, "x")
-	if got, want := info.Receipt.Text(), "failed (job "+step.ID+" can't run again: step.py has changed)"; got != want {
-		t.Errorf("status %q, want %q", got, want)
+	write("step.py", "import sys; x = 'other'")
+	changed(step, "step.py")
+	if err := os.Remove(filepath.Join(dir, "step.py")); err != nil {
+		t.Fatal(err)
 	}
+	changed(step, "step.py")
+	b.ended()
+	missing, _ := b.runFile("step.py")
+	write("step.py", "x = 1") // it was not there
+	changed(missing, "step.py")
+	write("book.ipynb", `{"nbformat": 4, "cells": [{"cell_type": "code", "source": "%run sub/nested.py"}]}`)
+	write("sub/nested.py", "x = 'nested'\nopen('sub/nested.py', 'a').close()")
+	b.ended()
+	book, _ := b.runFile("book.ipynb")
+	replays(book, "'nested'")
+	write("sub/nested.py", "x = 'nothing'")
+	changed(book, "sub/nested.py")
 }
 
 // A state that can't be made again is refused, and why.

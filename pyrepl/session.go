@@ -152,7 +152,7 @@ func (s *Session) remember(job string, done worker.DoneEvent) {
 		s.names = done.Names
 	}
 	s.asOf = job
-	s.history.compiled(done)
+	s.history.learn(done)
 }
 
 // record changes the session's history.

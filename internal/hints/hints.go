@@ -118,11 +118,7 @@ func magicHint(name, argument string, cell bool) string {
 	text, known := magics[name]
 	switch {
 	case name == "run":
-		path, args, _ := strings.Cut(argument, " ")
-		if args == "" {
-			return fmt.Sprintf("execute_python(path=%q)", path)
-		}
-		return fmt.Sprintf("execute_python(path=%q, args=[…])", path)
+		return runHint(strings.Fields(argument))
 	case strings.Contains(text, "%q"):
 		return fmt.Sprintf(text, argument)
 	case known:
@@ -137,6 +133,24 @@ func magicHint(name, argument string, cell bool) string {
 		return fmt.Sprintf("execute_command_async(command=%q)", strings.TrimSpace(name+" "+argument))
 	}
 	return "%" + name + " is not there; " + shellHint
+}
+
+// runHint says what to use in place of %run with arguments. Its options come first.
+func runHint(arguments []string) string {
+	for len(arguments) > 0 && strings.HasPrefix(arguments[0], "-") {
+		arguments = arguments[1:]
+	}
+	if len(arguments) == 0 {
+		return "execute_python(path=…) runs a file"
+	}
+	path, more := strings.CutSuffix(arguments[0], ";")
+	switch {
+	case more && len(arguments) > 1:
+		return fmt.Sprintf("execute_python(path=%q), and the rest in another call", path)
+	case len(arguments) > 1:
+		return fmt.Sprintf("execute_python(path=%q, args=[…])", path)
+	}
+	return fmt.Sprintf("execute_python(path=%q)", path)
 }
 
 // installNames returns the arguments of an install without the options that are not needed.

@@ -13,7 +13,7 @@ const scriptMark = "# Session "
 const scriptMarkEnd = ", exported by async-repl; sha256 of what follows: "
 
 // awaitsNote stands above code that awaits.
-const awaitsNote = "# This cell awaits at top level: Jupyter and IPython run it, a plain script needs asyncio.run.\n"
+const awaitsNote = "# This cell awaits at top level: Jupyter, IPython and execute_python run it, plain Python does not.\n"
 
 // invalidNote stands above what is no code for Python alone.
 const invalidNote = "# Python does not run this, so it is a comment here:\n"

@@ -3,11 +3,15 @@ package pystack
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -45,14 +49,41 @@ func (s Sources) Lines(frames []Frame) []string {
 			if code, ok := s.Code(file); ok {
 				text = []byte(code)
 			} else if room > 0 && len(texts) < openMax {
-				text = s.read(file, min(room, fileMax))
-				room -= len(text)
+				var read int
+				text, read = s.text(file, room)
+				room -= read
 			}
 			texts[file] = text
 		}
 		lines[i] = lineOf(text, frames[i].Line)
 	}
 	return lines
+}
+
+// cell matches what Python knows the code of a notebook's cell by, see scripts.py.
+var cell = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.+\.ipynb), cell (\d+)$`) })
+
+// text returns the code in a file, or in a cell of a notebook, and how much it has read for that, at
+// most room.
+func (s Sources) text(file string, room int) (text []byte, read int) {
+	m := cell().FindStringSubmatch(file)
+	if m == nil {
+		text = s.read(file, min(room, fileMax))
+		return text, len(text)
+	}
+	raw := s.read(m[1], room) // it has pictures too
+	var book struct{ Cells []struct{ Source any } }
+	n, err := strconv.Atoi(m[2])
+	if err != nil || json.Unmarshal(raw, &book) != nil || n < 1 || n > len(book.Cells) {
+		return nil, len(raw)
+	}
+	source, _ := book.Cells[n-1].Source.([]any) // its lines, or one text
+	for _, line := range append(source, book.Cells[n-1].Source) {
+		if line, ok := line.(string); ok {
+			text = append(text, line...)
+		}
+	}
+	return text, len(raw)
 }
 
 // read returns the content of a file of the session's, or nil. A link that leads out of the directories

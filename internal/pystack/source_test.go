@@ -33,6 +33,7 @@ func TestSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	train := write(workspace, "train.py", "import x\r\n\r\n\tstep()  \rlast")
+	book := write(workspace, "book.ipynb", `{"cells": [{"source": ["# title"]}, {"source": ["import x\n", "  x.step()\n"]}, {"source": "one = 1\ntwo = 2"}, {}]}`)
 	s := pystack.Sources{
 		Code: func(file string) (string, bool) { return "a = 1\n  b = 2", file == "<job 1>" },
 		Dirs: []string{workspace},
@@ -51,6 +52,13 @@ func TestSources(t *testing.T) {
 		{"a relative name", "train.py", 1, "import x"},
 		{"a name that leads out", "../" + filepath.Base(other) + "/secret.py", 1, ""},
 		{"a file elsewhere", secret, 1, ""},
+		{"a cell of a notebook", book + ", cell 2", 2, "x.step()"},
+		{"a cell that is one text", book + ", cell 3", 2, "two = 2"},
+		{"a cell without code", book + ", cell 4", 1, ""},
+		{"a cell that it does not have", book + ", cell 5", 1, ""},
+		{"no cell", book + ", cell 0", 1, ""},
+		{"a cell of a notebook elsewhere", write(other, "o.ipynb", `{"cells": [{"source": "secret"}]}`) + ", cell 1", 1, ""},
+		{"a cell of what is no notebook", write(workspace, "no.ipynb", `{`) + ", cell 1", 1, ""},
 		{"a link that leads out", link, 1, ""},
 		{"a FIFO", fifo, 1, ""},
 		{"a directory", workspace, 1, ""},

@@ -54,6 +54,7 @@ class Executor:
         self.result: str | None = None  # of the last expression
         self.form: str | None = None  # of the code, if Go should know it
         self.scripts: list[Script] = []  # the file that is run, and those that it runs
+        self.files: dict[str, str] = {}  # that the job has run, and a hash of each
         self._installed = Installed(directories())
         self._reserve: list[bytes] = []  # memory for when there is no more; never written to
 
@@ -109,7 +110,7 @@ class Executor:
     def _prepare(self, id: str, files: list[int]) -> None:
         """Set what user code relies on, whatever the last job did to it."""
         session = self.session
-        self.result, self.form = None, "uncompiled"
+        self.result, self.form, self.files = None, "uncompiled", {}
         self._reserve_memory()
         session.streams.begin(id, files)
         session.channel.hold_reserve()
@@ -272,6 +273,8 @@ class Executor:
         ending["pending"] = session.streams.pending_tasks()
         if self.form is not None:
             ending["form"] = self.form
+        if self.files:
+            ending["hashes"] = self.files
         ending.update(session.names.changed())
         left = session.displays_left()
         if left:

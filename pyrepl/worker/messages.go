@@ -137,6 +137,8 @@ type (
 		Form        string   `json:"form"`  // of the code: awaits (at top level) or uncompiled; empty: neither
 		Names       []string `json:"names"` // nil: unchanged
 
+		Hashes map[string]string `json:"hashes"` // of the files that the job has run, see [FileHash]
+
 		// How the set of names has changed: the first ones, and the number of all.
 		New       []string `json:"new"`
 		NewCount  int      `json:"new_count"`

@@ -7,6 +7,7 @@ the first entry of sys.path are put back when it has ended.
 from __future__ import annotations
 
 import sys
+from _ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 from _stat import S_ISDIR, S_ISREG
 from os import fsdecode, getcwd
 from os.path import dirname, join, realpath
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 LIMIT = 16 << 20  # bytes
 NESTED = 20  # files that run one another
+EXPORT = b"# Session ", b", exported by async-repl; "  # on the first line: it may await
+KNOWN = 200  # files of a job whose hashes are reported
 MAGICS = "%matplotlib", "%config", "%load_ext", "%reload_ext", "%autoreload"  # do nothing here
 
 
@@ -37,13 +40,25 @@ class Cell:
     def file(self) -> list[str]:
         """Return path and arguments if the cell runs a file, by a line like IPython's %run."""
         line = self.source.strip()
-        if self.code is not None or not line.startswith("%run ") or "\n" in line:
+        if self.code is not None or line.split(None, 1)[:1] != ["%run"] or "\n" in line:
             return []
         from shlex import split
         try:
-            return split(line)[1:]
+            words = split(line.rstrip("; \t"))[1:]
         except ValueError:  # an open quotation mark: Python refuses the line
             return []
+        while words[:1] == ["-i"]:  # the file has the variables in every case
+            del words[0]
+        why = ""
+        if not words:
+            why = "it needs the path of a file"
+        elif words[0].startswith("-"):
+            why = "of its options only -i is known here"
+        elif words[0].endswith(";"):
+            why = "a line runs one file and nothing else; put the rest into a cell of its own"
+        if why:
+            raise Refused("%s: %s: %s" % (self.name, line, why))
+        return words
 
     def silent(self) -> bool:
         """Report whether the value of its last expression is not to be shown, as in Jupyter."""
@@ -53,13 +68,21 @@ class Cell:
 class Script:
     """A file that is run by a job."""
 
-    def __init__(self, session: Session, path: str, args: list[str]) -> None:
-        """Read and check the file. A relative path begins in the session's directory."""
+    def __init__(self, session: Session, files: dict[str, str], path: str,
+                 args: list[str]) -> None:
+        """Read and check the file. A relative path begins in the session's directory.
+
+        Files get the hash of its content, or an empty one if it can't be read."""
         self.session, self.futures = session, 0
         self.file = join(fsdecode(environ[b"PWD"]), path)
         self.argv = [path if join(getcwd(), path) == self.file else self.file, *args]
         self.saved: tuple[Any, ...] | None = None
+        known = self.file in files or len(files) >= KNOWN
+        if not known:
+            files[self.file] = ""
         data, stamp = contents(self.file)
+        if not known:
+            files[self.file] = hash_of(data)
         if self.file.endswith(".ipynb"):
             self.cells = cells_of(self.file, data)
             for cell in self.cells:
@@ -67,7 +90,10 @@ class Script:
         else:
             text = decoded(self.file, data)
             session.sources.add(self.file, text, stamp)
-            self.cells = [Cell(self.file, text, compile(data, self.file, "exec", 0, True))]
+            first = data[:data.find(b"\n")]
+            ours = first.startswith(EXPORT[0]) and EXPORT[1] in first
+            flags = PyCF_ALLOW_TOP_LEVEL_AWAIT if ours else 0
+            self.cells = [Cell(self.file, text, compile(data, self.file, "exec", flags, True))]
 
     def enter(self, executor: Executor) -> None:
         """Set what the code finds, in the place of what leave puts back."""
@@ -108,7 +134,7 @@ def run(executor: Executor, path: str, args: list[str]) -> None:
     """Run a file for a job. The executor leaves it, and those that it runs if one of them fails."""
     if len(executor.scripts) == NESTED:
         raise Refused("%s: %d files already run one another" % (path, NESTED))
-    script = Script(executor.session, path, args)
+    script = Script(executor.session, executor.files, path, args)
     script.enter(executor)
     for cell in script.cells:
         file = cell.file()
@@ -172,6 +198,19 @@ def contents(path: str) -> tuple[bytes, tuple[int, float]]:
 
 
 @breakable
+def hash_of(data: bytes) -> str:
+    """Return the SHA-256 of data. hashlib comes last: it loads OpenSSL, which takes a while."""
+    from importlib import import_module
+    for name in ("_sha2", "_sha256"):  # the first one is that of Python 3.12 and newer
+        try:
+            return str(import_module(name).sha256(data).hexdigest())
+        except ImportError:
+            pass
+    from hashlib import sha256
+    return sha256(data).hexdigest()
+
+
+@breakable
 def decoded(path: str, data: bytes) -> str:
     """Return the text of a source file, which can declare its encoding."""
     from importlib.util import decode_source
@@ -197,14 +236,30 @@ def cells_of(path: str, data: bytes) -> list[Cell]:
         found = []
         for n, cell in enumerate(notebook["cells"], 1):
             if cell["cell_type"] == "code":
-                lines = "".join(cell["source"]).split("\n")
-                lines = ["" if line.startswith(MAGICS) else line for line in lines]
-                found.append(Cell("%s, cell %d" % (path, n), "\n".join(lines)))
+                found.append(Cell("%s, cell %d" % (path, n), code_of("".join(cell["source"]))))
         return found
     except (ValueError, RecursionError) as error:
         raise Refused("%s is no notebook: %s" % (path, error))
     except (KeyError, TypeError, AttributeError):
         raise Refused("%s is no notebook: it is not of the form that nbformat 4 has" % path)
+
+
+def code_of(source: str) -> str:
+    """Return a cell as Jupyter runs it: without the indentation of its first line.
+
+    In the place of magics that do nothing here is nothing, or a pass in a block."""
+    lines = source.split("\n")
+    first = next((line for line in lines if line.strip()), "")
+    margin = first[:len(first) - len(first.lstrip())]
+    code: list[str] = []
+    for line in lines:
+        if margin and line.startswith(margin):
+            line = line[len(margin):]
+        bare = line.lstrip()
+        if bare.startswith(MAGICS):
+            line = line[:-len(bare)] + "pass" if bare != line else ""
+        code.append(line)
+    return "\n".join(code)
 
 
 def language_of(notebook: dict[str, Any]) -> str:

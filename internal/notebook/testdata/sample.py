@@ -1,4 +1,4 @@
-# Session "lab", exported by async-repl; sha256 of what follows: d0e43dbdf70b20985b1bd42ce5bccd9582ab0ce6e31f45bd7cc9a97014a57b0b
+# Session "lab", exported by async-repl; sha256 of what follows: 0540a7ba6c132097c6d27f4897e3b65ba9c905c5a810420995817fc97a969dd0
 from __future__ import annotations
 from __future__ import division, generators
 
@@ -11,7 +11,7 @@ print('a < b & c')
 print('é', file=sys.stderr)
 
 # %% 01B completed
-# This cell awaits at top level: Jupyter and IPython run it, a plain script needs asyncio.run.
+# This cell awaits at top level: Jupyter, IPython and execute_python run it, plain Python does not.
 await thing()
 
 # %% 01C failed (ZeroDivisionError: division by zero)

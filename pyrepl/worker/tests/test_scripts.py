@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -223,6 +224,46 @@ class TestFiles(unittest.TestCase):
         self.assertEqual(self.worker.run("sys.argv, len(sys.path)").done["end"], "returned")
         done = self.worker.run_file(self.notebook("quote.ipynb", "%run 'a")).done
         self.assertIn("SyntaxError", done["error"])
+
+    def test_a_cell_is_read_as_jupyter_reads_it(self) -> None:
+        inner = self.write("inner.py", "again = known + 1")
+        book = self.notebook(
+            "magics.ipynb", "  %matplotlib inline\n  known = 1\n  if known:\n      known += 1",
+            "if known:\n    %config x\nelse:\n    known = 0", "\n\n  %%run -i %s;" % inner,
+            "known, again")
+        ended = self.worker.run_file(book)
+        self.assertEqual(ended.done.get("result"), "(2, 3)", ended)
+
+    def test_a_run_that_is_not_known_here_says_so(self) -> None:
+        for line, why in {"%run": "it needs the path of a file",
+                          "%run -i": "it needs the path of a file",
+                          "%run -t x.py": "of its options only -i is known here",
+                          "%run x.py; y": "a line runs one file and nothing else; put the rest "
+                                          "into a cell of its own"}.items():
+            with self.subTest(line):
+                path = self.notebook("runs.ipynb", line)
+                self.assertEqual(self.worker.run_file(path).done["error"],
+                                 "%s, cell 1: %s: %s" % (path, line, why))
+
+    def test_an_export_may_await(self) -> None:
+        text = "import asyncio\nfound = await asyncio.sleep(0, 5)\n"
+        path = self.write("e.py", '# Session "a", exported by async-repl; sha256 of x: 0\n' + text)
+        self.assertEqual(self.worker.run_file(path).done["end"], "returned")
+        self.assertEqual(self.worker.run("found").done["result"], "5")
+        path = self.write("plain.py", "# Session\n" + text)
+        self.assertIn("outside function", self.worker.run_file(path).done["error"])
+
+    def test_it_says_which_files_have_run(self) -> None:
+        inner, gone = self.write("inner.py", "x = 1"), self.directory / "gone.py"
+        book = self.notebook("hashes.ipynb", "%%run %s" % inner, "%%run %s" % inner,
+                             "%%run %s" % gone)
+        self.assertEqual(self.worker.run_file(book).done["hashes"], {
+            str(book): hashlib.sha256(book.read_bytes()).hexdigest(),
+            str(inner): hashlib.sha256(b"x = 1").hexdigest(), str(gone): ""})
+        self.assertNotIn("hashes", self.worker.run("1").done)
+        many = self.notebook("many.ipynb", *["%%run %s" % self.write("m%d.py" % n, "")
+                                             for n in range(250)])
+        self.assertEqual(len(self.worker.run_file(many).done["hashes"]), 200)
 
     def test_an_error_in_a_cell_ends_it(self) -> None:
         path = self.notebook("fails.ipynb", "reached = 1", "x = 2\n1 / 0", "reached = 3")
