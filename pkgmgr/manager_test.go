@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process/processtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -161,19 +162,16 @@ func TestInterpreterIsFoundAgain(t *testing.T) {
 func (w *world) stuck() (pid func() int) {
 	file := w.path("pid")
 	w.script("bin/python3", `trap '' INT; echo $$ >"`+file+`.new"; mv "`+file+`.new" "`+file+`"; while :; do sleep 1000; done`)
-	return func() int {
+	return func() (pid int) {
 		w.t.Helper()
-		for ctx := patient(w.t); ctx.Err() == nil; <-time.After(time.Millisecond) {
-			if b, err := os.ReadFile(file); err == nil {
-				pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-				if err != nil {
-					w.t.Fatal(err)
-				}
-				return pid
+		polltest.Check(w.t, func() error {
+			b, err := os.ReadFile(file)
+			if err == nil {
+				pid, err = strconv.Atoi(strings.TrimSpace(string(b)))
 			}
-		}
-		w.t.Fatal("python3 was not started")
-		return 0
+			return err
+		})
+		return pid
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -142,12 +143,7 @@ func TestLossOfABranch(t *testing.T) {
 	pid := twig.s.State().PID
 	kill(t, pid)
 	var loss *pyrepl.Loss
-	for end := time.Now().Add(jobstest.Patience); loss == nil && time.Now().Before(end); <-time.After(time.Millisecond) {
-		loss = twig.s.Lost()
-	}
-	if loss == nil {
-		t.Fatal("the loss was not noticed")
-	}
+	polltest.Until(t, "the loss", func() bool { loss = twig.s.Lost(); return loss != nil })
 	if got := loss.String(); !strings.HasPrefix(got, "session twig's Python was killed by SIGKILL after job ") || !strings.HasSuffix(got, "variables lost: x") {
 		t.Errorf("loss %q", got)
 	}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -190,8 +190,7 @@ func TestBranchAfterAJob(t *testing.T) {
 	after(kept.ID, "[1]")
 	after(last.ID, "[1, 2, 3]")
 	kill(t, b.s.State().PID)
-	for end := time.Now().Add(jobstest.Patience); b.s.Lost() == nil && time.Now().Before(end); <-time.After(time.Millisecond) {
-	}
+	polltest.Until(t, "the loss", func() bool { return b.s.Lost() != nil })
 	if _, _, err := b.s.BranchAfter(t.Context(), last.ID, "twig", b.cfg); !errors.Is(err, pyrepl.ErrNotKept) {
 		t.Errorf("the state of a Python that has died: %v", err)
 	}

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"asyncrepl/internal/display"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -309,13 +309,12 @@ func TestForeignDescriptorsAreClosed(t *testing.T) {
 // wantDescriptors waits until no more descriptors are open than before.
 func wantDescriptors(t *testing.T, before int) {
 	t.Helper()
-	var now []string
-	for deadline := time.Now().Add(jobstest.Patience); time.Now().Before(deadline); <-time.After(time.Millisecond) {
-		if now = descriptors(t); len(now) <= before {
-			return
+	polltest.Check(t, func() error {
+		if now := descriptors(t); len(now) > before {
+			return fmt.Errorf("%d descriptors, %d before: %q", len(now), before, now)
 		}
-	}
-	t.Errorf("%d descriptors, %d before: %q", len(now), before, now)
+		return nil
+	})
 }
 
 // Text that looks like the line of a display shows nothing.

@@ -2,12 +2,12 @@ package pyrepl_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -60,16 +60,14 @@ func TestHandlerRaisesBetweenJobs(t *testing.T) {
 // asleep waits until a process waits for something.
 func asleep(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(jobstest.Patience); ; <-time.After(time.Millisecond) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	polltest.Check(t, func() error {
+		p, err := procfs.Inspect(pid)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, state, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(state, "S") {
-			return
+		if p.State != 'S' {
+			return fmt.Errorf("process %d does not wait: %+v", pid, p)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("process %d does not wait: %s", pid, stat)
-		}
-	}
+		return nil
+	})
 }

@@ -2,7 +2,6 @@ package pyrepl_test
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -117,10 +117,10 @@ func TestInterruptOfAStoppedWorker(t *testing.T) {
 	b := newBench(t)
 	j := b.start("kept = 1; import os, signal; os.kill(os.getpid(), signal.SIGSTOP); import time; time.sleep(300)")
 	j.AwaitStart(t.Context())
-	for stopped := false; !stopped; <-time.After(time.Millisecond) { // the test's limit of time ends this
+	polltest.Until(t, "the worker to stop", func() bool {
 		st, err := procfs.Inspect(j.Info().PID)
-		stopped = err == nil && st.Stopped()
-	}
+		return err == nil && st.Stopped()
+	})
 	j.Stop(stop(jobs.Interrupt))
 	if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
 		t.Error(info.Receipt.Text())
@@ -131,20 +131,15 @@ func TestInterruptOfAStoppedWorker(t *testing.T) {
 // computes waits until a job's process has used some processor time.
 func computes(t *testing.T, j *jobs.Job) {
 	t.Helper()
-	used := func() int {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", j.Info().PID))
+	used := func() time.Duration {
+		used, err := procfs.CPUTime(j.Info().PID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')'):]))
-		ticks, err := strconv.Atoi(fields[12]) // utime, in hundredths of a second
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ticks
+		return used
 	}
-	for begin := used(); used() < begin+3; <-time.After(time.Millisecond) {
-	}
+	begin := used()
+	polltest.Until(t, "the job to compute", func() bool { return used() >= begin+30*time.Millisecond })
 }
 
 func TestInterruptSparesEarlierJobs(t *testing.T) {

@@ -2,6 +2,7 @@ package pyrepl_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,32 +10,35 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"asyncrepl/internal/callstack"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/pystack"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
 
 // looks looks at a job until its innermost call is in a function.
-func looks(t *testing.T, j *jobs.Job, function string) callstack.Stack {
+func looks(t *testing.T, j *jobs.Job, function string) (s callstack.Stack) {
 	t.Helper()
-	for deadline := time.Now().Add(jobstest.Patience); ; <-time.After(time.Millisecond) {
+	polltest.Check(t, func() (err error) {
 		info := j.Info()
 		if info.Status == jobs.Running && info.Looker != nil {
-			s, err := info.Looker.Look()
+			s, err = info.Looker.Look()
 			if err != nil && !errors.Is(err, pystack.ErrMoving) {
 				t.Fatal(err)
 			}
 			if n := len(s.Calls); n > 0 && s.Calls[n-1].Function == function {
-				return s
+				return nil
 			}
 		}
-		if info.Status.Final() || time.Now().After(deadline) {
-			t.Fatalf("the job never got to %s: %+v\noutput: %q", function, info, jobstest.Output(j))
+		err = fmt.Errorf("the job never got to %s: %+v\noutput: %q", function, info, jobstest.Output(j))
+		if info.Status.Final() {
+			t.Fatal(err)
 		}
-	}
+		return err
+	})
+	return s
 }
 
 // A busy session shows where it is: in each interpreter, across jobs and files, without its worker's

@@ -1,12 +1,12 @@
 package pyrepl_test
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"testing"
-	"time"
 
-	"asyncrepl/jobs/jobstest"
+	"asyncrepl/internal/polltest"
 )
 
 // An idle session holds the same number of descriptors after many jobs as after a few.
@@ -29,9 +29,10 @@ func TestJobsLeaveNoDescriptorsOpen(t *testing.T) {
 	for range 100 {
 		b.run("print(1)")
 	}
-	for timeout := time.Now().Add(jobstest.Patience); open() > most; time.Sleep(time.Millisecond) {
-		if time.Now().After(timeout) {
-			t.Fatalf("%d descriptors are open, %d were after the first jobs", open(), most)
+	polltest.Check(t, func() error {
+		if now := open(); now > most {
+			return fmt.Errorf("%d descriptors are open, %d were after the first jobs", now, most)
 		}
-	}
+		return nil
+	})
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -28,9 +28,7 @@ func TestUnreadCommandsRunOnTheNextWorker(t *testing.T) {
 		}
 		syscall.Kill(first.PID, syscall.SIGSTOP)
 		j := b.start("'x' in globals()")
-		for unreadBytes(t) == 0 { // until it is sent
-			time.Sleep(time.Millisecond)
-		}
+		polltest.Until(t, "the command to be sent", func() bool { return unreadBytes(t) > 0 })
 		syscall.Kill(first.PID, syscall.SIGKILL)
 		info := jobstest.End(t, j)
 		notes := strings.Join(info.Receipt.Notes, "; ")

@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/shell"
@@ -189,15 +191,13 @@ func TestCancelEndsTheTree(t *testing.T) {
 // before it begins to wait, waits.
 func rests(t *testing.T, j *jobs.Job) {
 	t.Helper()
-	for {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", j.Info().PID))
+	polltest.Until(t, "the leader to sleep", func() bool {
+		p, err := procfs.Inspect(j.Info().PID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if state := stat[strings.LastIndexByte(string(stat), ')')+2]; state != 'R' {
-			return
-		}
-	}
+		return p.State != 'R'
+	})
 }
 
 // pids returns the processes that a command named as "pid N.".

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +11,8 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/process/processtest"
 )
 
 // trees are commands that start processes of every kind that is hard to find again. They print "pid
@@ -65,15 +65,8 @@ func plant(t *testing.T, s *server) (pids []int) {
 // gone waits until none of the processes is left.
 func gone(t *testing.T, pids []int) {
 	t.Helper()
-	start := time.Now()
 	for _, pid := range pids {
-		for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			if time.Since(start) > 5*time.Second {
-				name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-				t.Fatalf("process %d is still there: %s", pid, name)
-			}
-			<-time.After(2 * time.Millisecond)
-		}
+		processtest.Gone(t, pid)
 	}
 }
 
@@ -217,7 +210,7 @@ func TestIdleDeathIsAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lost string // the first reply that knows of the death
-	s.wait("the announcement of a death", func() bool {
+	polltest.Until(t, "the announcement of a death", func() bool {
 		lost = s.do("server_status").Header("Lost")
 		return lost != ""
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/polltest"
 )
 
 // A hostile client writes and reads whatever it likes. The test checks the answers line by line.
@@ -109,15 +110,13 @@ func toolCall(id, tool string, args ...any) string {
 // appears waits until a file of the workspace holds text.
 func (h *hostile) appears(name, text string) {
 	h.t.Helper()
-	for end := time.Now().Add(patience); ; <-time.After(2 * time.Millisecond) {
+	polltest.Check(h.t, func() error {
 		b, _ := os.ReadFile(filepath.Join(h.dir, name))
 		if strings.Contains(string(b), text) {
-			return
+			return nil
 		}
-		if time.Now().After(end) {
-			h.t.Fatalf("%s never held %q: %.200q\nlog: %s", name, text, b, h.log)
-		}
-	}
+		return fmt.Errorf("%s never held %q: %.200q\nlog: %s", name, text, b, h.log)
+	})
 }
 
 // ends waits until the server has exited, and a process of its jobs, too.

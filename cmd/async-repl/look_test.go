@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/pystack"
 )
 
@@ -24,14 +25,14 @@ func TestStatusShowsTheStack(t *testing.T) {
 	}
 	id := r.Header("Job ID")
 	want := "--- STDOUT ---\nready\n--- STACK ---\nFile \"<job " + id + ">\", line 5, in <module>\n  nap()\nFile \"<job " + id + ">\", line 3, in nap\n  time.sleep(3600)\n"
-	s.wait("a look at the sleep", func() bool {
+	polltest.Until(t, "a look at the sleep", func() bool {
 		r = s.do("check_python_status")
 		return strings.HasPrefix(r.Header("At"), "line 3 in nap")
 	})
 	if !strings.HasSuffix(string(r), want) {
 		t.Errorf("the status:\n%s\nwant at its end:\n%s", r, want)
 	}
-	s.wait("a look at a thread that sleeps", func() bool {
+	polltest.Until(t, "a look at a thread that sleeps", func() bool {
 		r = s.do("check_job_status", "job_id", id)
 		return r.Header("At") == "line 3 in nap (not moved since the last look)"
 	})

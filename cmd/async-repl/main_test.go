@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/pystack"
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/version"
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait: a test that runs into it has failed.
-const patience = 60 * time.Second
+const patience = polltest.Patience
 
 // A server is the program, started as by a client, and the client.
 type server struct {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"asyncrepl/internal/polltest"
 )
 
 // newWorkspace starts a server in a workspace that has no environment yet. Its PATH has a python3,
@@ -194,7 +196,7 @@ func TestPipIsInterruptedWhileMaking(t *testing.T) {
 	s := startServer(t, ownEnvironment, "VIRTUAL_ENV=", "CONDA_PREFIX=", "PATH="+bin+":/usr/bin:/bin")
 	id := s.do("execute_command_async", "command", "pip install x", "wait_seconds", 0).Header("Job ID")
 	s.prints(id, "Making the environment")
-	s.wait("the directory", func() bool { _, err := os.Stat(filepath.Join(s.dir, ".venv")); return err == nil })
+	polltest.Until(t, "the directory", func() bool { _, err := os.Stat(filepath.Join(s.dir, ".venv")); return err == nil })
 	if r := s.do("cancel_job", "job_id", id); r.Header("Status") != "cancelled (interrupted)" || !strings.Contains(string(r), "pip: interrupted") {
 		t.Errorf("%s", r)
 	}

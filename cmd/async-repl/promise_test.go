@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/polltest"
 )
 
 // peak returns the most memory that a process has used, in KiB.
@@ -136,14 +136,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 	building := filepath.Join(s.dir, "building")
 	projectIn(t, filepath.Join(s.dir, "stuck"), "stuck", "open("+strconv.Quote(building)+", 'w').close(); time.sleep(1000)")
 	id := s.do("install_package_async", "package", "./stuck", "wait_seconds", 0).Header("Job ID")
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(building); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("nothing is built: %s", s.do("check_job_status", "job_id", id))
-		}
-	}
+	polltest.Until(t, "the build", func() bool { _, err := os.Stat(building); return err == nil })
 	s.do("cancel_job", "job_id", id)
 	r = s.end(id)
 	if status := r.Header("Status"); !strings.HasPrefix(status, "cancelled (") || r.Header("Note") != "no package was installed or removed" {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/procfs"
 )
 
 // planted returns the pid that a job printed as "pid N.".
@@ -65,13 +67,10 @@ func TestReceiptNamesEveryRung(t *testing.T) {
 // asleep waits until a process has execed sleep, or bash, and sleeps.
 func (s *server) asleep(pid int) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-time.After(time.Millisecond) {
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if text := string(stat); strings.Contains(text, " S ") && (strings.Contains(text, "(sleep)") || strings.Contains(text, "(bash)")) {
-			return
-		}
-	}
-	s.t.Fatalf("process %d does not sleep", pid)
+	polltest.Until(s.t, fmt.Sprintf("the sleep of process %d", pid), func() bool {
+		p, err := procfs.Inspect(pid)
+		return err == nil && p.State == 'S' && (p.Program == "sleep" || p.Program == "bash")
+	})
 }
 
 // Processes that a job left are named while they run, and a cancel of the ended job ends them.
@@ -123,14 +122,7 @@ func orphan(t *testing.T, s *server, name string) (id string, pid int, end mcpcl
 	if err := os.WriteFile(filepath.Join(s.dir, "go"+name), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for begin := time.Now(); ; <-time.After(time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(s.dir, "over"+name)); err == nil {
-			break
-		}
-		if time.Since(begin) > patience {
-			t.Fatal("the command has not started the process")
-		}
-	}
+	polltest.Until(t, "the start of the process", func() bool { _, err := os.Stat(filepath.Join(s.dir, "over"+name)); return err == nil })
 	pid = planted(t, s.prints(id, "pid "))
 	s.asleep(pid)
 	s.do("send_command_input", "job_id", id, "text", "go\n")
@@ -171,8 +163,7 @@ func freezer(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		freeze(t, dir, "THAWED")
-		for end := time.Now().Add(patience); time.Now().Before(end) && os.Remove(dir) != nil; <-time.After(time.Millisecond) {
-		}
+		polltest.Check(t, func() error { return os.Remove(dir) })
 	})
 	return dir
 }
@@ -272,8 +263,7 @@ func limitedGroup(t *testing.T) string {
 			continue
 		}
 		t.Cleanup(func() {
-			for end := time.Now().Add(patience); time.Now().Before(end) && os.Remove(dir) != nil; <-time.After(time.Millisecond) {
-			}
+			polltest.Check(t, func() error { return os.Remove(dir) })
 		})
 		if os.WriteFile(filepath.Join(dir, group[1]), []byte("402653184"), 0) == nil {
 			return dir

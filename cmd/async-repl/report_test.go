@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/report"
 )
 
@@ -35,16 +36,6 @@ func (s *server) record(id string) (r report.Record) {
 		s.t.Fatal(err)
 	}
 	return r
-}
-
-// wait calls f until it returns true.
-func (s *server) wait(what string, f func() bool) {
-	s.t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("waited without success for %s", what)
-		}
-	}
 }
 
 // matches checks each header against a regular expression.
@@ -102,7 +93,7 @@ func TestLeftBehind(t *testing.T) {
 	if text := s.read("job://" + id + "/output?cursor=6&view=raw"); text != "late\r\n" {
 		t.Errorf("late output as a resource: %q", text)
 	}
-	s.wait("the processes that are left in the status", func() bool {
+	polltest.Until(t, "the processes that are left in the status", func() bool {
 		return strings.HasPrefix(s.do("server_status").Header("Processes"), "2 of jobs and sessions, ")
 	})
 	matches(t, s.do("cancel_job", "job_id", id), map[string]string{"Status": "^completed$", "Ended now": regexp.QuoteMeta(left)})
@@ -115,7 +106,7 @@ func TestMaxJobs(t *testing.T) {
 	s := startServer(t, "REPL_MAX_JOBS=2")
 	first := s.do("execute_command_async", "command", "exec sleep 1000 # the first", "wait_seconds", 0).Header("Job ID")
 	second := s.do("execute_command_async", "command", "exec sleep 1000", "wait_seconds", 0).Header("Job ID")
-	s.wait("two jobs that run", func() bool { return s.do("server_status").Header("Jobs") == "2 of at most 2 at once: 2 running" })
+	polltest.Until(t, "two jobs that run", func() bool { return s.do("server_status").Header("Jobs") == "2 of at most 2 at once: 2 running" })
 	want := regexp.MustCompile(`2 jobs are running, the most allowed; nothing was started\. Wait for one or end one with cancel_job\.` +
 		"\nThe oldest: " + first + ` running, shell, [0-9.]+s: exec sleep 1000 # the first\nSession: new\n$`)
 	if got := s.refused("execute_python", "code", "1"); !want.MatchString(got) {
@@ -161,7 +152,7 @@ func TestServerStatus(t *testing.T) {
 	id := s.do("execute_python", "code", "import time; time.sleep(1000)", "session", "lab", "wait_seconds", 0).Header("Job ID")
 	s.do("execute_python", "code", "1", "session", "lab", "wait_seconds", 0)
 	s.do("execute_command_async", "command", "yes | head -c 3000000", "wait_seconds", 60, "max_chars", 0)
-	s.wait("the worker", func() bool { return s.record(id).Usage != nil })
+	polltest.Until(t, "the worker", func() bool { return s.record(id).Usage != nil })
 	u := s.record(id).Usage
 	if u.Processes != 1 || u.Memory < 1<<20 {
 		t.Errorf("usage %+v", u)
@@ -184,7 +175,7 @@ func TestAlso(t *testing.T) {
 	other := s.do("execute_command_async", "command", "read x; exit 3", "wait_seconds", 0).Header("Job ID")
 	var announced []string
 	sent := false
-	s.wait("news", func() bool {
+	polltest.Until(t, "news", func() bool {
 		if also := s.do("execute_command_async", "command", "true").Header("Also"); also != "" {
 			announced = append(announced, also)
 		}
@@ -213,7 +204,7 @@ go = threading.Event()
 def late(): go.wait(); print("from the thread")
 thread = threading.Thread(target=late); thread.start()`).Header("Job ID")
 	announced := s.do("execute_python", "wait_seconds", 60, "code", "go.set(); thread.join()").Header("Also")
-	s.wait("late output", func() bool { return s.record(first).Output.Late > 0 })
+	polltest.Until(t, "late output", func() bool { return s.record(first).Output.Late > 0 })
 	for range 2 {
 		announced += s.do("execute_python", "wait_seconds", 60, "code", "1").Header("Also")
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/polltest"
 )
 
 // oddServer starts a server in odd surroundings and opens a session.
@@ -93,12 +94,12 @@ func TestFewProcesses(t *testing.T) {
 	for refused := 0; refused < 5; {
 		r, err := s.startSleeper()
 		if err != nil {
-			s.wait("the reason of the end", func() bool {
+			polltest.Until(t, "the reason of the end", func() bool {
 				log := s.log.String()
 				return strings.Contains(log, "failed to create new OS thread") || strings.Contains(log, "pthread_create failed")
 			})
 			s.exit()
-			s.wait("nothing to be left", func() bool { return processesOf(t, uid) == 0 })
+			polltest.Until(t, "nothing to be left", func() bool { return processesOf(t, uid) == 0 })
 			return
 		}
 		status := r.Header("Status")

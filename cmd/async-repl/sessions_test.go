@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/polltest"
 )
 
 // An idle session is ended, and the next reply says so once. The session that is made again under
@@ -16,7 +18,7 @@ func TestSessionTTL(t *testing.T) {
 	const code = "import os; a = 1; os.getcwd(), os.environ['MODE']"
 	job := s.do("execute_python", "session", "lab", "code", code, "wait_seconds", 60).Header("Job ID")
 	lost := ""
-	s.wait("the end of the session", func() bool {
+	polltest.Until(t, "the end of the session", func() bool {
 		lost = s.do("list_sessions").Header("Lost")
 		return lost != ""
 	})

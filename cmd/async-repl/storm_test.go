@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -208,8 +209,7 @@ var endings = []ending{
 	{"guard first", false, func(s *storm) {
 		for _, pid := range s.guards() {
 			syscall.Kill(pid, syscall.SIGKILL)
-			for alive(pid) {
-			}
+			polltest.Until(s.t, "the end of a guard", func() bool { return !alive(pid) })
 		}
 		s.do("execute_command_async", "command", "true", "wait_seconds", 60)
 		s.signal(syscall.SIGKILL)
@@ -233,9 +233,8 @@ var endings = []ending{
 
 // alive reports whether any thread of a process runs.
 func alive(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	return err == nil && !(fields[0] == "Z" && fields[17] == "1") // the number of its threads
+	p, err := procfs.Inspect(pid)
+	return err == nil && !p.Ended()
 }
 
 // pause lets the round grow for a while, so that the server ends at a random moment.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/polltest"
 )
 
 // A readline prompt reads single keys, so the terminal would pass an end of file on as a character.
@@ -39,15 +41,13 @@ func TestStoppedProcessIsNamed(t *testing.T) {
 		`set -m; cat & wait; sleep 300`:                                             "stopped, cat (pid ",
 	} {
 		id := s.do("execute_command_async", "command", line, "wait_seconds", 0).Header("Job ID")
-		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		polltest.Check(t, func() error {
 			r := s.do("check_job_status", "job_id", id)
 			if strings.HasPrefix(r.Header("Activity"), want) {
-				break
+				return nil
 			}
-			if time.Now().After(end) {
-				t.Fatalf("%s:\n%s", line, r)
-			}
-		}
+			return fmt.Errorf("%s:\n%s", line, r)
+		})
 	}
 }
 
@@ -104,11 +104,12 @@ func TestListenersOfEarlierJobsAreNotNamed(t *testing.T) {
 	s := startServer(t)
 	r := s.do("execute_python", "code", "import socket, threading\nserver = socket.create_server(('127.0.0.1', 0))\ninput('go on? ')", "wait_seconds", 60)
 	id := r.Header("Job ID")
-	for end := time.Now().Add(patience); r.Header("Listening") == ""; r = s.do("check_job_status", "job_id", id, "wait_seconds", 0.01) {
-		if time.Now().After(end) {
-			t.Fatalf("it does not listen:\n%s", r)
+	polltest.Check(t, func() error {
+		if r = s.do("check_job_status", "job_id", id); r.Header("Listening") != "" {
+			return nil
 		}
-	}
+		return fmt.Errorf("it does not listen:\n%s", r)
+	})
 	s.do("send_python_input", "text", "yes", "job_id", id, "wait_seconds", 60)
 	r = s.do("execute_python", "code", "import time; time.sleep(1)", "wait_seconds", 60)
 	holds(t, r, "Status", "completed", "Listening", "")

@@ -5,10 +5,12 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
-	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -131,15 +133,8 @@ func TestBranchThatWaitsForWhatIsLost(t *testing.T) {
 // queues waits until something waits for its turn in a session.
 func (b *bench) queues(sc engine.Scope, name string) {
 	b.t.Helper()
-	for end := time.Now().Add(jobstest.Patience); ; <-time.After(time.Millisecond) {
+	polltest.Until(b.t, "the queue of session "+name, func() bool {
 		list, _ := b.Sessions(sc)
-		for _, s := range list {
-			if s.Name == name && s.Queued > 0 {
-				return
-			}
-		}
-		if time.Now().After(end) {
-			b.t.Fatal("nothing waits for its turn in session", name)
-		}
-	}
+		return slices.ContainsFunc(list, func(s report.SessionStatus) bool { return s.Name == name && s.Queued > 0 })
+	})
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -137,7 +138,7 @@ func TestMaxSessions(t *testing.T) {
 // pids waits until a job has printed count pids, each as "pid N.", and returns them.
 func pids(t testing.TB, j *jobs.Job, count int) (all []int) {
 	t.Helper()
-	for end := time.Now().Add(jobstest.Patience); ; <-time.After(time.Millisecond) {
+	polltest.Check(t, func() error {
 		all = nil
 		for _, part := range strings.Split(jobstest.Output(j), "pid ")[1:] {
 			number, _, ok := strings.Cut(part, ".")
@@ -147,12 +148,11 @@ func pids(t testing.TB, j *jobs.Job, count int) (all []int) {
 			}
 		}
 		if len(all) == count {
-			return all
+			return nil
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d pids wanted:\n%s", count, jobstest.Output(j))
-		}
-	}
+		return fmt.Errorf("%d pids wanted:\n%s", count, jobstest.Output(j))
+	})
+	return all
 }
 
 // Close ends all jobs, with receipts, and every process, including those that have left their

@@ -9,9 +9,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -66,11 +66,7 @@ func TestDeleteKeepsNoEnvironmentThatWasNotMade(t *testing.T) {
 	exists := func() bool { _, err := os.Stat(dir); return err == nil }
 	b.create(sc, engine.SessionSpec{Name: "lab", Venv: engine.OwnVenv})
 	j := b.python(sc, "lab", "1")
-	for end := time.Now().Add(jobstest.Patience); !exists(); <-time.After(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("no environment is made")
-		}
-	}
+	polltest.Until(t, "the environment", exists)
 	wait, kept, err := b.Delete(sc, "lab", jobs.Agent, "test")
 	if err != nil {
 		t.Fatal(err)

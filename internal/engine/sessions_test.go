@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
@@ -302,19 +303,18 @@ func TestTooManySessions(t *testing.T) {
 }
 
 // expired waits until the loss of a session is reported.
-func expired(t *testing.T, b *bench, sc engine.Scope, name string) *engine.Loss {
+func expired(t *testing.T, b *bench, sc engine.Scope, name string) (loss *engine.Loss) {
 	t.Helper()
-	for end := time.Now().Add(jobstest.Patience); ; <-time.After(time.Millisecond) {
-		for _, loss := range b.Losses(sc) {
-			if loss.Session == name {
-				return loss
-			}
+	polltest.Check(t, func() error {
+		losses := b.Losses(sc)
+		if i := slices.IndexFunc(losses, func(l *engine.Loss) bool { return l.Session == name }); i >= 0 {
+			loss = losses[i]
+			return nil
 		}
-		if time.Now().After(end) {
-			list, _ := b.Sessions(sc)
-			t.Fatalf("%s is not ended: %+v", name, list)
-		}
-	}
+		list, _ := b.Sessions(sc)
+		return fmt.Errorf("%s is not ended: %+v", name, list)
+	})
+	return loss
 }
 
 // A session that has been idle for too long is ended, and says what was lost. The next of its name

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"asyncrepl/internal/listening"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 )
 
-const patience = time.Minute
+const patience = polltest.Patience
 
 // ourselves is a tree of this process alone.
 func ourselves() ([]procfs.Process, error) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/ladder"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
@@ -95,7 +96,7 @@ func TestAdoptionIsOneStepForScans(t *testing.T) {
 	pty := newPTY(t)
 	j, p := forked(t, o, pty, "read x")
 	say(t, pty, "\n")
-	eventually(t, "its end", func() bool { reaper.scan(); _, ok := inspect(p.PID); return !ok })
+	polltest.Until(t, "its end", func() bool { reaper.scan(); _, ok := inspect(p.PID); return !ok })
 	if _, err := o.Adopt(p.PID, Spec{TTY: pty}); err == nil {
 		t.Error("an orphan that a scan had reaped was adopted")
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 )
@@ -127,7 +128,7 @@ for i in range(%d):
 				if err != nil {
 					b.Fatal(err)
 				}
-				eventually(b, "the orphans", func() bool { pids, err := ownChildren(); return err == nil && len(pids) >= n })
+				polltest.Until(b, "the orphans", func() bool { pids, err := ownChildren(); return err == nil && len(pids) >= n })
 				b.StartTimer()
 				reaper.scanning.Unlock()
 				reaper.scan()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/tty"
 )
@@ -106,7 +107,7 @@ func TestFloodDoesNotDelayTheEnd(t *testing.T) {
 				t.Errorf("left %v", left)
 			}
 			before := j.pump.Last()
-			eventually(t, "late output", func() bool { return j.pump.Last().After(before) })
+			polltest.Until(t, "late output", func() bool { return j.pump.Last().After(before) })
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 )
 
@@ -58,7 +59,7 @@ func TestServerKilled(t *testing.T) {
 			defer server.Process.Kill()
 			ps := grown(t, tag, tt.count)
 			if tt.scanned { // the orphans have come to the server
-				eventually(t, "the orphans", func() bool {
+				polltest.Until(t, "the orphans", func() bool {
 					return slices.ContainsFunc(ps, func(p procfs.Process) bool {
 						e, _ := inspect(p.PID)
 						parent, _ := inspect(e.Parent)
@@ -77,17 +78,17 @@ func TestServerKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the guard to be up", func() bool { return ignoring(guard) })
+			polltest.Until(t, "the guard to be up", func() bool { return ignoring(guard) })
 			for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 				syscall.Kill(-guard, sig) // none of these ends it
 			}
 			if tt.frozen {
 				syscall.Kill(guard, syscall.SIGSTOP)
-				eventually(t, "the guard to stop", func() bool { e, _ := inspect(guard); return e.State == 'T' })
+				polltest.Until(t, "the guard to stop", func() bool { e, _ := inspect(guard); return e.State == 'T' })
 			}
 			server.Process.Kill()
 			server.Wait()
-			eventually(t, "the guard to end", func() bool { e, ok := inspect(guard); return !ok || e.Ended() })
+			polltest.Until(t, "the guard to end", func() bool { e, ok := inspect(guard); return !ok || e.Ended() })
 			gone(t, tag) // it ends last
 		})
 	}
@@ -121,9 +122,9 @@ func TestStartReplacesTheGuard(t *testing.T) {
 		if err := syscall.Kill(dead, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "its death", func() bool { e, ok := inspect(dead); return !ok || e.Ended() })
+		polltest.Until(t, "its death", func() bool { e, ok := inspect(dead); return !ok || e.Ended() })
 		if i == 0 { // its end is noticed, and it is not replaced for that
-			eventually(t, "the notice", func() bool { return o.guard.pid() == 0 })
+			polltest.Until(t, "the notice", func() bool { return o.guard.pid() == 0 })
 		}
 		if _, err := o.Start(Spec{Argv: []string{"true"}, Env: testEnv}); err != nil {
 			t.Fatal(err)
@@ -136,7 +137,7 @@ func TestStartReplacesTheGuard(t *testing.T) {
 	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL {
 		t.Errorf("got %+v, want SIGKILL by the guard", got)
 	}
-	eventually(t, "the rest", func() bool { return len(tagged(tag)) == 0 })
+	polltest.Until(t, "the rest", func() bool { return len(tagged(tag)) == 0 })
 }
 
 // A stopped guard is continued by the next start, and by the end of its owner.
@@ -145,18 +146,18 @@ func TestStoppedGuardIsContinued(t *testing.T) {
 	stopped := func() bool { e, _ := inspect(o.guard.pid()); return e.State == 'T' }
 	j := onPipe(t, o, "job", "sleep 1000")
 	for range 2 {
-		eventually(t, "the guard to be up", func() bool { return ignoring(o.guard.pid()) })
+		polltest.Until(t, "the guard to be up", func() bool { return ignoring(o.guard.pid()) })
 		if err := syscall.Kill(o.guard.pid(), syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "it to stop", stopped)
+		polltest.Until(t, "it to stop", stopped)
 		onPipe(t, o, "other", "true")
-		eventually(t, "it to be continued", func() bool { return !stopped() })
+		polltest.Until(t, "it to be continued", func() bool { return !stopped() })
 	}
 	if err := syscall.Kill(o.guard.pid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it to stop", stopped)
+	polltest.Until(t, "it to stop", stopped)
 	o.guard.close()
 	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL {
 		t.Errorf("got %+v, want SIGKILL by the guard", got)
@@ -216,7 +217,7 @@ func TestGuardLearnsOfOrphans(t *testing.T) {
 	tag := tag()
 	onPipe(t, o, "job", `(env -i setsid sleep `+tag+` </dev/null >/dev/null 2>&1 &) ; exec sleep 1000`)
 	p := grown(t, tag, 1)[0]
-	eventually(t, "the guard to know", func() bool { return o.guard.knows(p) })
+	polltest.Until(t, "the guard to know", func() bool { return o.guard.knows(p) })
 }
 
 // The guard learns of a session that a scan has seen, even while its parents live, and forgets it
@@ -233,13 +234,13 @@ func TestGuardLearnsOfSessions(t *testing.T) {
 		t.Fatalf("the guard does not know %v, session of %v", leader, e)
 	}
 	leader.Process.Signal(syscall.SIGKILL)
-	eventually(t, "its end", func() bool { _, ok := inspect(leader.PID); return !ok })
+	polltest.Until(t, "its end", func() bool { _, ok := inspect(leader.PID); return !ok })
 	j.Tree()
 	if !o.guard.knows(leader.Process) {
 		t.Error("the guard does not know the session whose leader has ended")
 	}
 	p.Signal(syscall.SIGKILL)
-	eventually(t, "the guard to forget", func() bool { reaper.scan(); j.Tree(); return !o.guard.knows(leader.Process) })
+	polltest.Until(t, "the guard to forget", func() bool { reaper.scan(); j.Tree(); return !o.guard.knows(leader.Process) })
 }
 
 // The guard learns of sessions that only the periodic scans see, however many trees there are.

@@ -20,6 +20,7 @@ import (
 
 	"asyncrepl/internal/guard"
 	"asyncrepl/internal/ladder"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/procset"
 	"asyncrepl/internal/pump"
@@ -27,7 +28,7 @@ import (
 )
 
 // patience bounds every wait: a test that runs into it has failed.
-const patience = time.Minute
+const patience = polltest.Patience
 
 // parts are the programs that the test binary plays if its first argument names one.
 var parts = map[string]func(args []string) int{
@@ -101,7 +102,7 @@ func newOwner(t testing.TB) *Owner {
 		t.Fatal(err)
 	}
 	t.Cleanup(o.Shutdown)
-	eventually(t, "the orphans of earlier tests to be reaped", func() bool {
+	polltest.Until(t, "the orphans of earlier tests to be reaped", func() bool {
 		reaper.scan()
 		reaper.mu.Lock()
 		defer reaper.mu.Unlock()
@@ -215,11 +216,12 @@ func end(t testing.TB, h *Handle) {
 // says waits until the job has printed s.
 func (j *job) says(t testing.TB, s string) {
 	t.Helper()
-	for end := time.Now().Add(patience); !strings.Contains(j.output(), s); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%q was not printed; tree %v, output %q", s, j.Tree(), j.output())
+	polltest.Check(t, func() error {
+		if out := j.output(); !strings.Contains(out, s) {
+			return fmt.Errorf("%q was not printed, but %q", s, out) // without the tree: to list it is a scan
 		}
-	}
+		return nil
+	})
 }
 
 // ends waits for the end of the leader.
@@ -231,15 +233,6 @@ func ends(t testing.TB, h *Handle) Exit {
 		t.Fatalf("process %d has not ended", h.PID())
 	}
 	return h.Exit()
-}
-
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within the time", what)
-		}
-	}
 }
 
 // tag returns a duration for sleep that no other process sleeps for. It identifies a process even
@@ -277,7 +270,7 @@ func tagged(s string) []procfs.Process {
 // grown waits until n processes carry the tag.
 func grown(t testing.TB, tag string, n int) (ps []procfs.Process) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d processes", n), func() bool { ps = tagged(tag); return len(ps) == n })
+	polltest.Until(t, fmt.Sprintf("%d processes", n), func() bool { ps = tagged(tag); return len(ps) == n })
 	return ps
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/ladder"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 )
 
@@ -45,7 +46,7 @@ func TestOrphans(t *testing.T) {
 			onPipe(t, o, "third", `sleep 1000`)
 			p := grown(t, tag, 1)[0]
 			if tt.before {
-				eventually(t, "the process in the tree", func() bool { return slices.ContainsFunc(j.Tree(), same(p)) })
+				polltest.Until(t, "the process in the tree", func() bool { return slices.ContainsFunc(j.Tree(), same(p)) })
 				for parent := p.Parent; parent != j.PID(); { // kill its parents up to the leader
 					e, ok := inspect(parent)
 					if !ok {
@@ -70,7 +71,7 @@ func TestOrphans(t *testing.T) {
 // orphaned waits until p has come to us, and scans.
 func orphaned(t testing.TB, p procfs.Process) {
 	t.Helper()
-	eventually(t, "the orphan to come to us", func() bool {
+	polltest.Until(t, "the orphan to come to us", func() bool {
 		e, ok := inspect(p.PID)
 		return ok && e.Parent == os.Getpid()
 	})
@@ -92,7 +93,7 @@ func TestOrphanOfTheOnlyJob(t *testing.T) {
 	j := onTTY(t, o, "job", escape(tag))
 	j.says(t, "escaped")
 	p := grown(t, tag, 1)[0]
-	eventually(t, "the orphan in the tree of the only job", func() bool {
+	polltest.Until(t, "the orphan in the tree of the only job", func() bool {
 		reaper.scan()
 		return slices.ContainsFunc(j.Tree(), same(p))
 	})
@@ -111,7 +112,7 @@ func TestUnattributed(t *testing.T) {
 			j := onTTY(t, o, "job", escape(tag))
 			j.says(t, "escaped")
 			p := grown(t, tag, 1)[0]
-			eventually(t, "the orphan", func() bool { return slices.ContainsFunc(o.Unattributed(), same(p)) })
+			polltest.Until(t, "the orphan", func() bool { return slices.ContainsFunc(o.Unattributed(), same(p)) })
 			later := onTTY(t, o, "later", `read x`)
 			for _, h := range []*job{j, other} {
 				if u := h.Unattributed(); len(u) != 1 || !same(p)(u[0]) {
@@ -142,7 +143,7 @@ func TestUnattributed(t *testing.T) {
 				o.Shutdown()
 				gone(t, tag)
 			}
-			eventually(t, "its end", func() bool { return len(tagged(tag)) == 0 })
+			polltest.Until(t, "its end", func() bool { return len(tagged(tag)) == 0 })
 		})
 	}
 }
@@ -159,7 +160,7 @@ func TestOrphanIsAttributedLater(t *testing.T) {
 		var script string
 		script, gate = below(t.TempDir(), `ASYNC_REPL_JOB=job exec bash -c "sleep `+tag+` & wait"`)
 		j = onTTY(t, o, "job", script+`; read x`)
-		eventually(t, "the orphan", func() bool {
+		polltest.Until(t, "the orphan", func() bool {
 			return slices.ContainsFunc(children(t), func(pid int) bool { return pid != j.PID() && pid != other.PID() })
 		})
 		reaper.scan()
@@ -169,7 +170,7 @@ func TestOrphanIsAttributedLater(t *testing.T) {
 	}
 	open(t, gate)
 	p := grown(t, tag, 1)[0]
-	eventually(t, "the orphan to be the job's", func() bool {
+	polltest.Until(t, "the orphan to be the job's", func() bool {
 		reaper.scan()
 		return slices.ContainsFunc(j.Tree(), same(p))
 	})
@@ -240,7 +241,7 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 				grown(t, tag, 1)
 				reaper.scan()
 				finish(t, b, a)
-				eventually(t, "its end, though another job runs", func() bool {
+				polltest.Until(t, "its end, though another job runs", func() bool {
 					if tree := programs(later.Tree()); tree != "bash" {
 						t.Fatalf("attributed to another job: %v", tree)
 					}
@@ -295,7 +296,7 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 			a := onTTY(t, o, "a", `read x`)
 			script, gate := below(t.TempDir(), tt.rest(tag))
 			b := onTTY(t, o, "b", script+`; read x`)
-			eventually(t, "the orphan", func() bool { return programs(o.Unattributed()) == "bash" })
+			polltest.Until(t, "the orphan", func() bool { return programs(o.Unattributed()) == "bash" })
 			tt.then(t, o, tag, gate, o.Unattributed()[0], a, b)
 			o.Shutdown()
 			gone(t, tag)
@@ -311,7 +312,7 @@ func TestDescendantsOfNoJob(t *testing.T) {
 	if err := exec.Command("bash", "-c", script).Run(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the foreign orphan", func() bool { return programs(o.Census().Orphans) == "bash" })
+	polltest.Until(t, "the foreign orphan", func() bool { return programs(o.Census().Orphans) == "bash" })
 	foreign := o.Census().Orphans[0]
 	defer foreign.Signal(syscall.SIGKILL)
 	j := onTTY(t, o, "job", `read x`)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/ladder"
+	"asyncrepl/internal/polltest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -108,7 +109,7 @@ func TestStop(test *testing.T) {
 			j.says(t, "up")
 			grown(t, tag, tt.count)
 			if tt.name == "stopped" {
-				eventually(t, "the leader to stop", func() bool { e, _ := inspect(j.PID()); return e.State == 'T' })
+				polltest.Until(t, "the leader to stop", func() bool { e, _ := inspect(j.PID()); return e.State == 'T' })
 			}
 			requests := &raising{rungs: tt.needed}
 			c := j.Stop(Ladder{Step: patience, Requests: requests})
@@ -182,7 +183,7 @@ limit = %d
 			tag := tag()
 			j := onTTY(t, o, "job", "python3 -S "+file+" "+tag+" & sleep 1000")
 			seen := make(map[int]bool) // none lives for long
-			eventually(t, "it to grow", func() bool {
+			polltest.Until(t, "it to grow", func() bool {
 				for _, p := range tagged(tag) {
 					seen[p.PID] = true
 				}
@@ -273,7 +274,7 @@ func TestStopAfterTheEnd(t *testing.T) {
 				t.Errorf("got %v, want %v", c, want)
 			}
 			gone(t, tag)
-			eventually(t, "the tree to be gone", func() bool { return over(j.TreeGone()) })
+			polltest.Until(t, "the tree to be gone", func() bool { return over(j.TreeGone()) })
 			if got := j.Exit(); got.Code != 5 {
 				t.Errorf("exit %+v, want 5", got)
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/ladder"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty"
 )
@@ -23,7 +24,7 @@ func TestTree(t *testing.T) {
 	tag := tag()
 	j := onTTY(t, o, "job", `sleep `+tag+` & (sleep `+tag+` & wait) & nohup setsid sleep `+tag+` & (setsid -f sleep `+tag+`); wait`)
 	grown(t, tag, 4)
-	eventually(t, "the double fork's orphan, and the end of its parent", func() bool {
+	polltest.Until(t, "the double fork's orphan, and the end of its parent", func() bool {
 		reaper.scan()
 		tree := programs(j.Tree())
 		return strings.Count(tree, "sleep") == 4 && !strings.Contains(tree, "setsid")
@@ -55,7 +56,7 @@ func TestChildrenOfOtherCode(t *testing.T) {
 	}
 	reaper.scan()
 	stdin.Close()
-	eventually(t, "a zombie", func() bool { e, ok := inspect(cmd.Process.Pid); return ok && e.Ended() })
+	polltest.Until(t, "a zombie", func() bool { e, ok := inspect(cmd.Process.Pid); return ok && e.Ended() })
 	reaper.scan()
 	if c := j.Stop(Ladder{From: ladder.Kill}); c.Survivors != nil {
 		t.Errorf("survivors %v", c.Survivors)
@@ -106,7 +107,7 @@ func TestQuickStarts(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually(t, "nothing to be left", func() bool { reaper.scan(); return len(tagged(tag)) == 0 && isEmpty(o) })
+	polltest.Until(t, "nothing to be left", func() bool { reaper.scan(); return len(tagged(tag)) == 0 && isEmpty(o) })
 	reaper.mu.Lock()
 	defer reaper.mu.Unlock()
 	if len(reaper.handles) > 0 || len(reaper.started) > 0 {
@@ -177,7 +178,7 @@ func TestHungUpBeforeReaped(t *testing.T) {
 	if err := reaper.launch("/bin/bash", []string{"bash", "-c", script}, attr, h.enter); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the hung up process to be reaped", func() bool {
+	polltest.Until(t, "the hung up process to be reaped", func() bool {
 		reaper.scan()
 		reaper.mu.Lock()
 		defer reaper.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/ladder"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 )
 
@@ -38,7 +39,7 @@ func TestCensusNamesUnattributedOrphans(t *testing.T) {
 	onTTY(t, o, "other", `read x`)
 	onTTY(t, o, "job", escape(tag)).says(t, "escaped")
 	p := grown(t, tag, 1)[0]
-	eventually(t, "the orphan", func() bool { return slices.ContainsFunc(o.Census().Orphans, same(p)) })
+	polltest.Until(t, "the orphan", func() bool { return slices.ContainsFunc(o.Census().Orphans, same(p)) })
 	if c := o.Census(); c.Trees.Processes != before+3 {
 		t.Errorf("%+v", c)
 	}

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/polltest"
+
 	"golang.org/x/sys/unix"
 )
-
-const patience = time.Minute
 
 // start starts bash with a script that ends when its input does, and returns once it has printed a
 // line.
@@ -49,15 +49,6 @@ func start(t *testing.T, script string, env ...string) *exec.Cmd {
 		t.Fatalf("%s printed nothing: %v", script, err)
 	}
 	return cmd
-}
-
-func waitFor(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited without success for %s", what)
-		}
-	}
 }
 
 func must[T any](t *testing.T) func(T, error) T {
@@ -303,7 +294,7 @@ func TestClockStandsStillWhileAllSleep(t *testing.T) {
 	pid := cmd.Process.Pid
 	asleep := func() {
 		t.Helper()
-		waitFor(t, "cat to sleep", func() bool { return must[Stat](t)(Inspect(pid)).State == 'S' })
+		polltest.Until(t, "cat to sleep", func() bool { return must[Stat](t)(Inspect(pid)).State == 'S' })
 	}
 	asleep()
 	clock := clock{pid: pid}
@@ -340,7 +331,7 @@ func TestClocksFollowATree(t *testing.T) {
 		return all, nil
 	}
 	sleeping := func(n int) {
-		waitFor(t, fmt.Sprintf("%d processes that sleep", n), func() bool {
+		polltest.Until(t, fmt.Sprintf("%d processes that sleep", n), func() bool {
 			pids, _ := list()
 			for _, pid := range pids {
 				if s, err := Inspect(pid); err != nil || s.State != 'S' || len(pids) != n {
@@ -363,7 +354,7 @@ func TestClocksFollowATree(t *testing.T) {
 	}
 	all, _ := list()
 	syscall.Kill(all[2], syscall.SIGKILL)
-	waitFor(t, "the end of one to be noticed", c.Moved)
+	polltest.Until(t, "the end of one to be noticed", c.Moved)
 
 	for name, c := range map[string]struct {
 		most     int // processes; each listing has one more

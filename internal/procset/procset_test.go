@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"asyncrepl/internal/ladder"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/procset"
-	"asyncrepl/jobs/jobstest"
 )
 
 // none is a pid that no process can have.
@@ -75,8 +75,8 @@ func TestTerminateThenKillReportsRungs(t *testing.T) {
 		grace   time.Duration
 		want    []ladder.Rung
 	}{
-		{"nothing", nil, jobstest.Patience, nil},
-		{"all obey", []string{obeys, obeys}, jobstest.Patience, []ladder.Rung{ladder.Terminate}},
+		{"nothing", nil, polltest.Patience, nil},
+		{"all obey", []string{obeys, obeys}, polltest.Patience, []ladder.Rung{ladder.Terminate}},
 		{"one ignores it", []string{obeys, ignores}, time.Millisecond, []ladder.Rung{ladder.Terminate, ladder.Kill}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestUncheckedNamesNoSurvivors(t *testing.T) {
 		}
 		return nil, nil
 	}}
-	if survivors, err := later.KillUntil(time.Now().Add(jobstest.Patience)); survivors != nil || err != nil {
+	if survivors, err := later.KillUntil(time.Now().Add(polltest.Patience)); survivors != nil || err != nil {
 		t.Errorf("after a scan that succeeds: survivors %v, error %v", survivors, err)
 	}
 }

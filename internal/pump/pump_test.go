@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/pump"
 )
 
 // patience bounds every wait: a test that runs into it has failed.
-const patience = time.Minute
+const patience = polltest.Patience
 
 func newPipe(t testing.TB) (r, w *os.File) {
 	t.Helper()

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"asyncrepl/internal/polltest"
+
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"asyncrepl/jobs/jobstest"
 )
 
 // manyCalls is more than the calls that can be in flight.
@@ -306,11 +306,7 @@ func TestIDIsTakenUntilItsAnswerIsQueued(t *testing.T) {
 		defer c.mu.Unlock()
 		return c.state.waiting[hasRoom] != nil
 	}
-	for end := time.Now().Add(jobstest.Patience); !waits(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the answer does not wait for room in the queue")
-		}
-	}
+	polltest.Until(t, "the answer to wait for room in the queue", waits)
 	p.in.Close()
 	for range 2 {
 		p.line()

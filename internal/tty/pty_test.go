@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/tty/ttytest"
 )
@@ -141,7 +142,7 @@ func TestMode(t *testing.T) {
 func TestForeground(t *testing.T) {
 	p := ttytest.Start(t, []string{"bash", "-c", `echo $$; read x; set -m; sh -c 'echo $$; read x'; :`})
 	for i := range 2 {
-		ttytest.WaitFor(t, "pids", func() bool { return strings.Count(p.Printed(), "\n") == 2*i+1 })
+		polltest.Until(t, "pids", func() bool { return strings.Count(p.Printed(), "\n") == 2*i+1 })
 		lines := strings.Fields(p.Printed())
 		got, err := p.PTY.Foreground()
 		if want := lines[len(lines)-1]; err != nil || fmt.Sprint(got) != want {
@@ -160,13 +161,13 @@ func TestInTransit(t *testing.T) {
 		want bool
 	}{{"half", false}, {" a line\n", true}} {
 		p.Send(t, c.text)
-		ttytest.WaitFor(t, fmt.Sprintf("in transit %t after %q", c.want, c.text), func() bool { return p.PTY.InTransit() == c.want })
+		polltest.Until(t, fmt.Sprintf("in transit %t after %q", c.want, c.text), func() bool { return p.PTY.InTransit() == c.want })
 	}
 	eof := ttytest.Start(t, []string{"sh", "-c", `stty -echo; echo ready; exec sleep 1000`})
 	eof.WaitPrinted(t, "ready")
-	ttytest.WaitFor(t, "quiet", func() bool { return !eof.PTY.InTransit() })
+	polltest.Until(t, "quiet", func() bool { return !eof.PTY.InTransit() })
 	eof.Send(t, "\x04")
-	ttytest.WaitFor(t, "the end of file to be in transit", eof.PTY.InTransit)
+	polltest.Until(t, "the end of file to be in transit", eof.PTY.InTransit)
 	p.PTY.CloseSlave()
 	if !p.PTY.InTransit() {
 		t.Error("nothing is in transit by a closed slave, which can't be asked")
@@ -195,7 +196,7 @@ func TestSendEndsIfNothingIsRead(t *testing.T) {
 			t.Errorf("got %d, %v; want that it is closed", n, err)
 		}
 	})
-	ttytest.WaitFor(t, "the Send to begin", func() bool { return p.PTY.Sending() })
+	polltest.Until(t, "the Send to begin", func() bool { return p.PTY.Sending() })
 	if n, err := p.PTY.Send(ctx, []byte("x")); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %d, %v from a Send that waits behind another", n, err)
 	}
@@ -249,7 +250,7 @@ func TestSendersTakeTurns(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	ttytest.WaitFor(t, "all", func() bool { return len(p.Printed()) >= 200000 })
+	polltest.Until(t, "all", func() bool { return len(p.Printed()) >= 200000 })
 	_, got, _ := strings.Cut(p.Printed(), "\n")
 	got = strings.TrimLeft(got, "\r\n")
 	for i := 0; i < len(got); i += 10000 {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty/ttytest"
 )
@@ -143,7 +144,7 @@ for n in range(1000000):
 
 func waitState(b *testing.B, p program, want string) {
 	b.Helper()
-	ttytest.WaitFor(b, "state "+want, func() bool { return ttytest.State(p.PID) == want })
+	polltest.Until(b, "state "+want, func() bool { return ttytest.State(p.PID) == want })
 }
 
 func monotonic(b *testing.B) time.Duration {

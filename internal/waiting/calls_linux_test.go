@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/tty/ttytest"
 )
@@ -258,7 +259,7 @@ func TestContinued(t *testing.T) {
 			p.holds(t, c.want, c.kind)
 			state := func(want string) {
 				t.Helper()
-				ttytest.WaitFor(t, "state "+want, func() bool { return ttytest.State(p.PID) == want })
+				polltest.Until(t, "state "+want, func() bool { return ttytest.State(p.PID) == want })
 			}
 			for range 2 {
 				unix.Kill(p.PID, unix.SIGSTOP)
@@ -276,7 +277,7 @@ func TestContinued(t *testing.T) {
 func (p program) holds(t *testing.T, want verdict, kind string) {
 	t.Helper()
 	if want == busy {
-		ttytest.WaitFor(t, "all to sleep", func() bool {
+		polltest.Until(t, "all to sleep", func() bool {
 			for _, pid := range p.Tree() {
 				if s := ttytest.State(pid); s != "S" {
 					return false
@@ -285,7 +286,7 @@ func (p program) holds(t *testing.T, want verdict, kind string) {
 			return true
 		})
 	} else {
-		ttytest.WaitFor(t, "the verdict", func() bool {
+		polltest.Until(t, "the verdict", func() bool {
 			ev, v := scanTree(p.PTY, p.Tree(), p.List)
 			if v > want && v != uncertain {
 				t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
@@ -340,7 +341,7 @@ func TestRealPrograms(t *testing.T) {
 			t.Parallel()
 			p := start(t, append([]string{"env", "TERM=xterm-256color", "HOME=" + t.TempDir()}, c.argv...))
 			var ev Evidence
-			ttytest.WaitFor(t, strings.Join(c.argv, " "), func() (ok bool) {
+			polltest.Until(t, strings.Join(c.argv, " "), func() (ok bool) {
 				var v verdict
 				ev, v = scanTree(p.PTY, p.Tree(), p.List)
 				return v == c.want && ev.Kind == c.kind
@@ -368,7 +369,7 @@ func TestOtherUser(t *testing.T) {
 			t.Parallel()
 			p := start(t, []string{"su", "-s", "/bin/sh", "-c", c.line, "nobody"})
 			var ev Evidence
-			ttytest.WaitFor(t, "evidence", func() (ok bool) { ev, ok = scanOnce(p.PTY, p.Tree()); return ok })
+			polltest.Until(t, "evidence", func() (ok bool) { ev, ok = scanOnce(p.PTY, p.Tree()); return ok })
 			if ev.Kind != c.kind || ev.pid == p.PID {
 				t.Errorf("got %+v, want kind %s of a child", ev, c.kind)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty/ttytest"
 )
@@ -54,7 +55,7 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)`
 			t.Parallel()
 			p := start(t, c.argv)
 			var ev Evidence
-			ttytest.WaitFor(t, "evidence", func() (ok bool) { ev, ok = scanOnce(p.PTY, p.Tree()); return ok })
+			polltest.Until(t, "evidence", func() (ok bool) { ev, ok = scanOnce(p.PTY, p.Tree()); return ok })
 			if ev.program != c.program || ev.Kind != c.kind || ev.inferred {
 				t.Errorf("got %+v, want program %q, kind %q", ev, c.program, c.kind)
 			}
@@ -106,7 +107,7 @@ print("ready"); time.sleep(1000)'`, "cat S", true},
 				reported = p.watch(t)
 			}
 			p.WaitPrinted(t, "ready")
-			ttytest.WaitFor(t, c.settled, func() bool {
+			polltest.Until(t, c.settled, func() bool {
 				for _, pid := range p.Tree() {
 					if s, err := procfs.InspectThread(pid, pid); err == nil && fmt.Sprintf("%s %c", s.Program, s.State) == c.settled {
 						return true
@@ -172,7 +173,7 @@ while True:
 			p.WaitPrinted(t, "<0>")
 			ttytest.Load(t, "taskset", "-c", "0")
 			for n := range answers {
-				ttytest.WaitFor(t, "evidence", func() bool { _, ok := scanOnce(p.PTY, tree); return ok })
+				polltest.Until(t, "evidence", func() bool { _, ok := scanOnce(p.PTY, tree); return ok })
 				if got, want := p.Printed(), fmt.Sprintf("<%d>", n); !strings.HasSuffix(got, want) {
 					t.Fatalf("said to wait before it has printed %s; printed %q", want, got)
 				}

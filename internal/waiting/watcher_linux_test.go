@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/tty/ttytest"
 )
 
@@ -129,7 +130,7 @@ func TestSendDropsOlderScans(t *testing.T) {
 		defer close(sent)
 		p.PTY.Send(ctx, make([]byte, 1<<20)) // more than the terminal takes
 	}()
-	ttytest.WaitFor(t, "the Send", p.PTY.Sending)
+	polltest.Until(t, "the Send", p.PTY.Sending)
 	during, sending := w.sends()
 	if !sending {
 		t.Error("no Send is in progress during one")

@@ -4,16 +4,18 @@ package jobstest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/jobs"
 )
 
 // Patience bounds every wait. A test that reaches it fails.
-const Patience = 60 * time.Second
+const Patience = polltest.Patience
 
 // Registry returns a registry that is closed with the test.
 func Registry(t testing.TB) *jobs.Registry {
@@ -96,11 +98,12 @@ func Prints(t testing.TB, j *jobs.Job, text string) {
 // output, so it polls.
 func PrintsLate(t testing.TB, j *jobs.Job, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(Patience); !strings.Contains(Output(j), text); <-time.After(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("job %s has not printed %q: %+v\noutput: %q", j.ID(), text, j.Info(), Output(j))
+	polltest.Check(t, func() error {
+		if strings.Contains(Output(j), text) {
+			return nil
 		}
-	}
+		return fmt.Errorf("job %s has not printed %q: %+v\noutput: %q", j.ID(), text, j.Info(), Output(j))
+	})
 }
 
 // Output returns all output of a job except its result, in order of arrival.

@@ -4,12 +4,13 @@ package processtest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"testing"
-	"time"
 
 	"asyncrepl/internal/guard"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process"
 )
 
@@ -46,16 +47,8 @@ func Owner(t testing.TB) *process.Owner {
 	return o
 }
 
-// patience bounds every wait: a test that runs into it has failed.
-const patience = time.Minute
-
 // Gone waits until no process has that pid. A zombie that has not been reaped still has it.
 func Gone(t testing.TB, pid int) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(time.Millisecond) {
-		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			return
-		}
-	}
-	t.Errorf("process %d is still there", pid)
+	polltest.Until(t, fmt.Sprintf("the end of process %d", pid), func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
 }

@@ -18,11 +18,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/tty"
 )
 
 // Patience bounds every wait of a test. A test that reaches it has failed.
-const Patience = time.Minute
+const Patience = polltest.Patience
 
 // Program is a real program on a PTY of its own, with a pump that keeps what it prints.
 type Program struct {
@@ -76,7 +77,7 @@ func StartBy(t testing.TB, start func(*tty.PTY) (pid int, gone <-chan struct{}, 
 		<-gone
 		pty.Close()
 		<-pumped
-		WaitFor(t, "the processes to end", func() bool {
+		polltest.Until(t, "the processes to end", func() bool {
 			for _, pid := range all {
 				if s := State(pid); s != "" && s != "Z" {
 					return false
@@ -176,17 +177,7 @@ func (p *Program) Signal(t testing.TB, sig syscall.Signal) {
 // WaitPrinted waits until text has been printed.
 func (p *Program) WaitPrinted(t testing.TB, text string) {
 	t.Helper()
-	WaitFor(t, fmt.Sprintf("%q to be printed", text), func() bool { return strings.Contains(p.Printed(), text) })
-}
-
-// WaitFor waits until a fact is true.
-func WaitFor(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(Patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited without success for %s", what)
-		}
-	}
+	polltest.Until(t, fmt.Sprintf("%q to be printed", text), func() bool { return strings.Contains(p.Printed(), text) })
 }
 
 // State returns the state letter of a process, and nothing if it is gone.
