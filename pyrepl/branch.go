@@ -1,6 +1,7 @@
 package pyrepl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,23 +15,30 @@ type Shared []string
 // A BusyError says that a session did not become idle in time.
 type BusyError struct {
 	Session string
-	Job     string // that is running; empty: none is known
-	Doing   string // what it is busy with if no job runs; empty: unknown
+	Job     string // that is running; empty: none is
+	Waits   bool   // the job waits for input
+	Doing   string // what it is busy with if no job runs
 }
 
 func (e *BusyError) Error() string {
 	return "session " + e.Session + " is busy" + e.With()
 }
 
-// With says what the session is busy with, as " with job J", or returns "" if that is not known.
+// With says what the session is busy with, as " with job J".
 func (e *BusyError) With() string {
 	switch {
+	case e.Waits:
+		return " with job " + e.Job + ", which waits for input"
 	case e.Job != "":
 		return " with job " + e.Job
-	case e.Doing != "":
-		return " with " + e.Doing
 	}
-	return ""
+	return " with " + e.Doing
+}
+
+// busy returns an error that says who has the turn. The caller holds mu.
+func (s *Session) busy() *BusyError {
+	job := s.turn.job()
+	return &BusyError{Session: s.name, Job: job, Waits: job != "" && s.turn.port.Waits(), Doing: cmp.Or(s.doing(), "a question")}
 }
 
 // errNoPython refuses to branch a session that has nothing to continue with.
@@ -95,14 +103,12 @@ func (s *Session) branch(ctx context.Context, name string, cfg Config, after str
 // noTurn returns why s was not branched, if err is why its turn did not come.
 func (s *Session) noTurn(ctx context.Context, err error) error {
 	s.mu.Lock()
-	closed := s.closed
-	s.mu.Unlock()
+	defer s.mu.Unlock()
 	switch {
-	case closed:
+	case s.closed:
 		return fmt.Errorf("session %s was deleted while its branch waited for it, and its variables are lost; make the session without from_session", s.name)
 	case ctx.Err() != nil:
-		st := s.State()
-		return &BusyError{Session: s.name, Job: st.Job, Doing: st.Doing}
+		return s.busy()
 	}
 	return fmt.Errorf("session %s can't be branched: %w while the branch waited for it; run there again what made them, then branch it", s.name, err)
 }

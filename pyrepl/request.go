@@ -1,9 +1,7 @@
 package pyrepl
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -21,20 +19,13 @@ func (s *Session) Ask(q Request, code string, patience time.Duration) jobs.Runne
 }
 
 // A busyError says why a request was not run.
-type busyError struct {
-	session, job string
-	waits        bool   // for input
-	doing        string // what the session is busy with if no job runs
-}
+type busyError struct{ *BusyError }
 
 func (e *busyError) Error() string {
-	if e.job == "" {
-		return fmt.Sprintf("session %s is busy with %s; ask again later", e.session, cmp.Or(e.doing, "a question"))
+	if e.Waits {
+		return e.BusyError.Error() + ": answer it with send_python_input, or cancel_job"
 	}
-	if e.waits {
-		return fmt.Sprintf("session %s is busy with job %s, which waits for input: answer it with send_python_input, or cancel_job", e.session, e.job)
-	}
-	return fmt.Sprintf("session %s is busy with job %s; ask again later", e.session, e.job)
+	return e.BusyError.Error() + "; ask again later"
 }
 
 // askedForInput is the outcome of a request whose code asked for input. Who has asked for a variable
@@ -71,6 +62,5 @@ func (s *Session) leave(t *ticket) error {
 		return nil
 	}
 	s.queue = slices.Delete(s.queue, i, i+1)
-	job := s.turn.job()
-	return &busyError{s.name, job, job != "" && s.turn.port.Waits(), s.doing()}
+	return &busyError{s.busy()}
 }

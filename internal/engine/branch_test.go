@@ -76,7 +76,7 @@ func TestBranchThatComesTooLate(t *testing.T) {
 	jobstest.Asks(t, j)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := b.Branch(ctx, sc, "base", "twig"); err == nil || err.Error() != "session base is busy with job "+j.ID() {
+	if _, _, err := b.Branch(ctx, sc, "base", "twig"); err == nil || err.Error() != "session base is busy with job "+j.ID()+", which waits for input" {
 		t.Errorf("branch of a busy session: %v", err)
 	}
 	branched := make(chan error, 1)

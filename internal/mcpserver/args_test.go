@@ -87,6 +87,8 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"session in no directory", "create_session", `{"name": "new", "cwd": "no/such"}`, "cwd: there is no directory *"},
 		{"session from a busy one", "create_session", `{"name": "new", "from_session": "busy"}`,
 			"Session busy can't be branched now: it is busy with job J1. Call again when that has ended, or cancel it."},
+		{"session from one that asks", "create_session", `{"name": "new", "from_session": "asks"}`,
+			"Session asks can't be branched now: it is busy with job J1, which waits for input. Answer that with send_python_input, or cancel it, and call again."},
 		{"session from none", "create_session", `{"name": "new", "from_session": "laab"}`, "No session laab. Nearest: lab."},
 		{"session from one elsewhere", "create_session", `{"name": "new", "from_session": "other", "cwd": "/"}`,
 			"from_session continues with the Python of session other and all its settings: leave out python, venv, packages, cwd, env and memory_mb."},

@@ -147,7 +147,11 @@ func (c *conn) sessionRefusal(err error) string {
 	)
 	switch {
 	case errors.As(err, &busy):
-		return fmt.Sprintf("Session %s can't be branched now: it is busy%s. Call again when that has ended, or cancel it.", busy.Session, busy.With())
+		text := fmt.Sprintf("Session %s can't be branched now: it is busy%s. ", busy.Session, busy.With())
+		if busy.Waits {
+			return text + "Answer that with send_python_input, or cancel it, and call again."
+		}
+		return text + "Call again when that has ended, or cancel it."
 	case errors.As(err, &no):
 		return noSessionText(no)
 	case errors.As(err, &exists):

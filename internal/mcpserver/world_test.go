@@ -156,8 +156,8 @@ func (w *world) Create(_ context.Context, _ engine.Scope, spec engine.SessionSpe
 
 // Branch implements Backend. A busy session is never branched.
 func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error) {
-	if from == "busy" {
-		return report.SessionStatus{}, nil, &engine.BusyError{Session: from, Job: "J1"}
+	if from == "busy" || from == "asks" {
+		return report.SessionStatus{}, nil, &engine.BusyError{Session: from, Job: "J1", Waits: from == "asks"}
 	}
 	w.mu.Lock()
 	spec, ok := w.sessions[from]
