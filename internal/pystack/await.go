@@ -57,13 +57,9 @@ func (t *Target) suspended(v *view, coroutine uint64) (k link, awaits uint64, ok
 	if !waits {
 		return link{}, 0, false
 	}
-	awaits, ok = v.word(top - 8)
+	awaits, ok = v.word(top - uint64(l.under))
 	return t.link(frame, b), awaits &^ tags, ok
 }
-
-// waiting is the state of a coroutine that waits at an await. Before 3.10 the state says only
-// whether it is at work.
-const waiting = -1
 
 // top returns the address behind the top of the stack of values of the frame with the bytes b, and
 // whether a coroutine in a state waits there.
@@ -74,7 +70,7 @@ func (t *Target) top(b []byte, frame uint64, state int8) (addr uint64, waits boo
 		depth = int(int32(binary.LittleEndian.Uint32(b[l.depth:])))
 	}
 	switch {
-	case l.minor == 9: // the address, which is 0 while it is at work
+	case l.minor == 9: // the address, which is 0 while it is at work; the state says only whether it is
 		addr = wordAt(b, l.stack)
 		return addr, state == 0 && addr != 0
 	case l.minor == 10: // where the stack begins, and how many values it has
@@ -85,5 +81,5 @@ func (t *Target) top(b []byte, frame uint64, state int8) (addr uint64, waits boo
 		addr = wordAt(b, l.stack)
 		depth = 1
 	}
-	return addr, state == waiting && depth > 0
+	return addr, state == l.waiting && depth > 0
 }

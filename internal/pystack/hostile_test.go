@@ -22,17 +22,19 @@ var testPlaces = []Place{
 	{"/lib/asyncio/base_events.py", "run_forever"},
 }
 
-// layoutsForTests are those of layout.go, and two as the interpreter says them.
+// layoutsForTests are those of layout.go, and some as the interpreter says them.
 func layoutsForTests(t testing.TB) (all []layout) {
 	for _, minor := range []int{9, 10, 11, 12} {
 		all = append(all, layouts[minor])
 	}
-	for _, minor := range []int{13, 14} {
-		l, err := readLayout(newView(offsets(minor, false)), base, minor)
-		if err != nil {
-			t.Fatal(err)
+	for _, minor := range []int{13, 14, 15} {
+		for _, threaded := range []bool{false, true} {
+			l, err := readLayout(newView(offsets(minor, threaded)), base, minor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, l)
 		}
-		all = append(all, l)
 	}
 	return all
 }
@@ -64,7 +66,6 @@ func offsets(minor int, threaded bool) *fake {
 	set(at.lines, 136)
 	set(at.firstLine, 68)
 	set(at.instrs, 200)
-	set(at.headSize, 16)
 	set(at.typeAt, 8)
 	set(at.sizeAt, 16)
 	set(at.bytesAt, 32)
@@ -75,6 +76,8 @@ func offsets(minor int, threaded bool) *fake {
 		set(at.stack, 64)
 		set(at.genFrame, 72)
 		set(at.genState, 67)
+	} else {
+		set(at.headSize, 16)
 	}
 	return m
 }
@@ -105,13 +108,22 @@ func TestOffsets(t *testing.T) {
 	}{
 		"no cookie":       {13, func(m *fake) { m.bytes[0]++ }, "the interpreter does not say where its frames are"},
 		"another version": {13, func(m *fake) { m.bytes[8+2]++ }, "the interpreter says that it is another version"},
-		"a newer version": {15, func(*fake) {}, "the frames of Python 3.15 are not known"},
+		"a newer version": {16, func(*fake) {}, "the frames of Python 3.16 are not known"},
 		"a wild offset":   {13, func(m *fake) { m.put(base, 8*wordsOf[13].name, 1<<40) }, "the interpreter says that its frames are where they can't be"},
 	} {
 		changed := &fake{bytes: append([]byte(nil), m.bytes...)}
 		c.change(changed)
 		if _, err := readLayout(newView(changed), base, c.minor); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v; want %s", name, err, c.want)
+		}
+	}
+}
+
+// The state of a str begins with a byte of its own in a free-threaded build, but not in 3.13.
+func TestThreadedStrings(t *testing.T) {
+	for minor, want := range map[int]int{13: 2, 14: 8, 15: 8} {
+		if l, err := readLayout(newView(offsets(minor, true)), base, minor); err != nil || l.kindBit != want {
+			t.Errorf("3.%d: the kind begins at bit %d, %v; want %d", minor, l.kindBit, err, want)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func interpreters(t testing.TB) (all []interpreter) {
 		if text, err := os.ReadFile(real); err != nil || bytes.HasPrefix(text, []byte("#!")) { // a shim
 			continue
 		}
-		out, err := exec.Command(real, "-c", "import sys; print(sys.implementation.name, sys.version_info >= (3, 9), '%d.%d.%d' % sys.version_info[:3])").Output()
+		out, err := exec.Command(real, "-c", "import sys; print(sys.implementation.name, sys.version_info >= (3, 9), '%d.%d.%d' % sys.version_info[:3] + getattr(sys, 'abiflags', ''))").Output()
 		if words := strings.Fields(string(out)); err == nil && words[0] == "cpython" && words[1] == "True" {
 			all = append(all, interpreter{real, words[2]})
 		}

@@ -28,8 +28,12 @@ type layout struct {
 	// In a code object. Its instructions begin at instructions; 0: they are an object of their own.
 	filename, name, firstLine, lines, instructions int
 
-	// In a generator or coroutine: its frame, and its state. 3.10 has only the frame's.
+	// In a generator or coroutine: its frame, and its state. 3.10 has only the frame's. If the state
+	// is waiting, it waits at an await. What it awaits is then so many bytes under the top of its
+	// stack of values.
 	genFrame, genState int
+	waiting            int8
+	under              int
 
 	// In an object its type, in an object of variable size its size, in bytes its data. In a str
 	// its length, its state, in the state the bit where the kind begins, and the sizes of what is
@@ -47,7 +51,7 @@ var layouts = map[int]layout{
 		nextThread: 8, threadID: 176, threadFrame: 24,
 		previous: 24, frameCode: 32, at: 104, locals: 360, stack: 72, state: 116, frameSize: 120,
 		filename: 104, name: 112, firstLine: 40, lines: 120,
-		genFrame: 16, genState: 24,
+		genFrame: 16, genState: 24, under: 8,
 		typeAt: 8, sizeAt: 16, bytesAt: 32, lengthAt: 16, stateAt: 32, kindBit: 2, ascii: 48, compact: 72,
 	},
 	10: {
@@ -56,8 +60,8 @@ var layouts = map[int]layout{
 		nextThread: 8, threadID: 176, threadFrame: 24,
 		previous: 24, frameCode: 32, at: 96, locals: 352, stack: 64, depth: 80, state: 108, frameSize: 112,
 		filename: 104, name: 112, firstLine: 40, lines: 120,
-		genFrame: 16,
-		typeAt:   8, sizeAt: 16, bytesAt: 32, lengthAt: 16, stateAt: 32, kindBit: 2, ascii: 48, compact: 72,
+		genFrame: 16, waiting: -1, under: 8,
+		typeAt: 8, sizeAt: 16, bytesAt: 32, lengthAt: 16, stateAt: 32, kindBit: 2, ascii: 48, compact: 72,
 	},
 	11: {
 		minor: 11, interpreters: 40,
@@ -65,7 +69,7 @@ var layouts = map[int]layout{
 		nextThread: 8, threadID: 160, threadFrame: 56, hasCFrame: true, inCFrame: 8,
 		previous: 48, frameCode: 32, at: 56, owner: 69, entry: 68, locals: 72, depth: 64, frameSize: 72,
 		filename: 112, name: 120, firstLine: 72, lines: 136, instructions: 184,
-		genFrame: 80, genState: 75,
+		genFrame: 80, genState: 75, waiting: -1, under: 8,
 		typeAt: 8, sizeAt: 16, bytesAt: 32, lengthAt: 16, stateAt: 32, kindBit: 2, ascii: 48, compact: 72,
 	},
 	12: {
@@ -74,7 +78,7 @@ var layouts = map[int]layout{
 		nextThread: 8, threadID: 144, threadFrame: 56, hasCFrame: true, inCFrame: 0,
 		previous: 8, frameCode: 0, at: 56, owner: 70, locals: 72, depth: 64, frameSize: 72,
 		filename: 112, name: 120, firstLine: 68, lines: 136, instructions: 192,
-		genFrame: 72, genState: 67,
+		genFrame: 72, genState: 67, waiting: -1, under: 8,
 		typeAt: 8, sizeAt: 16, bytesAt: 32, lengthAt: 16, stateAt: 32, kindBit: 2, ascii: 40, compact: 56,
 	},
 }

@@ -19,6 +19,9 @@ type words struct {
 	headSize, typeAt, sizeAt, bytesAt           int
 	stateAt, lengthAt, ascii                    int
 	stack, genFrame, genState                   int // 0: this version does not say
+
+	waiting int8 // see layout; no word says it
+	under   int
 }
 
 var wordsOf = map[int]words{
@@ -28,14 +31,23 @@ var wordsOf = map[int]words{
 		previous: 29, frameCode: 30, at: 31, locals: 32, owner: 33,
 		filename: 35, name: 36, lines: 38, firstLine: 39, instrs: 43,
 		headSize: 44, typeAt: 45, sizeAt: 65, bytesAt: 66, stateAt: 68, lengthAt: 69, ascii: 70,
+		waiting: -1, under: 8,
 	},
 	14: {
 		count: 87, interpreters: 5, interpID: 7, nextInterp: 8, threads: 9,
 		nextThread: 24, threadFrame: 26, native: 28,
 		previous: 32, frameCode: 33, at: 34, locals: 35, owner: 36, stack: 37,
 		filename: 40, name: 41, lines: 43, firstLine: 44, instrs: 48,
-		headSize: 50, typeAt: 51, sizeAt: 75, bytesAt: 76, stateAt: 78, lengthAt: 79, ascii: 80,
-		genFrame: 85, genState: 86,
+		typeAt: 51, sizeAt: 75, bytesAt: 76, stateAt: 78, lengthAt: 79, ascii: 80,
+		genFrame: 85, genState: 86, waiting: -1, under: 8,
+	},
+	15: {
+		count: 103, interpreters: 5, interpID: 7, nextInterp: 8, threads: 9,
+		nextThread: 24, threadFrame: 26, native: 31,
+		previous: 40, frameCode: 41, at: 42, locals: 43, owner: 44, stack: 45,
+		filename: 48, name: 49, lines: 51, firstLine: 52, instrs: 56,
+		typeAt: 59, sizeAt: 87, bytesAt: 88, stateAt: 90, lengthAt: 91, ascii: 92,
+		genFrame: 101, genState: 102, waiting: 2, under: 16,
 	},
 }
 
@@ -83,9 +95,10 @@ func readLayout(v *view, runtime uint64, minor int) (layout, error) {
 		filename: near(at.filename), name: near(at.name), firstLine: near(at.firstLine), lines: near(at.lines), instructions: near(at.instrs),
 		typeAt: near(at.typeAt), sizeAt: near(at.sizeAt), bytesAt: near(at.bytesAt),
 		lengthAt: near(at.lengthAt), stateAt: near(at.stateAt), ascii: near(at.ascii), kindBit: 2,
+		waiting: at.waiting, under: at.under,
 	}
 	l.compact = l.ascii + 16
-	if wordAt(b, 16) != 0 { // free-threaded: the byte in front of the kind is changed on its own
+	if wordAt(b, 16) != 0 && minor >= 14 { // free-threaded: the byte in front of the kind changes on its own
 		l.kindBit = 8
 	}
 	if at.stack != 0 {
