@@ -13,7 +13,7 @@ import (
 // A Choice is the Python and the environment that a session asks for. If neither has a value, it is
 // the environment of the workspace.
 type Choice struct {
-	Python Setting // the path of an interpreter, its name on the PATH, or a version such as 3.12
+	Python Setting // the path of an interpreter, its name on the PATH, or a version: 3.12, 3.12.1
 	Venv   Setting // the directory of an environment, or one in the workspace to make it in
 }
 

@@ -13,17 +13,19 @@ import (
 )
 
 // An interpreter can be asked for by its version. It is searched where the default one is: on the
-// PATH, and among the interpreters of pyenv and uv. Most show their version in a file's name; only
-// the others are started to ask them.
+// PATH, and among the interpreters of pyenv and uv. Most show their minor version in a file's name;
+// only the others are started to ask them, and all of it if a patch version is wanted.
 
 var (
 	versionLike = pattern(`^\d[\d.]*$`)
 	minor       = pattern(`^\d+\.\d+$`)
+	patch       = pattern(`^\d+\.\d+\.\d+$`)
+	special     = pattern(`\d[a-z]+$`) // of names such as python3.14t: free-threaded, debug
 	digits      = pattern(`\d+`)
 )
 
 // wanted returns the interpreter that a setting names by its path, by its name on the PATH or by a
-// version such as 3.12. The error lists the interpreters that exist.
+// version such as 3.12 or 3.12.1. The error lists the interpreters that exist.
 func (m *Manager) wanted(ctx context.Context, s Setting) (interpreter, error) {
 	found, err := m.search(ctx, s.Value)
 	if err == nil && found.tooOld() {
@@ -47,8 +49,11 @@ func (m *Manager) search(ctx context.Context, name string) (interpreter, error) 
 	if minor().MatchString(name) {
 		return m.ofVersion(ctx, name)
 	}
+	if patch().MatchString(name) {
+		return m.ofPatch(ctx, name)
+	}
 	if versionLike().MatchString(name) {
-		return interpreter{}, fmt.Errorf("%s is not a version such as 3.12", name)
+		return interpreter{}, fmt.Errorf("%s is not a version such as 3.12 or 3.12.1", name)
 	}
 	if filepath.Base(name) == name {
 		path, ok := m.lookPath(name)
@@ -108,6 +113,26 @@ func (m *Manager) ofVersion(ctx context.Context, version string) (interpreter, e
 	return interpreter{}, fmt.Errorf("%w %s", errNoVersion, version)
 }
 
+// ofPatch returns the first interpreter of a version such as 3.12.1. Those of 3.12 are asked.
+func (m *Manager) ofPatch(ctx context.Context, version string) (interpreter, error) {
+	list := m.interpreters()
+	if first, err := m.ofVersion(ctx, version[:strings.LastIndexByte(version, '.')]); err == nil {
+		list = append([]interpreter{first}, list...)
+	}
+	for _, found := range list {
+		if !strings.HasPrefix(version, found.version()+".") {
+			continue
+		}
+		if out, err := m.run(ctx, probeLimit, found.path, "-V"); err == nil && strings.TrimSpace(string(out)) == "Python "+version {
+			return found, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return interpreter{}, context.Cause(ctx)
+	}
+	return interpreter{}, fmt.Errorf("%w %s", errNoVersion, version)
+}
+
 // version returns the version as it is asked for.
 func (i interpreter) version() string { return fmt.Sprintf("%d.%d", i.major, i.minor) }
 
@@ -116,13 +141,13 @@ func isShim(path string) bool { return filepath.Base(filepath.Dir(path)) == "shi
 // lastMinor is the last minor version of Python 3 that is searched for by its name.
 const lastMinor = 30
 
-// interpreters returns the interpreters whose version a file shows: those on the PATH in its order,
-// then those of pyenv and of uv, the newest first.
+// interpreters returns the interpreters whose version a file shows, without special builds: those on
+// the PATH in its order, then those of pyenv and of uv, the newest first.
 func (m *Manager) interpreters() (list []interpreter) {
 	seen := map[string]bool{}
 	add := func(path string) {
 		real, err := filepath.EvalSymlinks(path)
-		if found, ok := recorded(path); err == nil && ok && isProgram(path) && !seen[real] {
+		if found, ok := recorded(path); err == nil && ok && isProgram(path) && !seen[real] && !special().MatchString(filepath.Base(real)) {
 			seen[real] = true
 			list = append(list, found)
 		}
@@ -147,9 +172,7 @@ func (m *Manager) interpreters() (list []interpreter) {
 	}
 	pythons := m.uvPythons()
 	for _, name := range newestFirst(pythons, "cpython-") {
-		if !strings.Contains(name, "+") { // of a special build: free-threaded, debug
-			add(filepath.Join(pythons, name, "bin", "python3"))
-		}
+		add(filepath.Join(pythons, name, "bin", "python3"))
 	}
 	return list
 }

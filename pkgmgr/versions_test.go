@@ -59,23 +59,32 @@ func TestWantedPython(t *testing.T) {
 		}, "3.12", "later/python3.12"},
 		"version, the answer of a script": {func(w *world) { w.script("bin/python3", "echo async-repl 3 12 "+w.path("real")) }, "3.12", "real"},
 		"version, pyenv's newest": {func(w *world) {
-			for _, version := range []string{"3.12.1", "3.12.10", "3.12.9"} {
-				w.program("pyenv/versions/" + version + "/bin/python3.12")
-				w.link("python3.12", "pyenv/versions/"+version+"/bin/python3")
+			for version, name := range map[string]string{"3.12.1": "python3.12", "3.12.10": "python3.12", "3.12.9": "python3.12", "3.12.11t": "python3.12t"} {
+				w.program("pyenv/versions/" + version + "/bin/" + name)
+				w.link(name, "pyenv/versions/"+version+"/bin/python3")
 			}
 			w.script("pyenv/shims/python3.12", "echo pyenv: python3.12: command not found; exit 127")
 			w.cfg.Path = append(w.cfg.Path, w.path("pyenv/shims"))
 		}, "3.12", "pyenv/versions/3.12.10/bin/python3"},
 		"version, uv's newest": {func(w *world) {
-			for _, build := range []string{"cpython-3.12.9-linux-x86_64-gnu", "cpython-3.12.11-linux-x86_64-gnu", "cpython-3.12.12+freethreaded-linux-x86_64-gnu"} {
-				w.program("home/.local/share/uv/python/" + build + "/bin/python3.12")
-				w.link("python3.12", "home/.local/share/uv/python/"+build+"/bin/python3")
+			for build, name := range map[string]string{"9": "python3.12", "11": "python3.12", "12+freethreaded": "python3.12t"} {
+				dir := "home/.local/share/uv/python/cpython-3.12." + build + "-linux-x86_64-gnu/bin/"
+				w.program(dir + name)
+				w.link(name, dir+"python3")
 			}
 		}, "3.12", "home/.local/share/uv/python/cpython-3.12.11-linux-x86_64-gnu/bin/python3"},
 		"version, behind a shim": {func(w *world) {
 			w.script("mise/shims/python3.12", "echo async-repl 3 12 "+w.path("real"))
 			w.cfg.Path = append(w.cfg.Path, w.path("mise/shims"))
 		}, "3.12", "real"},
+		"patch version": {func(w *world) {
+			for _, version := range []string{"3.12.10", "3.12.1"} {
+				w.script("pyenv/versions/"+version+"/bin/python3", "[ $1 = -V ] && echo Python "+version)
+				w.write("pyenv/versions/"+version+"/pyvenv.cfg", "version = "+version, 0o666) // what passes for a binary can't be run
+			}
+			w.script("bin/python3", "[ $1 = -V ] && echo Python 3.12.11 || echo async-repl 3 12 "+w.path("bin/python3"))
+			w.cfg.Path = append(w.cfg.Path, w.path("pyenv/versions/3.12.10/bin"), w.path("pyenv/versions/3.12.1/bin"))
+		}, "3.12.1", "pyenv/versions/3.12.1/bin/python3"},
 		"name on PATH":            {func(w *world) { w.program("bin/python3.12") }, "python3.12", "bin/python3.12"},
 		"path":                    {func(w *world) { w.program("opt/python3.12") }, "../opt/python3.12", "opt/python3.12"},
 		"path below the home":     {func(w *world) { w.program("home/opt/python3.12") }, "~/opt/python3.12", "home/opt/python3.12"},
@@ -85,7 +94,8 @@ func TestWantedPython(t *testing.T) {
 		"version that is too old": {func(w *world) { w.program("bin/python3.12"); w.program("bin/python3.8") }, "3.8", "BIN/python3.8 is Python 3.8, and 3.9 is the oldest that works; found 3.12 (BIN/python3.12); "},
 		"version of Python 2":     {func(w *world) { w.script("bin/python", "echo async-repl 2 7 /usr/bin/python2.7") }, "2.7", "/usr/bin/python2.7 is Python 2.7, and 3.9 is the oldest that works"},
 		"nothing at all":          {func(w *world) { w.cfg.Path = nil }, "3.12", "there is no Python 3.12; found no Python 3.9 or newer on PATH, of pyenv or of uv"},
-		"patch version":           {func(w *world) { w.program("bin/python3.12") }, "3.12.1", "3.12.1 is not a version such as 3.12; found 3.12"},
+		"patch version missing":   {func(w *world) { w.program("bin/python3.12") }, "3.12.1", "there is no Python 3.12.1; found 3.12 (BIN/python3.12); set python to one of these"},
+		"four numbers":            {func(w *world) { w.program("bin/python3.12") }, "3.12.1.2", "3.12.1.2 is not a version such as 3.12 or 3.12.1; found 3.12"},
 		"path that is missing":    {func(w *world) { w.program("bin/python3.12") }, "/no/such/python", "there is no /no/such/python; found 3.12 (BIN/python3.12)"},
 		"path that is too old":    {func(w *world) { w.program("opt/python3.6") }, "../opt/python3.6", "ROOT/opt/python3.6 is Python 3.6"},
 		"directory":               {func(w *world) { w.program("opt/python3.6") }, "../opt", "is not a program"},

@@ -19,7 +19,7 @@ type SessionSpec struct {
 	Name     string
 	Dir      string            // an existing directory, where its Python starts; empty: the scope's workspace
 	Env      map[string]string // added to the scope's, for its Python and what that starts
-	Python   string            // the path of an interpreter, its name on the PATH, or a version such as 3.12
+	Python   string            // the path of an interpreter, its name on the PATH, or a version: 3.12, 3.12.1
 	Venv     string            // the directory of an environment, or OwnVenv; relative to the workspace
 	Packages string            // that are installed before the first job, as arguments of an installer
 	MemoryMB int               // the most memory of each of its processes
