@@ -143,7 +143,7 @@ class Reporter:
         """Show an exception, by the user's excepthook if there is one."""
         kind, tb = type(error), traceback_of.__get__(error)
         sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
-        sys.last_exc = error  # type: ignore[attr-defined]
+        sys.last_exc = error  # type: ignore[attr-defined, unused-ignore]  # of 3.12
         hook = sys.__dict__.get("excepthook")
         if hook is self._excepthook or hook is None:
             self._shown = self._format(error)
