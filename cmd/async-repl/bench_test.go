@@ -5,12 +5,15 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/procfs"
 )
 
 // playFloor makes the test binary play the smallest server that the SDK allows.
@@ -90,15 +93,76 @@ func BenchmarkStartToFirstPython(b *testing.B) {
 			s.exit()
 			return d
 		},
+		func() time.Duration { return barePython(b, python) })
+}
+
+// barePython returns how long an interpreter takes to print a number.
+func barePython(b *testing.B, python string) time.Duration {
+	begin := time.Now()
+	cmd := exec.Command(python, "-c", "print(6 * 7)")
+	cmd.Env = withoutSettings(os.Environ())
+	if out, err := cmd.Output(); err != nil || string(out) != "42\n" {
+		b.Fatal(err, out)
+	}
+	return time.Since(begin)
+}
+
+// Aim: bare python3 -c plus 40 ms.
+func BenchmarkFirstResultOfASession(b *testing.B) {
+	s := startServer(b)
+	compare(b,
 		func() time.Duration {
 			begin := time.Now()
-			cmd := exec.Command(python, "-c", "print(6 * 7)")
-			cmd.Env = withoutSettings(os.Environ())
-			if out, err := cmd.Output(); err != nil || string(out) != "42\n" {
-				b.Fatal(err, out)
+			r := s.do("execute_python", "code", "6 * 7", "session", "new")
+			d := time.Since(begin)
+			if err := expect(r, "completed", "42"); err != nil {
+				b.Fatal(err)
 			}
-			return time.Since(begin)
-		})
+			s.do("delete_session", "session", "new")
+			return d
+		},
+		func() time.Duration { return barePython(b, realPython()) })
+}
+
+// Aim: 3 MB more private memory than an interpreter that waits. Both run the same files, so that
+// what they share of them is shared for both.
+func BenchmarkIdleSession(b *testing.B) {
+	s := startServer(b)
+	bare := exec.Command(realPython(), "-c", "print(6 * 7, flush=True); input()")
+	bare.Env = withoutSettings(os.Environ())
+	in, err := bare.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := bare.StdoutPipe()
+	if err == nil {
+		err = bare.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { in.Close(); bare.Wait() }()
+	if _, err := out.Read(make([]byte, 3)); err != nil {
+		b.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(s.do("execute_python", "code", "import os; os.getpid()").Section("RESULT")))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var ours, floor int64
+	for b.Loop() {
+		ours, floor = privateMemory(b, pid), privateMemory(b, bare.Process.Pid)
+	}
+	b.ReportMetric(float64(ours)/1e6, "MB")
+	b.ReportMetric(float64(ours-floor)/1e6, "MB-over-floor")
+}
+
+func privateMemory(b *testing.B, pid int) int64 {
+	n, err := procfs.PrivateMemory(pid)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
 }
 
 // Blocks of a paired measurement: long enough that a block's median is steady, short enough that
