@@ -58,22 +58,7 @@ func TestEnvironmentsOfSessions(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r := s.do("create_session", "name", "lab", "python", python, "venv", "own", "packages", "./spam-1.0-py3-none-any.whl")
-			install := strings.Trim(strings.Fields(r.Header("Installing") + " - -")[1], ";")
-			if text := string(r); r.Header("Session") != "new" || !strings.Contains(text, "/.venvs/lab/bin/python (not made yet)") {
-				t.Errorf("create_session says\n%s", text)
-			}
-			first := s.do("execute_python", "session", "lab", "code", "import spam, sys; spam.value, sys.prefix, '%d.%d' % sys.version_info[:2]", "wait_seconds", 0)
-			if ahead := first.Header("Queued behind"); first.Header("Status") == "queued" && !strings.HasPrefix(ahead, install) {
-				t.Errorf("the first job waits for %q, want %s", ahead, install)
-			}
-			if got, want := s.end(install).Header("Status"), "completed (installed spam 1.0)"; got != want {
-				t.Errorf("the packages: %s, want %s", got, want)
-			}
-			if got, want := s.end(first.Header("Job ID")).Section("RESULT"), "('1.0', '"+s.dir+"/.venvs/lab', '"+version+"')"; strings.TrimSpace(got) != want {
-				t.Errorf("the first job has %s, want %s", got, want)
-			}
-
+			s.makeLab(python, version)
 			s.do("create_session", "name", "twin", "venv", ".venvs/lab")
 			installer := "'python', '-m', 'pip'"
 			if withUV {
@@ -94,15 +79,7 @@ func TestEnvironmentsOfSessions(t *testing.T) {
 					t.Errorf("%s in %s: %s, %s; want %s, %s", step.code, step.session, status, result, step.status, step.result)
 				}
 			}
-			r = s.end(s.do("install_package_async", "session", "twin", "package", "./spam-2.0-py3-none-any.whl").Header("Job ID"))
-			if got, want := r.Header("Status"), "completed (installed spam 2.0 (was 1.0))"; got != want {
-				t.Errorf("the install: %s, want %s", got, want)
-			}
-			for session, want := range map[string]bool{"lab": true, "twin": true, "default": false} {
-				if got := strings.Contains(string(r), "session "+session+" has imported spam before"); got != want {
-					t.Errorf("session %s is noted: %v, want %v\n%s", session, got, want, r)
-				}
-			}
+			s.updateTwin()
 			if kept := s.do("delete_session", "session", "lab").Header("Kept"); !strings.HasPrefix(kept, s.dir+"/.venvs/lab, ") {
 				t.Errorf("delete_session keeps %q", kept)
 			}
@@ -110,6 +87,42 @@ func TestEnvironmentsOfSessions(t *testing.T) {
 				t.Errorf("after the other session was deleted: %s, %s", status, result)
 			}
 		})
+	}
+}
+
+// makeLab makes the session "lab" with a Python, an environment and a package of its own, for which
+// its first job waits.
+func (s *server) makeLab(python, version string) {
+	s.t.Helper()
+	r := s.do("create_session", "name", "lab", "python", python, "venv", "own", "packages", "./spam-1.0-py3-none-any.whl")
+	if r.Header("Session") != "new" || !strings.Contains(string(r), "/.venvs/lab/bin/python (not made yet)") {
+		s.t.Fatalf("create_session says\n%s", r)
+	}
+	install, ok := strings.CutPrefix(r.Header("Installing"), "job ")
+	if install, _, _ = strings.Cut(install, ";"); !ok {
+		s.t.Fatalf("create_session names no install:\n%s", r)
+	}
+	first := s.do("execute_python", "session", "lab", "code", "import spam, sys; spam.value, sys.prefix, '%d.%d' % sys.version_info[:2]", "wait_seconds", 0)
+	if ahead := first.Header("Queued behind"); first.Header("Status") == "queued" && !strings.HasPrefix(ahead, install) {
+		s.t.Errorf("the first job waits for %q, want %s", ahead, install)
+	}
+	holds(s.t, s.end(install), "Status", "completed (installed spam 1.0)")
+	got, want := strings.TrimSpace(s.end(first.Header("Job ID")).Section("RESULT")), "('1.0', '"+s.dir+"/.venvs/lab', '"+version+"')"
+	if got != want {
+		s.t.Errorf("the first job has %s, want %s", got, want)
+	}
+}
+
+// updateTwin updates a package in the environment of "lab" by its other session. The sessions there
+// that have imported it are named, and no other.
+func (s *server) updateTwin() {
+	s.t.Helper()
+	r := s.end(s.do("install_package_async", "session", "twin", "package", "./spam-2.0-py3-none-any.whl").Header("Job ID"))
+	holds(s.t, r, "Status", "completed (installed spam 2.0 (was 1.0))")
+	for session, want := range map[string]bool{"lab": true, "twin": true, "default": false} {
+		if got := strings.Contains(string(r), "session "+session+" has imported spam before"); got != want {
+			s.t.Errorf("session %s is noted: %v, want %v\n%s", session, got, want, r)
+		}
 	}
 }
 

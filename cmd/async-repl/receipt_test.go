@@ -32,7 +32,7 @@ func planted(t *testing.T, r mcpclient.Reply) int {
 func there(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 // holds checks that each header has its value. An empty value means that the header must be absent.
-func holds(t *testing.T, r mcpclient.Reply, headers ...string) {
+func holds(t testing.TB, r mcpclient.Reply, headers ...string) {
 	t.Helper()
 	for i := 0; i < len(headers); i += 2 {
 		if got := r.Header(headers[i]); got != headers[i+1] {

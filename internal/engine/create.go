@@ -22,7 +22,7 @@ type SessionSpec struct {
 	Python   string            // the path of an interpreter, its name on the PATH, or a version: 3.12, 3.12.1
 	Venv     string            // the directory of an environment, or OwnVenv; relative to the workspace
 	Packages string            // that are installed before the first job, as arguments of an installer
-	MemoryMB int               // the most memory of each of its processes
+	MemoryMB int               // the most memory of each of its processes, in MiB; 0: the default
 }
 
 // OwnVenv as the Venv of a session stands for an environment of its own in the workspace.

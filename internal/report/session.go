@@ -12,26 +12,26 @@ import (
 type SessionStatus struct {
 	Name      string
 	Parent    string // the session that it is a branch of; empty: none
-	PID       int    // of its worker; 0: there is none
-	Stopped   bool   // a signal has stopped the worker
+	PID       int    // of its Python; 0: there is none
+	Stopped   bool   // a signal has stopped its Python
 	Job       string // the running one; empty: none
 	Doing     string // what else the session is busy with, such as "a restart"; empty: nothing
 	Queued    int    // jobs queued after it
 	Variables int    // names, as last reported
 
-	Processes int // the worker and its descendants
-	Threads   int // of these processes
-	Memory    int64
-	CPU       time.Duration
+	Processes int           // its Python and the descendants of that
+	Threads   int           // of these processes
+	Memory    int64         // of these processes: bytes resident
+	CPU       time.Duration // that these processes have used
 
 	Jobs   int           // that have ended
-	Ran    time.Duration // of these, without their time in the queue
-	Age    time.Duration
+	Ran    time.Duration // of these jobs, without their time in the queue
+	Age    time.Duration // since it was made
 	Idle   time.Duration // since its last job or, if it had none, since it was made
 	Python string        // its interpreter; empty: unknown
 	Dir    string        // where its Python starts
 
-	MemoryMB int // the most memory of each of its processes; 0: no limit
+	MemoryMB int // the most memory that each of its processes can use, in MiB; 0: no limit
 }
 
 // Sessions returns the list of sessions, of which limit are allowed, as many as fit into room
