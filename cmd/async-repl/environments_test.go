@@ -131,7 +131,7 @@ func TestSessionWithoutItsPackages(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "REPL_MAX_JOBS=1")
 	s.do("execute_command_async", "command", "sleep 300", "wait_seconds", 0)
-	if text := s.refused("create_session", "name", "lab", "packages", "spam"); !strings.Contains(text, "1 jobs are running, the most allowed") {
+	if text := s.refused("create_session", "name", "lab", "packages", "spam"); !strings.Contains(text, "1 job is running, the most allowed") {
 		t.Errorf("the refusal says %q", text)
 	}
 	if got := string(s.do("list_sessions")); strings.Contains(got, "lab") {

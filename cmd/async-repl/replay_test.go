@@ -18,7 +18,7 @@ func TestExecuteFromAnEarlierJob(t *testing.T) {
 	do("x = [1]")
 	from, _ := do("x.append(2)")
 	last, _ := do("x.append(3); x")
-	if text := s.refused("execute_python", "code", "x", "from_job", from); !strings.Contains(text, "must run again (jobs: 2, ") || !strings.Contains(text, "rerun=true") {
+	if text := s.refused("execute_python", "code", "x", "from_job", from); !strings.Contains(text, "must run again (2 jobs, ") || !strings.Contains(text, "rerun=true") {
 		t.Errorf("the refusal says %q", text)
 	}
 	r := s.do("execute_python", "code", "x.append(3); x", "from_job", from, "rerun", true, "wait_seconds", 60)

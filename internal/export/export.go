@@ -15,7 +15,7 @@ import (
 // A Saved is what Save has done.
 type Saved struct {
 	notebook.Saved
-	Cells   int // of code
+	Cells   int // of code and of text
 	Dropped int // jobs that are left out, because the session no longer keeps their code
 }
 
@@ -33,7 +33,7 @@ func (s *Source) Save(workspace, path string) (Saved, error) {
 	saved := Saved{Dropped: s.History.Dropped}
 	if saved.Dropped > 0 {
 		n.Cells = append(n.Cells, notebook.Cell{ID: "dropped", Text: fmt.Sprintf(
-			"%s earlier jobs are left out: the session no longer keeps their code.", view.Count(saved.Dropped))})
+			"Left out before these: %s, whose code the session no longer keeps.", view.CountOf(saved.Dropped, "job"))})
 	}
 	room, count := maxOutputs, 0
 	for i, e := range s.History.Entries {
@@ -55,8 +55,8 @@ func (s *Source) Save(workspace, path string) (Saved, error) {
 			cell.Outputs = s.outputs(&e, &room)
 		}
 		n.Cells = append(n.Cells, cell)
-		saved.Cells++
 	}
+	saved.Cells = len(n.Cells)
 	var err error
 	saved.Saved, err = notebook.Save(workspace, path, &n)
 	return saved, err
@@ -80,7 +80,7 @@ func (s *Source) outputs(e *pyrepl.Entry, room *int) (list []notebook.Output) {
 	case *room <= 0:
 		list = []notebook.Output{note("the output of this job is left out: the notebook has %d MiB of output; %s has it", maxOutputs>>20, outputURI(e.Job))}
 	default:
-		r := reading{job: j, displays: j.Displays()}
+		r := reading{job: j, displays: j.Displays(), answers: j.Answers(), markdown: e.Markdown}
 		list = r.all()
 		*room -= r.size
 	}

@@ -140,6 +140,56 @@ func TestOutputs(t *testing.T) {
 	w.want(`execute_result {"text/plain":["[1,\n"," 2]"]}`)
 }
 
+// A result in Markdown, such as a table, is seen as that.
+func TestMarkdown(t *testing.T) {
+	w := newWorld(t)
+	for result, want := range map[string]string{
+		"*a*\nb": `{"text/markdown":["*a*\n","b"],"text/plain":["*a*\n","b"]}`,
+		"| | a |\n| --- | --- |\n| 0 | 1 |\n[1 rows x 1 columns]": `{"text/markdown":["| | a |\n","| --- | --- |\n","| 0 | 1 |\n","\n","[1 rows x 1 columns]"],` +
+			`"text/plain":["| | a |\n","| --- | --- |\n","| 0 | 1 |\n","[1 rows x 1 columns]"]}`,
+	} {
+		w.run("", func(*jobs.Port) jobs.Outcome {
+			return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}, HasResult: true, Result: result}
+		})
+		w.src.History.Entries[len(w.src.History.Entries)-1].Markdown = true
+		w.want("execute_result " + want)
+	}
+}
+
+// What was typed stands behind the question, as a terminal shows it. A secret stands nowhere.
+func TestAnswers(t *testing.T) {
+	w := newWorld(t)
+	questions := make(chan jobs.Question)
+	j := jobstest.Start(t, w.src.Jobs, jobs.Spec{Kind: jobs.Python, Tenant: "me"}, program(func(p *jobs.Port) jobs.Outcome {
+		taken := make(chan struct{})
+		p.SetInput(func(context.Context, jobs.Input) (jobs.Delivery, error) {
+			p.SetRunning()
+			taken <- struct{}{}
+			return jobs.Delivery{Waiting: true}, nil
+		})
+		for q := range questions {
+			p.Write(output.Stdout, []byte(q.Prompt))
+			p.SetWaiting(q)
+			<-taken
+		}
+		p.Write(output.Stderr, []byte("end"))
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}, HasResult: true, Result: "'bob'"}
+	}))
+	answer := func(kind, prompt, text string, secret bool) {
+		questions <- jobs.Question{Kind: kind, Prompt: prompt}
+		jobstest.Asks(t, j)
+		jobstest.Send(t, j, jobs.Input{Text: text, Line: true, Secret: secret})
+	}
+	answer("line", "name? ", "bob", false)
+	answer("secret", "password? ", "hunter2", false)
+	answer("line", "\nkey? ", "swordfish", true)
+	answer("line", "\nage? ", "7\n", false)
+	close(questions)
+	info := jobstest.End(t, j)
+	w.add(pyrepl.Entry{Job: info.ID, Ended: time.Now(), Receipt: info.Receipt})
+	w.want(`stdout "name? bob\npassword? \nkey? \nage? 7\n"`, `stderr "end"`, `execute_result {"text/plain":["'bob'"]}`)
+}
+
 // The traceback of a failure becomes its error, with the tracebacks that led to it. What was printed
 // before stays a stream.
 func TestErrors(t *testing.T) {
@@ -243,7 +293,7 @@ func TestCells(t *testing.T) {
 	close(release)
 	jobstest.End(t, j)
 	three := w.src.History.Entries[4].Job
-	want := "0 \"1,234 earlier jobs are left out: the session no longer keeps their code.\" \n1 \"one\" job ONE: completed\n" +
+	want := "0 \"Left out before these: 1,234 jobs, whose code the session no longer keeps.\" \n1 \"one\" job ONE: completed\n" +
 		"2 \"two\" job 01FORGOTTEN: failed (E: x)\nstderr \"[the output of this job is gone: the server no longer keeps the job]\\n\"\n" +
 		"error \"E\": \"x\", \"failed (E: x)\"\n0 \"**Python was restarted; variables lost: x**\" \n1 \"three\" job " + three + ": completed\n" +
 		"0 \"four\" job FOUR: still running\nstdout \"so far\"\n"
@@ -260,7 +310,7 @@ func TestScript(t *testing.T) {
 	w.add(pyrepl.Entry{Job: "01A", Work: pyrepl.Work{Code: "await x"}, Awaits: true, Ended: time.Now().Add(time.Second), Receipt: jobs.Receipt{End: jobs.Returned}})
 	w.add(pyrepl.Entry{Job: "01B", Work: pyrepl.Work{Code: "x = ("}, Uncompiled: true, Ended: time.Now().Add(time.Second), Receipt: raised("SyntaxError: bad")})
 	saved, err := w.src.Save(w.dir, "x.py")
-	if err != nil || saved.Cells != 3 {
+	if err != nil || saved.Cells != 4 {
 		t.Fatal(saved, err)
 	}
 	text, _ := os.ReadFile(saved.Path)

@@ -191,7 +191,7 @@ func TestTooManyJobsNamesTheOldest(t *testing.T) {
 	c := w.dial(engine.Scope{})
 	id := field(c.call("execute_command_async", given{"command": "hang", "wait_seconds": 0}), "Job ID")
 	got := c.refused("execute_python", given{"code": `out ""`})
-	want := "1 jobs are running, the most allowed; nothing was started. Wait for one or end one with cancel_job.\nThe oldest: " + id + " *, shell*: hang"
+	want := "1 job is running, the most allowed; nothing was started. Wait for one or end one with cancel_job.\nThe oldest: " + id + " *, shell*: hang"
 	if !matches(want, got) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}

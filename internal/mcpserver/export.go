@@ -26,13 +26,13 @@ func (c *call) exportSession(_ context.Context) (*report.Reply, error) {
 	}
 	r := &report.Reply{}
 	r.Line("Session", session)
-	exported := fmt.Sprintf("%s, %s cells, %s bytes", report.OneLine(saved.Path), view.Count(saved.Cells), view.Count(saved.Bytes))
+	exported := fmt.Sprintf("%s, %s, %s", report.OneLine(saved.Path), view.CountOf(saved.Cells, "cell"), view.CountOf(saved.Bytes, "byte"))
 	if saved.Replaced {
 		exported += ", in place of an earlier export"
 	}
 	r.Line("Exported", exported)
 	if saved.Dropped > 0 {
-		r.Line("Note", view.Count(saved.Dropped)+" earlier jobs are left out: the session no longer keeps their code")
+		r.Line("Note", "left out before these: "+view.CountOf(saved.Dropped, "job")+", whose code the session no longer keeps")
 	}
 	return r, nil
 }

@@ -25,7 +25,7 @@ func TestExportSession(t *testing.T) {
 		{Job: "forgotten", Work: engine.Work{Code: "x"}, Began: time.Now(), Ended: time.Now(), Receipt: jobs.Receipt{End: jobs.Returned}},
 	}}
 	path := filepath.Join(w.workspace, "lab.ipynb")
-	want := "Session: lab\nExported: " + path + ", 2 cells, %d bytes\nNote: 1,200 earlier jobs are left out: the session no longer keeps their code\n"
+	want := "Session: lab\nExported: " + path + ", 4 cells, %d bytes\nNote: left out before these: 1,200 jobs, whose code the session no longer keeps\n"
 	for _, also := range []string{"", ", in place of an earlier export"} {
 		got := c.call("export_session", given{"path": "lab.ipynb", "session": "lab"})
 		text, err := os.ReadFile(path)

@@ -161,7 +161,7 @@ func (c *conn) sessionRefusal(err error) string {
 		if !c.offers(sessions) {
 			end = "restart the Python of one that is done with"
 		}
-		text := fmt.Sprintf("%d sessions are open, the most allowed (REPL_MAX_SESSIONS): use one of them, or %s.", many.Open, end)
+		text := fmt.Sprintf("%s open, the most allowed (REPL_MAX_SESSIONS): use one of them, or %s.", view.CountAre(many.Open, "session"), end)
 		if many.Idle.Name != "" {
 			text += "\nIdle longest: " + many.Idle.String()
 		}

@@ -64,7 +64,7 @@ func (c *call) rerunHelps(err error) bool {
 // continued, and what rerun=true does.
 func (c *call) offerRerun(job jobs.Info, refused error, replay engine.Replay) error {
 	count, took := replay.Cost()
-	cost := fmt.Sprintf("(jobs: %s, %v in all); what that does outside Python then happens again", view.Count(count), took.Round(time.Millisecond))
+	cost := fmt.Sprintf("(%s, %v in all); what that does outside Python then happens again", view.CountOf(count, "job"), took.Round(time.Millisecond))
 	if errors.Is(refused, engine.ErrNotKept) {
 		return arguments.Mistakef("The state after job %s is not kept. To make it again, what session %s ran up to then must run again %s. "+
 			"Call with rerun=true if that is right.", job.ID, job.Session, cost)

@@ -25,14 +25,14 @@ func TestExecuteFromJob(t *testing.T) {
 		args given
 		want string
 	}{
-		{given{"from_job": first}, "The state after job " + first + " is not kept. To make it again, what session lab ran up to then must run again (jobs: 1, 1s in all); " +
+		{given{"from_job": first}, "The state after job " + first + " is not kept. To make it again, what session lab ran up to then must run again (1 job, 1s in all); " +
 			"what that does outside Python then happens again. Call with rerun=true if that is right."},
 		{given{"from_job": shell, "rerun": true}, "from_job: job " + shell + " is no Python job, and leaves no state to continue from."},
 		{given{"from_job": other, "rerun": true}, "The state after job " + other + " can't be made again: the session has no code of job " + other + ": it ran none, or its code is no longer kept"},
 		{given{"from_job": gone, "rerun": true}, "The state after job " + gone + " is gone: session gone, in which it ran, is deleted. Run the code again with execute_python."},
 		{given{"from_job": gone}, "The state after job " + gone + " is gone: "},
 		{given{"from_job": first, "session": "threads"}, "Session lab can't be branched now: a thread runs. Or call with rerun=true, which runs again what session lab ran up to job " + first +
-			" (jobs: 1, 1s in all); what that does outside Python then happens again."},
+			" (1 job, 1s in all); what that does outside Python then happens again."},
 		{given{"from_job": first, "session": "busy"}, "Session lab can't be branched now: it is busy with job J. Call again when that has ended, or cancel it. Or call with rerun=true, "},
 		{given{"from_job": other, "session": "threads"}, "Session lab can't be branched now: a thread runs"},
 		{given{"from_job": first, "rerun": true, "session": "default"}, "Session  exists, and is not changed: use it, end it with delete_session, or take another name."},

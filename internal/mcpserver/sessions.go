@@ -7,6 +7,7 @@ import (
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/variables"
+	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -99,7 +100,7 @@ func (c *call) showEnd(ctx context.Context, r *report.Reply, session string, end
 		}
 	}
 	if left := len(ended) - endedMax; left > 0 {
-		r.Line("More", fmt.Sprintf("%d jobs: list_jobs with session=%s", left, session))
+		r.Line("More", view.CountOf(left, "job")+": list_jobs with session="+session)
 	}
 	r.Processes("Survivors", end.Survivors, "")
 	if end.Note != "" {

@@ -129,13 +129,13 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, re
 	r.b.WriteString(head.String())
 	x := newExcerpt(j.Log(), info.Status.Final(), w, room)
 	if x.late > 0 {
-		r.Line("Late output", view.Count(x.late)+" bytes")
+		r.Line("Late output", view.CountOf(x.late, "byte"))
 	}
 	if len(x.omitted) > 0 {
 		r.Line("Omitted", ranges(x.omitted))
 	}
 	if x.gone > 0 {
-		r.Line("Dropped", fmt.Sprintf("%s bytes of these can't be read any more: %s", view.Count(x.gone), causes(x.loss)))
+		r.Line("Dropped", fmt.Sprintf("%s of these can't be read any more: %s", view.CountOf(x.gone, "byte"), causes(x.loss)))
 	}
 	pictures = r.pictures(j, x)
 	r.cursor(x.next)
@@ -155,7 +155,7 @@ func ranges(list []output.Range) string {
 		n += o.To - o.From
 		cursors = append(cursors, fmt.Sprintf("%d..%d", o.From, o.To))
 	}
-	return fmt.Sprintf("%s bytes (cursor %s)", view.Count(n), strings.Join(cursors, ", "))
+	return fmt.Sprintf("%s (cursor %s)", view.CountOf(n, "byte"), strings.Join(cursors, ", "))
 }
 
 // causes returns the reasons why output is gone.

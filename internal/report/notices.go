@@ -190,7 +190,7 @@ func bytesMore(n int64) string {
 	if n == 1 {
 		return "1 byte more"
 	}
-	return view.Count(n) + " bytes more"
+	return view.CountOf(n, "byte") + " more"
 }
 
 // hasChanged reports whether the job has changed since the last call. Its events up to known have

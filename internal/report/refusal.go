@@ -59,7 +59,7 @@ func (rp *Reporter) noSuchJob(e *jobs.NotFoundError) *Reply {
 }
 
 func (rp *Reporter) tooMany(e *jobs.TooManyError) *Reply {
-	r := Textf("%s jobs are running, the most allowed; nothing was started. Wait for one or end one with cancel_job.", view.Count(e.Limit))
+	r := Textf("%s running, the most allowed; nothing was started. Wait for one or end one with cancel_job.", view.CountAre(e.Limit, "job"))
 	if e.Oldest.ID != "" {
 		fmt.Fprintf(&r.b, "\nThe oldest: %s", rp.Line(e.Oldest))
 	}

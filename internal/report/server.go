@@ -146,7 +146,7 @@ func (r *Reply) disk(s Server) {
 		r.Line("Not written to disk", diskFailure(u.Failure)+"; jobs continue, and of long output the beginning and the end are kept")
 	}
 	if s.Jobs.Lossy > 0 {
-		r.Line("Disk losses", fmt.Sprintf("%s jobs lost output to a failing disk", view.Count(s.Jobs.Lossy)))
+		r.Line("Disk losses", view.CountOf(s.Jobs.Lossy, "job")+" lost output to a failing disk")
 	}
 }
 

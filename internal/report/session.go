@@ -53,7 +53,7 @@ func Sessions(list []SessionStatus, limit, room int) *Reply {
 	r := &Reply{}
 	r.Line("Sessions", fmt.Sprintf("%d of at most %d", len(list), limit))
 	if left := len(list) - shown; left > 0 {
-		r.Line("Omitted", count(left, "session"))
+		r.Line("Omitted", view.CountOf(left, "session"))
 	}
 	r.Body(b.String())
 	return r
@@ -82,14 +82,14 @@ func (s SessionStatus) String() string {
 	if s.Job == "" && s.Doing == "" {
 		parts = append(parts, "idle for "+Duration(s.Idle))
 	}
-	parts = append(parts, count(s.Variables, "variable"))
+	parts = append(parts, view.CountOf(s.Variables, "variable"))
 	if s.PID != 0 {
 		parts = append(parts, fmt.Sprintf("pid %d", s.PID))
 	}
 	if s.Processes > 0 {
-		parts = append(parts, count(s.Threads, "thread")+" in "+count(s.Processes, "process"), size(s.Memory), "CPU "+Duration(s.CPU))
+		parts = append(parts, view.CountOf(s.Threads, "thread")+" in "+view.CountOf(s.Processes, "process"), size(s.Memory), "CPU "+Duration(s.CPU))
 	}
-	parts = append(parts, fmt.Sprintf("%s in %s", count(s.Jobs, "job"), Duration(s.Ran)), Duration(s.Age)+" old")
+	parts = append(parts, fmt.Sprintf("%s in %s", view.CountOf(s.Jobs, "job"), Duration(s.Ran)), Duration(s.Age)+" old")
 	if s.Python != "" {
 		parts = append(parts, "Python "+s.Python)
 	}
@@ -136,16 +136,4 @@ func (s SessionStatus) activity() []string {
 		parts = append(parts, fmt.Sprintf("%d queued", s.Queued))
 	}
 	return parts
-}
-
-// count returns a number of things: 1 job, 2 jobs, 3 processes.
-func count(n int, noun string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(noun, "s"):
-		noun += "es"
-	default:
-		noun += "s"
-	}
-	return view.Count(n) + " " + noun
 }

@@ -37,7 +37,7 @@ func Reply(session, pattern string, vars engine.Variables, room int) *report.Rep
 	}
 	text, shown := lines(vars, room)
 	if left := vars.Total - shown; left > 0 {
-		r.Line("Omitted", view.Count(left)+" variables")
+		r.Line("Omitted", view.CountOf(left, "variable"))
 	}
 	if text != "" {
 		r.Body(text)

@@ -60,12 +60,24 @@ func Count[N int | int64](n N) string {
 	return s
 }
 
-// CountOf returns n of what noun names: 1 job, 2 jobs.
+// CountOf returns n of what noun names: 1 job, 2 jobs, 3 processes.
 func CountOf[N int | int64](n N, noun string) string {
-	if n != 1 {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "s"):
+		noun += "es"
+	default:
 		noun += "s"
 	}
 	return Count(n) + " " + noun
+}
+
+// CountAre returns CountOf with its verb: 1 job is, 2 jobs are.
+func CountAre(n int, noun string) string {
+	if n == 1 {
+		return CountOf(n, noun) + " is"
+	}
+	return CountOf(n, noun) + " are"
 }
 
 // isMark reports whether a line would read as the mark of a section: words in capitals between
