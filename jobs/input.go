@@ -1,6 +1,9 @@
 package jobs
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // A Question is the input that a job waits for.
 type Question struct {
@@ -25,6 +28,35 @@ type Delivery struct {
 	Note    string // more that the sender should know
 }
 
+// An Answer is a line that was sent to a program that asked for one.
+type Answer struct {
+	At   int64 // the end of the output then, with the question
+	Text string
+}
+
+// answersMax bounds what a job keeps of answers, in bytes, and answerSize is what one takes besides
+// its text.
+const (
+	answersMax = 1 << 20
+	answerSize = 64
+)
+
+// Answers returns the answers to questions that were no secrets, in order: the first 1 MiB of them.
+func (j *Job) Answers() []Answer {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.answers)
+}
+
+// keepAnswer keeps an answer, if there is room for it.
+func (j *Job) keepAnswer(a Answer) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.answered += len(a.Text) + answerSize; j.answered <= answersMax {
+		j.answers = append(j.answers, a)
+	}
+}
+
 // An InputFunc takes input for a job, in the goroutine of its sender. The job can end meanwhile;
 // the function then returns [ErrEnded].
 //
@@ -46,7 +78,7 @@ func (j *Job) Send(ctx context.Context, in Input) (Delivery, error) {
 		return Delivery{}, context.Cause(ctx)
 	}
 	j.mu.Lock()
-	takeInput, ended := j.takeInput, j.info.Status.Final()
+	takeInput, ended, question := j.takeInput, j.info.Status.Final(), j.info.Question
 	j.mu.Unlock()
 	switch {
 	case ended:
@@ -54,5 +86,10 @@ func (j *Job) Send(ctx context.Context, in Input) (Delivery, error) {
 	case takeInput == nil:
 		return Delivery{}, ErrNotReading
 	}
-	return takeInput(ctx, in)
+	asked := Answer{At: j.log.Stat().End, Text: in.Text}
+	d, err := takeInput(ctx, in)
+	if err == nil && question != nil && question.Kind == "line" && in.Text != "" && !in.Secret {
+		j.keepAnswer(asked)
+	}
+	return d, err
 }

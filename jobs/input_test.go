@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,5 +169,43 @@ func TestAwaitServing(t *testing.T) {
 		if ls := p.Info().Listening; ls != nil {
 			t.Errorf("an ended job listens on %v", ls)
 		}
+	})
+}
+
+// A job keeps what it was told when it asked for a line, and where its output ended then. It keeps
+// no secret, nothing that it did not take, and a limited amount.
+func TestAnswersAreKept(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.begin(Spec{})
+		full := errors.New("not taken")
+		var fails error
+		p.port.SetInput(func(context.Context, Input) (Delivery, error) { p.port.SetRunning(); return Delivery{}, fails })
+		send := func(kind string, in Input) {
+			p.port.Write(output.Stdout, []byte("?"))
+			if kind != "" {
+				p.port.SetWaiting(Question{Kind: kind})
+			}
+			p.Send(t.Context(), in)
+		}
+		send("line", Input{Text: "one", Line: true})
+		send("secret", Input{Text: "hunter2"})
+		send("line", Input{Text: "hunter2", Secret: true})
+		send("key", Input{Text: "q"})
+		send("", Input{Text: "early"})
+		send("line", Input{EOF: true})
+		fails = full
+		send("line", Input{Text: "refused"})
+		fails = nil
+		send("line", Input{Text: "two\n"})
+		if got, want := p.Answers(), []Answer{{1, "one"}, {8, "two\n"}}; !slices.Equal(got, want) {
+			t.Errorf("answers %v, want %v", got, want)
+		}
+		for range 40 {
+			send("line", Input{Text: strings.Repeat("x", 64<<10)})
+		}
+		if n := len(p.Answers()); n != 2+15 {
+			t.Errorf("%d answers are kept", n)
+		}
+		p.end(Receipt{End: Returned})
 	})
 }

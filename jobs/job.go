@@ -69,6 +69,8 @@ type Job struct {
 	stop        *Stop
 	raised      chan struct{} // closed and dropped when stop changes; made when a caller waits
 	takeInput   InputFunc
+	answers     []Answer
+	answered    int // bytes of all answers that were given
 	cleanup     CleanupFunc
 	limit       *time.Timer   // runs in Running, if there is a timeout
 	listenSince time.Time     // when Listening last changed

@@ -32,6 +32,7 @@ type Entry struct {
 	Work       Work
 	Awaits     bool // at top level
 	Uncompiled bool // Python has not accepted the code
+	Markdown   bool // its result is that
 	Receipt    jobs.Receipt
 	Began      time.Time
 	Ended      time.Time // zero: it still runs, and has no receipt
@@ -107,7 +108,7 @@ func (h *history) begin(job string, work Work) {
 func (h *history) learn(done worker.DoneEvent) {
 	if e := h.running(); e != nil {
 		h.size -= e.size()
-		e.Awaits, e.Uncompiled, e.files = done.Form == "awaits", done.Form == "uncompiled", done.Hashes
+		e.Awaits, e.Uncompiled, e.Markdown, e.files = done.Form == "awaits", done.Form == "uncompiled", done.Markdown, done.Hashes
 		h.size += e.size()
 	}
 }

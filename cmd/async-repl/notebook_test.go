@@ -22,12 +22,15 @@ func TestExportSession(t *testing.T) {
 	run("x = (")
 	run("1/0")
 	run("sum(x)")
+	run("class M:\n    def _repr_markdown_(self): return '**bold**'\nM()")
+	run("name = input('name? ')")
+	s.do("send_python_input", "text", "bob", "wait_seconds", 60)
 	s.do("export_session", "path", "lab.ipynb", "session", "lab")
 	text, err := os.ReadFile(filepath.Join(s.dir, "lab.ipynb"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"**Python was restarted; variables lost: lost**"`, `"shown False\n"`, `"ename": "ZeroDivisionError"`, `"text/plain": [`, `"3"`} {
+	for _, want := range []string{`"**Python was restarted; variables lost: lost**"`, `"shown False\n"`, `"ename": "ZeroDivisionError"`, `"text/plain": [`, `"3"`, `"text/markdown": [`, `"name? bob\n"`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in the notebook:\n%s", want, text)
 		}

@@ -2,8 +2,10 @@ package export
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"asyncrepl/internal/notebook"
 	"asyncrepl/internal/output"
@@ -21,6 +23,8 @@ const (
 type reading struct {
 	job      *jobs.Job
 	displays []jobs.Display // that are not in outputs yet, in the order of their lines
+	answers  []jobs.Answer  // the same
+	markdown bool           // the result is that
 
 	outputs []notebook.Output
 	name    string // of the stream whose text is collected
@@ -42,14 +46,34 @@ func (r *reading) all() []notebook.Output {
 	r.flush()
 	r.display(end)
 	if len(r.result) > 0 {
-		item := notebook.Item{MIME: "text/plain", Data: []byte(view.Text(r.result))}
-		r.outputs = append(r.outputs, notebook.Output{Result: true, Items: []notebook.Item{item}})
+		text := view.Text(r.result)
+		items := []notebook.Item{{MIME: "text/plain", Data: []byte(text)}}
+		if r.markdown {
+			items = append(items, notebook.Item{MIME: "text/markdown", Data: []byte(tableEnd().ReplaceAllString(text, "$1\n$2"))})
+		}
+		r.outputs = append(r.outputs, notebook.Output{Result: true, Items: items})
 	}
 	return r.outputs
 }
 
-// read reads the bytes from..to of the log.
+// tableEnd matches the end of a table with the line about its shape, which Markdown would take for
+// one more row.
+var tableEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\|\n)(\[\d+ rows[^\n]*\])$`) })
+
+// read reads the bytes from..to of the log, and the answers there: a terminal would show what was
+// typed.
 func (r *reading) read(from, to int64) {
+	for len(r.answers) > 0 && r.answers[0].At <= to {
+		at := max(from, r.answers[0].At)
+		r.bytes(from, at)
+		r.write("stdout", []byte(strings.TrimSuffix(r.answers[0].Text, "\n")+"\n"))
+		from, r.answers = at, r.answers[1:]
+	}
+	r.bytes(from, to)
+}
+
+// bytes reads the bytes from..to of the log.
+func (r *reading) bytes(from, to int64) {
 	for from < to {
 		chunk := r.job.Log().Read(from, int(to-from))
 		if chunk.Dropped > 0 {
@@ -71,28 +95,36 @@ func (r *reading) read(from, to int64) {
 func (r *reading) skip(from, to int64) {
 	r.flush()
 	r.display(to)
-	r.outputs = append(r.outputs, note("%s bytes of output are left out; %s has what is kept of them", view.Count(to-from), outputURI(r.job.ID())))
+	for len(r.answers) > 0 && r.answers[0].At < to {
+		r.answers = r.answers[1:]
+	}
+	r.outputs = append(r.outputs, note("%s of output are left out; %s has what is kept of them", view.CountOf(to-from, "byte"), outputURI(r.job.ID())))
 }
 
 // span adds a span of the log, the first byte of which is at the cursor at.
 func (r *reading) span(s output.Span, at int64) {
-	r.size += len(s.Data)
-	name := "stdout"
 	switch s.Stream {
 	case output.Result:
+		r.size += len(s.Data)
 		r.result = append(r.result, s.Data...)
-		return
 	case output.Display:
+		r.size += len(s.Data)
 		r.flush()
 		r.display(at + int64(len(s.Data)))
-		return
 	case output.Stderr:
-		name = "stderr"
+		r.write("stderr", s.Data)
+	default:
+		r.write("stdout", s.Data)
 	}
+}
+
+// write adds text to a stream.
+func (r *reading) write(name string, text []byte) {
 	if name != r.name {
 		r.flush()
 	}
-	r.name, r.text = name, append(r.text, s.Data...)
+	r.name, r.text = name, append(r.text, text...)
+	r.size += len(text)
 }
 
 // flush ends the text of a stream.

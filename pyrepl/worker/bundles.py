@@ -99,7 +99,7 @@ def choose(displays: Displays, view: View, bundle: dict[str, Any]) -> None:
     done = complete(displays, bundle)
     for mime in ("text/markdown", "text/plain"):
         if issubclass(type(bundle.get(mime)), str):
-            view.text = str.__str__(bundle[mime])
+            view.text, view.markdown = str.__str__(bundle[mime]), mime == "text/markdown"
             break
     for mime in PICTURES:
         if mime in bundle and not view.items and displays.room(view):

@@ -112,11 +112,11 @@ class Displays:
         self.display((figure,))
 
     @breakable
-    def result(self, value: Any) -> str:
-        """Show the value of a last expression, and return its text."""
+    def result(self, value: Any) -> tuple[str, bool]:
+        """Show the value of a last expression. Return its text and whether that is Markdown."""
         view = self.view(value)
         self._publish(view)
-        return text_of(value) if view.text is None else view.text
+        return (text_of(value), False) if view.text is None else (view.text, view.markdown)
 
     @breakable
     def picture(self, value: Any) -> bool:
@@ -146,6 +146,7 @@ class Displays:
             if reader in ("frame", "series"):
                 from . import tables
                 view.text = getattr(tables, reader)(value)
+                view.markdown = True
             elif reader == "plot":
                 from . import plots
                 plots.read(self, view, value)

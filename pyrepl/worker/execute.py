@@ -52,6 +52,7 @@ class Executor:
         self.session, self.forks = session, forks
         self.futures = 0  # those that earlier jobs have set
         self.result: str | None = None  # of the last expression
+        self.markdown = False  # the result is Markdown
         self.form: str | None = None  # of the code, if Go should know it
         self.scripts: list[Script] = []  # the file that is run, and those that it runs
         self.files: dict[str, str] = {}  # that the job has run, and a hash of each
@@ -110,7 +111,7 @@ class Executor:
     def _prepare(self, id: str, files: list[int]) -> None:
         """Set what user code relies on, whatever the last job did to it."""
         session = self.session
-        self.result, self.form, self.files = None, "uncompiled", {}
+        self.result, self.markdown, self.form, self.files = None, False, "uncompiled", {}
         self._reserve_memory()
         session.streams.begin(id, files)
         session.channel.hold_reserve()
@@ -246,8 +247,9 @@ class Executor:
             if module_of(type(value)) == "builtins":
                 text = repr(value)
                 self.result = text if type(text) is str else str.__str__(text)
+                self.markdown = False
             else:
-                self.result = self.session.displays().result(value)
+                self.result, self.markdown = self.session.displays().result(value)
             builtins._ = value  # type: ignore[attr-defined]
 
     def _conclude(self, error: BaseException | None) -> Fields:
@@ -268,6 +270,8 @@ class Executor:
         if result is not None and ending["end"] == "returned":
             ending["result"] = result[:RESULT]
             ending["result_cut"] = max(0, len(result) - RESULT)
+            if self.markdown:
+                ending["markdown"] = True
         self._close_streams()
         ending["sockets"] = "socket" in modules
         ending["pending"] = session.streams.pending_tasks()

@@ -133,6 +133,7 @@ type (
 		Sockets     bool     `json:"sockets"`     // the session can have opened one
 		Result      *string  `json:"result"`
 		ResultCut   int      `json:"result_cut"` // characters that were left out
+		Markdown    bool     `json:"markdown"`   // the result is that
 		Pending     int      `json:"pending"`
 		Form        string   `json:"form"`  // of the code: awaits (at top level) or uncompiled; empty: neither
 		Names       []string `json:"names"` // nil: unchanged

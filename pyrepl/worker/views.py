@@ -58,6 +58,7 @@ class View:
 
     def __init__(self) -> None:
         self.text: str | None = None  # None: its repr
+        self.markdown = False  # the text is Markdown
         self.label = ""  # figure, image, svg, …
         self.about = ""  # the data, in a few words
         self.items: Items = []  # first what a model sees, then the full size; none: only text

@@ -87,6 +87,14 @@ class TestDisplays(unittest.TestCase):
             shown.append("%s: %s: %s" % (event["label"], event["about"], ", ".join(mimes)))
         return ended.done.get("result"), ended.out, shown
 
+    def test_a_result_in_markdown_is_known(self) -> None:
+        code = "class Said:\n    def _repr_markdown_(self): return '*a*'\n"
+        for last, markdown in {"Said()": True, "1": None, "Said(); 1": None, "Said(); x = 2": None,
+                               "display(Said())": None}.items():
+            with self.subTest(last):
+                done = self.worker.run(code + last).done
+                self.assertEqual(done.get("markdown"), markdown, done)
+
     def test_values_say_how_they_are_shown(self) -> None:
         png, html = "image 1: PNG 2x2: image/png", "html 1: HTML 8 bytes: text/html"
         for values, result, out, display in [

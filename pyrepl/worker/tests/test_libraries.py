@@ -38,6 +38,7 @@ class LibraryTest(unittest.TestCase):
             self.assertEqual(self.seen(job), list(displays))
             if result is not None:
                 self.assertEqual(ended.done.get("result"), result)
+                self.assertIs(ended.done.get("markdown", False), result.startswith("| "))
             self.assertEqual(ended.done.get("displays_left", 0), left)
 
     def seen(self, job: Job) -> list[str]:
