@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/polltest"
 )
 
 // The death of an idle worker is known at once and until the next job, with the names that were
@@ -20,7 +20,7 @@ func TestIdleWorkerIsLost(t *testing.T) {
 		t.Errorf("of a living worker: %v", loss)
 	}
 	kill(t, info.PID)
-	processtest.Gone(t, info.PID)
+	polltest.Until(t, "the loss", func() bool { return b.s.Lost() != nil })
 	want := "session default's Python was killed by SIGKILL after job " + info.ID + "; variables lost: a, b, c"
 	for range 2 {
 		v, err := b.s.Variables(t.Context(), "")

@@ -165,12 +165,11 @@ func TestDeadSessionsAreListed(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	processtest.Gone(t, pid)
+	if loss := expired(t, b, sc, "lab"); !slices.Equal(loss.Names, []string{"os", "x"}) {
+		t.Errorf("lost: %v", loss)
+	}
 	if list, _ := b.Sessions(sc); len(list) != 1 || list[0].PID != 0 || list[0].Variables != 0 || list[0].Jobs != 1 {
 		t.Errorf("a session without Python: %+v", list)
-	}
-	if losses := b.Losses(sc); len(losses) != 1 || !slices.Equal(losses[0].Names, []string{"os", "x"}) {
-		t.Errorf("losses: %+v", losses)
 	}
 }
 
