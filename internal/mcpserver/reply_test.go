@@ -172,10 +172,11 @@ var replies = map[string][]step{
 		{"execute_python", given{"code": `out ""`, "session": "lab"}, "Job ID: ID4\nStatus: completed\nElapsed: T\nCursor: 0\nSession: new\n", ""},
 	},
 	"sessions with packages": {
-		{"create_session", given{"name": "lab", "venv": "own", "packages": `out "x"`},
+		{"create_session", given{"name": "lab", "venv": "own", "packages": "hang"},
 			"Session: new\nInstalling: job ID1; the first jobs of the session wait for it\n\n" +
 				"lab, no Python runs, idle for T, 0 variables, 0 jobs in T, T old, in /lab\n", ""},
-		{"delete_session", given{"session": "lab"}, "Session: lab\nDeleted: yes; all variables are lost\nKept: /lab/.venvs/lab, the environment of the session\n", ""},
+		{"delete_session", given{"session": "lab"}, "Session: lab\nDeleted: yes; all variables are lost\nKept: /lab/.venvs/lab, the environment of the session\n" +
+			"Ended: ID1 cancelled (killed by delete_session), package lab, T: install hang\n", ""},
 	},
 	"checkpoints": {
 		{"execute_python", given{"code": `out "x"`, "checkpoint": true},
