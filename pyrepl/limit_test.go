@@ -73,15 +73,16 @@ func TestMemoryLimitOfChildren(t *testing.T) {
 	b.result(ask, `'102400\n'`)
 }
 
-// Whatever says that memory is short is reported alike: numpy has an exception of its own, and a
-// fork fails with an error of the system.
+// Whatever says that memory is short is reported alike: numpy has an exception of its own, a fork
+// fails with an error of the system, and scipy calls itself broken if a module of it does not fit.
 func TestOutOfMemoryErrors(t *testing.T) {
 	b := newBench(t).limited(100)
 	for code, want := range map[string]string{
 		"raise MemoryError": "failed (out of memory: limit of 100 MB; variables kept)",
-		"class ArrayMemoryError(MemoryError): pass\nraise ArrayMemoryError('Unable to allocate 7 GiB')": "failed (out of memory: limit of 100 MB: Unable to allocate 7 GiB; variables kept)",
-		"raise OSError(12, 'Cannot allocate memory')":                                                   "failed (out of memory: limit of 100 MB: [Errno 12] Cannot allocate memory; variables kept)",
-		"raise OSError(2, 'No such file')":                                                              "failed (FileNotFoundError: [Errno 2] No such file)",
+		"class ArrayMemoryError(MemoryError): pass\nraise ArrayMemoryError('Unable to allocate 7 GiB')":                                         "failed (out of memory: limit of 100 MB: Unable to allocate 7 GiB; variables kept)",
+		"raise OSError(12, 'Cannot allocate memory')":                                                                                           "failed (out of memory: limit of 100 MB: [Errno 12] Cannot allocate memory; variables kept)",
+		"try: raise ImportError('x.so: failed to map segment from shared object')\nexcept ImportError as e: raise ImportError('broken') from e": "failed (out of memory: limit of 100 MB: broken; variables kept)",
+		"raise OSError(2, 'No such file')":                                                                                                      "failed (FileNotFoundError: [Errno 2] No such file)",
 	} {
 		b.want(code, want)
 	}

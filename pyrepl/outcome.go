@@ -1,6 +1,7 @@
 package pyrepl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,10 @@ func notStarted(ctx context.Context, err error) jobs.Outcome {
 	return jobs.Outcome{Receipt: rec}
 }
 
+// noRoom is what the loader says of a module in C that does not fit into a limit of memory. A library
+// that catches that may call itself broken.
+var noRoom = []byte("failed to map segment from shared object")
+
 // outcome returns the outcome of code that has ended while its worker lives.
 func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: r.rungs, PendingTasks: done.Pending}
@@ -42,7 +47,7 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 		rec.End, rec.Code, rec.Detail = jobs.Exited, done.Code, jobs.SysExit
 	case "raised":
 		rec.End, rec.Detail, rec.Exception = jobs.Raised, done.Error, done.Raised()
-		if name, detail, _ := strings.Cut(done.Error, ": "); done.Memory || name == "MemoryError" {
+		if name, detail, _ := strings.Cut(done.Error, ": "); done.Memory || name == "MemoryError" || r.s.cfg.Memory > 0 && bytes.Contains(done.Exception, noRoom) {
 			rec.End, rec.Detail = jobs.OutOfMemory, joined(r.s.limitText(), detail)
 		}
 		rec.Cause, rec.Subject = r.cause(done)
