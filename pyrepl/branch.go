@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"asyncrepl/pyrepl/checkpoint"
 )
 
 // Shared is what a branch has in common with its parent and can't have for itself, in words:
@@ -49,23 +51,27 @@ var errNoPython = errors.New("it runs no Python yet; run a job in it first")
 // turn in s; the error is a [*BusyError] if ctx is done before it has come, and says why the worker
 // can't be forked otherwise. cfg says how a later worker of the branch starts.
 func (s *Session) Branch(ctx context.Context, name string, cfg Config) (*Session, Shared, error) {
-	return s.branch(ctx, name, cfg, "")
+	return s.branch(ctx, "session "+s.name, name, cfg, "")
 }
 
 // ErrNotKept says that the state after a job can't be branched: it has no checkpoint, and its
-// session has another state now.
+// session has another state now. If the checkpoint is gone, the error says why after this text.
 var ErrNotKept = errors.New("the state after the job is not kept")
 
 // BranchAfter is [Session.Branch] from the state after a job of s: from its checkpoint or, if no
 // later job has changed the variables, from s as it is.
 func (s *Session) BranchAfter(ctx context.Context, job, name string, cfg Config) (*Session, Shared, error) {
-	if p, err := s.checkpoints.find(s, job); err == nil {
-		return p.branch.Branch(ctx, name, cfg)
+	c, err := s.continued(ctx, job, name, cfg)
+	missing, ok := errors.AsType[*checkpoint.MissingError](err)
+	switch {
+	case !ok:
+		return c.session, c.shared, err
+	case s.isAfter(job):
+		return s.branch(ctx, "session "+s.name, name, cfg, job)
+	case missing.Gone != nil:
+		return nil, nil, fmt.Errorf("%w: %v", ErrNotKept, missing.Gone)
 	}
-	if !s.isAfter(job) {
-		return nil, nil, ErrNotKept
-	}
-	return s.branch(ctx, name, cfg, job)
+	return nil, nil, ErrNotKept
 }
 
 // isAfter reports whether the state of s is that after a job.
@@ -76,8 +82,8 @@ func (s *Session) isAfter(job string) bool {
 	return n > 0 && s.history.entries[n-1].Job == job && s.w != nil && !s.w.Ended()
 }
 
-// branch is Branch if after is empty, else if the state is that after a job.
-func (s *Session) branch(ctx context.Context, name string, cfg Config, after string) (*Session, Shared, error) {
+// branch is Branch if after is empty, else if the state is that after a job. who is s in errors.
+func (s *Session) branch(ctx context.Context, who, name string, cfg Config, after string) (*Session, Shared, error) {
 	t := &ticket{ready: make(chan struct{})}
 	s.mu.Lock()
 	if s.closed {
@@ -95,7 +101,7 @@ func (s *Session) branch(ctx context.Context, name string, cfg Config, after str
 	}
 	b, shared, err := s.fork(context.WithoutCancel(ctx), t, name, cfg) // ctx bounds the wait only
 	if err != nil {
-		return nil, nil, fmt.Errorf("session %s can't be branched now: %w", s.name, err)
+		return nil, nil, fmt.Errorf("%s can't be branched now: %w", who, err)
 	}
 	return b, shared, nil
 }
@@ -126,13 +132,17 @@ func (s *Session) fork(ctx context.Context, t *ticket, name string, cfg Config) 
 	b.history.entries = slices.Clone(s.history.entries)
 	w := s.w
 	s.mu.Unlock()
-	switch {
-	case w == nil:
+	if w == nil {
 		return nil, nil, errNoPython
-	case w.Ended():
-		return nil, nil, fmt.Errorf("its Python %s between jobs", w.ExitText())
 	}
 	forked, shared, err := w.Fork(ctx, cfg.Owner, s.name)
 	b.w = forked
+	if err != nil && ctx.Err() == nil && w.Ended() {
+		advice := "run again what made them"
+		if s.checkpoints.Has(s) {
+			advice += ", or restart the session from a checkpoint"
+		}
+		err = fmt.Errorf("its Python %s between jobs, and its variables are lost; %s", w.ExitText(), advice)
+	}
 	return b, shared, err
 }

@@ -2,120 +2,39 @@ package pyrepl
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"sync"
 	"time"
 
 	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
+	"asyncrepl/pyrepl/checkpoint"
 )
 
 // A checkpoint is a branch of a session that does nothing: it keeps the variables as a job left
 // them, for a restart that continues with a branch of it. Most of its memory is shared with the
 // session until either changes it.
 
-// checkpointsMax is the most checkpoints of one tenant.
-const checkpointsMax = 5
-
-// LatestCheckpoint stands for the newest checkpoint of a session.
-const LatestCheckpoint = "latest"
-
 // Checkpoints keeps the newest checkpoints of the sessions of one tenant.
-type Checkpoints struct {
-	mu   sync.Mutex
-	list []*checkpoint // the oldest first
-}
+type Checkpoints = checkpoint.Set[dormant]
 
-type checkpoint struct {
-	of     *Session
-	job    string // after which it was made
-	made   time.Time
-	branch *Session
-}
+// A dormant session is the state of a checkpoint.
+type dormant struct{ *Session }
 
-// A CheckpointState describes one checkpoint.
-type CheckpointState struct {
-	Session, Job string
-	Made         time.Time
-	Memory       int64 // bytes that it shares with no other process; 0: unknown
-}
-
-// List returns the checkpoints, the oldest first.
-func (c *Checkpoints) List() (list []CheckpointState) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range c.list {
-		list = append(list, CheckpointState{p.of.name, p.job, p.made, p.branch.privateMemory()})
-	}
-	return list
-}
-
-// add keeps a checkpoint, and drops the oldest one if there are too many.
-func (c *Checkpoints) add(p *checkpoint) {
-	c.mu.Lock()
-	c.list = append(c.list, p)
-	var old *checkpoint
-	if len(c.list) > checkpointsMax {
-		old, c.list = c.list[0], c.list[1:]
-	}
-	c.mu.Unlock()
-	if old != nil {
-		old.branch.Close()
-	}
-}
-
-// drop ends all checkpoints of a session.
-func (c *Checkpoints) drop(of *Session) {
-	c.mu.Lock()
-	var rest, dropped []*checkpoint
-	for _, p := range c.list {
-		if p.of == of {
-			dropped = append(dropped, p)
-		} else {
-			rest = append(rest, p)
-		}
-	}
-	c.list = rest
-	c.mu.Unlock()
-	for _, p := range dropped {
-		p.branch.Close()
-	}
-}
-
-// find returns the checkpoint of a session after a job, or its newest one.
-func (c *Checkpoints) find(of *Session, job string) (*checkpoint, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var there []string
-	var found *checkpoint
-	for _, p := range c.list {
-		if p.of == of {
-			there = append(there, p.job)
-			if job == p.job || job == LatestCheckpoint {
-				found = p
-			}
-		}
-	}
-	switch {
-	case found != nil:
-		return found, nil
-	case len(there) == 0:
-		return nil, fmt.Errorf("session %s has no checkpoint: run a job with checkpoint=true first", of.name)
-	}
-	return nil, fmt.Errorf("session %s has no checkpoint of job %s; there are those of %s", of.name, job, strings.Join(there, ", "))
-}
-
-// privateMemory returns how much memory the worker shares with no other process, or 0 if that is
-// not known.
-func (s *Session) privateMemory() int64 {
+// Ended says how the worker has ended, or returns "".
+func (s dormant) Ended() string {
 	s.mu.Lock()
-	w := s.w
-	s.mu.Unlock()
-	if w == nil || w.Ended() {
-		return 0
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return "was ended"
+	case s.w.Ended():
+		return s.w.ExitText()
 	}
-	n, _ := procfs.PrivateMemory(w.Process().PID()) // an error: it has ended, or the system does not say
+	return ""
+}
+
+// Memory returns how much memory the worker shares with no other process, or 0 if that is not known.
+func (s dormant) Memory() int64 {
+	n, _ := procfs.PrivateMemory(s.State().PID) // an error: it has ended, or the system does not say
 	return n
 }
 
@@ -143,9 +62,12 @@ func (s *Session) keepCheckpoint(ctx context.Context, rec jobs.Receipt, t *ticke
 	if err != nil {
 		return "not kept: " + err.Error()
 	}
-	s.checkpoints.add(&checkpoint{of: s, job: t.job(), made: time.Now(), branch: b})
+	dropped := s.checkpoints.Add(checkpoint.Point[dormant]{Owner: s, Session: s.name, Job: t.job(), Made: time.Now(), State: dormant{b}})
 	s.dropIfClosed()
-	return "kept"
+	if dropped == nil {
+		return "kept"
+	}
+	return "kept; " + dropped.String()
 }
 
 // dropIfClosed ends the checkpoints of a session that has been closed.
@@ -154,29 +76,53 @@ func (s *Session) dropIfClosed() {
 	closed := s.closed
 	s.mu.Unlock()
 	if closed {
-		s.checkpoints.drop(s)
+		s.checkpoints.Drop(s)
 	}
 }
 
 // RestartFrom is [Session.Restart] with a worker that continues from the checkpoint after a job, or
-// from the newest one. It returns that job. After an error nothing has ended.
-func (s *Session) RestartFrom(ctx context.Context, by jobs.By, reason, checkpoint string) (job string, wait func(ctx context.Context) (End, error), err error) {
-	p, err := s.checkpoints.find(s, checkpoint)
+// from the newest one if job is "latest". It returns the job of the checkpoint. After an error nothing
+// has ended.
+func (s *Session) RestartFrom(ctx context.Context, by jobs.By, reason, job string) (of string, wait func(ctx context.Context) (End, error), err error) {
+	c, err := s.continued(ctx, job, s.name, s.cfg)
 	if err != nil {
 		return "", nil, err
-	}
-	next, _, err := p.branch.Branch(ctx, s.name, s.cfg)
-	if err != nil {
-		return "", nil, fmt.Errorf("the checkpoint of job %s can't be used: %w", p.job, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		defer next.Close()
+		defer c.session.Close()
 		return "", nil, errClosed
 	}
 	stop := jobs.Stop{By: by, From: jobs.Terminate, Step: resetStep, Reason: reason}
-	return p.job, s.reset(stop, "a restart", next).wait, nil
+	re := s.reset(stop, "a restart", c.session)
+	re.end.Checkpoints = c.newer.String()
+	return c.job, re.wait, nil
+}
+
+// A continuation is a branch of the checkpoint after a job. newer is the latest checkpoint, if that
+// was asked for and is gone.
+type continuation struct {
+	session *Session
+	shared  Shared
+	job     string
+	newer   *checkpoint.Gone
+}
+
+// continued continues from the checkpoint after a job, or from the latest one that lives. If there is
+// none, the error is a [*checkpoint.MissingError].
+func (s *Session) continued(ctx context.Context, job, name string, cfg Config) (c continuation, err error) {
+	for {
+		p, newer, err := s.checkpoints.Find(s, s.name, job)
+		if err != nil {
+			return c, err
+		}
+		c.job, c.newer = p.Job, newer
+		c.session, c.shared, err = p.State.branch(ctx, "the checkpoint of job "+p.Job, name, cfg, "")
+		if err == nil || p.State.Ended() == "" { // else it has ended meanwhile
+			return c, err
+		}
+	}
 }
 
 // continueAs gives the session the worker of next, and all that is known about it. It ends the

@@ -74,29 +74,49 @@ func TestRestartFromACheckpoint(t *testing.T) {
 	b.result("x", "[1, 2]")
 }
 
-// What ends the checkpoints of a session: more of them than are kept, and the end of the session.
-func TestCheckpointsAreDropped(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	path := filepath.Join(t.TempDir(), "pids")
-	b.want("import os\ndef note():\n    with open("+strconv.Quote(path)+", 'a') as f: f.write('%d\\n' % os.getpid())\n"+
-		"os.register_at_fork(after_in_child=note)", "completed")
-	var jobIDs []string
-	for i := range 6 {
-		jobIDs = append(jobIDs, b.keep(fmt.Sprintf("x = %d", i)).ID)
-	}
+// notesForks is code after which each forked process adds its pid to a file.
+func notesForks(path string) string {
+	return "import os\ndef note():\n    with open(" + strconv.Quote(path) + ", 'a') as f: f.write('%d\\n' % os.getpid())\n" +
+		"os.register_at_fork(after_in_child=note)"
+}
+
+// branchesNoted returns the pids of the branches in that file: of each fork the second process.
+func branchesNoted(t *testing.T, path string) (pids []int) {
+	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kept []int // of each fork the process between and the checkpoint
 	for i, line := range strings.Fields(string(text)) {
 		if pid, _ := strconv.Atoi(line); i%2 == 1 {
-			kept = append(kept, pid)
+			pids = append(pids, pid)
 		}
 	}
+	return pids
+}
+
+// What ends the checkpoints of a session: more of them than are kept, and the end of the session.
+// Each is said when it happens, and to who asks for the checkpoint later.
+func TestCheckpointsAreDropped(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	path := filepath.Join(t.TempDir(), "pids")
+	b.want(notesForks(path), "completed")
+	var jobIDs []string
+	for i := range 6 {
+		info := b.keep(fmt.Sprintf("x = %d", i))
+		jobIDs = append(jobIDs, info.ID)
+		want := "kept"
+		if i == 5 {
+			want = "kept; the checkpoint of job " + jobIDs[0] + " is gone: it was dropped for a newer one, of which 5 are kept"
+		}
+		if info.Receipt.Checkpoint != want {
+			t.Errorf("checkpoint %d: %q, want %q", i, info.Receipt.Checkpoint, want)
+		}
+	}
+	kept := branchesNoted(t, path)
 	if len(kept) != 6 {
-		t.Fatalf("forked were %q", text)
+		t.Fatalf("forked were %d", kept)
 	}
 	processtest.Gone(t, kept[0])
 	for _, pid := range kept[1:] {
@@ -104,21 +124,105 @@ func TestCheckpointsAreDropped(t *testing.T) {
 			t.Errorf("checkpoint %d: %v", pid, err)
 		}
 	}
-	_, _, err = b.s.RestartFrom(t.Context(), jobs.Agent, "test", jobIDs[0])
-	if want := "session default has no checkpoint of job " + jobIDs[0] + "; there are those of " + strings.Join(jobIDs[1:], ", "); err == nil || err.Error() != want {
-		t.Errorf("a checkpoint that was dropped: %v, want %s", err, want)
+	_, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", jobIDs[0])
+	says(t, err, "the checkpoint of job "+jobIDs[0]+" is gone: it was dropped for a newer one, of which 5 are kept; there are those of "+
+		strings.Join(jobIDs[1:], ", ")+"; execute_python with from_job and rerun=true makes its state again")
+	_, _, err = b.s.RestartFrom(t.Context(), jobs.Agent, "test", "J1")
+	says(t, err, "session default has no checkpoint of job J1; there are those of "+jobIDs[1])
+	_, _, err = b.s.BranchAfter(t.Context(), jobIDs[0], "twig", b.cfg)
+	says(t, err, "is not kept: the checkpoint of job "+jobIDs[0]+" is gone: it was dropped")
+	if !errors.Is(err, pyrepl.ErrNotKept) {
+		t.Errorf("%v is not ErrNotKept", err)
 	}
 	b.result("x", "5") // nothing has ended
 	wait, err := b.s.Delete(jobs.Agent, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := wait(t.Context()); err != nil {
-		t.Error(err)
+	end, err := wait(t.Context())
+	if want := "checkpoints dropped: " + strings.Join(jobIDs[1:], ", "); err != nil || end.Checkpoints != want {
+		t.Errorf("the end of the session: %+v, %v; want %s", end, err, want)
 	}
 	for _, pid := range kept {
 		processtest.Gone(t, pid)
 	}
+	_, _, err = b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest")
+	says(t, err, "the checkpoint of job "+jobIDs[5]+" is gone: it was dropped with its session; execute_python with")
+}
+
+// A session that ends because it is idle names its checkpoints with what it has lost.
+func TestLossNamesCheckpoints(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	info := b.keep("x = 1")
+	loss, ok := b.s.DeleteIdle("was ended")
+	if want := "session default's Python was ended after job " + info.ID + "; variables lost: x; checkpoints dropped: " + info.ID; !ok || loss.String() != want {
+		t.Errorf("%v, %v; want %s", ok, loss, want)
+	}
+}
+
+// A checkpoint whose process has died is not listed, the latest is the newest that lives, and who
+// asks for the other is told what happened.
+func TestCheckpointThatDied(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	path := filepath.Join(t.TempDir(), "pids")
+	all := new(pyrepl.Checkpoints)
+	b.s.SetCheckpoints(all)
+	b.want(notesForks(path), "completed")
+	first, second := b.keep("x = 1"), b.keep("x = 2")
+	b.want("x = 3", "completed")
+	died := func(pid int, left int) {
+		t.Helper()
+		kill(t, pid)
+		polltest.Until(t, "the end of a checkpoint", func() bool { return len(all.List()) == left })
+	}
+	pids := branchesNoted(t, path)
+	died(pids[1], 1)
+	gone := "the checkpoint of job " + second.ID + " is gone: its process was killed by SIGKILL"
+	_, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", second.ID)
+	says(t, err, gone+"; there are those of "+first.ID+"; execute_python with from_job and rerun=true makes its state again")
+	_, _, err = b.s.BranchAfter(t.Context(), second.ID, "twig", b.cfg)
+	if want := pyrepl.ErrNotKept.Error() + ": " + gone; err == nil || err.Error() != want || !errors.Is(err, pyrepl.ErrNotKept) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	b.result("x", "3") // nothing has ended
+	job, wait, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest")
+	if err != nil || job != first.ID {
+		t.Fatalf("from the latest: job %s, %v; want %s", job, err, first.ID)
+	}
+	if end, err := wait(t.Context()); err != nil || end.Checkpoints != gone {
+		t.Errorf("the restart says %+v, %v; want %s", end, err, gone)
+	}
+	b.result("x", "1")
+	pid := b.s.State().PID
+	kill(t, pid)
+	processtest.Gone(t, pid)
+	_, _, err = b.s.Branch(t.Context(), "twig", b.cfg)
+	says(t, err, "between jobs, and its variables are lost; run again what made them, or restart the session from a checkpoint")
+	died(pids[0], 0)
+	_, _, err = b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest")
+	says(t, err, gone+"; execute_python with from_job")
+}
+
+// A checkpoint that a signal has stopped is refused for that reason, and its session works on.
+func TestCheckpointThatIsStopped(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	path := filepath.Join(t.TempDir(), "pids")
+	b.want(notesForks(path), "completed")
+	info := b.keep("x = 1")
+	pid := branchesNoted(t, path)[0]
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	awaitStop(t, pid)
+	_, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest")
+	says(t, err, "the checkpoint of job "+info.ID+" can't be branched now: its process "+strconv.Itoa(pid)+" was stopped by a signal; kill -CONT")
+	b.want("x = 2", "completed")
+	syscall.Kill(pid, syscall.SIGCONT)
+	b.restartFrom("latest")
+	b.result("x", "1")
 }
 
 // A checkpoint that can't be kept fails no job, and the receipt says why.

@@ -5,14 +5,15 @@ package pyrepl_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
@@ -40,15 +41,15 @@ func newForkBench(t *testing.T, code string) *forkBench {
 // forked returns the pid of the n-th process that hangs.
 func (b *forkBench) forked(n int) (pid int) {
 	b.t.Helper()
-	for end := time.Now().Add(jobstest.Patience); time.Now().Before(end); <-time.After(time.Millisecond) {
+	polltest.Until(b.t, fmt.Sprintf("the fork %d", n), func() bool {
 		text, _ := os.ReadFile(b.path)
-		if lines := strings.SplitAfter(string(text), "\n"); len(lines) > n {
+		lines := strings.SplitAfter(string(text), "\n")
+		if len(lines) > n {
 			pid, _ = strconv.Atoi(strings.TrimSpace(lines[n-1]))
-			return pid
 		}
-	}
-	b.t.Fatalf("process %d was not forked", n)
-	return 0
+		return len(lines) > n
+	})
+	return pid
 }
 
 // branching makes a branch, and sends why it can't be made.
@@ -156,6 +157,12 @@ func TestForkThatEnds(t *testing.T) {
 	b.branch("twig").result("os.getpid() != before", "True")
 }
 
+// awaitStop waits until a signal has stopped a process.
+func awaitStop(t *testing.T, pid int) {
+	t.Helper()
+	polltest.Until(t, "the stop of a process", func() bool { st, err := procfs.Inspect(pid); return err == nil && st.Stopped() })
+}
+
 // A fork of a worker that a signal has stopped is refused at once, with what continues it.
 func TestForkOfAStoppedWorker(t *testing.T) {
 	t.Parallel()
@@ -165,10 +172,9 @@ func TestForkOfAStoppedWorker(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(jobstest.Patience); !b.s.State().Stopped; <-time.After(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the worker was not stopped")
-		}
+	awaitStop(t, pid)
+	if !b.s.State().Stopped {
+		t.Error("the state of the session does not say so")
 	}
 	_, _, err := b.s.Branch(t.Context(), "twig", b.cfg)
 	says(t, err, "session default can't be branched now: its process "+strconv.Itoa(pid)+" was stopped by a signal; kill -CONT "+strconv.Itoa(pid)+" continues it")
@@ -176,8 +182,5 @@ func TestForkOfAStoppedWorker(t *testing.T) {
 	b.branch("twig").result("x", "1")
 	if b.s.State().Stopped {
 		t.Error("the worker is stopped after SIGCONT")
-	}
-	if _, err := procfs.Inspect(pid); err != nil {
-		t.Error(err)
 	}
 }

@@ -19,9 +19,10 @@ const resetStep = time.Second
 
 // An End is what became of a session's worker at a restart or at the end of the session.
 type End struct {
-	Had       bool // there was a worker
-	Survivors []jobs.Process
-	Note      string // what its exit may have left undone; empty: nothing
+	Had         bool // there was a worker
+	Survivors   []jobs.Process
+	Note        string // what its exit may have left undone; empty: nothing
+	Checkpoints string // what became of some; empty: nothing
 }
 
 // Restart ends the worker and all that its jobs left behind: the running job is stopped, queued
@@ -66,6 +67,9 @@ func (s *Session) DeleteIdle(how string) (loss *Loss, ok bool) {
 	if loss == nil && s.w != nil {
 		loss = &Loss{Session: s.name, Job: s.w.LastJob(), How: how, Names: s.names}
 	}
+	if loss != nil {
+		loss.Checkpoints = s.checkpoints.Dropped(s)
+	}
 	s.remove(jobs.Stop{By: jobs.Limit, From: jobs.Terminate, Step: resetStep})
 	return loss, true
 }
@@ -73,6 +77,7 @@ func (s *Session) DeleteIdle(how string) (loss *Loss, ok bool) {
 // remove closes the session and ends its worker as st says. The caller holds mu.
 func (s *Session) remove(st jobs.Stop) (wait func(ctx context.Context) (End, error)) {
 	re := s.reset(st, "the end of the session", nil)
+	re.end.Checkpoints = s.checkpoints.Dropped(s)
 	s.closed = true
 	return re.wait
 }

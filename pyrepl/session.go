@@ -52,7 +52,7 @@ func (s *Session) Name() string { return s.name }
 // Live reports whether something would be lost with the session: a worker with its variables, jobs
 // or checkpoints.
 func (s *Session) Live() bool {
-	if _, err := s.checkpoints.find(s, LatestCheckpoint); err == nil {
+	if s.checkpoints.Has(s) {
 		return true
 	}
 	s.mu.Lock()
@@ -71,7 +71,7 @@ func (s *Session) Close() {
 	if w != nil {
 		w.End(process.Ladder{From: jobs.Kill})
 	}
-	s.checkpoints.drop(s)
+	s.checkpoints.Drop(s)
 }
 
 // worker returns the session's worker, started if there is none alive, and a note about that for

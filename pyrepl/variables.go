@@ -82,6 +82,8 @@ type Loss struct {
 	Job     string   // the last one of the worker
 	How     string   // the exit of the worker: "was killed by SIGKILL"
 	Names   []string // of the lost variables
+
+	Checkpoints string // which of them ended with the session; empty: none
 }
 
 // Lost returns the death of the session's worker if the session is idle and has no other yet, else
@@ -97,7 +99,11 @@ func (s *Session) Lost() *Loss {
 
 // String says how the worker ended, after which job, and which variables were lost.
 func (l *Loss) String() string {
-	return fmt.Sprintf("session %s's Python %s after job %s; %s", l.Session, l.How, l.Job, lostText(l.Names))
+	text := fmt.Sprintf("session %s's Python %s after job %s; %s", l.Session, l.How, l.Job, lostText(l.Names))
+	if l.Checkpoints != "" {
+		text += "; " + l.Checkpoints
+	}
+	return text
 }
 
 // lostText lists so many names at most, and so many characters of them. It counts the others.

@@ -89,7 +89,9 @@ func TestCheckpoints(t *testing.T) {
 		t.Errorf("an unknown checkpoint is refused with %q", got)
 	}
 	result("x", "[1]")
-	s.do("delete_session", "session", "default")
+	if got, want := s.do("delete_session", "session", "default").Header("Note"), "checkpoints dropped: "+job; got != want {
+		t.Errorf("the end of the session: %s, want %s", got, want)
+	}
 	if got := string(s.do("server_status")); strings.Contains(got, "Checkpoint:") {
 		t.Errorf("a checkpoint outlived its session:\n%s", got)
 	}

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -33,13 +34,15 @@ func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (repor
 	})
 }
 
-// ErrNotKept says that the state after a job can't be continued without running code again.
+// ErrNotKept says that the state after a job can't be continued without running code again. If the
+// job's checkpoint is gone, the error says why after this text.
 var ErrNotKept = pyrepl.ErrNotKept
 
 // Continue is [Engine.Branch] from the state after a job: from the job's checkpoint or, if no later
 // job has changed the variables there, from its session or a branch of that. With an empty name it
 // takes a free one. The error can be [ErrNotKept].
 func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name string) (report.SessionStatus, Shared, error) {
+	var refused error
 	for _, from := range e.holders(sc, job) {
 		status, shared, err := e.branch(sc, from, name, func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
 			return parent.BranchAfter(ctx, job.ID, name, cfg)
@@ -47,8 +50,11 @@ func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name str
 		if !errors.Is(err, ErrNotKept) {
 			return status, shared, err
 		}
+		if refused == nil {
+			refused = err // that of the job's own session
+		}
 	}
-	return report.SessionStatus{}, nil, ErrNotKept
+	return report.SessionStatus{}, nil, cmp.Or(refused, ErrNotKept)
 }
 
 // holders returns the names of the sessions that can have the state after a job: its own first,

@@ -66,8 +66,9 @@ func (c *call) offerRerun(job jobs.Info, refused error, replay engine.Replay) er
 	count, took := replay.Cost()
 	cost := fmt.Sprintf("(%s, %v in all); what that does outside Python then happens again", view.CountOf(count, "job"), took.Round(time.Millisecond))
 	if errors.Is(refused, engine.ErrNotKept) {
-		return arguments.Mistakef("The state after job %s is not kept. To make it again, what session %s ran up to then must run again %s. "+
-			"Call with rerun=true if that is right.", job.ID, job.Session, cost)
+		why := strings.TrimPrefix(refused.Error(), engine.ErrNotKept.Error())
+		return arguments.Mistakef("The state after job %s is not kept%s. To make it again, what session %s ran up to then must run again %s. "+
+			"Call with rerun=true if that is right.", job.ID, why, job.Session, cost)
 	}
 	text := strings.TrimRight(c.refusal(refused).String(), ".\n")
 	return arguments.Mistakef("%s. Or call with rerun=true, which runs again what session %s ran up to job %s %s.", text, job.Session, job.ID, cost)

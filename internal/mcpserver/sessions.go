@@ -103,8 +103,10 @@ func (c *call) showEnd(ctx context.Context, r *report.Reply, session string, end
 		r.Line("More", view.CountOf(left, "job")+": list_jobs with session="+session)
 	}
 	r.Processes("Survivors", end.Survivors, "")
-	if end.Note != "" {
-		r.Line("Note", end.Note)
+	for _, note := range []string{end.Checkpoints, end.Note} {
+		if note != "" {
+			r.Line("Note", note)
+		}
 	}
 	if err != nil {
 		r.Line("Note", err.Error())

@@ -26,8 +26,8 @@ const forkTime = 10 * time.Second
 // givingUpTime is how long a worker can take to end a fork that was given up.
 const givingUpTime = time.Second
 
-// ErrGivenUp is the error of a fork whose context was done.
-var ErrGivenUp = errors.New("the fork was given up because its job or its session is being ended")
+// errGivenUp is the error of a fork whose context was done.
+var errGivenUp = errors.New("the fork was given up because its job or its session is being ended")
 
 // Fork forks an idle worker, as branch.py does it: the new worker continues with a copy of the
 // namespace. It returns what the two share, in words. session is the name of the session of w, for
@@ -49,7 +49,7 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 		b.handle, err = owner.Adopt(pid, process.Spec{TTY: b.pty, Mark: mark})
 	}
 	if err != nil && ctx.Err() != nil {
-		err = ErrGivenUp
+		err = errGivenUp
 	}
 	if err != nil { // a branch that is there sees that its channel has ended, or is hung up
 		if b.ch != nil {
@@ -74,7 +74,7 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 	}
 	b.End(process.Ladder{From: jobs.Kill})
 	if ctx.Err() != nil {
-		err = ErrGivenUp
+		err = errGivenUp
 	}
 	return nil, nil, err
 }

@@ -1,0 +1,224 @@
+// Package checkpoint keeps the newest checkpoints of a tenant's sessions, and remembers for a while
+// what became of the others. What a checkpoint consists of, and how a session continues from one, is
+// up to the caller.
+//
+// A checkpoint whose process has ended counts as gone from the next call on. Begin with [Set].
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Max is the most checkpoints of a set.
+const Max = 5
+
+// goneMax is the most checkpoints that are gone and that a set remembers.
+const goneMax = 20
+
+// Latest stands for the newest checkpoint of a session.
+const Latest = "latest"
+
+// A State is the variables of a session as a job left them.
+type State interface {
+	// Ended says how the process that holds them has ended, as "was killed by SIGKILL". It returns ""
+	// if it has not.
+	Ended() string
+	// Memory returns the bytes that the process shares with no other; 0: unknown.
+	Memory() int64
+	Close()
+}
+
+// A Point is a checkpoint.
+type Point[S State] struct {
+	Owner   any    // the session that it is of
+	Session string // its name
+	Job     string // after which it was made
+	Made    time.Time
+	State   S
+}
+
+// A Gone is a checkpoint that can't be used any more.
+type Gone struct {
+	Session, Job string
+	Made         time.Time
+	Why          string
+}
+
+// String says why it is gone, or returns "" for nil.
+func (g *Gone) String() string {
+	if g == nil {
+		return ""
+	}
+	return "the checkpoint of job " + g.Job + " is gone: " + g.Why
+}
+
+// A Status describes a checkpoint.
+type Status struct {
+	Session, Job string
+	Made         time.Time
+	Memory       int64 // bytes that it shares with no other process; 0: unknown
+}
+
+// A Set is the checkpoints of one tenant's sessions. Its methods can be called at the same time.
+type Set[S State] struct {
+	mu   sync.Mutex
+	list []Point[S] // the oldest first
+	gone []Gone     // in the order in which they ended
+}
+
+// List returns the checkpoints, the oldest first.
+func (s *Set[S]) List() (list []Status) {
+	s.use(func() {
+		for _, p := range s.list {
+			list = append(list, Status{p.Session, p.Job, p.Made, p.State.Memory()})
+		}
+	})
+	return list
+}
+
+// Has reports whether a session has checkpoints.
+func (s *Set[S]) Has(owner any) (has bool) {
+	s.use(func() { has = s.jobs(owner) != nil })
+	return has
+}
+
+// Dropped says which checkpoints a session has, which end with it. It returns "" if there are none.
+func (s *Set[S]) Dropped(owner any) (text string) {
+	s.use(func() {
+		if jobs := s.jobs(owner); jobs != nil {
+			text = "checkpoints dropped: " + strings.Join(jobs, ", ")
+		}
+	})
+	return text
+}
+
+// Add keeps a checkpoint. If there are too many, it drops the oldest one and returns what it was.
+func (s *Set[S]) Add(p Point[S]) (dropped *Gone) {
+	s.use(func() { s.list = append(s.list, p) })
+	s.remove(func(p Point[S]) string {
+		if dropped != nil || len(s.list) <= Max {
+			return ""
+		}
+		dropped = &Gone{p.Session, p.Job, p.Made, fmt.Sprintf("it was dropped for a newer one, of which %d are kept", Max)}
+		return dropped.Why
+	})
+	return dropped
+}
+
+// Drop ends all checkpoints of a session.
+func (s *Set[S]) Drop(owner any) {
+	s.remove(func(p Point[S]) string {
+		if p.Owner == owner {
+			return "it was dropped with its session"
+		}
+		return ""
+	})
+}
+
+// A MissingError says that a session has no such checkpoint, and what can be used in its place.
+type MissingError struct {
+	Gone *Gone // what became of it; nil: the set knows of none
+	text string
+}
+
+func (e *MissingError) Error() string { return e.text }
+
+// Find returns the checkpoint of a session after a job, or the [Latest]; and newer, the latest of all
+// if that is gone. The error is a [*MissingError].
+func (s *Set[S]) Find(owner any, session, job string) (p Point[S], newer *Gone, err error) {
+	s.use(func() {
+		i := len(s.list) - 1
+		for i >= 0 && !(s.list[i].Owner == owner && (job == Latest || job == s.list[i].Job)) {
+			i--
+		}
+		g := s.lookUp(session, job)
+		switch {
+		case i < 0:
+			err = missing(session, job, g, s.jobs(owner))
+			return
+		case job == Latest && g != nil && g.Made.After(s.list[i].Made):
+			newer = g
+		}
+		p = s.list[i]
+	})
+	return p, newer, err
+}
+
+// missing returns the error about a checkpoint that is not there, of which g is known. The jobs there
+// have others.
+func missing(session, job string, g *Gone, there []string) error {
+	text := "session " + session + " has no checkpoint"
+	switch {
+	case g != nil:
+		text = g.String()
+	case len(there) == 0:
+		text += ": run a job with checkpoint=true first"
+	default:
+		text += " of job " + job
+	}
+	if len(there) > 0 {
+		text += "; there are those of " + strings.Join(there, ", ")
+	}
+	if g != nil {
+		text += "; execute_python with from_job and rerun=true makes its state again"
+	}
+	return &MissingError{g, text}
+}
+
+// use calls f with mu held, when the set has only checkpoints whose process runs.
+func (s *Set[S]) use(f func()) {
+	s.remove(func(p Point[S]) string {
+		if how := p.State.Ended(); how != "" {
+			return "its process " + how
+		}
+		return ""
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// remove ends the checkpoints for which why returns a reason. It calls why with mu held.
+func (s *Set[S]) remove(why func(p Point[S]) string) {
+	s.mu.Lock()
+	var rest, ended []Point[S]
+	for _, p := range s.list {
+		if reason := why(p); reason != "" {
+			ended = append(ended, p)
+			s.gone = append(s.gone, Gone{p.Session, p.Job, p.Made, reason})
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	s.list = rest
+	s.gone = slices.Clone(s.gone[max(0, len(s.gone)-goneMax):])
+	s.mu.Unlock()
+	for _, p := range ended {
+		p.State.Close()
+	}
+}
+
+// jobs returns the jobs of the checkpoints of a session, the oldest first. The caller holds mu.
+func (s *Set[S]) jobs(owner any) (jobs []string) {
+	for _, p := range s.list {
+		if p.Owner == owner {
+			jobs = append(jobs, p.Job)
+		}
+	}
+	return jobs
+}
+
+// lookUp returns the checkpoint of a session after a job, or its latest one, if that is gone. The
+// caller holds mu.
+func (s *Set[S]) lookUp(session, job string) (found *Gone) {
+	for _, g := range s.gone {
+		if g.Session == session && (job == g.Job || job == Latest && (found == nil || g.Made.After(found.Made))) {
+			found = &g
+		}
+	}
+	return found
+}
