@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from inspect import getdoc, getsourcefile, getsourcelines, signature, unwrap
 from types import CodeType, FunctionType, ModuleType
 
@@ -36,8 +37,8 @@ def details(value: Any, sources: Sources) -> str:
     if any([each is type for each in bases_of(kind)]):
         lines.append("Bases: " + ", ".join([name_of(each) for each in bases_of(value)[1:]]))
     if callable(value):
-        text = attempt(str, attempt(signature, value))
-        if type(text) is str and text != "None":
+        text = attempt(signature_of, value)
+        if type(text) is str:
             name = attempt(getattr, value, "__name__")
             lines.append("Signature: " + ((name if type(name) is str else "") + text)[:LINE])
     file, source = code(value, sources)
@@ -49,6 +50,21 @@ def details(value: Any, sources: Sources) -> str:
     if source:
         lines.append("Source:\n" + indented(source))
     return "\n".join(lines)
+
+
+@breakable
+def signature_of(value: Callable[..., Any]) -> str:
+    """Return the signature of a callable.
+
+    From 3.14 on its annotations are evaluated only here. Those that fail are shown as written."""
+    try:
+        return str(signature(value))
+    except Exception:
+        if sys.version_info >= (3, 14):
+            from annotationlib import Format
+            written = signature(value, annotation_format=Format.STRING)
+            return written.format(quote_annotation_strings=False)
+        raise
 
 
 def indented(text: str) -> str:

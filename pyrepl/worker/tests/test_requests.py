@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import unittest
 from importlib.util import find_spec
 from typing import Any
@@ -229,6 +230,11 @@ class TestInspect(Requests):
         self.assertIn("Documentation:", self.ask("inspect", "len"))
         self.assertIn("Type: Odd", self.ask("inspect", "o"))
         self.assertIn("there is no variable jsn; did you mean json?", self.refusal("inspect", "jsn"))
+
+    @unittest.skipIf(sys.version_info < (3, 14), "annotations are evaluated with the definition")
+    def test_annotations_that_can_not_be_evaluated(self) -> None:
+        self.run_code("def f(a: nowhere, *b: int) -> no.where: pass")
+        self.assertIn("Signature: f(a: nowhere, *b: int) -> no.where", self.ask("inspect", "f"))
 
     def test_a_default_whose_repr_fails(self) -> None:
         self.run_code("class Bad:\n    def __repr__(self): 1 / 0\ndef f(a=Bad()): pass")
