@@ -16,6 +16,6 @@ at = text.index(b"\n") + 1
 token, files = eval(text[:at])
 for name, size in files: sources[name], at = text[at:at + size].decode(), at + size
 loader = type(sys)("async_repl.loader")
-loader.__builtins__ = vars(__builtins__).copy()
+loader.__builtins__ = dict(vars(__builtins__), __lazy_import__=__import__)  # 3.15 can import late
 exec(compile(sources["loader.py"], "<async-repl/loader.py>", "exec"), vars(loader))
 loader.start(loader, token, sources)

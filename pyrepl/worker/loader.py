@@ -33,6 +33,10 @@ PATH = [p for p in sys.path if p == HOME or p.rpartition("/")[2] == "lib-dynload
 FINDERS = [f for f in sys.meta_path
            if isinstance(f, type) and f.__module__.startswith("_frozen_importlib")]
 
+# Of 3.15, whose imports can all be lazy: ours and those of the standard library for us are not.
+get_lazy: "Any" = getattr(sys, "get_lazy_imports", str)
+set_lazy: "Any" = getattr(sys, "set_lazy_imports", str)
+
 modules = sys.modules  # user code may take the name away
 finders: "list[Any]" = []  # ours, before those, see hooks
 
@@ -70,7 +74,7 @@ class Loader:
         self._sources, self._private = dict(sources), private
         self._real_import = private["__import__"]
         self._kept: "dict[str, Any]" = {"__future__": self.package}  # what ours have imported
-        private["__import__"] = self.load
+        private["__import__"] = private["__lazy_import__"] = self.load
 
     def load(self, name: str, globals: "Any" = None, locals: "Any" = None,
              fromlist: "Sequence[str]" = (), level: int = 0) -> "ModuleType":
@@ -122,8 +126,9 @@ class Loader:
         hidden = {n: m for n, m in list(modules.items())
                   if type(n) is str and n.partition(".")[0] in known and not genuine(m)}
         state = sys.__dict__
-        saved = {k: state.get(k) for k in ("path", "meta_path")}
+        saved, lazy = {k: state.get(k) for k in ("path", "meta_path")}, get_lazy()
         try:
+            set_lazy("normal")
             for n in hidden:
                 del modules[n]
             state["path"] = PATH[:]
@@ -133,6 +138,7 @@ class Loader:
             return modules[names[-1]]
         finally:
             state.update(saved)
+            set_lazy(lazy)
             for n in hidden:
                 self._kept[n] = modules.get(n)
             modules.update(hidden)

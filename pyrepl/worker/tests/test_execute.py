@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
+import unittest
+from unittest import mock
 
-from .owner import Job, WorkerTestCase
+from .owner import Job, Worker, WorkerTestCase
 
 
 class TestJobs(WorkerTestCase):
@@ -183,3 +186,21 @@ class TestJobs(WorkerTestCase):
         self.assertEqual(self.worker.run(code).done["result"], "[]")
         self.worker.run("import builtins; keep = builtins.len; builtins.len = None")
         self.assertEqual(self.worker.run("builtins.len = keep; len('ab')").done["result"], "2")
+
+
+@unittest.skipIf(sys.version_info < (3, 15), "imports are never lazy")
+class TestLazyImports(unittest.TestCase):
+    def test_only_those_of_user_code_are_lazy(self) -> None:
+        with mock.patch.dict(os.environ, PYTHON_LAZY_IMPORTS="all"):
+            worker = Worker()
+        self.addCleanup(worker.close)
+        ended = worker.run("import decimal, sys\n'decimal' in sys.modules, sys.get_lazy_imports()")
+        self.assertEqual(ended.done["result"], "(False, 'all')")
+        self.assertEqual(worker.run("decimal.Decimal(1)").done["result"], "Decimal('1')")
+        worker.run("import os; sys.modules['tokenize'] = os")  # not what a traceback needs
+        self.assertIn("ZeroDivisionError", worker.run("def f(): 1 / 0\nf()").err)
+        self.assertEqual(worker.run("await __import__('asyncio').sleep(0, 4)").done["result"], "4")
+        worker.run("lazy import colorsys")
+        worker.send("variables", n=1)
+        self.assertIn("colorsys", [each["name"] for each in worker.event("variables")["vars"]])
+        self.assertEqual(worker.run("'colorsys' in sys.modules").done["result"], "False")
