@@ -116,7 +116,7 @@ func (s *Session) noTurn(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return s.busy()
 	}
-	return fmt.Errorf("session %s can't be branched: %w while the branch waited for it; run there again what made them, then branch it", s.name, err)
+	return fmt.Errorf("session %s was not branched: %w; run a job there that makes what the branch needs, then branch it", s.name, err)
 }
 
 // fork is Branch for the holder of the turn, t. It ends early if ctx is done or the session is reset.

@@ -124,7 +124,7 @@ func TestBranchThatWaitsForWhatIsLost(t *testing.T) {
 	}
 	var id string
 	err := lose("dead", func(j *jobs.Job) { id = j.ID(); jobstest.Send(t, j, jobs.Input{Text: "\n"}) })
-	want = "session dead can't be branched: variables were lost in job " + id + " while the branch waited for it; run there again what made them, then branch it"
+	want = "session dead was not branched: variables were lost in job " + id + "; run a job there that makes what the branch needs, then branch it"
 	if err == nil || err.Error() != want {
 		t.Errorf("branch of a session that has died: %v", err)
 	}
