@@ -1,9 +1,6 @@
 package pyrepl
 
 import (
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"asyncrepl/jobs"
@@ -15,7 +12,7 @@ func (r *run) cause(done worker.DoneEvent) (jobs.Cause, string) {
 	switch cause := jobs.Cause(done.Hint); cause {
 	case jobs.NoModule:
 		name, _, _ := strings.Cut(done.Subject, ".")
-		if inWorkspace(r.s.cfg.Dir, name) {
+		if worker.HasModule(r.s.cfg.Dir, name) {
 			return "", "" // a module of the user's, on another path
 		}
 		return cause, done.Subject
@@ -23,48 +20,4 @@ func (r *run) cause(done worker.DoneEvent) (jobs.Cause, string) {
 		return cause, done.Subject
 	}
 	return "", ""
-}
-
-// searchMax bounds how many entries of the workspace are searched for a module. Reading so many
-// takes a few milliseconds.
-const searchMax = 5000
-
-// inWorkspace reports whether it finds a module in dir or below, among the first searchMax entries.
-// It skips hidden directories, environments and installed packages.
-func inWorkspace(dir, module string) bool {
-	seen := 0
-	for dirs := []string{dir}; len(dirs) > 0 && seen < searchMax; dirs = dirs[1:] {
-		names, below := list(dirs[0])
-		seen += len(names)
-		if slices.Contains(names, "pyvenv.cfg") { // an environment
-			continue
-		}
-		inside := dirs[0] != dir && filepath.Base(dirs[0]) == module
-		for _, name := range names {
-			stem, suffix, _ := strings.Cut(name, ".")
-			if suffix == "py" && (inside || stem == module) || stem == module && strings.HasSuffix(suffix, "so") {
-				return true
-			}
-		}
-		dirs = append(dirs, below...)
-	}
-	return false
-}
-
-// list returns the names in a directory, and the paths of its subdirectories that must be searched.
-func list(dir string) (names, below []string) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, nil // nothing can be imported from there either
-	}
-	defer f.Close()
-	entries, _ := f.ReadDir(searchMax) // an error: the entries before it will do
-	for _, e := range entries {
-		name := e.Name()
-		names = append(names, name)
-		if e.IsDir() && name[0] != '.' && name != "node_modules" && name != "site-packages" && name != "__pycache__" {
-			below = append(below, filepath.Join(dir, name))
-		}
-	}
-	return names, below
 }

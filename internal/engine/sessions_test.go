@@ -3,7 +3,6 @@
 package engine_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
@@ -328,85 +326,6 @@ func TestTooManySessions(t *testing.T) {
 	if refusedNot.Name != "c" {
 		t.Errorf("in the room of another: %+v", refusedNot)
 	}
-}
-
-// expired waits until the loss of a session is reported.
-func expired(t *testing.T, b *bench, sc engine.Scope, name string) (loss *engine.Loss) {
-	t.Helper()
-	polltest.Check(t, func() error {
-		losses := b.Losses(sc)
-		if i := slices.IndexFunc(losses, func(l *engine.Loss) bool { return l.Session == name }); i >= 0 {
-			loss = losses[i]
-			return nil
-		}
-		list, _ := b.Sessions(sc)
-		return fmt.Errorf("%s is not ended: %+v", name, list)
-	})
-	return loss
-}
-
-// A session that has been idle for too long is ended, and says what was lost. The next of its name
-// has its settings.
-func TestIdleSessionsAreEnded(t *testing.T) {
-	t.Parallel()
-	c := config(t)
-	c.SessionTTL = 300 * time.Millisecond
-	b := newBench(t, c)
-	sc := b.Scope("local")
-	dir := t.TempDir()
-	b.create(sc, engine.SessionSpec{Name: "lab", Dir: dir})
-	j := b.python(sc, "lab", "import os\na = b = 1\nprint(f'pid {os.getpid()}.')")
-	pid := pids(t, j, 1)[0]
-	loss := expired(t, b, sc, "lab")
-	const how = "session lab's Python was ended because it was idle for 300ms (REPL_SESSION_TTL) after job "
-	if got, want := loss.String(), how+j.ID()+"; variables lost: a, b, os"; got != want {
-		t.Errorf("the loss: %q, want %q", got, want)
-	}
-	processtest.Gone(t, pid)
-	var no *engine.NoSessionError
-	if _, err := b.Session(sc, "lab"); !errors.As(err, &no) || no.Loss != loss {
-		t.Errorf("asking for it: %v", err)
-	}
-	if other := b.Losses(b.Scope("other")); other != nil {
-		t.Errorf("another tenant sees %v", other)
-	}
-	next := b.python(sc, "lab", "print(os.getcwd()) if 'os' in globals() else print(__import__('os').getcwd())")
-	info := jobstest.End(t, next)
-	if got := jobstest.Output(next); got != dir+"\n" || !slices.Contains(info.Receipt.Notes, loss.String()) {
-		t.Errorf("the next of its name prints %q, notes %q", got, info.Receipt.Notes)
-	}
-	if slices.Contains(b.Losses(sc), loss) {
-		t.Error("the loss is reported after the receipt has said it")
-	}
-}
-
-// A session is not idle while a job runs, or a process that it started.
-func TestSessionsInUseAreKept(t *testing.T) {
-	t.Parallel()
-	c := config(t)
-	c.SessionTTL = 20 * time.Millisecond
-	b := newBench(t, c)
-	sc := b.Scope("local")
-	running := b.python(sc, "busy", "input()")
-	jobstest.Asks(t, running)
-	parent := b.python(sc, "parent", "import os, subprocess, sys\np = subprocess.Popen(['sleep', '1000']); print(f'pid {p.pid}.')")
-	pids(t, parent, 1)
-	for range 3 { // each is ended by a check that finds the others in use
-		jobstest.End(t, b.python(sc, "idle", "1"))
-		expired(t, b, sc, "idle")
-	}
-	unused := time.Since(jobstest.End(t, parent).Ended)
-	list, _ := b.Sessions(sc)
-	if len(list) != 2 || list[0].Name != "busy" || list[1].Name != "parent" {
-		t.Fatalf("sessions %+v", list)
-	}
-	if list[1].Idle < unused {
-		t.Errorf("a session whose last job ended %v ago is idle for %v", unused, list[1].Idle)
-	}
-	if _, err := running.Send(context.Background(), jobs.Input{Text: "x", Line: true}); err != nil {
-		t.Fatal(err)
-	}
-	expired(t, b, sc, "busy")
 }
 
 // What can't be had is refused, and makes no session.
