@@ -144,8 +144,8 @@ func (in *install) result(ch Changes, printed string) string {
 	return "installed " + list(ch.Installed)
 }
 
-// installerLine returns the command line of uv, or of pip if there is no uv, without the packages to
-// install.
+// installerLine returns the command line of uv, or of pip if there is no uv, without the packages
+// to install.
 func (m *Manager) installerLine(ctx context.Context, env environment, s site) ([]string, error) {
 	if uv, ok := m.uv(ctx, env); ok {
 		return []string{uv, "pip", "install", "--no-progress", "--python", env.python}, nil

@@ -156,8 +156,9 @@ func (m *Manager) current() (environment, error) {
 }
 
 // Bin returns the environment's directory of programs, which leads the PATH of the workspace's
-// commands. The directory need not exist yet. Bin returns "" if nothing need be added: the workspace's
-// interpreter belongs to no environment and is on the PATH, so that the order of the PATH stays.
+// commands. The directory need not exist yet. Bin returns "" if nothing need be added: the
+// workspace's interpreter belongs to no environment and is on the PATH, so that the order of the
+// PATH stays.
 func (m *Manager) Bin() string {
 	env, err := m.current()
 	if err != nil {

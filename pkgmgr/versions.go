@@ -141,8 +141,8 @@ func isShim(path string) bool { return filepath.Base(filepath.Dir(path)) == "shi
 // lastMinor is the last minor version of Python 3 that is searched for by its name.
 const lastMinor = 30
 
-// interpreters returns the interpreters whose version a file shows, without special builds: those on
-// the PATH in its order, then those of pyenv and of uv, the newest first.
+// interpreters returns the interpreters whose version a file shows, without special builds: those
+// on the PATH in its order, then those of pyenv and of uv, the newest first.
 func (m *Manager) interpreters() (list []interpreter) {
 	seen := map[string]bool{}
 	add := func(path string) {

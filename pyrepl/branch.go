@@ -47,9 +47,9 @@ func (s *Session) busy() *BusyError {
 var errNoPython = errors.New("it runs no Python yet; run a job in it first")
 
 // Branch makes a session that continues with a copy of the variables of s: its worker is a fork of
-// that of s. Neither touches the other from then on, except by what they share. Branch waits for its
-// turn in s; the error is a [*BusyError] if ctx is done before it has come, and says why the worker
-// can't be forked otherwise. cfg says how a later worker of the branch starts.
+// that of s. Neither touches the other from then on, except by what they share. Branch waits for
+// its turn in s; the error is a [*BusyError] if ctx is done before it has come, and says why the
+// worker can't be forked otherwise. cfg says how a later worker of the branch starts.
 func (s *Session) Branch(ctx context.Context, name string, cfg Config) (*Session, Shared, error) {
 	return s.branch(ctx, "session "+s.name, name, cfg, "")
 }
@@ -119,7 +119,8 @@ func (s *Session) noTurn(ctx context.Context, err error) error {
 	return fmt.Errorf("session %s was not branched: %w; run a job there that makes what the branch needs, then branch it", s.name, err)
 }
 
-// fork is Branch for the holder of the turn, t. It ends early if ctx is done or the session is reset.
+// fork is Branch for the holder of the turn, t. It ends early if ctx is done or the session is
+// reset.
 func (s *Session) fork(ctx context.Context, t *ticket, name string, cfg Config) (*Session, Shared, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

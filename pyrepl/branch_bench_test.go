@@ -71,8 +71,8 @@ func BenchmarkBranch(b *testing.B) {
 	}
 }
 
-// BenchmarkCheckpoints is the memory of their own that 5 checkpoints of a session with 400 MiB have,
-// against that of 5 bare forks. Aim: 5 MB more in all.
+// BenchmarkCheckpoints is the memory of their own that 5 checkpoints of a session with 400 MiB
+// have, against that of 5 bare forks. Aim: 5 MB more in all.
 func BenchmarkCheckpoints(b *testing.B) {
 	s := newBench(b)
 	kept := new(pyrepl.Checkpoints)

@@ -19,8 +19,8 @@ type hold struct {
 // Queue takes the job's place behind those that were started before it.
 func (h *hold) Queue(p *jobs.Port) { h.turn = h.s.enqueue(p) }
 
-// Run waits for the job's turn and runs it. If it is stopped before that, the jobs behind it are not
-// run either.
+// Run waits for the job's turn and runs it. If it is stopped before that, the jobs behind it are
+// not run either.
 func (h *hold) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	select {
 	case <-h.turn.ready:

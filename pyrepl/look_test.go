@@ -41,8 +41,8 @@ func looks(t *testing.T, j *jobs.Job, function string) (s callstack.Stack) {
 	return s
 }
 
-// A busy session shows where it is: in each interpreter, across jobs and files, without its worker's
-// own calls.
+// A busy session shows where it is: in each interpreter, across jobs and files, without its
+// worker's own calls.
 func TestLook(t *testing.T) {
 	if err := pystack.Available(); err != nil {
 		t.Skip(err)
@@ -105,7 +105,8 @@ func (b *bench) showsAwait() {
 	jobstest.End(t, j)
 }
 
-// Of a module that was changed after its import there is no source to show: it would not be what runs.
+// Of a module that was changed after its import there is no source to show: it would not be what
+// runs.
 func TestLookAtChangedModule(t *testing.T) {
 	if err := pystack.Available(); err != nil {
 		t.Skip(err)

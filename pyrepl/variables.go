@@ -25,13 +25,16 @@ type Variables struct {
 }
 
 // Variables lists the names of the namespace that match a glob pattern, or all if it is empty,
-// without running user code. If the session is busy, or
-// its idle worker does not answer within a second, it returns the names that were reported last and
-// the job that reported them. A session that was never used has none.
+// without running user code. If the session is busy, or its idle worker does not answer within a
+// second, it returns the names that were reported last and the job that reported them. A session
+// that was never used has none.
 func (s *Session) Variables(ctx context.Context, pattern string) (Variables, error) {
 	var last *Variables
 	var now worker.Namespace
-	err := s.ask(func(w *worker.Worker) (err error) { now, err = w.Variables(ctx, notByBang(pattern)); return err }, func() { v := s.lastVariables(pattern); last = &v })
+	err := s.ask(
+		func(w *worker.Worker) (err error) { now, err = w.Variables(ctx, notByBang(pattern)); return err },
+		func() { v := s.lastVariables(pattern); last = &v },
+	)
 	switch {
 	case last != nil:
 		return *last, nil

@@ -48,13 +48,17 @@ const (
 	Worked              // it is at the same one, and has run: in a loop, or in C code
 )
 
-var sinceText = [...]string{Moved: "moved since the last look", Still: "not moved since the last look", Worked: "in the same place as at the last look, but running"}
+var sinceText = [...]string{
+	Moved:  "moved since the last look",
+	Still:  "not moved since the last look",
+	Worked: "in the same place as at the last look, but running",
+}
 
 // textMax bounds each name and line, in characters.
 const textMax = 200
 
-// Describe takes a look, and returns it as one line and as a list of at most room characters. Either
-// is empty if there is nothing to say.
+// Describe takes a look, and returns it as one line and as a list of at most room characters.
+// Either is empty if there is nothing to say.
 func Describe(l Looker, room int) (line, list string) {
 	s, err := l.Look()
 	switch {

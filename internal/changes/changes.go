@@ -9,8 +9,8 @@
 //     and says so; it finds none that is not there.
 //   - Symbolic links are not followed, and other file systems are not entered.
 //
-// [Now] is taken when something begins, and [Since] called when it has ended. The search runs in the
-// goroutine of its caller. The package knows no jobs.
+// [Now] is taken when something begins, and [Since] called when it has ended. The search runs in
+// the goroutine of its caller. The package knows no jobs.
 package changes
 
 import (

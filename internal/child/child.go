@@ -23,7 +23,8 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// A Child is a process that Start has started or Adopt has adopted. Several goroutines can call its methods at once.
+// A Child is a process that Start has started or Adopt has adopted. Several goroutines can call its
+// methods at once.
 type Child struct {
 	self    procfs.Process
 	process *os.Process
@@ -56,9 +57,9 @@ func Start(path string, argv []string, attr *os.ProcAttr) (*Child, error) {
 	return &Child{self: s.Process, process: p, end: end}, nil
 }
 
-// Adopt makes a child of ours that this program has not started, because it came to us as an orphan,
-// a Child. The caller ensures that no other code reaps p meanwhile. The error is procfs.ErrGone if p
-// has been reaped.
+// Adopt makes a child of ours that this program has not started, because it came to us as an
+// orphan, a Child. The caller ensures that no other code reaps p meanwhile. The error is
+// procfs.ErrGone if p has been reaped.
 func Adopt(p procfs.Process) (*Child, error) {
 	process, err := os.FindProcess(p.PID)
 	if err != nil {

@@ -39,7 +39,7 @@ const (
 	mimeMax  = 100 // bytes
 )
 
-// A Form is one form of a display.
+// A Form is one form of a display: its MIME type and its content.
 type Form struct {
 	MIME string
 	Data []byte
@@ -50,10 +50,12 @@ type Form struct {
 type Sink struct {
 	port *jobs.Port
 
-	mu                sync.Mutex
-	pictures, bytes   int // bytes of the pictures
-	displays, allSize int
-	left              int
+	mu           sync.Mutex
+	pictures     int // that a model sees
+	pictureBytes int // of these, in the form for the model
+	displays     int
+	displayBytes int // of these, in all forms
+	left         int // displays that were left out
 }
 
 // NewSink returns the sink of a job.
@@ -89,20 +91,21 @@ func (s *Sink) Add(label, about string, forms []Form) {
 	}
 }
 
-// admit counts a display and reports whether it is within the limits.
+// admit counts a display and reports whether it is within the limits. first is the size of its first
+// form, all that of all forms, in bytes.
 func (s *Sink) admit(picture bool, first, all int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !picture {
 		first = 0
 	}
-	if s.displays == maxDisplays || s.allSize+all > displaysSize || picture && s.pictures == maxPictures || s.bytes+first > picturesSize {
+	if s.displays == maxDisplays || s.displayBytes+all > displaysSize || picture && s.pictures == maxPictures || s.pictureBytes+first > picturesSize {
 		s.left++
 		return false
 	}
 	s.displays++
-	s.allSize += all
-	s.bytes += first
+	s.displayBytes += all
+	s.pictureBytes += first
 	if picture {
 		s.pictures++
 	}
@@ -142,7 +145,8 @@ func title(label, about string) string {
 // plausible reports whether a MIME type is written as one.
 func plausible(t string) bool {
 	base, _, err := mime.ParseMediaType(t)
-	return err == nil && len(t) <= mimeMax && strings.Contains(base, "/") && strings.IndexFunc(t, func(r rune) bool { return r < ' ' || r > '~' }) < 0
+	foreign := func(r rune) bool { return r < ' ' || r > '~' }
+	return err == nil && len(t) <= mimeMax && strings.Contains(base, "/") && !strings.ContainsFunc(t, foreign)
 }
 
 // picture reports whether a form is a picture that a model can be shown, as its header says, or

@@ -29,9 +29,10 @@ var errShutdown = errors.New("the server is shutting down")
 // [*BusyError]. It can be any error of Create, too, or a [*NoSessionError] about from, or say why
 // from can't be branched now.
 func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (report.SessionStatus, Shared, error) {
-	return e.branch(sc, from, name, func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
+	fork := func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
 		return parent.Branch(ctx, name, cfg)
-	})
+	}
+	return e.branch(sc, from, name, fork)
 }
 
 // ErrNotKept says that the state after a job can't be continued without running code again. If the
@@ -43,10 +44,11 @@ var ErrNotKept = pyrepl.ErrNotKept
 // takes a free one. The error can be [ErrNotKept].
 func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name string) (report.SessionStatus, Shared, error) {
 	var refused error
+	fork := func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
+		return parent.BranchAfter(ctx, job.ID, name, cfg)
+	}
 	for _, from := range e.holders(sc, job) {
-		status, shared, err := e.branch(sc, from, name, func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
-			return parent.BranchAfter(ctx, job.ID, name, cfg)
-		})
+		status, shared, err := e.branch(sc, from, name, fork)
 		if !errors.Is(err, ErrNotKept) {
 			return status, shared, err
 		}
@@ -70,8 +72,12 @@ func (e *Engine) holders(sc Scope, job jobs.Info) (names []string) {
 	return names
 }
 
+// A forkFunc makes a session that continues with the variables of parent, or with earlier ones, and
+// returns what the two share.
+type forkFunc func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (b *pyrepl.Session, shared Shared, err error)
+
 // branch makes a session that fork forks off another one.
-func (e *Engine) branch(sc Scope, from, name string, fork func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error)) (report.SessionStatus, Shared, error) {
+func (e *Engine) branch(sc Scope, from, name string, fork forkFunc) (report.SessionStatus, Shared, error) {
 	parent, name, err := e.branchable(sc, from, name)
 	if err != nil {
 		return report.SessionStatus{}, nil, err

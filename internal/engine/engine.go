@@ -74,7 +74,10 @@ func New(c Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{config: c, started: time.Now(), owner: owner, sessions: make(map[sessionKey]*session), kept: make(map[string]*pyrepl.Checkpoints), expired: make(map[sessionKey]*expired)}
+	e := &Engine{
+		config: c, started: time.Now(), owner: owner,
+		sessions: make(map[sessionKey]*session), kept: make(map[string]*pyrepl.Checkpoints), expired: make(map[sessionKey]*expired),
+	}
 	env := variables(c.Env)
 	e.packages = pkgmgr.New(pkgmgr.Config{
 		Workspace:   c.Workspace,

@@ -59,8 +59,8 @@ type (
 	Loss      = pyrepl.Loss
 )
 
-// The bounds of the limit of a session's memory, in MiB. A Python that does nothing takes a third of
-// the least.
+// The bounds of the limit of a session's memory, in MiB. A Python that does nothing takes a third
+// of the least.
 const (
 	LeastMemoryMB = 64
 	MostMemoryMB  = 16 << 20

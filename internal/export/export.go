@@ -12,7 +12,7 @@ import (
 	"asyncrepl/pyrepl"
 )
 
-// A Saved is what Save has done.
+// A Saved describes the file that Save has written.
 type Saved struct {
 	notebook.Saved
 	Cells   int // of code and of text

@@ -190,8 +190,8 @@ func TestAnswers(t *testing.T) {
 	w.want(`stdout "name? bob\npassword? \nkey? \nage? 7\n"`, `stderr "end"`, `execute_result {"text/plain":["'bob'"]}`)
 }
 
-// The traceback of a failure becomes its error, with the tracebacks that led to it. What was printed
-// before stays a stream.
+// The traceback of a failure becomes its error, with the tracebacks that led to it. What was
+// printed before stays a stream.
 func TestErrors(t *testing.T) {
 	w := newWorld(t)
 	tb := "Traceback (most recent call last):\n  File \"<job>\", line 1\n"

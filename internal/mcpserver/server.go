@@ -49,7 +49,7 @@ func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*to
 		// The list of tools never changes, and logging is not offered.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{ListChanged: true}},
 	})
-	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.follow, c.resources, withPictures, beforeTools(func() (others []*tool) {
+	addTools := func() (others []*tool) {
 		for _, t := range tools(c.scope.GraceTime()) {
 			if c.offers(t.toolset) {
 				s.AddTool(t.definition(), c.handler(t))
@@ -58,7 +58,8 @@ func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*to
 			}
 		}
 		return others
-	}))
+	}
+	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.follow, c.resources, withPictures, beforeTools(addTools))
 	for _, t := range resourceTemplates {
 		s.AddResourceTemplate(t, nil) // read by c.resources
 	}

@@ -173,8 +173,8 @@ func TestSaveReplacesOnlyExports(t *testing.T) {
 	}
 }
 
-// Jupyter writes other outputs, and more about a cell, when it runs a notebook. That is no change of
-// its code.
+// Jupyter writes other outputs, and more about a cell, when it runs a notebook. That is no change
+// of its code.
 func TestNotebookThatWasRunIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	text := save(t, "x.ipynb", sample())

@@ -31,11 +31,11 @@ var formats = map[string]format{
 	".py":    {func(n *Notebook) ([]byte, error) { return n.script(), nil }, changedScript},
 }
 
-// A Saved is what Save has done.
+// A Saved describes the file that Save has written.
 type Saved struct {
-	Path     string
-	Bytes    int
-	Replaced bool
+	Path     string // absolute
+	Bytes    int    // its size
+	Replaced bool   // there was an earlier export
 }
 
 // Save writes n to a file of the workspace, in one step, in the format of the file's extension. A
@@ -43,7 +43,7 @@ type Saved struct {
 func Save(workspace, path string, n *Notebook) (Saved, error) {
 	form, ok := formats[filepath.Ext(path)]
 	if !ok {
-		return Saved{}, fmt.Errorf("the path must end in .ipynb, for a Jupyter notebook, or in .py")
+		return Saved{}, errors.New("the path must end in .ipynb, for a Jupyter notebook, or in .py")
 	}
 	name, err := local(workspace, path)
 	if err != nil {

@@ -145,9 +145,9 @@ func (f *slotFile) spare() int64 {
 	return f.free[len(f.free)-1]
 }
 
-// trim gives the space of a free slot other than that one back to the disk, and reports whether there
-// was one. Slots that others have left with a little space each could else fill the limit. The
-// caller holds f.mu.
+// trim gives the space of a free slot other than that one back to the disk, and reports whether
+// there was one. Slots that others have left with a little space each could else fill the limit.
+// The caller holds f.mu.
 func (f *slotFile) trim(slot int64) bool {
 	i := slices.IndexFunc(f.free, func(other int64) bool { return other != slot && f.blocks[other] > 0 })
 	if i < 0 {

@@ -21,7 +21,8 @@
 // Sizes and cursors are numbers of bytes. The error to act on is [ErrLimit], in [Usage].
 //
 // Begin with [Log], then log.go for how bytes become segments, sealed.go for what is kept of them,
-// attached.go for attachments and file.go for the disk. The package knows neither jobs nor processes.
+// attached.go for attachments and file.go for the disk. The package knows neither jobs nor
+// processes.
 package output
 
 import (

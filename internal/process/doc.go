@@ -32,9 +32,10 @@
 // Errors to act on: the errno for a start, [procfs.ErrGone] for a signal,
 // StopResult.Err and the error of [Handle.Settle] for a tree that could not be checked.
 //
-// Begin with the example, then Owner.Start (start.go, adopt.go), Handle (handle.go), Stop (stop.go),
-// how a tree is found (tree.go, scan.go) and how an orphan is attributed to a job (orphans.go,
-// ancestry.go). Package procset ends what a scan finds; the guard's own program is package guard.
+// Begin with the example, then Owner.Start (start.go, adopt.go), Handle (handle.go), Stop
+// (stop.go), how a tree is found (tree.go, scan.go) and how an orphan is attributed to a job
+// (orphans.go, ancestry.go). Package procset ends what a scan finds; the guard's own program is
+// package guard.
 //
 // The package knows no job, session or protocol; it knows a terminal only as package tty shows it.
 package process

@@ -9,7 +9,8 @@ import (
 // buffered returns the number of bytes that a pipe holds.
 func buffered(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCINQ) }
 
-// pipe makes half of the system calls of os.Pipe, which makes both ends non-blocking and polls them.
+// pipe makes half of the system calls of os.Pipe, which makes both ends non-blocking and polls
+// them.
 func pipe() (r, w *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {

@@ -85,8 +85,8 @@ func (t *Target) chain(v *view) (chain, error) {
 	return c, nil
 }
 
-// atWork reports whether the frames of a chain say that they are at work, in the way of their version.
-// A frame that has been left lies there as before until the next call takes its place.
+// atWork reports whether the frames of a chain say that they are at work, in the way of their
+// version. A frame that has been left lies there as before until the next call takes its place.
 func (t *Target) atWork(c chain) bool {
 	for i, k := range c.links {
 		switch {

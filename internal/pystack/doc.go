@@ -1,5 +1,6 @@
-// Package pystack reads the Python stack of another process from outside: no signal is sent, nothing
-// is stopped, and the program does not take part. A look costs it nothing but memory bandwidth.
+// Package pystack reads the Python stack of another process from outside: no signal is sent,
+// nothing is stopped, and the program does not take part. A look costs it nothing but memory
+// bandwidth.
 //
 // Rules
 //   - The interpreter says where its structures are: from 3.13 on in _Py_DebugOffsets, before that

@@ -113,7 +113,8 @@ func (m *fake) frame(l *layout, code, previous uint64) uint64 {
 	return addr
 }
 
-// interpreter returns a target in a fake whose main thread has the frames of places, outermost first.
+// interpreter returns a target in a fake whose main thread has the frames of places, outermost
+// first.
 func interpreter(l layout, program Program, places []Place) (*fake, *Target) {
 	m := &fake{}
 	runtime, interp, thread := m.alloc(1<<10), m.alloc(1<<10), m.alloc(1<<10)

@@ -42,8 +42,8 @@ type layout struct {
 }
 
 // layouts are the layouts of the versions that do not say theirs. A C program that includes the
-// headers of a version printed them. They are the same on all 64-bit systems, and they do not change
-// within a minor version.
+// headers of a version printed them. They are the same on all 64-bit systems, and they do not
+// change within a minor version.
 var layouts = map[int]layout{
 	9: {
 		minor: 9, interpreters: 32, mainThread: 72,

@@ -27,8 +27,8 @@ func incrementLine(table []byte, first, at int) int {
 	return max(0, line)
 }
 
-// rangeLine reads co_linetable of 3.10: pairs of the length of a range and the increment of the line
-// at its start. The increment -128 stands for none.
+// rangeLine reads co_linetable of 3.10: pairs of the length of a range and the increment of the
+// line at its start. The increment -128 stands for none.
 func rangeLine(table []byte, first, at int) int {
 	const none = -128
 	line, end := first, 0

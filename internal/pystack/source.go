@@ -63,8 +63,8 @@ func (s Sources) Lines(frames []Frame) []string {
 // cell matches what Python knows the code of a notebook's cell by, see scripts.py.
 var cell = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.+\.ipynb), cell (\d+)$`) })
 
-// text returns the code in a file, or in a cell of a notebook, and how much it has read for that, at
-// most room.
+// text returns the code in a file, or in a cell of a notebook, and how much it has read for that,
+// at most room.
 func (s Sources) text(file string, room int) (text []byte, read int) {
 	m := cell().FindStringSubmatch(file)
 	if m == nil {
@@ -86,8 +86,8 @@ func (s Sources) text(file string, room int) (text []byte, read int) {
 	return text, len(raw)
 }
 
-// read returns the content of a file of the session's, or nil. A link that leads out of the directories
-// is not followed.
+// read returns the content of a file of the session's, or nil. A link that leads out of the
+// directories is not followed.
 func (s Sources) read(file string, limit int) []byte {
 	if strings.HasPrefix(file, "<") || strings.ContainsRune(file, 0) || len(s.Dirs) == 0 {
 		return nil
@@ -146,8 +146,8 @@ func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, st, nil
 }
 
-// importedBefore reports whether Python last imported a module before its file was changed. Its cache
-// begins with a magic number, flags, and the time and size of the file then.
+// importedBefore reports whether Python last imported a module before its file was changed. Its
+// cache begins with a magic number, flags, and the time and size of the file then.
 func (s Sources) importedBefore(root *os.Root, name string, st fs.FileInfo) bool {
 	module, ok := strings.CutSuffix(filepath.Base(name), ".py")
 	if !ok || s.Tag == "" {

@@ -17,8 +17,8 @@ const (
 	charsMax = 200 // of a name
 )
 
-// lookTime bounds the time of a look. One takes about 0.1 ms, but memory that was swapped out, or that
-// another program provides, can take any time.
+// lookTime bounds the time of a look. One takes about 0.1 ms, but memory that was swapped out, or
+// that another program provides, can take any time.
 const lookTime = 2 * time.Second
 
 // Errors of one look that the next need not have.
@@ -87,8 +87,8 @@ type Target struct {
 	bottom  []uint64 // the code of Program.Bottom; nil: not found yet
 }
 
-// NewTarget returns a target. The interpreter says that it is of a version, such as 3.12.1, and runs
-// program. It is searched for at the first look.
+// NewTarget returns a target. The interpreter says that it is of a version, such as 3.12.1, and
+// runs program. It is searched for at the first look.
 func NewTarget(pid int, version string, program Program) *Target {
 	return &Target{pid: pid, version: version, program: program, mem: process(pid), turn: make(chan struct{}, 1)}
 }

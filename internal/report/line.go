@@ -103,8 +103,8 @@ func lastLine(log output.Reader) string {
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// Condition says why a wait for the end of several jobs is over: what has met its condition, or that
-// nothing has. every says that all had to end.
+// Condition says why a wait for the end of several jobs is over: what has met its condition, or
+// that nothing has. every says that all had to end.
 func Condition(infos []jobs.Info, every bool) string {
 	ended := 0
 	var met []string

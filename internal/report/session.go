@@ -59,8 +59,8 @@ func Sessions(list []SessionStatus, limit, room int) *Reply {
 	return r
 }
 
-// Branch returns the reply about a new session that continues with the variables of another one, and
-// what the two share.
+// Branch returns the reply about a new session that continues with the variables of another one,
+// and what the two share.
 func Branch(s SessionStatus, shared []string) *Reply {
 	r := &Reply{}
 	r.Line("Session", "new")

@@ -35,10 +35,10 @@ type part struct {
 	rng  Range
 }
 
-// outputParts returns a job's output from cursor on, which must not be beyond the end. The text view
-// has one part for each stream, the raw view one for each change of stream, in order of arrival;
-// there is always at least one part. The status is taken before the output, so all output of a job
-// whose status is final can be read.
+// outputParts returns a job's output from cursor on, which must not be beyond the end. The text
+// view has one part for each stream, the raw view one for each change of stream, in order of
+// arrival; there is always at least one part. The status is taken before the output, so all output
+// of a job whose status is final can be read.
 func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
 	status := j.Info().Status
 	end := j.Log().Stat().End

@@ -112,11 +112,12 @@ func decode(line []byte) (m jsonrpc.Message, id json.RawMessage, refused *refusa
 	return m, e.id, refused
 }
 
-// maxDepth is how deep a message can be nested. The decoders of this program have other limits each.
+// maxDepth is how deep a message can be nested. The decoders of this program have other limits
+// each.
 const maxDepth = 900
 
-// flatten reports whether a line is nested deeper than maxDepth, and returns it without what is that
-// deep, for its id.
+// flatten reports whether a line is nested deeper than maxDepth, and returns it without what is
+// that deep, for its id.
 func flatten(line []byte) (flat []byte, deep bool) {
 	depth, kept := 0, 0 // kept: where the bytes begin that are not copied yet
 	for i := 0; i < len(line); i++ {

@@ -15,9 +15,9 @@ import (
 // namesMax bounds a line that lists modules, functions or classes, in bytes.
 const namesMax = 2000
 
-// Reply returns the reply that lists the variables of a session that match pattern; an empty pattern
-// stands for all. If there are none it says why. The list takes less than room bytes, and a line of
-// the reply counts the variables that don't fit.
+// Reply returns the reply that lists the variables of a session that match pattern; an empty
+// pattern stands for all. If there are none it says why. The list takes less than room bytes, and a
+// line of the reply counts the variables that don't fit.
 func Reply(session, pattern string, vars engine.Variables, room int) *report.Reply {
 	count := view.Count(vars.Total)
 	switch {

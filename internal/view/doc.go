@@ -9,8 +9,8 @@
 //   - Plain text remains as it is; a view of a view is the view.
 //   - Progress that was drawn over itself (carriage return, backspace, cursor movement, erase) is
 //     shown in its last state. Clearing the screen starts a new piece of text and removes none.
-//   - Of consecutive rows that only fill a full screen, blank or with a tilde, one is shown. Nothing
-//     else is folded.
+//   - Of consecutive rows that only fill a full screen, blank or with a tilde, one is shown.
+//     Nothing else is folded.
 //   - Cost is linear in the bytes read, and so is memory.
 //   - Omissions are counted in bytes of the log, so that a reader can ask for exactly those.
 //

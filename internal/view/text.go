@@ -74,8 +74,8 @@ func Line(s string, limit int) string {
 	return b.String()
 }
 
-// misleads reports whether a character in a line would hide itself, or change the order of others or
-// the line. The two joiners don't count: scripts and emoji are written with them.
+// misleads reports whether a character in a line would hide itself, or change the order of others
+// or the line. The two joiners don't count: scripts and emoji are written with them.
 func misleads(r rune) bool {
 	switch r {
 	case '\u200c', '\u200d':
@@ -86,7 +86,8 @@ func misleads(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
 }
 
-// escaped returns a control or format character as it is written in a string literal of Python and Go.
+// escaped returns a control or format character as it is written in a string literal of Python and
+// Go.
 func escaped(r rune) string {
 	switch r {
 	case '\n':

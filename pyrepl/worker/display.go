@@ -73,7 +73,8 @@ func (w *Worker) show(ev displayEvent) {
 	w.printed(p, output.Stdout)
 }
 
-// sinkOf returns the sink of the job with that id, if it runs or is the last one, and nil otherwise.
+// sinkOf returns the sink of the job with that id, if it runs or is the last one, and nil
+// otherwise.
 func (w *Worker) sinkOf(id string) *display.Sink {
 	w.mu.Lock()
 	defer w.mu.Unlock()

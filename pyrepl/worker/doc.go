@@ -15,9 +15,9 @@
 // Start-up errors name the settings that [Config] names.
 //
 // Begin with worker.go, the process and its output, and job.go, a job's turn. launch.go is how a
-// worker starts, fork.go how an idle one is forked into another, ask.go what it is asked, look.go how
-// the stack of a busy one is seen, channel.go and messages.go what Go and a worker say to each other,
-// and main.py the other side.
+// worker starts, fork.go how an idle one is forked into another, ask.go what it is asked, look.go
+// how the stack of a busy one is seen, channel.go and messages.go what Go and a worker say to each
+// other, and main.py the other side.
 //
 // The package knows nothing of sessions and queues, and of processes only what internal/process and
 // internal/procfs offer.

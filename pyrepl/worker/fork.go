@@ -19,8 +19,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// forkTime bounds a fork. It is longer than the limit of branch.py, after which the worker kills the
-// forked processes and answers.
+// forkTime bounds a fork. It is longer than the limit of branch.py, after which the worker kills
+// the forked processes and answers.
 const forkTime = 10 * time.Second
 
 // givingUpTime is how long a worker can take to end a fork that was given up.
@@ -79,8 +79,8 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 	return nil, nil, err
 }
 
-// fork has w fork the process of b, which gets the terminal of b and a channel, and returns its pid.
-// After an error the caller closes both.
+// fork has w fork the process of b, which gets the terminal of b and a channel, and returns its
+// pid. After an error the caller closes both.
 func (w *Worker) fork(ctx context.Context, b *Worker, mark, session string) (shared []string, pid int, err error) {
 	if w.Stopped() {
 		return nil, 0, w.stoppedError()

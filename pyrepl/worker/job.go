@@ -46,8 +46,8 @@ func (w *Worker) Rest() {
 	w.kick = func() {}
 }
 
-// A Request is something that a job asks of the namespace. Get and inspect are about the value of the
-// job's code, which is an expression. requests.py answers.
+// A Request is something that a job asks of the namespace. Get and inspect are about the value of
+// the job's code, which is an expression. requests.py answers.
 type Request struct {
 	Do     string   `json:"do"`               // get, set, delete, inspect or complete
 	Format string   `json:"format,omitempty"` // of the value to get: text, json or image

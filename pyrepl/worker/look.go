@@ -57,8 +57,8 @@ func sourceDirs(python, dir string) []string {
 	return dirs
 }
 
-// Looker returns a looker at the job that begins now. code returns the code of a job of the session, to show
-// lines of; not ok: it is not known.
+// Looker returns a looker at the job that begins now. code returns the code of a job of the
+// session, to show lines of; not ok: it is not known.
 func (w *Worker) Looker(code func(job string) (text string, ok bool)) callstack.Looker {
 	return &looker{sight: w.sight, code: code, own: codeFile(w.LastJob()), began: time.Now()}
 }
@@ -116,7 +116,8 @@ func (l *looker) source(file string) (string, bool) {
 	return l.code(strings.TrimSuffix(job, codeSuffix))
 }
 
-// idle is how little of a processor a thread uses that only wakes now and then: one part in so many.
+// idle is how little of a processor a thread uses that only wakes now and then: one part in so
+// many.
 const idle = 50
 
 // since compares a stack with that of the last look, and remembers it.

@@ -65,8 +65,8 @@ func (importedCommand) op() string  { return "imported" }
 func (forkCommand) op() string      { return "fork" }
 func (exitCommand) op() string      { return "exit" }
 
-// An Event is what a worker says: a value of one of the types below. Those about a job have a method
-// Job; they are stale when that job is over.
+// An Event is what a worker says: a value of one of the types below. Those about a job have a
+// method Job; they are stale when that job is over.
 type Event any
 
 // An aboutJob is an event about a job.
