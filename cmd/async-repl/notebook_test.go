@@ -39,8 +39,10 @@ func TestExportSession(t *testing.T) {
 		t.Errorf("the second export: %s", reply)
 	}
 	s.do("export_session", "path", "lab.py", "session", "lab")
-	out, err := exec.Command(realPython(), filepath.Join(s.dir, "lab.py")).CombinedOutput()
-	if !strings.HasPrefix(string(out), "shown True\n") || !strings.Contains(string(out), "ZeroDivisionError") {
+	script := exec.Command(realPython(), filepath.Join(s.dir, "lab.py"))
+	script.Stdin = strings.NewReader("bob\n")
+	out, err := script.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "shown True\n") || !strings.Contains(string(out), "ZeroDivisionError") || !strings.Contains(string(out), "name? ") {
 		t.Errorf("the script: %v, %s", err, out)
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, "mine.py"), []byte("mine = 1\n"), 0o644); err != nil {
@@ -60,10 +62,12 @@ func TestExportedSessionRunsAgain(t *testing.T) {
 	}
 	s.do("execute_python", "code", "x = [1, 2]", "wait_seconds", 60)
 	s.do("execute_python", "path", "my file.py", "args", []string{"a b", `"c"`}, "wait_seconds", 60)
-	s.do("execute_python", "code", "x.append(3); print('again'); x", "wait_seconds", 60)
+	s.do("execute_python", "code", "x.append(4)\n1/0", "wait_seconds", 60)
+	s.do("execute_python", "code", "import sys; sys.exit(3)", "wait_seconds", 60)
+	s.do("execute_python", "code", "x.remove(4); x.append(3); print('again'); x", "wait_seconds", 60)
 	s.do("export_session", "path", "lab.ipynb")
 	r := s.do("execute_python", "path", "lab.ipynb", "session", "again", "wait_seconds", 60)
-	if !strings.HasPrefix(r.Header("Status"), "completed") || !strings.HasSuffix(string(r), "again\n--- RESULT ---\n[1, 2, 3]\n") {
+	if !strings.HasPrefix(r.Header("Status"), "completed") || !strings.Contains(string(r), "ZeroDivisionError") || !strings.HasSuffix(string(r), "\n--- RESULT ---\n[1, 2, 3]\n") {
 		t.Errorf("the notebook:\n%s", r)
 	}
 	r = s.do("execute_python", "code", "x, from_file", "session", "again", "wait_seconds", 60)

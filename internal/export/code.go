@@ -17,15 +17,34 @@ import (
 // cell returns the code of a job as a cell. It reports false if the job is none: a request of the
 // namespace that has failed changed nothing.
 func cell(e *pyrepl.Entry, script bool) (notebook.Cell, bool) {
-	c := notebook.Cell{ID: e.Job, Code: e.Code(), Awaits: e.Awaits, Invalid: e.Uncompiled}
-	switch q := e.Work.Request; {
-	case q != nil:
-		c.Code, c.Invalid = strings.TrimSuffix(request(q), "\n"), false
+	c := notebook.Cell{ID: e.Job, Code: e.Code(), Awaits: e.Awaits, Raises: raises(e.Receipt)}
+	if q := e.Work.Request; q != nil {
+		c.Code = strings.TrimSuffix(request(q), "\n")
 		return c, c.Code != "" && !e.Ended.IsZero() && e.Receipt.Status() == jobs.Completed
-	case script && e.Work.Path != "" && filepath.Ext(e.Work.Path) != ".ipynb":
-		c.Code, c.Invalid = fileRun(e.Work.Path, e.Work.Args), false
+	}
+	isFile := script && e.Work.Path != "" && filepath.Ext(e.Work.Path) != ".ipynb"
+	if isFile {
+		c.Code = fileRun(e.Work.Path, e.Work.Args)
+	}
+	switch rec := e.Receipt; {
+	case !e.Ended.IsZero() && (rec.Stop != nil || rec.State == jobs.Lost):
+		c.Comment = "This was stopped, or has ended Python"
+	case e.Uncompiled && !isFile:
+		c.Comment = "Python does not run this"
 	}
 	return c, true
+}
+
+// raises returns the class of the exception that has ended a job, or "".
+func raises(rec jobs.Receipt) string {
+	switch {
+	case rec.Stop != nil || rec.State == jobs.Lost:
+	case rec.End == jobs.Raised || rec.End == jobs.OutOfMemory:
+		return "Exception"
+	case rec.End == jobs.Exited:
+		return "SystemExit"
+	}
+	return ""
 }
 
 // fileRun returns code that does what a job does with a file: %run is none of Python's. The file

@@ -35,7 +35,8 @@ type (
 	}
 
 	cellMark struct {
-		Title string `json:"async_repl,omitempty"`
+		Title string   `json:"async_repl,omitempty"`
+		Tags  []string `json:"tags,omitempty"`
 	}
 
 	textCell struct {
@@ -137,7 +138,10 @@ func (n *Notebook) ipynb() ([]byte, error) {
 }
 
 func (c *Cell) ipynb() codeCell {
-	cell := codeCell{Type: "code", ID: c.ID, Metadata: cellMark{c.Title}, Outputs: []any{}, Source: lines(c.Code)}
+	cell := codeCell{Type: "code", ID: c.ID, Metadata: cellMark{Title: c.Title}, Outputs: []any{}, Source: lines(c.Code)}
+	if c.Raises != "" {
+		cell.Metadata.Tags = []string{"raises-exception"} // what runs a notebook goes on then
+	}
 	if c.Count > 0 {
 		cell.Count = &c.Count
 	}

@@ -15,7 +15,8 @@ type Cell struct {
 	Count   int    // the number of the execution; 0: none
 	Title   string // one line: which job it was and how it ended
 	Awaits  bool   // it awaits at top level
-	Invalid bool   // it is no valid Python
+	Comment string // why the code is a comment in a script; empty: it is code
+	Raises  string // the class of the exception that ends it; empty: none does
 	Outputs []Output
 }
 

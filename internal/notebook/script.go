@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -14,9 +15,6 @@ const scriptMarkEnd = ", exported by async-repl; sha256 of what follows: "
 
 // awaitsNote stands above code that awaits.
 const awaitsNote = "# This cell awaits at top level: Jupyter, IPython and execute_python run it, plain Python does not.\n"
-
-// invalidNote stands above what is no code for Python alone.
-const invalidNote = "# Python does not run this, so it is a comment here:\n"
 
 // script returns the notebook as Python code in cells. Its outputs are left out.
 func (n *Notebook) script() []byte {
@@ -30,14 +28,17 @@ func (n *Notebook) script() []byte {
 		fmt.Fprintf(&body, "\n# %%%% %s\n", oneLine(c.Title))
 		code := newlines.Replace(c.Code)
 		switch {
-		case c.Invalid:
-			body.WriteString(invalidNote + commented(code))
+		case c.Comment != "":
+			body.WriteString("# " + oneLine(c.Comment) + ", so it is a comment here:\n" + commented(code))
 			continue
 		case c.Awaits:
 			body.WriteString(awaitsNote)
 		}
 		moved, rest := takeFutures(code)
 		futures = append(futures, moved...)
+		if c.Raises != "" && (indentable(rest) || !c.Awaits) {
+			rest = guarded(rest, c.Raises)
+		}
 		body.WriteString(rest)
 		if !strings.HasSuffix(rest, "\n") {
 			body.WriteString("\n")
@@ -45,6 +46,25 @@ func (n *Notebook) script() []byte {
 	}
 	text := strings.Join(futures, "") + body.String()
 	return fmt.Appendf(nil, "%s%q%s%x\n%s", scriptMark, n.Session, scriptMarkEnd, sha256.Sum256([]byte(text)), text)
+}
+
+// indentable reports whether indenting code changes nothing else: it has no text of several lines.
+func indentable(code string) bool {
+	return !strings.Contains(code, `"""`) && !strings.Contains(code, "'''") && !strings.Contains(code, "\\\n")
+}
+
+// guarded returns code that goes on after an exception of a class, as the session did.
+func guarded(code, class string) string {
+	if !indentable(code) {
+		code = "exec(" + strconv.QuoteToASCII(code) + ")"
+	}
+	var b strings.Builder
+	b.WriteString("try:\n")
+	for line := range strings.Lines(code) {
+		b.WriteString(strings.TrimRight("    "+line, " \n") + "\n")
+	}
+	b.WriteString("except " + class + ":\n    __import__(\"traceback\").print_exc()\n")
+	return b.String()
 }
 
 // newlines makes all ends of lines alike, as Python does when it reads code.

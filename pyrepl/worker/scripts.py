@@ -33,9 +33,11 @@ MAGICS = "%matplotlib", "%config", "%load_ext", "%reload_ext", "%autoreload"  # 
 class Cell:
     """A piece of a file that runs by itself."""
 
-    def __init__(self, name: str, source: str, code: Any = None) -> None:
-        """Run under the file name `name`; code is compiled already, or None."""
-        self.name, self.source, self.code = name, source, code
+    def __init__(self, name: str, source: str, code: Any = None, raises: bool = False) -> None:
+        """Run under the file name `name`; code is compiled already, or None.
+
+        A cell that raises is expected to fail: it does not end the notebook."""
+        self.name, self.source, self.code, self.raises = name, source, code, raises
 
     def file(self) -> list[str]:
         """Return path and arguments if the cell runs a file, by a line like IPython's %run."""
@@ -137,14 +139,40 @@ def run(executor: Executor, path: str, args: list[str]) -> None:
     script = Script(executor.session, executor.files, path, args)
     script.enter(executor)
     for cell in script.cells:
-        file = cell.file()
-        if cell.code is not None:
-            executor.run([cell.code])
-        elif file:
-            run(executor, file[0], file[1:])
-            leave_last(executor)
-        else:
-            run_cell(executor, cell, cell is script.cells[-1])
+        depth = len(executor.scripts)
+        try:
+            run_part(executor, cell, cell is script.cells[-1])
+        except (Exception, SystemExit) as error:
+            if not cell.raises:
+                raise
+            while len(executor.scripts) > depth:
+                leave_last(executor)
+            executor.ending_of(error)
+
+
+@breakable
+def run_part(executor: Executor, cell: Cell, final: bool) -> None:
+    """Run a cell by what it is: a file, a line that runs one, or code of a notebook."""
+    file = cell.file()
+    if cell.code is not None:
+        executor.run([cell.code])
+    elif file:
+        run_inner(executor, file)
+    else:
+        run_cell(executor, cell, final)
+
+
+@breakable
+def run_inner(executor: Executor, file: list[str]) -> None:
+    """Run a file for a cell. Its sys.exit ends the file alone, as in Jupyter."""
+    depth = len(executor.scripts)
+    try:
+        run(executor, file[0], file[1:])
+    except SystemExit as error:
+        if error.code:
+            print("%s: SystemExit: %s" % (file[0], error.code), file=sys.stderr)
+    while len(executor.scripts) > depth:
+        leave_last(executor)
 
 
 def leave_last(executor: Executor) -> None:
@@ -236,7 +264,9 @@ def cells_of(path: str, data: bytes) -> list[Cell]:
         found = []
         for n, cell in enumerate(notebook["cells"], 1):
             if cell["cell_type"] == "code":
-                found.append(Cell("%s, cell %d" % (path, n), code_of("".join(cell["source"]))))
+                tags = cell.get("metadata", {}).get("tags", ())  # see nbclient
+                found.append(Cell("%s, cell %d" % (path, n), code_of("".join(cell["source"])),
+                                  None, "raises-exception" in tags))
         return found
     except (ValueError, RecursionError) as error:
         raise Refused("%s is no notebook: %s" % (path, error))

@@ -1,5 +1,6 @@
-# Session "lab", exported by async-repl; sha256 of what follows: 0540a7ba6c132097c6d27f4897e3b65ba9c905c5a810420995817fc97a969dd0
+# Session "lab", exported by async-repl; sha256 of what follows: 087e11ead35fea4ef7febb78b4ec45740fc910624fb5c6c8c73819e09bf73cba
 from __future__ import annotations
+from __future__ import division
 from __future__ import division, generators
 
 # %% [markdown]
@@ -15,7 +16,14 @@ print('é', file=sys.stderr)
 await thing()
 
 # %% 01C failed (ZeroDivisionError: division by zero)
-1/0
+try:
+    if True:
+    	x = (1,
+    2)
+
+    1/0
+except Exception:
+    __import__("traceback").print_exc()
 
 # %% 01D completed
 plot()
@@ -36,6 +44,17 @@ plot()
 x = 1
 # %% no cell of its own
 from __future__ import late
+
+# %% 01H failed (exit 1; variables kept)
+try:
+    exec("x = \"\"\"a\nb\"\"\"; import sys; sys.exit(x)")
+except SystemExit:
+    __import__("traceback").print_exc()
+
+# %% 01I failed
+# This cell awaits at top level: Jupyter, IPython and execute_python run it, plain Python does not.
+await f("""
+""")
 
 # %% 01G completed
 

@@ -234,6 +234,36 @@ class TestFiles(unittest.TestCase):
         ended = self.worker.run_file(book)
         self.assertEqual(ended.done.get("result"), "(2, 3)", ended)
 
+    def test_a_file_that_exits_ends_no_notebook(self) -> None:
+        for code, said in {"0": "", "": "", "3": "SystemExit: 3\n", "'why'": "SystemExit: why\n"}.items():
+            with self.subTest(code):
+                exits = self.write("exits.py", "import sys\nsys.argv, exited = [], %r\nsys.exit(%s)"
+                                   % (code, code))
+                deep = self.notebook("deep.ipynb", "%%run %s" % exits, "deep = exited")
+                book = self.notebook("exits.ipynb", "%%run %s" % deep, "%%run %s" % exits,
+                                     "import sys; sys.argv[1:], exited, deep")
+                ended = self.worker.run_file(book, "kept")
+                self.assertEqual(ended.done.get("result"), repr((["kept"], code, code)), ended)
+                self.assertEqual(ended.err, ("%s: %s" % (exits, said)) * 2 if said else "")
+        ended = self.worker.run_file(self.notebook("exit.ipynb", "import sys; sys.exit(4)", "1"))
+        self.assertEqual((ended.done["end"], ended.done["code"]), ("exit", 4))
+
+    def test_a_cell_that_is_expected_to_fail_ends_nothing(self) -> None:
+        def tagged(source: str) -> dict[str, Any]:
+            return {"cell_type": "code", "source": source,
+                    "metadata": {"tags": ["raises-exception"]}}
+        fails = self.write("fails2.py", "import sys; inner = sys.argv[1]; 1 / 0")
+        book = self.notebook("tags.ipynb", tagged("x = 1\n1 / 0"), tagged("x = ("),
+                             tagged("import sys; sys.exit('out')"), tagged("%%run %s a" % fails),
+                             "x, inner, sys.argv[1:]")
+        ended = self.worker.run_file(book, "kept")
+        self.assertEqual(ended.done.get("result"), "(1, 'a', ['kept'])", ended)
+        for said in ('cell 1", line 2', "SyntaxError: ", "out\n", 'fails2.py", line 1'):
+            self.assertIn(said, ended.err)
+        self.assertNotIn("scripts.py", ended.err)
+        self.assertEqual(self.worker.run_file(self.notebook("last.ipynb", tagged("1 / 0")))
+                         .done["end"], "returned")
+
     def test_a_run_that_is_not_known_here_says_so(self) -> None:
         for line, why in {"%run": "it needs the path of a file",
                           "%run -i": "it needs the path of a file",
