@@ -97,8 +97,9 @@ func (b *bench) showsCalls() {
 func (b *bench) showsAwait() {
 	t := b.t.(*testing.T)
 	j := b.start("import asyncio\nasync def nap():\n    await asyncio.sleep(3600)\nawait nap()")
-	s := looks(t, j, "sleep")
-	if len(s.Calls) != 3 || s.Calls[1].Source != "await asyncio.sleep(3600)" || !s.Awaits || !strings.HasSuffix(s.Calls[2].File, "/asyncio/tasks.py") || s.Calls[2].Source == "" {
+	var s callstack.Stack
+	polltest.Until(t, "the await", func() bool { s = looks(t, j, "sleep"); return s.Awaits }) // at first sleep runs
+	if len(s.Calls) != 3 || s.Calls[1].Source != "await asyncio.sleep(3600)" || !strings.HasSuffix(s.Calls[2].File, "/asyncio/tasks.py") || s.Calls[2].Source == "" {
 		t.Errorf("the stack of a job that awaits is %+v", s)
 	}
 	j.Stop(stop(jobs.Interrupt))

@@ -156,7 +156,7 @@ var replies = map[string][]step{
 		{"check_python_status", given{"session": "lab"}, "No Python job yet in session lab.", ""},
 		{"create_session", given{"name": "twig", "from_session": "lab"},
 			"Session: new\n\ntwig, no Python runs, idle for T, 0 variables, 0 jobs in T, T old, in /lab, branch of lab\n" +
-				"Shared with lab, so use each of these in one of the two only:\n  child 812 (sleep)\n", ""},
+				"Shared with lab, so use each of these in one session only:\n  child 812 (sleep)\n", ""},
 		{"delete_session", given{"session": "twig"}, "Session: twig\nDeleted: yes; no Python was running\n", ""},
 		{"execute_python", given{"code": `out ""`, "session": "lab"}, "Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 0\n", ""},
 		{"execute_python", given{"code": `out "x"`, "session": "other"},

@@ -67,7 +67,7 @@ func Branch(s SessionStatus, shared []string) *Reply {
 	var b strings.Builder
 	b.WriteString(s.String() + "\n")
 	if len(shared) > 0 {
-		fmt.Fprintf(&b, "Shared with %s, so use each of these in one of the two only:\n", s.Parent)
+		fmt.Fprintf(&b, "Shared with %s, so use each of these in one session only:\n", s.Parent)
 	}
 	for _, what := range shared {
 		b.WriteString("  " + view.Line(what, lineMax) + "\n")

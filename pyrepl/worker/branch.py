@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .forks import Forks
     from .protocols import Fields
     from .session import Session
-    from .shared import Files
+    from .shared import Files, Relative
 
 FULL = "the session has too many files open; restart it"
 NO_PROCESS = "the limit of processes or of memory is reached"
@@ -51,7 +51,7 @@ def fork(session: Session, forks: Forks, fields: Fields, files: list[int],
     send, n = session.channel.send, fields["n"]
     error = FULL if len(files) < 4 else refusal(session)
     if not error:
-        kept = shared.Files(session, files)
+        kept = shared.Files(session, forks, fields["session"], files)
         names = dict(session.names.namespace)
         attempt(lambda: flush(names))  # or both would write what is held
         state = random_state()
@@ -230,7 +230,8 @@ def become(session: Session, forks: Forks, fields: Fields, files: list[int], kep
     tasks = session.existing_tasks()
     if tasks is not None:
         tasks.renew()
-    forks.foreign.update((pid, fields["session"]) for pid in kept.children)
+    forks.relatives.append(kept.worker)
+    forks.foreign.update((pid, kept.worker) for pid in kept.children)
     disown(forks)
     drop_handlers()
 
@@ -247,13 +248,16 @@ def disown(forks: Forks) -> None:
         setattr(Popen, name, checked(getattr(Popen, name), forks.foreign))
 
 
-def checked(method: Callable[..., Any], foreign: dict[int, str]) -> Callable[..., Any]:
+def checked(method: Callable[..., Any], foreign: dict[int, Relative]) -> Callable[..., Any]:
     """Return a method of Popen that raises for a child of another session."""
     @wraps(method)
     def for_own_child(self: Any, *args: Any, **options: Any) -> Any:
         pid = self.__dict__.get("pid")
         if pid in foreign and self.returncode is None and not own(pid):
-            raise ChildProcessError("pid %d belongs to session %s" % (pid, foreign[pid]))
+            parent = foreign[pid]
+            text = "belongs to session %s" if parent.lives() else (
+                "belonged to the Python of session %s, which has ended")
+            raise ChildProcessError("pid %d " % pid + text % parent.name)
         return method(self, *args, **options)
 
     return for_own_child

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from .session import Session
+    from .shared import Relative
 
 
 class Forks:
@@ -29,7 +30,8 @@ class Forks:
         self.pid = getpid()  # of the worker itself
         self.real_exit, self.real_fork = posix._exit, posix.fork
         self.branching = False  # the child will be a worker too, see branch
-        self.foreign: dict[int, str] = {}  # children of other sessions -> the session
+        self.relatives: list[Relative] = []  # in a branch: the parent and its parents, these first
+        self.foreign: dict[int, Relative] = {}  # their children
         self.disowning: object = None  # the Popen that knows them
 
     def _in_child(self) -> None:

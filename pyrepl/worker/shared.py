@@ -13,49 +13,83 @@ from _stat import S_ISREG, S_ISSOCK
 from fcntl import F_GETFD, F_GETFL, fcntl
 from posix import (
     O_ACCMODE, O_CLOEXEC, O_CREAT, O_EXCL, O_RDONLY, O_TRUNC, O_WRONLY, close, dup, dup2, fstat,
-    listdir, lseek, open as open_fd, pread, readlink)
+    getpid, listdir, lseek, makedev, open as open_fd, pread, readlink, stat)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator
+    from typing import Iterator, Tuple
 
+    from .forks import Forks
     from .session import Session
+
+    Key = Tuple[int, int]  # device and inode
 
 LISTED = 20  # things that are shared
 LONG = 120  # characters of one
 FILES = "/proc/self/fd/"
 
 
+class Relative:
+    """The worker of another session, which this one is a branch of, directly or not."""
+
+    def __init__(self, name: str, pid: int, start: int) -> None:
+        self.name, self.pid, self.start = name, pid, start
+
+    def lives(self) -> bool:
+        """Report whether the process is still there."""
+        return started(self.pid) == self.start
+
+    def files(self) -> set[Key]:
+        """Return what the process has open, and its shared memory."""
+        keys = set(maps(self.pid).values())
+        for fd in descriptors(self.pid):
+            try:
+                status = stat("/proc/%d/fd/%d" % (self.pid, fd))
+                keys.add((status.st_dev, status.st_ino))
+            except OSError:  # closed meanwhile
+                pass
+        return keys
+
+
 class Files:
     """The open files of the worker as they stood before the fork."""
 
-    def __init__(self, session: Session, ours: list[int]) -> None:
-        """Look at all files but those of the session, and those in ours."""
+    def __init__(self, session: Session, forks: Forks, parent: str, ours: list[int]) -> None:
+        """Look at all files but those of the session, and those in ours. parent is its name."""
         ours = ours + [session.channel.sock.fileno(), 0, 1, 2]
         tasks = session.existing_tasks()
         if tasks is not None:
             ours += tasks.self_pipe()
         self.regular: list[tuple[int, int, int]] = []  # descriptor, flags and offset
-        self.known: dict[int, tuple[int, int]] = {}  # descriptor -> device and inode
-        self.children = {pid: name for pid, name in children()}
-        sockets, files = [], []
+        self.known: dict[int, Key] = {}  # descriptor -> device and inode
+        self.worker = Relative(parent, getpid(), started(getpid()))
+        self.children = dict(children())
+        sockets: dict[str, Key] = {}
+        files: dict[str, Key] = {}
+        memory = maps()
         for fd in descriptors():
             if fd in ours:
                 continue
             try:
                 status = fstat(fd)
+                key = status.st_dev, status.st_ino
                 if S_ISSOCK(status.st_mode):
-                    sockets.append(describe(fd))
+                    sockets[describe(fd)] = key
                 elif S_ISREG(status.st_mode):
                     flags = fcntl(fd, F_GETFL)
                     self.regular.append((fd, flags, lseek(fd, 0, 1)))
-                    self.known[fd] = status.st_dev, status.st_ino
-                    files += kind(fd, flags)
+                    self.known[fd] = key
+                    if key not in memory.values():
+                        files.update((text, key) for text in kind(fd, flags))
             except OSError:  # closed meanwhile, or a path only
                 pass
-        found = sockets + files + maps()
+        others = [each for each in forks.relatives if each.name != parent and each.lives()]
+        found = sharers({**sockets, **files, **memory}, others)
         found += ["child %d (%s)" % each for each in self.children.items()]
-        self.shared = [text[:LONG] for text in found[:LISTED]]
+        for other in others:
+            found += ["child %d (%s) of session %s" % (*each, other.name)
+                      for each in children(other.pid) if each[0] in forks.foreign]
+        self.shared = found[:LISTED]
         if len(found) > LISTED:
             self.shared.append("%d more" % (len(found) - LISTED))
 
@@ -73,9 +107,12 @@ class Files:
                 pass
 
 
-def descriptors() -> list[int]:
-    """Return the numbers of the open files."""
-    return sorted(map(int, listdir(FILES)))
+def descriptors(of: object = "self") -> list[int]:
+    """Return the numbers of the open files of a process."""
+    try:
+        return sorted(map(int, listdir("/proc/%s/fd" % of)))
+    except OSError:  # it has ended
+        return []
 
 
 def describe(fd: int) -> str:
@@ -107,22 +144,52 @@ def kind(fd: int, flags: int) -> list[str]:
     return [] if access == O_RDONLY else ["file %s, open for writing" % path]
 
 
-def maps() -> list[str]:
-    """Return the memory that is shared for writing, and the locks in it."""
+def sharers(found: dict[str, Key], others: list[Relative]) -> list[str]:
+    """Return what is shared, and which other sessions have it too."""
+    files = [(other.name, other.files()) for other in others]
+    texts = []
+    for text, key in found.items():
+        names = [name for name, keys in files if key in keys]
+        texts.append(text[:LONG] + ("; also with " + ", ".join(names) if names else ""))
+    return texts
+
+
+def maps(of: object = "self") -> dict[str, Key]:
+    """Return the memory that a process shares for writing and the locks in it, as descriptions."""
     found = {}
-    with open("/proc/self/maps", errors="replace") as file:
-        for line in file:
-            fields = line.split(None, 5)
-            if fields[1][1] == "w" and fields[1][3] == "s":
-                path = fields[5].strip() if len(fields) > 5 else ""
-                lock = path.startswith("/dev/shm/sem.")
-                found[("multiprocessing lock " if lock else "shared memory ") + path] = True
-    return list(found)
+    try:
+        with open("/proc/%s/maps" % of, errors="replace") as file:
+            for line in file:
+                fields = line.split(None, 5)
+                if fields[1][1] == "w" and fields[1][3] == "s":
+                    path = fields[5].strip() if len(fields) > 5 else ""
+                    major, minor = fields[3].split(":")
+                    device = makedev(int(major, 16), int(minor, 16))
+                    lock = path.startswith("/dev/shm/sem.")
+                    text = ("multiprocessing lock " if lock else "shared memory ") + path
+                    found[text] = device, int(fields[4])
+    except OSError:  # it has ended
+        pass
+    return found
+
+
+def started(pid: int) -> int:
+    """Return when a process was started, or 0 if it has ended."""
+    try:
+        with open("/proc/%d/stat" % pid, errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return 0 if fields[0] in "ZX" else int(fields[19])
 
 
 def children(of: object = "self") -> Iterator[tuple[int, str]]:
     """Return the pids and the names of the children of a process."""
-    for thread in listdir("/proc/%s/task" % of):
+    try:
+        threads = listdir("/proc/%s/task" % of)
+    except OSError:  # it has ended
+        return
+    for thread in threads:
         with open("/proc/%s/task/%s/children" % (of, thread)) as file:
             pids = file.read().split()
         for pid in pids:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import shutil
 import subprocess
 import sys
@@ -271,6 +272,34 @@ class TestBranch(unittest.TestCase):
                      "shared memory /dev/zero (deleted)"):
             self.assertIn(text, shared)
         self.assertIn("multiprocessing lock /dev/shm/sem.", " ".join(shared))
+
+    def test_what_is_shared_with_whom(self) -> None:
+        path = os.path.join(self.directory, "log")
+        with open(path + ".map", "wb") as file:
+            file.write(b"x" * 4096)
+        self.worker.run("import subprocess, mmap\nout, source = open(%r, 'w'), open(%r, 'r+b')\n"
+                        "memory = mmap.mmap(source.fileno(), 4096)\n"
+                        "kid = subprocess.Popen(['sleep', '1000'])" % (path, path + ".map"))
+        kid = self.result(self.worker, "kid.pid")
+        self.addCleanup(os.kill, int(kid), signal.SIGKILL)
+        branch = self.fork()
+        self.assertEqual([text for text in branch.shared if ".map" in text],
+                         ["shared memory %s.map" % path])
+        branch.run("own = open(%r, 'w')" % (path + ".own"))
+        written = "file %s, open for writing" % path
+        self.assertEqual(self.fork(branch, "twig").shared, [
+            written + "; also with base", "file %s.own, open for writing" % path,
+            "shared memory %s.map; also with base" % path,
+            "child %s (sleep) of session base" % kid])
+        self.worker.run("out.close()")
+        self.assertIn(written, self.fork(branch, "twig").shared)
+        self.worker.start("import os; os.abort()")
+        self.assertTrue(self.worker.ended())
+        deep = self.fork(branch, "twig")
+        self.assertEqual(deep.shared, [
+            written, "file %s.own, open for writing" % path, "shared memory %s.map" % path])
+        self.assertEqual(deep.run("kid.poll()").done.get("error"), "ChildProcessError: pid %s "
+                         "belonged to the Python of session base, which has ended" % kid)
 
     def test_processes_that_user_code_forks_stay_ordinary(self) -> None:
         branch = self.fork()
