@@ -137,9 +137,25 @@ func (r *Registry) Get(tenant, id string) (*Job, error) {
 	return r.get(tenant, id)
 }
 
+// Lookup is Get of an id that no client has written: it returns nil if the job is forgotten, and
+// searches for no id that is near.
+func (r *Registry) Lookup(tenant, id string) *Job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lookup(tenant, id)
+}
+
+// lookup is Lookup for a caller that holds r.mu.
+func (r *Registry) lookup(tenant, id string) *Job {
+	if j, ok := r.jobs[id]; ok && j.info.Tenant == tenant {
+		return j
+	}
+	return nil
+}
+
 // get is Get for a caller that holds r.mu.
 func (r *Registry) get(tenant, id string) (*Job, error) {
-	if j, ok := r.jobs[canonical(id)]; ok && j.info.Tenant == tenant {
+	if j := r.lookup(tenant, canonical(id)); j != nil {
 		return j, nil
 	}
 	return nil, &NotFoundError{ID: id, Nearest: r.nearest(tenant, id), Forgotten: r.retention.knew(tenant, canonical(id))}

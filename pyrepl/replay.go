@@ -109,7 +109,8 @@ func (e *exec) repeat(ctx context.Context, p *jobs.Port, w *worker.Worker) (jobs
 		rec.Notes = append(rec.Notes, note)
 		return out, false
 	}
-	notes := []string{fmt.Sprintf("run again first: %s in %v", view.CountOf(len(e.replay.Earlier), "job"), time.Since(began).Round(time.Millisecond))}
+	count, took := view.CountOf(len(e.replay.Earlier), "job"), time.Since(began).Round(time.Millisecond)
+	notes := []string{fmt.Sprintf("run again first: %s in %v", count, took)}
 	if e.replay.Note != "" {
 		notes = append(notes, e.replay.Note)
 	}

@@ -40,7 +40,8 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 	for range 2 {
 		name, j := b.rerun(sc, first, "x = 1")
 		info := jobstest.End(t, j)
-		if text := strings.Join(info.Receipt.Notes, "; "); name != "base-2" || !strings.HasPrefix(info.Receipt.Text(), "failed (FileExistsError: ") || strings.Contains(text, note) {
+		text := strings.Join(info.Receipt.Notes, "; ")
+		if name != "base-2" || !strings.HasPrefix(info.Receipt.Text(), "failed (FileExistsError: ") || strings.Contains(text, note) {
 			t.Errorf("session %s: %s, notes %q", name, info.Receipt.Text(), text)
 		}
 		if list, _ := b.Sessions(sc); len(list) != 1 {
@@ -52,7 +53,8 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 	}
 	name, j := b.rerun(sc, first, "x = 1")
 	info := jobstest.End(t, j)
-	if text := strings.Join(info.Receipt.Notes, "; "); info.Status != jobs.Completed || !strings.HasSuffix(text, note+same.ID+", which ran it in the same state") {
+	text := strings.Join(info.Receipt.Notes, "; ")
+	if info.Status != jobs.Completed || !strings.HasSuffix(text, note+same.ID+", which ran it in the same state") {
 		t.Errorf("%s, notes %q", info.Receipt.Text(), text)
 	}
 	if _, err := b.Session(sc, name); err != nil {

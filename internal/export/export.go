@@ -73,9 +73,9 @@ func title(e *pyrepl.Entry) string {
 // outputs returns the outputs of a job, which are taken from room, and an error for a job that
 // has failed.
 func (s *Source) outputs(e *pyrepl.Entry, room *int) (list []notebook.Output) {
-	j, err := s.Jobs.Get(s.Tenant, e.Job)
+	j := s.Jobs.Lookup(s.Tenant, e.Job)
 	switch {
-	case err != nil:
+	case j == nil:
 		list = []notebook.Output{note("the output of this job is gone: the server no longer keeps the job")}
 	case *room <= 0:
 		list = []notebook.Output{note("the output of this job is left out: the notebook has %d MiB of output; %s has it", maxOutputs>>20, outputURI(e.Job))}

@@ -98,7 +98,8 @@ func (r *reading) skip(from, to int64) {
 	for len(r.answers) > 0 && r.answers[0].At < to {
 		r.answers = r.answers[1:]
 	}
-	r.outputs = append(r.outputs, note("%s of output are left out; %s has what is kept of them", view.CountOf(to-from, "byte"), outputURI(r.job.ID())))
+	r.outputs = append(r.outputs, note("%s of output are left out; %s has what is kept of them",
+		view.CountOf(to-from, "byte"), outputURI(r.job.ID())))
 }
 
 // span adds a span of the log, the first byte of which is at the cursor at.

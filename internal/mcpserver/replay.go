@@ -64,14 +64,16 @@ func (c *call) rerunHelps(err error) bool {
 // continued, and what rerun=true does.
 func (c *call) offerRerun(job jobs.Info, refused error, replay engine.Replay) error {
 	count, took := replay.Cost()
-	cost := fmt.Sprintf("(%s, %v in all); what that does outside Python then happens again", view.CountOf(count, "job"), took.Round(time.Millisecond))
+	cost := fmt.Sprintf("(%s, %v in all); what that does outside Python then happens again",
+		view.CountOf(count, "job"), took.Round(time.Millisecond))
 	if errors.Is(refused, engine.ErrNotKept) {
 		why := strings.TrimPrefix(refused.Error(), engine.ErrNotKept.Error())
 		return arguments.Mistakef("The state after job %s is not kept%s. To make it again, what session %s ran up to then must run again %s. "+
 			"Call with rerun=true if that is right.", job.ID, why, job.Session, cost)
 	}
 	text := strings.TrimRight(c.refusal(refused).String(), ".\n")
-	return arguments.Mistakef("%s. Or call with rerun=true, which runs again what session %s ran up to job %s %s.", text, job.Session, job.ID, cost)
+	return arguments.Mistakef("%s. Or call with rerun=true, which runs again what session %s ran up to job %s %s.",
+		text, job.Session, job.ID, cost)
 }
 
 // stateGone says that the state after a job is gone with its session.
@@ -80,7 +82,8 @@ func stateGone(job string, no *engine.NoSessionError) error {
 	if no.Loss != nil {
 		how = no.Loss.How
 	}
-	return arguments.Mistakef("The state after job %s is gone: session %s, in which it ran, %s. Run the code again with execute_python.", job, no.Name, how)
+	return arguments.Mistakef("The state after job %s is gone: session %s, in which it ran, %s. "+
+		"Run the code again with execute_python.", job, no.Name, how)
 }
 
 // continueFrom runs the code in the state after an earlier job if that is kept, and nothing again.

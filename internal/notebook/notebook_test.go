@@ -27,16 +27,19 @@ func sample() *notebook.Notebook {
 		{ID: "01B", Code: "await thing()\n", Count: 2, Title: "01B completed", Awaits: true, Outputs: []notebook.Output{
 			{Result: true, Items: []notebook.Item{{MIME: "text/plain", Data: []byte("[1,\n 2]")}}},
 		}},
-		{ID: "01C", Code: "from __future__ import division\nif True:\n\tx = (1,\n2)\n\n1/0", Count: 3, Raises: "Exception", Title: "01C failed (ZeroDivisionError: division by zero)", Outputs: []notebook.Output{
-			{Name: "ZeroDivisionError", Text: "division by zero", Traceback: []string{"Traceback (most recent call last):", "ZeroDivisionError: division by zero"}},
-		}},
+		{ID: "01C", Code: "from __future__ import division\nif True:\n\tx = (1,\n2)\n\n1/0", Count: 3,
+			Raises: "Exception", Title: "01C failed (ZeroDivisionError: division by zero)", Outputs: []notebook.Output{
+				{Name: "ZeroDivisionError", Text: "division by zero",
+					Traceback: []string{"Traceback (most recent call last):", "ZeroDivisionError: division by zero"}},
+			}},
 		{ID: "01D", Code: "plot()", Count: 4, Title: "01D completed", Outputs: []notebook.Output{
 			{Items: []notebook.Item{{MIME: "image/png", Data: []byte("\x89PNG\r\n\x1a\n")}, {MIME: "text/plain", Data: []byte("figure 1")}}},
 			{Items: []notebook.Item{{MIME: "image/svg+xml", Data: []byte("<svg>\n</svg>")}}},
 			{Items: []notebook.Item{{MIME: "application/vnd.plotly.v1+json", Data: []byte(`{"data": [1]}`)}}},
 			{Items: []notebook.Item{{MIME: "application/json", Data: []byte(`{broken`)}}},
 		}},
-		{ID: "01E", Code: "if True print('\x00')\r\ny = (", Count: 5, Title: "01E failed (SyntaxError: invalid\nsyntax)", Comment: "Python does not run this", Raises: "Exception"},
+		{ID: "01E", Code: "if True print('\x00')\r\ny = (", Count: 5, Title: "01E failed (SyntaxError: invalid\nsyntax)",
+			Comment: "Python does not run this", Raises: "Exception"},
 		{ID: "restart-1", Text: "**Python was restarted**: x and y were lost.\n\nSecond line."},
 		{ID: "01F", Code: "# why\n\nfrom __future__ import division, generators\nx = 1\n# %% no cell of its own\nfrom __future__ import late", Title: "01F running"},
 		{ID: "01H", Code: "x = \"\"\"a\nb\"\"\"; import sys; sys.exit(x)", Title: "01H failed (exit 1; variables kept)", Raises: "SystemExit"},

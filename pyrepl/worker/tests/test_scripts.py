@@ -235,7 +235,8 @@ class TestFiles(unittest.TestCase):
         self.assertEqual(ended.done.get("result"), "(2, 3)", ended)
 
     def test_a_file_that_exits_ends_no_notebook(self) -> None:
-        for code, said in {"0": "", "": "", "3": "SystemExit: 3\n", "'why'": "SystemExit: why\n"}.items():
+        for code, said in {"0": "", "": "", "3": "SystemExit: 3\n",
+                           "'why'": "SystemExit: why\n"}.items():
             with self.subTest(code):
                 exits = self.write("exits.py", "import sys\nsys.argv, exited = [], %r\nsys.exit(%s)"
                                    % (code, code))
