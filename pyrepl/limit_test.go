@@ -93,6 +93,16 @@ func TestOutOfMemoryErrors(t *testing.T) {
 	}
 }
 
+// An exception of another kind is shown although no memory is left.
+func TestErrorWithoutMemory(t *testing.T) {
+	b := newBench(t).limited(64)
+	_, out := b.want("x = []\nfor size in (1 << 20, 1 << 12, 256):\n    try:\n        while True: x.append(bytearray(size))\n"+
+		"    except MemoryError: pass\nraise ImportError('full')", "failed (ImportError: full)")
+	if !strings.HasSuffix(out, "ImportError: full\n") {
+		t.Errorf("output %q", out)
+	}
+}
+
 // A limit in which Python can't start is an error that says so.
 func TestMemoryLimitTooSmall(t *testing.T) {
 	info, _ := newBench(t).limited(1).run("1")

@@ -140,8 +140,7 @@ class Executor:
                 self._user_code(source, name)
         except BaseException as raised:
             error = raised
-            if issubclass(type(error), MemoryError):
-                self._reserve.clear()
+            self._reserve.clear()  # memory can be short whatever it is: a library has its own words
         while self.scripts:
             self.scripts.pop().leave(self)
         for finish in (self.end_figures, self.session.streams.flush_foreign):
