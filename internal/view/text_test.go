@@ -363,6 +363,18 @@ func FuzzStrip(f *testing.F) {
 	})
 }
 
+// A count agrees with its noun.
+func TestCountOf(t *testing.T) {
+	for n, want := range map[int]string{0: "0 processes are", 1: "1 process is", 2: "2 processes are", 1000: "1,000 processes are"} {
+		if got := CountAre(n, "process"); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+	if got := CountOf(int64(2), "job"); got != "2 jobs" {
+		t.Error(got)
+	}
+}
+
 func TestCount(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -999: "-999", -1000: "-1,000", 181220: "181,220", 1234567: "1,234,567"} {
 		if got := Count(n); got != want {
