@@ -41,11 +41,14 @@ type Files struct {
 	Partial                bool // a bound was reached: there can be more
 }
 
-// A Moment is a time by the clock of the file systems.
-type Moment struct{ at time.Time }
+// A Moment is a time by the clocks of the file systems. No file that is written later is older.
+type Moment struct {
+	coarse time.Time // by the clock that the kernel stamps files with; it lags
+	fine   time.Time // holds on file systems with fine times only; zero: unknown
+}
 
-// Now returns the present moment. No file that is written later is older.
-func Now() Moment { return Moment{coarseNow()} }
+// Now returns the present moment.
+func Now() Moment { return Moment{coarseNow(), fineNow()} }
 
 // Since returns the files below dir that were made or changed since from.
 func Since(dir string, from Moment) Files { return since(dir, from, maxTime, maxEntries) }
@@ -53,7 +56,7 @@ func Since(dir string, from Moment) Files { return since(dir, from, maxTime, max
 // since is Since with other bounds.
 func since(dir string, from Moment, limit time.Duration, entries int) Files {
 	now := time.Now()
-	s := &search{from: from.at, to: now, deadline: now.Add(limit), left: entries, dirs: []string{"."}}
+	s := &search{from: from.coarse, fine: from.fine, to: now, deadline: now.Add(limit), left: entries, dirs: []string{"."}}
 	if dir != "" {
 		s.in(dir)
 	}
@@ -74,6 +77,7 @@ func first(names []string) []string {
 // A search is one walk of a directory, breadth first.
 type search struct {
 	from, to, deadline time.Time
+	fine               time.Time // that from is, if the file system has fine times; zero: unknown
 	device             uint64
 	left               int      // entries that can still be visited
 	dirs               []string // to be read
@@ -116,6 +120,9 @@ func (s *search) enters(fd int, dir string) bool {
 	}
 	if dir == "." {
 		s.device = uint64(st.Dev)
+		if !s.fine.IsZero() && hasFineTimes(fd) {
+			s.from = s.fine
+		}
 	}
 	return uint64(st.Dev) == s.device
 }
