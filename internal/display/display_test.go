@@ -38,6 +38,15 @@ func shown(t *testing.T, f func(s *display.Sink)) (*jobs.Job, string) {
 	return j, note
 }
 
+// flat returns a JPEG without height or without width, as its header says.
+func flat(t *testing.T, height, width byte) []byte {
+	t.Helper()
+	b := encoded(t, "jpeg", 10, 10, 0)
+	frame := bytes.Index(b, []byte{0xff, 0xc0}) // its length and precision follow, then the height and the width
+	copy(b[frame+5:], []byte{0, height, 0, width})
+	return b
+}
+
 // A picture of one colour, with bytes after its end to make it longer.
 func encoded(t *testing.T, kind string, width, height, size int) []byte {
 	t.Helper()
@@ -74,6 +83,8 @@ func TestOnlyAGoodPictureIsForTheModel(t *testing.T) {
 		"PNG as JPEG":     {"image/jpeg", encoded(t, "png", 10, 10, 0), false, "it is no JPEG"},
 		"JPEG as PNG":     {"image/png", encoded(t, "jpeg", 10, 10, 0), false, "it is no PNG"},
 		"only its magic":  {"image/png", []byte("\x89PNG\r\n\x1a\n"), false, "it is no PNG"},
+		"no height":       {"image/jpeg", flat(t, 0, 10), false, "it is no JPEG"},
+		"no width":        {"image/jpeg", flat(t, 10, 0), false, "it is no JPEG"},
 		"empty":           {"image/png", nil, false, "it is no PNG"},
 		"GIF":             {"image/gif", encoded(t, "gif", 10, 10, 0), false, ""},
 		"PNG as document": {"text/html", encoded(t, "png", 10, 10, 0), false, ""},
@@ -104,6 +115,16 @@ func TestOnlyAGoodPictureIsForTheModel(t *testing.T) {
 	}
 }
 
+// The longest type, and one with a space and a tilde, are types.
+func TestOddTypesAreKept(t *testing.T) {
+	for _, mime := range []string{"text/" + strings.Repeat("x", 95), `text/html; x=" ~"`} {
+		j, note := shown(t, func(s *display.Sink) { s.Add("x", "", []display.Form{{MIME: mime}}) })
+		if all := j.Displays(); note != "" || len(all) != 1 || all[0].Forms[0].MIME != mime {
+			t.Errorf("%s: %+v, note %q", mime, all, note)
+		}
+	}
+}
+
 func TestDisplayIsOneLineWhateverItsTitle(t *testing.T) {
 	for _, test := range [][3]string{
 		{"figure 1", "PNG 640x480", "figure 1: PNG 640x480"},
@@ -129,7 +150,9 @@ func TestMalformedDisplaysAreCounted(t *testing.T) {
 		"no type":     {{Data: []byte("x")}},
 		"odd type":    {{MIME: "text/html\nX: y"}},
 		"half a type": {html, {MIME: "text"}},
-		"long type":   {{MIME: "text/" + strings.Repeat("x", 100)}},
+		"long type":   {{MIME: "text/" + strings.Repeat("x", 96)}},
+		"NUL":         {{MIME: "text/html; x=\"\x00\""}},
+		"not ASCII":   {{MIME: "text/html; x=\"é\""}},
 	} {
 		j, note := shown(t, func(s *display.Sink) { s.Add("x", "", forms) })
 		if len(j.Displays()) != 0 || jobstest.Output(j) != "" || !strings.HasPrefix(note, "1 more display") {

@@ -132,6 +132,8 @@ func TestSmallAttachmentsAreInMemory(t *testing.T) {
 	bare := output.NewTestStore(output.Config{}).New()
 	attach(bare, mega)
 	wantAttachment(t, "without a disk", bare, 0, mega)
+	bare.Attach(nil)
+	wantAttachment(t, "an empty one", bare, 1, 0)
 }
 
 // Attachments that are added, read, evicted and discarded at the same time are never those of
@@ -230,6 +232,35 @@ func TestFinishedLogsMakeRoomInMemory(t *testing.T) {
 			wantAttachment(t, "after the others were dropped", last, 1, mega)
 		})
 	}
+}
+
+// No more logs lose their attachments in memory than an attachment needs, and none twice.
+func TestFinishedLogsLoseNoMoreThanNeeded(t *testing.T) {
+	m := sharing(t, small, 0) // nothing but small ones fits on disk
+	var all []output.TestLog
+	for range 64 {
+		l := m.New()
+		attach(l, mega)
+		l.Finish()
+		all = append(all, l)
+	}
+	running := m.New()
+	attach(running, mega)
+	wantGone(t, "the first log", all[0], 0, output.ErrLimit)
+	wantAttachment(t, "the second log", all[1], 0, mega)
+	attach(running, mega)
+	wantGone(t, "the second log", all[1], 0, output.ErrLimit)
+	wantAttachment(t, "the third log", all[2], 0, mega)
+	running.Discard() // there is room for two
+	attach(all[0], mega)
+	attach(running, mega) // dropped at once
+	last := m.New()
+	attach(last, mega)
+	wantAttachment(t, "late in a log that lost all", all[0], 1, mega)
+	wantAttachment(t, "the third log", all[2], 0, mega)
+	attach(last, mega)
+	wantGone(t, "the third log", all[2], 0, output.ErrLimit)
+	wantAttachment(t, "late in a log that lost all", all[0], 1, mega)
 }
 
 // The space of what was evicted serves attachments of any size.

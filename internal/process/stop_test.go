@@ -87,8 +87,7 @@ func TestStop(test *testing.T) {
 	for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(s, signal.SIG_IGN)
 	for i in range(3):
 		if os.fork() == 0:
-			os.setsid()
-			if os.fork() == 0: os.execvpe("sleep", ["sleep", "%[1]s"], {})
+			if not os.setsid() and os.fork() == 0: os.execvpe("sleep", ["sleep", "%[1]s"], {})
 			os._exit(0)
 		os.wait()
 	print("up", flush=True)
