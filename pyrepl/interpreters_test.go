@@ -53,6 +53,16 @@ func supported(path string) (version string, ok bool) {
 	return words[1], words[0] == "cpython" && words[2] == "True"
 }
 
+// freeThreaded reports whether the interpreter at path is a build without the global lock.
+func freeThreaded(t testing.TB, path string) bool {
+	t.Helper()
+	out, err := exec.Command(path, "-c", "import sys; print(sys.abiflags)").Output()
+	if err != nil {
+		t.Fatalf("asking %s: %v", path, err)
+	}
+	return strings.Contains(string(out), "t")
+}
+
 // Every interpreter of the machine holds a session, or says why not. All tests run on one of them
 // with PYREPL_TEST_PYTHON=path.
 func TestInterpreters(t *testing.T) {

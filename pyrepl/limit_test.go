@@ -14,6 +14,9 @@ import (
 // limited limits the memory of the bench's session, which has not started.
 func (b *bench) limited(mb int) *bench {
 	b.t.Helper()
+	if path, err := b.cfg.Python(b.t.Context()); err == nil && freeThreaded(b.t, path) {
+		b.t.Skip("a free-threaded build reserves more memory than the limits of these tests")
+	}
 	b.cfg.Memory, b.cfg.MemorySetting = mb, "REPL_MEMORY_MB"
 	b.s = pyrepl.NewSession("default", b.cfg)
 	b.t.Cleanup(b.s.Close)

@@ -46,6 +46,9 @@ func TestNoMemoryLeft(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills memory")
 	}
+	if freeThreaded(t, python(t)) {
+		t.Skip("a free-threaded build takes memory in large blocks: what is left of 48 MB is not enough to report with")
+	}
 	for name, fill := range map[string]string{
 		"large": "while True: x.append(bytearray(1 << 20))",
 		"small": "while True: x.append(bytearray(100))",
