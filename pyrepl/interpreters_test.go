@@ -2,10 +2,12 @@ package pyrepl_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,24 +45,45 @@ func interpreters() []string {
 	return all
 }
 
+// tested are the versions that README names.
+var tested = []string{"3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t"}
+
+// A found is an interpreter of this machine.
+type found struct {
+	name, version, minor string // such as cpython, 3.14.2t and 3.14t; the t is that of a free-threaded build
+	holds                bool   // a session
+}
+
+// identify asks the interpreter at path.
+func identify(path string) (found, error) {
+	out, err := exec.Command(path, "-c", `import sys
+v, t = sys.version_info, "t" if "t" in getattr(sys, "abiflags", "") else ""
+name = sys.implementation.name
+print(name, "%d.%d.%d%s" % (v[:3] + (t,)), "%d.%d%s" % (v[:2] + (t,)), name == "cpython" and v >= (3, 9))`).Output()
+	words := strings.Fields(string(out))
+	if err == nil && len(words) != 4 {
+		err = fmt.Errorf("it answers %q", out)
+	}
+	if err != nil {
+		return found{}, err
+	}
+	return found{words[0], words[1], words[2], words[3] == "True"}, nil
+}
+
 // supported reports whether the interpreter at path can hold a session, and returns its version.
 func supported(path string) (version string, ok bool) {
-	out, err := exec.Command(path, "-c", "import sys; print(sys.implementation.name, '%d.%d.%d' % sys.version_info[:3], sys.version_info >= (3, 9))").Output()
-	words := strings.Fields(string(out))
-	if err != nil || len(words) != 3 {
-		return "", false
-	}
-	return words[1], words[0] == "cpython" && words[2] == "True"
+	f, err := identify(path)
+	return f.version, err == nil && f.holds
 }
 
 // freeThreaded reports whether the interpreter at path is a build without the global lock.
 func freeThreaded(t testing.TB, path string) bool {
 	t.Helper()
-	out, err := exec.Command(path, "-c", "import sys; print(sys.abiflags)").Output()
+	f, err := identify(path)
 	if err != nil {
 		t.Fatalf("asking %s: %v", path, err)
 	}
-	return strings.Contains(string(out), "t")
+	return strings.HasSuffix(f.minor, "t")
 }
 
 // Every interpreter of the machine holds a session, or says why not. All tests run on one of them
@@ -73,14 +96,17 @@ func TestInterpreters(t *testing.T) {
 	if len(all) == 0 {
 		t.Fatal("no Python was found")
 	}
+	missing := slices.Clone(tested)
 	for _, path := range all {
-		out, err := exec.Command(path, "-c", "import sys; print(sys.implementation.name, '%d.%d.%d' % sys.version_info[:3], sys.version_info >= (3, 9))").Output()
+		python, err := identify(path)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue
 		}
-		words := strings.Fields(string(out))
-		t.Run(words[0]+" "+words[1], func(t *testing.T) {
+		if python.holds {
+			missing = slices.DeleteFunc(missing, func(minor string) bool { return minor == python.minor })
+		}
+		t.Run(python.name+" "+python.version, func(t *testing.T) {
 			t.Parallel()
 			// In a path as odd as any.
 			link := filepath.Join(t.TempDir(), "my pythön")
@@ -88,7 +114,7 @@ func TestInterpreters(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := newBenchOn(t, link, t.TempDir())
-			if words[0] == "cpython" && words[2] == "True" {
+			if python.holds {
 				b.works()
 				return
 			}
@@ -96,6 +122,11 @@ func TestInterpreters(t *testing.T) {
 			if text := info.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, "sessions need ") || !strings.Contains(text, "set REPL_PYTHON to") {
 				t.Errorf("status %q", text)
 			}
+		})
+	}
+	for _, minor := range missing {
+		t.Run("cpython "+minor, func(t *testing.T) {
+			t.Skip("not on this machine, or in a short test; PYREPL_TEST_PYTHONS can name one")
 		})
 	}
 }
