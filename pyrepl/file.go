@@ -1,7 +1,6 @@
 package pyrepl
 
 import (
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -15,16 +14,18 @@ type File struct {
 	Args []string
 }
 
-// String returns the path and the arguments in a line.
+// String returns the path and the arguments as words of a shell, which Python's shlex reads.
 func (f File) String() string {
 	words := append([]string{f.Path}, f.Args...)
 	for i, word := range words {
-		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`"'\`, r) }) {
-			words[i] = strconv.Quote(word)
+		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`"'\;`, r) }) {
+			words[i] = `"` + quoted.Replace(word) + `"`
 		}
 	}
 	return strings.Join(words, " ")
 }
+
+var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 // ExecFile returns the runner of a file, which waits for its turn in the session.
 func (s *Session) ExecFile(f File) jobs.Runner {

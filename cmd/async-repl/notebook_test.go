@@ -61,7 +61,11 @@ func TestExportedSessionRunsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.do("execute_python", "code", "x = [1, 2]", "wait_seconds", 60)
-	s.do("execute_python", "path", "my file.py", "args", []string{"a b", `"c"`}, "wait_seconds", 60)
+	if err := os.WriteFile(filepath.Join(s.dir, "odd.py"), []byte("import sys\nodd = sys.argv[1:]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.do("execute_python", "path", "my file.py", "args", []string{"a b", `"c"`, "\u00a0\t", `\n;`}, "wait_seconds", 60)
+	s.do("execute_python", "path", "odd.py", "args", []string{"*.py", "{x}", "$HOME", "a\nb"}, "wait_seconds", 60)
 	s.do("execute_python", "code", "x.append(4)\n1/0", "wait_seconds", 60)
 	s.do("execute_python", "code", "import sys; sys.exit(3)", "wait_seconds", 60)
 	s.do("execute_python", "code", "x.remove(4); x.append(3); print('again'); x", "wait_seconds", 60)
@@ -70,11 +74,11 @@ func TestExportedSessionRunsAgain(t *testing.T) {
 	if !strings.HasPrefix(r.Header("Status"), "completed") || !strings.Contains(string(r), "ZeroDivisionError") || !strings.HasSuffix(string(r), "\n--- RESULT ---\n[1, 2, 3]\n") {
 		t.Errorf("the notebook:\n%s", r)
 	}
-	r = s.do("execute_python", "code", "x, from_file", "session", "again", "wait_seconds", 60)
-	if !strings.HasSuffix(string(r), "([1, 2, 3], ['a b', '\"c\"'])\n") {
+	r = s.do("execute_python", "code", "x, from_file, odd", "session", "again", "wait_seconds", 60)
+	if !strings.HasSuffix(string(r), `([1, 2, 3], ['a b', '"c"', '\xa0\t', '\\n;'], ['*.py', '{x}', '$HOME', 'a\nb'])`+"\n") {
 		t.Errorf("the variables:\n%s", r)
 	}
-	if list := s.do("list_jobs", "session", "default"); !strings.Contains(string(list), `: "my file.py" "a b" "\"c\""`+"\n") {
+	if list := s.do("list_jobs", "session", "default"); !strings.Contains(string(list), `: "my file.py" "a b" "\"c\"" "`) {
 		t.Errorf("the list:\n%s", list)
 	}
 }

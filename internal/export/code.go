@@ -22,7 +22,7 @@ func cell(e *pyrepl.Entry, script bool) (notebook.Cell, bool) {
 		c.Code = strings.TrimSuffix(request(q), "\n")
 		return c, c.Code != "" && !e.Ended.IsZero() && e.Receipt.Status() == jobs.Completed
 	}
-	isFile := script && e.Work.Path != "" && filepath.Ext(e.Work.Path) != ".ipynb"
+	isFile := e.Work.Path != "" && filepath.Ext(e.Work.Path) != ".ipynb" && (script || strings.ContainsAny(c.Code, expanded))
 	if isFile {
 		c.Code = fileRun(e.Work.Path, e.Work.Args)
 	}
@@ -46,6 +46,9 @@ func raises(rec jobs.Receipt) string {
 	}
 	return ""
 }
+
+// expanded are characters of a line %run that IPython would not pass on as they are.
+const expanded = "\n\r{}$*?[]~"
 
 // fileRun returns code that does what a job does with a file: %run is none of Python's. The file
 // shares the namespace, and can end with sys.exit.
