@@ -27,8 +27,11 @@ type Stack struct {
 	Outer  int    // further calls, outside of these
 	More   bool   // there are more than Outer
 	Awaits bool   // the innermost one waits for an event loop
-	Since  Since
-	Own    string // the file name of the code that the program was given last
+
+	Outside string // where the program is if there are no calls
+	Stopped bool   // a signal has stopped it
+	Since   Since
+	Own     string // the file name of the code that the program was given last
 }
 
 // A Call is a function at work.
@@ -72,7 +75,7 @@ func Describe(l Looker, room int) (line, list string) {
 
 // line returns the innermost call, such as "train.py:41 in step (moved since the last look)".
 func (s Stack) line() string {
-	at := "outside of its code, which is being compiled or whose result is being shown"
+	at := s.Outside
 	if n := len(s.Calls); n > 0 {
 		c := s.Calls[n-1]
 		switch place := filepath.Base(c.File); {
@@ -87,6 +90,9 @@ func (s Stack) line() string {
 	var remarks []string
 	if s.Awaits {
 		remarks = append(remarks, "it awaits")
+	}
+	if s.Stopped {
+		remarks = append(remarks, "stopped by a signal")
 	}
 	if s.Since != First {
 		remarks = append(remarks, sinceText[s.Since])

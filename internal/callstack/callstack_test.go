@@ -70,8 +70,12 @@ func TestDescribe(t *testing.T) {
 			list: "File \"<string>\", in <module>\nFile \"<job 1>\", in f\n",
 		},
 		{
-			name: "no code", look: fixed{stack: Stack{Since: Worked}}, room: 500,
-			line: "outside of its code, which is being compiled or whose result is being shown (in the same place as at the last look, but running)",
+			name: "no code", look: fixed{stack: Stack{Outside: "between two jobs", Since: Worked}}, room: 500,
+			line: "between two jobs (in the same place as at the last look, but running)",
+		},
+		{
+			name: "a stopped process", look: fixed{stack: Stack{Calls: []Call{step}, Since: Still, Stopped: true}}, room: 10,
+			line: "train.py:41 in step (stopped by a signal; not moved since the last look)",
 		},
 		{name: "an error", look: fixed{err: errors.New("it moves too fast to be seen")}, line: "unknown, because it moves too fast to be seen"},
 		{name: "an error that was said", look: fixed{err: fmt.Errorf("python: %w", ErrSaid)}},

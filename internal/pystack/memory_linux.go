@@ -39,14 +39,15 @@ func (pid process) read(spans []span) error {
 	return nil
 }
 
-// activity returns how long the main thread of a process has run, and whether it runs.
-func activity(pid int) (ran time.Duration, runs bool) {
+// activity returns how long the main thread of a process has run, whether it runs, and whether a
+// signal has stopped it.
+func activity(pid int) (ran time.Duration, runs, stopped bool) {
 	var buf [64]byte
 	b, _ := procfs.ReadStart(procfs.TaskPath(pid, pid, "schedstat"), buf[:]) // an error: it counts as idle
 	text, _, _ := strings.Cut(string(b), " ")
 	n, _ := strconv.ParseInt(text, 10, 64)
 	st, err := procfs.InspectThread(pid, pid)
-	return time.Duration(n), err == nil && st.State == 'R'
+	return time.Duration(n), err == nil && st.State == 'R', err == nil && st.Stopped() && !st.Ended()
 }
 
 // probe is read to find out whether reading is allowed at all. As a variable of the package it does

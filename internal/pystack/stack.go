@@ -54,10 +54,13 @@ type Stack struct {
 	Outer  int     // further frames, outside of these
 	More   bool    // there are more than Outer
 	Awaits bool    // Frames are of the coroutine that waits for the event loop, which has the thread
+	Loop   bool    // the event loop has the thread, and no coroutine that waits for it can be read
+	Own    []Place // if there are no other frames: the program's, outermost first, without Bottom
 	Mark   uint64  // changes with the stack, even within a line
 
 	CPU     time.Duration // that the thread had used when it was last stopped or interrupted
 	Running bool          // it has a processor, or waits for one
+	Stopped bool          // a signal has stopped it
 }
 
 // A Program is what an interpreter runs below the code that a look is for.
@@ -148,7 +151,7 @@ func (t *Target) lookOnce() (s Stack, err error) {
 		return Stack{}, t.err
 	}
 	if s, err = t.look(); err == nil {
-		s.CPU, s.Running = activity(t.pid)
+		s.CPU, s.Running, s.Stopped = activity(t.pid)
 	}
 	return s, err
 }
@@ -238,8 +241,14 @@ func (t *Target) resolve(v *view, c chain) (s Stack, err error) {
 		}
 		links = links[:len(links)-len(t.program.Bottom)]
 	}
+	all := links
 	if links, err = t.trim(v, links, codes); err != nil {
 		return Stack{}, err
+	}
+	if len(links) == 0 {
+		for _, k := range slices.Backward(all[:min(len(all), Frames)]) {
+			s.Own = append(s.Own, codes[k.code].place)
+		}
 	}
 	s.Outer = max(0, len(links)-Frames)
 	links = links[:min(len(links), Frames)]
@@ -271,6 +280,7 @@ func (t *Target) resolve(v *view, c chain) (s Stack, err error) {
 			}
 		}
 	}
+	s.Loop = loop >= 0 && !s.Awaits
 	s.Mark = hash.Sum64()
 	return s, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -93,12 +94,28 @@ func (l *looker) Look() (callstack.Stack, error) {
 	if err != nil {
 		return callstack.Stack{}, err
 	}
-	seen := callstack.Stack{Outer: s.Outer, More: s.More, Awaits: s.Awaits, Since: l.since(s, time.Now()), Own: l.own}
+	seen := callstack.Stack{Outer: s.Outer, More: s.More, Awaits: s.Awaits, Since: l.since(s, time.Now()), Own: l.own, Outside: outside(s), Stopped: s.Stopped}
 	lines := pystack.Sources{Code: l.source, Dirs: l.dirs, Since: l.began, Tag: cacheTag(l.version)}.Lines(s.Frames)
 	for i, f := range s.Frames {
 		seen.Calls = append(seen.Calls, callstack.Call{File: f.File, Function: f.Function, Line: f.Line, Source: lines[i]})
 	}
 	return seen, nil
+}
+
+// outside says where a worker is that runs none of the user's code, by the command at work in main.py.
+func outside(s pystack.Stack) string {
+	serves := func(command string) bool {
+		return slices.Contains(s.Own, pystack.Place{File: "<async-repl/main.py>", Function: command})
+	}
+	switch {
+	case s.Loop:
+		return "in the event loop, between two steps of its code"
+	case serves("exec"):
+		return "outside of its code, which is being compiled or whose result is being shown"
+	case serves("fork"):
+		return "outside of its code, while Python is being forked"
+	}
+	return "outside of its code, which has not begun or has just ended"
 }
 
 // cacheTag returns how CPython of a version such as 3.11.7 marks the files of cached modules.
