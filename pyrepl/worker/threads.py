@@ -48,13 +48,20 @@ def refusal(python: Mapping[int, Any]) -> str | None:
             library = owner(thread, regions)
             if library:
                 unsafe[library] = unsafe.get(library, 0) + 1
+    return reason(unsafe, [thread.name for thread in list(python.values())[1:11]])
+
+
+def reason(unsafe: dict[str, int], names: list[object]) -> str | None:
+    """Return why threads of these libraries forbid a fork, or None if there are none.
+
+    names are those of Python's."""
     if not unsafe:
         return None
     count = sum(unsafe.values())
     text = "a thread runs" if count == 1 else "%d threads run" % count
     named = [n.partition(".")[0] for n in unsafe if n != PYTHON]
     if PYTHON in unsafe:
-        named += [str(thread.name)[:40] for thread in list(python.values())[1:11]]
+        named += [str(name)[:40] for name in names]
     text += " that would be missing after a fork (%s); " % ", ".join(sorted(named))
     ways = [way for name, way in ENDED_BY.items() if [n for n in unsafe if name in n]]
     if ways:

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from typing import Any
 
-from ..threads import gpu
+from ..threads import PYTHON, gpu, reason
 from .owner import Branch, Refused, Worker
 
 
@@ -248,6 +248,17 @@ class TestBranch(unittest.TestCase):
         branch = self.fork()
         for worker in (branch, self.worker, branch):
             self.assertEqual(self.result(worker, code), "(4, 4)")
+
+    def test_a_refusal_names_threads_and_what_ends_them(self) -> None:
+        self.assertIsNone(reason({}, []))
+        self.assertEqual(
+            reason({"_duckdb.cpython-311.so": 9, PYTHON: 1}, ["worker"]),
+            "10 threads run that would be missing after a fork (_duckdb, worker); end what runs by "
+            "executor.shutdown(), Thread.join(), Pool.terminate(), con.close(), or run the code "
+            "again in a new session")
+        self.assertEqual(reason({"_polars.so": 1}, []),
+                         "a thread runs that would be missing after a fork (_polars); "
+                         "run the code again in a new session")
 
     def test_an_open_gpu_is_found(self) -> None:
         self.assertEqual(gpu(["/tmp/x", "/dev/nvidia0", "/dev/null"]), "/dev/nvidia0")
