@@ -190,6 +190,38 @@ func TestAnswers(t *testing.T) {
 	w.want(`stdout "name? bob\npassword? \nkey? \nage? 7\n"`, `stderr "end"`, `execute_result {"text/plain":["'bob'"]}`)
 }
 
+// An answer after which nothing is printed is there, and one whose place is left out is not.
+func TestAnswersAtTheEdges(t *testing.T) {
+	for name, test := range map[string]struct {
+		around string // what is printed before the question and after the answer
+		want   bool
+	}{"nothing else": {"", true}, "the middle": {strings.Repeat("x", 1<<20), false}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			j := jobstest.Start(t, w.src.Jobs, jobs.Spec{Kind: jobs.Python, Tenant: "me"}, program(func(p *jobs.Port) jobs.Outcome {
+				taken := make(chan struct{})
+				p.SetInput(func(context.Context, jobs.Input) (jobs.Delivery, error) {
+					p.SetRunning()
+					close(taken)
+					return jobs.Delivery{Waiting: true}, nil
+				})
+				p.Write(output.Stdout, []byte(test.around))
+				p.SetWaiting(jobs.Question{Kind: "line"})
+				<-taken
+				p.Write(output.Stdout, []byte(test.around))
+				return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
+			}))
+			jobstest.Asks(t, j)
+			jobstest.Send(t, j, jobs.Input{Text: "bob", Line: true})
+			info := jobstest.End(t, j)
+			w.add(pyrepl.Entry{Job: info.ID, Ended: time.Now(), Receipt: info.Receipt})
+			if text := w.cells()[0].text(); strings.Contains(text, `bob\n`) != test.want {
+				t.Errorf("the answer is there: %v, want %v: %.200s", !test.want, test.want, text)
+			}
+		})
+	}
+}
+
 // The traceback of a failure becomes its error, with the tracebacks that led to it. What was
 // printed before stays a stream.
 func TestErrors(t *testing.T) {
@@ -221,11 +253,12 @@ func TestDisplays(t *testing.T) {
 		p.Display(jobs.Display{Title: "figure 1", Forms: []jobs.Form{{MIME: "image/png"}, {MIME: "image/png"}}}, [][]byte{[]byte("small"), []byte("large")}, line)
 		p.Write(output.Stdout, []byte("after\n"))
 		p.Display(jobs.Display{Title: "page", Forms: []jobs.Form{{MIME: "text/html"}}}, [][]byte{[]byte("<b>\n</b>")}, line)
+		p.Write(output.Stdout, []byte("between\n"))
 		p.Display(jobs.Display{Title: "large", Forms: []jobs.Form{{MIME: "image/jpeg"}}}, [][]byte{make([]byte, 65<<20)}, line)
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 	})
 	w.want(`stdout "before\n"`, `display_data {"image/png":"bGFyZ2U=","text/plain":["figure 1"]}`, `stdout "after\n"`,
-		`display_data {"text/html":["\u003cb\u003e\n","\u003c/b\u003e"],"text/plain":["page"]}`, `stderr "[large: its data is no longer kept]\n"`)
+		`display_data {"text/html":["\u003cb\u003e\n","\u003c/b\u003e"],"text/plain":["page"]}`, `stdout "between\n"`, `stderr "[large: its data is no longer kept]\n"`)
 }
 
 // Of long output the middle is left out, and that is said. Displays there are kept.
@@ -243,6 +276,40 @@ func TestLongOutput(t *testing.T) {
 	if len(c.Outputs) != 4 || len(strings.Join(c.Outputs[0].Text, "")) != 1<<19 || len(strings.Join(c.Outputs[3].Text, "")) != 1<<19 ||
 		c.Outputs[1].Type != "display_data" || !strings.Contains(strings.ReplaceAll(strings.Join(c.Outputs[2].Text, ""), ",", ""), fmt.Sprintf("[%d bytes of output are left out; job://%s/output", left, info.ID)) {
 		t.Errorf("%d bytes left out; %.2000s", left, c.text())
+	}
+}
+
+// Output that just fits is there in full.
+func TestOutputUpToTheLimit(t *testing.T) {
+	w := newWorld(t)
+	text := strings.Repeat("x", 1<<20)
+	w.run("", prints(jobs.Receipt{End: jobs.Returned}, "o"+text))
+	w.want(`stdout "` + text + `"`)
+}
+
+// Output that the log has dropped is counted where it was, and a display there is kept.
+func TestDroppedOutput(t *testing.T) {
+	w := newWorld(t)
+	w.src.Jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10})})
+	half := strings.Repeat("0123456\n", 64<<10)
+	info := w.run("", func(p *jobs.Port) jobs.Outcome {
+		p.Write(output.Stdout, []byte("begin\n"+half))
+		p.Display(jobs.Display{Title: "t", Forms: []jobs.Form{{MIME: "text/plain"}}}, [][]byte{[]byte("shown")}, func(int) string { return "[t]" })
+		p.Write(output.Stdout, []byte(half[:1<<18]+"end\n"))
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
+	})
+	j, err := w.src.Jobs.Get("me", info.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, stat := w.cells()[0], j.Log().Stat()
+	if len(c.Outputs) != 4 || !strings.HasPrefix(strings.Join(c.Outputs[0].Text, ""), "begin\n") || c.Outputs[1].Type != "display_data" ||
+		!strings.HasSuffix(strings.Join(c.Outputs[3].Text, ""), "end\n") {
+		t.Fatalf("%.3000s", c.text())
+	}
+	note := strings.ReplaceAll(strings.Join(c.Outputs[2].Text, ""), ",", "")
+	if want := fmt.Sprintf("[%d bytes of output are left out; job://%s/output", stat.Dropped, info.ID); stat.Dropped == 0 || !strings.HasPrefix(note, want) {
+		t.Errorf("%s; want %s", note, want)
 	}
 }
 
