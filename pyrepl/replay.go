@@ -84,6 +84,9 @@ func (s *Session) Replay(r Replay) jobs.Runner {
 func (e *exec) abandon(ctx context.Context, rec *jobs.Receipt) {
 	if e.replay != nil && !e.begun && e.replay.Abandon != nil {
 		e.replay.Abandon(ctx)
+		if rec.Names = (jobs.NameChange{}); rec.State == jobs.Kept {
+			rec.State = "" // there are no variables any more
+		}
 		rec.Notes = append(rec.Notes, "session "+e.s.name+", made for this job, is deleted again")
 	}
 }

@@ -97,7 +97,7 @@ func (e *Engine) abandon(ctx context.Context, sc Scope, s *session) {
 		delete(e.sessions, key)
 	}
 	e.mu.Unlock()
-	if wait, err := s.Session.Delete(jobs.Program, "a rerun that has failed"); err == nil {
+	if wait, err := s.Session.Delete(jobs.Program, "a rerun that was cut short"); err == nil {
 		wait(ctx) // an error: its owner ends the rest of it with the server
 	}
 }

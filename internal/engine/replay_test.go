@@ -44,6 +44,9 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 		if name != "base-2" || !strings.HasPrefix(info.Receipt.Text(), "failed (FileExistsError: ") || strings.Contains(text, note) {
 			t.Errorf("session %s: %s, notes %q", name, info.Receipt.Text(), text)
 		}
+		if info.Receipt.State != "" || info.Receipt.Names.NewCount != 0 {
+			t.Errorf("variables of a session that is deleted: %q, %+v", info.Receipt.State, info.Receipt.Names)
+		}
 		if list, _ := b.Sessions(sc); len(list) != 1 {
 			t.Errorf("the sessions are %v", list)
 		}
