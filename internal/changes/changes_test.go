@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -152,6 +153,55 @@ func TestDirectoriesThatCanNotBeRead(t *testing.T) {
 		if got := all(odd, Moment{}); got.NewCount != 0 || got.Partial {
 			t.Errorf("%q: %+v", odd, got)
 		}
+	}
+}
+
+// A directory that can't be opened, here because its path is too long, hides none beside it.
+func TestDirectoryThatCanNotBeOpenedHidesNoOther(t *testing.T) {
+	dir := t.TempDir()
+	from := Now()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 200)
+	for depth := len(dir); depth+2*len(long) < unix.PathMax; depth += len(long) + 1 {
+		if err := root.Mkdir(long, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		below, err := root.OpenRoot(long)
+		root.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		root = below
+	}
+	defer root.Close()
+	for _, name := range []string{long + long[:50], "beside"} { // the first is too long with the names above it
+		if err := root.Mkdir(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f, err := root.Create(name + "/file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	if got := all(dir, from); got.NewCount+got.ChangedCount != 1 || !strings.HasSuffix(slices.Concat(got.New, got.Changed)[0], "/beside/file") {
+		t.Errorf("found %d new, %d changed", got.NewCount, got.ChangedCount)
+	}
+}
+
+// A directory is read to its end, however many entries are read at once.
+func TestLargeDirectoryIsReadToItsEnd(t *testing.T) {
+	dir := t.TempDir()
+	from := Now()
+	const files = 2*batch + 10
+	for i := range files {
+		write(t, dir, fmt.Sprint(i))
+	}
+	if got := all(dir, from); got.NewCount+got.ChangedCount != files || got.Partial {
+		t.Errorf("%d new, %d changed, partial: %v; want %d files", got.NewCount, got.ChangedCount, got.Partial, files)
 	}
 }
 

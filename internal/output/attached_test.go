@@ -263,6 +263,29 @@ func TestFinishedLogsLoseNoMoreThanNeeded(t *testing.T) {
 	wantAttachment(t, "late in a log that lost all", all[0], 1, mega)
 }
 
+// A finished log that is discarded leaves the others to make room, and keeps nothing that comes later.
+func TestDiscardedLogLeavesTheOthers(t *testing.T) {
+	m := sharing(t, small, 0)
+	var all []output.TestLog
+	for range 64 {
+		l := m.New()
+		attach(l, mega)
+		l.Finish()
+		all = append(all, l)
+	}
+	all[10].Discard()
+	running := m.New()
+	attach(running, mega) // takes the room of the one that was discarded
+	wantAttachment(t, "the first log", all[0], 0, mega)
+	attach(running, mega)
+	wantGone(t, "the first log", all[0], 0, output.ErrLimit)
+	wantAttachment(t, "of the unfinished log", running, 1, mega)
+	n := attach(all[10], small)
+	if got, err := all[10].Attachment(n); err == nil {
+		t.Errorf("an attachment of a log that was discarded: %d bytes", len(got))
+	}
+}
+
 // The space of what was evicted serves attachments of any size.
 func TestEvictedSpaceIsForAnySize(t *testing.T) {
 	m := sharing(t, mega, 0)
