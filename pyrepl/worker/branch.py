@@ -15,6 +15,7 @@ from posix import (
     P_PID, WEXITED, WNOHANG, WNOWAIT, close, dup2, getpid, kill, killpg, setpgid, setsid,
     waitid, waitpid)
 from termios import TIOCSCTTY
+from time import monotonic
 
 from .carry import wraps
 from .channel import foreign
@@ -148,7 +149,7 @@ def outcome(middle: int, ours: socket, sock: int,
     """Wait until the branch is ready, and end the process between, whose child it is.
 
     Return "", or why there is no branch: then nothing of it is left."""
-    error, left = "", LIMIT
+    error, late = "", monotonic() + LIMIT
     channel = socket(fileno=sock)
     ours.settimeout(PAUSE)
     while not error:
@@ -159,8 +160,7 @@ def outcome(middle: int, ours: socket, sock: int,
         except BaseException as raised:
             if type(raised) is not timeout or foreign():
                 on_error(raised)
-            left -= PAUSE
-            error = GIVEN_UP if gone(channel) else LATE if left < 0 else ""
+            error = GIVEN_UP if gone(channel) else LATE if monotonic() > late else ""
     channel.detach()
     if own(middle):  # user code has not reaped it
         if error:
