@@ -144,7 +144,12 @@ var parameters = map[string]*parameter{
 			a.Env, err = decodeEnv(name, raw)
 			return err
 		}},
-	"value": {map[string]any{"description": "any JSON value"}, func(a *Args, name string, raw json.RawMessage) error {
+	// A string that reads like a number would become one on its way, if the types were not named:
+	// Claude Code decodes what has no type.
+	"value": {map[string]any{
+		"type":        []string{"string", "number", "boolean", "object", "array", "null"},
+		"description": "any JSON value",
+	}, func(a *Args, name string, raw json.RawMessage) error {
 		a.Value = raw
 		return nil
 	}},
