@@ -2,17 +2,22 @@ package mcpserver
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/semaphore"
 
 	"asyncrepl/internal/display"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/stdio"
 	"asyncrepl/jobs"
 )
 
@@ -163,6 +168,81 @@ func TestDisplaysAreResources(t *testing.T) {
 	}
 	if m := c.request("resources/templates/list", nil); !strings.Contains(string(m.Result), `"job://{id}/display/{n}"`) {
 		t.Errorf("templates: %s", m.Result)
+	}
+}
+
+// A countingStore counts the bytes that are read of attachments.
+type countingStore struct {
+	output.Store
+	read *atomic.Int64
+}
+
+type countingLog struct {
+	output.Log
+	read *atomic.Int64
+}
+
+func (s countingStore) NewLog(id string) output.Log { return countingLog{s.Store.NewLog(id), s.read} }
+
+func (l countingLog) Attachment(n int) ([]byte, error) {
+	b, err := l.Log.Attachment(n)
+	l.read.Add(int64(len(b)))
+	return b, err
+}
+
+// Of the pictures and displays in answers that a client does not read, few are in memory. All come
+// when it reads.
+func TestUnreadPicturesAreBounded(t *testing.T) {
+	const calls, room, size = 10, 2_400_000, 1_200_000 // of an answer, which fills the queue of the connection
+	for name, test := range map[string]struct {
+		code   string
+		method string
+		params func(id string) any
+		one    string // what an answer has once for each picture
+		count  int
+	}{
+		"replies": {"pictures 4 300000", "tools/call", func(id string) any {
+			return map[string]any{"name": "check_job_status", "arguments": given{"job_id": id, "cursor": 0}}
+		}, `"image/png"`, 4},
+		"resources": {`show image/gif "` + strings.Repeat("x", size) + `"`, "resources/read", func(id string) any {
+			return map[string]any{"uri": display.URI(id, 1)}
+		}, `"blob"`, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			var read atomic.Int64
+			dir := t.TempDir()
+			w.jobs = jobs.NewRegistry(jobs.Config{Logs: countingStore{output.NewStore(output.Config{Dir: func() (string, error) { return dir, nil }}), &read}})
+			defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
+			c := w.serve(func(ctx context.Context, conn net.Conn) error {
+				served := newConn(w.config, w.scope(engine.Scope{}))
+				served.unread = semaphore.NewWeighted(room)
+				session, err := served.server(ctx, tools).Connect(ctx, &stdio.Transport{Stream: conn, Ordered: true}, nil)
+				if err != nil {
+					return err
+				}
+				return session.Wait()
+			})
+			c.handshake()
+			params := test.params(w.longest(1, test.code)[0])
+			for range calls {
+				c.start(test.method, params)
+			}
+			for got := range calls {
+				// One answer can be queued, one in a write, and the end of one on its way.
+				if n := read.Load() - int64(got)*size; n > room+3*size {
+					t.Fatalf("%d answers were read, and %d bytes are in others", got, n)
+				}
+				line, err := c.lines.ReadBytes('\n')
+				if n := bytes.Count(line, []byte(test.one)); err != nil || n != test.count {
+					t.Fatalf("an answer of %d bytes with %d of %d pictures: %v", len(line), n, test.count, err)
+				}
+			}
+			if got := read.Load(); got != calls*size {
+				t.Errorf("%d bytes were read", got)
+			}
+		})
 	}
 }
 

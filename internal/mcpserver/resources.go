@@ -50,7 +50,7 @@ func (c *conn) resources(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch req := req.(type) {
 		case *mcp.ReadResourceRequest:
-			return c.readResource(req)
+			return c.readResource(ctx, req)
 		case *mcp.ListResourcesRequest:
 			return c.listResources(req.Params)
 		}
@@ -58,28 +58,30 @@ func (c *conn) resources(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-func (c *conn) readResource(req *mcp.ReadResourceRequest) (mcp.Result, error) {
-	contents, err := c.contents(req.Params.URI)
+func (c *conn) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (mcp.Result, error) {
+	uri := req.Params.URI
+	r, err := resource.Parse(uri)
 	if err != nil {
-		return nil, c.resourceError(req.Params.URI, err)
+		return nil, c.resourceError(uri, err)
+	}
+	j, err := c.job(r.ID)
+	if err != nil {
+		return nil, c.resourceError(uri, err)
+	}
+	release, err := c.claim(ctx, int64(r.DisplaySize(j)))
+	if err != nil {
+		return nil, err
+	}
+	defer ticketOf(req.Extra).OnAnswer(func(bool) { release() })
+	contents, err := r.Read(j, c.reporter)
+	if err != nil {
+		return nil, c.resourceError(uri, err)
 	}
 	res := &readResult{Cacheable: notCached, Contents: contents}
 	if speaksNewer(req) {
 		res.ResultType = "complete"
 	}
 	return res, nil
-}
-
-func (c *conn) contents(uri string) ([]resource.Content, error) {
-	r, err := resource.Parse(uri)
-	if err != nil {
-		return nil, err
-	}
-	j, err := c.job(r.ID)
-	if err != nil {
-		return nil, err
-	}
-	return r.Read(j, c.reporter)
 }
 
 // resourceError returns a refusal as a protocol error: unlike tools, resources have no result that

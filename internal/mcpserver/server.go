@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/semaphore"
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
@@ -26,6 +27,7 @@ type conn struct {
 	announced report.Notices
 	losses    losses
 	changes   changes
+	unread    *semaphore.Weighted // see unreadMax
 }
 
 // New returns the server of one connection, over any transport of the SDK. Its calls see the jobs
@@ -40,7 +42,7 @@ func New(ctx context.Context, shared Config, sc engine.Scope) *mcp.Server {
 
 func newConn(shared Config, sc engine.Scope) *conn {
 	all := shared.Backend.Jobs()
-	return &conn{Config: shared, jobs: all, scope: sc, reporter: &report.Reporter{Jobs: all}}
+	return &conn{Config: shared, jobs: all, scope: sc, reporter: &report.Reporter{Jobs: all}, unread: semaphore.NewWeighted(unreadMax)}
 }
 
 func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*tool) *mcp.Server {
@@ -124,15 +126,17 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 			reply.Insert("Session", made)
 		}
 		retract := c.losses.announce(reply, c.Backend.Losses(c.scope))
+		res, release := current.withBlocks(ctx, reply, err != nil)
 		settle = func() {
 			ticket.OnAnswer(func(queued bool) {
+				release()
 				current.notices.Settle(queued)
 				if !queued {
 					retract()
 				}
 			})
 		}
-		return result(reply, err != nil), nil
+		return res, nil
 	}
 }
 
@@ -151,13 +155,9 @@ func declared(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// result returns the reply as the SDK's type.
+// result returns the text of a reply as the SDK's type.
 func result(r *report.Reply, isError bool) *mcp.CallToolResult {
-	content := []mcp.Content{&mcp.TextContent{Text: r.String()}}
-	for _, b := range r.Blocks {
-		content = append(content, &mcp.ImageContent{MIMEType: b.MIMEType, Data: b.Data})
-	}
-	return &mcp.CallToolResult{Content: content, IsError: isError}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: r.String()}}, IsError: isError}
 }
 
 // leaving ends the context of every request when leave is done.

@@ -130,10 +130,12 @@ func parameterNames(t *testing.T) (names []string) {
 
 func TestBlocksFollowTheText(t *testing.T) {
 	r := report.Textf("a figure")
-	r.Blocks = []report.Block{{MIMEType: "image/png", Data: []byte("one")}, {MIMEType: "image/svg+xml", Data: []byte("two")}}
+	r.Blocks = []report.Block{blockOf("image/png", "one"), blockOf("image/svg+xml", "two")}
+	w := newWorld(t)
+	res, _ := (&call{conn: newConn(w.config, engine.Scope{}), ticket: noTicket{}}).withBlocks(t.Context(), r, false)
 	const want = `{"content":[{"type":"text","text":"a figure"},{"type":"image","mimeType":"image/png","data":"b25l"},` +
 		`{"type":"image","mimeType":"image/svg+xml","data":"dHdv"}]}`
-	if got := string(marshal(result(r, false))); got != want {
+	if got := string(marshal(res)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -151,12 +151,17 @@ func TestEveryToolOverEveryTransport(t *testing.T) {
 	}
 }
 
+// blockOf returns a block with that data.
+func blockOf(mimeType, data string) report.Block {
+	return report.Block{MIMEType: mimeType, Size: len(data), Read: func() ([]byte, error) { return []byte(data), nil }}
+}
+
 // drawTool answers with an image besides its text.
 var drawTool = &tool{
 	name: "draw", toolset: core, about: "Draw.", hints: reads,
 	call: func(*call, context.Context) (*report.Reply, error) {
 		r := report.Textf("A picture")
-		r.Blocks = append(r.Blocks, report.Block{MIMEType: "image/png", Data: []byte("\x89PNG")})
+		r.Blocks = append(r.Blocks, blockOf("image/png", "\x89PNG"))
 		return r, nil
 	},
 }

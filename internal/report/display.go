@@ -40,11 +40,9 @@ func (r *Reply) pictures(j *jobs.Job, x excerpt) (list []jobs.Form) {
 	return list
 }
 
-// attach adds pictures of a job to the reply. One whose data is gone stays as its line of text.
+// attach adds pictures of a job to the reply.
 func (r *Reply) attach(j *jobs.Job, pictures []jobs.Form) {
 	for _, p := range pictures {
-		if data, err := j.Data(p); err == nil {
-			r.Blocks = append(r.Blocks, Block{MIMEType: p.MIME, Data: data})
-		}
+		r.Blocks = append(r.Blocks, Block{p.MIME, p.Size, func() ([]byte, error) { return j.Data(p) }})
 	}
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"asyncrepl/internal/display"
-	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -29,9 +27,13 @@ func lineOf(p *jobs.Port) func(n int) string {
 func blocks(t *testing.T, r *Reply) (numbers []int) {
 	t.Helper()
 	for _, b := range r.Blocks {
+		data, err := b.Read()
+		if err != nil || len(data) != b.Size {
+			t.Fatalf("a block of %d bytes: %d, %v", b.Size, len(data), err)
+		}
 		var n int
-		if _, err := fmt.Sscanf(string(b.Data), "picture %d;", &n); err != nil || b.MIMEType != "image/png" {
-			t.Fatalf("a block of type %s: %.20q", b.MIMEType, b.Data)
+		if _, err := fmt.Sscanf(string(data), "picture %d;", &n); err != nil || b.MIMEType != "image/png" {
+			t.Fatalf("a block of type %s: %.20q", b.MIMEType, data)
 		}
 		numbers = append(numbers, n)
 	}
@@ -197,27 +199,5 @@ func TestReplyBoundsItsPictures(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A picture whose data is gone stays as its line.
-func TestReplyWithoutAPictureThatIsGone(t *testing.T) {
-	var rp Reporter
-	full := errors.New("no directory")
-	reg := jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Dir: func() (string, error) { return "", full }})})
-	t.Cleanup(func() { reg.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill}) })
-	j := jobstest.Start(t, reg, jobs.Spec{}, script{write: func(p *jobs.Port) {
-		for range 8 {
-			p.Display(jobs.Display{Forms: []jobs.Form{{MIME: "text/html"}}}, [][]byte{make([]byte, 8<<20)}, lineOf(p)) // all the memory there is
-		}
-		show(p, 9, 100_000)
-	}})
-	jobstest.End(t, j)
-	r := rp.Job(j, Window{MaxChars: 16_000})
-	if len(r.Blocks) != 0 || !strings.Contains(r.String(), "[figure 9, ") {
-		t.Errorf("%d pictures in\n%s", len(r.Blocks), r)
-	}
-	if _, err := j.Data(j.Displays()[8].Forms[0]); !errors.Is(err, full) {
-		t.Errorf("error %v", err)
 	}
 }

@@ -27,10 +27,11 @@ type Reply struct {
 	shown []jobs.Info
 }
 
-// A Block is an image.
+// A Block is an image. Its data can be gone when it is read.
 type Block struct {
 	MIMEType string
-	Data     []byte
+	Size     int // bytes
+	Read     func() ([]byte, error)
 }
 
 // Textf returns a reply of text alone.

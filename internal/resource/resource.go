@@ -107,6 +107,16 @@ func (r *Request) setView(s string) error {
 	return nil
 }
 
+// DisplaySize returns the number of bytes of the display that is asked for, 0 if none is.
+func (r Request) DisplaySize(j *jobs.Job) int {
+	all := j.Displays()
+	if r.display == 0 || r.display > len(all) {
+		return 0
+	}
+	forms := all[r.display-1].Forms
+	return forms[len(forms)-1].Size
+}
+
 // A Content is one part of a resource: text, which may be empty, or a blob.
 type Content struct {
 	URI      string         `json:"uri"`
