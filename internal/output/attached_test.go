@@ -136,6 +136,24 @@ func TestSmallAttachmentsAreInMemory(t *testing.T) {
 	wantAttachment(t, "an empty one", bare, 1, 0)
 }
 
+// The limit of one log is not that of its attachments.
+func TestAttachmentsOfShortLogsAreOnDisk(t *testing.T) {
+	m := sharing(t, 0, 4096)
+	l := m.New()
+	for range 70 {
+		attach(l, mega)
+	}
+	wantAttachment(t, "a short log", l, 0, mega)
+	wantAttachment(t, "a short log", l, 69, mega)
+	segments(l, 100)
+	if st := l.Stat(); st.Loss.Cap == 0 || st.Dropped != st.Loss.Cap {
+		t.Errorf("the log: %+v", st)
+	}
+	if u := m.Usage(); u.Bytes != 70*mega {
+		t.Errorf("usage %+v", u)
+	}
+}
+
 // Attachments that are added, read, evicted and discarded at the same time are never those of
 // another log.
 func TestAttachmentsNeverShowEachOther(t *testing.T) {

@@ -28,6 +28,7 @@ const (
 type store struct {
 	shape   shape
 	size    int        // bytes in a segment
+	short   bool       // logs fit into memory: the file is for attachments only
 	file    *slotFile  // nil: memory only
 	buffers *sync.Pool // of *segment: memory of segments that have been written to the file
 	memory  memory     // of attachments
@@ -46,8 +47,11 @@ func newStore(c Config) *store {
 		limit = defaultCap
 	}
 	size := min(segmentSize, max(1, limit/minSegments))
-	s := &store{shape: newShape(limit / size), size: int(size)}
-	if c.Dir != nil && limit > segmentSize {
+	s := &store{shape: newShape(limit / size), size: int(size), short: limit <= segmentSize}
+	if c.Dir != nil {
+		if s.short {
+			size = segmentSize
+		}
 		s.file = &slotFile{open: func() (rawFile, error) { return openNameless(c.Dir) }, size: size, limit: c.Disk}
 		s.buffers = new(sync.Pool)
 	}
@@ -56,13 +60,15 @@ func newStore(c Config) *store {
 
 func (s *store) NewLog(string) Log {
 	var l *segmentLog
-	if s.file == nil {
+	if s.short || s.file == nil {
 		l = newLog(s.size, s.shape, s.shape.segments(), nil, nil)
 	} else {
 		l = newLog(s.size, s.shape, maxInMemory, s.file.newLog(s.shape), s.buffers)
-		l.attached.disk = s.file.newLog(attachedShape)
 	}
-	l.attached.memory, l.attached.size = &s.memory, s.size
+	l.attached.memory = &s.memory
+	if s.file != nil {
+		l.attached.disk, l.attached.size = s.file.newLog(attachedShape), int(s.file.size)
+	}
 	return l
 }
 
