@@ -178,6 +178,25 @@ func TestSaveReplacesOnlyExports(t *testing.T) {
 	}
 }
 
+// A new file has the permissions that the umask allows, as one of any editor has.
+func TestNewFileHasUsualPermissions(t *testing.T) {
+	dir := t.TempDir()
+	usual, path := filepath.Join(dir, "usual"), filepath.Join(dir, "x.ipynb")
+	if err := os.WriteFile(usual, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := notebook.Save(dir, "x.ipynb", sample()); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.Stat(usual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.Stat(path); err != nil || got.Mode() != want.Mode() {
+		t.Errorf("%v, want %v; %v", got.Mode(), want.Mode(), err)
+	}
+}
+
 // Jupyter writes other outputs, and more about a cell, when it runs a notebook. That is no change
 // of its code.
 func TestNotebookThatWasRunIsReplaced(t *testing.T) {
