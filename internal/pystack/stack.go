@@ -246,9 +246,7 @@ func (t *Target) resolve(v *view, c chain) (s Stack, err error) {
 		return Stack{}, err
 	}
 	if len(links) == 0 {
-		for _, k := range slices.Backward(all[:min(len(all), Frames)]) {
-			s.Own = append(s.Own, codes[k.code].place)
-		}
+		s.Own = places(all[:min(len(all), Frames)], codes)
 	}
 	s.Outer = max(0, len(links)-Frames)
 	links = links[:min(len(links), Frames)]
@@ -283,6 +281,14 @@ func (t *Target) resolve(v *view, c chain) (s Stack, err error) {
 	s.Loop = loop >= 0 && !s.Awaits
 	s.Mark = hash.Sum64()
 	return s, nil
+}
+
+// places returns where links are, outermost first. Their code is known.
+func places(links []link, codes map[uint64]*code) (list []Place) {
+	for _, k := range slices.Backward(links) {
+		list = append(list, codes[k.code].place)
+	}
+	return list
 }
 
 // trim returns links without the outermost ones that are the program's own.
