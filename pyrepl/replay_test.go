@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -208,4 +209,31 @@ func TestHistoryThatCannotBeReplayed(t *testing.T) {
 	b.ended()
 	exited, _ := b.run("import os; os._exit(3)")
 	refused(exited.ID, "job "+exited.ID+" failed (process exited 3; variables lost): what it had done by then can't be repeated")
+}
+
+// What a job had done before it was killed, timed out or stopped can't be done again, and nothing
+// that depends on it can be made.
+func TestStatesAfterUnfinishedJobsCannotBeReplayed(t *testing.T) {
+	entry := func(job string, rec jobs.Receipt) pyrepl.Entry {
+		return pyrepl.Entry{Job: job, Receipt: rec, Ended: time.Now()}
+	}
+	for name, rec := range map[string]jobs.Receipt{
+		"killed":    {End: jobs.Signaled, Signal: "SIGSEGV", State: jobs.Lost},
+		"exited":    {End: jobs.Exited, Code: 3, State: jobs.Lost},
+		"stopped":   {End: jobs.Raised, State: jobs.Kept, Stop: &jobs.Stop{By: jobs.Agent, From: jobs.Interrupt}},
+		"memory":    {End: jobs.OutOfMemory, State: jobs.Lost},
+		"not begun": {End: jobs.NotRun, State: jobs.Kept},
+	} {
+		h := pyrepl.History{Entries: []pyrepl.Entry{entry("a", jobs.Receipt{End: jobs.Returned, State: jobs.Kept}), entry("b", rec),
+			entry("c", jobs.Receipt{End: jobs.Returned, State: jobs.Kept})}}
+		for _, job := range []string{"b", "c"} {
+			want := "job b " + rec.Text() + ": what it had done by then can't be repeated"
+			if _, err := h.Until(job); err == nil || err.Error() != want {
+				t.Errorf("%s, until %s: %v, want %s", name, job, err, want)
+			}
+		}
+		if steps, err := h.Until("a"); err != nil || len(steps) != 1 {
+			t.Errorf("%s: before it %d steps, %v", name, len(steps), err)
+		}
+	}
 }
