@@ -53,6 +53,16 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// Two pipes have no order. What was printed before a traceback is kept before it all the same.
+func TestTracebacksComeLast(t *testing.T) {
+	b := newBench(t)
+	for range 50 {
+		if _, out := b.run("print('p'); 1/0"); !strings.HasPrefix(out, "p\nTraceback") {
+			t.Fatalf("output %q", out)
+		}
+	}
+}
+
 func TestResult(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -152,10 +152,9 @@ func (r *run) startOnPipes(owner *process.Owner, spec process.Spec) (err error) 
 	}
 	r.stdin = &pipe{w: ours[0]}
 	r.announce()
-	r.pumps = []*pump.Pump{
-		pump.New(ours[1], func(b []byte) { r.port.Write(output.Stdout, b) }),
-		pump.New(ours[2], func(b []byte) { r.port.Write(output.Stderr, b) }),
-	}
+	out := pump.New(ours[1], func(b []byte) { r.port.Write(output.Stdout, b) })
+	errs := pump.New(ours[2], pump.After(out, func(b []byte) { r.port.Write(output.Stderr, b) }))
+	r.pumps = []*pump.Pump{out, errs}
 	return nil
 }
 

@@ -147,6 +147,18 @@ func TestPipesKeepStdoutAndStderrApart(t *testing.T) {
 	}
 }
 
+// Two pipes have no order. What was printed before an error is kept before it all the same.
+func TestErrorsComeAfterWhatWasPrintedBefore(t *testing.T) {
+	b := newBench(t)
+	for range 20 {
+		j := b.startPiped("echo out; echo err >&2")
+		jobstest.End(t, j)
+		if got := jobstest.Output(j); got != "out\nerr\n" {
+			t.Fatalf("output %q", got)
+		}
+	}
+}
+
 func TestCancelEndsTheTree(t *testing.T) {
 	tests := map[string]struct{ line, status string }{
 		"plain":      {`sleep 300 & echo pid $!.; echo on; wait`, "cancelled (interrupted)"},

@@ -59,6 +59,16 @@ func New(f *os.File, sink func([]byte)) *Pump { return start(f, true, sink) }
 // Shared is New for a file that stays the caller's: the pump does not close it.
 func Shared(f *os.File, sink func([]byte)) *Pump { return start(f, false, sink) }
 
+// After returns a sink that drains first before it hands bytes on to sink. Two pipes have no order,
+// but what a program wrote to the file of first before these bytes is in it by now: its output so
+// far comes before its traceback. The sink of first must not wait for the returned one.
+func After(first *Pump, sink func([]byte)) func([]byte) {
+	return func(b []byte) {
+		first.Drain()
+		sink(b)
+	}
+}
+
 func start(f *os.File, owns bool, sink func([]byte)) *Pump {
 	p := &Pump{file: f, owns: owns, sink: sink, born: time.Now(), done: make(chan struct{})}
 	conn, err := f.SyscallConn()

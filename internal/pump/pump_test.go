@@ -41,6 +41,37 @@ func ended(t *testing.T, p *pump.Pump) {
 	}
 }
 
+func TestAfterKeepsWhatWasWrittenBefore(t *testing.T) {
+	r1, w1 := newPipe(t)
+	r2, w2 := newPipe(t)
+	got := make(chan string, 3) // for each of the three writes
+	entered, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	first := pump.New(r1, func(b []byte) {
+		once.Do(func() { close(entered); <-release })
+		got <- string(b)
+	})
+	second := pump.New(r2, pump.After(first, func(b []byte) { got <- string(b) }))
+	write := func(w *os.File, s string) {
+		if _, err := io.WriteString(w, s); err != nil {
+			t.Error(err)
+		}
+	}
+	write(w1, "1")
+	<-entered
+	write(w1, "2")
+	write(w2, "3")
+	polltest.Until(t, "the last write is read", func() bool { return !second.Last().IsZero() })
+	close(release)
+	for _, want := range []string{"1", "2", "3"} {
+		if s := <-got; s != want {
+			t.Errorf("%q came in place of %q", s, want)
+		}
+	}
+	first.Close()
+	second.Close()
+}
+
 func TestReadsUntilTheEnd(t *testing.T) {
 	r, w := newPipe(t)
 	var got bytes.Buffer

@@ -87,7 +87,8 @@ func (w *Worker) read(p *jobs.Port, pipes *jobPipes) {
 			open = append(open, old)
 		}
 	}
-	w.pumps = append(open, pump.New(pipes.out.r, into(output.Stdout)), pump.New(pipes.errs.r, into(output.Stderr)))
+	out := pump.New(pipes.out.r, into(output.Stdout))
+	w.pumps = append(open, out, pump.New(pipes.errs.r, pump.After(out, into(output.Stderr))))
 }
 
 // writeScreen adds output of the terminal to the running job, or to the last one.
