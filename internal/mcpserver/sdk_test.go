@@ -25,7 +25,7 @@ func TestClientsBuiltOnTheSDKAreServed(t *testing.T) {
 			if info.Capabilities.Tools == nil || info.Capabilities.Tools.ListChanged { // the conversations in cmd/async-repl have them all
 				t.Errorf("capabilities %+v", info.Capabilities)
 			}
-			if info.Instructions != instructions || info.ServerInfo.Name != "async-repl" {
+			if info.Instructions != allInstructions || info.ServerInfo.Name != "async-repl" {
 				t.Errorf("server %+v, instructions %q", info.ServerInfo, info.Instructions)
 			}
 			list, err := session.ListTools(t.Context(), nil)

@@ -47,7 +47,7 @@ func newConn(shared Config, sc engine.Scope) *conn {
 
 func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*tool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "async-repl", Version: c.Version}, &mcp.ServerOptions{
-		Instructions: instructions, // and no Logger: the SDK would log every connection
+		Instructions: c.instructions(), // and no Logger: the SDK would log every connection
 		// The list of tools never changes, and logging is not offered.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{ListChanged: true}},
 	})

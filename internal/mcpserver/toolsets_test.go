@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"asyncrepl/internal/engine"
@@ -30,8 +31,12 @@ func TestToolsetsDecideWhatClientsSee(t *testing.T) {
 			got = append(got, tool.Name)
 		}
 		for _, tool := range tools(engine.DefaultGrace) {
-			if offered := slices.Contains(got, tool.name); offered != slices.Contains(tt.want, tool.toolset) {
+			offered := slices.Contains(got, tool.name)
+			if offered != slices.Contains(tt.want, tool.toolset) {
 				t.Errorf("with %v, %s of toolset %s is offered: %v", tt.chosen, tool.name, tool.toolset, offered)
+			}
+			if !offered && tool.toolset != core && strings.Contains(w.config.instructions(), tool.name) {
+				t.Errorf("with %v, the instructions name %s", tt.chosen, tool.name)
 			}
 		}
 	}
