@@ -3,6 +3,7 @@ package pyrepl
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -32,6 +33,7 @@ type Entry struct {
 	Work       Work
 	Awaits     bool // at top level
 	Uncompiled bool // Python has not accepted the code
+	Unread     bool // its file could not be read, and no code has run
 	Markdown   bool // its result is that
 	Receipt    jobs.Receipt
 	Began      time.Time
@@ -109,6 +111,7 @@ func (h *history) learn(done worker.DoneEvent) {
 	if e := h.running(); e != nil {
 		h.size -= e.size()
 		e.Awaits, e.Uncompiled, e.Markdown, e.files = done.Form == "awaits", done.Form == "uncompiled", done.Markdown, done.Hashes
+		e.Unread = e.Work.Path != "" && len(e.files) == 1 && slices.Contains(slices.Collect(maps.Values(e.files)), "")
 		h.size += e.size()
 	}
 }

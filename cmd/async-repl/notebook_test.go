@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -80,6 +81,40 @@ func TestExportedSessionRunsAgain(t *testing.T) {
 	}
 	if list := s.do("list_jobs", "session", "default"); !strings.Contains(string(list), `: "my file.py" "a b" "\"c\"" "`) {
 		t.Errorf("the list:\n%s", list)
+	}
+}
+
+// The notebook and the script of a session run to their end, although jobs of it have ended Python,
+// were stopped, or were to run what is no file.
+func TestExportOfHarmfulJobsRunsToItsEnd(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	fifo := filepath.Join(s.dir, "pipe.py")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stop := func(code string) {
+		t.Helper()
+		id := s.do("execute_python", "code", "print('begun')\n"+code, "wait_seconds", 0).Header("Job ID")
+		s.prints(id, "begun")
+		s.cancel(id)
+	}
+	s.do("execute_python", "code", "import os; os._exit(3)", "wait_seconds", 60)
+	stop("while True: pass")
+	stop("try:\n    while True: pass\nexcept KeyboardInterrupt: raise ValueError('in the clean-up')")
+	stop("try:\n    while True: pass\nexcept KeyboardInterrupt: pass")
+	for _, path := range []string{fifo, "/dev/zero", "none.py", s.dir} {
+		s.do("execute_python", "path", path, "wait_seconds", 60)
+	}
+	s.do("execute_python", "code", "print('the end')", "wait_seconds", 60)
+	s.do("export_session", "path", "e.ipynb")
+	r := s.do("execute_python", "path", "e.ipynb", "session", "again", "wait_seconds", 60)
+	if !strings.HasPrefix(r.Header("Status"), "completed") || r.Section("STDOUT") != "the end\n" {
+		t.Errorf("the notebook:\n%s", r)
+	}
+	s.do("export_session", "path", "e.py")
+	if out, err := exec.CommandContext(s.ctx(), realPython(), filepath.Join(s.dir, "e.py")).CombinedOutput(); err != nil || string(out) != "the end\n" {
+		t.Errorf("the script: %v, %s", err, out)
 	}
 }
 

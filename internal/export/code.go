@@ -17,22 +17,35 @@ import (
 // cell returns the code of a job as a cell. It reports false if the job is none: a request of the
 // namespace that has failed changed nothing.
 func cell(e *pyrepl.Entry, script bool) (notebook.Cell, bool) {
-	c := notebook.Cell{ID: e.Job, Code: e.Code(), Awaits: e.Awaits, Raises: raises(e.Receipt)}
+	c := notebook.Cell{ID: e.Job, Code: e.Code(), Awaits: e.Awaits, Comment: harm(e), Raises: raises(e.Receipt)}
 	if q := e.Work.Request; q != nil {
 		c.Code = strings.TrimSuffix(request(q), "\n")
 		return c, c.Code != "" && !e.Ended.IsZero() && e.Receipt.Status() == jobs.Completed
 	}
-	isFile := e.Work.Path != "" && filepath.Ext(e.Work.Path) != ".ipynb" && (script || strings.ContainsAny(c.Code, expanded))
-	if isFile {
+	isFile := e.Work.Path != "" && filepath.Ext(e.Work.Path) != ".ipynb"
+	switch {
+	case c.Comment != "":
+	case isFile && (script || strings.ContainsAny(c.Code, expanded)):
 		c.Code = fileRun(e.Work.Path, e.Work.Args)
-	}
-	switch rec := e.Receipt; {
-	case !e.Ended.IsZero() && (rec.Stop != nil || rec.State == jobs.Lost):
-		c.Comment = "This was stopped, or has ended Python"
-	case e.Uncompiled && !isFile:
+	case script && e.Uncompiled:
 		c.Comment = "Python does not run this"
 	}
 	return c, true
+}
+
+// harm says why nothing should run the code of a job again, or returns "": it can end what runs it,
+// or run without end, as it did in the session.
+func harm(e *pyrepl.Entry) string {
+	switch rec := e.Receipt; {
+	case e.Ended.IsZero():
+	case rec.Stop != nil || len(rec.Rungs) > 0:
+		return "This was stopped"
+	case rec.State == jobs.Lost:
+		return "Python ended while this ran"
+	case e.Unread:
+		return "This file could not be read" // a FIFO or a device can be read without end
+	}
+	return ""
 }
 
 // raises returns the class of the exception that has ended a job, or "".

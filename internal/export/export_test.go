@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -366,6 +367,57 @@ func TestCells(t *testing.T) {
 		"0 \"four\" job FOUR: still running\nstdout \"so far\"\n"
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// Code that was stopped or has ended Python runs neither in the notebook nor in the script. Its
+// outputs are kept. Code that has failed runs again.
+func TestHarmfulCodeIsAComment(t *testing.T) {
+	interrupted := []jobs.Rung{jobs.Interrupt}
+	file := pyrepl.Entry{Work: pyrepl.Work{Path: "pipe"}, Receipt: raised("E: pipe is no regular file"), Uncompiled: true}
+	unread := file
+	unread.Unread = true
+	for name, test := range map[string]struct {
+		entry pyrepl.Entry
+		why   string
+	}{
+		"crashed":              {pyrepl.Entry{Receipt: jobs.Receipt{End: jobs.Signaled, Signal: "SIGSEGV", State: jobs.Lost}}, "Python ended while this ran"},
+		"exited":               {pyrepl.Entry{Receipt: jobs.Receipt{End: jobs.Exited, Code: 3, State: jobs.Lost}}, "Python ended while this ran"},
+		"cancelled":            {pyrepl.Entry{Receipt: jobs.Receipt{End: jobs.Raised, Rungs: interrupted, Stop: &jobs.Stop{By: jobs.Agent}}}, "This was stopped"},
+		"timed out":            {pyrepl.Entry{Receipt: jobs.Receipt{End: jobs.Raised, Stop: &jobs.Stop{By: jobs.Limit}, State: jobs.Lost}}, "This was stopped"},
+		"failed when stopped":  {pyrepl.Entry{Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", Rungs: interrupted}}, "This was stopped"},
+		"ended when stopped":   {pyrepl.Entry{Receipt: jobs.Receipt{End: jobs.Returned, Rungs: interrupted}}, "This was stopped"},
+		"a file that is none":  {unread, "This file could not be read"},
+		"a file that has run":  {file, ""},
+		"failed":               {pyrepl.Entry{Receipt: raised("E: x")}, ""},
+		"exited, Python lives": {pyrepl.Entry{Receipt: jobs.Receipt{End: jobs.Exited, Code: 3, Detail: jobs.SysExit, State: jobs.Kept}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			e := test.entry
+			if e.Work.Path == "" {
+				e.Work.Code = "harm()\n\nmore()"
+			}
+			info := w.run("", prints(e.Receipt, "oso far\n"))
+			e.Job, e.Ended = info.ID, time.Now()
+			w.src.History.Entries = nil
+			w.add(e)
+			c := w.cells()[0]
+			if !strings.HasPrefix(c.text(), `stdout "so far\n"`) {
+				t.Errorf("the outputs are %s", c.text())
+			}
+			saved, err := w.src.Save(w.dir, "x.py")
+			if err != nil {
+				t.Fatal(err)
+			}
+			script, _ := os.ReadFile(saved.Path)
+			for what, code := range map[string]string{"the cell": strings.Join(c.Source, ""), "the script": string(script)} {
+				live := strings.TrimSpace(regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(code, "")) != ""
+				if live != (test.why == "") || test.why != "" && !strings.Contains(code, "# "+test.why+", so it is a comment here:\n# ") {
+					t.Errorf("%s, want %q:\n%s", what, test.why, code)
+				}
+			}
+		})
 	}
 }
 

@@ -129,17 +129,16 @@ func (n *Notebook) ipynb() ([]byte, error) {
 			sources = append(sources, c.Text)
 			continue
 		}
-		c.Code = newlines.Replace(c.Code)
 		doc.Cells = append(doc.Cells, c.ipynb())
-		sources = append(sources, c.Code)
+		sources = append(sources, c.source())
 	}
 	doc.Metadata.Mark.Code = hashOf(sources)
 	return encode(doc, " ")
 }
 
 func (c *Cell) ipynb() codeCell {
-	cell := codeCell{Type: "code", ID: c.ID, Metadata: cellMark{Title: c.Title}, Outputs: []any{}, Source: lines(c.Code)}
-	if c.Raises != "" {
+	cell := codeCell{Type: "code", ID: c.ID, Metadata: cellMark{Title: c.Title}, Outputs: []any{}, Source: lines(c.source())}
+	if c.Raises != "" && c.Comment == "" {
 		cell.Metadata.Tags = []string{"raises-exception"} // what runs a notebook goes on then
 	}
 	if c.Count > 0 {

@@ -15,7 +15,7 @@ type Cell struct {
 	Count   int    // the number of the execution; 0: none
 	Title   string // one line: which job it was and how it ended
 	Awaits  bool   // it awaits at top level
-	Comment string // why the code is a comment in a script; empty: it is code
+	Comment string // why the code is written as a comment; empty: it is code
 	Raises  string // the class of the exception that ends it; empty: none does
 	Outputs []Output
 }

@@ -26,12 +26,12 @@ func (n *Notebook) script() []byte {
 			continue
 		}
 		fmt.Fprintf(&body, "\n# %%%% %s\n", oneLine(c.Title))
-		code := newlines.Replace(c.Code)
-		switch {
-		case c.Comment != "":
-			body.WriteString("# " + oneLine(c.Comment) + ", so it is a comment here:\n" + commented(code))
+		code := c.source()
+		if c.Comment != "" {
+			body.WriteString(code)
 			continue
-		case c.Awaits:
+		}
+		if c.Awaits {
 			body.WriteString(awaitsNote)
 		}
 		moved, rest := takeFutures(code)
@@ -46,6 +46,14 @@ func (n *Notebook) script() []byte {
 	}
 	text := strings.Join(futures, "") + body.String()
 	return fmt.Appendf(nil, "%s%q%s%x\n%s", scriptMark, n.Session, scriptMarkEnd, sha256.Sum256([]byte(text)), text)
+}
+
+// source returns the code as the files have it: if it has a Comment, the code is one, too.
+func (c *Cell) source() string {
+	if c.Comment == "" {
+		return newlines.Replace(c.Code)
+	}
+	return "# " + oneLine(c.Comment) + ", so it is a comment here:\n" + commented(c.Code)
 }
 
 // indentable reports whether indenting code changes nothing else: it has no text of several lines.
