@@ -7,25 +7,32 @@ own way, so whoever uses it notices nothing. A thread that is still at work stay
 from __future__ import annotations
 
 from posix import listdir
-from time import monotonic
+from sys import getrefcount
+from time import monotonic, sleep
 
+from .names import modules
 from .threads import TASKS, memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Mapping
+    from typing import Any, Callable, Mapping
 
     from .threads import Regions
 
 SOFT = 1  # omp_pause_soft
+LOKY = "joblib.externals.loky.reusable_executor", "loky.reusable_executor"
 PATIENCE = 1  # seconds, for a thread that may be at work
+TRIES = 25  # to find a pool that nothing else uses
 
 
 def end(python: Mapping[int, Any], loop: Any) -> None:
     """End what is idle; python are the threads that threading knows, loop is ours or None."""
     if len(listdir(TASKS)) == 1:
         return
-    steps = (end_monitors, list(python.values())), (end_executor, loop), (end_openmp, memory())
+    loky = [modules[name] for name in LOKY if name in modules]
+    steps: list[tuple[Callable[[Any], object], object]] = [
+        (end_monitors, list(python.values())), (end_pools, loky), (end_executor, loop),
+        (end_openmp, memory())]
     for step, arguments in steps:
         try:
             step(arguments)
@@ -39,6 +46,45 @@ def end_monitors(threads: list[Any]) -> None:
         if type(thread).__module__ == "tqdm._monitor":
             thread.was_killed.set()
             thread.join(PATIENCE)
+
+
+def end_pools(loky: list[Any]) -> None:
+    """End the pools of processes that loky keeps for joblib and the n_jobs of scikit-learn.
+
+    The next call starts another. One that a variable holds stays: it could not be used again."""
+    for module in loky:
+        threads: list[Any] = []
+        for _ in range(TRIES):  # its own thread holds it for a moment after each result
+            if module._executor_lock.acquire(blocking=False):  # or another thread is there
+                try:
+                    if end_pool(module, threads):
+                        break
+                finally:
+                    module._executor_lock.release()
+            sleep(0.002)
+        for thread in threads:
+            thread.join(2 * PATIENCE)  # it waits for the processes
+
+
+def end_pool(module: Any, threads: list[Any]) -> bool:
+    """Have the pool of a copy of loky end if it is idle, and report whether it is.
+
+    Its thread, if it has one, is added to threads."""
+    store = getattr(module, "_executor_storage", None)  # from 3.7 on: one for each thread
+    place, name = (module, "_executor") if store is None else (store, "executor")
+    if getrefcount(getattr(place, name)) > getrefcount(getattr(Held, "once")):
+        return getattr(place, name) is None
+    pool = getattr(place, name)
+    if pool._pending_work_items:
+        return False
+    if pool._executor_manager_thread:
+        threads.append(pool._executor_manager_thread)
+        pool.shutdown(wait=False)
+    return True
+
+
+class Held:
+    once = object()  # that nothing else refers to
 
 
 def end_executor(loop: Any) -> None:

@@ -33,6 +33,8 @@ ENDED_BY = {  # what ends the threads of a library
     "cygrpc": "server.stop(None).wait(), channel.close()",
     "duckdb": "con.close()",
     "zmq": "context.destroy()"}
+POOL = "ExecutorManagerThread"  # of loky, which joblib and scikit-learn use
+POOL_ENDED_BY = "get_reusable_executor().shutdown() (of joblib.externals.loky, or loky)"
 INSTEAD = "run the code again in a new session"
 
 
@@ -64,6 +66,8 @@ def reason(unsafe: dict[str, int], names: list[object]) -> str | None:
         named += [str(name)[:40] for name in names]
     text += " that would be missing after a fork (%s); " % ", ".join(sorted(named))
     ways = [way for name, way in ENDED_BY.items() if [n for n in unsafe if name in n]]
+    if PYTHON in unsafe and POOL in names:
+        ways.insert(0, POOL_ENDED_BY)
     if ways:
         text += "end what runs by %s, or " % ", ".join(ways)
     return text + INSTEAD

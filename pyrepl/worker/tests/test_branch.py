@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from importlib.util import find_spec
+from time import monotonic
 from typing import Any
 
 from ..threads import PYTHON, gpu, reason
@@ -223,6 +225,46 @@ class TestBranch(unittest.TestCase):
         for worker in (branch, self.worker, branch):
             self.assertEqual(self.result(worker, "await asyncio.to_thread(abs, -2)"), "2")
             self.assertEqual(self.result(worker, "monitor.is_alive()"), "False")
+
+    @unittest.skipUnless(find_spec("joblib"), "joblib is not installed")
+    def test_an_idle_pool_of_joblib_is_no_obstacle(self) -> None:
+        self.worker.run("import joblib\n"
+                        "def double(): return joblib.Parallel(2)([joblib.delayed(abs)(-2)] * 4)")
+        self.assertEqual(self.result(self.worker, "double()"), "[2, 2, 2, 2]")
+        branch = self.fork_when_ended()
+        for worker in (branch, self.worker, branch):
+            self.assertEqual(self.result(worker, "double()"), "[2, 2, 2, 2]")
+        self.fork_when_ended(branch)
+
+    def test_pools_of_loky(self) -> None:
+        found = [name for name in ("joblib", "loky") if find_spec(name)]
+        if not found:
+            self.skipTest("neither loky nor joblib is installed")
+        for name in found:
+            module = {"joblib": "joblib.externals.loky"}.get(name, name)
+            self.worker.run("import time; from %s import get_reusable_executor as pool" % module)
+            self.assertEqual(self.result(self.worker, "pool(1).submit(abs, -1).result()"), "1")
+            self.fork_when_ended()
+            self.worker.run("pending = pool(1).submit(time.sleep, 1000)")
+            reason = self.refused()
+            self.assertIn("ExecutorManagerThread", reason)
+            self.assertIn("end what runs by get_reusable_executor().shutdown() (of joblib.", reason)
+            self.worker.run("pool(1).shutdown(kill_workers=True); mine = pool(1)")
+            self.assertEqual(self.result(self.worker, "mine.submit(abs, -1).result()"), "1")
+            self.assertIn("ExecutorManagerThread", self.refused())  # and its user notices nothing
+            self.assertEqual(self.result(self.worker, "mine.submit(abs, -2).result()"), "2")
+            self.worker.run("pool(1).shutdown()")
+            self.fork()
+
+    def fork_when_ended(self, of: Worker | None = None) -> Branch:
+        """Fork, again if processes took longer to end than a fork waits for them."""
+        until = monotonic() + 60
+        while True:
+            try:
+                return self.fork(of)
+            except Refused:
+                if monotonic() > until:
+                    raise
 
     def test_work_of_asyncio_that_nobody_awaits_is_finished(self) -> None:
         self.worker.run(
