@@ -3,6 +3,7 @@ package pyrepl_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -63,4 +64,23 @@ func TestFilesAreRun(t *testing.T) {
 	if got, want := strings.Join(codes, "; "), `%run -i "my script.py" -x "a b" ""; %run -i `+`"`+path+`"; %run -i book.ipynb; %run -i missing.py`; got != want {
 		t.Errorf("history %s, want %s", got, want)
 	}
+}
+
+// A traceback shows the lines that ran, even if the file is another one by now; later jobs that
+// import it see the lines on disk.
+func TestTracebackOfAFileThatChanges(t *testing.T) {
+	b := newBench(t)
+	path := filepath.Join(b.cfg.Dir, "slow.py")
+	const code = "import linecache\nopen(__file__, 'w').write('\\n' * 9 + 'x = 1 + 1')\nlinecache.checkcache(__file__)\nraise ValueError('here')"
+	if err := os.WriteFile(path, []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	info, out := b.runFile("slow.py")
+	if !strings.Contains(out, "line 4, in <module>\n    raise ValueError('here')\n") {
+		t.Errorf("output %s", out)
+	}
+	if x := info.Receipt.Exception; x == nil || len(x.Frames) != 1 || x.Frames[0].Source != "raise ValueError('here')" {
+		t.Errorf("exception %+v", x)
+	}
+	b.result("import linecache; linecache.checkcache(); linecache.getline("+strconv.Quote(path)+", 10)", `'x = 1 + 1\n'`)
 }

@@ -71,6 +71,7 @@ class Executor:
         try:
             self._prepare(id, files)
             name = filename(id)
+            session.sources.settle()
             session.sources.add(name, source)
             self._installed.refresh()
             session.interrupts.start()

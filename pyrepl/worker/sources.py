@@ -1,7 +1,8 @@
 """The source of jobs, for tracebacks, inspect and the debugger.
 
-Entries of linecache without a time are not dropped by its checkcache. Until linecache is imported
-the sources wait here. Together they are bounded: in a very long session the oldest go.
+Entries of linecache without a time are not dropped by its checkcache. A file that a job runs has
+none until the next job: a traceback shows what ran, although the file may have changed since. Until
+linecache is imported the sources wait here. Together they are bounded: in a very long session the oldest go.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class Sources:
         self.texts: dict[str, str] = {}  # file name -> source
         self.cache: dict[str, Any] | None = None  # linecache.cache
         self._stamps: dict[str, tuple[int, float]] = {}  # of real files: size and time
+        self._running: dict[str, tuple[int, float]] = {}  # of those that the last job ran
         self._size = 0
 
     def add(self, name: str, source: str, stamp: tuple[int, float] | None = None) -> None:
@@ -29,8 +31,9 @@ class Sources:
         texts, cache = self.texts, self.cache
         self._size += len(source) - len(texts.pop(name, ""))
         texts[name] = source
+        self._stamps.pop(name, None)
         if stamp is not None:
-            self._stamps[name] = stamp
+            self._running[name] = stamp
         while len(texts) > COUNT or self._size > LIMIT and len(texts) > 1:
             oldest = next(iter(texts))
             self._size -= len(texts.pop(oldest))
@@ -39,6 +42,15 @@ class Sources:
                 cache.pop(oldest, None)
         if cache is not None:
             self._enter(cache, name, source)
+
+    def settle(self) -> None:
+        """Let linecache drop the files that the last job ran once they have changed."""
+        cache, stamps = self.cache, self._running
+        self._running = {}
+        for name in stamps.keys() & self.texts.keys():
+            self._stamps[name] = stamps[name]
+            if cache is not None:
+                self._enter(cache, name, self.texts[name])
 
     def connect(self, linecache: ModuleType) -> None:
         """Enter all sources into linecache, those to come too."""
