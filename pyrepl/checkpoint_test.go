@@ -213,10 +213,7 @@ func TestCheckpointThatIsStopped(t *testing.T) {
 	b.want(notesForks(path), "completed")
 	info := b.keep("x = 1")
 	pid := branchesNoted(t, path)[0]
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	awaitStop(t, pid)
+	halt(t, pid)
 	_, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest")
 	says(t, err, "the checkpoint of job "+info.ID+" can't be branched now: its process "+strconv.Itoa(pid)+" was stopped by a signal; kill -CONT")
 	b.want("x = 2", "completed")

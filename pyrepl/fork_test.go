@@ -157,9 +157,12 @@ func TestForkThatEnds(t *testing.T) {
 	b.branch("twig").result("os.getpid() != before", "True")
 }
 
-// awaitStop waits until a signal has stopped a process.
-func awaitStop(t *testing.T, pid int) {
+// halt stops a process, and waits until it is stopped.
+func halt(t *testing.T, pid int) {
 	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
 	polltest.Until(t, "the stop of a process", func() bool { st, err := procfs.Inspect(pid); return err == nil && st.Stopped() })
 }
 
@@ -167,12 +170,9 @@ func awaitStop(t *testing.T, pid int) {
 func TestForkOfAStoppedWorker(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.want("x = 1", "completed")
+	b.want("import os\nx, forks = 1, []\nos.register_at_fork(before=lambda: forks.append(1))", "completed")
 	pid := b.s.State().PID
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	awaitStop(t, pid)
+	halt(t, pid)
 	if !b.s.State().Stopped {
 		t.Error("the state of the session does not say so")
 	}
@@ -183,4 +183,23 @@ func TestForkOfAStoppedWorker(t *testing.T) {
 	if b.s.State().Stopped {
 		t.Error("the worker is stopped after SIGCONT")
 	}
+	b.result("len(forks)", "1") // the refused one has not reached it
+}
+
+// A worker that a signal stops while it is being forked is given up for that reason. When it
+// continues, it ends what it has forked.
+func TestForkOfAWorkerThatIsStopped(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits until a fork is overdue")
+	}
+	b := newForkBench(t, "os.register_at_fork(after_in_child=lambda: act())\nact = hang")
+	made := b.branching(t.Context())
+	forked, pid := b.forked(1), b.s.State().PID
+	halt(t, pid)
+	says(t, <-made, "session default can't be branched now: its process "+strconv.Itoa(pid)+" was stopped by a signal; kill -CONT")
+	syscall.Kill(pid, syscall.SIGCONT)
+	processtest.Gone(t, forked)
+	b.want("act = lambda: None", "completed")
+	b.branch("twig").result("x", "1")
 }

@@ -56,12 +56,6 @@ func TestLookAtAStoppedWorker(t *testing.T) {
 	b := newBench(t)
 	b.want("import time", "completed")
 	pid := b.s.State().PID
-	halt := func() {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		awaitStop(t, pid)
-	}
 	ends := func(j *jobs.Job) {
 		syscall.Kill(pid, syscall.SIGCONT)
 		if got := jobstest.End(t, j).Receipt; got.State != jobs.Kept {
@@ -71,7 +65,7 @@ func TestLookAtAStoppedWorker(t *testing.T) {
 	if _, err := b.s.Variables(t.Context(), ""); err != nil { // when it answers, it has left the first job
 		t.Fatal(err)
 	}
-	halt()
+	halt(t, pid)
 	j := b.start("1")
 	sees(t, j, "a worker that has not begun", func(s callstack.Stack) bool {
 		return s.Stopped && len(s.Calls) == 0 && s.Outside == "outside of its code, which has not begun or has just ended"
@@ -79,7 +73,7 @@ func TestLookAtAStoppedWorker(t *testing.T) {
 	ends(j)
 	j = b.start("time.sleep(1000)")
 	looks(t, j, "<module>")
-	halt()
+	halt(t, pid)
 	sees(t, j, "a worker that was stopped in its code", func(s callstack.Stack) bool { return s.Stopped && len(s.Calls) == 1 })
 	j.Stop(stop(jobs.Interrupt))
 	ends(j)

@@ -23,6 +23,10 @@ import (
 // the forked processes and answers.
 const forkTime = 10 * time.Second
 
+// soonTime is how long a fork can take before its worker is inspected: a signal can have stopped it
+// after the fork was asked for.
+const soonTime = time.Second
+
 // givingUpTime is how long a worker can take to end a fork that was given up.
 const givingUpTime = time.Second
 
@@ -105,7 +109,10 @@ func (w *Worker) fork(ctx context.Context, b *Worker, mark, session string) (sha
 	})()
 	ev, err := w.ask(answered, func(n int) command {
 		return forkCommand{N: n, Token: string(b.ch.token), Mark: mark, Session: session, Fds: 4}
-	}, forkTime, theirs, b.pty.Slave(), null, null)
+	}, soonTime, theirs, b.pty.Slave(), null, null)
+	if errors.Is(err, ErrSilent) && !w.Stopped() {
+		ev, err = w.await(answered, w.asked, forkTime)
+	}
 	switch {
 	case err != nil && w.Stopped():
 		return nil, 0, w.stoppedError()
