@@ -69,51 +69,57 @@ func (f *slotFile) newLog(shape shape) *slots { return &slots{file: f, shape: sh
 func (s *slots) evictions() int64 { return s.evicted.Load() }
 
 func (s *slots) write(n int64, g segment) error {
-	f := s.file
-	slot, err := f.reserve(s, s.shape.place(n), pages(int64(len(g.data)))+pages(int64(len(g.runs))))
+	f, place, bytes := s.file, s.shape.place(n), pages(int64(len(g.data)))+pages(int64(len(g.runs)))
+	slot, more, err := f.reserve(s, place, bytes)
+	var written int64
 	if err == nil {
-		err = f.write(slot, g)
+		written, err = f.write(slot, g)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if more > 0 && s.slot(place) == slot { // else it was taken meanwhile, with what it was counted for
+		refused := min(more, bytes-written)
+		f.used -= refused
+		f.blocks[slot] -= refused
+	}
 	s.writing = false
 	f.failure = err
 	return err
 }
 
 // reserve returns the slot of a place, which it allocates if there is none, with room for that many
-// bytes. The log is not evicted until the write is over.
-func (f *slotFile) reserve(s *slots, place, bytes int64) (int64, error) {
+// bytes, and how many more than before the slot is counted for. The log is not evicted until the
+// write is over.
+func (f *slotFile) reserve(s *slots, place, bytes int64) (slot, more int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.writing = true
 	if f.file == nil {
 		file, err := f.open()
 		if err != nil {
-			return none, err
+			return none, 0, err
 		}
 		f.file = file
 	}
 	for {
-		slot := s.slot(place)
+		slot = s.slot(place)
 		if slot == none {
 			slot = f.spare()
 		}
-		if more := bytes - f.blocks[slot]; more > 0 {
-			if f.limit > 0 && f.used+more > f.limit {
-				if f.trim(slot) || f.evictFirst() {
-					continue
-				}
-				return none, ErrLimit
+		more = max(0, bytes-f.blocks[slot])
+		if more > 0 && f.limit > 0 && f.used+more > f.limit {
+			if f.trim(slot) || f.evictFirst() {
+				continue
 			}
-			f.used += more
-			f.blocks[slot] = bytes
+			return none, 0, ErrLimit
 		}
+		f.used += more
+		f.blocks[slot] += more
 		if s.slot(place) == none {
 			f.free = f.free[:len(f.free)-1]
 			f.grant(s, place, slot)
 		}
-		return slot, nil
+		return slot, more, nil
 	}
 }
 
@@ -183,17 +189,16 @@ func (f *slotFile) take(s *slots) []int64 {
 	return all
 }
 
-// write writes g into a slot.
-func (f *slotFile) write(slot int64, g segment) error {
+// write writes g into a slot and returns the space on disk that this took.
+func (f *slotFile) write(slot int64, g segment) (bytes int64, err error) {
 	at := slot * f.stride()
-	if _, err := f.file.WriteAt(g.data, at); err != nil {
-		return err
+	n, err := f.file.WriteAt(g.data, at)
+	bytes = pages(int64(n))
+	if err == nil && len(g.runs) > 0 {
+		n, err = f.file.WriteAt(g.runs, at+pages(f.size))
+		bytes += pages(int64(n))
 	}
-	if len(g.runs) == 0 {
-		return nil
-	}
-	_, err := f.file.WriteAt(g.runs, at+pages(f.size))
-	return err
+	return bytes, err
 }
 
 func (s *slots) read(n int64, off int, b []byte, labels int) (runs []byte, err error) {

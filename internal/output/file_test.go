@@ -202,17 +202,79 @@ type fullDisk struct {
 func (d *fullDisk) WriteAt(p []byte, off int64) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.room < int64(len(p)) {
-		return 0, &fs.PathError{Op: "write", Path: d.Name(), Err: syscall.ENOSPC}
+	fits := min(d.room, int64(len(p)))
+	n, err := d.RawFile.WriteAt(p[:fits], off)
+	d.room -= fits
+	if err == nil && n < len(p) {
+		err = &fs.PathError{Op: "write", Path: d.Name(), Err: syscall.ENOSPC}
 	}
-	d.room -= int64(len(p))
-	return d.RawFile.WriteAt(p, off)
+	return n, err
 }
 
 func (d *fullDisk) setRoom(n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.room = n
+}
+
+// The space that is counted is what the disk has taken, not what it has refused.
+func TestUsageIsWhatTheDiskTook(t *testing.T) {
+	const size, page = output.SegmentSize, 4 << 10
+	for what, write := range map[string]func(output.TestLog){
+		"output":      func(l output.TestLog) { segments(l, 4) },    // without labels
+		"attachments": func(l output.TestLog) { attach(l, 4*size) }, // each takes the places of one that did not fit
+	} {
+		for _, test := range []struct{ room, want int64 }{
+			{0, 0}, {100, page}, {size / 2, size / 2}, {size, size}, {size + 1, size + page}, {5*size/2 + 1, 5*size/2 + page},
+		} {
+			t.Run(fmt.Sprintf("%s, %d bytes", what, test.room), func(t *testing.T) {
+				m := sharing(t, 0, 0)
+				d := &fullDisk{room: test.room}
+				m.WrapFile(func(f output.RawFile) output.RawFile {
+					d.RawFile = f
+					return d
+				})
+				l := m.New()
+				for range 2 {
+					write(l)
+					if u := m.Usage(); u.Bytes != test.want || !errors.Is(u.Failure, syscall.ENOSPC) {
+						t.Errorf("full: usage %+v, want %d bytes", u, test.want)
+					}
+				}
+				l.Discard()
+				l = m.New()
+				d.setRoom(1 << 40)
+				write(l)
+				if u := m.Usage(); u.Bytes < 4*size || u.Bytes > 4*size+test.want || u.Failure != nil {
+					t.Errorf("with room again: usage %+v, want %d bytes", u, 4*size)
+				}
+			})
+		}
+	}
+}
+
+// Labels that do not fit are not counted either.
+func TestUsageWithoutRoomForLabels(t *testing.T) {
+	m := sharing(t, 0, 0)
+	d := &fullDisk{room: output.SegmentSize}
+	m.WrapFile(func(f output.RawFile) output.RawFile {
+		d.RawFile = f
+		return d
+	})
+	l := m.New()
+	for l.Stat().End <= output.SegmentSize {
+		l.Write(output.Stdout, []byte("out"))
+		l.Write(output.Stderr, []byte("err"))
+	}
+	l.Flushed()
+	if u := m.Usage(); u.Bytes != output.SegmentSize || !errors.Is(u.Failure, syscall.ENOSPC) {
+		t.Errorf("usage %+v, want %d bytes", u, output.SegmentSize)
+	}
+	d.setRoom(1 << 40)
+	segments(l, 1)
+	if u := m.Usage(); u.Bytes <= 2*output.SegmentSize {
+		t.Errorf("with room again: usage %+v", u)
+	}
 }
 
 // On a full disk a log keeps its beginning and its newest bytes in memory. When there is room
