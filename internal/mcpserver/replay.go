@@ -24,6 +24,9 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	if info.Kind != jobs.Python {
 		return nil, arguments.Mistakef("from_job: job %s is no Python job, and leaves no state to continue from.", info.ID)
 	}
+	if info.Status == jobs.Queued {
+		return nil, arguments.Mistakef("from_job: job %s has not begun: wait for its end with check_job_status, then call again.", info.ID)
+	}
 	reply, refused := c.continueFrom(ctx, info)
 	if refused == nil || !c.args.Rerun && !c.rerunHelps(refused) {
 		return reply, refused

@@ -43,6 +43,11 @@ func TestExecuteFromJob(t *testing.T) {
 			t.Errorf("%v: %q, want %q", test.args, got, test.want)
 		}
 	}
+	queued := field(c.call("execute_python", given{"code": "queue go", "wait_seconds": 0}), "Job ID")
+	if got, want := c.refused("execute_python", given{"code": "x", "from_job": queued}), "from_job: job "+queued+" has not begun: wait for its end"; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	w.open("go")
 	if got := c.refused("execute_python", given{"code": "x", "from_job": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "rerun": true}); !strings.Contains(got, "01ARZ3NDEKTSV4RRFFQ69G5FAV") {
 		t.Errorf("an unknown job: %q", got)
 	}

@@ -138,7 +138,7 @@ func (s *Set[S]) Find(owner any, session, job string) (p Point[S], newer *Gone, 
 		g := s.lookUp(session, job)
 		switch {
 		case i < 0:
-			err = missing(session, job, g, s.jobs(owner))
+			err = s.missing(owner, session, job, g)
 			return
 		case job == Latest && g != nil && g.Made.After(s.list[i].Made):
 			newer = g
@@ -148,10 +148,16 @@ func (s *Set[S]) Find(owner any, session, job string) (p Point[S], newer *Gone, 
 	return p, newer, err
 }
 
-// missing returns the error about a checkpoint that is not there, of which g is known. The jobs there
-// have others.
-func missing(session, job string, g *Gone, there []string) error {
-	text := "session " + session + " has no checkpoint"
+// missing returns the error about a checkpoint that a session does not have, of which g is known.
+// The caller holds mu.
+func (s *Set[S]) missing(owner any, session, job string, g *Gone) error {
+	for _, p := range s.list {
+		if p.Job == job {
+			return &MissingError{text: "the checkpoint of job " + job + " is one of session " + p.Session +
+				", not of " + session + "; execute_python with from_job continues from it in a new session"}
+		}
+	}
+	text, there := "session "+session+" has no checkpoint", s.jobs(owner)
 	switch {
 	case g != nil:
 		text = g.String()

@@ -70,7 +70,8 @@ func TestNewestAreKept(t *testing.T) {
 	}
 	k.finds(t, one, "latest", "J4", "")
 	k.finds(t, one, "J0", gone+"; there are those of J1, J2, J3, J4; execute_python with from_job", "")
-	k.finds(t, one, "J5", "session s has no checkpoint of job J5; there are those of J1, J2, J3, J4", "")
+	k.finds(t, one, "J5", "the checkpoint of job J5 is one of session t, not of s; execute_python with from_job continues", "")
+	k.finds(t, one, "J9", "session s has no checkpoint of job J9; there are those of J1, J2, J3, J4", "")
 	if got, want := k.Dropped(one), "checkpoints dropped: J1, J2, J3, J4"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
