@@ -106,14 +106,15 @@ func TestExportOfHarmfulJobsRunsToItsEnd(t *testing.T) {
 	for _, path := range []string{fifo, "/dev/zero", "none.py", s.dir} {
 		s.do("execute_python", "path", path, "wait_seconds", 60)
 	}
-	s.do("execute_python", "code", "print('the end')", "wait_seconds", 60)
+	s.do("execute_python", "code", "kept = 1; quit(2)", "wait_seconds", 60)
+	s.do("execute_python", "code", "assert kept and not __import__('sys').stdin.closed; print('the end')", "wait_seconds", 60)
 	s.do("export_session", "path", "e.ipynb")
 	r := s.do("execute_python", "path", "e.ipynb", "session", "again", "wait_seconds", 60)
 	if !strings.HasPrefix(r.Header("Status"), "completed") || r.Section("STDOUT") != "the end\n" {
 		t.Errorf("the notebook:\n%s", r)
 	}
 	s.do("export_session", "path", "e.py")
-	if out, err := exec.CommandContext(s.ctx(), realPython(), filepath.Join(s.dir, "e.py")).CombinedOutput(); err != nil || string(out) != "the end\n" {
+	if out, err := exec.CommandContext(s.ctx(), realPython(), filepath.Join(s.dir, "e.py")).Output(); err != nil || string(out) != "the end\n" {
 		t.Errorf("the script: %v, %s", err, out)
 	}
 }

@@ -44,6 +44,7 @@ func sample() *notebook.Notebook {
 		{ID: "01F", Code: "# why\n\nfrom __future__ import division, generators\nx = 1\n# %% no cell of its own\nfrom __future__ import late", Title: "01F running"},
 		{ID: "01H", Code: "x = \"\"\"a\nb\"\"\"; import sys; sys.exit(x)", Title: "01H failed (exit 1; variables kept)", Raises: "SystemExit"},
 		{ID: "01I", Code: "await f(\"\"\"\n\"\"\")", Title: "01I failed", Awaits: true, Raises: "Exception"},
+		{ID: "01J", Code: "from __future__ import division\ny = 1; exit(2)", Title: "01J failed (exit 2; variables kept)", Raises: "SystemExit"},
 		{ID: "01G", Code: "", Count: 1, Title: "01G completed"},
 	}}
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // scriptMark begins the first line of a script. A hash of all that follows the line ends it.
@@ -50,11 +52,24 @@ func (n *Notebook) script() []byte {
 
 // source returns the code as the files have it: if it has a Comment, the code is one, too.
 func (c *Cell) source() string {
-	if c.Comment == "" {
-		return newlines.Replace(c.Code)
+	if c.Comment != "" {
+		return "# " + oneLine(c.Comment) + ", so it is a comment here:\n" + commented(c.Code)
 	}
-	return "# " + oneLine(c.Comment) + ", so it is a comment here:\n" + commented(c.Code)
+	code := newlines.Replace(c.Code)
+	if c.Raises == "SystemExit" && exits().MatchString(code) {
+		if futures, rest := takeFutures(code); !strings.Contains(rest, "__future__") {
+			return strings.Join(futures, "") + exitNote + rest
+		}
+	}
+	return code
 }
+
+// exits matches calls of exit and quit. In Jupyter they end the kernel; in plain Python they close
+// the standard input.
+var exits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[^.\w])(exit|quit)\(`) })
+
+// exitNote stands above code that calls them.
+const exitNote = "from sys import exit, exit as quit  # Jupyter's own would end its kernel\n"
 
 // indentable reports whether indenting code changes nothing else: it has no text of several lines.
 func indentable(code string) bool {

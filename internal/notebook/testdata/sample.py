@@ -1,7 +1,8 @@
-# Session "lab", exported by async-repl; sha256 of what follows: 087e11ead35fea4ef7febb78b4ec45740fc910624fb5c6c8c73819e09bf73cba
+# Session "lab", exported by async-repl; sha256 of what follows: 8fdf298e7361f66304be9c68b9449d24645455b7138c552d42b18c4c9a5c873c
 from __future__ import annotations
 from __future__ import division
 from __future__ import division, generators
+from __future__ import division
 
 # %% [markdown]
 # 2 earlier jobs are left out.
@@ -55,6 +56,13 @@ except SystemExit:
 # This cell awaits at top level: Jupyter, IPython and execute_python run it, plain Python does not.
 await f("""
 """)
+
+# %% 01J failed (exit 2; variables kept)
+try:
+    from sys import exit, exit as quit  # Jupyter's own would end its kernel
+    y = 1; exit(2)
+except SystemExit:
+    __import__("traceback").print_exc()
 
 # %% 01G completed
 
