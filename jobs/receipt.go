@@ -87,10 +87,11 @@ type Receipt struct {
 
 	Exception *Exception // that Detail names; nil: none, or no more is known of it
 
-	// Stop is set by the runner if a stop caused the end. A job that finished anyway has none.
+	// Stop is set by the runner if a stop caused the end. A job that ended in a way of its own all
+	// the same has none.
 	Stop  *Stop
 	By    By            // if the runner leaves it empty, it follows from End and Stop
-	Rungs []Rung        // that were tried on the job, from the lowest; also if it finished anyway
+	Rungs []Rung        // that were tried on the job, from the lowest; also if it ended in its own way
 	Rest  []Rung        // higher ones, that its remaining processes needed after its end
 	State State         // of the session's variables
 	Limit time.Duration // the timeout that was reached
@@ -128,8 +129,8 @@ func (r Receipt) Status() Status {
 }
 
 // workerDied reports whether a session's worker exited, which loses the variables. If it did not,
-// an Exited job is a command.
-func (r Receipt) workerDied() bool { return r.End == Exited && r.State == Lost }
+// an Exited job is a command, or code that called sys.exit.
+func (r Receipt) workerDied() bool { return r.End == Exited && r.State == Lost && r.Detail != SysExit }
 
 // Text returns status and end in the words that replies use, for example "failed (killed by
 // SIGSEGV; variables lost)".
@@ -148,14 +149,23 @@ func (r Receipt) Text() string {
 	return string(r.Status()) + " (" + strings.Join(parts, "; ") + ")"
 }
 
-// finished reports whether the job completed although it was asked to stop.
-func (r Receipt) finished() bool { return len(r.Rungs) > 0 && r.Status() == Completed }
+// resisted reports whether the job was asked to stop and ended in a way of its own.
+func (r Receipt) resisted() bool {
+	switch r.End {
+	case Returned, Exited, Raised, OutOfMemory:
+		return len(r.Rungs) > 0 && r.Stop == nil
+	}
+	return false
+}
 
-// after returns after which rung a job completed that was asked to stop: "after an interrupt". For
+// after returns after which timeout or rung a job ended in its own way: "after an interrupt". For
 // other jobs it returns "".
 func (r Receipt) after() string {
-	if !r.finished() {
+	switch {
+	case !r.resisted():
 		return ""
+	case r.Limit > 0:
+		return "after a timeout of " + brief(r.Limit)
 	}
 	return map[Rung]string{Interrupt: "after an interrupt", Terminate: "after a termination", Kill: "after a kill"}[highest(r.Rungs)]
 }
@@ -210,7 +220,7 @@ func (r Receipt) exited() string {
 	switch {
 	case r.workerDied():
 		return withDetail("process exited "+code, r.Detail)
-	case r.Detail == SysExit, r.Detail == "" && r.finished():
+	case r.Detail == SysExit, r.Detail == "" && r.resisted():
 		return "exit " + code
 	case r.Code == 0:
 		return r.Detail
@@ -269,10 +279,11 @@ func brief(d time.Duration) string {
 // complete fills in the fields that follow from others, from the stop that was asked for, if any,
 // and from the job's timeout.
 func (r *Receipt) complete(asked *Stop, timeout time.Duration) {
-	if asked != nil && r.finished() {
-		r.By = asked.By
+	stop := r.Stop
+	if asked != nil && r.resisted() {
+		stop, r.By = asked, asked.By
 	}
-	if r.Stop != nil && r.Stop.By == Limit && r.Limit == 0 {
+	if stop != nil && stop.By == Limit && r.Limit == 0 {
 		r.Limit = timeout
 	}
 	if r.By != "" {

@@ -48,7 +48,13 @@ func TestReceiptText(t *testing.T) {
 		"installed anyway":        {Receipt{End: Exited, Detail: "installed six 1.17.0", Rungs: climbed[:1]}, "completed (installed six 1.17.0 after an interrupt)", Agent},
 		"returned anyway":         {Receipt{End: Returned, Rungs: climbed[:1], State: Kept, By: Program}, "completed (after an interrupt)", Agent},
 		"exit 0 when terminated":  {Receipt{End: Exited, Rungs: climbed[:2]}, "completed (exit 0 after a termination)", Agent},
-		"failed anyway":           {Receipt{End: Raised, Detail: "ValueError: no", Rungs: climbed[:1], State: Kept}, "failed (ValueError: no)", Program},
+		"raised anyway":           {Receipt{End: Raised, Detail: "ValueError: no", Rungs: climbed[:1], State: Kept, By: Program}, "failed (ValueError: no after an interrupt)", Agent},
+		"nameless, raised anyway": {Receipt{End: Raised, Rungs: climbed[:1], State: Kept}, "failed (exception after an interrupt)", Agent},
+		"sys.exit(4) anyway":      {Receipt{End: Exited, Code: 4, Detail: SysExit, Rungs: climbed[:1], State: Kept}, "failed (exit 4 after an interrupt; variables kept)", Agent},
+		"MemoryError anyway":      {Receipt{End: OutOfMemory, Rungs: climbed[:1], State: Kept, By: Program}, "failed (out of memory after an interrupt; variables kept)", Agent},
+		"raised at a restart":     {Receipt{End: Raised, Detail: "ValueError: no", Rungs: []Rung{Terminate}, State: Lost}, "failed (ValueError: no after a termination; variables lost)", Agent},
+		"sys.exit() at a restart": {Receipt{End: Exited, Detail: SysExit, Rungs: []Rung{Terminate}, State: Lost}, "completed (exit 0 after a termination; variables lost)", Agent},
+		"defect after a stop":     {Receipt{End: Internal, Detail: "jobs: invalid move", Rungs: climbed[:1]}, "failed (internal error)", Unknown},
 		"cancelled, exit 0":       {Receipt{End: Exited, Stop: agent, Rungs: climbed[:1]}, "cancelled (interrupted)", Agent},
 		"terminated":              {Receipt{End: Signaled, Signal: "SIGTERM", Stop: agent, Rungs: climbed[:2]}, "cancelled (terminated)", Agent},
 		"killed":                  {Receipt{End: Signaled, Signal: "SIGKILL", Stop: agent, Rungs: climbed, State: Lost}, "cancelled (killed; variables lost)", Agent},
@@ -92,6 +98,23 @@ func TestTimeoutsAreWrittenShort(t *testing.T) {
 	} {
 		if got := brief(d); got != want {
 			t.Errorf("%d ns: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+// The receipt of a job that reached its timeout and ended in its own way says what the timeout was.
+func TestReceiptOfAJobThatResistedItsTimeout(t *testing.T) {
+	for want, receipt := range map[string]Receipt{
+		"failed (ValueError: no after a timeout of 1.5s)":          {End: Raised, Detail: "ValueError: no", State: Kept},
+		"failed (exit 4 after a timeout of 1.5s; variables kept)":  {End: Exited, Code: 4, Detail: SysExit, State: Kept},
+		"completed (exit 0 after a timeout of 1.5s)":               {End: Exited},
+		"completed (installed six 1.17.0 after a timeout of 1.5s)": {End: Exited, Detail: "installed six 1.17.0"},
+		"completed (after a timeout of 1.5s)":                      {End: Returned, State: Kept},
+	} {
+		receipt.Rungs = []Rung{Interrupt}
+		receipt.complete(&Stop{By: Limit, From: Interrupt}, 1500*time.Millisecond)
+		if got := receipt.Text(); got != want || receipt.By != Limit {
+			t.Errorf("got %q by %s, want %q", got, receipt.By, want)
 		}
 	}
 }

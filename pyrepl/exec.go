@@ -60,15 +60,19 @@ func (e *exec) run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	} else if e.checkpoint {
 		out.Receipt.Checkpoint = e.s.keepCheckpoint(ctx, out.Receipt, e.turn)
 	}
-	if out.Receipt.State != jobs.Lost {
+	rec := &out.Receipt
+	alive := rec.State != jobs.Lost
+	if alive && len(rec.Rungs) > 0 && e.s.resetWaits() {
+		rec.State, rec.Names, rec.PendingTasks = jobs.Lost, jobs.NameChange{}, 0
+	}
+	if names := e.s.lastNames(); rec.State == jobs.Lost && len(names) > 0 {
+		rec.Notes = append(rec.Notes, lostText(names))
+	}
+	if alive {
 		e.s.release(e.turn, "")
 		return out
 	}
 	by := "job " + p.ID()
-	rec := &out.Receipt
-	if names := e.s.lastNames(); len(names) > 0 {
-		rec.Notes = append(rec.Notes, lostText(names))
-	}
 	how := "could not be ended in " + by
 	if w.Ended() {
 		how = w.ExitText() + " in " + by
@@ -126,15 +130,19 @@ type run struct {
 	w *worker.Worker
 	p *jobs.Port
 
-	id        string // of the job; of the earlier one, if that runs again
-	mute      bool   // input is refused: an earlier job runs again, or something is asked of the namespace
-	watcher   *waiting.Watcher
-	over      chan struct{}  // closed when the code has ended or the worker is dead
-	unkilled  chan struct{}  // closed when the worker could not be killed
-	stopping  sync.WaitGroup // the goroutines of a stop
-	rungs     []jobs.Rung    // that the stop needed; set before stopping is done
-	heard     bool           // the worker has sent an event about the job
-	untouched bool           // the worker died before it had begun with the job
+	id       string // of the job; of the earlier one, if that runs again
+	mute     bool   // input is refused: an earlier job runs again, or something is asked of the namespace
+	watcher  *waiting.Watcher
+	over     chan struct{}  // closed when the code has ended or the worker is dead
+	unkilled chan struct{}  // closed when the worker could not be killed
+	stopping sync.WaitGroup // the goroutines of a stop
+
+	// Set before stopping is done.
+	rungs       []jobs.Rung // that the stop needed
+	handlesTerm bool        // user code handles SIGTERM, which otherwise kills the worker
+
+	heard     bool // the worker has sent an event about the job
+	untouched bool // the worker died before it had begun with the job
 
 	// Guarded by mu.
 	mu        sync.Mutex

@@ -13,6 +13,8 @@ import (
 // stop stops the job as its Port asks: it interrupts the code, and ends the worker if that does not
 // help.
 func (r *run) stop() {
+	term, err := procfs.DispositionOf(r.w.Process().PID(), syscall.SIGTERM)
+	r.handlesTerm = err == nil && (term.Caught || term.Ignored || term.Blocked)
 	result := r.w.Process().Stop(process.Ladder{
 		Over: r.over, Keep: true, Step: r.p.Stop().Step, Interrupt: r.interrupt, Requests: r.p,
 	})

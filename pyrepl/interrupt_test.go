@@ -81,6 +81,29 @@ func TestCodeThatFinishesItsInterruptHasCompleted(t *testing.T) {
 	b.want("1", "completed")
 }
 
+// Code that answers the interrupt with another exception, or with an exit, has failed by that, and
+// its receipt says who asked for the end and how.
+func TestCodeThatAnswersItsInterruptWithAnotherEnd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for answer, want := range map[string]string{
+		"raise ValueError('no')": "failed (ValueError: no after %s)",
+		"raise SystemExit(4)":    "failed (exit 4 after %s; variables kept)",
+		"raise MemoryError":      "failed (out of memory after %s; variables kept)",
+	} {
+		code := "import time\ntry:\n    print('on', flush=True); time.sleep(300)\nexcept BaseException: " + answer
+		for by, after := range map[jobs.By]string{jobs.Agent: "an interrupt", jobs.Limit: "a timeout of 1h"} {
+			j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python, Session: b.s.Name(), Title: "test", Timeout: time.Hour}, b.s.Exec(code))
+			jobstest.Prints(t, j, "on")
+			j.Stop(jobs.Stop{By: by, From: jobs.Interrupt})
+			if rec := jobstest.End(t, j).Receipt; rec.Text() != fmt.Sprintf(want, after) || rec.By != by {
+				t.Errorf("%s: %q by %s", answer, rec.Text(), rec.By)
+			}
+		}
+	}
+	b.want("1", "completed")
+}
+
 func TestStopEscalatesIfTheInterruptDoesNotHelp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the ladder")

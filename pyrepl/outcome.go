@@ -57,7 +57,7 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	st := r.p.Stop()
 	switch {
 	case st == nil:
-	case !done.Interrupted:
+	case !done.Interrupted && !(r.handlesTerm && slices.Contains(r.rungs, jobs.Terminate)):
 		rec.Rungs = nil // the code had ended by itself
 	case strings.HasPrefix(done.Error, "KeyboardInterrupt"):
 		rec.Stop, rec.By = st, st.By

@@ -123,6 +123,13 @@ func (s *Session) dropQueue(reason string) {
 	s.queue = rest
 }
 
+// resetWaits reports whether a reset waits for the end of the running job, and ends the worker then.
+func (s *Session) resetWaits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.resets()
+}
+
 // resets reports whether a reset is queued or has the turn. Every job in the queue then came after
 // it, for the next worker. The caller holds mu.
 func (s *Session) resets() bool {

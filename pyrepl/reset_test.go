@@ -1,9 +1,13 @@
 package pyrepl_test
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
@@ -39,6 +43,49 @@ func TestRestart(t *testing.T) {
 		processtest.Gone(t, pid)
 	}
 	b.result("'x' in globals()", "False")
+}
+
+// Code that answers the SIGTERM of a restart with an end of its own has that end. The receipt says
+// that the restart asked for it, and that its variables are lost. The first stop here is the one of
+// a restart, but for its step: a restart has little patience.
+func TestCodeThatAnswersARestartWithAnotherEnd(t *testing.T) {
+	t.Parallel()
+	first := jobs.Stop{By: jobs.Agent, From: jobs.Terminate, Step: time.Hour, Reason: "restart_python_worker"}
+	b := newBench(t)
+	for answer, want := range map[string]string{
+		"raise ValueError('no')":  "failed (ValueError: no after a termination; variables lost)",
+		"sys.exit(4)":             "failed (exit 4 after a termination; variables lost)",
+		"sys.exit()":              "completed (exit 0 after a termination; variables lost)",
+		"pass":                    "completed (after a termination; variables lost)",
+		"raise KeyboardInterrupt": "cancelled (terminated by restart_python_worker; variables lost)",
+	} {
+		release := filepath.Join(t.TempDir(), "go")
+		running := b.start(`import asyncio, os, signal, sys, time
+heard = []
+signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
+task = asyncio.create_task(asyncio.sleep(300))
+await asyncio.sleep(0)
+print('on', flush=True)
+while not heard: time.sleep(0.01)
+print('heard', flush=True)
+while not os.path.exists('` + release + `'): time.sleep(0.01)
+` + answer)
+		jobstest.Prints(t, running, "on")
+		running.Stop(first)
+		jobstest.Prints(t, running, "heard")
+		b.restart()
+		if err := os.WriteFile(release, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rec := jobstest.End(t, running).Receipt
+		if rec.Text() != want || rec.By != jobs.Agent {
+			t.Errorf("%s: %q by %s, want %q", answer, rec.Text(), rec.By, want)
+		}
+		if rec.Names.NewCount > 0 || rec.PendingTasks > 0 || !slices.Contains(rec.Notes, "variables lost: asyncio, heard, os, signal, sys, task, time") {
+			t.Errorf("%s: the receipt has %+v, %d pending tasks, notes %q", answer, rec.Names, rec.PendingTasks, rec.Notes)
+		}
+		b.result("'heard' in globals()", "False")
+	}
 }
 
 // restart asks for a restart and does not wait for its end.

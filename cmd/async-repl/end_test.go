@@ -197,6 +197,17 @@ func TestRestartSaysWhatWasCutOff(t *testing.T) {
 	}
 }
 
+// The reply about code that answers a cancel with an exception of its own says who asked for the end.
+func TestReplyAboutCodeThatAnswersACancel(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	r := s.do("execute_python", "code", "import time\ntry: print('ready', 1, flush=True); time.sleep(300)\nexcept BaseException: raise ValueError('no')", "wait_seconds", 0)
+	id := r.Header("Job ID")
+	s.prints(id, "ready 1")
+	s.do("cancel_job", "job_id", id)
+	holds(t, s.end(id), "Status", "failed (ValueError: no after an interrupt)", "Ended by", "agent", "Variables", "new time")
+}
+
 // The next reply, whatever it is about, announces the death of an idle session's Python.
 func TestIdleDeathIsAnnounced(t *testing.T) {
 	t.Parallel()

@@ -54,8 +54,8 @@ const notesMax = 20
 
 // receipt writes the lines about a receipt that add to the status.
 func receipt(r *Reply, id string, rec jobs.Receipt) {
-	ended := rec.End == jobs.Signaled || rec.End == jobs.Exited || rec.End == jobs.Returned || rec.End == jobs.OutOfMemory
-	if rec.Stop != nil || ended && rec.By != "" && rec.By != jobs.Program {
+	ends := []jobs.End{jobs.Signaled, jobs.Exited, jobs.Returned, jobs.Raised, jobs.OutOfMemory}
+	if rec.Stop != nil || slices.Contains(ends, rec.End) && rec.By != "" && rec.By != jobs.Program {
 		r.Line("Ended by", string(rec.By))
 	}
 	if len(rec.Rungs) > 1 || len(rec.Rest) > 0 {

@@ -29,10 +29,11 @@ func TestReceiptIsDescribedInLines(t *testing.T) {
 	}
 }
 
-func TestReceiptOfAJobThatFinishedItsInterruptSaysWhoAskedForIt(t *testing.T) {
+func TestReceiptOfAJobThatEndedInItsOwnWaySaysWhoAskedForTheEnd(t *testing.T) {
 	for _, rec := range []jobs.Receipt{
 		{End: jobs.Exited, By: jobs.Agent, Rungs: []jobs.Rung{jobs.Interrupt}},
 		{End: jobs.Returned, By: jobs.Agent, Rungs: []jobs.Rung{jobs.Interrupt}, State: jobs.Kept},
+		{End: jobs.Raised, By: jobs.Agent, Rungs: []jobs.Rung{jobs.Interrupt}, State: jobs.Kept},
 	} {
 		var r Reply
 		receipt(&r, "", rec)
