@@ -153,6 +153,9 @@ def static(value: Any, name: str, path: str) -> Any:
         if plain or issubclass(type(value), (type, ModuleType)):
             return found
         raise Computed("%s.%s is computed, which would run code" % (shown(path), shown(name)))
+    if any(["__getattr__" in each for each in dictionaries(value)]):
+        raise Computed("%s.%s can be computed only, which would run code"
+                       % (shown(path), shown(name)))
     raise Refused("%s has no attribute %s" % (shown(path), shown(name)))
 
 

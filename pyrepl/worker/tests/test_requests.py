@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import unittest
 from importlib.util import find_spec
@@ -301,7 +302,9 @@ class TestComplete(Requests):
                          ["(no completions: c.prop is computed, which would run code)"])
         self.assertEqual(self.complete("C().x"),
                          ["(no completions: what stands before would have to run)"])
-        self.assertIn("c has no attribute x", self.refusal("complete", "c.x.y", at=5))
+        self.assertIn("d has no attribute x", self.refusal("complete", "d.x.y", at=5))
+        self.assertEqual(self.complete("c.x.y"),
+                         ["(no completions: c.x can be computed only, which would run code)"])
         self.assertEqual(self.complete("c.method.__na"), ["__name__"])
         self.assertEqual(self.get("ran"), "[]")
 
@@ -375,6 +378,15 @@ class TestLibraries(Requests):
         for code, want in {
                 "np.float32(1.5)": 1.5, "np.array([[1, 2]])": [[1, 2]], "np.bool_(True)": True,
                 "{'n': np.int64(3), 'u': np.str_('x')}": {"n": 3, "u": "x"}, "np.array(4)": 4,
+                "pd.Timestamp(0)": "1970-01-01T00:00:00", "[pd.NaT]": [None],
+                "pd.Series([1e-300, np.pi, pd.Timestamp(1)])":
+                    {"name": None, "index": [0, 1, 2],
+                     "data": [1e-300, math.pi, "1970-01-01T00:00:00.000000001"]},
+                "pd.DataFrame({('a', 'b'): pd.period_range('2026', periods=1, freq='Y')})":
+                    {"columns": [["a", "b"]], "index": [0], "data": [["2026"]]},
+                "pd.DataFrame(index=['x'])": {"columns": [], "index": ["x"], "data": [[]]},
+                "pd.DataFrame([[1, 2]], columns=['a', 'a'])":
+                    {"columns": ["a", "a"], "index": [0], "data": [[1, 2]]},
                 "[pd.Series([1.5, None], name='s')]":
                     [{"name": "s", "index": [0, 1], "data": [1.5, None]}]}.items():
             self.assertEqual(json.loads(self.get(code, "json")), want, code)
@@ -383,7 +395,7 @@ class TestLibraries(Requests):
         self.assertEqual(got["data"][1], [None, None])
         self.assertTrue(got["data"][0][1].startswith("2026-01-02T00:00:00"), got)
         for code, why in {"np.array([1j])": "complex", "np.zeros(1 << 21)": "longer than",
-                          "np.array([np.nan])": "nan", "pd.Timestamp(0)": "type Timestamp",
+                          "np.array([np.nan])": "nan", "pd.Series([np.inf])": "inf",
                           "pd.DataFrame(np.zeros((1 << 20, 2)))": "longer than"}.items():
             self.assertIn(why, self.refusal("get", code, format="json"), code)
 
