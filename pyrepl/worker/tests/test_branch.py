@@ -234,7 +234,8 @@ class TestBranch(unittest.TestCase):
         branch = self.fork_when_ended()
         for worker in (branch, self.worker, branch):
             self.assertEqual(self.result(worker, "double()"), "[2, 2, 2, 2]")
-        self.fork_when_ended(branch)
+        for worker in (branch, self.worker):
+            self.fork_when_ended(worker)  # ends the pool, whose processes would outlive it
 
     def test_pools_of_loky(self) -> None:
         found = [name for name in ("joblib", "loky") if find_spec(name)]
