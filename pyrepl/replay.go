@@ -57,11 +57,12 @@ func (h History) Same(after Entry, work Work) string {
 	return ""
 }
 
-// repeatable reports whether the code ran to an end of its own.
+// repeatable reports whether the code ran to an end of its own. What answered an interrupt would run
+// on without it.
 func (e *Entry) repeatable() bool {
 	switch rec := e.Receipt; rec.End {
 	case jobs.Returned, jobs.Raised, jobs.Exited:
-		return rec.Stop == nil && rec.State == jobs.Kept
+		return rec.Stop == nil && len(rec.Rungs) == 0 && rec.State == jobs.Kept
 	}
 	return false
 }

@@ -221,6 +221,7 @@ func TestStatesAfterUnfinishedJobsCannotBeReplayed(t *testing.T) {
 		"killed":    {End: jobs.Signaled, Signal: "SIGSEGV", State: jobs.Lost},
 		"exited":    {End: jobs.Exited, Code: 3, State: jobs.Lost},
 		"stopped":   {End: jobs.Raised, State: jobs.Kept, Stop: &jobs.Stop{By: jobs.Agent, From: jobs.Interrupt}},
+		"answered":  {End: jobs.Returned, State: jobs.Kept, Rungs: []jobs.Rung{jobs.Interrupt}},
 		"memory":    {End: jobs.OutOfMemory, State: jobs.Lost},
 		"not begun": {End: jobs.NotRun, State: jobs.Kept},
 	} {
