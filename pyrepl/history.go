@@ -157,7 +157,8 @@ func (h *history) add(e Entry, i int) {
 			h.dropped++
 		}
 	}
-	h.entries = slices.Delete(h.entries, 0, drop)
+	clear(h.entries[:drop]) // and not moved: a full history drops an entry with each job
+	h.entries = h.entries[drop:]
 }
 
 func (e *Entry) size() int {
