@@ -172,7 +172,7 @@ func TestAwaitServing(t *testing.T) {
 	})
 }
 
-// A job keeps what it was told when it asked for a line, and where its output ended then. It keeps
+// A job keeps the answers to its questions, and where its output ended then. It keeps
 // no secret, nothing that it did not take, and a limited amount.
 func TestAnswersAreKept(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {

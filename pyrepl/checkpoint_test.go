@@ -96,7 +96,7 @@ func branchesNoted(t *testing.T, path string) (pids []int) {
 }
 
 // What ends the checkpoints of a session: more of them than are kept, and the end of the session.
-// Each is said when it happens, and to who asks for the checkpoint later.
+// The reply says so when it happens, and so does a later call for the checkpoint.
 func TestCheckpointsAreDropped(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -161,8 +161,8 @@ func TestLossNamesCheckpoints(t *testing.T) {
 	}
 }
 
-// A checkpoint whose process has died is not listed, the latest is the newest that lives, and who
-// asks for the other is told what happened.
+// A checkpoint whose process has died is not listed, the latest is the newest that lives, and a
+// call for the other says what happened.
 func TestCheckpointThatDied(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -120,7 +120,7 @@ func TestBranchThatHangsIsGivenUp(t *testing.T) {
 	}
 }
 
-// A fork that hangs is killed after a few seconds, and its session goes on.
+// A fork that hangs is killed after a few seconds, and its session continues.
 func TestForkThatDoesNotComeUp(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

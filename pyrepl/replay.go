@@ -45,7 +45,7 @@ func (h History) Until(job string) ([]Entry, error) {
 }
 
 // Same returns the id of a job of h that did the same work in the state after a job of another
-// session, as far as the code that has run tells, or "". Work that runs a file has no such job.
+// session, as far as the code that has run shows, or "". Work that runs a file has no such job.
 func (h History) Same(after Entry, work Work) string {
 	e := Entry{Work: work}
 	want := e.after(after.state)

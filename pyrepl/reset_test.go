@@ -47,7 +47,7 @@ func TestRestart(t *testing.T) {
 
 // Code that answers the SIGTERM of a restart with an end of its own has that end. The receipt says
 // that the restart asked for it, and that its variables are lost. The first stop here is the one of
-// a restart, but for its step: a restart has little patience.
+// a restart, except for its step: a restart has little patience.
 func TestCodeThatAnswersARestartWithAnotherEnd(t *testing.T) {
 	t.Parallel()
 	first := jobs.Stop{By: jobs.Agent, From: jobs.Terminate, Step: time.Hour, Reason: "restart_python_worker"}

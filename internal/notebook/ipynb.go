@@ -139,7 +139,7 @@ func (n *Notebook) ipynb() ([]byte, error) {
 func (c *Cell) ipynb() codeCell {
 	cell := codeCell{Type: "code", ID: c.ID, Metadata: cellMark{Title: c.Title}, Outputs: []any{}, Source: lines(c.source())}
 	if c.Raises != "" && c.Comment == "" {
-		cell.Metadata.Tags = []string{"raises-exception"} // what runs a notebook goes on then
+		cell.Metadata.Tags = []string{"raises-exception"} // what runs a notebook continues then
 	}
 	if c.Count > 0 {
 		cell.Count = &c.Count

@@ -76,7 +76,7 @@ func indentable(code string) bool {
 	return !strings.Contains(code, `"""`) && !strings.Contains(code, "'''") && !strings.Contains(code, "\\\n")
 }
 
-// guarded returns code that goes on after an exception of a class, as the session did.
+// guarded returns code that continues after an exception of a class, as the session did.
 func guarded(code, class string) string {
 	if !indentable(code) {
 		code = "exec(" + strconv.QuoteToASCII(code) + ")"

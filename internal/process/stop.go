@@ -156,7 +156,7 @@ func (h *Handle) stopRemaining(result *StopResult, from ladder.Rung, report func
 	result.Survivors, result.Err = h.remaining().TerminateThenKill(h.owner.remaining, try)
 }
 
-// kill ends the whole tree of h.
+// kill ends the complete tree of h.
 func (h *Handle) kill() (survivors []procfs.Process, err error) {
 	h.killedByUs.Store(true)
 	survivors, err = h.remaining().Kill()

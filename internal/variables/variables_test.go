@@ -82,7 +82,7 @@ func TestVariablesAreDescribed(t *testing.T) {
 	}
 }
 
-// The list stays within its room, names of modules included, and what is left out is counted.
+// The list stays within its room, names of modules included, and what is omitted is counted.
 func TestListStaysWithinItsRoom(t *testing.T) {
 	vars := engine.Variables{}
 	for i := range 500 {

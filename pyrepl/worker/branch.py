@@ -99,7 +99,7 @@ def split(session: Session, forks: Forks, sock: int, ready: list[socket],
 
     The branch sends a byte over the socket in ready when it is one. Until then the process between
     stays, so that the worker can find both and kill them. The other end of sock, the branch's
-    channel, is closed if the owner gives up."""
+    channel, is closed if the owner stops waiting."""
     try:
         ours, theirs = socketpair()
     except OSError:

@@ -132,7 +132,7 @@ def plain(value: Any) -> Any:
 
 @breakable
 def split(value: Any) -> Fields:
-    """Return a frame or series as pandas' to_json has it in the form split, but with every digit."""
+    """Return a frame or series in the form split of pandas' to_json, with every digit."""
     def cells(column: Any) -> list[Any]:
         found: list[Any] = column.tolist()
         return [None if gone else each for each, gone in zip(found, column.isna().tolist())]

@@ -37,7 +37,7 @@ METHODS = {
 
 
 class Choice:
-    """The MIME types that are to be shown, as display() is told."""
+    """The MIME types to show, as display()'s arguments say."""
 
     def __init__(self, include: Any = None, exclude: Any = None) -> None:
         self._include, self._exclude = names_of(include), names_of(exclude)

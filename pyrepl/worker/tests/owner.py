@@ -273,7 +273,7 @@ class Branch(Worker):
     def __init__(self, parent: Worker, session: str) -> None:
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(PATIENCE)
-        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # its events tell its pid
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # its events carry its pid
         self.buffer, self.files = b"", []
         self.master, slave = os.openpty()
         null = os.open(os.devnull, os.O_RDWR)

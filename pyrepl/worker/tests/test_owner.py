@@ -1,4 +1,4 @@
-"""What the tests themselves rely on: a worker that hangs tells where, and leaves no process."""
+"""What the tests themselves rely on: a worker that hangs reports where, and leaves no process."""
 
 from __future__ import annotations
 
