@@ -21,8 +21,8 @@ const (
 
 // Settle waits for the end of the leader. It returns the processes of the tree that the hangup of
 // the leader's terminal ended, and those left running. It waits up to 50 ms for processes that can
-// still die of the hangup. If the tree can't be checked for 2 s, it returns an error and no process
-// as left.
+// still die of the hangup, and longer for those that surely will. If the tree can't be checked for
+// 2 s, it returns an error and no process as left.
 func (h *Handle) Settle() (hungUp, left []procfs.Process, err error) {
 	<-h.done
 	begin := time.Now()
@@ -30,7 +30,7 @@ func (h *Handle) Settle() (hungUp, left []procfs.Process, err error) {
 	for reaped := 0; ; {
 		es, err := h.members()
 		err = cmp.Or(scanErr, err)
-		decided := !slices.ContainsFunc(es, h.undecided)
+		decided := !h.worthWaiting(es, h.undecided, begin)
 		reaper.mu.Lock()
 		n := h.reapedOrphans
 		reaper.mu.Unlock()
@@ -38,7 +38,7 @@ func (h *Handle) Settle() (hungUp, left []procfs.Process, err error) {
 		case err != nil && time.Since(begin) > procset.CheckLimit:
 			return h.HungUp(), nil, procset.Unchecked(err)
 		case err != nil:
-		case decided && n == reaped || time.Since(begin) > h.owner.settle: // an orphan reaped since may have left children
+		case decided && (n == reaped || time.Since(begin) > h.owner.settle): // an orphan reaped since may have left children
 			return h.HungUp(), procset.Living(es), nil
 		}
 		if n == reaped {
@@ -68,4 +68,20 @@ func (h *Handle) undecided(e procfs.Stat) bool {
 		return false
 	}
 	return signals.DiesOf(e.PID, syscall.SIGHUP)
+}
+
+// worthWaiting reports whether to wait for one of es to end. A process that can die of what was sent
+// before begin, as dying says, gets 50 ms. One that surely ends gets 2 s: a busy machine can take
+// long to run it, and it needs no higher rung.
+func (h *Handle) worthWaiting(es []procfs.Stat, dying func(procfs.Stat) bool, begin time.Time) bool {
+	waited := time.Since(begin)
+	return slices.ContainsFunc(es, func(e procfs.Stat) bool {
+		switch {
+		case waited <= h.owner.settle && dying(e):
+			return true
+		case waited > procset.CheckLimit:
+			return false
+		}
+		return e.Doomed() || e.Ended() && e.Parent == os.Getpid()
+	})
 }

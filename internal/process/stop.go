@@ -166,8 +166,9 @@ func (h *Handle) kill() (survivors []procfs.Process, err error) {
 	return survivors, err
 }
 
-// awaitDying waits up to 50 ms for the processes of the tree that can still die of the rungs tried
-// or of the hangup at the leader's end. It reports whether no process of the tree is left.
+// awaitDying waits for the processes of the tree that can still die of the rungs tried or of the
+// hangup at the leader's end: up to 50 ms, and longer for those that surely will. It reports whether
+// no process of the tree is left.
 func (h *Handle) awaitDying(tried []ladder.Rung) bool {
 	dying := func(e procfs.Stat) bool {
 		switch {
@@ -180,12 +181,13 @@ func (h *Handle) awaitDying(tried []ladder.Rung) bool {
 		}
 		return false
 	}
-	until := time.Now().Add(h.owner.settle)
+	begin := time.Now()
 	for p := procset.Pause(0); !h.remaining().Empty(); p.Sleep() {
 		es, err := h.members()
-		if err == nil && !slices.ContainsFunc(es, dying) || time.Now().After(until) {
-			return false
+		if h.worthWaiting(es, dying, begin) || err != nil && time.Since(begin) <= h.owner.settle {
+			continue
 		}
+		return false
 	}
 	return true
 }

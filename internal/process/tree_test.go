@@ -16,6 +16,7 @@ import (
 	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/procset"
 	"asyncrepl/internal/tty"
 )
 
@@ -160,6 +161,33 @@ func TestSettle(t *testing.T) {
 			gone(t, tag)
 		})
 	}
+}
+
+// A process that surely dies gets more than the 50 ms of one that only may, but not for ever.
+func TestDoomedGetMoreTime(t *testing.T) {
+	o := newOwner(t)
+	j := onTTY(t, o, "job", `echo up; read`)
+	j.says(t, "up")
+	j.Signal(syscall.SIGSTOP) // so that it does not die of what it gets
+	polltest.Until(t, "the leader to stop", func() bool { e, _ := inspect(j.PID()); return e.State == 'T' })
+	e, _ := inspect(j.PID())
+	e.State = 'S' // as if no processor had run it since
+	for _, step := range []struct {
+		sig            syscall.Signal
+		at, in, beyond bool // at once, after the 50 ms, after 2 s
+	}{{0, true, false, false}, {syscall.SIGHUP, true, true, false}} {
+		j.Signal(step.sig)
+		for waited, want := range map[time.Duration]bool{0: step.at, 2 * settleLimit: step.in, 2 * procset.CheckLimit: step.beyond} {
+			o.settle = patience
+			if waited > 0 {
+				o.settle = settleLimit
+			}
+			if got := j.worthWaiting([]procfs.Stat{e}, j.undecided, time.Now().Add(-waited)); got != want {
+				t.Errorf("after signal %d and %v: worth waiting: %v, want %v", step.sig, waited, got, want)
+			}
+		}
+	}
+	j.Stop(Ladder{From: ladder.Kill})
 }
 
 // Processes that the leader's end hung up are named also if another scan runs before the leader has

@@ -85,6 +85,9 @@ func DispositionOf(int, syscall.Signal) (Disposition, error) {
 	return Disposition{}, errors.ErrUnsupported
 }
 
+// Doomed returns false: it is not known.
+func (Stat) Doomed() bool { return false }
+
 // PrivateMemory is not supported here.
 func PrivateMemory(int) (int64, error) { return 0, errors.ErrUnsupported }
 

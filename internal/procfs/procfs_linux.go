@@ -307,6 +307,31 @@ func DispositionOf(pid int, sig syscall.Signal) (Disposition, error) {
 	}, nil
 }
 
+// survivable are the signals whose default effect does not end a process.
+var survivable = func() (set uint64) {
+	for _, sig := range []syscall.Signal{
+		unix.SIGCHLD, unix.SIGCONT, unix.SIGURG, unix.SIGWINCH, unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
+	} {
+		set |= 1 << (sig - 1)
+	}
+	return set
+}()
+
+// Doomed reports whether the process surely ends as soon as the kernel lets it run: a signal that
+// ends it was sent, and has not been delivered. A stopped process can still be saved from every
+// signal except SIGKILL.
+func (s Stat) Doomed() bool {
+	b, err := readFile(pathOf(s.PID, "status"), make([]byte, 2048))
+	if err != nil || s.Ended() {
+		return false
+	}
+	pending := signalSet(b, "SigPnd") | signalSet(b, "ShdPnd")
+	if s.Stopped() {
+		return pending>>(unix.SIGKILL-1)&1 == 1
+	}
+	return pending&^(survivable|signalSet(b, "SigIgn")|signalSet(b, "SigCgt")|signalSet(b, "SigBlk")) != 0
+}
+
 // OwnIgnored returns the signals that this process ignores.
 func OwnIgnored() ([]syscall.Signal, error) {
 	b, err := readFile(pathOf(os.Getpid(), "status"), make([]byte, 2048))

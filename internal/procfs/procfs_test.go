@@ -223,6 +223,27 @@ func TestDisposition(t *testing.T) {
 	}
 }
 
+// A process is doomed if a signal that ends it is pending, unless it is stopped and can be saved.
+func TestDoomed(t *testing.T) {
+	cmd := start(t, `trap "" TERM; trap : USR1; echo; while :; do read x || exit; done`)
+	s := must[Stat](t)(Inspect(cmd.Process.Pid))
+	s.Signal(syscall.SIGSTOP)
+	for !s.Stopped() {
+		s = must[Stat](t)(Inspect(s.PID))
+	}
+	running := s
+	running.State = 'S' // the signals that a stopped process keeps are seen as those of a busy one
+	for _, step := range []struct {
+		sig  syscall.Signal
+		want bool
+	}{{0, false}, {syscall.SIGTERM, false}, {syscall.SIGUSR1, false}, {syscall.SIGWINCH, false}, {syscall.SIGHUP, true}} {
+		s.Signal(step.sig)
+		if s.Doomed() || running.Doomed() != step.want {
+			t.Errorf("after %v: doomed %v while stopped, %v while not; want %v", step.sig, s.Doomed(), running.Doomed(), step.want)
+		}
+	}
+}
+
 func TestSignalReachesOnlyThisProcess(t *testing.T) {
 	cmd := start(t, `trap 'exit 7' USR1; echo; while :; do read x || exit; done`)
 	p := must[Stat](t)(Inspect(cmd.Process.Pid)).Process
