@@ -38,10 +38,11 @@ func (r *run) interrupt() error {
 	return err
 }
 
-// interruptAll sends SIGINT to each process.
+// interruptAll sends SIGINT to each process, and continues it: a stopped one would not act on it.
 func interruptAll(ps []procfs.Process) {
 	for _, p := range ps {
 		p.Signal(syscall.SIGINT) // an error: it has ended
+		p.Signal(syscall.SIGCONT)
 	}
 }
 

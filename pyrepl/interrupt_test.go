@@ -151,6 +151,29 @@ func TestInterruptOfAStoppedWorker(t *testing.T) {
 	b.result("kept", "1")
 }
 
+// A stopped child is continued, so that it dies of the interrupt and the code is interrupted.
+func TestInterruptOfAStoppedChild(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	j := b.start("kept = 1; import os; os.system('echo $$; kill -STOP $$')")
+	jobstest.Prints(t, j, "\n")
+	child, err := strconv.Atoi(strings.TrimSpace(jobstest.Output(j)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	polltest.Until(t, "the child to stop", func() bool {
+		st, err := procfs.Inspect(child)
+		return err == nil && st.Stopped()
+	})
+	st := stop(jobs.Interrupt)
+	st.Step = jobstest.Patience
+	j.Stop(st)
+	if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+		t.Error(info.Receipt.Text())
+	}
+	b.result("kept", "1")
+}
+
 // computes waits until a job's process has used some processor time.
 func computes(t *testing.T, j *jobs.Job) {
 	t.Helper()

@@ -48,6 +48,7 @@ func TestReceiptNamesEveryRung(t *testing.T) {
 	for name, test := range map[string]struct{ line, status, rungs string }{
 		"leader alone":  {`echo "pid $$."; sleep 300`, "cancelled (interrupted)", ""},
 		"hung up":       {`sleep 300 & echo "pid $!."; sleep 300`, "cancelled (interrupted)", ""},
+		"stopped":       {`echo "pid $$."; kill -STOP $$`, "cancelled (interrupted)", ""},
 		"one that left": {`setsid sleep 300 & echo "pid $!."; sleep 300`, "cancelled (interrupted)", "interrupt; terminate for the processes it had started"},
 		"a deaf one":    {`(trap '' INT TERM HUP; exec setsid sleep 300) & echo "pid $!."; sleep 300`, "cancelled (interrupted)", "interrupt; terminate, kill for the processes it had started"},
 	} {
@@ -64,12 +65,12 @@ func TestReceiptNamesEveryRung(t *testing.T) {
 	}
 }
 
-// asleep waits until a process has execed sleep, or bash, and sleeps.
+// asleep waits until a process has execed sleep, or bash, and sleeps or is stopped.
 func (s *server) asleep(pid int) {
 	s.t.Helper()
 	polltest.Until(s.t, fmt.Sprintf("the sleep of process %d", pid), func() bool {
 		p, err := procfs.Inspect(pid)
-		return err == nil && p.State == 'S' && (p.Program == "sleep" || p.Program == "bash")
+		return err == nil && (p.State == 'S' || p.State == 'T') && (p.Program == "sleep" || p.Program == "bash")
 	})
 }
 

@@ -3,11 +3,13 @@
 package process
 
 import (
+	"slices"
 	"sync/atomic"
 	"syscall"
 
 	"asyncrepl/internal/child"
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/signals"
 	"asyncrepl/internal/tty"
 )
 
@@ -95,14 +97,24 @@ func (h *Handle) Signal(sig syscall.Signal) error {
 }
 
 // Interrupt sends SIGINT to the terminal's foreground group, as ^C does. It sends it to the
-// leader's group if there is no terminal or no foreground group.
+// leader's group if there is no terminal or no foreground group. If a process of that group is
+// stopped, Interrupt continues the group: a stopped process does not act on an interrupt.
 func (h *Handle) Interrupt() error {
 	if h.tty != nil {
 		if group, err := h.tty.Foreground(); err == nil && group > 1 && syscall.Kill(-group, syscall.SIGINT) == nil {
+			h.resume(group)
 			return nil
 		}
 	}
-	return h.child.SignalGroup(syscall.SIGINT)
+	err := h.child.SignalGroup(syscall.SIGINT)
+	h.resume(h.self.PID)
+	return err
+}
+
+// resume continues a process group if one of its processes, of the tree of h, is stopped.
+func (h *Handle) resume(group int) {
+	es, _ := h.members() // an error: the next rung continues the others
+	signals.SendGroups(slices.DeleteFunc(es, func(e procfs.Stat) bool { return e.State != 'T' || e.Group != group }), syscall.SIGCONT)
 }
 
 // Forget releases what h remembers of its tree, for a caller that will not ask for the tree again.
