@@ -54,6 +54,15 @@ func (p *Port) announceLate() {
 	}
 }
 
+// Complete returns r as the job's end will record it, for a runner that keeps it, too: with what
+// follows from the stop that was asked for and from the job's timeout.
+func (p *Port) Complete(r Receipt) Receipt {
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
+	r.complete(p.j.stop, p.j.info.Timeout)
+	return r
+}
+
 // Tail returns at most n of the newest bytes of the output.
 func (p *Port) Tail(n int) []byte { return output.Tail(p.j.log, n) }
 

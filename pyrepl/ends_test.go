@@ -144,7 +144,23 @@ func TestTimeoutKeepsVariables(t *testing.T) {
 	if want := "failed (timed out after 200ms; variables kept)"; info.Receipt.Text() != want {
 		t.Errorf("status %q, want %q", info.Receipt.Text(), want)
 	}
+	if got := b.s.History().Entries[1].Receipt.Text(); got != info.Receipt.Text() {
+		t.Errorf("the history says %q", got)
+	}
 	b.result("x", "1")
+}
+
+// What answers a timeout with an end of its own is recorded alike in the history.
+func TestHistoryOfAnAnsweredTimeout(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.run("import time")
+	j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python, Timeout: 200 * time.Millisecond}, b.s.Exec("try: time.sleep(300)\nfinally: 1/0"))
+	want := "failed (ZeroDivisionError: division by zero after a timeout of 200ms)"
+	info := jobstest.End(t, j)
+	if got := b.s.History().Entries[1].Receipt.Text(); got != want || info.Receipt.Text() != want {
+		t.Errorf("status %q, the history says %q, want %q", info.Receipt.Text(), got, want)
+	}
 }
 
 func TestExceptHookOfTheUser(t *testing.T) {

@@ -54,7 +54,7 @@ func (e *exec) run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	began := time.Now()
 	out, w := e.attempt(ctx, p, true)
 	e.s.count(began)
-	e.s.record(func(h *history) { h.end(out.Receipt) })
+	e.s.record(func(h *history) { h.end(p.Complete(out.Receipt)) })
 	if e.checkpoint && !e.begun {
 		out.Receipt.Checkpoint = "not kept: the code has not run"
 	} else if e.checkpoint {

@@ -133,7 +133,7 @@ func (e *exec) again(ctx context.Context, p *jobs.Port, w *worker.Worker, step E
 	r := newRun(e.s, w, p)
 	r.id, r.mute = step.Job, true
 	out := r.exec(ctx, step.Work)
-	e.s.record(func(h *history) { h.end(out.Receipt) })
+	e.s.record(func(h *history) { h.end(p.Complete(out.Receipt)) })
 	if r.asked {
 		out.Receipt = jobs.Receipt{End: jobs.Raised, By: jobs.Program, State: out.Receipt.State,
 			Detail: "job " + step.Job + ", run again, asked for input"}
