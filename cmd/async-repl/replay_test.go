@@ -33,4 +33,9 @@ func TestExecuteFromAnEarlierJob(t *testing.T) {
 	if _, got := do("x", "from_job", r.Header("Job ID"), "rerun", true, "session", "third"); got != "[1, 2, 3]" {
 		t.Errorf("the replay of a replay has %s", got)
 	}
+	for _, job := range []string{from, r.Header("Job ID")} {
+		if list := string(s.do("list_sessions")); strings.Count(list, ", rerun of job "+job) != 1 || strings.Contains(list, "branch of") {
+			t.Errorf("the list does not say which state was made again:\n%s", list)
+		}
+	}
 }

@@ -84,7 +84,7 @@ func (r *replay) Run(name string, work Work) (string, jobs.Runner, error) {
 	spec := of.spec
 	spec.Name = name
 	s := r.e.make(r.sc, spec, of.packages)
-	s.named, s.awaits, s.parent = of.named, 1, r.session
+	s.named, s.awaits, s.rerun = of.named, 1, r.steps[len(r.steps)-1].Job
 	again.Abandon = func(ctx context.Context) { r.e.abandon(ctx, r.sc, s) }
 	return name, s.Session.Replay(again), nil
 }

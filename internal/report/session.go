@@ -12,6 +12,7 @@ import (
 type SessionStatus struct {
 	Name      string
 	Parent    string // the session that it is a branch of; empty: none
+	Rerun     string // the job whose state it came to by running the code again; empty: none
 	PID       int    // of its Python; 0: there is none
 	Stopped   bool   // a signal has stopped its Python
 	Job       string // the running one; empty: none
@@ -99,6 +100,9 @@ func (s SessionStatus) String() string {
 	}
 	if s.Parent != "" {
 		parts = append(parts, "branch of "+s.Parent)
+	}
+	if s.Rerun != "" {
+		parts = append(parts, "rerun of job "+s.Rerun)
 	}
 	return view.Line(strings.Join(parts, ", "), 2*lineMax)
 }

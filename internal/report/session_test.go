@@ -15,8 +15,9 @@ func TestSessionsAreDescribed(t *testing.T) {
 	for want, s := range map[string]SessionStatus{
 		"lab, busy with job 01A, 2 queued, 1 variable, pid 812, 3 threads in 2 processes, 20.0 MiB, CPU 1.5s, 14 jobs in 1m40s, 2h0m old, " +
 			"Python /venv/bin/python, in /work, at most 300 MB a process, branch of base": busy,
-		"idle, idle for 5.0s, 0 variables, pid 813, 0 jobs in 0.00s, 1m0s old, in /":              idle,
-		"new, no Python runs, idle for 0.00s, 0 variables, 0 jobs in 0.00s, 0.00s old, in /a\\nb": {Name: "new", Dir: "/a\nb"},
+		"idle, idle for 5.0s, 0 variables, pid 813, 0 jobs in 0.00s, 1m0s old, in /":                           idle,
+		"new, no Python runs, idle for 0.00s, 0 variables, 0 jobs in 0.00s, 0.00s old, in /a\\nb":              {Name: "new", Dir: "/a\nb"},
+		"new, no Python runs, idle for 0.00s, 0 variables, 0 jobs in 0.00s, 0.00s old, in /, rerun of job 01B": {Name: "new", Dir: "/", Rerun: "01B"},
 	} {
 		if got := s.String(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
