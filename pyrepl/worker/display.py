@@ -112,11 +112,11 @@ class Displays:
         self.display((figure,))
 
     @breakable
-    def result(self, value: Any) -> tuple[str, bool]:
-        """Show the value of a last expression. Return its text and whether that is Markdown."""
+    def result(self, value: Any) -> tuple[str | None, bool]:
+        """Show the value of a last expression. Return its text, see _show, and whether that is
+        Markdown."""
         view = self.view(value)
-        self._publish(view)
-        return (text_of(value), False) if view.text is None else (view.text, view.markdown)
+        return self._show(value, view), view.text is not None and view.markdown
 
     @breakable
     def picture(self, value: Any) -> bool:
@@ -125,16 +125,24 @@ class Displays:
 
     @breakable
     def _print(self, value: Any, view: View) -> None:
-        """Show a view. Print its text unless the picture says all, or the text says nothing."""
-        shown = self._publish(view)
-        if not shown or not view.picture and not view.left:
-            text = text_of(value) if view.text is None else view.text
+        """Show a view and print its text."""
+        text = self._show(value, view)
+        if text is not None:
             rest = len(text) - TEXT
             if rest > 0:
                 text = "%s\n[%d more characters]" % (text[:TEXT], rest)
-            if not shown or text and not text.startswith("<"):
-                print(text)
+            print(text)
         self.session.interrupts.deliver()
+
+    @breakable
+    def _show(self, value: Any, view: View) -> str | None:
+        """Show what a view has besides text. Return its text, or None if the picture says all or
+        the text says nothing."""
+        shown = self._publish(view)
+        if shown and (view.picture or view.left):
+            return None
+        text = text_of(value) if view.text is None else view.text
+        return None if shown and (not text or text.startswith("<")) else text
 
     @breakable
     def view(self, value: Any) -> View:
