@@ -208,3 +208,14 @@ func BenchmarkExecuteOverStdio(b *testing.B) {
 		func() { s.do("execute_python", "code", "x=1") },
 		func() { floor.do("echo") })
 }
+
+// Aim: 1.05x the same job in a session without pyplot, as the lower quartile of paired blocks.
+func BenchmarkJobWithPyplot(b *testing.B) {
+	setting := withMatplotlib(b)
+	s, floor := startServer(b, setting), startServer(b, setting)
+	s.do("execute_python", "code", "import matplotlib.pyplot", "wait_seconds", 60)
+	floor.do("execute_python", "code", "x=1", "wait_seconds", 60)
+	comparePaired(b,
+		func() { s.do("execute_python", "code", "x=1") },
+		func() { floor.do("execute_python", "code", "x=1") })
+}

@@ -92,7 +92,9 @@ func TestServerEndsTheWaitOfItsCall(t *testing.T) {
 func TestListenerOfAShortJobIsNotNamed(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	s.do("execute_python", "code", "import socket, time; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()")
+	for _, code := range []string{"import socket, time", "1", "s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()"} {
+		s.do("execute_python", "code", code, "wait_seconds", 60)
+	}
 	r := s.do("execute_python", "code", "time.sleep(0.5)", "wait_seconds", 60)
 	holds(t, r, "Status", "completed", "Listening", "")
 }

@@ -119,6 +119,21 @@ func TestPortOfAShortJobIsNotThatOfTheNext(t *testing.T) {
 	second.says(t, listen(t, "tcp4", "127.0.0.1:0"))
 }
 
+// That holds for a third job, too, if nothing was opened since and still no poll came.
+func TestPortOfAShortJobIsNotThatOfALaterOne(t *testing.T) {
+	tree := listening.NewTree(ourselves)
+	defer tree.Close()
+	first := follow(tree)
+	first.says(t, listen(t, "tcp4", "127.0.0.1:0")) // and a poll is over
+	listen(t, "tcp4", "127.0.0.1:0")
+	tree.Rest()
+	follow(tree)
+	tree.Rest()
+	third := job{make(chan []listening.Port, 1000)}
+	tree.Follow(func(ports []listening.Port) { third.reported <- ports }, false)
+	third.says(t, listen(t, "tcp4", "127.0.0.1:0"))
+}
+
 // A tree that could not be listed is searched again.
 func TestFailedSearchIsRepeated(t *testing.T) {
 	failed := 0

@@ -40,7 +40,7 @@ type Tree struct {
 	// Guarded by all.mu.
 	job     int // counts the jobs
 	report  func([]Port)
-	earlier map[uint64]netip.AddrPort // the table when the job began, if no poll came since the one before
+	earlier map[uint64]netip.AddrPort // the table before the job, unless a poll has come since
 }
 
 // A foundFor is a port and the job of its tree for which it was found, 0 if none ran.
@@ -56,12 +56,15 @@ func NewTree(list func() ([]procfs.Process, error)) *Tree {
 }
 
 // Follow begins a job: from now on report is called at each change, with all ports that the job
-// has opened. The poller's goroutine calls it, even once more after Rest or Close. open says that
-// processes of the tree can have ports open that no poll has seen yet and that are not the job's.
-func (t *Tree) Follow(report func([]Port), open bool) {
+// has opened. The poller's goroutine calls it, even once more after Rest or Close. opened says that
+// processes of the tree can have opened ports since the last Follow, which are not the job's.
+func (t *Tree) Follow(report func([]Port), opened bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if t.earlier = nil; open && all.due {
+	switch {
+	case !all.due: // a poll has come since
+		t.earlier = nil
+	case opened:
 		t.earlier, _ = listeners() // an error: the last ports of the job before count as this one's
 	}
 	t.job++

@@ -77,6 +77,9 @@ func LookupEnv(int, string) (value string, found bool, err error) {
 	return "", false, errors.ErrUnsupported
 }
 
+// CountFiles returns 0: it is not known.
+func CountFiles(int) int { return 0 }
+
 // Files is not supported here.
 func Files(int) ([]FileID, error) { return nil, errors.ErrUnsupported }
 

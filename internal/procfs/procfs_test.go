@@ -244,6 +244,18 @@ func TestDoomed(t *testing.T) {
 	}
 }
 
+// The number of open files is that of the list of descriptors, if the kernel knows it.
+func TestCountFiles(t *testing.T) {
+	cmd := start(t, `exec 7</dev/null; echo; while :; do read x || exit; done`)
+	pid := cmd.Process.Pid
+	if got, want := CountFiles(pid), len(must[[]int](t)(Descriptors(pid))); got != 0 && got != want {
+		t.Errorf("got %d, want %d", got, want)
+	}
+	if got := CountFiles(1 << 30); got != 0 {
+		t.Errorf("of no process: %d", got)
+	}
+}
+
 func TestSignalReachesOnlyThisProcess(t *testing.T) {
 	cmd := start(t, `trap 'exit 7' USR1; echo; while :; do read x || exit; done`)
 	p := must[Stat](t)(Inspect(cmd.Process.Pid)).Process

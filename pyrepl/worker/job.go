@@ -35,7 +35,17 @@ func (w *Worker) Begin(p *jobs.Port, printed func()) {
 	w.port, w.kick = p, printed
 	sockets := w.sockets
 	w.mu.Unlock()
-	w.ports.Follow(runner.ReportPorts(p), sockets || len(w.earlier) > 0)
+	w.ports.Follow(runner.ReportPorts(p), len(w.earlier) > 0 || sockets && w.opened())
+}
+
+// opened reports whether the worker can have opened a file or a socket since opened was last
+// called: the number of its files is another, or unknown. Reading the kernel's table of listening
+// sockets takes much longer. A worker that has closed as many as it has opened is overlooked; a port
+// that it opened last can then be taken for the next job's.
+func (w *Worker) opened() bool {
+	before := w.files
+	w.files = procfs.CountFiles(w.handle.PID())
+	return w.files == 0 || w.files != before
 }
 
 // Rest ends the turn of the running job. What its processes print later is still its output.

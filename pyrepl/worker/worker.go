@@ -35,6 +35,7 @@ type Worker struct {
 	asked    int                 // numbered commands so far
 	children *procfs.ChildList   // nil: it could not be opened
 	earlier  map[processKey]bool // descendants of the worker when the running job began
+	files    int                 // that the worker had open then, see opened
 	made     *jobPipes           // for the next job; nil: none
 
 	// Guarded by mu.
