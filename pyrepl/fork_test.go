@@ -173,14 +173,14 @@ func TestForkOfAStoppedWorker(t *testing.T) {
 	b.want("import os\nx, forks = 1, []\nos.register_at_fork(before=lambda: forks.append(1))", "completed")
 	pid := b.s.State().PID
 	halt(t, pid)
-	if !b.s.State().Stopped {
+	if !b.s.Stopped() {
 		t.Error("the state of the session does not say so")
 	}
 	_, _, err := b.s.Branch(t.Context(), "twig", b.cfg)
 	says(t, err, "session default can't be branched now: its process "+strconv.Itoa(pid)+" was stopped by a signal; kill -CONT "+strconv.Itoa(pid)+" continues it")
 	syscall.Kill(pid, syscall.SIGCONT)
 	b.branch("twig").result("x", "1")
-	if b.s.State().Stopped {
+	if b.s.Stopped() {
 		t.Error("the worker is stopped after SIGCONT")
 	}
 	b.result("len(forks)", "1") // the refused one has not reached it

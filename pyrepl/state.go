@@ -9,7 +9,6 @@ import (
 // A State is a session's activity at one moment.
 type State struct {
 	PID       int           // of its worker; 0: none is alive
-	Stopped   bool          // a signal has stopped the worker
 	Job       string        // that is running; empty: none
 	Doing     string        // what else it is busy with, such as "a restart"; empty: nothing
 	Queued    int           // jobs that wait for their turn
@@ -23,7 +22,7 @@ type State struct {
 // Idle reports whether no job runs or waits for its turn.
 func (st State) Idle() bool { return st.Job == "" && st.Doing == "" && st.Queued == 0 }
 
-// State returns the session's activity. It does not wait for the worker.
+// State returns the session's activity. It asks neither the worker nor the kernel, so it is cheap.
 func (s *Session) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +37,7 @@ func (s *Session) State() State {
 	case s.w.Ended(): // and nobody has noticed: the names are those of a loss
 		st.Variables = 0
 	default:
-		st.PID, st.Stopped = s.w.Process().PID(), s.w.Stopped()
+		st.PID = s.w.Process().PID()
 	}
 	return st
 }
@@ -53,6 +52,14 @@ func (s *Session) doing() string {
 		return "a fork"
 	}
 	return ""
+}
+
+// Stopped reports whether a signal has stopped the worker.
+func (s *Session) Stopped() bool {
+	s.mu.Lock()
+	w := s.w
+	s.mu.Unlock()
+	return w != nil && w.Stopped()
 }
 
 // Usage returns the resources that the processes of the session use.

@@ -190,7 +190,7 @@ func (e *Engine) Sessions(sc Scope) (list []report.SessionStatus, limit int) {
 func (e *Engine) statusOf(sc Scope, s session) report.SessionStatus {
 	st, u, now := s.State(), s.Usage(), time.Now()
 	return report.SessionStatus{
-		Name: s.Name(), Parent: s.parent, Rerun: s.rerun, PID: st.PID, Stopped: st.Stopped, Job: st.Job, Doing: st.Doing, Queued: st.Queued, Variables: st.Variables,
+		Name: s.Name(), Parent: s.parent, Rerun: s.rerun, PID: st.PID, Stopped: s.Stopped(), Job: st.Job, Doing: st.Doing, Queued: st.Queued, Variables: st.Variables,
 		Threads: u.Threads, Processes: u.Processes, Memory: u.Memory, CPU: u.CPU,
 		Jobs: st.Jobs, Ran: st.Ran, Age: now.Sub(s.made), Idle: max(0, now.Sub(s.idleSince(st))),
 		Python: interpreter(s.packages), MemoryMB: cmp.Or(s.spec.MemoryMB, e.config.MemoryMB), Dir: cmp.Or(s.spec.Dir, sc.Workspace),
