@@ -143,6 +143,7 @@ type run struct {
 
 	heard     bool // the worker has sent an event about the job
 	untouched bool // the worker died before it had begun with the job
+	killed    int  // processes that the kernel killed for want of memory since the job before
 
 	// Guarded by mu.
 	mu        sync.Mutex
@@ -170,6 +171,7 @@ func (r *run) exec(ctx context.Context, work worker.Work) jobs.Outcome {
 	if work.Changes() {
 		r.s.record(func(h *history) { h.begin(r.id, work) })
 	}
+	r.killed = r.w.Killed()
 	r.w.Begin(r.p, r.watcher.Kick)
 	defer r.w.Rest()
 	if err := r.w.Exec(r.id, work); err != nil {

@@ -1,7 +1,6 @@
 package pyrepl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,27 +33,25 @@ func notStarted(ctx context.Context, err error) jobs.Outcome {
 	return jobs.Outcome{Receipt: rec}
 }
 
-// noRoom is what the loader says of a module in C that does not fit into a limit of memory. A library
-// that catches that may call itself broken.
-var noRoom = []byte("failed to map segment from shared object")
-
 // outcome returns the outcome of code that has ended while its worker lives.
 func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: r.rungs, PendingTasks: done.Pending}
 	rec.Names = jobs.NameChange{New: done.New, Gone: done.Gone, NewCount: done.NewCount, GoneCount: done.GoneCount}
+	st, killed := r.p.Stop(), r.w.Killed()
 	switch done.End {
 	case "exit":
 		rec.End, rec.Code, rec.Detail = jobs.Exited, done.Code, jobs.SysExit
 	case "raised":
 		rec.End, rec.Detail, rec.Exception = jobs.Raised, done.Error, done.Raised()
-		if name, detail, _ := strings.Cut(done.Error, ": "); done.Memory || name == "MemoryError" || r.s.cfg.Memory > 0 && bytes.Contains(done.Exception, noRoom) {
-			rec.End, rec.Detail = jobs.OutOfMemory, joined(r.s.limitText(), detail)
+		if why, short := r.s.cfg.ShortOfMemory(done); short {
+			rec.End, rec.Detail = jobs.OutOfMemory, why
+		} else if killed > 0 && st == nil { // a child that the code needed, most probably
+			rec.End, rec.Detail = jobs.OutOfMemory, joined(r.reachedLimit(), done.Error)
 		}
 		rec.Cause, rec.Subject = r.cause(done)
 	default:
 		rec.End = jobs.Returned
 	}
-	st := r.p.Stop()
 	switch {
 	case st == nil:
 	case !done.Interrupted && !(r.handlesTerm && slices.Contains(r.rungs, jobs.Terminate)):
@@ -62,9 +59,7 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	case strings.HasPrefix(done.Error, "KeyboardInterrupt"):
 		rec.Stop, rec.By = st, st.By
 	}
-	if note := r.w.LeftOut(r.p.ID()); note != "" {
-		rec.Notes = append(rec.Notes, note)
-	}
+	rec.Notes = said(r.w.LeftOut(r.p.ID()), r.killedNote(killed))
 	out := jobs.Outcome{Receipt: rec}
 	if done.Result != nil {
 		out.Result, out.HasResult = *done.Result, true
@@ -76,36 +71,47 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	return out
 }
 
-// joined returns the texts that are not empty, with colons between them.
-func joined(texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), ": ")
+// said returns the texts that are not empty.
+func said(texts ...string) []string {
+	return slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 }
 
-// limitText returns the limit of the session's memory, or "" if it has none.
-func (s *Session) limitText() string {
-	if s.cfg.Memory == 0 {
+// joined returns the texts that are not empty, with colons between them.
+func joined(texts ...string) string { return strings.Join(said(texts...), ": ") }
+
+// killedNote says that the kernel killed so many processes while the job ran. Those that it killed
+// since the job before count, too.
+func (r *run) killedNote(n int) string {
+	if n += r.killed; n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("limit of %d MB", s.cfg.Memory)
+	return fmt.Sprintf("the kernel killed %s of the session (%s)", view.CountOf(n, "process"), joined("out of memory", r.reachedLimit()))
+}
+
+// reachedLimit returns the limit of the session's memory if its processes have reached it together,
+// else "": a process can be killed because the whole system is short of memory.
+func (r *run) reachedLimit() string {
+	if !r.w.LimitReached() {
+		return ""
+	}
+	return r.s.cfg.MemoryLimit()
 }
 
 // lostReceipt returns the receipt of a job that has lost its worker because of cause. It kills the
 // worker if that is still alive.
 func (r *run) lostReceipt(cause error) jobs.Receipt {
-	var notes []string
+	ended := ""
 	if cause != errAlive && !r.w.Ended() {
 		r.w.Process().Stop(process.Ladder{From: jobs.Kill})
-		notes = append(notes, cause.Error()+"; its worker was ended")
+		ended = cause.Error() + "; its worker was ended"
 	}
 	r.w.Drain()
-	if note := r.w.LeftOut(r.p.ID()); note != "" {
-		notes = append(notes, note)
-	}
 	rec := runner.ExitReceipt(r.w.Process())
-	if limit := r.s.limitText(); limit != "" && (rec.Code != 0 || slices.Contains([]string{"SIGABRT", "SIGBUS", "SIGSEGV"}, rec.Signal)) {
-		notes = append(notes, "its memory has a "+limit+", and code in C can crash or exit when it is reached")
+	if rec.End == jobs.OutOfMemory {
+		rec.Detail = r.reachedLimit()
 	}
-	rec.State, rec.Rungs, rec.Notes = jobs.Lost, r.rungs, notes
+	rec.State, rec.Rungs = jobs.Lost, r.rungs
+	rec.Notes = said(ended, r.w.LeftOut(r.p.ID()), r.s.cfg.CrashNote(rec))
 	if errors.Is(cause, worker.ErrChannelClosed) && rec.End != jobs.Alive {
 		rec.By = jobs.Program
 	}

@@ -41,7 +41,7 @@ var rules = []rule{
 		why: "the kernel's account of sockets is read in one place, for every use"},
 	{dir: "internal/pump", not: []string{"os/exec", "net", "github.com"},
 		why: "a pump reads pipes and terminals alike and knows nothing about the bytes"},
-	{dir: "internal/guard", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
+	{dir: "internal/guard", may: []string{"internal/cgroup", "internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "the guard needs only its pipe and the kernel, because everything else may have failed"},
 	{dir: "internal/tty", may: []string{"internal/procfs"}, not: []string{"os/exec", "net"},
 		why: "a terminal serves worker and shell alike, and knows neither of them, nor its watcher"},
@@ -53,13 +53,15 @@ var rules = []rule{
 		why: "a stack is read from the memory of a process, whatever the process is for"},
 	{dir: "internal/child", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "a child is one process; the tree that grows from it belongs to package process"},
-	{dir: "internal/oom", not: []string{"os/exec", "net", "github.com"},
-		why: "a counter only reads the kernel's count"},
+	{dir: "internal/cgroup", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
+		why: "a control group takes any process, and ends none"},
+	{dir: "internal/oom", not: []string{"os", "os/exec", "net", "github.com"},
+		why: "a counter only compares the kernel's counts"},
 	{dir: "internal/signals", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "a signal goes to processes that a caller has found, whatever they belong to"},
 	{dir: "internal/procset", may: []string{"internal/ladder", "internal/procfs", "internal/signals"}, not: []string{"os", "net", "github.com"},
 		why: "a set of processes is ended alike, whatever a scan finds them by"},
-	{dir: "internal/process", may: []string{"internal/child", "internal/guard", "internal/ladder", "internal/oom", "internal/procfs", "internal/procset", "internal/signals", "internal/tty"}, not: []string{"net", "github.com"},
+	{dir: "internal/process", may: []string{"internal/cgroup", "internal/child", "internal/guard", "internal/ladder", "internal/oom", "internal/procfs", "internal/procset", "internal/signals", "internal/tty"}, not: []string{"net", "github.com"},
 		why: "processes of every kind are ended in one place"},
 
 	{dir: "internal/changes", not: []string{"os/exec", "net", "github.com"},
@@ -92,7 +94,7 @@ var rules = []rule{
 		why: "a notebook is a file of cells, whoever ran them"},
 	{dir: "internal/export", may: []string{"internal/notebook", "internal/output", "internal/view", "jobs", "pyrepl"}, not: []string{"os", "net", "github.com"},
 		why: "an export reads what sessions and jobs keep, and starts nothing"},
-	{dir: "internal/engine", may: []string{"internal/output", "internal/process", "internal/pystack", "internal/report", "internal/tty", "internal/waiting", "jobs", "pkgmgr", "pyrepl", "shell"}, not: []string{"os/exec", "net", "github.com"},
+	{dir: "internal/engine", may: []string{"internal/cgroup", "internal/output", "internal/process", "internal/pystack", "internal/report", "internal/tty", "internal/waiting", "jobs", "pkgmgr", "pyrepl", "shell"}, not: []string{"os/exec", "net", "github.com"},
 		why: "an engine serves front ends of any protocol, and may run in a process apart from them"},
 	{dir: "internal/variables", may: []string{"internal/engine", "internal/report", "internal/view"}, not: []string{"os", "net", "github.com"},
 		why: "variables read alike in every front end"},
@@ -116,7 +118,7 @@ var rules = []rule{
 
 // runnersMay are the packages that the runners may import.
 var runnersMay = []string{
-	"internal/callstack", "internal/display", "internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/pystack", "internal/runner",
+	"internal/callstack", "internal/cgroup", "internal/display", "internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/pystack", "internal/runner",
 	"internal/tty", "internal/view", "internal/waiting", "jobs",
 }
 

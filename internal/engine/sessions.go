@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"asyncrepl/internal/cgroup"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
@@ -189,11 +190,13 @@ func (e *Engine) Sessions(sc Scope) (list []report.SessionStatus, limit int) {
 // statusOf returns the state of a session.
 func (e *Engine) statusOf(sc Scope, s session) report.SessionStatus {
 	st, u, now := s.State(), s.Usage(), time.Now()
+	limit := cmp.Or(s.spec.MemoryMB, e.config.MemoryMB)
 	return report.SessionStatus{
 		Name: s.Name(), Parent: s.parent, Rerun: s.rerun, PID: st.PID, Stopped: s.Stopped(), Job: st.Job, Doing: st.Doing, Queued: st.Queued, Variables: st.Variables,
 		Threads: u.Threads, Processes: u.Processes, Memory: u.Memory, CPU: u.CPU,
 		Jobs: st.Jobs, Ran: st.Ran, Age: now.Sub(s.made), Idle: max(0, now.Sub(s.idleSince(st))),
-		Python: interpreter(s.packages), MemoryMB: cmp.Or(s.spec.MemoryMB, e.config.MemoryMB), Dir: cmp.Or(s.spec.Dir, sc.Workspace),
+		Python: interpreter(s.packages), Dir: cmp.Or(s.spec.Dir, sc.Workspace),
+		MemoryMB: limit, Together: limit > 0 && cgroup.Available() == nil,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/cgroup"
 	"asyncrepl/internal/pystack"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/tty"
@@ -46,12 +47,7 @@ func (e *Engine) Status(sc Scope) report.Server {
 	does(census.Guard != 0 || !census.Started, guardText(census.Guard),
 		"the guard has exited; the next start of a process replaces it, and until then processes outlive a server that is killed")
 	s.Works = append(s.Works, "shell "+e.config.Shell)
-	limits := slices.ContainsFunc(s.Sessions, func(one report.SessionStatus) bool { return one.MemoryMB > 0 })
-	if mb := e.config.MemoryMB; mb > 0 {
-		s.Works = append(s.Works, fmt.Sprintf("a memory limit of %d MB for each process of a session, not for all together", mb))
-	} else if limits {
-		s.Works = append(s.Works, "memory limits of sessions, for each process and not for all together")
-	}
+	e.memoryLimits(&s)
 	s.Search = cmp.Or(variables(e.config.Env)["PATH"], "an empty PATH") + " (PATH), for python3 and uv"
 	python, err := e.packages.Describe()
 	installer := "venv and pip (with uv on PATH installs are faster)"
@@ -71,6 +67,23 @@ func (e *Engine) Status(sc Scope) report.Server {
 		s.Lacks = append(s.Lacks, errNoStateDir.Error())
 	}
 	return s
+}
+
+// memoryLimits adds to s how the memory of sessions is limited, if it is.
+func (e *Engine) memoryLimits(s *report.Server) {
+	each, together := "memory limits of sessions, for each process and not for all together", "memory limits of sessions, for all processes together (cgroup v2)"
+	if mb := e.config.MemoryMB; mb > 0 {
+		each = fmt.Sprintf("a memory limit of %d MB for each process of a session, not for all together", mb)
+		together = fmt.Sprintf("a memory limit of %d MB for all processes of a session together (cgroup v2)", mb)
+	} else if !slices.ContainsFunc(s.Sessions, func(s report.SessionStatus) bool { return s.MemoryMB > 0 }) {
+		return
+	}
+	if err := cgroup.Available(); err != nil {
+		s.Works = append(s.Works, each)
+		s.Lacks = append(s.Lacks, "cgroup v2 can't limit all processes of a session together: "+err.Error())
+		return
+	}
+	s.Works = append(s.Works, together)
 }
 
 // tryTerminal opens and closes a terminal, and returns the error.

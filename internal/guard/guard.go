@@ -13,7 +13,7 @@
 //   - The guard leads its own session and ignores every signal that can be ignored. Only SIGKILL
 //     ends it, and SIGSTOP stops it until the server ends or wakes it.
 //   - It needs only the pipe and the kernel's process table: no file, no memory of the server, no
-//     answer from another process.
+//     answer from another process. Last, it removes the control groups that the server has made.
 //   - It kills a process only if the process has the start time that the server wrote for its pid,
 //     or if a session, a parent or the mark proves that it belongs to the server.
 //   - Times are the kernel's start times, see [procfs.Process].
@@ -36,6 +36,7 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/cgroup"
 	"asyncrepl/internal/procfs"
 )
 
@@ -66,16 +67,20 @@ const (
 )
 
 // Run is the main function of the guard. It reads lines from r until r ends, then kills until no
-// process is left. It returns the exit status: 1 if processes are left after 10 s.
+// process is left, and removes the control groups of its parent, the server. It returns the exit
+// status: 1 if processes are left after 10 s.
 func Run(r io.Reader) int {
 	wakeWithParent() // first of all: a guard that is stopped before this call is never woken
+	server := os.Getppid()
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	w := newWatched()
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		w.handleLine(lines.Text())
 	}
-	return w.kill(time.Now().Add(killLimit))
+	status := w.kill(time.Now().Add(killLimit))
+	cgroup.Clean(server)
+	return status
 }
 
 // A watched is the set of processes that a guard watches.

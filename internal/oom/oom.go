@@ -34,8 +34,8 @@ type Counter struct {
 	claimed uint64 // kills up to this count have been attributed to children
 }
 
-// NewCounter returns a Counter that reads the kernel's count with read, which is [Kills] except in
-// tests.
+// NewCounter returns a Counter that reads the kernel's count, of a control group or of the whole
+// system, with read.
 func NewCounter(read func() (uint64, error)) *Counter { return &Counter{read: read} }
 
 // Recent returns the count, as it was at most a second ago.

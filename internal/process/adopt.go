@@ -13,7 +13,7 @@ import (
 
 // Adopt makes an orphan of ours a process that o has started: it gets a Handle with its true exit
 // status, and leaves the tree that it was forked in. The process must have come to us, and lead its
-// own session on s.TTY; of s only TTY and Mark count. The caller has its pid from the kernel. The
+// own session on s.TTY; of s only TTY, Mark and Kills count. The caller has its pid from the kernel. The
 // environment that the kernel shows of it stays that of the process that it was forked from.
 func (o *Owner) Adopt(pid int, s Spec) (*Handle, error) {
 	if o.closed.Load() {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"asyncrepl/internal/child"
+	"asyncrepl/internal/oom"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/signals"
 	"asyncrepl/internal/tty"
@@ -21,9 +22,11 @@ type Handle struct {
 	tty        *tty.PTY // nil: none
 	mark       string
 	files      []procfs.FileID // a process that holds one of them belongs to the tree
-	kills      uint64          // the kernel's count of OOM kills at the start
 	killedByUs atomic.Bool     // we have killed it, or have tried to
 	exiting    atomic.Bool     // see LetExit
+
+	kills       *oom.Counter // the owner's, or that of a group of its own
+	killsBefore uint64       // its count at the start
 
 	done     chan struct{}
 	exit     Exit          // set before done is closed
@@ -55,7 +58,7 @@ func (h *Handle) follow() {
 	switch {
 	case status.Signaled():
 		h.exit = Exit{Code: -1, Signal: status.Signal()}
-		h.exit.OOM = h.exit.Signal == syscall.SIGKILL && !h.killedByUs.Load() && h.owner.kills.Claim(h.kills)
+		h.exit.OOM = h.exit.Signal == syscall.SIGKILL && !h.killedByUs.Load() && h.kills.Claim(h.killsBefore)
 	default:
 		h.exit = Exit{Code: status.ExitStatus()}
 	}
@@ -85,6 +88,16 @@ func (h *Handle) TreeGone() <-chan struct{} { return h.treeGone }
 func (h *Handle) Exit() Exit {
 	<-h.done
 	return h.exit
+}
+
+// ClaimKills returns how many processes of the tree the kernel has killed because memory was short,
+// since it was last called. It returns 0 unless the tree has a control group of its own. A leader's
+// own death is in its Exit.
+func (h *Handle) ClaimKills() (n int) {
+	for h.kills != h.owner.kills && h.kills.Claim(h.killsBefore) {
+		n++
+	}
+	return n
 }
 
 // Signal sends sig to the leader and never to another process. The error is procfs.ErrGone if the

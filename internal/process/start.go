@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/cgroup"
 	"asyncrepl/internal/child"
 	"asyncrepl/internal/oom"
 	"asyncrepl/internal/procfs"
@@ -68,7 +69,7 @@ func NewOwner(c Config) (*Owner, error) {
 	}
 	reaper.join()
 	o := &Owner{
-		config: c, token: sync.OnceValue(rand.Text), null: os.NewFile(uintptr(null), os.DevNull), kills: oom.NewCounter(oom.Kills),
+		config: c, token: sync.OnceValue(rand.Text), null: os.NewFile(uintptr(null), os.DevNull), kills: oom.NewCounter(cgroup.Kills),
 		settle: settleLimit, remaining: remainingGrace, grace: shutdownGrace, exit: ExitGrace, limit: shutdownLimit,
 	}
 	o.guard = newGuardLink(o)
@@ -89,6 +90,10 @@ type Spec struct {
 	Files []*os.File
 
 	Mark string // the job's or worker's id
+
+	// Kills, if not nil, counts the OOM kills of the control group that only this process and its
+	// tree will be in. Nil: the process stays in ours.
+	Kills func() (uint64, error)
 }
 
 // Start starts a program as the leader of its own session and group, with no signal ignored or
@@ -124,8 +129,12 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 // there is a guard for it.
 func (o *Owner) newHandle(s Spec, files []*os.File) *Handle {
 	o.guard.ensure()
+	kills := o.kills
+	if s.Kills != nil {
+		kills = oom.NewCounter(s.Kills)
+	}
 	return &Handle{
-		owner: o, tty: s.TTY, mark: s.Mark, files: identifyingFiles(files, s.TTY), kills: o.kills.Recent(),
+		owner: o, tty: s.TTY, mark: s.Mark, files: identifyingFiles(files, s.TTY), kills: kills, killsBefore: kills.Recent(),
 		done: make(chan struct{}), treeGone: make(chan struct{}),
 	}
 }

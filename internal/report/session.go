@@ -32,7 +32,8 @@ type SessionStatus struct {
 	Python string        // its interpreter; empty: unknown
 	Dir    string        // where its Python starts
 
-	MemoryMB int // the most memory that each of its processes can use, in MiB; 0: no limit
+	MemoryMB int  // the most memory that each of its processes can use, in MiB; 0: no limit
+	Together bool // the most that all of them can use together, too
 }
 
 // Sessions returns the list of sessions, of which limit are allowed, as many as fit into room
@@ -96,7 +97,11 @@ func (s SessionStatus) String() string {
 	}
 	parts = append(parts, "in "+s.Dir)
 	if s.MemoryMB > 0 {
-		parts = append(parts, fmt.Sprintf("at most %d MB a process", s.MemoryMB))
+		limit := fmt.Sprintf("at most %d MB", s.MemoryMB)
+		if !s.Together {
+			limit += " a process"
+		}
+		parts = append(parts, limit)
 	}
 	if s.Parent != "" {
 		parts = append(parts, "branch of "+s.Parent)

@@ -50,7 +50,10 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 	mark := ulid.Make().String()
 	shared, pid, err := w.fork(ctx, b, mark, session)
 	if err == nil {
-		b.handle, err = owner.Adopt(pid, process.Spec{TTY: b.pty, Mark: mark})
+		b.group, err = w.group.Another()
+	}
+	if err == nil {
+		b.handle, err = owner.Adopt(pid, process.Spec{TTY: b.pty, Mark: mark, Kills: b.group.Counter()})
 	}
 	if err != nil && ctx.Err() != nil {
 		err = errGivenUp
@@ -60,27 +63,38 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 			b.ch.close()
 		}
 		b.pty.Close()
+		b.group.Remove()
 		return nil, nil, runner.Scarce(err)
 	}
 	b.keyboard = tty.NewKeyboard(b.pty, runner.PIDs(b.handle))
 	b.ports = listening.NewTree(b.handle.Tree)
 	b.children, _ = procfs.OpenChildList(b.handle.PID()) // an error: each job scans
 	b.screen = pump.Shared(b.pty.Master(), b.writeScreen)
-	go b.listen() // owned by the worker; ends when the channel does, see End
-	select {
-	case <-b.events: // hello, which is in the channel
-		b.sight = w.sight.of(b.handle.PID())
+	go b.listen()                           // owned by the worker; ends when the channel does, see End
+	if err = b.group.Add(pid); err == nil { // it runs no user code before its first command
+		err = b.awaitHello()
+	}
+	if err == nil {
+		b.sight = w.sight.of(pid)
 		return b, shared, nil
-	case <-b.handle.Done():
-		err = fmt.Errorf("the branch %s", b.ExitText())
-	case <-b.eof:
-		err = errors.New("the branch closed its channel")
 	}
 	b.End(process.Ladder{From: jobs.Kill})
 	if ctx.Err() != nil {
 		err = errGivenUp
 	}
 	return nil, nil, err
+}
+
+// awaitHello waits for the hello of a branch, which is in the channel.
+func (w *Worker) awaitHello() error {
+	select {
+	case <-w.events:
+		return nil
+	case <-w.handle.Done():
+		return fmt.Errorf("the branch %s", w.ExitText())
+	case <-w.eof:
+		return errors.New("the branch closed its channel")
+	}
 }
 
 // fork has w fork the process of b, which gets the terminal of b and a channel, and returns its

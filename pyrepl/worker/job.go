@@ -11,8 +11,13 @@ import (
 	"asyncrepl/jobs"
 )
 
-// eofGrace is how long a worker whose channel has ended can take to die.
-const eofGrace = 200 * time.Millisecond
+// eofGrace is how long a worker whose channel has ended can take to begin to exit, and exitLimit how
+// long it can take to exit then: the kernel frees the memory that it shared after it has closed the
+// channel.
+const (
+	eofGrace  = 200 * time.Millisecond
+	exitLimit = 10 * time.Second
+)
 
 // Reasons why a worker is of no more use.
 var (
@@ -107,14 +112,17 @@ func (w *Worker) Unread() bool { return w.unread }
 // AwaitDeath waits for a worker whose events have ended to exit, and reports whether it did. If
 // not, user code has closed the channel.
 func (w *Worker) AwaitDeath() (died bool) {
-	timer := time.NewTimer(eofGrace)
-	defer timer.Stop()
-	select {
-	case <-w.handle.Done():
-		return true
-	case <-timer.C:
-		return false
+	for begin := time.Now(); time.Since(begin) < exitLimit; {
+		select {
+		case <-w.handle.Done():
+			return true
+		case <-time.After(eofGrace):
+		}
+		if st, err := procfs.Inspect(w.handle.PID()); err == nil && !st.Ending() {
+			return false
+		}
 	}
+	return false
 }
 
 // Answer answers the question n of the running job with a line, or with the end of file.

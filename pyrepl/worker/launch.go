@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/cgroup"
 	"asyncrepl/internal/listening"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
@@ -112,6 +113,7 @@ func Start(ctx context.Context, cfg Config, p *jobs.Port) (*Worker, error) {
 		if w.pty != nil {
 			w.pty.Close()
 		}
+		w.group.Remove()
 		return nil, runner.Scarce(err)
 	}
 	w.screen = pump.Shared(w.pty.Master(), w.writeScreen)
@@ -140,11 +142,16 @@ func (w *Worker) launch(python string, prog program, cfg Config) (err error) {
 	}
 	defer pipes.closeWriters()
 	w.read(w.port, pipes)
+	if cfg.Memory > 0 {
+		if w.group, err = cgroup.New(int64(cfg.Memory) << 20); err != nil {
+			return fmt.Errorf("limiting the memory of the Python worker: %w", err)
+		}
+	}
 	w.handle, err = cfg.Owner.Start(process.Spec{
 		Argv: []string{python, "-u", "-X", "faulthandler", "-c", prog.bootstrap},
 		Env:  workerEnv(cfg.Env(), cfg.Dir), Dir: "/", TTY: w.pty, // see bootstrap.py
 		Files: []*os.File{nil, pipes.out.w, pipes.errs.w, theirs},
-		Mark:  ulid.Make().String(),
+		Mark:  ulid.Make().String(), Kills: w.group.Counter(),
 	})
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOEXEC) {
 		err = fmt.Errorf("starting the Python worker: %w; %s", err, cfg.otherPython())
@@ -153,10 +160,14 @@ func (w *Worker) launch(python string, prog program, cfg Config) (err error) {
 		return err
 	}
 	if cfg.Memory > 0 { // before it gets its program, so before any user code
-		if err := limitMemory(w.handle.PID(), int64(cfg.Memory)<<20); err != nil {
+		err := w.group.Add(w.handle.PID())
+		if err == nil {
+			err = limitMemory(w.handle.PID(), int64(cfg.Memory)<<20)
+		}
+		if err != nil {
 			w.handle.Stop(process.Ladder{From: jobs.Kill})
 			w.handle.Forget()
-			return err
+			return fmt.Errorf("limiting the memory of the Python worker: %w", err)
 		}
 	}
 	w.keyboard = tty.NewKeyboard(w.pty, runner.PIDs(w.handle))

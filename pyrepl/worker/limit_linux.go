@@ -2,7 +2,6 @@ package worker
 
 import (
 	"errors"
-	"fmt"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,7 +14,7 @@ func limitMemory(pid int, bytes int64) error {
 	limit := unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}
 	err := unix.Prlimit(pid, unix.RLIMIT_DATA, &limit, nil)
 	if err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: it has ended, and that is reported
-		return fmt.Errorf("limiting the memory of the Python worker: %w", err)
+		return err
 	}
 	return nil
 }

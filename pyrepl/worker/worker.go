@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"asyncrepl/internal/cgroup"
 	"asyncrepl/internal/display"
 	"asyncrepl/internal/listening"
 	"asyncrepl/internal/output"
@@ -19,6 +20,7 @@ import (
 // A Worker is a Python process that holds a session's namespace.
 type Worker struct {
 	handle   *process.Handle
+	group    *cgroup.Group // nil: it has the server's
 	ports    *listening.Tree
 	pty      *tty.PTY
 	keyboard *tty.Keyboard
@@ -57,7 +59,10 @@ func (w *Worker) Ended() bool { return runner.Ended(w.handle) }
 // ExitText says how the process ended: "was killed by SIGSEGV", "exited 7".
 func (w *Worker) ExitText() string {
 	x := w.handle.Exit()
-	if x.Signal != 0 {
+	switch {
+	case x.OOM:
+		return "was killed by the kernel (out of memory)"
+	case x.Signal != 0:
 		return "was killed by " + runner.SignalName(x.Signal)
 	}
 	return fmt.Sprintf("exited %d", x.Code)
@@ -138,6 +143,7 @@ func (w *Worker) End(l process.Ladder) process.StopResult {
 	w.pty.Close()
 	w.children.Close()
 	w.handle.Forget()
+	w.group.Remove()
 	return result
 }
 
