@@ -104,9 +104,11 @@ var rules = []rule{
 		why: "arguments are checked alike for every front end, before a tool runs"},
 	{dir: "internal/resource", may: []string{"internal/arguments", "internal/output", "internal/report", "internal/view", "jobs"}, not: []string{"os", "net/http", "github.com"},
 		why: "programs read the same of a job through every front end"},
+	{dir: "internal/delivery", may: []string{"internal/report"}, not: []string{"os", "net"},
+		why: "replies are delivered alike, whatever tool they are from"},
 	{dir: "internal/stdio", may: []string{"internal/rawjson"}, not: []string{"os", "net"},
 		why: "a transport carries messages over a stream and does not know what they mean"},
-	{dir: "internal/mcpserver", may: []string{"internal/arguments", "internal/engine", "internal/export", "internal/output", "internal/rawjson", "internal/report", "internal/resource", "internal/variables", "internal/view", "jobs"}, errors: []string{"internal/tty"}, not: []string{"os/exec", "net/http"},
+	{dir: "internal/mcpserver", may: []string{"internal/arguments", "internal/delivery", "internal/engine", "internal/export", "internal/output", "internal/rawjson", "internal/report", "internal/resource", "internal/variables", "internal/view", "jobs"}, errors: []string{"internal/tty"}, not: []string{"os/exec", "net/http"},
 		why: "tools start nothing themselves and do not know how jobs run; they know what can go wrong, to say what helps"},
 	{dir: "internal/mcpclient", not: []string{"net", "github.com"},
 		why: "a client knows only the protocol, as the clients of others do"},
@@ -123,7 +125,7 @@ var runnersMay = []string{
 }
 
 // speakMCP are the packages that may import the protocol's library, so that it can be replaced.
-var speakMCP = []string{"internal/mcpserver", "internal/stdio"}
+var speakMCP = []string{"internal/delivery", "internal/mcpserver", "internal/stdio"}
 
 const mcpLibrary = "github.com/modelcontextprotocol"
 

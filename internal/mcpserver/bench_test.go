@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"asyncrepl/internal/delivery"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/stdio"
@@ -25,7 +26,7 @@ func BenchmarkCall(b *testing.B) {
 		s := mcp.NewServer(&mcp.Implementation{Name: "floor", Version: "0"}, nil)
 		s.AddTool(&mcp.Tool{Name: "execute_python", InputSchema: json.RawMessage(`{"type":"object"}`)},
 			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				return result(report.Textf("x"), false), nil
+				return delivery.Text(report.Textf("x"), false), nil
 			})
 		session, err := s.Connect(ctx, &stdio.Transport{Stream: conn}, nil)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sync/semaphore"
 
+	"asyncrepl/internal/delivery"
 	"asyncrepl/internal/display"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/output"
@@ -217,7 +217,7 @@ func TestUnreadPicturesAreBounded(t *testing.T) {
 			defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
 			c := w.serve(func(ctx context.Context, conn net.Conn) error {
 				served := newConn(w.config, w.scope(engine.Scope{}))
-				served.unread = semaphore.NewWeighted(room)
+				served.unread = delivery.NewRoom(room)
 				session, err := served.server(ctx, tools).Connect(ctx, &stdio.Transport{Stream: conn, Ordered: true}, nil)
 				if err != nil {
 					return err

@@ -8,7 +8,7 @@
 // reading position for a client: the same call gives the same answer.
 //
 // Handlers know no transport. One that keeps calls in order, or that knows which answers reach the
-// client, attaches a ticket to each request; see ticket.go.
+// client, attaches a [delivery.Ticket] to each request.
 //
 // A client's mistake is a result marked as an error that says how to fix it. Protocol errors are
 // for faults of the protocol. Replies are text and blocks, never structured content: clients that
@@ -23,6 +23,6 @@
 // Package arguments reads what a call is given, package report has the words of replies, package
 // resource reads what programs ask for, and errors.go is the one place where errors become text.
 //
-// Besides internal/stdio this is the only package that knows the MCP SDK. It knows no process, no
+// Only this package, delivery and stdio know the MCP SDK. It knows no process, no
 // Python and no shell: the Backend makes the runners of jobs.
 package mcpserver

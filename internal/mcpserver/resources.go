@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"asyncrepl/internal/delivery"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/resource"
 	"asyncrepl/jobs"
@@ -68,17 +69,17 @@ func (c *conn) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (
 	if err != nil {
 		return nil, c.resourceError(uri, err)
 	}
-	release, err := c.claim(ctx, int64(r.DisplaySize(j)))
+	release, err := c.unread.Claim(ctx, int64(r.DisplaySize(j)))
 	if err != nil {
 		return nil, err
 	}
-	defer ticketOf(req.Extra).OnAnswer(func(bool) { release() })
+	defer delivery.TicketOf(req.Extra).OnAnswer(func(bool) { release() })
 	contents, err := r.Read(j, c.reporter)
 	if err != nil {
 		return nil, c.resourceError(uri, err)
 	}
 	res := &readResult{Cacheable: notCached, Contents: contents}
-	if speaksNewer(req) {
+	if delivery.SpeaksNewer(req) {
 		res.ResultType = "complete"
 	}
 	return res, nil

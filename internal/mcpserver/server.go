@@ -11,8 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/sync/semaphore"
 
+	"asyncrepl/internal/delivery"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
@@ -27,8 +27,12 @@ type conn struct {
 	announced report.Notices
 	losses    losses
 	changes   changes
-	unread    *semaphore.Weighted // see unreadMax
+	unread    *delivery.Room
 }
+
+// unreadMax is how many bytes of pictures and displays can be in answers of a connection that are not
+// queued yet.
+const unreadMax = 16 << 20
 
 // New returns the server of one connection, over any transport of the SDK. Its calls see the jobs
 // that sc covers. When ctx is done, they stop waiting and are answered with the current status.
@@ -42,7 +46,7 @@ func New(ctx context.Context, shared Config, sc engine.Scope) *mcp.Server {
 
 func newConn(shared Config, sc engine.Scope) *conn {
 	all := shared.Backend.Jobs()
-	return &conn{Config: shared, jobs: all, scope: sc, reporter: &report.Reporter{Jobs: all}, unread: semaphore.NewWeighted(unreadMax)}
+	return &conn{Config: shared, jobs: all, scope: sc, reporter: &report.Reporter{Jobs: all}, unread: delivery.NewRoom(unreadMax)}
 }
 
 func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*tool) *mcp.Server {
@@ -61,7 +65,7 @@ func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*to
 		}
 		return others
 	}
-	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.follow, c.resources, withPictures, beforeTools(addTools))
+	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.follow, c.resources, delivery.EncodeOnce, beforeTools(addTools))
 	for _, t := range resourceTemplates {
 		s.AddResourceTemplate(t, nil) // read by c.resources
 	}
@@ -91,7 +95,7 @@ func beforeTools(add func() (others []*tool)) mcp.Middleware {
 			others := added()
 			if call, ok := req.(*mcp.CallToolRequest); ok && call.Params != nil {
 				if i := slices.IndexFunc(others, func(t *tool) bool { return t.name == call.Params.Name }); i >= 0 {
-					return result(others[i].notOffered(), true), nil
+					return delivery.Text(others[i].notOffered(), true), nil
 				}
 			}
 			return next(ctx, method, req)
@@ -102,14 +106,14 @@ func beforeTools(add func() (others []*tool)) mcp.Middleware {
 // handler makes a tool of t. Mistakes and refusals are results marked as errors.
 func (c *conn) handler(t *tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		ticket := ticketOf(req.Extra)
+		ticket := delivery.TicketOf(req.Extra)
 		defer ticket.Pass() // not only with the answer, which can have to wait for room
 		a, err := t.signature().Decode(req.Params.Arguments)
 		if err != nil {
-			return result(report.Textf("%s", err), true), nil
+			return delivery.Text(report.Textf("%s", err), true), nil
 		}
 		a.ExpandHome(c.scope.Home)
-		current := &call{conn: c, args: a, ticket: ticket, progress: c.newProgress(req), notices: c.announced.Call()}
+		current := &call{conn: c, args: a, ticket: ticket, progress: delivery.NewProgress(req, c.Progress), notices: c.announced.Call()}
 		ticket.OnCancel(current.notices.Cancel)
 		settle := func() { current.notices.Settle(false) } // if it panics
 		defer func() { settle() }()
@@ -126,7 +130,7 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 			reply.Insert("Session", made)
 		}
 		retract := c.losses.announce(reply, c.Backend.Losses(c.scope))
-		res, release := current.withBlocks(ctx, reply, err != nil)
+		res, release := c.unread.Result(ctx, ticket, reply, err != nil)
 		settle = func() {
 			ticket.OnAnswer(func(queued bool) {
 				release()
@@ -153,11 +157,6 @@ func declared(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		return next(ctx, method, req)
 	}
-}
-
-// result returns the text of a reply as the SDK's type.
-func result(r *report.Reply, isError bool) *mcp.CallToolResult {
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: r.String()}}, IsError: isError}
 }
 
 // leaving ends the context of every request when leave is done.
@@ -189,7 +188,7 @@ func (c *conn) recovering(next mcp.MethodHandler) mcp.MethodHandler {
 			c.log().Error("panic in a request", "method", method, "tool", name, "panic", p, "stack", string(debug.Stack()))
 			res, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 			if ok {
-				res, err = result(report.Textf("Internal error: a defect of this server, described in its log. Jobs continue; list_jobs shows them."), true), nil
+				res, err = delivery.Text(report.Textf("Internal error: a defect of this server, described in its log. Jobs continue; list_jobs shows them."), true), nil
 			}
 		}()
 		return next(ctx, method, req)

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"asyncrepl/internal/arguments"
+	"asyncrepl/internal/delivery"
 	"asyncrepl/internal/report"
 )
 
@@ -29,8 +30,8 @@ type tool struct {
 type call struct {
 	*conn
 	args     *arguments.Args
-	ticket   ticket              // passed before the call waits
-	progress *progress           // reports to the client while the call waits
+	ticket   delivery.Ticket     // passed before the call waits
+	progress *delivery.Progress  // reports to the client while the call waits
 	notices  *report.CallNotices // the events of jobs that the reply announces
 	made     bool                // it has made the session that it is for
 	chosen   string              // the name of that session, if the reply must say it

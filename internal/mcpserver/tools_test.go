@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"asyncrepl/internal/delivery"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/readmetest"
 	"asyncrepl/internal/report"
@@ -132,7 +133,7 @@ func TestBlocksFollowTheText(t *testing.T) {
 	r := report.Textf("a figure")
 	r.Blocks = []report.Block{blockOf("image/png", "one"), blockOf("image/svg+xml", "two")}
 	w := newWorld(t)
-	res, _ := (&call{conn: newConn(w.config, engine.Scope{}), ticket: noTicket{}}).withBlocks(t.Context(), r, false)
+	res, _ := newConn(w.config, engine.Scope{}).unread.Result(t.Context(), delivery.TicketOf(nil), r, false)
 	const want = `{"content":[{"type":"text","text":"a figure"},{"type":"image","mimeType":"image/png","data":"b25l"},` +
 		`{"type":"image","mimeType":"image/svg+xml","data":"dHdv"}]}`
 	if got := string(marshal(res)); got != want {

@@ -35,7 +35,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
 	started := time.Now()
 	d := c.waitFor(defaultLonger)
-	stop := c.progress.start(ctx, d, func() string { return c.reporter.ProgressOf(all) })
+	stop := c.progress.Start(ctx, d, func() string { return c.reporter.ProgressOf(all) })
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	waitUntil(ctx, all, c.args.Until == arguments.UntilAll)

@@ -1,9 +1,10 @@
-package mcpserver
+package delivery
 
 import (
 	"context"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/semaphore"
 
 	"asyncrepl/internal/report"
 )
@@ -24,28 +25,46 @@ type picture struct {
 	Data     []byte `json:"data"`
 }
 
-// unreadMax bounds the bytes of pictures and displays in answers that are not queued to the client
-// yet, because it has not read those before. While it is encoded, an answer takes some three times
-// as much memory.
-const unreadMax = 16 << 20
+// A Room bounds the bytes of pictures and displays in answers that are not queued to the client yet,
+// because it has not read those before. While it is encoded, an answer takes some three times as much
+// memory.
+type Room struct {
+	size int64
+	free *semaphore.Weighted
+}
 
-// withBlocks returns a reply with its pictures as the SDK's type, once other answers leave room for
+// NewRoom returns room for size bytes.
+func NewRoom(size int64) *Room { return &Room{size, semaphore.NewWeighted(size)} }
+
+// Claim waits until other answers leave room for size bytes, or all of it. An answer without
+// pictures does not wait.
+func (r *Room) Claim(ctx context.Context, size int64) (release func(), err error) {
+	if size = min(size, r.size); size == 0 {
+		return func() {}, nil
+	}
+	if err := r.free.Acquire(ctx, size); err != nil {
+		return nil, err
+	}
+	return func() { r.free.Release(size) }, nil
+}
+
+// Result returns a reply with its pictures as the SDK's type, once other answers leave room for
 // them. The caller releases that when the answer is queued. A picture whose data is gone stays as its
 // line of text, as do all if ctx is done before there is room: then no client waits for them.
-func (c *call) withBlocks(ctx context.Context, r *report.Reply, isError bool) (res *mcp.CallToolResult, release func()) {
-	res = result(r, isError)
+func (r *Room) Result(ctx context.Context, t Ticket, reply *report.Reply, isError bool) (res *mcp.CallToolResult, release func()) {
+	res = Text(reply, isError)
 	var size int64
-	for _, b := range r.Blocks {
+	for _, b := range reply.Blocks {
 		size += int64(b.Size)
 	}
 	if size > 0 {
-		c.ticket.Pass()
+		t.Pass()
 	}
-	release, err := c.claim(ctx, size)
+	release, err := r.Claim(ctx, size)
 	if err != nil {
 		return res, func() {}
 	}
-	for _, b := range r.Blocks {
+	for _, b := range reply.Blocks {
 		if data, err := b.Read(); err == nil {
 			res.Content = append(res.Content, &mcp.ImageContent{MIMEType: b.MIMEType, Data: data})
 		}
@@ -53,19 +72,13 @@ func (c *call) withBlocks(ctx context.Context, r *report.Reply, isError bool) (r
 	return res, release
 }
 
-// claim waits until other answers leave room for size bytes. One without pictures does not wait.
-func (c *conn) claim(ctx context.Context, size int64) (release func(), err error) {
-	if size = min(size, unreadMax); size == 0 {
-		return func() {}, nil
-	}
-	if err := c.unread.Acquire(ctx, size); err != nil {
-		return nil, err
-	}
-	return func() { c.unread.Release(size) }, nil
+// Text returns the text of a reply as the SDK's type.
+func Text(r *report.Reply, isError bool) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: r.String()}}, IsError: isError}
 }
 
-// withPictures is a middleware that returns results with pictures in a form that is encoded once.
-func withPictures(next mcp.MethodHandler) mcp.MethodHandler {
+// EncodeOnce is a middleware that returns results with pictures in a form that is encoded once.
+func EncodeOnce(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		res, err := next(ctx, method, req)
 		r, ok := res.(*mcp.CallToolResult)
@@ -80,15 +93,15 @@ func withPictures(next mcp.MethodHandler) mcp.MethodHandler {
 				plain.Content = append(plain.Content, c)
 			}
 		}
-		if speaksNewer(req) {
+		if SpeaksNewer(req) {
 			plain.ResultType = "complete"
 		}
 		return plain, err
 	}
 }
 
-// speaksNewer reports whether a request is of the protocol era from 2026-07-28 on.
-func speaksNewer(req mcp.Request) bool {
+// SpeaksNewer reports whether a request is of the protocol era from 2026-07-28 on.
+func SpeaksNewer(req mcp.Request) bool {
 	_, newer := req.GetParams().GetMeta()["io.modelcontextprotocol/protocolVersion"]
 	return newer
 }

@@ -1,4 +1,4 @@
-package mcpserver
+package delivery
 
 import (
 	"context"
@@ -15,16 +15,16 @@ import (
 // defaultProgress is how long a call waits before its first progress notification.
 const defaultProgress = time.Second
 
-// A progress reports to the client of one call while that waits. Nil reports nothing.
-type progress struct {
+// A Progress reports to the client of one call while that waits. Nil reports nothing.
+type Progress struct {
 	token  any
 	first  time.Duration
 	notify func(context.Context, *mcp.ProgressNotificationParams) error
 }
 
-// newProgress returns the progress of a call: nil if the client gave no token, or one that could
-// not be sent back as it came.
-func (c *conn) newProgress(req *mcp.CallToolRequest) *progress {
+// NewProgress returns the progress of a call whose first notification comes after first; 0 is a
+// second. It is nil if the client gave no token, or one that could not be sent back as it came.
+func NewProgress(req *mcp.CallToolRequest, first time.Duration) *Progress {
 	token := req.Params.GetProgressToken()
 	switch t := token.(type) {
 	case string:
@@ -37,16 +37,15 @@ func (c *conn) newProgress(req *mcp.CallToolRequest) *progress {
 	default:
 		return nil
 	}
-	first := c.Progress
 	if first == 0 {
 		first = defaultProgress
 	}
-	return &progress{token: token, first: first, notify: req.Session.NotifyProgress}
+	return &Progress{token: token, first: first, notify: req.Session.NotifyProgress}
 }
 
-// start sends line, first and then repeatedly, until stop is called; stop waits for a notification
+// Start sends line, first and then repeatedly, until stop is called; stop waits for a notification
 // that is being sent. most is the longest that the call waits, or 0 if that is unknown.
-func (p *progress) start(ctx context.Context, most time.Duration, line func() string) (stop func()) {
+func (p *Progress) Start(ctx context.Context, most time.Duration, line func() string) (stop func()) {
 	if p == nil || most > 0 && most <= p.first {
 		return func() {}
 	}
@@ -74,7 +73,7 @@ func (p *progress) start(ctx context.Context, most time.Duration, line func() st
 
 // send sends one notification and reports whether another may follow. Progress is in seconds. It
 // has no total, which clients would show as a share of the work done: the wait measures no work.
-func (p *progress) send(ctx context.Context, waited, most time.Duration, line string) bool {
+func (p *Progress) send(ctx context.Context, waited, most time.Duration, line string) bool {
 	if most > 0 && waited >= most || ctx.Err() != nil {
 		return false
 	}

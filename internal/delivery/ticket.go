@@ -1,11 +1,11 @@
-package mcpserver
+package delivery
 
 import "github.com/modelcontextprotocol/go-sdk/mcp"
 
-// A ticket is a call's place in its transport. A transport that hands over calls in the order in
+// A Ticket is a call's place in its transport. A transport that hands over calls in the order in
 // which they were sent, or that knows whether an answer reaches the client, attaches one to each
 // request. Any other transport serves too: its calls have a noTicket.
-type ticket interface {
+type Ticket interface {
 	// Pass reports that the call has taken effect, so that the next one can begin: its job is
 	// started, its input delivered, its stop requested. A handler passes before it waits.
 	Pass()
@@ -20,10 +20,10 @@ type ticket interface {
 // the SDK passes on a value of the transport. internal/stdio names it too.
 const ticketKey = "async-repl/call"
 
-// ticketOf returns the ticket that the transport attached to a request.
-func ticketOf(x *mcp.RequestExtra) ticket {
+// TicketOf returns the ticket that the transport attached to a request.
+func TicketOf(x *mcp.RequestExtra) Ticket {
 	if x != nil && x.TokenInfo != nil {
-		if t, ok := x.TokenInfo.Extra[ticketKey].(ticket); ok {
+		if t, ok := x.TokenInfo.Extra[ticketKey].(Ticket); ok {
 			return t
 		}
 	}
