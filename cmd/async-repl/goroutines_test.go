@@ -16,7 +16,8 @@ import (
 var goroutines = map[string][]string{
 	"cmd/async-repl/serve.go": {"the connection", "the end of the engine after a signal", "the catching of signals"},
 
-	"internal/engine/engine.go": {"the end of all jobs"},
+	"internal/engine/engine.go":  {"the end of all jobs"},
+	"internal/engine/tenants.go": {"the end of one tenant of several"},
 
 	"internal/mcpclient/client.go": {"the reader of a client"},
 

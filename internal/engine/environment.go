@@ -89,14 +89,10 @@ func (e *Engine) sessionEnv(sc Scope, spec SessionSpec, packages *pkgmgr.Manager
 	return withPrograms(packages, env)
 }
 
-// activated returns env with an environment as the active one. uv installs into the active one, and
+// activated returns a copy of env with an environment as the active one. uv installs into the active one, and
 // without one into the .venv of the directory, which is the workspace's.
 func activated(env []string, packages *pkgmgr.Manager) []string {
-	active := []string{"VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME"}
-	env = slices.DeleteFunc(env, func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return slices.Contains(active, name)
-	})
+	env = deactivated(env)
 	python, _ := packages.Describe() // an error: the start of Python reports it
 	switch {
 	case packages.IsVirtual():

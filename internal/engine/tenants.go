@@ -1,0 +1,111 @@
+//go:build unix
+
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Tenants are the tenants of one server. Each has an Engine of its own, and with it its jobs,
+// sessions, environment, output, guard and limits, so that no reply to one can show or name
+// anything of another. What they share is the machine and its user.
+type Tenants struct {
+	config Config
+
+	// Guarded by mu.
+	mu      sync.Mutex
+	engines map[string]*Engine
+	closed  bool
+}
+
+// NewTenants returns the tenants of a server, of which there are none yet. The limits in c are
+// those of each tenant.
+func NewTenants(c Config) *Tenants { return &Tenants{config: c, engines: make(map[string]*Engine)} }
+
+// Tenant returns the engine of a tenant, and makes it if there is none. The name must follow the
+// rule of session names, because directories are named after it.
+//
+// dir is the tenant's workspace, which is made if it does not exist. A tenant with one has its own
+// environment and state directory, too. If dir is empty, the tenant has those of the Config.
+func (t *Tenants) Tenant(name, dir string) (*Engine, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, errShutdown
+	}
+	if e := t.engines[name]; e != nil {
+		if e.config.Workspace != cmp.Or(dir, t.config.Workspace) {
+			return nil, fmt.Errorf("tenant %s works in %s: restart the server to move it to %s", name, e.config.Workspace, dir)
+		}
+		return e, nil
+	}
+	c, err := t.configOf(name, dir)
+	if err != nil {
+		return nil, err
+	}
+	if dir != "" {
+		if err := makeWorkspace(dir); err != nil {
+			return nil, fmt.Errorf("making the workspace of tenant %s: %w", name, err)
+		}
+	}
+	e, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	t.engines[name] = e
+	return e, nil
+}
+
+// configOf returns the Config of a tenant's engine.
+func (t *Tenants) configOf(name, dir string) (Config, error) {
+	c := t.config
+	if dir == "" {
+		return c, nil
+	}
+	for _, shared := range []struct{ setting, value string }{{"REPL_PYTHON", c.Python}, {"REPL_VENV_DIR", c.VenvDir}} {
+		if shared.value != "" {
+			return c, fmt.Errorf("%s=%q can't be used with tenants: each has an environment of its own, .venv in its workspace", shared.setting, shared.value)
+		}
+	}
+	c.Workspace, c.Env = dir, deactivated(c.Env)
+	if c.StateDir != "" {
+		c.StateDir = filepath.Join(c.StateDir, "tenants", name)
+	}
+	return c, nil
+}
+
+// makeWorkspace makes a directory that only its user can open, unless it exists.
+func makeWorkspace(dir string) error {
+	if !filepath.IsAbs(dir) {
+		return fmt.Errorf("%s is not an absolute path", dir)
+	}
+	return os.MkdirAll(dir, 0o700)
+}
+
+// deactivated returns a copy of env in which no environment of Python is the active one.
+func deactivated(env []string) []string {
+	active := []string{"VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME"}
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(active, name)
+	})
+}
+
+// Close closes all engines at once, and refuses tenants from then on.
+func (t *Tenants) Close() {
+	t.mu.Lock()
+	t.closed = true
+	engines := t.engines
+	t.mu.Unlock()
+	var closing sync.WaitGroup
+	for _, e := range engines {
+		closing.Go(e.Close) // joined below; ends when the engine is closed
+	}
+	closing.Wait()
+}

@@ -1,0 +1,112 @@
+//go:build unix
+
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// tenants returns the tenants of a server without a named Python.
+func tenants(t testing.TB, c engine.Config) *engine.Tenants {
+	t.Helper()
+	c.Python = ""
+	all := engine.NewTenants(c)
+	t.Cleanup(all.Close)
+	return all
+}
+
+// tenant returns the engine of a tenant, and its scope.
+func tenant(t testing.TB, all *engine.Tenants, name, dir string) (*bench, engine.Scope) {
+	t.Helper()
+	e, err := all.Tenant(name, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bench{e, t}, e.Scope(name)
+}
+
+// A tenant has a workspace that only its user can open, and a state directory. The environment that
+// the server was started in is not the tenant's.
+func TestATenantHasItsOwn(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.Env = append(c.Env, "VIRTUAL_ENV="+t.TempDir(), "CONDA_PREFIX="+t.TempDir())
+	all := tenants(t, c)
+	dir := filepath.Join(t.TempDir(), "work", "alice")
+	b, sc := tenant(t, all, "alice", dir)
+	if sc.Workspace != dir {
+		t.Errorf("the workspace is %s, want %s", sc.Workspace, dir)
+	}
+	if st, err := os.Stat(dir); err != nil || st.Mode() != os.ModeDir|0o700 {
+		t.Errorf("the workspace has mode %v, %v", st.Mode(), err)
+	}
+	if i := slices.IndexFunc(sc.Env, func(kv string) bool {
+		return strings.HasPrefix(kv, "VIRTUAL_ENV=") || strings.HasPrefix(kv, "CONDA_PREFIX=")
+	}); i >= 0 {
+		t.Errorf("the environment has %s", sc.Env[i])
+	}
+	st := b.Status(sc)
+	if want := filepath.Join(c.StateDir, "tenants", "alice"); st.StateDir != want {
+		t.Errorf("the state directory is %s, want %s", st.StateDir, want)
+	}
+	if want := filepath.Join(dir, ".venv"); !strings.HasPrefix(st.Python, want) {
+		t.Errorf("Python is %s, want one in %s", st.Python, want)
+	}
+	if again, _ := tenant(t, all, "alice", dir); again.Engine != b.Engine {
+		t.Error("the tenant has a second engine")
+	}
+	j := b.shell(sc, engine.Command{Line: "pwd"})
+	if info := jobstest.End(t, j); info.Status != jobs.Completed || jobstest.Output(j) != dir+"\n" {
+		t.Errorf("%s, %q", info.Receipt.Text(), jobstest.Output(j))
+	}
+}
+
+// The tenant without a directory has the workspace and environment of the server.
+func TestATenantInTheServersWorkspace(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	all := engine.NewTenants(c)
+	t.Cleanup(all.Close)
+	b, sc := tenant(t, all, "default", "")
+	if st := b.Status(sc); sc.Workspace != c.Workspace || st.StateDir != c.StateDir || !strings.HasPrefix(st.Python, c.Python) {
+		t.Errorf("works in %s, state in %s, Python %s", sc.Workspace, st.StateDir, st.Python)
+	}
+}
+
+// What a tenant can't have is refused with a sentence that says why.
+func TestTenantsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	work, python := t.TempDir(), config(t)
+	all := tenants(t, config(t))
+	tenant(t, all, "alice", work)
+	closed := tenants(t, config(t))
+	closed.Close()
+	for name, tt := range map[string]struct {
+		all       *engine.Tenants
+		dir, want string
+	}{
+		"a file in the way":  {all, file, "making the workspace of tenant bob: mkdir " + file},
+		"a relative path":    {all, "here", "not an absolute path"},
+		"a Python for all":   {engine.NewTenants(python), work, "REPL_PYTHON="},
+		"after the shutdown": {closed, work, "shutting down"},
+	} {
+		if _, err := tt.all.Tenant("bob", tt.dir); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+	if _, err := all.Tenant("alice", t.TempDir()); err == nil || !strings.Contains(err.Error(), "tenant alice works in "+work) {
+		t.Errorf("another workspace: %v", err)
+	}
+}
