@@ -29,6 +29,8 @@ func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.Writ
 		return guard.Run(stdin)
 	case pipCommand:
 		return pip(ctx, args, stderr)
+	case "token":
+		return tokenCommand(args, stdout, stderr)
 	case "version", "help", "demo":
 		if len(args) > 0 {
 			fmt.Fprintf(stderr, "async-repl: %s takes no arguments: see async-repl help\n", command)
@@ -57,6 +59,8 @@ real terminals, in which every execution is a job.
 
   async-repl [flags]   serve MCP over standard input and output
   async-repl demo      start a server, play a session with it and check every reply
+  async-repl token TENANT
+                       print a line for the file of tokens, and a new token
   async-repl version   print the version
   async-repl help      print this text
 
