@@ -33,7 +33,7 @@ func untied(t *testing.T, o *Owner, other *job, pty *tty.PTY) procfs.Process {
 			t.Fatal("the orphan has ended")
 		}
 		orphaned(t, s.Process)
-		if slices.ContainsFunc(j.Unattributed(), same(s.Process)) && slices.ContainsFunc(other.Unattributed(), same(s.Process)) {
+		if slices.ContainsFunc(o.Unattributed(), same(s.Process)) && slices.ContainsFunc(other.owner.Unattributed(), same(s.Process)) {
 			return s.Process
 		}
 		j.Stop(Ladder{From: ladder.Kill})

@@ -50,6 +50,13 @@ func (o *orphan) owners() []*Owner {
 	return owners
 }
 
+// onlyOf reports whether no job of another Owner can have started o. An orphan that no job started
+// is of the only Owner, if there is one. The caller holds reaper.mu.
+func (o *orphan) onlyOf(owner *Owner, owners int) bool {
+	all := o.owners()
+	return len(all) == 1 && all[0] == owner || len(all) == 0 && owners == 1
+}
+
 // sparedBy reports whether owner leaves o to another Owner, whose running job may have started it.
 // The caller holds reaper.mu.
 func (o *orphan) sparedBy(owner *Owner) bool {

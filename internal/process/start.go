@@ -57,6 +57,9 @@ type Owner struct {
 	settle, remaining, grace, exit, limit time.Duration
 }
 
+// oomKills is shared by all Owners: the kernel counts the kills of the whole program.
+var oomKills = oom.NewCounter(cgroup.Kills)
+
 // NewOwner makes this program the one that adopts its orphaned descendants, and returns an Owner
 // that has started nothing. The caller must call Shutdown.
 func NewOwner(c Config) (*Owner, error) {
@@ -69,7 +72,7 @@ func NewOwner(c Config) (*Owner, error) {
 	}
 	reaper.join()
 	o := &Owner{
-		config: c, token: sync.OnceValue(rand.Text), null: os.NewFile(uintptr(null), os.DevNull), kills: oom.NewCounter(cgroup.Kills),
+		config: c, token: sync.OnceValue(rand.Text), null: os.NewFile(uintptr(null), os.DevNull), kills: oomKills,
 		settle: settleLimit, remaining: remainingGrace, grace: shutdownGrace, exit: ExitGrace, limit: shutdownLimit,
 	}
 	o.guard = newGuardLink(o)

@@ -43,7 +43,9 @@ func (h *Handle) Descendants() ([]procfs.Process, error) {
 // living processes that belong to h or to another job. Parents come before their children. Its
 // error is as that of Tree.
 func (h *Handle) Unattributed() ([]procfs.Process, error) {
-	es, err := walk(0, reaper.unattributed(func(o *orphan) bool { return slices.Contains(o.candidates, h) }))
+	es, err := walk(0, reaper.unattributed(func(o *orphan) bool {
+		return slices.Contains(o.candidates, h) && o.onlyOf(h.owner, reaper.owners)
+	}))
 	return procset.Living(es), err
 }
 

@@ -92,8 +92,8 @@ type Census struct {
 	Guard   int              // the pid of the guard; 0 before the first start, and while it is dead
 	Started bool             // this Owner has started a process, or tried to, and a guard with it
 	Self    int64            // memory of this program: bytes resident
-	Trees   Usage            // of all trees of all Owners, without guards
-	Orphans []procfs.Process // the unattributed ones, of all Owners
+	Trees   Usage            // of all trees of this Owner, without guards
+	Orphans []procfs.Process // the unattributed ones that no job of another Owner can have started
 }
 
 // Census returns the state of o.
@@ -106,12 +106,12 @@ func (o *Owner) Census() Census {
 	c.Adopts = reaper.adopts
 	var roots []procfs.Process
 	for h := range reaper.handles {
-		if !h.reaped {
+		if h.owner == o && !h.reaped {
 			roots = append(roots, h.self)
 		}
 	}
 	for _, orphan := range reaper.orphans {
-		if orphan.Ended() {
+		if orphan.Ended() || !orphan.onlyOf(o, reaper.owners) {
 			continue
 		}
 		roots = append(roots, orphan.Process)

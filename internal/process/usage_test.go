@@ -45,6 +45,35 @@ func TestCensusNamesUnattributedOrphans(t *testing.T) {
 	}
 }
 
+// An Owner counts and names no process that is or can be another's.
+func TestOwnersSeeNothingOfAnother(t *testing.T) {
+	mine := newOwner(t)
+	theirs, err := NewOwner(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(theirs.Shutdown)
+	tag := tag()
+	a := onTTY(t, mine, "mine", "read x")
+	b := onTTY(t, theirs, "theirs", escape(tag))
+	b.says(t, "escaped")
+	orphaned(t, grown(t, tag, 1)[0])
+	if got := theirs.Unattributed(); len(got) != 1 {
+		t.Fatalf("the orphan has a job: %v", got)
+	}
+	for name, j := range map[string]*job{"mine": a, "theirs": b} {
+		if c := j.owner.Census(); c.Trees.Processes != 1 || c.Orphans != nil {
+			t.Errorf("%s: census %+v", name, c)
+		}
+		if got := j.Unattributed(); got != nil {
+			t.Errorf("%s: unattributed %v", name, got)
+		}
+	}
+	end(t, a.Handle)
+	end(t, b.Handle)
+	gone(t, tag)
+}
+
 func TestBusiestIsInTheTree(t *testing.T) {
 	o := newOwner(t)
 	h, err := o.Start(Spec{Argv: []string{"bash", "-c", "bash -c 'while :; do :; done' & wait"}, Env: []string{"PATH=/usr/bin:/bin"}})
