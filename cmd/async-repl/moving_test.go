@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/readmetest"
+)
+
+// A moved row says what users of another server write there and what does the same here. The
+// README's tables are made of these rows, so that they show only calls that a test makes.
+type moved struct {
+	theirs string   // a call, flag or variable, as they write it
+	start  []string // settings here, NAME=VALUE or -name=value; nil: tools are called
+	own    bool     // the server makes the environment of its workspace
+	calls  []made   // in the state that the rows before have left, or with start in a server of their own
+	note   string   // what differs
+	refuse string   // part of the error with which a start with these settings ends
+}
+
+// A made call is one that a test makes.
+type made struct {
+	tool string
+	args []any  // pairs of name and value; a value can be shown or lastJob
+	want string // part of the reply
+}
+
+// A shown value stands in the README. Of other values only the name of the parameter does.
+type shown struct{ value any }
+
+// lastJob stands for the last job that a reply has named.
+const lastJob = "<job>"
+
+// String returns the call as the README shows it.
+func (c made) String() string {
+	var args []string
+	for i := 0; i < len(c.args); i += 2 {
+		arg := c.args[i].(string)
+		if s, ok := c.args[i+1].(shown); ok {
+			arg += fmt.Sprintf("=%#v", s.value)
+		}
+		args = append(args, arg)
+	}
+	return fmt.Sprintf("`%s(%s)`", c.tool, strings.Join(args, ", "))
+}
+
+// movedTable returns the README's table of what users of a project write.
+func movedTable(rows []moved) string {
+	var b strings.Builder
+	b.WriteString("| there | here | what differs |\n|---|---|---|\n")
+	for _, row := range rows {
+		var here []string
+		for _, setting := range row.start {
+			name, _, _ := strings.Cut(setting, "=")
+			here = append(here, "`"+name+"`")
+		}
+		if row.start == nil {
+			for _, c := range row.calls {
+				if text := c.String(); !slices.Contains(here, text) {
+					here = append(here, text)
+				}
+			}
+		}
+		if here == nil {
+			here = []string{"–"}
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", row.theirs, strings.Join(here, ", "), row.note)
+	}
+	return b.String()
+}
+
+// TestReadmeOfMoving holds the README's tables to the rows that are tried.
+func TestReadmeOfMoving(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(movedFrom)) {
+		readmetest.Part(t, name, movedTable(movedFrom[name]), *update)
+	}
+}
+
+// Each call that the README names for users of other servers is made, and does what they need.
+func TestMoving(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes environments and installs packages")
+	}
+	t.Parallel()
+	for name, rows := range movedFrom {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			index := t.TempDir()
+			if _, err := buildWheel(index, "replwheel", "1.0", "value = 1\n"); err != nil {
+				t.Fatal(err)
+			}
+			env := []string{
+				"REPL_TOOLSETS=all", "REPL_GRACE=110s",
+				"PIP_FIND_LINKS=" + index, "PIP_NO_INDEX=1", "UV_FIND_LINKS=" + index, "UV_NO_INDEX=1", "UV_OFFLINE=1",
+			}
+			m := &mover{server: startServer(t, append([]string{ownEnvironment}, env...)...)}
+			if err := os.WriteFile(filepath.Join(m.dir, "script.py"), []byte("import sys; print('ran', *sys.argv[1:])"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				t.Run(row.theirs, func(t *testing.T) {
+					if row.start == nil {
+						m.try(t, row)
+					} else {
+						startWith(t, row, env...)
+					}
+				})
+			}
+		})
+	}
+}
+
+// A mover makes the calls of rows on one server.
+type mover struct {
+	*server
+	job string // the last one that a reply has named
+}
+
+// try makes the calls of a row.
+func (m *mover) try(t *testing.T, row moved) {
+	for _, c := range row.calls {
+		args := pairs(c.args)
+		for name, value := range args {
+			if s, ok := value.(shown); ok {
+				args[name] = s.value
+			} else if value == lastJob {
+				args[name] = m.job
+			}
+		}
+		r, err := m.Call(m.ctx(), c.tool, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id := r.Header("Job ID"); id != "" {
+			m.job = id
+		}
+		if !strings.Contains(string(r), c.want) {
+			t.Errorf("%s does not say %q:\n%s", c, c.want, r)
+		}
+	}
+}
+
+// startWith starts a server with the settings of a row, in which … stands for its workspace, and
+// makes the calls of the row.
+func startWith(t *testing.T, row moved, env ...string) {
+	if !row.own {
+		env = append(env, "REPL_PYTHON="+realPython())
+	}
+	s := prepare(t, env...)
+	for _, setting := range row.start {
+		setting = strings.ReplaceAll(setting, "…", s.dir)
+		if strings.HasPrefix(setting, "-") {
+			s.cmd.Args = append(s.cmd.Args, setting)
+		} else {
+			s.cmd.Env = append(s.cmd.Env, setting)
+		}
+	}
+	s.connect()
+	if row.refuse != "" {
+		if got := s.exit(); got == "exit status 0" || !strings.Contains(s.log.String(), row.refuse) {
+			t.Errorf("%s, log %q", got, s.log)
+		}
+		return
+	}
+	if err := s.Initialize(s.ctx()); err != nil {
+		t.Fatalf("%v\n%s", err, s.log)
+	}
+	(&mover{server: s}).try(t, row)
+}
