@@ -14,10 +14,13 @@ import (
 // goroutines names the row in the table of docs/how-it-works.md for each go statement of a file, in
 // order.
 var goroutines = map[string][]string{
+	"cmd/async-repl/http.go":  {"the accepting of connections"},
 	"cmd/async-repl/serve.go": {"the connection", "the end of the engine after a signal", "the catching of signals"},
 
 	"internal/engine/engine.go":  {"the end of all jobs"},
 	"internal/engine/tenants.go": {"the end of one tenant of several"},
+
+	"internal/httpserver/sessions.go": {"one per MCP session over HTTP"},
 
 	"internal/mcpclient/client.go": {"the reader of a client"},
 
@@ -56,7 +59,7 @@ func TestEveryGoroutineIsAccountedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := []string{"main", "one per tool call", "the progress of a waiting call"} // the runtime's, the SDK's and a timer's
+	named := []string{"main", "one per tool call", "one per connection and request over HTTP", "the progress of a waiting call"} // the runtime's, the SDK's and a timer's
 	sources(t, func(path string, _ *ast.File) {
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, filepath.Join("..", "..", path), nil, parser.ParseComments)

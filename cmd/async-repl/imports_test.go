@@ -110,13 +110,15 @@ var rules = []rule{
 		why: "a transport carries messages over a stream and does not know what they mean"},
 	{dir: "internal/mcpserver", may: []string{"internal/arguments", "internal/delivery", "internal/engine", "internal/export", "internal/output", "internal/rawjson", "internal/report", "internal/resource", "internal/variables", "internal/view", "jobs"}, errors: []string{"internal/tty"}, not: []string{"os/exec", "net/http"},
 		why: "tools start nothing themselves and do not know how jobs run; they know what can go wrong, to say what helps"},
+	{dir: "internal/httpserver", not: []string{"os", "github.com/creack"},
+		why: "a transport carries messages and does not know what they mean; tests can serve another server through it"},
 	{dir: "internal/mcpclient", not: []string{"net", "github.com"},
 		why: "a client knows only the protocol, as the clients of others do"},
 	{dir: "internal/tokens", not: []string{"os/exec", "net", "github.com"},
 		why: "who a token belongs to depends on the file alone, however the token arrives"},
 	{dir: "internal/version", not: []string{"os", "net", "github.com"},
 		why: "the server and the wheel that carries it say the same version"},
-	{dir: "cmd", may: []string{"internal/engine", "internal/guard", "internal/mcpclient", "internal/mcpserver", "internal/stdio", "internal/tokens", "internal/tty", "internal/version", "pkgmgr"}, not: []string{"net"},
+	{dir: "cmd", may: []string{"internal/engine", "internal/guard", "internal/httpserver", "internal/mcpclient", "internal/mcpserver", "internal/stdio", "internal/tokens", "internal/tty", "internal/version", "pkgmgr"}, not: []string{"net"},
 		why: "main parses settings, connects the packages and decides what the end of input ends; the rest, the program pip included, belongs to other packages"},
 }
 
@@ -127,7 +129,7 @@ var runnersMay = []string{
 }
 
 // speakMCP are the packages that may import the protocol's library, so that it can be replaced.
-var speakMCP = []string{"internal/delivery", "internal/mcpserver", "internal/stdio"}
+var speakMCP = []string{"internal/delivery", "internal/httpserver", "internal/mcpserver", "internal/stdio"}
 
 const mcpLibrary = "github.com/modelcontextprotocol"
 

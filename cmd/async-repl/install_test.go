@@ -74,7 +74,7 @@ func checkLaunch(t *testing.T, client string, l launch) {
 	for i, arg := range l.Args {
 		l.Args[i] = strings.ReplaceAll(arg, "${workspaceFolder}", "/workspace")
 	}
-	if _, err := parseSettings(l.Args, func(string) string { return "" }, "/"); err != nil {
+	if _, err := parseSettings(l.Args, func(string) string { return "" }, "/", false); err != nil {
 		t.Errorf("%s: %v", client, err)
 	}
 }

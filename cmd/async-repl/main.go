@@ -18,13 +18,13 @@ func main() {
 
 // run runs the subcommand that args begin with and returns the exit status.
 func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
-	command := "" // serve
+	command := "" // over standard input and output, unless a setting names another transport
 	if len(args) > 0 && (!strings.HasPrefix(args[0], "-") || strings.TrimLeft(args[0], "-") == "version") {
 		command, args = strings.TrimLeft(args[0], "-"), args[1:]
 	}
 	switch command {
-	case "":
-		return serveCommand(ctx, args, stdin, stdout, stderr)
+	case "", serveCommand:
+		return serve(ctx, command == serveCommand, args, stdin, stdout, stderr)
 	case guardCommand:
 		return guard.Run(stdin)
 	case pipCommand:
@@ -57,12 +57,12 @@ func usage() string {
 	b.WriteString(`async-repl: an MCP server that gives a coding agent a persistent Python and
 real terminals, in which every execution is a job.
 
-  async-repl [flags]   serve MCP over standard input and output
-  async-repl demo      start a server, play a session with it and check every reply
-  async-repl token TENANT
-                       print a line for the file of tokens, and a new token
-  async-repl version   print the version
-  async-repl help      print this text
+  async-repl [flags]        serve MCP over standard input and output
+  async-repl serve [flags]  serve MCP over HTTP, to many clients
+  async-repl demo           start a server, play a session with it and check every reply
+  async-repl token TENANT   print a line for the file of tokens, and a new token
+  async-repl version        print the version
+  async-repl help           print this text
 
 An MCP client starts the server. The README shows how to configure each client, under Install.
 

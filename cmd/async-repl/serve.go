@@ -33,12 +33,15 @@ It now waits for messages on this terminal; end it with Ctrl-D.
   README, Install   shows how to configure each client
 `
 
-// serveCommand reads the settings, serves one client and returns the exit status.
-func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
+// serveCommand is the subcommand that serves over HTTP.
+const serveCommand = "serve"
+
+// serve reads the settings, serves until the end and returns the exit status.
+func serve(ctx context.Context, overHTTP bool, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
 	signals := catchSignals()
 	defer signals.release()
 	cwd, cwdErr := os.Getwd() // the error counts only if no other directory is named
-	set, err := parseSettings(args, os.Getenv, cwd)
+	set, err := parseSettings(args, os.Getenv, cwd, overHTTP)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, usage())
 		return 0
@@ -55,7 +58,7 @@ func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdou
 		fmt.Fprintf(stderr, "async-repl: the workspace %s is not a directory that exists: make it, or set REPL_WORKDIR to another\n", set.Workspace)
 		return 1
 	}
-	if in, ok := stdin.(*os.File); ok && tty.IsTerminal(in) {
+	if in, ok := stdin.(*os.File); ok && set.listen == "" && tty.IsTerminal(in) {
 		fmt.Fprint(stderr, atTerminal)
 	}
 	set.Log = slog.New(slog.NewTextHandler(newLogWriter(stderr), &slog.HandlerOptions{Level: set.logLevel}))
@@ -66,8 +69,12 @@ func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdou
 	if err == nil {
 		set.Pip, err = commandLine(pipCommand)
 	}
-	if err == nil {
-		err = serve(ctx, set, signals, stdin, stdout)
+	switch {
+	case err != nil:
+	case set.listen != "":
+		err = serveMany(ctx, set, signals, stderr)
+	default:
+		err = serveOne(ctx, set, signals, stdin, stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "async-repl:", err)
@@ -80,11 +87,11 @@ func serveCommand(ctx context.Context, args []string, stdin io.ReadCloser, stdou
 // server half a second after the signal. The guard kills the processes that have not ended by then.
 const exitTime = 380 * time.Millisecond
 
-// serve serves one client over in and out. When in ends, or out can no longer be written to, it
+// serveOne serves one client over in and out. When in ends, or out can no longer be written to, it
 // answers the calls in flight normally, for a limited time, and then ends everything. A signal cuts
-// that short: calls are answered at once with the current status, and serve returns within
+// that short: calls are answered at once with the current status, and serveOne returns within
 // exitTime.
-func serve(ctx context.Context, set settings, signals caughtSignals, in io.ReadCloser, out io.WriteCloser) error {
+func serveOne(ctx context.Context, set settings, signals caughtSignals, in io.ReadCloser, out io.WriteCloser) error {
 	os.Stdout = os.Stderr // standard output belongs to the protocol
 
 	eng, err := engine.New(set.Config)
@@ -93,8 +100,8 @@ func serve(ctx context.Context, set settings, signals caughtSignals, in io.ReadC
 	}
 	cut, cancel := context.WithCancel(ctx)
 	defer cancel()
-	served := make(chan error, 1) // room for the one result, which may come after the end of serve
-	go func() {                   // owned by serve; ends with the connection, or with the process after a signal
+	served := make(chan error, 1) // room for the one result, which may come after the end of serveOne
+	go func() {                   // owned by serveOne; ends with the connection, or with the process after a signal
 		served <- connect(cut, eng, set, signals.caught, in, out)
 	}()
 	select {
@@ -106,28 +113,38 @@ func serve(ctx context.Context, set settings, signals caughtSignals, in io.ReadC
 		return nil
 	case sig := <-signals.ends:
 		set.Log.Info("ending on a signal", "signal", sig.String())
+	case sig := <-signals.hangups:
+		set.Log.Info("ending on a signal", "signal", sig.String())
 	case <-ctx.Done():
 	}
 	cancel()
-	late := time.NewTimer(exitTime)
-	defer late.Stop()
-	closed := make(chan struct{})
-	go func() { // owned by serve; ends with the engine, or with the process
-		defer close(closed)
+	endWithin(exitTime, set.Log, func() {
 		eng.Close()
 		<-served
+	})
+	return nil
+}
+
+// endWithin calls end, and leaves what has not ended in time to the guard.
+func endWithin(limit time.Duration, log *slog.Logger, end func()) {
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	ended := make(chan struct{})
+	go func() { // owned by endWithin; ends with the engine, or with the process
+		defer close(ended)
+		end()
 	}()
 	select {
-	case <-closed:
+	case <-ended:
 	case <-late.C:
-		set.Log.Warn("shutdown timed out; the guard kills the rest")
+		log.Warn("shutdown timed out; the guard kills the rest")
 	}
-	return nil
 }
 
 // caughtSignals are the signals that the server catches.
 type caughtSignals struct {
 	ends    <-chan os.Signal // receives the first signal that asks the server to end
+	hangups <-chan os.Signal // receives those that say that the terminal is gone or, to a service, that files have changed
 	caught  <-chan struct{}  // closed once signals are caught
 	release func()           // stops catching them
 }
@@ -139,15 +156,17 @@ type caughtSignals struct {
 // No message is written before it is done. If a process is started before, and one of the signals
 // ends the server in that instant, the guard kills the process.
 func catchSignals() caughtSignals {
-	signals, pipes, done := make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan struct{})
+	ends, hangups, pipes, done := make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan struct{})
 	go func() { // owned by release, which waits for it; ends when the signals are caught
 		defer close(done)
-		signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		signal.Notify(ends, syscall.SIGINT, syscall.SIGTERM)
+		signal.Notify(hangups, syscall.SIGHUP)
 		signal.Notify(pipes, syscall.SIGPIPE)
 	}()
-	return caughtSignals{ends: signals, caught: done, release: func() {
+	return caughtSignals{ends: ends, hangups: hangups, caught: done, release: func() {
 		<-done
-		signal.Stop(signals)
+		signal.Stop(ends)
+		signal.Stop(hangups)
 		signal.Stop(pipes)
 	}}
 }

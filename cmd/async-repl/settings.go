@@ -29,6 +29,11 @@ type settings struct {
 	timeout       time.Duration // 0: none
 	toolsets      []string      // nil: the default ones
 	logLevel      slog.Level
+
+	// How clients connect.
+	transport  string // "stdio", "http", or "" for what the others say
+	host, port string
+	listen     string // where HTTP is served; "": over standard input and output
 }
 
 // A setting is one row of the table that flags, variables, help text and the README's table are
@@ -61,7 +66,7 @@ var table = []setting{
 		func(s *settings, v string) error { return setCount(&s.MaxSessions, v) }},
 	{"REPL_MEMORY_MB", "memory-mb", "0 (no limit)", "the most memory of each process of a Python session, in MiB",
 		func(s *settings, v string) error { return setMemory(&s.MemoryMB, v) }},
-	{"REPL_SESSION_TTL", "session-ttl", "0 (never)", "how long a Python session can be idle before it is ended; a bare number is minutes",
+	{"REPL_SESSION_TTL", "session-ttl", "0 (never); over HTTP 2h", "how long a Python session can be idle before it is ended; a bare number is minutes",
 		func(s *settings, v string) error { return setTTL(&s.SessionTTL, v) }},
 	{"REPL_MAX_OUTPUT", "max-output", "1GiB", "the most output kept of each job: half from its start, half from its end",
 		func(s *settings, v string) error { return setSize(&s.MaxOutput, v) }},
@@ -77,10 +82,16 @@ var table = []setting{
 			return nil
 		}},
 
+	{"REPL_TRANSPORT", "transport", "stdio, or http with `serve` or an address", "how clients connect: stdio, or http for many",
+		func(s *settings, v string) error { return setTransport(&s.transport, v) }},
+	{"REPL_LISTEN", "listen", "127.0.0.1:8000", "where HTTP is served: HOST:PORT",
+		func(s *settings, v string) error { s.listen = v; return nil }},
+	{"REPL_HOST", "host", "127.0.0.1", "the HOST of that address",
+		func(s *settings, v string) error { s.host = v; return nil }},
+	{"REPL_PORT", "port", "8000", "the PORT of that address",
+		func(s *settings, v string) error { return setPort(&s.port, v) }},
+
 	// Features that are not built yet: only the value that means their absence is allowed.
-	{"REPL_TRANSPORT", "transport", "stdio", "how clients connect", only("stdio")},
-	{"REPL_HOST", "", "", "", only()},
-	{"REPL_PORT", "", "", "", only()},
 	{"REPL_SANDBOX", "", "", "", only("none")},
 }
 
@@ -169,12 +180,12 @@ func setSize(to *int64, v string) error {
 	return nil
 }
 
-// parseSettings reads the flags and the environment. Its error is flag.ErrHelp if the flags ask for
-// help.
-func parseSettings(args []string, getenv func(string) string, cwd string) (settings, error) {
+// parseSettings reads the flags and the environment, of the subcommand serve or of none. Its error
+// is flag.ErrHelp if the flags ask for help.
+func parseSettings(args []string, getenv func(string) string, cwd string, serve bool) (settings, error) {
 	s := settings{
 		Config: engine.Config{
-			Workspace: cwd, StateDir: defaultStateDir(getenv),
+			Workspace: cwd, StateDir: defaultStateDir(getenv), SessionTTL: unset,
 			MaxJobs: 1000, MaxSessions: 50, MaxOutput: 1 << 30, MaxState: 10 << 30,
 		},
 		grace: engine.DefaultGrace, logLevel: slog.LevelWarn,
@@ -208,7 +219,7 @@ func parseSettings(args []string, getenv func(string) string, cwd string) (setti
 			return s, fmt.Errorf("%s=%q can't be used; allowed: %w", name, value, err)
 		}
 	}
-	return s, nil
+	return s, s.chooseTransport(serve)
 }
 
 // defaultStateDir returns the directory for long output if no setting names one, or "" if there is

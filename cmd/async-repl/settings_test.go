@@ -9,10 +9,11 @@ import (
 
 func TestSettings(t *testing.T) {
 	tests := map[string]struct {
-		args []string
-		env  map[string]string
-		err  []string // the parts that the error contains; nil: no error
-		is   func(settings) bool
+		args  []string
+		env   map[string]string
+		serve bool     // the subcommand is given
+		err   []string // the parts that the error contains; nil: no error
+		is    func(settings) bool
 	}{
 		"none":          {is: func(s settings) bool { return s.Workspace == "/here" && s.grace == 2*time.Second && s.MaxJobs == 1000 }},
 		"project dir":   {env: map[string]string{"CLAUDE_PROJECT_DIR": "/there"}, is: func(s settings) bool { return s.Workspace == "/there" }},
@@ -26,6 +27,14 @@ func TestSettings(t *testing.T) {
 		"no home":       {is: func(s settings) bool { return s.StateDir == "" }},
 		"state default": {is: func(s settings) bool { return s.MaxState == 10<<30 }},
 		"absence named": {env: map[string]string{"REPL_SANDBOX": "none", "REPL_TRANSPORT": "stdio"}, is: func(settings) bool { return true }},
+		"one client":    {is: func(s settings) bool { return s.listen == "" && s.SessionTTL == 0 }},
+		"serve":         {serve: true, is: func(s settings) bool { return s.listen == "127.0.0.1:8000" && s.SessionTTL == 2*time.Hour }},
+		"serve, TTL":    {args: []string{"-session-ttl", "0"}, serve: true, is: func(s settings) bool { return s.SessionTTL == 0 }},
+		"http":          {env: map[string]string{"REPL_TRANSPORT": "http"}, is: func(s settings) bool { return s.listen == "127.0.0.1:8000" }},
+		"its long name": {args: []string{"-transport", "streamable-http"}, is: func(s settings) bool { return s.listen == "127.0.0.1:8000" }},
+		"port":          {env: map[string]string{"REPL_PORT": "80"}, is: func(s settings) bool { return s.listen == "127.0.0.1:80" }},
+		"host":          {args: []string{"-host", "::1"}, is: func(s settings) bool { return s.listen == "[::1]:8000" }},
+		"listen":        {args: []string{"-listen", "localhost:80"}, is: func(s settings) bool { return s.listen == "localhost:80" }},
 		"toolsets":      {env: map[string]string{"REPL_TOOLSETS": "core,namespace"}, is: func(s settings) bool { return slices.Equal(s.toolsets, []string{"core", "namespace"}) }},
 		"memory":        {env: map[string]string{"REPL_MEMORY_MB": "300"}, is: func(s settings) bool { return s.MemoryMB == 300 }},
 		"no limit":      {args: []string{"-memory-mb", "0"}, is: func(s settings) bool { return s.MemoryMB == 0 }},
@@ -34,30 +43,33 @@ func TestSettings(t *testing.T) {
 		"TTL, never":    {env: map[string]string{"REPL_SESSION_TTL": "0"}, is: func(s settings) bool { return s.SessionTTL == 0 }},
 		"unknown REPL_": {env: map[string]string{"REPL_ID": "of another program"}, is: func(settings) bool { return true }},
 
-		"bad grace":    {env: map[string]string{"REPL_GRACE": "soon"}, err: []string{"REPL_GRACE", "soon", "allowed", "2s"}},
-		"long grace":   {env: map[string]string{"REPL_GRACE": "5m"}, err: []string{"REPL_GRACE", "5m", "1m50s"}},
-		"no grace":     {env: map[string]string{"REPL_GRACE": "0"}, err: []string{"REPL_GRACE", "0", "1ms"}},
-		"bad count":    {env: map[string]string{"REPL_MAX_JOBS": "0"}, err: []string{"REPL_MAX_JOBS", `"0"`, "1 or more"}},
-		"bad memory":   {env: map[string]string{"REPL_MEMORY_MB": "1GiB"}, err: []string{"REPL_MEMORY_MB", "1GiB", "0, or a whole number from 64 to 16777216"}},
-		"small memory": {env: map[string]string{"REPL_MEMORY_MB": "63"}, err: []string{"REPL_MEMORY_MB", "63", "64"}},
-		"bad size":     {env: map[string]string{"REPL_MAX_OUTPUT": "1XB"}, err: []string{"REPL_MAX_OUTPUT", "1XB", "MiB"}},
-		"bad state":    {env: map[string]string{"REPL_MAX_STATE": "lots"}, err: []string{"REPL_MAX_STATE", "lots", "1GiB"}},
-		"small state":  {env: map[string]string{"REPL_MAX_STATE": "4095"}, err: []string{"REPL_MAX_STATE", "4095", "4096"}},
-		"relative":     {env: map[string]string{"REPL_WORKDIR": "sub"}, err: []string{"REPL_WORKDIR", "sub", "absolute"}},
-		"bad flag":     {args: []string{"-grace", "x"}, err: []string{"-grace", `"x"`}},
-		"no such flag": {args: []string{"-nope"}, err: []string{"nope", "see async-repl help"}},
-		"not built":    {env: map[string]string{"REPL_SANDBOX": "strict"}, err: []string{"REPL_SANDBOX", "strict", "none"}},
-		"no http":      {env: map[string]string{"REPL_TRANSPORT": "http"}, err: []string{"REPL_TRANSPORT", "http", "stdio"}},
-		"no port":      {env: map[string]string{"REPL_PORT": "80"}, err: []string{"REPL_PORT", "80", "not built"}},
-		"bad TTL":      {env: map[string]string{"REPL_SESSION_TTL": "a while"}, err: []string{"REPL_SESSION_TTL", "a while", "minutes", "90s"}},
-		"negative TTL": {env: map[string]string{"REPL_SESSION_TTL": "-5"}, err: []string{"REPL_SESSION_TTL", "-5", "minutes"}},
-		"endless TTL":  {env: map[string]string{"REPL_SESSION_TTL": "inf"}, err: []string{"REPL_SESSION_TTL", "inf", "minutes"}},
-		"bad toolset":  {args: []string{"-toolsets", "core,more"}, err: []string{"-toolsets", "core,more", "all, or one or more of core, sessions, namespace"}},
-		"stray word":   {args: []string{"-grace", "2s", "demo"}, err: []string{"demo"}},
+		"bad grace":     {env: map[string]string{"REPL_GRACE": "soon"}, err: []string{"REPL_GRACE", "soon", "allowed", "2s"}},
+		"long grace":    {env: map[string]string{"REPL_GRACE": "5m"}, err: []string{"REPL_GRACE", "5m", "1m50s"}},
+		"no grace":      {env: map[string]string{"REPL_GRACE": "0"}, err: []string{"REPL_GRACE", "0", "1ms"}},
+		"bad count":     {env: map[string]string{"REPL_MAX_JOBS": "0"}, err: []string{"REPL_MAX_JOBS", `"0"`, "1 or more"}},
+		"bad memory":    {env: map[string]string{"REPL_MEMORY_MB": "1GiB"}, err: []string{"REPL_MEMORY_MB", "1GiB", "0, or a whole number from 64 to 16777216"}},
+		"small memory":  {env: map[string]string{"REPL_MEMORY_MB": "63"}, err: []string{"REPL_MEMORY_MB", "63", "64"}},
+		"bad size":      {env: map[string]string{"REPL_MAX_OUTPUT": "1XB"}, err: []string{"REPL_MAX_OUTPUT", "1XB", "MiB"}},
+		"bad state":     {env: map[string]string{"REPL_MAX_STATE": "lots"}, err: []string{"REPL_MAX_STATE", "lots", "1GiB"}},
+		"small state":   {env: map[string]string{"REPL_MAX_STATE": "4095"}, err: []string{"REPL_MAX_STATE", "4095", "4096"}},
+		"relative":      {env: map[string]string{"REPL_WORKDIR": "sub"}, err: []string{"REPL_WORKDIR", "sub", "absolute"}},
+		"bad flag":      {args: []string{"-grace", "x"}, err: []string{"-grace", `"x"`}},
+		"no such flag":  {args: []string{"-nope"}, err: []string{"nope", "see async-repl help"}},
+		"not built":     {env: map[string]string{"REPL_SANDBOX": "strict"}, err: []string{"REPL_SANDBOX", "strict", "none"}},
+		"bad transport": {env: map[string]string{"REPL_TRANSPORT": "sse"}, err: []string{"REPL_TRANSPORT", "sse", "streamable-http"}},
+		"bad port":      {env: map[string]string{"REPL_PORT": "65536"}, err: []string{"REPL_PORT", "65536", "65535"}},
+		"serve stdio":   {args: []string{"-transport", "stdio"}, serve: true, err: []string{"serve", "stdio", "-transport"}},
+		"stdio address": {args: []string{"-transport", "stdio"}, env: map[string]string{"REPL_PORT": "80"}, err: []string{"stdio", "REPL_PORT"}},
+		"two addresses": {args: []string{"-listen", "127.0.0.1:80", "-port", "81"}, err: []string{"127.0.0.1:80", "-port"}},
+		"bad TTL":       {env: map[string]string{"REPL_SESSION_TTL": "a while"}, err: []string{"REPL_SESSION_TTL", "a while", "minutes", "90s"}},
+		"negative TTL":  {env: map[string]string{"REPL_SESSION_TTL": "-5"}, err: []string{"REPL_SESSION_TTL", "-5", "minutes"}},
+		"endless TTL":   {env: map[string]string{"REPL_SESSION_TTL": "inf"}, err: []string{"REPL_SESSION_TTL", "inf", "minutes"}},
+		"bad toolset":   {args: []string{"-toolsets", "core,more"}, err: []string{"-toolsets", "core,more", "all, or one or more of core, sessions, namespace"}},
+		"stray word":    {args: []string{"-grace", "2s", "demo"}, err: []string{"demo"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, err := parseSettings(test.args, func(k string) string { return test.env[k] }, "/here")
+			s, err := parseSettings(test.args, func(k string) string { return test.env[k] }, "/here", test.serve)
 			if test.err == nil {
 				if err != nil || !test.is(s) {
 					t.Errorf("settings %+v, error %v", s, err)

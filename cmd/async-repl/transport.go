@@ -1,0 +1,73 @@
+//go:build unix
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// These settings choose how clients connect: one over standard input and output, or many over HTTP.
+// The subcommand serve, an address and -transport http each ask for HTTP.
+
+// unset is the SessionTTL of settings that name none.
+const unset = time.Duration(-1)
+
+// serveTTL is how long a Python session can be idle under HTTP, where no end of input ends it.
+const serveTTL = 2 * time.Hour
+
+func setTransport(to *string, v string) error {
+	switch v {
+	case "stdio", "http":
+		*to = v
+	case "streamable-http":
+		*to = "http"
+	default:
+		return errors.New("stdio, http or streamable-http")
+	}
+	return nil
+}
+
+func setPort(to *string, v string) error {
+	if n, err := strconv.ParseUint(v, 10, 16); err != nil || n == 0 && v != "0" {
+		return errors.New("a whole number from 0 to 65535; 0 means any free port")
+	}
+	*to = v
+	return nil
+}
+
+// chooseTransport sets listen if clients connect over HTTP, and what depends on that.
+func (s *settings) chooseTransport(serve bool) error {
+	address := s.listen != "" || s.host != "" || s.port != ""
+	switch {
+	case s.transport == "stdio" && serve:
+		return errors.New("serve can't serve over stdio: leave the word serve out, or -transport (REPL_TRANSPORT)")
+	case s.transport == "stdio" && address:
+		return errors.New("an address can't be served over stdio: leave -listen, -host and -port (REPL_LISTEN, REPL_HOST, REPL_PORT) out, or choose -transport http")
+	case s.listen != "" && (s.host != "" || s.port != ""):
+		return fmt.Errorf("-listen %s (REPL_LISTEN) has the whole address: leave -host and -port (REPL_HOST, REPL_PORT) out", s.listen)
+	}
+	if !serve && !address && s.transport != "http" {
+		s.SessionTTL = max(s.SessionTTL, 0)
+		return nil
+	}
+	if s.SessionTTL == unset {
+		s.SessionTTL = serveTTL
+	}
+	if s.listen == "" {
+		s.listen = joinHostPort(cmp.Or(s.host, "127.0.0.1"), cmp.Or(s.port, "8000"))
+	}
+	return nil
+}
+
+// joinHostPort writes an address; that of IPv6 has colons of its own.
+func joinHostPort(host, port string) string {
+	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + port
+}

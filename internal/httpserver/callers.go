@@ -1,0 +1,72 @@
+package httpserver
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A Caller is who makes a request.
+type Caller struct {
+	Tenant string // whose jobs it sees
+	Token  string // a name of its token that is not the token; "" if there are no tokens
+}
+
+// defaultTenant is everybody's tenant if there are no tokens.
+const defaultTenant = "default"
+
+// A caller is a Caller that has made requests.
+type caller struct {
+	Caller
+
+	// Guarded by callers.mu.
+	inFlight int
+	server   *mcp.Server // of all requests of the newer era; nil: there was none
+}
+
+// callers are the callers by their tokens. The zero value has none.
+type callers struct {
+	mu  sync.Mutex
+	all map[Caller]*caller
+}
+
+// enter begins a request, which leave ends. It reports whether the caller may have one more.
+func (cs *callers) enter(who Caller) (*caller, bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.all[who]
+	if c == nil {
+		if cs.all == nil {
+			cs.all = make(map[Caller]*caller)
+		}
+		c = &caller{Caller: who}
+		cs.all[who] = c
+	}
+	if c.inFlight >= maxInFlight {
+		return nil, false
+	}
+	c.inFlight++
+	return c, true
+}
+
+func (cs *callers) leave(c *caller) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c.inFlight--
+}
+
+// serverOf returns the server of all requests of the newer era that c makes.
+func (s *Server) serverOf(c *caller) *mcp.Server {
+	s.callers.mu.Lock()
+	defer s.callers.mu.Unlock()
+	if c.server == nil {
+		c.server = s.config.New(s.waits, c.Caller)
+	}
+	return c.server
+}
+
+func tooMany(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "too many requests in flight with this token: wait until some are answered", http.StatusTooManyRequests)
+}

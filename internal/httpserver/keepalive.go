@@ -1,0 +1,122 @@
+package httpserver
+
+import (
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// aliveEvery is how long a request writes nothing before it writes a comment. Clients give up on a
+// request that has no headers after 60 s, and the SDK sends them with the first event only.
+const aliveEvery = 15 * time.Second
+
+// A writer writes one answer. While the handler writes nothing, the writer sends comments, which a
+// client of an event stream ignores. The SDK writes from several goroutines.
+type writer struct {
+	rw     http.ResponseWriter
+	rc     *http.ResponseController
+	header http.Header // the handler's, until the headers are sent
+
+	mu     sync.Mutex
+	timer  *time.Timer // runs comment
+	sent   bool        // the headers are sent
+	status int         // what the handler wants; 0: it has said nothing
+	framed bool        // what the handler writes becomes an event, because comments went before it
+	done   bool        // the handler has returned
+}
+
+// keepAlive returns a writer to rw. Its timer is owned by the request, whose end stops it.
+func keepAlive(rw http.ResponseWriter) *writer {
+	w := &writer{rw: rw, rc: http.NewResponseController(rw), header: make(http.Header)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(aliveEvery, w.comment)
+	return w
+}
+
+// comment writes a comment, and the headers before the first one.
+func (w *writer) comment() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done {
+		return
+	}
+	if !w.sent {
+		w.sent, w.framed = true, true
+		h := w.rw.Header() // not the handler's headers, which it may be setting
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-cache, no-transform")
+	}
+	w.write([]byte(": \n\n"))
+	w.flush()
+}
+
+// Header returns the headers that the handler can set until it writes.
+func (w *writer) Header() http.Header { return w.header }
+
+func (w *writer) WriteHeader(status int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writeHeader(status)
+}
+
+func (w *writer) writeHeader(status int) {
+	if w.status != 0 {
+		return
+	}
+	w.status = status
+	if w.sent {
+		w.framed = w.header.Get("Content-Type") != "text/event-stream"
+		return
+	}
+	w.sent = true
+	maps.Copy(w.rw.Header(), w.header)
+	w.deadline()
+	w.rw.WriteHeader(status)
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writeHeader(http.StatusOK)
+	if w.framed {
+		event := append(append([]byte("event: message\ndata: "), p...), "\n\n"...)
+		if _, err := w.write(event); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	return w.write(p)
+}
+
+func (w *writer) write(p []byte) (int, error) {
+	w.timer.Reset(aliveEvery)
+	w.deadline()
+	return w.rw.Write(p)
+}
+
+// FlushError sends what was written. The SDK calls it after each event.
+func (w *writer) FlushError() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.flush()
+}
+
+// flush has no deadline after it: one of HTTP/2 would end the stream between two writes.
+func (w *writer) flush() error {
+	err := w.rc.Flush()
+	w.rc.SetWriteDeadline(time.Time{})
+	return err
+}
+
+func (w *writer) deadline() { w.rc.SetWriteDeadline(time.Now().Add(writeTime)) }
+
+// finish ends the comments. What the handler has not flushed is sent afterwards, in writeTime.
+func (w *writer) finish() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done = true
+	w.timer.Stop()
+	w.deadline()
+}

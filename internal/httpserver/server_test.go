@@ -1,0 +1,115 @@
+package httpserver
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// both are the versions of the protocol that tests speak: one of each era.
+var both = []string{"2026-07-28", "2025-11-25"}
+
+// A tool answers one call.
+type tool func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error)
+
+func say(text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+}
+
+// serving starts a server of tools and returns its URL.
+func serving(t *testing.T, tools map[string]tool) (*Server, string) {
+	t.Helper()
+	s := New(Config{New: func(_ context.Context, c Caller) *mcp.Server {
+		server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "0"}, nil)
+		for name, f := range tools {
+			server.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, mcp.ToolHandler(f))
+		}
+		return server
+	}})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error)
+	go func() { served <- s.Serve(l) }() // owned by the test, which waits for it
+	t.Cleanup(func() {
+		s.Shutdown(t.Context())
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, "http://" + l.Addr().String() + "/mcp"
+}
+
+// connect returns a client of that version.
+func connect(t *testing.T, url, version string) *mcp.ClientSession {
+	t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "0"}, nil)
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	if got := session.InitializeResult().ProtocolVersion; got != version {
+		t.Fatalf("the protocol is %s, not %s", got, version)
+	}
+	return session
+}
+
+// TestBothEras: clients of both eras use one server at once.
+func TestBothEras(t *testing.T) {
+	_, url := serving(t, map[string]tool{"echo": func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return say(string(req.Params.Arguments)), nil
+	}})
+	for _, version := range both {
+		session := connect(t, url, version)
+		r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"a": version}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := r.Content[0].(*mcp.TextContent).Text, `{"a":"`+version+`"}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// TestOrigin: a page of another server, and a name that leads here only since it was rebound, are
+// refused.
+func TestOrigin(t *testing.T) {
+	for _, test := range []struct {
+		host, origin string
+		allowed      bool
+	}{
+		{"127.0.0.1:8000", "", true},
+		{"localhost:8000", "", true},
+		{"[::1]:8000", "", true},
+		{"LOCALHOST", "", true},
+		{"evil.example", "", false},
+		{"evil.example:8000", "http://evil.example:8000", false},
+		{"localhost.evil.example", "", false},
+		{"127.0.0.1:8000", "http://127.0.0.1:8000", true},
+		{"localhost", "http://localhost:80", true},
+		{"localhost", "https://localhost:443", true},
+		{"localhost:80", "http://LOCALHOST", true},
+		{"127.0.0.1:8000", "http://127.0.0.1:8001", false},
+		{"127.0.0.1:8000", "http://localhost:8000", false},
+		{"127.0.0.1:8000", "https://evil.example", false},
+		{"127.0.0.1:8000", "null", false},
+		{"127.0.0.1:8000", "file://127.0.0.1:8000", false},
+	} {
+		r := httptest.NewRequest("POST", "/mcp", nil)
+		local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, local))
+		r.Host = test.host
+		if test.origin != "" {
+			r.Header.Set("Origin", test.origin)
+		}
+		if why := allowed(r); (why == "") != test.allowed {
+			t.Errorf("host %s, origin %s: %q", test.host, test.origin, why)
+		}
+	}
+}

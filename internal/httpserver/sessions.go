@@ -1,0 +1,175 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxSessions is how many sessions of the older era a tenant can have. Beyond it, the one that has
+// been idle longest gives way.
+const maxSessions = 1000
+
+// A session is one of the older era. It is in the table from the moment its client initializes it
+// until it ends.
+type session struct {
+	*mcp.ServerSession
+	owner  Caller
+	server *mcp.Server
+	end    context.CancelFunc // of its calls' waits
+
+	// Guarded by sessions.mu.
+	calls int       // requests in flight; streams do not count
+	used  time.Time // when the last of them began or ended
+}
+
+// sessions are the sessions by their ids. The zero value has none.
+type sessions struct {
+	mu     sync.Mutex
+	all    map[string]*session
+	count  map[string]int // by tenant
+	ending sync.WaitGroup // the goroutines that wait for the ends of sessions
+}
+
+// serveSession serves a request of the older era: of a session, or one that begins a session.
+func (s *Server) serveSession(w http.ResponseWriter, r *http.Request, c *caller) {
+	id := r.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		s.beginSession(w, r, c)
+		return
+	}
+	ended := func() {}
+	found := s.sessions.find(id)
+	switch {
+	case found == nil:
+		http.Error(w, "no such session: begin a new one with initialize", http.StatusNotFound)
+		return
+	case found.owner.Tenant != c.Tenant:
+		http.Error(w, "this session is another tenant's", http.StatusForbidden)
+		return
+	case r.Method == http.MethodPost:
+		ended = s.sessions.use(found)
+	}
+	defer ended()
+	s.older.ServeHTTP(w, with(r, found.server))
+}
+
+// beginSession serves a request of no session. There is one afterwards if the request initializes
+// it.
+func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, c *caller) {
+	ctx, end := context.WithCancel(s.waits)
+	server := s.config.New(ctx, c.Caller)
+	var once sync.Once
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
+			if method == "initialize" { // before the client learns the id
+				once.Do(func() {
+					begun := &session{ServerSession: req.GetSession().(*mcp.ServerSession), owner: c.Caller, server: server, end: end}
+					if err = s.sessions.add(begun); err != nil {
+						end()
+					}
+				})
+			}
+			if err != nil {
+				return nil, err
+			}
+			return next(ctx, method, req)
+		}
+	})
+	s.older.ServeHTTP(w, with(r, server))
+	once.Do(end) // no session has begun
+}
+
+var errTooManySessions = errors.New("too many sessions, each with a call in flight: try again when one of them is answered")
+
+// add adds a session that has just begun. If its tenant has too many, the idlest one ends.
+func (ss *sessions) add(begun *session) error {
+	ss.mu.Lock()
+	idlest, err := ss.makeRoom(begun.owner.Tenant)
+	if err == nil {
+		ss.insert(begun)
+	}
+	ss.mu.Unlock()
+	if idlest != nil {
+		idlest.Close()
+	}
+	return err
+}
+
+// makeRoom removes the idlest session of a tenant that can have no more.
+func (ss *sessions) makeRoom(tenant string) (idlest *session, err error) {
+	if ss.count[tenant] < maxSessions {
+		return nil, nil
+	}
+	for _, s := range ss.all {
+		if s.owner.Tenant == tenant && s.calls == 0 && (idlest == nil || s.used.Before(idlest.used)) {
+			idlest = s
+		}
+	}
+	if idlest == nil {
+		return nil, errTooManySessions
+	}
+	ss.remove(idlest)
+	return idlest, nil
+}
+
+func (ss *sessions) insert(begun *session) {
+	if ss.all == nil {
+		ss.all, ss.count = make(map[string]*session), make(map[string]int)
+	}
+	begun.used = time.Now()
+	ss.all[begun.ID()] = begun
+	ss.count[begun.owner.Tenant]++
+	ss.ending.Go(func() { // owned by close, which waits for it; ends with the session
+		begun.Wait()
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
+		ss.remove(begun)
+	})
+}
+
+// remove removes a session that has ended or must end, unless it is removed already. It ends the
+// waits of its calls.
+func (ss *sessions) remove(s *session) {
+	s.end()
+	if ss.all[s.ID()] == s {
+		delete(ss.all, s.ID())
+		ss.count[s.owner.Tenant]--
+	}
+}
+
+// find returns a session, or nil.
+func (ss *sessions) find(id string) *session {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.all[id]
+}
+
+// use notes that a session has one more call, until ended is called.
+func (ss *sessions) use(s *session) (ended func()) {
+	note := func(calls int) {
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
+		s.calls += calls
+		s.used = time.Now()
+	}
+	note(1)
+	return func() { note(-1) }
+}
+
+// close ends all sessions.
+func (ss *sessions) close() {
+	ss.mu.Lock()
+	all := slices.Collect(maps.Values(ss.all))
+	ss.mu.Unlock()
+	for _, s := range all {
+		s.Close()
+	}
+	ss.ending.Wait()
+}
