@@ -1,0 +1,61 @@
+//go:build unix
+
+package listener
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A Certificate is what the server proves its name with, read from two files.
+type Certificate struct {
+	certFile, keyFile string
+
+	current atomic.Pointer[tls.Certificate]
+}
+
+// Load reads a certificate, with those that it was signed by after it, and its key, both as PEM.
+func Load(certFile, keyFile string) (*Certificate, error) {
+	c := &Certificate{certFile: certFile, keyFile: keyFile}
+	if err := c.Reread(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Reread reads the files again. New connections use what it reads; after an error they use what
+// they used before.
+func (c *Certificate) Reread() error {
+	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	if err != nil {
+		return fmt.Errorf("reading the certificate %s and its key %s: %w", c.certFile, c.keyFile, err)
+	}
+	if err := valid(pair.Leaf, time.Now()); err != nil {
+		return fmt.Errorf("the certificate %s %w", c.certFile, err)
+	}
+	c.current.Store(&pair)
+	return nil
+}
+
+func valid(leaf *x509.Certificate, now time.Time) error {
+	const day = "2 January 2006 15:04 MST"
+	if now.After(leaf.NotAfter) {
+		return fmt.Errorf("expired on %s: renew it", leaf.NotAfter.UTC().Format(day))
+	}
+	if now.Before(leaf.NotBefore) {
+		return fmt.Errorf("is not valid before %s", leaf.NotBefore.UTC().Format(day))
+	}
+	return nil
+}
+
+// Config returns a configuration of TLS 1.2 and later, with HTTP/2, that shows the certificate.
+func (c *Certificate) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
+	}
+}

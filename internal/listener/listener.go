@@ -1,0 +1,43 @@
+//go:build unix
+
+// Package listener opens the socket that a server is asked to listen at, and keeps the certificate
+// that it shows.
+//
+// A Unix socket has mode 0600 and is removed when its listener closes. A socket that a killed
+// server left is replaced; that of a server that runs is an error. Of several servers that start at
+// the same path at once, one gets it.
+//
+// Begin with [Listen] and [Load]. The package knows no protocol and no user.
+package listener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Listen listens at an address, HOST:PORT or unix:PATH. An empty host means every address of this
+// machine.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return listenUnix(ctx, path)
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, fmt.Errorf("%q is neither HOST:PORT nor unix:PATH", address)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("listening at %s: another program listens there: choose another port", address)
+	}
+	return l, err
+}
+
+// Local reports whether only programs of this machine can connect to l.
+func Local(l net.Listener) bool {
+	at, ok := l.Addr().(*net.TCPAddr)
+	return !ok || at.IP.IsLoopback()
+}
