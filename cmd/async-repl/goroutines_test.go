@@ -23,6 +23,7 @@ var goroutines = map[string][]string{
 	"internal/httpserver/sessions.go": {"one per MCP session over HTTP"},
 
 	"internal/mcpclient/client.go": {"the reader of a client"},
+	"internal/mcpclient/http.go":   {"a request of a client over HTTP"},
 
 	"internal/mcpserver/wait.go":  {"one per awaited job"},
 	"internal/stdio/transport.go": {"reader and writer of a connection", "reader and writer of a connection"},

@@ -112,7 +112,7 @@ var rules = []rule{
 		why: "tools start nothing themselves and do not know how jobs run; they know what can go wrong, to say what helps"},
 	{dir: "internal/httpserver", not: []string{"os", "github.com/creack"},
 		why: "a transport carries messages and does not know what they mean; tests can serve another server through it"},
-	{dir: "internal/mcpclient", not: []string{"net", "github.com"},
+	{dir: "internal/mcpclient", not: []string{"github.com"},
 		why: "a client knows only the protocol, as the clients of others do"},
 	{dir: "internal/listener", not: []string{"os/exec", "net/http", "github.com"},
 		why: "a socket is opened alike for every protocol"},
