@@ -3,8 +3,8 @@
 // The SDK's handlers read and write the messages. This package decides what may reach them and for
 // how long: which era a request is of (eras.go), who calls and how many requests a caller can have
 // in flight (callers.go), from which pages (origin.go), in what size and time (limits.go), how many
-// sessions of the older era there are (sessions.go), and what a client reads while it waits
-// (keepalive.go).
+// sessions of the older era there are (sessions.go), what a client reads while it waits
+// (keepalive.go), and what is reported of each request (observe.go).
 //
 // A connection, in the sense of package mcpserver, is the session in the older era and the caller in
 // the newer one. HTTP has no goodbye: a request that is closed ends a wait, a session that ends ends

@@ -14,6 +14,15 @@ const newerEra = "2026-07-28"
 
 func isNewer(r *http.Request) bool { return r.Header.Get("Mcp-Protocol-Version") >= newerEra }
 
+// eraOf returns the name of the era of a request: its first version, or the message that each
+// connection of the older one begins with.
+func eraOf(r *http.Request) string {
+	if isNewer(r) {
+		return newerEra
+	}
+	return "initialize"
+}
+
 // eras returns the handlers of both eras. The SDK has none that serves both: with sessions, it
 // refuses the newer era; without, it can ask clients of the older one nothing. There is no event
 // store: clients resume by job and cursor.

@@ -7,6 +7,8 @@ import (
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/metrics"
 )
 
 // An MCPServer serves one connection. Whoever makes one need not know whose type it is.
@@ -16,6 +18,9 @@ type MCPServer = mcp.Server
 type Config struct {
 	// New returns the MCP server of a new connection. Its calls stop waiting when ctx is done.
 	New func(ctx context.Context, c Caller) *MCPServer
+	// Observe is called for each request that has ended; nil: nobody wants to know. It must not wait.
+	Observe func(metrics.Request)
+	Tools   []string // the names that Observe can see
 	// Log is for what goes wrong; nil: nothing is logged.
 	Log *slog.Logger
 }
@@ -43,7 +48,7 @@ func New(c Config) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serveMCP)
 	s.http = &http.Server{
-		Handler:           mux,
+		Handler:           s.observed(mux),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    headerSize,
@@ -82,6 +87,7 @@ func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.callers.leave(c)
+	observationOf(r).by(c.Caller, eraOf(r))
 	if !readBody(rw, r) {
 		return
 	}

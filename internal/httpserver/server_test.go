@@ -23,13 +23,19 @@ func say(text string) *mcp.CallToolResult {
 // serving starts a server of tools and returns its URL.
 func serving(t *testing.T, tools map[string]tool) (*Server, string) {
 	t.Helper()
-	s := New(Config{New: func(_ context.Context, c Caller) *mcp.Server {
+	return servingWith(t, tools, Config{})
+}
+
+func servingWith(t *testing.T, tools map[string]tool, c Config) (*Server, string) {
+	t.Helper()
+	c.New = func(context.Context, Caller) *mcp.Server {
 		server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "0"}, nil)
 		for name, f := range tools {
 			server.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, mcp.ToolHandler(f))
 		}
 		return server
-	}})
+	}
+	s := New(c)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

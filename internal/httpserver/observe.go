@@ -1,0 +1,234 @@
+package httpserver
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/metrics"
+)
+
+// numberHeader carries the number of a request from its handler to its calls: the SDK hands them
+// the headers of their request and nothing else of it. What a client sends by that name is replaced.
+const numberHeader = "Async-Repl-Request"
+
+// An observer reports the requests of a server and their calls.
+type observer struct {
+	report func(metrics.Request)
+	tools  []string
+	last   atomic.Int64
+	open   sync.Map // *observation by number, as text
+}
+
+// observed returns a handler that serves as h does and reports what it has served, if anybody wants
+// to know.
+func (s *Server) observed(h http.Handler) http.Handler {
+	if s.config.Observe == nil {
+		return h
+	}
+	o := &observer{report: s.config.Observe, tools: s.config.Tools}
+	make := s.config.New
+	s.config.New = func(ctx context.Context, c Caller) *mcp.Server {
+		server := make(ctx, c)
+		if server != nil {
+			server.AddReceivingMiddleware(o.calls)
+		}
+		return server
+	}
+	return o.watch(h)
+}
+
+// An observation is what is known of a request. A nil one ignores what it is told.
+type observation struct {
+	observer *observer
+
+	mu     sync.Mutex
+	seen   metrics.Request
+	called bool // seen has the result of a call
+	ended  bool // seen has been reported
+}
+
+type observationKey struct{}
+
+// observationOf returns the observation of a request, or nil.
+func observationOf(r *http.Request) *observation {
+	o, _ := r.Context().Value(observationKey{}).(*observation)
+	return o
+}
+
+// watch returns a handler that serves as h does and reports each request at its end.
+func (o *observer) watch(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		seen := &observation{observer: o, seen: metrics.Request{Time: time.Now(), Method: methodOf(r)}}
+		number := strconv.FormatInt(o.last.Add(1), 10)
+		o.open.Store(number, seen)
+		defer o.open.Delete(number)
+		r = r.WithContext(context.WithValue(r.Context(), observationKey{}, seen))
+		r.Header.Set(numberHeader, number)
+		w := &countingWriter{ResponseWriter: rw}
+		defer func() { seen.end(w, r) }()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// methodOf returns the method of HTTP, of which a client can make up any.
+func methodOf(r *http.Request) string {
+	if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions}, r.Method) {
+		return r.Method
+	}
+	return "other"
+}
+
+// by notes who makes a request of which era.
+func (o *observation) by(who Caller, era string) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.seen.Tenant, o.seen.Era = who.Tenant, era
+}
+
+// end reports the request, which w has answered.
+func (o *observation) end(w *countingWriter, r *http.Request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.seen.Duration, o.seen.Status, o.seen.Bytes = time.Since(o.seen.Time), w.status, w.written
+	switch {
+	case w.status >= 400:
+		o.seen.Result = metrics.Refused
+	case o.called:
+	case o.seen.Tool != "" || r.Context().Err() != nil && w.written == 0:
+		o.seen.Result = metrics.Closed
+	default:
+		o.seen.Result = metrics.OK
+	}
+	o.ended = true
+	o.observer.report(o.seen)
+}
+
+// calls is the middleware that notes the method of a request's message and how its call went.
+func (o *observer) calls(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		extra := req.GetExtra()
+		if extra == nil {
+			return next(ctx, method, req)
+		}
+		found, ok := o.open.Load(extra.Header.Get(numberHeader))
+		if !ok {
+			return next(ctx, method, req)
+		}
+		seen, call := found.(*observation), metrics.Request{Time: time.Now(), Method: method, Tool: o.toolOf(req)}
+		seen.begin(call)
+		res, err := next(ctx, method, req)
+		call.Duration = time.Since(call.Time)
+		call.Result, call.Job = outcome(res, err)
+		seen.finish(call)
+		return res, err
+	}
+}
+
+// begin notes that a message of the request is handled.
+func (o *observation) begin(call metrics.Request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.called && o.seen.Tool == "" {
+		o.seen.Method, o.seen.Tool = call.Method, call.Tool
+	}
+}
+
+// finish notes the end of a call. If the request had another one before, as a batch of the older era
+// can, it is reported on its own.
+func (o *observation) finish(call metrics.Request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.ended: // and reported as closed
+	case o.called || o.seen.Tool != call.Tool:
+		call.Tenant, call.Era, call.Status = o.seen.Tenant, o.seen.Era, http.StatusOK
+		o.observer.report(call)
+	default:
+		o.called, o.seen.Result, o.seen.Job = true, call.Result, call.Job
+	}
+}
+
+// toolOf returns the name of the tool that a request calls, or "" if there is no such tool: what is
+// only a client's text is neither counted nor logged.
+func (o *observer) toolOf(req mcp.Request) string {
+	call, ok := req.(*mcp.CallToolRequest)
+	if !ok || call.Params == nil || !slices.Contains(o.tools, call.Params.Name) {
+		return ""
+	}
+	return call.Params.Name
+}
+
+// outcome returns how a call went and the id of the job that its reply is about, or "".
+func outcome(res mcp.Result, err error) (result metrics.Result, job string) {
+	if err != nil {
+		return metrics.Error, ""
+	}
+	reply, ok := res.(*mcp.CallToolResult)
+	switch {
+	case ok && reply.IsError:
+		return metrics.Error, ""
+	case !ok || len(reply.Content) == 0:
+		return metrics.OK, ""
+	}
+	block, ok := reply.Content[0].(*mcp.TextContent)
+	if !ok {
+		return metrics.OK, ""
+	}
+	headers, _, _ := strings.Cut(block.Text, "\n\n") // output follows, which is not the server's
+	for line := range strings.Lines(headers) {
+		if id, ok := strings.CutPrefix(line, "Job ID: "); ok {
+			return metrics.OK, strings.TrimSpace(id)
+		}
+	}
+	return metrics.OK, ""
+}
+
+// A countingWriter remembers the status of an answer and counts its bytes.
+type countingWriter struct {
+	http.ResponseWriter
+	status  int
+	written int64
+}
+
+func (w *countingWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	w.begin()
+	n, err := w.ResponseWriter.Write(p)
+	w.written += int64(n)
+	return n, err
+}
+
+// ReadFrom lets the kernel copy files.
+func (w *countingWriter) ReadFrom(r io.Reader) (int64, error) {
+	w.begin()
+	n, err := io.Copy(w.ResponseWriter, r)
+	w.written += n
+	return n, err
+}
+
+func (w *countingWriter) begin() {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+}
+
+// Unwrap is for http.ResponseController.
+func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
