@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -49,4 +51,39 @@ func TestCountIsOfOneTenant(t *testing.T) {
 		t.Error(d)
 	}
 	close(release)
+}
+
+// Totals are of all tenants, and count forgotten jobs, too.
+func TestTotals(t *testing.T) {
+	r := jobs.NewRegistry(jobs.Config{Keep: 1})
+	t.Cleanup(func() { r.Close(jobs.Stop{}) })
+	writes := func(text string, end jobs.End) runner {
+		return func(_ context.Context, p *jobs.Port) jobs.Outcome {
+			p.Begin()
+			p.Write(output.Stdout, []byte(text))
+			return jobs.Outcome{Receipt: jobs.Receipt{End: end}}
+		}
+	}
+	for _, text := range []string{"one", "three"} {
+		jobstest.End(t, jobstest.Start(t, r, jobs.Spec{}, writes(text, jobs.Returned)))
+	}
+	jobstest.End(t, jobstest.Start(t, r, jobs.Spec{Tenant: "other"}, writes("other", jobs.Raised)))
+	begun, release := make(chan struct{}), make(chan struct{})
+	last := jobstest.Start(t, r, jobs.Spec{}, runner(func(ctx context.Context, p *jobs.Port) jobs.Outcome {
+		p.Begin()
+		close(begun)
+		<-release
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
+	}))
+	<-begun
+	polltest.Until(t, "the jobs to be forgotten", func() bool { return len(r.List("", jobs.Filter{})) == 2 })
+	want := jobs.Totals{Now: map[jobs.Status]int{jobs.Running: 1}, Ended: map[jobs.Status]int64{jobs.Completed: 2, jobs.Failed: 1}, Output: 13}
+	if d := cmp.Diff(want, r.Totals()); d != "" {
+		t.Error(d)
+	}
+	close(release)
+	jobstest.End(t, last)
+	if got := r.Totals(); len(got.Now) != 0 || got.Ended[jobs.Completed] != 3 {
+		t.Errorf("after the end: %+v", got)
+	}
 }

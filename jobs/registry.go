@@ -42,6 +42,9 @@ type Registry struct {
 	jobs      map[string]*Job
 	order     []*Job // as they were started
 	retention retention
+
+	ended           map[Status]int64 // how many jobs have
+	forgottenOutput int64            // bytes that jobs have written that are forgotten
 }
 
 // NewRegistry returns an empty registry.
@@ -60,6 +63,7 @@ func NewRegistry(c Config) *Registry {
 		logs:   c.Logs,
 		max:    cmp.Or(c.MaxRunning, 1000),
 		jobs:   make(map[string]*Job),
+		ended:  make(map[Status]int64),
 		retention: retention{
 			keep:   cmp.Or(c.Keep, 1000),
 			maxAge: cmp.Or(c.MaxAge, 7*24*time.Hour),
@@ -113,6 +117,7 @@ func (r *Registry) run(ctx context.Context, j *Job, run Runner) {
 	j.end(run.Run(ctx, &Port{j}))
 	r.mu.Lock()
 	r.running--
+	r.ended[j.Info().Status]++
 	r.retention.add(j)
 	r.mu.Unlock()
 	j.release()

@@ -51,6 +51,7 @@ func (r *Registry) prune() {
 	r.mu.Lock()
 	gone := r.retention.takeDue(time.Now())
 	for _, j := range gone {
+		r.forgottenOutput += j.log.Stat().End
 		delete(r.jobs, j.ID())
 		i := slices.Index(r.order, j) // usually near the beginning: the few before it move, not the many after it
 		copy(r.order[1:], r.order[:i])

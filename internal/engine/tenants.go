@@ -5,11 +5,14 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"asyncrepl/jobs"
 )
 
 // Tenants are the tenants of one server. Each has an Engine of its own, and with it its jobs,
@@ -97,14 +100,43 @@ func deactivated(env []string) []string {
 	})
 }
 
+// Totals are numbers of all tenants since the start of the server.
+type Totals struct {
+	jobs.Totals
+	Sessions int // that there are now
+}
+
+// Totals returns the totals of all tenants together.
+func (t *Tenants) Totals() Totals {
+	all := Totals{Totals: jobs.Totals{Now: make(map[jobs.Status]int), Ended: make(map[jobs.Status]int64)}}
+	for _, e := range t.all() {
+		one := e.jobs.Totals()
+		for status, n := range one.Now {
+			all.Now[status] += n
+		}
+		for status, n := range one.Ended {
+			all.Ended[status] += n
+		}
+		all.Output += one.Output
+		all.Sessions += len(e.all())
+	}
+	return all
+}
+
+// all returns the engines of all tenants.
+func (t *Tenants) all() []*Engine {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.engines))
+}
+
 // Close closes all engines at once, and refuses tenants from then on.
 func (t *Tenants) Close() {
 	t.mu.Lock()
 	t.closed = true
-	engines := t.engines
 	t.mu.Unlock()
 	var closing sync.WaitGroup
-	for _, e := range engines {
+	for _, e := range t.all() {
 		closing.Go(e.Close) // joined below; ends when the engine is closed
 	}
 	closing.Wait()

@@ -3,11 +3,14 @@
 package engine_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/jobs"
@@ -109,4 +112,31 @@ func TestTenantsThatCannotBe(t *testing.T) {
 	if _, err := all.Tenant("alice", t.TempDir()); err == nil || !strings.Contains(err.Error(), "tenant alice works in "+work) {
 		t.Errorf("another workspace: %v", err)
 	}
+}
+
+// The totals are of all tenants together.
+func TestTotalsOfTenants(t *testing.T) {
+	t.Parallel()
+	all := tenants(t, config(t))
+	for _, name := range []string{"alice", "bob"} {
+		b, sc := tenant(t, all, name, t.TempDir())
+		jobstest.End(t, b.shell(sc, engine.Command{Line: "printf 12345"}))
+		jobstest.End(t, b.shell(sc, engine.Command{Line: "exit 1"}))
+		jobstest.Start(t, b.Jobs(), jobs.Spec{Tenant: name}, waits{})
+		b.create(sc, engine.SessionSpec{Name: "lab"})
+	}
+	want := engine.Totals{Sessions: 2, Totals: jobs.Totals{
+		Now: map[jobs.Status]int{jobs.Queued: 2}, Ended: map[jobs.Status]int64{jobs.Completed: 2, jobs.Failed: 2}, Output: 10,
+	}}
+	if d := cmp.Diff(want, all.Totals()); d != "" {
+		t.Error(d)
+	}
+}
+
+// waits is a runner that never begins.
+type waits struct{}
+
+func (waits) Run(ctx context.Context, _ *jobs.Port) jobs.Outcome {
+	<-ctx.Done()
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, Stop: context.Cause(ctx).(*jobs.Stop)}}
 }

@@ -1,0 +1,25 @@
+package jobs
+
+import "maps"
+
+// Totals are about all jobs of a registry, of all tenants.
+type Totals struct {
+	Now    map[Status]int   // that have not ended
+	Ended  map[Status]int64 // ever, with those that are forgotten
+	Output int64            // bytes that all of them have written
+}
+
+// Totals returns the totals since the registry was made.
+func (r *Registry) Totals() Totals {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := Totals{Now: make(map[Status]int), Ended: maps.Clone(r.ended), Output: r.forgottenOutput}
+	for _, j := range r.order {
+		info := j.Info()
+		t.Output += info.Output.End
+		if !info.Status.Final() {
+			t.Now[info.Status]++
+		}
+	}
+	return t
+}
