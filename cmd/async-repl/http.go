@@ -11,6 +11,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/httpserver"
+	"asyncrepl/internal/listener"
 	"asyncrepl/internal/mcpserver"
 )
 
@@ -30,31 +31,31 @@ const defaultTenant = "default"
 func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr io.Writer) error {
 	os.Stdout = os.Stderr // no protocol, but no place for what belongs into the log either
 
-	listener, err := httpserver.Listen(set.listen)
+	at, err := listener.Listen(ctx, set.listen)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer at.Close()
+	if err := set.doors.checkReach(set.listen, listener.Local(at)); err != nil {
+		return err
+	}
 	tenants := engine.NewTenants(set.Config)
-	eng, err := tenants.Tenant(defaultTenant, "")
+	k, err := set.openKeys(tenants)
 	if err != nil {
 		return err
 	}
-	server := httpserver.New(httpserver.Config{New: set.newConnection(eng), Log: set.Log})
+	config := httpserver.Config{New: set.newConnection(k), Log: set.Log}
+	if err := k.guard(&config, at.Addr()); err != nil {
+		return err
+	}
+	server := httpserver.New(config)
 	<-signals.caught
-	fmt.Fprintf(stderr, "async-repl: serving MCP at http://%s/mcp\n", listener.Addr())
+	fmt.Fprintln(stderr, "async-repl: serving MCP at", set.doors.url(at.Addr()))
 	served := make(chan error, 1)
 	go func() { // owned by serveMany; ends with the listener
-		served <- server.Serve(listener)
+		served <- server.Serve(at)
 	}()
-	select {
-	case err = <-served:
-	case sig := <-signals.ends:
-		set.Log.Info("ending on a signal", "signal", sig.String())
-	case sig := <-signals.hangups:
-		set.Log.Info("ending on a signal", "signal", sig.String())
-	case <-ctx.Done():
-	}
+	err = waitForEnd(ctx, set, signals, served, func() bool { return k.reread(server.Revoke) })
 	answers, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
 	server.Shutdown(answers)
@@ -62,12 +63,36 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	return err
 }
 
+// waitForEnd returns when the server must end. A hangup is no end if there are files to reread.
+func waitForEnd(ctx context.Context, set settings, signals caughtSignals, served <-chan error, reread func() bool) error {
+	for {
+		select {
+		case err := <-served:
+			return err
+		case sig := <-signals.ends:
+			set.Log.Info("ending on a signal", "signal", sig.String())
+			return nil
+		case sig := <-signals.hangups:
+			if !reread() {
+				set.Log.Info("ending on a signal", "signal", sig.String())
+				return nil
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
 // newConnection returns a function that makes the server of a connection.
-func (s *settings) newConnection(eng *engine.Engine) func(context.Context, httpserver.Caller) *httpserver.MCPServer {
-	shared := mcpserver.Config{Backend: eng, Version: s.Version, Toolsets: s.toolsets, Log: s.Log}
+func (s *settings) newConnection(k *keys) func(context.Context, httpserver.Caller) *httpserver.MCPServer {
 	return func(ctx context.Context, c httpserver.Caller) *httpserver.MCPServer {
+		eng, err := k.engine(c.Tenant)
+		if err != nil {
+			s.Log.Error("a tenant can't be served", "tenant", c.Tenant, "error", err)
+			return nil
+		}
 		scope := eng.Scope(c.Tenant)
 		scope.Grace, scope.Timeout = s.grace, s.timeout
-		return mcpserver.New(ctx, shared, scope)
+		return mcpserver.New(ctx, mcpserver.Config{Backend: eng, Version: s.Version, Toolsets: s.toolsets, Log: s.Log}, scope)
 	}
 }

@@ -34,6 +34,7 @@ type settings struct {
 	transport  string // "stdio", "http", or "" for what the others say
 	host, port string
 	listen     string // where HTTP is served; "": over standard input and output
+	doors      doors
 }
 
 // A setting is one row of the table that flags, variables, help text and the README's table are
@@ -84,12 +85,22 @@ var table = []setting{
 
 	{"REPL_TRANSPORT", "transport", "stdio, or http with `serve` or an address", "how clients connect: stdio, or http for many",
 		func(s *settings, v string) error { return setTransport(&s.transport, v) }},
-	{"REPL_LISTEN", "listen", "127.0.0.1:8000", "where HTTP is served: HOST:PORT",
+	{"REPL_LISTEN", "listen", "127.0.0.1:8000", "where HTTP is served: HOST:PORT or unix:PATH",
 		func(s *settings, v string) error { s.listen = v; return nil }},
 	{"REPL_HOST", "host", "127.0.0.1", "the HOST of that address",
 		func(s *settings, v string) error { s.host = v; return nil }},
 	{"REPL_PORT", "port", "8000", "the PORT of that address",
 		func(s *settings, v string) error { return setPort(&s.port, v) }},
+	{"REPL_TOKENS", "tokens", "none", "the file of the tokens that clients need, and of their tenants",
+		func(s *settings, v string) error { return setPath(&s.doors.tokens, v) }},
+	{"REPL_TRUSTED_TENANTS", "trusted-tenants", "false", "allow several tenants, although their jobs run as one system user",
+		func(s *settings, v string) error { return setSwitch(&s.doors.trusted, v) }},
+	{"REPL_TLS_CERT", "tls-cert", "none", "the certificate for TLS, with those that it was signed by, in PEM",
+		func(s *settings, v string) error { return setPath(&s.doors.cert, v) }},
+	{"REPL_TLS_KEY", "tls-key", "none", "the key of that certificate, in PEM",
+		func(s *settings, v string) error { return setPath(&s.doors.key, v) }},
+	{"REPL_BEHIND_PROXY", "behind-proxy", "false", "allow other machines to connect without TLS, because a proxy before the server does it",
+		func(s *settings, v string) error { return setSwitch(&s.doors.proxy, v) }},
 
 	// Features that are not built yet: only the value that means their absence is allowed.
 	{"REPL_SANDBOX", "", "", "", only("none")},
@@ -108,6 +119,18 @@ func only(values ...string) func(*settings, string) error {
 		}
 		return fmt.Errorf("only %q: anything else is not built", strings.Join(values, `", "`))
 	}
+}
+
+func setSwitch(to *bool, v string) error {
+	switch v {
+	case "true", "1":
+		*to = true
+	case "false", "0":
+		*to = false
+	default:
+		return errors.New("true or false")
+	}
+	return nil
 }
 
 func setPath(to *string, v string) error {
@@ -195,10 +218,11 @@ func parseSettings(args []string, getenv func(string) string, cwd string, serve 
 	}
 	flags := flag.NewFlagSet("async-repl", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is one line; no usage text follows
-	given := make(map[string]*string)
+	given := make(map[string]*givenFlag)
 	for _, row := range table {
 		if row.flag != "" {
-			given[row.flag] = flags.String(row.flag, "", row.about)
+			given[row.flag] = &givenFlag{isSwitch: row.fallback == "false"}
+			flags.Var(given[row.flag], row.flag, row.about)
 		}
 	}
 	if err := flags.Parse(args); err != nil {
@@ -209,8 +233,8 @@ func parseSettings(args []string, getenv func(string) string, cwd string, serve 
 	}
 	for _, row := range table {
 		name, value := row.env, getenv(row.env)
-		if v := given[row.flag]; v != nil && *v != "" {
-			name, value = "-"+row.flag, *v
+		if v := given[row.flag]; v != nil && v.text != "" {
+			name, value = "-"+row.flag, v.text
 		}
 		if value == "" {
 			continue
@@ -221,6 +245,16 @@ func parseSettings(args []string, getenv func(string) string, cwd string, serve 
 	}
 	return s, s.chooseTransport(serve)
 }
+
+// A givenFlag is the value of a flag as it was given, or "". A switch needs none: that means true.
+type givenFlag struct {
+	text     string
+	isSwitch bool
+}
+
+func (g *givenFlag) String() string     { return g.text }
+func (g *givenFlag) Set(v string) error { g.text = v; return nil }
+func (g *givenFlag) IsBoolFlag() bool   { return g.isSwitch }
 
 // defaultStateDir returns the directory for long output if no setting names one, or "" if there is
 // no home directory.

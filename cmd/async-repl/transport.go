@@ -53,7 +53,7 @@ func (s *settings) chooseTransport(serve bool) error {
 	}
 	if !serve && !address && s.transport != "http" {
 		s.SessionTTL = max(s.SessionTTL, 0)
-		return nil
+		return s.doors.checkUnused()
 	}
 	if s.SessionTTL == unset {
 		s.SessionTTL = serveTTL
@@ -61,7 +61,7 @@ func (s *settings) chooseTransport(serve bool) error {
 	if s.listen == "" {
 		s.listen = joinHostPort(cmp.Or(s.host, "127.0.0.1"), cmp.Or(s.port, "8000"))
 	}
-	return nil
+	return s.doors.check()
 }
 
 // joinHostPort writes an address; that of IPv6 has colons of its own.

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"context"
 	"net/http"
 	"sync"
 
@@ -19,6 +20,8 @@ const defaultTenant = "default"
 // A caller is a Caller that has made requests.
 type caller struct {
 	Caller
+	ctx context.Context // done when its token is revoked
+	end context.CancelFunc
 
 	// Guarded by callers.mu.
 	inFlight int
@@ -41,6 +44,7 @@ func (cs *callers) enter(who Caller) (*caller, bool) {
 			cs.all = make(map[Caller]*caller)
 		}
 		c = &caller{Caller: who}
+		c.ctx, c.end = context.WithCancel(context.Background())
 		cs.all[who] = c
 	}
 	if c.inFlight >= maxInFlight {
@@ -56,7 +60,8 @@ func (cs *callers) leave(c *caller) {
 	c.inFlight--
 }
 
-// serverOf returns the server of all requests of the newer era that c makes.
+// serverOf returns the server of all requests of the newer era that c makes, or nil if it can have
+// none now.
 func (s *Server) serverOf(c *caller) *mcp.Server {
 	s.callers.mu.Lock()
 	defer s.callers.mu.Unlock()
@@ -64,6 +69,10 @@ func (s *Server) serverOf(c *caller) *mcp.Server {
 		c.server = s.config.New(s.waits, c.Caller)
 	}
 	return c.server
+}
+
+func unavailable(w http.ResponseWriter) {
+	http.Error(w, "nothing can be done for this tenant now: the log of the server says why", http.StatusServiceUnavailable)
 }
 
 func tooMany(w http.ResponseWriter) {

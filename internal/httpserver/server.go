@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,8 +17,15 @@ type MCPServer = mcp.Server
 
 // A Config configures a server.
 type Config struct {
-	// New returns the MCP server of a new connection. Its calls stop waiting when ctx is done.
+	// New returns the MCP server of a new connection, or nil if there can be none. Its calls stop
+	// waiting when ctx is done.
 	New func(ctx context.Context, c Caller) *MCPServer
+	// Find returns whose a bearer token is, if it is anybody's; nil: there are no tokens.
+	Find func(bearer string) (Caller, bool)
+	// Allow returns why a new connection may not be used; nil: all may.
+	Allow func(net.Conn) error
+	// TLS is how connections are secured; nil: they are not.
+	TLS *tls.Config
 	// Observe is called for each request that has ended; nil: nobody wants to know. It must not wait.
 	Observe func(metrics.Request)
 	Tools   []string // the names that Observe can see
@@ -46,9 +54,11 @@ func New(c Config) *Server {
 	s.waits, s.leave = context.WithCancel(context.Background())
 	s.newer, s.older = eras()
 	mux := http.NewServeMux()
-	mux.HandleFunc("/mcp", s.serveMCP)
+	mux.HandleFunc("/mcp", s.authenticated(s.serveMCP))
 	s.http = &http.Server{
 		Handler:           s.observed(mux),
+		TLSConfig:         c.TLS,
+		ConnContext:       s.allow,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    headerSize,
@@ -59,7 +69,11 @@ func New(c Config) *Server {
 
 // Serve serves the connections of l. It returns nil after Shutdown.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); err != http.ErrServerClosed {
+	serve := s.http.Serve
+	if s.config.TLS != nil {
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	}
+	if err := serve(l); err != http.ErrServerClosed {
 		return err
 	}
 	return nil
@@ -76,18 +90,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 }
 
 // serveMCP serves one request of either era.
-func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request) {
-	if why := allowed(r); why != "" {
-		http.Error(rw, why, http.StatusForbidden)
-		return
-	}
-	c, ok := s.callers.enter(Caller{Tenant: defaultTenant})
-	if !ok {
-		tooMany(rw)
-		return
-	}
-	defer s.callers.leave(c)
-	observationOf(r).by(c.Caller, eraOf(r))
+func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request, c *caller) {
 	if !readBody(rw, r) {
 		return
 	}
@@ -99,9 +102,11 @@ func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request) {
 	w := keepAlive(rw)
 	defer w.finish()
 	r = r.WithContext(ctx)
-	if isNewer(r) {
-		s.newer.ServeHTTP(w, with(r, s.serverOf(c)))
-	} else {
+	if !isNewer(r) {
 		s.serveSession(w, r, c)
+	} else if server := s.serverOf(c); server != nil {
+		s.newer.ServeHTTP(w, with(r, server))
+	} else {
+		unavailable(w)
 	}
 }

@@ -65,6 +65,11 @@ func (s *Server) serveSession(w http.ResponseWriter, r *http.Request, c *caller)
 func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, c *caller) {
 	ctx, end := context.WithCancel(s.waits)
 	server := s.config.New(ctx, c.Caller)
+	if server == nil {
+		end()
+		unavailable(w)
+		return
+	}
 	var once sync.Once
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
@@ -165,11 +170,18 @@ func (ss *sessions) use(s *session) (ended func()) {
 
 // close ends all sessions.
 func (ss *sessions) close() {
+	ss.closeAll(func(Caller) bool { return true })
+	ss.ending.Wait()
+}
+
+// closeAll ends the sessions of some callers.
+func (ss *sessions) closeAll(of func(Caller) bool) {
 	ss.mu.Lock()
 	all := slices.Collect(maps.Values(ss.all))
 	ss.mu.Unlock()
 	for _, s := range all {
-		s.Close()
+		if of(s.owner) {
+			s.Close()
+		}
 	}
-	ss.ending.Wait()
 }

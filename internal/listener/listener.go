@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -26,10 +27,15 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return listenUnix(ctx, path)
 	}
-	if _, _, err := net.SplitHostPort(address); err != nil {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
 		return nil, fmt.Errorf("%q is neither HOST:PORT nor unix:PATH", address)
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	network := "tcp"
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() { // or 0.0.0.0 would include IPv6
+		network = "tcp4"
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, network, address)
 	if errors.Is(err, unix.EADDRINUSE) {
 		return nil, fmt.Errorf("listening at %s: another program listens there: choose another port", address)
 	}

@@ -46,10 +46,14 @@ func user(c net.Conn) (uid int, err error) {
 	return 0, fmt.Errorf("a %T has no user", c)
 }
 
-// CanTell returns nil if this system shows the users of TCP connections, tried on a new connection
-// at the IP address host.
-func CanTell(host string) error {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+// CanTell returns nil if this system shows the users of connections to an address. It tries that
+// with a connection to another port there.
+func CanTell(at net.Addr) error {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok {
+		return nil
+	}
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: tcp.IP, Zone: tcp.Zone})
 	if err != nil {
 		return err
 	}

@@ -172,10 +172,13 @@ func TestListenerAtThePeersAddressIsNotThePeer(t *testing.T) {
 }
 
 func TestUsersOfLoopbackAreShown(t *testing.T) {
-	if err := CanTell("127.0.0.1"); err != nil {
+	if err := CanTell(listen(t, "tcp4", "127.0.0.1:0").Addr()); err != nil {
 		t.Error(err)
 	}
-	if err := CanTell("192.0.2.1"); err == nil {
+	if err := CanTell(listen(t, "tcp6", "[::1]:0").Addr()); err != nil {
+		t.Error(err)
+	}
+	if err := CanTell(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}); err == nil {
 		t.Error("users of an address that is not ours are shown")
 	}
 }

@@ -102,6 +102,19 @@ func (f *File) Workspace(tenant string) string {
 	return f.workspaces[tenant]
 }
 
+// Tenants returns the tenants that the file names.
+func (f *File) Tenants() []string {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	var tenants []string
+	for _, e := range f.entries {
+		if !slices.Contains(tenants, e.tenant) {
+			tenants = append(tenants, e.tenant)
+		}
+	}
+	return tenants
+}
+
 // New returns a new token for a tenant and the line of the file that grants it.
 func New(tenant string) (token, line string, err error) {
 	if err := checkTenant(tenant); err != nil {

@@ -1,0 +1,176 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/httpserver"
+	"asyncrepl/internal/listener"
+	"asyncrepl/internal/peer"
+	"asyncrepl/internal/tokens"
+)
+
+// Doors are the settings that decide who may connect over HTTP. The rules: whoever connects can run
+// code as the server's user, so that either a token or the kernel must say who it is, and what other
+// machines send must be secured.
+type doors struct {
+	tokens    string // a file; "": none
+	trusted   bool   // several tenants are allowed
+	cert, key string // files; "": no TLS
+	proxy     bool   // one before the server does TLS
+}
+
+// check checks what can be checked before anything is opened.
+func (d doors) check() error {
+	switch {
+	case (d.cert == "") != (d.key == ""):
+		return errors.New("a certificate and its key are needed, not one of them: set both -tls-cert and -tls-key (REPL_TLS_CERT, REPL_TLS_KEY)")
+	case d.proxy && d.tokens == "":
+		return errors.New("-behind-proxy (REPL_BEHIND_PROXY) needs -tokens (REPL_TOKENS): whoever reaches the proxy could run code as you")
+	}
+	return nil
+}
+
+// checkUnused checks that none of the settings is given, for a server that does not serve HTTP.
+func (d doors) checkUnused() error {
+	if d != (doors{}) {
+		return errors.New("-tokens, -trusted-tenants, -tls-cert, -tls-key and -behind-proxy (REPL_TOKENS, …) are about HTTP: start async-repl serve, or leave them out")
+	}
+	return nil
+}
+
+// checkReach checks the rules for a server that only programs of this machine can reach, or others.
+func (d doors) checkReach(address string, local bool) error {
+	switch {
+	case local:
+		return nil
+	case d.tokens == "":
+		return fmt.Errorf("other machines can reach %s, and without tokens whoever does can run code as you: set -tokens (REPL_TOKENS), or listen on 127.0.0.1", address)
+	case d.cert == "" && !d.proxy:
+		return fmt.Errorf("other machines can reach %s, and without TLS the tokens can be read on the way: set -tls-cert and -tls-key (REPL_TLS_CERT, REPL_TLS_KEY), or -behind-proxy (REPL_BEHIND_PROXY) if a proxy does TLS", address)
+	}
+	return nil
+}
+
+// keys are what the server read from the files of its doors.
+type keys struct {
+	tokens      *tokens.File          // nil: there are none, and all callers are one tenant
+	certificate *listener.Certificate // nil: no TLS
+	tenants     *engine.Tenants
+	log         *slog.Logger
+}
+
+// openKeys reads the files, and prepares the tenants.
+func (s *settings) openKeys(tenants *engine.Tenants) (*keys, error) {
+	k := &keys{tenants: tenants, log: s.Log}
+	var err error
+	if s.doors.cert != "" {
+		if k.certificate, err = listener.Load(s.doors.cert, s.doors.key); err != nil {
+			return nil, err
+		}
+	}
+	if s.doors.tokens != "" {
+		k.tokens, err = tokens.Open(s.doors.tokens, tokens.Rules{Workspace: s.Workspace, Single: !s.doors.trusted})
+		if err != nil {
+			return nil, explained(err)
+		}
+	}
+	return k, k.prepare()
+}
+
+func explained(err error) error {
+	if errors.Is(err, tokens.ErrManyTenants) {
+		return fmt.Errorf("%w, whose jobs would all run as one system user: set -trusted-tenants (REPL_TRUSTED_TENANTS) if they may see each other's files", err)
+	}
+	return err
+}
+
+// prepare makes the workspace and the engine of every tenant.
+func (k *keys) prepare() error {
+	names := []string{defaultTenant}
+	if k.tokens != nil {
+		names = k.tokens.Tenants()
+	}
+	var all error
+	for _, name := range names {
+		_, err := k.engine(name)
+		all = errors.Join(all, err)
+	}
+	return all
+}
+
+// engine returns the engine of a tenant.
+func (k *keys) engine(tenant string) (*engine.Engine, error) {
+	if k.tokens == nil {
+		return k.tenants.Tenant(tenant, "")
+	}
+	return k.tenants.Tenant(tenant, k.tokens.Workspace(tenant))
+}
+
+// guard sets what decides who may use a server at an address. Without tokens, and at a Unix socket,
+// the kernel says who connects.
+func (k *keys) guard(c *httpserver.Config, at netAddr) error {
+	if k.tokens == nil || at.Network() == "unix" {
+		if err := peer.CanTell(at); err != nil {
+			return fmt.Errorf("without tokens only you may connect, and this system does not show who does (%w): set -tokens (REPL_TOKENS), or listen on unix:PATH", err)
+		}
+		c.Allow = peer.Own
+	}
+	if k.tokens != nil {
+		c.Find = func(bearer string) (httpserver.Caller, bool) {
+			g, ok := k.tokens.Find(bearer)
+			return httpserver.Caller{Tenant: g.Tenant, Token: g.Token}, ok
+		}
+	}
+	if k.certificate != nil {
+		c.TLS = k.certificate.Config()
+	}
+	return nil
+}
+
+// A netAddr is a net.Addr.
+type netAddr interface {
+	Network() string
+	String() string
+}
+
+// url returns what clients of a server at an address need to know.
+func (d doors) url(at netAddr) string {
+	switch {
+	case at.Network() == "unix":
+		return fmt.Sprintf("unix:%s, path /mcp", at)
+	case d.cert != "":
+		return fmt.Sprintf("https://%s/mcp", at)
+	}
+	return fmt.Sprintf("http://%s/mcp", at)
+}
+
+// reread reads the files again, and calls revoke with each token that is no longer one. What can't
+// be read changes nothing. It reports whether there are files at all.
+func (k *keys) reread(revoke func(token string)) bool {
+	if k.certificate != nil {
+		if err := k.certificate.Reread(); err != nil {
+			k.log.Error("certificate not reread; the one before stays in use", "error", err)
+		}
+	}
+	if k.tokens == nil {
+		return k.certificate != nil
+	}
+	removed, err := k.tokens.Reread()
+	if err != nil {
+		k.log.Error("tokens not reread; those before stay in use", "error", explained(err))
+		return true
+	}
+	for _, token := range removed {
+		revoke(token)
+	}
+	k.log.Info("tokens reread", "removed", len(removed))
+	if err := k.prepare(); err != nil {
+		k.log.Error("a tenant can't be served", "error", err)
+	}
+	return true
+}

@@ -1,0 +1,463 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/tokens"
+)
+
+// serveWith starts a server of many.
+func serveWith(t testing.TB, args ...string) *server {
+	t.Helper()
+	s := prepare(t)
+	s.cmd.Args = append(append(s.cmd.Args, "serve"), args...)
+	s.begin()
+	return s
+}
+
+// A tokenFile is a file of tokens, and the tokens by their tenants.
+type tokenFile struct {
+	path   string
+	tokens map[string]string
+}
+
+func newTokens(t testing.TB, tenants ...string) tokenFile {
+	t.Helper()
+	f := tokenFile{filepath.Join(t.TempDir(), "tokens"), make(map[string]string)}
+	var lines []string
+	for _, tenant := range tenants {
+		token, line, err := tokens.New(tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.tokens[tenant] = token
+		lines = append(lines, line)
+	}
+	f.write(t, lines...)
+	return f
+}
+
+func (f tokenFile) write(t testing.TB, lines ...string) {
+	t.Helper()
+	if err := os.WriteFile(f.path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lines returns the lines of the file.
+func (f tokenFile) lines(t testing.TB) []string {
+	t.Helper()
+	raw, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(raw)), "\n")
+}
+
+// A request is one message to a server, as a test writes it.
+type request struct {
+	url, token, session string
+	transport           http.RoundTripper
+	method, message     string
+}
+
+const (
+	hello    = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	listJobs = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_jobs","arguments":{}}}`
+)
+
+// send returns the answer, whose body the test reads or leaves.
+func (r request) send(t testing.TB) (*http.Response, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	if r.method == "" {
+		r.method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, r.url, strings.NewReader(r.message))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	if r.session != "" {
+		req.Header.Set("Mcp-Session-Id", r.session)
+		req.Header.Set("Mcp-Protocol-Version", "2025-06-18")
+	}
+	if r.transport == nil {
+		r.transport = http.DefaultTransport
+	}
+	return r.transport.RoundTrip(req)
+}
+
+// answer returns the status and the whole body of the answer.
+func (r request) answer(t testing.TB) (int, string) {
+	t.Helper()
+	res, err := r.send(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// begin begins a session of the older era and returns its id.
+func (r request) begin(t testing.TB) string {
+	t.Helper()
+	r.message = hello
+	res, err := r.send(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	id := res.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatalf("%s: no session", res.Status)
+	}
+	return id
+}
+
+// client returns a client of the newer era.
+func client(t testing.TB, url, token string) *server {
+	t.Helper()
+	c := mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: mcpclient.Newer, Token: token})
+	return &server{Client: c, t: t, log: new(lockedBuffer)}
+}
+
+// A tenant sees nothing of another, and nobody is served without a token.
+func TestTokenIsNeededAndChoosesTheTenant(t *testing.T) {
+	file := newTokens(t, "alice", "bob")
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-tokens", file.path, "-trusted-tenants")
+	url := s.url()
+	alice, bob := client(t, url, file.tokens["alice"]), client(t, url, file.tokens["bob"])
+	ran := alice.do("execute_command_async", "command", "pwd", "wait_seconds", 60)
+	id := ran.Header("Job ID")
+	if want := filepath.Join(s.dir, "alice"); !strings.Contains(string(ran), want) {
+		t.Errorf("the job ran elsewhere than in %s: %s", want, ran)
+	}
+	if info, err := os.Stat(filepath.Join(s.dir, "bob")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("bob's workspace: %v, %v", info, err)
+	}
+	if got := bob.refused("check_job_status", "job_id", id); !strings.Contains(got, "No such job") {
+		t.Errorf("bob sees alice's job: %s", got)
+	}
+	if got := bob.do("list_jobs"); strings.Contains(string(got), id) {
+		t.Errorf("bob sees alice's job: %s", got)
+	}
+	session := request{url: url, token: file.tokens["alice"]}.begin(t)
+	for name, c := range map[string]struct {
+		request
+		status int
+		says   string
+	}{
+		"no token":                 {request{message: hello}, 401, "a token is needed"},
+		"a wrong token":            {request{token: "guess", message: hello}, 401, "this token is not known"},
+		"the hash of a token":      {request{token: strings.Fields(file.lines(t)[0])[1], message: hello}, 401, "this token is not known"},
+		"another tenant's session": {request{token: file.tokens["bob"], session: session, message: listJobs}, 403, "another tenant's"},
+		"its end by another":       {request{token: file.tokens["bob"], session: session, method: http.MethodDelete}, 403, "another tenant's"},
+		"its stream for another":   {request{token: file.tokens["bob"], session: session, method: http.MethodGet}, 403, "another tenant's"},
+		"an unknown session":       {request{token: file.tokens["bob"], session: "unknown", message: listJobs}, 404, "no such session"},
+		"its own session":          {request{token: file.tokens["alice"], session: session, message: listJobs}, 200, id},
+	} {
+		c.url = url
+		if status, body := c.answer(t); status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	for _, token := range file.tokens {
+		if strings.Contains(s.log.String(), token) {
+			t.Error("the log shows a token")
+		}
+	}
+}
+
+// hangUp asks a server to reread its files, and waits until its log says text once more.
+func (s *server) hangUp(text string) {
+	s.t.Helper()
+	before := strings.Count(s.log.String(), text)
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		s.t.Fatal(err)
+	}
+	polltest.Until(s.t, text, func() bool { return strings.Count(s.log.String(), text) > before })
+}
+
+// A removed token is refused and its streams end, while others are not disturbed. A file that can't
+// be used changes nothing.
+func TestRemovedTokenEndsItsStreams(t *testing.T) {
+	file := newTokens(t, "alice", "bob", "carol")
+	lines := file.lines(t)
+	file.write(t, lines[:2]...)
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-tokens", file.path, "-trusted-tenants", "-log-level", "info")
+	url := s.url()
+	streams := make(map[string]io.ReadCloser)
+	sessions := make(map[string]string)
+	for _, name := range []string{"alice", "bob"} {
+		r := request{url: url, token: file.tokens[name]}
+		r.session = r.begin(t)
+		sessions[name] = r.session
+		r.method = http.MethodGet
+		res, err := r.send(t)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatal(res, err)
+		}
+		defer res.Body.Close()
+		streams[name] = res.Body
+	}
+	works := func(name string, want bool) {
+		t.Helper()
+		r := request{url: url, token: file.tokens[name], message: listJobs, session: sessions[name]}
+		if r.session == "" {
+			r.message = hello
+		}
+		status, body := r.answer(t)
+		if want && status != 200 || !want && status != 401 {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	waiting, err := client(t, url, file.tokens["alice"]).Start("execute_command_async", map[string]any{"command": "sleep 300", "wait_seconds": 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	polltest.Until(t, "the job to run", func() bool {
+		return strings.Contains(string(client(t, url, file.tokens["alice"]).do("list_jobs")), "running")
+	})
+
+	file.write(t, "alice nonsense")
+	s.hangUp("tokens not reread; those before stay in use")
+	file.write(t, lines[0], lines[1], strings.Replace(lines[2], "carol", "Bob", 1))
+	s.hangUp("tokens not reread; those before stay in use")
+	works("alice", true)
+	works("bob", true)
+	works("carol", false)
+
+	file.write(t, lines[1:]...)
+	s.hangUp("tokens reread")
+	if rest, err := io.ReadAll(streams["alice"]); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("alice's stream ends with %q, %v", rest, err)
+	}
+	if reply, err := waiting.Reply(s.ctx()); errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the call waits on: %s", reply)
+	}
+	works("alice", false)
+	works("bob", true)
+	works("carol", true)
+
+	// What comes back is there again: the jobs are the tenant's.
+	file.write(t, lines...)
+	s.hangUp("tokens reread")
+	if got := client(t, url, file.tokens["alice"]).do("list_jobs"); !strings.Contains(string(got), "running") {
+		t.Errorf("alice's job has ended with the token: %s", got)
+	}
+	streams["bob"].Close()
+}
+
+// certificate writes a certificate with that serial number, valid until then, and its key.
+func certificate(t testing.TB, dir string, serial int64, until time.Time) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: until.Add(-time.Hour), NotAfter: until, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, certErr := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	rawKey, keyErr := x509.MarshalECPrivateKey(private)
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	if err := errors.Join(certErr, keyErr,
+		os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
+		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: rawKey}), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return cert, key
+}
+
+func TestServeTLS(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := certificate(t, dir, 1, time.Now().Add(time.Hour))
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-tls-cert", cert, "-tls-key", key)
+	url := s.url()
+	if !strings.HasPrefix(url, "https://") {
+		t.Fatalf("the URL is %s", url)
+	}
+	shows := func(serial int64) {
+		t.Helper()
+		over := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+		defer over.CloseIdleConnections()
+		res, err := request{url: url, transport: over, message: hello}.send(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if res.ProtoMajor != 2 || res.StatusCode != 200 {
+			t.Errorf("%s over %s", res.Status, res.Proto)
+		}
+		if got := res.TLS.PeerCertificates[0].SerialNumber.Int64(); got != serial {
+			t.Errorf("shows certificate %d, want %d", got, serial)
+		}
+	}
+	shows(1)
+	certificate(t, dir, 2, time.Now().Add(-time.Minute))
+	s.hangUp("certificate not reread; the one before stays in use")
+	shows(1)
+	certificate(t, dir, 3, time.Now().Add(time.Hour))
+	s.cmd.Process.Signal(syscall.SIGHUP)
+	polltest.Until(t, "the new certificate", func() bool {
+		c, err := tls.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(url, "https://"), "/mcp"), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64() == 3
+	})
+	shows(3)
+	if status, body := (request{url: strings.Replace(url, "https", "http", 1), message: hello}).answer(t); status != 400 {
+		t.Errorf("without TLS: %d %s", status, body)
+	}
+}
+
+// overSocket connects to a Unix socket, whatever the URL says.
+func overSocket(path string) *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}
+}
+
+// shortDir returns a directory whose path leaves room for a socket's name.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "async-repl-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func TestServeUnixSocket(t *testing.T) {
+	path := filepath.Join(shortDir(t), "socket")
+	s := serveWith(t, "-listen", "unix:"+path)
+	if got, want := s.url(), "unix:"+path+", path /mcp"; got != want {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket's mode is %v, %v", info.Mode(), err)
+	}
+	if status, body := (request{url: "http://localhost/mcp", transport: overSocket(path), message: hello}).answer(t); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	refusedStart(t, "a server that runs listens there", "-listen", "unix:"+path)
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	if got := s.exit(); got != "exit status 0" {
+		t.Error(got)
+	}
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+// refusedStart starts a server that must end with one sentence that says want.
+func refusedStart(t *testing.T, want string, args ...string) {
+	t.Helper()
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // or one that starts would serve
+	defer cancel()
+	args = append(args, "-workdir", t.TempDir(), "-state-dir", t.TempDir())
+	if !slices.Contains(args, "stdio") {
+		args = slices.Insert(args, 0, "serve")
+	}
+	var errs lockedBuffer
+	if code := run(ctx, args, os.Stdin, os.Stdout, &errs); code == 0 || !strings.Contains(errs.String(), want) || strings.Count(errs.String(), "\n") != 1 {
+		t.Errorf("%q: exit %d, %q; want %q", args, code, errs.String(), want)
+	}
+}
+
+// A setting that can't be honoured ends the start.
+func TestBadDoorEndsTheStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := t.TempDir()
+	one, two, open := newTokens(t, "alice"), newTokens(t, "alice", "bob"), newTokens(t, "alice")
+	if err := os.Chmod(open.path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	good, goodKey := certificate(t, t.TempDir(), 1, time.Now().Add(time.Hour))
+	expired, expiredKey := certificate(t, dir, 1, time.Now().Add(-time.Hour))
+	below := newTokens(t)
+	below.write(t, one.lines(t)[0]+" /etc/passwd")
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"another program listens there", []string{"-listen", taken.Addr().String()}},
+		{"neither HOST:PORT nor unix:PATH", []string{"-listen", "8000"}},
+		{"has 107 bytes at most", []string{"-listen", "unix:/" + strings.Repeat("long/", 40)}},
+		{"what is there is not a socket", []string{"-listen", "unix:" + one.path}},
+		{"its mode is 0644", []string{"-tokens", open.path}},
+		{"no such file", []string{"-tokens", filepath.Join(dir, "none")}},
+		{"not a directory", []string{"-tokens", below.path}},
+		{"set -trusted-tenants", []string{"-tokens", two.path}},
+		{`REPL_PYTHON="python3" can't be used with tenants`, []string{"-tokens", one.path, "-python", "python3"}},
+		{"expired on ", []string{"-tls-cert", expired, "-tls-key", expiredKey}},
+		{"private key does not match", []string{"-tls-cert", good, "-tls-key", expiredKey}},
+		{"set both -tls-cert and -tls-key", []string{"-tls-key", goodKey}},
+		{"set -tokens", []string{"-listen", "0.0.0.0:0"}},
+		{"set -tokens", []string{"-host", "0.0.0.0", "-port", "0", "-tls-cert", good, "-tls-key", goodKey}},
+		{"set -tls-cert", []string{"-listen", ":0", "-tokens", one.path}},
+		{"needs -tokens", []string{"-listen", "0.0.0.0:0", "-behind-proxy"}},
+		{"are about HTTP", []string{"-transport", "stdio", "-tokens", one.path}},
+		{"true or false", []string{"-behind-proxy=yes"}},
+	} {
+		if !slices.Contains(c.args, "-listen") && !slices.Contains(c.args, "-host") && !slices.Contains(c.args, "stdio") {
+			c.args = append(c.args, "-listen", "127.0.0.1:0")
+		}
+		refusedStart(t, c.want, c.args...)
+	}
+}
+
+// Behind a proxy, other machines may connect without TLS, with a token.
+func TestServeBeyondLoopback(t *testing.T) {
+	file := newTokens(t, "alice")
+	cert, key := certificate(t, t.TempDir(), 1, time.Now().Add(time.Hour))
+	for _, args := range [][]string{{"-behind-proxy"}, {"-tls-cert", cert, "-tls-key", key}} {
+		s := serveWith(t, append(args, "-listen", "0.0.0.0:0", "-tokens", file.path)...)
+		url := strings.Replace(s.url(), "0.0.0.0", "127.0.0.1", 1)
+		over := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+		defer over.CloseIdleConnections()
+		if status, body := (request{url: url, token: file.tokens["alice"], transport: over, message: hello}).answer(t); status != 200 {
+			t.Errorf("%q: %d %s", args, status, body)
+		}
+		if status, body := (request{url: url, transport: over, message: hello}).answer(t); status != 401 {
+			t.Errorf("%q, without a token: %d %s", args, status, body)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package httpserver
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// refusedKey is the key of a connection's context for the error with which Config.Allow refused it.
+type refusedKey struct{}
+
+// allow asks once a connection whether it may be used. Its requests are answered with the reason.
+func (s *Server) allow(ctx context.Context, c net.Conn) context.Context {
+	if s.config.Allow == nil {
+		return ctx
+	}
+	err := s.config.Allow(c)
+	if err == nil {
+		return ctx
+	}
+	s.config.Log.Info("connection refused", "error", err)
+	return context.WithValue(ctx, refusedKey{}, err)
+}
+
+// authenticated returns a handler for the requests of callers that are known and have room for one
+// more. It stops the others.
+func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *caller)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err, refused := r.Context().Value(refusedKey{}).(error); refused {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		if why := allowed(r); why != "" {
+			http.Error(w, why, http.StatusForbidden)
+			return
+		}
+		who, ok := s.identify(r)
+		if !ok {
+			unauthorized(w, r)
+			return
+		}
+		c, ok := s.callers.enter(who)
+		if !ok {
+			tooMany(w)
+			return
+		}
+		defer s.callers.leave(c)
+		observationOf(r).by(c.Caller, eraOf(r))
+		// A token that was revoked after it was found, and before the request was one of its caller's,
+		// ends no request: it is no longer found.
+		if again, ok := s.identify(r); !ok || again != who {
+			unauthorized(w, r)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(c.ctx, cancel)()
+		next(w, r.WithContext(ctx), c)
+	}
+}
+
+// identify returns who makes a request, and whether that is known.
+func (s *Server) identify(r *http.Request) (Caller, bool) {
+	if s.config.Find == nil {
+		return Caller{Tenant: defaultTenant}, true
+	}
+	bearer, ok := bearerOf(r)
+	if !ok {
+		return Caller{}, false
+	}
+	return s.config.Find(bearer)
+}
+
+// bearerOf returns the bearer token of a request, which is in one header.
+func bearerOf(r *http.Request) (bearer string, ok bool) {
+	all := r.Header["Authorization"]
+	if len(all) != 1 {
+		return "", false
+	}
+	scheme, bearer, ok := strings.Cut(all[0], " ")
+	return strings.TrimLeft(bearer, " "), ok && strings.EqualFold(scheme, "Bearer")
+}
+
+func unauthorized(w http.ResponseWriter, r *http.Request) {
+	if _, ok := bearerOf(r); ok {
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		http.Error(w, "this token is not known: ask whoever runs the server for one", http.StatusUnauthorized)
+		return
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	http.Error(w, "a token is needed: send it as Authorization: Bearer TOKEN", http.StatusUnauthorized)
+}
+
+// Revoke ends the requests, streams and sessions of a token, given by its name. Config.Find must not
+// find it any more.
+func (s *Server) Revoke(token string) {
+	s.callers.revoke(token)
+	s.sessions.closeAll(func(of Caller) bool { return of.Token == token })
+}
+
+// revoke ends the requests of a token.
+func (cs *callers) revoke(token string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for who, c := range cs.all {
+		if who.Token == token {
+			c.end()
+			delete(cs.all, who)
+		}
+	}
+}
