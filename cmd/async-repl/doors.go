@@ -139,11 +139,13 @@ type netAddr interface {
 }
 
 // url returns what clients of a server at an address need to know.
-func (d doors) url(at netAddr) string {
+func (s *settings) url(at netAddr) string {
 	switch {
+	case s.publicURL != "":
+		return s.publicURL + "/mcp"
 	case at.Network() == "unix":
 		return fmt.Sprintf("unix:%s, path /mcp", at)
-	case d.cert != "":
+	case s.doors.cert != "":
 		return fmt.Sprintf("https://%s/mcp", at)
 	}
 	return fmt.Sprintf("http://%s/mcp", at)

@@ -29,7 +29,7 @@ const defaultTenant = "default"
 // serveMany serves clients over HTTP until a signal. Calls in flight are then answered with the
 // current status, and everything ends.
 func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr io.Writer) error {
-	os.Stdout = os.Stderr // no protocol, but no place for what belongs into the log either
+	os.Stdout = os.Stderr // a library that prints there is heard
 
 	at, err := listener.Listen(ctx, set.listen)
 	if err != nil {
@@ -44,13 +44,13 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	if err != nil {
 		return err
 	}
-	config := httpserver.Config{New: set.newConnection(k), Log: set.Log}
+	config := httpserver.Config{New: set.newConnection(k), Origins: set.origins, PublicURL: set.publicURL, Log: set.Log}
 	if err := k.guard(&config, at.Addr()); err != nil {
 		return err
 	}
 	server := httpserver.New(config)
 	<-signals.caught
-	fmt.Fprintln(stderr, "async-repl: serving MCP at", set.doors.url(at.Addr()))
+	fmt.Fprintln(stderr, "async-repl: serving MCP at", set.url(at.Addr()))
 	served := make(chan error, 1)
 	go func() { // owned by serveMany; ends with the listener
 		served <- server.Serve(at)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/httpserver"
 	"asyncrepl/internal/mcpserver"
 )
 
@@ -35,6 +36,8 @@ type settings struct {
 	host, port string
 	listen     string // where HTTP is served; "": over standard input and output
 	doors      doors
+	publicURL  string
+	origins    []string
 }
 
 // A setting is one row of the table that flags, variables, help text and the README's table are
@@ -102,9 +105,17 @@ var table = []setting{
 	{"REPL_BEHIND_PROXY", "behind-proxy", "false", "allow other machines to connect without TLS, because a proxy before the server does it",
 		func(s *settings, v string) error { return setSwitch(&s.doors.proxy, v) }},
 
-	// Features that are not built yet: only the value that means their absence is allowed.
-	{"REPL_SANDBOX", "", "", "", only("none")},
+	{"REPL_PUBLIC_URL", "public-url", "the address", "the URL by which clients reach the server through a proxy",
+		func(s *settings, v string) (err error) { s.publicURL, err = httpserver.ParseURL(v); return err }},
+	{"REPL_ORIGIN", "origin", "none", "the origins of web pages elsewhere that may call, such as https://a.example,https://b.example",
+		func(s *settings, v string) (err error) { s.origins, err = httpserver.ParseOrigins(v); return err }},
+
+	// The sandbox is not built yet: only the values that mean its absence are allowed.
+	{"REPL_SANDBOX", "", "", "", only("none", "false")},
 }
+
+// otherNames are flags of the same meaning as one of the table, as other servers name them.
+var otherNames = map[string][]string{"workdir": {"workspace", "workspace-dir"}}
 
 // only returns a setter that refuses every value but these.
 func only(values ...string) func(*settings, string) error {
@@ -114,10 +125,7 @@ func only(values ...string) func(*settings, string) error {
 				return nil
 			}
 		}
-		if len(values) == 0 {
-			return errors.New("nothing: this feature is not built; leave the variable unset")
-		}
-		return fmt.Errorf("only %q: anything else is not built", strings.Join(values, `", "`))
+		return fmt.Errorf("only %s: anything else is not built", strings.Join(values, " or "))
 	}
 }
 
@@ -222,7 +230,9 @@ func parseSettings(args []string, getenv func(string) string, cwd string, serve 
 	for _, row := range table {
 		if row.flag != "" {
 			given[row.flag] = &givenFlag{isSwitch: row.fallback == "false"}
-			flags.Var(given[row.flag], row.flag, row.about)
+			for _, name := range append(otherNames[row.flag], row.flag) {
+				flags.Var(given[row.flag], name, row.about)
+			}
 		}
 	}
 	if err := flags.Parse(args); err != nil {

@@ -53,6 +53,9 @@ func (s *settings) chooseTransport(serve bool) error {
 	}
 	if !serve && !address && s.transport != "http" {
 		s.SessionTTL = max(s.SessionTTL, 0)
+		if s.publicURL != "" || s.origins != nil {
+			return errors.New("-public-url and -origin (REPL_PUBLIC_URL, REPL_ORIGIN) are about HTTP: start async-repl serve, or leave them out")
+		}
 		return s.doors.checkUnused()
 	}
 	if s.SessionTTL == unset {

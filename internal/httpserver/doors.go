@@ -31,7 +31,7 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
-		if why := allowed(r); why != "" {
+		if why := s.foreign(r); why != "" {
 			http.Error(w, why, http.StatusForbidden)
 			return
 		}

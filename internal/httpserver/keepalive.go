@@ -24,6 +24,7 @@ type writer struct {
 	status int         // what the handler wants; 0: it has said nothing
 	framed bool        // what the handler writes becomes an event, because comments went before it
 	done   bool        // the handler has returned
+	failed error       // of the first write that failed
 }
 
 // keepAlive returns a writer to rw. Its timer is owned by the request, whose end stops it.
@@ -93,7 +94,22 @@ func (w *writer) Write(p []byte) (int, error) {
 func (w *writer) write(p []byte) (int, error) {
 	w.timer.Reset(aliveEvery)
 	w.deadline()
-	return w.rw.Write(p)
+	n, err := w.rw.Write(p)
+	w.fails(err)
+	return n, err
+}
+
+func (w *writer) fails(err error) {
+	if w.failed == nil {
+		w.failed = err
+	}
+}
+
+// err returns the error of the first write that failed.
+func (w *writer) err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
 }
 
 // FlushError sends what was written. The SDK calls it after each event.
@@ -106,6 +122,7 @@ func (w *writer) FlushError() error {
 // flush has no deadline after it: one of HTTP/2 would end the stream between two writes.
 func (w *writer) flush() error {
 	err := w.rc.Flush()
+	w.fails(err)
 	w.rc.SetWriteDeadline(time.Time{})
 	return err
 }

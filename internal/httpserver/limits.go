@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"mime"
+	"net"
 	"net/http"
 	"time"
 )
@@ -20,28 +22,36 @@ const (
 	maxInFlight = 2048 // requests of one caller
 )
 
-// readBody reads the body of a request, within its limits, before anybody waits for it: the SDK
+// readMessage reads the body of a request, within its limits, before anything waits for it: the SDK
 // would read it without a limit of time. It reports whether it could; if not, it has answered.
-func readBody(w http.ResponseWriter, r *http.Request) bool {
-	if r.Body == nil || r.Body == http.NoBody {
+func readMessage(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodPost {
 		return true
 	}
+	// A page of any origin can send other types without asking first.
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		return false
+	}
 	rc := http.NewResponseController(w)
-	rc.SetReadDeadline(time.Now().Add(bodyTime))
+	rc.SetReadDeadline(time.Now().Add(bodyTime)) // which stays if the body is not read to its end
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), 64<<10))) // what a client announces need not come
 	_, err := io.Copy(&body, http.MaxBytesReader(w, r.Body, bodySize))
 	var tooLarge *http.MaxBytesError
+	var network net.Error
 	switch {
 	case errors.As(err, &tooLarge):
-		http.Error(w, "the request is too large: 16 MiB are allowed", http.StatusRequestEntityTooLarge)
+		http.Error(w, "the body is too large: 16 MiB are allowed", http.StatusRequestEntityTooLarge)
+		return false
+	case errors.As(err, &network) && network.Timeout():
+		http.Error(w, "the body did not come within 30 s", http.StatusRequestTimeout)
 		return false
 	case err != nil:
-		http.Error(w, "the body of the request could not be read: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "reading the body: "+err.Error(), http.StatusBadRequest)
 		return false
 	}
-	// Or the connection would end with it while the call waits.
-	rc.SetReadDeadline(time.Time{})
+	rc.SetReadDeadline(time.Time{}) // or it would end the connection while the call waits
 	r.Body = io.NopCloser(&body)
 	return true
 }

@@ -5,10 +5,8 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,16 +14,10 @@ import (
 	"asyncrepl/internal/metrics"
 )
 
-// numberHeader carries the number of a request from its handler to its calls: the SDK hands them
-// the headers of their request and nothing else of it. What a client sends by that name is replaced.
-const numberHeader = "Async-Repl-Request"
-
 // An observer reports the requests of a server and their calls.
 type observer struct {
 	report func(metrics.Request)
 	tools  []string
-	last   atomic.Int64
-	open   sync.Map // *observation by number, as text
 }
 
 // observed returns a handler that serves as h does and reports what it has served, if anybody wants
@@ -35,9 +27,9 @@ func (s *Server) observed(h http.Handler) http.Handler {
 		return h
 	}
 	o := &observer{report: s.config.Observe, tools: s.config.Tools}
-	make := s.config.New
-	s.config.New = func(ctx context.Context, c Caller) *mcp.Server {
-		server := make(ctx, c)
+	unobserved := s.config.New
+	s.config.New = func(ctx context.Context, c Caller) *MCPServer {
+		server := unobserved(ctx, c)
 		if server != nil {
 			server.AddReceivingMiddleware(o.calls)
 		}
@@ -68,11 +60,7 @@ func observationOf(r *http.Request) *observation {
 func (o *observer) watch(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		seen := &observation{observer: o, seen: metrics.Request{Time: time.Now(), Method: methodOf(r)}}
-		number := strconv.FormatInt(o.last.Add(1), 10)
-		o.open.Store(number, seen)
-		defer o.open.Delete(number)
 		r = r.WithContext(context.WithValue(r.Context(), observationKey{}, seen))
-		r.Header.Set(numberHeader, number)
 		w := &countingWriter{ResponseWriter: rw}
 		defer func() { seen.end(w, r) }()
 		h.ServeHTTP(w, r)
@@ -118,15 +106,11 @@ func (o *observation) end(w *countingWriter, r *http.Request) {
 // calls is the middleware that notes the method of a request's message and how its call went.
 func (o *observer) calls(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		extra := req.GetExtra()
-		if extra == nil {
+		c := callOf(req)
+		if c == nil || c.seen == nil {
 			return next(ctx, method, req)
 		}
-		found, ok := o.open.Load(extra.Header.Get(numberHeader))
-		if !ok {
-			return next(ctx, method, req)
-		}
-		seen, call := found.(*observation), metrics.Request{Time: time.Now(), Method: method, Tool: o.toolOf(req)}
+		seen, call := c.seen, metrics.Request{Time: time.Now(), Method: method, Tool: o.toolOf(req)}
 		seen.begin(call)
 		res, err := next(ctx, method, req)
 		call.Duration = time.Since(call.Time)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"asyncrepl/internal/metrics"
@@ -120,7 +121,6 @@ func TestObservedRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Origin", "http://elsewhere.example")
-		req.Header.Set(numberHeader, "1")
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -138,13 +138,14 @@ func TestObservedRefusals(t *testing.T) {
 func TestObservedBatch(t *testing.T) {
 	seen := make(chan metrics.Request, 10)
 	o := &observer{report: func(r metrics.Request) { seen <- r }, tools: []string{"a", "b"}}
-	call := o.calls(func(context.Context, string, mcp.Request) (mcp.Result, error) {
+	handle := o.calls(func(context.Context, string, mcp.Request) (mcp.Result, error) {
 		return say("Job ID: " + jobID + "\n"), nil
 	})
 	h := o.watch(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = attach(r, defaultTenant, &call{seen: observationOf(r)})
 		for _, name := range []string{"a", "b", "a"} {
-			req := &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Name: name}, Extra: &mcp.RequestExtra{Header: r.Header}}
-			if _, err := call(r.Context(), "tools/call", req); err != nil {
+			req := &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Name: name}, Extra: &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context())}}
+			if _, err := handle(r.Context(), "tools/call", req); err != nil {
 				t.Error(err)
 			}
 		}

@@ -1,44 +1,75 @@
 package httpserver
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
-// allowed returns why a request is refused for the page or the name that it comes through, or "". A
+// foreign returns why a request is refused for the page or the name that it comes through, or "". A
 // browser sends the Origin of the page that makes a request. A page whose name leads to this machine
 // only since it was loaded (DNS rebinding) sends its name as the Host.
-func allowed(r *http.Request) string {
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(local.String()) && !isLoopback(r.Host) {
-		return fmt.Sprintf("the Host %q is not a name of this machine's loopback: use 127.0.0.1 or localhost", r.Host)
+func (s *Server) foreign(r *http.Request) string {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if ok && isLoopback(local.String()) && !isLoopback(r.Host) && !sameHost(s.config.PublicURL, r.Host) {
+		return fmt.Sprintf("the Host %q is not a name of this server: use 127.0.0.1 or localhost", r.Host)
 	}
-	if origin, given := r.Header["Origin"]; given && !sameHost(strings.Join(origin, " "), r.Host) {
-		return fmt.Sprintf("requests of pages from %q are not allowed", origin)
+	for _, origin := range r.Header["Origin"] {
+		if !sameHost(origin, r.Host) && !slices.Contains(s.config.Origins, strings.ToLower(origin)) {
+			return fmt.Sprintf("requests of pages from %q are not allowed", origin)
+		}
 	}
 	return ""
 }
 
-// isLoopback reports whether a host, with or without a port, is this machine and nothing else.
-func isLoopback(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
+// ParseOrigins parses a list of origins, with commas between them, as browsers write them.
+func ParseOrigins(list string) (origins []string, err error) {
+	for origin := range strings.SplitSeq(list, ",") {
+		u, err := url.Parse(strings.TrimSpace(origin))
+		if err != nil || !isServer(u) || u.Path != "" {
+			return nil, errors.New("one or more of the form https://HOST or http://HOST:PORT, with commas between them")
+		}
+		origins = append(origins, strings.ToLower(u.String()))
 	}
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(strings.Trim(name, "[]"))
-	return err == nil && ip.IsLoopback()
+	return origins, nil
 }
 
-// sameHost reports whether a page of origin is of the server that it calls as host.
+// ParseURL parses the URL of a server, which can have a path, and returns it without a slash at its
+// end.
+func ParseURL(text string) (string, error) {
+	u, err := url.Parse(strings.TrimRight(text, "/"))
+	if err != nil || !isServer(u) {
+		return "", errors.New("a URL like https://HOST or http://HOST:PORT/PATH")
+	}
+	return u.String(), nil
+}
+
+// isServer reports whether a URL names a server of pages, and perhaps a path, and nothing more.
+func isServer(u *url.URL) bool {
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}
+
+// isLoopback reports whether a host, with or without a port, is this machine and nothing else.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// sameHost reports whether a URL or an origin is of the server that a request calls host.
 func sameHost(origin, host string) bool {
 	u, err := url.Parse(origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || !isServer(u) {
 		return false
 	}
 	port := ":80"

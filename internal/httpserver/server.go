@@ -26,6 +26,11 @@ type Config struct {
 	Allow func(net.Conn) error
 	// TLS is how connections are secured; nil: they are not.
 	TLS *tls.Config
+
+	Origins   []string // of other pages that may make requests, from [ParseOrigins]
+	PublicURL string   // by which clients reach this server through a proxy, from [ParseURL]; "": none
+	Conns     int      // connections at once; 0: half of the limit of descriptors
+
 	// Observe is called for each request that has ended; nil: nobody wants to know. It must not wait.
 	Observe func(metrics.Request)
 	Tools   []string // the names that Observe can see
@@ -69,6 +74,7 @@ func New(c Config) *Server {
 
 // Serve serves the connections of l. It returns nil after Shutdown.
 func (s *Server) Serve(l net.Listener) error {
+	l = limit(l, s.config.Conns)
 	serve := s.http.Serve
 	if s.config.TLS != nil {
 		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
@@ -91,7 +97,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 
 // serveMCP serves one request of either era.
 func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request, c *caller) {
-	if !readBody(rw, r) {
+	if !readMessage(rw, r) {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -101,7 +107,9 @@ func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request, c *caller) {
 	}
 	w := keepAlive(rw)
 	defer w.finish()
-	r = r.WithContext(ctx)
+	calls := &call{closed: ctx, seen: observationOf(r)}
+	defer func() { calls.end(w.err() == nil && ctx.Err() == nil) }()
+	r = attach(r.WithContext(ctx), c.Tenant, calls)
 	if !isNewer(r) {
 		s.serveSession(w, r, c)
 	} else if server := s.serverOf(c); server != nil {

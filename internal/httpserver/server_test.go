@@ -86,6 +86,7 @@ func TestBothEras(t *testing.T) {
 // TestOrigin: a page of another server, and a name that leads here only since it was rebound, are
 // refused.
 func TestOrigin(t *testing.T) {
+	s := New(Config{Origins: []string{"https://app.example"}, PublicURL: "https://repl.example/base"})
 	for _, test := range []struct {
 		host, origin string
 		allowed      bool
@@ -104,6 +105,9 @@ func TestOrigin(t *testing.T) {
 		{"127.0.0.1:8000", "http://127.0.0.1:8001", false},
 		{"127.0.0.1:8000", "http://localhost:8000", false},
 		{"127.0.0.1:8000", "https://evil.example", false},
+		{"127.0.0.1:8000", "https://app.example", true},
+		{"127.0.0.1:8000", "http://app.example", false},
+		{"repl.example", "https://repl.example", true},
 		{"127.0.0.1:8000", "null", false},
 		{"127.0.0.1:8000", "file://127.0.0.1:8000", false},
 	} {
@@ -114,7 +118,7 @@ func TestOrigin(t *testing.T) {
 		if test.origin != "" {
 			r.Header.Set("Origin", test.origin)
 		}
-		if why := allowed(r); (why == "") != test.allowed {
+		if why := s.foreign(r); (why == "") != test.allowed {
 			t.Errorf("host %s, origin %s: %q", test.host, test.origin, why)
 		}
 	}

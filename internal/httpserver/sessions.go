@@ -71,7 +71,7 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, c *caller)
 		return
 	}
 	var once sync.Once
-	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+	server.AddReceivingMiddleware(untilClosed, func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
 			if method == "initialize" { // before the client learns the id
 				once.Do(func() {
