@@ -76,11 +76,11 @@ func NewRegistry(c Config) *Registry {
 func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return nil, ErrShutdown
-	}
-	if r.running >= r.max {
-		return nil, &TooManyError{Limit: r.max, Oldest: r.oldest(spec.Tenant)}
+	if err := r.room(); err != nil {
+		if full, ok := err.(*TooManyError); ok {
+			full.Oldest = r.oldest(spec.Tenant)
+		}
+		return nil, err
 	}
 	now := time.Now()
 	id := newID(now)
@@ -102,6 +102,25 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	}
 	go r.run(ctx, j, run) // owned by the registry, ends with the job; Close waits for it
 	return j, nil
+}
+
+// Room returns why no job can be started now, or nil. The error is [ErrShutdown] or a
+// *[TooManyError] that names no job.
+func (r *Registry) Room() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.room()
+}
+
+// room is Room for a caller that holds r.mu.
+func (r *Registry) room() error {
+	switch {
+	case r.closed:
+		return ErrShutdown
+	case r.running >= r.max:
+		return &TooManyError{Limit: r.max}
+	}
+	return nil
 }
 
 // newID returns an id that can't be guessed: all of the 80 bits that follow the time are random,

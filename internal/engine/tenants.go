@@ -20,6 +20,7 @@ import (
 // anything of another. What they share is the machine and its user.
 type Tenants struct {
 	config Config
+	ready  readiness
 
 	// Guarded by mu.
 	mu      sync.Mutex

@@ -133,6 +133,39 @@ func TestTotalsOfTenants(t *testing.T) {
 	}
 }
 
+// While no tenant can start a job, the server says why.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.MaxJobs = 1
+	none, full, gone := tenants(t, c), tenants(t, c), tenants(t, c)
+	if err := none.Ready(); err != nil {
+		t.Errorf("before the first tenant: %v", err)
+	}
+	b, sc := tenant(t, full, "alice", t.TempDir())
+	jobstest.Start(t, b.Jobs(), jobs.Spec{Tenant: sc.Tenant}, waits{})
+	if err := full.Ready(); err == nil || err.Error() != "1 jobs are running, the most allowed" {
+		t.Errorf("with as many jobs as are allowed: %v", err)
+	}
+	_, sc = tenant(t, gone, "alice", filepath.Join(t.TempDir(), "alice"))
+	if err := os.Remove(sc.Workspace); err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Ready(); err == nil || !strings.Contains(err.Error(), sc.Workspace) {
+		t.Errorf("without the workspace: %v", err)
+	}
+	all := tenants(t, c)
+	tenant(t, all, "alice", t.TempDir())
+	if err := all.Ready(); err != nil {
+		t.Errorf("with room for jobs: %v", err)
+	}
+	closed := tenants(t, c)
+	closed.Close()
+	if err := closed.Ready(); err == nil {
+		t.Error("after the end")
+	}
+}
+
 // waits is a runner that never begins.
 type waits struct{}
 
