@@ -76,7 +76,7 @@ var table = []setting{
 		func(s *settings, v string) error { return setSize(&s.MaxOutput, v) }},
 	{"REPL_MAX_STATE", "max-state", "10GiB", "the most output kept on disk, of all jobs; jobs that ended first lose theirs first",
 		func(s *settings, v string) error { return setSize(&s.MaxState, v) }},
-	{"REPL_TOOLSETS", "toolsets", "core,sessions", "the groups of tools that clients are offered: core, sessions, namespace, or all",
+	{"REPL_TOOLSETS", "toolsets", "core,sessions", "the groups of tools that clients are offered: core, sessions, namespace, files, or all",
 		func(s *settings, v string) (err error) { s.toolsets, err = mcpserver.ParseToolsets(v); return err }},
 	{"REPL_LOG_LEVEL", "log-level", "warn", "the least level logged to stderr: debug, info, warn or error",
 		func(s *settings, v string) error {

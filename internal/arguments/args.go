@@ -32,6 +32,12 @@ type Args struct {
 	Cursor, MemoryMB               *int64
 	TTY                            *bool
 	EOF, Secret, Force, All, Rerun bool
+
+	Filename, Content, Old, New       string
+	Recursive, Tree, BinaryBase64     bool
+	IncludeFiles, IncludeDirs         *bool
+	Overwrite                         *bool
+	MaxDepth, MaxBytes, Offset, Count *int64
 }
 
 // ExpandHome replaces a ~ at the beginning of a path by the home directory, as a shell does, unless

@@ -67,6 +67,14 @@ func boolean(about string, field func(*Args) *bool) *parameter {
 	}}
 }
 
+func truth(about string, field func(*Args) **bool) *parameter {
+	return &parameter{schemaOf("boolean", about), func(a *Args, name string, raw json.RawMessage) error {
+		on, err := decodeBool(name, raw)
+		*field(a) = &on
+		return err
+	}}
+}
+
 func integer(about string, field func(*Args) **int64, least, most int64) *parameter {
 	return &parameter{schemaOf("integer", about), func(a *Args, name string, raw json.RawMessage) (err error) {
 		*field(a), err = decodeInt(name, raw, least, most)
@@ -133,11 +141,23 @@ var parameters = map[string]*parameter{
 	"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),
 	"rerun":  boolean("for from_job: run what led to it again", func(a *Args) *bool { return &a.Rerun }),
 	"force":  boolean("kill immediately", func(a *Args) *bool { return &a.Force }),
-	"tty": {schemaOf("boolean", "default true; false: pipes"), func(a *Args, name string, raw json.RawMessage) error {
-		on, err := decodeBool(name, raw)
-		a.TTY = &on
-		return err
-	}},
+	"tty":    truth("default true; false: pipes", func(a *Args) **bool { return &a.TTY }),
+
+	"filename":        text("another name of path", func(a *Args) *string { return &a.Filename }, notEmpty),
+	"content":         text("", func(a *Args) *string { return &a.Content }, nil),
+	"old":             text("", func(a *Args) *string { return &a.Old }, nil),
+	"new":             text("", func(a *Args) *string { return &a.New }, nil),
+	"recursive":       boolean("", func(a *Args) *bool { return &a.Recursive }),
+	"tree":            boolean("", func(a *Args) *bool { return &a.Tree }),
+	"binary_base64":   boolean("content is base64", func(a *Args) *bool { return &a.BinaryBase64 }),
+	"include_files":   truth("default true", func(a *Args) **bool { return &a.IncludeFiles }),
+	"include_dirs":    truth("default true", func(a *Args) **bool { return &a.IncludeDirs }),
+	"overwrite":       truth("default true", func(a *Args) **bool { return &a.Overwrite }),
+	"max_depth":       integer("default 3", func(a *Args) **int64 { return &a.MaxDepth }, 1, 1<<53),
+	"max_bytes":       integer("default 16000 characters", func(a *Args) **int64 { return &a.MaxBytes }, 1, 1<<53),
+	"offset":          integer("in bytes", func(a *Args) **int64 { return &a.Offset }, 0, 1<<53),
+	"count":           integer("how often old may occur; default 1", func(a *Args) **int64 { return &a.Count }, 1, 1<<53),
+	"list_files.path": text("default: the workspace", func(a *Args) *string { return &a.Path }, noNUL),
 
 	"env": {map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},
 		func(a *Args, name string, raw json.RawMessage) (err error) {

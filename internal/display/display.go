@@ -26,7 +26,7 @@ import (
 const (
 	MaxForms     = 2
 	MaxForm      = 8 << 20 // bytes of a form
-	maxPicture   = 1 << 20 // bytes of a picture for a model
+	MaxPicture   = 1 << 20 // bytes of a picture for a model
 	maxSide      = 1568    // pixels of it
 	maxPictures  = 10      // of a job
 	picturesSize = 8 << 20 // bytes of these
@@ -166,8 +166,8 @@ func picture(f Form) (ok bool, flaw string) {
 		return false, "it is no " + kind
 	case c.Width > maxSide || c.Height > maxSide:
 		return false, fmt.Sprintf("more than %d pixels a side", maxSide)
-	case len(f.Data) > maxPicture:
-		return false, fmt.Sprintf("more than %d MiB", maxPicture>>20)
+	case len(f.Data) > MaxPicture:
+		return false, fmt.Sprintf("more than %d MiB", MaxPicture>>20)
 	}
 	return true, ""
 }

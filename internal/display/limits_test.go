@@ -24,7 +24,7 @@ func TestWorkerKeepsTheSameLimits(t *testing.T) {
 		worker[string(m[1])] = n << shift
 	}
 	for name, want := range map[string]int{
-		"SIDE": maxSide, "SHOWN": maxPicture, "IMAGES": maxPictures, "SEEN": picturesSize,
+		"SIDE": maxSide, "SHOWN": MaxPicture, "IMAGES": maxPictures, "SEEN": picturesSize,
 		"ITEM": MaxForm, "DISPLAYS": maxDisplays, "KEPT": displaysSize,
 	} {
 		if worker[name] != want {

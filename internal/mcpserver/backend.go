@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/files"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
@@ -58,6 +59,7 @@ type Config struct {
 	Backend  Backend
 	Version  string        // of the program, for clients
 	Toolsets []string      // that clients are offered, see [ParseToolsets]; nil: core and sessions
+	Files    *files.Store  // of the toolset files; nil: one of the server's own
 	Progress time.Duration // how long a call waits before its first progress notification; 0: 1 s
 	Log      *slog.Logger  // nil: nothing is logged
 }

@@ -14,6 +14,7 @@ import (
 
 	"asyncrepl/internal/delivery"
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/files"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
@@ -46,6 +47,9 @@ func New(ctx context.Context, shared Config, sc engine.Scope) *mcp.Server {
 
 func newConn(shared Config, sc engine.Scope) *conn {
 	all := shared.Backend.Jobs()
+	if shared.Files == nil {
+		shared.Files = &files.Store{}
+	}
 	return &conn{Config: shared, jobs: all, scope: sc, reporter: &report.Reporter{Jobs: all}, unread: delivery.NewRoom(unreadMax)}
 }
 

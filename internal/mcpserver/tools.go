@@ -82,6 +82,11 @@ func tools(grace time.Duration) []*tool {
 		required: []string{"name"}, optional: []string{"python", "venv", "packages", "cwd", "env", "from_session", "memory_mb"},
 		hints: makes, call: (*call).createSession,
 	}, {
+		name: "delete_file", toolset: ofFiles,
+		about:    "Delete a file of the workspace.",
+		optional: []string{"path", "filename"},
+		hints:    ends, call: (*call).deleteFile,
+	}, {
 		name: "delete_session", toolset: sessions,
 		about:    "End a session for good: its Python, its jobs and its variables.",
 		required: []string{"session"},
@@ -91,6 +96,11 @@ func tools(grace time.Duration) []*tool {
 		about:    "Delete variables of a Python session: those named, or none if one is missing; or all.",
 		optional: []string{"names", "all", "session"},
 		hints:    runs, call: (*call).deleteVariables,
+	}, {
+		name: "edit_file", toolset: ofFiles,
+		about:    "Replace the text old of a file by new. Nothing changes if old is missing or occurs more often than count.",
+		required: []string{"path", "old", "new"}, optional: []string{"count"},
+		hints: hints{destructive: true}, call: (*call).editFile,
 	}, {
 		name: "execute_command_async", toolset: core,
 		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while the job continues.",
@@ -122,6 +132,11 @@ func tools(grace time.Duration) []*tool {
 		required: []string{"package"}, optional: []string{"session", "wait_seconds"},
 		wait: shortly, hints: runs, call: (*call).installPackage,
 	}, {
+		name: "list_files", toolset: ofFiles,
+		about:    "List files and directories of the workspace, as paths or as a tree.",
+		optional: []string{"path", "recursive", "tree", "max_depth", "include_files", "include_dirs"},
+		hints:    reads, call: (*call).listFiles,
+	}, {
 		name: "list_jobs", toolset: core,
 		about:    "List jobs, newest first.",
 		optional: []string{"status", "session", "limit", "before"},
@@ -135,6 +150,11 @@ func tools(grace time.Duration) []*tool {
 		about:    "List the variables of a Python session, even while it is busy.",
 		optional: []string{"session", "pattern"},
 		hints:    reads, call: (*call).listVariables,
+	}, {
+		name: "read_file", toolset: ofFiles,
+		about:    "Read a file of the workspace: text, a picture, or else base64.",
+		required: []string{"path"}, optional: []string{"max_bytes", "offset"},
+		hints: reads, call: (*call).readFile,
 	}, {
 		name: "restart_python_worker", toolset: core,
 		about:    "Restart a session's Python. Its jobs end and all its variables are lost, unless it continues from a checkpoint.",
@@ -164,6 +184,11 @@ func tools(grace time.Duration) []*tool {
 		about:    "Wait until any or all of several jobs end, or one waits for input. Output is not shown.",
 		required: []string{"job_ids"}, optional: []string{"until", "wait_seconds"},
 		wait: longer, hints: reads, call: (*call).waitForJobs,
+	}, {
+		name: "write_file", toolset: ofFiles,
+		about:    "Write a file of the workspace, and the directories that it needs.",
+		required: []string{"path", "content"}, optional: []string{"binary_base64", "overwrite"},
+		hints: ends, call: (*call).writeFile,
 	}}
 }
 

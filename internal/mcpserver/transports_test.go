@@ -192,6 +192,12 @@ func (d *dialogue) callTools(ctx context.Context) {
 	d.says(d.call(ctx, "list_sessions", nil), "Sessions: 2 of at most 50", "\nlab, no Python runs, ")
 	d.says(d.call(ctx, "delete_session", given{"session": "lab"}), "Session: lab", "Deleted: yes")
 
+	d.says(d.call(ctx, "write_file", given{"path": "dir/a", "content": "one"}), "Written: dir/a, 3 bytes, new")
+	d.says(d.call(ctx, "edit_file", given{"path": "dir/a", "old": "one", "new": "two"}), "Edited: dir/a, 1 place: line 1")
+	d.says(d.call(ctx, "read_file", given{"path": "dir/a"}), "File: dir/a, 3 bytes\n\ntwo")
+	d.says(d.call(ctx, "list_files", given{"path": "dir"}), "Entries: 1\n\ndir/a\n")
+	d.says(d.call(ctx, "delete_file", given{"path": "dir/a"}), "Deleted: dir/a")
+
 	gate := field(d.call(ctx, "execute_command_async", given{"command": "gate end", "wait_seconds": 0}), "Job ID")
 	d.open("end")
 	jobstest.End(d.t, d.job("Job ID: "+gate+"\n"))

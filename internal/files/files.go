@@ -1,0 +1,246 @@
+//go:build unix
+
+// Package files reads and writes the files of a workspace, and nothing outside it.
+//
+// Rules
+//   - Every access goes through an [os.Root]: neither "..", an absolute path nor a symbolic link leads
+//     out, even if another process swaps directories for links meanwhile.
+//   - Only regular files are read, changed and replaced. They are opened without blocking: a FIFO
+//     would hang a plain open.
+//   - A file is written beside its place and then renamed, so that a reader sees the old or the new
+//     content. Its mode is kept. What is not complete leaves nothing.
+//   - A path is relative to the workspace, or an absolute path in it. Links are followed, also by
+//     what writes; [Dir.Remove] removes the link.
+//
+// A [Store] has one [Dir] for each workspace, so that all its writers keep the order of their checks
+// and renames. Begin with Dir. The package knows no protocol and no tools.
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"asyncrepl/internal/view"
+)
+
+// Errors that a caller can act on, besides [fs.ErrNotExist], [fs.ErrExist] and [fs.ErrPermission].
+var (
+	ErrOutside      = errors.New("this leads out of the workspace: give a path in it, and no link that leads out")
+	ErrNotRegular   = errors.New("this is not a regular file")
+	ErrIsDirectory  = errors.New("this is a directory") // is also ErrNotRegular
+	ErrNotDirectory = errors.New("this is not a directory")
+	ErrName         = errors.New("this can't be the path of a file")
+	ErrTooLarge     = errors.New("this is too large")
+	ErrChanged      = errors.New("the file has changed meanwhile")
+	ErrFull         = errors.New("the disk or the quota is full")
+)
+
+// A Store holds the directories of all workspaces. The zero value is ready to use.
+type Store struct {
+	mu   sync.Mutex
+	dirs map[string]*Dir
+}
+
+// Dir returns the directory of a workspace, an absolute path.
+func (s *Store) Dir(workspace string) *Dir {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dirs[workspace] == nil {
+		if s.dirs == nil {
+			s.dirs = make(map[string]*Dir)
+		}
+		s.dirs[workspace] = &Dir{path: workspace}
+	}
+	return s.dirs[workspace]
+}
+
+// A Dir is a workspace. Its methods are safe for concurrent use. Their errors name the path as it was
+// given, and no system call.
+type Dir struct {
+	path string
+
+	commits sync.Mutex // held between the check of a file and its replacement
+}
+
+// A File is an open regular file of a workspace.
+type File struct {
+	*os.File
+	Info fs.FileInfo // as it was opened
+}
+
+// Version returns a text that changes with the content of the file.
+func Version(fi fs.FileInfo) string {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Sprintf("%x-%x", fi.Size(), fi.ModTime().UnixNano())
+	}
+	return fmt.Sprintf("%x-%x-%x-%x", st.Ino, fi.Size(), fi.ModTime().UnixNano(), changeTime(st))
+}
+
+// Open opens a regular file for reading.
+func (d *Dir) Open(path string) (*File, error) {
+	root, name, err := d.enter(path)
+	if err != nil {
+		return nil, failed("reading", path, err)
+	}
+	defer root.Close()
+	f, err := open(root, name)
+	if err != nil {
+		return nil, failed("reading", path, err)
+	}
+	return f, nil
+}
+
+// Remove removes a file or a link, but no directory.
+func (d *Dir) Remove(path string) error {
+	root, name, err := d.enter(path)
+	if err != nil {
+		return failed("deleting", path, err)
+	}
+	defer root.Close()
+	fi, err := root.Lstat(name)
+	if err == nil && fi.IsDir() {
+		err = notRegular(fi.Mode())
+	}
+	if err == nil {
+		err = root.Remove(name)
+	}
+	if err != nil {
+		return failed("deleting", path, err)
+	}
+	return nil
+}
+
+// enter opens the workspace, and returns the name of path in it.
+func (d *Dir) enter(path string) (root *os.Root, name string, err error) {
+	if name, err = d.local(path); err != nil {
+		return nil, "", err
+	}
+	if root, err = os.OpenRoot(d.path); err != nil {
+		return nil, "", fmt.Errorf("opening the workspace: %w", plain(err))
+	}
+	return root, name, nil
+}
+
+// local returns path relative to the workspace. The root decides whether it leads out: here only
+// an absolute path can be refused.
+func (d *Dir) local(path string) (string, error) {
+	if strings.ContainsRune(path, 0) || path == "" {
+		return "", ErrName
+	}
+	if !filepath.IsAbs(path) {
+		return path, nil
+	}
+	for _, workspace := range []func() (string, error){
+		func() (string, error) { return d.path, nil },
+		func() (string, error) { return filepath.EvalSymlinks(d.path) },
+	} {
+		dir, err := workspace()
+		if err != nil {
+			continue
+		}
+		if path == dir {
+			return ".", nil
+		}
+		if name, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, "/")+"/"); ok {
+			if name = strings.TrimLeft(name, "/"); name == "" {
+				return ".", nil
+			}
+			return name, nil
+		}
+	}
+	return "", ErrOutside
+}
+
+// open opens a regular file for reading. Other files are not even opened, because that can have
+// effects, as with devices; the opened one is what counts.
+func open(root *os.Root, name string) (*File, error) {
+	fi, err := root.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, notRegular(fi.Mode())
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if fi, err = f.Stat(); err == nil && !fi.Mode().IsRegular() {
+		err = notRegular(fi.Mode())
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &File{f, fi}, nil
+}
+
+// notRegular returns the error for a file of another kind.
+func notRegular(m fs.FileMode) error {
+	kind := "no regular file"
+	switch {
+	case m.IsDir():
+		kind = directoryKind
+	case m&fs.ModeNamedPipe != 0:
+		kind = "a FIFO"
+	case m&fs.ModeSocket != 0:
+		kind = "a socket"
+	case m&fs.ModeDevice != 0:
+		kind = "a device"
+	}
+	return &kindError{kind}
+}
+
+const directoryKind = "a directory"
+
+// A kindError is ErrNotRegular with the kind of the file.
+type kindError struct{ kind string }
+
+// Error returns the text of the error.
+func (e *kindError) Error() string { return "this is " + e.kind }
+
+// Is reports whether target is ErrNotRegular or, for a directory, ErrIsDirectory.
+func (e *kindError) Is(target error) bool {
+	return target == ErrNotRegular || target == ErrIsDirectory && e.kind == directoryKind
+}
+
+// failed returns an error that names what failed and the path as it was given.
+func failed(doing, path string, err error) error {
+	return fmt.Errorf("%s %s: %w", doing, view.Line(path, pathMax), plain(err))
+}
+
+// pathMax bounds a path in an error, in characters.
+const pathMax = 300
+
+// plain returns the cause of err: without the names of system calls and temporary files, and one
+// that callers know.
+func plain(err error) error {
+	for {
+		e, ok := errors.AsType[*fs.PathError](err) // which can hold another one
+		if !ok {
+			break
+		}
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	}
+	switch {
+	case err.Error() == "path escapes from parent": // the package os has no name for it
+		return ErrOutside
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("there is %w", err) // no such file or directory
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return ErrFull
+	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+		return fmt.Errorf("%w: %v", ErrName, err)
+	}
+	return err
+}

@@ -1,0 +1,214 @@
+//go:build unix
+
+package files
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/view"
+)
+
+// The bounds of a listing.
+const (
+	maxEntries = 1_000_000 // that are counted
+	batch      = 4096      // entries that are read at once
+	lineMax    = 4096      // characters of a line
+)
+
+// A Listing says what Dir.List lists.
+type Listing struct {
+	Depth int  // levels of directories; 1: only the entries of the directory itself
+	Tree  bool // draw a tree in place of paths
+	Files bool // list what is no directory
+	Dirs  bool // list directories
+	Chars int  // bounds the text
+}
+
+// A Listed is the result of Dir.List.
+type Listed struct {
+	Text       string // one line for each entry that fits
+	Shown      int    // entries in it
+	Count      int    // all entries
+	Partial    bool   // more than a million entries, which were not counted
+	Unreadable int    // directories that could not be read
+}
+
+// List lists a directory in the order of names. Directories end in a slash, and links show where
+// they lead.
+func (d *Dir) List(ctx context.Context, path string, l Listing) (*Listed, error) {
+	const doing = "listing"
+	root, name, err := d.enter(path)
+	if err != nil {
+		return nil, failed(doing, path, err)
+	}
+	defer root.Close()
+	walk := &walk{Listing: l, ctx: ctx, root: root}
+	entries, err := walk.read(name)
+	if errors.Is(err, syscall.ENOTDIR) {
+		err = ErrNotDirectory
+	}
+	if err == nil && l.Tree {
+		walk.line(strings.TrimSuffix(name, "/") + "/")
+	}
+	if err == nil {
+		err = walk.entries(shown(name), entries, "", 1)
+	}
+	if err != nil {
+		return nil, failed(doing, path, err)
+	}
+	walk.listed.Text = walk.text.String()
+	return &walk.listed, nil
+}
+
+// shown returns the name of a directory as the beginning of paths.
+func shown(name string) string {
+	name = strings.TrimPrefix(strings.TrimRight(name, "/"), "./")
+	if name == "." || name == "" {
+		return ""
+	}
+	return name + "/"
+}
+
+// A walk is one listing while it is made.
+type walk struct {
+	Listing
+	ctx    context.Context
+	root   *os.Root
+	text   strings.Builder
+	chars  int  // of text
+	full   bool // no more fits
+	count  int  // entries that were read
+	listed Listed
+}
+
+// entries lists the entries of a directory, and of those below it. dir begins their paths, and
+// indent their lines in a tree.
+func (w *walk) entries(dir string, list []fs.DirEntry, indent string, depth int) error {
+	for i, e := range list {
+		path, branch, below := dir+e.Name(), indent+"├── ", indent+"│   "
+		if i == len(list)-1 {
+			branch, below = indent+"└── ", indent+"    "
+		}
+		if e.IsDir() && w.Dirs || !e.IsDir() && w.Files {
+			w.listed.Count++
+			if !w.full {
+				w.entry(path, e, branch)
+			}
+		}
+		if !e.IsDir() || depth >= w.Depth || w.listed.Partial {
+			continue
+		}
+		entries, err := w.read(path)
+		switch {
+		case w.ctx.Err() != nil:
+			return w.ctx.Err()
+		case errors.Is(err, fs.ErrNotExist): // it was deleted meanwhile
+			continue
+		case err != nil:
+			w.listed.Unreadable++
+			continue
+		}
+		if err := w.entries(path+"/", entries, below, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry writes the line of an entry, if it fits.
+func (w *walk) entry(path string, e fs.DirEntry, branch string) {
+	s := path
+	if w.Tree {
+		s = branch + e.Name()
+	}
+	switch {
+	case e.IsDir():
+		s += "/"
+	case e.Type()&fs.ModeSymlink != 0:
+		if link, err := w.root.Readlink(path); err == nil {
+			s += " -> " + link
+		}
+	case e.Type()&fs.ModeNamedPipe != 0:
+		s += " (FIFO)"
+	case e.Type()&fs.ModeSocket != 0:
+		s += " (socket)"
+	case e.Type()&fs.ModeDevice != 0:
+		s += " (device)"
+	}
+	if w.line(s) {
+		w.listed.Shown++
+	}
+}
+
+// line writes a line and reports whether it fits.
+func (w *walk) line(s string) bool {
+	s = view.Line(s, lineMax) + "\n"
+	n := utf8.RuneCountInString(s)
+	if w.full = w.full || w.chars+n > w.Chars; w.full {
+		return false
+	}
+	w.text.WriteString(s)
+	w.chars += n
+	return true
+}
+
+// read returns the entries of a directory that are listed or lead to such, in order.
+func (w *walk) read(name string) ([]fs.DirEntry, error) {
+	f, err := directory(w.root, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []fs.DirEntry
+	for w.ctx.Err() == nil {
+		entries, err := f.ReadDir(batch)
+		w.count += len(entries)
+		all = append(all, entries...)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if w.count >= maxEntries {
+			w.listed.Partial = true
+			break
+		}
+	}
+	if !w.Files {
+		all = slices.DeleteFunc(all, func(e fs.DirEntry) bool { return !e.IsDir() })
+	}
+	if w.Tree && !w.Dirs {
+		all = slices.DeleteFunc(all, fs.DirEntry.IsDir)
+	}
+	slices.SortFunc(all, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return all, w.ctx.Err()
+}
+
+// directory opens a directory. The file of a root would look at each entry that it reads, which
+// takes most of a listing; that of a descriptor looks only if the file system does not say of which
+// type an entry is, by a name that stands for the open directory.
+func directory(root *os.Root, name string) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd)), nil
+}

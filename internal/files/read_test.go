@@ -1,0 +1,81 @@
+package files
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReadOfAPart(t *testing.T) {
+	d, path := workspace(t)
+	put(t, filepath.Join(path, "file"), "0123456789", 0o644)
+	for name, tt := range map[string]struct {
+		offset, n int64
+		want      string
+	}{
+		"all": {0, 100, "0123456789"}, "begin": {0, 3, "012"}, "middle": {3, 4, "3456"}, "end": {8, 100, "89"},
+		"at the end": {10, 5, ""}, "beyond": {11, 5, ""}, "nothing": {3, 0, ""},
+	} {
+		part, err := d.Read("file", tt.offset, tt.n)
+		if err != nil || string(part.Data) != tt.want || part.Size != 10 || part.From != tt.offset || part.Next() != tt.offset+int64(len(tt.want)) {
+			t.Errorf("%s: %+v, %v", name, part, err)
+		}
+	}
+}
+
+// A file is read in parts of any size: no character is split, lost or doubled.
+func TestTextEndsBetweenCharacters(t *testing.T) {
+	d, path := workspace(t)
+	text := strings.Repeat("aé€𝄞\n", 20)
+	put(t, filepath.Join(path, "file"), text, 0o644)
+	for n := int64(4); n < 20; n++ {
+		var got strings.Builder
+		for offset := int64(0); offset < int64(len(text)); {
+			part, err := d.Read("file", offset, n)
+			if err != nil || !part.Text() || part.From != offset || part.Next() == offset {
+				t.Fatalf("%d bytes from %d: %+v, %v", n, offset, part, err)
+			}
+			got.Write(part.Data)
+			offset = part.Next()
+		}
+		if got.String() != text {
+			t.Errorf("parts of %d bytes: %q", n, got.String())
+		}
+	}
+	part, err := d.Read("file", 2, 4) // in the middle of é
+	if err != nil || !part.Text() || string(part.Data) != "€" || part.From != 3 || part.Next() != 6 {
+		t.Errorf("%+v, %v", part, err)
+	}
+	part.Data = []byte("aé€𝄞")
+	if part.Cut(3); string(part.Data) != "aé€" {
+		t.Errorf("cut: %q", part.Data)
+	}
+}
+
+func TestWhatIsNoText(t *testing.T) {
+	d, path := workspace(t)
+	for content, want := range map[string]bool{
+		"": true, "a\x00b": true, "caf\xc3\xa9": true,
+		"caf\xc3": false, "\xff": false, "\xa9caf": false, "ab\xc3(": false, "\x80\x80\x80\x80": false,
+	} {
+		put(t, filepath.Join(path, "file"), content, 0o644)
+		part, err := d.Read("file", 0, 100)
+		if err != nil || part.Text() != want || string(part.Data) != content {
+			t.Errorf("%q: %+v, %v", content, part, err)
+		}
+	}
+}
+
+func TestReadOfALargeFile(t *testing.T) {
+	d, path := workspace(t)
+	file := filepath.Join(path, "file")
+	put(t, file, "", 0o644)
+	if err := os.Truncate(file, 10<<30); err != nil {
+		t.Skip(err)
+	}
+	part, err := d.Read("file", 5<<30, 100)
+	if err != nil || string(part.Data) != strings.Repeat("\x00", 100) || part.Size != 10<<30 {
+		t.Errorf("%d bytes, %v", len(part.Data), err)
+	}
+}

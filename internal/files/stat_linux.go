@@ -1,0 +1,6 @@
+package files
+
+import "syscall"
+
+// changeTime returns when the file or its data last changed, in nanoseconds.
+func changeTime(st *syscall.Stat_t) int64 { return st.Ctim.Nano() }

@@ -1,0 +1,207 @@
+//go:build unix
+
+package files
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// A Write is what Dir.Write writes.
+type Write struct {
+	Content io.Reader
+	Limit   int64 // bytes; more are ErrTooLarge
+	// Check is given the file that would be replaced, nil if there is none, and can refuse that. It
+	// is called before the content is read, and again when nothing can come between. Nil allows all.
+	Check func(old fs.FileInfo) error
+}
+
+// A Written describes a file that was written.
+type Written struct {
+	Info     fs.FileInfo // of the new file
+	Replaced bool        // there was one before
+}
+
+// Fresh is a Check that allows only new files.
+func Fresh(old fs.FileInfo) error {
+	if old != nil {
+		return fs.ErrExist
+	}
+	return nil
+}
+
+// Write writes a file in one step, and makes the directories that it needs. Nothing is left after
+// an error.
+func (d *Dir) Write(path string, w Write) (Written, error) {
+	return d.write("writing", path, w)
+}
+
+func (d *Dir) write(doing, path string, w Write) (Written, error) {
+	root, name, err := d.enter(path)
+	if err != nil {
+		return Written{}, failed(doing, path, err)
+	}
+	defer root.Close()
+	if w.Check == nil {
+		w.Check = func(fs.FileInfo) error { return nil }
+	}
+	name, err = target(root, name)
+	if err != nil {
+		return Written{}, failed(doing, path, err)
+	}
+	done, err := d.replace(root, name, w)
+	if err != nil {
+		return Written{}, failed(doing, path, err)
+	}
+	return done, nil
+}
+
+// replace writes the file of a name that is no link.
+func (d *Dir) replace(root *os.Root, name string, w Write) (Written, error) {
+	old, err := current(root, name, w)
+	if err != nil {
+		return Written{}, err
+	}
+	place, err := existing(root, parent(name))
+	if err != nil {
+		return Written{}, err
+	}
+	perm := fs.FileMode(0o666) // as the umask allows
+	if old != nil {
+		perm = old.Mode().Perm()
+	}
+	temporary := place + ".async-repl-" + strings.ToLower(rand.Text())
+	f, err := root.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
+	if err != nil {
+		return Written{}, err
+	}
+	defer f.Close()
+	if err := fill(f, w, old); err != nil {
+		root.Remove(temporary)
+		return Written{}, err
+	}
+	done, err := d.commit(root, temporary, name, f, w)
+	if err != nil {
+		root.Remove(temporary)
+	}
+	return done, err
+}
+
+// current returns the file that a write would replace, nil if there is none.
+func current(root *os.Root, name string, w Write) (fs.FileInfo, error) {
+	old, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, w.Check(nil)
+	case err != nil:
+		return nil, err
+	case !old.Mode().IsRegular():
+		return nil, notRegular(old.Mode())
+	}
+	return old, w.Check(old)
+}
+
+// fill writes the content to the new file, and gives it the mode and the owner of the old one.
+func fill(f *os.File, w Write, old fs.FileInfo) error {
+	n, err := io.Copy(f, io.LimitReader(w.Content, w.Limit+1))
+	if err != nil {
+		return err
+	}
+	if n > w.Limit {
+		return ErrTooLarge
+	}
+	if old == nil {
+		return nil
+	}
+	if st, ok := old.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
+		_ = f.Chown(int(st.Uid), int(st.Gid)) // only root may
+	}
+	return f.Chmod(old.Mode().Perm())
+}
+
+// commit puts the new file in its place.
+func (d *Dir) commit(root *os.Root, temporary, name string, f *os.File, w Write) (Written, error) {
+	d.commits.Lock()
+	defer d.commits.Unlock()
+	old, err := current(root, name, w)
+	if err != nil {
+		return Written{}, err
+	}
+	if old == nil {
+		if err := root.MkdirAll(parent(name), 0o777); err != nil {
+			return Written{}, err
+		}
+		// Another program can make the file at this moment. A link, unlike a rename, replaces nothing.
+		if err := root.Link(temporary, name); err == nil {
+			return written(f, false, root.Remove(temporary))
+		}
+		if old, err = current(root, name, w); err != nil {
+			return Written{}, err
+		}
+	}
+	return written(f, old != nil, root.Rename(temporary, name))
+}
+
+// written describes the new file f, unless the last step failed.
+func written(f *os.File, replaced bool, err error) (Written, error) {
+	if err != nil {
+		return Written{}, err
+	}
+	fi, err := f.Stat()
+	return Written{Info: fi, Replaced: replaced}, err
+}
+
+// maxLinks is how many links a path may go through.
+const maxLinks = 8
+
+// target returns the name of the file that a name leads to through links, whether or not there is
+// one. The result is not cleaned: what ".." means depends on links.
+func target(root *os.Root, name string) (string, error) {
+	for range maxLinks {
+		if base := name[strings.LastIndexByte(name, '/')+1:]; base == "" || base == "." || base == ".." {
+			return "", notRegular(fs.ModeDir)
+		}
+		link, err := root.Readlink(name)
+		switch {
+		case errors.Is(err, syscall.EINVAL), errors.Is(err, fs.ErrNotExist):
+			return name, nil // no link
+		case err != nil:
+			return "", err
+		case strings.HasPrefix(link, "/"):
+			return "", ErrOutside
+		}
+		name = parent(name) + link
+	}
+	return "", syscall.ELOOP
+}
+
+// parent returns the directory of a name, with a slash at its end.
+func parent(name string) string {
+	if dir := name[:strings.LastIndexByte(name, '/')+1]; dir != "" {
+		return dir
+	}
+	return "./"
+}
+
+// existing returns the deepest directory on the way to dir that exists, with a slash at its end: a
+// new file is written there until it is complete, so that no directories are left behind.
+func existing(root *os.Root, dir string) (string, error) {
+	for {
+		fi, err := root.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && dir != "./":
+			dir = parent(strings.TrimRight(dir, "/"))
+		case err != nil:
+			return "", err
+		case !fi.IsDir():
+			return "", syscall.ENOTDIR
+		default:
+			return dir, nil
+		}
+	}
+}
