@@ -1,6 +1,6 @@
 //go:build linux
 
-package engine_test
+package main
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,61 +16,36 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/engine"
 	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/mcpserver"
 	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/stdio"
 )
 
-// A member is a client of a tenant, with all tools.
+// A member is a client of a tenant.
 type member struct {
 	*mcpclient.Client
-	t    testing.TB
-	dir  string
+	t    *testing.T
+	dir  string          // the workspace
 	said strings.Builder // all replies
 }
 
-// join connects a client of a tenant.
-func join(t testing.TB, all *engine.Tenants, name string) *member {
+// serveTenants starts a server of several tenants with all tools, and returns a client of each.
+func serveTenants(t *testing.T, names []string, args ...string) (s *server, members []*member) {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), name)
-	eng, err := all.Tenant(name, dir)
-	if err != nil {
-		t.Fatal(err)
+	f := newTokens(t, names...)
+	s = serveWith(t, append(args, "-listen", "127.0.0.1:0", "-tokens", f.path, "-trusted-tenants", "-toolsets", "all")...)
+	for i, name := range names {
+		version := []string{mcpclient.Older, mcpclient.Newer, mcpclient.Newer}[i]
+		m := &member{mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version, Token: f.tokens[name]}), t, filepath.Join(s.dir, name), strings.Builder{}}
+		if err := m.Initialize(m.ctx()); err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, m)
 	}
-	return connect(t, eng, name, dir)
-}
-
-// connect connects one more client of a tenant.
-func connect(t testing.TB, eng *engine.Engine, name, dir string) *member {
-	t.Helper()
-	toolsets, err := mcpserver.ParseToolsets("all")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, leave := context.WithCancel(context.Background())
-	ours, theirs := net.Pipe()
-	transport := &stdio.Transport{Stream: theirs, Ordered: true, Leave: leave}
-	session, err := mcpserver.New(ctx, mcpserver.Config{Backend: eng, Version: "test", Toolsets: toolsets}, eng.Scope(name)).Connect(ctx, transport, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &member{Client: mcpclient.New(ours, ours), t: t, dir: dir}
-	t.Cleanup(func() {
-		ours.Close()
-		session.Wait()
-		leave()
-	})
-	if err := m.Initialize(m.ctx()); err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return s, members
 }
 
 func (m *member) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), polltest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	m.t.Cleanup(cancel)
 	return ctx
 }
@@ -145,7 +119,7 @@ func (m *member) furnish() (ids []string) {
 	if r := run("execute_command_async", map[string]any{"command": fmt.Sprintf("kill -9 %d; echo alice-kills", pid), "wait_seconds": 60}); r.Header("Lost") == "" {
 		m.until("list_sessions", nil, "Lost: ")
 	}
-	processtest.Gone(m.t, pid)
+	gone(m.t, []int{pid})
 	run("execute_command_async", map[string]any{"command": "until [ -e alice-go ]; do sleep 0.01; done; echo alice-ends", "wait_seconds": 0})
 	if err := os.WriteFile(filepath.Join(m.dir, "alice-go"), nil, 0o600); err != nil {
 		m.t.Fatal(err)
@@ -277,11 +251,9 @@ func TestProbesAcrossTenants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it makes environments")
 	}
-	// Not in parallel: the jobs of other tests could have started the process that is lost.
-	c := config(t)
-	c.MaxSessions = 50
-	all := tenants(t, c)
-	bob, carol, alice := join(t, all, "bob"), join(t, all, "carol"), join(t, all, "alice")
+	t.Parallel()
+	s, members := serveTenants(t, []string{"alice", "bob", "carol"})
+	alice, bob, carol := members[0], members[1], members[2]
 	before := bob.do("server_status", nil)
 	ids := alice.furnish()
 	for _, line := range []string{"Also: ", "Lost: ", "Listening: ", "Checkpoint: ", "Prompt: ", "Unclaimed: ", "Orphans: alice-nap"} {
@@ -309,7 +281,7 @@ func TestProbesAcrossTenants(t *testing.T) {
 			}
 		}
 		for _, pid := range regexp.MustCompile(`pid \d+\b`).FindAllString(alice.said.String(), -1) {
-			if pid != fmt.Sprint("pid ", os.Getpid()) && regexp.MustCompile(`\b`+pid+`\b`).MatchString(said) {
+			if pid != fmt.Sprint("pid ", s.cmd.Process.Pid) && regexp.MustCompile(`\b`+pid+`\b`).MatchString(said) {
 				t.Errorf("another tenant's reply has the %s", pid)
 			}
 		}
@@ -341,11 +313,8 @@ func TestProbesAcrossTenants(t *testing.T) {
 // job and its own idle session. The others are not.
 func TestLimitsAreOfEachTenant(t *testing.T) {
 	t.Parallel()
-	c := config(t)
-	c.MaxJobs, c.MaxSessions = 2, 1
-	all := tenants(t, c)
-	alice, bob := join(t, all, "alice"), join(t, all, "bob")
-	for _, m := range []*member{alice, bob} {
+	_, members := serveTenants(t, []string{"alice", "bob"}, "-max-jobs", "2", "-max-sessions", "1")
+	for _, m := range members {
 		first := m.do("execute_command_async", map[string]any{"command": "read first", "wait_seconds": 0}).Header("Job ID")
 		m.do("execute_command_async", map[string]any{"command": "read second", "wait_seconds": 0})
 		text, refused := m.ask("execute_command_async", map[string]any{"command": "read third"})
