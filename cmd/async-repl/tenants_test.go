@@ -29,11 +29,11 @@ type member struct {
 }
 
 // serveTenants starts a server of several tenants with all tools, and returns a client of each.
-func serveTenants(t *testing.T, names []string, args ...string) (s *server, members []*member) {
+func serveTenants(t *testing.T, names string, args ...string) (members []*member) {
 	t.Helper()
-	f := newTokens(t, names...)
-	s = serveWith(t, append(args, "-listen", "127.0.0.1:0", "-tokens", f.path, "-trusted-tenants", "-toolsets", "all")...)
-	for i, name := range names {
+	f := newTokens(t, strings.Fields(names)...)
+	s := serveWith(t, append(args, "-listen", "127.0.0.1:0", "-tokens", f.path, "-trusted-tenants", "-toolsets", "all")...)
+	for i, name := range strings.Fields(names) {
 		version := []string{mcpclient.Older, mcpclient.Newer, mcpclient.Newer}[i]
 		m := &member{mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version, Token: f.tokens[name]}), t, filepath.Join(s.dir, name), strings.Builder{}}
 		if err := m.Initialize(m.ctx()); err != nil {
@@ -41,7 +41,7 @@ func serveTenants(t *testing.T, names []string, args ...string) (s *server, memb
 		}
 		members = append(members, m)
 	}
-	return s, members
+	return members
 }
 
 func (m *member) ctx() context.Context {
@@ -90,7 +90,7 @@ func (m *member) until(tool string, args map[string]any, text string) {
 // and returns the ids of jobs.
 func (m *member) furnish() (ids []string) {
 	m.t.Helper()
-	for path, text := range map[string]string{"alice.py": "print('alice-file')", "alice-requirements.txt": "./alice-missing"} {
+	for path, text := range map[string]string{"secret.py": "print('alice-file')", "alice-requirements.txt": "./alice-missing"} {
 		if err := os.WriteFile(filepath.Join(m.dir, path), []byte(text), 0o600); err != nil {
 			m.t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func (m *member) furnish() (ids []string) {
 		"session": "alice-lab", "checkpoint": true, "wait_seconds": 60,
 		"code": "class Alice:\n def _repr_html_(self): return '<b>alice-page</b>'\nsecret = 'alice-secret'\nprint('alice-out')\nAlice()",
 	})
-	run("execute_python", map[string]any{"session": "alice-lab", "path": "alice.py", "wait_seconds": 60})
+	run("execute_python", map[string]any{"session": "alice-lab", "path": "secret.py", "wait_seconds": 60})
 	run("execute_python", map[string]any{"session": "alice-lab", "code": "raise ValueError('alice-error')", "wait_seconds": 60})
 	run("install_package_async", map[string]any{"package": "-r alice-requirements.txt", "session": "alice-lab", "wait_seconds": 60})
 	m.do("create_session", map[string]any{"name": "alice-fork", "from_session": "alice-lab"})
@@ -163,9 +163,9 @@ touch over%[2]d; read x`, sleep, n), "wait_seconds": 0, "tty": false}).Header("J
 	}
 }
 
-// everyTool returns calls of every tool, as of a client that knows the id of a job and the name of a
-// session.
-func everyTool(job, session string) map[string][]map[string]any {
+// everyTool returns calls of every tool, as of a client that knows the id of a job, the name of a
+// session and the path of a file.
+func everyTool(job, session, file string) map[string][]map[string]any {
 	with := func(args ...map[string]any) []map[string]any { return args }
 	type m = map[string]any
 	return map[string][]map[string]any{
@@ -174,8 +174,10 @@ func everyTool(job, session string) map[string][]map[string]any {
 		"check_python_status":   with(m{}, m{"job_id": job}, m{"session": session}, m{"job_id": job, "session": session}, m{"session": session, "cursor": 0}),
 		"complete_code":         with(m{"code": "ali", "session": session}, m{"code": "ali"}),
 		"create_session":        with(m{"name": "copy-" + session, "from_session": session}),
+		"delete_file":           with(m{"path": file}),
 		"delete_session":        with(m{"session": session}),
 		"delete_variables":      with(m{"all": true, "session": session}, m{"names": []string{"secret"}, "session": session}),
+		"edit_file":             with(m{"path": file, "old": "print", "new": "exit"}),
 		"execute_command_async": with(m{"command": "env"}),
 		"execute_python": with(m{"code": "[v for v in globals() if 'ali' in v]", "session": session, "wait_seconds": 60},
 			m{"from_job": job, "code": "secret"}, m{"from_job": job, "rerun": true, "code": "secret"}),
@@ -183,24 +185,27 @@ func everyTool(job, session string) map[string][]map[string]any {
 		"get_variable":          with(m{"name": "secret", "session": session}),
 		"inspect_object":        with(m{"name": "secret", "session": session}),
 		"install_package_async": with(m{"package": "./nothing", "session": session, "wait_seconds": 60}),
+		"list_files":            with(m{}, m{"path": filepath.Dir(file)}, m{"recursive": true, "tree": true}),
 		"list_jobs":             with(m{}, m{"session": session}, m{"before": job}, m{"status": "running"}, m{"status": "waiting_input"}, m{"limit": 200}),
 		"list_sessions":         with(m{}),
 		"list_variables":        with(m{}, m{"session": session}, m{"session": session, "pattern": "ali*"}),
+		"read_file":             with(m{"path": file}, m{"path": "secret.py"}),
 		"restart_python_worker": with(m{"session": session, "checkpoint": job}, m{"session": session, "checkpoint": "latest"}, m{"session": session}),
 		"send_command_input":    with(m{"job_id": job, "text": "x\n"}, m{"job_id": job, "eof": true}),
 		"send_python_input":     with(m{"text": "x"}, m{"text": "x", "job_id": job}),
 		"server_status":         with(m{}),
 		"set_variable":          with(m{"name": "secret", "value": 1, "session": session}),
+		"write_file":            with(m{"path": file, "content": "x", "overwrite": true}),
 		"wait_for_jobs":         with(m{"job_ids": []string{job}, "wait_seconds": 0}, m{"job_ids": []string{job}, "until": "all", "wait_seconds": 0}),
 	}
 }
 
-// probe calls every tool and reads every resource as a client that knows the id of a job and the
-// name of a session. It returns the refusals, with "JOB" for the id.
-func (m *member) probe(job, session string) (refusals []string) {
+// probe calls every tool and reads every resource as a client that knows the id of a job, the name
+// of a session and the path of a file. It returns the refusals, with "JOB" for the id.
+func (m *member) probe(job, session, file string) (refusals []string) {
 	m.t.Helper()
-	forget := strings.NewReplacer(m.dir, "DIR", "alike-", "alice-", job, "JOB", strings.ToLower(job), "JOB", job[:12], "JOB")
-	calls := everyTool(job, session)
+	forget := strings.NewReplacer(m.dir, "DIR", "alike", "alice", job, "JOB", strings.ToLower(job), "JOB", job[:12], "JOB")
+	calls := everyTool(job, session, file)
 	for _, tool := range slices.Sorted(maps.Keys(calls)) {
 		for _, args := range calls[tool] {
 			if text, refused := m.ask(tool, args); refused {
@@ -240,6 +245,27 @@ func (m *member) tools() (names []string) {
 	return names
 }
 
+// showsNothingOf checks that no reply has shown anything of another tenant, whose jobs have these
+// ids, except the words that the client has typed itself.
+func (m *member) showsNothingOf(other *member, ids []string, typed ...string) {
+	m.t.Helper()
+	said := m.said.String()
+	for _, word := range typed {
+		said = strings.ReplaceAll(said, word, "TYPED")
+	}
+	for line := range strings.Lines(said) {
+		if strings.Contains(line, "alice") || slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(line, id[12:]) }) {
+			m.t.Errorf("another tenant's reply has the line %s", line)
+		}
+	}
+	server := regexp.MustCompile(`(?m)^Version: .*(pid \d+)`).FindStringSubmatch(said)[1]
+	for _, pid := range regexp.MustCompile(`pid \d+\b`).FindAllString(other.said.String(), -1) {
+		if pid != server && regexp.MustCompile(`\b`+pid+`\b`).MatchString(said) {
+			m.t.Errorf("another tenant's reply has the %s", pid)
+		}
+	}
+}
+
 // nobodys returns the id of a job that there is not.
 func nobodys(id string) string {
 	return id[:12] + strings.Map(func(r rune) rune { return rune('Z' - r%8) }, id[12:])
@@ -252,7 +278,7 @@ func TestProbesAcrossTenants(t *testing.T) {
 		t.Skip("it makes environments")
 	}
 	t.Parallel()
-	s, members := serveTenants(t, []string{"alice", "bob", "carol"})
+	members := serveTenants(t, "alice bob carol")
 	alice, bob, carol := members[0], members[1], members[2]
 	before := bob.do("server_status", nil)
 	ids := alice.furnish()
@@ -265,38 +291,26 @@ func TestProbesAcrossTenants(t *testing.T) {
 		t.Errorf("the state of the server for one tenant before and after another has done something:\n%s\n%s", before, after)
 	}
 
-	if got, want := bob.tools(), slices.Sorted(maps.Keys(everyTool(ids[0], ""))); !slices.Equal(got, want) {
+	if got, want := bob.tools(), slices.Sorted(maps.Keys(everyTool(ids[0], "", ""))); !slices.Equal(got, want) {
 		t.Fatalf("the tools are %q, tried are %q", got, want)
 	}
-	bob.probe(nobodys(ids[0]), "lab")
-	shows := func(m *member, typed ...string) {
-		t.Helper()
-		said := m.said.String()
-		for _, word := range typed {
-			said = strings.ReplaceAll(said, word, "TYPED")
-		}
-		for _, line := range strings.Split(said, "\n") {
-			if strings.Contains(line, "alice") || slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(line, id[12:]) }) {
-				t.Errorf("another tenant's reply has the line %s", line)
-			}
-		}
-		for _, pid := range regexp.MustCompile(`pid \d+\b`).FindAllString(alice.said.String(), -1) {
-			if pid != fmt.Sprint("pid ", s.cmd.Process.Pid) && regexp.MustCompile(`\b`+pid+`\b`).MatchString(said) {
-				t.Errorf("another tenant's reply has the %s", pid)
-			}
-		}
-	}
-	shows(bob)
-	carol.probe(nobodys(ids[0]), "lab")
+	bob.probe(nobodys(ids[0]), "lab", "lab.py")
+	bob.showsNothingOf(alice, ids)
+	carol.probe(nobodys(ids[0]), "lab", "lab.py")
 	for i, id := range ids {
 		session := []string{"alice-lab", "alice-ask", "alice-dead", "alice-fork"}[i%4]
-		got, want := bob.probe(id, session), carol.probe(nobodys(id), strings.Replace(session, "alice-", "alike-", 1))
+		file := []string{"../alice/secret.py", alice.dir + "/secret.py"}[i%2]
+		alike := strings.NewReplacer("alice", "alike")
+		got, want := bob.probe(id, session, file), carol.probe(nobodys(id), alike.Replace(session), alike.Replace(file))
 		if !slices.Equal(got, want) {
 			t.Errorf("refusals for what is another's:\n%s\nfor what is nobody's:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	shows(bob, append(ids, "alice-lab", "alice-ask", "alice-dead", "alice-fork")...)
+	bob.showsNothingOf(alice, ids, append(ids, "alice-lab", "alice-ask", "alice-dead", "alice-fork", "../alice", alice.dir)...)
 
+	if got, err := os.ReadFile(filepath.Join(alice.dir, "secret.py")); string(got) != "print('alice-file')" {
+		t.Errorf("after the probes the tenant's file is %q, %v", got, err)
+	}
 	r := alice.do("get_variable", map[string]any{"session": "alice-lab", "name": "secret"})
 	if got := mcpclient.Reply(r).Header("Status"); got != "completed" || !strings.Contains(string(r), "alice-secret") {
 		t.Errorf("after the probes the tenant's variable is %s", r)
@@ -313,7 +327,7 @@ func TestProbesAcrossTenants(t *testing.T) {
 // job and its own idle session. The others are not.
 func TestLimitsAreOfEachTenant(t *testing.T) {
 	t.Parallel()
-	_, members := serveTenants(t, []string{"alice", "bob"}, "-max-jobs", "2", "-max-sessions", "1")
+	members := serveTenants(t, "alice bob", "-max-jobs", "2", "-max-sessions", "1")
 	for _, m := range members {
 		first := m.do("execute_command_async", map[string]any{"command": "read first", "wait_seconds": 0}).Header("Job ID")
 		m.do("execute_command_async", map[string]any{"command": "read second", "wait_seconds": 0})
