@@ -30,15 +30,18 @@ type writer struct {
 // keepAlive returns a writer to rw. Its timer is owned by the request, whose end stops it.
 func keepAlive(rw http.ResponseWriter) *writer {
 	w := &writer{rw: rw, rc: http.NewResponseController(rw), header: make(http.Header)}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(aliveEvery, w.comment)
+	w.timer = time.AfterFunc(time.Hour, w.comment)
+	w.timer.Reset(aliveEvery) // now that comment can find it
 	return w
 }
 
-// comment writes a comment, and the headers before the first one.
+// comment writes a comment, and the headers before the first one, unless the handler is just
+// writing.
 func (w *writer) comment() {
-	w.mu.Lock()
+	if !w.mu.TryLock() {
+		w.timer.Reset(aliveEvery)
+		return
+	}
 	defer w.mu.Unlock()
 	if w.done {
 		return
@@ -121,6 +124,7 @@ func (w *writer) FlushError() error {
 
 // flush has no deadline after it: one of HTTP/2 would end the stream between two writes.
 func (w *writer) flush() error {
+	w.deadline()
 	err := w.rc.Flush()
 	w.fails(err)
 	w.rc.SetWriteDeadline(time.Time{})

@@ -26,16 +26,26 @@ func serving(t *testing.T, tools map[string]tool) (*Server, string) {
 	return servingWith(t, tools, Config{})
 }
 
-func servingWith(t *testing.T, tools map[string]tool, c Config) (*Server, string) {
-	t.Helper()
-	c.New = func(context.Context, Caller) *mcp.Server {
+// withTools returns a configuration of servers with these tools, which end with their connection.
+func withTools(tools map[string]tool, c Config) Config {
+	c.New = func(leave context.Context, _ Caller) *MCPServer {
 		server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "0"}, nil)
 		for name, f := range tools {
-			server.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, mcp.ToolHandler(f))
+			server.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				defer context.AfterFunc(leave, cancel)()
+				return f(ctx, req)
+			})
 		}
 		return server
 	}
-	s := New(c)
+	return c
+}
+
+func servingWith(t *testing.T, tools map[string]tool, c Config) (*Server, string) {
+	t.Helper()
+	s := New(withTools(tools, c))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

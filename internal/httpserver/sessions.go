@@ -55,6 +55,8 @@ func (s *Server) serveSession(w http.ResponseWriter, r *http.Request, c *caller)
 		return
 	case r.Method == http.MethodPost:
 		ended = s.sessions.use(found)
+	case r.Method == http.MethodDelete:
+		found.end() // or the end of the session would wait for its calls
 	}
 	defer ended()
 	s.older.ServeHTTP(w, with(r, found.server))
@@ -181,6 +183,7 @@ func (ss *sessions) closeAll(of func(Caller) bool) {
 	ss.mu.Unlock()
 	for _, s := range all {
 		if of(s.owner) {
+			s.end()
 			s.Close()
 		}
 	}

@@ -1,0 +1,115 @@
+package httpserver
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// waiting is a tool that answers when answer is closed.
+func waiting(answer <-chan struct{}) map[string]tool {
+	return map[string]tool{"tool": func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		select {
+		case <-answer:
+		case <-ctx.Done():
+		}
+		return say("answered"), nil
+	}}
+}
+
+// TestKeepAlive: a client that waits reads headers after 15 s, and a comment then and every 15 s.
+func TestKeepAlive(t *testing.T) {
+	var answer chan struct{}
+	tools := map[string]tool{"tool": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return waiting(answer)["tool"](ctx, req)
+	}}
+	inBothEras(t, tools, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
+		answer = make(chan struct{})
+		c, begun := dial(), time.Now()
+		send(t, c, call)
+		head, r := receive(t, c)
+		for i := 1; i < 10; i++ {
+			if comment, end := line(t, r), line(t, r); comment != ": " || end != "" {
+				t.Fatalf("got %q, %q", comment, end)
+			}
+			if took, want := time.Since(begun), time.Duration(i)*aliveEvery; took != want {
+				t.Fatalf("comment %d came after %v, not %v", i, took, want)
+			}
+		}
+		if kind := head.Header.Get("Content-Type"); head.StatusCode != http.StatusOK || kind != "text/event-stream" {
+			t.Errorf("%s, %s", head.Status, kind)
+		}
+		close(answer)
+		if event := line(t, r); event != "event: message" {
+			t.Errorf("got %q", event)
+		}
+		rest, err := io.ReadAll(r)
+		if err != nil || !strings.Contains(string(rest), "answered") || strings.Contains(string(rest), "\n: ") {
+			t.Errorf("%v, %s", err, rest)
+		}
+	})
+}
+
+// TestKeepAliveOfStream: the stream of a session has comments, too.
+func TestKeepAliveOfStream(t *testing.T) {
+	inBubble(t, nil, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn) {
+		id := initialize(t, dial())
+		c, begun := dial(), time.Now()
+		send(t, c, message{method: http.MethodGet, headers: "Mcp-Session-Id: " + id + "\r\nMcp-Protocol-Version: 2025-11-25\r\n"})
+		_, r := receive(t, c)
+		for i, want := range []string{": ok", "", ": ", "", ": ", ""} {
+			if got := line(t, r); got != want {
+				t.Errorf("line %d is %q, not %q", i, got, want)
+			}
+		}
+		if took := time.Since(begun); took != 2*aliveEvery {
+			t.Errorf("two comments came after %v", took)
+		}
+	})
+}
+
+// TestErrorAfterKeepAlive: an error that has a status of HTTP of its own comes as an event if the
+// headers were sent before.
+func TestErrorAfterKeepAlive(t *testing.T) {
+	tools := map[string]tool{"tool": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		time.Sleep(aliveEvery + time.Second)
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no"}
+	}}
+	inBubble(t, tools, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn) {
+		head, body := exchange(t, dial(), callOfEra("", "tool"))
+		const want = ": \n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,\"message\":\"no\"}}\n\n"
+		if head.StatusCode != http.StatusOK || body != want {
+			t.Errorf("%s\n%q", head.Status, body)
+		}
+	})
+}
+
+// TestSlowReader: a client that does not read its answer is cut off.
+func TestSlowReader(t *testing.T) {
+	var fate chan bool
+	tools := map[string]tool{"tool": func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		callOf(req).OnAnswer(func(queued bool) { fate <- queued })
+		return say("answered"), nil
+	}}
+	inBothEras(t, tools, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
+		fate = make(chan bool, 1)
+		c, begun := dial(), time.Now()
+		send(t, c, call)
+		if <-fate {
+			t.Error("the answer counts as read")
+		}
+		if took := time.Since(begun); took != writeTime {
+			t.Errorf("the client was cut off after %v", took)
+		}
+		if _, err := io.ReadAll(c); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package httpserver
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func ofSession(id, method string) message {
+	return message{method: method, headers: "Mcp-Session-Id: " + id + "\r\n", body: map[string]string{http.MethodPost: `{"jsonrpc":"2.0","id":7,"method":"ping"}`}[method]}
+}
+
+// status returns that of an answer.
+func status(t *testing.T, c net.Conn, m message) int {
+	t.Helper()
+	answer, _ := exchange(t, c, m)
+	return answer.StatusCode
+}
+
+// TestTooManySessions: the session that has been without a call longest gives way to a new one.
+func TestTooManySessions(t *testing.T) {
+	var answer chan struct{}
+	tools := map[string]tool{"tool": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		<-answer
+		return say("answered"), nil
+	}}
+	inBubble(t, tools, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
+		answer = make(chan struct{})
+		c := dial()
+		busy := initialize(t, c)
+		calling := dial()
+		send(t, calling, callOfEra(busy, "tool"))
+		used, idle := initialize(t, c), initialize(t, c)
+		time.Sleep(time.Second)
+		status(t, c, ofSession(used, http.MethodPost))
+		for range maxSessions - 3 {
+			initialize(t, c)
+		}
+		initialize(t, c) // one too many
+		synctest.Wait()
+		if got := len(s.sessions.all); got != maxSessions || s.sessions.count[defaultTenant] != got {
+			t.Errorf("%d sessions, %v counted", got, s.sessions.count)
+		}
+		for id, want := range map[string]int{busy: http.StatusOK, used: http.StatusOK, idle: http.StatusNotFound} {
+			if got := status(t, c, ofSession(id, http.MethodPost)); got != want {
+				t.Errorf("got %d, want %d", got, want)
+			}
+		}
+		close(answer)
+		_, r := receive(t, calling)
+		if event := line(t, r); event != "event: message" {
+			t.Errorf("the call in flight got %q", event)
+		}
+	})
+}
+
+// TestNoSessionGivesWay: if each session has a call in flight, a new one is refused.
+func TestNoSessionGivesWay(t *testing.T) {
+	inBubble(t, nil, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
+		c := dial()
+		for range maxSessions {
+			s.sessions.use(s.sessions.find(initialize(t, c)))
+		}
+		_, body := exchange(t, c, message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`})
+		if !strings.Contains(body, errTooManySessions.Error()) {
+			t.Error(body)
+		}
+		synctest.Wait()
+		if got := len(s.sessions.all); got != maxSessions {
+			t.Errorf("%d sessions", got)
+		}
+	})
+}
+
+// TestEndOfSession: a session ends by DELETE, and when it has had no request for long. The waits of
+// its calls end with it.
+func TestEndOfSession(t *testing.T) {
+	inBubble(t, waiting(nil), Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
+		c, calling := dial(), dial()
+		id := initialize(t, c)
+		send(t, calling, callOfEra(id, "tool"))
+		synctest.Wait()
+		if got := status(t, c, ofSession(id, http.MethodDelete)); got != http.StatusNoContent {
+			t.Errorf("DELETE: %d", got)
+		}
+		_, body := receive(t, calling)
+		if _, err := io.ReadAll(body); err != nil { // answered or not
+			t.Error(err)
+		}
+		if got := status(t, c, ofSession(id, http.MethodPost)); got != http.StatusNotFound {
+			t.Errorf("after DELETE: %d", got)
+		}
+		id = initialize(t, c)
+		time.Sleep(sessionTime - time.Second)
+		c = dial()
+		if got := status(t, c, ofSession(id, http.MethodPost)); got != http.StatusOK {
+			t.Errorf("before its time: %d", got)
+		}
+		time.Sleep(sessionTime + time.Second)
+		if got := status(t, dial(), ofSession(id, http.MethodPost)); got != http.StatusNotFound {
+			t.Errorf("after its time: %d", got)
+		}
+		synctest.Wait()
+		if n := len(s.sessions.all); n != 0 {
+			t.Errorf("%d sessions are left", n)
+		}
+	})
+}
+
+// TestSessionOfAnotherTenant: a session can be used with a token of its own tenant only.
+func TestSessionOfAnotherTenant(t *testing.T) {
+	find := func(token string) (Caller, bool) { return Caller{token[:1], token}, true }
+	inBubble(t, nil, Config{Find: find}, func(t *testing.T, _ *Server, dial func() net.Conn) {
+		c := dial()
+		with := func(token string, m message) message {
+			m.headers += "Authorization: Bearer " + token + "\r\n"
+			return m
+		}
+		answer, _ := exchange(t, c, with("a1", message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`}))
+		id := answer.Header.Get("Mcp-Session-Id")
+		for token, want := range map[string]int{"a1": http.StatusOK, "a2": http.StatusOK, "b1": http.StatusForbidden} {
+			if got := status(t, c, with(token, ofSession(id, http.MethodPost))); got != want {
+				t.Errorf("%s: %d, want %d", token, got, want)
+			}
+		}
+		if got := status(t, c, ofSession(id, http.MethodPost)); got != http.StatusUnauthorized {
+			t.Errorf("no token: %d", got)
+		}
+	})
+}
