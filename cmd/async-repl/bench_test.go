@@ -56,7 +56,7 @@ func startTime(b *testing.B, env ...string) time.Duration {
 	begin := time.Now()
 	s := startServer(b, env...)
 	d := time.Since(begin)
-	s.stdin.Close()
+	s.stop()
 	s.exit()
 	return d
 }
@@ -89,7 +89,7 @@ func BenchmarkStartToFirstPython(b *testing.B) {
 			if err := expect(r, "completed", "42"); err != nil {
 				b.Fatal(err)
 			}
-			s.stdin.Close()
+			s.stop()
 			s.exit()
 			return d
 		},

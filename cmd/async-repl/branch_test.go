@@ -104,8 +104,8 @@ func TestBranchesDoNotOutliveTheServer(t *testing.T) {
 		t.Skip("makes ten branches")
 	}
 	for name, end := range map[string]func(s *server){
-		"end of input": func(s *server) { s.stdin.Close() },
-		"SIGKILL":      func(s *server) { s.cmd.Process.Signal(syscall.SIGKILL) },
+		"a plain end": (*server).stop,
+		"SIGKILL":     func(s *server) { s.cmd.Process.Signal(syscall.SIGKILL) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

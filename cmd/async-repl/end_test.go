@@ -83,6 +83,9 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if !strings.HasPrefix(name, "SIG") || name == "SIGHUP" {
+				overStdio(t, "clients come and go, and a hangup has files read again")
+			}
 			t.Parallel()
 			s := startServer(t)
 			pids := plant(t, s)
@@ -96,6 +99,7 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 }
 
 func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
+	overStdio(t, "there is no end of input")
 	t.Parallel()
 	s := startServer(t)
 	r := make(chan mcpclient.Reply, 1)
@@ -162,6 +166,9 @@ func TestEndLetsPythonExit(t *testing.T) {
 		"SIGTERM":      func(s *server) { s.cmd.Process.Signal(syscall.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "end of input" {
+				overStdio(t, "clients come and go")
+			}
 			t.Parallel()
 			s := startServer(t)
 			s.do("execute_python", "code", `import atexit, csv, tempfile

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,6 +52,21 @@ type server struct {
 	apart bool // its pids differ from those that the test sees
 }
 
+// transport is how clients reach the servers of the tests. The promises of replies, jobs and
+// processes hold over each of them. A test of the stream itself calls overStdio.
+var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, http-older or http-newer")
+
+// httpEras are the transports over HTTP, and the version of the protocol that clients speak there.
+var httpEras = map[string]string{"http-older": mcpclient.Older, "http-newer": mcpclient.Newer}
+
+// overStdio skips a test that needs what only standard input and output have.
+func overStdio(t testing.TB, why string) {
+	t.Helper()
+	if *transport != "stdio" {
+		t.Skip("over HTTP: ", why)
+	}
+}
+
 // startServer starts a server in a workspace of its own and opens a session. Python is used as it
 // is, which takes no time; a test of environments sets ownEnvironment.
 func startServer(t testing.TB, env ...string) *server {
@@ -75,6 +92,7 @@ func spawn(t testing.TB, env ...string) *server {
 // startProcess starts a server without a client: the test itself writes and reads.
 func startProcess(t testing.TB, env ...string) *server {
 	t.Helper()
+	overStdio(t, "the test writes and reads the stream itself")
 	s := prepare(t, env...)
 	s.begin()
 	return s
@@ -103,8 +121,24 @@ const toListTools = `{"jsonrpc":"2.0","id":1073741824,"method":"tools/list"}` + 
 // connect starts the server, with a client.
 func (s *server) connect() {
 	s.t.Helper()
+	version, overHTTP := httpEras[*transport]
+	if !overHTTP {
+		s.begin()
+		s.Client = mcpclient.New(s.out, s.stdin)
+		return
+	}
+	s.cmd.Args = append(s.cmd.Args, "-listen", "127.0.0.1:0")
 	s.begin()
-	s.Client = mcpclient.New(s.out, s.stdin)
+	s.Client = mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version})
+}
+
+// stop asks the server to end, in the way of its transport: over HTTP no client can.
+func (s *server) stop() {
+	if *transport == "stdio" {
+		s.stdin.Close()
+	} else {
+		s.signal(syscall.SIGTERM)
+	}
 }
 
 // begin starts the server.
@@ -259,7 +293,7 @@ func TestSubcommands(t *testing.T) {
 		"--version": {[]string{"--version"}, 0, "async-repl " + version.Release, ""},
 		"help":      {[]string{"help"}, 0, "REPL_WORKDIR", ""},
 		"-h":        {[]string{"-h"}, 0, "REPL_WORKDIR", ""},
-		"unknown":   {[]string{"serve"}, 2, "", `unknown command "serve": see async-repl help`},
+		"unknown":   {[]string{"server"}, 2, "", `unknown command "server": see async-repl help`},
 		"too many":  {[]string{"demo", "again"}, 2, "", "demo takes no arguments: see async-repl help"},
 		"pip":       {[]string{"pip"}, 2, "", "pip is for jobs: see async-repl help"},
 		"flag":      {[]string{"-no-such-flag"}, 2, "", "async-repl: flag provided but not defined: -no-such-flag: see async-repl help\n"},
@@ -308,7 +342,7 @@ func TestStartedAtATerminal(t *testing.T) {
 	}
 
 	s := startServer(t)
-	s.stdin.Close()
+	s.stop()
 	s.cmd.Wait()
 	if log := s.log.String(); strings.Contains(log, atTerminal) {
 		t.Errorf("a client's server says %q", log)

@@ -81,7 +81,7 @@ var movedFrom = map[string][]moved{
 			note: "A new notebook is a new session."},
 		{theirs: "notebook(action=\"datasets.…\")", calls: []made{{"execute_python", []any{"code", "import sqlite3; sqlite3.connect(':memory:').execute('SELECT 6 * 7').fetchall()"}, "[(42,)]"}},
 			note: "No tool of its own: install duckdb and use its SQL in Python."},
-		{theirs: "--python PATH", start: []string{"-python=" + realPython()}, calls: []made{{"server_status", nil, "Python: "}}, note: "Also the variable `PYTHON`: `REPL_PYTHON`."},
+		{theirs: "--python PATH", start: []string{"-python=" + ourPython}, calls: []made{{"server_status", nil, "Python: "}}, note: "Also the variable `PYTHON`: `REPL_PYTHON`."},
 		{theirs: "--venv DIR", own: true, start: []string{"-venv-dir=…/env"}, calls: []made{{"execute_python", []any{"code", "import sys; sys.prefix"}, "/env'"}}},
 		{theirs: "--pythonpath DIRS", start: []string{"PYTHONPATH=…"}, calls: []made{{"execute_python", []any{"code", "import sys, os; os.getcwd() in sys.path"}, "True"}}},
 		{theirs: "MCP_WORKSPACE_DIR=DIR", start: []string{"REPL_WORKDIR=/"}, calls: []made{{"execute_python", []any{"code", "import os; os.getcwd()"}, "'/'"}},

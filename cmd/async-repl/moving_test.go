@@ -36,6 +36,10 @@ type shown struct{ value any }
 // lastJob stands for the last job that a reply has named.
 const lastJob = "<job>"
 
+// ourPython stands for an interpreter. Finding one takes time, and a server, which is this program
+// too, has not asked for it.
+const ourPython = "<python>"
+
 // String returns the call as the README shows it.
 func (c made) String() string {
 	var args []string
@@ -153,20 +157,21 @@ func startWith(t *testing.T, row moved, env ...string) {
 	}
 	s := prepare(t, env...)
 	for _, setting := range row.start {
-		setting = strings.ReplaceAll(setting, "…", s.dir)
+		setting = strings.NewReplacer("…", s.dir, ourPython, realPython()).Replace(setting)
 		if strings.HasPrefix(setting, "-") {
 			s.cmd.Args = append(s.cmd.Args, setting)
 		} else {
 			s.cmd.Env = append(s.cmd.Env, setting)
 		}
 	}
-	s.connect()
 	if row.refuse != "" {
+		s.begin()
 		if got := s.exit(); got == "exit status 0" || !strings.Contains(s.log.String(), row.refuse) {
 			t.Errorf("%s, log %q", got, s.log)
 		}
 		return
 	}
+	s.connect()
 	if err := s.Initialize(s.ctx()); err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
 	}

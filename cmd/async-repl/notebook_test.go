@@ -133,7 +133,11 @@ func TestExportHasWhatToolsAndFilesDid(t *testing.T) {
 	}
 	write("sub dir/beside.py", "found = 'beside'\n")
 	write("sub dir/s.py", "import sys, os, beside\nfrom_file = sys.argv, os.path.basename(__file__), __name__, beside.found, values['n']\nsys.exit(0)\n")
-	value := `{"t": [true, false, null, -1.5e3, 1e999], "n": 123456789012345678901234567890, "s": "true \"null\" \u00e9 é\n"}`
+	huge := "1e999"
+	if *transport == "http-newer" {
+		huge = "1e308" // the protocol's library refuses a larger number
+	}
+	value := `{"t": [true, false, null, -1.5e3, ` + huge + `], "n": 123456789012345678901234567890, "s": "true \"null\" \u00e9 é\n"}`
 	s.do("execute_python", "code", "kept, gone, _private = 1, 2, 3", "wait_seconds", 60)
 	s.do("set_variable", "name", "early", "value", 1)
 	s.do("delete_variables", "all", true)
@@ -145,7 +149,7 @@ func TestExportHasWhatToolsAndFilesDid(t *testing.T) {
 	s.do("delete_variables", "names", []string{"gone", "a", "gone"})
 	const show = "print('gone' in globals() or 'early' in globals(), ascii(values), ascii(pair), str(deep).count('['))"
 	want := s.do("execute_python", "code", show, "wait_seconds", 60).Section("STDOUT")
-	if !strings.HasPrefix(want, "False {'t': [True, False, None, -1500.0, inf]") {
+	if !strings.HasPrefix(want, "False {'t': [True, False, None, -1500.0, "+map[string]string{"1e999": "inf", "1e308": "1e+308"}[huge]+"]") {
 		t.Fatalf("the session has %s", want)
 	}
 	s.do("export_session", "path", "e.ipynb")

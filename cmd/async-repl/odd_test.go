@@ -111,6 +111,9 @@ func TestSurroundings(t *testing.T) {
 		"low limits": script("ulimit -v 6000000; ulimit -n 64; ulimit -f 64; ulimit -c 0; ulimit -s 1024"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			if strings.Contains(name, "stderr") {
+				overStdio(t, "the server says its address there")
+			}
 			t.Parallel()
 			s := prepare(t, "REPL_PYTHON="+interpreter())
 			odd(t, s)
@@ -159,7 +162,7 @@ func (s *server) works(t *testing.T) {
 	}
 
 	pids := plant(t, s)
-	s.stdin.Close()
+	s.stop()
 	if got := s.exit(); got != "exit status 0" {
 		t.Error(got)
 	}

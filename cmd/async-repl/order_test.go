@@ -11,6 +11,7 @@ import (
 // A call that is sent after a restart, before the restart is answered, runs in the new Python; one
 // that was sent before it does not.
 func TestOrderAroundARestart(t *testing.T) {
+	overStdio(t, "clients order their calls by waiting for answers")
 	t.Parallel()
 	s := startServer(t)
 	// A step is one call, and the beginning of its job's final status.

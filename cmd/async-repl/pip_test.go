@@ -124,7 +124,7 @@ func TestProgramPipIsRemoved(t *testing.T) {
 	if _, err := os.Stat(left); err == nil {
 		t.Error("the directory of a killed server is still there")
 	}
-	next.stdin.Close()
+	next.stop()
 	next.exit()
 	if entries, err := os.ReadDir(state); err != nil || len(entries) > 0 {
 		t.Errorf("left are %v, %v", entries, err)

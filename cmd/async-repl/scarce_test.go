@@ -251,7 +251,7 @@ func TestRefusedStarts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := prepare(t)
 			c.odd(t, s)
-			s.connect()
+			s.begin()
 			if got := s.exit(); got != c.exit {
 				t.Errorf("%s, want %s", got, c.exit)
 			}
@@ -347,6 +347,7 @@ func TestHugeVariable(t *testing.T) {
 // A server that is started without its standard streams has no client, and exits. No file that it
 // opens takes the place of a stream.
 func TestClosedStreams(t *testing.T) {
+	overStdio(t, "a server that many clients share needs no streams")
 	for _, closed := range []string{"<&-", ">&-", "<&- >&-", "<&- >&- 2>&-"} {
 		t.Run(closed, func(t *testing.T) {
 			s := prepare(t)
