@@ -6,10 +6,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
+	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/polltest"
 )
 
@@ -79,4 +84,111 @@ func post(t testing.TB, url string, header map[string]string, message string) (h
 		t.Fatal(err)
 	}
 	return answer.Header, fmt.Sprintf("%s\n%s", answer.Status, body)
+}
+
+// TestShutdownAnswers: a server that is asked to end answers calls in flight with the current
+// status, in both eras, and leaves no process.
+func TestShutdownAnswers(t *testing.T) {
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			s := serveWith(t, "-listen", "127.0.0.1:0")
+			url := s.url()
+			var calls []*mcpclient.Pending
+			for _, version := range []string{mcpclient.Newer, mcpclient.Older} {
+				c := mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: version})
+				if err := c.Initialize(s.ctx()); err != nil {
+					t.Fatal(err)
+				}
+				command := "echo $$ > " + version + "; exec sleep 1000"
+				call, err := c.Start("execute_command_async", map[string]any{"command": command, "wait_seconds": 100})
+				if err != nil {
+					t.Fatal(err)
+				}
+				calls = append(calls, call)
+			}
+			var pids []int
+			for _, version := range []string{mcpclient.Newer, mcpclient.Older} {
+				polltest.Check(t, func() (err error) {
+					var pid int
+					text, err := os.ReadFile(filepath.Join(s.dir, version))
+					if err == nil {
+						_, err = fmt.Sscanf(string(text), "%d\n", &pid)
+					}
+					if err == nil {
+						pids = append(pids, pid)
+					}
+					return err
+				})
+			}
+			s.cmd.Process.Signal(sig)
+			for _, call := range calls {
+				reply, err := call.Reply(s.ctx())
+				if err != nil || reply.Header("Status") != "running" {
+					t.Errorf("%v: %s", err, reply)
+				}
+			}
+			if got := s.exit(); got != "exit status 0" {
+				t.Errorf("%s, log %q", got, s.log)
+			}
+			for _, pid := range pids {
+				if err := syscall.Kill(pid, 0); err == nil {
+					t.Errorf("process %d is left", pid)
+				}
+			}
+		})
+	}
+}
+
+// TestNoDescriptorIsLeft: thousands of requests, and sessions that nobody ends, leave no descriptor.
+func TestNoDescriptorIsLeft(t *testing.T) {
+	if testing.Short() || raceFactor > 1 {
+		t.Skip("takes many seconds")
+	}
+	t.Parallel()
+	s := serveWith(t, "-listen", "127.0.0.1:0")
+	url := s.url()
+	transport := &http.Transport{MaxIdleConnsPerHost: 16}
+	newer := mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: mcpclient.Newer, Transport: transport})
+	call := func(c *mcpclient.Client, n int) error {
+		for range n {
+			if _, err := c.Call(s.ctx(), "list_jobs", nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	open := func() int {
+		found, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
+		if err != nil {
+			t.Skip("only Linux shows descriptors: ", err)
+		}
+		return len(found)
+	}
+	before := open()
+	var clients errgroup.Group
+	for range 16 {
+		clients.Go(func() error { return call(newer, 10_000/16) }) // joined below; ends with its calls
+	}
+	clients.Go(func() error { // joined below; ends with its calls
+		for range 1000 {
+			older := mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: mcpclient.Older, Transport: transport})
+			if err := older.Initialize(s.ctx()); err != nil {
+				return err
+			}
+			if err := call(older, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := clients.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	transport.CloseIdleConnections()
+	polltest.Check(t, func() error {
+		if after := open(); after > before {
+			return fmt.Errorf("%d descriptors before, %d after", before, after)
+		}
+		return nil
+	})
 }

@@ -50,7 +50,7 @@ type setting struct {
 }
 
 var table = []setting{
-	{"REPL_WORKDIR", "workdir", "CLAUDE_PROJECT_DIR, else the current directory", "the workspace: where jobs start and relative paths begin",
+	{"REPL_WORKDIR", "workdir", "CLAUDE_PROJECT_DIR, else the current directory", "the workspace: where jobs start and relative paths begin; also `-workspace`, `-workspace-dir`",
 		func(s *settings, v string) error { return setPath(&s.Workspace, v) }},
 	{"REPL_PYTHON", "python", "that of the virtual environment", "the Python interpreter, used as is (3.9 or newer)",
 		func(s *settings, v string) error { s.Python = v; return nil }},

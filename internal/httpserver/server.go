@@ -55,7 +55,7 @@ func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{config: c}
+	s := &Server{config: c, sessions: sessions{most: maxSessions}}
 	s.waits, s.leave = context.WithCancel(context.Background())
 	s.newer, s.older = eras()
 	mux := http.NewServeMux()

@@ -29,8 +29,10 @@ type session struct {
 	used  time.Time // when the last of them began or ended
 }
 
-// sessions are the sessions by their ids. The zero value has none.
+// sessions are the sessions by their ids.
 type sessions struct {
+	most int // of a tenant
+
 	mu     sync.Mutex
 	all    map[string]*session
 	count  map[string]int // by tenant
@@ -111,7 +113,7 @@ func (ss *sessions) add(begun *session) error {
 
 // makeRoom removes the idlest session of a tenant that can have no more.
 func (ss *sessions) makeRoom(tenant string) (idlest *session, err error) {
-	if ss.count[tenant] < maxSessions {
+	if ss.count[tenant] < ss.most {
 		return nil, nil
 	}
 	for _, s := range ss.all {

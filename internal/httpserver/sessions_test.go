@@ -33,6 +33,7 @@ func TestTooManySessions(t *testing.T) {
 	}}
 	inBubble(t, tools, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		answer = make(chan struct{})
+		s.sessions.most = 10
 		c := dial()
 		busy := initialize(t, c)
 		calling := dial()
@@ -40,12 +41,12 @@ func TestTooManySessions(t *testing.T) {
 		used, idle := initialize(t, c), initialize(t, c)
 		time.Sleep(time.Second)
 		status(t, c, ofSession(used, http.MethodPost))
-		for range maxSessions - 3 {
+		for range s.sessions.most - 3 {
 			initialize(t, c)
 		}
 		initialize(t, c) // one too many
 		synctest.Wait()
-		if got := len(s.sessions.all); got != maxSessions || s.sessions.count[defaultTenant] != got {
+		if got := len(s.sessions.all); got != s.sessions.most || s.sessions.count[defaultTenant] != got {
 			t.Errorf("%d sessions, %v counted", got, s.sessions.count)
 		}
 		for id, want := range map[string]int{busy: http.StatusOK, used: http.StatusOK, idle: http.StatusNotFound} {
@@ -64,8 +65,9 @@ func TestTooManySessions(t *testing.T) {
 // TestNoSessionGivesWay: if each session has a call in flight, a new one is refused.
 func TestNoSessionGivesWay(t *testing.T) {
 	inBubble(t, nil, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
+		s.sessions.most = 3
 		c := dial()
-		for range maxSessions {
+		for range s.sessions.most {
 			s.sessions.use(s.sessions.find(initialize(t, c)))
 		}
 		_, body := exchange(t, c, message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`})
@@ -73,7 +75,7 @@ func TestNoSessionGivesWay(t *testing.T) {
 			t.Error(body)
 		}
 		synctest.Wait()
-		if got := len(s.sessions.all); got != maxSessions {
+		if got := len(s.sessions.all); got != s.sessions.most {
 			t.Errorf("%d sessions", got)
 		}
 	})
