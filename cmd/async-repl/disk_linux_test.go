@@ -19,19 +19,26 @@ var own = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 // options. It skips the test if that is not possible here.
 func startOnDisk(t *testing.T, dir, options string) *server {
 	t.Helper()
-	mount := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir)
-	mount.SysProcAttr = own
-	if out, err := mount.CombinedOutput(); err != nil {
-		t.Skipf("a disk of its own takes the right to mount one: %v: %s", err, out)
-	}
 	s := prepare(t, "REPL_STATE_DIR="+dir)
-	s.under(`mount -t tmpfs -o "$1" tmpfs "$2"`, options, dir)
-	s.cmd.SysProcAttr = own
+	s.onDisk(dir, options)
 	s.connect()
 	if err := s.Initialize(s.ctx()); err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
 	}
 	return s
+}
+
+// onDisk makes a server that has not been started begin with a disk mounted at dir. It skips the test
+// if that is not possible here.
+func (s *server) onDisk(dir, options string) {
+	s.t.Helper()
+	mount := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir)
+	mount.SysProcAttr = own
+	if out, err := mount.CombinedOutput(); err != nil {
+		s.t.Skipf("a disk of its own takes the right to mount one: %v: %s", err, out)
+	}
+	s.under(`mount -t tmpfs -o "$1" tmpfs "$2"`, options, dir)
+	s.cmd.SysProcAttr = own
 }
 
 // under makes a server that has not been started begin with a line of shell.

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/files"
+	"asyncrepl/internal/fileserver"
 	"asyncrepl/internal/httpserver"
 	"asyncrepl/internal/listener"
 	"asyncrepl/internal/mcpserver"
@@ -44,7 +47,8 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	if err != nil {
 		return err
 	}
-	config := httpserver.Config{New: set.newConnection(k), Origins: set.origins, PublicURL: set.publicURL, Log: set.Log}
+	store := new(files.Store)
+	config := httpserver.Config{New: set.newConnection(k, store), Files: set.filesOver(k, store), Origins: set.origins, PublicURL: set.publicURL, Log: set.Log}
 	if err := k.guard(&config, at.Addr()); err != nil {
 		return err
 	}
@@ -84,7 +88,7 @@ func waitForEnd(ctx context.Context, set settings, signals caughtSignals, served
 }
 
 // newConnection returns a function that makes the server of a connection.
-func (s *settings) newConnection(k *keys) func(context.Context, httpserver.Caller) *httpserver.MCPServer {
+func (s *settings) newConnection(k *keys, store *files.Store) func(context.Context, httpserver.Caller) *httpserver.MCPServer {
 	return func(ctx context.Context, c httpserver.Caller) *httpserver.MCPServer {
 		eng, err := k.engine(c.Tenant)
 		if err != nil {
@@ -93,6 +97,22 @@ func (s *settings) newConnection(k *keys) func(context.Context, httpserver.Calle
 		}
 		scope := eng.Scope(c.Tenant)
 		scope.Grace, scope.Timeout = s.grace, s.timeout
-		return mcpserver.New(ctx, mcpserver.Config{Backend: eng, Version: s.Version, Toolsets: s.toolsets, Log: s.Log}, scope)
+		return mcpserver.New(ctx, mcpserver.Config{Backend: eng, Version: s.Version, Toolsets: s.toolsets, Files: store, Log: s.Log}, scope)
+	}
+}
+
+// filesOver returns a function that makes the handler of a tenant's files, or nil if the tools for
+// them are not offered either.
+func (s *settings) filesOver(k *keys, store *files.Store) func(httpserver.Caller) httpserver.Handler {
+	if !slices.Contains(s.toolsets, mcpserver.FilesToolset) {
+		return nil
+	}
+	return func(c httpserver.Caller) httpserver.Handler {
+		eng, err := k.engine(c.Tenant)
+		if err != nil {
+			s.Log.Error("a tenant can't be served", "tenant", c.Tenant, "error", err)
+			return nil
+		}
+		return fileserver.New(store.Dir(eng.Scope(c.Tenant).Workspace))
 	}
 }

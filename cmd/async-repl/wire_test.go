@@ -214,7 +214,7 @@ var (
 	progress = regexp.MustCompile(`"message":"(\w+), [^"]*","progress":[0-9.e+-]+`)
 	used     = regexp.MustCompile(`(\\"(?:elapsed_seconds|cpu_seconds|memory_bytes)\\":)[0-9.e+-]+`)
 	// A job has this line only if it ran for 100 ms, which depends on the machine.
-	files = regexp.MustCompile(`\\nFiles: [^"]*?\(while it ran[^)]*\)`)
+	filesLine = regexp.MustCompile(`\\nFiles: [^"]*?\(while it ran[^)]*\)`)
 	// Measured times. A time that was asked for, as in a timeout, is a promise and stays.
 	times = regexp.MustCompile(`(Elapsed: |Waited: |[a-z]+ default, |shell, |install, |no output for )(\d+h)?(\d+m)?\d+(\.\d+)?(m?s\b)`)
 )
@@ -231,7 +231,7 @@ func (n *names) plain(line string) string {
 	line = progress.ReplaceAllString(line, `"message":"${1}, TIME","progress":NUMBER`)
 	line = used.ReplaceAllString(line, "${1}NUMBER")
 	line = times.ReplaceAllString(line, "${1}TIME")
-	line = files.ReplaceAllString(line, "")
+	line = filesLine.ReplaceAllString(line, "")
 	for _, v := range n.vary {
 		line = v.is.ReplaceAllString(line, v.name)
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -15,6 +16,9 @@ import (
 // An MCPServer serves one connection. Whoever makes one need not know whose type it is.
 type MCPServer = mcp.Server
 
+// A Handler answers requests, and need not be known either.
+type Handler = http.Handler
+
 // A Config configures a server.
 type Config struct {
 	// New returns the MCP server of a new connection, or nil if there can be none. Its calls stop
@@ -22,6 +26,9 @@ type Config struct {
 	New func(ctx context.Context, c Caller) *MCPServer
 	// Find returns whose a bearer token is, if it is anybody's; nil: there are no tokens.
 	Find func(bearer string) (Caller, bool)
+	// Files returns the handler of a caller's files, or nil if there can be none. It gets the paths
+	// below /files/, and limits the bodies of requests itself; nil: no files.
+	Files func(c Caller) Handler
 	// Allow returns why a new connection may not be used; nil: all may.
 	Allow func(net.Conn) error
 	// TLS is how connections are secured; nil: they are not.
@@ -58,10 +65,8 @@ func New(c Config) *Server {
 	s := &Server{config: c, sessions: sessions{most: maxSessions}}
 	s.waits, s.leave = context.WithCancel(context.Background())
 	s.newer, s.older = eras()
-	mux := http.NewServeMux()
-	mux.HandleFunc("/mcp", s.authenticated(s.serveMCP))
 	s.http = &http.Server{
-		Handler:           s.observed(mux),
+		Handler:           s.observed(s.routes()),
 		TLSConfig:         c.TLS,
 		ConnContext:       s.allow,
 		ReadHeaderTimeout: headerTime,
@@ -70,6 +75,35 @@ func New(c Config) *Server {
 		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // mostly about clients
 	}
 	return s
+}
+
+// routes returns the handler of all requests. Those for files don't go through the mux, which would
+// redirect a path with ".." to another one.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/mcp", s.authenticated(s.serveMCP))
+	if s.config.Files == nil {
+		return mux
+	}
+	files := s.authenticated(s.serveFiles)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, filesPath) {
+			files(w, r)
+		} else {
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+// filesPath begins the paths of files.
+const filesPath = "/files/"
+
+func (s *Server) serveFiles(w http.ResponseWriter, r *http.Request, c *caller) {
+	if h := s.config.Files(c.Caller); h != nil {
+		http.StripPrefix(filesPath, h).ServeHTTP(w, r)
+	} else {
+		unavailable(w)
+	}
 }
 
 // Serve serves the connections of l. It returns nil after Shutdown.

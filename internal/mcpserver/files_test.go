@@ -19,7 +19,7 @@ import (
 // filesWorld returns a client that is offered the toolset files, and its workspace.
 func filesWorld(t *testing.T) (c *client, workspace string) {
 	w := newWorld(t)
-	w.config.Toolsets = []string{ofFiles}
+	w.config.Toolsets = []string{FilesToolset}
 	return w.dial(engine.Scope{}), w.workspace
 }
 
@@ -168,7 +168,7 @@ func TestReadFileShowsPictures(t *testing.T) {
 
 func TestTenantsSeeTheirOwnFiles(t *testing.T) {
 	w := newWorld(t)
-	w.config.Toolsets = []string{ofFiles}
+	w.config.Toolsets = []string{FilesToolset}
 	mine, theirs := w.dial(engine.Scope{Workspace: t.TempDir()}), w.dial(engine.Scope{Tenant: "other", Workspace: t.TempDir()})
 	mine.call("write_file", given{"path": "secret", "content": "x"})
 	if got := theirs.call("list_files", nil); got != "Directory: .\nEntries: 0\n" {

@@ -82,7 +82,7 @@ func tools(grace time.Duration) []*tool {
 		required: []string{"name"}, optional: []string{"python", "venv", "packages", "cwd", "env", "from_session", "memory_mb"},
 		hints: makes, call: (*call).createSession,
 	}, {
-		name: "delete_file", toolset: ofFiles,
+		name: "delete_file", toolset: FilesToolset,
 		about:    "Delete a file of the workspace.",
 		optional: []string{"path", "filename"},
 		hints:    ends, call: (*call).deleteFile,
@@ -97,7 +97,7 @@ func tools(grace time.Duration) []*tool {
 		optional: []string{"names", "all", "session"},
 		hints:    runs, call: (*call).deleteVariables,
 	}, {
-		name: "edit_file", toolset: ofFiles,
+		name: "edit_file", toolset: FilesToolset,
 		about:    "Replace the text old of a file by new. Nothing changes if old is missing or occurs more often than count.",
 		required: []string{"path", "old", "new"}, optional: []string{"count"},
 		hints: hints{destructive: true}, call: (*call).editFile,
@@ -132,7 +132,7 @@ func tools(grace time.Duration) []*tool {
 		required: []string{"package"}, optional: []string{"session", "wait_seconds"},
 		wait: shortly, hints: runs, call: (*call).installPackage,
 	}, {
-		name: "list_files", toolset: ofFiles,
+		name: "list_files", toolset: FilesToolset,
 		about:    "List files and directories of the workspace, as paths or as a tree.",
 		optional: []string{"path", "recursive", "tree", "max_depth", "include_files", "include_dirs"},
 		hints:    reads, call: (*call).listFiles,
@@ -151,7 +151,7 @@ func tools(grace time.Duration) []*tool {
 		optional: []string{"session", "pattern"},
 		hints:    reads, call: (*call).listVariables,
 	}, {
-		name: "read_file", toolset: ofFiles,
+		name: "read_file", toolset: FilesToolset,
 		about:    "Read a file of the workspace: text, a picture, or else base64.",
 		required: []string{"path"}, optional: []string{"max_bytes", "offset"},
 		hints: reads, call: (*call).readFile,
@@ -185,7 +185,7 @@ func tools(grace time.Duration) []*tool {
 		required: []string{"job_ids"}, optional: []string{"until", "wait_seconds"},
 		wait: longer, hints: reads, call: (*call).waitForJobs,
 	}, {
-		name: "write_file", toolset: ofFiles,
+		name: "write_file", toolset: FilesToolset,
 		about:    "Write a file of the workspace, and the directories that it needs.",
 		required: []string{"path", "content"}, optional: []string{"binary_base64", "overwrite"},
 		hints: ends, call: (*call).writeFile,

@@ -14,13 +14,14 @@ const (
 	core      = "core"      // jobs, Python and shell
 	sessions  = "sessions"  // making, listing and ending sessions
 	namespace = "namespace" // the variables of a session, one by one
-	ofFiles   = "files"     // the files of the workspace
+
+	FilesToolset = "files" // the files of the workspace
 )
 
 // toolsets are all toolsets, and defaultToolsets those that are offered unless a person names
 // others.
 var (
-	toolsets        = []string{core, sessions, namespace, ofFiles}
+	toolsets        = []string{core, sessions, namespace, FilesToolset}
 	defaultToolsets = []string{core, sessions}
 )
 

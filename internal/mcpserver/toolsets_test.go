@@ -17,7 +17,7 @@ func TestToolsetsDecideWhatClientsSee(t *testing.T) {
 		{nil, []string{core, sessions}},
 		{[]string{core}, []string{core}},
 		{[]string{namespace}, []string{namespace}},
-		{[]string{core, ofFiles}, []string{core, ofFiles}},
+		{[]string{core, FilesToolset}, []string{core, FilesToolset}},
 	} {
 		w := newWorld(t)
 		w.config.Toolsets = tt.chosen
@@ -57,7 +57,7 @@ func TestToolThatIsLeftOutNamesItsToolset(t *testing.T) {
 
 func TestParseToolsets(t *testing.T) {
 	for list, want := range map[string][]string{
-		"core": {core}, " core , namespace ": {core, namespace}, "all": toolsets, "sessions,all": {sessions, core, sessions, namespace, ofFiles},
+		"core": {core}, " core , namespace ": {core, namespace}, "all": toolsets, "sessions,all": {sessions, core, sessions, namespace, FilesToolset},
 		"": nil, "core,": nil, "every": nil, "Core": nil, "core sessions": nil,
 	} {
 		got, err := ParseToolsets(list)

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/polltest"
+)
+
+// A fileRequest is a request for a file.
+type fileRequest struct {
+	method, url, token string
+	body               io.Reader
+}
+
+// start sends the request. Its answer is taken by calling wait.
+func (r fileRequest) start(t testing.TB) (wait func() (status int, body string, err error)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, r.method, r.url, r.body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	type answer struct {
+		status int
+		body   []byte
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() { // ends with the answer
+		// As it is: the path is not to be cleaned.
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			answers <- answer{err: err}
+			return
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		answers <- answer{res.StatusCode, body, err}
+	}()
+	return func() (int, string, error) { a := <-answers; return a.status, string(a.body), a.err }
+}
+
+// answer returns the status and the body of the answer.
+func (r fileRequest) answer(t testing.TB) (int, string) {
+	t.Helper()
+	status, body, err := r.start(t)()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, body
+}
+
+func put(url, token, content string) fileRequest {
+	return fileRequest{http.MethodPut, url, token, strings.NewReader(content)}
+}
+
+func get(url, token string) fileRequest { return fileRequest{http.MethodGet, url, token, nil} }
+
+// filesOf returns the URL of files of the server whose MCP has that URL.
+func filesOf(url string) string { return strings.TrimSuffix(url, "mcp") + "files/" }
+
+// A file is sent up, worked on and fetched back. Another tenant has other files.
+func TestFileIsSentUpWorkedOnAndFetchedBack(t *testing.T) {
+	file := newTokens(t, "alice", "bob")
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-tokens", file.path, "-trusted-tenants", "-toolsets", "all")
+	url := filesOf(s.url())
+	alice, bob := file.tokens["alice"], file.tokens["bob"]
+	if status, body := put(url+"data/numbers.txt", alice, "1\n2\n3\n").answer(t); status != http.StatusCreated {
+		t.Fatal(status, body)
+	}
+	if r := client(t, s.url(), alice).do("execute_python", "code", "s = sum(map(int, open('data/numbers.txt')))\nopen('sum.txt', 'w').write(str(s))", "wait_seconds", 60); r.Header("Status") != "completed" {
+		t.Error(r)
+	}
+	for name, c := range map[string]struct {
+		fileRequest
+		status int
+		says   string
+	}{
+		"fetched back":               {get(url+"sum.txt", alice), 200, "6"},
+		"another tenant's":           {get(url+"sum.txt", bob), 404, "no such file"},
+		"another's by its directory": {get(url+"%2e%2e/alice/sum.txt", bob), 403, "out of the workspace"},
+		"put by the directory":       {put(url+"../alice/sum.txt", bob, "x"), 403, "out of the workspace"},
+		"NUL":                        {get(url+"sum.txt%00", alice), 400, "can't be the path"},
+		"no token":                   {get(url+"sum.txt", ""), 401, "a token is needed"},
+		"a wrong token":              {put(url+"sum.txt", "guess", "x"), 401, "this token is not known"},
+		"no file":                    {get(url, alice), 400, "can't be the path"},
+		"beside":                     {get(strings.TrimSuffix(url, "/"), alice), 404, "not found"},
+	} {
+		if status, body := c.answer(t); status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if got := client(t, s.url(), bob).do("list_files"); !strings.Contains(string(got), "Entries: 0") {
+		t.Errorf("bob sees %s", got)
+	}
+	if got := client(t, s.url(), bob).refused("read_file", "path", filepath.Join(s.dir, "alice", "sum.txt")); !strings.Contains(got, "out of the workspace") {
+		t.Errorf("bob reads %s", got)
+	}
+}
+
+// /files is there only with its toolset.
+func TestFilesNeedTheirToolset(t *testing.T) {
+	s := serveWith(t, "-listen", "127.0.0.1:0")
+	if status, _ := put(filesOf(s.url())+"f", "", "x").answer(t); status != http.StatusNotFound {
+		t.Error(status)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "f")); !os.IsNotExist(err) {
+		t.Errorf("the file: %v", err)
+	}
+}
+
+// A token that is removed ends what is being sent up, which leaves nothing.
+func TestRemovedTokenEndsAnUpload(t *testing.T) {
+	file := newTokens(t, "alice")
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-tokens", file.path, "-toolsets", "files", "-log-level", "info")
+	body, send := io.Pipe()
+	defer send.Close()
+	wait := fileRequest{http.MethodPut, filesOf(s.url()) + "f", file.tokens["alice"], body}.start(t)
+	if _, err := send.Write([]byte("half")); err != nil {
+		t.Fatal(err)
+	}
+	entries := func() int {
+		list, err := os.ReadDir(filepath.Join(s.dir, "alice"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	polltest.Until(t, "the file to be written", func() bool { return entries() == 1 })
+	file.write(t, newTokens(t, "alice").lines(t)...)
+	s.hangUp("tokens reread")
+	if status, body, err := wait(); err == nil && status < 400 {
+		t.Errorf("%d %s", status, body)
+	}
+	polltest.Until(t, "the file to be removed", func() bool { return entries() == 0 })
+}
+
+// A full disk is an error that says so, and leaves nothing.
+func TestFilesOnAFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("mounts a disk")
+	}
+	dir := filepath.Join(t.TempDir(), "full")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := prepare(t, "REPL_WORKDIR="+dir, "REPL_TRANSPORT=http", "REPL_PORT=0", "REPL_TOOLSETS=files")
+	s.onDisk(dir, "size=64k")
+	s.begin()
+	url := s.url()
+	large := strings.Repeat("x", 100_000)
+	if status, body := put(filesOf(url)+"new/f", "", large).answer(t); status != http.StatusInsufficientStorage || !strings.Contains(body, "the disk or the quota is full") {
+		t.Errorf("%d %s", status, body)
+	}
+	c := client(t, url, "")
+	if got := c.refused("write_file", "path", "new/f", "content", large); !strings.Contains(got, "Writing new/f: the disk or the quota is full") {
+		t.Error(got)
+	}
+	if got := c.do("list_files", "recursive", true); !strings.Contains(string(got), "Entries: 0") {
+		t.Error(got)
+	}
+	if status, body := put(filesOf(url)+"f", "", "little").answer(t); status != http.StatusCreated {
+		t.Errorf("a file that fits: %d %s", status, body)
+	}
+}

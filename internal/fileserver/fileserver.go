@@ -1,0 +1,237 @@
+//go:build unix
+
+// Package fileserver serves the files of a workspace over HTTP. The path of a request is that of the
+// file: GET reads it, and PUT writes it.
+//
+// Answers are safe in a browser: they are downloads, of no type that it would run, and no page of
+// another site can use them. Who may ask is decided before a request comes here.
+package fileserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"asyncrepl/internal/files"
+)
+
+const (
+	maxSize = 1 << 30          // bytes of a file that is sent up
+	oneTime = 30 * time.Second // for one read or write of a body, which as a whole has no limit
+)
+
+// A handler serves the files of a workspace.
+type handler struct {
+	dir     *files.Dir
+	maxSize int64         // bytes of a file that is sent up
+	oneTime time.Duration // for one read or write of a body
+}
+
+// New returns a handler for the files of d.
+func New(d *files.Dir) http.Handler { return &handler{d, maxSize, oneTime} }
+
+// ServeHTTP answers a request.
+func (f *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Disposition", "attachment")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "sandbox")
+	h.Set("Cache-Control", "private, no-cache")
+	// Scripts and images of a page are asked for without an Origin.
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		http.Error(w, "requests of pages of other sites are not allowed", http.StatusForbidden)
+		return
+	}
+	var err error
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		err = f.get(w, r)
+	case http.MethodPut:
+		err = f.put(w, r)
+	default:
+		h.Set("Allow", "GET, HEAD, PUT")
+		http.Error(w, "GET reads a file, and PUT writes one", http.StatusMethodNotAllowed)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), status(err))
+	}
+}
+
+// get sends a file, or the parts that are asked for.
+func (f *handler) get(w http.ResponseWriter, r *http.Request) error {
+	name := r.URL.Path
+	if strings.HasPrefix(name, "/") {
+		return errAbsolute
+	}
+	file, err := f.dir.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	h := w.Header()
+	h.Set("ETag", tag(file.Info))
+	h.Set("Content-Type", "application/octet-stream")
+	if disposition := mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}); disposition != "" {
+		h.Set("Content-Disposition", disposition)
+	}
+	patient := &patientWriter{w, http.NewResponseController(w), r.Context(), f.oneTime}
+	http.ServeContent(patient, r, "", file.Info.ModTime(), file)
+	return nil
+}
+
+// Errors of requests.
+var (
+	errAbsolute     = errors.New("the path of a file is relative to the workspace")
+	errPart         = errors.New("a file is replaced as a whole: send all of it, without Content-Range")
+	errCoded        = errors.New("send the file as it is, without Content-Encoding")
+	errPrecondition = errors.New("the file is not the one that the request is for: its ETag is another one, or there is none, or there is one")
+	errTooLarge     = errors.New("a file of more than 1 GiB can't be sent")
+)
+
+// put writes a file.
+func (f *handler) put(w http.ResponseWriter, r *http.Request) error {
+	switch coding := r.Header.Get("Content-Encoding"); {
+	case strings.HasPrefix(r.URL.Path, "/"):
+		return errAbsolute
+	case r.Header.Get("Content-Range") != "":
+		return errPart
+	case coding != "" && coding != "identity":
+		return errCoded
+	case r.ContentLength > f.maxSize:
+		return errTooLarge
+	}
+	body := newPatientReader(w, r, f.oneTime)
+	defer body.done()
+	written, err := f.dir.Write(r.URL.Path, files.Write{Content: body, Limit: f.maxSize, Check: precondition(r.Header)})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", tag(written.Info))
+	if written.Replaced {
+		w.WriteHeader(http.StatusNoContent)
+	} else {
+		w.WriteHeader(http.StatusCreated)
+	}
+	return nil
+}
+
+// precondition returns the check of the file to replace that the headers of a request ask for.
+func precondition(h http.Header) func(old fs.FileInfo) error {
+	ifMatch, ifNone := strings.Join(h["If-Match"], ","), strings.Join(h["If-None-Match"], ",")
+	since, err := http.ParseTime(h.Get("If-Unmodified-Since"))
+	useSince := err == nil && ifMatch == ""
+	return func(old fs.FileInfo) error {
+		switch {
+		case ifMatch != "" && !matches(ifMatch, old, false),
+			ifNone != "" && matches(ifNone, old, true),
+			useSince && (old == nil || old.ModTime().Truncate(time.Second).After(since)):
+			return errPrecondition
+		}
+		return nil
+	}
+}
+
+// matches reports whether a file, if there is one, is in a list of tags. A weak tag says less than
+// that the files are the same.
+func matches(list string, fi fs.FileInfo, weak bool) bool {
+	if fi == nil {
+		return false
+	}
+	for t := range strings.SplitSeq(list, ",") {
+		t = strings.TrimSpace(t)
+		if weak {
+			t = strings.TrimPrefix(t, "W/")
+		}
+		if t == "*" || t == tag(fi) {
+			return true
+		}
+	}
+	return false
+}
+
+// tag returns the ETag of a file.
+func tag(fi fs.FileInfo) string { return `"` + files.Version(fi) + `"` }
+
+// statuses are the statuses of errors. What is not among them is the server's fault.
+var statuses = []struct {
+	err    error
+	status int
+}{
+	{fs.ErrNotExist, http.StatusNotFound},
+	{fs.ErrPermission, http.StatusForbidden},
+	{files.ErrOutside, http.StatusForbidden},
+	{files.ErrNotRegular, http.StatusConflict},
+	{files.ErrName, http.StatusBadRequest},
+	{files.ErrTooLarge, http.StatusRequestEntityTooLarge},
+	{files.ErrFull, http.StatusInsufficientStorage},
+	{errAbsolute, http.StatusBadRequest},
+	{errPart, http.StatusBadRequest},
+	{errCoded, http.StatusUnsupportedMediaType},
+	{errPrecondition, http.StatusPreconditionFailed},
+	{errTooLarge, http.StatusRequestEntityTooLarge},
+	{os.ErrDeadlineExceeded, http.StatusRequestTimeout},
+	{io.ErrUnexpectedEOF, http.StatusBadRequest},
+}
+
+func status(err error) int {
+	for _, s := range statuses {
+		if errors.Is(err, s.err) {
+			return s.status
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+// A patientReader reads a body for as long as something comes, and ctx is not done.
+type patientReader struct {
+	io.Reader
+	rc   *http.ResponseController
+	ctx  context.Context
+	time time.Duration // for one read
+	stop func() bool
+}
+
+func newPatientReader(w http.ResponseWriter, r *http.Request, oneTime time.Duration) *patientReader {
+	b := &patientReader{Reader: r.Body, rc: http.NewResponseController(w), ctx: r.Context(), time: oneTime}
+	b.stop = context.AfterFunc(b.ctx, func() { b.rc.SetReadDeadline(time.Unix(1, 0)) })
+	return b
+}
+
+func (b *patientReader) Read(p []byte) (int, error) {
+	b.rc.SetReadDeadline(time.Now().Add(b.time))
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return b.Reader.Read(p)
+}
+
+// done removes the deadline, which would end the connection.
+func (b *patientReader) done() {
+	if b.stop() {
+		b.rc.SetReadDeadline(time.Time{})
+	}
+}
+
+// A patientWriter writes an answer for as long as its client reads, and ctx is not done.
+type patientWriter struct {
+	http.ResponseWriter
+	rc   *http.ResponseController
+	ctx  context.Context
+	time time.Duration // for one write
+}
+
+func (w *patientWriter) Write(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	w.rc.SetWriteDeadline(time.Now().Add(w.time))
+	return w.ResponseWriter.Write(p)
+}
