@@ -147,7 +147,12 @@ func (r request) begin(t testing.TB) string {
 // client returns a client of the newer era.
 func client(t testing.TB, url, token string) *server {
 	t.Helper()
-	c := mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: mcpclient.Newer, Token: token})
+	return clientOver(t, url, token, nil)
+}
+
+func clientOver(t testing.TB, url, token string, over http.RoundTripper) *server {
+	t.Helper()
+	c := mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: mcpclient.Newer, Token: token, Transport: over})
 	return &server{Client: c, t: t, log: new(lockedBuffer)}
 }
 

@@ -27,6 +27,11 @@ func (s *Server) allow(ctx context.Context, c net.Conn) context.Context {
 // more. It stops the others.
 func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *caller)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 {
+			// If it also gave a length, a proxy before this server may see another end of the request, and
+			// let through as a second request what it took for the body of the first.
+			w.Header().Set("Connection", "close")
+		}
 		if err, refused := r.Context().Value(refusedKey{}).(error); refused {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return

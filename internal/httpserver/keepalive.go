@@ -75,6 +75,7 @@ func (w *writer) writeHeader(status int) {
 		return
 	}
 	w.sent = true
+	w.header.Del("Connection") // which this package decides
 	maps.Copy(w.rw.Header(), w.header)
 	w.deadline()
 	w.rw.WriteHeader(status)

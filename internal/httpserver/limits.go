@@ -37,11 +37,14 @@ func readMessage(w http.ResponseWriter, r *http.Request) bool {
 	rc.SetReadDeadline(time.Now().Add(bodyTime)) // which stays if the body is not read to its end
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), 64<<10))) // what a client announces need not come
-	_, err := io.Copy(&body, http.MaxBytesReader(w, r.Body, bodySize))
 	var tooLarge *http.MaxBytesError
 	var network net.Error
+	var err error
+	if r.ContentLength <= bodySize {
+		_, err = io.Copy(&body, http.MaxBytesReader(w, r.Body, bodySize))
+	}
 	switch {
-	case errors.As(err, &tooLarge):
+	case r.ContentLength > bodySize || errors.As(err, &tooLarge):
 		http.Error(w, "the body is too large: 16 MiB are allowed", http.StatusRequestEntityTooLarge)
 		return false
 	case errors.As(err, &network) && network.Timeout():
