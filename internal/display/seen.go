@@ -2,9 +2,6 @@ package display
 
 import "bytes"
 
-// HeadLen is how many bytes of a file Kind needs.
-const HeadLen = 8
-
 // Kind returns the MIME type of a PNG or JPEG by its first bytes, or "".
 func Kind(head []byte) string {
 	switch {

@@ -73,14 +73,15 @@ func Read(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
 	if a.MaxBytes != nil {
 		chars = arguments.MaxText
 	}
-	if offset == 0 && a.MaxBytes == nil {
-		if r, err := image(d, a.Path); r != nil || err != nil {
-			return r, listable(err)
-		}
-	}
 	part, err := d.Read(a.Path, offset, min(most, int64(chars)*4)) // a character takes four bytes at most
 	if err != nil {
-		return nil, listable(err)
+		if errors.Is(err, files.ErrIsDirectory) {
+			err = fmt.Errorf("%w; list_files lists it", err)
+		}
+		return nil, err
+	}
+	if mime := display.Kind(part.Data); mime != "" && offset == 0 && a.MaxBytes == nil {
+		return image(d, a.Path, mime)
 	}
 	if offset > part.Size {
 		return nil, arguments.Mistakef("offset %d is beyond the end of the file, %d.", offset, part.Size)
@@ -109,24 +110,8 @@ func Read(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
 	return r, nil
 }
 
-// listable adds the remedy to an error about a directory.
-func listable(err error) error {
-	if errors.Is(err, files.ErrIsDirectory) {
-		return fmt.Errorf("%w; list_files lists it", err)
-	}
-	return err
-}
-
-// image returns the reply for a file that is an image, or nil.
-func image(d *files.Dir, path string) (*report.Reply, error) {
-	head, err := d.Read(path, 0, display.HeadLen)
-	if err != nil {
-		return nil, err
-	}
-	mime := display.Kind(head.Data)
-	if mime == "" {
-		return nil, nil
-	}
+// image returns the reply for a file that is an image.
+func image(d *files.Dir, path, mime string) (*report.Reply, error) {
 	all, err := d.Read(path, 0, display.MaxPicture+1)
 	if err != nil {
 		return nil, err
