@@ -48,23 +48,31 @@ func (s *settings) chooseTransport(serve bool) error {
 		return errors.New("serve can't serve over stdio: leave the word serve out, or -transport (REPL_TRANSPORT)")
 	case s.transport == "stdio" && address:
 		return errors.New("an address can't be served over stdio: leave -listen, -host and -port (REPL_LISTEN, REPL_HOST, REPL_PORT) out, or choose -transport http")
-	case s.listen != "" && (s.host != "" || s.port != ""):
+	case serve || address || s.transport == "http":
+		return s.overHTTP()
+	}
+	return s.overStdio()
+}
+
+func (s *settings) overHTTP() error {
+	if s.listen != "" && (s.host != "" || s.port != "") {
 		return fmt.Errorf("-listen %s (REPL_LISTEN) has the whole address: leave -host and -port (REPL_HOST, REPL_PORT) out", s.listen)
-	}
-	if !serve && !address && s.transport != "http" {
-		s.SessionTTL = max(s.SessionTTL, 0)
-		if s.publicURL != "" || s.origins != nil {
-			return errors.New("-public-url and -origin (REPL_PUBLIC_URL, REPL_ORIGIN) are about HTTP: start async-repl serve, or leave them out")
-		}
-		return s.doors.checkUnused()
-	}
-	if s.SessionTTL == unset {
-		s.SessionTTL = serveTTL
 	}
 	if s.listen == "" {
 		s.listen = joinHostPort(cmp.Or(s.host, "127.0.0.1"), cmp.Or(s.port, "8000"))
 	}
+	if s.SessionTTL == unset {
+		s.SessionTTL = serveTTL
+	}
 	return s.doors.check()
+}
+
+func (s *settings) overStdio() error {
+	if s.publicURL != "" || s.origins != nil {
+		return errors.New("-public-url and -origin (REPL_PUBLIC_URL, REPL_ORIGIN) are about HTTP: start async-repl serve, or leave them out")
+	}
+	s.SessionTTL = max(s.SessionTTL, 0)
+	return s.doors.checkUnused()
 }
 
 // joinHostPort writes an address; that of IPv6 has colons of its own.

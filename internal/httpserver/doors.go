@@ -40,6 +40,9 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 			http.Error(w, why, http.StatusForbidden)
 			return
 		}
+		if s.answerPage(w, r) {
+			return
+		}
 		who, ok := s.identify(r)
 		if !ok {
 			unauthorized(w, r)

@@ -24,13 +24,18 @@ func waiting(answer <-chan struct{}) map[string]tool {
 	}}
 }
 
+// waitingFor is a tool that answers when what answer points at is closed: a channel that a test makes
+// in its bubble.
+func waitingFor(answer *chan struct{}) map[string]tool {
+	return map[string]tool{"tool": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return waiting(*answer)["tool"](ctx, req)
+	}}
+}
+
 // TestKeepAlive: a client that waits reads headers after 15 s, and a comment then and every 15 s.
 func TestKeepAlive(t *testing.T) {
 	var answer chan struct{}
-	tools := map[string]tool{"tool": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return waiting(answer)["tool"](ctx, req)
-	}}
-	inBothEras(t, tools, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
+	inBothEras(t, waitingFor(&answer), Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
 		answer = make(chan struct{})
 		c, begun := dial(), time.Now()
 		send(t, c, call)

@@ -27,6 +27,27 @@ func (s *Server) foreign(r *http.Request) string {
 	return ""
 }
 
+// answerPage tells the browser of a listed page that the page may read the answer. It reports whether
+// the request asks for nothing else: browsers ask before they send what a page from elsewhere wants
+// to send, and without the token.
+func (s *Server) answerPage(w http.ResponseWriter, r *http.Request) (answered bool) {
+	origin := r.Header.Get("Origin")
+	if !slices.Contains(s.config.Origins, strings.ToLower(origin)) {
+		return false
+	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
+	h.Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
 // ParseOrigins parses a list of origins, with commas between them, as browsers write them.
 func ParseOrigins(list string) (origins []string, err error) {
 	for origin := range strings.SplitSeq(list, ",") {

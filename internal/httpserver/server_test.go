@@ -133,3 +133,32 @@ func TestOrigin(t *testing.T) {
 		}
 	}
 }
+
+// TestListedPage: a page elsewhere that is listed may ask, call and read the answer. Browsers ask
+// without the token.
+func TestListedPage(t *testing.T) {
+	config := Config{Origins: []string{"https://app.example"}, Find: func(string) (Caller, bool) { return Caller{}, false }}
+	inBubble(t, nil, config, func(t *testing.T, _ *Server, dial func() net.Conn) {
+		c := dial()
+		ask := "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization,mcp-name\r\n"
+		for _, test := range []struct {
+			origin, method, headers string
+			status                  int
+			allowed                 string
+		}{
+			{"https://app.example", http.MethodOptions, ask, http.StatusNoContent, "https://app.example"},
+			{"https://app.example", http.MethodPost, "", http.StatusUnauthorized, "https://app.example"},
+			{"https://app.example", http.MethodOptions, "", http.StatusUnauthorized, "https://app.example"},
+			{"https://other.example", http.MethodOptions, ask, http.StatusForbidden, ""},
+			{"http://localhost", http.MethodOptions, ask, http.StatusUnauthorized, ""},
+		} {
+			answer, _ := exchange(t, c, message{method: test.method, headers: test.headers + "Origin: " + test.origin + "\r\n"})
+			if got := answer.Header.Get("Access-Control-Allow-Origin"); answer.StatusCode != test.status || got != test.allowed {
+				t.Errorf("%s %s: %s, %q", test.method, test.origin, answer.Status, got)
+			}
+			if asked, may := answer.StatusCode == http.StatusNoContent, answer.Header.Get("Access-Control-Allow-Headers"); asked && may != "authorization,mcp-name" {
+				t.Errorf("the headers %q are allowed", may)
+			}
+		}
+	})
+}

@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -9,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 func ofSession(id, method string) message {
@@ -27,11 +24,7 @@ func status(t *testing.T, c net.Conn, m message) int {
 // TestTooManySessions: the session that has been without a call longest gives way to a new one.
 func TestTooManySessions(t *testing.T) {
 	var answer chan struct{}
-	tools := map[string]tool{"tool": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		<-answer
-		return say("answered"), nil
-	}}
-	inBubble(t, tools, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
+	inBubble(t, waitingFor(&answer), Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		answer = make(chan struct{})
 		s.sessions.most = 10
 		c := dial()
