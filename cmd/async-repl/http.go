@@ -47,19 +47,30 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	if err != nil {
 		return err
 	}
+	watch, err := set.openObservers(ctx, tenants)
+	if err != nil {
+		return err
+	}
 	store := new(files.Store)
-	config := httpserver.Config{New: set.newConnection(k, store), Files: set.filesOver(k, store), Origins: set.origins, PublicURL: set.publicURL, Log: set.Log}
+	config := httpserver.Config{
+		New: set.newConnection(k, store), Files: set.filesOver(k, store), Origins: set.origins, PublicURL: set.publicURL,
+		Ready: tenants.Ready, Observe: watch.observe(), Tools: mcpserver.ToolNames(), Log: set.Log,
+	}
 	if err := k.guard(&config, at.Addr()); err != nil {
 		return err
 	}
 	server := httpserver.New(config)
 	<-signals.caught
 	fmt.Fprintln(stderr, "async-repl: serving MCP at", set.url(at.Addr()))
-	served := make(chan error, 1)
-	go func() { // owned by serveMany; ends with the listener
+	served := make(chan error, 2) // room for both results, of which the second may come after the end
+	go func() {                   // owned by serveMany; ends with the listener
 		served <- server.Serve(at)
 	}()
-	err = waitForEnd(ctx, set, signals, served, func() bool { return k.reread(server.Revoke) })
+	watch.serve(server, served, stderr)
+	err = waitForEnd(ctx, set, signals, served, func() bool {
+		keys, log := k.reread(server.Revoke), watch.reopen()
+		return keys || log
+	})
 	answers, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
 	server.Shutdown(answers)

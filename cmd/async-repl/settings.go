@@ -38,6 +38,8 @@ type settings struct {
 	doors      doors
 	publicURL  string
 	origins    []string
+	metrics    string // the address that they are served at; "": nowhere
+	accessLog  string // a file; "": none
 }
 
 // A setting is one row of the table that flags, variables, help text and the README's table are
@@ -109,6 +111,10 @@ var table = []setting{
 		func(s *settings, v string) (err error) { s.publicURL, err = httpserver.ParseURL(v); return err }},
 	{"REPL_ORIGIN", "origin", "none", "the origins of web pages elsewhere that may call, such as https://a.example,https://b.example",
 		func(s *settings, v string) (err error) { s.origins, err = httpserver.ParseOrigins(v); return err }},
+	{"REPL_METRICS", "metrics", "none", "where metrics are served for Prometheus, at /metrics: HOST:PORT",
+		func(s *settings, v string) error { s.metrics = v; return nil }},
+	{"REPL_ACCESS_LOG", "access-log", "none", "the file to which each request over HTTP adds a line of JSON",
+		func(s *settings, v string) error { return setPath(&s.accessLog, v) }},
 
 	// The sandbox is not built yet: only the values that mean its absence are allowed.
 	{"REPL_SANDBOX", "", "", "", only("none", "false")},

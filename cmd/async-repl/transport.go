@@ -71,6 +71,9 @@ func (s *settings) overStdio() error {
 	if s.publicURL != "" || s.origins != nil {
 		return errors.New("-public-url and -origin (REPL_PUBLIC_URL, REPL_ORIGIN) are about HTTP: start async-repl serve, or leave them out")
 	}
+	if s.metrics != "" || s.accessLog != "" {
+		return errors.New("-metrics and -access-log (REPL_METRICS, REPL_ACCESS_LOG) are about HTTP: start async-repl serve, or leave them out")
+	}
 	s.SessionTTL = max(s.SessionTTL, 0)
 	return s.doors.checkUnused()
 }

@@ -15,8 +15,11 @@ const newerEra = "2026-07-28"
 func isNewer(r *http.Request) bool { return r.Header.Get("Mcp-Protocol-Version") >= newerEra }
 
 // eraOf returns the name of the era of a request: its first version, or the message that each
-// connection of the older one begins with.
+// connection of the older one begins with. Requests for files are of none.
 func eraOf(r *http.Request) string {
+	if r.URL.Path != mcpPath {
+		return ""
+	}
 	if isNewer(r) {
 		return newerEra
 	}

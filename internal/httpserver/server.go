@@ -38,6 +38,8 @@ type Config struct {
 	PublicURL string   // by which clients reach this server through a proxy, from [ParseURL]; "": none
 	Conns     int      // connections at once; 0: half of the limit of descriptors
 
+	// Ready returns why no job can be started now; nil: one always can.
+	Ready func() error
 	// Observe is called for each request that has ended; nil: nobody wants to know. It must not wait.
 	Observe func(metrics.Request)
 	Tools   []string // the names that Observe can see
@@ -81,7 +83,8 @@ func New(c Config) *Server {
 // redirect a path with ".." to another one.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/mcp", s.authenticated(s.serveMCP))
+	mux.HandleFunc(mcpPath, s.authenticated(s.serveMCP))
+	mux.HandleFunc("/healthz", s.serveHealth)
 	if s.config.Files == nil {
 		return mux
 	}
@@ -95,8 +98,11 @@ func (s *Server) routes() http.Handler {
 	})
 }
 
-// filesPath begins the paths of files.
-const filesPath = "/files/"
+// mcpPath is the path of the protocol; filesPath begins those of files.
+const (
+	mcpPath   = "/mcp"
+	filesPath = "/files/"
+)
 
 func (s *Server) serveFiles(w http.ResponseWriter, r *http.Request, c *caller) {
 	if h := s.config.Files(c.Caller); h != nil {

@@ -41,6 +41,14 @@ func ParseToolsets(list string) (chosen []string, err error) {
 	return chosen, nil
 }
 
+// ToolNames returns the names of all tools, offered or not.
+func ToolNames() (names []string) {
+	for _, t := range tools(0) {
+		names = append(names, t.name)
+	}
+	return names
+}
+
 // offers reports whether clients see the tools of a toolset.
 func (c *Config) offers(toolset string) bool {
 	chosen := c.Toolsets

@@ -1,0 +1,111 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/httpserver"
+	"asyncrepl/internal/listener"
+	"asyncrepl/internal/metrics"
+)
+
+// Observers are what a server over HTTP shows of itself to those who run it.
+type observers struct {
+	access *metrics.Log     // nil: no access log
+	counts *metrics.Metrics // nil: no metrics
+	log    *slog.Logger
+
+	serveCounts func(*httpserver.Server) error
+	url         string // of the metrics
+}
+
+// openObservers opens the access log and the address of the metrics.
+func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants) (*observers, error) {
+	o := &observers{log: s.Log}
+	var err error
+	if s.accessLog != "" {
+		if o.access, err = metrics.Open(s.accessLog, s.Log); err != nil {
+			return nil, fmt.Errorf("opening the access log (-access-log): %w", err)
+		}
+	}
+	if s.metrics == "" {
+		return o, nil
+	}
+	at, err := listener.Listen(ctx, s.metrics)
+	if err != nil {
+		return nil, fmt.Errorf("serving metrics (-metrics): %w", err)
+	}
+	local := listener.Local(at)
+	if err := s.checkMetrics(local); err != nil {
+		at.Close()
+		return nil, err
+	}
+	o.counts = metrics.New(s.Version, func() metrics.Counts { return countsOf(tenants.Totals()) })
+	o.serveCounts = func(server *httpserver.Server) error { return server.ServeMetrics(at, o.counts, local) }
+	o.url = fmt.Sprintf("http://%s/metrics", at.Addr())
+	if !local && s.doors.cert != "" {
+		o.url = fmt.Sprintf("https://%s/metrics", at.Addr())
+	}
+	return o, nil
+}
+
+// checkMetrics checks the rules for metrics that only programs of this machine can read, or others.
+func (s *settings) checkMetrics(local bool) error {
+	if !local && s.doors.tokens == "" {
+		return fmt.Errorf("other machines can reach %s (-metrics, REPL_METRICS): set -tokens (REPL_TOKENS), or serve metrics on 127.0.0.1", s.metrics)
+	}
+	return s.doors.checkReach(s.metrics, local)
+}
+
+func countsOf(t engine.Totals) metrics.Counts {
+	c := metrics.Counts{Jobs: make(map[string]int), Ended: make(map[string]int64), Sessions: t.Sessions, Output: t.Output}
+	for status, n := range t.Now {
+		c.Jobs[string(status)] = n
+	}
+	for status, n := range t.Ended {
+		c.Ended[string(status)] = n
+	}
+	return c
+}
+
+// observe returns the function that receives each request, or nil if nobody wants to know.
+func (o *observers) observe() func(metrics.Request) {
+	if o.access == nil && o.counts == nil {
+		return nil
+	}
+	return func(r metrics.Request) {
+		if o.access != nil {
+			o.access.Observe(r)
+		}
+		if o.counts != nil {
+			o.counts.Observe(r)
+		}
+	}
+}
+
+// serve serves the metrics, if they are wanted. An error ends the server as that of served does.
+func (o *observers) serve(server *httpserver.Server, served chan<- error, stderr io.Writer) {
+	if o.serveCounts == nil {
+		return
+	}
+	fmt.Fprintln(stderr, "async-repl: serving metrics at", o.url)
+	go func() { // owned by serveMany; ends with the server
+		served <- o.serveCounts(server)
+	}()
+}
+
+// reopen opens the access log again, and reports whether there is one.
+func (o *observers) reopen() bool {
+	if o.access == nil {
+		return false
+	}
+	if err := o.access.Reopen(); err != nil {
+		o.log.Error("access log not opened again; the file before stays in use", "error", err)
+	}
+	return true
+}

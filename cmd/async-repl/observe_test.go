@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/polltest"
+)
+
+// metricsURL returns where a server serves its metrics. It waits until it does.
+func (s *server) metricsURL() string {
+	s.t.Helper()
+	s.url() // said before
+	line := ""
+	polltest.Until(s.t, "the address of the metrics", func() bool {
+		_, rest, _ := strings.Cut(s.log.String(), "serving metrics at ")
+		var whole bool
+		line, _, whole = strings.Cut(rest, "\n")
+		return whole
+	})
+	return line
+}
+
+// fetch returns the status and the text of an answer.
+func fetch(t *testing.T, url, token string) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// An accessLine is a line of the access log with all the fields that there can be.
+type accessLine struct {
+	Time, Tenant, Era, Method, Tool, Job, Result string
+	Status                                       int
+	Seconds                                      float64
+	Bytes                                        int64
+}
+
+// accesses returns the lines of an access log in which keep is true.
+func accesses(t *testing.T, path string, keep func(accessLine) bool) (lines []accessLine) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	for d.More() {
+		var line accessLine
+		if err := d.Decode(&line); err != nil {
+			t.Fatalf("%v in\n%s", err, raw)
+		}
+		if keep(line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// Each call over HTTP is a line of the access log and counts in the metrics, with its tenant, era,
+// tool and job. Neither shows code, output, input or tokens.
+func TestRequestsAreLoggedAndCounted(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	file, log := newTokens(t, "ada"), filepath.Join(t.TempDir(), "access.log")
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-access-log", log, "-tokens", file.path)
+	counts := s.metricsURL()
+
+	ran := map[string]string{} // job by era
+	for version, era := range map[string]string{mcpclient.Newer: "2026-07-28", mcpclient.Older: "initialize"} {
+		c := mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version, Token: file.tokens["ada"]})
+		if err := c.Initialize(s.ctx()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := c.Call(s.ctx(), "execute_command_async", map[string]any{"command": "read -p '" + secret + "?' a; echo $a", "wait_seconds": 60})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran[era] = r.Header("Job ID")
+		if _, err := c.Call(s.ctx(), "send_command_input", map[string]any{"job_id": ran[era], "text": secret + "\n", "wait_seconds": 60}); err != nil {
+			t.Fatal(err)
+		}
+		c.Call(s.ctx(), "check_job_status", map[string]any{"job_id": secret}) // there is no such job
+		c.Call(s.ctx(), secret, nil)                                          // nor such a tool
+	}
+	if status, _ := fetch(t, s.url(), secret); status != http.StatusUnauthorized {
+		t.Errorf("a wrong token: %d", status)
+	}
+
+	// A request is reported when it has been answered.
+	for era, job := range ran {
+		for tool, want := range map[string]accessLine{
+			"execute_command_async": {Job: job, Result: "ok", Status: 200},
+			"send_command_input":    {Job: job, Result: "ok", Status: 200},
+			"check_job_status":      {Result: "error", Status: 200},
+		} {
+			var got []accessLine
+			polltest.Until(t, "the line of "+tool, func() bool {
+				got = accesses(t, log, func(l accessLine) bool { return l.Era == era && l.Tool == tool })
+				return len(got) > 0
+			})
+			line := got[0]
+			if len(got) > 1 || line.Time == "" || line.Seconds <= 0 || line.Bytes <= 0 {
+				t.Errorf("%s: %+v", tool, got)
+			}
+			line.Time, line.Seconds, line.Bytes = "", 0, 0
+			want.Tenant, want.Era, want.Method, want.Tool = "ada", era, "tools/call", tool
+			if line != want {
+				t.Errorf("got %+v, want %+v", line, want)
+			}
+		}
+	}
+	polltest.Until(t, "the line of the wrong token", func() bool {
+		return len(accesses(t, log, func(l accessLine) bool { return l.Status == 401 && l.Tenant == "" && l.Result == "refused" })) == 1
+	})
+
+	_, text := fetch(t, counts, "")
+	for _, want := range []string{
+		`async_repl_request_duration_seconds_count{tool="execute_command_async",result="ok"} 2`,
+		`async_repl_request_duration_seconds_count{tool="check_job_status",result="error"} 2`,
+		`async_repl_jobs_ended_total{status="completed"} 2`,
+		"async_repl_sessions 0\n",
+		"async_repl_output_bytes_total 52\n", // of both: the question, the answer as it is typed, and as it is printed
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the metrics have no %s:\n%s", want, text)
+		}
+	}
+	raw, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, never := range []string{secret, file.tokens["ada"]} {
+		if strings.Contains(text, never) || bytes.Contains(raw, []byte(never)) {
+			t.Errorf("%s stands in\n%s\n%s", never, text, raw)
+		}
+	}
+
+	// A hangup opens the log again.
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Process.Signal(syscall.SIGHUP)
+	polltest.Until(t, "the new file", func() bool { _, err := os.Stat(log); return err == nil })
+	fetch(t, s.url(), "")
+	polltest.Until(t, "a line in it", func() bool { return len(accesses(t, log, func(accessLine) bool { return true })) > 0 })
+}
+
+// A server says whether it can start a job, to anybody.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	file := newTokens(t, "ada")
+	s := prepare(t, "REPL_MAX_JOBS=1")
+	s.cmd.Args = append(s.cmd.Args, "serve", "-listen", "127.0.0.1:0", "-tokens", file.path)
+	s.begin()
+	health := strings.TrimSuffix(s.url(), "/mcp") + "/healthz"
+	if status, text := fetch(t, health, ""); status != http.StatusOK || text != "ok\n" {
+		t.Errorf("at first: %d %s", status, text)
+	}
+	c := mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: mcpclient.Newer, Token: file.tokens["ada"]})
+	if err := c.Initialize(s.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Call(s.ctx(), "execute_command_async", map[string]any{"command": "read line"}); err != nil {
+		t.Fatal(err)
+	}
+	polltest.Until(t, "the refusal", func() bool { // the answer before counts for a second
+		status, text := fetch(t, health, "")
+		return status == http.StatusServiceUnavailable && strings.HasPrefix(text, "no job can be started: 1 jobs are running")
+	})
+}
+
+// Programs of this machine can read the metrics. Others need a token, or the server does not start.
+func TestWhoReadsMetrics(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "0.0.0.0:0")
+	const want = "async-repl: other machines can reach 0.0.0.0:0 (-metrics, REPL_METRICS): set -tokens (REPL_TOKENS), or serve metrics on 127.0.0.1\n"
+	if got := s.exit(); got != "exit status 1" || s.log.String() != want {
+		t.Errorf("%s, log %q", got, s.log)
+	}
+
+	file := newTokens(t, "ada")
+	s = serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "0.0.0.0:0", "-tokens", file.path, "-behind-proxy")
+	url := strings.Replace(s.metricsURL(), "0.0.0.0", "127.0.0.1", 1)
+	for token, want := range map[string]int{"": 401, "wrong": 401, file.tokens["ada"]: 200} {
+		if status, _ := fetch(t, url, token); status != want {
+			t.Errorf("token %q: %d, want %d", token, status, want)
+		}
+	}
+
+	s = serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "127.0.0.1:0")
+	url = s.metricsURL()
+	if status, _ := fetch(t, url, ""); status != http.StatusOK {
+		t.Errorf("on the loopback: %d", status)
+	}
+	if status, _ := fetch(t, strings.TrimSuffix(url, "/metrics")+"/mcp", ""); status != http.StatusNotFound {
+		t.Errorf("MCP at the address of the metrics: %d", status)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "rebound.example"
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusForbidden {
+		t.Errorf("by a name that leads here: %d", res.StatusCode)
+	}
+}
+
+// Without HTTP there is nothing to observe, and a log that can't be opened ends the start.
+func TestObserversThatCannotBe(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-metrics", "127.0.0.1:0"}, "are about HTTP"},
+		{[]string{"-access-log", "/dev/null"}, "are about HTTP"},
+		{[]string{"serve", "-listen", "127.0.0.1:0", "-access-log", "/no/such/directory/log"}, "opening the access log (-access-log): open /no/such/directory/log"},
+		{[]string{"serve", "-listen", "127.0.0.1:0", "-metrics", "nowhere"}, `serving metrics (-metrics): "nowhere" is neither HOST:PORT nor unix:PATH`},
+	} {
+		s := prepare(t)
+		s.cmd.Args = append(s.cmd.Args, test.args...)
+		s.begin()
+		if got := s.exit(); got == "exit status 0" || !strings.Contains(s.log.String(), test.want) || strings.Count(s.log.String(), "\n") != 1 {
+			t.Errorf("%q: %s, log %q", test.args, got, s.log)
+		}
+	}
+}
