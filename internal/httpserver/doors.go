@@ -33,6 +33,7 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 			w.Header().Set("Connection", "close")
 		}
 		if err, refused := r.Context().Value(refusedKey{}).(error); refused {
+			w.Header().Set("Connection", "close")
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
