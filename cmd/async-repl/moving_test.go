@@ -2,13 +2,16 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/readmetest"
 )
 
@@ -18,6 +21,7 @@ type moved struct {
 	theirs string   // a call, flag or variable, as they write it
 	start  []string // settings here, NAME=VALUE or -name=value; nil: tools are called
 	own    bool     // the server makes the environment of its workspace
+	http   bool     // start makes it serve over HTTP
 	calls  []made   // in the state that the rows before have left, or with start in a server of their own
 	note   string   // what differs
 	refuse string   // part of the error with which a start with these settings ends
@@ -25,7 +29,7 @@ type moved struct {
 
 // A made call is one that a test makes.
 type made struct {
-	tool string
+	tool string // or a method and a path of HTTP, which has the argument body
 	args []any  // pairs of name and value; a value can be shown or lastJob
 	want string // part of the reply
 }
@@ -40,6 +44,8 @@ const lastJob = "<job>"
 // too, has not asked for it.
 const ourPython = "<python>"
 
+func (c made) isWeb() bool { return strings.Contains(c.tool, " ") }
+
 // String returns the call as the README shows it.
 func (c made) String() string {
 	var args []string
@@ -49,6 +55,10 @@ func (c made) String() string {
 			arg += fmt.Sprintf("=%#v", s.value)
 		}
 		args = append(args, arg)
+	}
+	if c.isWeb() {
+		call, _, _ := strings.Cut(c.tool, "/files/")
+		return "`" + call + "/files/PATH`"
 	}
 	return fmt.Sprintf("`%s(%s)`", c.tool, strings.Join(args, ", "))
 }
@@ -63,11 +73,9 @@ func movedTable(rows []moved) string {
 			name, _, _ := strings.Cut(setting, "=")
 			here = append(here, "`"+name+"`")
 		}
-		if row.start == nil {
-			for _, c := range row.calls {
-				if text := c.String(); !slices.Contains(here, text) {
-					here = append(here, text)
-				}
+		for _, c := range row.calls {
+			if text := c.String(); (row.start == nil || c.isWeb()) && !slices.Contains(here, text) {
+				here = append(here, text)
 			}
 		}
 		if here == nil {
@@ -136,6 +144,12 @@ func (m *mover) try(t *testing.T, row moved) {
 				args[name] = m.job
 			}
 		}
+		if method, path, ok := strings.Cut(c.tool, " "); ok {
+			if got := m.web(method, path, args["body"].(string)); got != c.want {
+				t.Errorf("%s: %q, want %q", c, got, c.want)
+			}
+			continue
+		}
 		r, err := m.Call(m.ctx(), c.tool, args)
 		if err != nil {
 			t.Fatal(err)
@@ -149,6 +163,25 @@ func (m *mover) try(t *testing.T, row moved) {
 	}
 }
 
+// web makes a request of HTTP, and returns the status and the body of the answer.
+func (m *mover) web(method, path, body string) string {
+	m.t.Helper()
+	r, err := http.NewRequestWithContext(m.ctx(), method, strings.TrimSuffix(m.url(), "/mcp")+path, strings.NewReader(body))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return fmt.Sprintf("%d %s", res.StatusCode, text)
+}
+
 // startWith starts a server with the settings of a row, in which … stands for its workspace, and
 // makes the calls of the row.
 func startWith(t *testing.T, row moved, env ...string) {
@@ -156,6 +189,9 @@ func startWith(t *testing.T, row moved, env ...string) {
 		env = append(env, "REPL_PYTHON="+realPython())
 	}
 	s := prepare(t, env...)
+	if err := os.WriteFile(filepath.Join(s.dir, "script.py"), []byte("pass"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, setting := range row.start {
 		setting = strings.NewReplacer("…", s.dir, ourPython, realPython()).Replace(setting)
 		if strings.HasPrefix(setting, "-") {
@@ -171,7 +207,12 @@ func startWith(t *testing.T, row moved, env ...string) {
 		}
 		return
 	}
-	s.connect()
+	if row.http {
+		s.begin()
+		s.Client = mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: mcpclient.Newer})
+	} else {
+		s.connect()
+	}
 	if err := s.Initialize(s.ctx()); err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
 	}
