@@ -11,6 +11,11 @@ import (
 // request that has no headers after 60 s, and the SDK sends them with the first event only.
 const aliveEvery = 15 * time.Second
 
+const (
+	eventStream = "text/event-stream"
+	unbuffered  = "X-Accel-Buffering" // asks a proxy to pass on events as they come
+)
+
 // A writer writes one answer. While the handler writes nothing, the writer sends comments, which a
 // client of an event stream ignores. The SDK writes from several goroutines.
 type writer struct {
@@ -49,8 +54,9 @@ func (w *writer) comment() {
 	if !w.sent {
 		w.sent, w.framed = true, true
 		h := w.rw.Header() // not the handler's headers, which it may be setting
-		h.Set("Content-Type", "text/event-stream")
+		h.Set("Content-Type", eventStream)
 		h.Set("Cache-Control", "no-cache, no-transform")
+		h.Set(unbuffered, "no")
 	}
 	w.write([]byte(": \n\n"))
 	w.flush()
@@ -71,11 +77,14 @@ func (w *writer) writeHeader(status int) {
 	}
 	w.status = status
 	if w.sent {
-		w.framed = w.header.Get("Content-Type") != "text/event-stream"
+		w.framed = w.header.Get("Content-Type") != eventStream
 		return
 	}
 	w.sent = true
 	w.header.Del("Connection") // which this package decides
+	if w.header.Get("Content-Type") == eventStream {
+		w.header.Set(unbuffered, "no")
+	}
 	maps.Copy(w.rw.Header(), w.header)
 	w.deadline()
 	w.rw.WriteHeader(status)

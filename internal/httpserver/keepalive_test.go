@@ -48,8 +48,8 @@ func TestKeepAlive(t *testing.T) {
 				t.Fatalf("comment %d came after %v, not %v", i, took, want)
 			}
 		}
-		if kind := head.Header.Get("Content-Type"); head.StatusCode != http.StatusOK || kind != "text/event-stream" {
-			t.Errorf("%s, %s", head.Status, kind)
+		if kind := head.Header.Get("Content-Type"); head.StatusCode != http.StatusOK || kind != eventStream || head.Header.Get(unbuffered) != "no" {
+			t.Errorf("%s, %v", head.Status, head.Header)
 		}
 		close(answer)
 		if event := line(t, r); event != "event: message" {

@@ -33,28 +33,30 @@ func readMessage(w http.ResponseWriter, r *http.Request) bool {
 		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return false
 	}
-	rc := http.NewResponseController(w)
-	rc.SetReadDeadline(time.Now().Add(bodyTime)) // which stays if the body is not read to its end
-	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), 64<<10))) // what a client announces need not come
+	body, err := readBody(w, r)
 	var tooLarge *http.MaxBytesError
 	var network net.Error
-	var err error
-	if r.ContentLength <= bodySize {
-		_, err = io.Copy(&body, http.MaxBytesReader(w, r.Body, bodySize))
-	}
 	switch {
-	case r.ContentLength > bodySize || errors.As(err, &tooLarge):
+	case err == nil:
+		r.Body = io.NopCloser(body)
+		return true
+	case errors.As(err, &tooLarge):
 		http.Error(w, "the body is too large: 16 MiB are allowed", http.StatusRequestEntityTooLarge)
-		return false
 	case errors.As(err, &network) && network.Timeout():
 		http.Error(w, "the body did not come within 30 s", http.StatusRequestTimeout)
-		return false
-	case err != nil:
+	default:
 		http.Error(w, "reading the body: "+err.Error(), http.StatusBadRequest)
-		return false
 	}
-	rc.SetReadDeadline(time.Time{}) // or it would end the connection while the call waits
-	r.Body = io.NopCloser(&body)
-	return true
+	return false
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) (*bytes.Buffer, error) {
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // until the end of the body
+	if r.ContentLength > bodySize {
+		return nil, &http.MaxBytesError{Limit: bodySize} // before it is read
+	}
+	body := new(bytes.Buffer)
+	body.Grow(int(min(max(r.ContentLength, 0), 64<<10))) // what a client announces need not come
+	_, err := io.Copy(body, http.MaxBytesReader(w, r.Body, bodySize))
+	return body, err
 }

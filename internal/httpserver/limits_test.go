@@ -191,7 +191,7 @@ func TestShutdown(t *testing.T) {
 		c := dial()
 		send(t, c, call)
 		synctest.Wait()
-		down := make(chan struct{})
+		down, begun := make(chan struct{}), time.Now()
 		go func() { // owned by the test, which waits for it
 			defer close(down)
 			s.Shutdown(context.Background())
@@ -204,6 +204,9 @@ func TestShutdown(t *testing.T) {
 			t.Error(err)
 		}
 		<-down
+		if took := time.Since(begun); took >= aliveEvery {
+			t.Errorf("it took %v", took)
+		}
 	})
 }
 

@@ -1,9 +1,11 @@
 package httpserver
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -112,8 +114,8 @@ func TestEndOfSession(t *testing.T) {
 // TestSessionOfAnotherTenant: a session can be used with a token of its own tenant only.
 func TestSessionOfAnotherTenant(t *testing.T) {
 	find := func(token string) (Caller, bool) { return Caller{token[:1], token}, true }
-	inBubble(t, nil, Config{Find: find}, func(t *testing.T, _ *Server, dial func() net.Conn) {
-		c := dial()
+	inBubble(t, waiting(nil), Config{Find: find}, func(t *testing.T, _ *Server, dial func() net.Conn) {
+		c, calling := dial(), dial()
 		with := func(token string, m message) message {
 			m.headers += "Authorization: Bearer " + token + "\r\n"
 			return m
@@ -127,6 +129,15 @@ func TestSessionOfAnotherTenant(t *testing.T) {
 		}
 		if got := status(t, c, ofSession(id, http.MethodPost)); got != http.StatusUnauthorized {
 			t.Errorf("no token: %d", got)
+		}
+		send(t, calling, with("a1", callOfEra(id, "tool")))
+		synctest.Wait()
+		if got := status(t, c, with("b1", ofSession(id, http.MethodDelete))); got != http.StatusForbidden {
+			t.Errorf("DELETE: %d", got)
+		}
+		calling.SetReadDeadline(time.Now().Add(time.Second))
+		if n, err := calling.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the call in flight does not wait any more: %d, %v", n, err)
 		}
 	})
 }
