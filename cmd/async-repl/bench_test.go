@@ -19,14 +19,19 @@ import (
 // playFloor makes the test binary play the smallest server that the SDK allows.
 const playFloor = "ASYNC_REPL_TEST_PLAY_FLOOR"
 
-// serveFloor is that server: one tool, which answers at once.
+// serveFloor is that server. Its tool echo answers at once.
 func serveFloor() int {
 	s := mcp.NewServer(&mcp.Implementation{Name: "floor", Version: "0"}, nil)
 	schema := map[string]any{"type": "object"}
 	s.AddTool(&mcp.Tool{Name: "echo", InputSchema: schema}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "ok"}}}, nil
 	})
-	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+	s.AddTool(&mcp.Tool{Name: "wait", InputSchema: schema}, wait)
+	serve := func() error { return s.Run(context.Background(), &mcp.StdioTransport{}) }
+	if os.Getenv(playFloor) == floorOverHTTP {
+		serve = func() error { return serveFloorOverHTTP(s) }
+	}
+	if err := serve(); err != nil {
 		return 1
 	}
 	return 0

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +44,7 @@ func (s *server) onDisk(dir, options string) {
 
 // under makes a server that has not been started begin with a line of shell.
 func (s *server) under(line string, args ...string) {
-	sh := exec.Command("sh", append([]string{"-c", line + ` && exec "$0"`, s.cmd.Path}, args...)...)
+	sh := exec.Command("sh", append([]string{"-c", line + fmt.Sprintf(` && shift %d && exec "$0" "$@"`, len(args)), s.cmd.Path}, args...)...)
 	s.cmd.Path, s.cmd.Args = sh.Path, sh.Args
 }
 

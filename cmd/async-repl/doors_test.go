@@ -29,6 +29,7 @@ import (
 // serveWith starts a server of many.
 func serveWith(t testing.TB, args ...string) *server {
 	t.Helper()
+	overStdio(t, "the test has clients of its own")
 	s := prepare(t)
 	s.cmd.Args = append(append(s.cmd.Args, "serve"), args...)
 	s.begin()

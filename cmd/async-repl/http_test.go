@@ -93,9 +93,10 @@ func TestShutdownAnswers(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			s := serveWith(t, "-listen", "127.0.0.1:0")
 			url := s.url()
+			var c *mcpclient.Client
 			var calls []*mcpclient.Pending
 			for _, version := range []string{mcpclient.Newer, mcpclient.Older} {
-				c := mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: version})
+				c = mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: version})
 				if err := c.Initialize(s.ctx()); err != nil {
 					t.Fatal(err)
 				}
@@ -120,6 +121,13 @@ func TestShutdownAnswers(t *testing.T) {
 					return err
 				})
 			}
+			polltest.Check(t, func() error { // a process can write before its job is seen to run
+				r, err := c.Call(s.ctx(), "list_jobs", nil)
+				if err == nil && strings.Count(string(r), " running") != len(calls) {
+					err = fmt.Errorf("the jobs are\n%s", r)
+				}
+				return err
+			})
 			s.cmd.Process.Signal(sig)
 			for _, call := range calls {
 				reply, err := call.Reply(s.ctx())

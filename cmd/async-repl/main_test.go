@@ -33,6 +33,11 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case os.Getenv(playFloor) != "":
 		os.Exit(serveFloor())
+	case os.Getenv(endsWithInput) != "" && slices.Contains(os.Args, "-listen"):
+		go func() { // ends with the input
+			io.Copy(io.Discard, os.Stdin)
+			syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		}()
 	}
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
@@ -58,6 +63,10 @@ var transport = flag.String("transport", "stdio", "how clients reach the tests' 
 
 // httpEras are the transports over HTTP, and the version of the protocol that clients speak there.
 var httpEras = map[string]string{"http-older": mcpclient.Older, "http-newer": mcpclient.Newer}
+
+// endsWithInput has a server over HTTP end with its standard input, which a real one does not read.
+// It then never outlives the test that started it.
+const endsWithInput = "ASYNC_REPL_TEST_ENDS_WITH_INPUT"
 
 // overStdio skips a test that needs what only standard input and output have.
 func overStdio(t testing.TB, why string) {
@@ -132,19 +141,15 @@ func (s *server) connect() {
 	s.Client = mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version})
 }
 
-// stop asks the server to end, in the way of its transport: over HTTP no client can.
-func (s *server) stop() {
-	if *transport == "stdio" {
-		s.stdin.Close()
-	} else {
-		s.signal(syscall.SIGTERM)
-	}
-}
+// stop ends the server as its transport does: by the end of its input, or over HTTP, where no client
+// can end it, by SIGTERM.
+func (s *server) stop() { s.stdin.Close() }
 
 // begin starts the server.
 func (s *server) begin() {
 	t := s.t
 	t.Helper()
+	s.cmd.Env = append(s.cmd.Env, endsWithInput+"=1")
 	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

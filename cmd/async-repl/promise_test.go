@@ -13,7 +13,7 @@ import (
 )
 
 // peak returns the most memory that a process has used, in KiB.
-func peak(t *testing.T, pid int) int {
+func peak(t testing.TB, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

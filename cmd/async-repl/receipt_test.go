@@ -324,6 +324,7 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until every rung has failed")
 	}
+	overStdio(t, "only the server's own user may connect")
 	t.Parallel() // it waits most of its time
 	const nobody = 65534
 	setpriv, err := exec.LookPath("setpriv")

@@ -57,6 +57,7 @@ func (s *server) drain(t *testing.T, running []string) {
 // that code sets. It needs root.
 func as(uid int, code string) func(*testing.T, *server) {
 	return func(t *testing.T, s *server) {
+		overStdio(t, "only the server's own user may connect")
 		if os.Getuid() != 0 {
 			t.Skip("becoming another user needs root")
 		}
