@@ -102,6 +102,8 @@ func checkLimits(t *testing.T, a *Args) {
 		"session":   a.Session != "" && !sessionNames().MatchString(a.Session),
 		"name":      a.Name != "" && !sessionNames().MatchString(a.Name),
 		"job_ids":   a.JobIDs != nil && (len(a.JobIDs) == 0 || len(a.JobIDs) > MaxList),
+		"max_bytes": a.MaxBytes != nil && *a.MaxBytes < 1 || a.Count != nil && *a.Count < 1 || a.MaxDepth != nil && *a.MaxDepth < 1,
+		"offset":    a.Offset != nil && *a.Offset < 0,
 		"until":     a.Until != "" && a.Until != untilAny && a.Until != UntilAll,
 		"NUL":       slices.ContainsFunc([]string{a.Code, a.Command, a.Cwd, a.Package, a.Packages, a.Python, a.Venv}, func(s string) bool { return strings.ContainsRune(s, 0) }),
 	} {

@@ -13,6 +13,8 @@ import (
 // EditMax bounds the files that Edit changes, which it holds in memory.
 const EditMax = 16 << 20
 
+var errEditMax = fmt.Errorf("%w: files of up to %d MiB can be edited", ErrTooLarge, EditMax>>20)
+
 // A MatchError says that a text was not found, or too often.
 type MatchError struct {
 	Lines []int  // in which it begins
@@ -60,7 +62,7 @@ func (d *Dir) Edit(path, old, new string, most int) (lines []int, err error) {
 		return nil, failed(doing, path, &MatchError{Lines: lines, Most: most, Hint: hint(before, old)})
 	}
 	if added := int64(len(lines)) * int64(len(new)-len(old)); int64(len(before))+added > EditMax {
-		return nil, failed(doing, path, ErrTooLarge)
+		return nil, failed(doing, path, errEditMax)
 	}
 	after := bytes.ReplaceAll(before, []byte(old), []byte(new))
 	_, err = d.write(doing, path, Write{
@@ -89,11 +91,11 @@ func (d *Dir) content(path string) (content []byte, version string, err error) {
 	}
 	defer f.Close()
 	if f.Info.Size() > EditMax {
-		return nil, "", ErrTooLarge
+		return nil, "", errEditMax
 	}
 	content, err = io.ReadAll(io.LimitReader(f, EditMax+1))
 	if err == nil && len(content) > EditMax {
-		err = ErrTooLarge
+		err = errEditMax
 	}
 	return content, Version(f.Info), err
 }

@@ -197,6 +197,19 @@ func TestWriteKeepsTheMode(t *testing.T) {
 	}
 }
 
+func TestReadOnlyFilesAreKept(t *testing.T) {
+	d, path := workspace(t)
+	put(t, filepath.Join(path, "file"), "secret", 0o444)
+	for _, way := range []string{"write", "edit"} {
+		if err := access[way](d, "file"); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "the file is read-only") {
+			t.Errorf("%s: %v", way, err)
+		}
+	}
+	if got := content(t, filepath.Join(path, "file")); got != "secret" {
+		t.Errorf("the file has %q", got)
+	}
+}
+
 func TestWriteFollowsLinks(t *testing.T) {
 	d, path := workspace(t)
 	link(t, "sub/real", filepath.Join(path, "link"))

@@ -5,6 +5,7 @@ package files
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -102,6 +103,8 @@ func current(root *os.Root, name string, w Write) (fs.FileInfo, error) {
 		return nil, err
 	case !old.Mode().IsRegular():
 		return nil, notRegular(old.Mode())
+	case old.Mode().Perm()&0o222 == 0: // which does not keep a rename from replacing it
+		return nil, fmt.Errorf("%w: the file is read-only", fs.ErrPermission)
 	}
 	return old, w.Check(old)
 }

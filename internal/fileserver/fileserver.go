@@ -111,6 +111,9 @@ func (f *handler) put(w http.ResponseWriter, r *http.Request) error {
 	body := newPatientReader(w, r, f.oneTime)
 	defer body.done()
 	written, err := f.dir.Write(r.URL.Path, files.Write{Content: body, Limit: f.maxSize, Check: precondition(r.Header)})
+	if errors.Is(err, files.ErrTooLarge) {
+		return errTooLarge
+	}
 	if err != nil {
 		return err
 	}
@@ -170,7 +173,6 @@ var statuses = []struct {
 	{files.ErrOutside, http.StatusForbidden},
 	{files.ErrNotRegular, http.StatusConflict},
 	{files.ErrName, http.StatusBadRequest},
-	{files.ErrTooLarge, http.StatusRequestEntityTooLarge},
 	{files.ErrFull, http.StatusInsufficientStorage},
 	{errAbsolute, http.StatusBadRequest},
 	{errPart, http.StatusBadRequest},
