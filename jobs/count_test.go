@@ -16,7 +16,7 @@ type runner func(context.Context, *jobs.Port) jobs.Outcome
 
 func (f runner) Run(ctx context.Context, p *jobs.Port) jobs.Outcome { return f(ctx, p) }
 
-func TestCountIsOfOneTenant(t *testing.T) {
+func TestCount(t *testing.T) {
 	r := jobstest.Registry(t)
 	release := make(chan struct{})
 	end := func(rec jobs.Receipt) runner {
@@ -35,7 +35,7 @@ func TestCountIsOfOneTenant(t *testing.T) {
 		<-release
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 	}))
-	jobstest.Start(t, r, jobs.Spec{Tenant: "other"}, runner(func(context.Context, *jobs.Port) jobs.Outcome {
+	jobstest.Start(t, r, jobs.Spec{}, runner(func(context.Context, *jobs.Port) jobs.Outcome {
 		<-release
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun}}
 	}))
@@ -46,14 +46,14 @@ func TestCountIsOfOneTenant(t *testing.T) {
 		}
 		<-changed
 	}
-	want := jobs.Count{By: map[jobs.Status]int{jobs.Completed: 1, jobs.Failed: 1, jobs.WaitingInput: 1}, Running: 2, Max: 1000}
-	if d := cmp.Diff(want, r.Count("")); d != "" {
+	want := jobs.Count{By: map[jobs.Status]int{jobs.Completed: 1, jobs.Failed: 1, jobs.WaitingInput: 1, jobs.Queued: 1}, Running: 2, Max: 1000}
+	if d := cmp.Diff(want, r.Count()); d != "" {
 		t.Error(d)
 	}
 	close(release)
 }
 
-// Totals are of all tenants, and count forgotten jobs, too.
+// Totals count forgotten jobs, too.
 func TestTotals(t *testing.T) {
 	r := jobs.NewRegistry(jobs.Config{Keep: 1})
 	t.Cleanup(func() { r.Close(jobs.Stop{}) })
@@ -67,7 +67,7 @@ func TestTotals(t *testing.T) {
 	for _, text := range []string{"one", "three"} {
 		jobstest.End(t, jobstest.Start(t, r, jobs.Spec{}, writes(text, jobs.Returned)))
 	}
-	jobstest.End(t, jobstest.Start(t, r, jobs.Spec{Tenant: "other"}, writes("other", jobs.Raised)))
+	jobstest.End(t, jobstest.Start(t, r, jobs.Spec{}, writes("other", jobs.Raised)))
 	begun, release := make(chan struct{}), make(chan struct{})
 	last := jobstest.Start(t, r, jobs.Spec{}, runner(func(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		p.Begin()
@@ -76,7 +76,7 @@ func TestTotals(t *testing.T) {
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 	}))
 	<-begun
-	polltest.Until(t, "the jobs to be forgotten", func() bool { return len(r.List("", jobs.Filter{})) == 2 })
+	polltest.Until(t, "the jobs to be forgotten", func() bool { return len(r.List(jobs.Filter{})) == 2 })
 	want := jobs.Totals{Now: map[jobs.Status]int{jobs.Running: 1}, Ended: map[jobs.Status]int64{jobs.Completed: 2, jobs.Failed: 1}, Output: 13}
 	if d := cmp.Diff(want, r.Totals()); d != "" {
 		t.Error(d)

@@ -20,15 +20,14 @@ var (
 // A TooManyError means that no job can be started before another has ended.
 type TooManyError struct {
 	Limit  int
-	Oldest Info // the oldest running job of the tenant that asked; without an ID if it has none
+	Oldest Info // the oldest running job
 }
 
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("%d jobs are running, the most allowed", e.Limit)
 }
 
-// A NotFoundError means that the tenant has no job with that id. Jobs of other tenants are neither
-// found nor named.
+// A NotFoundError means that there is no job with that id.
 type NotFoundError struct {
 	ID        string
 	Nearest   []Info // the jobs with the most similar ids, at most three
@@ -42,7 +41,7 @@ func (e *NotFoundError) Error() string {
 	return "no such job: " + e.ID
 }
 
-// An AmbiguousError means that the ids of several jobs of the tenant have the given prefix.
+// An AmbiguousError means that the ids of several jobs have the given prefix.
 type AmbiguousError struct {
 	Prefix string
 	Jobs   []Info // newest first
@@ -52,10 +51,9 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("the ids of %d jobs begin with %s", len(e.Jobs), e.Prefix)
 }
 
-// nearest returns the jobs of the tenant whose ids are most like id, the newest first among equals.
-// A client's id can have a few letters changed, be cut off, or be in small letters. The caller
-// holds r.mu.
-func (r *Registry) nearest(tenant, id string) []Info {
+// nearest returns the jobs whose ids are most like id, the newest first among equals. A client's id
+// can have a few letters changed, be cut off, or be in small letters. The caller holds r.mu.
+func (r *Registry) nearest(id string) []Info {
 	type candidate struct {
 		*Job
 		distance int
@@ -63,9 +61,7 @@ func (r *Registry) nearest(tenant, id string) []Info {
 	id = canonical(id[:min(len(id), 2*ulid.EncodedSize)]) // anything longer is like no id
 	var all []candidate
 	for _, j := range slices.Backward(r.order) {
-		if j.info.Tenant == tenant {
-			all = append(all, candidate{j, levenshtein.ComputeDistance(id, j.ID())})
-		}
+		all = append(all, candidate{j, levenshtein.ComputeDistance(id, j.ID())})
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
 	var near []Info

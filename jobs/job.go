@@ -13,7 +13,6 @@ import (
 // A Spec describes a job.
 type Spec struct {
 	Kind    Kind
-	Tenant  string        // the tenant that can see it
 	Session string        // empty: none
 	Title   string        // one line for lists
 	Timeout time.Duration // of the time in Running; 0: none

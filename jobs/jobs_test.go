@@ -93,7 +93,7 @@ func text(c output.Chunk) string {
 func TestLifeOfAJob(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		born := time.Now()
-		spec := Spec{Kind: Python, Tenant: "me", Session: "default", Title: "input('x')"}
+		spec := Spec{Kind: Python, Session: "default", Title: "input('x')"}
 		p := s.queue(spec)
 		want := Info{ID: p.ID(), Spec: spec, Status: Queued, Created: born, Output: output.Stat{Final: -1}}
 		check := func(when string) {

@@ -20,7 +20,7 @@ type Config struct {
 	Store      Store         // none: records are not kept outside the registry
 	Logs       output.Store  // output.NewStore(output.Config{})
 	MaxRunning int           // 1,000 jobs that have not ended
-	Keep       int           // 1,000 jobs of each tenant that have ended
+	Keep       int           // 1,000 jobs that have ended
 	MaxAge     time.Duration // 7 days after the end
 
 	// Bug is called with defects of this program; nil: they panic. It must not call methods of a
@@ -77,9 +77,6 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.room(); err != nil {
-		if full, ok := err.(*TooManyError); ok {
-			full.Oldest = r.oldest(spec.Tenant)
-		}
 		return nil, err
 	}
 	now := time.Now()
@@ -105,7 +102,7 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 }
 
 // Room returns why no job can be started now, or nil. The error is [ErrShutdown] or a
-// *[TooManyError] that names no job.
+// *[TooManyError].
 func (r *Registry) Room() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +115,7 @@ func (r *Registry) room() error {
 	case r.closed:
 		return ErrShutdown
 	case r.running >= r.max:
-		return &TooManyError{Limit: r.max}
+		return &TooManyError{Limit: r.max, Oldest: r.oldest()}
 	}
 	return nil
 }
@@ -143,46 +140,38 @@ func (r *Registry) run(ctx context.Context, j *Job, run Runner) {
 	r.prune()
 }
 
-// oldest returns the oldest running job of the tenant. The caller holds r.mu.
-func (r *Registry) oldest(tenant string) Info {
+// oldest returns the oldest running job. The caller holds r.mu.
+func (r *Registry) oldest() Info {
 	for _, j := range r.order {
-		if info := j.Info(); info.Tenant == tenant && !info.Status.Final() {
+		if info := j.Info(); !info.Status.Final() {
 			return info
 		}
 	}
 	return Info{}
 }
 
-// Get returns a job of the tenant. Its id can be in lower case, with blanks around it. The error is
-// a *[NotFoundError].
-func (r *Registry) Get(tenant, id string) (*Job, error) {
+// Get returns a job. Its id can be in lower case, with blanks around it. The error is a
+// *[NotFoundError].
+func (r *Registry) Get(id string) (*Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.get(tenant, id)
+	return r.get(id)
 }
 
 // Lookup is Get of an id that no client has written: it returns nil if the job is forgotten, and
 // searches for no id that is near.
-func (r *Registry) Lookup(tenant, id string) *Job {
+func (r *Registry) Lookup(id string) *Job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lookup(tenant, id)
-}
-
-// lookup is Lookup for a caller that holds r.mu.
-func (r *Registry) lookup(tenant, id string) *Job {
-	if j, ok := r.jobs[id]; ok && j.info.Tenant == tenant {
-		return j
-	}
-	return nil
+	return r.jobs[id]
 }
 
 // get is Get for a caller that holds r.mu.
-func (r *Registry) get(tenant, id string) (*Job, error) {
-	if j := r.lookup(tenant, canonical(id)); j != nil {
+func (r *Registry) get(id string) (*Job, error) {
+	if j := r.jobs[canonical(id)]; j != nil {
 		return j, nil
 	}
-	return nil, &NotFoundError{ID: id, Nearest: r.nearest(tenant, id), Forgotten: r.retention.knew(tenant, canonical(id))}
+	return nil, &NotFoundError{ID: id, Nearest: r.nearest(id), Forgotten: r.retention.knew(canonical(id))}
 }
 
 // canonical returns an id as the registry writes it.
@@ -191,19 +180,19 @@ func canonical(id string) string { return strings.ToUpper(strings.TrimSpace(id))
 // leastPrefix is the length of the shortest prefix that can stand for an id.
 const leastPrefix = 8
 
-// Find returns the job of the tenant with that id, or else the one whose id has that prefix. The
-// error is a *[NotFoundError] or, if several ids have the prefix, an *[AmbiguousError].
-func (r *Registry) Find(tenant, id string) (*Job, error) {
+// Find returns the job with that id, or else the one whose id has that prefix. The error is a
+// *[NotFoundError] or, if several ids have the prefix, an *[AmbiguousError].
+func (r *Registry) Find(id string) (*Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	j, err := r.get(tenant, id)
+	j, err := r.get(id)
 	prefix := canonical(id)
 	if err == nil || len(prefix) < leastPrefix {
 		return j, err
 	}
 	var all []*Job
 	for _, j := range slices.Backward(r.order) {
-		if j.info.Tenant == tenant && strings.HasPrefix(j.ID(), prefix) {
+		if strings.HasPrefix(j.ID(), prefix) {
 			all = append(all, j)
 		}
 	}
@@ -228,12 +217,12 @@ type Filter struct {
 	Limit   int
 }
 
-// List returns the jobs of the tenant, newest first. If the job that Before names has been
-// forgotten, the time in its id counts.
-func (r *Registry) List(tenant string, f Filter) []Info {
+// List returns the jobs, newest first. If the job that Before names has been forgotten, the time in
+// its id counts.
+func (r *Registry) List(f Filter) []Info {
 	var list []Info
-	for _, j := range slices.Backward(r.before(tenant, f.Before)) {
-		if j.info.Tenant != tenant || f.Session != "" && j.info.Session != f.Session {
+	for _, j := range slices.Backward(r.before(f.Before)) {
+		if f.Session != "" && j.info.Session != f.Session {
 			continue
 		}
 		info := j.Info()
@@ -249,7 +238,7 @@ func (r *Registry) List(tenant string, f Filter) []Info {
 }
 
 // before returns the jobs that were started before the one with that id, in order.
-func (r *Registry) before(tenant, id string) []*Job {
+func (r *Registry) before(id string) []*Job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	order := slices.Clone(r.order)
@@ -257,7 +246,7 @@ func (r *Registry) before(tenant, id string) []*Job {
 		return order
 	}
 	id = canonical(id)
-	if j, ok := r.jobs[id]; ok && j.info.Tenant == tenant {
+	if j, ok := r.jobs[id]; ok {
 		return order[:slices.Index(order, j)]
 	}
 	u, err := ulid.ParseStrict(id)
@@ -288,21 +277,21 @@ func (r *Registry) StopAll(st Stop) {
 	}
 }
 
-// A Count is the number of jobs of a tenant.
+// A Count is the number of jobs.
 type Count struct {
 	By      map[Status]int
-	Running int // jobs of all tenants that have not ended
+	Running int // jobs that have not ended
 	Max     int // of Running
 	Lossy   int // jobs that lost output because a disk failed
 }
 
-// Count counts the jobs of a tenant that are kept.
-func (r *Registry) Count(tenant string) Count {
+// Count counts the jobs that are kept.
+func (r *Registry) Count() Count {
 	c := Count{By: make(map[Status]int)}
 	r.mu.Lock()
 	c.Running, c.Max = r.running, r.max
 	r.mu.Unlock()
-	for _, info := range r.List(tenant, Filter{}) {
+	for _, info := range r.List(Filter{}) {
 		c.By[info.Status]++
 		if info.Output.Loss.Disk > 0 {
 			c.Lossy++

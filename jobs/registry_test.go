@@ -55,12 +55,10 @@ func TestGetNamesTheNearestJobs(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		var mine []puppet
 		for _, title := range []string{"a", "b", "c", "d", "e"} {
-			mine = append(mine, s.begin(Spec{Tenant: "me", Title: title}))
+			mine = append(mine, s.begin(Spec{Title: title}))
 			pass(time.Hour)
 		}
-		theirs := s.begin(Spec{Tenant: "they", Title: "secret"})
-
-		if j, err := s.Get("me", mine[2].ID()); err != nil || j != mine[2].Job {
+		if j, err := s.Get(mine[2].ID()); err != nil || j != mine[2].Job {
 			t.Errorf("got %v, %v", j, err)
 		}
 		wrong := func(id string) string { // one letter changed
@@ -75,18 +73,17 @@ func TestGetNamesTheNearestJobs(t *testing.T) {
 			"one letter wrong":       {wrong(mine[1].ID()), "b"},
 			"cut off":                {mine[3].ID()[:20], "d"},
 			"a letter too many":      {mine[2].ID() + "0", "c"},
-			"of another tenant":      {theirs.ID(), ""},
 			"empty":                  {"", "e"},
 			"long beyond all reason": {strings.Repeat("no such job ", 100_000), ""},
 		} {
-			_, err := s.Get("me", tc.id)
+			_, err := s.Get(tc.id)
 			var e *NotFoundError
 			if !errors.As(err, &e) || e.ID != tc.id || e.Forgotten || len(e.Nearest) != 3 {
 				t.Errorf("%s: got %+v", name, e)
 				continue
 			}
 			got := strings.Fields(titles(e.Nearest))
-			if slices.Contains(got, "secret") || tc.first != "" && got[0] != tc.first {
+			if tc.first != "" && got[0] != tc.first {
 				t.Errorf("%s: nearest: %v, want %s first", name, got, tc.first)
 			}
 		}
@@ -95,44 +92,42 @@ func TestGetNamesTheNearestJobs(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
-		a := s.begin(Spec{Tenant: "me", Title: "a"})
-		theirs := s.begin(Spec{Tenant: "they"})
+		a := s.begin(Spec{Title: "a"})
 		pass(time.Hour)
-		b, c := s.begin(Spec{Tenant: "me", Title: "b"}), s.begin(Spec{Tenant: "me", Title: "c"})
+		b, c := s.begin(Spec{Title: "b"}), s.begin(Spec{Title: "c"})
 		for name, tc := range map[string]struct {
 			id    string
 			found *Job
 		}{
-			"all of it":         {a.ID(), a.Job},
-			"small letters":     {strings.ToLower(a.ID()), a.Job},
-			"between blanks":    {" \t" + b.ID() + "\n", b.Job},
-			"the beginning":     {a.ID()[:8], a.Job},
-			"all but one":       {" " + strings.ToLower(c.ID()[:25]), c.Job},
-			"too little":        {a.ID()[:7], nil},
-			"the end":           {a.ID()[18:], nil},
-			"more than it":      {a.ID() + "0", nil},
-			"of another tenant": {theirs.ID()[:20], nil},
+			"all of it":      {a.ID(), a.Job},
+			"small letters":  {strings.ToLower(a.ID()), a.Job},
+			"between blanks": {" \t" + b.ID() + "\n", b.Job},
+			"the beginning":  {a.ID()[:8], a.Job},
+			"all but one":    {" " + strings.ToLower(c.ID()[:25]), c.Job},
+			"too little":     {a.ID()[:7], nil},
+			"the end":        {a.ID()[18:], nil},
+			"more than it":   {a.ID() + "0", nil},
 		} {
-			j, err := s.Find("me", tc.id)
+			j, err := s.Find(tc.id)
 			var missing *NotFoundError
 			if j != tc.found || tc.found == nil && (!errors.As(err, &missing) || missing.ID != tc.id) {
 				t.Errorf("%s: got %v, %v", name, j, err)
 			}
 		}
-		_, err := s.Find("me", strings.ToLower(b.ID()[:8]))
+		_, err := s.Find(strings.ToLower(b.ID()[:8]))
 		var several *AmbiguousError
 		if !errors.As(err, &several) || several.Prefix != b.ID()[:8] || titles(several.Jobs) != "c b" {
 			t.Errorf("of two jobs: %v", err)
 		}
 		for _, id := range []string{strings.ToLower(b.ID()), " " + b.ID() + " "} {
-			if j, err := s.Get("me", id); j != b.Job {
+			if j, err := s.Get(id); j != b.Job {
 				t.Errorf("got %v, %v", j, err)
 			}
-			if got := titles(s.List("me", Filter{Before: id})); got != "a" {
+			if got := titles(s.List(Filter{Before: id})); got != "a" {
 				t.Errorf("before it: %q", got)
 			}
 		}
-		if _, err := s.Get("me", a.ID()[:25]); err == nil {
+		if _, err := s.Get(a.ID()[:25]); err == nil {
 			t.Error("a part of an id was taken for all of it")
 		}
 	})
@@ -140,19 +135,18 @@ func TestFind(t *testing.T) {
 
 func TestListFilters(t *testing.T) {
 	bubble(t, Config{Keep: 3}, func(t *testing.T, s stage) {
-		gone := s.begin(Spec{Tenant: "me", Title: "gone"})
+		gone := s.begin(Spec{Title: "gone"})
 		gone.end(Receipt{End: Returned})
 		pass(time.Hour)
 		byTitle := make(map[string]puppet)
 		for i, title := range []string{"a", "b", "c", "d", "e", "f"} {
 			// All within a millisecond: the order is that of their starts, not of their ids.
-			p := s.begin(Spec{Tenant: "me", Title: title, Session: []string{"even", "odd"}[i%2]})
+			p := s.begin(Spec{Title: title, Session: []string{"even", "odd"}[i%2]})
 			if i < 3 {
 				p.end(Receipt{End: Raised})
 			}
 			byTitle[title] = p
 		}
-		s.begin(Spec{Tenant: "they", Title: "secret"})
 		byTitle["e"].port.SetWaiting(Question{})
 		synctest.Wait() // for the registry to forget one
 
@@ -173,12 +167,12 @@ func TestListFilters(t *testing.T) {
 			"before no id":     {Filter{Before: "nonsense"}, ""},
 			"unknown session":  {Filter{Session: "none"}, ""},
 		} {
-			if got := titles(s.List("me", tc.filter)); got != tc.want {
+			if got := titles(s.List(tc.filter)); got != tc.want {
 				t.Errorf("%s: got %q, want %q", name, got, tc.want)
 			}
 		}
 		later := ulid.MustNew(ulid.Timestamp(time.Now().Add(time.Hour)), bytes.NewReader(make([]byte, 10))).String()
-		if got := titles(s.List("me", Filter{Before: later, Limit: 1})); got != "f" {
+		if got := titles(s.List(Filter{Before: later, Limit: 1})); got != "f" {
 			t.Errorf("before an id of a later time: got %q", got)
 		}
 	})
@@ -186,18 +180,15 @@ func TestListFilters(t *testing.T) {
 
 func TestLimitOfRunningJobs(t *testing.T) {
 	bubble(t, Config{MaxRunning: 2}, func(t *testing.T, s stage) {
-		s.begin(Spec{Tenant: "they"})
-		mine := s.queue(Spec{Tenant: "me", Title: "oldest"})
-		_, err := s.Start(Spec{Tenant: "me"}, nil)
+		oldest := s.queue(Spec{Title: "oldest"})
+		s.begin(Spec{})
+		_, err := s.Start(Spec{}, nil)
 		var e *TooManyError
 		if !errors.As(err, &e) || e.Limit != 2 || e.Oldest.Title != "oldest" {
 			t.Fatalf("got %v", err)
 		}
-		if _, err := s.Start(Spec{Tenant: "third"}, nil); !errors.As(err, &e) || e.Oldest.ID != "" {
-			t.Fatalf("a third tenant reads of %q, %v", e.Oldest.ID, err)
-		}
-		mine.end(Receipt{End: NotRun})
-		s.begin(Spec{Tenant: "me"})
+		oldest.end(Receipt{End: NotRun})
+		s.begin(Spec{})
 	})
 }
 

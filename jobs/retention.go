@@ -8,25 +8,21 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// retention decides which ended jobs are forgotten: the oldest ones of a tenant that has too many,
-// and all that are too old. Jobs that left processes running are kept and not counted. The registry
-// guards it with its lock.
+// retention decides which ended jobs are forgotten: the oldest if there are too many, and all that
+// are too old. Jobs that left processes running are kept and not counted. The registry guards it
+// with its lock.
 type retention struct {
 	keep   int
 	maxAge time.Duration
 
-	tenants map[string]*history
-	timer   *time.Timer // runs until the oldest job is too old
-	closed  bool
-
-	forgotten map[ulid.ULID]string // the tenants of the jobs that were forgotten last
-	trail     []ulid.ULID          // the keys of forgotten, oldest first
-}
-
-// A history is the ended jobs of a tenant.
-type history struct {
 	ended []*Job // in the order of their ends
-	left  []*Job // jobs that left processes running
+	left  []*Job // ended jobs that left processes running
+
+	timer  *time.Timer // runs until the oldest job is too old
+	closed bool
+
+	forgotten map[ulid.ULID]bool // the jobs that were forgotten last
+	trail     []ulid.ULID        // the keys of forgotten, oldest first
 }
 
 // maxForgotten is the number of forgotten ids that are remembered, so that the error for such an id
@@ -35,15 +31,7 @@ const maxForgotten = 10_000
 
 // add adds a job that has ended. The caller holds the registry's lock.
 func (k *retention) add(j *Job) {
-	if k.tenants == nil {
-		k.tenants = make(map[string]*history)
-	}
-	h := k.tenants[j.info.Tenant]
-	if h == nil {
-		h = new(history)
-		k.tenants[j.info.Tenant] = h
-	}
-	h.left = append(h.left, j) // until the next prune
+	k.left = append(k.left, j) // until the next prune
 }
 
 // prune forgets the jobs that are due.
@@ -73,37 +61,32 @@ func (k *retention) takeDue(now time.Time) (gone []*Job) {
 	if k.closed {
 		return nil
 	}
-	for tenant, h := range k.tenants {
-		h.sort()
-		n := max(0, len(h.ended)-k.keep)
-		// Ended never changes once a job is in the list.
-		for n < len(h.ended) && now.Sub(h.ended[n].info.Ended) >= k.maxAge {
-			n++
-		}
-		for _, j := range h.ended[:n] {
-			k.remember(j)
-		}
-		gone = append(gone, h.ended[:n]...)
-		clear(h.ended[:n])
-		h.ended = h.ended[n:]
-		if len(h.ended)+len(h.left) == 0 {
-			delete(k.tenants, tenant)
-		}
+	k.sort()
+	n := max(0, len(k.ended)-k.keep)
+	// Ended never changes once a job is in the list.
+	for n < len(k.ended) && now.Sub(k.ended[n].info.Ended) >= k.maxAge {
+		n++
 	}
+	for _, j := range k.ended[:n] {
+		k.remember(j)
+	}
+	gone = slices.Clone(k.ended[:n])
+	clear(k.ended[:n])
+	k.ended = k.ended[n:]
 	return gone
 }
 
 // sort moves the jobs that have no processes left from left to their place in ended.
-func (h *history) sort() {
-	h.left = slices.DeleteFunc(h.left, func(j *Job) bool {
+func (k *retention) sort() {
+	k.left = slices.DeleteFunc(k.left, func(j *Job) bool {
 		if j.needsCleanup() {
 			return false
 		}
-		i, _ := slices.BinarySearchFunc(h.ended, j.info.Ended, func(o *Job, at time.Time) int { return o.info.Ended.Compare(at) })
-		for i < len(h.ended) && h.ended[i].info.Ended.Equal(j.info.Ended) {
+		i, _ := slices.BinarySearchFunc(k.ended, j.info.Ended, func(o *Job, at time.Time) int { return o.info.Ended.Compare(at) })
+		for i < len(k.ended) && k.ended[i].info.Ended.Equal(j.info.Ended) {
 			i++ // jobs of one moment stay in the order of their ends
 		}
-		h.ended = slices.Insert(h.ended, i, j)
+		k.ended = slices.Insert(k.ended, i, j)
 		return true
 	})
 }
@@ -114,13 +97,11 @@ func (k *retention) schedule(now time.Time, prune func()) {
 		return
 	}
 	next := time.Duration(math.MaxInt64)
-	for _, h := range k.tenants {
-		for _, j := range slices.Concat(h.ended[:min(1, len(h.ended))], h.left) {
-			// A job that is too old is kept as long as its processes run, and is checked again with
-			// the next job.
-			if d := k.maxAge - now.Sub(j.info.Ended); d > 0 {
-				next = min(next, d)
-			}
+	for _, j := range slices.Concat(k.ended[:min(1, len(k.ended))], k.left) {
+		// A job that is too old is kept as long as its processes run, and is checked again with the
+		// next job.
+		if d := k.maxAge - now.Sub(j.info.Ended); d > 0 {
+			next = min(next, d)
 		}
 	}
 	switch {
@@ -136,9 +117,9 @@ func (k *retention) schedule(now time.Time, prune func()) {
 func (k *retention) remember(j *Job) {
 	id := ulid.MustParse(j.ID())
 	if k.forgotten == nil {
-		k.forgotten = make(map[ulid.ULID]string)
+		k.forgotten = make(map[ulid.ULID]bool)
 	}
-	k.forgotten[id] = j.info.Tenant
+	k.forgotten[id] = true
 	k.trail = append(k.trail, id)
 	if len(k.trail) > maxForgotten {
 		delete(k.forgotten, k.trail[0])
@@ -146,14 +127,10 @@ func (k *retention) remember(j *Job) {
 	}
 }
 
-// knew reports whether the tenant had such a job, which was forgotten.
-func (k *retention) knew(tenant, id string) bool {
+// knew reports whether there was such a job, which was forgotten.
+func (k *retention) knew(id string) bool {
 	u, err := ulid.ParseStrict(id)
-	if err != nil {
-		return false
-	}
-	t, ok := k.forgotten[u]
-	return ok && t == tenant
+	return err == nil && k.forgotten[u]
 }
 
 // close ends pruning, so that readers still find every job during shutdown.

@@ -16,11 +16,11 @@ import (
 )
 
 // kept returns the titles of the jobs that are kept.
-func kept(s stage) string { return titles(s.List("", Filter{})) }
+func kept(s stage) string { return titles(s.List(Filter{})) }
 
 // forgotten reports whether the registry says that it has forgotten a job.
 func forgotten(s stage, id string) bool {
-	_, err := s.Get("", id)
+	_, err := s.Get(id)
 	var e *NotFoundError
 	return errors.As(err, &e) && e.Forgotten
 }
@@ -50,26 +50,7 @@ func TestJobsBeyondANumberAreForgotten(t *testing.T) {
 		if !forgotten(s, a.ID()) || forgotten(s, runs.ID()) {
 			t.Error("it is not said which id was forgotten")
 		}
-		if _, err := s.Get("they", a.ID()); err.(*NotFoundError).Forgotten {
-			t.Error("another tenant can see that there was such a job")
-		}
 		a.port.Write(output.Stdout, []byte("y")) // by a process that it left
-	})
-}
-
-func TestNumberOfKeptJobsIsOfEachTenant(t *testing.T) {
-	bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
-		theirs := s.begin(Spec{Tenant: "they", Title: "theirs"})
-		theirs.end(Receipt{End: Returned})
-		for _, title := range []string{"a", "b", "c"} {
-			done(s, title)
-		}
-		if got := kept(s); got != "c b" {
-			t.Errorf("kept %q", got)
-		}
-		if got := titles(s.List("they", Filter{})); got != "theirs" {
-			t.Errorf("another tenant's jobs took their place: kept %q", got)
-		}
 	})
 }
 

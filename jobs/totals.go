@@ -2,7 +2,7 @@ package jobs
 
 import "maps"
 
-// Totals are about all jobs of a registry, of all tenants.
+// Totals are about all jobs of a registry.
 type Totals struct {
 	Now    map[Status]int   // that have not ended
 	Ended  map[Status]int64 // ever, with those that are forgotten

@@ -106,7 +106,7 @@ func (s *settings) newConnection(k *keys, store *files.Store) func(context.Conte
 			s.Log.Error("a tenant can't be served", "tenant", c.Tenant, "error", err)
 			return nil
 		}
-		scope := eng.Scope(c.Tenant)
+		scope := eng.Scope()
 		scope.Grace, scope.Timeout = s.grace, s.timeout
 		return mcpserver.New(ctx, mcpserver.Config{Backend: eng, Version: s.Version, Toolsets: s.toolsets, Files: store, Log: s.Log}, scope)
 	}
@@ -124,6 +124,6 @@ func (s *settings) filesOver(k *keys, store *files.Store) func(httpserver.Caller
 			s.Log.Error("a tenant can't be served", "tenant", c.Tenant, "error", err)
 			return nil
 		}
-		return fileserver.New(store.Dir(eng.Scope(c.Tenant).Workspace))
+		return fileserver.New(store.Dir(eng.Scope().Workspace))
 	}
 }

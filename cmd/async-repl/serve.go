@@ -20,9 +20,6 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// localTenant is the tenant of the person who started the server.
-const localTenant = "local"
-
 // atTerminal is for a person who starts the server by hand and would otherwise wait for a prompt
 // that never comes. The server continues, because a program can use a terminal too.
 const atTerminal = `async-repl is an MCP server: a client starts it and speaks JSON-RPC with it.
@@ -176,7 +173,7 @@ func catchSignals() caughtSignals {
 func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan struct{}, in io.ReadCloser, out io.WriteCloser) error {
 	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
-	scope := eng.Scope(localTenant)
+	scope := eng.Scope()
 	scope.Grace, scope.Timeout = set.grace, set.timeout
 	server := mcpserver.New(waits, mcpserver.Config{Backend: eng, Version: set.Version, Toolsets: set.toolsets, Log: set.Log}, scope)
 	transport := &stdio.Transport{Stream: streams{in, out, ready}, Ordered: true, Cut: ctx, Leave: leave, Log: set.Log}

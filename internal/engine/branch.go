@@ -47,7 +47,7 @@ func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name str
 	fork := func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
 		return parent.BranchAfter(ctx, job.ID, name, cfg)
 	}
-	for _, from := range e.holders(sc, job) {
+	for _, from := range e.holders(job) {
 		status, shared, err := e.branch(sc, from, name, fork)
 		if !errors.Is(err, ErrNotKept) {
 			return status, shared, err
@@ -61,8 +61,8 @@ func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name str
 
 // holders returns the names of the sessions that can have the state after a job: its own first,
 // then those whose last job it was.
-func (e *Engine) holders(sc Scope, job jobs.Info) (names []string) {
-	for _, s := range e.sessionsOf(sc) {
+func (e *Engine) holders(job jobs.Info) (names []string) {
+	for _, s := range e.list() {
 		if s.Name() == job.Session {
 			names = slices.Insert(names, 0, s.Name())
 		} else if h := s.History().Entries; len(h) > 0 && h[len(h)-1].Job == job.ID && !h[len(h)-1].Ended.IsZero() {
@@ -100,11 +100,11 @@ func (e *Engine) branch(sc Scope, from, name string, fork forkFunc) (report.Sess
 func (e *Engine) branchable(sc Scope, from, name string) (*session, string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	parent := e.sessions[sessionKey{sc.Tenant, from}]
+	parent := e.sessions[from]
 	if parent == nil {
-		return nil, "", e.noSession(sc, from)
+		return nil, "", e.noSession(from)
 	}
-	name = e.freeName(sc, from, name)
+	name = e.freeName(from, name)
 	if err := e.canMake(sc, name); err != nil {
 		return nil, "", err
 	}

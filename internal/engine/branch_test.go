@@ -15,13 +15,13 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// A branch has the variables and the settings of its parent, and counts as a session of the tenant.
+// A branch has the variables and the settings of its parent, and counts as a session.
 func TestBranchOfASession(t *testing.T) {
 	t.Parallel()
 	c := config(t)
 	c.MaxSessions = 3
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	dir := t.TempDir()
 	b.create(sc, engine.SessionSpec{Name: "base", Dir: dir, Env: map[string]string{"MINE": "base's"}})
 	if _, _, err := b.Branch(t.Context(), sc, "base", "twig"); err == nil {
@@ -44,8 +44,8 @@ func TestBranchOfASession(t *testing.T) {
 	if got, want := b.says(sc, "twig", code), "False "+dir+" base's\n"; got != want {
 		t.Errorf("the next Python of the branch prints %q, want %q", got, want)
 	}
-	if _, _, err := b.Branch(t.Context(), b.Scope("other"), "base", "mine"); !isNoSession(err) {
-		t.Errorf("branch for another tenant: %v", err)
+	if _, _, err := b.Branch(t.Context(), sc, "none", "mine"); !isNoSession(err) {
+		t.Errorf("branch of no session: %v", err)
 	}
 	if _, _, err := b.Branch(t.Context(), sc, "base", "twig"); !isExists(err) {
 		t.Errorf("branch of a name that exists: %v", err)
@@ -70,7 +70,7 @@ func isTooMany(err error) bool {
 func TestBranchThatComesTooLate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
-	sc := b.Scope("local")
+	sc := b.Scope()
 	b.says(sc, "base", "x = 1")
 	j := b.python(sc, "base", "input()")
 	jobstest.Asks(t, j)
@@ -99,7 +99,7 @@ func TestBranchThatComesTooLate(t *testing.T) {
 func TestBranchThatWaitsForWhatIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
-	sc := b.Scope("local")
+	sc := b.Scope()
 	branched := make(chan error, 1)
 	lose := func(name string, how func(j *jobs.Job)) error {
 		b.says(sc, name, "x = 1")

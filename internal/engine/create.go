@@ -96,7 +96,7 @@ func (e *Engine) checkSpec(sc Scope, spec SessionSpec) error {
 
 // canMake returns why there can be no new session of a name, or nil. The caller holds mu.
 func (e *Engine) canMake(sc Scope, name string) error {
-	if s := e.sessions[sessionKey{sc.Tenant, name}]; s != nil {
+	if s := e.sessions[name]; s != nil {
 		return &SessionExistsError{e.statusOf(sc, *s)}
 	}
 	if len(e.sessions) >= e.config.MaxSessions && !e.makeRoom() {
@@ -113,16 +113,15 @@ func (e *Engine) make(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) *ses
 // add adds a session to the table. The caller holds mu.
 func (e *Engine) add(sc Scope, spec SessionSpec, packages *pkgmgr.Manager, of *pyrepl.Session) *session {
 	now := time.Now()
-	key := sessionKey{sc.Tenant, spec.Name}
-	of.SetCheckpoints(e.checkpointsOf(sc.Tenant))
+	of.SetCheckpoints(&e.kept)
 	s := &session{Session: of, spec: spec, packages: packages, made: now, opened: now}
-	if old := e.expired[key]; old != nil {
+	if old := e.expired[spec.Name]; old != nil {
 		if old.loss != nil {
 			s.SetNote(old.loss.String())
 		}
-		delete(e.expired, key)
+		delete(e.expired, spec.Name)
 	}
-	e.sessions[key] = s
+	e.sessions[spec.Name] = s
 	e.expireAfter(e.config.SessionTTL)
 	return s
 }

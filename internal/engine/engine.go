@@ -33,7 +33,7 @@ type Config struct {
 	StateDir string // for long output, made on first use; empty: long output can't be kept
 
 	MaxJobs     int           // running at once
-	MaxSessions int           // at once, of all tenants
+	MaxSessions int           // at once
 	SessionTTL  time.Duration // how long a session can be idle before it is ended; 0: forever
 	MemoryMB    int           // the most memory of each process of a session; 0: no limit
 	MaxOutput   int64         // bytes of output kept of each job
@@ -51,13 +51,13 @@ type Engine struct {
 	jobs     *jobs.Registry
 	packages *pkgmgr.Manager
 	env      []string // KEY=value: the environment that jobs start from
+	kept     pyrepl.Checkpoints
 
 	// Guarded by mu.
 	mu       sync.Mutex
-	sessions map[sessionKey]*session
-	kept     map[string]*pyrepl.Checkpoints // by tenant
-	expired  map[sessionKey]*expired        // by session; they had been idle too long
-	expiry   *time.Timer                    // of the next check for idle sessions; nil: none is due
+	sessions map[string]*session // by name
+	expired  map[string]*expired // by name; they had been idle too long
+	expiry   *time.Timer         // of the next check for idle sessions; nil: none is due
 	closed   bool
 }
 
@@ -76,7 +76,7 @@ func New(c Config) (*Engine, error) {
 	}
 	e := &Engine{
 		config: c, started: time.Now(), owner: owner,
-		sessions: make(map[sessionKey]*session), kept: make(map[string]*pyrepl.Checkpoints), expired: make(map[sessionKey]*expired),
+		sessions: make(map[string]*session), expired: make(map[string]*expired),
 	}
 	env := variables(c.Env)
 	e.packages = pkgmgr.New(pkgmgr.Config{
@@ -135,7 +135,7 @@ type Install struct {
 // Install returns an install of packages into the environment of a session, and reports whether it
 // had to make the session.
 func (e *Engine) Install(sc Scope, session, packages string) (install *Install, made bool, err error) {
-	env := e.environmentOf(sc, session)
+	env := e.environmentOf(session)
 	run, err := env.Install(packages)
 	if err != nil {
 		return nil, false, err

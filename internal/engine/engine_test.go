@@ -69,7 +69,7 @@ func (b *bench) python(sc engine.Scope, session, code string) *jobs.Job {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Python, Tenant: sc.Tenant, Session: session, Title: code}, s.Exec(code))
+	return jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Python, Session: session, Title: code}, s.Exec(code))
 }
 
 // shell starts a command of the scope.
@@ -80,30 +80,7 @@ func (b *bench) shell(sc engine.Scope, c engine.Command) *jobs.Job {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Shell, Tenant: sc.Tenant, Title: c.Line}, run)
-}
-
-// Two tenants can use the same name for a session, and see nothing of each other.
-func TestTenants(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, config(t))
-	mine, other := b.Scope("mine"), b.Scope("other")
-	job := b.python(mine, "lab", "secret = 1")
-	if info := jobstest.End(t, job); info.Status != jobs.Completed {
-		t.Fatalf("%s\n%s", info.Receipt.Text(), jobstest.Output(job))
-	}
-	theirs := b.python(other, "lab", "secret")
-	if info := jobstest.End(t, theirs); !strings.Contains(info.Receipt.Text(), "NameError") {
-		t.Errorf("the other tenant's session: %s, %s", info.Receipt.Text(), info.Result)
-	}
-	if _, err := b.Jobs().Get(other.Tenant, job.ID()); err == nil {
-		t.Error("the other tenant finds the job")
-	}
-	for sc, want := range map[string]int{"mine": 1, "other": 1, "stranger": 0} {
-		if st := b.Status(b.Scope(sc)); len(st.Sessions) != want || st.Jobs.By[jobs.Completed]+st.Jobs.By[jobs.Failed] != want {
-			t.Errorf("%s is shown sessions %v, jobs %v", sc, st.Sessions, st.Jobs)
-		}
-	}
+	return jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Shell, Title: c.Line}, run)
 }
 
 // A session beyond the limit is refused, and the refusal names the setting. A session that was
@@ -113,13 +90,13 @@ func TestMaxSessions(t *testing.T) {
 	c := config(t)
 	c.MaxSessions = 2
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	jobstest.End(t, b.python(sc, "a", "1"))
 	jobstest.End(t, b.python(sc, "b", "1"))
 	if _, _, err := b.Open(sc, "c"); err == nil || !strings.Contains(err.Error(), "REPL_MAX_SESSIONS") {
 		t.Errorf("a third session: %v", err)
 	}
-	s, err := b.Session(sc, "a")
+	s, err := b.Session("a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +137,7 @@ func pids(t testing.TB, j *jobs.Job, count int) (all []int) {
 func TestCloseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
-	sc := b.Scope("local")
+	sc := b.Scope()
 	running := b.shell(sc, engine.Command{Line: `setsid sleep 1000 & echo "pid $!. pid $$."; wait`, TTY: true})
 	ended := b.shell(sc, engine.Command{Line: `setsid sleep 1000 >/dev/null 2>&1 & echo "pid $!."`})
 	python := b.python(sc, "default", "import os, subprocess, time\nprint(f'pid {subprocess.Popen([\"sleep\", \"1000\"]).pid}. pid {os.getpid()}.')\ntime.sleep(1000)")
@@ -199,7 +176,7 @@ func TestCloseLetsPythonExit(t *testing.T) {
 	sessions := 2*runtime.GOMAXPROCS(0) + 2 // more than are asked at once
 	c.MaxSessions, c.Log = sessions+1, slog.New(slog.NewTextHandler(&log, nil))
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	var starts []*jobs.Job
 	for i := range sessions {
 		sleep := map[bool]string{true: "time.sleep(1000)"}[i < sessions-1]
@@ -233,7 +210,7 @@ func TestStatusBeforeTheFirstJob(t *testing.T) {
 	c := config(t)
 	c.Env = []string{"PATH=/nowhere:/usr/bin"}
 	b := newBench(t, c)
-	st := b.Status(b.Scope("local"))
+	st := b.Status(b.Scope())
 	if st.Version != "test" || st.Workspace != c.Workspace || st.MaxSessions != 10 || st.Jobs.Max != 100 || st.StateDir != c.StateDir {
 		t.Errorf("settings: %+v", st)
 	}
@@ -257,7 +234,7 @@ func TestStatusBeforeTheFirstJob(t *testing.T) {
 // Status shows the session of a waiting job, and the resources that its processes use.
 func TestStatusOfARunningJob(t *testing.T) {
 	b := newBench(t, config(t))
-	sc := b.Scope("local")
+	sc := b.Scope()
 	job := b.python(sc, "lab", "input('? ')")
 	jobstest.Asks(t, job)
 	b.python(sc, "lab", "1")
@@ -281,7 +258,7 @@ func TestStatusWithoutStateDirectoryNamesTheSetting(t *testing.T) {
 	c := config(t)
 	c.StateDir = ""
 	b := newBench(t, c)
-	st := b.Status(b.Scope("local"))
+	st := b.Status(b.Scope())
 	if !slices.ContainsFunc(st.Lacks, func(s string) bool { return strings.Contains(s, "REPL_STATE_DIR") }) {
 		t.Errorf("it lacks %q", st.Lacks)
 	}
@@ -300,7 +277,7 @@ func TestScopeDefaults(t *testing.T) {
 	}
 }
 
-// An engine runs a command for a tenant and is closed.
+// An engine runs a command and is closed.
 func Example() {
 	e, err := engine.New(engine.Config{ // a server names its guard here
 		Workspace: "/", Shell: "/bin/sh", Env: []string{"PATH=" + os.Getenv("PATH")}, MaxOutput: 1 << 20,
@@ -310,13 +287,13 @@ func Example() {
 		return
 	}
 	defer e.Close()
-	scope := e.Scope("local")
+	scope := e.Scope()
 	run, err := e.Shell(scope, engine.Command{Line: "echo hello; exit 3", Dir: scope.Workspace})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	job, err := e.Jobs().Start(jobs.Spec{Kind: jobs.Shell, Tenant: scope.Tenant, Title: "echo"}, run)
+	job, err := e.Jobs().Start(jobs.Spec{Kind: jobs.Shell, Title: "echo"}, run)
 	if err != nil {
 		fmt.Println(err)
 		return

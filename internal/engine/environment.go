@@ -15,10 +15,9 @@ import (
 	"asyncrepl/pkgmgr"
 )
 
-// Scope returns the scope of a tenant in the engine's workspace, with the environment that jobs
-// start from.
-func (e *Engine) Scope(tenant string) Scope {
-	return Scope{Tenant: tenant, Workspace: e.config.Workspace, Env: e.env}
+// Scope returns a scope in the engine's workspace, with the environment that jobs start from.
+func (e *Engine) Scope() Scope {
+	return Scope{Workspace: e.config.Workspace, Env: e.env}
 }
 
 // jobEnv returns the environment that jobs start from: environ with a terminal that programs know,

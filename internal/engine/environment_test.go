@@ -22,7 +22,7 @@ func TestEnvironmentOfJobs(t *testing.T) {
 	c := config(t)
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "PAGER=less", "LANG=C", "MINE=1", "CI=yes"}
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	job := b.shell(sc, engine.Command{Line: "env", Env: map[string]string{"MINE": "2", "MORE": "3"}})
 	jobstest.End(t, job)
 	lines := strings.Split(jobstest.Output(job), "\n")
@@ -34,12 +34,12 @@ func TestEnvironmentOfJobs(t *testing.T) {
 	for given, want := range map[string]string{"": "SHLVL=1", "SHLVL=0": "SHLVL=1", "SHLVL=3": "SHLVL=3"} {
 		c.Env = slices.DeleteFunc(c.Env, func(kv string) bool { return strings.HasPrefix(kv, "SHLVL=") })
 		c.Env = append(c.Env, given)
-		if env := newBench(t, c).Scope("local").Env; !slices.Contains(env, want) {
+		if env := newBench(t, c).Scope().Env; !slices.Contains(env, want) {
 			t.Errorf("with %q, %s is not among %q", given, want, env)
 		}
 	}
 	c.Env = append(c.Env, "LC_ALL=de_DE.utf8")
-	if env := newBench(t, c).Scope("local").Env; slices.Contains(env, "LC_CTYPE=C.UTF-8") {
+	if env := newBench(t, c).Scope().Env; slices.Contains(env, "LC_CTYPE=C.UTF-8") {
 		t.Errorf("a UTF-8 locale is replaced: %q", env)
 	}
 }
@@ -68,7 +68,7 @@ func TestStartUpFilesAreThoseOfTheCall(t *testing.T) {
 		"of the call\n" + ours + "-": {"BASH_ENV": ours},
 		"-" + ours:                   {"ENV": ours},
 	} {
-		job := b.shell(b.Scope("local"), engine.Command{Line: `echo "$BASH_ENV-$ENV"`, Env: env})
+		job := b.shell(b.Scope(), engine.Command{Line: `echo "$BASH_ENV-$ENV"`, Env: env})
 		jobstest.End(t, job)
 		if got := strings.TrimSpace(jobstest.Output(job)); got != want {
 			t.Errorf("with %v: %q, want %q", env, got, want)
@@ -80,7 +80,7 @@ func TestStartUpFilesAreThoseOfTheCall(t *testing.T) {
 func TestRefusalOfAnotherPip(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
-	sc := b.Scope("local")
+	sc := b.Scope()
 	for line, want := range map[string]jobs.Cause{
 		"echo 'ERROR: Could not find an activated virtualenv (required).' >&2; exit 3": jobs.OtherPip,
 		"exit 3": "",
@@ -100,7 +100,7 @@ func TestPathHasNoEmptyElement(t *testing.T) {
 			c.Env = env
 			c.Pip = []string{"/bin/false"}
 			b := newBench(t, c)
-			job := b.shell(b.Scope("local"), engine.Command{Line: `echo "$PATH"`})
+			job := b.shell(b.Scope(), engine.Command{Line: `echo "$PATH"`})
 			jobstest.End(t, job)
 			path := filepath.SplitList(strings.TrimSpace(jobstest.Output(job)))
 			if len(path) < 2 || slices.Contains(path, "") || filepath.Dir(path[0]) != c.StateDir {

@@ -56,12 +56,12 @@ func (e *Engine) expire() {
 		return
 	}
 	next := e.config.SessionTTL
-	for key, s := range e.sessions {
+	for name, s := range e.sessions {
 		left := e.config.SessionTTL - time.Since(s.idleSince(s.State()))
 		if left <= 0 && s.Usage().Processes > 1 {
 			continue // until they have exited
 		}
-		if left <= 0 && !e.expireNow(key, s) {
+		if left <= 0 && !e.expireNow(name, s) {
 			left = askedPause
 		}
 		if left > 0 {
@@ -75,29 +75,29 @@ func (e *Engine) expire() {
 
 // expireNow ends a session and keeps what must be known of it. It returns false if the session is
 // in use after all. The caller holds mu.
-func (e *Engine) expireNow(key sessionKey, s *session) bool {
+func (e *Engine) expireNow(name string, s *session) bool {
 	loss, ok := s.DeleteIdle(fmt.Sprintf("was ended because it was idle for %v (REPL_SESSION_TTL)", e.config.SessionTTL))
 	if !ok {
 		return false
 	}
-	delete(e.sessions, key)
+	delete(e.sessions, name)
 	for len(e.expired) >= max(1, e.config.MaxSessions) {
-		var oldest sessionKey
-		for k, x := range e.expired {
-			if oldest.name == "" || x.at.Before(e.expired[oldest].at) {
-				oldest = k
+		oldest := ""
+		for n, x := range e.expired {
+			if oldest == "" || x.at.Before(e.expired[oldest].at) {
+				oldest = n
 			}
 		}
 		delete(e.expired, oldest)
 	}
-	e.expired[key] = &expired{spec: s.spec, packages: s.packages, named: s.named, at: time.Now(), loss: loss}
+	e.expired[name] = &expired{spec: s.spec, packages: s.packages, named: s.named, at: time.Now(), loss: loss}
 	return true
 }
 
-// expiredLosses returns what ended sessions of the tenant have lost. The caller holds mu.
-func (e *Engine) expiredLosses(tenant string) (losses []*Loss) {
-	for key, x := range e.expired {
-		if key.tenant == tenant && x.loss != nil {
+// expiredLosses returns what ended sessions have lost. The caller holds mu.
+func (e *Engine) expiredLosses() (losses []*Loss) {
+	for _, x := range e.expired {
+		if x.loss != nil {
 			losses = append(losses, x.loss)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 func expired(t *testing.T, b *bench, sc engine.Scope, name string) (loss *engine.Loss) {
 	t.Helper()
 	polltest.Check(t, func() error {
-		losses := b.Losses(sc)
+		losses := b.Losses()
 		if i := slices.IndexFunc(losses, func(l *engine.Loss) bool { return l.Session == name }); i >= 0 {
 			loss = losses[i]
 			return nil
@@ -39,7 +39,7 @@ func TestIdleSessionsAreEnded(t *testing.T) {
 	c := config(t)
 	c.SessionTTL = 300 * time.Millisecond
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	dir := t.TempDir()
 	b.create(sc, engine.SessionSpec{Name: "lab", Dir: dir})
 	j := b.python(sc, "lab", "import os\na = b = 1\nprint(f'pid {os.getpid()}.')")
@@ -51,18 +51,15 @@ func TestIdleSessionsAreEnded(t *testing.T) {
 	}
 	processtest.Gone(t, pid)
 	var no *engine.NoSessionError
-	if _, err := b.Session(sc, "lab"); !errors.As(err, &no) || no.Loss != loss {
+	if _, err := b.Session("lab"); !errors.As(err, &no) || no.Loss != loss {
 		t.Errorf("asking for it: %v", err)
-	}
-	if other := b.Losses(b.Scope("other")); other != nil {
-		t.Errorf("another tenant sees %v", other)
 	}
 	next := b.python(sc, "lab", "print(os.getcwd()) if 'os' in globals() else print(__import__('os').getcwd())")
 	info := jobstest.End(t, next)
 	if got := jobstest.Output(next); got != dir+"\n" || !slices.Contains(info.Receipt.Notes, loss.String()) {
 		t.Errorf("the next of its name prints %q, notes %q", got, info.Receipt.Notes)
 	}
-	if slices.Contains(b.Losses(sc), loss) {
+	if slices.Contains(b.Losses(), loss) {
 		t.Error("the loss is reported after the receipt has said it")
 	}
 }
@@ -73,7 +70,7 @@ func TestSessionsInUseAreKept(t *testing.T) {
 	c := config(t)
 	c.SessionTTL = 20 * time.Millisecond
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	running := b.python(sc, "busy", "input()")
 	jobstest.Asks(t, running)
 	parent := b.python(sc, "parent", "import os, subprocess, sys\np = subprocess.Popen(['sleep', '1000']); print(f'pid {p.pid}.')")

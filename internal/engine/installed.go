@@ -29,19 +29,19 @@ func (e *Engine) installed(ctx context.Context, packages *pkgmgr.Manager, change
 	if len(modules) == 0 {
 		sessions = nil
 	}
-	for key, s := range sessions {
+	for name, s := range sessions {
 		if s.packages != packages {
 			continue
 		}
 		imported, err := s.Imported(ctx, modules)
 		if err != nil {
-			e.config.Log.Debug("asking a session for its modules", "session", key.name, "err", err)
+			e.config.Log.Debug("asking a session for its modules", "session", name, "err", err)
 		}
 		noted := map[string]bool{}
 		for _, module := range imported {
 			if pkg := replaced[module]; !noted[pkg] {
 				noted[pkg] = true
-				notes = append(notes, fmt.Sprintf("session %s has imported %s before; restart its Python to use %s there", key.name, module, pkg))
+				notes = append(notes, fmt.Sprintf("session %s has imported %s before; restart its Python to use %s there", name, module, pkg))
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func TestSessionInItsOwnEnvironment(t *testing.T) {
 	c := config(t)
 	c.Env = append(c.Env, "VIRTUAL_ENV=/server's", "CONDA_PREFIX=/conda", "PYTHONHOME=")
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	dir := filepath.Join(c.Workspace, ".venvs", "lab")
 	if st := b.create(sc, engine.SessionSpec{Name: "lab", Venv: engine.OwnVenv}); st.Python != filepath.Join(dir, "bin", "python")+" (not made yet)" {
 		t.Errorf("a new session has Python %s", st.Python)
@@ -63,7 +63,7 @@ func TestDeleteKeepsNoEnvironmentThatWasNotMade(t *testing.T) {
 	t.Parallel()
 	c := config(t)
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	dir := filepath.Join(c.Workspace, ".venvs", "lab")
 	exists := func() bool { _, err := os.Stat(dir); return err == nil }
 	b.create(sc, engine.SessionSpec{Name: "lab", Venv: engine.OwnVenv})
@@ -92,7 +92,7 @@ func TestSessionOnAnInterpreter(t *testing.T) {
 	}
 	c.Python = ""
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	b.create(sc, engine.SessionSpec{Name: "bare", Python: python})
 	const code = `import os, sys
 print(sys.prefix == sys.base_prefix, sys.executable, os.environ["PATH"].split(os.pathsep)[0], os.environ.get("PIP_REQUIRE_VIRTUALENV"))`
@@ -112,7 +112,7 @@ func TestMemoryOfSessions(t *testing.T) {
 	t.Parallel()
 	c := config(t)
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	of, about := ", at most 100 MB", []string{"memory limits of sessions, for all processes together (cgroup v2)"}
 	if err := cgroup.Available(); err != nil {
 		of, about = of+" a process", []string{"memory limits of sessions, for each process and not for all together", "cgroup v2 can't limit all processes of a session together: " + err.Error()}

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"asyncrepl/internal/report"
@@ -12,22 +13,16 @@ import (
 // A NoSessionError says that there is no session of a name.
 type NoSessionError struct {
 	Name  string
-	Names []string // of the sessions of the same tenant, in order
+	Names []string // of the sessions, in order
 	Loss  *Loss    // the session was ended because it was idle; nil: it was not, or lost nothing
 }
 
 func (e *NoSessionError) Error() string { return "there is no session " + e.Name }
 
 // noSession returns the error for a name. The caller holds mu.
-func (e *Engine) noSession(sc Scope, name string) error {
-	err := &NoSessionError{Name: name}
-	for key := range e.sessions {
-		if key.tenant == sc.Tenant {
-			err.Names = append(err.Names, key.name)
-		}
-	}
-	slices.Sort(err.Names)
-	if old := e.expired[sessionKey{sc.Tenant, name}]; old != nil {
+func (e *Engine) noSession(name string) error {
+	err := &NoSessionError{Name: name, Names: slices.Sorted(maps.Keys(e.sessions))}
+	if old := e.expired[name]; old != nil {
 		err.Loss = old.loss
 	}
 	return err
@@ -43,7 +38,7 @@ func (e *SessionExistsError) Error() string {
 // A TooManySessionsError says that no more sessions are allowed.
 type TooManySessionsError struct {
 	Open int
-	Idle report.SessionStatus // the one of the same tenant that has been idle longest; without a name: all are busy
+	Idle report.SessionStatus // the one that has been idle longest; without a name: all are busy
 }
 
 func (e *TooManySessionsError) Error() string {
@@ -54,8 +49,8 @@ func (e *TooManySessionsError) Error() string {
 func (e *Engine) tooMany(sc Scope) error {
 	err := &TooManySessionsError{Open: len(e.sessions)}
 	var idle *session
-	for key, s := range e.sessions {
-		if st := s.State(); key.tenant == sc.Tenant && st.Idle() && (idle == nil || s.idleSince(st).Before(idle.idleSince(idle.State()))) {
+	for _, s := range e.sessions {
+		if st := s.State(); st.Idle() && (idle == nil || s.idleSince(st).Before(idle.idleSince(idle.State()))) {
 			idle = s
 		}
 	}

@@ -30,18 +30,17 @@ type replay struct {
 	steps   []Entry // that run again
 }
 
-// Replay returns the replay of a job of the scope's tenant, by the code that its session has kept,
-// or a branch of that. The error can be a [*NoSessionError] about the job's session, or say why the
+// Replay returns the replay of a job, by the code that its session has kept, or a branch of that. The error can be a [*NoSessionError] about the job's session, or say why the
 // job can't be run again.
 func (e *Engine) Replay(sc Scope, job jobs.Info) (Replay, error) {
-	s, err := e.Session(sc, job.Session)
+	s, err := e.Session(job.Session)
 	if err == nil {
 		var steps []Entry
 		if steps, err = s.History().Until(job.ID); err == nil {
 			return &replay{e, sc, job.Session, steps}, nil
 		}
 	}
-	for _, s := range e.sessionsOf(sc) {
+	for _, s := range e.list() {
 		if steps, err := s.History().Until(job.ID); err == nil {
 			return &replay{e, sc, s.Name(), steps}, nil
 		}
@@ -56,9 +55,9 @@ func (r *replay) Cost() (count int, took time.Duration) {
 	return len(r.steps), took
 }
 
-// same returns the id of a job of the tenant that did the same work in the state to make, or "".
+// same returns the id of a job that did the same work in the state to make, or "".
 func (r *replay) same(work Work) string {
-	for _, s := range r.e.sessionsOf(r.sc) {
+	for _, s := range r.e.list() {
 		if job := s.History().Same(r.steps[len(r.steps)-1], work); job != "" {
 			return job
 		}
@@ -73,11 +72,11 @@ func (r *replay) Run(name string, work Work) (string, jobs.Runner, error) {
 	}
 	r.e.mu.Lock()
 	defer r.e.mu.Unlock()
-	of := r.e.sessions[sessionKey{r.sc.Tenant, r.session}]
+	of := r.e.sessions[r.session]
 	if of == nil {
-		return "", nil, r.e.noSession(r.sc, r.session)
+		return "", nil, r.e.noSession(r.session)
 	}
-	name = r.e.freeName(r.sc, r.session, name)
+	name = r.e.freeName(r.session, name)
 	if err := r.e.canMake(r.sc, name); err != nil {
 		return "", nil, err
 	}
@@ -85,16 +84,16 @@ func (r *replay) Run(name string, work Work) (string, jobs.Runner, error) {
 	spec.Name = name
 	s := r.e.make(r.sc, spec, of.packages)
 	s.named, s.awaits, s.rerun = of.named, 1, r.steps[len(r.steps)-1].Job
-	again.Abandon = func(ctx context.Context) { r.e.abandon(ctx, r.sc, s) }
+	again.Abandon = func(ctx context.Context) { r.e.abandon(ctx, s) }
 	return name, s.Session.Replay(again), nil
 }
 
 // abandon deletes a session whose only job has ended before it made the state that it is for. If
 // ctx is done, abandon does not wait for the end of its Python.
-func (e *Engine) abandon(ctx context.Context, sc Scope, s *session) {
+func (e *Engine) abandon(ctx context.Context, s *session) {
 	e.mu.Lock()
-	if key := (sessionKey{sc.Tenant, s.Name()}); e.sessions[key] == s {
-		delete(e.sessions, key)
+	if name := s.Name(); e.sessions[name] == s {
+		delete(e.sessions, name)
 	}
 	e.mu.Unlock()
 	if wait, err := s.Session.Delete(jobs.Program, "a rerun that was cut short"); err == nil {
@@ -104,10 +103,10 @@ func (e *Engine) abandon(ctx context.Context, sc Scope, s *session) {
 
 // freeName returns name or, if it is empty, the name of a session that there is not, after that of
 // another one. The caller holds mu.
-func (e *Engine) freeName(sc Scope, after, name string) string {
+func (e *Engine) freeName(after, name string) string {
 	for n := 2; name == ""; n++ {
 		free := fmt.Sprintf("%.60s-%d", after, n)
-		if e.sessions[sessionKey{sc.Tenant, free}] == nil {
+		if e.sessions[free] == nil {
 			name = free
 		}
 	}

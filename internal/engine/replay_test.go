@@ -23,7 +23,7 @@ func (b *bench) rerun(sc engine.Scope, after jobs.Info, code string) (string, *j
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return name, jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Python, Tenant: sc.Tenant, Session: name, Title: code}, run)
+	return name, jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Python, Session: name, Title: code}, run)
 }
 
 // A rerun that ends before its own code runs leaves no session, and so takes the place of none. One
@@ -33,7 +33,7 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 	c := config(t)
 	c.MaxSessions = 2
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	first := jobstest.End(t, b.python(sc, "base", "import os, pathlib; pathlib.Path('made').mkdir()"))
 	same := jobstest.End(t, b.python(sc, "base", "x = 1"))
 	const note = "Same code as job "
@@ -60,7 +60,7 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 	if info.Status != jobs.Completed || !strings.HasSuffix(text, note+same.ID+", which ran it in the same state") {
 		t.Errorf("%s, notes %q", info.Receipt.Text(), text)
 	}
-	if _, err := b.Session(sc, name); err != nil {
+	if _, err := b.Session(name); err != nil {
 		t.Error(err)
 	}
 }
@@ -70,7 +70,7 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 func TestStateIsKeptByABranch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
-	sc := b.Scope("local")
+	sc := b.Scope()
 	job := jobstest.End(t, b.python(sc, "base", "x = [1]"))
 	if _, _, err := b.Branch(t.Context(), sc, "base", "twig"); err != nil {
 		t.Fatal(err)

@@ -12,9 +12,8 @@ const DefaultGrace = 2 * time.Second
 // defaultSession is the Python session of a scope that names none.
 const defaultSession = "default"
 
-// A Scope determines what one connection can see and where its jobs run.
+// A Scope is where and how the jobs of one connection run, if its calls do not say.
 type Scope struct {
-	Tenant    string        // the owner of the jobs and sessions; those of other tenants are not found
 	Workspace string        // an absolute path; relative directories start there
 	Env       []string      // KEY=value, the environment that jobs start from
 	Session   string        // the Python session of calls that name none; empty: defaultSession

@@ -67,9 +67,6 @@ const (
 	MostMemoryMB  = 16 << 20
 )
 
-// A sessionKey distinguishes the sessions of different tenants.
-type sessionKey struct{ tenant, name string }
-
 // A session is an entry of the engine's table.
 type session struct {
 	*pyrepl.Session
@@ -99,21 +96,19 @@ func (s *session) idleSince(st pyrepl.State) time.Time {
 	return s.opened
 }
 
-// Session returns the named session of the scope's tenant. If there is none, the error is a
-// [*NoSessionError].
-func (e *Engine) Session(sc Scope, name string) (Session, error) {
+// Session returns the named session. If there is none, the error is a [*NoSessionError].
+func (e *Engine) Session(name string) (Session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := e.sessions[sessionKey{sc.Tenant, name}]
+	s := e.sessions[name]
 	if s == nil {
-		return nil, e.noSession(sc, name)
+		return nil, e.noSession(name)
 	}
 	return s.Session, nil
 }
 
-// Open returns the named session of the scope's tenant for a job, and reports whether it had to
-// make it. A session starts no process before its first job. If no more are allowed, the error is a
-// [*TooManySessionsError].
+// Open returns the named session for a job, and reports whether it had to make it. A session starts
+// no process before its first job. If no more are allowed, the error is a [*TooManySessionsError].
 func (e *Engine) Open(sc Scope, name string) (_ Session, made bool, err error) {
 	s, made, err := e.open(sc, name, true)
 	if err != nil {
@@ -127,11 +122,10 @@ func (e *Engine) Open(sc Scope, name string) (_ Session, made bool, err error) {
 func (e *Engine) open(sc Scope, name string, job bool) (s *session, made bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	key := sessionKey{sc.Tenant, name}
-	s = e.sessions[key]
+	s = e.sessions[name]
 	if made = s == nil; made {
 		spec, packages, named := SessionSpec{Name: name}, e.packages, false
-		if old := e.expired[key]; old != nil {
+		if old := e.expired[name]; old != nil {
 			spec, packages, named = old.spec, old.packages, old.named
 		}
 		if err = e.canMake(sc, name); err != nil {
@@ -148,14 +142,13 @@ func (e *Engine) open(sc Scope, name string, job bool) (s *session, made bool, e
 }
 
 // environmentOf returns the environment that a session has, or would have if it were opened.
-func (e *Engine) environmentOf(sc Scope, name string) *pkgmgr.Manager {
+func (e *Engine) environmentOf(name string) *pkgmgr.Manager {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	key := sessionKey{sc.Tenant, name}
-	if s := e.sessions[key]; s != nil {
+	if s := e.sessions[name]; s != nil {
 		return s.packages
 	}
-	if old := e.expired[key]; old != nil {
+	if old := e.expired[name]; old != nil {
 		return old.packages
 	}
 	return e.packages
@@ -168,20 +161,18 @@ func (e *Engine) environmentOf(sc Scope, name string) *pkgmgr.Manager {
 func (e *Engine) Delete(sc Scope, name string, by jobs.By, reason string) (wait func(ctx context.Context) (End, error), kept func() string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	key := sessionKey{sc.Tenant, name}
-	s := e.sessions[key]
+	s := e.sessions[name]
 	if s == nil {
-		return nil, nil, e.noSession(sc, name)
+		return nil, nil, e.noSession(name)
 	}
-	delete(e.sessions, key)
+	delete(e.sessions, name)
 	wait, err = s.Session.Delete(by, reason)
 	return wait, func() string { return keptVenv(sc, s.spec) }, err
 }
 
-// Sessions returns the state of the sessions of the scope's tenant, by name, and how many are
-// allowed at once, of all tenants.
+// Sessions returns the state of the sessions, by name, and how many are allowed at once.
 func (e *Engine) Sessions(sc Scope) (list []report.SessionStatus, limit int) {
-	for _, s := range e.sessionsOf(sc) {
+	for _, s := range e.list() {
 		list = append(list, e.statusOf(sc, s))
 	}
 	return list, e.config.MaxSessions
@@ -200,27 +191,25 @@ func (e *Engine) statusOf(sc Scope, s session) report.SessionStatus {
 	}
 }
 
-// Losses returns the deaths of idle interpreters of the scope's tenant. A death is listed until the
-// next job of its session, whose receipt says the same.
-func (e *Engine) Losses(sc Scope) (losses []*Loss) {
-	for _, s := range e.sessionsOf(sc) {
+// Losses returns the deaths of idle interpreters. A death is listed until the next job of its
+// session, whose receipt says the same.
+func (e *Engine) Losses() (losses []*Loss) {
+	for _, s := range e.list() {
 		if loss := s.Lost(); loss != nil {
 			losses = append(losses, loss)
 		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append(losses, e.expiredLosses(sc.Tenant)...)
+	return append(losses, e.expiredLosses()...)
 }
 
-// sessionsOf returns the sessions of the scope's tenant, in the order of their names.
-func (e *Engine) sessionsOf(sc Scope) (list []session) {
+// list returns the sessions, in the order of their names.
+func (e *Engine) list() (list []session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for key, s := range e.sessions {
-		if key.tenant == sc.Tenant {
-			list = append(list, *s)
-		}
+	for _, s := range e.sessions {
+		list = append(list, *s)
 	}
 	slices.SortFunc(list, func(a, b session) int { return cmp.Compare(a.Name(), b.Name()) })
 	return list
@@ -230,11 +219,11 @@ func (e *Engine) sessionsOf(sc Scope) (list []session) {
 // were any. The caller holds mu.
 func (e *Engine) makeRoom() bool {
 	before := len(e.sessions)
-	maps.DeleteFunc(e.sessions, func(_ sessionKey, s *session) bool { return !s.named && !s.Live() })
+	maps.DeleteFunc(e.sessions, func(_ string, s *session) bool { return !s.named && !s.Live() })
 	return len(e.sessions) < before
 }
 
-// all returns the sessions of all tenants.
+// all returns the sessions, in no order.
 func (e *Engine) all() (list []*pyrepl.Session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

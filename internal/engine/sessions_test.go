@@ -47,7 +47,7 @@ func TestSettingsBelongToTheSession(t *testing.T) {
 	c := config(t)
 	c.Env = append(c.Env, "MINE=server's")
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	dir := t.TempDir()
 	if st := b.create(sc, engine.SessionSpec{Name: "lab", Dir: dir, Env: map[string]string{"MINE": "lab's"}}); st.Dir != dir || st.PID != 0 {
 		t.Errorf("a new session: %+v", st)
@@ -79,7 +79,7 @@ print(subprocess.run(["sh", "-c", "pwd; echo $MINE"], capture_output=True, text=
 // restart restarts a session's Python and waits for that.
 func restart(t *testing.T, b *bench, sc engine.Scope, name string) {
 	t.Helper()
-	s, err := b.Session(sc, name)
+	s, err := b.Session(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestSessionsThatSetPath(t *testing.T) {
 	c := config(t)
 	c.Env = []string{"PATH=/usr/bin:/bin"}
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	b.create(sc, engine.SessionSpec{Name: "lab", Env: map[string]string{"PATH": "/nowhere:/usr/bin:/bin"}})
 	got := strings.TrimSpace(b.says(sc, "lab", `import os; print(os.environ["PATH"])`))
 	want := "/nowhere:/usr/bin:/bin"
@@ -115,7 +115,7 @@ func TestSessionsAreListed(t *testing.T) {
 	t.Parallel()
 	c := config(t)
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	b.create(sc, engine.SessionSpec{Name: "new"})
 	b.says(sc, "lab", "import threading, time\na = b = 1\nt = threading.Thread(target=time.sleep, args=(1000,), daemon=True); t.start()\nwhile time.process_time() < .1: pass")
 	b.says(sc, "lab", "c = 1")
@@ -133,16 +133,13 @@ func TestSessionsAreListed(t *testing.T) {
 	if lab != used || fresh != unused {
 		t.Errorf("sessions %+v, want %+v, %+v", list, used, unused)
 	}
-	if other, _ := b.Sessions(b.Scope("other")); len(other) != 0 {
-		t.Errorf("another tenant sees %+v", other)
-	}
 }
 
 // A busy session is listed with its job and the queue behind it, and is not idle.
 func TestBusySessionsAreListed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
-	sc := b.Scope("local")
+	sc := b.Scope()
 	job := b.python(sc, "lab", "input()")
 	jobstest.Asks(t, job)
 	b.python(sc, "lab", "1")
@@ -156,7 +153,7 @@ func TestBusySessionsAreListed(t *testing.T) {
 func TestDeadSessionsAreListed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
-	sc := b.Scope("local")
+	sc := b.Scope()
 	j := b.python(sc, "lab", "import os\nx = 1\nprint(f'pid {os.getpid()}.')")
 	pid := pids(t, j, 1)[0]
 	jobstest.End(t, j)
@@ -171,11 +168,11 @@ func TestDeadSessionsAreListed(t *testing.T) {
 	}
 }
 
-// The name of a session that exists is taken, and it is open to jobs of its tenant.
+// The name of a session that exists is taken, and it is open to jobs.
 func TestSessionExists(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
-	sc := b.Scope("local")
+	sc := b.Scope()
 	b.create(sc, engine.SessionSpec{Name: "lab"})
 	var exists *engine.SessionExistsError
 	if _, _, err := b.Create(t.Context(), sc, engine.SessionSpec{Name: "lab", Dir: "/"}); !errors.As(err, &exists) || exists.Session.Name != "lab" || exists.Session.Dir == "/" {
@@ -189,24 +186,21 @@ func TestSessionExists(t *testing.T) {
 	}
 }
 
-// The refusal of an unknown session names those of its tenant.
+// The refusal of an unknown session names those that there are.
 func TestSessionIsUnknown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
-	sc := b.Scope("local")
+	sc := b.Scope()
 	if _, _, err := b.Delete(sc, "lab", jobs.Agent, "test"); !unknown(err, "lab") {
 		t.Errorf("deleting none: %v", err)
 	}
-	if _, err := b.Session(sc, "lab"); !unknown(err, "lab") {
+	if _, err := b.Session("lab"); !unknown(err, "lab") {
 		t.Errorf("before the first session: %v", err)
 	}
 	b.create(sc, engine.SessionSpec{Name: "lab"})
 	b.create(sc, engine.SessionSpec{Name: "another"})
-	if _, err := b.Session(sc, "labs"); !unknown(err, "labs", "another", "lab") {
+	if _, err := b.Session("labs"); !unknown(err, "labs", "another", "lab") {
 		t.Errorf("a third: %v", err)
-	}
-	if _, err := b.Session(b.Scope("other"), "lab"); !unknown(err, "lab") {
-		t.Errorf("another tenant: %v", err)
 	}
 }
 
@@ -221,11 +215,11 @@ func TestInstallMakesASession(t *testing.T) {
 	t.Parallel()
 	c := config(t)
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	if run, made, err := b.Install(sc, "lab", "--index-url=x"); err == nil {
 		t.Errorf("a bad install: %v, %v", run, made)
 	}
-	if _, err := b.Session(sc, "lab"); err == nil {
+	if _, err := b.Session("lab"); err == nil {
 		t.Error("a refused install has made a session")
 	}
 	install, made, err := b.Install(sc, "lab", "six")
@@ -239,7 +233,7 @@ func TestInstallMakesASession(t *testing.T) {
 func TestDeleteEndsASession(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
-	sc := b.Scope("local")
+	sc := b.Scope()
 	running := b.python(sc, "lab", `import os, subprocess, time
 print(f'pid {subprocess.Popen(["sleep", "1000"]).pid}. pid {os.getpid()}.')
 time.sleep(1000)`)
@@ -275,7 +269,7 @@ func TestDeleteLetsPythonExit(t *testing.T) {
 	t.Parallel()
 	c := config(t)
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	b.says(sc, "lab", "import atexit; _ = atexit.register(lambda: open('exited', 'w').close())")
 	b.create(sc, engine.SessionSpec{Name: "new"})
 	for name, had := range map[string]bool{"lab": true, "new": false} {
@@ -293,14 +287,13 @@ func TestDeleteLetsPythonExit(t *testing.T) {
 }
 
 // Sessions that were made with settings make no room for others. The refusal names the session that
-// has been idle longest, of the same tenant.
+// has been idle longest.
 func TestTooManySessions(t *testing.T) {
 	t.Parallel()
 	c := config(t)
-	c.MaxSessions = 3
+	c.MaxSessions = 2
 	b := newBench(t, c)
-	sc := b.Scope("local")
-	b.create(b.Scope("other"), engine.SessionSpec{Name: "old"})
+	sc := b.Scope()
 	b.create(sc, engine.SessionSpec{Name: "a"})
 	b.create(sc, engine.SessionSpec{Name: "b"})
 	b.says(sc, "a", "1")
@@ -308,7 +301,7 @@ func TestTooManySessions(t *testing.T) {
 		t.Helper()
 		_, _, err := b.Create(t.Context(), sc, engine.SessionSpec{Name: "c"})
 		var many *engine.TooManySessionsError
-		if !errors.As(err, &many) || many.Open != 3 || many.Idle.Name != idle || !strings.Contains(err.Error(), "REPL_MAX_SESSIONS") {
+		if !errors.As(err, &many) || many.Open != 2 || many.Idle.Name != idle || !strings.Contains(err.Error(), "REPL_MAX_SESSIONS") {
 			t.Errorf("a session too many: %v, %+v", err, many)
 		}
 		if _, _, err := b.Open(sc, "c"); !errors.As(err, &many) {
@@ -334,7 +327,7 @@ func TestSettingsThatCannotBeHad(t *testing.T) {
 	c := config(t)
 	c.MemoryMB = 500
 	b := newBench(t, c)
-	sc := b.Scope("local")
+	sc := b.Scope()
 	for _, tt := range []struct {
 		spec engine.SessionSpec
 		want string

@@ -18,17 +18,16 @@ import (
 	"asyncrepl/pkgmgr"
 )
 
-// Status returns the state of the engine as one of its tenants sees it. It starts nothing and makes
-// no file.
+// Status returns the state of the engine. It starts nothing and makes no file.
 func (e *Engine) Status(sc Scope) report.Server {
 	census := e.owner.Census()
 	s := report.Server{
 		Version: e.config.Version, Started: e.started, Workspace: sc.Workspace,
-		Jobs: e.jobs.Count(sc.Tenant), Disk: e.jobs.Usage(),
+		Jobs: e.jobs.Count(), Disk: e.jobs.Usage(),
 		Processes: census.Trees.Processes, Memory: census.Trees.Memory, Self: census.Self,
 	}
 	s.Sessions, s.MaxSessions = e.Sessions(sc)
-	s.Checkpoints = e.checkpoints(sc)
+	s.Checkpoints = e.checkpoints()
 	for _, p := range census.Orphans {
 		s.Orphans = append(s.Orphans, jobs.Process{PID: p.PID, Program: p.Program})
 	}

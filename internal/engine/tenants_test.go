@@ -33,7 +33,7 @@ func tenant(t testing.TB, all *engine.Tenants, name, dir string) (*bench, engine
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{e, t}, e.Scope(name)
+	return &bench{e, t}, e.Scope()
 }
 
 // A tenant has a workspace that only its user can open, and a state directory. The environment that
@@ -122,7 +122,7 @@ func TestTotalsOfTenants(t *testing.T) {
 		b, sc := tenant(t, all, name, t.TempDir())
 		jobstest.End(t, b.shell(sc, engine.Command{Line: "printf 12345"}))
 		jobstest.End(t, b.shell(sc, engine.Command{Line: "exit 1"}))
-		jobstest.Start(t, b.Jobs(), jobs.Spec{Tenant: name}, waits{})
+		jobstest.Start(t, b.Jobs(), jobs.Spec{}, waits{})
 		b.create(sc, engine.SessionSpec{Name: "lab"})
 	}
 	want := engine.Totals{Sessions: 2, Totals: jobs.Totals{
@@ -143,7 +143,7 @@ func TestReady(t *testing.T) {
 		t.Errorf("before the first tenant: %v", err)
 	}
 	b, sc := tenant(t, full, "alice", t.TempDir())
-	jobstest.Start(t, b.Jobs(), jobs.Spec{Tenant: sc.Tenant}, waits{})
+	jobstest.Start(t, b.Jobs(), jobs.Spec{}, waits{})
 	if err := full.Ready(); err == nil || err.Error() != "1 jobs are running, the most allowed" {
 		t.Errorf("with as many jobs as are allowed: %v", err)
 	}

@@ -19,11 +19,11 @@ type Saved struct {
 	Dropped int // jobs that are left out, because the session no longer keeps their code
 }
 
-// A Source is a session of a tenant.
+// A Source is a session.
 type Source struct {
-	Session, Tenant string
-	History         pyrepl.History
-	Jobs            *jobs.Registry
+	Session string
+	History pyrepl.History
+	Jobs    *jobs.Registry
 }
 
 // Save writes what a session ran to a file of the workspace, as package notebook does.
@@ -73,7 +73,7 @@ func title(e *pyrepl.Entry) string {
 // outputs returns the outputs of a job, which are taken from room, and an error for a job that
 // has failed.
 func (s *Source) outputs(e *pyrepl.Entry, room *int) (list []notebook.Output) {
-	j := s.Jobs.Lookup(s.Tenant, e.Job)
+	j := s.Jobs.Lookup(e.Job)
 	switch {
 	case j == nil:
 		list = []notebook.Output{note("the output of this job is gone: the server no longer keeps the job")}

@@ -49,7 +49,7 @@ func TestMarkdown(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	w := newWorld(t)
 	questions := make(chan jobs.Question)
-	j := jobstest.Start(t, w.src.Jobs, jobs.Spec{Kind: jobs.Python, Tenant: "me"}, program(func(p *jobs.Port) jobs.Outcome {
+	j := jobstest.Start(t, w.src.Jobs, jobs.Spec{Kind: jobs.Python}, program(func(p *jobs.Port) jobs.Outcome {
 		taken := make(chan struct{})
 		p.SetInput(func(context.Context, jobs.Input) (jobs.Delivery, error) {
 			p.SetRunning()
@@ -87,7 +87,7 @@ func TestAnswersAtTheEdges(t *testing.T) {
 	}{"nothing else": {"", true}, "the middle": {strings.Repeat("x", 1<<20), false}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			j := jobstest.Start(t, w.src.Jobs, jobs.Spec{Kind: jobs.Python, Tenant: "me"}, program(func(p *jobs.Port) jobs.Outcome {
+			j := jobstest.Start(t, w.src.Jobs, jobs.Spec{Kind: jobs.Python}, program(func(p *jobs.Port) jobs.Outcome {
 				taken := make(chan struct{})
 				p.SetInput(func(context.Context, jobs.Input) (jobs.Delivery, error) {
 					p.SetRunning()
@@ -187,7 +187,7 @@ func TestDroppedOutput(t *testing.T) {
 		p.Write(output.Stdout, []byte(half[:1<<18]+"end\n"))
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 	})
-	j, err := w.src.Jobs.Get("me", info.ID)
+	j, err := w.src.Jobs.Get(info.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestCells(t *testing.T) {
 	w.add(pyrepl.Entry{Lost: "Python was restarted; variables lost: x"})
 	w.run("three", prints(jobs.Receipt{End: jobs.Returned}))
 	release := make(chan struct{})
-	j := jobstest.Start(t, w.src.Jobs, jobs.Spec{Kind: jobs.Python, Tenant: "me"}, program(func(p *jobs.Port) jobs.Outcome {
+	j := jobstest.Start(t, w.src.Jobs, jobs.Spec{Kind: jobs.Python}, program(func(p *jobs.Port) jobs.Outcome {
 		p.Write(output.Stdout, []byte("so far"))
 		<-release
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}

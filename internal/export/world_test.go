@@ -34,13 +34,13 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, dir: t.TempDir(), src: export.Source{Session: "lab", Tenant: "me", Jobs: jobstest.Registry(t)}}
+	return &world{t: t, dir: t.TempDir(), src: export.Source{Session: "lab", Jobs: jobstest.Registry(t)}}
 }
 
 // run adds a job that has ended to the session.
 func (w *world) run(code string, f program) jobs.Info {
 	w.t.Helper()
-	info := jobstest.End(w.t, jobstest.Start(w.t, w.src.Jobs, jobs.Spec{Kind: jobs.Python, Tenant: "me"}, f))
+	info := jobstest.End(w.t, jobstest.Start(w.t, w.src.Jobs, jobs.Spec{Kind: jobs.Python}, f))
 	w.add(pyrepl.Entry{Job: info.ID, Work: pyrepl.Work{Code: code}, Receipt: info.Receipt, Ended: time.Now()})
 	return info
 }

@@ -135,7 +135,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 			}
 		})
 	}
-	if n := len(w.jobs.List("", jobs.Filter{})); n != 2 {
+	if n := len(w.jobs.List(jobs.Filter{})); n != 2 {
 		t.Errorf("%d jobs, but a refused call starts none", n)
 	}
 }

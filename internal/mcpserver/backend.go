@@ -17,9 +17,8 @@ import (
 type Backend interface {
 	// Jobs returns the registry in which the tools start and find jobs.
 	Jobs() *jobs.Registry
-	// Session returns a Python session of the scope's tenant. If there is none, the error is an
-	// [*engine.NoSessionError].
-	Session(sc engine.Scope, name string) (engine.Session, error)
+	// Session returns a Python session. If there is none, the error is an [*engine.NoSessionError].
+	Session(name string) (engine.Session, error)
 	// Open returns a Python session for a job, and reports whether it had to make it.
 	Open(sc engine.Scope, name string) (s engine.Session, made bool, err error)
 	// Create makes a Python session that does not exist. install is that of its packages, or
@@ -33,15 +32,13 @@ type Backend interface {
 	// Continue is Branch from the state after a job. The error is engine.ErrNotKept if that is not
 	// there any more.
 	Continue(ctx context.Context, sc engine.Scope, job jobs.Info, name string) (report.SessionStatus, engine.Shared, error)
-	// Sessions returns the state of the sessions of the scope's tenant, and how many are allowed at
-	// once.
+	// Sessions returns the state of the sessions, and how many are allowed at once.
 	Sessions(sc engine.Scope) (list []report.SessionStatus, limit int)
 	// Delete ends a Python session for good. kept is the directory of its own environment, which
 	// stays, or empty.
 	Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error)
-	// Losses returns the deaths of idle Python interpreters of the scope's tenant that no job's
-	// receipt reports.
-	Losses(sc engine.Scope) []*engine.Loss
+	// Losses returns the deaths of idle Python interpreters that no job's receipt reports.
+	Losses() []*engine.Loss
 	// Shell returns a runner of one command line.
 	Shell(sc engine.Scope, c engine.Command) (jobs.Runner, error)
 	// Install returns an install of packages for a session, and reports whether it had to make the
@@ -50,7 +47,7 @@ type Backend interface {
 	// TakeNote returns what a client should know about a Python environment that was made since the
 	// last call, or "".
 	TakeNote() string
-	// Status returns the state of the server as the scope's tenant sees it.
+	// Status returns the state of the server.
 	Status(sc engine.Scope) report.Server
 }
 

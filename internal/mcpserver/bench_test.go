@@ -99,7 +99,7 @@ func BenchmarkPicture(b *testing.B) {
 		w := newWorld(b)
 		c := w.dial(engine.Scope{})
 		c.request("tools/call", map[string]any{"name": "execute_python", "arguments": given{"code": fmt.Sprintf("pictures 1 %d", size)}})
-		id := w.jobs.List("", jobs.Filter{})[0].ID
+		id := w.jobs.List(jobs.Filter{})[0].ID
 		b.Run(fmt.Sprintf("%d kB", size/1000), func(b *testing.B) {
 			for b.Loop() {
 				c.startCall("check_job_status", given{"job_id": id, "cursor": 0})

@@ -20,7 +20,7 @@ func (w *world) longest(n int, lines ...string) (list []string) {
 		list = append(list, j.ID())
 	}
 	for _, id := range list {
-		j, err := w.jobs.Get("", id)
+		j, err := w.jobs.Get(id)
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -172,7 +172,7 @@ func TestFirstJobsAreQueuedBehindTheInstall(t *testing.T) {
 	if got := c.call("create_session", given{"name": "lab", "packages": "hang"}); !strings.HasPrefix(field(got, "Installing"), "job ") {
 		t.Errorf("the new session:\n%s", got)
 	}
-	install := w.jobs.List("", jobs.Filter{})[0]
+	install := w.jobs.List(jobs.Filter{})[0]
 	w.job("Job ID: " + install.ID + "\n").AwaitStart(t.Context())
 	later := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "lab", Site: "another"}, &program{w, "hang"})
 	later.AwaitStart(t.Context())

@@ -130,7 +130,7 @@ func TestLargeRepliesArriveApart(t *testing.T) {
 
 func TestDisplaysAreResources(t *testing.T) {
 	w := newWorld(t)
-	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{Tenant: "other"})
+	c, other := w.dial(engine.Scope{}), newWorld(t).dial(engine.Scope{})
 	j := w.job(c.call("execute_command_async", given{"max_chars": 0, "command": code("pictures 2 100", `show image/svg+xml "<svg/>"`, `show image/png ""`, `show text/html "\xff"`, `out "x"`)}))
 	empty := w.job(c.call("execute_python", given{"code": `out "x"`})).ID()
 	svg, none := "<svg/>", ""
@@ -164,7 +164,7 @@ func TestDisplaysAreResources(t *testing.T) {
 		}
 	}
 	if m := other.request("resources/read", map[string]any{"uri": display.URI(j.ID(), 1)}); m.Error == nil || !strings.HasPrefix(m.Error.Message, "No such job: ") {
-		t.Errorf("another tenant: %+v, %s", m.Error, m.Result)
+		t.Errorf("in another server: %+v, %s", m.Error, m.Result)
 	}
 	if m := c.request("resources/templates/list", nil); !strings.Contains(string(m.Result), `"job://{id}/display/{n}"`) {
 		t.Errorf("templates: %s", m.Result)

@@ -31,7 +31,7 @@ func Example() {
 		ctx, leave := context.WithCancel(context.Background())
 		transport := &stdio.Transport{Stream: server, Ordered: true, Leave: leave}
 		shared := mcpserver.Config{Backend: eng, Version: "example"}
-		session, err := mcpserver.New(ctx, shared, eng.Scope("local")).Connect(ctx, transport, nil)
+		session, err := mcpserver.New(ctx, shared, eng.Scope()).Connect(ctx, transport, nil)
 		if err == nil {
 			err = session.Wait()
 		}

@@ -75,7 +75,7 @@ func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
 
 // execute starts a job and waits for it during the grace.
 func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*report.Reply, error) {
-	spec.Tenant, spec.Timeout = c.scope.Tenant, c.scope.Timeout
+	spec.Timeout = c.scope.Timeout
 	if c.args.Timeout != nil {
 		spec.Timeout = *c.args.Timeout
 	}

@@ -11,12 +11,12 @@ import (
 
 func (c *call) exportSession(_ context.Context) (*report.Reply, error) {
 	session := c.session()
-	py, err := c.Backend.Session(c.scope, session)
+	py, err := c.Backend.Session(session)
 	if err != nil {
 		return nil, err
 	}
 	c.ticket.Pass()
-	src := export.Source{Session: session, Tenant: c.scope.Tenant, History: py.History(), Jobs: c.jobs}
+	src := export.Source{Session: session, History: py.History(), Jobs: c.jobs}
 	if len(src.History.Entries) == 0 {
 		return nil, fmt.Errorf("session %s has not run anything yet", session)
 	}

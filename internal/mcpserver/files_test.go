@@ -166,10 +166,10 @@ func TestReadFileShowsPictures(t *testing.T) {
 	}
 }
 
-func TestTenantsSeeTheirOwnFiles(t *testing.T) {
+func TestFilesAreThoseOfTheWorkspace(t *testing.T) {
 	w := newWorld(t)
 	w.config.Toolsets = []string{FilesToolset}
-	mine, theirs := w.dial(engine.Scope{Workspace: t.TempDir()}), w.dial(engine.Scope{Tenant: "other", Workspace: t.TempDir()})
+	mine, theirs := w.dial(engine.Scope{Workspace: t.TempDir()}), w.dial(engine.Scope{Workspace: t.TempDir()})
 	mine.call("write_file", given{"path": "secret", "content": "x"})
 	if got := theirs.call("list_files", nil); got != "Directory: .\nEntries: 0\n" {
 		t.Error(got)

@@ -39,7 +39,7 @@ func (c *call) asking() (*jobs.Job, error) {
 		return j, err
 	}
 	var asking []jobs.Info
-	for _, info := range c.jobs.List(c.scope.Tenant, jobs.Filter{Status: []jobs.Status{jobs.WaitingInput}}) {
+	for _, info := range c.jobs.List(jobs.Filter{Status: []jobs.Status{jobs.WaitingInput}}) {
 		if info.Kind == jobs.Python {
 			asking = append(asking, info)
 		}

@@ -68,8 +68,8 @@ func (c *call) branch(ctx context.Context) (*report.Reply, error) {
 // deleted.
 func (c *call) installFirst(spec engine.SessionSpec, install *engine.Install) (*jobs.Job, error) {
 	j, err := c.jobs.Start(jobs.Spec{
-		Tenant: c.scope.Tenant, Timeout: c.scope.Timeout,
-		Kind: jobs.Package, Session: spec.Name, Title: view.Title("install " + spec.Packages), Site: install.Site, Holds: true,
+		Timeout: c.scope.Timeout,
+		Kind:    jobs.Package, Session: spec.Name, Title: view.Title("install " + spec.Packages), Site: install.Site, Holds: true,
 	}, install.Run)
 	if err != nil {
 		c.Backend.Delete(c.scope, spec.Name, jobs.Agent, "create_session") // an error: it is gone already
@@ -118,7 +118,7 @@ func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
 // unended returns the jobs that have not ended and that the end of a session's Python ends: those
 // of Python, and the install that they wait for.
 func (c *call) unended(session string) []jobs.Info {
-	list := c.jobs.List(c.scope.Tenant, jobs.Filter{
+	list := c.jobs.List(jobs.Filter{
 		Session: session,
 		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
 	})

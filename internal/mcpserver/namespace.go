@@ -83,7 +83,7 @@ func (c *call) answer(ctx context.Context, what string, q engine.Request, code s
 // by then is not run any more.
 func (c *call) ask(ctx context.Context, what string, q engine.Request, code string) (*jobs.Job, error) {
 	session := c.session()
-	py, err := c.Backend.Session(c.scope, session)
+	py, err := c.Backend.Session(session)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (c *call) ask(ctx context.Context, what string, q engine.Request, code stri
 	}
 	grace := c.scope.GraceTime()
 	j, err := c.jobs.Start(jobs.Spec{
-		Kind: jobs.Python, Aside: true, Tenant: c.scope.Tenant, Session: session, Title: view.Title(what), Timeout: limit,
+		Kind: jobs.Python, Aside: true, Session: session, Title: view.Title(what), Timeout: limit,
 	}, py.Ask(q, code, grace))
 	if err != nil {
 		return nil, err

@@ -89,8 +89,7 @@ func TestAlsoAnnouncesNothingAfterARefusedCall(t *testing.T) {
 	}
 }
 
-// Another connection gets announcements once a call of its own was about the job, another tenant
-// never.
+// Another connection gets announcements once a call of its own was about the job.
 func TestAlsoIsForConnectionsThatAskedAboutTheJob(t *testing.T) {
 	w := newWorld(t)
 	mine, other := w.dial(engine.Scope{}), w.dial(engine.Scope{})
@@ -240,7 +239,7 @@ func TestAlsoAnnouncesEachEndOnceToManyCalls(t *testing.T) {
 			note(field(text, "Also"))
 		}
 	}
-	for _, info := range w.jobs.List("", jobs.Filter{}) {
+	for _, info := range w.jobs.List(jobs.Filter{}) {
 		if info.ID != stays {
 			w.ended(info.ID)
 		}

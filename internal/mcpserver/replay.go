@@ -49,7 +49,7 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if py, err := c.Backend.Session(c.scope, name); err == nil {
+	if py, err := c.Backend.Session(name); err == nil {
 		run = c.keeping(py, run)
 	}
 	return c.executeIn(ctx, name, run)
@@ -125,7 +125,7 @@ func (c *call) executeIn(ctx context.Context, session string, run jobs.Runner) (
 		c.Backend.Delete(c.scope, session, jobs.Agent, "execute_python") // an error: it is gone already
 		return nil, err
 	}
-	_, gone := c.Backend.Session(c.scope, session)
+	_, gone := c.Backend.Session(session)
 	c.made, c.chosen = gone == nil, session
 	return reply, nil
 }

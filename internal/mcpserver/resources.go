@@ -105,7 +105,7 @@ func (c *conn) listResources(p *mcp.ListResourcesParams) (mcp.Result, error) {
 		}
 		f.Before = p.Cursor
 	}
-	list := c.jobs.List(c.scope.Tenant, f)
+	list := c.jobs.List(f)
 	res := &mcp.ListResourcesResult{Cacheable: notCached, Resources: []*mcp.Resource{}}
 	if len(list) > resourcePage {
 		list = list[:resourcePage]

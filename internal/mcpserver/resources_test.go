@@ -210,7 +210,7 @@ func TestOutputResourceCountsDroppedBytes(t *testing.T) {
 
 func TestResourceMistakesSayHowToFixThem(t *testing.T) {
 	w := newWorld(t)
-	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{Tenant: "other"})
+	c, other := w.dial(engine.Scope{}), newWorld(t).dial(engine.Scope{})
 	id := field(c.call("execute_python", given{"code": `out "secret"`}), "Job ID")
 	for uri, want := range map[string]string{
 		"job://" + id + "/output?view=screen": "view screen is not built yet: use text or raw.",
@@ -233,7 +233,7 @@ func TestResourceMistakesSayHowToFixThem(t *testing.T) {
 	}
 	for _, uri := range []string{report.JobURI(id), outputURI(id)} {
 		if m := other.request("resources/read", map[string]any{"uri": uri}); m.Error == nil || m.Error.Message != "No such job: "+id+"\nThere are no jobs yet." {
-			t.Errorf("another tenant reads %s: %+v, %s", uri, m.Error, m.Result)
+			t.Errorf("in another server %s: %+v, %s", uri, m.Error, m.Result)
 		}
 		c.resource(strings.ToLower(uri)) // a host may be written in small letters
 	}
@@ -272,9 +272,9 @@ func TestResourceListPagesThroughAllJobs(t *testing.T) {
 		t.Errorf("an unknown cursor: %+v", m)
 	}
 	var list struct{ Resources []any }
-	m := w.dial(engine.Scope{Tenant: "other"}).request("resources/list", nil)
+	m := newWorld(t).dial(engine.Scope{}).request("resources/list", nil)
 	if err := json.Unmarshal(m.Result, &list); err != nil || list.Resources == nil || len(list.Resources) > 0 {
-		t.Errorf("another tenant: %s", m.Result)
+		t.Errorf("without jobs: %s", m.Result)
 	}
 }
 

@@ -80,11 +80,11 @@ func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*to
 	return s
 }
 
-// job returns a job of the connection's tenant by its whole id, which calls that change it need.
-func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(c.scope.Tenant, id) }
+// job returns a job by its whole id, which calls that change it need.
+func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(id) }
 
-// find returns a job of the connection's tenant by its id or a unique prefix of it.
-func (c *conn) find(id string) (*jobs.Job, error) { return c.jobs.Find(c.scope.Tenant, id) }
+// find returns a job by its id or a unique prefix of it.
+func (c *conn) find(id string) (*jobs.Job, error) { return c.jobs.Find(id) }
 
 // beforeTools calls add once, before the first request about tools, and refuses calls of the tools
 // that it returns: this server does not offer them. Making tools and having the SDK check their
@@ -133,7 +133,7 @@ func (c *conn) handler(t *tool) mcp.ToolHandler {
 			}
 			reply.Insert("Session", made)
 		}
-		retract := c.losses.announce(reply, c.Backend.Losses(c.scope))
+		retract := c.losses.announce(reply, c.Backend.Losses())
 		res, release := c.unread.Result(ctx, ticket, reply, err != nil)
 		settle = func() {
 			ticket.OnAnswer(func(queued bool) {

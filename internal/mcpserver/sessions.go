@@ -16,7 +16,7 @@ func (c *call) session() string { return c.scope.SessionName(c.args.Session) }
 
 func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
-	py, err := c.Backend.Session(c.scope, session)
+	py, err := c.Backend.Session(session)
 	if err != nil {
 		if err = c.absent(err); err == nil {
 			return variables.Reply(session, "", engine.Variables{}, defaultText), nil
@@ -40,7 +40,7 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
 	r := &report.Reply{}
 	r.Line("Session", session)
-	py, err := c.Backend.Session(c.scope, session)
+	py, err := c.Backend.Session(session)
 	if err != nil && c.args.FromCheckpoint != "" {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 	}
 	session := c.session()
 	var last string
-	for _, info := range c.jobs.List(c.scope.Tenant, jobs.Filter{Session: session}) { // newest first
+	for _, info := range c.jobs.List(jobs.Filter{Session: session}) { // newest first
 		if info.Kind != jobs.Python {
 			continue
 		}
@@ -59,7 +59,7 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 		}
 	}
 	if last == "" {
-		if _, err := c.Backend.Session(c.scope, session); c.absent(err) != nil {
+		if _, err := c.Backend.Session(session); c.absent(err) != nil {
 			return nil, err
 		}
 		if c.args.Cursor != nil {
@@ -107,9 +107,9 @@ func (c *call) listJobs(_ context.Context) (*report.Reply, error) {
 	if c.args.Status != "" {
 		f.Status = []jobs.Status{jobs.Status(c.args.Status)}
 	}
-	list := c.jobs.List(c.scope.Tenant, f)
-	if len(list) == 0 && c.args.Session != "" && len(c.jobs.List(c.scope.Tenant, jobs.Filter{Session: c.args.Session, Limit: 1})) == 0 {
-		if _, err := c.Backend.Session(c.scope, c.args.Session); c.absent(err) != nil {
+	list := c.jobs.List(f)
+	if len(list) == 0 && c.args.Session != "" && len(c.jobs.List(jobs.Filter{Session: c.args.Session, Limit: 1})) == 0 {
+		if _, err := c.Backend.Session(c.args.Session); c.absent(err) != nil {
 			return nil, err
 		}
 	}

@@ -49,9 +49,9 @@ func (s *testSession) History() engine.History {
 // Restart asks the jobs to end. wait returns at once, perhaps before they have ended: the session
 // itself has no process.
 func (s *testSession) Restart(by jobs.By, reason string) (wait func(context.Context) (engine.End, error), err error) {
-	list := s.w.jobs.List("", jobs.Filter{Session: s.name})
+	list := s.w.jobs.List(jobs.Filter{Session: s.name})
 	for _, info := range list {
-		j, err := s.w.jobs.Get("", info.ID)
+		j, err := s.w.jobs.Get(info.ID)
 		if err != nil {
 			return nil, err
 		}

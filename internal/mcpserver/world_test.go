@@ -101,7 +101,7 @@ func (w *world) Jobs() *jobs.Registry { return w.jobs }
 
 // Status implements Backend.
 func (w *world) Status(sc engine.Scope) report.Server {
-	s := report.Server{Version: "test", Workspace: sc.Workspace, Jobs: w.jobs.Count(sc.Tenant), Disk: w.jobs.Usage()}
+	s := report.Server{Version: "test", Workspace: sc.Workspace, Jobs: w.jobs.Count(), Disk: w.jobs.Usage()}
 	if w.status != nil {
 		w.status(sc, &s)
 	}
@@ -109,14 +109,14 @@ func (w *world) Status(sc engine.Scope) report.Server {
 }
 
 // Losses implements Backend.
-func (w *world) Losses(engine.Scope) []*engine.Loss {
+func (w *world) Losses() []*engine.Loss {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.losses
 }
 
 // Session implements Backend.
-func (w *world) Session(_ engine.Scope, session string) (engine.Session, error) {
+func (w *world) Session(session string) (engine.Session, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, made := w.sessions[session]
@@ -204,7 +204,7 @@ func (w *world) state(name string) report.SessionStatus {
 
 // Delete implements Backend.
 func (w *world) Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error) {
-	s, err := w.Session(sc, name)
+	s, err := w.Session(name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -283,7 +283,7 @@ func (w *world) TakeNote() string {
 // job returns the job that a reply is about.
 func (w *world) job(reply string) *jobs.Job {
 	w.t.Helper()
-	j, err := w.jobs.Get("", field(reply, "Job ID"))
+	j, err := w.jobs.Get(field(reply, "Job ID"))
 	if err != nil {
 		w.t.Fatalf("%v in reply:\n%s", err, reply)
 	}

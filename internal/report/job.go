@@ -220,7 +220,7 @@ func (rp *Reporter) Ahead(info jobs.Info) (ahead *jobs.Info) {
 		return nil
 	}
 	f := jobs.Filter{Before: info.ID, Status: []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}}
-	for _, other := range rp.Jobs.List(info.Tenant, f) {
+	for _, other := range rp.Jobs.List(f) {
 		if !takeTurns(info, other) {
 			continue
 		}
