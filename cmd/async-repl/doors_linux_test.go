@@ -58,6 +58,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 		}
 	}
 	check(403, s.url(), "", dialAs(t, nobody, "tcp", host(s)))
+	check(403, strings.Replace(s.url(), "/mcp", "/healthz", 1), "", dialAs(t, nobody, "tcp", host(s)))
 	check(200, s.url(), "", dialAs(t, 0, "tcp", host(s)))
 	check(200, tokens.url(), file.tokens["alice"], dialAs(t, nobody, "tcp", host(tokens)))
 	check(401, tokens.url(), "", dialAs(t, nobody, "tcp", host(tokens)))

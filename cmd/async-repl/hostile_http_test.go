@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +69,10 @@ func chunked(body, extension string) string {
 // Each request that is none gets a status or the end of its connection, and a client that was
 // there before is not disturbed.
 func TestHostileRequests(t *testing.T) {
-	s := serveWith(t, "-listen", "127.0.0.1:0")
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-toolsets", "core,files")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(s.dir), "secret"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	url := s.url()
 	good := client(t, url, "")
 	good.do("list_jobs")
@@ -113,6 +117,16 @@ func TestHostileRequests(t *testing.T) {
 		"dots in the path":            {"GET /mcp/%2e%2e/%2e%2e/etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", []int{404}},
 		"NUL in the path":             {"GET /%00 HTTP/1.1\r\nHost: localhost\r\n\r\n", []int{404}},
 		"NUL after the path":          {strings.Replace(wireHead, "/mcp", "/mcp%00", 1) + length + "\r\n" + hello, []int{404}},
+		"dots to a file":              {getFile("%2e%2e/secret"), []int{403}},
+		"dots and a slash to a file":  {getFile("..%2fsecret"), []int{403}},
+		"dots after a name":           {getFile("x/../../secret"), []int{404}},
+		"two slashes to a file":       {getFile("/etc/passwd"), []int{400}},
+		"an absolute path":            {getFile("%2fetc%2fpasswd"), []int{400}},
+		"NUL in a file":               {getFile("a%00b"), []int{400}},
+		"half a file":                 {"PUT /files/half HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf", []int{400, 0}},
+		"half a file in chunks":       {"PUT /files/half HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\nhalf", []int{400, 0}},
+		"a file of 1 TB":              {"PUT /files/half HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1099511627776\r\n\r\nhalf", []int{413, 0}},
+		"a file outside":              {"PUT /files/%2e%2e/half HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nhalf", []int{403}},
 		"half an escape":              {"GET /%2 HTTP/1.1\r\nHost: localhost\r\n\r\n", []int{400, 0}},
 		"a whole URL of another host": {strings.Replace(wireHead, "/mcp", "http://evil.example/mcp", 1) + length + "\r\n" + hello, []int{403}},
 		"CONNECT":                     {"CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: localhost\r\n\r\n", []int{404}},
@@ -143,6 +157,13 @@ func TestHostileRequests(t *testing.T) {
 		})
 	}
 	good.do("list_jobs")
+	if left, err := os.ReadDir(s.dir); err != nil || len(left) > 0 {
+		t.Errorf("the workspace holds %v, %v", left, err)
+	}
+}
+
+func getFile(path string) string {
+	return "GET /files/" + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 }
 
 // secured starts a server with TLS, and so with HTTP/2.

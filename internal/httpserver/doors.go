@@ -23,10 +23,10 @@ func (s *Server) allow(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, refusedKey{}, err)
 }
 
-// authenticated returns a handler for the requests of callers that are known and have room for one
-// more. It stops the others.
-func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *caller)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// admitted returns a handler for the requests of connections that may be used. It stops the others,
+// and closes them: each that stays takes the place of one that may be used.
+func (s *Server) admitted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 {
 			// If it also gave a length, a proxy before this server may see another end of the request, and
 			// let through as a second request what it took for the body of the first.
@@ -37,6 +37,14 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// authenticated returns a handler for the requests of callers that are known and have room for one
+// more. It stops the others.
+func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *caller)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if why := s.foreign(r); why != "" {
 			http.Error(w, why, http.StatusForbidden)
 			return

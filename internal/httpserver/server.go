@@ -68,7 +68,7 @@ func New(c Config) *Server {
 	s.waits, s.leave = context.WithCancel(context.Background())
 	s.newer, s.older = eras()
 	s.http = &http.Server{
-		Handler:           s.observed(s.routes()),
+		Handler:           s.observed(s.admitted(s.routes())),
 		TLSConfig:         c.TLS,
 		ConnContext:       s.allow,
 		ReadHeaderTimeout: headerTime,
