@@ -47,7 +47,7 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	if err != nil {
 		return err
 	}
-	watch, err := set.openObservers(ctx, tenants)
+	watch, err := set.openObservers(ctx, tenants, stderr)
 	if err != nil {
 		return err
 	}

@@ -25,10 +25,14 @@ type observers struct {
 }
 
 // openObservers opens the access log and the address of the metrics.
-func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants) (*observers, error) {
+func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants, stderr io.Writer) (*observers, error) {
 	o := &observers{log: s.Log}
 	var err error
-	if s.accessLog != "" {
+	switch s.accessLog {
+	case "":
+	case "/dev/stderr": // not opened: in a container it can belong to another user
+		o.access = metrics.NewLog(stderr, s.Log)
+	default:
 		if o.access, err = metrics.Open(s.accessLog, s.Log); err != nil {
 			return nil, fmt.Errorf("opening the access log (-access-log): %w", err)
 		}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"encoding/json"
+	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -9,15 +10,16 @@ import (
 	"time"
 )
 
-// A Log is a file to which each request adds a line of JSON. [Open] makes one.
+// A Log receives a line of JSON for each request. [Open] and [NewLog] make one.
 type Log struct {
-	path string
+	path string // "": it has no file of its own
 	log  *slog.Logger
 
 	// Guarded by mu.
 	mu     sync.Mutex
-	file   *os.File
-	failed bool // the last line could not be written
+	out    io.Writer
+	close  func() error // closes out, if it is the file
+	failed bool         // the last line could not be written
 }
 
 // A line is a request as the log shows it.
@@ -34,6 +36,11 @@ type line struct {
 	Bytes   int64   `json:"bytes"`
 }
 
+// NewLog returns a log that is written to out. log is for what goes wrong.
+func NewLog(out io.Writer, log *slog.Logger) *Log {
+	return &Log{out: out, log: log}
+}
+
 // Open opens the log at path, which is made with mode 0600 if it does not exist. log is for what
 // goes wrong later.
 func Open(path string, log *slog.Logger) (*Log, error) {
@@ -44,16 +51,19 @@ func Open(path string, log *slog.Logger) (*Log, error) {
 // Reopen opens the path again: the file that it led to can have been renamed. If that fails, the old
 // file stays in use.
 func (l *Log) Reopen() error {
+	if l.path == "" {
+		return nil
+	}
 	file, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file != nil {
-		l.file.Close()
+	if l.close != nil {
+		l.close()
 	}
-	l.file = file
+	l.out, l.close = file, file.Close
 	return nil
 }
 
@@ -68,7 +78,7 @@ func (l *Log) Observe(r Request) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, err = l.file.Write(append(text, '\n'))
+	_, err = l.out.Write(append(text, '\n'))
 	if err != nil && !l.failed {
 		l.log.Warn("writing the access log failed", "error", err)
 	}
