@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -125,6 +126,13 @@ func TestShutdownAnswers(t *testing.T) {
 				r, err := c.Call(s.ctx(), "list_jobs", nil)
 				if err == nil && strings.Count(string(r), " running") != len(calls) {
 					err = fmt.Errorf("the jobs are\n%s", r)
+				}
+				return err
+			})
+			polltest.Check(t, func() error { // a job is queued until its program has been started
+				r, err := c.Call(s.ctx(), "list_jobs", map[string]any{"status": "running"})
+				if err == nil && r.Header("Jobs") != "2, newest first" {
+					err = errors.New(string(r))
 				}
 				return err
 			})
