@@ -48,13 +48,18 @@ type Listed struct {
 // List lists a directory in the order of names. Directories end in a slash, and links show where
 // they lead.
 func (d *Dir) List(ctx context.Context, path string, l Listing) (*Listed, error) {
+	return d.list(ctx, path, l, maxEntries)
+}
+
+// list is List with another bound of entries.
+func (d *Dir) list(ctx context.Context, path string, l Listing, most int) (*Listed, error) {
 	const doing = "listing"
 	root, name, err := d.enter(path)
 	if err != nil {
 		return nil, failed(doing, path, err)
 	}
 	defer root.Close()
-	walk := &walk{Listing: l, ctx: ctx, root: root}
+	walk := &walk{Listing: l, ctx: ctx, root: root, most: most}
 	entries, err := walk.read(name)
 	if errors.Is(err, syscall.ENOTDIR) {
 		err = ErrNotDirectory
@@ -90,6 +95,7 @@ type walk struct {
 	chars  int  // of text
 	full   bool // no more fits
 	count  int  // entries that were read
+	most   int  // of these
 	listed Listed
 }
 
@@ -182,7 +188,7 @@ func (w *walk) read(name string) ([]fs.DirEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.count >= maxEntries {
+		if w.count >= w.most {
 			w.listed.Partial = true
 			break
 		}

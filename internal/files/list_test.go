@@ -84,6 +84,26 @@ func TestListIsBounded(t *testing.T) {
 	}
 }
 
+// A listing ends at a number of entries, in one directory or in many, and says so.
+func TestListEndsAtItsBound(t *testing.T) {
+	d, path := workspace(t)
+	for i := range 3 {
+		dir := filepath.Join(path, fmt.Sprint("dir", i))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for j := range 20 {
+			put(t, filepath.Join(dir, fmt.Sprint(j)), "", 0o644)
+		}
+	}
+	for most, want := range map[int]int{1000: 64, 64: 64, 20: 24, 30: 44} { // a directory is read as a whole
+		got, err := d.list(t.Context(), ".", Listing{Depth: 2, Files: true, Dirs: true, Chars: 1 << 20}, most)
+		if err != nil || got.Count != want || got.Partial != (most <= 64) {
+			t.Errorf("%d: %d entries, partial: %t, %v", most, got.Count, got.Partial, err)
+		}
+	}
+}
+
 // lines returns n numbered lines.
 func lines(format string, n int) string {
 	var b strings.Builder

@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"asyncrepl/internal/files"
 	"asyncrepl/internal/polltest"
+	"asyncrepl/jobs/jobstest"
 )
 
 // serving returns the URL of a server of the files of a directory.
@@ -337,6 +340,66 @@ func TestLimitOfSize(t *testing.T) {
 		if length == size && res.StatusCode != http.StatusCreated {
 			t.Errorf("as large as allowed: %s %s", res.Status, text)
 		}
+	}
+}
+
+// Over HTTP/2 the time for one read or write is that of a stream.
+func TestFilesOverHTTP2(t *testing.T) {
+	workspace := t.TempDir()
+	s := httptest.NewUnstartedServer(http.StripPrefix("/", New(new(files.Store).Dir(workspace))))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	text := strings.Repeat("0123456789", 500_000)
+	for _, r := range []request{sendUp(s.URL+"/f", text), fetch(s.URL + "/f"), sendUp(s.URL+"/f", text), fetch(s.URL + "/f")} {
+		req, err := http.NewRequestWithContext(t.Context(), r.method, r.url, r.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := s.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.ProtoMajor != 2 || res.StatusCode >= 300 || r.method == http.MethodGet && string(body) != text {
+			t.Errorf("%s: %s %s, %d bytes, %v", r.method, res.Proto, res.Status, len(body), err)
+		}
+	}
+}
+
+// Many requests, broken ones among them, leave neither a descriptor nor a goroutine nor a file.
+func TestRequestsLeaveNothing(t *testing.T) {
+	url, workspace := serving(t)
+	try := func() {
+		for range jobstest.Rounds(t, 200) {
+			sendUp(url+"f", "content").send(t)
+			fetch(url+"f", "Range", "bytes=2-3").send(t)
+			fetch(url + "missing").send(t)
+			fetch(url + "%2e%2e/x").send(t)
+			sendUp(url+"f", "content", "If-Match", `"x"`).send(t)
+			raw(t, url, "PUT /files/f HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf", func(c net.Conn) { c.(*net.TCPConn).CloseWrite() })
+		}
+	}
+	count := func() (descriptors, goroutines int) {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(list), runtime.NumGoroutine()
+	}
+	sendUp(url+"f", "content").send(t)
+	descriptors, goroutines := count()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it would close forgotten files
+	try()
+	polltest.Check(t, func() error {
+		if d, g := count(); d > descriptors || g > goroutines {
+			return fmt.Errorf("%d descriptors and %d goroutines, before %d and %d", d, g, descriptors, goroutines)
+		}
+		return nil
+	})
+	if got := below(t, workspace); got != "f" {
+		t.Errorf("there are %q", got)
 	}
 }
 
