@@ -51,14 +51,18 @@ func runInWorkspace(ctx context.Context, dir string, stdout, stderr io.Writer) e
 	if err != nil {
 		return err
 	}
-	if err = c.Initialize(ctx); err == nil {
-		fmt.Fprintf(stdout, "async-repl demo: a server in a new workspace, over stdio\n")
-		err = runSteps(ctx, c.Client, dir, stdout)
+	many, err := serveTwo(ctx, dir, stderr)
+	if err == nil {
+		err = c.Initialize(ctx)
 	}
-	if closed := c.Close(); err == nil {
-		err = closed
+	if err == nil {
+		fmt.Fprintf(stdout, "async-repl demo: a server in a new workspace, over stdio; at the end another one, over HTTP\n")
+		err = runSteps(&session{ctx: ctx, c: c.Client, many: many, dir: dir, out: stdout})
 	}
-	return err
+	if many != nil {
+		err = errors.Join(err, many.close())
+	}
+	return errors.Join(err, c.Close())
 }
 
 // withoutSettings returns env without the variables that would change the replies.
@@ -82,15 +86,16 @@ type step struct {
 
 // A session is the connection on which the steps run.
 type session struct {
-	ctx context.Context
-	c   *mcpclient.Client
-	dir string // the server's workspace
-	out io.Writer
+	ctx  context.Context
+	c    *mcpclient.Client
+	many *manyServer // for the steps over HTTP
+	dir  string      // the workspace of the server over stdio
+	out  io.Writer
 }
 
 // runSteps runs the steps in order. Its error names those that failed.
-func runSteps(ctx context.Context, c *mcpclient.Client, dir string, out io.Writer) error {
-	s := &session{ctx: ctx, c: c, dir: dir, out: out}
+func runSteps(s *session) error {
+	out := s.out
 	var failed []string
 	for i, step := range steps {
 		fmt.Fprintf(out, "\n── %d. %s\n", i+1, step.title)
@@ -199,6 +204,9 @@ var steps = []step{
 	{"two branches of one state, side by side", branchTwice},
 	{"after a crash, continue from the checkpoint", continueAfterCrash},
 	{"take all of it away as a notebook", exportNotebook},
+	{"two eras of the protocol on one server, over HTTP", twoEras},
+	{"another token sees nothing of it", otherToken},
+	{"a file is sent up, worked on and fetched back", fileAndBack},
 }
 
 // firstJob makes the environment and starts the worker. On a busy machine that can take longer than

@@ -168,6 +168,33 @@ func TestHTTPResponses(t *testing.T) {
 	}
 }
 
+// Files are beside the MCP endpoint, behind the same token.
+func TestHTTPFiles(t *testing.T) {
+	var stored string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" || r.URL.Path != "/files/a b/c.txt" {
+			http.Error(w, "no such file", http.StatusNotFound)
+			return
+		}
+		if r.Method == http.MethodPut {
+			body, _ := io.ReadAll(r.Body)
+			stored = string(body)
+		}
+		io.WriteString(w, stored)
+	}))
+	defer server.Close()
+	h := HTTP{URL: server.URL + "/mcp", Token: "secret"}
+	if err := h.PutFile(ctx(t), "a b/c.txt", "text"); err != nil || stored != "text" {
+		t.Errorf("stored is %q, %v", stored, err)
+	}
+	if got, err := h.GetFile(ctx(t), "a b/c.txt"); err != nil || got != "text" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := h.GetFile(ctx(t), "d"); err == nil || err.Error() != "HTTP status 404 Not Found: no such file" {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestHTTPWithoutAServer(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
