@@ -186,7 +186,7 @@ func TestIfMatchLetsOneWin(t *testing.T) {
 func TestRequestsThatAreRefused(t *testing.T) {
 	url, workspace := serving(t)
 	outside := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(outside, []byte("secret"), 0o644); err != nil {
+	if err := os.WriteFile(outside, []byte("classified"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for name, to := range map[string]string{"out": outside, "winding": "../../.." + outside} {
@@ -237,14 +237,14 @@ func TestRequestsThatAreRefused(t *testing.T) {
 			r.body = strings.NewReader("evil")
 		}
 		res, body := r.send(t)
-		if res.StatusCode != tt.want || tt.want != 200 && (body == "" || strings.Contains(body, "secret\n")) {
+		if res.StatusCode != tt.want || tt.want != 200 && (body == "" || strings.Contains(body, "classified")) {
 			t.Errorf("%s: %s %q, want %d", name, res.Status, body, tt.want)
 		}
 		if res.Header.Get("Content-Security-Policy") != "sandbox" || !strings.HasPrefix(res.Header.Get("Content-Disposition"), "attachment") {
 			t.Errorf("%s: headers %v", name, res.Header)
 		}
 	}
-	if b, err := os.ReadFile(outside); err != nil || string(b) != "secret" {
+	if b, err := os.ReadFile(outside); err != nil || string(b) != "classified" {
 		t.Errorf("outside: %q, %v", b, err)
 	}
 	if b, err := os.ReadFile(filepath.Join(workspace, "f")); err != nil || string(b) != "x" {
