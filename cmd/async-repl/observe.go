@@ -51,9 +51,13 @@ func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants, s
 	}
 	o.counts = metrics.New(s.Version, func() metrics.Counts { return countsOf(tenants.Totals()) })
 	o.serveCounts = func(server *httpserver.Server) error { return server.ServeMetrics(at, o.counts, local) }
-	o.url = fmt.Sprintf("http://%s/metrics", at.Addr())
-	if !local && s.doors.cert != "" {
+	switch {
+	case at.Addr().Network() == "unix":
+		o.url = fmt.Sprintf("unix:%s, path /metrics", at.Addr())
+	case !local && s.doors.cert != "":
 		o.url = fmt.Sprintf("https://%s/metrics", at.Addr())
+	default:
+		o.url = fmt.Sprintf("http://%s/metrics", at.Addr())
 	}
 	return o, nil
 }

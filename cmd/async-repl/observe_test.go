@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -32,7 +33,9 @@ func (s *server) metricsURL() string {
 // fetch returns the status and the text of an answer.
 func fetch(t *testing.T, url, token string) (status int, text string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,6 +212,22 @@ func TestWhoReadsMetrics(t *testing.T) {
 		if status, _ := fetch(t, url, token); status != want {
 			t.Errorf("token %q: %d, want %d", token, status, want)
 		}
+	}
+
+	socket := filepath.Join(t.TempDir(), "metrics")
+	s = serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "unix:"+socket)
+	if got, want := s.metricsURL(), "unix:"+socket+", path /metrics"; got != want {
+		t.Errorf("at a Unix socket: %s, want %s", got, want)
+	}
+	if st, err := os.Stat(socket); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("the socket: %v, %v", st, err)
+	}
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	if got := s.exit(); got != "exit status 0" {
+		t.Errorf("%s, log %q", got, s.log)
+	}
+	if _, err := os.Stat(socket); !os.IsNotExist(err) {
+		t.Errorf("the socket stays: %v", err)
 	}
 
 	s = serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "127.0.0.1:0")

@@ -111,7 +111,7 @@ var table = []setting{
 		func(s *settings, v string) (err error) { s.publicURL, err = httpserver.ParseURL(v); return err }},
 	{"REPL_ORIGIN", "origin", "none", "the origins of web pages elsewhere that may call, such as https://a.example,https://b.example",
 		func(s *settings, v string) (err error) { s.origins, err = httpserver.ParseOrigins(v); return err }},
-	{"REPL_METRICS", "metrics", "none", "where metrics are served for Prometheus, at /metrics: HOST:PORT",
+	{"REPL_METRICS", "metrics", "none", "where metrics are served for Prometheus, at /metrics: HOST:PORT or unix:PATH",
 		func(s *settings, v string) error { s.metrics = v; return nil }},
 	{"REPL_ACCESS_LOG", "access-log", "none", "the file to which each request over HTTP adds a line of JSON",
 		func(s *settings, v string) error { return setPath(&s.accessLog, v) }},
