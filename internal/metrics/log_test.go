@@ -19,7 +19,7 @@ func TestLog(t *testing.T) {
 	}
 	began := time.Date(2026, 11, 22, 8, 0, 0, 123456789, time.FixedZone("", 3600))
 	call := Request{
-		Time: began, Duration: 1234567 * time.Nanosecond, Era: "2026-07-28", Method: "tools/call",
+		Time: began, Duration: 1234567 * time.Nanosecond, Tenant: "ada", Era: "2026-07-28", Method: "tools/call",
 		Tool: "execute_python", Job: "01M0WZ5JN3Q0R1ZC5D0J8V7K2T", Status: 200, Result: OK, Bytes: 321,
 	}
 	refused := Request{Time: began, Method: "GET", Status: 403, Result: Refused}
