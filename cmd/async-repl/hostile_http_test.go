@@ -256,11 +256,11 @@ func TestHostileHTTP2(t *testing.T) {
 			ended := make(chan bool, 1)         // read after the flood
 			go func() { ended <- w.closed() }() // ends with the connection
 			sent := 0
-			for ; sent < 200_000; sent++ {
+			for ; sent < 50_000; sent++ {
 				if _, err := io.WriteString(w, c.flood(uint32(sent))); err != nil {
 					break
 				}
-				if sent%50_000 == 0 {
+				if sent%10_000 == 0 {
 					good.do("list_jobs")
 				}
 			}
