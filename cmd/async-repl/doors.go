@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -89,18 +90,19 @@ func explained(err error) error {
 	return err
 }
 
-// prepare makes the workspace and the engine of every tenant.
+// prepare makes the workspace and the engine of every tenant. If that fails for several of them, the
+// error is the first one.
 func (k *keys) prepare() error {
 	names := []string{defaultTenant}
 	if k.tokens != nil {
 		names = k.tokens.Tenants()
 	}
-	var all error
+	var first error
 	for _, name := range names {
 		_, err := k.engine(name)
-		all = errors.Join(all, err)
+		first = cmp.Or(first, err)
 	}
-	return all
+	return first
 }
 
 // engine returns the engine of a tenant.

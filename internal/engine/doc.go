@@ -3,13 +3,12 @@
 //
 // A server makes one [Engine] with [New], which starts no process and touches no disk: a client
 // that only lists the tools pays for neither. A server with several tenants makes [Tenants], which
-// have an Engine each. Every connection has a [Scope], made by [Engine.Scope], which says which
-// tenant's jobs and sessions it can see and where its jobs start. The engine makes runners and
-// sessions for a scope; the front end starts them as jobs of [Engine.Jobs], under the scope's
-// tenant. Several goroutines can call methods of an Engine at once. The methods do not wait, except
-// for Branch, and Create with a Python of its own: the runner does everything else that takes time.
-// Their errors are shown to clients and say how to fix the problem; if a setting is the cause, they
-// name its REPL_ variable.
+// have an Engine each: an engine knows no tenant. Every connection has a [Scope], made by
+// [Engine.Scope], which says where and how its jobs run. The engine makes runners and sessions for
+// a scope; the front end starts them as jobs of [Engine.Jobs]. Several goroutines can call methods
+// of an Engine at once. The methods do not wait, except for Branch, and Create with a Python of its
+// own: the runner does everything else that takes time. Their errors are shown to clients and say
+// how to fix the problem; if a setting is the cause, they name its REPL_ variable.
 //
 // The engine owns all jobs, sessions and processes, and [Engine.Close] ends them. It has a
 // goroutine of its own only while it closes.
@@ -20,5 +19,5 @@
 //
 // Begin with the example and engine.go; sessions.go is about Python, create.go about new sessions,
 // expiry.go about the end of idle ones, environment.go about what jobs find around them, status.go
-// about server_status, tenants.go about several tenants.
+// about server_status, tenants.go and ready.go about servers with several tenants.
 package engine
