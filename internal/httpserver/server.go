@@ -147,6 +147,9 @@ func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request, c *caller) {
 	}
 	w := keepAlive(rw)
 	defer w.finish()
+	if r.Method == http.MethodDelete {
+		w.timer.Stop() // its answer is no stream
+	}
 	calls := &call{closed: ctx, seen: observationOf(r)}
 	defer func() { calls.end(w.err() == nil && ctx.Err() == nil) }()
 	r = attach(r.WithContext(ctx), c.Tenant, calls)

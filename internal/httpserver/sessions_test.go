@@ -84,13 +84,19 @@ func TestEndOfSession(t *testing.T) {
 		id := initialize(t, c)
 		send(t, calling, callOfEra(id, "tool"))
 		synctest.Wait()
+		answered := make(chan error)
+		go func() { // owned by the test, which waits for it
+			_, err := io.ReadAll(calling) // answered or not
+			answered <- err
+		}()
 		if got := status(t, c, ofSession(id, http.MethodDelete)); got != http.StatusNoContent {
 			t.Errorf("DELETE: %d", got)
 		}
-		_, body := receive(t, calling)
-		if _, err := io.ReadAll(body); err != nil { // answered or not
-			t.Error(err)
+		begun := time.Now()
+		if err := <-answered; err != nil || time.Since(begun) > idleTime {
+			t.Errorf("%v, after %v", err, time.Since(begun))
 		}
+		c = dial() // the other one may have been idle for too long
 		if got := status(t, c, ofSession(id, http.MethodPost)); got != http.StatusNotFound {
 			t.Errorf("after DELETE: %d", got)
 		}
