@@ -3,6 +3,7 @@ package httpserver
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,12 +80,12 @@ func callOf(req mcp.Request) *call {
 	return c
 }
 
-// untilClosed is a middleware that ends the context of a message when its HTTP request is closed.
-// The SDK does so in the newer era only. In the older one, nothing of the answer could be read any
-// more either.
+// untilClosed is a middleware that ends the context of a call when its HTTP request is closed. The
+// SDK does so in the newer era only. In the older one, nothing of the answer could be read any more
+// either. A notification outlives its request, which is answered before it is handled.
 func untilClosed(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if c := callOf(req); c != nil {
+		if c := callOf(req); c != nil && !strings.HasPrefix(method, "notifications/") {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithCancel(ctx)
 			defer cancel()

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -164,6 +165,23 @@ func TestClosedRequest(t *testing.T) {
 			t.Error("the answer counts as read")
 		}
 	})
+}
+
+// TestNotificationOutlivesItsRequest: it is handled after its request was answered.
+func TestNotificationOutlivesItsRequest(t *testing.T) {
+	closed, end := context.WithCancel(t.Context())
+	end()
+	extra := &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{Extra: map[string]any{callKey: &call{closed: closed}}}}
+	for method, want := range map[string]bool{"notifications/initialized": true, "tools/list": false} {
+		untilClosed(func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
+			if !want {
+				<-ctx.Done()
+			} else if ctx.Err() != nil {
+				t.Errorf("%s: %v", method, ctx.Err())
+			}
+			return nil, nil
+		})(t.Context(), method, &mcp.ListToolsRequest{Extra: extra})
+	}
 }
 
 // TestAnsweredRequest: an answer that was written counts as read.

@@ -75,18 +75,20 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, c *caller)
 		return
 	}
 	var once sync.Once
+	refused := errClosed
 	server.AddReceivingMiddleware(untilClosed, func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
-			if method == "initialize" { // before the client learns the id
-				once.Do(func() {
-					begun := &session{ServerSession: req.GetSession().(*mcp.ServerSession), owner: c.Caller, server: server, end: end}
-					if err = s.sessions.add(begun); err != nil {
-						end()
-					}
-				})
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method != "initialize" {
+				return next(ctx, method, req)
 			}
-			if err != nil {
-				return nil, err
+			once.Do(func() { // before the client learns the id
+				begun := &session{ServerSession: req.GetSession().(*mcp.ServerSession), owner: c.Caller, server: server, end: end}
+				if refused = s.sessions.add(begun); refused != nil {
+					end()
+				}
+			})
+			if refused != nil {
+				return nil, refused
 			}
 			return next(ctx, method, req)
 		}
@@ -95,7 +97,10 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, c *caller)
 	once.Do(end) // no session has begun
 }
 
-var errTooManySessions = errors.New("too many sessions, each with a call in flight: try again when one of them is answered")
+var (
+	errTooManySessions = errors.New("too many sessions, each with a call in flight: try again when one of them is answered")
+	errClosed          = errors.New("the request that begins the session was closed")
+)
 
 // add adds a session that has just begun. If its tenant has too many, the idlest one ends.
 func (ss *sessions) add(begun *session) error {
