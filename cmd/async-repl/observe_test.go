@@ -83,18 +83,15 @@ func accesses(t *testing.T, path string, keep func(accessLine) bool) (lines []ac
 	return lines
 }
 
-// Each call over HTTP is a line of the access log and counts in the metrics, with its tenant, era,
-// tool and job. Neither shows code, output, input or tokens.
-func TestRequestsAreLoggedAndCounted(t *testing.T) {
-	t.Parallel()
-	const secret = "hunter2"
-	file, log := newTokens(t, "ada"), filepath.Join(t.TempDir(), "access.log")
-	s := serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-access-log", log, "-tokens", file.path)
-	counts := s.metricsURL()
+// secret is what the calls of makeCalls bring in by every way, and nothing may show.
+const secret = "hunter2"
 
-	ran := map[string]string{} // job by era
+// makeCalls makes calls in both eras, of which some fail, and returns the id of the job of each era.
+func makeCalls(t *testing.T, s *server, token string) (ran map[string]string) {
+	t.Helper()
+	ran = make(map[string]string)
 	for version, era := range map[string]string{mcpclient.Newer: "2026-07-28", mcpclient.Older: "initialize"} {
-		c := mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version, Token: file.tokens["ada"]})
+		c := mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version, Token: token})
 		if err := c.Initialize(s.ctx()); err != nil {
 			t.Fatal(err)
 		}
@@ -112,22 +109,23 @@ func TestRequestsAreLoggedAndCounted(t *testing.T) {
 	if status, _ := fetch(t, s.url(), secret); status != http.StatusUnauthorized {
 		t.Errorf("a wrong token: %d", status)
 	}
+	return ran
+}
 
-	// A request is reported when it has been answered.
-	for era, job := range ran {
+// Each call over HTTP is a line of the access log, with its tenant, era, tool and job.
+func TestRequestsAreLogged(t *testing.T) {
+	t.Parallel()
+	file, log := newTokens(t, "ada"), filepath.Join(t.TempDir(), "access.log")
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-access-log", log, "-tokens", file.path)
+	for era, job := range makeCalls(t, s, file.tokens["ada"]) {
 		for tool, want := range map[string]accessLine{
 			"execute_command_async": {Job: job, Result: "ok", Status: 200},
 			"send_command_input":    {Job: job, Result: "ok", Status: 200},
 			"check_job_status":      {Result: "error", Status: 200},
 		} {
-			var got []accessLine
-			polltest.Until(t, "the line of "+tool, func() bool {
-				got = accesses(t, log, func(l accessLine) bool { return l.Era == era && l.Tool == tool })
-				return len(got) > 0
-			})
-			line := got[0]
-			if len(got) > 1 || line.Time == "" || line.Seconds <= 0 || line.Bytes <= 0 {
-				t.Errorf("%s: %+v", tool, got)
+			line := theAccess(t, log, func(l accessLine) bool { return l.Era == era && l.Tool == tool })
+			if line.Time == "" || line.Seconds <= 0 || line.Bytes <= 0 {
+				t.Errorf("%s: %+v", tool, line)
 			}
 			line.Time, line.Seconds, line.Bytes = "", 0, 0
 			want.Tenant, want.Era, want.Method, want.Tool = "ada", era, "tools/call", tool
@@ -136,31 +134,12 @@ func TestRequestsAreLoggedAndCounted(t *testing.T) {
 			}
 		}
 	}
-	polltest.Until(t, "the line of the wrong token", func() bool {
-		return len(accesses(t, log, func(l accessLine) bool { return l.Status == 401 && l.Tenant == "" && l.Result == "refused" })) == 1
-	})
-
-	_, text := fetch(t, counts, "")
-	for _, want := range []string{
-		`async_repl_request_duration_seconds_count{tool="execute_command_async",result="ok"} 2`,
-		`async_repl_request_duration_seconds_count{tool="check_job_status",result="error"} 2`,
-		`async_repl_jobs_ended_total{status="completed"} 2`,
-		"async_repl_sessions 0\n",
-		"async_repl_output_bytes_total 52\n", // of both: the question, the answer as it is typed, and as it is printed
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the metrics have no %s:\n%s", want, text)
-		}
-	}
+	theAccess(t, log, func(l accessLine) bool { return l.Status == 401 && l.Tenant == "" && l.Result == "refused" })
 	raw, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, never := range []string{secret, file.tokens["ada"]} {
-		if strings.Contains(text, never) || bytes.Contains(raw, []byte(never)) {
-			t.Errorf("%s stands in\n%s\n%s", never, text, raw)
-		}
-	}
+	showsNoSecret(t, string(raw), file.tokens["ada"])
 
 	// A hangup opens the log again.
 	if err := os.Rename(log, log+".1"); err != nil {
@@ -169,7 +148,53 @@ func TestRequestsAreLoggedAndCounted(t *testing.T) {
 	s.cmd.Process.Signal(syscall.SIGHUP)
 	polltest.Until(t, "the new file", func() bool { _, err := os.Stat(log); return err == nil })
 	fetch(t, s.url(), "")
-	polltest.Until(t, "a line in it", func() bool { return len(accesses(t, log, func(accessLine) bool { return true })) > 0 })
+	theAccess(t, log, func(accessLine) bool { return true })
+}
+
+// theAccess returns the only line of an access log in which keep is true. It waits for it: a request
+// is reported when it has been answered.
+func theAccess(t *testing.T, log string, keep func(accessLine) bool) accessLine {
+	t.Helper()
+	var lines []accessLine
+	polltest.Until(t, "the line of a request", func() bool {
+		lines = accesses(t, log, keep)
+		return len(lines) > 0
+	})
+	if len(lines) > 1 {
+		t.Errorf("more than one line: %+v", lines)
+	}
+	return lines[0]
+}
+
+func showsNoSecret(t *testing.T, text, token string) {
+	t.Helper()
+	for _, never := range []string{secret, token} {
+		if strings.Contains(text, never) {
+			t.Errorf("%s stands in\n%s", never, text)
+		}
+	}
+}
+
+// The metrics count each call over HTTP by its tool and result, and the jobs by their end.
+func TestRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	file := newTokens(t, "ada")
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-tokens", file.path)
+	makeCalls(t, s, file.tokens["ada"])
+	text := ""
+	for _, want := range []string{
+		`async_repl_request_duration_seconds_count{tool="execute_command_async",result="ok"} 2`,
+		`async_repl_request_duration_seconds_count{tool="check_job_status",result="error"} 2`,
+		`async_repl_jobs_ended_total{status="completed"} 2`,
+		"async_repl_sessions 0\n",
+		"async_repl_output_bytes_total 52\n", // of both: the question, the answer as it is typed, and as it is printed
+	} {
+		polltest.Until(t, want, func() bool { // a request is counted when it has been answered
+			_, text = fetch(t, s.metricsURL(), "")
+			return strings.Contains(text, want)
+		})
+	}
+	showsNoSecret(t, text, file.tokens["ada"])
 }
 
 // A server says whether it can start a job, to anybody.
