@@ -348,7 +348,7 @@ func TestBadDoorEndsTheStart(t *testing.T) {
 	}{
 		{"another program listens there", []string{"-listen", taken.Addr().String()}},
 		{"neither HOST:PORT nor unix:PATH", []string{"-listen", "8000"}},
-		{"has 107 bytes at most", []string{"-listen", "unix:/" + strings.Repeat("long/", 40)}},
+		{"bytes at most", []string{"-listen", "unix:/" + strings.Repeat("long/", 40)}},
 		{"what is there is not a socket", []string{"-listen", "unix:" + one.path}},
 		{"its mode is 0644", []string{"-tokens", open.path}},
 		{"no such file", []string{"-tokens", filepath.Join(dir, "none")}},
