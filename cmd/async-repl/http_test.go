@@ -90,8 +90,10 @@ func post(t testing.TB, url string, header map[string]string, message string) (h
 // TestShutdownAnswers: a server that is asked to end answers calls in flight with the current
 // status, in both eras, and leaves no process.
 func TestShutdownAnswers(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
 			s := serveWith(t, "-listen", "127.0.0.1:0")
 			url := s.url()
 			var c *mcpclient.Client
