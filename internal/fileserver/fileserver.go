@@ -10,6 +10,7 @@ package fileserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"mime"
@@ -94,6 +95,10 @@ var (
 	errCoded        = errors.New("send the file as it is, without Content-Encoding")
 	errPrecondition = errors.New("the file is not the one that the request is for: its ETag is another one, or there is none, or there is one")
 	errTooLarge     = errors.New("a file of more than 1 GiB can't be sent")
+	errBody         = errors.New("the body can't be read")
+	errShort        = errors.New("the body ends too early")
+	errStalled      = errors.New("nothing of the body came for 30 s")
+	errEnded        = errors.New("the server has ended this request")
 )
 
 // put writes a file.
@@ -179,8 +184,10 @@ var statuses = []struct {
 	{errCoded, http.StatusUnsupportedMediaType},
 	{errPrecondition, http.StatusPreconditionFailed},
 	{errTooLarge, http.StatusRequestEntityTooLarge},
-	{os.ErrDeadlineExceeded, http.StatusRequestTimeout},
-	{io.ErrUnexpectedEOF, http.StatusBadRequest},
+	{errBody, http.StatusBadRequest},
+	{errShort, http.StatusBadRequest},
+	{errStalled, http.StatusRequestTimeout},
+	{errEnded, http.StatusServiceUnavailable},
 }
 
 func status(err error) int {
@@ -208,11 +215,23 @@ func newPatientReader(w http.ResponseWriter, r *http.Request, oneTime time.Durat
 }
 
 func (b *patientReader) Read(p []byte) (int, error) {
-	b.rc.SetReadDeadline(time.Now().Add(b.time))
-	if err := b.ctx.Err(); err != nil {
-		return 0, err
+	until := time.Now().Add(b.time)
+	b.rc.SetReadDeadline(until)
+	if b.ctx.Err() != nil {
+		return 0, errEnded
 	}
-	return b.Reader.Read(p)
+	n, err := b.Reader.Read(p)
+	switch {
+	case err == nil || err == io.EOF:
+		return n, err
+	case errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(until): // ctx has set another one
+		return n, errEnded
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return n, errStalled
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return n, errShort
+	}
+	return n, fmt.Errorf("%w: %v", errBody, err)
 }
 
 // done removes the deadline, which would end the connection.

@@ -1,7 +1,6 @@
 package fileserver
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"io/fs"
@@ -252,41 +251,6 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}
 }
 
-// raw sends bytes and returns the status line of the answer, if there is one before the end.
-func raw(t *testing.T, url, text string, then func(net.Conn)) string {
-	t.Helper()
-	host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
-	c, err := net.Dial("tcp", host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
-	then(c)
-	line, _ := bufio.NewReader(c).ReadString('\n')
-	return strings.TrimSpace(line)
-}
-
-// A body that ends too early, is too large or is not sent at all leaves nothing.
-func TestBrokenPutLeavesNothing(t *testing.T) {
-	url, workspace := serving(t)
-	half := func(c net.Conn) { c.(*net.TCPConn).CloseWrite() }
-	for name, tt := range map[string]struct{ text, want string }{
-		"half a body":  {"PUT /files/new/f HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf", "HTTP/1.1 400 Bad Request"},
-		"half a chunk": {"PUT /files/new/f HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n10\r\nhalf", "HTTP/1.1 400 Bad Request"},
-		"too large":    {"PUT /files/new/f HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741825\r\n\r\n", "HTTP/1.1 413 Request Entity Too Large"},
-	} {
-		if got := raw(t, url, tt.text, half); got != tt.want {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
-	}
-	if got := below(t, workspace); got != "" {
-		t.Errorf("it left %q", got)
-	}
-}
-
 // below returns the paths of all that is below a directory.
 func below(t *testing.T, dir string) string {
 	var all []string
@@ -398,29 +362,6 @@ func TestRequestsLeaveNothing(t *testing.T) {
 		}
 		return nil
 	})
-	if got := below(t, workspace); got != "f" {
-		t.Errorf("there are %q", got)
-	}
-}
-
-// A client that stops to send or to read is let go, and does no harm.
-func TestClientThatStops(t *testing.T) {
-	workspace := t.TempDir()
-	if err := os.WriteFile(filepath.Join(workspace, "f"), make([]byte, 64<<20), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{}, 1)
-	h := http.StripPrefix("/", &handler{new(files.Store).Dir(workspace), maxSize, 100 * time.Millisecond})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() { served <- struct{}{} }()
-		h.ServeHTTP(w, r)
-	}))
-	defer s.Close()
-	wait := func(net.Conn) { <-served }
-	if got := raw(t, s.URL, "PUT /new HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf", wait); got != "HTTP/1.1 408 Request Timeout" {
-		t.Errorf("a body that stops: %q", got)
-	}
-	raw(t, s.URL, "GET /f HTTP/1.1\r\nHost: x\r\n\r\n", wait)
 	if got := below(t, workspace); got != "f" {
 		t.Errorf("there are %q", got)
 	}
