@@ -24,12 +24,13 @@ func (b *bench) limited(mb int) *bench {
 }
 
 // Code that reaches the limit of its session's memory fails with that limit, and the session works
-// as before: it reports, takes jobs, and can release what it holds.
+// as before: it reports, takes jobs, lists its variables, and can release what it holds.
 func TestMemoryLimit(t *testing.T) {
 	fills := map[string]string{
-		"large": "for _ in range(500): x.append(bytearray(1 << 20))",
-		"small": "for _ in range(2_000_000): x.append(bytearray(100))",
-		"tiny":  "for _ in range(3_000_000): x.append(str(len(x)))",
+		"large":  "for _ in range(500): x.append(bytearray(1 << 20))",
+		"small":  "for _ in range(2_000_000): x.append(bytearray(100))",
+		"tiny":   "for _ in range(3_000_000): x.append(str(len(x)))",
+		"linked": "while True: x = [x]", // takes the last byte each time: no list has to grow
 	}
 	for name, fill := range fills {
 		for _, path := range interpretersFor(t, name) {
@@ -37,13 +38,16 @@ func TestMemoryLimit(t *testing.T) {
 				t.Parallel()
 				b := newBenchOn(t, path, t.TempDir()).limited(64)
 				b.want("x = []", "completed")
-				for range 3 {
+				for range 20 {
 					if _, out := b.want(fill, "failed (out of memory: limit of 64 MB; variables kept)"); !strings.Contains(out, "MemoryError") {
 						t.Errorf("output %q", out)
 					}
 					if _, out := b.want("print('out')", "completed"); out != "out\n" {
 						t.Errorf("output %q", out)
 					}
+				}
+				if known, err := b.s.Variables(t.Context(), ""); err != nil || len(known.Vars) == 0 || known.Vars[0].Name != "x" {
+					t.Errorf("variables %+v, error %v", known, err)
 				}
 				b.want("del x", "completed")
 				b.result("len(bytearray(16 << 20))", "16777216")
@@ -53,12 +57,12 @@ func TestMemoryLimit(t *testing.T) {
 }
 
 // interpretersFor returns the interpreters for a case of TestMemoryLimit: all of the machine for
-// one case, but only the one under test for the others, and in a short run.
+// two cases, but only the one under test for the others, and in a short run.
 func interpretersFor(t *testing.T, name string) []string {
 	switch {
 	case testing.Short() && name != "large": // it fills the memory byte by byte
 		return nil
-	case testing.Short() || name != "large":
+	case testing.Short() || name != "large" && name != "linked":
 		return []string{python(t)}
 	}
 	return slices.DeleteFunc(interpreters(), func(path string) bool {

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 RESULT = 1 << 20  # characters of a result
 FUTURES = 0x1FE0000  # flags of the compiler that __future__ sets
 COROUTINE = 0x80  # code that awaits
-BLOCK, BLOCKS = 2 << 20, 8  # bytes, and number, of the memory that is held in reserve
+RESERVE, BLOCK = 16 << 20, 2 << 20  # bytes that are held in reserve, and of a block of them
+LITTLE = 1 << 16  # bytes that are left for a job, and of the smallest block
 FULL = "OSError: the session has too many files open; restart it"
 ENOMEM = 12  # on Linux and macOS
 FRAMES = 500  # what our own reports need of the recursion limit
@@ -57,7 +58,7 @@ class Executor:
         self.scripts: list[Script] = []  # the file that is run, and those that it runs
         self.files: dict[str, str] = {}  # that the job has run, and a hash of each
         self._installed = Installed(directories())
-        self._reserve: list[bytes] = []  # memory for when there is no more; never written to
+        self.reserve: list[bytes] = []  # memory for when there is no more; never written to
 
     def job(self, fields: Fields, files: list[int]) -> None:
         """Run one job, from its pipes to `done`."""
@@ -76,7 +77,7 @@ class Executor:
             self._installed.refresh()
             session.interrupts.start()
         except BaseException as error:
-            self._reserve.clear()
+            self.reserve.clear()
             send("done", id=id, **self._not_begun(error))
             return
         try:
@@ -87,6 +88,8 @@ class Executor:
             ended = raised
         if self.forks.pid != getpid():
             self.forks.end(ended)
+        if sum(map(len, self.reserve)) < RESERVE:
+            self.reserve.clear()  # until the next job runs: little else is left for our own work
         try:
             done = self._conclude(ended)
         except BaseException as raised:
@@ -94,6 +97,7 @@ class Executor:
         try:
             send("done", id=id, **done)
         except BaseException:  # it went out or did not; Go ignores a second one
+            self.reserve.clear()
             send("done", id=id, **done)
         try:
             session.streams.close_ended()
@@ -113,7 +117,6 @@ class Executor:
         """Set what user code relies on, whatever the last job did to it."""
         session = self.session
         self.result, self.markdown, self.form, self.files = None, False, "uncompiled", {}
-        self._reserve_memory()
         session.streams.begin(id, files)
         session.channel.hold_reserve()
         session.console.renew()
@@ -122,12 +125,16 @@ class Executor:
     def _reserve_memory(self) -> None:
         """Hold memory to report with that there is no more.
 
-        Where it is short, some is left for the job: it may be the one that frees the rest."""
-        try:
-            while len(self._reserve) < BLOCKS:
-                self._reserve.append(bytes(BLOCK))
-        except MemoryError:
-            del self._reserve[-1:]
+        If memory is short, the job gets little, because it may keep that. The large blocks come
+        first: they are fast. Smaller ones then hold what is left between the user's objects."""
+        missing, size, little = RESERVE - sum(map(len, self.reserve)), BLOCK, b""
+        while missing and size >= LITTLE:
+            try:
+                little = little or bytes(LITTLE)
+                self.reserve.append(bytes(size))
+                missing -= size
+            except MemoryError:
+                size //= 2
 
     def _attempt(self, source: str, name: str, fields: Fields) -> BaseException | None:
         """Run user code, or answer a request about it, and return what that raised, or None."""
@@ -141,7 +148,7 @@ class Executor:
                 self._user_code(source, name)
         except BaseException as raised:
             error = raised
-            self._reserve.clear()  # memory can be short whatever it is: a library has its own words
+            self.reserve.clear()  # memory can be short whatever it is: a library has its own words
         while self.scripts:
             self.scripts.pop().leave(self)
         for finish in (self.end_figures, self.session.streams.flush_foreign):
@@ -162,6 +169,7 @@ class Executor:
     def _user_code(self, source: str, name: str) -> None:
         """Run the code and show the value of its last expression."""
         body, last = self.compile(source, name)
+        self._reserve_memory()
         value = self.run([code for code in (body, last) if code is not None])
         if last is not None:
             self.show(value)
@@ -170,6 +178,7 @@ class Executor:
     def _run_file(self, path: str, args: list[str]) -> None:
         """Run a file: a script, or the cells of a notebook."""
         from .scripts import run
+        self._reserve_memory()
         run(self, path, args)
 
     @breakable
@@ -291,7 +300,7 @@ class Executor:
         """End a job whose end has failed, with the error of that.
 
         If that can't be reported either, do only what must be done."""
-        self._reserve.clear()
+        self.reserve.clear()
         try:
             return self._conclude(error)
         except BaseException as raised:
@@ -314,5 +323,5 @@ class Executor:
                 ending["memory"] = True
             return ending
         except MemoryError:
-            self._reserve.clear()
+            self.reserve.clear()
             return {"end": "raised", "error": "MemoryError"}

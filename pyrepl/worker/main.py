@@ -61,6 +61,8 @@ class Commands:
         channel = self.session.channel
         while True:
             op, fields = channel.take(self.executor.ending_of)
+            if op != "exec":
+                self.executor.reserve.clear()  # no user code runs that could take it
             command = self.by_name.get(op)
             if command is None:
                 channel.send("unsupported", op=op, n=fields.get("n", 0))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Settings = dict[str, dict[str, Any]]
 
 NUMBERS = {"out": 1, "err": 2}  # descriptors
+BUFFER = 8192  # bytes; from 3.14 on the default is 131,072, which is much when memory is short
 
 carried: ContextVar[Job | None] = ContextVar("async_repl_job")
 
@@ -84,7 +85,7 @@ class Job:
 def open_stream(fd: int, settings: dict[str, Any]) -> TextIOWrapper:
     """Return a line-buffered C text stream, which does not own fd."""
     raw = FileIO(fd, "w", closefd=False)
-    stream = TextIOWrapper(BufferedWriter(raw), "utf-8", "backslashreplace", None, True)
+    stream = TextIOWrapper(BufferedWriter(raw, BUFFER), "utf-8", "backslashreplace", None, True)
     if settings:
         stream.reconfigure(**settings)
     return stream
