@@ -49,7 +49,7 @@ type Work = worker.Work
 // Code returns the code that was run, for a file as IPython runs one, or "" for a request.
 func (e *Entry) Code() string {
 	if e.Work.Path != "" {
-		return "%run -i " + File{e.Work.Path, e.Work.Args}.String()
+		return "%run -i " + File{Path: e.Work.Path, Args: e.Work.Args}.String()
 	}
 	return e.Work.Code
 }
