@@ -14,7 +14,7 @@ import (
 // A call is the ticket of the calls in one HTTP request; see package delivery. Only a request of an
 // old version of the protocol has more than one call. Calls over HTTP have no order.
 type call struct {
-	closed context.Context // done when the request is over, or its client has closed it
+	closed context.Context // done when the request is over or must be answered, or its client has closed it
 	seen   *observation    // of the request; nil: nobody wants to know
 
 	mu       sync.Mutex
@@ -80,9 +80,10 @@ func callOf(req mcp.Request) *call {
 	return c
 }
 
-// untilClosed is a middleware that ends the context of a call when its HTTP request is closed. The
-// SDK does so in the newer era only. In the older one, nothing of the answer could be read any more
-// either. A notification outlives its request, which is answered before it is handled.
+// untilClosed is a middleware that ends the context of a call when its HTTP request is closed, or
+// must be answered. The SDK does the former, and in the newer era only. In the older one, nothing of
+// the answer could be read any more either. A notification outlives its request, which is answered
+// before it is handled.
 func untilClosed(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if c := callOf(req); c != nil && !strings.HasPrefix(method, "notifications/") {

@@ -66,7 +66,9 @@ func (s *Server) serverOf(c *caller) *mcp.Server {
 	s.callers.mu.Lock()
 	defer s.callers.mu.Unlock()
 	if c.server == nil {
-		c.server = s.config.New(s.waits, c.Caller)
+		if c.server = s.config.New(s.waits, c.Caller); c.server != nil {
+			c.server.AddReceivingMiddleware(untilClosed)
+		}
 	}
 	return c.server
 }

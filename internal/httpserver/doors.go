@@ -42,7 +42,7 @@ func (s *Server) admitted(next http.Handler) http.Handler {
 }
 
 // authenticated returns a handler for the requests of callers that are known and have room for one
-// more. It stops the others.
+// more. It stops the others. The handler ends a request if its caller's token is revoked.
 func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *caller)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if why := s.foreign(r); why != "" {
@@ -70,10 +70,7 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 			unauthorized(w, r)
 			return
 		}
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(c.ctx, cancel)()
-		next(w, r.WithContext(ctx), c)
+		next(w, r, c)
 	}
 }
 
@@ -109,8 +106,8 @@ func unauthorized(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "a token is needed: send it as Authorization: Bearer TOKEN", http.StatusUnauthorized)
 }
 
-// Revoke ends the requests, streams and sessions of a token, given by its name. Config.Find must not
-// find it any more.
+// Revoke ends the requests, streams and sessions of a token, given by its name. Calls in flight are
+// answered at once with the current status. Config.Find must not find it any more.
 func (s *Server) Revoke(token string) {
 	s.callers.revoke(token)
 	s.sessions.closeAll(func(of Caller) bool { return of.Token == token })

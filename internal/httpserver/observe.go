@@ -41,11 +41,15 @@ func (s *Server) observed(h http.Handler) http.Handler {
 // An observation is what is known of a request. A nil one ignores what it is told.
 type observation struct {
 	observer *observer
+	request  context.Context // done when the client has left
 
-	mu     sync.Mutex
-	seen   metrics.Request
-	called bool // seen has the result of a call
-	ended  bool // seen has been reported
+	mu       sync.Mutex
+	seen     metrics.Request
+	handled  bool // a message of the request is handled
+	called   bool // seen has the result of a call
+	ended    bool // the request has ended
+	left     bool // it ended without its answer
+	reported bool // seen has been reported
 }
 
 type observationKey struct{}
@@ -59,7 +63,7 @@ func observationOf(r *http.Request) *observation {
 // watch returns a handler that serves as h does and reports each request at its end.
 func (o *observer) watch(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		seen := &observation{observer: o, seen: metrics.Request{Time: time.Now(), Method: methodOf(r)}}
+		seen := &observation{observer: o, request: r.Context(), seen: metrics.Request{Time: time.Now(), Method: methodOf(r)}}
 		r = r.WithContext(context.WithValue(r.Context(), observationKey{}, seen))
 		w := &countingWriter{ResponseWriter: rw}
 		defer func() { seen.end(w, r) }()
@@ -85,7 +89,8 @@ func (o *observation) by(who Caller, era string) {
 	o.seen.Tenant, o.seen.Era = who.Tenant, era
 }
 
-// end reports the request, which w has answered.
+// end reports the request, which w has answered. If its call has not ended yet, finish reports it,
+// with the job.
 func (o *observation) end(w *countingWriter, r *http.Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,7 +104,14 @@ func (o *observation) end(w *countingWriter, r *http.Request) {
 	default:
 		o.seen.Result = metrics.OK
 	}
-	o.ended = true
+	o.ended, o.left = true, o.seen.Result == metrics.Closed
+	if !o.handled || o.called {
+		o.report()
+	}
+}
+
+func (o *observation) report() {
+	o.reported = true
 	o.observer.report(o.seen)
 }
 
@@ -124,6 +136,7 @@ func (o *observer) calls(next mcp.MethodHandler) mcp.MethodHandler {
 func (o *observation) begin(call metrics.Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.handled = true
 	if !o.called && o.seen.Tool == "" {
 		o.seen.Method, o.seen.Tool = call.Method, call.Tool
 	}
@@ -135,12 +148,20 @@ func (o *observation) finish(call metrics.Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case o.ended: // and reported as closed
+	case o.reported:
 	case o.called || o.seen.Tool != call.Tool:
 		call.Tenant, call.Era, call.Status = o.seen.Tenant, o.seen.Era, http.StatusOK
 		o.observer.report(call)
 	default:
-		o.called, o.seen.Result, o.seen.Job = true, call.Result, call.Job
+		o.called, o.seen.Job = true, call.Job
+		if o.left || !o.ended && o.request.Err() != nil {
+			o.seen.Result = metrics.Closed
+		} else if o.seen.Status < 400 {
+			o.seen.Result = call.Result
+		}
+		if o.ended {
+			o.report()
+		}
 	}
 }
 

@@ -2,10 +2,12 @@ package httpserver
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -90,25 +92,38 @@ func TestObservedCalls(t *testing.T) {
 	}
 }
 
-// A call whose client leaves is reported when it leaves.
+// A call whose client leaves is reported as closed, with its job.
 func TestObservedCallThatIsClosed(t *testing.T) {
-	begun := make(chan struct{})
-	url, requests := observing(t, map[string]tool{"waits": func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		close(begun)
+	seen := make(chan metrics.Request, 100) // more than the test makes
+	config := Config{Observe: func(r metrics.Request) { seen <- r }, Tools: []string{"tool"}}
+	tools := map[string]tool{"tool": func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		<-ctx.Done()
 		return say("Job ID: " + jobID), nil
-	}})
-	session := connect(t, url, both[0])
-	ctx, leave := context.WithCancel(t.Context())
-	go func() { // ends with the test, if the call does not begin
-		<-begun
-		leave()
-	}()
-	if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "waits"}); err == nil {
-		t.Error("the call was answered")
-	}
-	if got := next(t, requests, "tools/call"); got.Tool != "waits" || got.Result != metrics.Closed && got.Job != jobID {
-		t.Errorf("%+v", got)
+	}}
+	for _, leaves := range []bool{true, false} {
+		inBothEras(t, tools, config, func(t *testing.T, s *Server, dial func() net.Conn, call message) {
+			c := dial()
+			send(t, c, call)
+			synctest.Wait()
+			want := metrics.Closed
+			if leaves {
+				c.Close()
+			} else {
+				want = metrics.OK
+				s.leave()
+				_, r := receive(t, c)
+				io.ReadAll(r)
+			}
+			if got := next(t, seen, "tools/call"); got.Tool != "tool" || got.Job != jobID || got.Result != want {
+				t.Errorf("%+v, want %s", got, want)
+			}
+			synctest.Wait()
+			for len(seen) > 0 {
+				if got := <-seen; got.Tool != "" {
+					t.Errorf("reported again: %+v", got)
+				}
+			}
+		})
 	}
 }
 

@@ -32,13 +32,13 @@ func (s *Server) foreign(r *http.Request) string {
 // to send, and without the token.
 func (s *Server) answerPage(w http.ResponseWriter, r *http.Request) (answered bool) {
 	origin := r.Header.Get("Origin")
-	if !slices.Contains(s.config.Origins, strings.ToLower(origin)) {
+	if !s.listed(r) {
 		return false
 	}
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id")
+	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, ETag, Content-Range")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}
@@ -46,6 +46,11 @@ func (s *Server) answerPage(w http.ResponseWriter, r *http.Request) (answered bo
 	h.Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
 	w.WriteHeader(http.StatusNoContent)
 	return true
+}
+
+// listed reports whether a request says that it comes from a page of Config.Origins.
+func (s *Server) listed(r *http.Request) bool {
+	return slices.Contains(s.config.Origins, strings.ToLower(r.Header.Get("Origin")))
 }
 
 // ParseOrigins parses a list of origins, with commas between them, as browsers write them.
@@ -61,9 +66,9 @@ func ParseOrigins(list string) (origins []string, err error) {
 }
 
 // ParseURL parses the URL of a server, which can have a path, and returns it without a slash at its
-// end.
+// end. It can also be the URL that clients are given, which ends in that of the protocol.
 func ParseURL(text string) (string, error) {
-	u, err := url.Parse(strings.TrimRight(text, "/"))
+	u, err := url.Parse(strings.TrimRight(strings.TrimSuffix(strings.TrimRight(text, "/"), mcpPath), "/"))
 	if err != nil || !isServer(u) {
 		return "", errors.New("a URL like https://HOST or http://HOST:PORT/PATH")
 	}

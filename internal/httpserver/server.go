@@ -105,6 +105,13 @@ const (
 )
 
 func (s *Server) serveFiles(w http.ResponseWriter, r *http.Request, c *caller) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	r = r.Clone(ctx)
+	if s.listed(r) {
+		r.Header.Del("Sec-Fetch-Site") // which says no more than that the page is from elsewhere
+	}
 	if h := s.config.Files(c.Caller); h != nil {
 		http.StripPrefix(filesPath, h).ServeHTTP(w, r)
 	} else {
@@ -145,12 +152,19 @@ func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request, c *caller) {
 	if r.Method == http.MethodGet { // a stream, which has no end of its own
 		defer context.AfterFunc(s.waits, cancel)()
 	}
+	waits, answer := ctx, cancel
+	if r.Method == http.MethodPost {
+		// When the context of the request ends, the SDK can give up the answer.
+		waits, answer = context.WithCancel(ctx)
+		defer answer()
+	}
+	defer context.AfterFunc(c.ctx, answer)()
 	w := keepAlive(rw)
 	defer w.finish()
 	if r.Method == http.MethodDelete {
 		w.timer.Stop() // its answer is no stream
 	}
-	calls := &call{closed: ctx, seen: observationOf(r)}
+	calls := &call{closed: waits, seen: observationOf(r)}
 	defer func() { calls.end(w.err() == nil && ctx.Err() == nil) }()
 	r = attach(r.WithContext(ctx), c.Tenant, calls)
 	if !isNewer(r) {

@@ -2,9 +2,11 @@ package httpserver
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -161,4 +163,43 @@ func TestListedPage(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestFilesOfListedPage: a page elsewhere that is listed may use files and their tags. What a page
+// asks for without saying so, as a script or an image, is still known to be from elsewhere.
+func TestFilesOfListedPage(t *testing.T) {
+	s := New(Config{Origins: []string{"https://app.example"}, Files: func(Caller) Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, r.URL.Path+" "+r.Header.Get("Sec-Fetch-Site"))
+		})
+	}})
+	for origin, want := range map[string]string{"https://app.example": "f ", "": "f cross-site"} {
+		r := httptest.NewRequest("GET", "/files/f", nil)
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		w := httptest.NewRecorder()
+		s.http.Handler.ServeHTTP(w, r)
+		if got := w.Body.String(); got != want || strings.Contains(w.Header().Get("Access-Control-Expose-Headers"), "ETag") != (origin != "") {
+			t.Errorf("%q: %d %q %v", origin, w.Code, got, w.Header())
+		}
+	}
+}
+
+// TestParseURL: the URL of the server and that of its protocol mean the same.
+func TestParseURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://a.example":           "https://a.example",
+		"https://a.example/":          "https://a.example",
+		"https://a.example/mcp":       "https://a.example",
+		"https://a.example/base/mcp/": "https://a.example/base",
+		"http://a.example:80/xmcp":    "http://a.example:80/xmcp",
+		"a.example":                   "",
+		"https://a.example/mcp?x":     "",
+	} {
+		if got, err := ParseURL(text); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
 }

@@ -25,8 +25,9 @@ type session struct {
 	end    context.CancelFunc // of its calls' waits
 
 	// Guarded by sessions.mu.
-	calls int       // requests in flight; streams do not count
-	used  time.Time // when the last of them began or ended
+	calls    int           // requests in flight; streams do not count
+	answered chan struct{} // closed when there are none any more; nil: there were none
+	used     time.Time     // when the last of them began or ended
 }
 
 // sessions are the sessions by their ids.
@@ -58,7 +59,7 @@ func (s *Server) serveSession(w http.ResponseWriter, r *http.Request, c *caller)
 	case r.Method == http.MethodPost:
 		ended = s.sessions.use(found)
 	case r.Method == http.MethodDelete:
-		found.end() // or the end of the session would wait for its calls
+		s.sessions.answer(found) // or the end of the session would wait for its calls, and drop their answers
 	}
 	defer ended()
 	s.older.ServeHTTP(w, with(r, found.server))
@@ -167,14 +168,45 @@ func (ss *sessions) find(id string) *session {
 
 // use notes that a session has one more call, until ended is called.
 func (ss *sessions) use(s *session) (ended func()) {
-	note := func(calls int) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if s.calls++; s.calls == 1 {
+		s.answered = make(chan struct{})
+	}
+	s.used = time.Now()
+	return func() {
 		ss.mu.Lock()
 		defer ss.mu.Unlock()
-		s.calls += calls
+		if s.calls--; s.calls == 0 {
+			close(s.answered)
+		}
 		s.used = time.Now()
 	}
-	note(1)
-	return func() { note(-1) }
+}
+
+// answerTime bounds the wait for the answers of a session's calls before the session ends.
+const answerTime = 2 * time.Second
+
+// answer ends the waits of the calls of some sessions, and waits until they are answered.
+func (ss *sessions) answer(some ...*session) {
+	for _, s := range some {
+		s.end()
+	}
+	late := time.NewTimer(answerTime)
+	defer late.Stop()
+	for _, s := range some {
+		ss.mu.Lock()
+		calls, answered := s.calls, s.answered
+		ss.mu.Unlock()
+		if calls == 0 {
+			continue
+		}
+		select {
+		case <-answered:
+		case <-late.C:
+			return
+		}
+	}
 }
 
 // close ends all sessions.
@@ -186,12 +218,10 @@ func (ss *sessions) close() {
 // closeAll ends the sessions of some callers.
 func (ss *sessions) closeAll(of func(Caller) bool) {
 	ss.mu.Lock()
-	all := slices.Collect(maps.Values(ss.all))
+	some := slices.DeleteFunc(slices.Collect(maps.Values(ss.all)), func(s *session) bool { return !of(s.owner) })
 	ss.mu.Unlock()
-	for _, s := range all {
-		if of(s.owner) {
-			s.end()
-			s.Close()
-		}
+	ss.answer(some...)
+	for _, s := range some {
+		s.Close()
 	}
 }

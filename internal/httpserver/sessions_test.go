@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 func ofSession(id, method string) message {
@@ -77,24 +80,24 @@ func TestNoSessionGivesWay(t *testing.T) {
 }
 
 // TestEndOfSession: a session ends by DELETE, and when it has had no request for long. The waits of
-// its calls end with it.
+// its calls end with it, and they are answered.
 func TestEndOfSession(t *testing.T) {
 	inBubble(t, waiting(nil), Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		c, calling := dial(), dial()
 		id := initialize(t, c)
 		send(t, calling, callOfEra(id, "tool"))
 		synctest.Wait()
-		answered := make(chan error)
+		answered := make(chan string)
 		go func() { // owned by the test, which waits for it
-			_, err := io.ReadAll(calling) // answered or not
-			answered <- err
+			body, _ := io.ReadAll(calling)
+			answered <- string(body)
 		}()
 		if got := status(t, c, ofSession(id, http.MethodDelete)); got != http.StatusNoContent {
 			t.Errorf("DELETE: %d", got)
 		}
 		begun := time.Now()
-		if err := <-answered; err != nil || time.Since(begun) > idleTime {
-			t.Errorf("%v, after %v", err, time.Since(begun))
+		if body := <-answered; !strings.Contains(body, `"text":"answered"`) || time.Since(begun) > idleTime {
+			t.Errorf("%s, after %v", body, time.Since(begun))
 		}
 		c = dial() // the other one may have been idle for too long
 		if got := status(t, c, ofSession(id, http.MethodPost)); got != http.StatusNotFound {
@@ -114,6 +117,53 @@ func TestEndOfSession(t *testing.T) {
 		if n := len(s.sessions.all); n != 0 {
 			t.Errorf("%d sessions are left", n)
 		}
+	})
+}
+
+// TestRevokedToken: the calls in flight of a token that is revoked are answered, and its streams end.
+func TestRevokedToken(t *testing.T) {
+	inBothEras(t, waiting(nil), Config{}, func(t *testing.T, s *Server, dial func() net.Conn, call message) {
+		stream := dial()
+		send(t, stream, message{method: http.MethodGet, headers: "Mcp-Session-Id: " + initialize(t, dial()) + "\r\n"})
+		_, events := receive(t, stream)
+		c := dial()
+		send(t, c, call)
+		synctest.Wait()
+		done := make(chan struct{})
+		go func() { // owned by the test, which waits for it
+			defer close(done)
+			s.Revoke("") // the name of the token if there are no tokens
+		}()
+		_, r := receive(t, c)
+		if body, err := io.ReadAll(r); err != nil || !strings.Contains(string(body), `"text":"answered"`) {
+			t.Errorf("%v, %q", err, body)
+		}
+		if _, err := io.ReadAll(events); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+}
+
+// TestEndOfSessionDoesNotWaitForever: a call that goes on, although its wait has ended, does not
+// keep its session from ending.
+func TestEndOfSessionDoesNotWaitForever(t *testing.T) {
+	var goOn chan struct{}
+	stubborn := map[string]tool{"tool": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		<-goOn
+		return say("answered"), nil
+	}}
+	inBubble(t, stubborn, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
+		goOn = make(chan struct{})
+		id := initialize(t, dial())
+		send(t, dial(), callOfEra(id, "tool"))
+		synctest.Wait()
+		begun := time.Now()
+		s.sessions.answer(s.sessions.find(id))
+		if took := time.Since(begun); took != answerTime {
+			t.Errorf("it took %v", took)
+		}
+		close(goOn)
 	})
 }
 

@@ -30,7 +30,7 @@ type line struct {
 	Method  string  `json:"method"`
 	Tool    string  `json:"tool,omitempty"`
 	Job     string  `json:"job,omitempty"`
-	Status  int     `json:"status"`
+	Status  int     `json:"status,omitempty"`
 	Result  Result  `json:"result"`
 	Seconds float64 `json:"seconds"`
 	Bytes   int64   `json:"bytes"`
