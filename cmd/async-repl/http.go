@@ -108,9 +108,15 @@ func (s *settings) newConnection(k *keys, store *files.Store) func(context.Conte
 		}
 		scope := eng.Scope()
 		scope.Grace, scope.Timeout = s.grace, s.timeout
-		return mcpserver.New(ctx, mcpserver.Config{Backend: eng, Version: s.Version, Toolsets: s.toolsets, Files: store, Log: s.Log}, scope)
+		return mcpserver.New(ctx, mcpserver.Config{
+			Backend: eng, Version: s.Version, Toolsets: s.toolsets, Files: store, PictureWait: pictureWait, Log: s.Log,
+		}, scope)
 	}
 }
+
+// pictureWait is short, because several clients can use one token: one that reads nothing must not
+// keep the answers of the others.
+const pictureWait = 2 * time.Second
 
 // filesOver returns a function that makes the handler of a tenant's files, or nil if the tools for
 // them are not offered either.

@@ -2,6 +2,8 @@ package delivery
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/semaphore"
@@ -29,28 +31,41 @@ type picture struct {
 // because it has not read those before. While it is encoded, an answer takes some three times as much
 // memory.
 type Room struct {
-	size int64
-	free *semaphore.Weighted
+	size     int64
+	free     *semaphore.Weighted
+	patience time.Duration
 }
 
-// NewRoom returns room for size bytes.
-func NewRoom(size int64) *Room { return &Room{size, semaphore.NewWeighted(size)} }
+// NewRoom returns room for size bytes, for which an answer waits for as long as patience, and for as
+// long as its call does if that is 0.
+func NewRoom(size int64, patience time.Duration) *Room {
+	return &Room{size, semaphore.NewWeighted(size), patience}
+}
+
+// ErrNoRoom says that other answers have left no room for an answer.
+var ErrNoRoom = errors.New("other answers with pictures have not been read; try again later")
 
 // Claim waits until other answers leave room for size bytes, or all of it. An answer without
-// pictures does not wait.
+// pictures does not wait. If the patience ends before ctx, the error is ErrNoRoom.
 func (r *Room) Claim(ctx context.Context, size int64) (release func(), err error) {
 	if size = min(size, r.size); size == 0 {
 		return func() {}, nil
 	}
-	if err := r.free.Acquire(ctx, size); err != nil {
-		return nil, err
+	if r.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, r.patience, ErrNoRoom)
+		defer cancel()
+	}
+	if r.free.Acquire(ctx, size) != nil {
+		return nil, context.Cause(ctx)
 	}
 	return func() { r.free.Release(size) }, nil
 }
 
 // Result returns a reply with its pictures as the SDK's type, once other answers leave room for
 // them. The caller releases that when the answer is queued. A picture whose data is gone stays as its
-// line of text, as do all if ctx is done before there is room: then no client waits for them.
+// line of text, as do all if ctx is done before there is room: then no client waits for them. A note
+// says so if the patience ended.
 func (r *Room) Result(ctx context.Context, t Ticket, reply *report.Reply, isError bool) (res *mcp.CallToolResult, release func()) {
 	res = Text(reply, isError)
 	var size int64
@@ -62,6 +77,10 @@ func (r *Room) Result(ctx context.Context, t Ticket, reply *report.Reply, isErro
 	}
 	release, err := r.Claim(ctx, size)
 	if err != nil {
+		if errors.Is(err, ErrNoRoom) {
+			reply.Insert("Note", "without its pictures: "+err.Error()+", or read the resources")
+			res = Text(reply, isError)
+		}
 		return res, func() {}
 	}
 	for _, b := range reply.Blocks {

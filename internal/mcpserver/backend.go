@@ -58,7 +58,10 @@ type Config struct {
 	Toolsets []string      // that clients are offered, see [ParseToolsets]; nil: core and sessions
 	Files    *files.Store  // of the toolset files; nil: one of the server's own
 	Progress time.Duration // how long a call waits before its first progress notification; 0: 1 s
-	Log      *slog.Logger  // nil: nothing is logged
+	// PictureWait is how long an answer with pictures waits while others on the same connection have
+	// not been read. Then it goes without them. 0: as long as its call.
+	PictureWait time.Duration
+	Log         *slog.Logger // nil: nothing is logged
 }
 
 func (c *Config) log() *slog.Logger {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -217,7 +218,7 @@ func TestUnreadPicturesAreBounded(t *testing.T) {
 			defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
 			c := w.serve(func(ctx context.Context, conn net.Conn) error {
 				served := newConn(w.config, w.scope(engine.Scope{}))
-				served.unread = delivery.NewRoom(room)
+				served.unread = delivery.NewRoom(room, 0)
 				session, err := served.server(ctx, tools).Connect(ctx, &stdio.Transport{Stream: conn, Ordered: true}, nil)
 				if err != nil {
 					return err
@@ -243,6 +244,47 @@ func TestUnreadPicturesAreBounded(t *testing.T) {
 				t.Errorf("%d bytes were read", got)
 			}
 		})
+	}
+}
+
+// A client that reads nothing must not stop the answers of others on its connection: after a time
+// they go without their pictures, and say so.
+func TestPicturesDoNotWaitForEver(t *testing.T) {
+	w := newWorld(t)
+	w.config.PictureWait = time.Millisecond
+	var room *delivery.Room
+	c := w.serve(func(ctx context.Context, conn net.Conn) error {
+		served := newConn(w.config, w.scope(engine.Scope{}))
+		room = served.unread
+		session, err := served.server(ctx, tools).Connect(ctx, &stdio.Transport{Stream: conn, Ordered: true}, nil)
+		if err != nil {
+			return err
+		}
+		return session.Wait()
+	})
+	c.handshake()
+	job := field(c.call("execute_command_async", given{"command": "pictures 1 100", "wait_seconds": 60, "max_chars": 0}), "Job ID")
+	read := func() message {
+		return c.request("resources/read", map[string]any{"uri": display.URI(job, 1)})
+	}
+	show := func() message {
+		return c.request("tools/call", map[string]any{"name": "check_job_status", "arguments": given{"job_id": job, "cursor": 0}})
+	}
+	release, err := room.Claim(t.Context(), unreadMax)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const why = "other answers with pictures have not been read; try again later"
+	if text := wantPictures(t, show(), 100); field(text, "Note") != "without its pictures: "+why+", or read the resources" {
+		t.Errorf("no note in\n%s", text)
+	}
+	if m := read(); m.Error == nil || !strings.Contains(strings.ToLower(m.Error.Message), why) {
+		t.Errorf("the resource: %+v", m)
+	}
+	release()
+	wantPictures(t, show(), 100, 1)
+	if m := read(); m.Error != nil {
+		t.Errorf("the resource: %+v", m.Error)
 	}
 }
 

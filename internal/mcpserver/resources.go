@@ -71,7 +71,7 @@ func (c *conn) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (
 	}
 	release, err := c.unread.Claim(ctx, int64(r.DisplaySize(j)))
 	if err != nil {
-		return nil, err
+		return nil, c.resourceError(uri, err)
 	}
 	defer delivery.TicketOf(req.Extra).OnAnswer(func(bool) { release() })
 	contents, err := r.Read(j, c.reporter)

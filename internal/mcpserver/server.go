@@ -50,7 +50,7 @@ func newConn(shared Config, sc engine.Scope) *conn {
 	if shared.Files == nil {
 		shared.Files = &files.Store{}
 	}
-	return &conn{Config: shared, jobs: all, scope: sc, reporter: &report.Reporter{Jobs: all}, unread: delivery.NewRoom(unreadMax)}
+	return &conn{Config: shared, jobs: all, scope: sc, reporter: &report.Reporter{Jobs: all}, unread: delivery.NewRoom(unreadMax, shared.PictureWait)}
 }
 
 func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*tool) *mcp.Server {
