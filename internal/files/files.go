@@ -31,7 +31,7 @@ import (
 
 // Errors that a caller can act on, besides [fs.ErrNotExist], [fs.ErrExist] and [fs.ErrPermission].
 var (
-	ErrOutside      = errors.New("this leads out of the workspace: give a path in it, and no link that leads out")
+	ErrOutside      = errors.New("this leads out of the workspace: give a path in it, and no link that leads out or is absolute")
 	ErrNotRegular   = errors.New("this is not a regular file")
 	ErrIsDirectory  = errors.New("this is a directory") // is also ErrNotRegular
 	ErrNotDirectory = errors.New("this is not a directory")
@@ -213,6 +213,9 @@ func (e *kindError) Is(target error) bool {
 
 // failed returns an error that names what failed and the path as it was given.
 func failed(doing, path string, err error) error {
+	if path == "" {
+		path = `""`
+	}
 	return fmt.Errorf("%s %s: %w", doing, view.Line(path, pathMax), plain(err))
 }
 

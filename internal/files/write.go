@@ -166,7 +166,10 @@ const maxLinks = 8
 // one. The result is not cleaned: what ".." means depends on links.
 func target(root *os.Root, name string) (string, error) {
 	for range maxLinks {
-		if base := name[strings.LastIndexByte(name, '/')+1:]; base == "" || base == "." || base == ".." {
+		switch name[strings.LastIndexByte(name, '/')+1:] {
+		case "":
+			return "", &kindError{"the path of a directory: leave the slash at its end out"}
+		case ".", "..":
 			return "", notRegular(fs.ModeDir)
 		}
 		link, err := root.Readlink(name)

@@ -366,3 +366,11 @@ func TestRequestsLeaveNothing(t *testing.T) {
 		t.Errorf("there are %q", got)
 	}
 }
+
+// A request for no file says so.
+func TestNoPath(t *testing.T) {
+	url, _ := serving(t)
+	if _, got := fetch(url).send(t); got != "reading \"\": this can't be the path of a file\n" {
+		t.Errorf("%q", got)
+	}
+}

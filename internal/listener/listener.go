@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -27,9 +28,12 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return listenUnix(ctx, path)
 	}
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%q is neither HOST:PORT nor unix:PATH", address)
+		return nil, fmt.Errorf("%q is neither HOST:PORT nor unix:PATH; a port is a number from 0 to 65535", address)
 	}
 	network := "tcp"
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() { // or 0.0.0.0 would include IPv6
@@ -37,9 +41,12 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, network, address)
 	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("listening at %s: another program listens there: choose another port", address)
+		err = errors.New("another program listens there: choose another port")
 	}
-	return l, err
+	if err != nil {
+		return nil, fmt.Errorf("listening at %s: %w", address, err)
+	}
+	return l, nil
 }
 
 // Local reports whether only programs of this machine can connect to l.

@@ -65,7 +65,7 @@ func TestFileMistakesSayHowToFixThem(t *testing.T) {
 		args given
 		want string
 	}{
-		{"read_file", given{"path": "../x"}, "Reading ../x: this leads out of the workspace: give a path in it, and no link that leads out"},
+		{"read_file", given{"path": "../x"}, "Reading ../x: this leads out of the workspace: give a path in it, and no link that leads out or is absolute"},
 		{"read_file", given{"path": "x\n"}, `Reading x\n: there is no such file or directory`},
 		{"read_file", given{"path": "."}, "Reading .: this is a directory; list_files lists it"},
 		{"read_file", given{"path": "file", "offset": 7}, "offset 7 is beyond the end of the file, 6."},
@@ -77,6 +77,8 @@ func TestFileMistakesSayHowToFixThem(t *testing.T) {
 		{"write_file", given{"path": "file/x", "content": ""}, "Writing file/x: this can't be the path of a file: not a directory"},
 		{"delete_file", given{}, "path is missing. Give the path of the file to delete."},
 		{"delete_file", given{"path": "file", "filename": "file"}, "path and filename are both given. They mean the same: give path."},
+		{"write_file", given{"path": "new/", "content": ""}, "Writing new/: this is the path of a directory: leave the slash at its end out"},
+		{"write_file", given{"path": "file/", "content": ""}, "Writing file/: this is the path of a directory: leave the slash at its end out"},
 		{"delete_file", given{"path": "."}, "Deleting .: this is a directory"},
 		{"edit_file", given{"path": "file", "old": "", "new": "x"}, "old is empty. Give the text to replace; write_file makes a new file."},
 		{"edit_file", given{"path": "file", "old": "a", "new": "a"}, "old and new are the same: nothing would change."},

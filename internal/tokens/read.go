@@ -49,6 +49,9 @@ func read(path string) ([]entry, error) {
 
 // private returns an error if another user can have written the file or can read it.
 func private(info os.FileInfo) error {
+	if info.IsDir() {
+		return errors.New("it is a directory: name the file")
+	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("it is not a regular file but %v", info.Mode().Type())
 	}

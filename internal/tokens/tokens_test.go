@@ -113,7 +113,7 @@ func TestFileThatOthersCanUseIsRefused(t *testing.T) {
 		want string
 	}{
 		"missing":   {func(t *testing.T, path string) {}, "no such file"},
-		"directory": {func(t *testing.T, path string) { check(t, os.Mkdir(path, 0o700)) }, "not a regular file"},
+		"directory": {func(t *testing.T, path string) { check(t, os.Mkdir(path, 0o700)) }, "it is a directory: name the file"},
 		"FIFO":      {func(t *testing.T, path string) { check(t, syscall.Mkfifo(path, 0o600)) }, "not a regular file"},
 		"link": {func(t *testing.T, path string) { check(t, os.Symlink(write(t, path+"2", line), path)) },
 			"it is a symbolic link"},
