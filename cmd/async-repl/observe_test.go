@@ -56,10 +56,10 @@ func fetch(t *testing.T, url, token string) (status int, text string) {
 
 // An accessLine is a line of the access log with all the fields that there can be.
 type accessLine struct {
-	Time, Tenant, Era, Method, Tool, Job, Result string
-	Status                                       int
-	Seconds                                      float64
-	Bytes                                        int64
+	Time, Tenant, Era, Method, Path, Tool, Job, Result string
+	Status                                             int
+	Seconds                                            float64
+	Bytes                                              int64
 }
 
 // accesses returns the lines of an access log in which keep is true.
@@ -128,7 +128,7 @@ func TestRequestsAreLogged(t *testing.T) {
 				t.Errorf("%s: %+v", tool, line)
 			}
 			line.Time, line.Seconds, line.Bytes = "", 0, 0
-			want.Tenant, want.Era, want.Method, want.Tool = "ada", era, "tools/call", tool
+			want.Tenant, want.Era, want.Method, want.Path, want.Tool = "ada", era, "tools/call", "/mcp", tool
 			if line != want {
 				t.Errorf("got %+v, want %+v", line, want)
 			}
@@ -185,6 +185,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	for _, want := range []string{
 		`async_repl_request_duration_seconds_count{tool="execute_command_async",result="ok"} 2`,
 		`async_repl_request_duration_seconds_count{tool="check_job_status",result="error"} 2`,
+		`async_repl_jobs{status="running"} 0`,
 		`async_repl_jobs_ended_total{status="completed"} 2`,
 		"async_repl_sessions 0\n",
 		"async_repl_output_bytes_total 52\n", // of both: the question, the answer as it is typed, and as it is printed

@@ -107,9 +107,11 @@ type Totals struct {
 	Sessions int // that there are now
 }
 
-// Totals returns the totals of all tenants together.
+// Totals returns the totals of all tenants together. They have each status of a job that has not
+// ended.
 func (t *Tenants) Totals() Totals {
-	all := Totals{Totals: jobs.Totals{Now: make(map[jobs.Status]int), Ended: make(map[jobs.Status]int64)}}
+	now := map[jobs.Status]int{jobs.Queued: 0, jobs.Running: 0, jobs.WaitingInput: 0}
+	all := Totals{Totals: jobs.Totals{Now: now, Ended: make(map[jobs.Status]int64)}}
 	for _, e := range t.all() {
 		one := e.jobs.Totals()
 		for status, n := range one.Now {

@@ -126,7 +126,7 @@ func TestTotalsOfTenants(t *testing.T) {
 		b.create(sc, engine.SessionSpec{Name: "lab"})
 	}
 	want := engine.Totals{Sessions: 2, Totals: jobs.Totals{
-		Now: map[jobs.Status]int{jobs.Queued: 2}, Ended: map[jobs.Status]int64{jobs.Completed: 2, jobs.Failed: 2}, Output: 10,
+		Now: map[jobs.Status]int{jobs.Queued: 2, jobs.Running: 0, jobs.WaitingInput: 0}, Ended: map[jobs.Status]int64{jobs.Completed: 2, jobs.Failed: 2}, Output: 10,
 	}}
 	if d := cmp.Diff(want, all.Totals()); d != "" {
 		t.Error(d)

@@ -63,7 +63,7 @@ func observationOf(r *http.Request) *observation {
 // watch returns a handler that serves as h does and reports each request at its end.
 func (o *observer) watch(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		seen := &observation{observer: o, request: r.Context(), seen: metrics.Request{Time: time.Now(), Method: methodOf(r)}}
+		seen := &observation{observer: o, request: r.Context(), seen: metrics.Request{Time: time.Now(), Method: methodOf(r), Path: pathOf(r)}}
 		r = r.WithContext(context.WithValue(r.Context(), observationKey{}, seen))
 		w := &countingWriter{ResponseWriter: rw}
 		defer func() { seen.end(w, r) }()
@@ -77,6 +77,17 @@ func methodOf(r *http.Request) string {
 		return r.Method
 	}
 	return "other"
+}
+
+// pathOf returns the path of a request as far as the server knows it: a client can make up the rest.
+func pathOf(r *http.Request) string {
+	switch {
+	case r.URL.Path == mcpPath, r.URL.Path == healthPath:
+		return r.URL.Path
+	case strings.HasPrefix(r.URL.Path, filesPath):
+		return filesPath
+	}
+	return ""
 }
 
 // by notes who makes a request of which era.
@@ -150,7 +161,7 @@ func (o *observation) finish(call metrics.Request) {
 	switch {
 	case o.reported:
 	case o.called || o.seen.Tool != call.Tool:
-		call.Tenant, call.Era, call.Status = o.seen.Tenant, o.seen.Era, http.StatusOK
+		call.Tenant, call.Era, call.Path, call.Status = o.seen.Tenant, o.seen.Era, o.seen.Path, http.StatusOK
 		o.observer.report(call)
 	default:
 		o.called, o.seen.Job = true, call.Job

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,7 +78,7 @@ func TestObservedCalls(t *testing.T) {
 			if got.Time.IsZero() || got.Duration <= 0 || got.Bytes <= 0 {
 				t.Errorf("%s: %+v", name, got)
 			}
-			want.Tenant, want.Era, want.Method = defaultTenant, era, "tools/call"
+			want.Tenant, want.Era, want.Method, want.Path = defaultTenant, era, "tools/call", mcpPath
 			want.Time, want.Duration, want.Bytes, want.Status = got.Time, got.Duration, got.Bytes, http.StatusOK
 			if want.Result == "" {
 				want.Result = metrics.Error
@@ -124,6 +125,18 @@ func TestObservedCallThatIsClosed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Requests are told apart by their paths, without what a client made up.
+func TestObservedPaths(t *testing.T) {
+	seen := make(chan metrics.Request, 10)
+	s := New(withTools(nil, Config{Observe: func(r metrics.Request) { seen <- r }, Files: func(Caller) Handler { return http.NotFoundHandler() }}))
+	for path, want := range map[string]string{"/mcp": "/mcp", "/healthz": "/healthz", "/files/secret": "/files/", "/secret": ""} {
+		s.http.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("HEAD", path, nil))
+		if got := <-seen; got.Path != want || got.Method != "HEAD" {
+			t.Errorf("%s: %+v", path, got)
+		}
 	}
 }
 

@@ -84,7 +84,7 @@ func New(c Config) *Server {
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(mcpPath, s.authenticated(s.serveMCP))
-	mux.HandleFunc("/healthz", s.serveHealth)
+	mux.HandleFunc(healthPath, s.serveHealth)
 	if s.config.Files == nil {
 		return mux
 	}
@@ -100,8 +100,9 @@ func (s *Server) routes() http.Handler {
 
 // mcpPath is the path of the protocol; filesPath begins those of files.
 const (
-	mcpPath   = "/mcp"
-	filesPath = "/files/"
+	mcpPath    = "/mcp"
+	filesPath  = "/files/"
+	healthPath = "/healthz"
 )
 
 func (s *Server) serveFiles(w http.ResponseWriter, r *http.Request, c *caller) {

@@ -28,6 +28,7 @@ type line struct {
 	Tenant  string  `json:"tenant,omitempty"`
 	Era     string  `json:"era,omitempty"`
 	Method  string  `json:"method"`
+	Path    string  `json:"path,omitempty"`
 	Tool    string  `json:"tool,omitempty"`
 	Job     string  `json:"job,omitempty"`
 	Status  int     `json:"status,omitempty"`
@@ -70,7 +71,7 @@ func (l *Log) Reopen() error {
 // Observe adds the line of a request. If it can't be written, the request is not affected.
 func (l *Log) Observe(r Request) {
 	text, err := json.Marshal(line{
-		Time: r.Time.UTC().Format(time.RFC3339Nano), Tenant: r.Tenant, Era: r.Era, Method: r.Method, Tool: r.Tool, Job: r.Job,
+		Time: r.Time.UTC().Format(time.RFC3339Nano), Tenant: r.Tenant, Era: r.Era, Method: r.Method, Path: r.Path, Tool: r.Tool, Job: r.Job,
 		Status: r.Status, Result: r.Result, Seconds: math.Round(r.Duration.Seconds()*1e6) / 1e6, Bytes: r.Bytes,
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ func TestLog(t *testing.T) {
 		Time: began, Duration: 1234567 * time.Nanosecond, Tenant: "ada", Era: "2026-07-28", Method: "tools/call",
 		Tool: "execute_python", Job: "01M0WZ5JN3Q0R1ZC5D0J8V7K2T", Status: 200, Result: OK, Bytes: 321,
 	}
-	refused := Request{Time: began, Method: "GET", Status: 403, Result: Refused}
+	refused := Request{Time: began, Method: "GET", Path: "/files/", Status: 403, Result: Refused}
 	l.Observe(call)
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestLog(t *testing.T) {
 	l.Observe(refused)
 	const first = `{"time":"2026-11-22T07:00:00.123456789Z","tenant":"ada","era":"2026-07-28","method":"tools/call",` +
 		`"tool":"execute_python","job":"01M0WZ5JN3Q0R1ZC5D0J8V7K2T","status":200,"result":"ok","seconds":0.001235,"bytes":321}` + "\n"
-	const second = `{"time":"2026-11-22T07:00:00.123456789Z","method":"GET","status":403,"result":"refused","seconds":0,"bytes":0}` + "\n"
+	const second = `{"time":"2026-11-22T07:00:00.123456789Z","method":"GET","path":"/files/","status":403,"result":"refused","seconds":0,"bytes":0}` + "\n"
 	for file, want := range map[string]string{path + ".1": first + second, path: second} {
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {
 			t.Errorf("%s: %v\n%s", file, err, got)

@@ -10,6 +10,7 @@ type Request struct {
 	Tenant   string // "" if it was refused before the caller was known
 	Era      string // of the protocol; "" if it is not a request of the protocol
 	Method   string // of the protocol, such as tools/call, or of HTTP, such as GET
+	Path     string // of HTTP, such as /mcp, or /files/ for all below it; "" if the server serves no such one
 	Tool     string // that was called; "" if the server has no such tool
 	Job      string // the id of the job that the reply is about, or ""
 	Status   int    // of HTTP
