@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -96,27 +97,38 @@ func Text(r *report.Reply, isError bool) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: r.String()}}, IsError: isError}
 }
 
-// EncodeOnce is a middleware that returns results with pictures in a form that is encoded once.
-func EncodeOnce(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		res, err := next(ctx, method, req)
-		r, ok := res.(*mcp.CallToolResult)
-		if !ok || r == nil || len(r.Content) < 2 {
-			return res, err
-		}
-		plain := &pictureResult{ResultBase: mcp.ResultBase{Meta: r.Meta}, IsError: r.IsError}
-		for _, c := range r.Content {
-			if image, ok := c.(*mcp.ImageContent); ok {
-				plain.Content = append(plain.Content, picture{"image", image.MIMEType, image.Data})
-			} else {
-				plain.Content = append(plain.Content, c)
-			}
-		}
-		if SpeaksNewer(req) {
-			plain.ResultType = "complete"
-		}
-		return plain, err
+// complete is the empty result of a request of the newer era. The SDK has no other way to set its
+// type for a tool that is not registered with it.
+var complete = func() (r mcp.CallToolResult) {
+	if err := json.Unmarshal([]byte(`{"content":[],"resultType":"complete"}`), &r); err != nil {
+		panic(err)
 	}
+	return r
+}()
+
+// Answer returns the result of a tool in the form of the request's era, and with pictures in a form
+// that is encoded once.
+func Answer(req mcp.Request, r *mcp.CallToolResult) mcp.Result {
+	if len(r.Content) < 2 {
+		if !SpeaksNewer(req) {
+			return r
+		}
+		marked := complete
+		marked.Content, marked.IsError = r.Content, r.IsError
+		return &marked
+	}
+	plain := &pictureResult{IsError: r.IsError}
+	for _, c := range r.Content {
+		if image, ok := c.(*mcp.ImageContent); ok {
+			plain.Content = append(plain.Content, picture{"image", image.MIMEType, image.Data})
+		} else {
+			plain.Content = append(plain.Content, c)
+		}
+	}
+	if SpeaksNewer(req) {
+		plain.ResultType = "complete"
+	}
+	return plain
 }
 
 // SpeaksNewer reports whether a request is of the protocol era from 2026-07-28 on.

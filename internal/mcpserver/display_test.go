@@ -219,7 +219,7 @@ func TestUnreadPicturesAreBounded(t *testing.T) {
 			c := w.serve(func(ctx context.Context, conn net.Conn) error {
 				served := newConn(w.config, w.scope(engine.Scope{}))
 				served.unread = delivery.NewRoom(room, 0)
-				session, err := served.server(ctx, tools).Connect(ctx, &stdio.Transport{Stream: conn, Ordered: true}, nil)
+				session, err := served.server(ctx).Connect(ctx, &stdio.Transport{Stream: conn, Ordered: true}, nil)
 				if err != nil {
 					return err
 				}
@@ -256,7 +256,7 @@ func TestPicturesDoNotWaitForEver(t *testing.T) {
 	c := w.serve(func(ctx context.Context, conn net.Conn) error {
 		served := newConn(w.config, w.scope(engine.Scope{}))
 		room = served.unread
-		session, err := served.server(ctx, tools).Connect(ctx, &stdio.Transport{Stream: conn, Ordered: true}, nil)
+		session, err := served.server(ctx).Connect(ctx, &stdio.Transport{Stream: conn, Ordered: true}, nil)
 		if err != nil {
 			return err
 		}

@@ -20,17 +20,17 @@ import (
 // resourcePage is how many jobs are in one answer to resources/list.
 const resourcePage = 20
 
-// resourceTemplates are the resources as clients see them listed.
+// resourceTemplates are the resources as clients see them listed, in the order of their URIs.
 var resourceTemplates = []*mcp.ResourceTemplate{{
 	Name: "job", Title: "Job", URITemplate: resource.JobTemplate, MIMEType: resource.JSON,
 	Description: "A job as JSON: status, question, times, output, receipt, usage.",
 }, {
+	Name: "job-display", Title: "Display of a job", URITemplate: resource.DisplayTemplate,
+	Description: "A picture or document that a job has shown, in full size. The job's record lists them.",
+}, {
 	Name: "job-output", Title: "Output of a job", URITemplate: resource.OutputTemplate,
 	Description: "Output from cursor on (default 0). view: text (default; escape codes stripped) or raw. " +
 		"_meta \"" + resource.OutputMeta + "\" holds next, the cursor to continue from, and more.",
-}, {
-	Name: "job-display", Title: "Display of a job", URITemplate: resource.DisplayTemplate,
-	Description: "A picture or document that a job has shown, in full size. The job's record lists them.",
 }}
 
 // A readResult is the answer to resources/read. The SDK's own type leaves out an empty text, which
@@ -42,21 +42,20 @@ type readResult struct {
 	Contents   []resource.Content `json:"contents"`
 }
 
-// notCached says that an answer is for this client and this moment only.
-var notCached = mcp.Cacheable{CacheScope: "private"}
+var (
+	notCached  = mcp.Cacheable{CacheScope: "private"} // an answer for this client and this moment only
+	unchanging = mcp.Cacheable{CacheScope: "public"}  // a list that is the same for all clients
+)
 
-// resources answers requests about resources in place of the SDK, which knows neither lists that
-// change nor queries in any order.
-func (c *conn) resources(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		switch req := req.(type) {
-		case *mcp.ReadResourceRequest:
-			return c.readResource(ctx, req)
-		case *mcp.ListResourcesRequest:
-			return c.listResources(req.Params)
-		}
-		return next(ctx, method, req)
+// errNoSuchPage refuses the cursor of a list that is all on one page.
+var errNoSuchPage = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "invalid params"}
+
+// listTemplates lists the templates of resources.
+func listTemplates(p *mcp.ListResourceTemplatesParams) (mcp.Result, error) {
+	if p != nil && p.Cursor != "" {
+		return nil, errNoSuchPage
 	}
+	return &mcp.ListResourceTemplatesResult{Cacheable: unchanging, ResourceTemplates: resourceTemplates}, nil
 }
 
 func (c *conn) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (mcp.Result, error) {

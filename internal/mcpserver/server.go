@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -24,6 +22,7 @@ type conn struct {
 	Config
 	jobs      *jobs.Registry // the Backend's
 	scope     engine.Scope
+	tools     func(grace time.Duration) []*tool // sharedTools, except in tests
 	reporter  *report.Reporter
 	announced report.Notices
 	losses    losses
@@ -42,7 +41,7 @@ const unreadMax = 16 << 20
 // Several connections can share a server if one client makes them all, as over HTTP: an event that
 // was announced on one connection is then not repeated on the others.
 func New(ctx context.Context, shared Config, sc engine.Scope) *mcp.Server {
-	return newConn(shared, sc).server(ctx, tools)
+	return newConn(shared, sc).server(ctx)
 }
 
 func newConn(shared Config, sc engine.Scope) *conn {
@@ -50,31 +49,21 @@ func newConn(shared Config, sc engine.Scope) *conn {
 	if shared.Files == nil {
 		shared.Files = &files.Store{}
 	}
-	return &conn{Config: shared, jobs: all, scope: sc, reporter: &report.Reporter{Jobs: all}, unread: delivery.NewRoom(unreadMax, shared.PictureWait)}
+	return &conn{
+		Config: shared, jobs: all, scope: sc, tools: sharedTools,
+		reporter: &report.Reporter{Jobs: all}, unread: delivery.NewRoom(unreadMax, shared.PictureWait),
+	}
 }
 
-func (c *conn) server(ctx context.Context, tools func(grace time.Duration) []*tool) *mcp.Server {
+func (c *conn) server(ctx context.Context) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "async-repl", Version: c.Version}, &mcp.ServerOptions{
 		Instructions: c.instructions(), // and no Logger: the SDK would log every connection
 		// The list of tools never changes, and logging is not offered.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{ListChanged: true}},
 	})
-	addTools := func() (others []*tool) {
-		for _, t := range tools(c.scope.GraceTime()) {
-			if c.offers(t.toolset) {
-				s.AddTool(t.definition(), c.handler(t))
-			} else {
-				others = append(others, t)
-			}
-		}
-		return others
-	}
-	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.follow, c.resources, delivery.EncodeOnce, beforeTools(addTools))
-	for _, t := range resourceTemplates {
-		s.AddResourceTemplate(t, nil) // read by c.resources
-	}
-	// The SDK notifies clients of each era in its own way when a template is added. To add this one
-	// again changes nothing else.
+	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.follow, c.answer)
+	// The SDK notifies clients of each era in its own way when a template is added. Its list of
+	// templates is not used for anything else.
 	c.changes.notify = func() { s.AddResourceTemplate(resourceTemplates[0], nil) }
 	context.AfterFunc(ctx, c.changes.close)
 	return s
@@ -86,66 +75,64 @@ func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(id) }
 // find returns a job by its id or a unique prefix of it.
 func (c *conn) find(id string) (*jobs.Job, error) { return c.jobs.Find(id) }
 
-// beforeTools calls add once, before the first request about tools, and refuses calls of the tools
-// that it returns: this server does not offer them. Making tools and having the SDK check their
-// schemas takes half a millisecond, and the first answer of a server need not wait for that.
-func beforeTools(add func() (others []*tool)) mcp.Middleware {
-	added := sync.OnceValue(add)
-	return func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if !strings.HasPrefix(method, "tools/") {
-				return next(ctx, method, req)
-			}
-			others := added()
-			if call, ok := req.(*mcp.CallToolRequest); ok && call.Params != nil {
-				if i := slices.IndexFunc(others, func(t *tool) bool { return t.name == call.Params.Name }); i >= 0 {
-					return delivery.Text(others[i].notOffered(), true), nil
-				}
-			}
-			return next(ctx, method, req)
+// answer answers requests about tools and resources in place of the SDK. For each connection, the SDK
+// would check the schemas of all tools again and keep what it found: 50 KB for a session over HTTP. Of
+// resources it knows neither lists that change nor queries in any order.
+func (c *conn) answer(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		switch req := req.(type) {
+		case *mcp.ListToolsRequest:
+			return c.listTools(req.Params)
+		case *mcp.CallToolRequest:
+			return c.callTool(ctx, req)
+		case *mcp.ListResourceTemplatesRequest:
+			return listTemplates(req.Params)
+		case *mcp.ListResourcesRequest:
+			return c.listResources(req.Params)
+		case *mcp.ReadResourceRequest:
+			return c.readResource(ctx, req)
 		}
+		return next(ctx, method, req)
 	}
 }
 
-// handler makes a tool of t. Mistakes and refusals are results marked as errors.
-func (c *conn) handler(t *tool) mcp.ToolHandler {
-	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		ticket := delivery.TicketOf(req.Extra)
-		defer ticket.Pass() // not only with the answer, which can have to wait for room
-		a, err := t.signature().Decode(req.Params.Arguments)
-		if err != nil {
-			return delivery.Text(report.Textf("%s", err), true), nil
-		}
-		a.ExpandHome(c.scope.Home)
-		current := &call{conn: c, args: a, ticket: ticket, progress: delivery.NewProgress(req, c.Progress), notices: c.announced.Call()}
-		ticket.OnCancel(current.notices.Cancel)
-		settle := func() { current.notices.Settle(false) } // if it panics
-		defer func() { settle() }()
-		reply, err := t.call(current, ctx)
-		if err != nil {
-			reply = c.refusal(err)
-			current.notices.Shows(reply.Shown()...)
-		}
-		if current.made {
-			made := "new"
-			if current.chosen != "" {
-				made += ", " + current.chosen
-			}
-			reply.Insert("Session", made)
-		}
-		retract := c.losses.announce(reply, c.Backend.Losses())
-		res, release := c.unread.Result(ctx, ticket, reply, err != nil)
-		settle = func() {
-			ticket.OnAnswer(func(queued bool) {
-				release()
-				current.notices.Settle(queued)
-				if !queued {
-					retract()
-				}
-			})
-		}
-		return res, nil
+// run runs a tool. Mistakes and refusals are results marked as errors.
+func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.CallToolResult {
+	ticket := delivery.TicketOf(req.Extra)
+	defer ticket.Pass() // not only with the answer, which can have to wait for room
+	a, err := t.signature().Decode(req.Params.Arguments)
+	if err != nil {
+		return delivery.Text(report.Textf("%s", err), true)
 	}
+	a.ExpandHome(c.scope.Home)
+	current := &call{conn: c, args: a, ticket: ticket, progress: delivery.NewProgress(req, c.Progress), notices: c.announced.Call()}
+	ticket.OnCancel(current.notices.Cancel)
+	settle := func() { current.notices.Settle(false) } // if it panics
+	defer func() { settle() }()
+	reply, err := t.call(current, ctx)
+	if err != nil {
+		reply = c.refusal(err)
+		current.notices.Shows(reply.Shown()...)
+	}
+	if current.made {
+		made := "new"
+		if current.chosen != "" {
+			made += ", " + current.chosen
+		}
+		reply.Insert("Session", made)
+	}
+	retract := c.losses.announce(reply, c.Backend.Losses())
+	res, release := c.unread.Result(ctx, ticket, reply, err != nil)
+	settle = func() {
+		ticket.OnAnswer(func(queued bool) {
+			release()
+			current.notices.Settle(queued)
+			if !queued {
+				retract()
+			}
+		})
+	}
+	return res
 }
 
 // undeclared are the methods of capabilities that the server does not declare.

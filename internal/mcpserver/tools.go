@@ -2,10 +2,13 @@ package mcpserver
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"asyncrepl/internal/arguments"
@@ -24,6 +27,8 @@ type tool struct {
 	wait     string // the description of its wait_seconds
 	hints    hints
 	call     func(c *call, ctx context.Context) (*report.Reply, error)
+
+	definition *mcp.Tool // as clients see it
 }
 
 // A call is one call of a tool.
@@ -192,13 +197,56 @@ func tools(grace time.Duration) []*tool {
 	}}
 }
 
+// toolsByGrace are the tools that connections share. A server has few graces.
+var toolsByGrace sync.Map
+
+// sharedTools returns all tools in the order of their names, with their definitions.
+func sharedTools(grace time.Duration) []*tool {
+	if made, ok := toolsByGrace.Load(grace); ok {
+		return made.([]*tool)
+	}
+	all := tools(grace)
+	for _, t := range all {
+		t.definition = t.define()
+	}
+	first, _ := toolsByGrace.LoadOrStore(grace, all)
+	return first.([]*tool)
+}
+
+// listTools lists the tools that clients are offered.
+func (c *conn) listTools(p *mcp.ListToolsParams) (mcp.Result, error) {
+	if p != nil && p.Cursor != "" {
+		return nil, errNoSuchPage
+	}
+	list := &mcp.ListToolsResult{Cacheable: unchanging, Tools: []*mcp.Tool{}}
+	for _, t := range c.tools(c.scope.GraceTime()) {
+		if c.offers(t.toolset) {
+			list.Tools = append(list.Tools, t.definition)
+		}
+	}
+	return list, nil
+}
+
+// callTool calls the tool that a request names.
+func (c *conn) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+	all := c.tools(c.scope.GraceTime())
+	i := slices.IndexFunc(all, func(t *tool) bool { return t.name == req.Params.Name })
+	switch {
+	case i < 0:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", req.Params.Name)}
+	case !c.offers(all[i].toolset):
+		return delivery.Text(all[i].notOffered(), true), nil
+	}
+	return delivery.Answer(req, c.run(ctx, all[i], req)), nil
+}
+
 // signature returns the parameters of the tool.
 func (t *tool) signature() *arguments.Signature {
 	return &arguments.Signature{Tool: t.name, Required: t.required, Optional: t.optional, Wait: t.wait}
 }
 
-// definition returns the tool as clients see it.
-func (t *tool) definition() *mcp.Tool {
+// define returns the tool as clients see it.
+func (t *tool) define() *mcp.Tool {
 	d := &mcp.Tool{
 		Name:        t.name,
 		Description: t.about,

@@ -87,7 +87,7 @@ func TestToolRules(t *testing.T) {
 		if tool.hints.readOnly {
 			readOnly = append(readOnly, tool.name)
 		}
-		if tool.definition().Meta["anthropic/alwaysLoad"] == true {
+		if tool.define().Meta["anthropic/alwaysLoad"] == true {
 			always = append(always, tool.name)
 		}
 		for _, name := range slices.Concat(tool.required, tool.optional) {

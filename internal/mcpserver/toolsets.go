@@ -58,8 +58,7 @@ func (c *Config) offers(toolset string) bool {
 	return slices.Contains(chosen, toolset)
 }
 
-// notOffered returns the reply to a call of a tool that clients don't see. The SDK would only say
-// that it is unknown.
+// notOffered returns the reply to a call of a tool that clients don't see.
 func (t *tool) notOffered() *report.Reply {
 	return report.Textf("%s is in the toolset %s, which this server does not offer. A person can add it to REPL_TOOLSETS.", t.name, t.toolset)
 }

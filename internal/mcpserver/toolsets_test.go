@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"asyncrepl/internal/engine"
 )
 
@@ -63,6 +65,33 @@ func TestParseToolsets(t *testing.T) {
 		got, err := ParseToolsets(list)
 		if (err != nil) != (want == nil) || err == nil && !slices.Equal(got, want) {
 			t.Errorf("%q is %v, %v; want %v", list, got, err, want)
+		}
+	}
+}
+
+// Over HTTP a session of the older era has a server of its own, and there can be a thousand.
+func TestConnectionsShareTheDefinitionsOfTools(t *testing.T) {
+	w := newWorld(t)
+	list := func() []*mcp.Tool {
+		res, err := newConn(w.config, w.scope(engine.Scope{})).listTools(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.(*mcp.ListToolsResult).Tools
+	}
+	if one, other := list(), list(); len(one) == 0 || !slices.Equal(one, other) {
+		t.Error("each connection has definitions of its own")
+	}
+}
+
+func TestListsOfOnePageRefuseCursors(t *testing.T) {
+	c := newWorld(t).dial(engine.Scope{})
+	for _, method := range []string{"tools/list", "resources/templates/list"} {
+		if m := c.request(method, given{"cursor": ""}); m.Error != nil {
+			t.Errorf("%s refuses an empty cursor: %s", method, m.Error.Message)
+		}
+		if m := c.request(method, given{"cursor": "x"}); m.Error == nil || m.Error.Message != "invalid params" {
+			t.Errorf("%s takes a cursor that it never gave: %s", method, m.Result)
 		}
 	}
 }

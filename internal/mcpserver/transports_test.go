@@ -122,10 +122,10 @@ func TestEveryToolOverEveryTransport(t *testing.T) {
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				c := newConn(w.config, w.scope(engine.Scope{}))
-				all := append(tools(c.scope.GraceTime()), drawTool)
-				withDraw := func(time.Duration) []*tool { return all }
+				all := append(slices.Clone(sharedTools(c.scope.GraceTime())), drawTool)
+				c.tools = func(time.Duration) []*tool { return all }
 				client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "0"}, nil)
-				session, err := client.Connect(t.Context(), connect(t, c.server(ctx, withDraw), leave), &mcp.ClientSessionOptions{ProtocolVersion: version})
+				session, err := client.Connect(t.Context(), connect(t, c.server(ctx), leave), &mcp.ClientSessionOptions{ProtocolVersion: version})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -158,7 +158,8 @@ func blockOf(mimeType, data string) report.Block {
 
 // drawTool answers with an image besides its text.
 var drawTool = &tool{
-	name: "draw", toolset: core, about: "Draw.", hints: reads,
+	name: "draw", toolset: core,
+	definition: &mcp.Tool{Name: "draw", InputSchema: map[string]any{"type": "object"}},
 	call: func(*call, context.Context) (*report.Reply, error) {
 		r := report.Textf("A picture")
 		r.Blocks = append(r.Blocks, blockOf("image/png", "\x89PNG"))
