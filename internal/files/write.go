@@ -76,18 +76,27 @@ func (d *Dir) replace(root *os.Root, name string, w Write) (Written, error) {
 	if old != nil {
 		perm = old.Mode().Perm()
 	}
-	temporary := place + ".async-repl-" + strings.ToLower(rand.Text())
-	f, err := root.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
+	base := ".async-repl-" + strings.ToLower(rand.Text())
+	temporary := place + base
+	f, err := nameless(root, place, perm)
+	named := err != nil
+	if named {
+		f, err = root.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
+	}
 	if err != nil {
 		return Written{}, err
 	}
 	defer f.Close()
-	if err := fill(f, w, old); err != nil {
-		root.Remove(temporary)
-		return Written{}, err
+	err = fill(f, w, old)
+	if err == nil && !named {
+		err = giveName(root, f, place, base)
+		named = err == nil
 	}
-	done, err := d.commit(root, temporary, name, f, w)
-	if err != nil {
+	var done Written
+	if err == nil {
+		done, err = d.commit(root, temporary, name, f, w)
+	}
+	if err != nil && named {
 		root.Remove(temporary)
 	}
 	return done, err

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,10 +98,31 @@ func TestRequestIsEndedByTheServer(t *testing.T) {
 	})))
 	defer s.Close()
 	got := raw(t, s.URL, "PUT /new HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf", func(net.Conn) {
-		polltest.Until(t, "the file to be written", func() bool { return strings.Contains(below(t, workspace), ".async-repl-") })
+		polltest.Until(t, "the file to be written", func() bool { return isWritten(t, workspace) })
 		end()
 	})
 	if got != "503 Service Unavailable: writing new: the server has ended this request" {
 		t.Error(got)
 	}
+}
+
+// isWritten reports whether a file in dir is being written: one that has no name yet, or one that is
+// not ready.
+func isWritten(t *testing.T, dir string) bool {
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil && runtime.GOOS == "linux" {
+		t.Fatal(err)
+	}
+	return strings.Contains(below(t, dir), ".async-repl-") || slices.ContainsFunc(all, func(e fs.DirEntry) bool {
+		link, _ := os.Readlink("/proc/self/fd/" + e.Name()) // an error: it has been closed
+		return strings.HasPrefix(link, dir+"/#")
+	})
+}
+
+// hasNamelessFiles reports whether the file system of dir has files without a name.
+func hasNamelessFiles(dir string) bool {
+	const tmpfile = 0x410000 // O_TMPFILE of Linux
+	f, err := os.OpenFile(dir, tmpfile|os.O_RDWR, 0o600)
+	f.Close()
+	return runtime.GOOS == "linux" && err == nil
 }

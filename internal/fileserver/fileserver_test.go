@@ -266,7 +266,7 @@ func below(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-// While a file is sent up, readers see the old one.
+// While a file is sent up, readers see the old one, and nothing else.
 func TestFileAppearsWhenItIsComplete(t *testing.T) {
 	url, workspace := serving(t)
 	sendUp(url+"f", "old").send(t)
@@ -276,7 +276,10 @@ func TestFileAppearsWhenItIsComplete(t *testing.T) {
 	if _, err := send.Write([]byte("new")); err != nil {
 		t.Fatal(err)
 	}
-	polltest.Until(t, "the file to be written", func() bool { return strings.Contains(below(t, workspace), ".async-repl-") })
+	polltest.Until(t, "the file to be written", func() bool { return isWritten(t, workspace) })
+	if got := below(t, workspace); got != "f" && hasNamelessFiles(workspace) {
+		t.Errorf("in the middle there are %s, which a server that is killed would leave", got)
+	}
 	if _, got := fetch(url + "f").send(t); got != "old" {
 		t.Errorf("in the middle: %q", got)
 	}
