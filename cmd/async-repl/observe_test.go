@@ -151,6 +151,27 @@ func TestRequestsAreLogged(t *testing.T) {
 	theAccess(t, log, func(accessLine) bool { return true })
 }
 
+// An answer with pictures is a line like any other.
+func TestCallsWithPicturesAreLogged(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "access.log")
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-access-log", log, "-python", realPython())
+	for version, era := range map[string]string{mcpclient.Newer: "2026-07-28", mcpclient.Older: "initialize"} {
+		s.Client = mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version})
+		if err := s.Initialize(s.ctx()); err != nil {
+			t.Fatal(err)
+		}
+		text, shown := s.blocks(noise + "Noise(7)")
+		if len(shown) != 1 {
+			t.Fatalf("%d pictures with\n%s", len(shown), text)
+		}
+		line := theAccess(t, log, func(l accessLine) bool { return l.Era == era && l.Tool == "execute_python" })
+		if id := text.Header("Job ID"); line.Job != id || line.Result != "ok" {
+			t.Errorf("job %s: %+v", id, line)
+		}
+	}
+}
+
 // theAccess returns the only line of an access log in which keep is true. It waits for it: a request
 // is reported when it has been answered.
 func theAccess(t *testing.T, log string, keep func(accessLine) bool) accessLine {

@@ -21,6 +21,14 @@ type pictureResult struct {
 	IsError    bool   `json:"isError,omitempty"`
 }
 
+// Said returns the text of the result, and whether it is an error.
+func (r *pictureResult) Said() (text string, isError bool) {
+	if block, ok := r.Content[0].(*mcp.TextContent); ok {
+		text = block.Text
+	}
+	return text, r.IsError
+}
+
 // A picture is an image block.
 type picture struct {
 	Type     string `json:"type"`

@@ -191,24 +191,34 @@ func outcome(res mcp.Result, err error) (result metrics.Result, job string) {
 	if err != nil {
 		return metrics.Error, ""
 	}
-	reply, ok := res.(*mcp.CallToolResult)
-	switch {
-	case ok && reply.IsError:
+	text, isError := said(res)
+	if isError {
 		return metrics.Error, ""
-	case !ok || len(reply.Content) == 0:
-		return metrics.OK, ""
 	}
-	block, ok := reply.Content[0].(*mcp.TextContent)
-	if !ok {
-		return metrics.OK, ""
-	}
-	headers, _, _ := strings.Cut(block.Text, "\n\n") // output follows, which is not the server's
+	headers, _, _ := strings.Cut(text, "\n\n") // output follows, which is not the server's
 	for line := range strings.Lines(headers) {
 		if id, ok := strings.CutPrefix(line, "Job ID: "); ok {
 			return metrics.OK, strings.TrimSpace(id)
 		}
 	}
 	return metrics.OK, ""
+}
+
+// said returns the text that the result of a tool begins with, and whether it is an error. The
+// result can be of a type of package delivery.
+func said(res mcp.Result) (text string, isError bool) {
+	switch r := res.(type) {
+	case interface{ Said() (string, bool) }:
+		return r.Said()
+	case *mcp.CallToolResult:
+		if len(r.Content) > 0 {
+			if block, ok := r.Content[0].(*mcp.TextContent); ok {
+				text = block.Text
+			}
+		}
+		return text, r.IsError
+	}
+	return "", false
 }
 
 // A countingWriter remembers the status of an answer and counts its bytes.
