@@ -236,7 +236,7 @@ func TestDoomed(t *testing.T) {
 	for _, step := range []struct {
 		sig  syscall.Signal
 		want bool
-	}{{0, false}, {syscall.SIGTERM, false}, {syscall.SIGUSR1, false}, {syscall.SIGWINCH, false}, {syscall.SIGHUP, true}} {
+	}{{0, false}, {syscall.SIGTERM, false}, {syscall.SIGUSR1, false}, {syscall.SIGWINCH, false}, {syscall.SIGUSR2, true}} {
 		s.Signal(step.sig)
 		if s.Doomed() || running.Doomed() != step.want {
 			t.Errorf("after %v: doomed %v while stopped, %v while not; want %v", step.sig, s.Doomed(), running.Doomed(), step.want)
