@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,20 +131,30 @@ func TestRemovedTokenEndsAnUpload(t *testing.T) {
 	if _, err := send.Write([]byte("half")); err != nil {
 		t.Fatal(err)
 	}
-	entries := func() int {
-		list, err := os.ReadDir(filepath.Join(s.dir, "alice"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(list)
-	}
-	polltest.Until(t, "the file to be written", func() bool { return entries() == 1 })
+	dir := filepath.Join(s.dir, "alice")
+	polltest.Until(t, "the file to be written", func() bool { return s.hasOpen(t, dir) })
 	file.write(t, newTokens(t, "alice").lines(t)...)
 	s.hangUp("tokens reread")
 	if status, body, err := wait(); err == nil && status < 400 {
 		t.Errorf("%d %s", status, body)
 	}
-	polltest.Until(t, "the file to be removed", func() bool { return entries() == 0 })
+	polltest.Until(t, "the file to be given up", func() bool { return !s.hasOpen(t, dir) })
+	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
+		t.Errorf("left: %v, %v", list, err)
+	}
+}
+
+// hasOpen reports whether the server has a file below dir open, with a name or without.
+func (s *server) hasOpen(t *testing.T, dir string) bool {
+	fds := fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid)
+	list, err := os.ReadDir(fds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(list, func(e os.DirEntry) bool {
+		link, _ := os.Readlink(filepath.Join(fds, e.Name())) // an error: it has been closed
+		return strings.HasPrefix(link, dir+"/")
+	})
 }
 
 // A full disk is an error that says so, and leaves nothing.
