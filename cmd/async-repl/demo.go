@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,11 +30,24 @@ func demo(ctx context.Context, stdout, stderr io.Writer) int {
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
+	stderr = &shared{w: stderr} // by two servers
 	if err := runInWorkspace(ctx, dir, stdout, stderr); err != nil {
 		fmt.Fprintln(stderr, "demo:", err)
 		return 1
 	}
 	return 0
+}
+
+// A shared writer can be written to by several goroutines at once.
+type shared struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
 }
 
 // runInWorkspace runs the steps with a server that it starts in dir.
