@@ -235,7 +235,7 @@ func (c *conn) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Resu
 	case i < 0:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", req.Params.Name)}
 	case !c.offers(all[i].toolset):
-		return delivery.Text(all[i].notOffered(), true), nil
+		return delivery.Answer(req, delivery.Text(all[i].notOffered(), true)), nil
 	}
 	return delivery.Answer(req, c.run(ctx, all[i], req)), nil
 }
