@@ -131,13 +131,19 @@ func (r *Registry) run(ctx context.Context, j *Job, run Runner) {
 	defer r.wg.Done()
 	j.save()
 	j.end(run.Run(ctx, &Port{j}))
+	r.retire(j)
+	j.release()
+	r.prune()
+}
+
+// retire makes room for another job and counts how j has ended. It is not part of run, because the
+// frame of run is on the stack of every running job, and an Info is large.
+func (r *Registry) retire(j *Job) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.running--
 	r.ended[j.Info().Status]++
 	r.retention.add(j)
-	r.mu.Unlock()
-	j.release()
-	r.prune()
 }
 
 // oldest returns the oldest running job. The caller holds r.mu.
