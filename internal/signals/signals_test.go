@@ -4,7 +4,9 @@ package signals_test
 
 import (
 	"bufio"
+	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"testing"
 
@@ -12,9 +14,14 @@ import (
 	"asyncrepl/internal/signals"
 )
 
-// start starts a shell that leads its own group and waits until it has printed a line.
+// start starts a shell that leads its own group and waits until it has printed a line. It can be
+// hung up, although nohup has this process and its children ignore SIGHUP: an exec sets the signals
+// that are caught to their default.
 func start(t *testing.T, script string) (*exec.Cmd, procfs.Stat) {
 	t.Helper()
+	caught := make(chan os.Signal, 1) // nobody reads it
+	signal.Notify(caught, syscall.SIGHUP)
+	defer signal.Stop(caught)
 	c := exec.Command("sh", "-c", script)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := c.StdoutPipe()
