@@ -16,7 +16,7 @@ import (
 // A process is the memory of a process.
 type process int
 
-// read reads all spans in one system call.
+// read reads all spans, in one system call if it can.
 func (pid process) read(spans []span) error {
 	local := make([]unix.Iovec, len(spans))
 	remote := make([]unix.RemoteIovec, len(spans))
@@ -27,7 +27,7 @@ func (pid process) read(spans []span) error {
 		remote[i] = unix.RemoteIovec{Base: uintptr(s.addr), Len: len(s.into)}
 		want += len(s.into)
 	}
-	n, err := unix.ProcessVMReadv(int(pid), local, remote, 0)
+	n, err := procfs.ReadMemory(int(pid), local, remote)
 	switch {
 	case err == unix.EFAULT || err == nil && n < want:
 		return errTorn
@@ -55,7 +55,7 @@ func activity(pid int) (ran time.Duration, runs, stopped bool) {
 var probe = [1]byte{1}
 
 // Available returns why no look can work on this system, or nil. A look needs the right to trace a
-// child, which a container's filter or Yama can deny.
+// child, which a container's rules or Yama can deny.
 func Available() error {
 	var b [1]byte
 	if err := process(os.Getpid()).read([]span{{uint64(uintptr(unsafe.Pointer(&probe))), b[:]}}); err != nil {

@@ -275,7 +275,7 @@ func (t thread) peek(address uint64, b []byte) error {
 	}
 	local := []unix.Iovec{{Base: unsafe.SliceData(b)}}
 	local[0].SetLen(len(b))
-	n, err := unix.ProcessVMReadv(t.pid, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}, 0)
+	n, err := procfs.ReadMemory(t.pid, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}})
 	if err == unix.EFAULT || err == nil && n < len(b) {
 		return errNoWait
 	}
