@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -48,7 +50,8 @@ time.sleep(300)'`,
 var swallowing = []string{"many children", "substitution", "python"}
 
 // TestInterruptStorm interrupts jobs of every kind at random moments. None continues, none but the
-// swallowing needs more than the interrupt, no other job is hit, and no output is lost or doubled.
+// swallowing and a bash that loops needs more than the interrupt, no other job is hit, and no output
+// is lost or doubled.
 func TestInterruptStorm(t *testing.T) {
 	rounds, seed := jobstest.Storm(t, 60)
 	var names []string
@@ -65,7 +68,7 @@ func TestInterruptStorm(t *testing.T) {
 	}
 	var left atomic.Int64
 	left.Store(int64(rounds))
-	var ended, interrupted, swallowed atomic.Int64
+	var ended, interrupted, swallowed, looped atomic.Int64
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		r := rand.New(rand.NewPCG(seed, uint64(worker)))
@@ -84,11 +87,14 @@ func TestInterruptStorm(t *testing.T) {
 					step = time.Second
 				}
 				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: step})
+				loops := endOfLoop(j)
 				info := jobstest.End(t, j)
 				what := fmt.Sprintf("%s, tty %v, after %v: %s, rungs %v", name, onTTY, pause, info.Receipt.Text(), info.Receipt.Rungs)
 				switch {
 				case len(info.Receipt.Rungs) == 2 && slices.Contains(swallowing, name):
 					swallowed.Add(1)
+				case loops && len(info.Receipt.Rungs) == 2 && len(info.Receipt.Survivors) == 0:
+					looped.Add(1)
 				case len(info.Receipt.Rungs) > 1 || len(info.Receipt.Survivors) > 0:
 					t.Errorf("%s: survivors %v", what, info.Receipt.Survivors)
 				case info.Status == jobs.Completed && !strings.HasPrefix(name, "ends"):
@@ -105,13 +111,37 @@ func TestInterruptStorm(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d ended first, %d were interrupted, %d swallowed it and were terminated", ended.Load(), interrupted.Load(), swallowed.Load())
+	t.Logf("%d ended first, %d were interrupted, %d swallowed it and were terminated, %d looped and were terminated",
+		ended.Load(), interrupted.Load(), swallowed.Load(), looped.Load())
 	for _, j := range bystanders {
 		if out := jobstest.Output(j); strings.Contains(out, "hit") || j.Info().Status != jobs.Running {
 			t.Errorf("a bystander was hit: %s, %q", j.Info().Status, out)
 		}
 		j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
 		jobstest.End(t, j)
+	}
+}
+
+// endOfLoop waits for the end of a job that was interrupted. If its bash loops in its handler of the
+// interrupt, see interrupt, endOfLoop has it terminated and returns true: no further interrupt can
+// help. A program that is in a handler at most of a hundred looks does not leave it.
+func endOfLoop(j *jobs.Job) bool {
+	for {
+		within := 0
+		for range 100 {
+			select {
+			case <-j.Done():
+				return false
+			case <-time.After(10 * time.Millisecond):
+			}
+			if d, err := procfs.DispositionOf(j.Info().PID, syscall.SIGINT); err == nil && d.Caught && d.Blocked {
+				within++
+			}
+		}
+		if within > 50 {
+			j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Terminate, Step: 30 * time.Second})
+			return true
+		}
 	}
 }
 
