@@ -6,7 +6,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -29,7 +33,7 @@ func Load(certFile, keyFile string) (*Certificate, error) {
 // Reread reads the files again. New connections use what it reads; after an error they use what
 // they used before.
 func (c *Certificate) Reread() error {
-	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	pair, err := load(c.certFile, c.keyFile)
 	if err != nil {
 		return fmt.Errorf("reading the certificate %s and its key %s: %w", c.certFile, c.keyFile, err)
 	}
@@ -38,6 +42,40 @@ func (c *Certificate) Reread() error {
 	}
 	c.current.Store(&pair)
 	return nil
+}
+
+func load(certFile, keyFile string) (tls.Certificate, error) {
+	cert, err := os.ReadFile(certFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := readKey(keyFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
+
+// readKey returns the content of a file that only its user can use. A group may read a file of root:
+// it is how a system gives keys to services. The file may be a link, as those of renewed keys are.
+func readKey(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat() // of the opened file: another may take its place
+	if err != nil {
+		return nil, err
+	}
+	others := fs.FileMode(0o077)
+	if info.Sys().(*syscall.Stat_t).Uid == 0 {
+		others = 0o037
+	}
+	if mode := info.Mode().Perm(); mode&others != 0 {
+		return nil, fmt.Errorf("the mode of the key is %#o, so that other users can use it: chmod 600 it", mode)
+	}
+	return io.ReadAll(file)
 }
 
 func valid(leaf *x509.Certificate, now time.Time) error {

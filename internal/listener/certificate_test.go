@@ -154,3 +154,36 @@ func TestBadCertificateIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Whoever can read the key can pretend to be the server. A group can be given a key of root.
+func TestKeyThatOthersCanUseIsRefused(t *testing.T) {
+	for mode, allowed := range map[os.FileMode]map[int]bool{ // by the file's user
+		0o400: {0: true, 12345: true},
+		0o600: {0: true, 12345: true},
+		0o640: {0: true, 12345: false},
+		0o620: {0: false, 12345: false},
+		0o604: {0: false, 12345: false},
+		0o644: {0: false, 12345: false},
+	} {
+		for user, want := range allowed {
+			f := newFiles(t)
+			f.write(t, 1, -time.Hour, time.Hour)
+			real := f.key + ".real"
+			for _, err := range []error{os.Rename(f.key, real), os.Symlink(real, f.key), os.Chmod(real, mode)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Chown(real, user, -1); err != nil {
+				t.Skip("only root can give files away:", err)
+			}
+			_, err := listener.Load(f.cert, f.key)
+			switch {
+			case want && err != nil:
+				t.Errorf("%v of user %d: %v", mode, user, err)
+			case !want && (err == nil || !strings.Contains(err.Error(), "chmod 600 it") || !strings.Contains(err.Error(), f.key)):
+				t.Errorf("%v of user %d is accepted, or refused with %v", mode, user, err)
+			}
+		}
+	}
+}
