@@ -8,11 +8,8 @@
 package display
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"image/jpeg"
-	"image/png"
 	"mime"
 	"strings"
 	"sync"
@@ -149,25 +146,12 @@ func plausible(t string) bool {
 	return err == nil && len(t) <= mimeMax && strings.Contains(base, "/") && !strings.ContainsFunc(t, foreign)
 }
 
-// picture reports whether a form is a picture that a model can be shown, as its header says, or
-// else what is wrong with the picture. A form that is no picture has no flaw.
+// picture reports whether a form is a picture that a model can be shown, or else what is wrong with
+// the picture. What a job shows is one only as a PNG or JPEG; any other form has no flaw.
 func picture(f Form) (ok bool, flaw string) {
-	kind, decode := "PNG", png.DecodeConfig
-	switch f.MIME {
-	case "image/png":
-	case "image/jpeg":
-		kind, decode = "JPEG", jpeg.DecodeConfig
-	default:
+	if f.MIME != "image/png" && f.MIME != "image/jpeg" {
 		return false, ""
 	}
-	c, err := decode(bytes.NewReader(f.Data))
-	switch {
-	case err != nil || c.Width <= 0 || c.Height <= 0:
-		return false, "it is no " + kind
-	case c.Width > maxSide || c.Height > maxSide:
-		return false, fmt.Sprintf("more than %d pixels a side", maxSide)
-	case len(f.Data) > MaxPicture:
-		return false, fmt.Sprintf("more than %d MiB", MaxPicture>>20)
-	}
-	return true, ""
+	flaw = Flaw(f)
+	return flaw == "", flaw
 }

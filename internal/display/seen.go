@@ -1,20 +1,81 @@
 package display
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"image/jpeg"
+	"image/png"
+)
 
-// Kind returns the MIME type of a PNG or JPEG by its first bytes, or "".
+// kindNames are the names of the pictures that clients can show, by their MIME types.
+var kindNames = map[string]string{"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WebP"}
+
+// Kind returns the MIME type of a PNG, JPEG, GIF or WebP by its first bytes, or "".
 func Kind(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte("\x89PNG\r\n\x1a\n")):
 		return "image/png"
 	case bytes.HasPrefix(head, []byte("\xff\xd8\xff")):
 		return "image/jpeg"
+	case bytes.HasPrefix(head, []byte("GIF87a")), bytes.HasPrefix(head, []byte("GIF89a")):
+		return "image/gif"
+	case bytes.HasPrefix(head, []byte("RIFF")) && len(head) >= 12 && string(head[8:12]) == "WEBP":
+		return "image/webp"
 	}
 	return ""
 }
 
-// Flaw says why a PNG or JPEG is not for a model, as its header and its size say, or returns "".
+// Flaw says why a picture of one of these kinds is not for a model, as its header and its size say,
+// or returns "".
 func Flaw(f Form) string {
-	_, flaw := picture(f)
-	return flaw
+	switch width, height := pixels(f); {
+	case width <= 0 || height <= 0:
+		return "it is no " + kindNames[f.MIME]
+	case width > maxSide || height > maxSide:
+		return fmt.Sprintf("more than %d pixels a side", maxSide)
+	case len(f.Data) > MaxPicture:
+		return fmt.Sprintf("more than %d MiB", MaxPicture>>20)
+	}
+	return ""
+}
+
+// pixels returns the size of a picture by its header, or 0 if that is none.
+func pixels(f Form) (width, height int) {
+	switch f.MIME {
+	case "image/png":
+		c, _ := png.DecodeConfig(bytes.NewReader(f.Data)) // an error: the size is 0
+		return c.Width, c.Height
+	case "image/jpeg":
+		c, _ := jpeg.DecodeConfig(bytes.NewReader(f.Data))
+		return c.Width, c.Height
+	case "image/gif":
+		if Kind(f.Data) != f.MIME || len(f.Data) < 13 {
+			return 0, 0
+		}
+		return int(binary.LittleEndian.Uint16(f.Data[6:])), int(binary.LittleEndian.Uint16(f.Data[8:]))
+	case "image/webp":
+		return pixelsOfWebP(f.Data)
+	}
+	return 0, 0
+}
+
+// pixelsOfWebP is pixels of a WebP. Its first chunk is the picture, with or without loss, or a header
+// of what follows.
+func pixelsOfWebP(b []byte) (width, height int) {
+	if Kind(b) != "image/webp" || len(b) < 25 {
+		return 0, 0
+	}
+	switch chunk := string(b[12:16]); {
+	case chunk == "VP8L" && b[20] == 0x2f:
+		bits := binary.LittleEndian.Uint32(b[21:])
+		return int(bits&0x3fff) + 1, int(bits>>14&0x3fff) + 1
+	case len(b) < 30:
+		return 0, 0
+	case chunk == "VP8 " && string(b[23:26]) == "\x9d\x01\x2a":
+		return int(binary.LittleEndian.Uint16(b[26:]) & 0x3fff), int(binary.LittleEndian.Uint16(b[28:]) & 0x3fff)
+	case chunk == "VP8X":
+		return int(binary.LittleEndian.Uint32(b[24:])&0xffffff) + 1, int(binary.LittleEndian.Uint32(b[26:])>>8) + 1
+	}
+	return 0, 0
 }

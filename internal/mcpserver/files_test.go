@@ -158,6 +158,22 @@ func TestReadFileShowsPictures(t *testing.T) {
 		all[1].Type != "image" || all[1].MIMEType != "image/png" || !bytes.Equal(all[1].Data, small.Bytes()) {
 		t.Errorf("%+v", all)
 	}
+	for kind, text := range map[string]string{ // of one pixel
+		"image/gif":  "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7",
+		"image/webp": "UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA==",
+	} {
+		content, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(workspace, "notes.txt"), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		reply := c.request("tools/call", map[string]any{"name": "read_file", "arguments": given{"path": "notes.txt"}})
+		if all := blocks(t, reply); len(all) != 2 || all[1].Type != "image" || all[1].MIMEType != kind || !bytes.Equal(all[1].Data, content) {
+			t.Errorf("%s: %+v", kind, all)
+		}
+	}
 	for name, want := range map[string]string{"wide": "more than 1568 pixels a side", "broken": "it is no PNG"} {
 		if got := c.call("read_file", given{"path": name}); !strings.HasSuffix(got, " bytes, image/png\nNote: not shown: "+want+"; max_bytes shows it as base64\n") {
 			t.Errorf("%s: %s", name, got)
