@@ -354,7 +354,7 @@ func TestBadDoorEndsTheStart(t *testing.T) {
 		{"no such file", []string{"-tokens", filepath.Join(dir, "none")}},
 		{"not a directory", []string{"-tokens", below.path}},
 		{"set -trusted-tenants", []string{"-tokens", two.path}},
-		{`REPL_PYTHON="python3" can't be used with tenants`, []string{"-tokens", two.path, "-trusted-tenants", "-python", "python3"}},
+		{`REPL_PYTHON="python3" can't be used with several tenants`, []string{"-tokens", two.path, "-trusted-tenants", "-python", "python3"}},
 		{"expired on ", []string{"-tls-cert", expired, "-tls-key", expiredKey}},
 		{"private key does not match", []string{"-tls-cert", good, "-tls-key", expiredKey}},
 		{"set both -tls-cert and -tls-key", []string{"-tls-key", goodKey}},

@@ -73,8 +73,8 @@ func (t *Tenants) configOf(name, dir string) (Config, error) {
 		return c, nil
 	}
 	for _, shared := range []struct{ setting, value string }{{"REPL_PYTHON", c.Python}, {"REPL_VENV_DIR", c.VenvDir}} {
-		if shared.value != "" {
-			return c, fmt.Errorf("%s=%q can't be used with tenants, each of which has an environment of its own: leave it unset", shared.setting, shared.value)
+		if shared.value != "" && len(t.engines) > 0 {
+			return c, fmt.Errorf("%s=%q can't be used with several tenants, each of which has an environment of its own: leave it unset", shared.setting, shared.value)
 		}
 	}
 	c.Workspace, c.Env = dir, deactivated(c.Env)

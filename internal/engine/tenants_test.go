@@ -91,8 +91,14 @@ func TestTenantsThatCannotBe(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	work, python := t.TempDir(), config(t)
+	work := t.TempDir()
 	all := tenants(t, config(t))
+	python := engine.NewTenants(config(t))
+	defer python.Close()
+	b, sc := tenant(t, python, "alice", t.TempDir()) // the only one can have the Python that a setting names
+	if got := b.Status(sc).Python; !strings.HasPrefix(got, config(t).Python+" ") {
+		t.Errorf("the Python of the only tenant is %s", got)
+	}
 	tenant(t, all, "alice", work)
 	closed := tenants(t, config(t))
 	closed.Close()
@@ -102,7 +108,7 @@ func TestTenantsThatCannotBe(t *testing.T) {
 	}{
 		"a file in the way":  {all, file, "making the workspace of tenant bob: mkdir " + file},
 		"a relative path":    {all, "here", "not an absolute path"},
-		"a Python for all":   {engine.NewTenants(python), work, "REPL_PYTHON="},
+		"a Python for all":   {python, work, "can't be used with several tenants"},
 		"after the shutdown": {closed, work, "shutting down"},
 	} {
 		if _, err := tt.all.Tenant("bob", tt.dir); err == nil || !strings.Contains(err.Error(), tt.want) {
