@@ -79,7 +79,7 @@ var movedFrom = map[string][]moved{
 		{theirs: "write_file(path, content, binary_base64)", calls: []made{{"write_file", []any{"path", "dir/a.txt", "content", "b25l", "binary_base64", shown{true}}, "Written: dir/a.txt, 3 bytes"}},
 			note: "Toolset `files`, as the next ones. `overwrite=false` replaces nothing, and `edit_file` changes a part."},
 		{theirs: "read_file(path, max_bytes)", calls: []made{{"read_file", []any{"path", "dir/a.txt", "max_bytes", 100}, "\n\none"}},
-			note: "Bounded: `offset` continues. A PNG or JPEG is an image block."},
+			note: "Bounded: `offset` continues. A PNG, JPEG, GIF or WebP is an image block."},
 		{theirs: "list_files(path, recursive, tree, max_depth, include_files, include_dirs)", calls: []made{
 			{"list_files", []any{"path", "dir", "recursive", true, "tree", true, "max_depth", 3, "include_files", true, "include_dirs", true}, "dir/\n└── a.txt"}},
 			note: "Links are shown and not followed. For `None` give a large `max_depth`."},
