@@ -11,16 +11,23 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A call is the ticket of the calls in one HTTP request; see package delivery. Only a request of an
-// old version of the protocol has more than one call. Calls over HTTP have no order.
+// A call is the ticket of the calls in one HTTP request; see package delivery. Only a batch, which
+// the first version of the protocol allows, has more than one call. Calls over HTTP have no order.
 type call struct {
-	closed context.Context // done when the request is over or must be answered, or its client has closed it
-	seen   *observation    // of the request; nil: nobody wants to know
+	closed context.Context    // done when the request is over or must be answered, or its client has closed it
+	drop   context.CancelFunc // ends the request
+	answer *writer
+	batch  bool
+	seen   *observation // of the request; nil if requests are not reported
 
-	mu       sync.Mutex
-	over     bool // the request is over
-	answered bool // with its answer
-	onAnswer []func(queued bool)
+	cancelling sync.Once
+
+	mu        sync.Mutex
+	begun     int  // calls
+	over      bool // the request is over
+	cancelled bool // by the client, before the answer
+	onAnswer  []func(queued bool)
+	onCancel  []func()
 }
 
 // callKey is the key of the call in the TokenInfo.Extra of a request; package delivery names it too.
@@ -29,27 +36,68 @@ const callKey = "async-repl/call"
 // Pass does nothing: the client orders its own requests.
 func (c *call) Pass() {}
 
-// OnAnswer has f called when the request is over.
+// OnAnswer has f called when the request is over: whether all of its answer was written before its
+// client closed it.
 func (c *call) OnAnswer(f func(queued bool)) {
 	c.mu.Lock()
-	over, answered := c.over, c.answered
+	over := c.over
 	if !over {
 		c.onAnswer = append(c.onAnswer, f)
 	}
 	c.mu.Unlock()
-	if over {
-		f(answered)
+	if over { // and what the call returns will not be written
+		f(false)
 	}
 }
 
-// OnCancel does nothing: a client that cancels a call closes its request, or notifies the SDK.
-func (c *call) OnCancel(func()) {}
-
-// end notes that the request is over, and whether all of its answer was written.
-func (c *call) end(answered bool) {
+// OnCancel has f called when the client cancels the call: it closes the request before the answer,
+// or in the older era sends a notification.
+func (c *call) OnCancel(f func()) {
 	c.mu.Lock()
-	c.over, c.answered = true, answered
-	waiting := c.onAnswer
+	cancelled := c.cancelled
+	if !cancelled {
+		c.onCancel = append(c.onCancel, f)
+	}
+	c.mu.Unlock()
+	if cancelled {
+		f()
+	}
+}
+
+// cancel notes that the client has cancelled the call, unless it is answered already, and ends the
+// request without an answer. It returns when that is done. A batch is answered all the same.
+func (c *call) cancel() {
+	c.cancelling.Do(func() {
+		if c.batch || !c.answer.cut() {
+			return
+		}
+		c.mu.Lock()
+		c.cancelled = true
+		waiting := c.onCancel
+		c.mu.Unlock()
+		for _, f := range waiting {
+			f()
+		}
+		c.seen.cancel()
+		c.drop()
+	})
+}
+
+// begin notes that one more call of the request is handled.
+func (c *call) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun++
+}
+
+// end notes that the request is over, and whether its client has closed it.
+func (c *call) end(closed bool) {
+	if closed {
+		c.cancel()
+	}
+	c.mu.Lock()
+	c.over = true
+	waiting, answered := c.onAnswer, c.answer.count() == c.begun
 	c.mu.Unlock()
 	for _, f := range waiting {
 		f(answered)
@@ -84,14 +132,24 @@ func callOf(req mcp.Request) *call {
 // must be answered. The SDK does the former, and in the newer era only. In the older one, nothing of
 // the answer could be read any more either. A notification outlives its request, which is answered
 // before it is handled.
+//
+// The SDK ends the context that it gives to the middleware when the client has cancelled the call. It
+// would answer the call nevertheless.
 func untilClosed(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if c := callOf(req); c != nil && !strings.HasPrefix(method, "notifications/") {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithCancel(ctx)
-			defer cancel()
-			defer context.AfterFunc(c.closed, cancel)()
+		c := callOf(req)
+		if c == nil || strings.HasPrefix(method, "notifications/") {
+			return next(ctx, method, req)
 		}
-		return next(ctx, method, req)
+		c.begin()
+		waits, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.closed, cancel)()
+		stop := context.AfterFunc(ctx, c.cancel)
+		res, err := next(waits, method, req)
+		if !stop() {
+			c.cancel() // before the SDK answers
+		}
+		return res, err
 	}
 }

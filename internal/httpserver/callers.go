@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/semaphore"
 )
 
 // A Caller is who makes a request.
@@ -22,6 +23,8 @@ type caller struct {
 	Caller
 	ctx context.Context // done when its token is revoked
 	end context.CancelFunc
+
+	bodies *semaphore.Weighted // the bytes that the bodies of its requests in flight may have
 
 	// Guarded by callers.mu.
 	inFlight int
@@ -43,7 +46,7 @@ func (cs *callers) enter(who Caller) (*caller, bool) {
 		if cs.all == nil {
 			cs.all = make(map[Caller]*caller)
 		}
-		c = &caller{Caller: who}
+		c = &caller{Caller: who, bodies: semaphore.NewWeighted(callerBodies)}
 		c.ctx, c.end = context.WithCancel(context.Background())
 		cs.all[who] = c
 	}

@@ -1,6 +1,9 @@
 package httpserver
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"sync"
@@ -21,20 +24,21 @@ const (
 type writer struct {
 	rw     http.ResponseWriter
 	rc     *http.ResponseController
-	header http.Header // the handler's, until the headers are sent
+	client context.Context // done when the client has left
+	header http.Header     // the handler's, until the headers are sent
 
-	mu     sync.Mutex
-	timer  *time.Timer // runs comment
-	sent   bool        // the headers are sent
-	status int         // what the handler wants; 0: it has said nothing
-	framed bool        // what the handler writes becomes an event, because comments went before it
-	done   bool        // the handler has returned
-	failed error       // of the first write that failed
+	mu      sync.Mutex
+	timer   *time.Timer // runs comment
+	sent    bool        // the headers are sent
+	status  int         // what the handler wants; 0: it has said nothing
+	framed  bool        // what the handler writes becomes an event, because comments went before it
+	done    bool        // nothing more is written: the handler has returned, or the client has cancelled its call
+	answers int         // to calls, which were written
 }
 
 // keepAlive returns a writer to rw. Its timer is owned by the request, whose end stops it.
-func keepAlive(rw http.ResponseWriter) *writer {
-	w := &writer{rw: rw, rc: http.NewResponseController(rw), header: make(http.Header)}
+func keepAlive(rw http.ResponseWriter, client context.Context) *writer {
+	w := &writer{rw: rw, rc: http.NewResponseController(rw), client: client, header: make(http.Header)}
 	w.timer = time.AfterFunc(time.Hour, w.comment)
 	w.timer.Reset(aliveEvery) // now that comment can find it
 	return w
@@ -93,42 +97,85 @@ func (w *writer) writeHeader(status int) {
 func (w *writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.writeHeader(http.StatusOK)
-	if w.framed {
-		event := append(append([]byte("event: message\ndata: "), p...), "\n\n"...)
-		if _, err := w.write(event); err != nil {
-			return 0, err
-		}
-		return len(p), nil
+	if w.done {
+		return 0, errDone
 	}
-	return w.write(p)
+	w.writeHeader(http.StatusOK)
+	event := p
+	if w.framed {
+		event = append(append([]byte("event: message\ndata: "), p...), "\n\n"...)
+	}
+	write := w.write
+	if isAnswer(event) {
+		write = w.writeAnswer
+	}
+	if err := write(event); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
-func (w *writer) write(p []byte) (int, error) {
+var errDone = errors.New("the request is over")
+
+func (w *writer) write(p []byte) error {
 	w.timer.Reset(aliveEvery)
 	w.deadline()
-	n, err := w.rw.Write(p)
-	w.fails(err)
-	return n, err
+	_, err := w.rw.Write(p)
+	return err
 }
 
-func (w *writer) fails(err error) {
-	if w.failed == nil {
-		w.failed = err
+// isAnswer reports whether an event is the answer to a call. The server asks its clients nothing, so
+// of its messages only answers have an id.
+func isAnswer(event []byte) bool {
+	return bytes.HasPrefix(event, []byte("event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":"))
+}
+
+// writeAnswer writes an answer. A client knows that it has the whole of it when it has read the last
+// byte, and can close the connection at once. That byte is sent last, with what HTTP writes after it,
+// and only to a client that has not left. So the answer has arrived just if all of this succeeds.
+func (w *writer) writeAnswer(event []byte) error {
+	last := len(event) - 1
+	if err := w.write(event[:last]); err != nil {
+		return err
 	}
+	if err := w.client.Err(); err != nil {
+		return err
+	}
+	if err := w.write(event[last:]); err != nil {
+		return err
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	w.answers++
+	return nil
 }
 
-// err returns the error of the first write that failed.
-func (w *writer) err() error {
+// count returns how many answers were written.
+func (w *writer) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.failed
+	return w.answers
+}
+
+// cut has nothing more written, unless an answer is written. It reports whether there was none.
+func (w *writer) cut() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.answers > 0 {
+		return false
+	}
+	w.done = true
+	return true
 }
 
 // FlushError sends what was written. The SDK calls it after each event.
 func (w *writer) FlushError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.done {
+		return errDone
+	}
 	return w.flush()
 }
 
@@ -136,18 +183,19 @@ func (w *writer) FlushError() error {
 func (w *writer) flush() error {
 	w.deadline()
 	err := w.rc.Flush()
-	w.fails(err)
 	w.rc.SetWriteDeadline(time.Time{})
 	return err
 }
 
 func (w *writer) deadline() { w.rc.SetWriteDeadline(time.Now().Add(writeTime)) }
 
-// finish ends the comments. What the handler has not flushed is sent afterwards, in writeTime.
+// finish ends the comments. What the handler has not flushed is sent afterwards, in writeTime: at
+// least the headers, with which the stream of a call that was cancelled ends.
 func (w *writer) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.done = true
+	w.writeHeader(http.StatusOK)
 	w.timer.Stop()
 	w.deadline()
 }

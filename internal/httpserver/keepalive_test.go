@@ -99,11 +99,7 @@ func TestErrorAfterKeepAlive(t *testing.T) {
 // TestSlowReader: a client that does not read its answer is cut off.
 func TestSlowReader(t *testing.T) {
 	var fate chan bool
-	tools := map[string]tool{"tool": func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		callOf(req).OnAnswer(func(queued bool) { fate <- queued })
-		return say("answered"), nil
-	}}
-	inBothEras(t, tools, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
+	inBothEras(t, answering(&fate, "answered"), Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
 		fate = make(chan bool, 1)
 		c, begun := dial(), time.Now()
 		send(t, c, call)

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -20,26 +22,36 @@ const (
 	headerSize  = 64 << 10
 	bodySize    = 16 << 20
 	maxInFlight = 2048 // requests of one caller
+
+	callerBodies = 64 << 20  // bytes of the bodies of one caller's requests in flight
+	allBodies    = 256 << 20 // of all requests in flight
 )
 
 // readMessage reads the body of a request, within its limits, before anything waits for it: the SDK
-// would read it without a limit of time. It reports whether it could; if not, it has answered.
-func readMessage(w http.ResponseWriter, r *http.Request) bool {
+// would read it without a limit of time. It reports whether it could; if not, it has answered. What
+// it read stays in memory until the request is over, and has its room until then.
+func readMessage(w http.ResponseWriter, r *http.Request, room *claim) (body []byte, ok bool) {
 	if r.Method != http.MethodPost {
-		return true
+		return nil, true
 	}
 	// A page of any origin can send other types without asking first.
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
-		return false
+		return nil, false
 	}
-	body, err := readBody(w, r)
+	read, err := readBody(w, r, room)
 	var tooLarge *http.MaxBytesError
 	var network net.Error
 	switch {
 	case err == nil:
-		r.Body = io.NopCloser(body)
-		return true
+		r.Body = io.NopCloser(read)
+		return read.Bytes(), true
+	case err == errCallerFull:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
+	case err == errFull:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case errors.As(err, &tooLarge):
 		http.Error(w, "the body is too large: 16 MiB are allowed", http.StatusRequestEntityTooLarge)
 	case errors.As(err, &network) && network.Timeout():
@@ -47,16 +59,50 @@ func readMessage(w http.ResponseWriter, r *http.Request) bool {
 	default:
 		http.Error(w, "reading the body: "+err.Error(), http.StatusBadRequest)
 	}
-	return false
+	return nil, false
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) (*bytes.Buffer, error) {
+func readBody(w http.ResponseWriter, r *http.Request, room *claim) (*bytes.Buffer, error) {
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // until the end of the body
 	if r.ContentLength > bodySize {
 		return nil, &http.MaxBytesError{Limit: bodySize} // before it is read
 	}
 	body := new(bytes.Buffer)
 	body.Grow(int(min(max(r.ContentLength, 0), 64<<10))) // what a client announces need not come
-	_, err := io.Copy(body, http.MaxBytesReader(w, r.Body, bodySize))
+	room.from = http.MaxBytesReader(w, r.Body, bodySize)
+	_, err := io.Copy(body, room)
 	return body, err
 }
+
+var (
+	errCallerFull = errors.New("the requests in flight with this token have 64 MiB together, as much as is allowed: wait until some are answered")
+	errFull       = errors.New("the requests in flight have 256 MiB together, as much as is allowed: try again later")
+)
+
+// A claim is the room that a body takes, of its caller's and of all: as much as has come of it.
+type claim struct {
+	from     io.Reader
+	own, all *semaphore.Weighted
+	size     int64
+}
+
+func (c *claim) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	if !c.own.TryAcquire(int64(n)) {
+		return 0, errCallerFull
+	}
+	if !c.all.TryAcquire(int64(n)) {
+		c.own.Release(int64(n))
+		return 0, errFull
+	}
+	c.size += int64(n)
+	return n, err
+}
+
+func (c *claim) release() {
+	c.own.Release(c.size)
+	c.all.Release(c.size)
+}
+
+// isBatch reports whether a body has several messages.
+func isBatch(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) }

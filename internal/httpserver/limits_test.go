@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/semaphore"
 )
 
 // TestSlowHeaders: a client that sends its headers a byte a second is cut off.
@@ -131,6 +131,36 @@ func TestTooManyRequests(t *testing.T) {
 	})
 }
 
+// TestBodiesTakeRoom: the bodies of the requests in flight, of one caller and of all, are bounded. The
+// room of a body is free again when its request is over.
+func TestBodiesTakeRoom(t *testing.T) {
+	inBubble(t, nil, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
+		c := dial()
+		empty := message{body: "{}"}
+		exchange(t, c, empty)
+		own := s.callers.all[Caller{Tenant: defaultTenant}].bodies
+		for _, test := range []struct {
+			room   *semaphore.Weighted
+			size   int64
+			status int
+		}{{own, callerBodies, http.StatusTooManyRequests}, {s.bodies, allBodies, http.StatusServiceUnavailable}} {
+			if !test.room.TryAcquire(test.size - 1) {
+				t.Fatal("a request that was answered has room")
+			}
+			for range 2 { // a refused body takes none, either
+				head, body := exchange(t, dial(), empty)
+				if head.StatusCode != test.status || head.Header.Get("Retry-After") == "" || !strings.Contains(body, "MiB together") {
+					t.Errorf("%s: %s", head.Status, body)
+				}
+			}
+			test.room.Release(1)
+			if got := status(t, dial(), empty); got != http.StatusBadRequest { // not for its size
+				t.Errorf("%d, although there is room", got)
+			}
+		}
+	})
+}
+
 // TestTooManyConnections: one more than are allowed waits until another is closed.
 func TestTooManyConnections(t *testing.T) {
 	inBubble(t, nil, Config{Conns: 2}, func(t *testing.T, _ *Server, dial func() net.Conn) {
@@ -141,61 +171,6 @@ func TestTooManyConnections(t *testing.T) {
 		exchange(t, dial(), message{body: "{}"}) // when the first has been idle for long enough
 		if took := time.Since(begun); took != idleTime {
 			t.Errorf("accepted after %v", took)
-		}
-	})
-}
-
-// TestClosedRequest: a client that closes its request ends the wait of the call.
-func TestClosedRequest(t *testing.T) {
-	var ended, fate chan bool
-	tools := map[string]tool{"tool": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		callOf(req).OnAnswer(func(queued bool) { fate <- queued })
-		<-ctx.Done()
-		ended <- true
-		return say("too late"), nil
-	}}
-	inBothEras(t, tools, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
-		ended, fate = make(chan bool, 1), make(chan bool, 1)
-		c := dial()
-		send(t, c, call)
-		synctest.Wait()
-		c.Close()
-		<-ended
-		if <-fate {
-			t.Error("the answer counts as read")
-		}
-	})
-}
-
-// TestNotificationOutlivesItsRequest: it is handled after its request was answered.
-func TestNotificationOutlivesItsRequest(t *testing.T) {
-	closed, end := context.WithCancel(t.Context())
-	end()
-	extra := &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{Extra: map[string]any{callKey: &call{closed: closed}}}}
-	for method, want := range map[string]bool{"notifications/initialized": true, "tools/list": false} {
-		untilClosed(func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
-			if !want {
-				<-ctx.Done()
-			} else if ctx.Err() != nil {
-				t.Errorf("%s: %v", method, ctx.Err())
-			}
-			return nil, nil
-		})(t.Context(), method, &mcp.ListToolsRequest{Extra: extra})
-	}
-}
-
-// TestAnsweredRequest: an answer that was written counts as read.
-func TestAnsweredRequest(t *testing.T) {
-	var fate chan bool
-	tools := map[string]tool{"tool": func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		callOf(req).OnAnswer(func(queued bool) { fate <- queued })
-		return say("answered"), nil
-	}}
-	inBothEras(t, tools, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
-		fate = make(chan bool, 1)
-		exchange(t, dial(), call)
-		if !<-fate {
-			t.Error("the answer counts as lost")
 		}
 	})
 }

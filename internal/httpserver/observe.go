@@ -20,8 +20,8 @@ type observer struct {
 	tools  []string
 }
 
-// observed returns a handler that serves as h does and reports what it has served, if anybody wants
-// to know.
+// observed returns a handler that serves as h does and reports what it has served, if
+// Config.Observe is set.
 func (s *Server) observed(h http.Handler) http.Handler {
 	if s.config.Observe == nil {
 		return h
@@ -43,13 +43,14 @@ type observation struct {
 	observer *observer
 	request  context.Context // done when the client has left
 
-	mu       sync.Mutex
-	seen     metrics.Request
-	handled  bool // a message of the request is handled
-	called   bool // seen has the result of a call
-	ended    bool // the request has ended
-	left     bool // it ended without its answer
-	reported bool // seen has been reported
+	mu        sync.Mutex
+	seen      metrics.Request
+	handled   bool // a message of the request is handled
+	called    bool // seen has the result of a call
+	ended     bool // the request has ended
+	left      bool // it ended without its answer
+	cancelled bool // by a message of the client
+	reported  bool // seen has been reported
 }
 
 type observationKey struct{}
@@ -100,6 +101,16 @@ func (o *observation) by(who Caller, era string) {
 	o.seen.Tenant, o.seen.Era = who.Tenant, era
 }
 
+// cancel notes that the client has cancelled the request, which has no answer.
+func (o *observation) cancel() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.cancelled = o.request.Err() == nil // or else it has left
+}
+
 // end reports the request, which w has answered. If its call has not ended yet, finish reports it,
 // with the job.
 func (o *observation) end(w *countingWriter, r *http.Request) {
@@ -109,13 +120,15 @@ func (o *observation) end(w *countingWriter, r *http.Request) {
 	switch {
 	case w.status >= 400:
 		o.seen.Result = metrics.Refused
+	case o.cancelled:
+		o.seen.Result = metrics.Cancelled
 	case o.called:
 	case o.seen.Tool != "" || r.Context().Err() != nil && w.written == 0:
 		o.seen.Result = metrics.Closed
 	default:
 		o.seen.Result = metrics.OK
 	}
-	o.ended, o.left = true, o.seen.Result == metrics.Closed
+	o.ended, o.left = true, o.seen.Result == metrics.Closed || o.cancelled
 	if !o.handled || o.called {
 		o.report()
 	}
@@ -165,9 +178,11 @@ func (o *observation) finish(call metrics.Request) {
 		o.observer.report(call)
 	default:
 		o.called, o.seen.Job = true, call.Job
-		if o.left || !o.ended && o.request.Err() != nil {
+		switch {
+		case o.left, o.seen.Status >= 400:
+		case !o.ended && o.request.Err() != nil:
 			o.seen.Result = metrics.Closed
-		} else if o.seen.Status < 400 {
+		default:
 			o.seen.Result = call.Result
 		}
 		if o.ended {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/semaphore"
 
 	"asyncrepl/internal/metrics"
 )
@@ -40,7 +41,8 @@ type Config struct {
 
 	// Ready returns why no job can be started now; nil: one always can.
 	Ready func() error
-	// Observe is called for each request that has ended; nil: nobody wants to know. It must not wait.
+	// Observe is called for each request that has ended; nil: requests are not reported. It must not
+	// wait.
 	Observe func(metrics.Request)
 	Tools   []string // the names that Observe can see
 	// Log is for what goes wrong; nil: nothing is logged.
@@ -54,6 +56,7 @@ type Server struct {
 	newer    *mcp.StreamableHTTPHandler // of the era without sessions
 	older    *mcp.StreamableHTTPHandler // of the era with sessions
 	callers  callers
+	bodies   *semaphore.Weighted // the bytes that the bodies of all requests in flight may have
 	sessions sessions
 	waits    context.Context // done when calls must be answered at once
 	leave    context.CancelFunc
@@ -64,7 +67,7 @@ func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{config: c, sessions: sessions{most: maxSessions}}
+	s := &Server{config: c, bodies: semaphore.NewWeighted(allBodies), sessions: sessions{most: maxSessions}}
 	s.waits, s.leave = context.WithCancel(context.Background())
 	s.newer, s.older = eras()
 	s.http = &http.Server{
@@ -145,7 +148,10 @@ func (s *Server) Shutdown(ctx context.Context) {
 
 // serveMCP serves one request of either era.
 func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request, c *caller) {
-	if !readMessage(rw, r) {
+	room := claim{own: c.bodies, all: s.bodies}
+	defer room.release()
+	body, ok := readMessage(rw, r, &room)
+	if !ok {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -160,13 +166,13 @@ func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request, c *caller) {
 		defer answer()
 	}
 	defer context.AfterFunc(c.ctx, answer)()
-	w := keepAlive(rw)
+	w := keepAlive(rw, r.Context())
 	defer w.finish()
 	if r.Method == http.MethodDelete {
 		w.timer.Stop() // its answer is no stream
 	}
-	calls := &call{closed: waits, seen: observationOf(r)}
-	defer func() { calls.end(w.err() == nil && ctx.Err() == nil) }()
+	calls := &call{closed: waits, drop: cancel, answer: w, batch: isBatch(body), seen: observationOf(r)}
+	defer func(client context.Context) { calls.end(client.Err() != nil) }(r.Context())
 	r = attach(r.WithContext(ctx), c.Tenant, calls)
 	if !isNewer(r) {
 		s.serveSession(w, r, c)

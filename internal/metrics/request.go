@@ -22,8 +22,9 @@ type Request struct {
 type Result string
 
 const (
-	OK      Result = "ok"
-	Error   Result = "error"   // of a tool, or of the protocol
-	Refused Result = "refused" // by its status of HTTP
-	Closed  Result = "closed"  // the client left before the answer
+	OK        Result = "ok"
+	Error     Result = "error"     // of a tool, or of the protocol
+	Refused   Result = "refused"   // by its status of HTTP
+	Closed    Result = "closed"    // the client left before the answer
+	Cancelled Result = "cancelled" // by the client, which waits for no answer
 )
