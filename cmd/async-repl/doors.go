@@ -176,5 +176,6 @@ func (k *keys) reread(revoke func(token string)) bool {
 	if err := k.prepare(); err != nil {
 		k.log.Error("a tenant can't be served", "error", err)
 	}
+	k.tenants.Keep(k.tokens.Tenants())
 	return true
 }

@@ -143,3 +143,22 @@ func TestTenantsInstallForThemselves(t *testing.T) {
 		}
 	}
 }
+
+// A tenant without a token ends when it has nothing to do, and can come back.
+func TestTenantWithoutATokenEnds(t *testing.T) {
+	file := newTokens(t, "alice", "bob")
+	lines := file.lines(t)
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-tokens", file.path, "-trusted-tenants", "-session-ttl", "10ms", "-log-level", "info")
+	url := s.url()
+	client(t, url, file.tokens["alice"]).do("execute_command_async", "command", "true", "wait_seconds", 60)
+	file.write(t, lines[1])
+	s.hangUp("tokens reread")
+	polltest.Until(t, "the end of the tenant", func() bool {
+		return strings.Contains(s.log.String(), `msg="a tenant without a token has ended" tenant=alice`)
+	})
+	file.write(t, lines...)
+	s.hangUp("tokens reread")
+	if got := client(t, url, file.tokens["alice"]).do("list_jobs"); !strings.Contains(string(got), "No jobs yet.") {
+		t.Errorf("after the tenant came back: %s", got)
+	}
+}

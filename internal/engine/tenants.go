@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"asyncrepl/jobs"
 )
@@ -25,12 +26,21 @@ type Tenants struct {
 	// Guarded by mu.
 	mu      sync.Mutex
 	engines map[string]*Engine
+	leavers map[string]time.Time // by name, when each last had a job or a session, see leave.go
+	check   *time.Timer          // of the next check of these; nil: none is due
+	past    jobs.Totals          // of the engines that have ended
 	closed  bool
 }
 
 // NewTenants returns the tenants of a server, of which there are none yet. The limits in c are
 // those of each tenant.
-func NewTenants(c Config) *Tenants { return &Tenants{config: c, engines: make(map[string]*Engine)} }
+func NewTenants(c Config) *Tenants {
+	return &Tenants{config: c, engines: make(map[string]*Engine), past: noTotals()}
+}
+
+func noTotals() jobs.Totals {
+	return jobs.Totals{Now: make(map[jobs.Status]int), Ended: make(map[jobs.Status]int64)}
+}
 
 // Tenant returns the engine of a tenant, and makes it if there is none. The name must follow the
 // rule of session names, because directories are named after it.
@@ -110,17 +120,15 @@ type Totals struct {
 // Totals returns the totals of all tenants together. They have each status of a job that has not
 // ended.
 func (t *Tenants) Totals() Totals {
-	now := map[jobs.Status]int{jobs.Queued: 0, jobs.Running: 0, jobs.WaitingInput: 0}
-	all := Totals{Totals: jobs.Totals{Now: now, Ended: make(map[jobs.Status]int64)}}
-	for _, e := range t.all() {
-		one := e.jobs.Totals()
-		for status, n := range one.Now {
-			all.Now[status] += n
-		}
-		for status, n := range one.Ended {
-			all.Ended[status] += n
-		}
-		all.Output += one.Output
+	all := Totals{Totals: noTotals()}
+	for _, status := range []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput} {
+		all.Now[status] = 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all.Totals = sum(all.Totals, t.past)
+	for _, e := range t.engines {
+		all.Totals = sum(all.Totals, e.jobs.Totals())
 		all.Sessions += len(e.all())
 	}
 	return all
@@ -137,6 +145,9 @@ func (t *Tenants) all() []*Engine {
 func (t *Tenants) Close() {
 	t.mu.Lock()
 	t.closed = true
+	if t.check != nil {
+		t.check.Stop()
+	}
 	t.mu.Unlock()
 	var closing sync.WaitGroup
 	for _, e := range t.all() {
