@@ -17,7 +17,7 @@ import (
 func (s *Server) foreign(r *http.Request) string {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if ok && isLoopback(local.String()) && !isLoopback(r.Host) && !sameHost(s.config.PublicURL, r.Host) {
-		return fmt.Sprintf("the Host %q is not a name of this server: use 127.0.0.1 or localhost", r.Host)
+		return fmt.Sprintf("the Host %q is not a name of this server: use 127.0.0.1 or localhost, or start the server with -public-url", r.Host)
 	}
 	for _, origin := range r.Header["Origin"] {
 		if !sameHost(origin, r.Host) && !slices.Contains(s.config.Origins, strings.ToLower(origin)) {
