@@ -165,7 +165,7 @@ func TestEightFloods(t *testing.T) {
 		t.Skip("a load test")
 	}
 	t.Parallel()
-	const limit = 1 << 20
+	const limit = 256 << 10
 	s := startServer(t, "REPL_MAX_OUTPUT="+strconv.Itoa(limit))
 	ids := startFloods(t, s)
 	for i, id := range ids {
