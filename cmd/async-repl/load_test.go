@@ -159,12 +159,12 @@ func startFloods(t testing.TB, s *server) (ids []string) {
 	return ids
 }
 
-// Eight floods at once can be polled, stay within their limits and can be cancelled.
+// Eight floods at once can be polled, stay within their limits and can be cancelled. They use every
+// core, so no other test runs meanwhile.
 func TestEightFloods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a load test")
 	}
-	t.Parallel()
 	const limit = 256 << 10
 	s := startServer(t, "REPL_MAX_OUTPUT="+strconv.Itoa(limit))
 	ids := startFloods(t, s)
