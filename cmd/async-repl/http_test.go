@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -147,6 +148,49 @@ func TestShutdownAnswers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCancelledCallIsAnnounced: the next replies say once, in both eras, that the job of a call runs
+// although its client has closed the request.
+func TestCancelledCallIsAnnounced(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, "-listen", "127.0.0.1:0")
+	for _, version := range []string{mcpclient.Newer, mcpclient.Older} {
+		c := mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version})
+		if err := c.Initialize(s.ctx()); err != nil {
+			t.Fatal(err)
+		}
+		call, err := c.Start("execute_command_async", map[string]any{"command": "echo > " + version + "; exec sleep 1000", "wait_seconds": 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		polltest.Check(t, func() error {
+			_, err := os.Stat(filepath.Join(s.dir, version))
+			return err
+		})
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err := call.Reply(left); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		said := 0
+		next := func() error {
+			r, err := c.Call(s.ctx(), "execute_command_async", map[string]any{"command": "true", "wait_seconds": 60})
+			if strings.Contains(r.Header("Also"), "is still running; its call was cancelled") {
+				said++
+			}
+			return err
+		}
+		polltest.Check(t, func() error {
+			if err := next(); err != nil || said > 0 {
+				return err
+			}
+			return errors.New("no reply says so")
+		})
+		if err := next(); err != nil || said != 1 {
+			t.Errorf("%v, said %d times", err, said)
+		}
 	}
 }
 

@@ -81,7 +81,8 @@ func countsOf(t engine.Totals) metrics.Counts {
 	return c
 }
 
-// observe returns the function that receives each request, or nil if nobody wants to know.
+// observe returns the function that receives each request, or nil if there is neither an access log
+// nor metrics.
 func (o *observers) observe() func(metrics.Request) {
 	if o.access == nil && o.counts == nil {
 		return nil
