@@ -20,7 +20,7 @@ func (s *Server) foreign(r *http.Request) string {
 		return fmt.Sprintf("the Host %q is not a name of this server: use 127.0.0.1 or localhost, or start the server with -public-url", r.Host)
 	}
 	for _, origin := range r.Header["Origin"] {
-		if !sameHost(origin, r.Host) && !slices.Contains(s.config.Origins, strings.ToLower(origin)) {
+		if !sameHost(origin, r.Host) && !sameOrigin(s.config.PublicURL, origin) && !slices.Contains(s.config.Origins, strings.ToLower(origin)) {
 			return fmt.Sprintf("requests of pages from %q are not allowed", origin)
 		}
 	}
@@ -90,6 +90,13 @@ func isLoopback(host string) bool {
 	}
 	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// sameOrigin reports whether the pages of a URL have an origin. A proxy need not pass on the Host by
+// which the browser knows the server.
+func sameOrigin(page, origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && strings.HasPrefix(page, u.Scheme+"://") && sameHost(page, u.Host)
 }
 
 // sameHost reports whether a URL or an origin is of the server that a request calls host.

@@ -120,6 +120,10 @@ func TestOrigin(t *testing.T) {
 		{"127.0.0.1:8000", "https://app.example", true},
 		{"127.0.0.1:8000", "http://app.example", false},
 		{"repl.example", "https://repl.example", true},
+		{"127.0.0.1:8000", "https://repl.example", true}, // a proxy that passes on no Host
+		{"127.0.0.1:8000", "http://repl.example", false},
+		{"127.0.0.1:8000", "https://repl.example:8443", false},
+		{"127.0.0.1:8000", "https://repl.example.evil.example", false},
 		{"127.0.0.1:8000", "null", false},
 		{"127.0.0.1:8000", "file://127.0.0.1:8000", false},
 	} {
