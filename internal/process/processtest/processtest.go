@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"testing"
 
 	"asyncrepl/internal/guard"
 	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/procfs"
 )
 
 // guardArg makes the test binary play the guard.
@@ -47,8 +47,12 @@ func Owner(t testing.TB) *process.Owner {
 	return o
 }
 
-// Gone waits until no process has that pid. A zombie that has not been reaped still has it.
+// Gone waits until the process has ended and been reaped, unless it is for the system's init to reap
+// it: of an orphan whose server has ended, it is enough that it has ended.
 func Gone(t testing.TB, pid int) {
 	t.Helper()
-	polltest.Until(t, fmt.Sprintf("the end of process %d", pid), func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+	polltest.Until(t, fmt.Sprintf("the end of process %d", pid), func() bool {
+		s, err := procfs.Inspect(pid)
+		return errors.Is(err, procfs.ErrGone) || err == nil && s.Ended() && s.Parent == 1
+	})
 }
