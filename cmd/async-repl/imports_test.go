@@ -33,6 +33,8 @@ var rules = []rule{
 		why: "a stack reads alike whatever language and program it is of"},
 	{dir: "internal/output", not: []string{"os/exec", "net", "github.com"},
 		why: "a log holds the output of jobs of any kind, and its file can be replaced without touching them"},
+	{dir: "internal/lines", may: []string{"internal/output", "internal/view"}, not: []string{"os", "net", "github.com"},
+		why: "lines are read alike by whoever looks for something in them"},
 	{dir: "internal/ladder", not: []string{"os", "net", "github.com"},
 		why: "jobs and processes share the words of the ladder and know nothing else of each other"},
 	{dir: "internal/procfs", not: []string{"os/exec", "net", "github.com"},

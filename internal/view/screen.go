@@ -20,6 +20,7 @@ type row struct {
 	wraps  bool   // the next row is the same line
 	edited bool   // drawn over or partly erased: blanks at the end mean nothing
 	placed bool   // part of a full screen: likewise, and it can be there only to fill the screen
+	at     int64  // the cursor of its first byte, if a Folder draws it
 }
 
 // A screen has as much of a terminal as folding progress takes: rows that can be drawn over, as
@@ -37,6 +38,9 @@ type screen struct {
 	sy, sx     int
 	statusLine bool // the cursor was saved and moved elsewhere, and not yet restored: a status line, not shown
 	out        lines
+
+	folder *Folder // that the screen belongs to, which must know where rows begin; nil: none
+	offset int     // in what is written, of the next byte to draw
 }
 
 func (s *screen) reset(l lines) {
@@ -52,9 +56,14 @@ func (r *row) clear() { *r = row{cells: r.cells[:0]} }
 func (s *screen) row(y int) *row { return &s.rows[y%maxRows] }
 
 // write draws b. It stops when out is full.
-func (s *screen) write(b []byte) {
-	for i := 0; i < len(b) && !s.out.full(); {
+func (s *screen) write(b []byte) { s.draw(b, 0, len(b)) }
+
+// draw draws what begins in b[i:end], a sequence completely, and returns where it ends. It stops
+// when out is full.
+func (s *screen) draw(b []byte, i, end int) int {
+	for i < end && !s.out.full() {
 		c := b[i]
+		s.offset = i
 		switch {
 		case c >= 0x20 && c < 0x7f:
 			j := i + 1
@@ -88,12 +97,14 @@ func (s *screen) write(b []byte) {
 			i++
 		}
 	}
+	return i
 }
 
 func (s *screen) c0(c byte) {
 	switch c {
 	case '\n':
 		s.statusLine = false
+		s.offset++ // the new row begins after it
 		s.down()
 		s.x = 0
 	case '\r':
@@ -112,6 +123,7 @@ func (s *screen) print(b []byte) {
 		if s.x != len(r.cells) || s.x == maxCols {
 			s.put(rune(b[0]))
 			b = b[1:]
+			s.offset++
 			continue
 		}
 		n := min(len(b), maxCols-s.x)
@@ -121,6 +133,7 @@ func (s *screen) print(b []byte) {
 		}
 		r.cells = cells
 		s.x += n
+		s.offset += n
 		b = b[n:]
 	}
 }
@@ -161,6 +174,9 @@ func (s *screen) down() {
 	}
 	s.row(s.end).clear()
 	s.row(s.end).placed = s.full
+	if s.folder != nil {
+		s.row(s.end).at = s.folder.cursor(s.offset)
+	}
 	s.end++
 }
 
@@ -182,9 +198,15 @@ func (s *screen) settle(y int, newline bool) {
 	if s.filling = filling(r, cells); s.filling != 0 && s.filling == last {
 		return
 	}
+	if s.folder != nil {
+		s.folder.beginRow(r.at)
+	}
 	s.out.add(cells)
 	if newline && !r.wraps {
 		s.out.newline()
+		if s.folder != nil {
+			s.folder.endLine()
+		}
 	}
 }
 

@@ -125,20 +125,49 @@ const maxHeld = 4 << 10
 
 // complete returns how many bytes of b can be shown now: not all if b ends inside a character or an
 // escape sequence, because the rest can still come.
-func complete(b []byte) int {
-	low := max(0, len(b)-maxHeld)
+func complete(b []byte) int { return completeWithin(b, maxHeld) }
+
+// completeWithin is complete for sequences of at most that many bytes.
+func completeWithin(b []byte, most int) int {
+	low := max(0, len(b)-most)
 	n := len(b) - partialRune(b[low:])
 	// The remaining bytes can end in an open sequence again, because the end of a string begins
 	// with ESC, too. Only the last one is open: of several bytes that each begin a character, or an
 	// escape sequence, all others are broken.
 	for n > low {
-		i := bytes.LastIndexByte(b[low:n], esc)
-		if i < 0 || !scanEscape(b[low+i:]).open {
+		i := lastEscape(b[low:n])
+		if i < 0 || !scanAny(b[low+i:]).open {
 			break
 		}
 		n = low + i
 	}
 	return n
+}
+
+// lastEscape returns where the last escape sequence of b begins, or -1.
+func lastEscape(b []byte) int {
+	i := -1
+	if bytes.IndexByte(b, esc) >= 0 { // much faster than from the end, and most text has none
+		i = bytes.LastIndexByte(b, esc)
+	}
+	low := max(0, i, len(b)-maxHeld)
+	if bytes.IndexByte(b[low:], csi[1]) >= 0 {
+		if j := bytes.LastIndex(b[low:], csi); j >= 0 {
+			return low + j
+		}
+	}
+	return i
+}
+
+// csi is the character that begins a control sequence, as ESC [ does.
+var csi = []byte("\u009b")
+
+// scanAny reads the escape sequence that b begins with, with ESC or csi.
+func scanAny(b []byte) sequence {
+	if b[0] == esc {
+		return scanEscape(b)
+	}
+	return scanCSI(b, len(csi))
 }
 
 // partialRune returns how many bytes at the end of b begin a character without ending it.
