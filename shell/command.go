@@ -38,6 +38,8 @@ type Command struct {
 	Dir   string   // an existing directory
 	Env   []string // KEY=value, the full environment
 	TTY   bool     // on a terminal; else on pipes, with stdout and stderr apart
+
+	report *os.File // the shell of a session reports to it, as reportFD; nil: it does not
 }
 
 // Run starts the command, follows it to its end and reports how it ended.
@@ -77,8 +79,11 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 	r := &run{port: p, dir: c.Dir, watch: runner.Begin()}
 	spec := process.Spec{Env: c.Env, Dir: c.Dir, Mark: p.ID(), Files: make([]*os.File, 3)}
 	r.shell, _, _ = scriptOf(c.Argv)
+	if c.report != nil {
+		spec.Files = append(spec.Files, c.report)
+	}
 	var line string
-	if spec.Argv, line = splitLongLine(c.Argv); line != "" {
+	if spec.Argv, line = splitLongLine(c.Argv, len(spec.Files)); line != "" {
 		f, err := textFile(line)
 		if err != nil {
 			return nil, runner.Scarce(err)

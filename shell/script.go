@@ -40,13 +40,13 @@ func scriptOf(argv []string) (path, line string, ok bool) {
 const maxLine = 128<<10 - 1
 
 // splitLongLine takes a command line that is too long for an argument out of argv. The shell reads
-// such a line from descriptor 3, which the line itself closes first.
-func splitLongLine(argv []string) (short []string, line string) {
+// such a line from the descriptor fd, which the line itself closes first.
+func splitLongLine(argv []string, fd int) (short []string, line string) {
 	path, line, ok := scriptOf(argv)
 	if !ok || len(line) <= maxLine {
 		return argv, ""
 	}
-	return Script(path, ". /dev/fd/3"), "exec 3<&-; " + line
+	return Script(path, fmt.Sprintf(". /dev/fd/%d", fd)), fmt.Sprintf("exec %d<&-; %s", fd, line)
 }
 
 // textFile returns an unnamed file that holds text.

@@ -1,0 +1,161 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/process"
+	"asyncrepl/internal/runner"
+	"asyncrepl/jobs"
+)
+
+// A Session runs command lines one at a time, in the order of their jobs. Each begins with the
+// directory, the exported variables, the umask and the options with which the shell of the last one
+// ended. A command that was killed, or whose shell did not say how it ended, changes nothing of
+// this.
+type Session struct {
+	name string
+
+	mu    sync.Mutex
+	queue []*turn // the first one has its turn
+	used  time.Time
+	state state
+}
+
+// NewSession returns a session whose first command runs in dir.
+func NewSession(name, dir string) *Session {
+	return &Session{name: name, used: time.Now(), state: state{dir: dir}}
+}
+
+// Idle returns since when no command of the session runs or waits, and its directory. The time is
+// zero while one does.
+func (s *Session) Idle() (since time.Time, dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) > 0 {
+		return time.Time{}, s.state.dir
+	}
+	return s.used, s.state.dir
+}
+
+// A Line is a command line for a session.
+type Line struct {
+	Owner *process.Owner
+	Shell string // the path of a shell for which [CanCarry] holds
+	Text  string
+	Dir   string            // for this command; empty: where the session is
+	Env   []string          // KEY=value: the environment of a new session
+	Given map[string]string // variables for this command only
+	TTY   bool
+}
+
+// Runner returns a runner of l.
+func (s *Session) Runner(l Line) jobs.Runner {
+	return &turn{session: s, line: l, ready: make(chan struct{})}
+}
+
+// A turn is one command of a session.
+type turn struct {
+	session *Session
+	line    Line
+	ready   chan struct{} // closed when its turn has come
+}
+
+// Queue takes the command's place behind those of earlier jobs.
+func (t *turn) Queue(*jobs.Port) {
+	s := t.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, t)
+	if len(s.queue) == 1 {
+		close(t.ready)
+	}
+}
+
+// leave gives up the command's place.
+func (t *turn) leave() {
+	s := t.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.queue, t)
+	s.queue = slices.Delete(s.queue, i, i+1)
+	s.used = time.Now()
+	if i == 0 && len(s.queue) > 0 {
+		close(s.queue[0].ready)
+	}
+}
+
+// Run waits for its turn, runs the command and keeps what it carries to the next one.
+func (t *turn) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	defer t.leave()
+	select {
+	case <-t.ready:
+	case <-ctx.Done():
+		return runner.NotRun(ctx)
+	}
+	report, err := unnamedFile()
+	if err != nil {
+		err = runner.Scarce(fmt.Errorf("carrying the state of shell session %s: %w", t.session.name, err))
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), By: jobs.Program}}
+	}
+	defer report.Close()
+	t.session.mu.Lock()
+	before := t.session.state
+	t.session.mu.Unlock()
+
+	out := t.command(before, report).Run(ctx, p)
+	after, notes := t.carry(out.Receipt, before, report)
+	t.session.mu.Lock()
+	t.session.state = after
+	t.session.mu.Unlock()
+	out.Receipt.Notes = append(out.Receipt.Notes, notes...)
+	return out
+}
+
+// command returns the command that runs the line from a state on, and that writes its own state to
+// report.
+func (t *turn) command(from state, report *os.File) *Command {
+	l := t.line
+	dir := l.Dir
+	if dir == "" {
+		dir = from.dir
+	}
+	env := from.environment(l.Env, l.Given)
+	return &Command{
+		Owner: l.Owner, Argv: Script(l.Shell, from.script(l.Shell, l.Text)), Dir: dir, Env: append(env, "PWD="+dir), TTY: l.TTY,
+		report: report,
+	}
+}
+
+// errKilled means that a command was ended from outside.
+var errKilled = errors.New("it was killed")
+
+// carry returns the state that the next command begins with, and what a client should know of it.
+func (t *turn) carry(rec jobs.Receipt, before state, report *os.File) (after state, notes []string) {
+	name := t.session.name
+	rep, err := readReport(report)
+	switch {
+	case rec.End == jobs.NotStarted || rec.End == jobs.NotRun:
+		return before, nil
+	case rec.End != jobs.Exited || rec.Stop != nil:
+		err = errKilled
+	}
+	if err != nil {
+		return before, []string{fmt.Sprintf("shell session %s carries nothing of this command: %v", name, err)}
+	}
+	after = rep.state(t.line.Env)
+	after.keepGiven(t.line.Given, before)
+	if after.dir != before.dir {
+		notes = append(notes, fmt.Sprintf("shell session %s is in %s now", name, after.dir))
+	}
+	if left := rep.notCarried(); len(left) > 0 {
+		notes = append(notes, fmt.Sprintf("shell session %s does not carry %s: not exported", name, strings.Join(left, ", ")))
+	}
+	return after, notes
+}

@@ -1,0 +1,221 @@
+package shell_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+	"asyncrepl/shell"
+)
+
+// A carried is a shell session of a bench.
+type carried struct {
+	*bench
+	session *shell.Session
+	shell   string
+}
+
+// inEachShell runs a test in a new session of each shell that is installed.
+func inEachShell(t *testing.T, run func(t *testing.T, c carried)) {
+	for _, name := range []string{"bash", "dash"} {
+		t.Run(name, func(t *testing.T) {
+			path, err := exec.LookPath(name)
+			if err != nil {
+				t.Skip(err)
+			}
+			b := newBench(t)
+			run(t, carried{b, shell.NewSession("build", b.dir), path})
+		})
+	}
+}
+
+func (c carried) line(text string) shell.Line {
+	env := []string{"PATH=/usr/bin:/bin", "HOME=/", "KEPT=1", "GONE=1"}
+	return shell.Line{Owner: c.owner, Shell: c.shell, Text: text, Env: env, TTY: true}
+}
+
+func (c carried) start(t *testing.T, l shell.Line) *jobs.Job {
+	t.Helper()
+	return jobstest.Start(t, c.r, jobs.Spec{Kind: jobs.Shell, Session: "build", Title: l.Text}, c.session.Runner(l))
+}
+
+// run runs a line to its end and returns its output and receipt.
+func (c carried) run(t *testing.T, l shell.Line) (string, jobs.Receipt) {
+	t.Helper()
+	j := c.start(t, l)
+	info := jobstest.End(t, j)
+	return strings.ReplaceAll(string(output.Tail(j.Log(), 1<<20)), "\r\n", "\n"), info.Receipt
+}
+
+// prints fails unless a line prints text and exits with 0.
+func (c carried) prints(t *testing.T, line, text string) {
+	t.Helper()
+	if got, rec := c.run(t, c.line(line)); got != text || rec.Text() != "completed" {
+		t.Errorf("%s prints %q, not %q, and is %s %q", line, got, text, rec.Text(), rec.Notes)
+	}
+}
+
+func TestSessionCarries(t *testing.T) {
+	tests := map[string][]struct{ line, prints string }{
+		"directory":         {{"mkdir 'a b' && cd 'a b'", ""}, {"basename \"$(pwd)\"", "a b\n"}},
+		"directory of exit": {{"cd /; exit", ""}, {"pwd", "/\n"}},
+		"link":              {{"mkdir real; ln -s real link; cd link", ""}, {"basename \"$PWD\"; cd ..; ls -1", "link\nlink\nreal\n"}},
+		"last directory":    {{"cd /; cd /tmp", ""}, {"cd - >/dev/null; pwd", "/\n"}},
+		"variables":         {{"export A='x\ny' KEPT=2; unset GONE", ""}, {"echo \"$A$KEPT${GONE-none}\"", "x\ny2none\n"}, {"echo \"$A\"; unset A", "x\ny\n"}, {"echo ${A-none}", "none\n"}},
+		"not exported":      {{"A=1", ""}, {"echo ${A-none}", "none\n"}},
+		"umask":             {{"umask 027", ""}, {"umask", "0027\n"}, {"umask 022", ""}, {"umask", "0022\n"}},
+		"options":           {{"set -u -f", ""}, {"echo *; (echo $none) 2>/dev/null || echo refused; set +u +f", "*\nrefused\n"}, {"echo $none", "\n"}},
+		"errexit":           {{"set -e", ""}, {"echo a; (false; echo b) || :; set +e", "a\nb\n"}},
+		"quotes":            {{`export A="it's $HOME"' "q" '\\`, ""}, {`printf '%s\n' "$A"`, `it's / "q" \` + "\n"}},
+		"own trap":          {{"cd /; trap 'echo bye' EXIT", "bye\n"}, {"pwd", "/\n"}},
+		"arguments":         {{"echo $#; set -- a b; cd /", "0\n"}, {"echo $#", "0\n"}},
+		"descriptors":       {{"ls -1 /proc/self/fd", "0\n1\n2\n3\n"}, {"sh -c 'echo >&3' 2>/dev/null || echo closed", "closed\n"}},
+		"odd names":         {{"env 'a.b=1' true; export A=; cd /", ""}, {"echo ${A-none}$PWD", "/\n"}},
+		"here document":     {{"cat <<X\nhi\nX\n", "hi\n"}, {"cd / # comment", ""}, {"pwd", "/\n"}},
+		"long":              {{": " + strings.Repeat("x", 200_000) + "\ncd /", ""}, {"pwd", "/\n"}},
+	}
+	inEachShell(t, func(t *testing.T, c carried) {
+		for name, steps := range tests {
+			t.Run(name, func(t *testing.T) {
+				c := c
+				c.dir = t.TempDir()
+				c.session = shell.NewSession("build", c.dir)
+				for _, step := range steps {
+					c.prints(t, step.line, step.prints)
+				}
+			})
+		}
+	})
+}
+
+func TestSessionEnds(t *testing.T) {
+	const nothing = "shell session build carries nothing of this command: "
+	const noReport = nothing + "its shell was replaced by exec, or left by exit with a trap of its own on EXIT"
+	tests := map[string]struct{ line, status, note string }{
+		"exit":          {"cd /; exit 3", "failed (exit 3)", "shell session build is in / now"},
+		"false":         {"cd /; false", "failed (exit 1)", "shell session build is in / now"},
+		"syntax":        {"cd /\nif", "failed (exit 2)", "shell session build is in / now"},
+		"errexit":       {"cd /; set -e; false; true", "failed (exit 1)", "shell session build is in / now"},
+		"exec":          {"cd /; exec true", "completed", noReport},
+		"trap, exit":    {"cd /; trap : EXIT; exit", "completed", noReport},
+		"trap, no exit": {"cd /; trap : EXIT; (exit 3)", "failed (exit 3)", "shell session build is in / now"},
+		"killed":        {"cd /; kill -KILL $$", "failed (killed by SIGKILL)", nothing + "it was killed"},
+		"terminated":    {"cd /; kill -TERM $$; sleep 60", "failed (killed by SIGTERM)", nothing + "it was killed"},
+		"no directory":  {"mkdir x; cd x; rmdir ../x", "completed", ""},
+	}
+	inEachShell(t, func(t *testing.T, c carried) {
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) {
+				c := c
+				c.dir = t.TempDir()
+				c.session = shell.NewSession("build", c.dir)
+				_, rec := c.run(t, c.line(test.line))
+				if got := strings.Join(rec.Notes, "; "); rec.Text() != test.status || test.note != "" && got != test.note {
+					t.Errorf("%s is %s, with the notes %q", test.line, rec.Text(), rec.Notes)
+				}
+			})
+		}
+	})
+}
+
+func TestSessionRunsOneAtATime(t *testing.T) {
+	inEachShell(t, func(t *testing.T, c carried) {
+		first := c.start(t, c.line("read x; cd /"))
+		jobstest.Asks(t, first)
+		withdrawn := c.start(t, c.line("cd /usr"))
+		last := c.start(t, c.line("pwd"))
+		withdrawn.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt})
+		if info := jobstest.End(t, withdrawn); info.Receipt.End != jobs.NotRun {
+			t.Errorf("a command cancelled before its turn: %s", info.Receipt.Text())
+		}
+		if status := last.Info().Status; status != jobs.Queued {
+			t.Errorf("a command behind one that asks is %s", status)
+		}
+		if since, _ := c.session.Idle(); !since.IsZero() {
+			t.Error("a session whose command asks is idle")
+		}
+		jobstest.Send(t, first, jobs.Input{Text: "\n"})
+		jobstest.End(t, last)
+		if got := jobstest.Output(last); got != "/\r\n" {
+			t.Errorf("the last command was in %q", got)
+		}
+		if since, dir := c.session.Idle(); since.IsZero() || dir != "/" {
+			t.Errorf("the session is idle since %v, in %s", since, dir)
+		}
+	})
+}
+
+// A cancelled command needs no rung that it would not need without a session.
+func TestSessionCommandIsCancelled(t *testing.T) {
+	inEachShell(t, func(t *testing.T, c carried) {
+		for _, line := range []string{"cd /; sleep 1000", "cd /; read x", "cd /; while :; do :; done", "cd /; sleep 1000 | cat"} {
+			for _, tty := range []bool{true, false} {
+				l := c.line("echo begun; " + line)
+				l.TTY = tty
+				j := c.start(t, l)
+				jobstest.Prints(t, j, "begun")
+				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt})
+				rec := jobstest.End(t, j).Receipt
+				if got := rec.Rungs; !slices.Equal(got, []jobs.Rung{jobs.Interrupt}) || len(rec.Notes) != 1 {
+					t.Errorf("%s, on a terminal %t: needs %v, notes %q", line, tty, got, rec.Notes)
+				}
+			}
+		}
+		c.prints(t, "pwd", c.dir+"\n")
+	})
+}
+
+func TestSessionIsForOneCommand(t *testing.T) {
+	inEachShell(t, func(t *testing.T, c carried) {
+		c.prints(t, "export A=1 B=1", "")
+		l := c.line("echo $A$B$C; export B=3")
+		l.Given, l.Dir = map[string]string{"A": "2", "B": "2", "C": "2"}, "/"
+		if got, _ := c.run(t, l); got != "222\n" {
+			t.Errorf("a command with variables of its own prints %q", got)
+		}
+		c.prints(t, "echo $A$B$C; pwd", "13\n/\n")
+	})
+}
+
+func TestSessionSaysWhatIsNotCarried(t *testing.T) {
+	inEachShell(t, func(t *testing.T, c carried) {
+		if strings.HasSuffix(c.shell, "dash") {
+			t.Skip("only bash lists its variables")
+		}
+		_, rec := c.run(t, c.line("A=1; export B=1; f() { :; }; g() { :; }; export -f g; true | true; [[ a =~ a ]]; list=(1)"))
+		if want := []string{"shell session build does not carry A, f(), list: not exported"}; !slices.Equal(rec.Notes, want) {
+			t.Errorf("notes %q, not %q", rec.Notes, want)
+		}
+		c.prints(t, "g && ! f 2>/dev/null && echo ok", "ok\n")
+	})
+}
+
+func TestSessionWithoutItsDirectory(t *testing.T) {
+	inEachShell(t, func(t *testing.T, c carried) {
+		c.prints(t, "mkdir x; cd x; rmdir ../x", "")
+		_, rec := c.run(t, c.line("pwd"))
+		if rec.End != jobs.NotStarted || rec.Cause != jobs.NoDirectory {
+			t.Errorf("a command in a directory that is gone: %s", rec.Text())
+		}
+		l := c.line("pwd")
+		l.Dir = "/"
+		if got, _ := c.run(t, l); got != "/\n" {
+			t.Errorf("a command elsewhere prints %q", got)
+		}
+	})
+}
+
+// What a command leaves running neither keeps the next one waiting nor changes what it gets.
+func TestSessionWithABackgroundProcess(t *testing.T) {
+	inEachShell(t, func(t *testing.T, c carried) {
+		_, rec := c.run(t, c.line("(trap '' HUP; while sleep 1; do cd /usr; done) & cd /; trap '' HUP"))
+		if len(rec.Left) == 0 {
+			t.Errorf("left nothing: %s", rec.Text())
+		}
+		c.prints(t, "pwd", "/\n")
+	})
+}

@@ -1,0 +1,215 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A state is what a shell session carries from one command to the next. A state is not changed once
+// a session has it. The zero state with a directory is that of a new session.
+type state struct {
+	dir     string
+	umask   string             // as the shell prints it; empty: that of the server
+	options []string           // commands of the shell that set those that are not as at its start
+	changed map[string]*string // variables that differ from a new session's; nil: unset
+}
+
+// environment returns base with the changes of the state, and then given.
+func (s state) environment(base []string, given map[string]string) []string {
+	env := slices.DeleteFunc(slices.Clone(base), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		_, changed := s.changed[name]
+		_, replaced := given[name]
+		return changed || replaced
+	})
+	for name, value := range s.changed {
+		if _, replaced := given[name]; value != nil && !replaced {
+			env = append(env, name+"="+*value)
+		}
+	}
+	for name, value := range given {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// keepGiven takes out of the state what a command was given for itself alone, unless the command
+// has changed it.
+func (s *state) keepGiven(given map[string]string, before state) {
+	for name, value := range given {
+		now := s.changed[name]
+		if now == nil || *now != value {
+			continue
+		}
+		if old, ok := before.changed[name]; ok {
+			s.changed[name] = old
+		} else {
+			delete(s.changed, name)
+		}
+	}
+}
+
+// CanCarry reports whether a shell session can use the shell at path: it must be bash, or be known
+// to understand what POSIX says of a shell.
+func CanCarry(path string) bool {
+	posix := []string{"sh", "dash", "ash", "busybox", "ksh", "ksh93", "mksh", "zsh"}
+	return isBash(path) || slices.Contains(posix, filepath.Base(path))
+}
+
+// reportFD is the descriptor to which the shell of a session reports.
+const reportFD = "3"
+
+// script returns a command line that runs line from the state on, and then reports the state.
+//
+// A report is fields that end with NUL: the options, variables and functions at the start, then
+// once or twice the same at the end, with directory, umask and environment. The shell writes them
+// itself, except for the environment, because only a program sees what is exported. The trap
+// reports if the line leaves by exit, and the last command if the line sets a trap of its own. The
+// programs of the line do not get the descriptor: for them it is closed, and what the shell keeps
+// of it meanwhile is closed when a program is executed.
+func (s state) script(shell, line string) string {
+	names := `printf '\0\0'`
+	options := `set +o; printf '\0'`
+	if isBash(shell) {
+		names = `compgen -v; printf '\0'; compgen -A function; printf '\0'`
+		options = `set +o; shopt -p; printf '\0'`
+	}
+	end := `{ printf 'end\0%s\0' "$PWD"; umask; printf '\0'; ` + options + `; ` + names + `; ` + envPath + ` -0; printf '\0'; } 2>/dev/null >&` + reportFD + ` || :`
+	var b strings.Builder
+	if s.umask != "" {
+		b.WriteString("umask " + s.umask + "; ")
+	}
+	b.WriteString("{ " + options + "; " + names + "; } 2>/dev/null >&" + reportFD + "; ")
+	b.WriteString("trap " + quote(end) + " EXIT; { ")
+	if len(s.options) > 0 {
+		b.WriteString("eval " + quote(strings.Join(s.options, "; ")) + "; ")
+	}
+	b.WriteString("eval " + quote(line) + "; } " + reportFD + `>&-; set -- "$?"; ` + end + "; exec " + reportFD + `>&-; exit "$1"`)
+	return b.String()
+}
+
+// envPath is the program that prints the environment.
+const envPath = "/usr/bin/env"
+
+// quote returns s as one word of a shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// A report is what the shell of a session said of itself.
+type report struct {
+	dir, umask string
+	options    []string // that are not as at the start
+	variables  []string // that are new, exported or not
+	functions  []string // that are new
+	env        map[string]string
+}
+
+// maxReport is more than the environment of a program can have, in bytes.
+const maxReport = 16 << 20
+
+// errNoReport means that a shell ended without a full report.
+var errNoReport = errors.New("its shell was replaced by exec, or left by exit with a trap of its own on EXIT")
+
+// readReport reads the last full report in f.
+func readReport(f *os.File) (report, error) {
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxReport))
+	if err != nil {
+		return report{}, fmt.Errorf("reading it: %w", err)
+	}
+	const atStart, atEnd = 3, 6 // fields, before the environment
+	fields := strings.Split(string(b), "\x00")
+	if len(fields) < atStart {
+		return report{}, errNoReport
+	}
+	start, rest := fields[:atStart], fields[atStart:]
+	begin := slices.Index(rest, "end")
+	if begin < 0 || len(rest) < begin+1+atEnd {
+		return report{}, errNoReport
+	}
+	rest = rest[begin+1:]
+	end, env := rest[:atEnd-1], rest[atEnd-1:]
+	last := slices.Index(env, "") // the end of the environment
+	if last < 0 {
+		return report{}, errNoReport
+	}
+	r := report{
+		dir: end[0], umask: strings.TrimSpace(end[1]),
+		options: newLines(start[0], end[2]), variables: newLines(start[1], end[3]), functions: newLines(start[2], end[4]),
+		env: make(map[string]string),
+	}
+	for _, kv := range env[:last] {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			r.env[name] = value
+		}
+	}
+	return r, nil
+}
+
+// newLines returns the lines of after that before does not have.
+func newLines(before, after string) []string {
+	old := map[string]bool{"": true}
+	for line := range strings.Lines(before) {
+		old[strings.TrimSuffix(line, "\n")] = true
+	}
+	var lines []string
+	for line := range strings.Lines(after) {
+		if line = strings.TrimSuffix(line, "\n"); !old[line] {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// ofShell are variables that each shell sets itself.
+var ofShell = []string{"_", "PWD", "SHLVL"}
+
+// state returns the state after a command. base is the environment of a new session.
+func (r report) state(base []string) state {
+	s := state{dir: r.dir, umask: r.umask, changed: make(map[string]*string)}
+	for _, o := range r.options {
+		if strings.HasPrefix(o, "set ") || strings.HasPrefix(o, "shopt ") {
+			s.options = append(s.options, o)
+		}
+	}
+	old := make(map[string]string)
+	for _, kv := range base {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			old[name] = value
+		}
+	}
+	for name, value := range r.env {
+		if was, ok := old[name]; !ok || was != value {
+			s.changed[name] = &value
+		}
+	}
+	for name := range old {
+		if _, ok := r.env[name]; !ok {
+			s.changed[name] = nil
+		}
+	}
+	for _, name := range ofShell {
+		delete(s.changed, name)
+	}
+	return s
+}
+
+// notCarried returns the names of what a command has made and the next one will not find.
+func (r report) notCarried() []string {
+	bash := []string{"BASH_REMATCH", "COLUMNS", "COPROC", "LINES", "MAPFILE", "OPTARG", "PIPESTATUS", "REPLY"}
+	var names []string
+	for _, name := range r.variables {
+		if _, exported := r.env[name]; !exported && !slices.Contains(bash, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range r.functions {
+		if _, exported := r.env["BASH_FUNC_"+name+"%%"]; !exported {
+			names = append(names, name+"()")
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(names)))
+}
