@@ -5,6 +5,9 @@
 // held at that moment has been read. Processes that it leaves behind keep their terminal, and their
 // late output is kept; the job's cancel ends them, or else the end of the server.
 //
+// A [Session] runs command lines one at a time and carries directory, exported variables, umask and
+// options from one to the next. The shell of each reports them over a descriptor when it ends.
+//
 // That a command waits for input is concluded from the kernel's evidence alone (see
 // internal/waiting), never from its output.
 //
@@ -15,7 +18,7 @@
 // nothing is left of the command's tree, which can be long after the end of the job.
 //
 // Begin with the example, then command.go: a run from its start to its end. interrupt.go is the
-// first step of a cancel.
+// first step of a cancel. session.go is about sessions, state.go about what they carry.
 //
 // The package knows no protocol, no Python and no tools.
 package shell

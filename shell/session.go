@@ -151,6 +151,9 @@ func (t *turn) carry(rec jobs.Receipt, before state, report *os.File) (after sta
 	}
 	after = rep.state(t.line.Env)
 	after.keepGiven(t.line.Given, before)
+	if before.changed == nil {
+		notes = append(notes, fmt.Sprintf("shell session %s is new", name)) // or its name is misspelled
+	}
 	if after.dir != before.dir {
 		notes = append(notes, fmt.Sprintf("shell session %s is in %s now", name, after.dir))
 	}

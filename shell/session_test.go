@@ -93,16 +93,17 @@ func TestSessionCarries(t *testing.T) {
 }
 
 func TestSessionEnds(t *testing.T) {
+	const isNew = "shell session build is new; "
 	const nothing = "shell session build carries nothing of this command: "
 	const noReport = nothing + "its shell was replaced by exec, or left by exit with a trap of its own on EXIT"
 	tests := map[string]struct{ line, status, note string }{
-		"exit":          {"cd /; exit 3", "failed (exit 3)", "shell session build is in / now"},
-		"false":         {"cd /; false", "failed (exit 1)", "shell session build is in / now"},
-		"syntax":        {"cd /\nif", "failed (exit 2)", "shell session build is in / now"},
-		"errexit":       {"cd /; set -e; false; true", "failed (exit 1)", "shell session build is in / now"},
+		"exit":          {"cd /; exit 3", "failed (exit 3)", isNew + "shell session build is in / now"},
+		"false":         {"cd /; false", "failed (exit 1)", isNew + "shell session build is in / now"},
+		"syntax":        {"cd /\nif", "failed (exit 2)", isNew + "shell session build is in / now"},
+		"errexit":       {"cd /; set -e; false; true", "failed (exit 1)", isNew + "shell session build is in / now"},
 		"exec":          {"cd /; exec true", "completed", noReport},
 		"trap, exit":    {"cd /; trap : EXIT; exit", "completed", noReport},
-		"trap, no exit": {"cd /; trap : EXIT; (exit 3)", "failed (exit 3)", "shell session build is in / now"},
+		"trap, no exit": {"cd /; trap : EXIT; (exit 3)", "failed (exit 3)", isNew + "shell session build is in / now"},
 		"killed":        {"cd /; kill -KILL $$", "failed (killed by SIGKILL)", nothing + "it was killed"},
 		"terminated":    {"cd /; kill -TERM $$; sleep 60", "failed (killed by SIGTERM)", nothing + "it was killed"},
 		"no directory":  {"mkdir x; cd x; rmdir ../x", "completed", ""},
@@ -187,7 +188,7 @@ func TestSessionSaysWhatIsNotCarried(t *testing.T) {
 			t.Skip("only bash lists its variables")
 		}
 		_, rec := c.run(t, c.line("A=1; export B=1; f() { :; }; g() { :; }; export -f g; true | true; [[ a =~ a ]]; list=(1)"))
-		if want := []string{"shell session build does not carry A, f(), list: not exported"}; !slices.Equal(rec.Notes, want) {
+		if want := []string{"shell session build is new", "shell session build does not carry A, f(), list: not exported"}; !slices.Equal(rec.Notes, want) {
 			t.Errorf("notes %q, not %q", rec.Notes, want)
 		}
 		c.prints(t, "g && ! f 2>/dev/null && echo ok", "ok\n")

@@ -19,6 +19,7 @@ type Args struct {
 	Code, Command, Package, Text   string
 	Session, Name, Cwd, Path       string
 	FromSession, FromCheckpoint    string
+	ShellSession                   string
 	Checkpoint                     bool
 	Python, Venv, Packages         string
 	JobID, Before, FromJob         string

@@ -100,6 +100,7 @@ func checkLimits(t *testing.T, a *Args) {
 		"limit":     a.Limit != nil && (*a.Limit < 1 || *a.Limit > MaxList),
 		"cursor":    a.Cursor != nil && (*a.Cursor < 0 || *a.Cursor > 1<<53),
 		"session":   a.Session != "" && !sessionNames().MatchString(a.Session),
+		"shell":     a.ShellSession != "" && !sessionNames().MatchString(a.ShellSession),
 		"name":      a.Name != "" && !sessionNames().MatchString(a.Name),
 		"job_ids":   a.JobIDs != nil && (len(a.JobIDs) == 0 || len(a.JobIDs) > MaxList),
 		"max_bytes": a.MaxBytes != nil && *a.MaxBytes < 1 || a.Count != nil && *a.Count < 1 || a.MaxDepth != nil && *a.MaxDepth < 1,

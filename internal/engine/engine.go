@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -55,9 +56,10 @@ type Engine struct {
 
 	// Guarded by mu.
 	mu       sync.Mutex
-	sessions map[string]*session // by name
-	expired  map[string]*expired // by name; they had been idle too long
-	expiry   *time.Timer         // of the next check for idle sessions; nil: none is due
+	sessions map[string]*session       // by name
+	shells   map[string]*shell.Session // by name
+	expired  map[string]*expired       // by name; they had been idle too long
+	expiry   *time.Timer               // of the next check for idle sessions; nil: none is due
 	closed   bool
 }
 
@@ -103,10 +105,11 @@ func (e *Engine) Jobs() *jobs.Registry { return e.jobs }
 
 // A Command is one command line to run.
 type Command struct {
-	Line string            // for the shell's -c; it can have several lines
-	Dir  string            // an existing directory
-	Env  map[string]string // added to the scope's
-	TTY  bool              // on a terminal; else on pipes
+	Line    string            // for the shell's -c; it can have several lines
+	Dir     string            // an existing directory; empty: that of the session, or the workspace
+	Env     map[string]string // added to the scope's
+	TTY     bool              // on a terminal; else on pipes
+	Session string            // whose state it begins with; empty: none
 }
 
 // Shell returns the runner of a command line. The files that a shell or its scripts would read at
@@ -115,10 +118,19 @@ func (e *Engine) Shell(sc Scope, c Command) (jobs.Runner, error) {
 	env := slices.DeleteFunc(withPrograms(e.packages, sc.Env), func(kv string) bool {
 		return strings.HasPrefix(kv, "BASH_ENV=") || strings.HasPrefix(kv, "ENV=")
 	})
+	if c.Session != "" {
+		s, err := e.shellSession(c.Session, sc.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		line := shell.Line{Owner: e.owner, Shell: e.config.Shell, Text: c.Line, Dir: c.Dir, Env: env, Given: c.Env, TTY: c.TTY}
+		return pipWatch{s.Runner(line)}, nil
+	}
 	for name, value := range c.Env {
 		env = append(env, name+"="+value) // the last one counts
 	}
-	return pipWatch{&shell.Command{Owner: e.owner, Argv: shell.Script(e.config.Shell, c.Line), Dir: c.Dir, Env: env, TTY: c.TTY}}, nil
+	dir := cmp.Or(c.Dir, sc.Workspace)
+	return pipWatch{&shell.Command{Owner: e.owner, Argv: shell.Script(e.config.Shell, c.Line), Dir: dir, Env: env, TTY: c.TTY}}, nil
 }
 
 // onTerminal returns the runner of a program on a terminal.

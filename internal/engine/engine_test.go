@@ -288,7 +288,7 @@ func Example() {
 	}
 	defer e.Close()
 	scope := e.Scope()
-	run, err := e.Shell(scope, engine.Command{Line: "echo hello; exit 3", Dir: scope.Workspace})
+	run, err := e.Shell(scope, engine.Command{Line: "echo hello; exit 3"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -135,6 +135,13 @@ type pipWatch struct{ command jobs.Runner }
 // pipRefusal is the error of such a pip.
 var pipRefusal = []byte("Could not find an activated virtualenv (required)")
 
+// Queue takes the command's place, if commands take turns.
+func (w pipWatch) Queue(p *jobs.Port) {
+	if q, ok := w.command.(jobs.Queuer); ok {
+		q.Queue(p)
+	}
+}
+
 // Run runs the command.
 func (w pipWatch) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	out := w.command.Run(ctx, p)

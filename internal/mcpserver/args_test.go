@@ -160,8 +160,8 @@ func TestArgumentsReachTheRunner(t *testing.T) {
 	}
 	c := w.dial(engine.Scope{Session: "mine"})
 	c.call("execute_command_async", given{"command": `out ""`, "cwd": "sub", "env": map[string]string{"A": "b=c"}, "tty": false, "max_chars": 16000.0})
-	c.call("execute_command_async", given{"command": `out ""`, "wait_seconds": 0.25, "timeout_seconds": 0})
-	want := fmt.Sprintf("[{out \"\" %s map[A:b=c] false} {out \"\" %s map[] true}]", filepath.Join(w.workspace, "sub"), w.workspace)
+	c.call("execute_command_async", given{"command": `out ""`, "shell_session": "build", "wait_seconds": 0.25, "timeout_seconds": 0})
+	want := fmt.Sprintf("[{out \"\" %s map[A:b=c] false } {out \"\"  map[] true build}]", filepath.Join(w.workspace, "sub"))
 	if got := fmt.Sprint(w.requests); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

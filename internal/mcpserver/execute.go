@@ -52,15 +52,16 @@ func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	run, err := c.Backend.Shell(c.scope, engine.Command{
-		Line: c.args.Command,
-		Dir:  dir,
-		Env:  c.args.Env,
-		TTY:  c.args.TTY == nil || *c.args.TTY,
+		Line:    c.args.Command,
+		Dir:     dir,
+		Env:     c.args.Env,
+		TTY:     c.args.TTY == nil || *c.args.TTY,
+		Session: c.args.ShellSession,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Shell, Title: view.Title(c.args.Command)}, run)
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Shell, Session: c.args.ShellSession, Title: view.Title(c.args.Command)}, run)
 }
 
 func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
@@ -133,10 +134,11 @@ func (c *call) waitFor(def time.Duration) time.Duration {
 	return def
 }
 
-// directory returns the directory in which a command runs. A relative cwd starts in the workspace.
+// directory returns the directory in which a command is to run, or "" if cwd is empty. A relative cwd
+// starts in the workspace.
 func (c *conn) directory(cwd string) (string, error) {
 	if cwd == "" {
-		return c.scope.Workspace, nil
+		return "", nil
 	}
 	dir := cwd
 	if !filepath.IsAbs(dir) {

@@ -109,7 +109,7 @@ func tools(grace time.Duration) []*tool {
 	}, {
 		name: "execute_command_async", toolset: core,
 		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while the job continues.",
-		required: []string{"command"}, optional: []string{"cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
+		required: []string{"command"}, optional: []string{"shell_session", "cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
 		wait: shortly, hints: runs, call: (*call).executeCommand,
 	}, {
 		name: "execute_python", toolset: core,

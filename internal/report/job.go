@@ -231,11 +231,13 @@ func (rp *Reporter) Ahead(info jobs.Info) (ahead *jobs.Info) {
 	return ahead
 }
 
-// takeTurns reports whether two jobs run one at a time: those of one session, and installs into one
-// environment.
+// takeTurns reports whether two jobs run one at a time: those of one Python or shell session, and
+// installs into one environment.
 func takeTurns(a, b jobs.Info) bool {
 	inSession := func(info jobs.Info) bool { return info.Session != "" && (info.Kind == jobs.Python || info.Holds) }
-	return inSession(a) && inSession(b) && a.Session == b.Session || a.Site != "" && a.Site == b.Site
+	inShell := func(info jobs.Info) bool { return info.Session != "" && info.Kind == jobs.Shell }
+	together := inSession(a) && inSession(b) || inShell(a) && inShell(b)
+	return together && a.Session == b.Session || a.Site != "" && a.Site == b.Site
 }
 
 // activity names a stopped process and says how long the job has been without output. If nothing is

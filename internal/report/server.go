@@ -31,7 +31,8 @@ type Server struct {
 	Jobs        jobs.Count
 	Sessions    []SessionStatus // in order of their names
 	MaxSessions int
-	Checkpoints []Checkpoint // of these sessions, the oldest first
+	Checkpoints []Checkpoint   // of these sessions, the oldest first
+	Shells      []ShellSession // in order of their names
 
 	Processes int            // in all trees
 	Memory    int64          // of these processes, in resident bytes
@@ -48,6 +49,12 @@ type Checkpoint struct {
 	Session, Job string
 	Made         time.Time
 	Memory       int64 // bytes that it shares with no other process; 0: unknown
+}
+
+// A ShellSession is the state of a shell session.
+type ShellSession struct {
+	Name, Dir string
+	Idle      time.Time // since when; zero: a command runs
 }
 
 // Server returns the reply about the server.
@@ -91,6 +98,17 @@ func (rp *Reporter) Server(s Server) *Reply {
 			text += ", " + size(c.Memory) + " of its own"
 		}
 		r.Line("Checkpoint", text)
+	}
+	for i, one := range s.Shells {
+		if i == sessionsMax {
+			r.Line("Shell session", fmt.Sprintf("%d more", len(s.Shells)-i))
+			break
+		}
+		state := "busy"
+		if !one.Idle.IsZero() {
+			state = "idle for " + Duration(rp.time().Sub(one.Idle))
+		}
+		r.Line("Shell session", fmt.Sprintf("%s, in %s, %s", one.Name, OneLine(one.Dir), state))
 	}
 	if s.Self > 0 {
 		r.Line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
