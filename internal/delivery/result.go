@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -106,13 +107,14 @@ func Text(r *report.Reply, isError bool) *mcp.CallToolResult {
 }
 
 // complete is the empty result of a request of the newer era. The SDK has no other way to set its
-// type for a tool that is not registered with it.
-var complete = func() (r mcp.CallToolResult) {
+// type for a tool that is not registered with it. It is made when it is first needed: decoding it
+// takes as long as a tenth of the start of the server.
+var complete = sync.OnceValue(func() (r mcp.CallToolResult) {
 	if err := json.Unmarshal([]byte(`{"content":[],"resultType":"complete"}`), &r); err != nil {
 		panic(err)
 	}
 	return r
-}()
+})
 
 // Answer returns the result of a tool in the form of the request's era, and with pictures in a form
 // that is encoded once.
@@ -121,7 +123,7 @@ func Answer(req mcp.Request, r *mcp.CallToolResult) mcp.Result {
 		if !SpeaksNewer(req) {
 			return r
 		}
-		marked := complete
+		marked := complete()
 		marked.Content, marked.IsError = r.Content, r.IsError
 		return &marked
 	}
