@@ -29,6 +29,8 @@ type rule struct {
 var rules = []rule{
 	{dir: "internal/view", not: []string{"os", "net", "github.com"},
 		why: "a view is bytes in, text out"},
+	{dir: "internal/screen", may: []string{"internal/view"}, not: []string{"os", "net"},
+		why: "a screen is bytes in, rows out, and the one place that knows the library that draws it"},
 	{dir: "internal/callstack", may: []string{"internal/view"}, not: []string{"os", "net", "github.com"},
 		why: "a stack reads alike whatever language and program it is of"},
 	{dir: "internal/output", not: []string{"os/exec", "net", "github.com"},

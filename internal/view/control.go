@@ -56,18 +56,9 @@ func (q sequence) switches() bool {
 	return (q.final == 'h' || q.final == 'l') && (q.params[0] == 47 || q.params[0] == 1047 || q.params[0] == 1049)
 }
 
-// FullScreen reports whether the program that wrote b has switched to the other screen and not
-// back.
+// FullScreen reports whether a program draws on all of the screen after b, see [Drawn].
 func FullScreen(b []byte) bool {
-	for end := len(b); ; {
-		end = bytes.LastIndexByte(b[:end], esc)
-		if end < 0 {
-			return false
-		}
-		if q := scanEscape(b[end:]); q.private && q.switches() {
-			return q.final == 'h'
-		}
-	}
+	return bytes.Contains(b, []byte("\x1b[?")) && Drawn(b, 0, false).Full
 }
 
 // move executes a control sequence that moves the cursor by n, or to n. Only some have a second

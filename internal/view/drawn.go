@@ -1,0 +1,231 @@
+package view
+
+import "bytes"
+
+// A Drawing is the part of some output that decides what the terminal shows in the end.
+type Drawing struct {
+	Parts [][]byte // to be drawn on an empty screen, one after the other
+	Whole bool     // whatever was written before has no part in the screen
+	Full  bool     // a program draws on all of the screen, and has not ended that
+	Start int      // where that program's drawing begins, if Full is set
+}
+
+// Drawn returns the part of b that decides what a terminal of some rows shows: what came after the
+// last reset, clear or switch of screens, or, if lines only scroll, the last lines. begins reports
+// whether b is the first output of the terminal.
+//
+// A program draws on all of the screen if it has switched to the alternate screen, or if it has set
+// the keys to application mode, as programs do that read arrows, and has moved to a row since.
+func Drawn(b []byte, rows int, begins bool) Drawing {
+	d := drawer{b: b, rows: rows, main: layer{whole: begins}}
+	d.onto = &d.main
+	printed := 0 // up to where text has been seen
+	for printed < len(b) {
+		i := bytes.IndexByte(b[printed:], esc)
+		if i < 0 {
+			break
+		}
+		d.text(printed, printed+i)
+		i += printed
+		q := scanEscape(b[i:])
+		d.sequence(i, i+q.len, q)
+		printed = i + q.len
+	}
+	d.text(printed, len(b))
+	return d.drawing()
+}
+
+// A drawer reads output for Drawn.
+type drawer struct {
+	b         []byte
+	rows      int
+	main, alt layer
+	onto      *layer // the one that the program draws on
+	switched  int    // where the program switched to the alternate screen
+	appKeys   int    // where the program set the keys to application mode, plus one; 0: it has not
+	placed    bool   // the program has moved to a row since then
+}
+
+// A layer is what a drawer knows of one of the two screens.
+type layer struct {
+	parts [][2]int // before the current one
+	start int      // of the current part
+	whole bool
+	home  int  // the last sequence that moved the cursor to a place, if no text came since, plus one; 0: none
+	top   bool // that place is the first one
+	clear int  // the last sequence that erased the screen, if the cursor's place is not known yet, plus one
+	modes [modeKinds][2]int
+	lines []int // the last ends of lines since the program last moved in another way than by text
+	count int   // how many those were
+}
+
+// The kinds of modes whose last sequence counts for what is drawn after it.
+const (
+	margins = iota
+	charset0
+	charset1
+	wrapping
+	origin
+	cursorShown
+	modeKinds
+)
+
+// text reads text without escape sequences.
+func (d *drawer) text(from, to int) {
+	if from == to {
+		return
+	}
+	l := d.onto
+	l.home, l.clear = 0, 0
+	if d.rows == 0 || l.modes[margins] != [2]int{} {
+		return
+	}
+	for at := from; ; {
+		n := bytes.IndexByte(d.b[at:to], '\n')
+		if n < 0 {
+			return
+		}
+		at += n + 1
+		if at < 2 || d.b[at-2] != '\r' { // the next line can begin in any column
+			continue
+		}
+		if len(l.lines) < d.rows {
+			l.lines = append(l.lines, at)
+		} else {
+			l.lines[l.count%d.rows] = at
+		}
+		l.count++
+	}
+}
+
+// sequence reads an escape sequence.
+func (d *drawer) sequence(from, to int, q sequence) {
+	switch {
+	case q.private && q.switches():
+		d.switchScreen(from, to, q.final == 'h')
+	case q.private:
+		d.privateMode(from, to, q)
+	case q.csi:
+		d.onto.control(from, to, q)
+		d.placed = d.placed || q.final == 'H' || q.final == 'f' || q.final == 'd'
+	case q.final == 'c':
+		*d = drawer{b: d.b, rows: d.rows, main: layer{start: from, whole: true}}
+		d.onto = &d.main
+	case q.final != 0 && q.final != '=' && q.final != '>':
+		d.onto.moved()
+	case to-from == 3:
+		d.onto.charset(from, to, d.b[from+1])
+	}
+}
+
+func (d *drawer) switchScreen(from, to int, alternate bool) {
+	switch {
+	case alternate && d.onto == &d.main:
+		d.main.parts = append(d.main.parts, [2]int{d.main.start, from})
+		d.alt = layer{start: to, whole: true}
+		d.onto, d.switched = &d.alt, from
+	case !alternate && d.onto == &d.alt:
+		d.onto, d.main.start = &d.main, to
+		d.main.moved()
+	case !alternate && !d.main.whole: // the output before b must have switched to the alternate screen
+		d.main = layer{start: to}
+	}
+}
+
+// privateMode reads a private control sequence.
+func (d *drawer) privateMode(from, to int, q sequence) {
+	if q.final != 'h' && q.final != 'l' {
+		return
+	}
+	switch q.params[0] {
+	case 1:
+		if q.final == 'l' {
+			d.appKeys, d.placed = 0, false
+		} else if d.appKeys == 0 {
+			d.appKeys = from + 1
+		}
+	case 6:
+		d.onto.modes[origin] = [2]int{from, to}
+	case 7:
+		d.onto.modes[wrapping] = [2]int{from, to}
+	case 25:
+		d.onto.modes[cursorShown] = [2]int{from, to}
+	}
+}
+
+// charset reads the choice of a character set.
+func (l *layer) charset(from, to int, which byte) {
+	switch which {
+	case '(':
+		l.modes[charset0] = [2]int{from, to}
+	case ')':
+		l.modes[charset1] = [2]int{from, to}
+	}
+}
+
+// control reads a control sequence that is not private.
+func (l *layer) control(from, to int, q sequence) {
+	switch q.final {
+	case 'm', 'K', 'h', 'l', 't', 'n', 'c', 'q': // they don't move
+	case 'H', 'f':
+		l.moved()
+		if l.clear > 0 {
+			l.begin(l.clear - 1)
+		}
+		l.home, l.top = from+1, q.params[0] <= 1 && q.params[1] <= 1
+	case 'J':
+		if home := l.home; q.params[0] == 2 || q.params[0] == 0 && home > 0 && l.top {
+			l.moved()
+			l.erased(from, home)
+		}
+	case 'r':
+		l.moved()
+		l.modes[margins] = [2]int{from, to}
+	default:
+		l.moved()
+	}
+}
+
+// moved notes that the program has moved in another way than by text.
+func (l *layer) moved() { l.lines, l.count, l.home = l.lines[:0], 0, 0 }
+
+// erased notes that the screen was erased at from. What is drawn later depends on the place of the
+// cursor: the program has set it just before, or sets it next.
+func (l *layer) erased(from, home int) {
+	if home > 0 {
+		l.begin(home - 1)
+		return
+	}
+	l.clear = from + 1
+}
+
+// begin makes the layer begin at an offset.
+func (l *layer) begin(at int) {
+	l.parts, l.start, l.whole, l.clear = nil, at, true, 0
+}
+
+// drawing returns what was read.
+func (d *drawer) drawing() Drawing {
+	l := d.onto
+	if l.count > d.rows && d.rows > 0 {
+		l.begin(l.lines[l.count%d.rows])
+	}
+	r := Drawing{Whole: l.whole}
+	if l.whole {
+		for _, mode := range l.modes {
+			if mode[1] > 0 && mode[1] <= l.start {
+				r.Parts = append(r.Parts, d.b[mode[0]:mode[1]])
+			}
+		}
+	}
+	for _, part := range append(l.parts, [2]int{l.start, len(d.b)}) {
+		r.Parts = append(r.Parts, d.b[part[0]:part[1]])
+	}
+	switch {
+	case d.onto == &d.alt:
+		r.Full, r.Start = true, d.switched
+	case d.appKeys > 0 && d.placed:
+		r.Full, r.Start = true, d.appKeys-1
+	}
+	return r
+}
