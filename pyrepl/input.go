@@ -86,7 +86,7 @@ func (r *run) onTerminal(ev waiting.Evidence, waits bool) {
 		return
 	}
 	r.reading = ev != waiting.Evidence{}
-	runner.SetTerminal(r.p, ev, waits, r.place())
+	runner.SetInput(r.p, ev, waits, r.place())
 }
 
 // input answers the oldest open question over the channel, or else types the text for a program

@@ -17,6 +17,7 @@ import (
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
 	"asyncrepl/internal/runner"
+	"asyncrepl/internal/stdin"
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
@@ -62,16 +63,16 @@ type run struct {
 	shell    string // that runs a command line; empty: it is another program
 	handle   *process.Handle
 	pty      *tty.PTY         // nil on pipes
-	stdin    *pipe            // nil on a terminal
+	stdin    *stdin.Pipe      // nil on a terminal
 	keyboard *tty.Keyboard    // nil on pipes
-	watcher  *waiting.Watcher // nil on pipes
+	watcher  *waiting.Watcher // of terminal or stdin
 	pumps    []*pump.Pump
 	dir      string // in which it was started
 	watch    runner.Stopwatch
 
 	// Guarded by mu.
 	mu      sync.Mutex
-	reading bool // a program reads the terminal, and may wait for other things as well
+	reading bool // a program reads input, and may wait for other things as well
 }
 
 // start starts the program with its descriptors and the pumps that read them.
@@ -124,24 +125,22 @@ func (r *run) startOnTTY(owner *process.Owner, spec process.Spec) (err error) {
 		return err
 	}
 	r.keyboard = tty.NewKeyboard(r.pty, runner.PIDs(r.handle))
-	r.watcher = runner.NewWatcher(r.pty, r.handle, func() time.Time { return r.pumps[0].Last() }, r.onTerminal)
+	r.watcher = runner.NewWatcher(r.pty, r.handle, r.lastOutput, r.onInput)
 	r.announce()
-	r.pumps = []*pump.Pump{pump.Shared(r.pty.Master(), func(b []byte) {
-		r.port.Write(output.TTY, b)
-		r.watcher.Kick()
-	})}
+	r.pumps = []*pump.Pump{pump.Shared(r.pty.Master(), r.write(output.TTY))}
 	return nil
 }
 
-func (r *run) startOnPipes(owner *process.Owner, spec process.Spec) (err error) {
-	var ours, theirs []*os.File
-	for i := range 3 {
-		open := pump.Pipe
-		if i == 0 {
-			open = stdinPipe
-		}
-		our, their, err := open()
+func (r *run) startOnPipes(owner *process.Owner, spec process.Spec) error {
+	in, reader, err := stdin.Open()
+	if err != nil {
+		return fmt.Errorf("opening pipes: %w", err)
+	}
+	ours, theirs := []*os.File{}, []*os.File{reader}
+	for range 2 {
+		our, their, err := pump.Pipe()
 		if err != nil {
+			in.Close()
 			closeAll(ours)
 			closeAll(theirs)
 			return fmt.Errorf("opening pipes: %w", err)
@@ -152,21 +151,35 @@ func (r *run) startOnPipes(owner *process.Owner, spec process.Spec) (err error) 
 	r.handle, err = owner.Start(spec)
 	closeAll(theirs) // at once, or we would accept input that no program can read
 	if err != nil {
+		in.Close()
 		closeAll(ours)
 		return err
 	}
-	r.stdin = &pipe{w: ours[0]}
+	r.stdin = in
+	r.watcher = runner.NewWatcher(r.stdin, r.handle, r.lastOutput, r.onInput)
 	r.announce()
-	out := pump.New(ours[1], func(b []byte) { r.port.Write(output.Stdout, b) })
-	errs := pump.New(ours[2], pump.After(out, func(b []byte) { r.port.Write(output.Stderr, b) }))
+	out := pump.New(ours[0], r.write(output.Stdout))
+	errs := pump.New(ours[1], pump.After(out, r.write(output.Stderr)))
 	r.pumps = []*pump.Pump{out, errs}
 	return nil
 }
 
-// stdinPipe is os.Pipe with our end first.
-func stdinPipe() (ours, theirs *os.File, err error) {
-	r, w, err := os.Pipe()
-	return w, r, err
+// write returns a function that writes to a stream of the job's output.
+func (r *run) write(to output.Stream) func([]byte) {
+	return func(b []byte) {
+		r.port.Write(to, b)
+		r.watcher.Kick()
+	}
+}
+
+// lastOutput returns the time of the newest output.
+func (r *run) lastOutput() (last time.Time) {
+	for _, p := range r.pumps {
+		if t := p.Last(); t.After(last) {
+			last = t
+		}
+	}
+	return last
 }
 
 // announce names the job's process and makes the job run, which takes input from then on. No output
@@ -186,10 +199,7 @@ func closeAll(files []*os.File) {
 
 // follow waits for the end of the command, and for what became of the processes that it left.
 func (r *run) follow(ctx context.Context) jobs.Outcome {
-	stopWatcher := func() {}
-	if r.watcher != nil {
-		stopWatcher = r.watcher.Start()
-	}
+	stopWatcher := r.watcher.Start()
 	ports := listening.NewTree(r.handle.Tree)
 	ports.Follow(runner.ReportPorts(r.port), false)
 	stopped := r.await(ctx)
@@ -246,7 +256,7 @@ func (r *run) settle(rec *jobs.Receipt, stopErr error) {
 	if r.pty != nil {
 		r.pty.CloseSlave() // so that the pump ends when the last process closes the terminal
 	} else {
-		r.stdin.close()
+		r.stdin.Close()
 	}
 	if len(remaining) == 0 && unchecked == nil {
 		r.release()

@@ -131,7 +131,8 @@ func TestPipesKeepStdoutAndStderrApart(t *testing.T) {
 	jobstest.Prints(t, j, "piped")
 	line := strings.Repeat("x", 200_000) + "\n"
 	for _, in := range []jobs.Input{{Text: line}, {EOF: true}} {
-		if d := jobstest.Send(t, j, in); d != (jobs.Delivery{Unseen: true}) {
+		jobstest.Asks(t, j)
+		if d := jobstest.Send(t, j, in); d != (jobs.Delivery{Waiting: true}) {
 			t.Errorf("what became of input: %+v", d)
 		}
 	}

@@ -40,7 +40,7 @@ var goroutines = map[string][]string{
 
 	"internal/listening/tree.go":  {"the poller of listening ports"},
 	"internal/waiting/poller.go":  {"the poller of all sleeping watchers"},
-	"internal/waiting/watcher.go": {"the watcher of a terminal"},
+	"internal/waiting/watcher.go": {"the watcher of a terminal or a standard input"},
 
 	"internal/output/log.go": {"the writer of a job's long output to disk"},
 	"jobs/registry.go":       {"one per job"},

@@ -41,7 +41,7 @@ var rules = []rule{
 		why: "jobs and processes share the words of the ladder and know nothing else of each other"},
 	{dir: "internal/procfs", not: []string{"os/exec", "net", "github.com"},
 		why: "the kernel shows every reader the same facts about a process"},
-	{dir: "internal/sockdiag", not: []string{"os/exec", "net", "github.com"},
+	{dir: "internal/sockdiag", not: []string{"os/exec", "net/http", "github.com"},
 		why: "the kernel's account of sockets is read in one place, for every use"},
 	{dir: "internal/pump", not: []string{"os/exec", "net", "github.com"},
 		why: "a pump reads pipes and terminals alike and knows nothing about the bytes"},
@@ -49,7 +49,9 @@ var rules = []rule{
 		why: "the guard needs only its pipe and the kernel, because everything else may have failed"},
 	{dir: "internal/tty", may: []string{"internal/procfs"}, not: []string{"os/exec", "net"},
 		why: "a terminal serves worker and shell alike, and knows neither of them, nor its watcher"},
-	{dir: "internal/waiting", may: []string{"internal/procfs", "internal/sockdiag", "internal/tty"}, not: []string{"os/exec", "net", "github.com"},
+	{dir: "internal/stdin", may: []string{"internal/pump"}, not: []string{"os/exec", "net", "github.com"},
+		why: "a pipe takes input alike, whatever program reads it, and does not know its watcher"},
+	{dir: "internal/waiting", may: []string{"internal/procfs", "internal/sockdiag", "internal/stdin", "internal/tty"}, not: []string{"os/exec", "net", "github.com"},
 		why: "the kernel and the terminal show whether a program waits, for jobs of any kind"},
 	{dir: "internal/listening", may: []string{"internal/procfs", "internal/sockdiag"}, not: []string{"os/exec", "net/http", "github.com"},
 		why: "the kernel shows which processes listen, for jobs of any kind"},
@@ -141,7 +143,7 @@ var rules = []rule{
 // runnersMay are the packages that the runners may import.
 var runnersMay = []string{
 	"internal/callstack", "internal/cgroup", "internal/display", "internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/pystack", "internal/runner",
-	"internal/tty", "internal/view", "internal/waiting", "jobs",
+	"internal/stdin", "internal/tty", "internal/view", "internal/waiting", "jobs",
 }
 
 // speakMCP are the packages that may import the protocol's library, so that it can be replaced.

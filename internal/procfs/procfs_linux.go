@@ -225,8 +225,9 @@ func Threads(pid int) ([]int, error) {
 	return numbers(dir)
 }
 
-// Descriptors returns the numbers of a process's open files.
-func Descriptors(pid int) ([]int, error) { return numbers(pathOf(pid, "fd")) }
+// Descriptors returns the numbers of the open files of a process, as one of its threads has them. A
+// thread that has ended has none, even the first one.
+func Descriptors(pid, tid int) ([]int, error) { return numbers(TaskPath(pid, tid, "fd")) }
 
 // CountFiles returns how many open files a process has, or 0 if that is unknown: a kernel before 6.2
 // does not count them.
@@ -238,7 +239,7 @@ func CountFiles(pid int) int {
 
 // Files returns the identities of the files that a process has open.
 func Files(pid int) ([]FileID, error) {
-	fds, err := Descriptors(pid)
+	fds, err := Descriptors(pid, pid)
 	var ids []FileID
 	for _, fd := range fds {
 		var st unix.Stat_t

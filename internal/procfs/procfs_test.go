@@ -193,7 +193,7 @@ func TestFilesHaveTheIdentityOfStat(t *testing.T) {
 	if got := must[[]FileID](t)(Files(cmd.Process.Pid)); !slices.Contains(got, Identify(&st)) {
 		t.Errorf("files %v, want %v among them", got, Identify(&st))
 	}
-	if got := must[[]int](t)(Descriptors(cmd.Process.Pid)); !slices.Contains(got, 7) {
+	if got := must[[]int](t)(Descriptors(cmd.Process.Pid, cmd.Process.Pid)); !slices.Contains(got, 7) {
 		t.Errorf("descriptors %v, want 7 among them", got)
 	}
 }
@@ -246,7 +246,7 @@ func TestDoomed(t *testing.T) {
 func TestCountFiles(t *testing.T) {
 	cmd := start(t, `exec 7</dev/null; echo; while :; do read x || exit; done`)
 	pid := cmd.Process.Pid
-	if got, want := CountFiles(pid), len(must[[]int](t)(Descriptors(pid))); got != 0 && got != want {
+	if got, want := CountFiles(pid), len(must[[]int](t)(Descriptors(pid, pid))); got != 0 && got != want {
 		t.Errorf("got %d, want %d", got, want)
 	}
 	if got := CountFiles(1 << 30); got != 0 {
@@ -288,7 +288,7 @@ func TestGoneIsAnError(t *testing.T) {
 		"Children":      func() error { _, err := Children(pid, 0); return err },
 		"Children of 1": func() error { _, err := Children(pid, 1); return err },
 		"Threads":       func() error { _, err := Threads(pid); return err },
-		"Descriptors":   func() error { _, err := Descriptors(pid); return err },
+		"Descriptors":   func() error { _, err := Descriptors(pid, pid); return err },
 		"Files":         func() error { _, err := Files(pid); return err },
 		"LookupEnv":     func() error { _, _, err := LookupEnv(pid, "PATH"); return err },
 		"DispositionOf": func() error { _, err := DispositionOf(pid, syscall.SIGINT); return err },

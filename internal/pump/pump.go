@@ -141,7 +141,7 @@ func (p *Pump) Drain() {
 	p.conn.Control(func(fd uintptr) { // an error: the file was closed
 		rest := chunkSize
 		if p.pipe { // a terminal can answer 0 while output is still in transit
-			n, err := buffered(int(fd))
+			n, err := Buffered(int(fd))
 			if err != nil || n == 0 {
 				return
 			}

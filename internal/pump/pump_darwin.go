@@ -9,7 +9,7 @@ import (
 // fionread is FIONREAD, which x/sys does not name on this system.
 const fionread = 0x4004667f
 
-// buffered returns the number of bytes that a pipe holds.
-func buffered(fd int) (int, error) { return unix.IoctlGetInt(fd, fionread) }
+// Buffered returns the number of bytes that a pipe holds.
+func Buffered(fd int) (int, error) { return unix.IoctlGetInt(fd, fionread) }
 
 func pipe() (r, w *os.File, err error) { return os.Pipe() }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buffered returns the number of bytes that a pipe holds.
-func buffered(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCINQ) }
+// Buffered returns the number of bytes that a pipe holds.
+func Buffered(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCINQ) }
 
 // pipe makes half of the system calls of os.Pipe, which makes both ends non-blocking and polls
 // them.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/tty"
 	"asyncrepl/internal/view"
 	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
@@ -44,12 +43,11 @@ func PIDs(h *process.Handle) func() ([]int, error) {
 	}
 }
 
-// NewWatcher returns a watcher of pty, the terminal of the tree of h, for one job that begins now;
-// printed returns the time of the terminal's newest output. A job that is soon over is never
-// scanned.
-func NewWatcher(pty *tty.PTY, h *process.Handle, printed func() time.Time, onChange func(waiting.Evidence, bool)) *waiting.Watcher {
+// NewWatcher returns a watcher of what the tree of h reads, for one job that begins now; printed
+// returns the time of the newest output. A job that is soon over is never scanned.
+func NewWatcher(from waiting.Source, h *process.Handle, printed func() time.Time, onChange func(waiting.Evidence, bool)) *waiting.Watcher {
 	begin := time.Now()
-	return &waiting.Watcher{PTY: pty, Tree: PIDs(h), OnChange: onChange, LastOutput: func() time.Time {
+	return &waiting.Watcher{Source: from, Tree: PIDs(h), OnChange: onChange, LastOutput: func() time.Time {
 		if last := printed(); last.After(begin) {
 			return last
 		}
@@ -57,10 +55,10 @@ func NewWatcher(pty *tty.PTY, h *process.Handle, printed func() time.Time, onCha
 	}}
 }
 
-// SetTerminal reports to p's job what a Watcher has seen of its terminal; place, if not empty, is
-// added to the name of the program that asks. If a program waits, the caller has drained the
-// terminal, so that the prompt is complete.
-func SetTerminal(p *jobs.Port, ev waiting.Evidence, waits bool, place string) {
+// SetInput reports to p's job what a Watcher has seen; place, if not empty, is added to the name of
+// the program that asks. If a program waits, the caller has drained the output, so that the prompt
+// is complete.
+func SetInput(p *jobs.Port, ev waiting.Evidence, waits bool, place string) {
 	if !waits {
 		p.SetRunning()
 		p.SetAccepts(ev != waiting.Evidence{})

@@ -1,9 +1,9 @@
 // Package sockdiag asks the kernel about sockets, by the netlink family sock_diag(7).
 //
-// [Query] sends one request and returns the answers. A failed system call is an *os.SyscallError,
-// and the next try can succeed. A bare errno is the kernel's refusal: it has no such socket, or
-// does not know the family. The package knows no process: /proc shows which process has a socket
-// open.
+// [TCP] lists sockets, [Connection] shows one end of a connection, and [UnixPeer] finds the other
+// end of a Unix socket. A failed system call is an *os.SyscallError, and the next try can succeed. A
+// bare errno is the kernel's refusal: it has no such socket, or does not know the family. The
+// package knows no process: /proc shows which process has a socket open.
 package sockdiag
 
 import (
@@ -17,9 +17,9 @@ import (
 // byFamily is the type of a request and of its answers, SOCK_DIAG_BY_FAMILY.
 const byFamily = 20
 
-// Query sends a request, a struct inet_diag_req_v2 or unix_diag_req, and returns the bodies of the
+// query sends a request, a struct inet_diag_req_v2 or unix_diag_req, and returns the bodies of the
 // answers: one about one socket, or if dump is set one for each socket that the request selects.
-func Query(request []byte, dump bool) (answers [][]byte, err error) {
+func query(request []byte, dump bool) (answers [][]byte, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)

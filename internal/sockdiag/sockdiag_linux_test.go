@@ -1,9 +1,13 @@
 package sockdiag_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -11,45 +15,119 @@ import (
 	"asyncrepl/internal/sockdiag"
 )
 
-// listening is a request for all listening TCP sockets of IPv4: a struct inet_diag_req_v2.
-func listening() []byte {
-	request := make([]byte, 56)
-	request[0], request[1] = unix.AF_INET, unix.IPPROTO_TCP
-	binary.NativeEndian.PutUint32(request[4:], 1<<10)
-	return request
-}
-
-// A dump has one answer for each socket, however many parts it comes in.
-func TestDumpIsComplete(t *testing.T) {
-	const n = 300
-	want := make(map[uint16]bool)
-	for range n {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		want[uint16(l.Addr().(*net.TCPAddr).Port)] = true
-	}
-	answers, err := sockdiag.Query(listening(), true)
+func listen(t *testing.T) *net.TCPListener {
+	t.Helper()
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range answers {
-		delete(want, binary.BigEndian.Uint16(a[4:]))
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// A list has each socket, however many parts it comes in.
+func TestListIsComplete(t *testing.T) {
+	const n = 300
+	want := make(map[netip.AddrPort]bool)
+	for range n {
+		want[listen(t).Addr().(*net.TCPAddr).AddrPort()] = true
+	}
+	sockets, err := sockdiag.TCP(unix.AF_INET, sockdiag.Listening)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sockets {
+		delete(want, s.Local)
 	}
 	if len(want) > 0 {
-		t.Errorf("%d of %d sockets are missing among %d", len(want), n, len(answers))
+		t.Errorf("%d of %d sockets are missing among %d", len(want), n, len(sockets))
 	}
 }
 
 // The kernel's refusal is a bare errno.
 func TestRefusalIsAnErrno(t *testing.T) {
-	request := make([]byte, 24) // a struct unix_diag_req for a socket that is not there
-	request[0] = unix.AF_UNIX
-	binary.NativeEndian.PutUint32(request[8:], 1)
-	if answers, err := sockdiag.Query(request, false); err != unix.ENOENT || answers != nil {
-		t.Errorf("got %v, %v; want %v", answers, err, unix.ENOENT)
+	if peer, err := sockdiag.UnixPeer(1); err != unix.ENOENT || peer != 0 {
+		t.Errorf("got %v, %v; want %v", peer, err, unix.ENOENT)
+	}
+	l := listen(t).Addr().(*net.TCPAddr).AddrPort()
+	if s, err := sockdiag.Connection(l, netip.MustParseAddrPort("127.0.0.1:1")); err != unix.ENOENT {
+		t.Errorf("got %+v, %v; want %v", s, err, unix.ENOENT)
+	}
+}
+
+// A connection is the same in the list, alone, and in the table of /proc, and so is what one end has
+// sent and the other has not taken.
+func TestConnectionIsShownAlike(t *testing.T) {
+	l := listen(t)
+	c, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	local, remote := c.LocalAddr().(*net.TCPAddr).AddrPort(), l.Addr().(*net.TCPAddr).AddrPort()
+	is := func(s sockdiag.Socket) bool { return s.Local == local && s.Remote == remote }
+	alone, err := sockdiag.Connection(local, remote)
+	if err != nil || !is(alone) || alone.State != sockdiag.Established || int(alone.User) != os.Getuid() || alone.Inode == 0 {
+		t.Fatalf("alone: %+v, %v", alone, err)
+	}
+	list, err := sockdiag.TCP(unix.AF_INET, sockdiag.Established)
+	if i := slices.IndexFunc(list, is); i < 0 || list[i] != alone {
+		t.Errorf("%+v is not in the list %+v, %v", alone, list, err)
+	}
+	table, err := os.ReadFile("/proc/self/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for line := range strings.Lines(string(table)) {
+		if s, ok := sockdiag.ParseTable(line); ok && is(s) {
+			found = true
+			if s != alone {
+				t.Errorf("the table has %+v, want %+v", s, alone)
+			}
+		}
+	}
+	if !found {
+		t.Errorf("the table lacks %+v:\n%s", alone, table)
+	}
+	stranded(t, c, local, remote)
+}
+
+// stranded fills the connection until what is sent stays unsent.
+func stranded(t *testing.T, c net.Conn, local, remote netip.AddrPort) {
+	raw, err := c.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Control(func(fd uintptr) {
+		for b := make([]byte, 1<<20); err == nil; {
+			_, err = unix.Write(int(fd), b)
+		}
+	})
+	if s, err := sockdiag.Connection(local, remote); err != nil || s.Unsent == 0 {
+		t.Errorf("a full connection is %+v, %v", s, err)
+	}
+}
+
+// The two ends of a pair are each other's peers.
+func TestUnixPeer(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inodes [2]uint32
+	for i, fd := range fds {
+		defer unix.Close(fd)
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			t.Fatal(err)
+		}
+		inodes[i] = uint32(st.Ino)
+	}
+	for i := range inodes {
+		if peer, err := sockdiag.UnixPeer(inodes[i]); err != nil || peer != inodes[1-i] {
+			t.Errorf("the peer of %d is %d, %v; want %d", inodes[i], peer, err, inodes[1-i])
+		}
 	}
 }
 
@@ -60,13 +138,13 @@ func Example() {
 		return
 	}
 	defer l.Close()
-	answers, err := sockdiag.Query(listening(), true)
+	sockets, err := sockdiag.TCP(unix.AF_INET, sockdiag.Listening)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for _, a := range answers {
-		if int(binary.BigEndian.Uint16(a[4:])) == l.Addr().(*net.TCPAddr).Port {
+	for _, s := range sockets {
+		if s.Local == l.Addr().(*net.TCPAddr).AddrPort() {
 			fmt.Println("found")
 		}
 	}

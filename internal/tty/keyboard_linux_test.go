@@ -31,7 +31,7 @@ while True:
     print("got %d %s" % (len(got), got[:1].decode()), flush=True)
 `})
 	reported := make(chan bool, 100) // OnChange must not block, and no test makes more
-	w := &waiting.Watcher{PTY: p.PTY, Tree: p.List, LastOutput: p.LastOutput, OnChange: func(_ waiting.Evidence, waits bool) { reported <- waits }}
+	w := &waiting.Watcher{Source: p.PTY, Tree: p.List, LastOutput: p.LastOutput, OnChange: func(_ waiting.Evidence, waits bool) { reported <- waits }}
 	p.OnOutput(w.Kick)
 	t.Cleanup(w.Start())
 	waits = func() {

@@ -3,7 +3,9 @@ package waiting
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -26,7 +28,7 @@ func (t thread) blockedIn() (call, error) {
 	if err != nil || c.number != unix.SYS_RESTART_SYSCALL {
 		return c, err
 	}
-	number, err := t.resumed()
+	number, err := t.resumed(c)
 	if err != nil {
 		return c, err
 	}
@@ -48,7 +50,7 @@ func (t thread) blockedIn() (call, error) {
 // still those of that call. The kernel resumes only poll, and calls that wait for a time, in this
 // way; it shows all others as they were. The name of the kernel's function in which the thread
 // sleeps distinguishes them. If the kernel keeps it secret, the call remains restart_syscall.
-func (t thread) resumed() (number int, err error) {
+func (t thread) resumed(c call) (number int, err error) {
 	var buf [128]byte
 	in, err := procfs.ReadStart(t.file("wchan"), buf[:]) // "poll_schedule_timeout.constprop.0", "futex_do_wait", or "0"
 	switch {
@@ -56,9 +58,16 @@ func (t thread) resumed() (number int, err error) {
 		return unix.SYS_RESTART_SYSCALL, unlessHidden(err)
 	case bytes.Contains(in, []byte("poll")):
 		return sysPoll, nil
+	case !bytes.Contains(in, []byte("nanosleep")):
+		return unix.SYS_FUTEX, nil
+	case c.args[0] < clocks:
+		return unix.SYS_CLOCK_NANOSLEEP, nil
 	}
-	return unix.SYS_NANOSLEEP, nil // or a futex, which means the same here
+	return unix.SYS_NANOSLEEP, nil
 }
+
+// clocks is more than the number of any clock of the system. An address is larger.
+const clocks = 4096
 
 // shownCall returns the call that the kernel shows the thread to be blocked in, or errNoWait.
 func (t thread) shownCall() (call, error) {
@@ -140,6 +149,10 @@ func (t thread) argumentsOf(c call) (w wait, err error) {
 	case unix.SYS_READ, unix.SYS_READV:
 		w.read = true
 		w.members = []member{{fd: int(int32(c.args[0])), input: true}}
+	case unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG, unix.SYS_ACCEPT, unix.SYS_ACCEPT4:
+		w.members = []member{{fd: int(int32(c.args[0])), input: true}}
+	case unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_CONNECT:
+		w.members = []member{{fd: int(int32(c.args[0]))}}
 	case sysPoll:
 		w.timeout = milliseconds(c.args[2])
 		w.members, err = t.pollMembers(c.args[0], c.args[1])
@@ -166,6 +179,57 @@ func (t thread) argumentsOf(c call) (w wait, err error) {
 		err = errNoWait
 	}
 	return w, err
+}
+
+// brief reports whether the wait ends without an event in less than briefWait.
+func (w wait) brief() bool { return w.timeout >= 0 && w.timeout < briefWait }
+
+// parked are the calls in which a thread waits for its own program or a signal, and sleeping those
+// in which it waits for a time.
+var (
+	parked = []int{
+		unix.SYS_FUTEX, unix.SYS_FUTEX_WAITV, 455, // futex_wait
+		unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, sysPause,
+	}
+	sleeping = []int{unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP}
+)
+
+// sleepLeft returns how long the thread, which sleeps in c, will do so, or how long it meant to.
+func (t thread) sleepLeft(c call) (time.Duration, error) {
+	if c.number == unix.SYS_NANOSLEEP {
+		return t.timespec(c.args[0], time.Nanosecond)
+	}
+	until, err := t.timespec(c.args[2], time.Nanosecond)
+	if err != nil || c.args[1]&unix.TIMER_ABSTIME == 0 {
+		return until, err
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(int32(c.args[0]), &now); err != nil {
+		return 0, errNoWait
+	}
+	return until - time.Duration(now.Nano()), nil
+}
+
+// timerDue returns in what time a timer that the thread has as a descriptor will expire, and the
+// longest time if it is not set.
+func (t thread) timerDue(fd int) (time.Duration, error) {
+	var buf [512]byte
+	b, err := procfs.ReadStart(t.file("fdinfo/")+strconv.Itoa(fd), buf[:])
+	if err != nil {
+		return 0, err
+	}
+	_, value, _ := strings.Cut(string(b), "it_value: (") // "it_value: (0, 49406829)"
+	value, _, _ = strings.Cut(value, ")")
+	seconds, nanoseconds, _ := strings.Cut(value, ", ")
+	s, err := strconv.ParseInt(seconds, 10, 64)
+	ns, nsErr := strconv.ParseInt(nanoseconds, 10, 64)
+	if err != nil || nsErr != nil {
+		return 0, errNoWait
+	}
+	if s == 0 && ns == 0 {
+		return math.MaxInt64, nil
+	}
+	return time.Duration(min(s, 1<<31))*time.Second + time.Duration(ns), nil
 }
 
 func milliseconds(arg uint64) time.Duration { return time.Duration(int32(arg)) * time.Millisecond }
@@ -268,14 +332,15 @@ func parseMember(line []byte) (m member, ok bool) {
 	return m, true
 }
 
-// peek fills b from the memory of the thread's process.
+// peek fills b from the memory of the thread's process. It asks by the thread: the first one of the
+// process has no memory once it has ended.
 func (t thread) peek(address uint64, b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
 	local := []unix.Iovec{{Base: unsafe.SliceData(b)}}
 	local[0].SetLen(len(b))
-	n, err := procfs.ReadMemory(t.pid, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}})
+	n, err := procfs.ReadMemory(t.tid, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}})
 	if err == unix.EFAULT || err == nil && n < len(b) {
 		return errNoWait
 	}

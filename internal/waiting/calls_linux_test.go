@@ -19,8 +19,9 @@ import (
 
 // nurseryProgram starts the programs of TestPolls: to start a Python for each would take most of
 // the tests' time. It reads a terminal's path and a program in each line, forks, and prints the
-// child's pid. keep saves an object from the collector, which would close its descriptor; other
-// starts a process that shares all descriptors.
+// child's pid. keep saves an object from the collector, which would close its descriptor; resting
+// starts a process that shares all descriptors and runs a function or else waits for a signal;
+// other's does something again and again.
 const nurseryProgram = `
 import ctypes, json, os, select, signal, socket, sys, termios, threading, time, tty, asyncio, pty
 libc = ctypes.CDLL(None, use_errno=True)
@@ -37,11 +38,31 @@ def epoll(*fds):
 def keep(f):
     globals().setdefault("kept", []).append(f)
     return f
-def other():
+def resting(f=signal.pause, *a):
+    r, w = os.pipe()
     pid = os.fork()
     if not pid:
-        signal.pause()
+        os.close(r)
+        os.write(w, b".")
+        os.close(w)
+        f(*a)
         os._exit(0)
+    os.close(w)
+    os.read(r, 1)
+    os.close(r)
+    return pid
+def steps():
+    while True: time.sleep(0.01)
+def other(): return resting(steps)
+def connect():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        a = socket.create_connection(s.getsockname())
+        return a, s.accept()[0]
+def connect6():
+    with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as s:
+        a = socket.create_connection(("127.0.0.1", s.getsockname()[1]))
+        return a, s.accept()[0]
+def end_first_thread(): libc.syscall(60 if x86 else 93, 0)
 def thread(f, *a): threading.Thread(target=f, args=a, daemon=True).start()
 def blocked(f, *a):
     """A thread that has come to its call: it is in one, and not for its turn to run Python."""
@@ -52,6 +73,12 @@ def blocked(f, *a):
 def idle(): time.sleep(1000)
 
 signal.signal(signal.SIGCHLD, signal.SIG_IGN) # so that the kernel reaps them
+outside_tcp = socket.create_server(("127.0.0.1", 0), backlog=100)
+outside = outside_tcp.getsockname()[1]
+outside_unix = "async-repl-test-%d" % os.getpid()
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("\0" + outside_unix)
+listener.listen(100)
 for line in sys.stdin:
     path, code = json.loads(line)
     pid = os.fork()
@@ -160,6 +187,141 @@ if os.fork(): signal.pause()
 os.setsid()
 poll(0)`},
 
+		"a pipe of a process that waits for a signal": {waits, kindLine, `
+r, w = os.pipe()
+resting()
+os.close(w); poll(0, r)`},
+		"a pipe that is shared with a process that sleeps for long": {waits, kindLine, `
+r, w = os.pipe()
+resting(libc.sleep, 1000)
+poll(0, r)`},
+		"a pipe of a process in a futex": {waits, kindLine, `
+r, w = os.pipe()
+resting(threading.Event().wait, 1000)
+os.close(w); poll(0, r)`},
+		"a pipe of a process that waits for its child": {waits, kindLine, `
+r, w = os.pipe()
+def parent():
+    child = os.fork()
+    if not child:
+        os.close(w)
+        steps()
+    os.waitpid(child, 0)
+resting(parent)
+os.close(w); poll(0, r)`},
+		"a pipe of a process that polls for long": {waits, kindLine, `
+r, w = os.pipe()
+resting(poll, libc.eventfd(0, 0))
+os.close(w); poll(0, r)`},
+		"a pipe of a process that is stopped": {waits, kindLine, `
+r, w = os.pipe()
+os.kill(other(), signal.SIGSTOP)
+os.close(w); poll(0, r)`},
+		"a pipe of a process that waits for the terminal, too": {waits, kindLine, `
+r, w = os.pipe()
+resting(poll, 0)
+os.close(w); poll(0, r)`},
+		"processes that wait for one another": {waits, kindLine, `
+a, b = socket.socketpair(); c, d = socket.socketpair()
+def first(): b.close(); d.close(); a.recv(1)
+def second(): a.close(); c.close(); poll(b, d)
+resting(first); resting(second)
+a.close(); b.close(); d.close(); poll(0, c)`},
+		"a pipe of a process whose pipe is of one that waits for a signal": {waits, kindLine, `
+r, w = os.pipe(); r2, w2 = os.pipe()
+resting()
+os.close(w2); resting(os.read, r2, 1)
+os.close(w); os.close(r2); poll(0, r)`},
+		"a full pipe to a process that does not read": {waits, kindLine, `
+r, w = os.pipe()
+resting()
+os.close(r); os.set_blocking(w, False)
+try:
+    while True: os.write(w, bytes(65536))
+except BlockingIOError: pass
+p = select.poll(); p.register(0, select.POLLIN); p.register(w, select.POLLOUT); p.poll()`},
+		"a socket pair with a process that reads it": {waits, kindLine, `
+a, b = socket.socketpair()
+resting(b.recv, 1)
+b.close(); select.select([0, a], [], [])`},
+		"a connection to a process that reads it": {waits, kindLine, `
+a, b = connect()
+resting(b.recv, 1)
+b.close(); poll(0, a)`},
+		"a connection over IPv4 to a socket for IPv6": {waits, kindLine, `
+a, b = connect6()
+resting(b.recv, 1)
+b.close(); poll(0, a)`},
+		"a connection to itself": {waits, kindLine, `a, b = connect(); poll(0, a)`},
+		"read, and a thread that receives from a process at rest": {waits, kindLine, `
+a, b = connect()
+resting(b.recv, 1)
+b.close(); blocked(a.recv, 1); os.read(0, 1)`},
+		"poll, and a thread that has ended": {waits, kindLine, `
+thread(poll, 0, libc.eventfd(0, 0)); end_first_thread()`},
+		"a pipe of a process whose first thread has ended": {waits, kindLine, `
+r, w = os.pipe()
+def threads(): thread(os.read, libc.eventfd(0, 0), 8); end_first_thread()
+resting(threads)
+os.close(w); poll(0, r)`},
+		"a pipe that a process had that has ended": {waits, kindLine, `
+r, w = os.pipe()
+os.waitid(os.P_PID, resting(int), os.WEXITED | os.WNOWAIT)
+poll(0, r)`},
+
+		"a pipe of a process that wakes for a moment": {accepts, kindLine, `
+r, w = os.pipe()
+def short():
+    while True: poll(libc.eventfd(0, 0), timeout=10)
+resting(short)
+os.close(w); poll(0, r)`},
+		"a pipe of a process with a thread that wakes": {accepts, kindLine, `
+r, w = os.pipe()
+def threads(): thread(steps); signal.pause()
+resting(threads)
+os.close(w); poll(0, r)`},
+		"a pipe of a process that computes": {accepts, kindLine, `
+r, w = os.pipe()
+def compute():
+    while True: pass
+resting(compute)
+os.close(w); poll(0, r)`},
+		"a pipe of a process that listens": {accepts, kindLine, `
+s = socket.create_server(("127.0.0.1", 0))
+r, w = os.pipe()
+resting(s.accept)
+os.close(w); poll(0, r)`},
+		"a pipe of a process whose pipe is of one that works": {accepts, kindLine, `
+r, w = os.pipe(); r2, w2 = os.pipe()
+other()
+os.close(w2); resting(os.read, r2, 1)
+os.close(w); os.close(r2); poll(0, r)`},
+		"a pipe of a process whose first thread has ended and another works": {accepts, kindLine, `
+r, w = os.pipe()
+def threads(): thread(steps); end_first_thread()
+resting(threads)
+os.close(w); poll(0, r)`},
+		"a pipe of a process with a timer": {accepts, kindLine, `
+r, w = os.pipe()
+timer = libc.timerfd_create(1, 0)
+libc.timerfd_settime(timer, 0, (ctypes.c_long * 4)(0, 20000000, 0, 20000000), None)
+def ticks():
+    while True: poll(timer); os.read(timer, 8)
+resting(ticks)
+os.close(w); poll(0, r)`},
+		"a connection to a process that works": {accepts, kindLine, `
+a, b = connect()
+other()
+b.close(); poll(0, a)`},
+		"a connection to a process outside": {accepts, kindLine, `
+a = socket.create_connection(("127.0.0.1", outside)); poll(0, a)`},
+		"a Unix socket of a process outside": {accepts, kindLine, `
+a = socket.socket(socket.AF_UNIX); a.connect("\0" + outside_unix); poll(0, a)`},
+		"poll, and a thread that has ended, and one that works": {accepts, kindLine, `
+def compute():
+    while True: pass
+thread(compute); thread(poll, 0, libc.eventfd(0, 0)); end_first_thread()`},
+
 		"listens":                          {accepts, kindLine, `s = socket.create_server(("127.0.0.1", 0)); poll(0, s)`},
 		"listens, in an epoll in an epoll": {accepts, kindLine, `s = socket.create_server(("127.0.0.1", 0)); epoll(0, keep(epoll(s))).poll()`},
 		"asyncio with a server": {accepts, kindLine, `
@@ -225,7 +387,7 @@ poll(0)`},
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := n.start(t, c.code)
-			p.holds(t, c.want, c.kind)
+			p.holds(t, p.PTY, c.want, c.kind)
 		})
 	}
 }
@@ -256,7 +418,7 @@ func TestContinued(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := n.start(t, c.code)
-			p.holds(t, c.want, c.kind)
+			p.holds(t, p.PTY, c.want, c.kind)
 			state := func(want string) {
 				t.Helper()
 				polltest.Until(t, "state "+want, func() bool { return ttytest.State(p.PID) == want })
@@ -266,7 +428,7 @@ func TestContinued(t *testing.T) {
 				state("T")
 				unix.Kill(p.PID, unix.SIGCONT)
 				state("S")
-				p.holds(t, c.want, c.kind)
+				p.holds(t, p.PTY, c.want, c.kind)
 			}
 		})
 	}
@@ -274,7 +436,7 @@ func TestContinued(t *testing.T) {
 
 // holds scans until it gets the wanted verdict, then again and again. It fails if a scan reports a
 // program as waiting that does not wait.
-func (p program) holds(t *testing.T, want verdict, kind string) {
+func (p program) holds(t *testing.T, from Source, want verdict, kind string) {
 	t.Helper()
 	if want == busy {
 		polltest.Until(t, "all to sleep", func() bool {
@@ -287,7 +449,7 @@ func (p program) holds(t *testing.T, want verdict, kind string) {
 		})
 	} else {
 		polltest.Until(t, "the verdict", func() bool {
-			ev, v := scanTree(p.PTY, p.Tree(), p.List)
+			ev, v := scanTree(from, p.Tree(), p.List)
 			if v > want && v != uncertain {
 				t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 			}
@@ -295,7 +457,7 @@ func (p program) holds(t *testing.T, want verdict, kind string) {
 		})
 	}
 	for range 50 {
-		switch ev, v := scanTree(p.PTY, p.Tree(), p.List); {
+		switch ev, v := scanTree(from, p.Tree(), p.List); {
 		case v == waits && want != waits, v == accepts && want == busy:
 			t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 		case v != uncertain && ev == Evidence{} && want == waits:
@@ -330,7 +492,7 @@ func TestRealPrograms(t *testing.T) {
 		"irb":      {[]string{"irb", "-f"}, waits, kindKey},
 		"php":      {[]string{"php", "-n", "-a"}, waits, kindKey},
 		"lua":      {[]string{"lua", "-i"}, waits, kindKey},
-		"dialog":   {[]string{"dialog", "--yesno", "Go on?", "0", "0"}, accepts, kindKey}, // it checks for keys every 10 ms
+		"dialog":   {[]string{"dialog", "--yesno", "Go on?", "0", "0"}, waits, kindKey},
 		"whiptail": {[]string{"whiptail", "--yesno", "Go on?", "0", "0"}, waits, kindKey},
 		"script":   {[]string{"script", "-q", "-c", "cat", "/dev/null"}, accepts, kindKey},
 	} {

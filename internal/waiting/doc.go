@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package waiting finds out whether a program waits for input of its terminal.
+// Package waiting finds out whether a program waits for input: of its terminal, or of the pipe that
+// is its standard input.
 //
 // Rules
 //   - Evidence comes from the kernel, never from a program's output or from how long it was silent.
@@ -17,7 +18,7 @@
 // calls, evidence is inferred from the terminal's mode and says so.
 //
 // Begin with the example, then evidence.go, which has the rules. probe_linux.go scans processes,
-// calls_linux.go reads their system calls, and peers_linux.go decides whether something else can
-// wake a program; watcher.go schedules the scans. A new case of waiting is a fact in moment, a rule
+// calls_linux.go reads their system calls, members_linux.go what these wait for, and ends_linux.go
+// decides whether something else can wake a program; watcher.go schedules the scans. A new case of waiting is a fact in moment, a rule
 // in rules, and a row in TestRules.
 package waiting

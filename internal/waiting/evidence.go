@@ -15,7 +15,18 @@ import (
 	"asyncrepl/internal/tty"
 )
 
-// Kinds of input, by the terminal's mode.
+// A Source is what the programs of a job read: a [*tty.PTY], their terminal, or a [*stdin.Pipe],
+// their standard input.
+type Source interface {
+	// OnSend has f called at the start of each Send, before a program can see the input, and at
+	// its end.
+	OnSend(f func())
+
+	// Sending reports whether a Send is in progress.
+	Sending() bool
+}
+
+// Kinds of input, by the terminal's mode. A pipe has lines.
 const (
 	kindLine   = "line"
 	kindSecret = "secret" // a line that is not echoed
@@ -43,8 +54,8 @@ func (e Evidence) By() string {
 // scanTree scans pids, which tree returned just before. A process that was started since can hold
 // the other end of something that the program waits for beside the terminal. The verdict is then
 // uncertain.
-func scanTree(pty *tty.PTY, pids []int, tree func() ([]int, error)) (Evidence, verdict) {
-	ev, v := scan(pty, pids)
+func scanTree(from Source, pids []int, tree func() ([]int, error)) (Evidence, verdict) {
+	ev, v := scan(from, pids)
 	if v != waits {
 		return ev, v
 	}
@@ -72,7 +83,7 @@ type moment struct {
 	stopped   bool          // inside the call, by a signal or a debugger
 	mayRead   bool          // the kernel lets it read the terminal
 	inTransit bool          // input that no program has read, or output that the server has not read
-	otherWake bool          // another process can wake the program, or another of its threads is at work
+	otherWake bool          // something but input can wake the program, or another of its threads is at work
 	timeout   time.Duration // after which the call ends in any case; negative: never
 }
 

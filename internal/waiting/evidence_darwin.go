@@ -5,10 +5,17 @@ import (
 	"asyncrepl/internal/tty"
 )
 
+// SeesPipes reports whether this system shows what reads a pipe.
+const SeesPipes = false
+
 // scan infers from the terminal's mode that the foreground group wants a secret or a key, because
 // this system does not show the call that a process is blocked in. It does not notice that a
 // program waits for a line, because the terminal is nearly always in line mode.
-func scan(pty *tty.PTY, _ []int) (Evidence, verdict) {
+func scan(from Source, _ []int) (Evidence, verdict) {
+	pty, ok := from.(*tty.PTY)
+	if !ok {
+		return Evidence{}, busy
+	}
 	mode, err := pty.Mode()
 	if err != nil || kindOf(mode) == kindLine {
 		return Evidence{}, busy

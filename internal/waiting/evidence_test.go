@@ -117,7 +117,7 @@ func TestUnlistedTreeIsUncertain(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer pty.Close()
-			w := &Watcher{PTY: pty, Tree: func() ([]int, error) { return nil, c.err }}
+			w := &Watcher{Source: pty, Tree: func() ([]int, error) { return nil, c.err }}
 			if ev, v := w.evidence(); v != c.want {
 				t.Errorf("got %+v, verdict %d, want %d", ev, v, c.want)
 			}

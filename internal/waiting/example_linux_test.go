@@ -29,7 +29,7 @@ func Example() {
 
 	reported := make(chan waiting.Evidence, 1) // only the first report is read
 	watcher := &waiting.Watcher{
-		PTY:        pty,
+		Source:     pty,
 		Tree:       func() ([]int, error) { return []int{cat.Process.Pid}, nil },
 		LastOutput: func() time.Time { return time.Time{} },
 		OnChange: func(ev waiting.Evidence, waits bool) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/tty"
 	"asyncrepl/internal/tty/ttytest"
 )
 
@@ -30,7 +29,7 @@ type change struct {
 // watch runs a Watcher of p until the test's end.
 func (p program) watch(t testing.TB) <-chan change {
 	reported := make(chan change, 1000) // OnChange must not block, and no test makes more
-	w := &Watcher{PTY: p.PTY, Tree: p.List, LastOutput: p.LastOutput, OnChange: func(ev Evidence, waiting bool) {
+	w := &Watcher{Source: p.PTY, Tree: p.List, LastOutput: p.LastOutput, OnChange: func(ev Evidence, waiting bool) {
 		reported <- change{ev, waiting, time.Now(), p.Printed()}
 	}}
 	p.OnOutput(w.Kick)
@@ -60,8 +59,8 @@ func nextWaiting(t testing.TB, reported <-chan change) change {
 	}
 }
 
-// scanOnce scans the processes pids and returns the first that waits for the terminal.
-func scanOnce(pty *tty.PTY, pids []int) (Evidence, bool) {
-	ev, v := scan(pty, pids)
+// scanOnce scans the processes pids and returns the first that waits for input.
+func scanOnce(from Source, pids []int) (Evidence, bool) {
+	ev, v := scan(from, pids)
 	return ev, v == waits
 }

@@ -1,19 +1,14 @@
 package waiting
 
 import (
-	"strconv"
-
-	"golang.org/x/sys/unix"
-
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty"
 )
 
-// A probe is one scan of the processes of a job for those that wait for its terminal.
+// A probe is one scan of the processes of a job for those that wait for its input.
 type probe struct {
-	pty    *tty.PTY
-	device tty.Device
-	pids   []int // of the whole job
+	input input
+	pids  []int // of the whole job
 }
 
 // A thread is a thread to scan.
@@ -23,16 +18,15 @@ type thread struct {
 }
 
 // scan finds the first of the processes pids with a thread that waits in a read, poll, select or
-// epoll for input of the terminal, and that nothing else can wake. The process is in the foreground
-// group, or has the terminal open without being under its job control (`su -c`, `setsid -w`): the
-// kernel stops any other that reads.
-func scan(pty *tty.PTY, pids []int) (Evidence, verdict) {
-	p := probe{pty: pty, device: pty.Device(), pids: pids}
-	foreground, _ := pty.Foreground() // 0, no group, if none is left
+// epoll for input, and that nothing else can wake. A process that reads the terminal is in the
+// foreground group, or has the terminal open without being under its job control (`su -c`, `setsid
+// -w`): the kernel stops any other that reads.
+func scan(from Source, pids []int) (Evidence, verdict) {
+	p := probe{input: inputOf(from), pids: pids}
 	best := busy
 	var found Evidence
 	for _, pid := range pids {
-		ev, v := p.process(pid, foreground)
+		ev, v := p.process(pid)
 		if v > best {
 			best, found = v, ev
 		}
@@ -44,12 +38,12 @@ func scan(pty *tty.PTY, pids []int) (Evidence, verdict) {
 }
 
 // process scans the threads of one process.
-func (p *probe) process(pid, foreground int) (Evidence, verdict) {
+func (p *probe) process(pid int) (Evidence, verdict) {
 	s, err := procfs.InspectThread(pid, pid)
 	if err != nil {
 		return Evidence{}, verdictAfter(err)
 	}
-	if !p.mayRead(s, foreground) {
+	if !p.input.mayRead(s) {
 		return Evidence{}, busy
 	}
 	tids, err := procfs.Threads(pid)
@@ -67,11 +61,6 @@ func (p *probe) process(pid, foreground int) (Evidence, verdict) {
 		}
 	}
 	return found, best
-}
-
-// mayRead reports whether the kernel would let the process read the terminal.
-func (p *probe) mayRead(s procfs.Stat, foreground int) bool {
-	return s.Terminal != p.device.Rdev || s.Group == foreground
 }
 
 // thread scans one thread.
@@ -92,7 +81,7 @@ func (p *probe) thread(t thread) (Evidence, verdict) {
 // confirm makes one moment of many readings of /proc. It reads the thread's clock before the first
 // and after the last: if the clock stood still, the thread slept all the while, and all that the
 // readings showed was true at the same time. At that moment it was blocked in its wait, there was
-// nothing in the terminal that would end the wait, and everything that it had printed was out.
+// no input that would end the wait, and everything that it had printed to the terminal was out.
 // Without the clock, a program that has just been answered, or a program with its prompt in
 // transit, would be taken for one that waits.
 func (p *probe) confirm(t thread) (Evidence, verdict) {
@@ -138,13 +127,12 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if m.otherWake, err = p.otherWake(t, w); err != nil {
 		return m, mode, err
 	}
-	foreground, _ := p.pty.Foreground()
-	if mode, err = p.pty.Mode(); err != nil {
+	if mode, err = p.input.mode(); err != nil {
 		return m, mode, err
 	}
 	m.program = program
-	m.mayRead = p.mayRead(t.stat, foreground)
-	m.inTransit = p.pty.InTransit()
+	m.mayRead = p.input.mayRead(t.stat)
+	m.inTransit = p.input.inTransit()
 	m.timeout = w.timeout
 	if w.read && mode.ReadTimeout > 0 {
 		m.timeout = mode.ReadTimeout
@@ -152,33 +140,18 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	return m, mode, nil
 }
 
-// otherWake reports whether the program can continue without input of the terminal.
+// otherWake reports whether the program can continue without input.
 func (p *probe) otherWake(t thread, w wait) (bool, error) {
-	if wakeable, err := p.externallyWakeable(t, w.members); wakeable || err != nil {
-		return wakeable, err
+	e := newEnds(p, t.pid)
+	live, err := e.live(t, w.members)
+	if !live && err == nil {
+		live, err = e.otherThreadsActive(t, w.read)
 	}
-	return p.otherThreadsActive(t, w.read)
+	if live || err != nil {
+		return live, err
+	}
+	return false, e.confirm()
 }
-
-// isTerminal reports whether a member that the thread waits for is the terminal. The inode decides
-// and not the path, which can be another terminal's in a container. /dev/tty is the terminal if the
-// terminal controls the process.
-func (p *probe) isTerminal(t thread, m member) (bool, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(t.file("fd/"+strconv.Itoa(m.fd)), &st); err != nil {
-		return false, unlessHidden(err)
-	}
-	if m.inode != 0 && m.inode != st.Ino {
-		return false, nil
-	}
-	if st.Rdev == controlling && st.Mode&unix.S_IFMT == unix.S_IFCHR {
-		return t.stat.Terminal == p.device.Rdev, nil
-	}
-	return tty.DeviceOf(&st) == p.device, nil
-}
-
-// controlling is the device number of /dev/tty.
-var controlling = unix.Mkdev(5, 0)
 
 // file returns the path of a file that /proc shows of the thread.
 func (t thread) file(name string) string { return procfs.TaskPath(t.pid, t.tid, name) }

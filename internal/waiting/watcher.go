@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/tty"
 )
 
 // The schedule. The watcher scans when the terminal has been quiet for settleTime. After that it
@@ -24,11 +23,10 @@ const (
 	scanTime   = 500 * time.Microsecond
 )
 
-// Watcher reports to OnChange when a program of one job begins to wait for the job's terminal, and
-// when none waits any more. Set its fields before Start and Kick. A PTY has one running Watcher at
-// a time.
+// Watcher reports to OnChange when a program of one job begins to wait for input, and when none
+// waits any more. Set its fields before Start and Kick. A Source has one running Watcher at a time.
 type Watcher struct {
-	PTY *tty.PTY
+	Source Source
 
 	// Tree lists the processes that belong to the job now. After an error, processes can be
 	// missing.
@@ -95,8 +93,8 @@ func (w *Watcher) Start() (stop func()) {
 
 // run watches until ctx is done.
 func (w *Watcher) run(ctx context.Context) {
-	w.PTY.OnSend(w.inputSent)
-	defer w.PTY.OnSend(nil)
+	w.Source.OnSend(w.inputSent)
+	defer w.Source.OnSend(nil)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for w.settle(ctx, timer) {
@@ -178,7 +176,7 @@ func (w *Watcher) evidence() (Evidence, verdict) {
 	if unlessHidden(err) != nil {
 		return Evidence{}, uncertain
 	}
-	return scanTree(w.PTY, pids, w.Tree)
+	return scanTree(w.Source, pids, w.Tree)
 }
 
 // sends returns the epoch of the Sends so far, and whether one is in progress. It reads them in
@@ -187,7 +185,7 @@ func (w *Watcher) sends() (epoch uint64, sending bool) {
 	w.mu.Lock()
 	epoch = w.sendEpoch
 	w.mu.Unlock()
-	return epoch, w.PTY.Sending()
+	return epoch, w.Source.Sending()
 }
 
 // report passes the result of a scan to OnChange. It returns false, and lets the last report stand,

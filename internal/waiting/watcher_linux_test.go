@@ -118,7 +118,7 @@ func TestSendDropsOlderScans(t *testing.T) {
 	t.Parallel()
 	p := start(t, []string{"sh", "-c", `stty raw -echo; echo ready; exec sleep 1000`})
 	p.WaitPrinted(t, "ready")
-	w := &Watcher{PTY: p.PTY, OnChange: func(Evidence, bool) { t.Error("reported") }}
+	w := &Watcher{Source: p.PTY, OnChange: func(Evidence, bool) { t.Error("reported") }}
 	p.PTY.OnSend(w.inputSent)
 	before, sending := w.sends()
 	if sending {
