@@ -123,6 +123,7 @@ func everyTool(job, session, file string) map[string][]map[string]any {
 		"list_variables":        with(m{}, m{"session": session}, m{"session": session, "pattern": "ali*"}),
 		"read_file":             with(m{"path": file}, m{"path": "secret.py"}),
 		"restart_python_worker": with(m{"session": session, "checkpoint": job}, m{"session": session, "checkpoint": "latest"}, m{"session": session}),
+		"search_job_output":     with(m{"job_id": job, "pattern": "."}, m{"job_id": job[:12], "pattern": "secret", "context": 1, "cursor": 0}),
 		"send_command_input":    with(m{"job_id": job, "text": "x\n"}, m{"job_id": job, "eof": true}),
 		"send_python_input":     with(m{"text": "x"}, m{"text": "x", "job_id": job}),
 		"server_status":         with(m{}),

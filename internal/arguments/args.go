@@ -31,6 +31,7 @@ type Args struct {
 	Wait, Timeout                  *time.Duration
 	MaxChars, Limit                *int64
 	Cursor, MemoryMB               *int64
+	Context, MaxMatches            *int64
 	TTY                            *bool
 	EOF, Secret, Force, All, Rerun bool
 

@@ -127,6 +127,11 @@ var parameters = map[string]*parameter{
 	"complete_code.code":   text("", func(a *Args) *string { return &a.Code }, noNUL),
 	"complete_code.cursor": integer("characters before it; default all", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
 
+	"search_job_output.pattern": text("RE2, for one line; (?i) ignores case", func(a *Args) *string { return &a.Pattern }, nil),
+	"search_job_output.cursor":  integer("search from it on", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
+	"context":                   integer("lines around each match; at most 20", func(a *Args) **int64 { return &a.Context }, 0, 20),
+	"max_matches":               integer("default 50, at most 200", func(a *Args) **int64 { return &a.MaxMatches }, 1, MaxList),
+
 	"max_chars": integer("default 16000, at most 45000", func(a *Args) **int64 { return &a.MaxChars }, 0, MaxText),
 	"cursor":    integer("show only output after it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
 	"memory_mb": integer("limit of each process", func(a *Args) **int64 { return &a.MemoryMB }, -beyond, beyond), // the engine knows the range

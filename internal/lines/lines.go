@@ -10,7 +10,7 @@
 //   - Wait on the log at [Scanner.Cursor].
 //
 // A scanner passes [Block]s, which hold many lines each. Range over their Lines, or search their
-// Text and ask LineAt and Cursor about the place of what was found.
+// Text and ask Bounds and Cursor about the place of what was found.
 //
 // Each section (stdout, stderr, result) is a text of its own, as in replies: a line that output of
 // another section interrupts is one line. So lines come in order within a section only. The text

@@ -77,7 +77,7 @@ func TestIDsAreTakenAsTheyAreWritten(t *testing.T) {
 		ask := func(tool func(*call, context.Context) (*report.Reply, error), id string) string {
 			t.Helper()
 			none := time.Duration(0)
-			call := &call{conn: c, args: &arguments.Args{JobID: id, JobIDs: []string{id, one.ID()}, Text: "x", Wait: &none}, ticket: delivery.TicketOf(nil), notices: c.announced.Call()}
+			call := &call{conn: c, args: &arguments.Args{JobID: id, Pattern: "x", JobIDs: []string{id, one.ID()}, Text: "x", Wait: &none}, ticket: delivery.TicketOf(nil), notices: c.announced.Call()}
 			r, err := tool(call, t.Context())
 			if err != nil {
 				r = c.refusal(err)
@@ -90,6 +90,7 @@ func TestIDsAreTakenAsTheyAreWritten(t *testing.T) {
 		shared := two.ID()[:8]
 		for name, tool := range map[string]func(*call, context.Context) (*report.Reply, error){
 			"check_job_status": (*call).checkJobStatus, "check_python_status": (*call).checkPythonStatus, "wait_for_jobs": (*call).waitForJobs,
+			"search_job_output": (*call).searchJobOutput,
 		} {
 			if got := ask(tool, written); !strings.Contains(got, "Job ID: "+one.ID()) {
 				t.Errorf("%s does not find %q:\n%s", name, written, got)

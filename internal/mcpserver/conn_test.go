@@ -63,6 +63,7 @@ func TestJobsThatAreNotThere(t *testing.T) {
 		"send_command_input":  {"job_id": id, "text": "x"},
 		"send_python_input":   {"job_id": id, "text": "x"},
 		"wait_for_jobs":       {"job_ids": []string{id}},
+		"search_job_output":   {"job_id": id, "pattern": "x"},
 		"list_jobs":           {"before": id},
 	} {
 		if got, want := c.refused(tool, a), "No such job: "+id+"\nThere are no jobs yet."; got != want {

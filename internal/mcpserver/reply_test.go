@@ -205,6 +205,21 @@ var replies = map[string][]step{
 		{"list_jobs", given{"before": "ID2", "status": "completed", "session": "lab"},
 			"Jobs: 1, newest first\n\nID1 completed, python lab, T: out \"\" …\n", ""},
 	},
+	"search": {
+		{"execute_python", given{"code": code(`out "one\nno error\nthree\nfour\nfive\nError: six\nseven\n"`, `err "error on stderr\n"`, `result "an error"`)}, "", ""},
+		{"search_job_output", given{"job_id": "ID1", "pattern": "(?i)error"},
+			"Job ID: ID1\nStatus: completed\nMatches: 4\nSearched: 70 bytes (cursor 0..70)\n\n" +
+				"stdout 4: no error\nstdout 29: Error: six\nstderr 46: error on stderr\nresult 62: an error\n", ""},
+		{"search_job_output", given{"job_id": "ID1", "pattern": "error", "context": 1, "max_matches": 2},
+			"Job ID: ID1\nStatus: completed\nMatches: 2, and more follow\nSearched: 62 bytes (cursor 0..62)\n" +
+				"Next: search_job_output(job_id=…, pattern=…, cursor=62)\n\n" +
+				"stdout 0- one\nstdout 4: no error\nstdout 13- three\nstderr 46: error on stderr\n", ""},
+		{"search_job_output", given{"job_id": "ID1", "pattern": "t|f", "context": 1, "cursor": 5},
+			"Job ID: ID1\nStatus: completed\nMatches: 4\nSearched: 65 bytes (cursor 5..70)\n\n" +
+				"stdout 5- o error\nstdout 13: three\nstdout 19: four\nstdout 24: five\nstdout 29- Error: six\nstderr 46: error on stderr\n", ""},
+		{"search_job_output", given{"job_id": "ID1", "pattern": "xyz"},
+			"Job ID: ID1\nStatus: completed\nMatches: none\nSearched: 70 bytes (cursor 0..70)\n", ""},
+	},
 	"queued": {
 		{"execute_python", given{"code": `ask line "First? "`, "wait_seconds": 60}, "", ""},
 		{"execute_python", given{"code": "queue later", "wait_seconds": 0},

@@ -29,7 +29,7 @@ func TestClientsBuiltOnTheSDKAreServed(t *testing.T) {
 				t.Errorf("server %+v, instructions %q", info.ServerInfo, info.Instructions)
 			}
 			list, err := session.ListTools(t.Context(), nil)
-			if err != nil || len(list.Tools) != 17 {
+			if err != nil || len(list.Tools) != 18 {
 				t.Fatal(err, len(list.Tools))
 			}
 			ask, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_python",

@@ -86,11 +86,19 @@ func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 		}
 	} else {
 		w.From, w.Part = *c.args.Cursor, report.Forward
-		if end := j.Log().Stat().End; w.From > end {
-			return nil, arguments.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", w.From, j.ID(), end)
+		if err := withinOutput(j, w.From); err != nil {
+			return nil, err
 		}
 	}
 	return c.reporter.Job(j, w), nil
+}
+
+// withinOutput returns an error if a cursor is beyond the end of a job's output.
+func withinOutput(j *jobs.Job, cursor int64) error {
+	if end := j.Log().Stat().End; cursor > end {
+		return arguments.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", cursor, j.ID(), end)
+	}
+	return nil
 }
 
 func (c *call) listJobs(_ context.Context) (*report.Reply, error) {

@@ -166,6 +166,11 @@ func tools(grace time.Duration) []*tool {
 		optional: []string{"session", "checkpoint"},
 		hints:    ends, call: (*call).restartPython,
 	}, {
+		name: "search_job_output", toolset: core,
+		about:    "Find lines in a job's output, all of it or from cursor on. A match shows its cursor: read on from there with check_job_status.",
+		required: []string{"job_id", "pattern"}, optional: []string{"context", "max_matches", "cursor"},
+		hints: reads, call: (*call).searchJobOutput,
+	}, {
 		name: "send_command_input", toolset: core,
 		about:    "Type into a job's terminal. Nothing is added: end a line with \\n.",
 		required: []string{"job_id"}, optional: []string{"text", "eof", "secret", "wait_seconds"},

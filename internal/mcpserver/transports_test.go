@@ -185,6 +185,7 @@ func (d *dialogue) callTools(ctx context.Context) {
 	d.says(d.call(ctx, "send_python_input", given{"text": "x", "wait_seconds": 60}), "Status: completed")
 	shell := field(d.call(ctx, "execute_command_async", given{"command": code(`ask line "$ "`, "hang"), "wait_seconds": 60}), "Job ID")
 	d.says(d.call(ctx, "send_command_input", given{"job_id": shell, "text": "x\n", "wait_seconds": 0}), "Input: delivered")
+	d.says(d.call(ctx, "search_job_output", given{"job_id": shell, "pattern": `\$`}), "Matches: 1\n", "\n\nstdout 0: $ ")
 	d.says(d.call(ctx, "list_jobs", nil), asks, shell)
 	d.says(d.call(ctx, "cancel_job", given{"job_id": shell}), "Status: cancelled")
 	d.says(d.call(ctx, "restart_python_worker", nil), "Restarted: yes")

@@ -135,7 +135,7 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, re
 		r.Line("Omitted", ranges(x.omitted))
 	}
 	if x.gone > 0 {
-		r.Line("Dropped", fmt.Sprintf("%s of these can't be read any more: %s", view.CountOf(x.gone, "byte"), causes(x.loss)))
+		r.Line("Dropped", fmt.Sprintf("%s of these can't be read any more: %s", view.CountOf(x.gone, "byte"), Causes(x.loss)))
 	}
 	pictures = r.pictures(j, x)
 	r.cursor(x.next)
@@ -158,8 +158,8 @@ func ranges(list []output.Range) string {
 	return fmt.Sprintf("%s (cursor %s)", view.CountOf(n, "byte"), strings.Join(cursors, ", "))
 }
 
-// causes returns the reasons why output is gone.
-func causes(l output.Loss) string {
+// Causes returns the reasons why output is gone.
+func Causes(l output.Loss) string {
 	var why []string
 	if l.Cap > 0 {
 		why = append(why, "the output limit of one job was reached (REPL_MAX_OUTPUT)")

@@ -84,30 +84,28 @@ func (b *Block) Cursor(offset int) int64 {
 	return p.Cursor
 }
 
-// LineAt returns the line that the byte at an offset is in, and the offset of the next line.
-func (b *Block) LineAt(offset int) (line LogLine, next int) {
-	start := bytes.LastIndexByte(b.Text[:offset], '\n') + 1
-	next = len(b.Text)
+// Bounds returns where the line begins and ends that the byte at an offset is in, and where the next
+// one begins.
+func (b *Block) Bounds(offset int) (start, end, next int) {
+	start = bytes.LastIndexByte(b.Text[:offset], '\n') + 1
+	end, next = len(b.Text), len(b.Text)
 	if n := bytes.IndexByte(b.Text[offset:], '\n'); n >= 0 {
-		next = offset + n + 1
+		end, next = offset+n, offset+n+1
+		if b.raw && end > start && b.Text[end-1] == '\r' {
+			end--
+		}
 	}
-	line = LogLine{Text: bytes.TrimSuffix(b.Text[start:next], newline), At: b.Cursor(start)}
-	line.Begun = b.Begun && start == 0
-	line.Open = b.Open && next == len(b.Text)
-	if b.raw {
-		line.Text = bytes.TrimSuffix(line.Text, carriageReturn)
-	}
-	return line, next
+	return start, end, next
 }
-
-var newline, carriageReturn = []byte("\n"), []byte("\r")
 
 // Lines returns the lines of the block.
 func (b *Block) Lines() iter.Seq[LogLine] {
 	return func(yield func(LogLine) bool) {
 		for at := 0; at < len(b.Text); {
-			line, next := b.LineAt(at)
-			line.Text = valid(line.Text)
+			start, end, next := b.Bounds(at)
+			line := LogLine{Text: valid(b.Text[start:end]), At: b.Cursor(start)}
+			line.Begun = b.Begun && start == 0
+			line.Open = b.Open && next == len(b.Text)
 			if !yield(line) {
 				return
 			}

@@ -1,0 +1,18 @@
+// Package search finds the lines of a job's output that match an expression, in memory that does
+// not grow with the output, and describes them in a reply.
+//
+// What is searched is the text view: the lines that a reply shows, without colours and with
+// progress in its last state. So a match can span a change of colour, and "50%" is not found in a
+// bar that has reached the end. Each match comes with the cursor at which its line begins, or, far
+// inside a long line, with one shortly before the match. Lines have no numbers: in a log whose
+// middle was dropped nobody could count them.
+//
+// Most lines are never looked at by the expression: [Pattern] knows texts that every match
+// contains, and those are looked for first, in many lines at once. Package lines leaves plain lines
+// as they were written, so that this is also the first look at them.
+//
+// A search takes no lock while it looks: it reads the log as any reader does. It stops when its
+// context is done.
+//
+// Begin with [Run], then pattern.go. reply.go has the words.
+package search
