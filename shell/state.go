@@ -54,11 +54,10 @@ func (s *state) keepGiven(given map[string]string, before state) {
 	}
 }
 
-// CanCarry reports whether a shell session can use the shell at path: it must be bash, or be known
-// to understand what POSIX says of a shell.
+// CanCarry reports whether a shell session can use the shell at path. In zsh and the Korn shells a
+// trap on EXIT does not see a descriptor that was closed meanwhile.
 func CanCarry(path string) bool {
-	posix := []string{"sh", "dash", "ash", "busybox", "ksh", "ksh93", "mksh", "zsh"}
-	return isBash(path) || slices.Contains(posix, filepath.Base(path))
+	return isBash(path) || slices.Contains([]string{"sh", "dash", "ash"}, filepath.Base(path))
 }
 
 // reportFD is the descriptor to which the shell of a session reports.
@@ -79,7 +78,7 @@ func (s state) script(shell, line string) string {
 		names = `compgen -v; printf '\0'; compgen -A function; printf '\0'`
 		options = `set +o; shopt -p; printf '\0'`
 	}
-	end := `{ printf 'end\0%s\0' "$PWD"; umask; printf '\0'; ` + options + `; ` + names + `; ` + envPath + ` -0; printf '\0'; } 2>/dev/null >&` + reportFD + ` || :`
+	end := `{ { printf 'end\0%s\0' "$PWD"; umask; printf '\0'; ` + options + `; ` + names + `; ` + envPath + ` -0; printf '\0'; } >&` + reportFD + `; } 2>/dev/null || :`
 	var b strings.Builder
 	if s.umask != "" {
 		b.WriteString("umask " + s.umask + "; ")

@@ -21,7 +21,7 @@ const maxShells = 50
 // there is none.
 func (e *Engine) shellSession(name, dir string) (*shell.Session, error) {
 	if !shell.CanCarry(e.config.Shell) {
-		return nil, fmt.Errorf("shell_session needs bash or another POSIX shell, and the shell here is %s (REPL_SHELL): leave it out", e.config.Shell)
+		return nil, fmt.Errorf("shell_session needs bash, sh, dash or ash, and the shell here is %s (REPL_SHELL): leave it out", e.config.Shell)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
