@@ -14,6 +14,7 @@ import (
 var (
 	ErrEnded      = errors.New("job has ended")
 	ErrNotReading = errors.New("job is not reading input")
+	ErrNoTerminal = errors.New("the command was started on pipes, without a terminal")
 	ErrShutdown   = errors.New("server is shutting down")
 )
 

@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"slices"
+
+	"asyncrepl/internal/keys"
 )
 
 // A Question is the input that a job waits for.
@@ -12,12 +14,25 @@ type Question struct {
 	By     string // the program that asks: "input() in session default", "read by bash (pid 812)"
 }
 
-// Input is a message of a client to a program of a job.
+// Input is a message of a client to a program of a job. It takes effect in this order: size, signal,
+// text, keys, end of file.
 type Input struct {
+	Size   Size   // of the terminal from now on; zero: as it is
+	Signal string // to send to the programs in the foreground, such as SIGUSR1; empty: none
 	Text   string
-	Line   bool // an answer: one line; a final newline is added if missing
-	EOF    bool // end of file after Text
-	Secret bool // Text must not be kept, logged or echoed
+	Line   bool          // Text is an answer: one line; a final newline is added if missing
+	Paste  bool          // Text is pasted: in brackets if the program asked for them
+	Keys   keys.Sequence // to press
+	EOF    bool          // end of file
+	Secret bool          // Text and Keys must not be kept, logged or echoed
+}
+
+// A Size is that of a terminal, in character cells.
+type Size struct{ Rows, Cols int }
+
+// Types reports whether in sends something to be read, besides a size and a signal.
+func (in Input) Types() bool {
+	return in.Text != "" || in.Line || in.Keys != (keys.Sequence{}) || in.EOF
 }
 
 // A Delivery is the result of sending input.
@@ -26,6 +41,8 @@ type Delivery struct {
 	Untaken bool   // a program is waiting for it, and has not taken it yet
 	Unseen  bool   // whether one was is unknown, because the input went into a pipe
 	Note    string // more that the sender should know
+
+	Signalled string // the programs that a signal was sent to: "sleep (pid 812)"
 }
 
 // An Answer is a line that was sent to a program that asked for one.

@@ -66,6 +66,9 @@ func (p *Port) Complete(r Receipt) Receipt {
 // Tail returns at most n of the newest bytes of the output.
 func (p *Port) Tail(n int) []byte { return output.Tail(p.j.log, n) }
 
+// Output returns the job's output.
+func (p *Port) Output() output.Reader { return p.j.log }
+
 // Begin makes the queued job run. A runner that hands the job on to another runner can call it
 // first: a second Begin does nothing.
 func (p *Port) Begin() {

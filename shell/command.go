@@ -69,10 +69,12 @@ type run struct {
 	pumps    []*pump.Pump
 	dir      string // in which it was started
 	watch    runner.Stopwatch
+	modes    modes // of the terminal, used by input, which is called one at a time
 
 	// Guarded by mu.
 	mu      sync.Mutex
-	reading bool // a program reads input, and may wait for other things as well
+	reading bool     // a program reads input, and may wait for other things as well
+	signals []string // that clients have sent
 }
 
 // start starts the program with its descriptors and the pumps that read them.
@@ -210,6 +212,9 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 	}
 	rec := runner.ExitReceipt(r.handle)
 	rec.Rest, rec.Survivors = stopped.Escalated, runner.Processes(stopped.Survivors)
+	if rec.End == jobs.Signaled && r.sentSignal(rec.Signal) {
+		rec.By = jobs.Agent
+	}
 	st := r.port.Stop()
 	// A shutdown hangs up every process group itself, often before the rungs of the job's own stop.
 	hungUp := st != nil && st.By == jobs.Shutdown && rec.End == jobs.Signaled

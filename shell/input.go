@@ -3,7 +3,10 @@ package shell
 import (
 	"context"
 
+	"asyncrepl/internal/keys"
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/runner"
+	"asyncrepl/internal/tty"
 	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
 )
@@ -24,16 +27,103 @@ func (r *run) onInput(ev waiting.Evidence, waits bool) {
 
 // input hands what a client sent to the command. It reports whether a program was waiting, and does
 // not require it: terminal and pipe keep what is sent ahead. The watcher retracts its report when
-// something is typed, so mu is not held meanwhile.
-func (r *run) input(ctx context.Context, in jobs.Input) (jobs.Delivery, error) {
+// something is sent, so mu is not held meanwhile.
+func (r *run) input(ctx context.Context, in jobs.Input) (d jobs.Delivery, err error) {
 	if runner.Ended(r.handle) {
-		return jobs.Delivery{}, jobs.ErrEnded
+		return d, jobs.ErrEnded
 	}
 	r.mu.Lock()
-	waited := r.reading
+	d.Waiting = r.reading
 	r.mu.Unlock()
 	if r.stdin != nil {
-		return jobs.Delivery{Waiting: waited, Unseen: !waiting.SeesPipes}, r.stdin.Send(ctx, in.Text, in.EOF)
+		d.Unseen = !waiting.SeesPipes
+		err = r.inputToPipe(ctx, in, &d)
+		return d, err
 	}
-	return jobs.Delivery{Waiting: waited}, r.keyboard.Type(ctx, in.Text, in.EOF, in.Secret)
+	typed, err := r.typed(in)
+	if err == nil && in.Types() {
+		err = r.keyboard.Check(typed) // before the size or the signal takes effect
+	}
+	if err != nil {
+		return d, err
+	}
+	if in.Size != (jobs.Size{}) {
+		if err := r.pty.Resize(uint16(in.Size.Rows), uint16(in.Size.Cols)); err != nil {
+			return d, err
+		}
+	}
+	if in.Signal != "" {
+		err := r.pty.During(func() (err error) { d.Signalled, err = r.signal(in.Signal); return err })
+		if err != nil {
+			return d, err
+		}
+	}
+	if in.Types() {
+		r.noteSignalKeys(typed.Keys)
+		err = r.keyboard.Type(ctx, typed)
+	}
+	return d, err
 }
+
+// inputToPipe is input for a command without a terminal.
+func (r *run) inputToPipe(ctx context.Context, in jobs.Input, d *jobs.Delivery) error {
+	if in.Paste || in.Size != (jobs.Size{}) || in.Keys != (keys.Sequence{}) {
+		return jobs.ErrNoTerminal
+	}
+	if in.Signal != "" {
+		err := r.stdin.During(func() (err error) { d.Signalled, err = r.signal(in.Signal); return err })
+		if err != nil {
+			return err
+		}
+	}
+	if in.Types() {
+		return r.stdin.Send(ctx, in.Text, in.EOF)
+	}
+	return nil
+}
+
+// typed returns what the keyboard types of in. The modes of the terminal are those that the output so
+// far has set; it is read only if they matter, and each byte once.
+func (r *run) typed(in jobs.Input) (tty.Input, error) {
+	if in.Paste || in.Keys.NeedsModes() {
+		r.pumps[0].Drain()
+		r.modes.follow(r.port.Output())
+	}
+	typed := tty.Input{Text: in.Text, Keys: in.Keys.Bytes(r.modes.Modes), EOF: in.EOF, Secret: in.Secret}
+	if in.Paste {
+		pasted, err := keys.Paste(in.Text, r.modes.Modes)
+		if err != nil {
+			return tty.Input{}, err
+		}
+		typed.Text, typed.Keys = "", pasted+typed.Keys
+	}
+	return typed, nil
+}
+
+// Modes are the modes of a terminal, as far as its output has been followed.
+type modes struct {
+	keys.Follower
+	at int64 // the cursor to follow the output from
+}
+
+// followSize is how many bytes of the output are followed at a time.
+const followSize = 256 << 10
+
+// follow follows the output that has come since.
+func (m *modes) follow(log output.Reader) {
+	for {
+		c := log.Read(m.at, followSize)
+		if c.Dropped > 0 {
+			m.Write([]byte{can}) // a sequence that a gap has cut sets nothing
+		}
+		for _, s := range c.Spans {
+			m.Write(s.Data)
+		}
+		if m.at = c.Next; len(c.Spans) == 0 {
+			return
+		}
+	}
+}
+
+// can is the control character that ends a sequence without effect.
+const can = 0x18

@@ -96,12 +96,7 @@ func running(p procfs.Process) bool {
 // resendInterrupt interrupts again the processes on which the first interrupt had no effect. before
 // is the tree as it was then.
 func (r *run) resendInterrupt(before []procfs.Process, noTrap bool) {
-	group := r.handle.PID()
-	if r.pty != nil {
-		if foreground, err := r.pty.Foreground(); err == nil && foreground > 0 {
-			group = foreground
-		}
-	}
+	group := r.foreground()
 	tree, _ := r.handle.Tree() // an error: the next scan may see more
 	for _, p := range tree {
 		i := slices.IndexFunc(before, func(b procfs.Process) bool { return b.PID == p.PID && b.Start == p.Start })

@@ -31,6 +31,8 @@ var rules = []rule{
 		why: "a view is bytes in, text out"},
 	{dir: "internal/screen", may: []string{"internal/view"}, not: []string{"os", "net"},
 		why: "a screen is bytes in, rows out, and the one place that knows the library that draws it"},
+	{dir: "internal/keys", not: []string{"os", "net", "github.com"},
+		why: "a key sends the same bytes to every terminal"},
 	{dir: "internal/callstack", may: []string{"internal/view"}, not: []string{"os", "net", "github.com"},
 		why: "a stack reads alike whatever language and program it is of"},
 	{dir: "internal/output", not: []string{"os/exec", "net", "github.com"},
@@ -73,7 +75,7 @@ var rules = []rule{
 	{dir: "internal/changes", not: []string{"os/exec", "net", "github.com"},
 		why: "the file system shows what has changed, whatever has changed it"},
 
-	{dir: "jobs", may: []string{"internal/callstack", "internal/ladder", "internal/output"}, not: []string{"os/exec", "net"},
+	{dir: "jobs", may: []string{"internal/callstack", "internal/keys", "internal/ladder", "internal/output"}, not: []string{"os/exec", "net"},
 		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
 	{dir: "internal/display", may: []string{"internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
 		why: "what a job shows is hostile data from any runner: its limits are kept in one place, and nothing decodes it"},
@@ -108,7 +110,7 @@ var rules = []rule{
 		why: "output is searched alike in every front end"},
 	{dir: "internal/rawjson", not: []string{"os", "net", "github.com"},
 		why: "bytes in, bytes out"},
-	{dir: "internal/arguments", may: []string{"internal/rawjson", "internal/report", "internal/view", "jobs"}, not: []string{"os", "net", "github.com/modelcontextprotocol"},
+	{dir: "internal/arguments", may: []string{"internal/keys", "internal/rawjson", "internal/report", "internal/view", "jobs"}, not: []string{"os", "net", "github.com/modelcontextprotocol"},
 		why: "arguments are checked alike for every front end, before a tool runs"},
 	{dir: "internal/resource", may: []string{"internal/arguments", "internal/output", "internal/report", "internal/view", "jobs"}, not: []string{"os", "net/http", "github.com"},
 		why: "programs read the same of a job through every front end"},
@@ -122,7 +124,7 @@ var rules = []rule{
 		why: "files read alike through every front end"},
 	{dir: "internal/stdio", may: []string{"internal/rawjson"}, not: []string{"os", "net"},
 		why: "a transport carries messages over a stream and does not know what they mean"},
-	{dir: "internal/mcpserver", may: []string{"internal/arguments", "internal/delivery", "internal/engine", "internal/export", "internal/files", "internal/filetools", "internal/output", "internal/rawjson", "internal/report", "internal/resource", "internal/search", "internal/variables", "internal/view", "jobs"}, errors: []string{"internal/tty"}, not: []string{"os/exec", "net/http"},
+	{dir: "internal/mcpserver", may: []string{"internal/arguments", "internal/delivery", "internal/engine", "internal/export", "internal/files", "internal/filetools", "internal/output", "internal/rawjson", "internal/report", "internal/resource", "internal/search", "internal/variables", "internal/view", "jobs"}, errors: []string{"internal/keys", "internal/tty"}, not: []string{"os/exec", "net/http"},
 		why: "tools start nothing themselves and do not know how jobs run; they know what can go wrong, to say what helps"},
 	{dir: "internal/metrics", not: []string{"os/exec", "github.com"},
 		why: "requests and jobs are counted alike whatever the protocol is"},
@@ -144,7 +146,7 @@ var rules = []rule{
 
 // runnersMay are the packages that the runners may import.
 var runnersMay = []string{
-	"internal/callstack", "internal/cgroup", "internal/display", "internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/pystack", "internal/runner",
+	"internal/callstack", "internal/cgroup", "internal/display", "internal/keys", "internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/pystack", "internal/runner",
 	"internal/stdin", "internal/tty", "internal/view", "internal/waiting", "jobs",
 }
 

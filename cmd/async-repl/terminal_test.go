@@ -21,10 +21,10 @@ func TestEndOfFileAtAReadlinePrompt(t *testing.T) {
 		t.Errorf("waits for %q", got)
 	}
 	id := r.Header("Job ID")
-	if text := s.refused("send_command_input", "job_id", id, "eof", true); !strings.Contains(text, `send text="\x04"`) {
+	if text := s.refused("send_command_input", "job_id", id, "eof", true); !strings.Contains(text, `send keys=["ctrl-d"]`) {
 		t.Errorf("refused with %q", text)
 	}
-	r = s.do("send_command_input", "job_id", id, "text", "\x04", "wait_seconds", 30)
+	r = s.do("send_command_input", "job_id", id, "keys", []string{"ctrl-d"}, "wait_seconds", 30)
 	holds(t, r, "Status", "completed")
 	if !strings.Contains(string(r), "no name") {
 		t.Errorf("the prompt was not ended:\n%s", r)

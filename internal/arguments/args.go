@@ -11,6 +11,7 @@ import (
 
 	"asyncrepl/internal/rawjson"
 	"asyncrepl/internal/report"
+	"asyncrepl/jobs"
 )
 
 // Args are the checked arguments of a call. The field of a parameter that the call omits has its
@@ -34,6 +35,10 @@ type Args struct {
 	Context, MaxMatches            *int64
 	TTY                            *bool
 	EOF, Secret, Force, All, Rerun bool
+	Keys                           []string
+	Paste                          bool
+	Size                           jobs.Size
+	Signal                         string // SIGINT
 
 	Filename, Content, Old, New       string
 	Recursive, Tree, BinaryBase64     bool
@@ -199,7 +204,8 @@ func Nearest(name string, known []string) []string {
 	name = strings.ToLower(name)
 	var near []string
 	for _, k := range known {
-		if len(name) >= 3 && (strings.Contains(k, name) || strings.Contains(name, k)) || levenshtein.ComputeDistance(name, k) <= len(k)/3 {
+		lower := strings.ToLower(k)
+		if len(name) >= 3 && (strings.Contains(lower, name) || strings.Contains(name, lower)) || levenshtein.ComputeDistance(name, lower) <= len(k)/3 {
 			near = append(near, k)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"asyncrepl/jobs"
 )
 
 // signatures returns one for each parameter, which is required while all others are optional, and
@@ -31,6 +33,7 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"code":"1+1","wait_seconds":1.5,"max_chars":1.6e4}`, `{"command":"ls","env":{"A":"b","C":""},"tty":false,"cwd":"x"}`,
 		`{"job_ids":["a","b"],"until":"all"}`, `{"job_id":"a","text":"\u0000\ud800","eof":true,"secret":true}`, `{"package":"numpy","session":"a.b"}`,
+		`{"keys":["ctrl-c","<Esc>","entr","\u0000",":wq"],"paste":true,"size":[24,80],"signal":"sigint"}`, `{"keys":["word"],"size":[0],"signal":"KILL"}`,
 		`{"status":"running","limit":200,"before":"x"}`, `{"job_id":"x","cursor":9007199254740992,"force":true}`, `null`, ``, ` [] `, `"{}"`,
 		`{"code":"x","code":"y"}`, `{"c\u006fde":"x","timeout_seconds":1e999}`, `{"wait_seconds":-0,"limit":-0.0}`, `{"command":"x","env":{"A":"1","A":"2"}}`,
 		"{\"\u202e\\n\":1}", `{"code":"` + strings.Repeat("[", 9000) + `"}`,
@@ -51,6 +54,9 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		checkLimits(t, a)
+		if _, err := a.KeySequence(); err != nil {
+			checkMistake(t, tool, raw, nil, err)
+		}
 		var given map[string]any
 		dec := json.NewDecoder(strings.NewReader(string(raw)))
 		dec.UseNumber()
@@ -106,6 +112,9 @@ func checkLimits(t *testing.T, a *Args) {
 		"max_bytes": a.MaxBytes != nil && *a.MaxBytes < 1 || a.Count != nil && *a.Count < 1 || a.MaxDepth != nil && *a.MaxDepth < 1,
 		"offset":    a.Offset != nil && *a.Offset < 0,
 		"until":     a.Until != "" && a.Until != untilAny && a.Until != UntilAll,
+		"keys":      a.Keys != nil && (len(a.Keys) == 0 || len(a.Keys) > maxKeys),
+		"size":      a.Size != jobs.Size{} && (min(a.Size.Rows, a.Size.Cols) < 1 || max(a.Size.Rows, a.Size.Cols) > maxSide),
+		"signal":    a.Signal != "" && !slices.Contains(signalNames, strings.TrimPrefix(a.Signal, "SIG")),
 		"NUL":       slices.ContainsFunc([]string{a.Code, a.Command, a.Cwd, a.Package, a.Packages, a.Python, a.Venv}, func(s string) bool { return strings.ContainsRune(s, 0) }),
 	} {
 		if bad {

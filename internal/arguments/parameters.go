@@ -19,6 +19,8 @@ const (
 	MaxText    = 45_000            // characters of a reply; clients put longer replies into a file
 	MaxList    = 200               // jobs of a list
 	maxNames   = 1000              // of variables
+	maxKeys    = 1000              // of one call
+	maxSide    = 1000              // rows and columns of a terminal
 	maxWait    = 110 * time.Second // some clients move a call that takes two minutes to the background
 	maxSeconds = 366 * 24 * 3600   // of a timeout
 )
@@ -147,6 +149,21 @@ var parameters = map[string]*parameter{
 	"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),
 	"rerun":  boolean("for from_job: run what led to it again", func(a *Args) *bool { return &a.Rerun }),
 	"force":  boolean("kill immediately", func(a *Args) *bool { return &a.Force }),
+	"paste":  boolean("paste text, in brackets if asked for", func(a *Args) *bool { return &a.Paste }),
+	"keys": {map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "pressed after text: q enter up ctrl-c f1"},
+		func(a *Args, name string, raw json.RawMessage) (err error) {
+			a.Keys, err = decodeStrings(name, raw)
+			if err == nil && (len(a.Keys) == 0 || len(a.Keys) > maxKeys) {
+				err = Mistakef("%s must hold 1 to %s keys.", name, view.Count(maxKeys))
+			}
+			return err
+		}},
+	"size": {map[string]any{"type": "array", "items": map[string]any{"type": "integer"}, "description": "[rows, columns] of the terminal"},
+		func(a *Args, name string, raw json.RawMessage) (err error) {
+			a.Size, err = decodeSize(name, raw)
+			return err
+		}},
+	"signal": signal(),
 	"tty":    truth("default true; false: pipes", func(a *Args) **bool { return &a.TTY }),
 
 	"filename":        text("another name of path", func(a *Args) *string { return &a.Filename }, notEmpty),

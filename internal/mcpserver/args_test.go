@@ -135,7 +135,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"no job asks", "send_python_input", `{"text": "a"}`, "No Python job waits for input; nothing was sent or kept."},
 		{"python input for a shell job", "send_python_input", `{"text": "a", "job_id": "` + shell + `"}`,
 			"Job " + shell + " is a shell job: use send_command_input. Nothing was sent."},
-		{"nothing to send", "send_command_input", `{"job_id": "` + shell + `"}`, `There is nothing to send: give text (a line ends with \n) or eof.`},
+		{"nothing to send", "send_command_input", `{"job_id": "` + shell + `"}`, `There is nothing to send: give text (a line ends with \n), keys, eof, signal or size.`},
 		{"input for an ended job", "send_command_input", `{"job_id": "` + id + `", "text": "x"}`, "Job " + id + " has ended: completed. Nothing was sent."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

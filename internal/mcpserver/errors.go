@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"asyncrepl/internal/arguments"
+	"asyncrepl/internal/keys"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
@@ -43,8 +44,10 @@ var remedies = []struct {
 	remedy string
 }{
 	{tty.ErrLineTooLong, "send it in parts to a command started with tty=false, or put it in a file"},
-	{tty.ErrControl, "use eof=true for end of file, cancel_job to interrupt, or tty=false"},
-	{tty.ErrRawEOF, `send text="\x04", the Ctrl-D that ends a readline prompt, or the key that the program quits by`},
+	{tty.ErrControl, `press them with keys, such as keys=["ctrl-c"]; use eof=true for end of file, or tty=false`},
+	{tty.ErrRawEOF, `send keys=["ctrl-d"], which ends a readline prompt, or the key that the program quits by`},
+	{jobs.ErrNoTerminal, "it takes text, eof and signal; start it without tty=false for keys, paste and size"},
+	{keys.ErrPasteControl, "send them with keys or, if the program reads keys, as text without paste"},
 	{tty.ErrEcho, "wait until the job asks with Waiting: secret"},
 }
 

@@ -60,14 +60,33 @@ func (c *call) asking() (*jobs.Job, error) {
 }
 
 func (c *call) sendCommandInput(ctx context.Context) (*report.Reply, error) {
-	if c.args.Text == "" && !c.args.EOF {
-		return nil, arguments.Mistakef(`There is nothing to send: give text (a line ends with \n) or eof.`)
-	}
-	j, err := c.job(c.args.JobID)
+	a := c.args
+	pressed, err := a.KeySequence()
 	if err != nil {
 		return nil, err
 	}
-	return c.send(ctx, j, jobs.Input{Text: c.args.Text, EOF: c.args.EOF, Secret: c.args.Secret})
+	in := jobs.Input{Size: a.Size, Signal: a.Signal, Text: a.Text, Paste: a.Paste, Keys: pressed, EOF: a.EOF, Secret: a.Secret}
+	switch {
+	case in.Paste && in.Text == "":
+		return nil, arguments.Mistakef("paste needs text: it is what is pasted.")
+	case !in.Types() && in.Size == jobs.Size{} && in.Signal == "":
+		return nil, arguments.Mistakef(`There is nothing to send: give text (a line ends with \n), keys, eof, signal or size.`)
+	}
+	j, err := c.job(a.JobID)
+	if err != nil {
+		return nil, err
+	}
+	plain := jobs.Input{Text: in.Text, EOF: in.EOF, Secret: in.Secret}
+	if kind := j.Info().Kind; kind != jobs.Shell && in != plain {
+		return nil, arguments.Mistakef("Job %s is a %s job: only shell jobs take keys, paste, size and signal. %s Nothing was sent.", j.ID(), kind, elsewhere[kind])
+	}
+	return c.send(ctx, j, in)
+}
+
+// elsewhere says what to use for jobs that are no shell jobs.
+var elsewhere = map[jobs.Kind]string{
+	jobs.Python:  "Answer a question with send_python_input; cancel_job interrupts.",
+	jobs.Package: "It asks for nothing; cancel_job ends it.",
 }
 
 // deliverTime is how long the next call waits for input to be delivered. Input that is delivered
@@ -83,6 +102,9 @@ const leastDelivery = 100 * time.Millisecond
 func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Reply, error) {
 	c.notices.Watch(j)
 	from, answered := j.Log().Stat().End, j.Info().Question
+	if !in.Types() { // a size or a signal is no answer
+		answered = nil
+	}
 	deliver, cancel := context.WithTimeout(ctx, min(c.scope.GraceTime(), max(leastDelivery, c.waitFor(c.scope.GraceTime()))))
 	slow := time.AfterFunc(deliverTime, c.ticket.Pass)
 	if j.Info().Kind == jobs.Shell {

@@ -243,7 +243,7 @@ var replies = map[string][]step{
 		{"wait_for_jobs", given{"job_ids": []string{"ID1"}, "until": "all", "wait_seconds": 100},
 			"Condition: met: job ID1 waits for input\nWaited: T\n\n" +
 				"Job ID: ID1\nStatus: waiting_input\nPrompt: any key\nWaiting: key, the test\nCursor: 7\n" +
-				"Next: send_command_input(text=…) or cancel_job\n", ""},
+				"Next: send_command_input(keys=[…] or text=…) or cancel_job\n", ""},
 	},
 	"restart": {
 		{"restart_python_worker", nil, "Session: default\nRestarted: no Python was running; the next execute starts one\n", ""},

@@ -172,8 +172,9 @@ func tools(grace time.Duration) []*tool {
 		hints: reads, call: (*call).searchJobOutput,
 	}, {
 		name: "send_command_input", toolset: core,
-		about:    "Type into a job's terminal. Nothing is added: end a line with \\n.",
-		required: []string{"job_id"}, optional: []string{"text", "eof", "secret", "wait_seconds"},
+		about: "Type into a job's terminal. End lines with \\n, also where Waiting is key; in full-screen programs press enter by keys. " +
+			"Order: size, signal, text, keys, eof.",
+		required: []string{"job_id"}, optional: []string{"text", "keys", "eof", "secret", "paste", "size", "signal", "wait_seconds"},
 		wait: shortly, hints: runs, call: (*call).sendCommandInput,
 	}, {
 		name: "send_python_input", toolset: core,

@@ -20,7 +20,7 @@ var nexts = map[string]string{
 	pythonLine: "send_python_input(text=…) or cancel_job",
 	"line":     `send_command_input(text="…\n") or cancel_job`,
 	"secret":   `send_command_input(text="…\n", secret=true) or cancel_job`,
-	"key":      "send_command_input(text=…) or cancel_job",
+	"key":      "send_command_input(keys=[…] or text=…) or cancel_job",
 }
 
 // next writes the Next line if the job waits for input. After an answer it does so only if the new

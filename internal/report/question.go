@@ -54,20 +54,33 @@ func question(r *Reply, info jobs.Info, known known) {
 
 // Delivered says what became of input that was sent to a job.
 func Delivered(d jobs.Delivery, in jobs.Input) string {
-	s := "delivered"
-	switch {
-	case d.Waiting:
-	case d.Untaken:
-		s = "sent; the program that waits for it is busy and has not taken it yet"
-	case d.Unseen && in.EOF:
-		s = "the command's standard input is closed"
-	case d.Unseen:
-		s = "written to the command's standard input; whether a program reads a pipe can't be seen"
-	default:
-		s = "no program was waiting for it; it is buffered until one reads"
+	var parts []string
+	if in.Size != (jobs.Size{}) {
+		parts = append(parts, fmt.Sprintf("terminal resized to %dx%d", in.Size.Rows, in.Size.Cols))
+	}
+	if in.Signal != "" {
+		parts = append(parts, in.Signal+" sent to "+d.Signalled)
+	}
+	if in.Types() || parts == nil {
+		parts = append(parts, typed(d, in))
 	}
 	if d.Note != "" {
-		s = fmt.Sprintf("%s; %s", s, d.Note)
+		parts = append(parts, d.Note)
 	}
-	return s
+	return strings.Join(parts, "; ")
+}
+
+// typed says what became of text, keys and the end of file.
+func typed(d jobs.Delivery, in jobs.Input) string {
+	switch {
+	case d.Waiting:
+		return "delivered"
+	case d.Untaken:
+		return "sent; the program that waits for it is busy and has not taken it yet"
+	case d.Unseen && in.EOF:
+		return "the command's standard input is closed"
+	case d.Unseen:
+		return "written to the command's standard input; whether a program reads a pipe can't be seen"
+	}
+	return "no program was waiting for it; it is buffered until one reads"
 }

@@ -151,6 +151,16 @@ func (p *Pipe) Sending() bool {
 	return p.sending
 }
 
+// During runs f, which acts on the programs that read the pipe in another way than by input. To the
+// listener it is a Send.
+func (p *Pipe) During(f func() error) error {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	p.setSending(true)
+	defer p.setSending(false)
+	return f()
+}
+
 // setSending records the start or the end of a Send.
 func (p *Pipe) setSending(sending bool) {
 	p.mu.Lock()

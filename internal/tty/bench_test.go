@@ -30,7 +30,7 @@ func BenchmarkType(b *testing.B) {
 		p := start(b)
 		k := tty.NewKeyboard(p.PTY, p.List)
 		for b.Loop() {
-			if err := k.Type(b.Context(), line, false, false); err != nil {
+			if err := k.Type(b.Context(), tty.Input{Text: line}); err != nil {
 				b.Fatal(err)
 			}
 		}

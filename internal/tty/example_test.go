@@ -30,7 +30,7 @@ func Example() {
 	}
 
 	keyboard := tty.NewKeyboard(pty, func() ([]int, error) { return []int{cat.Process.Pid}, nil })
-	if err := keyboard.Type(context.Background(), "hello\n", true, false); err != nil {
+	if err := keyboard.Type(context.Background(), tty.Input{Text: "hello\n", EOF: true}); err != nil {
 		fmt.Println(err)
 	}
 	screen := bufio.NewReader(pty.Master())

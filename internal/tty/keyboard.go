@@ -42,28 +42,36 @@ func NewKeyboard(pty *PTY, tree func() ([]int, error)) *Keyboard {
 	return &Keyboard{pty: pty, tree: tree}
 }
 
-// Type sends text and then, if eof is set, the end of file. It adds nothing to the text. If the
-// terminal would cut the text, act on it or echo a secret, Type sends none of it.
+// An Input is what one call of [Keyboard.Type] types, in the order of its fields.
+type Input struct {
+	Text   string // nothing is added to it, and the terminal must not act on it
+	Keys   string // what keys send; the terminal acts on some of them
+	EOF    bool   // the end of file
+	Secret bool   // the terminal must not echo it
+}
+
+// Type types in. If the terminal would cut it, act on its text or echo a secret, Type types nothing.
 //
 // A line that is sent in parts is one line. Once a program has run, it may have read the earlier
 // parts in another mode, or thrown them away. They no longer count then, so that no text is refused
 // that the terminal would take.
-func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) error {
+func (k *Keyboard) Type(ctx context.Context, in Input) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	mode, err := k.pty.Mode()
 	if err != nil {
 		return err
 	}
-	if err := k.check(mode, text, eof, secret); err != nil {
+	if err := k.check(mode, in); err != nil {
 		return err
 	}
+	text := in.Text + in.Keys
 	half := k.half
 	if text != "" {
 		half = mode.Canon && unfinished(text) != ""
 	}
 	b := []byte(text)
-	if eof {
+	if in.EOF {
 		if half { // one more, because the first only ends the half-typed line
 			b = append(b, mode.eof)
 		}
@@ -86,18 +94,34 @@ func (k *Keyboard) Type(ctx context.Context, text string, eof, secret bool) erro
 	return nil
 }
 
+// Check returns the error that Type would return now without typing anything.
+func (k *Keyboard) Check(in Input) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	mode, err := k.pty.Mode()
+	if err != nil {
+		return err
+	}
+	return k.check(mode, in)
+}
+
 // check returns an error if the terminal, in this mode, would not pass the input on.
-func (k *Keyboard) check(mode Mode, text string, eof, secret bool) error {
+func (k *Keyboard) check(mode Mode, in Input) error {
 	switch {
-	case secret && mode.Echo:
+	case in.Secret && mode.Echo:
 		return ErrEcho
+	case mode.Canon && strings.ContainsFunc(in.Text, actedOn):
+		return ErrControl
 	case mode.Canon:
-		return checkLines(text, k.pendingBytes())
-	case eof:
+		return checkLines(in.Text+in.Keys, k.pendingBytes())
+	case in.EOF:
 		return ErrRawEOF
 	}
 	return nil
 }
+
+// actedOn reports whether a terminal in line mode may act on a character instead of passing it on.
+func actedOn(r rune) bool { return r < ' ' && !strings.ContainsRune(lineEnds+"\t", r) || r == 0x7f }
 
 // pendingBytes returns how many bytes of an unfinished line are known to be still in the terminal.
 func (k *Keyboard) pendingBytes() int {
@@ -135,18 +159,22 @@ func (k *Keyboard) typed(text string, canon bool) {
 	}
 }
 
-// lineEnds end a line in line mode.
-const lineEnds = "\n\r"
+// lineEnds end a line in line mode. lineKeys do too, or drop the line: those that a terminal has for
+// an interrupt, an end of file, the erasing of the line, a stop and a quit.
+const (
+	lineEnds = "\n\r"
+	lineKeys = lineEnds + "\x03\x04\x15\x1a\x1c"
+)
 
 // unfinished returns the part of text after its last complete line.
-func unfinished(text string) string { return text[strings.LastIndexAny(text, lineEnds)+1:] }
+func unfinished(text string) string { return text[strings.LastIndexAny(text, lineKeys)+1:] }
 
 // checkLines returns an error if a terminal in line mode, which has begun bytes of the first line
-// already, would not pass on text as it is.
+// already, would cut a line of text.
 func checkLines(text string, begun int) error {
 	for text != "" {
 		line, rest := text, ""
-		if end := strings.IndexAny(text, lineEnds); end >= 0 {
+		if end := strings.IndexAny(text, lineKeys); end >= 0 {
 			line, rest = text[:end], text[end+1:]
 		}
 		switch {
@@ -154,8 +182,6 @@ func checkLines(text string, begun int) error {
 			return ErrLineTooLong
 		case begun+len(line) > lineMax:
 			return fmt.Errorf("%w, and %d bytes of this one are typed already", ErrLineTooLong, begun)
-		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			return ErrControl
 		}
 		text, begun = rest, 0
 	}

@@ -56,7 +56,7 @@ func TestLineInPartsIsRefusedWhereItWouldBeCut(t *testing.T) {
 	p, k, waits := reader(t, "pass")
 	typed := func(text string, want error) {
 		t.Helper()
-		if err := k.Type(t.Context(), text, false, false); !errors.Is(err, want) {
+		if err := k.Type(t.Context(), tty.Input{Text: text}); !errors.Is(err, want) {
 			t.Fatalf("%d bytes of %.1q: %v, want %v", len(text), text, err, want)
 		}
 		if want == nil {
@@ -88,13 +88,13 @@ func TestEarlierPartThatIsGoneDoesNotCount(t *testing.T) {
 			t.Parallel()
 			p, k, waits := reader(t, gone)
 			waits()
-			if err := k.Type(t.Context(), strings.Repeat("a", 3000), false, false); err != nil {
+			if err := k.Type(t.Context(), tty.Input{Text: strings.Repeat("a", 3000)}); err != nil {
 				t.Fatal(err)
 			}
 			waits()
 			p.Signal(t, syscall.SIGUSR1)
 			p.WaitPrinted(t, "gone")
-			if err := k.Type(t.Context(), strings.Repeat("b", tty.LineMax)+"\n", false, false); err != nil {
+			if err := k.Type(t.Context(), tty.Input{Text: strings.Repeat("b", tty.LineMax) + "\n"}); err != nil {
 				t.Fatal(err)
 			}
 			p.WaitPrinted(t, fmt.Sprintf("got %d b", tty.LineMax+1))
@@ -109,7 +109,7 @@ func TestHalfTypedLineAfterATextTakenInPart(t *testing.T) {
 	p.PTY.SetLimit(50 * time.Millisecond)
 	k := tty.NewKeyboard(p.PTY, p.List)
 	text := strings.Repeat(strings.Repeat("x", 999)+"\n", 1000)
-	err := k.Type(t.Context(), text, false, false)
+	err := k.Type(t.Context(), tty.Input{Text: text})
 	taken := 0
 	if err == nil {
 		t.Fatal("the terminal took all of it")
@@ -139,7 +139,7 @@ func TestTextThatTheTerminalWouldSpoilIsRefused(t *testing.T) {
 			p := ttytest.Start(t, []string{"sh", "-c", "stty " + c.mode + "; echo ready; exec sleep 1000"})
 			p.WaitPrinted(t, "ready")
 			p.PTY.OnSend(func() { t.Error("something was sent") })
-			if err := tty.NewKeyboard(p.PTY, p.List).Type(t.Context(), c.text, c.eof, c.secret); !errors.Is(err, c.want) {
+			if err := tty.NewKeyboard(p.PTY, p.List).Type(t.Context(), tty.Input{Text: c.text, EOF: c.eof, Secret: c.secret}); !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 		})

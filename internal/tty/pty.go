@@ -125,6 +125,20 @@ func (p *PTY) Close() {
 	}
 }
 
+// Resize sets the size of the terminal. The kernel sends SIGWINCH to the foreground group if it differs
+// from the size before. To the listener it is a Send.
+func (p *PTY) Resize(rows, cols uint16) error {
+	return p.During(func() error {
+		err := control(p.master, func(fd int) error {
+			return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+		})
+		if err != nil {
+			return fmt.Errorf("sizing %s: %w", p.slave.Name(), err)
+		}
+		return nil
+	})
+}
+
 // Foreground returns the process group that the kernel lets read the terminal now.
 func (p *PTY) Foreground() (pgid int, err error) {
 	err = control(p.master, func(fd int) error {

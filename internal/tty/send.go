@@ -51,6 +51,16 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	return n, fmt.Errorf("writing to %s: %w", p.slave.Name(), err)
 }
 
+// During runs f, which acts on the terminal's programs in another way than by typing. To the listener it
+// is a Send.
+func (p *PTY) During(f func() error) error {
+	p.turn <- struct{}{}
+	defer func() { <-p.turn }()
+	p.setSending(true)
+	defer p.setSending(false)
+	return f()
+}
+
 // OnSend has f called at the start of each Send, before a program can see the input, and at its
 // end, in the sender's goroutine. f must not send. There is one listener at a time; nil ends it,
 // and no call is in progress when OnSend returns.

@@ -7,6 +7,7 @@ import (
 
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/runner"
+	"asyncrepl/internal/tty"
 	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
 )
@@ -132,7 +133,7 @@ func (w *Worker) Answer(n int, line string, eof bool) error {
 
 // Type types text, and then the end of file if eof is set, at the worker's terminal.
 func (w *Worker) Type(ctx context.Context, text string, eof, secret bool) error {
-	return w.keyboard.Type(ctx, text, eof, secret)
+	return w.keyboard.Type(ctx, tty.Input{Text: text, EOF: eof, Secret: secret})
 }
 
 // NewWatcher returns a watcher of the worker's terminal for one job.

@@ -1,0 +1,146 @@
+package arguments
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/agnivade/levenshtein"
+
+	"asyncrepl/internal/keys"
+	"asyncrepl/internal/report"
+	"asyncrepl/jobs"
+)
+
+// KeySequence returns what the keys of the call send. An element is the name of a key or chord, or
+// text. One that looks like a name and is none is a mistake, and so are words alone: typed, the name
+// of a key that there is not would be a command to some programs. The error shows nothing of secret
+// keys.
+func (a *Args) KeySequence() (keys.Sequence, error) {
+	var all keys.Sequence
+	pressed, word := false, -1 // whether there is a key; the first word
+	for i, element := range a.Keys {
+		key, ok := keys.Parse(element)
+		switch {
+		case element == "":
+			return keys.Sequence{}, Mistakef("keys[%d] is empty.", i)
+		case ok:
+			pressed = true
+		case utf8.RuneCountInString(element) == 1:
+			key, pressed = keys.Text(element), true
+		case resemblesKey(element):
+			return keys.Sequence{}, a.noKey(i)
+		default:
+			key = keys.Text(element)
+			if word < 0 && isWord().MatchString(element) {
+				word = i
+			}
+		}
+		all = all.Then(key)
+	}
+	if word >= 0 && !pressed {
+		return keys.Sequence{}, a.noKey(word)
+	}
+	return all, nil
+}
+
+// noKey returns the mistake that an element of keys is not a key.
+func (a *Args) noKey(i int) error {
+	const remedy = "Keys are: %s, f1 to f12; chords such as ctrl-c, alt-x and shift-tab; and single characters. To type a word, use text."
+	what, near := fmt.Sprintf("keys[%d]", i), ""
+	if !a.Secret {
+		what += " (" + report.OneLine(a.Keys[i]) + ")"
+		if names := nearestKeys(a.Keys[i]); len(names) > 0 {
+			near = " Did you mean " + strings.Join(names, " or ") + "?"
+		}
+	}
+	names := slices.DeleteFunc(keys.Names(), func(name string) bool { return name[0] == 'f' })
+	return Mistakef("%s is not a key.%s "+remedy, what, near, strings.Join(names, ", "))
+}
+
+// The patterns are compiled when a call first names keys.
+var (
+	// isWord matches an element that could be meant as a name.
+	isWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`) })
+
+	// isChord matches what has the form of a chord, or is the name of a key of other keyboards.
+	isChord = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^((ctrl|ctl|control|alt|meta|shift|super|cmd|command|win|option|opt|hyper|fn)[-+].*|[cms]-.|\^.|f[0-9]+)$`)
+	})
+)
+
+// resemblesKey reports whether an element that is no key is likely meant as one.
+func resemblesKey(element string) bool {
+	return isChord().MatchString(element) || len(nearestKeys(element)) > 0
+}
+
+// nearestKeys returns the names of keys that a word differs from in little: in brackets, dashes and the
+// words key and arrow, or in one letter of a long name, but not in its first.
+func nearestKeys(word string) (near []string) {
+	const longest = 16 // with what is left out
+	if len(word) > longest || utf8.RuneCountInString(word) < 2 {
+		return nil
+	}
+	word = strings.NewReplacer("<", "", ">", "", "{", "", "}", "", "[", "", "]", "", "_", "", "-", "", "key", "", "arrow", "").
+		Replace(strings.ToLower(word))
+	for _, name := range keys.Names() {
+		if word == name || len(name) >= 5 && word != "" && word[0] == name[0] && levenshtein.ComputeDistance(word, name) == 1 {
+			near = append(near, name)
+		}
+	}
+	return near
+}
+
+// signalNames are the signals that a call can send. The one that ends a job for certain belongs to
+// cancel_job.
+var signalNames = []string{"INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "CONT", "TSTP"}
+
+// signal returns the parameter for a signal, which can also be named as SIGINT or int.
+func signal() *parameter {
+	p := text("to the foreground processes, before text", func(a *Args) *string { return &a.Signal }, nil)
+	p.schema["enum"] = signalNames
+	p.set = func(a *Args, name string, raw json.RawMessage) error {
+		s, err := decodeString(name, raw)
+		if err != nil {
+			return err
+		}
+		short := strings.TrimPrefix(strings.ToUpper(s), "SIG")
+		switch {
+		case slices.Contains(signalNames, short):
+			a.Signal = "SIG" + short
+			return nil
+		case short == "KILL":
+			return Mistakef("%s may not be KILL: cancel_job with force=true kills the job and all its processes.", name)
+		}
+		hint := ""
+		if near := Nearest(short, signalNames); len(near) > 0 {
+			hint = " Did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return Mistakef("%s must be one of: %s.%s", name, strings.Join(signalNames, ", "), hint)
+	}
+	return p
+}
+
+// decodeSize reads the rows and columns of a terminal.
+func decodeSize(name string, raw json.RawMessage) (jobs.Size, error) {
+	if jsonType(raw) != "an array" {
+		return jobs.Size{}, wrongType(name, "[rows, columns]", raw)
+	}
+	var sides []json.RawMessage
+	if err := json.Unmarshal(raw, &sides); err != nil || len(sides) != 2 {
+		return jobs.Size{}, Mistakef("%s must be [rows, columns].", name)
+	}
+	var size jobs.Size
+	for i, side := range []*int{&size.Rows, &size.Cols} {
+		n, err := decodeInt(name+[]string{" (rows)", " (columns)"}[i], sides[i], 1, maxSide)
+		if err != nil {
+			return jobs.Size{}, err
+		}
+		*side = int(*n)
+	}
+	return size, nil
+}
