@@ -140,13 +140,17 @@ func (s *session) call(tool string, args map[string]any) (mcpclient.Reply, error
 }
 
 // shownArguments are the arguments of calls that the demo prints, in this order.
-var shownArguments = []string{"name", "from_session", "session", "code", "checkpoint", "command", "package", "text", "path", "job_id",
+var shownArguments = []string{"name", "from_session", "session", "code", "checkpoint", "command", "package", "text", "keys", "secret", "path", "job_id",
 	"wait_seconds", "max_chars"}
 
 func (s *session) printCall(tool string, args map[string]any) {
 	fmt.Fprintf(s.out, "   > %s\n", tool)
 	for _, name := range shownArguments {
-		if v, ok := args[name]; ok {
+		v, ok := args[name]
+		if name == "text" && args["secret"] == true {
+			v = "(not shown)"
+		}
+		if ok && v != false {
 			fmt.Fprintf(s.out, "     %s: %s\n", name, indent(fmt.Sprint(v), "       "))
 		}
 	}
@@ -208,6 +212,8 @@ var steps = []step{
 	{"read a long line in one call", readLongLine},
 	{"a restart clears the variables", restart},
 	{"a shell job asks a question", shellAsks},
+	{"ssh-keygen is answered prompt by prompt, and the passphrase leaves no trace", makeKey},
+	{"less is paged by keys", pageThroughFile},
 	{"a server says where it listens", startWebServer},
 	{"a cancel ends the full process tree", cancelTree},
 	{"a crash of the worker is reported", oneCall("execute_python", "code", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",

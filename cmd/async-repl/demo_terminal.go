@@ -1,0 +1,112 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The steps with programs of a terminal. A program that is not installed is named, and its step
+// passes without it.
+
+// missing says that a program is not installed, if it is not.
+func (s *session) missing(program string) bool {
+	_, err := exec.LookPath(program)
+	if err != nil {
+		fmt.Fprintf(s.out, "   %s is not installed: nothing to show\n", program)
+	}
+	return err != nil
+}
+
+// passphrase is what the demo sends as a secret.
+const passphrase = "correct horse battery staple"
+
+// makeKey answers ssh-keygen prompt by prompt. The passphrase leaves no trace.
+func makeKey(s *session) error {
+	if s.missing("ssh-keygen") {
+		return nil
+	}
+	r, err := s.call("execute_command_async", map[string]any{"command": "ssh-keygen -t ed25519 -C demo", "wait_seconds": 60})
+	if err != nil {
+		return err
+	}
+	id := r.Header("Job ID")
+	replies := string(r)
+	for _, answer := range []struct {
+		prompt, text string
+		secret       bool
+	}{
+		{"Enter file in which to save the key ", "./demo_key\n", false},
+		{"Enter passphrase", passphrase + "\n", true},
+		{"Enter same passphrase again: ", passphrase + "\n", true},
+	} {
+		if err := expect(r, "waiting_input", answer.prompt); err != nil {
+			return err
+		}
+		args := map[string]any{"job_id": id, "text": answer.text, "secret": answer.secret, "wait_seconds": 60}
+		if r, err = s.call("send_command_input", args); err != nil {
+			return err
+		}
+		replies += string(r)
+	}
+	if err := expect(r, "completed", "SHA256:"); err != nil {
+		return err
+	}
+	if strings.Contains(replies, passphrase) {
+		return errors.New("a reply shows the passphrase")
+	}
+	return s.searchFor(passphrase)
+}
+
+// searchFor returns an error if a file of the workspace or of the server's state holds text.
+func (s *session) searchFor(text string) error {
+	return filepath.WalkDir(s.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err == nil && bytes.Contains(b, []byte(text)) {
+			err = fmt.Errorf("%s holds %q", path, text)
+		}
+		return err
+	})
+}
+
+// pageThroughFile pages a file with less, searches in it and leaves it, by keys.
+func pageThroughFile(s *session) error {
+	if s.missing("less") {
+		return nil
+	}
+	r, err := s.call("execute_command_async", map[string]any{"command": "seq 1000 | sed 's/^/line /' >lines; less lines", "wait_seconds": 60})
+	if err != nil {
+		return err
+	}
+	id := r.Header("Job ID")
+	if err := expect(r, "waiting_input", "line 39\n"); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		keys   []string
+		status string
+		text   string
+	}{
+		{[]string{"pagedown"}, "waiting_input", "line 78\n"},
+		{[]string{"/", "line 500", "enter"}, "waiting_input", "line 538\n"},
+		{[]string{"q"}, "completed", ""},
+	} {
+		if r, err = s.call("send_command_input", map[string]any{"job_id": id, "keys": step.keys, "wait_seconds": 60}); err != nil {
+			return err
+		}
+		if err := expect(r, step.status, step.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
