@@ -39,6 +39,7 @@ type Info struct {
 	PID         int              // the process in the foreground, if the runner named one
 	Probe       Probe            // measures its processes, if the runner gave one; nil once Status is final
 	Looker      callstack.Looker // shows where its code is, if the runner gave one; nil once Status is final
+	Terminal    TerminalSize     // of its own terminal; nil if it has none
 
 	Created, Started, Ended time.Time
 	Output                  output.Stat

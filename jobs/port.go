@@ -149,6 +149,16 @@ func (p *Port) SetProbe(probe Probe) {
 	}
 }
 
+// A TerminalSize returns the rows and columns of a terminal, and after its end those that it had.
+type TerminalSize func() (rows, cols int)
+
+// SetTerminal records that the job has a terminal of its own, on which all of its output was drawn.
+func (p *Port) SetTerminal(size TerminalSize) {
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
+	p.j.info.Terminal = size
+}
+
 // SetLooker makes l show where the code of the running job is.
 func (p *Port) SetLooker(l callstack.Looker) {
 	p.j.mu.Lock()

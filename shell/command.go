@@ -128,6 +128,7 @@ func (r *run) startOnTTY(owner *process.Owner, spec process.Spec) (err error) {
 	}
 	r.keyboard = tty.NewKeyboard(r.pty, runner.PIDs(r.handle))
 	r.watcher = runner.NewWatcher(r.pty, r.handle, r.lastOutput, r.onInput)
+	r.port.SetTerminal(r.pty.Size)
 	r.announce()
 	r.pumps = []*pump.Pump{pump.Shared(r.pty.Master(), r.write(output.TTY))}
 	return nil

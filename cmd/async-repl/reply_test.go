@@ -40,15 +40,42 @@ func TestDebuggerStepsAreShort(t *testing.T) {
 	}
 }
 
-// A program that draws a full screen asks with it, not with its last line.
-func TestFullScreenHasNoPrompt(t *testing.T) {
+// A program that draws a full screen asks with it, not with its last line, and every reply shows the
+// screen: the first one with the output before it. A read from a cursor before it is a page of text.
+func TestFullScreenIsShownAsAScreen(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	const draw = `printf '\033[?1049h\033[H\033[2J'; for i in $(seq 2 39); do printf '\033[%d;1H~%119s' $i ''; done; printf '\033[40;1HINSERT'; `
-	r := s.do("execute_command_async", "wait_seconds", 60, "command", draw+`read -rn1 key; printf '\033[?1049l'; read -rp 'Name? ' name`)
-	if r.Header("Status") != "waiting_input" || strings.Contains(string(r), "Prompt:") || !strings.HasSuffix(string(r), "\n\n~\nINSERT\n") || len(r) > 300 {
-		t.Errorf("the screen costs %d bytes:\n%s", len(r), r)
+	r := s.do("execute_command_async", "wait_seconds", 60, "command", "echo before; "+draw+
+		`read -rn1 key; printf "\033[2;1HINSERT $key"; read -rn1 key; printf '\033[?1049l'; read -rp 'Name? ' name`)
+	id := r.Header("Job ID")
+	rows := "\n" + strings.Repeat("~\n", 38) + "INSERT\n"
+	if r.Header("Status") != "waiting_input" || strings.Contains(string(r), "Prompt:") || r.Section("STDOUT") != "before" ||
+		r.Section("SCREEN") != rows || r.Header("Screen") != "40 rows, 120 columns; cursor in row 40, column 7" {
+		t.Errorf("execute shows:\n%s", r)
 	}
-	s.do("send_command_input", "job_id", r.Header("Job ID"), "text", "x", "wait_seconds", 60)
-	matches(t, s.do("check_job_status", "job_id", r.Header("Job ID")), map[string]string{"Status": "^waiting_input$", "Prompt": `^Name\? $`})
+	r = s.do("send_command_input", "job_id", id, "text", "x", "wait_seconds", 60)
+	rows = strings.Replace(rows, "~", "INSERT x", 1)
+	if r.Section("STDOUT") != "" || strings.Replace(r.Section("SCREEN"), "INSERTx", "INSERT", 1) != rows {
+		t.Errorf("after a key:\n%s", r)
+	}
+	cursor := r.Header("Cursor")
+	r = s.do("check_job_status", "job_id", id)
+	if r.Section("STDOUT") != "" || r.Section("SCREEN") == "" || r.Header("Omitted") != "8 bytes (cursor 0..8)" || r.Header("Cursor") != cursor {
+		t.Errorf("a check shows:\n%s", r)
+	}
+	if r = s.do("check_job_status", "job_id", id, "cursor", 0); !strings.HasPrefix(r.Section("STDOUT"), "before\n\nINSERT x\n~\n") || r.Section("SCREEN") != "" {
+		t.Errorf("a page from the start:\n%s", r)
+	}
+	if r = s.do("check_job_status", "job_id", id, "view", "text"); !strings.Contains(r.Section("STDOUT"), "INSERT") || r.Section("SCREEN") != "" {
+		t.Errorf("as text:\n%s", r)
+	}
+	if r = s.do("check_job_status", "job_id", id, "view", "raw"); !strings.Contains(r.Section("STDOUT"), `\x1b[40;1HINSERT`) || r.Section("SCREEN") != "" {
+		t.Errorf("as bytes:\n%s", r)
+	}
+	s.do("send_command_input", "job_id", id, "text", "x", "wait_seconds", 60)
+	if r = s.do("check_job_status", "job_id", id, "view", "screen"); r.Section("SCREEN") != "before\nName?\n" || r.Header("Screen") != "40 rows, 120 columns; cursor in row 2, column 7" {
+		t.Errorf("the main screen:\n%s", r)
+	}
+	matches(t, s.do("check_job_status", "job_id", id), map[string]string{"Status": "^waiting_input$", "Prompt": `^Name\? $`})
 }

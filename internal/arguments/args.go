@@ -27,7 +27,7 @@ type Args struct {
 	JobIDs, Names, Args            []string
 	Format, Pattern                string
 	Value                          json.RawMessage
-	Status, Until                  string
+	Status, Until, View            string
 	Env                            map[string]string
 	Wait, Timeout                  *time.Duration
 	MaxChars, Limit                *int64

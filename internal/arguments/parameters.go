@@ -120,6 +120,7 @@ var parameters = map[string]*parameter{
 		string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)),
 	"until": choice("default any", func(a *Args) *string { return &a.Until }, untilAny, UntilAll),
 
+	"view":    choice("default text; raw: bytes", func(a *Args) *string { return &a.View }, report.TextView, report.ScreenView, report.RawView),
 	"format":  choice("default text", func(a *Args) *string { return &a.Format }, "text", "json", "image"),
 	"pattern": text("such as df*", func(a *Args) *string { return &a.Pattern }, glob),
 

@@ -29,7 +29,7 @@ var resourceTemplates = []*mcp.ResourceTemplate{{
 	Description: "A picture or document that a job has shown, in full size. The job's record lists them.",
 }, {
 	Name: "job-output", Title: "Output of a job", URITemplate: resource.OutputTemplate,
-	Description: "Output from cursor on (default 0). view: text (default; escape codes stripped) or raw. " +
+	Description: "Output from cursor on (default 0). view: text (default; escape codes stripped), raw, or screen (what the terminal shows). " +
 		"_meta \"" + resource.OutputMeta + "\" holds next, the cursor to continue from, and more.",
 }}
 

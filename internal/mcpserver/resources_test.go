@@ -213,8 +213,8 @@ func TestResourceMistakesSayHowToFixThem(t *testing.T) {
 	c, other := w.dial(engine.Scope{}), newWorld(t).dial(engine.Scope{})
 	id := field(c.call("execute_python", given{"code": `out "secret"`}), "Job ID")
 	for uri, want := range map[string]string{
-		"job://" + id + "/output?view=screen": "view screen is not built yet: use text or raw.",
-		"job://" + id + "/output?view=x":      "view must be one of: text, raw.",
+		"job://" + id + "/output?view=screen": "Job " + id + " is a Python job, which has no screen. Use view=text.",
+		"job://" + id + "/output?view=x":      "view must be one of: text, screen, raw.",
 		"job://" + id + "/output?cursor=-1":   "cursor must be a count of bytes, 0 or more: the next of an earlier read.",
 		"job://" + id + "/output?cursor=":     "cursor must be a count of bytes, 0 or more: the next of an earlier read.",
 		"job://" + id + "/output?cursor=7":    "cursor 7 is beyond the end of job " + id + "'s output, 6. Use the next of an earlier read.",

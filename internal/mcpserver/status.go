@@ -75,10 +75,18 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 }
 
 func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
+	if c.args.View == report.ScreenView && c.args.Cursor != nil {
+		return nil, arguments.Mistakef("view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text.")
+	}
 	c.notices.Watch(j)
 	c.await(ctx, j, 0)
+	if c.args.View == report.ScreenView {
+		if why := report.NoScreen(j.Info()); why != "" {
+			return nil, arguments.Mistakef("%s", why)
+		}
+	}
 	w := c.window(0)
-	w.Look = true
+	w.Look, w.View = true, c.args.View
 	if c.args.Cursor == nil {
 		w.Part = report.Newest
 		if c.args.MaxChars == nil {

@@ -69,7 +69,7 @@ func tools(grace time.Duration) []*tool {
 	}, {
 		name: "check_job_status", toolset: core,
 		about:    "Show status and output of a job. With cursor, return only newer output; without it, the latest output of a running job or all of a finished one.",
-		required: []string{"job_id"}, optional: []string{"wait_seconds", "cursor", "max_chars"},
+		required: []string{"job_id"}, optional: []string{"wait_seconds", "cursor", "view", "max_chars"},
 		wait: atOnce, hints: reads, call: (*call).checkJobStatus,
 	}, {
 		name: "check_python_status", toolset: core,

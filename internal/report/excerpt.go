@@ -71,9 +71,13 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	stat := log.Stat()
 	room = max(room, 1)
 	from := min(w.From, stat.End) // for callers that don't check; a log never shrinks
-	x := excerpt{loss: stat.Loss, from: from}
+	x := excerpt{loss: stat.Loss, from: from, next: stat.End}
 	if stat.Final >= 0 {
 		x.late = stat.End - stat.Final
+	}
+	if w.screen != nil {
+		x.beside(log, stat, w, from, room)
+		return x
 	}
 	if w.lines > 0 {
 		start := lastLines(log, from, stat.End, w.lines)
@@ -85,16 +89,34 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 		room = min(room, w.NewestMax)
 	}
 	if w.Part == Forward {
-		x.forward(log, stat, final, from, room)
+		x.forward(log, stat, final, from, room, w.View == RawView)
 	} else {
-		x.ends(log, stat, final, from, newest, room)
+		x.ends(log, stat, final, from, view.Budget{Head: (room + 1) / 2, Max: room, Raw: w.View == RawView}, newest)
 	}
+	x.countGone(stat)
+	return x
+}
+
+// beside takes the output before that which the screen in the reply shows, in the reply to the call
+// that has started the job. Other replies leave it out.
+func (x *excerpt) beside(log output.Reader, stat output.Stat, w Window, from int64, room int) {
+	stat.End = max(from, min(stat.End, w.screen.start))
+	if w.Part == Ends {
+		x.ends(log, stat, true, from, view.Budget{Head: (room + 1) / 2, Max: room}, false)
+	} else {
+		x.omit(from, stat.End)
+	}
+	x.countGone(stat)
+	x.next = w.screen.end
+}
+
+// countGone counts the omitted bytes that can't be read any more.
+func (x *excerpt) countGone(stat output.Stat) {
 	for _, o := range x.omitted {
 		for _, g := range stat.Gaps {
 			x.gone += max(0, min(g.To, o.To)-max(g.From, o.From))
 		}
 	}
-	return x
 }
 
 // lastLines returns the cursor at which the last n lines of a log begin, from or a later one. If
@@ -117,7 +139,7 @@ func lastLines(log output.Reader, from, end int64, n int) int64 {
 
 // forward takes as much as fits from a cursor on. If the bytes there are gone, it begins after
 // them.
-func (x *excerpt) forward(log output.Reader, stat output.Stat, final bool, from int64, room int) {
+func (x *excerpt) forward(log output.Reader, stat output.Stat, final bool, from int64, room int, raw bool) {
 	s := read(log, from, min(from+2*endBytes, stat.End))
 	if s.Cursor > from { // there was a gap at from
 		s = read(log, s.Cursor, min(s.Cursor+2*endBytes, stat.End))
@@ -127,7 +149,7 @@ func (x *excerpt) forward(log output.Reader, stat output.Stat, final bool, from 
 	if end == s.Cursor+2*endBytes || end == stat.End && !final {
 		s = s.Complete() // not where a gap begins: the rest of a character can't be read there
 	}
-	page := view.Clip(s, view.Stretch{}, view.Budget{Head: room, Max: room})
+	page := view.Clip(s, view.Stretch{}, view.Budget{Head: room, Max: room, Raw: raw})
 	x.next = s.End() - page.Omitted()
 	if end < stat.End || page.Omitted() > 0 {
 		x.omit(x.next, stat.End)
@@ -138,12 +160,11 @@ func (x *excerpt) forward(log output.Reader, stat output.Stat, final bool, from 
 }
 
 // ends takes the beginning and the end of the output from a cursor on, or only its newest.
-func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int64, newest bool, room int) {
-	budget := view.Budget{Head: (room + 1) / 2, Max: room}
+func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int64, budget view.Budget, newest bool) {
 	front, back := int64(endBytes), int64(endBytes)
 	if newest {
-		budget = view.Budget{Max: room}
-		front, back = 0, max(newestBytes, 4*int64(room))
+		budget.Head = 0
+		front, back = 0, max(newestBytes, 4*int64(budget.Max))
 	}
 	head, tail := readEnds(log, stat, final, from, front, back)
 	x.next = tail.End()

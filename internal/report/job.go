@@ -40,6 +40,12 @@ type Window struct {
 	// Look shows where the code of a running job is.
 	Look bool
 
+	// View selects how the output is shown. The zero value shows text, and in its place the screen of
+	// a program that waits for input and draws on all of its terminal.
+	View string
+
+	screen *screenShown // in place of output; nil: none
+
 	facts []fact
 	stack string // of the running code
 	lines int    // if not 0, show only this many lines, the last ones
@@ -92,6 +98,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	rest := &Reply{}
 	rest.Also(also)
 	next(rest, info, known)
+	w.screen = takeScreen(head, j, info, w)
 	room := max(1, w.MaxChars)
 	if w.MaxChars < smallReply {
 		r, pictures := withOutput(head, j, info, w, room, rest)
@@ -128,6 +135,9 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, re
 	r.b.Grow(head.b.Len() + usualRest)
 	r.b.WriteString(head.String())
 	x := newExcerpt(j.Log(), info.Status.Final(), w, room)
+	if w.screen != nil {
+		r.Line("Screen", w.screen.line)
+	}
 	if x.late > 0 {
 		r.Line("Late output", view.CountOf(x.late, "byte"))
 	}
@@ -142,6 +152,9 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, re
 	r.b.WriteString(rest.String())
 	for i, text := range x.text {
 		r.section(sectionNames[i], text)
+	}
+	if w.screen != nil {
+		r.section("SCREEN", w.screen.text)
 	}
 	r.section("STACK", w.stack)
 	return r, pictures

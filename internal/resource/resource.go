@@ -30,7 +30,7 @@ const (
 // JSON is the type of a job as a resource.
 const JSON = "application/json"
 
-// OutputMeta is the key of a [Range] in the Meta of each part of a job's output.
+// OutputMeta is the key of a [Range], or of a [Screen], in the Meta of each part of a job's output.
 const OutputMeta = "async-repl/output"
 
 // A Request is a parsed address.
@@ -40,7 +40,7 @@ type Request struct {
 	output  bool
 	display int // its number; 0: no display is asked for
 	cursor  int64
-	raw     bool
+	view    string // of the output; empty: text
 }
 
 const resourcesAre = "The resources are " + JobTemplate + ", " + OutputTemplate + " and " + DisplayTemplate + "."
@@ -84,25 +84,22 @@ func (r *Request) setQuery(query url.Values) error {
 			return err
 		}
 	}
-	return r.setView(query.Get("view"))
+	r.view = query.Get("view")
+	switch r.view {
+	case "", report.TextView, report.RawView:
+		return nil
+	case report.ScreenView:
+		if query.Has("cursor") {
+			return arguments.Mistakef("view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text.")
+		}
+		return nil
+	}
+	return arguments.Mistakef("view must be one of: %s, %s, %s.", report.TextView, report.ScreenView, report.RawView)
 }
 
 func (r *Request) setCursor(s string) (err error) {
 	if r.cursor, err = strconv.ParseInt(s, 10, 64); err != nil || r.cursor < 0 {
 		return arguments.Mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
-	}
-	return nil
-}
-
-func (r *Request) setView(s string) error {
-	switch s {
-	case "text", "":
-	case "raw":
-		r.raw = true
-	case "screen":
-		return arguments.Mistakef("view screen is not built yet: use text or raw.")
-	default:
-		return arguments.Mistakef("view must be one of: text, raw.")
 	}
 	return nil
 }
@@ -129,6 +126,8 @@ type Content struct {
 // Read returns the contents of the resource, which is of job j.
 func (r Request) Read(j *jobs.Job, reporter *report.Reporter) ([]Content, error) {
 	switch {
+	case r.output && r.view == report.ScreenView:
+		return r.readScreen(j)
 	case r.output:
 		return r.readOutput(j)
 	case r.display > 0:
@@ -148,9 +147,10 @@ func (r Request) readOutput(j *jobs.Job) ([]Content, error) {
 		return nil, arguments.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
 	}
 	var list []Content
-	for _, p := range outputParts(j, r.cursor, r.raw) {
+	raw := r.view == report.RawView
+	for _, p := range outputParts(j, r.cursor, raw) {
 		c := Content{URI: r.uri, MIMEType: "text/plain", Meta: map[string]any{OutputMeta: p.rng}}
-		if r.raw && !utf8.Valid(p.data) {
+		if raw && !utf8.Valid(p.data) {
 			c.MIMEType, c.Blob = "application/octet-stream", p.data
 		} else {
 			text := string(p.data)

@@ -33,9 +33,9 @@ type Size struct{ Rows, Cols int }
 func Draw(b []byte, begins bool, size Size) (Picture, error) {
 	d := view.Drawn(b, size.Rows, begins)
 	s := New(size.Rows, size.Cols)
-	until := time.Now().Add(limit)
+	w := &stopwatch{limit}
 	for _, part := range d.Parts {
-		s.writeUntil(part, until)
+		s.writeWithin(part, w)
 	}
 	p := Picture{Size: size, Rows: s.Rows(), Hidden: s.hidden, Whole: d.Whole}
 	p.Row, p.Col, _ = s.Cursor()

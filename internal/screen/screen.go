@@ -47,7 +47,7 @@ func checkSize(rows, cols int) error {
 }
 
 // Write draws what a program has written. The pieces of its output can be cut anywhere.
-func (s *Screen) Write(b []byte) { s.writeUntil(b, time.Time{}) }
+func (s *Screen) Write(b []byte) { s.writeWithin(b, nil) }
 
 // Resize changes the size of the screen, as that of the program's terminal has changed.
 func (s *Screen) Resize(rows, cols int) {
@@ -130,11 +130,24 @@ func (s *Screen) recover() {
 	}
 }
 
-// writeUntil draws b, and gives the screen up if that takes longer than until a time, if any.
-func (s *Screen) writeUntil(b []byte, until time.Time) {
+// A stopwatch bounds the time that drawing takes.
+type stopwatch struct{ left time.Duration }
+
+// longestPiece bounds what counts of the time of one piece. None takes longer: the processor was busy
+// with something else.
+const longestPiece = 5 * time.Millisecond
+
+// writeWithin draws b, and gives the screen up if the time is over before the end. Without a stopwatch
+// there is no limit.
+func (s *Screen) writeWithin(b []byte, w *stopwatch) {
 	defer s.recover()
 	for len(b) > 0 && s.err == nil {
-		n := pieceEnd(b)
+		if w != nil && w.left <= 0 {
+			s.err = errSlow
+			return
+		}
+		begin := time.Now()
+		n := s.pieceEnd(b)
 		_, _ = s.current().Write(b[:n]) // the error of an emulator that was closed: none ever is
 		for s.after != nil {
 			f := s.after
@@ -142,20 +155,24 @@ func (s *Screen) writeUntil(b []byte, until time.Time) {
 			f()
 		}
 		b = b[n:]
-		if !until.IsZero() && time.Now().After(until) && len(b) > 0 {
-			s.err = errSlow
+		if w != nil {
+			w.left -= min(time.Since(begin), longestPiece)
 		}
 	}
 }
 
-// maxPiece bounds a piece of output, and with it the time until writeUntil looks at the clock: each
-// byte of it can scroll the screen.
-const maxPiece = 256
+// maxPiece bounds a piece of output on a screen of the usual size. Each byte of it can scroll the
+// screen, which takes 50 µs.
+const (
+	maxPiece  = 64
+	usualSize = 40 * 120
+)
 
 // pieceEnd returns the length of the first piece of b: up to the next escape sequence, or the end of
 // a sequence that after is for.
-func pieceEnd(b []byte) int {
-	for i := 1; i < min(len(b), maxPiece); i++ {
+func (s *Screen) pieceEnd(b []byte) int {
+	most := min(len(b), maxPiece*usualSize/max(usualSize, s.rows*s.cols))
+	for i := 1; i < most; i++ {
 		switch c, before := b[i], b[i-1]; {
 		case c == esc:
 			return i
@@ -163,10 +180,10 @@ func pieceEnd(b []byte) int {
 			return i + 1
 		}
 	}
-	if len(b) > maxPiece && !utf8.RuneStart(b[maxPiece]) {
-		return maxPiece - utf8.UTFMax + 1
+	for most > utf8.UTFMax && most < len(b) && !utf8.RuneStart(b[most]) { // not inside a character
+		most--
 	}
-	return min(len(b), maxPiece)
+	return max(most, 1)
 }
 
 const esc = 0x1b

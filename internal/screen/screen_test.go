@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/charmbracelet/x/vt"
 )
 
 // What a program asks its terminal to do beyond what the library knows, or as it does not do it.
@@ -106,7 +108,7 @@ func FuzzScreen(f *testing.F) {
 }
 
 // BenchmarkDraw draws the newest 256 KiB of some programs, and of output that is made to cost time,
-// on a screen of 40 rows and 120 columns.
+// on a screen of 40 rows and 120 columns. The floor is the library alone.
 func BenchmarkDraw(b *testing.B) {
 	var frames bytes.Buffer
 	for i := 0; frames.Len() < Window; i++ {
@@ -122,13 +124,20 @@ func BenchmarkDraw(b *testing.B) {
 		"frames": frames.Bytes(),
 		"log":    []byte(strings.Repeat("a line of a log that a program prints in the course of its work\r\n", Window/66)),
 	} {
+		in = in[max(0, len(in)-Window):]
 		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(min(len(in), Window)))
+			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Draw(in[max(0, len(in)-Window):], false, Size{40, 120}); err != nil {
+				if _, err := Draw(in, false, Size{40, 120}); err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+		b.Run(name+"/floor", func(b *testing.B) {
+			b.SetBytes(int64(len(in)))
+			for b.Loop() {
+				_, _ = vt.NewEmulator(120, 40).Write(in)
 			}
 		})
 	}

@@ -23,6 +23,7 @@ type PTY struct {
 
 	// Guarded by mu.
 	mu      sync.Mutex
+	size    pty.Winsize // as it was last seen
 	sending bool
 	onSend  func() // nil: no listener
 }
@@ -117,8 +118,23 @@ func (p *PTY) Device() Device { return p.device }
 // has the terminal open. From then on InTransit reports true.
 func (p *PTY) CloseSlave() { p.slave.Close() }
 
+// Size returns the rows and columns of the terminal, and after Close those that it had then.
+func (p *PTY) Size() (rows, cols int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = control(p.master, func(fd int) error { // an error: it is closed
+		size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		if err == nil {
+			p.size = pty.Winsize{Rows: size.Row, Cols: size.Col}
+		}
+		return err
+	})
+	return int(p.size.Rows), int(p.size.Cols)
+}
+
 // Close closes both ends, wakes a Read or Send in progress, and hangs the terminal up.
 func (p *PTY) Close() {
+	p.Size()
 	p.master.Close()
 	if p.slave != nil {
 		p.slave.Close()

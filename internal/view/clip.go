@@ -18,6 +18,8 @@ func (p Page) Omitted() int64 { return p.To - p.From }
 type Budget struct {
 	Head int // at most this many before the gap: if 0 only the end is shown, if Max only the beginning
 	Max  int // in all
+
+	Raw bool // show the bytes, escaped, and not their text
 }
 
 // Clip returns the text of two stretches of a log within a budget: all of it if that fits, else the
@@ -31,12 +33,14 @@ func Clip(head, tail Stretch, b Budget) Page {
 	b.Max = max(b.Max, 1)
 	b.Head = min(b.Head, b.Max)
 	h, t := flatten(head), flatten(tail)
+	h.raw, t.raw = b.Raw, b.Raw
 	if len(t.data) == 0 || len(h.data) == 0 || head.End() == tail.Cursor {
 		cursor := head.Cursor
 		if len(h.data) == 0 && len(t.data) > 0 {
 			cursor = tail.Cursor
 		}
 		h = flatten(Stretch{cursor, append(head.Spans[:len(head.Spans):len(head.Spans)], tail.Spans...)})
+		h.raw = b.Raw
 		t = h
 		if text, _, ok := h.render(0, len(h.data), b.Max); ok {
 			return Page{Sections: sections(text, nil), From: h.cursor, To: h.cursor}

@@ -35,41 +35,41 @@ func TestClip(t *testing.T) {
 		budget     Budget
 		want       want
 	}{
-		"nothing":       {Stretch{}, Stretch{}, Budget{100, 1000}, want{}},
-		"all":           {one(7, "a\nb"), Stretch{}, Budget{100, 1000}, want{"a\nb", "", 7, 7}},
-		"just fits":     {one(0, lines[:1000]), Stretch{}, Budget{200, 1000}, want{lines[:1000], "", 0, 0}},
-		"does not":      {one(0, lines[:1010]), Stretch{}, Budget{200, 1000}, want{lines[:200], lines[210:1010], 200, 210}},
-		"two stretches": {one(0, lines[:5000]), one(5000, lines[5000:]), Budget{4000, 8000}, want{lines[:4000], lines[6000:], 4000, 6000}},
-		"in the second": {one(0, lines[:50]), one(50, lines[50:]), Budget{400, 1000}, want{lines[:400], lines[9400:], 400, 9400}},
-		"a gap":         {one(0, lines[:500]), one(70_005, lines[5:5000]), Budget{600, 1000}, want{lines[:500], lines[4500:5000], 500, 74_500}},
-		"torn at the gap": {one(0, lines[:20]), one(1003, "567\n"+lines[:30]), Budget{100, 1000},
+		"nothing":       {Stretch{}, Stretch{}, Budget{Head: 100, Max: 1000}, want{}},
+		"all":           {one(7, "a\nb"), Stretch{}, Budget{Head: 100, Max: 1000}, want{"a\nb", "", 7, 7}},
+		"just fits":     {one(0, lines[:1000]), Stretch{}, Budget{Head: 200, Max: 1000}, want{lines[:1000], "", 0, 0}},
+		"does not":      {one(0, lines[:1010]), Stretch{}, Budget{Head: 200, Max: 1000}, want{lines[:200], lines[210:1010], 200, 210}},
+		"two stretches": {one(0, lines[:5000]), one(5000, lines[5000:]), Budget{Head: 4000, Max: 8000}, want{lines[:4000], lines[6000:], 4000, 6000}},
+		"in the second": {one(0, lines[:50]), one(50, lines[50:]), Budget{Head: 400, Max: 1000}, want{lines[:400], lines[9400:], 400, 9400}},
+		"a gap":         {one(0, lines[:500]), one(70_005, lines[5:5000]), Budget{Head: 600, Max: 1000}, want{lines[:500], lines[4500:5000], 500, 74_500}},
+		"torn at the gap": {one(0, lines[:20]), one(1003, "567\n"+lines[:30]), Budget{Head: 100, Max: 1000},
 			want{lines[:20], lines[:30], 20, 1007}},
-		"newest only":  {one(40, lines), Stretch{}, Budget{0, 300}, want{"", lines[9700:], 40, 9740}},
-		"small head":   {one(0, lines), Stretch{}, Budget{9, 300}, want{lines[:9], lines[9710:], 9, 9710}},
-		"only a head":  {one(0, lines), Stretch{}, Budget{305, 305}, want{lines[:300], "", 300, 10_000}},
-		"no budget":    {one(7, "日本"), Stretch{}, Budget{1, 0}, want{"日", "", 10, 13}},
-		"least budget": {one(0, lines), Stretch{}, Budget{0, 1}, want{"", "\n", 0, 9999}},
-		"no newline at the end": {one(0, lines+"end"), Stretch{}, Budget{0, 300},
+		"newest only":  {one(40, lines), Stretch{}, Budget{Head: 0, Max: 300}, want{"", lines[9700:], 40, 9740}},
+		"small head":   {one(0, lines), Stretch{}, Budget{Head: 9, Max: 300}, want{lines[:9], lines[9710:], 9, 9710}},
+		"only a head":  {one(0, lines), Stretch{}, Budget{Head: 305, Max: 305}, want{lines[:300], "", 300, 10_000}},
+		"no budget":    {one(7, "日本"), Stretch{}, Budget{Head: 1, Max: 0}, want{"日", "", 10, 13}},
+		"least budget": {one(0, lines), Stretch{}, Budget{Head: 0, Max: 1}, want{"", "\n", 0, 9999}},
+		"no newline at the end": {one(0, lines+"end"), Stretch{}, Budget{Head: 0, Max: 300},
 			want{"", lines[9710:] + "end", 0, 9710}},
-		"long line": {one(0, "a\n"+long+"\nb\n"), Stretch{}, Budget{1000, 9000}, want{"a\n" + long + "\nb\n", "", 0, 0}},
-		"longer line": {one(0, "a\n"+long+"\nb\n"), Stretch{}, Budget{1000, 4000},
+		"long line": {one(0, "a\n"+long+"\nb\n"), Stretch{}, Budget{Head: 1000, Max: 9000}, want{"a\n" + long + "\nb\n", "", 0, 0}},
+		"longer line": {one(0, "a\n"+long+"\nb\n"), Stretch{}, Budget{Head: 1000, Max: 4000},
 			want{"a\n" + long[:998], long[:2997] + "\nb\n", 1000, 2005}},
-		"long last line": {one(0, lines+long), Stretch{}, Budget{100, 300}, want{lines[:100], long[:200], 100, 14_800}},
-		"page of a long line": {one(7, long+"\n"+lines), Stretch{}, Budget{3000, 3000},
+		"long last line": {one(0, lines+long), Stretch{}, Budget{Head: 100, Max: 300}, want{lines[:100], long[:200], 100, 14_800}},
+		"page of a long line": {one(7, long+"\n"+lines), Stretch{}, Budget{Head: 3000, Max: 3000},
 			want{long[:3000], "", 3007, 15_008}},
-		"page that ends after a long line": {one(7, long+"\n"+lines), Stretch{}, Budget{5004, 5004},
+		"page that ends after a long line": {one(7, long+"\n"+lines), Stretch{}, Budget{Head: 5004, Max: 5004},
 			want{long + "\n", "", 5008, 15_008}},
-		"wide characters": {one(0, strings.Repeat("日本", 50)), Stretch{}, Budget{30, 60},
+		"wide characters": {one(0, strings.Repeat("日本", 50)), Stretch{}, Budget{Head: 30, Max: 60},
 			want{strings.Repeat("日本", 15), strings.Repeat("日本", 15), 90, 210}},
-		"colours": {one(0, strings.Repeat("\x1b[31mred\x1b[0m", 50)), Stretch{}, Budget{30, 60},
+		"colours": {one(0, strings.Repeat("\x1b[31mred\x1b[0m", 50)), Stretch{}, Budget{Head: 30, Max: 60},
 			want{strings.Repeat("red", 10), strings.Repeat("red", 10), 116, 476}},
-		"progress": {one(0, strings.Repeat("\r50%", 10_000)+"\n"+lines[:100]), Stretch{}, Budget{100, 1000},
+		"progress": {one(0, strings.Repeat("\r50%", 10_000)+"\n"+lines[:100]), Stretch{}, Budget{Head: 100, Max: 1000},
 			want{"50%\n" + lines[:100], "", 0, 0}},
-		"progress before much": {one(0, strings.Repeat("\r50%", 10_000)+"\n"+lines), Stretch{}, Budget{104, 304},
+		"progress before much": {one(0, strings.Repeat("\r50%", 10_000)+"\n"+lines), Stretch{}, Budget{Head: 104, Max: 304},
 			want{"50%\n" + lines[:100], lines[9800:], 40_101, 49_801}},
-		"looks like a mark": {one(0, "--- STDERR ---\nx"), Stretch{}, Budget{100, 1000},
+		"looks like a mark": {one(0, "--- STDERR ---\nx"), Stretch{}, Budget{Head: 100, Max: 1000},
 			want{"\\--- STDERR ---\nx", "", 0, 0}},
-		"only the second": {Stretch{}, one(30, lines[:30]), Budget{100, 1000}, want{lines[:30], "", 30, 30}},
+		"only the second": {Stretch{}, one(30, lines[:30]), Budget{Head: 100, Max: 1000}, want{lines[:30], "", 30, 30}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestClipSections(t *testing.T) {
 	for i := range 100 {
 		w.Spans = append(w.Spans, Span{0, fmt.Appendf(nil, "out %02d\n", i)}, Span{1, fmt.Appendf(nil, "err %02d\n", i)})
 	}
-	p := Clip(w, Stretch{}, Budget{70, 280})
+	p := Clip(w, Stretch{}, Budget{Head: 70, Max: 280})
 	if p.From != 70 || p.To != 1190 || p.Omitted() != 1120 {
 		t.Errorf("left out %d..%d", p.From, p.To)
 	}
@@ -109,7 +109,7 @@ func TestClipSections(t *testing.T) {
 // A sequence stays one even if bytes of another stream come in the middle of it.
 func TestClipJoinsSequencesOfAStream(t *testing.T) {
 	w := Stretch{0, []Span{{0, []byte("a\x1b[3")}, {1, []byte("err\n")}, {0, []byte("1mb\xe2")}, {1, []byte("x")}, {0, []byte("\x82\xac")}}}
-	p := Clip(w, Stretch{}, Budget{100, 1000})
+	p := Clip(w, Stretch{}, Budget{Head: 100, Max: 1000})
 	if p.Sections[0].Head != "ab€" || p.Sections[1].Head != "err\nx" {
 		t.Errorf("got %q", p.Sections)
 	}
@@ -120,7 +120,7 @@ func TestClipJoinsSequencesOfAStream(t *testing.T) {
 func TestClipShowsACharacter(t *testing.T) {
 	page := Clip(Stretch{0, []Span{
 		{1, []byte("\x1b]0;a title\a\x1b]0;a ")}, {0, []byte("two \x1b[1;31mred\x1b")}, {1, []byte("title\a")}, {0, []byte("[0m" + numbered(9, 9))},
-	}}, Stretch{}, Budget{1, 1})
+	}}, Stretch{}, Budget{Head: 1, Max: 1})
 	if got := page.Sections[0].Head; !strings.HasPrefix(got, "two red") {
 		t.Errorf("the page shows %q, %q", got, page.Sections)
 	}
@@ -138,7 +138,7 @@ func TestClipWithoutLines(t *testing.T) {
 		"screen":        one(0, screen.String()),
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := Clip(w, Stretch{}, Budget{400, 2000})
+			p := Clip(w, Stretch{}, Budget{Head: 400, Max: 2000})
 			s := p.Sections[0].Head + p.Sections[0].Tail
 			if n := utf8.RuneCountInString(s); n > 2000 || n < 1000 {
 				t.Errorf("%d characters", n)
@@ -159,7 +159,7 @@ func TestClipShowsAsMuchAsFits(t *testing.T) {
 	log := b.String()
 	for max := 256; max < 8000; max += 571 {
 		for _, head := range []int{0, 50, max / 5, max / 2} {
-			p := Clip(one(0, log), Stretch{}, Budget{head, max})
+			p := Clip(one(0, log), Stretch{}, Budget{Head: head, Max: max})
 			s := p.Sections[0]
 			if s.Head != Text([]byte(log[:p.From])) || s.Tail != Text([]byte(log[p.To:])) {
 				t.Fatalf("budget %d/%d: %d..%d is not the omission", head, max, p.From, p.To)
@@ -179,7 +179,7 @@ func FuzzClip(f *testing.F) {
 	f.Add([]byte(strings.Repeat("\x1b[3;3Hx\xff", 900)), uint16(1), uint16(0), uint16(70), uint8(3), uint16(1))
 	f.Fuzz(func(t *testing.T, b []byte, limit, head, cut uint16, width uint8, gap uint16) {
 		stretches := stretchesOf(b, min(int(cut), len(b)), int64(gap), int(width)*8+1)
-		p := Clip(stretches[0], stretches[1], Budget{int(head), int(limit)})
+		p := Clip(stretches[0], stretches[1], Budget{Head: int(head), Max: int(limit)})
 		n := 0
 		for _, s := range p.Sections {
 			for _, text := range []string{s.Head, s.Tail} {
@@ -249,7 +249,7 @@ func FuzzSpans(f *testing.F) {
 		if len(b) > 0 {
 			one.Spans = []Span{{0, b}}
 		}
-		budget := Budget{int(head), int(limit)}
+		budget := Budget{Head: int(head), Max: int(limit)}
 		want := Clip(one, Stretch{}, budget)
 		if diff := cmp.Diff(want, Clip(many, Stretch{}, budget)); diff != "" {
 			t.Fatalf("in spans of %d bytes:\n%s", int(width)+1, diff)
@@ -293,7 +293,7 @@ func BenchmarkClip(b *testing.B) {
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for b.Loop() {
-				Clip(w, Stretch{}, Budget{3200, 16_000})
+				Clip(w, Stretch{}, Budget{Head: 3200, Max: 16_000})
 			}
 		})
 	}

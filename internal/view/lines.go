@@ -80,6 +80,14 @@ func CountAre(n int, noun string) string {
 	return CountOf(n, noun) + " are"
 }
 
+// EscapeMark returns a line of text, escaped if it would read as the mark of a section.
+func EscapeMark(line string) string {
+	if isMark([]rune(line)) {
+		return `\` + line
+	}
+	return line
+}
+
 // isMark reports whether a line would read as the mark of a section: words in capitals between
 // dashes, with any blanks and invisible characters around them. A mark that has been escaped before
 // counts too, so that escaping loses nothing.

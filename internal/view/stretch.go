@@ -67,6 +67,7 @@ type flat struct {
 	data     []byte
 	runs     []run
 	sections int
+	raw      bool // shown as bytes
 }
 
 // A run says which section the bytes from the end of the run before up to end belong to.
@@ -191,6 +192,14 @@ func (f flat) render(from, to, budget int) (text []string, chars int, ok bool) {
 	text = make([]string, f.sections)
 	for i := range text {
 		b := f.of(i, from, to)
+		if f.raw {
+			shown, n := raw(b, budget-chars)
+			if chars += n; chars > budget {
+				return nil, chars, false
+			}
+			text[i] = string(shown)
+			continue
+		}
 		if from == 0 && f.cursor > 0 {
 			b = b[Begin(b, 0):]
 		}

@@ -229,7 +229,7 @@ func TestClipEscapesMarks(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Clip(one(0, tt.in), Stretch{}, Budget{0, 1000}).Sections[0].Head; got != tt.want {
+			if got := Clip(one(0, tt.in), Stretch{}, Budget{Head: 0, Max: 1000}).Sections[0].Head; got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

@@ -1,0 +1,44 @@
+package resource
+
+import (
+	"strings"
+
+	"asyncrepl/internal/arguments"
+	"asyncrepl/internal/report"
+	"asyncrepl/internal/snapshot"
+	"asyncrepl/jobs"
+)
+
+// A Screen says what the rows of a terminal do not show. Rows and columns are counted from 1.
+type Screen struct {
+	Rows       int    `json:"rows"`
+	Columns    int    `json:"columns"`
+	Row        int    `json:"cursor_row"`
+	Column     int    `json:"cursor_column"`
+	Hidden     bool   `json:"cursor_hidden,omitempty"`
+	Incomplete bool   `json:"incomplete,omitempty"` // it can lack what was drawn long ago
+	End        int64  `json:"end"`                  // bytes written when it was drawn
+	Status     string `json:"status"`               // of the job
+}
+
+// readScreen returns what the terminal of a job shows now: its rows, each with a newline.
+func (r Request) readScreen(j *jobs.Job) ([]Content, error) {
+	info := j.Info()
+	if why := report.NoScreen(info); why != "" {
+		return nil, arguments.Mistakef("%s", why)
+	}
+	rows, cols := info.Terminal()
+	s, err := snapshot.Of(j.Log(), rows, cols)
+	if err != nil {
+		return nil, arguments.Mistakef("Job %s: %v.", j.ID(), err)
+	}
+	text := strings.Join(s.Rows, "\n")
+	if text != "" {
+		text += "\n"
+	}
+	about := Screen{
+		Rows: s.Size.Rows, Columns: s.Size.Cols, Row: s.Row, Column: s.Col, Hidden: s.Hidden, Incomplete: !s.Whole,
+		End: s.End, Status: string(info.Status),
+	}
+	return []Content{{URI: r.uri, MIMEType: "text/plain", Text: &text, Meta: map[string]any{OutputMeta: about}}}, nil
+}
