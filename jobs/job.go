@@ -29,6 +29,7 @@ type Info struct {
 	Status      Status
 	Question    *Question // set while WaitingInput
 	Accepts     bool      // while Running: a program would take input if there were any
+	Stopped     string    // while Running: a program that was stopped because it read the terminal in the background
 	Asked       int       // how often it has begun to wait for input
 	Cancelling  Rung      // set while a stop is under way
 	Receipt     Receipt   // set once Status is final

@@ -113,13 +113,16 @@ func TestLifeOfAJob(t *testing.T) {
 		p.port.SetAccepts(true)
 		want.Accepts = true
 		check("accepting input")
+		p.port.SetStopped("cat (pid 813)")
+		want.Stopped = "cat (pid 813)"
+		check("with a stopped program")
 
 		pass(time.Second)
 		p.port.Write(output.Stdout, []byte("x"))
 		q := Question{Kind: "line", Prompt: "x", By: "input()"}
 		p.port.SetWaiting(q)
 		p.port.SetAccepts(true)
-		want.Status, want.Question, want.Asked, want.Accepts = WaitingInput, &q, 1, false
+		want.Status, want.Question, want.Asked, want.Accepts, want.Stopped = WaitingInput, &q, 1, false, ""
 		want.Output = output.Stat{End: 1, Final: -1, Last: born.Add(2 * time.Second)}
 		check("waiting")
 		p.port.SetRunning()

@@ -119,6 +119,18 @@ func (p *Port) SetAccepts(input bool) {
 	}
 }
 
+// SetStopped names the program of the running job that was stopped because it read the terminal in
+// the background; empty: none.
+func (p *Port) SetStopped(program string) {
+	j := p.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.info.Status == Running && j.info.Stopped != program {
+		j.info.Stopped = program
+		j.notify()
+	}
+}
+
 // SetListening records the addresses on which processes of the job listen. The caller must not
 // change ls afterwards.
 func (p *Port) SetListening(ls []Listener) {

@@ -85,7 +85,7 @@ func (r *run) onTerminal(ev waiting.Evidence, waits bool) {
 	if len(r.questions) > 0 {
 		return
 	}
-	r.reading = ev != waiting.Evidence{}
+	r.reading = ev.Reads()
 	runner.SetInput(r.p, ev, waits, r.place())
 }
 

@@ -16,7 +16,7 @@ import (
 func (r *run) onInput(ev waiting.Evidence, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reading = ev != waiting.Evidence{}
+	r.reading = ev.Reads()
 	if waits {
 		for _, p := range r.pumps {
 			p.Drain()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -127,6 +128,14 @@ func TestQuestionsOnPipes(t *testing.T) {
 				t.Errorf("%s, output ends with %q, want %q", info.Receipt.Text(), out[max(0, len(out)-100):], test.output)
 			}
 		})
+	}
+}
+
+func TestStoppedReaderIsNamed(t *testing.T) {
+	j := newBench(t).start(`set -m; cat & echo "<cat (pid $!)>"; sleep 1000`)
+	polltest.Until(t, "the name", func() bool { return j.Info().Stopped != "" })
+	if info := j.Info(); info.Status != jobs.Running || !strings.Contains(jobstest.Output(j), "<"+info.Stopped+">") {
+		t.Errorf("%s, %q was stopped; printed %q", info.Status, info.Stopped, jobstest.Output(j))
 	}
 }
 

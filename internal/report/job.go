@@ -209,6 +209,9 @@ func (rp *Reporter) describe(r *Reply, info jobs.Info, known known) {
 		if info.Accepts {
 			r.Line("Accepts input", "yes")
 		}
+		if info.Stopped != "" {
+			r.Line("Stopped", info.Stopped+" wants the terminal; it is in the background")
+		}
 		rp.activity(r, info)
 	case info.Status.Final():
 		if !info.Started.IsZero() {

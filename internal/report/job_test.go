@@ -61,6 +61,14 @@ func TestDurationHasTwoUnitsAtMost(t *testing.T) {
 	}
 }
 
+func TestStoppedReaderIsNamed(t *testing.T) {
+	var r Reply
+	new(Reporter).describe(&r, jobs.Info{Status: jobs.Running, Started: time.Now(), Stopped: "cat (pid 812)"}, known{})
+	if want := "\nStopped: cat (pid 812) wants the terminal; it is in the background\n"; !strings.Contains(r.String(), want) {
+		t.Errorf("%q lacks %q", r.String(), want)
+	}
+}
+
 // A reply of wait_for_jobs says which jobs met its condition, or how many are still missing.
 func TestConditionNamesTheJobsThatMetIt(t *testing.T) {
 	runs := func(id string) jobs.Info { return jobs.Info{ID: id, Status: jobs.Running} }

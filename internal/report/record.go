@@ -20,6 +20,7 @@ type Record struct {
 
 	Question   *recordQuestion `json:"question,omitempty"`      // while it waits for input
 	Accepts    bool            `json:"accepts_input,omitempty"` // while it runs: a program reads input if there is any
+	Stopped    string          `json:"stopped,omitempty"`       // while it runs: a program that was stopped because it read the terminal
 	Cancelling jobs.Rung       `json:"cancelling,omitempty"`    // while it is being ended: interrupt, terminate or kill
 	PID        int             `json:"pid,omitempty"`           // of the leader, until the job ends
 
@@ -140,7 +141,7 @@ func (rp *Reporter) Record(info jobs.Info, shown []jobs.Display) *Record {
 	out := info.Output
 	r := &Record{
 		ID: info.ID, Kind: info.Kind, Title: info.Title, Session: info.Session,
-		Status: string(info.Status), StatusText: StatusText(info), Cancelling: info.Cancelling, Accepts: info.Accepts,
+		Status: string(info.Status), StatusText: StatusText(info), Cancelling: info.Cancelling, Accepts: info.Accepts, Stopped: info.Stopped,
 		Created: instant(info.Created), Started: instant(info.Started), Ended: instant(info.Ended), LastOutput: instant(info.Output.Last),
 		Timeout: info.Timeout.Seconds(),
 		Output: recordOutput{

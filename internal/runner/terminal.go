@@ -61,7 +61,8 @@ func NewWatcher(from waiting.Source, h *process.Handle, printed func() time.Time
 func SetInput(p *jobs.Port, ev waiting.Evidence, waits bool, place string) {
 	if !waits {
 		p.SetRunning()
-		p.SetAccepts(ev != waiting.Evidence{})
+		p.SetAccepts(ev.Reads())
+		p.SetStopped(ev.Stopped())
 		return
 	}
 	p.SetWaiting(jobs.Question{Kind: ev.Kind, Prompt: Prompt(p), By: ev.By() + place})

@@ -33,14 +33,25 @@ const (
 	kindKey    = "key"    // single keys
 )
 
-// Evidence names the program that waits for the terminal and the kind of input it waits for. The
-// zero Evidence means none.
+// Evidence names the program that waits for input and the kind of input it waits for, or a program
+// that was stopped because it read the terminal in the background. The zero Evidence means none.
 type Evidence struct {
-	Kind string // line, secret or key
+	Kind string // line, secret or key; empty: it is stopped
 
 	pid, tid int
 	program  string
 	inferred bool // from the terminal's mode alone; no read was seen
+}
+
+// Reads reports whether a program takes input.
+func (e Evidence) Reads() bool { return e.Kind != "" }
+
+// Stopped names the program that was stopped, for a reply, or returns nothing if none was.
+func (e Evidence) Stopped() string {
+	if e.Reads() || e.pid == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s (pid %d)", e.program, e.pid)
 }
 
 // By names the program that waits, for a reply: as the reader that was seen, or as inferred.
@@ -70,18 +81,20 @@ func scanTree(from Source, pids []int, tree func() ([]int, error)) (Evidence, ve
 type verdict int
 
 const (
-	busy      verdict = iota // no program waits for the terminal
+	busy      verdict = iota // no program waits for input
+	stopped                  // one that read the terminal was stopped, because it is in the background
 	accepts                  // one does, and something else can wake it as well
 	uncertain                // one might, but input or output is in transit, or something could not be read: scan again
-	waits                    // one waits for the terminal alone
+	waits                    // one waits for input alone
 )
 
-// A moment holds the facts about one thread whose system call waits for the terminal. All were true
+// A moment holds the facts about one thread whose system call waits for input. All were true
 // at the same time.
 type moment struct {
 	program   string        // that the thread runs
 	stopped   bool          // inside the call, by a signal or a debugger
-	mayRead   bool          // the kernel lets it read the terminal
+	reads     bool          // the call is a read
+	mayRead   bool          // the kernel lets it read the source
 	inTransit bool          // input that no program has read, or output that the server has not read
 	otherWake bool          // something but input can wake the program, or another of its threads is at work
 	timeout   time.Duration // after which the call ends in any case; negative: never
@@ -103,9 +116,14 @@ func judge(m moment) verdict {
 	return waits
 }
 
-// stoppedReader: a stopped program takes no input. It is a background process, or one under a
-// debugger.
-func stoppedReader(m moment) (verdict, bool) { return busy, m.stopped }
+// stoppedReader: a stopped program takes no input. The kernel stops one that reads the terminal in
+// the background, and a debugger any.
+func stoppedReader(m moment) (verdict, bool) {
+	if m.stopped && m.reads && !m.mayRead {
+		return stopped, true
+	}
+	return busy, m.stopped
+}
 
 // transit: the call is about to end, or not all of the prompt is there.
 func transit(m moment) (verdict, bool) { return uncertain, !m.mayRead || m.inTransit }

@@ -43,7 +43,7 @@ func (p *probe) process(pid int) (Evidence, verdict) {
 	if err != nil {
 		return Evidence{}, verdictAfter(err)
 	}
-	if !p.input.mayRead(s) {
+	if !p.input.mayRead(s) && s.State != 'T' { // it is stopped as soon as it reads
 		return Evidence{}, busy
 	}
 	tids, err := procfs.Threads(pid)
@@ -96,11 +96,16 @@ func (p *probe) confirm(t thread) (Evidence, verdict) {
 	if ran, err := clock.Ran(); ran || err != nil {
 		return Evidence{}, uncertain
 	}
-	v := judge(m)
-	if v == uncertain {
+	ev := Evidence{pid: t.pid, tid: t.tid, program: m.program}
+	switch v := judge(m); v {
+	case stopped:
+		return ev, v
+	case accepts, waits:
+		ev.Kind = kindOf(mode)
+		return ev, v
+	default:
 		return Evidence{}, v
 	}
-	return Evidence{Kind: kindOf(mode), pid: t.pid, tid: t.tid, program: m.program}, v
 }
 
 // observe reads the facts about a thread for the rules. An error means that the moment has passed,
@@ -114,9 +119,8 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if t.tid == t.pid { // an exec since then would have changed it; other threads don't survive one
 		program = t.stat.Program
 	}
-	if t.stat.State == 'T' || t.stat.State == 't' {
-		return moment{stopped: true}, mode, nil
-	}
+	m.program = program
+	m.mayRead = p.input.mayRead(t.stat)
 	w, err := t.waitsFor()
 	if err != nil {
 		return m, mode, err
@@ -124,14 +128,16 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if found, err := p.awaits(t, w.members); err != nil || !found {
 		return m, mode, errMoved
 	}
+	m.reads = w.read
+	if m.stopped = t.stat.State == 'T' || t.stat.State == 't'; m.stopped {
+		return m, mode, nil
+	}
 	if m.otherWake, err = p.otherWake(t, w); err != nil {
 		return m, mode, err
 	}
 	if mode, err = p.input.mode(); err != nil {
 		return m, mode, err
 	}
-	m.program = program
-	m.mayRead = p.input.mayRead(t.stat)
 	m.inTransit = p.input.inTransit()
 	m.timeout = w.timeout
 	if w.read && mode.ReadTimeout > 0 {

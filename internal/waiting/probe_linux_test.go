@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -125,8 +126,48 @@ print("ready"); time.sleep(1000)'`, "cat S", true},
 			}
 			select {
 			case n := <-reported:
-				t.Fatalf("reported: %+v", n)
+				if n.waiting || n.Reads() {
+					t.Fatalf("reported: %+v", n)
+				}
 			default:
+			}
+		})
+	}
+}
+
+// A background program that reads the terminal is stopped, and named until it ends or continues in
+// the foreground.
+func TestBackgroundReaderIsStopped(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		ends   bool // and leaves none stopped; otherwise it is in the foreground then, and waits
+	}{
+		"killed":                                 {`set -m; cat & sleep 1000`, true},
+		"of many":                                {`set -m; (trap '' TTIN; sleep 1000) & cat & sleep 1000`, true},
+		"continued":                              {`set -m; trap fg USR1; cat & while :; do sleep 0.05; done`, false},
+		"that its parent does not know as a job": {`python3 -c 'import os; os.setpgid(0, 0); os.execlp("cat", "cat")' </dev/tty & sleep 1000`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, []string{"bash", "-c", c.script})
+			reported := p.watch(t)
+			n := next(t, reported)
+			for n.Reads() {
+				n = next(t, reported)
+			}
+			if want := fmt.Sprintf("cat (pid %d)", n.pid); n.waiting || n.Stopped() != want || ttytest.State(n.pid) != "T" {
+				t.Fatalf("got %+v, want that %s was stopped", n, want)
+			}
+			if c.ends {
+				unix.Kill(n.pid, unix.SIGKILL)
+				if n := next(t, reported); n.Evidence != (Evidence{}) {
+					t.Errorf("got %+v, want that no program was stopped", n)
+				}
+				return
+			}
+			p.Signal(t, syscall.SIGUSR1)
+			if m := nextWaiting(t, reported); m.pid != n.pid || m.Stopped() != "" {
+				t.Errorf("got %+v, want that %d waits", m, n.pid)
 			}
 		})
 	}

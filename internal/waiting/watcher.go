@@ -36,8 +36,8 @@ type Watcher struct {
 	LastOutput func() time.Time
 
 	// OnChange is called at each change. If waiting is true, ev says which program waits. If it is
-	// false, ev says which program takes input and waits for other things as well, and the zero
-	// Evidence means none. It is called again when the same program still waits after new output,
+	// false, ev says which program takes input and waits for other things as well, or which was
+	// stopped, and the zero Evidence means none. It is called again when the same program still waits after new output,
 	// which may be a new prompt. When input is sent to a program that waits, it is called at once,
 	// with the zero Evidence and in the sender's goroutine; nothing that was seen before the end of
 	// that Send is reported afterwards. Calls do not overlap. OnChange must not send, because the
