@@ -73,6 +73,7 @@ type Scanner struct {
 	at      int64
 	folders [Sections]*view.Folder // nil: nothing of the section has been read
 	torn    bool                   // the text can begin inside a character
+	buf     []byte                 // that the log is read into
 	gaps    []output.Range
 }
 
@@ -104,7 +105,7 @@ func (s *Scanner) Dropped() []output.Range { return s.gaps }
 // waits.
 func (s *Scanner) Read(to int64) bool {
 	for s.at < to {
-		c := s.log.Read(s.at, int(min(readBytes, to-s.at)))
+		c := s.read(int(min(readBytes, to-s.at)))
 		if c.Dropped > 0 {
 			s.Finish()
 			s.gaps = append(s.gaps, output.Range{From: c.From - c.Dropped, To: c.From})
@@ -121,6 +122,20 @@ func (s *Scanner) Read(to int64) bool {
 		return true
 	}
 	return false
+}
+
+// read reads the log, into memory that the next read takes again if the log can do that.
+func (s *Scanner) read(limit int) output.Chunk {
+	into, ok := s.log.(interface {
+		ReadInto(cursor int64, b []byte) output.Chunk
+	})
+	if !ok {
+		return s.log.Read(s.at, limit)
+	}
+	if limit = int(min(int64(limit), max(0, s.log.Stat().End-s.at))); len(s.buf) < limit {
+		s.buf = make([]byte, limit)
+	}
+	return into.ReadInto(s.at, s.buf[:limit])
 }
 
 // write passes what a chunk has of a section to its folder.

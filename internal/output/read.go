@@ -2,7 +2,14 @@ package output
 
 import "slices"
 
-func (l *segmentLog) Read(cursor int64, limit int) Chunk {
+func (l *segmentLog) Read(cursor int64, limit int) Chunk { return l.read(cursor, limit, nil) }
+
+// ReadInto is Read of at most len(b) bytes into b, for readers of much. The chunk refers to b. It is
+// not a method that every [Reader] has.
+func (l *segmentLog) ReadInto(cursor int64, b []byte) Chunk { return l.read(cursor, len(b), b) }
+
+// read is Read, into b if it is not nil.
+func (l *segmentLog) read(cursor int64, limit int, b []byte) Chunk {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	cursor = min(max(cursor, 0), l.end())
@@ -10,7 +17,11 @@ func (l *segmentLog) Read(cursor int64, limit int) Chunk {
 		from, to := l.readable(cursor)
 		c := Chunk{From: from, Dropped: from - cursor}
 		n := int(min(int64(max(limit, 0)), to-from))
-		read := l.fill(&c, n)
+		into := b
+		if into == nil {
+			into = make([]byte, n)
+		}
+		read := l.fill(&c, into[:n])
 		if read == 0 && n > 0 {
 			continue // the bytes were lost meanwhile, so there is a gap now
 		}
@@ -33,15 +44,14 @@ func (l *segmentLog) readable(cursor int64) (from, to int64) {
 	return max(cursor, first*size), to
 }
 
-// fill appends n bytes from c.From on to c and returns how many it got: fewer if the rest was lost
-// while the lock was released to read from disk. The caller holds l.mu.
-func (l *segmentLog) fill(c *Chunk, n int) int {
-	b := make([]byte, n)
+// fill reads bytes from c.From on into b, appends them to c and returns how many it got: fewer if
+// the rest was lost while the lock was released to read from disk. The caller holds l.mu.
+func (l *segmentLog) fill(c *Chunk, b []byte) int {
 	read := 0
-	for read < n {
+	for read < len(b) {
 		pos := c.From + int64(read)
 		k, off := pos/int64(l.size), int(pos%int64(l.size))
-		part := b[read:min(n, read+l.size-off)]
+		part := b[read:min(len(b), read+l.size-off)]
 		runs, last, ok := l.bytes(k, off, part)
 		if !ok {
 			return read

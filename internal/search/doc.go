@@ -7,12 +7,13 @@
 // inside a long line, with one shortly before the match. Lines have no numbers: in a log whose
 // middle was dropped nobody could count them.
 //
-// Most lines are never looked at by the expression: [Pattern] knows texts that every match
-// contains, and those are looked for first, in many lines at once. Package lines leaves plain lines
-// as they were written, so that this is also the first look at them.
+// The expression sees few lines. If a [Pattern] has a text that every match contains, that is looked
+// for first, in many lines at once; else a filter finds the lines that can match, and the expression
+// decides. Package lines leaves plain lines as they were written, so that this is also the first
+// look at them.
 //
 // A search takes no lock while it looks: it reads the log as any reader does. It stops when its
 // context is done.
 //
-// Begin with [Run], then pattern.go. reply.go has the words.
+// Begin with [Run], then pattern.go and filter.go. reply.go has the words.
 package search

@@ -19,7 +19,8 @@ const maxPattern = 1000
 // A Pattern is a regular expression of RE2 that is looked for in single lines.
 type Pattern struct {
 	expr    *regexp.Regexp
-	literal []byte // every match contains it; nil: none is known
+	tree    *syntax.Regexp
+	literal []byte // every match contains it; nil: none is known that is worth to look for
 }
 
 // A PatternError says why a pattern can't be used, in words that follow its name.
@@ -44,11 +45,11 @@ func Compile(pattern string) (*Pattern, error) {
 	if err != nil {
 		return nil, &PatternError{explain(pattern, err)}
 	}
-	p := &Pattern{expr: expr}
+	p := &Pattern{expr: expr, tree: tree}
 	switch literal := required(tree, isPlain); {
 	case strings.Contains(required(tree, isNewline), "\n"):
 		return nil, &PatternError{"holds a newline, but is looked for in one line at a time: search for a part of one line, and use context to see the lines around it."}
-	case literal != "":
+	case len(literal) > 1: // one character alone is in too many lines
 		p.literal = []byte(literal)
 	}
 	return p, nil

@@ -117,6 +117,53 @@ func TestRunFindsWhatTheExpressionFinds(t *testing.T) {
 	}
 }
 
+// The filter of an expression of very many states gives up, and everything is found all the same.
+func TestRunOfManyStates(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	text := make([]byte, 200_000)
+	for i := range text {
+		if text[i] = "ab"[r.IntN(2)]; i%50 == 49 {
+			text[i] = '\n'
+		}
+	}
+	log := newLog()
+	log.Write(output.TTY, text)
+	for _, pattern := range []string{`a[ab]{17}[^ab]|a[ab]{19}b`, `(?i)a[ab]{200}$|a.{20}b$`} {
+		p := compile(t, pattern)
+		got := texts(run(t, log, Query{Pattern: p, Matches: 1 << 20}).Matches)
+		if diff := cmp.Diff(want(string(text), pattern), got); diff != "" || len(got) == 0 {
+			t.Errorf("%s finds %d lines (-want +got):\n%s", pattern, len(got), diff)
+		}
+	}
+	f := newFilter(compile(t, `a[ab]{17}X`).tree) // every line is read to its end
+	if f.candidate(text); f.resets == 0 || len(f.table) > maxTable {
+		t.Errorf("the filter began again %d times, and has %d entries", f.resets, len(f.table))
+	}
+}
+
+func FuzzRun(f *testing.F) {
+	for i, pattern := range patterns {
+		f.Add(noise(rand.New(rand.NewPCG(uint64(i), 0)), 2000), pattern, uint16(i*77))
+	}
+	f.Add(strings.Repeat("plain\n", 6000)+"\x1b[3A\x1b[2Kerror\n", "error|in$", uint16(0))
+	f.Fuzz(func(t *testing.T, text, pattern string, cut uint16) {
+		p, err := Compile(pattern)
+		if err != nil || len(text) > 1<<16 {
+			return
+		}
+		log := newLog()
+		for rest := []byte(text); len(rest) > 0; {
+			n := min(int(cut)+1, len(rest))
+			log.Write(output.Stdout, rest[:n])
+			rest = rest[n:]
+		}
+		got := texts(run(t, log, Query{Pattern: p, Matches: 1 << 20}).Matches)
+		if diff := cmp.Diff(want(text, pattern), got); diff != "" {
+			t.Fatalf("%s (-want +got):\n%s", pattern, diff)
+		}
+	})
+}
+
 // Searches that continue at the cursor of the one before find every match once, of every stream.
 func TestRunContinues(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))

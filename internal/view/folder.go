@@ -39,6 +39,7 @@ type Folder struct {
 	screen screen
 	data   []byte  // what is being written
 	places []Place // of data
+	buf    []byte  // holds held, then data
 	held   []byte  // the end of data, which waits for more
 	rows   []Place // of the rows in screen.out
 	line   int     // where the last line in screen.out begins
@@ -123,7 +124,7 @@ func valid(b []byte) []byte {
 }
 
 // Write folds b, which follows the bytes before it. places says where b is in the log; the first
-// one has offset 0. The caller must not change b before the next call.
+// one has offset 0. Write doesn't keep b.
 func (f *Folder) Write(b []byte, places []Place) {
 	f.join(b, places)
 	f.fold(completeWithin(f.data, maxOpen), true)
@@ -174,11 +175,12 @@ func (f *Folder) join(b []byte, places []Place) {
 		f.data, f.places = b, places
 		return
 	}
-	kept := PlacesFrom(f.places, len(f.data)-len(f.held))
+	kept := f.places // of held
 	for _, p := range places {
 		kept = append(kept, Place{p.Offset + len(f.held), p.Cursor})
 	}
-	f.data, f.places = slices.Concat(f.held, b), kept
+	f.buf = append(f.buf[:len(f.held)], b...)
+	f.data, f.places = f.buf, kept
 }
 
 // PlacesFrom returns the places of the bytes from an offset on.
@@ -196,6 +198,9 @@ func PlacesFrom(places []Place, offset int) []Place {
 // fold draws data up to end, or passes it on without. Plain bytes at the end wait for what follows
 // if more can come. The bytes after end are held.
 func (f *Folder) fold(end int, more bool) {
+	if len(f.data) == 0 {
+		return
+	}
 	i := 0
 	for i < end {
 		from, to := plainRegion(f.data, i, end)
@@ -208,7 +213,10 @@ func (f *Folder) fold(end int, more bool) {
 		}
 		i = f.screen.draw(f.data[:end], i, to)
 	}
-	f.held = f.data[i:]
+	f.buf = append(f.buf[:0], f.data[i:]...) // data can be in it
+	f.held = f.buf
+	f.places = PlacesFrom(f.places, i)
+	f.data = nil
 }
 
 // skip passes the plain lines of data[i:to] on that the bytes after to can't change, without
@@ -308,19 +316,12 @@ func plainRegion(b []byte, i, end int) (from, to int) {
 func plainLen(b []byte) int {
 	i := 0
 	for i < len(b) {
-		if len(b)-i >= 8 && !suspicious(binary.LittleEndian.Uint64(b[i:])) {
+		if len(b)-i >= 8 && printable(binary.LittleEndian.Uint64(b[i:])) {
 			i += 8
 			continue
 		}
 		for end := min(i+8, len(b)); i < end; i++ {
-			if c := b[i]; c < 0x20 && c != '\n' && c != '\t' || c == 0x7f || c == 0xc2 {
-				following := byte(0)
-				if i+1 < len(b) {
-					following = b[i+1]
-				}
-				if c == '\r' && following == '\n' || c == 0xc2 && following >= 0xa0 {
-					continue
-				}
+			if special[b[i]] && !harmless(b[i:]) {
 				return i
 			}
 		}
@@ -328,14 +329,23 @@ func plainLen(b []byte) int {
 	return i
 }
 
-// suspicious reports whether one of the eight bytes of x may be a control character: one below 0x20
-// except newline and tab, DEL, or 0xc2, which begins the control characters beyond ASCII.
-func suspicious(x uint64) bool {
+// printable reports whether all eight bytes of x are from 0x20 to 0x7e.
+func printable(x uint64) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	is := func(c uint64) uint64 { // exactly the high bits of the bytes that are c
-		y := x ^ ones*c
-		return ^((y&^highs + ones*0x7f) | y) & highs
+	return ((x-ones*0x20)|(x+ones)|x)&highs == 0
+}
+
+// special are the control characters except newline and tab, and 0xc2, which begins the control
+// characters beyond ASCII.
+var special = func() (s [256]bool) {
+	for c := range 0x20 {
+		s[c] = c != '\n' && c != '\t'
 	}
-	low := ^((x | highs) - ones*0x20) & ^x & highs
-	return low&^(is('\n')|is('\t'))|is(0x7f) != 0 || x&highs != 0 && is(0xc2) != 0
+	s[0x7f], s[0xc2] = true, true
+	return s
+}()
+
+// harmless reports whether b begins with CRLF or another character than a control character.
+func harmless(b []byte) bool {
+	return len(b) > 1 && (b[0] == '\r' && b[1] == '\n' || b[0] == 0xc2 && b[1] >= 0xa0)
 }

@@ -93,6 +93,19 @@ func sample(r *rand.Rand, size int) []byte {
 	return []byte(b.String())
 }
 
+func FuzzFolder(f *testing.F) {
+	for i := range 8 {
+		f.Add(sample(rand.New(rand.NewPCG(uint64(i), 0)), 3000), uint16(i*i*50), i%2 == 0)
+	}
+	f.Add([]byte(numbered(5000, 9)+"\x1b[3A\x1b[2Kx"), uint16(40_000), false)
+	f.Fuzz(func(t *testing.T, b []byte, cut uint16, asks bool) {
+		g := fold(t, b, 0, func() int { return int(cut) + 1 }, asks && len(b) < 1<<12)
+		if want := Text(b); g.text.String() != want {
+			t.Fatalf("-want +got:\n%s", cmp.Diff(want, g.text.String()))
+		}
+	})
+}
+
 func TestFolderFoldsAsText(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for round := range 60 {
@@ -104,6 +117,24 @@ func TestFolderFoldsAsText(t *testing.T) {
 		g := fold(t, b, 0, func() int { return 1 + r.IntN(most) }, len(b) < 1<<12)
 		if want := Text(b); g.text.String() != want {
 			t.Fatalf("round %d, %d bytes: (-want +got):\n%s", round, len(b), cmp.Diff(want, g.text.String()))
+		}
+	}
+}
+
+// Every control character between plain bytes is seen, wherever it is in a word of the machine.
+func TestPlainLen(t *testing.T) {
+	line := []byte("some text, some more text and the end\tof it\r\n")
+	for c := range 256 {
+		for at := range 20 {
+			b := append(append([]byte(nil), line...), line...)
+			b[at] = byte(c)
+			want := len(b)
+			if c < 0x20 && c != '\n' && c != '\t' || c == 0x7f || c == 0xc2 {
+				want = at
+			}
+			if got := plainLen(b); got != want {
+				t.Errorf("%#x at %d: %d plain bytes, want %d", c, at, got, want)
+			}
 		}
 	}
 }
