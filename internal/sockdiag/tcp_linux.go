@@ -23,16 +23,21 @@ type Socket struct {
 	Local, Remote netip.AddrPort
 	Inode         uint32 // 0: no process has it open
 	User          uint32 // if a process has it open
-	Unsent        uint32 // bytes that the other end has not acknowledged, of a connection
+	Unsent        uint32 // bytes that the other end has not acknowledged, if it is connected
 }
 
-// TCP returns the sockets of our network namespace that are in a state, of one address family. The
+// TCP returns the sockets of our network namespace that are in one of the states, of one address
+// family. The
 // kernel lists those that listen without going through the connections, which /proc/net/tcp does:
 // 20 µs and not 1 ms. A list of the connections takes 0.2 ms or more, by the size of the kernel's
 // table. TCP fails with [errors.ErrUnsupported] if the kernel does not list sockets in this way.
-func TCP(family byte, state uint8) ([]Socket, error) {
+func TCP(family byte, states ...uint8) ([]Socket, error) {
 	request := tcpRequest(family)
-	binary.NativeEndian.PutUint32(request[4:], 1<<state)
+	var mask uint32
+	for _, s := range states {
+		mask |= 1 << s
+	}
+	binary.NativeEndian.PutUint32(request[4:], mask)
 	answers, err := query(request, true)
 	if err == unix.ENOENT { // the kernel lacks the family
 		return nil, nil

@@ -184,14 +184,15 @@ func (t thread) argumentsOf(c call) (w wait, err error) {
 // brief reports whether the wait ends without an event in less than briefWait.
 func (w wait) brief() bool { return w.timeout >= 0 && w.timeout < briefWait }
 
-// parked are the calls in which a thread waits for its own program or a signal, and sleeping those
-// in which it waits for a time.
+// parked are the calls in which a thread waits for its own program or a signal, sleeping those in
+// which it waits for a time, and children those in which it waits for a child.
 var (
 	parked = []int{
 		unix.SYS_FUTEX, unix.SYS_FUTEX_WAITV, 455, // futex_wait
 		unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, sysPause,
 	}
 	sleeping = []int{unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP}
+	children = []int{unix.SYS_WAIT4, unix.SYS_WAITID}
 )
 
 // sleepLeft returns how long the thread, which sleeps in c, will do so, or how long it meant to.

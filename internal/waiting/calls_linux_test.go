@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -388,6 +389,48 @@ poll(0)`},
 			t.Parallel()
 			p := n.start(t, c.code)
 			p.holds(t, p.PTY, c.want, c.kind)
+		})
+	}
+}
+
+// TestAlso scans programs that take input and wait for something else as well, which their evidence
+// names.
+func TestAlso(t *testing.T) {
+	n := newNursery(t)
+	for name, c := range map[string]struct{ want, code string }{
+		"listener":          {`listens on 127\.0\.0\.1:\d+`, `s = socket.create_server(("127.0.0.1", 0)); poll(0, s)`},
+		"listener for IPv6": {`listens on \[::\]:\d+`, `s = socket.create_server(("::", 0), family=socket.AF_INET6); poll(0, s)`},
+		"connection":        {`waits for a connection to 127\.0\.0\.1:\d+`, `a = socket.create_connection(("127.0.0.1", outside)); poll(0, a)`},
+		"Unix socket":       {`waits for a Unix socket`, `a = socket.socket(socket.AF_UNIX); a.connect("\0" + outside_unix); poll(0, a)`},
+		"other socket":      {`waits for a socket`, `poll(0, socket.socket(socket.AF_INET, socket.SOCK_DGRAM))`},
+		"pipe":              {`waits for python3 \(pid \d+\)`, `r, w = os.pipe(); other(); os.close(w); poll(0, r)`},
+		"process at rest and one at work": {`waits for python3 \(pid \d+\)`, `
+r, w = os.pipe(); r2, w2 = os.pipe()
+other()
+os.close(w2); resting(os.read, r2, 1)
+os.close(w); os.close(r2); poll(0, r)`},
+		"terminal":         {`waits for /dev/ptmx|waits for /dev/pts/ptmx`, `a, b = pty.openpty(); poll(0, a)`},
+		"end of a process": {`waits for the end of a process`, `poll(0, os.pidfd_open(os.getppid()))`},
+		"timer": {`waits for a timer`, `
+timer = libc.timerfd_create(1, 0)
+libc.timerfd_settime(timer, 0, (ctypes.c_long * 4)(0, 20000000, 0, 20000000), None)
+while True: poll(0, timer); os.read(timer, 8)`},
+		"thread":           {`has a thread at work`, "def compute():\n    while True: pass\nthread(compute); poll(0)"},
+		"child":            {`waits for a child`, `other(); blocked(os.wait); poll(0)`},
+		"short wait":       {`wakes by itself within a second`, `while True: poll(0, timeout=200)`},
+		"thread of a read": {`listens on 127\.0\.0\.1:\d+`, `s = socket.create_server(("127.0.0.1", 0)); blocked(s.accept); os.read(0, 1)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := n.start(t, c.code)
+			want := regexp.MustCompile(`^read by python3 \(pid \d+\), which also (` + c.want + `)$`)
+			polltest.Until(t, c.want, func() bool {
+				ev, v := scanTree(p.PTY, p.Tree(), p.List)
+				if v == waits {
+					t.Fatalf("got %+v, verdict %d", ev, v)
+				}
+				return v == accepts && want.MatchString(ev.By())
+			})
 		})
 	}
 }

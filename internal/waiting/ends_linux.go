@@ -2,12 +2,11 @@ package waiting
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/procfs"
 )
@@ -53,77 +52,98 @@ func (e *ends) confirm() error {
 	return nil
 }
 
-// live reports whether one of the members that the thread waits for is live. Input is not.
-func (e *ends) live(t thread, members []member) (bool, error) {
+// live returns what is live among the members that the thread waits for, in words that follow "the
+// program", or nothing if none is. Input is not.
+func (e *ends) live(t thread, members []member) (why string, err error) {
 	for _, m := range members {
 		is, err := e.probe.isSource(t, m)
 		if err != nil {
-			return false, err
+			return "", err
 		}
-		live := false
 		switch link := e.probe.input.pipe(); {
 		case !is:
-			live, err = e.memberLive(t, m)
-		case link != "": // the only writer should be the server
-			var writers []int
-			writers, live, err = e.holders(link, func(h holder) bool { return h.writes })
-			live = live || len(writers) > 0
+			why, err = e.memberLive(t, m)
+		case link != "":
+			why, err = e.writtenByOthers(link)
 		}
-		if live || err != nil {
-			return live, err
+		if why != "" || err != nil {
+			return why, err
 		}
 	}
-	return false, nil
+	return "", nil
+}
+
+// writtenByOthers is live for the pipe that is the standard input. Its only writer should be the
+// server.
+func (e *ends) writtenByOthers(link string) (why string, err error) {
+	writers, more, err := e.holders(link, func(h holder) bool { return h.writes })
+	switch {
+	case err != nil || len(writers) == 0 && !more:
+		return "", err
+	case more:
+		return hiddenHolder, nil
+	}
+	return "waits for " + nameOf(writers[0]), nil
 }
 
 // internal are the descriptors by which a program notifies itself.
 var internal = []string{"anon_inode:[eventfd]", "anon_inode:[signalfd]", "anon_inode:inotify"}
 
-const timer = "anon_inode:[timerfd]"
+// Other descriptors without a file.
+const (
+	timer   = "anon_inode:[timerfd]"
+	process = "anon_inode:[pidfd]"
+)
 
 // memberLive is live for one member that is not the source.
-func (e *ends) memberLive(t thread, m member) (bool, error) {
+func (e *ends) memberLive(t thread, m member) (why string, err error) {
 	link, err := t.linkOf(m)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	kind, inode, _ := strings.Cut(link, ":")
 	switch {
 	case slices.Contains(internal, link):
-		return false, nil
+		return "", nil
 	case link == timer:
-		due, err := t.timerDue(m.fd)
-		return err == nil && due < briefWait, unlessHidden(err)
+		if due, err := t.timerDue(m.fd); err != nil || due >= briefWait {
+			return "", unlessHidden(err)
+		}
+		return "waits for a timer", nil
 	case kind == "pipe":
 		return e.pipeLive(t, m, link)
 	case kind == "socket":
 		return e.socketLive(t, strings.Trim(inode, "[]"))
+	case link == process:
+		return "waits for the end of a process", nil
+	case link == "":
+		return "waits for something that can't be seen", nil
 	}
-	return true, nil
+	return "waits for " + link, nil
 }
 
 // pipeLive is memberLive for a pipe. Its other ends are those that can write if the thread reads it,
 // and those that can read if it writes.
-func (e *ends) pipeLive(t thread, m member, link string) (bool, error) {
+func (e *ends) pipeLive(t thread, m member, link string) (why string, err error) {
 	reads, writes, err := t.access(m.fd)
 	if err != nil {
-		return true, err
+		return "", err
 	}
-	return e.holdersLive(link, func(h holder) bool { return reads && h.writes || writes && h.reads })
+	outside := "waits for a pipe from outside the job"
+	return e.holdersLive(link, outside, func(h holder) bool { return reads && h.writes || writes && h.reads })
 }
 
 // socketLive is memberLive for a socket.
-func (e *ends) socketLive(t thread, inode string) (bool, error) {
+func (e *ends) socketLive(t thread, inode string) (why string, err error) {
 	n, err := strconv.ParseUint(inode, 10, 32)
 	if err != nil {
-		return true, nil
+		return "waits for a socket", nil
 	}
-	peer, err := e.peer(t.pid, uint32(n))
+	peer, outside, err := e.peer(t.pid, uint32(n))
 	if peer == 0 || err != nil {
-		return true, err
+		return outside, err
 	}
-	link := "socket:[" + strconv.FormatUint(uint64(peer), 10) + "]"
-	return e.holdersLive(link, func(holder) bool { return true })
+	return e.holdersLive("socket:["+strconv.FormatUint(uint64(peer), 10)+"]", outside, func(holder) bool { return true })
 }
 
 // holders returns the processes of the job that have the file that /proc shows as link open in a way
@@ -137,19 +157,37 @@ func (e *ends) holders(link string, other func(holder) bool) (pids []int, more b
 	return e.held.others(link, other), e.held.hidden, nil
 }
 
-// holdersLive reports whether one of the processes that hold an end can do something with it by
-// itself. It reports true if no process of the job holds it: then another does.
-func (e *ends) holdersLive(link string, other func(holder) bool) (bool, error) {
+const hiddenHolder = "waits for a process that can't be inspected"
+
+// holdersLive returns which of the processes that hold an end can do something with it by itself. If
+// no process of the job holds it, another does, and holdersLive returns outside.
+func (e *ends) holdersLive(link, outside string, other func(holder) bool) (why string, err error) {
 	pids, more, err := e.holders(link, other)
-	if err != nil || more || len(pids) == 0 {
-		return true, err
+	switch {
+	case err != nil:
+		return "", err
+	case len(pids) == 0:
+		return outside, nil
+	case more:
+		return hiddenHolder, nil
 	}
 	for _, pid := range pids {
-		if rests, err := e.rests(pid); !rests || err != nil {
-			return true, err
+		if rests, err := e.rests(pid); err != nil {
+			return "", err
+		} else if !rests {
+			return "waits for " + nameOf(pid), nil
 		}
 	}
-	return false, nil
+	return "", nil
+}
+
+// nameOf names a process in a reply.
+func nameOf(pid int) string {
+	s, err := procfs.Inspect(pid)
+	if err != nil {
+		return fmt.Sprintf("pid %d", pid)
+	}
+	return fmt.Sprintf("%s (pid %d)", s.Program, pid)
 }
 
 // rests reports whether no thread of a process can continue by itself. A circle of processes that
@@ -194,7 +232,7 @@ func (e *ends) threadRests(t thread) (bool, error) {
 		return t.ended(), unlessHidden(err)
 	}
 	switch {
-	case slices.Contains(parked, c.number), c.number == unix.SYS_WAIT4, c.number == unix.SYS_WAITID:
+	case slices.Contains(parked, c.number), slices.Contains(children, c.number):
 		return true, nil
 	case slices.Contains(sleeping, c.number):
 		left, err := t.sleepLeft(c)
@@ -204,18 +242,18 @@ func (e *ends) threadRests(t thread) (bool, error) {
 	if err != nil || w.brief() {
 		return false, unlessHidden(err)
 	}
-	live, err := e.live(t, w.members)
-	return !live, err
+	why, err := e.live(t, w.members)
+	return why == "", err
 }
 
-// otherThreadsActive reports whether other threads than t keep the program running without input.
-// If t is blocked in a read, only threads count that wait for something live, because nothing else
-// wakes the read. If t waits for several things, every thread counts that is not idle, because it
-// can wake t.
-func (e *ends) otherThreadsActive(t thread, read bool) (bool, error) {
+// otherThreadsActive returns what other threads than t do that keeps the program running without
+// input, as live does. If t is blocked in a read, only threads count that wait for something live,
+// because nothing else wakes the read. If t waits for several things, every thread counts that is
+// not idle, because it can wake t.
+func (e *ends) otherThreadsActive(t thread, read bool) (why string, err error) {
 	tids, err := procfs.Threads(t.pid)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	for _, tid := range tids {
 		if tid == t.tid {
@@ -223,27 +261,36 @@ func (e *ends) otherThreadsActive(t thread, read bool) (bool, error) {
 		}
 		other := t
 		other.tid = tid
-		if active, err := e.active(other, read); active || err != nil {
-			return active, err
+		if why, err := e.active(other, read); why != "" || err != nil {
+			return why, err
 		}
 	}
-	return false, nil
+	return "", nil
 }
 
 // active is otherThreadsActive for one other thread.
-func (e *ends) active(other thread, read bool) (bool, error) {
+func (e *ends) active(other thread, read bool) (why string, err error) {
+	const works = "has a thread at work"
 	c, err := other.blockedIn()
 	if err != nil {
-		return !read && !other.ended(), unlessHidden(err)
+		if hidden(err) && !read && !other.ended() {
+			return works, nil
+		}
+		return "", unlessHidden(err)
 	}
 	if slices.Contains(parked, c.number) || slices.Contains(sleeping, c.number) {
-		return false, nil
+		return "", nil
 	}
 	w, err := other.waitOf(c)
-	if err != nil {
-		return !read, unlessHidden(err)
+	switch {
+	case err == nil:
+		return e.live(other, w.members)
+	case !hidden(err) || read:
+		return "", unlessHidden(err)
+	case slices.Contains(children, c.number):
+		return "waits for a child", nil
 	}
-	return e.live(other, w.members)
+	return works, nil
 }
 
 // ended reports whether a thread has ended. The first thread of a process stays visible until the

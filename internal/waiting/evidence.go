@@ -40,7 +40,8 @@ type Evidence struct {
 
 	pid, tid int
 	program  string
-	inferred bool // from the terminal's mode alone; no read was seen
+	also     string // what else can wake it, in words that follow its name; empty: nothing
+	inferred bool   // from the terminal's mode alone; no read was seen
 }
 
 // Reads reports whether a program takes input.
@@ -54,12 +55,17 @@ func (e Evidence) Stopped() string {
 	return fmt.Sprintf("%s (pid %d)", e.program, e.pid)
 }
 
-// By names the program that waits, for a reply: as the reader that was seen, or as inferred.
+// By names the program that waits, for a reply: as the reader that was seen, with what else it waits
+// for, or as inferred.
 func (e Evidence) By() string {
 	if e.inferred {
 		return fmt.Sprintf("inferred from the terminal's mode, which %s (pid %d) has set", e.program, e.pid)
 	}
-	return fmt.Sprintf("read by %s (pid %d)", e.program, e.pid)
+	by := fmt.Sprintf("read by %s (pid %d)", e.program, e.pid)
+	if e.also != "" {
+		by += ", which also " + e.also
+	}
+	return by
 }
 
 // scanTree scans pids, which tree returned just before. A process that was started since can hold
@@ -96,7 +102,7 @@ type moment struct {
 	reads     bool          // the call is a read
 	mayRead   bool          // the kernel lets it read the source
 	inTransit bool          // input that no program has read, or output that the server has not read
-	otherWake bool          // something but input can wake the program, or another of its threads is at work
+	also      string        // what else can wake the program, in words that follow its name; empty: nothing
 	timeout   time.Duration // after which the call ends in any case; negative: never
 }
 
@@ -129,7 +135,7 @@ func stoppedReader(m moment) (verdict, bool) {
 func transit(m moment) (verdict, bool) { return uncertain, !m.mayRead || m.inTransit }
 
 // wokenByOthers: the program continues without input when something else happens.
-func wokenByOthers(m moment) (verdict, bool) { return accepts, m.otherWake }
+func wokenByOthers(m moment) (verdict, bool) { return accepts, m.also != "" }
 
 // briefWait bounds a wait that a program makes between other work: it shows progress, say, and
 // checks for a key meanwhile.

@@ -19,6 +19,10 @@ func TestByDistinguishesAGuess(t *testing.T) {
 	if got, want := ev.By(), "read by sudo (pid 812)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	ev.also = "listens on 127.0.0.1:8000"
+	if got, want := ev.By(), "read by sudo (pid 812), which also listens on 127.0.0.1:8000"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	if !ev.Reads() || ev.Stopped() != "" {
 		t.Errorf("%+v reads: %t; stopped: %q", ev, ev.Reads(), ev.Stopped())
 	}
@@ -37,14 +41,14 @@ func TestRules(t *testing.T) {
 		"reads the terminal alone":                   {func(*moment) {}, waits},
 		"reads for a minute":                         {func(m *moment) { m.timeout = time.Minute }, waits},
 		"stopped":                                    {func(m *moment) { m.stopped = true }, busy},
-		"stopped, though it waits for others":        {func(m *moment) { m.stopped, m.otherWake = true, true }, busy},
+		"stopped, though it waits for others":        {func(m *moment) { m.stopped, m.also = true, "works" }, busy},
 		"stopped, because it read in the background": {func(m *moment) { m.stopped, m.reads, m.mayRead = true, true, false }, stopped},
 		"stopped in the background, in a poll":       {func(m *moment) { m.stopped, m.mayRead = true, false }, busy},
 		"stopped in a read":                          {func(m *moment) { m.stopped, m.reads = true, true }, busy},
 		"no longer in the foreground":                {func(m *moment) { m.mayRead = false }, uncertain},
 		"input or output in transit":                 {func(m *moment) { m.inTransit = true }, uncertain},
-		"in transit, though others can wake it":      {func(m *moment) { m.inTransit, m.otherWake = true, true }, uncertain},
-		"others can wake it":                         {func(m *moment) { m.otherWake = true }, accepts},
+		"in transit, though others can wake it":      {func(m *moment) { m.inTransit, m.also = true, "works" }, uncertain},
+		"others can wake it":                         {func(m *moment) { m.also = "works" }, accepts},
 		"checks for input without waiting":           {func(m *moment) { m.timeout = 0 }, accepts},
 		"waits for almost a second":                  {func(m *moment) { m.timeout = briefWait - 1 }, accepts},
 		"waits for a second":                         {func(m *moment) { m.timeout = briefWait }, waits},

@@ -97,7 +97,8 @@ func (t thread) access(fd int) (reads, writes bool, err error) {
 	return st.Mode&unix.S_IRUSR != 0, st.Mode&unix.S_IWUSR != 0, nil
 }
 
-// peers are the TCP connections that have been read so far, of one network namespace.
+// peers are the TCP sockets that are connected or listen, as far as they have been read, of one
+// network namespace.
 type peers struct {
 	sockets  []sockdiag.Socket
 	families int // read of families
@@ -110,39 +111,57 @@ var families = []struct {
 	table  string
 }{{unix.AF_INET, "net/tcp"}, {unix.AF_INET6, "net/tcp6"}}
 
-// peer returns the inode of the other end of a socket that the process pid has open, or 0 if it has
-// none, or none that can be found.
-func (e *ends) peer(pid int, inode uint32) (peer uint32, err error) {
+// peer returns the inode of the other end of a socket that the process pid has open, or 0 if there
+// is none that can be found. It also says what the process waits for if the other end is outside the
+// job.
+func (e *ends) peer(pid int, inode uint32) (peer uint32, outside string, err error) {
 	err = procfs.WithReserve(func() error {
 		peer, err = sockdiag.UnixPeer(inode)
 		return err
 	})
+	if err == nil {
+		return peer, "waits for a Unix socket", nil
+	}
 	if _, refused := err.(unix.Errno); !refused && !hidden(err) { // refused: it is no Unix socket, or in another namespace
-		return peer, err
+		return 0, "", err
 	}
 	namespace, err := netNamespace(pid)
 	if err != nil {
-		return 0, unlessHidden(err)
+		return 0, "waits for a socket", unlessHidden(err)
 	}
-	known := e.tcp[namespace]
-	if known == nil {
-		known = new(peers)
+	if e.tcp[namespace] == nil {
 		if e.tcp == nil {
 			e.tcp = make(map[string]*peers)
 		}
-		e.tcp[namespace] = known
+		e.tcp[namespace] = new(peers)
 	}
+	return e.tcp[namespace].of(inode, pid, namespace)
+}
+
+// of is ends.peer for a TCP socket. It reads no more families than it needs.
+func (ps *peers) of(inode uint32, pid int, namespace string) (peer uint32, outside string, err error) {
 	for {
-		switch other, found := known.find(inode); {
-		case found && other.Unsent > 0: // what it has sent may be on its way
-			return 0, errMoved
-		case found:
-			return other.Inode, nil
-		case known.families == len(families):
-			return 0, nil
+		i := slices.IndexFunc(ps.sockets, func(s sockdiag.Socket) bool { return s.Inode == inode })
+		outside = "waits for a socket"
+		if i >= 0 {
+			own := ps.sockets[i]
+			if own.State == sockdiag.Listening {
+				return 0, "listens on " + own.Local.String(), nil
+			}
+			outside = "waits for a connection to " + own.Remote.String()
+			other := slices.IndexFunc(ps.sockets, func(s sockdiag.Socket) bool { return s.Local == own.Remote && s.Remote == own.Local })
+			if other >= 0 && ps.sockets[other].Unsent > 0 { // it may be on its way
+				return 0, "", errMoved
+			}
+			if other >= 0 {
+				return ps.sockets[other].Inode, outside, nil
+			}
 		}
-		if err := known.read(pid, namespace); err != nil {
-			return 0, err
+		if ps.families == len(families) {
+			return 0, outside, nil
+		}
+		if err := ps.read(pid, namespace); err != nil {
+			return 0, "", err
 		}
 	}
 }
@@ -154,7 +173,7 @@ func netNamespace(pid int) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// read adds the connections of the next family. The kernel lists those of our own namespace;
+// read adds the sockets of the next family. The kernel lists those of our own namespace;
 // sandboxes in which it does not, and other namespaces, have a table of all sockets.
 func (ps *peers) read(pid int, namespace string) error {
 	family := families[ps.families]
@@ -162,7 +181,7 @@ func (ps *peers) read(pid int, namespace string) error {
 	if own, err := netNamespace(unix.Getpid()); err == nil && own == namespace {
 		var sockets []sockdiag.Socket
 		err := procfs.WithReserve(func() (err error) {
-			sockets, err = sockdiag.TCP(family.number, sockdiag.Established)
+			sockets, err = sockdiag.TCP(family.number, sockdiag.Established, sockdiag.Listening)
 			return err
 		})
 		if err == nil {
@@ -176,24 +195,9 @@ func (ps *peers) read(pid int, namespace string) error {
 	const most = 8 << 20
 	b, err := procfs.ReadAtMost("/proc/"+strconv.Itoa(pid)+"/"+family.table, most)
 	for line := range strings.Lines(string(b)) {
-		if s, ok := sockdiag.ParseTable(line); ok && s.State == sockdiag.Established {
+		if s, ok := sockdiag.ParseTable(line); ok && (s.State == sockdiag.Established || s.State == sockdiag.Listening) {
 			ps.sockets = append(ps.sockets, s)
 		}
 	}
 	return unlessHidden(err)
-}
-
-// find returns the other end of the connection that a socket is one end of.
-func (ps *peers) find(inode uint32) (other sockdiag.Socket, found bool) {
-	i := slices.IndexFunc(ps.sockets, func(s sockdiag.Socket) bool { return s.Inode == inode })
-	if i < 0 {
-		return other, false
-	}
-	own := ps.sockets[i]
-	for _, s := range ps.sockets {
-		if s.Local == own.Remote && s.Remote == own.Local {
-			return s, true
-		}
-	}
-	return other, false
 }

@@ -1,6 +1,8 @@
 package waiting
 
 import (
+	"cmp"
+
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty"
 )
@@ -100,7 +102,10 @@ func (p *probe) confirm(t thread) (Evidence, verdict) {
 	switch v := judge(m); v {
 	case stopped:
 		return ev, v
-	case accepts, waits:
+	case accepts:
+		ev.Kind, ev.also = kindOf(mode), cmp.Or(m.also, "wakes by itself within a second")
+		return ev, v
+	case waits:
 		ev.Kind = kindOf(mode)
 		return ev, v
 	default:
@@ -132,7 +137,7 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if m.stopped = t.stat.State == 'T' || t.stat.State == 't'; m.stopped {
 		return m, mode, nil
 	}
-	if m.otherWake, err = p.otherWake(t, w); err != nil {
+	if m.also, err = p.otherWake(t, w); err != nil {
 		return m, mode, err
 	}
 	if mode, err = p.input.mode(); err != nil {
@@ -146,17 +151,16 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	return m, mode, nil
 }
 
-// otherWake reports whether the program can continue without input.
-func (p *probe) otherWake(t thread, w wait) (bool, error) {
+// otherWake returns what lets the program continue without input, or nothing.
+func (p *probe) otherWake(t thread, w wait) (why string, err error) {
 	e := newEnds(p, t.pid)
-	live, err := e.live(t, w.members)
-	if !live && err == nil {
-		live, err = e.otherThreadsActive(t, w.read)
+	if why, err = e.live(t, w.members); why != "" || err != nil {
+		return why, err
 	}
-	if live || err != nil {
-		return live, err
+	if why, err = e.otherThreadsActive(t, w.read); why != "" || err != nil {
+		return why, err
 	}
-	return false, e.confirm()
+	return "", e.confirm()
 }
 
 // file returns the path of a file that /proc shows of the thread.
