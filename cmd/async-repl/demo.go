@@ -140,8 +140,8 @@ func (s *session) call(tool string, args map[string]any) (mcpclient.Reply, error
 }
 
 // shownArguments are the arguments of calls that the demo prints, in this order.
-var shownArguments = []string{"name", "from_session", "session", "code", "checkpoint", "command", "package", "text", "keys", "secret", "path", "job_id",
-	"wait_seconds", "max_chars"}
+var shownArguments = []string{"name", "from_session", "session", "code", "checkpoint", "command", "package", "text", "keys", "secret", "path", "job_id", "pattern", "context",
+	"cursor", "wait_seconds", "max_chars"}
 
 func (s *session) printCall(tool string, args map[string]any) {
 	fmt.Fprintf(s.out, "   > %s\n", tool)
@@ -214,6 +214,7 @@ var steps = []step{
 	{"a shell job asks a question", shellAsks},
 	{"ssh-keygen is answered prompt by prompt, and the passphrase leaves no trace", makeKey},
 	{"less is paged by keys", pageThroughFile},
+	{"an error is found in the middle of a flood", findError},
 	{"a server says where it listens", startWebServer},
 	{"a cancel ends the full process tree", cancelTree},
 	{"a crash of the worker is reported", oneCall("execute_python", "code", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",

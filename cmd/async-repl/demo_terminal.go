@@ -110,3 +110,36 @@ func pageThroughFile(s *session) error {
 	}
 	return nil
 }
+
+// flood prints many lines, one of them an error in colour.
+const flood = `awk 'BEGIN { for (i = 1; i <= 200000; i++) print (i == 123456 ? "\033[31merror\033[0m: no space left for " : "copied ") "block " i }'`
+
+// findError finds an error in the middle of a flood of output, and reads on from there.
+func findError(s *session) error {
+	r, err := s.call("execute_command_async", map[string]any{"command": flood, "wait_seconds": 60, "max_chars": 100})
+	if err != nil {
+		return err
+	}
+	if err := expect(r, "completed"); err != nil {
+		return err
+	}
+	id := r.Header("Job ID")
+	if r, err = s.call("search_job_output", map[string]any{"job_id": id, "pattern": `error: .* block \d+`, "context": 1}); err != nil {
+		return err
+	}
+	if err := expect(r, "completed", "- copied block 123455\n", ": error: no space left for block 123456\n", "- copied block 123457\n"); err != nil {
+		return err
+	}
+	_, found, _ := strings.Cut(string(r), "\n\n")
+	var before, at int64
+	if _, err := fmt.Sscanf(found, "stdout %d- copied block 123455\nstdout %d: ", &before, &at); err != nil || at <= before {
+		return fmt.Errorf("the match has no cursor: %q", found)
+	}
+	if r, err = s.call("check_job_status", map[string]any{"job_id": id, "cursor": at, "max_chars": 100}); err != nil {
+		return err
+	}
+	if text := r.Section("STDOUT"); !strings.HasPrefix(text, "error: no space left for block 123456\ncopied block 123457\n") {
+		return fmt.Errorf("at cursor %d is %q", at, text)
+	}
+	return nil
+}

@@ -84,6 +84,24 @@ func TestBetweenCursors(t *testing.T) {
 	}
 }
 
+// The line of a bar of many updates is read shortly before its last state.
+func TestBetweenOfABar(t *testing.T) {
+	log := newLog(4 << 20)
+	log.Write(output.TTY, []byte("start\r\n"))
+	for i := range 10_001 {
+		log.Write(output.TTY, fmt.Appendf(nil, "\r%3d%% |%-60s|", i/100, strings.Repeat("#", i*60/10_000)))
+	}
+	log.Write(output.TTY, []byte("\r\nend\r\n"))
+	text, at := textOf(log, 0, math.MaxInt64)
+	if len(text[Stdout]) != 3 || !strings.HasPrefix(text[Stdout][1], "100% |#") {
+		t.Fatalf("%.200q", text[Stdout])
+	}
+	from := at[Stdout][1]
+	if again, _ := textOf(log, from, at[Stdout][2]); again[Stdout][0] != text[Stdout][1] || at[Stdout][2]-from > 65<<10 {
+		t.Errorf("up to %d, at cursor %d is %.200q", at[Stdout][2], from, again[Stdout])
+	}
+}
+
 // Where bytes were dropped, the lines before and after are apart.
 func TestScannerSaysWhatWasDropped(t *testing.T) {
 	log := newLog(64 << 10)

@@ -14,6 +14,7 @@ const (
 	maxLine    = 1 << 20   // a longer line is passed on in pieces
 	maxOpen    = 1 << 20   // a longer escape sequence, a picture, is taken for a broken one
 	minPlain   = 16 << 10  // fewer plain bytes are drawn
+	farRedraw  = 64 << 10  // a row that is drawn again so far from where it began begins again
 )
 
 // A Place says that the bytes from an offset on are in the log from a cursor on.
@@ -133,10 +134,23 @@ func (f *Folder) Write(b []byte, places []Place) {
 
 // Begin returns the cursor up to which everything was passed on.
 func (f *Folder) Begin() int64 {
-	if len(f.rows) > 0 {
-		return f.rows[0].Cursor
+	s := &f.screen
+	begin := s.row(s.base).at
+	for y := s.base + 1; y < s.end; y++ { // their order changes when a bar is redrawn
+		begin = min(begin, s.row(y).at)
 	}
-	return f.screen.row(f.screen.base).at
+	for _, row := range f.rows {
+		begin = min(begin, row.Cursor)
+	}
+	return begin
+}
+
+// redraw is called when a row begins again at an offset. If much was written since it began, as for
+// a bar, it is read from there: a page of the output would not reach its last state.
+func (f *Folder) redraw(r *row, offset int) {
+	if at := f.cursor(offset); at-r.at > farRedraw {
+		r.at = at
+	}
 }
 
 // Pending passes the lines to pass that can still change, as they are now: rows that can be drawn

@@ -93,8 +93,10 @@ func (s *screen) draw(b []byte, i, end int) int {
 			}
 			i += q.len
 		default:
+			if i++; s.folder != nil && c == '\r' && i < len(b) && b[i] != '\n' {
+				s.folder.redraw(s.row(s.y), i)
+			}
 			s.c0(c)
-			i++
 		}
 	}
 	return i
