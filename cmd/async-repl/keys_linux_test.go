@@ -76,7 +76,8 @@ func TestKeysArriveAsATerminalSendsThem(t *testing.T) {
 		}
 		id := r.Header("Job ID")
 		s.do("send_command_input", "job_id", id, "keys", append(sent, "."))
-		r = s.prints(id, ".\n")
+		s.prints(id, ".\n")
+		r = s.do("check_job_status", "job_id", id, "view", "text") // a screen has no tabs
 		if want := "^M \t ^[   ^? ^[[3~ " + cursor + rest; !strings.Contains(string(r), want) {
 			t.Errorf("in mode %q:\n%s\nwant %s", mode, r, want)
 		}
