@@ -20,7 +20,7 @@ func numbered(n, width int) string {
 }
 
 func one(cursor int64, s string) Stretch {
-	return Stretch{cursor, []Span{{0, []byte(s)}}}
+	return Stretch{Cursor: cursor, Spans: []Span{{0, []byte(s)}}}
 }
 
 func TestClip(t *testing.T) {
@@ -108,7 +108,7 @@ func TestClipSections(t *testing.T) {
 
 // A sequence stays one even if bytes of another stream come in the middle of it.
 func TestClipJoinsSequencesOfAStream(t *testing.T) {
-	w := Stretch{0, []Span{{0, []byte("a\x1b[3")}, {1, []byte("err\n")}, {0, []byte("1mb\xe2")}, {1, []byte("x")}, {0, []byte("\x82\xac")}}}
+	w := Stretch{Cursor: 0, Spans: []Span{{0, []byte("a\x1b[3")}, {1, []byte("err\n")}, {0, []byte("1mb\xe2")}, {1, []byte("x")}, {0, []byte("\x82\xac")}}}
 	p := Clip(w, Stretch{}, Budget{Head: 100, Max: 1000})
 	if p.Sections[0].Head != "ab€" || p.Sections[1].Head != "err\nx" {
 		t.Errorf("got %q", p.Sections)
@@ -118,7 +118,7 @@ func TestClipJoinsSequencesOfAStream(t *testing.T) {
 // A page shows at least one character, also if the first sequences have none and pieces of two
 // sections split each other's sequences.
 func TestClipShowsACharacter(t *testing.T) {
-	page := Clip(Stretch{0, []Span{
+	page := Clip(Stretch{Cursor: 0, Spans: []Span{
 		{1, []byte("\x1b]0;a title\a\x1b]0;a ")}, {0, []byte("two \x1b[1;31mred\x1b")}, {1, []byte("title\a")}, {0, []byte("[0m" + numbered(9, 9))},
 	}}, Stretch{}, Budget{Head: 1, Max: 1})
 	if got := page.Sections[0].Head; !strings.HasPrefix(got, "two red") {
@@ -256,13 +256,14 @@ func FuzzSpans(f *testing.F) {
 		}
 		// Two stretches that touch are one, wherever the first ends.
 		at := len(many.Spans) / 2
-		first := Stretch{0, many.Spans[:at]}
-		if diff := cmp.Diff(want, Clip(first, Stretch{first.End(), many.Spans[at:]}, budget)); diff != "" {
+		first := Stretch{Cursor: 0, Spans: many.Spans[:at]}
+		if diff := cmp.Diff(want, Clip(first, Stretch{Cursor: first.End(), Spans: many.Spans[at:]}, budget)); diff != "" {
 			t.Fatalf("in two stretches, the second at %d:\n%s", first.End(), diff)
 		}
 	})
 }
 
+// BenchmarkText has as its floor to decode the characters of the same bytes.
 func BenchmarkText(b *testing.B) {
 	var bars bytes.Buffer
 	for i := range 10_000 {
@@ -281,6 +282,20 @@ func BenchmarkText(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				Text(in)
+			}
+		})
+		b.Run(name+"/floor", func(b *testing.B) {
+			b.SetBytes(int64(len(in)))
+			var sum rune
+			for b.Loop() {
+				for rest := in; len(rest) > 0; {
+					r, n := utf8.DecodeRune(rest)
+					sum |= r
+					rest = rest[n:]
+				}
+			}
+			if sum == 0 {
+				b.Error("nothing was decoded")
 			}
 		})
 	}

@@ -237,27 +237,15 @@ func (f *Folder) fold(end int, more bool) {
 // drawing them, and returns where the others begin. Those are as many as the screen has rows.
 func (f *Folder) skip(i, to int) int {
 	s := &f.screen
-	first := bytes.IndexByte(f.data[i:to], '\n') + 1
-	if first == 0 || s.full {
+	first, cut := s.settledLines(f.data, i, to)
+	if first == cut {
 		return i
 	}
-	first += i
-	cut := to
-	for range maxRows + 1 {
-		if cut = bytes.LastIndexByte(f.data[first:cut], '\n'); cut < 0 {
-			return i
-		}
-		cut += first
-	}
-	cut++
 	i = s.draw(f.data[:first], i, first)
-	if s.y != s.end-1 || cut == first {
+	if !s.onNewRow() {
 		return i
 	}
-	for y := s.base; y < s.y; y++ {
-		s.settle(y, true)
-	}
-	s.base, s.filling = s.y, 0
+	s.settleAbove()
 	f.emit()
 	s.row(s.y).at = f.cursor(cut)
 	f.pass(Block{Text: f.data[first:cut], places: PlacesFrom(f.places, first), raw: true})

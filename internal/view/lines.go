@@ -1,6 +1,7 @@
 package view
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,27 @@ func (l *lines) newline() {
 	l.text = append(l.text, '\n')
 	l.chars++
 }
+
+// copyLines adds plain lines as they were written, each with its newline. It stops when l is full.
+func (l *lines) copyLines(b []byte) {
+	l.text = slices.Grow(l.text, len(b))
+	for len(b) > 0 && !l.full() {
+		n := bytes.IndexByte(b, '\n')
+		line := bytes.TrimSuffix(b[:n], carriageReturn)
+		b = b[n+1:]
+		if l.mark && len(line) > 0 && !unlike(line[0]) && isMark(bytes.Runes(line)) {
+			l.text = append(l.text, '\\')
+			l.chars++
+		}
+		l.text = append(append(l.text, valid(line)...), '\n')
+		l.chars += utf8.RuneCount(line) + 1
+	}
+}
+
+var carriageReturn = []byte{'\r'}
+
+// unlike reports whether a line that begins with c can be no mark of a section.
+func unlike(c byte) bool { return c > ' ' && c < utf8.RuneSelf && c != '-' && c != '\\' }
 
 // flush ends the line without a newline.
 func (l *lines) flush() {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"bytes"
 	"slices"
 	"unicode/utf8"
 )
@@ -55,8 +56,63 @@ func (r *row) clear() { *r = row{cells: r.cells[:0]} }
 
 func (s *screen) row(y int) *row { return &s.rows[y%maxRows] }
 
-// write draws b. It stops when out is full.
-func (s *screen) write(b []byte) { s.draw(b, 0, len(b)) }
+// write draws b, or copies plain lines that nothing after them can change. It stops when out is full.
+func (s *screen) write(b []byte) {
+	for i := 0; i < len(b) && !s.out.full(); {
+		from, to := plainRegion(b, i, len(b))
+		if i = s.draw(b, i, from); i < to {
+			i = s.draw(b, s.copyPlain(b, i, to), to)
+		}
+	}
+}
+
+// copyPlain copies the plain lines of b[i:to] that the bytes after to can't change, and returns where
+// the others begin.
+func (s *screen) copyPlain(b []byte, i, to int) int {
+	first, cut := s.settledLines(b, i, to)
+	if first == cut {
+		return i
+	}
+	i = s.draw(b, i, first)
+	if !s.onNewRow() {
+		return i
+	}
+	s.settleAbove()
+	s.out.copyLines(b[first:cut])
+	return cut
+}
+
+// settledLines returns the part of b[i:to], which is plain, that nothing after to can change and that
+// begins and ends with a line: all but the first line and as many as the screen has rows.
+func (s *screen) settledLines(b []byte, i, to int) (first, cut int) {
+	n := bytes.IndexByte(b[i:to], '\n')
+	if n < 0 || s.full {
+		return i, i
+	}
+	first, cut = i+n+1, to
+	for range maxRows + 1 {
+		if n = bytes.LastIndexByte(b[first:cut], '\n'); n < 0 {
+			return i, i
+		}
+		cut = first + n
+	}
+	return first, cut + 1
+}
+
+// onNewRow reports whether the cursor is in the last row, and nothing was drawn there.
+func (s *screen) onNewRow() bool {
+	r := s.row(s.y)
+	return s.y == s.end-1 && len(r.cells) == 0 && !r.placed
+}
+
+// settleAbove passes all rows above the cursor to out, because so many follow that nothing can change
+// them any more.
+func (s *screen) settleAbove() {
+	for y := s.base; y < s.y; y++ {
+		s.settle(y, true)
+	}
+	s.base, s.filling = s.y, 0
+}
 
 // draw draws what begins in b[i:end], a sequence completely, and returns where it ends. It stops
 // when out is full.
