@@ -145,6 +145,7 @@ func (x *excerpt) forward(log output.Reader, stat output.Stat, final bool, from 
 		s = read(log, s.Cursor, min(s.Cursor+2*endBytes, stat.End))
 	}
 	x.omit(from, s.Cursor)
+	s = begun(log, s)
 	end := s.End()
 	if end == s.Cursor+2*endBytes || end == stat.End && !final {
 		s = s.Complete() // not where a gap begins: the rest of a character can't be read there
@@ -167,6 +168,7 @@ func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int
 		front, back = 0, max(newestBytes, 4*int64(budget.Max))
 	}
 	head, tail := readEnds(log, stat, final, from, front, back)
+	head = begun(log, head)
 	x.next = tail.End()
 	if len(head.Spans) == 0 {
 		budget.Head = 0 // everything omitted comes before everything shown
@@ -240,6 +242,17 @@ func joined(s view.Section, mark bool, missing string) string {
 		text += "\n"
 	}
 	return text + s.Tail
+}
+
+// lineBytes is how much of a line is read before the cursor at which a reply begins.
+const lineBytes = 4 << 10
+
+// begun returns s with the beginning of its first line, if a program draws over that.
+func begun(log output.Reader, s view.Stretch) view.Stretch {
+	if s.Cursor == 0 || len(s.Spans) == 0 {
+		return s
+	}
+	return s.After(read(log, max(0, s.Cursor-lineBytes), s.Cursor))
 }
 
 // read returns the bytes from..to of the log, without those that are lost while it reads.

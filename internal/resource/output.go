@@ -67,7 +67,7 @@ func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
 	rng.Next = w.End()
 	spans := w.Spans
 	if !raw {
-		spans = byStream(w)
+		spans = byStream(j.Log(), w)
 	}
 	if len(spans) == 0 {
 		return []part{{rng: rng}}
@@ -80,8 +80,20 @@ func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
 	return parts
 }
 
-// byStream returns the text of each stream, in the order in which the streams begin.
-func byStream(w view.Stretch) []view.Span {
+// lineBytes is how much of a line is read before the cursor at which a read begins.
+const lineBytes = 4 << 10
+
+// byStream returns the text of each stream, in the order in which the streams begin. A bar that a
+// stream begins in is complete, in its last state.
+func byStream(log output.Reader, w view.Stretch) []view.Span {
+	before := map[int][]byte{}
+	if from := max(0, w.Cursor-lineBytes); from < w.Cursor {
+		if chunk := log.Read(from, int(w.Cursor-from)); chunk.Dropped == 0 {
+			for _, s := range chunk.Spans {
+				before[int(s.Stream)] = append(before[int(s.Stream)], s.Data...)
+			}
+		}
+	}
 	var list []view.Span
 	for _, s := range w.Spans {
 		i := slices.IndexFunc(list, func(o view.Span) bool { return o.Section == s.Section })
@@ -92,7 +104,9 @@ func byStream(w view.Stretch) []view.Span {
 		list[i].Data = append(list[i].Data, s.Data...)
 	}
 	for i, s := range list {
-		if w.Cursor > 0 {
+		if begun := view.Begun(before[s.Section], s.Data); begun != nil {
+			s.Data = append(begun, s.Data...)
+		} else if w.Cursor > 0 {
 			s.Data = s.Data[view.Begin(s.Data, 0):]
 		}
 		list[i].Data = []byte(view.Text(s.Data))

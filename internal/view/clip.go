@@ -1,6 +1,9 @@
 package view
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // A Section is the text of one section of a reply. If nothing was left out, all of it is in Head.
 type Section struct{ Head, Tail string }
@@ -39,7 +42,7 @@ func Clip(head, tail Stretch, b Budget) Page {
 		if len(h.data) == 0 && len(t.data) > 0 {
 			cursor = tail.Cursor
 		}
-		h = flatten(Stretch{cursor, append(head.Spans[:len(head.Spans):len(head.Spans)], tail.Spans...)})
+		h = flatten(Stretch{Cursor: cursor, Spans: slices.Concat(head.Spans, tail.Spans), begun: head.begun})
 		h.raw = b.Raw
 		t = h
 		if text, _, ok := h.render(0, len(h.data), b.Max); ok {

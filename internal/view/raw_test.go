@@ -41,7 +41,7 @@ func FuzzRaw(f *testing.F) {
 			t.Fatalf("%q reads as %q, %v", text, back, err)
 		}
 		most := int(budget) + 1
-		page := Clip(Stretch{0, []Span{{0, b}}}, Stretch{}, Budget{Head: most / 2, Max: most, Raw: true})
+		page := Clip(Stretch{Cursor: 0, Spans: []Span{{0, b}}}, Stretch{}, Budget{Head: most / 2, Max: most, Raw: true})
 		shown := 0
 		for _, s := range page.Sections {
 			shown += utf8.RuneCountInString(s.Head) + utf8.RuneCountInString(s.Tail)

@@ -183,6 +183,41 @@ func partialRune(b []byte) int {
 	return 0
 }
 
+// Begun returns the end of before that begins the first line of data, if a program draws over that
+// line; else it returns nil.
+func Begun(before, data []byte) []byte {
+	start := bytes.LastIndexByte(before, '\n') + 1
+	if start == 0 { // then the line is long, and only its last drawing counts
+		start = bytes.LastIndexByte(before, '\r') + 1
+	}
+	line, _, _ := bytes.Cut(data, newline)
+	if start == 0 || start == len(before) || !drawsOver(before[start-1:]) && !drawsOver(line) {
+		return nil
+	}
+	return before[start:]
+}
+
+var newline = []byte{'\n'}
+
+// drawsOver reports whether b, without a newline, moves the cursor back in its line.
+func drawsOver(b []byte) bool {
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '\b':
+			return true
+		case '\r':
+			if i+1 < len(b) && b[i+1] != '\r' {
+				return true
+			}
+		case esc:
+			if q := scanEscape(b[i:]); q.csi && !q.private && bytes.IndexByte([]byte("ADFGHfd`"), q.final) >= 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Begin returns the first offset of b, at or after at, that is inside no character and no escape
 // sequence. b should begin some hundred bytes before at, because a sequence that began before b
 // can't be recognized; the rest of a character can.

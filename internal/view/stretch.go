@@ -15,6 +15,21 @@ type Span struct {
 type Stretch struct {
 	Cursor int64
 	Spans  []Span
+
+	begun [][]byte // by section: what precedes the stretch in a line that is drawn over, see After
+}
+
+// After returns s, which follows before, so that it is shown with the beginning of its first line if
+// a program draws over that line: a bar is shown in its last state, wherever a read begins in it.
+func (s Stretch) After(before Stretch) Stretch {
+	if before.End() != s.Cursor {
+		return s
+	}
+	b, f := flatten(before), flatten(s)
+	for i := range min(b.sections, f.sections) {
+		s.begun = append(s.begun, Begun(b.of(i, 0, len(b.data)), f.of(i, 0, len(f.data))))
+	}
+	return s
 }
 
 // End returns the cursor after the last byte.
@@ -28,7 +43,7 @@ func (s Stretch) End() int64 {
 
 // Until returns s up to the cursor end. It shares no list of spans with s.
 func (s Stretch) Until(end int64) Stretch {
-	cut := Stretch{Cursor: s.Cursor}
+	cut := Stretch{Cursor: s.Cursor, begun: s.begun}
 	left := end - s.Cursor
 	for _, span := range s.Spans {
 		if left <= 0 {
@@ -68,13 +83,14 @@ type flat struct {
 	runs     []run
 	sections int
 	raw      bool // shown as bytes
+	begun    [][]byte
 }
 
 // A run says which section the bytes from the end of the run before up to end belong to.
 type run struct{ end, section int }
 
 func flatten(s Stretch) flat {
-	f := flat{cursor: s.Cursor}
+	f := flat{cursor: s.Cursor, begun: s.begun}
 	end := 0
 	for _, span := range s.Spans {
 		end += len(span.Data)
@@ -200,7 +216,11 @@ func (f flat) render(from, to, budget int) (text []string, chars int, ok bool) {
 			text[i] = string(shown)
 			continue
 		}
-		if from == 0 && f.cursor > 0 {
+		switch {
+		case from > 0 || f.cursor == 0:
+		case i < len(f.begun) && f.begun[i] != nil && len(b) > 0:
+			b = slices.Concat(f.begun[i], b)
+		default:
 			b = b[Begin(b, 0):]
 		}
 		l := render(b, lines{mark: true, max: budget - chars})
