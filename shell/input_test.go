@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,81 @@ func TestQuestionsOnPipes(t *testing.T) {
 			if out := jobstest.Output(j); info.Status != jobs.Completed || !strings.HasSuffix(out, test.output+"\n") && !strings.HasSuffix(out, test.output) {
 				t.Errorf("%s, output ends with %q, want %q", info.Receipt.Text(), out[max(0, len(out)-100):], test.output)
 			}
+		})
+	}
+}
+
+// A program that asks is seen although it also waits for processes of its own job, which wait
+// themselves. Without one of them at rest, the job only accepts input.
+func TestQuestionBesideProcessesOfTheJob(t *testing.T) {
+	const server = `import socket, subprocess, sys, select
+if len(sys.argv) == 1:
+    s = socket.create_server(("127.0.0.1", 0))
+    subprocess.Popen([sys.executable, __file__, str(s.getsockname()[1])], stdin=subprocess.DEVNULL)
+    c = s.accept()[0]
+    s.close()
+    print("name? ", end="", flush=True)
+    select.select([0, c], [], [])
+    print("<" + input() + ">")
+    c.send(b"over")
+else:
+    socket.create_connection(("127.0.0.1", int(sys.argv[1]))).recv(1)
+`
+	const works = `import os, select, time
+r, w = os.pipe()
+if not os.fork():
+    while True: time.sleep(0.01)
+os.close(w)
+print("name? ", end="", flush=True)
+select.select([0, r], [], [])
+print("<" + input() + ">", flush=True)
+os.killpg(0, 9)
+`
+	const node = `const { fork } = require("child_process")
+if (process.argv[2]) {
+  process.on("message", m => { process.disconnect() })
+} else {
+  const child = fork(__filename, ["child"], { stdio: ["ignore", "inherit", "inherit", "ipc"] })
+  child.send("hello")
+  child.on("disconnect", () => {
+    const quiet = fork(__filename, ["child"], { stdio: ["ignore", "inherit", "inherit", "ipc"] })
+    process.stdout.write("name? ")
+    process.stdin.once("data", d => { console.log("<" + String(d).trim() + ">"); quiet.send("over"); process.stdin.destroy() })
+  })
+}
+`
+	for name, test := range map[string]struct {
+		program, code string
+		accepts       bool
+	}{
+		"process substitution": {"bash", `exec 3< <(sleep 1000); python3 -c '
+import select; print("name? ", end="", flush=True); select.select([0, 3], [], []); print("<" + input() + ">")'; kill $!`, false},
+		"connection within the job": {"python3", server, false},
+		"node and its child":        {"node", node, false},
+		"a child at work":           {"python3", works, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(test.program); err != nil {
+				t.Skip(err)
+			}
+			t.Parallel()
+			b := newBench(t)
+			file := b.dir + "/program.js"
+			if err := os.WriteFile(file, []byte(test.code), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			j := b.start(test.program + " " + file)
+			if test.accepts {
+				polltest.Until(t, "that it takes input", func() bool { return j.Info().Accepts })
+				if info := j.Info(); info.Status != jobs.Running {
+					t.Errorf("%s, %+v", info.Status, info.Question)
+				}
+			} else if q := jobstest.Asks(t, j); q.Prompt != "name? " {
+				t.Errorf("it asks %q", q.Prompt)
+			}
+			jobstest.Send(t, j, jobs.Input{Text: "it\n"})
+			jobstest.Prints(t, j, "<it>")
+			jobstest.End(t, j)
 		})
 	}
 }

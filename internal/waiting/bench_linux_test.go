@@ -2,8 +2,11 @@ package waiting
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 
 	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/sockdiag"
 	"asyncrepl/internal/tty/ttytest"
 )
 
@@ -47,6 +51,80 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
+// BenchmarkThreads scans a process with 30 threads of which one waits for the terminal, alone and
+// beside a connection to another process of the job. Its floor reads once the files of /proc, and
+// makes the other calls, without which a scan is not possible.
+func BenchmarkThreads(b *testing.B) {
+	for name, code := range map[string]string{
+		"alone": `select.select([0], [], [])`,
+		"with a TCP peer": `
+listener = socket.create_server(("127.0.0.1", 0))
+a = socket.create_connection(listener.getsockname()); c = listener.accept()[0]
+listener.close()
+pid = os.fork()
+if not pid: a.close(); c.recv(1)
+c.close()
+select.select([0, a], [], [])`,
+	} {
+		p := start(b, []string{"python3", "-c", `
+import os, select, socket, threading, time
+for i in range(29): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+` + code})
+		var tree []int
+		polltest.Until(b, "the wait", func() bool {
+			tree = p.Tree()
+			_, ok := scanOnce(p.PTY, tree)
+			tids, _ := procfs.Threads(p.PID)
+			return ok && len(tids) == 30
+		})
+		b.Run(name+"/floor", func(b *testing.B) {
+			for b.Loop() {
+				readOnce(b, tree, len(tree) > 1)
+			}
+		})
+		b.Run(name+"/scan", func(b *testing.B) {
+			for b.Loop() {
+				if _, ok := scanOnce(p.PTY, tree); !ok {
+					b.Fatal("not seen")
+				}
+			}
+		})
+	}
+}
+
+// readOnce reads the call of each thread of the processes, the links of their descriptors, and if
+// peers is set the kernel's table of connections.
+func readOnce(b *testing.B, tree []int, peers bool) {
+	for _, pid := range tree {
+		tids, err := procfs.Threads(pid)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, tid := range tids {
+			var buf [256]byte
+			if _, err := procfs.ReadStart(procfs.TaskPath(pid, tid, "syscall"), buf[:]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if !peers {
+			continue
+		}
+		fds, err := procfs.Descriptors(pid, pid)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, fd := range fds {
+			var buf [128]byte
+			unix.Readlink(procfs.TaskPath(pid, pid, "fd/"+strconv.Itoa(fd)), buf[:])
+		}
+	}
+	if peers {
+		if _, err := sockdiag.TCP(unix.AF_INET, sockdiag.Established); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkIdleJobs measures the share of one processor that watching 500 jobs takes. Its floor,
 // bare, reads the clock of each at every tick and does nothing else.
 func BenchmarkIdleJobs(b *testing.B) {
@@ -69,21 +147,28 @@ func BenchmarkIdleJobs(b *testing.B) {
 			}
 		})
 	})
-	for name, argv := range map[string][]string{"idle": {"sleep", "1000"}, "waiting": {"cat"}} {
-		b.Run(name, func(b *testing.B) {
-			var reported []<-chan change
-			for range jobs {
-				p := start(b, argv)
-				reported = append(reported, p.watch(b))
-				waitState(b, p, "S")
-			}
-			for _, c := range reported {
-				if name == "waiting" {
+	for name, waiting := range map[string]int{"idle": 0, "half of them waiting": jobs / 2, "waiting": jobs} {
+		for _, piped := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/piped=%t", name, piped), func(b *testing.B) {
+				var reported []<-chan change
+				for i := range jobs {
+					argv := "sleep 1000"
+					if i < waiting {
+						argv = "cat"
+					}
+					if piped {
+						p, pipe := startPiped(b, "exec "+argv)
+						reported = append(reported, p.watchFrom(b, pipe))
+					} else {
+						reported = append(reported, start(b, strings.Fields(argv)).watch(b))
+					}
+				}
+				for _, c := range reported[:waiting] {
 					nextWaiting(b, c)
 				}
-			}
-			share(b, func() { <-time.After(restTime) })
-		})
+				share(b, func() { <-time.After(restTime) })
+			})
+		}
 	}
 }
 

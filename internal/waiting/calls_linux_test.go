@@ -24,7 +24,7 @@ import (
 // starts a process that shares all descriptors and runs a function or else waits for a signal;
 // other's does something again and again.
 const nurseryProgram = `
-import ctypes, json, os, select, signal, socket, sys, termios, threading, time, tty, asyncio, pty
+import ctypes, fcntl, json, os, select, signal, socket, struct, sys, termios, threading, time, tty, asyncio, pty
 libc = ctypes.CDLL(None, use_errno=True)
 x86 = os.uname().machine == "x86_64"
 def ts(s): return ctypes.byref((ctypes.c_long * 2)(int(s), int(s % 1 * 1e9)))
@@ -141,6 +141,11 @@ func (n *nursery) start(t *testing.T, code string) program {
 	return p
 }
 
+// otherNamespace moves a program to a network namespace of its own, if it may.
+const otherNamespace = `
+if not libc.unshare(0x40000000):
+    fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 65)) # up`
+
 // TestPolls scans programs that wait for the terminal in poll, select and epoll, alone and beside
 // other things.
 func TestPolls(t *testing.T) {
@@ -252,6 +257,14 @@ b.close(); poll(0, a)`},
 		"a connection over IPv4 to a socket for IPv6": {waits, kindLine, `
 a, b = connect6()
 resting(b.recv, 1)
+b.close(); poll(0, a)`},
+		"a connection in another network namespace": {waits, kindLine, otherNamespace + `
+a, b = connect()
+resting(b.recv, 1)
+b.close(); poll(0, a)`},
+		"a connection in another network namespace to a process that works": {accepts, kindLine, otherNamespace + `
+a, b = connect()
+other()
 b.close(); poll(0, a)`},
 		"a connection to itself": {waits, kindLine, `a, b = connect(); poll(0, a)`},
 		"read, and a thread that receives from a process at rest": {waits, kindLine, `

@@ -26,10 +26,13 @@ type change struct {
 	printed string // all output so far
 }
 
-// watch runs a Watcher of p until the test's end.
-func (p program) watch(t testing.TB) <-chan change {
+// watch runs a Watcher of p's terminal until the test's end.
+func (p program) watch(t testing.TB) <-chan change { return p.watchFrom(t, p.PTY) }
+
+// watchFrom runs a Watcher of p until the test's end.
+func (p program) watchFrom(t testing.TB, from Source) <-chan change {
 	reported := make(chan change, 1000) // OnChange must not block, and no test makes more
-	w := &Watcher{Source: p.PTY, Tree: p.List, LastOutput: p.LastOutput, OnChange: func(ev Evidence, waiting bool) {
+	w := &Watcher{Source: from, Tree: p.List, LastOutput: p.LastOutput, OnChange: func(ev Evidence, waiting bool) {
 		reported <- change{ev, waiting, time.Now(), p.Printed()}
 	}}
 	p.OnOutput(w.Kick)

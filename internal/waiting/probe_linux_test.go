@@ -3,6 +3,7 @@ package waiting
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -221,6 +222,34 @@ while True:
 				p.Send(t, answer)
 			}
 		})
+	}
+}
+
+// It is so for a pipe, too. The program counts its answers in a file, because its output is lost.
+func TestAnswerOnAPipeThatIsNotReadYetEndsTheWait(t *testing.T) {
+	answers := 50
+	if testing.Short() {
+		answers = 10
+	}
+	count := filepath.Join(t.TempDir(), "count")
+	p, pipe := startPiped(t, `exec taskset -c 0 chrt -i 0 python3 -c '
+import os, sys
+count = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
+n = 0
+while True:
+    os.pwrite(count, b"%d" % n, 0)
+    os.read(0, 100)
+    n += 1
+' `+count)
+	ttytest.Load(t, "taskset", "-c", "0")
+	for n := range answers {
+		polltest.Until(t, "evidence", func() bool { _, ok := scanOnce(pipe, p.Tree()); return ok })
+		if got, _ := os.ReadFile(count); string(got) != fmt.Sprint(n) {
+			t.Fatalf("said to wait for answer %d after %q", n, got)
+		}
+		if err := pipe.Send(t.Context(), "x\n", false); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

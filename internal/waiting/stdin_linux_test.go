@@ -12,7 +12,7 @@ import (
 
 // startPiped runs a script of bash with a pipe as its standard input, until the test's end. The
 // script has closed its standard output just before it begins to wait.
-func startPiped(t *testing.T, script string) (program, *stdin.Pipe) {
+func startPiped(t testing.TB, script string) (program, *stdin.Pipe) {
 	t.Helper()
 	pipe, theirs, err := stdin.Open()
 	if err != nil {

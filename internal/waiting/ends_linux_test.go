@@ -1,0 +1,123 @@
+package waiting
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/sockdiag"
+	"asyncrepl/internal/tty/ttytest"
+)
+
+// A verdict that depends on another process at rest holds only if neither it nor the program has run
+// since.
+func TestProcessesAtRestHaveNotRun(t *testing.T) {
+	program, other := start(t, []string{"sleep", "1000"}), start(t, []string{"sleep", "1000"})
+	for _, pid := range []int{program.PID, other.PID} {
+		polltest.Until(t, "a sleep", func() bool { return ttytest.State(pid) == "S" })
+	}
+	for name, c := range map[string]struct {
+		change func(*ends)
+		want   error
+	}{
+		"none has run":          {func(*ends) {}, nil},
+		"the program has":       {func(e *ends) { e.clock-- }, errMoved},
+		"the other has":         {func(e *ends) { e.clocks[other.PID]-- }, errMoved},
+		"the other is new":      {func(e *ends) { delete(e.clocks, other.PID) }, errMoved},
+		"one beside them has":   {func(e *ends) { e.clocks[os.Getpid()] = 0 }, nil},
+		"no other was examined": {func(e *ends) { e.resting = nil; e.clock-- }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnds(&probe{pids: []int{program.PID, other.PID, os.Getpid()}}, program.PID)
+			if rests, err := e.rests(other.PID); !rests || err != nil {
+				t.Fatalf("it rests: %t, %v", rests, err)
+			}
+			c.change(e)
+			if err := e.confirm(); err != c.want {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// A process that hides its files can hold any end, and what hides the end of a wait is named.
+func TestHiddenFilesCanBeAnyEnd(t *testing.T) {
+	p := start(t, []string{"sleep", "1000"})
+	for name, hides := range map[string]bool{"hidden": true, "all seen": false} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnds(&probe{pids: []int{p.PID}}, os.Getpid())
+			e.held = &holders{of: map[string][]holder{"pipe:[1]": {{pid: p.PID, writes: true}}}, hidden: hides}
+			var why string
+			polltest.Until(t, "an answer", func() (ok bool) {
+				var err error
+				e.resting = nil
+				why, err = e.holdersLive("pipe:[1]", "outside", func(h holder) bool { return h.writes })
+				return err == nil && (why == "" || hides)
+			})
+			if hides != (why == hiddenHolder) {
+				t.Errorf("got %q", why)
+			}
+		})
+	}
+}
+
+// What one end has sent and the other has not taken is on its way, and wakes it.
+func TestDataOnItsWayIsNoRest(t *testing.T) {
+	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
+	for name, c := range map[string]struct {
+		unsent uint32
+		peer   uint32
+		err    error
+	}{"none": {0, 12, nil}, "some": {1, 0, errMoved}} {
+		t.Run(name, func(t *testing.T) {
+			ps := &peers{families: len(families), sockets: []sockdiag.Socket{
+				{State: sockdiag.Established, Local: a, Remote: b, Inode: 11},
+				{State: sockdiag.Established, Local: b, Remote: a, Inode: 12, Unsent: c.unsent},
+			}}
+			if peer, _, err := ps.of(11, os.Getpid(), ""); peer != c.peer || err != c.err {
+				t.Errorf("got %d, %v; want %d, %v", peer, err, c.peer, c.err)
+			}
+		})
+	}
+}
+
+// The table of /proc shows the same connections as the kernel's answers, for sandboxes without those.
+func TestTableShowsConnections(t *testing.T) {
+	p := start(t, []string{"python3", "-c", `
+import socket, time
+s = socket.create_server(("127.0.0.1", 0))
+a = socket.create_connection(s.getsockname()); b = s.accept()[0]
+print("ready", flush=True); time.sleep(1000)`})
+	p.WaitPrinted(t, "ready")
+	own, err := netNamespace(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds, err := procfs.Descriptors(p.PID, p.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, namespace := range map[string]string{"kernel": own, "table": "another"} {
+		t.Run(name, func(t *testing.T) {
+			connected := 0
+			for _, fd := range fds {
+				var st unix.Stat_t
+				if err := unix.Stat(thread{pid: p.PID, tid: p.PID}.descriptor(fd), &st); err != nil {
+					t.Fatal(err)
+				}
+				if peer, _, err := new(peers).of(uint32(st.Ino), p.PID, namespace); err != nil {
+					t.Error(err)
+				} else if peer != 0 {
+					connected++
+				}
+			}
+			if connected != 2 {
+				t.Errorf("%d sockets have a peer, want 2", connected)
+			}
+		})
+	}
+}
