@@ -177,7 +177,7 @@ func TestViIsDrivenByKeys(t *testing.T) {
 
 func TestPythonReplIsDrivenByKeys(t *testing.T) {
 	t.Parallel()
-	c := typeInto(t, startServer(t), `python3 -q`)
+	c := typeInto(t, startServer(t), `env PYTHON_BASIC_REPL=1 python3 -q`) // with readline, as before 3.13
 	c.send("text", "x = 6\n")
 	c.send("text", "x * 7\n")
 	c.shows("\n42\n")
@@ -202,7 +202,7 @@ while True:
 	c.shows("132 50\n")
 	r = c.send("size", []int{1, 1000}, "text", "\n")
 	holds(t, r, "Input", "terminal resized to 1x1000; delivered")
-	c.shows("1000 1\n1000 1\n? ")
+	c.shows("1000 1\n? ")
 }
 
 func TestSignalsReachTheForeground(t *testing.T) {

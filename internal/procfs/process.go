@@ -39,7 +39,12 @@ type Stat struct {
 	StopSignal syscall.Signal
 
 	exiting bool // the first thread no longer runs its program
+	killed  bool // a signal is ending the first thread
 }
+
+// Exiting reports whether the entry's thread no longer runs its program. Until it is gone, the kernel
+// can show it blocked in the call in which a signal has hit it.
+func (s Stat) Exiting() bool { return s.exiting || s.killed }
 
 // Ended reports whether the process has ended with all its threads. A process whose first thread
 // has ended looks like a zombie while its other threads keep running.

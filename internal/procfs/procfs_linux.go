@@ -56,8 +56,11 @@ func inspect(id int, path string, reserved bool) (Stat, error) {
 // tick is the unit of CPU times in /proc/PID/stat, the same on every machine.
 const tick = time.Second / 100
 
-// pfExiting is the kernel's PF_EXITING.
-const pfExiting = 0x4
+// The kernel's flags PF_EXITING and PF_SIGNALED.
+const (
+	pfExiting  = 0x4
+	pfSignaled = 0x400
+)
 
 // parseStat reads a line of /proc/PID/stat. The program's name can contain anything, even
 // parentheses.
@@ -91,6 +94,7 @@ func parseStat(pid int, b []byte) (Stat, bool) {
 		Session:  int(number(3)),
 		Terminal: uint64(uint32(number(4))), // printed as a signed number
 		exiting:  number(6)&pfExiting != 0,
+		killed:   number(6)&pfSignaled != 0,
 		CPU:      time.Duration(number(11)+number(12)+number(13)+number(14)) * tick, // its own and its children's
 		Threads:  int(number(17)),
 		Memory:   number(21) * int64(os.Getpagesize()),

@@ -63,14 +63,16 @@ func TestParseStat(t *testing.T) {
 	for _, c := range []struct {
 		name, stat     string
 		ended, ending  bool
+		exiting        bool
 		stopped, wrong bool
 		by             syscall.Signal
 	}{
 		{name: "runs", stat: "R 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100"},
-		{name: "exits", stat: "R 1 10 11 34816 10 4194564 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", ending: true},
-		{name: "first thread exits", stat: "R 1 10 11 34816 10 4194564 0 0 0 0 1 2 3 4 20 0 2 0 5000 0 100"},
-		{name: "zombie", stat: "Z 1 10 11 34816 -1 4194564 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", ended: true, ending: true, stopped: true},
-		{name: "zombie with running threads", stat: "Z 1 10 11 34816 -1 4194564 0 0 0 0 1 2 3 4 20 0 2 0 5000 0 100"},
+		{name: "exits", stat: "R 1 10 11 34816 10 4194564 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", ending: true, exiting: true},
+		{name: "dumps core", stat: "R 1 10 11 34816 10 4195840 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", exiting: true},
+		{name: "first thread exits", stat: "R 1 10 11 34816 10 4194564 0 0 0 0 1 2 3 4 20 0 2 0 5000 0 100", exiting: true},
+		{name: "zombie", stat: "Z 1 10 11 34816 -1 4194564 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", ended: true, ending: true, exiting: true, stopped: true},
+		{name: "zombie with running threads", stat: "Z 1 10 11 34816 -1 4194564 0 0 0 0 1 2 3 4 20 0 2 0 5000 0 100", exiting: true},
 		{name: "stopped", stat: "T 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100" + strings.Repeat(" 0", 27) + " 19", stopped: true, by: syscall.SIGSTOP},
 		{name: "stopped, cut short", stat: "T 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0 100", wrong: true},
 		{name: "cut short", stat: "R 1 10 11 34816 10 4194560 0 0 0 0 1 2 3 4 20 0 1 0 5000 0", wrong: true},
@@ -84,11 +86,11 @@ func TestParseStat(t *testing.T) {
 			if c.wrong {
 				return
 			}
-			if s.Ended() != c.ended || s.Ending() != c.ending || s.Stopped() != c.stopped {
-				t.Errorf("ended %t, ending %t, stopped %t", s.Ended(), s.Ending(), s.Stopped())
+			if s.Ended() != c.ended || s.Ending() != c.ending || s.Exiting() != c.exiting || s.Stopped() != c.stopped {
+				t.Errorf("ended %t, ending %t, exiting %t, stopped %t", s.Ended(), s.Ending(), s.Exiting(), s.Stopped())
 			}
 			want := Stat{Process: Process{PID: 10, Program: "a b) R", Start: 5000, Parent: 1, Group: 10}, Session: 11, Terminal: 34816,
-				State: s.State, StopSignal: c.by, Threads: s.Threads, exiting: s.exiting, CPU: 100 * time.Millisecond, Memory: 100 * int64(os.Getpagesize())}
+				State: s.State, StopSignal: c.by, Threads: s.Threads, exiting: s.exiting, killed: s.killed, CPU: 100 * time.Millisecond, Memory: 100 * int64(os.Getpagesize())}
 			if s != want {
 				t.Errorf("got %+v, want %+v", s, want)
 			}

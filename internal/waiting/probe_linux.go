@@ -121,6 +121,9 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if err != nil {
 		return m, mode, err
 	}
+	if t.stat.Exiting() { // a signal has ended the call, which the kernel still shows
+		return m, mode, errMoved
+	}
 	if t.tid == t.pid { // an exec since then would have changed it; other threads don't survive one
 		program = t.stat.Program
 	}
