@@ -48,6 +48,7 @@ const maxClocks = 128
 // Clocks are the CPU clocks of the processes of one tree.
 type Clocks struct {
 	known      []clock
+	used       time.Duration // by all of them, since each was first read
 	threads    int
 	incomplete bool // some process has no clock, or there was no process
 }
@@ -57,8 +58,10 @@ type Clocks struct {
 func (c *Clocks) Moved() bool {
 	moved, ended := false, false
 	for i := range c.known {
+		before := c.known[i].last
 		ran, err := c.known[i].ran()
 		moved = moved || ran
+		c.used += c.known[i].last - before
 		if err != nil {
 			ended = true
 			c.known[i].pid = 0
@@ -116,11 +119,16 @@ func (c *Clocks) follow(pids []int) (grew bool) {
 				continue
 			}
 			grew = true
+			c.used += k.last
 		}
 		c.known = append(c.known, k)
 	}
 	return grew
 }
+
+// Used returns the CPU time of the processes at the last reading. The difference between two calls is
+// what the tree has used meanwhile, except by processes that ended before Follow has seen them.
+func (c *Clocks) Used() time.Duration { return c.used }
 
 // Threads returns how many threads the processes had at the last Follow, with or without a clock.
 func (c *Clocks) Threads() int { return c.threads }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/polltest"
 )
@@ -80,8 +81,9 @@ func TestClocksFollowATree(t *testing.T) {
 	if pids, _ := c.Follow(list); len(pids) != 3 || c.Threads() != 3 || !c.Complete() {
 		t.Errorf("follows %v with %d threads, complete %t; want 3", pids, c.Threads(), c.Complete())
 	}
-	if c.Moved() {
-		t.Error("moved while all sleep")
+	before := c.Used()
+	if c.Moved() || c.Used() != before {
+		t.Errorf("moved while all sleep, and used %v", c.Used()-before)
 	}
 	all, _ := list()
 	syscall.Kill(all[2], syscall.SIGKILL)
@@ -97,5 +99,25 @@ func TestClocksFollowATree(t *testing.T) {
 		if lists != 3 || grown.Complete() != c.complete {
 			t.Errorf("a tree that %s was listed %d times, complete %t; want 3 times, %t", name, lists, grown.Complete(), c.complete)
 		}
+	}
+}
+
+// The clocks of a tree add up, those of its new processes included.
+func TestClocksAddUp(t *testing.T) {
+	var c Clocks
+	c.Follow(func() ([]int, error) { return []int{os.Getpid()}, nil })
+	const burnt = 20 * time.Millisecond
+	own, used := c.known[0].last, c.Used()
+	polltest.Until(t, "some CPU time", func() bool { c.Moved(); return c.Used()-used >= burnt })
+	if c.Used()-used != c.known[0].last-own {
+		t.Errorf("used %v, and the only clock shows %v", c.Used()-used, c.known[0].last-own)
+	}
+	parent, err := CPUTime(os.Getppid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	used = c.Used()
+	if c.Follow(func() ([]int, error) { return []int{os.Getpid(), os.Getppid()}, nil }); c.Used()-used < parent {
+		t.Errorf("a process that had used %v adds %v", parent, c.Used()-used)
 	}
 }

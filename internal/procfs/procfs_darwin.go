@@ -119,6 +119,9 @@ func (*Clocks) Moved() bool { return true }
 // Follow calls list.
 func (*Clocks) Follow(list func() ([]int, error)) ([]int, error) { return list() }
 
+// Used returns 0: this system shows no clocks.
+func (*Clocks) Used() time.Duration { return 0 }
+
 // Threads returns 0: unknown.
 func (*Clocks) Threads() int { return 0 }
 

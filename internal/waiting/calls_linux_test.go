@@ -7,9 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -364,16 +364,25 @@ poll(0, fd)`},
 		"a closed descriptor in the epoll": {accepts, kindLine, `
 a, b = socket.socketpair()
 e = epoll(0, a); os.dup(a.fileno()); os.close(a.detach()); e.poll()`},
-		"briefly": {accepts, kindLine, `while True: poll(0, timeout=200)`},
-		"briefly, epoll": {accepts, kindLine, `
+		"briefly": {looping, kindLine, `while True: poll(0, timeout=200)`},
+		"briefly, epoll": {looping, kindLine, `
 e = epoll(0)
 while True: e.poll(0.2)`},
-		"briefly, select": {accepts, kindLine, `
+		"briefly, select": {looping, kindLine, `
 while True: select.select([0], [], [], 0.2)`},
-		"briefly, read": {accepts, kindKey, `
+		"briefly, read": {looping, kindKey, `
 m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VMIN] = 0; m[6][termios.VTIME] = 2
 termios.tcsetattr(0, termios.TCSANOW, m)
 while True: os.read(0, 1)`},
+		"briefly, and a process that works": {accepts, kindLine, `
+other()
+while True: poll(0, timeout=200)`},
+		"briefly, and a process at rest": {looping, kindLine, `
+resting()
+while True: poll(0, timeout=200)`},
+		"briefly, and a server": {accepts, kindLine, `
+s = socket.create_server(("127.0.0.1", 0))
+while True: poll(0, s, timeout=200)`},
 		"read, and a thread that listens": {accepts, kindLine, `
 s = socket.create_server(("127.0.0.1", 0)); blocked(s.accept); os.read(0, 1)`},
 		"read, and a thread with a socket in an epoll": {accepts, kindLine, `
@@ -428,9 +437,11 @@ os.close(w); os.close(r2); poll(0, r)`},
 timer = libc.timerfd_create(1, 0)
 libc.timerfd_settime(timer, 0, (ctypes.c_long * 4)(0, 20000000, 0, 20000000), None)
 while True: poll(0, timer); os.read(timer, 8)`},
-		"thread":           {`has a thread at work`, "def compute():\n    while True: pass\nthread(compute); poll(0)"},
-		"child":            {`waits for a child`, `other(); blocked(os.wait); poll(0)`},
-		"short wait":       {`wakes by itself within a second`, `while True: poll(0, timeout=200)`},
+		"thread": {`has a thread at work`, "def compute():\n    while True: pass\nthread(compute); poll(0)"},
+		"child":  {`waits for a child`, `other(); blocked(os.wait); poll(0)`},
+		"short wait, and a process": {`runs beside python3 \(pid \d+\)`, `
+other()
+while True: poll(0, timeout=200)`},
 		"thread of a read": {`listens on 127\.0\.0\.1:\d+`, `s = socket.create_server(("127.0.0.1", 0)); blocked(s.accept); os.read(0, 1)`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -526,31 +537,33 @@ func (p program) holds(t *testing.T, from Source, want verdict, kind string) {
 // them.
 func TestRealPrograms(t *testing.T) {
 	for name, c := range map[string]struct {
-		argv []string
-		want verdict
-		kind string
+		argv  []string
+		waits bool
+		kind  string
 	}{
-		"bash":     {[]string{"bash", "--norc", "--noprofile", "-i"}, waits, kindKey},
-		"dash":     {[]string{"dash", "-i"}, waits, kindLine},
-		"python3":  {[]string{"python3", "-q", "-E", "-s"}, waits, kindKey},
-		"node":     {[]string{"node"}, waits, kindKey},
-		"sqlite3":  {[]string{"sqlite3", "-init", "/dev/null"}, waits, kindKey},
-		"gdb":      {[]string{"gdb", "-q", "-nx"}, waits, kindKey},
-		"tclsh":    {[]string{"tclsh"}, waits, kindLine},
-		"bc":       {[]string{"bc", "-q"}, waits, kindKey},
-		"ed":       {[]string{"ed"}, waits, kindLine},
-		"less":     {[]string{"less", "/etc/services", "/etc/passwd"}, waits, kindKey},
-		"vim":      {[]string{"vim", "-u", "NONE", "-i", "NONE"}, waits, kindKey},
-		"nano":     {[]string{"nano", "-I"}, waits, kindKey},
-		"top":      {[]string{"top"}, waits, kindKey},
-		"htop":     {[]string{"htop"}, waits, kindKey},
-		"perl":     {[]string{"perl", "-de0"}, waits, kindLine},
-		"irb":      {[]string{"irb", "-f"}, waits, kindKey},
-		"php":      {[]string{"php", "-n", "-a"}, waits, kindKey},
-		"lua":      {[]string{"lua", "-i"}, waits, kindKey},
-		"dialog":   {[]string{"dialog", "--yesno", "Go on?", "0", "0"}, waits, kindKey},
-		"whiptail": {[]string{"whiptail", "--yesno", "Go on?", "0", "0"}, waits, kindKey},
-		"script":   {[]string{"script", "-q", "-c", "cat", "/dev/null"}, accepts, kindKey},
+		"bash":     {[]string{"bash", "--norc", "--noprofile", "-i"}, true, kindKey},
+		"dash":     {[]string{"dash", "-i"}, true, kindLine},
+		"python3":  {[]string{"python3", "-q", "-E", "-s"}, true, kindKey},
+		"node":     {[]string{"node"}, true, kindKey},
+		"sqlite3":  {[]string{"sqlite3", "-init", "/dev/null"}, true, kindKey},
+		"gdb":      {[]string{"gdb", "-q", "-nx"}, true, kindKey},
+		"tclsh":    {[]string{"tclsh"}, true, kindLine},
+		"bc":       {[]string{"bc", "-q"}, true, kindKey},
+		"ed":       {[]string{"ed"}, true, kindLine},
+		"less":     {[]string{"less", "/etc/services", "/etc/passwd"}, true, kindKey},
+		"vim":      {[]string{"vim", "-u", "NONE", "-i", "NONE"}, true, kindKey},
+		"nano":     {[]string{"nano", "-I"}, true, kindKey},
+		"top":      {[]string{"top"}, true, kindKey},
+		"htop":     {[]string{"htop"}, true, kindKey},
+		"perl":     {[]string{"perl", "-de0"}, true, kindLine},
+		"irb":      {[]string{"irb", "-f"}, true, kindKey},
+		"php":      {[]string{"php", "-n", "-a"}, true, kindKey},
+		"lua":      {[]string{"lua", "-i"}, true, kindKey},
+		"jshell":   {[]string{"jshell", "-R-Duser.home=/nonexistent"}, true, kindKey},
+		"ipython":  {[]string{"ipython", "--quick", "--no-banner"}, true, kindKey},
+		"dialog":   {[]string{"dialog", "--yesno", "Go on?", "0", "0"}, true, kindKey},
+		"whiptail": {[]string{"whiptail", "--yesno", "Go on?", "0", "0"}, true, kindKey},
+		"script":   {[]string{"script", "-q", "-c", "cat", "/dev/null"}, false, kindKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := exec.LookPath(c.argv[0]); err != nil {
@@ -558,13 +571,12 @@ func TestRealPrograms(t *testing.T) {
 			}
 			t.Parallel()
 			p := start(t, append([]string{"env", "TERM=xterm-256color", "HOME=" + t.TempDir()}, c.argv...))
-			var ev Evidence
-			polltest.Until(t, strings.Join(c.argv, " "), func() (ok bool) {
-				var v verdict
-				ev, v = scanTree(p.PTY, p.Tree(), p.List)
-				return v == c.want && ev.Kind == c.kind
-			})
-			t.Logf("%+v", ev)
+			for reported := p.watch(t); ; {
+				if ev := next(t, reported); ev.waiting == c.waits && ev.Kind == c.kind {
+					t.Logf("%+v, %v after its last output", ev.Evidence, ev.at.Sub(p.LastOutput()).Round(time.Millisecond))
+					break
+				}
+			}
 		})
 	}
 }

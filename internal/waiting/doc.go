@@ -19,6 +19,7 @@
 //
 // Begin with the example, then evidence.go, which has the rules. probe_linux.go scans processes,
 // calls_linux.go reads their system calls, members_linux.go what these wait for, and ends_linux.go
-// decides whether something else can wake a program; watcher.go schedules the scans. A new case of waiting is a fact in moment, a rule
-// in rules, and a row in TestRules.
+// decides whether something else can wake a program. history.go has the rules that need several
+// scans; watcher.go schedules them. A new case of waiting is a fact in moment, a rule in rules, and
+// a row in TestRules.
 package waiting

@@ -224,6 +224,19 @@ func (e *ends) rests(pid int) (bool, error) {
 	return true, nil
 }
 
+// othersWork names a process of the job other than the program that can continue by itself, as live
+// does. A program that wakes by itself can look at what that process does.
+func (e *ends) othersWork() (why string, err error) {
+	for _, pid := range e.probe.pids {
+		if rests, err := e.rests(pid); err != nil {
+			return "", err
+		} else if !rests {
+			return "runs beside " + nameOf(pid), nil
+		}
+	}
+	return "", nil
+}
+
 // threadRests is rests for one thread of a process that is not the program: it waits in a futex, for
 // a child, for a signal, for input, for ends that are not live, or for longer than briefWait.
 func (e *ends) threadRests(t thread) (bool, error) {

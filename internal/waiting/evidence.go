@@ -90,6 +90,7 @@ const (
 	busy      verdict = iota // no program waits for input
 	stopped                  // one that read the terminal was stopped, because it is in the background
 	accepts                  // one does, and something else can wake it as well
+	looping                  // one does, but it wakes by itself after a short time, and perhaps asks again
 	uncertain                // one might, but input or output is in transit, or something could not be read: scan again
 	waits                    // one waits for input alone
 )
@@ -141,8 +142,9 @@ func wokenByOthers(m moment) (verdict, bool) { return accepts, m.also != "" }
 // checks for a key meanwhile.
 const briefWait = time.Second
 
-// waitsBriefly: the program continues without input after a short time.
-func waitsBriefly(m moment) (verdict, bool) { return accepts, m.timeout >= 0 && m.timeout < briefWait }
+// waitsBriefly: the program continues without input after a short time. A [history] finds out
+// whether it does anything but ask again.
+func waitsBriefly(m moment) (verdict, bool) { return looping, m.timeout >= 0 && m.timeout < briefWait }
 
 // errNoWait means that a thread is in no call that waits for descriptors, or in one that can't be
 // examined.

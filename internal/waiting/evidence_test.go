@@ -49,8 +49,8 @@ func TestRules(t *testing.T) {
 		"input or output in transit":                 {func(m *moment) { m.inTransit = true }, uncertain},
 		"in transit, though others can wake it":      {func(m *moment) { m.inTransit, m.also = true, "works" }, uncertain},
 		"others can wake it":                         {func(m *moment) { m.also = "works" }, accepts},
-		"checks for input without waiting":           {func(m *moment) { m.timeout = 0 }, accepts},
-		"waits for almost a second":                  {func(m *moment) { m.timeout = briefWait - 1 }, accepts},
+		"checks for input without waiting":           {func(m *moment) { m.timeout = 0 }, looping},
+		"waits for almost a second":                  {func(m *moment) { m.timeout = briefWait - 1 }, looping},
 		"waits for a second":                         {func(m *moment) { m.timeout = briefWait }, waits},
 	} {
 		t.Run(name, func(t *testing.T) {

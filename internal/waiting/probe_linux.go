@@ -1,8 +1,6 @@
 package waiting
 
 import (
-	"cmp"
-
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/tty"
 )
@@ -102,11 +100,8 @@ func (p *probe) confirm(t thread) (Evidence, verdict) {
 	switch v := judge(m); v {
 	case stopped:
 		return ev, v
-	case accepts:
-		ev.Kind, ev.also = kindOf(mode), cmp.Or(m.also, "wakes by itself within a second")
-		return ev, v
-	case waits:
-		ev.Kind = kindOf(mode)
+	case accepts, looping, waits:
+		ev.Kind, ev.also = kindOf(mode), m.also
 		return ev, v
 	default:
 		return Evidence{}, v
@@ -140,17 +135,17 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if m.stopped = t.stat.State == 'T' || t.stat.State == 't'; m.stopped {
 		return m, mode, nil
 	}
-	if m.also, err = p.otherWake(t, w); err != nil {
+	if mode, err = p.input.mode(); err != nil {
 		return m, mode, err
 	}
-	if mode, err = p.input.mode(); err != nil {
+	if w.read && mode.ReadTimeout > 0 {
+		w.timeout = mode.ReadTimeout
+	}
+	if m.also, err = p.otherWake(t, w); err != nil {
 		return m, mode, err
 	}
 	m.inTransit = p.input.inTransit()
 	m.timeout = w.timeout
-	if w.read && mode.ReadTimeout > 0 {
-		m.timeout = mode.ReadTimeout
-	}
 	return m, mode, nil
 }
 
@@ -162,6 +157,11 @@ func (p *probe) otherWake(t thread, w wait) (why string, err error) {
 	}
 	if why, err = e.otherThreadsActive(t, w.read); why != "" || err != nil {
 		return why, err
+	}
+	if w.brief() {
+		if why, err = e.othersWork(); why != "" || err != nil {
+			return why, err
+		}
 	}
 	return "", e.confirm()
 }

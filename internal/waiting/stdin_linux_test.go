@@ -67,7 +67,7 @@ exec 3< <(sleep 1000); exec python3 -c 'import select; select.select([0, 3], [],
 		"a writer in the job": {accepts, "", `exec 3<>/proc/self/fd/0; read x`},
 		"poll beside a process at work": {accepts, "", `
 exec 3< <(while sleep 0.01; do :; done); exec python3 -c 'import select; select.select([0, 3], [], [])'`},
-		"briefly": {accepts, "", `exec python3 -c '
+		"briefly": {looping, "", `exec python3 -c '
 import select
 while True: select.select([0], [], [], 0.1)'`},
 

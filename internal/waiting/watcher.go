@@ -37,11 +37,11 @@ type Watcher struct {
 
 	// OnChange is called at each change. If waiting is true, ev says which program waits. If it is
 	// false, ev says which program takes input and waits for other things as well, or which was
-	// stopped, and the zero Evidence means none. It is called again when the same program still waits after new output,
-	// which may be a new prompt. When input is sent to a program that waits, it is called at once,
-	// with the zero Evidence and in the sender's goroutine; nothing that was seen before the end of
-	// that Send is reported afterwards. Calls do not overlap. OnChange must not send, because the
-	// sender waits until it returns.
+	// stopped, and the zero Evidence means none. It is called again when the same program still
+	// waits after new output, which may be a new prompt. When input is sent to a program that waits
+	// or takes input, it is called at once, with the zero Evidence and in the sender's goroutine;
+	// nothing that was seen before the end of that Send is reported afterwards. Calls do not
+	// overlap. OnChange must not send, because the sender waits until it returns.
 	OnChange func(ev Evidence, waiting bool)
 
 	once sync.Once
@@ -49,6 +49,8 @@ type Watcher struct {
 
 	// Used by the watcher's goroutine, and while it sleeps by the poller.
 	clocks procfs.Clocks
+	past   history
+	epoch  uint64        // of the Sends, from which past begins
 	pace   time.Duration // between two readings of the clocks
 	slept  time.Time     // when it went to sleep
 	tries  int           // scans in a row that were uncertain
@@ -135,7 +137,7 @@ func (w *Watcher) settle(ctx context.Context, timer *time.Timer) bool {
 // sleep waits until there is a reason to scan again or ctx is done.
 func (w *Watcher) sleep(ctx context.Context, timer *time.Timer) {
 	w.slept = time.Now()
-	if w.tries > 0 { // bytes in transit arrive without a thread running
+	if w.tries > 0 || w.past.pending { // bytes in transit arrive without a thread running
 		timer.Reset(w.pace)
 	} else {
 		timer.Stop()
@@ -156,6 +158,10 @@ func (w *Watcher) scan() {
 	printed := w.LastOutput()
 	w.clocks.Moved()
 	ev, v := w.evidence()
+	if epoch != w.epoch {
+		w.past, w.epoch = history{}, epoch
+	}
+	ev, v = w.past.judge(ev, v, facts{time.Now(), printed, w.clocks.Used(), w.clocks.Complete()})
 	w.rested = time.Now().Add(time.Duration(w.clocks.Threads()) * scanTime)
 	switch {
 	case sending || !w.report(ev, v, epoch, printed):
@@ -212,7 +218,7 @@ func (w *Watcher) inputSent() {
 	defer w.mu.Unlock()
 	w.sendEpoch++
 	w.typed = time.Now()
-	if w.waiting {
+	if w.waiting || w.ev.Reads() {
 		w.ev, w.waiting = Evidence{}, false
 		w.OnChange(Evidence{}, false)
 	}

@@ -1,0 +1,53 @@
+package waiting
+
+import (
+	"strings"
+	"testing"
+)
+
+// A program that asks again and again is reported to wait once its job does nothing else.
+func TestLoops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 3 s: a loop waits once its job has done nothing else for a second")
+	}
+	n := newNursery(t)
+	for name, c := range map[string]struct {
+		waits bool // at once; otherwise only once it has printed "done"
+		code  string
+	}{
+		"poll":   {true, `while True: poll(0, timeout=10)`},
+		"select": {true, `while True: select.select([0], [], [], 0.2)`},
+		"a pause between two": {true, `
+while True: poll(0, timeout=50); time.sleep(0.05)`},
+		"beside a process at rest": {true, `
+resting()
+while True: poll(0, timeout=100)`},
+
+		"prints": {false, `
+for i in range(6): poll(0, timeout=200); poll(0, timeout=200); print(i, flush=True)
+print("done", flush=True)
+while True: poll(0, timeout=200)`},
+		"computes": {false, `
+end = time.monotonic() + 2.5
+while time.monotonic() < end:
+    began = time.process_time()
+    while time.process_time() < began + 0.1: pass
+    poll(0, timeout=10)
+print("done", flush=True)
+while True: poll(0, timeout=10)`},
+		"beside a process that works": {false, `
+def work():
+    for i in range(250): time.sleep(0.01)
+    print("done", flush=True)
+resting(work)
+while True: poll(0, timeout=100)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reported := n.start(t, c.code).watch(t)
+			if got := nextWaiting(t, reported); !c.waits && !strings.Contains(got.printed, "done") {
+				t.Errorf("reported to wait after %q: %+v", got.printed, got.Evidence)
+			}
+		})
+	}
+}
