@@ -140,8 +140,8 @@ func (s *session) call(tool string, args map[string]any) (mcpclient.Reply, error
 }
 
 // shownArguments are the arguments of calls that the demo prints, in this order.
-var shownArguments = []string{"name", "from_session", "session", "code", "checkpoint", "command", "package", "text", "keys", "secret", "path", "job_id", "pattern", "context",
-	"cursor", "wait_seconds", "max_chars"}
+var shownArguments = []string{"name", "from_session", "session", "code", "checkpoint", "command", "package", "text", "keys", "secret", "path", "job_id", "view",
+	"pattern", "context", "cursor", "wait_seconds", "max_chars"}
 
 func (s *session) printCall(tool string, args map[string]any) {
 	fmt.Fprintf(s.out, "   > %s\n", tool)
@@ -213,7 +213,7 @@ var steps = []step{
 	{"a restart clears the variables", restart},
 	{"a shell job asks a question", shellAsks},
 	{"ssh-keygen is answered prompt by prompt, and the passphrase leaves no trace", makeKey},
-	{"less is paged by keys", pageThroughFile},
+	{"less is paged by keys, and seen by its screen", pageThroughFile},
 	{"an error is found in the middle of a flood", findError},
 	{"a server says where it listens", startWebServer},
 	{"a cancel ends the full process tree", cancelTree},

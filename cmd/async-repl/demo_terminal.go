@@ -79,7 +79,8 @@ func (s *session) searchFor(text string) error {
 	})
 }
 
-// pageThroughFile pages a file with less, searches in it and leaves it, by keys.
+// pageThroughFile pages a file with less, searches in it and leaves it, by keys. Each reply shows the
+// screen of less, and a check shows what is on the terminal when less has ended.
 func pageThroughFile(s *session) error {
 	if s.missing("less") {
 		return nil
@@ -89,7 +90,7 @@ func pageThroughFile(s *session) error {
 		return err
 	}
 	id := r.Header("Job ID")
-	if err := expect(r, "waiting_input", "line 39\n"); err != nil {
+	if err := expect(r, "waiting_input", "--- SCREEN ---\nline 1\n", "line 39\n"); err != nil {
 		return err
 	}
 	for _, step := range []struct {
@@ -97,8 +98,8 @@ func pageThroughFile(s *session) error {
 		status string
 		text   string
 	}{
-		{[]string{"pagedown"}, "waiting_input", "line 78\n"},
-		{[]string{"/", "line 500", "enter"}, "waiting_input", "line 538\n"},
+		{[]string{"pagedown"}, "waiting_input", "--- SCREEN ---\nline 40\n"},
+		{[]string{"/", "line 500", "enter"}, "waiting_input", "--- SCREEN ---\nline 500\n"},
 		{[]string{"q"}, "completed", ""},
 	} {
 		if r, err = s.call("send_command_input", map[string]any{"job_id": id, "keys": step.keys, "wait_seconds": 60}); err != nil {
@@ -108,7 +109,14 @@ func pageThroughFile(s *session) error {
 			return err
 		}
 	}
-	return nil
+	r, err = s.call("check_job_status", map[string]any{"job_id": id, "view": "screen"})
+	if err != nil {
+		return err
+	}
+	if strings.Contains(string(r), "line 500") {
+		return errors.New("less has not left the screen")
+	}
+	return expect(r, "completed")
 }
 
 // flood prints many lines, one of them an error in colour.
