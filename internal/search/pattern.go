@@ -102,7 +102,7 @@ func explain(pattern string, err error) string {
 		return "is refused by RE2: " + err.Error() + "."
 	}
 	text := "is refused by RE2: " + wrong.Code.String()
-	if wrong.Expr != "" && wrong.Expr != pattern {
+	if c := wrong.Code; wrong.Expr != "" && c != syntax.ErrMissingParen && c != syntax.ErrUnexpectedParen {
 		text += " " + report.OneLine(wrong.Expr)
 	}
 	if at := position(pattern, wrong.Code); at >= 0 {
@@ -128,7 +128,7 @@ func position(pattern string, code syntax.ErrorCode) int {
 		case wrong.Code != code || code == syntax.ErrMissingParen:
 		case code == syntax.ErrUnexpectedParen || code == syntax.ErrTrailingBackslash:
 			return end - 1
-		case wrong.Expr == pattern[:end]:
+		case code == syntax.ErrLarge || code == syntax.ErrNestingDepth || code == syntax.ErrInvalidUTF8:
 			return -1
 		default:
 			return end - len(wrong.Expr)

@@ -164,6 +164,39 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
+// A search of a log that grows sees what was there when it began, and neither waits for the other.
+func TestRunWhileTheLogGrows(t *testing.T) {
+	dir := t.TempDir()
+	log := output.NewStore(output.Config{Dir: func() (string, error) { return dir, nil }}).NewLog("")
+	defer log.Discard()
+	const n = 40_000
+	written := make(chan struct{})
+	go func() { // owned by the test, which waits for it
+		defer close(written)
+		for i := range n {
+			log.Write(output.TTY, fmt.Appendf(nil, "line %d of many\r\n", i))
+		}
+		log.Finish()
+	}()
+	q := Query{Pattern: compile(t, `^line \d*999 `), Matches: 1000}
+	for done := false; !done; {
+		select {
+		case <-written:
+			done = true
+		default:
+		}
+		r := run(t, log, q)
+		for i, m := range r.Matches {
+			if want := fmt.Sprintf("line %d of many", 1000*i+999); !strings.HasPrefix(want, m.Text) {
+				t.Fatalf("match %d is %q", i, m.Text)
+			}
+		}
+		if done && len(r.Matches) != n/1000 {
+			t.Errorf("%d matches", len(r.Matches))
+		}
+	}
+}
+
 // Searches that continue at the cursor of the one before find every match once, of every stream.
 func TestRunContinues(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
