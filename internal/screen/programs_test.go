@@ -86,10 +86,8 @@ func TestHostileOutput(t *testing.T) {
 		"tabs":                  strings.Repeat("\x1b[99999I\x1b[99999Z\t", Window/16),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, size := range []Size{{1, 1}, {40, 120}} {
-				if _, err := Draw([]byte(in), true, size); err != nil && err != errSlow {
-					t.Errorf("%v: %v", size, err)
-				}
+			if _, err := Draw([]byte(in), true, Size{40, 120}); err != nil && err != errSlow {
+				t.Error(err)
 			}
 		})
 	}

@@ -309,6 +309,7 @@ func FuzzText(f *testing.F) {
 	for _, s := range []string{
 		"a\r\nb", "\x1b[31mx\x1b[0m\x1b[2A\x1b[K", "\x1b]0;t\x07\x1bPq\x1b\\", "\xe2\x82\xac\xff\u009b5A", "\x1b7\x1b[40;0fx\x1b8",
 		"\x1b[2J\x1b[H\x1b[9;9Hx\x1b[1P\x1b[3@\x1b[5X", "a\x1b[1023Cbcd\b\b\x1b[1K\x1b[J",
+		strings.Repeat("x", 5000), strings.Repeat("\x00", 5000), strings.Repeat("\x1b[", 2000), strings.Repeat("\x1b[A\x1b[99;99H", 500), "\x1b]0;" + strings.Repeat("x", 5000),
 	} {
 		f.Add([]byte(s))
 	}
