@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -312,17 +311,16 @@ func TestServeUnixSocket(t *testing.T) {
 // refusedStart starts a server that must end with one sentence that says want.
 func refusedStart(t *testing.T, want string, args ...string) {
 	t.Helper()
-	stdout := os.Stdout
-	defer func() { os.Stdout = stdout }()
-	ctx, cancel := context.WithTimeout(t.Context(), patience) // or one that starts would serve
-	defer cancel()
-	args = append(args, "-workdir", t.TempDir(), "-state-dir", t.TempDir())
 	if !slices.Contains(args, "stdio") {
 		args = slices.Insert(args, 0, "serve")
 	}
-	var errs lockedBuffer
-	if code := run(ctx, args, os.Stdin, os.Stdout, &errs); code == 0 || !strings.Contains(errs.String(), want) || strings.Count(errs.String(), "\n") != 1 {
-		t.Errorf("%q: exit %d, %q; want %q", args, code, errs.String(), want)
+	// A process of its own, as a server becomes the parent of orphans, and this one must leave those
+	// of other servers to init.
+	s := prepare(t)
+	s.cmd.Args = append(s.cmd.Args, args...)
+	s.begin()
+	if got, log := s.exit(), s.log.String(); got == "exit status 0" || !strings.Contains(log, want) || strings.Count(log, "\n") != 1 {
+		t.Errorf("%q: %s, %q; want %q", args, got, log, want)
 	}
 }
 
