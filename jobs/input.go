@@ -3,9 +3,17 @@ package jobs
 import (
 	"context"
 	"slices"
+	"time"
 
 	"asyncrepl/internal/keys"
 )
+
+// A Reader is a program that takes input and waits for something else as well.
+type Reader struct {
+	Kind  string // as of a Question
+	By    string // names the program, and what else it waits for
+	Since time.Time
+}
 
 // A Question is the input that a job waits for.
 type Question struct {

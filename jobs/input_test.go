@@ -159,7 +159,7 @@ func TestAwaitServing(t *testing.T) {
 			}
 		}()
 		begin := time.Now()
-		if err := p.AwaitServing(t.Context(), quiet); err != nil {
+		if err := p.AwaitServing(t.Context(), quiet, quiet); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := time.Since(begin), time.Second+10*quiet/2+quiet; got != want {
@@ -169,6 +169,42 @@ func TestAwaitServing(t *testing.T) {
 		if ls := p.Info().Listening; ls != nil {
 			t.Errorf("an ended job listens on %v", ls)
 		}
+	})
+}
+
+// A program that begins to take input ends a wait once nothing has changed for the time that the
+// caller named. A later wait for the same program does not end by it.
+func TestAwaitReader(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		const quiet = 2 * time.Second
+		p := s.begin(Spec{})
+		wait := func(want error, after time.Duration) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			begin := time.Now()
+			if err := p.AwaitReader(ctx, quiet); err != want || time.Since(begin) != after {
+				t.Errorf("the wait ended after %v: %v; want %v: %v", time.Since(begin), err, after, want)
+			}
+		}
+		go func() { // ends by itself: a program that takes input, for two reasons, and prints
+			pass(time.Second)
+			p.port.SetAccepts(Reader{Kind: "key", By: "ssh"})
+			pass(time.Second)
+			p.port.SetAccepts(Reader{Kind: "key", By: "npm"})
+			pass(time.Second)
+			p.port.Write(output.Stdout, []byte("? "))
+		}()
+		wait(nil, 3*time.Second+quiet)
+		p.port.SetAccepts(Reader{Kind: "key", By: "npm"})
+		wait(context.DeadlineExceeded, time.Minute)
+		go func() { // ends by itself: input is sent, and another question comes
+			pass(time.Second)
+			p.port.SetAccepts(Reader{})
+			p.port.SetAccepts(Reader{Kind: "key", By: "npm"})
+		}()
+		wait(nil, time.Second+quiet)
+		p.end(Receipt{End: Returned})
 	})
 }
 

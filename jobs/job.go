@@ -28,7 +28,7 @@ type Info struct {
 	Spec
 	Status      Status
 	Question    *Question // set while WaitingInput
-	Accepts     bool      // while Running: a program would take input if there were any
+	Accepts     Reader    // while Running: a program that would take input if there were any; else zero
 	Stopped     string    // while Running: a program that was stopped because it read the terminal in the background
 	Asked       int       // how often it has begun to wait for input
 	Cancelling  Rung      // set while a stop is under way
@@ -128,23 +128,56 @@ func (j *Job) Changed() <-chan struct{} {
 // that prints its prompt again after an interrupt needs no answer.
 func (j *Job) Await(ctx context.Context) error { return j.await(ctx, nil) }
 
-// AwaitServing is Await that also returns once processes of the job listen, and have opened no
-// further address and written nothing for quiet: a server has started.
-func (j *Job) AwaitServing(ctx context.Context, quiet time.Duration) error {
-	return j.await(ctx, func() (due time.Duration, listens bool) {
+// AwaitReader is Await that also returns once a program of the job has begun to take input, and then
+// nothing has changed or been written for quiet: it probably asks. A program that takes input
+// already does not end the wait.
+func (j *Job) AwaitReader(ctx context.Context, quiet time.Duration) error {
+	return j.await(ctx, j.newReader(quiet))
+}
+
+// AwaitServing is AwaitReader that also returns once processes of the job listen, and have opened no
+// further address and written nothing for serving: a server has started.
+func (j *Job) AwaitServing(ctx context.Context, quiet, serving time.Duration) error {
+	reads := j.newReader(quiet)
+	return j.await(ctx, func() (due time.Time) {
+		due = reads()
 		j.mu.Lock()
 		since, listens := j.listenSince, len(j.info.Listening) > 0 && j.info.Cancelling == ""
 		j.mu.Unlock()
-		if last := j.log.Stat().Last; last.After(since) {
-			since = last
+		if serves := j.silent(since, serving); listens && (due.IsZero() || serves.Before(due)) {
+			due = serves
 		}
-		return quiet - time.Since(since), listens
+		return due
 	})
 }
 
-// await is Await. If serves is not nil, it reports whether the job listens, and how much longer it
-// must be quiet for that to end the wait.
-func (j *Job) await(ctx context.Context, serves func() (due time.Duration, listens bool)) error {
+// newReader returns a function for await: a program that begins to take input from now on, and then
+// quiet, end the wait.
+func (j *Job) newReader(quiet time.Duration) func() (due time.Time) {
+	begin := time.Now()
+	return func() (due time.Time) {
+		j.mu.Lock()
+		since, stopping := j.info.Accepts.Since, j.info.Cancelling != ""
+		j.mu.Unlock()
+		if stopping || !since.After(begin) {
+			return due
+		}
+		return j.silent(since, quiet)
+	}
+}
+
+// silent returns when the job will have written nothing for quiet, counted from since at the
+// earliest.
+func (j *Job) silent(since time.Time, quiet time.Duration) time.Time {
+	if last := j.log.Stat().Last; last.After(since) {
+		since = last
+	}
+	return since.Add(quiet)
+}
+
+// await is Await. If ends is not nil, it returns when the wait ends if nothing changes and nothing is
+// written until then, or the zero time for never.
+func (j *Job) await(ctx context.Context, ends func() (due time.Time)) error {
 	for {
 		changed := j.Changed()
 		j.mu.Lock()
@@ -154,11 +187,13 @@ func (j *Job) await(ctx context.Context, serves func() (due time.Duration, liste
 			return nil
 		}
 		var quiet <-chan time.Time
-		if serves != nil {
-			if due, listens := serves(); listens && due <= 0 {
-				return nil
-			} else if listens {
-				quiet = time.After(due)
+		if ends != nil {
+			if due := ends(); !due.IsZero() {
+				left := time.Until(due)
+				if left <= 0 {
+					return nil
+				}
+				quiet = time.After(left)
 			}
 		}
 		select {

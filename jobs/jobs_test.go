@@ -110,9 +110,19 @@ func TestLifeOfAJob(t *testing.T) {
 		p.port.SetPID(812)
 		want.Status, want.PID, want.Started = Running, 812, born.Add(time.Second)
 		check("running")
-		p.port.SetAccepts(true)
-		want.Accepts = true
+		r := Reader{Kind: "key", By: "read by ssh (pid 812), which also waits for a connection to 10.0.0.5:22"}
+		p.port.SetAccepts(r)
+		want.Accepts = r
+		want.Accepts.Since = born.Add(time.Second)
 		check("accepting input")
+		pass(time.Second)
+		p.port.SetAccepts(r)
+		check("accepting input still")
+		r.By = "read by ssh (pid 812)"
+		p.port.SetAccepts(r)
+		want.Accepts = r
+		want.Accepts.Since = born.Add(2 * time.Second)
+		check("accepting input for another reason")
 		p.port.SetStopped("cat (pid 813)")
 		want.Stopped = "cat (pid 813)"
 		check("with a stopped program")
@@ -121,9 +131,9 @@ func TestLifeOfAJob(t *testing.T) {
 		p.port.Write(output.Stdout, []byte("x"))
 		q := Question{Kind: "line", Prompt: "x", By: "input()"}
 		p.port.SetWaiting(q)
-		p.port.SetAccepts(true)
-		want.Status, want.Question, want.Asked, want.Accepts, want.Stopped = WaitingInput, &q, 1, false, ""
-		want.Output = output.Stat{End: 1, Final: -1, Last: born.Add(2 * time.Second)}
+		p.port.SetAccepts(r)
+		want.Status, want.Question, want.Asked, want.Accepts, want.Stopped = WaitingInput, &q, 1, Reader{}, ""
+		want.Output = output.Stat{End: 1, Final: -1, Last: born.Add(3 * time.Second)}
 		check("waiting")
 		p.port.SetRunning()
 		p.port.SetRunning()
@@ -133,7 +143,7 @@ func TestLifeOfAJob(t *testing.T) {
 		pass(time.Second)
 		p.out <- Outcome{Receipt: Receipt{End: Returned, State: Kept}, Result: "'42'", HasResult: true}
 		<-p.Done()
-		want.Status, want.Ended, want.Output = Completed, born.Add(3*time.Second), output.Stat{End: 5, Final: 5, Last: born.Add(3 * time.Second)}
+		want.Status, want.Ended, want.Output = Completed, born.Add(4*time.Second), output.Stat{End: 5, Final: 5, Last: born.Add(4 * time.Second)}
 		want.Receipt, want.Result, want.HasResult = Receipt{End: Returned, State: Kept, By: Program}, "'42'", true
 		check("ended")
 
@@ -145,7 +155,7 @@ func TestLifeOfAJob(t *testing.T) {
 		p.port.SetPID(1)
 		p.port.SetInput(func(context.Context, Input) (Delivery, error) { return Delivery{}, nil })
 		p.Stop(Stop{By: Agent})
-		want.Output.End, want.Output.Last = 9, born.Add(3*time.Second)
+		want.Output.End, want.Output.Last = 9, born.Add(4*time.Second)
 		check("after the end")
 		if _, c := p.Read(0, 100); text(c) != "x'42'late" {
 			t.Errorf("late output: %q", text(c))

@@ -27,7 +27,7 @@ func (j *Job) moveTo(s Status) bool {
 			j.limit.Stop()
 		}
 	}
-	j.info.Status, j.info.Question, j.info.Accepts, j.info.Stopped = s, nil, false, ""
+	j.info.Status, j.info.Question, j.info.Accepts, j.info.Stopped = s, nil, Reader{}, ""
 	switch {
 	case s == WaitingInput:
 		j.info.Asked++

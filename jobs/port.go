@@ -107,16 +107,21 @@ func (p *Port) SetRunning() {
 	}
 }
 
-// SetAccepts records whether a program of the running job would take input although it waits for
-// other things as well.
-func (p *Port) SetAccepts(input bool) {
+// SetAccepts records which program of the running job would take input although it waits for other
+// things as well. It ignores r.Since, and sets it if anything else has changed.
+func (p *Port) SetAccepts(r Reader) {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.info.Status == Running && j.info.Accepts != input {
-		j.info.Accepts = input
-		j.notify()
+	r.Since = j.info.Accepts.Since
+	if j.info.Status != Running || j.info.Accepts == r {
+		return
 	}
+	if r.Since = (time.Time{}); r != (Reader{}) {
+		r.Since = time.Now()
+	}
+	j.info.Accepts = r
+	j.notify()
 }
 
 // SetStopped names the program of the running job that was stopped because it read the terminal in

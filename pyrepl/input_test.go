@@ -145,9 +145,9 @@ func TestInputBesideASocket(t *testing.T) {
 with socket.create_server(("127.0.0.1", 0)) as s:
     select.select([0, s], [], [])
 os.read(0, 100)`)
-	for !j.Info().Accepts {
+	for j.Info().Accepts.Kind == "" {
 		changed := j.Changed()
-		if info := j.Info(); info.Accepts {
+		if info := j.Info(); info.Accepts.Kind != "" {
 			break
 		} else if info.Status == jobs.WaitingInput || info.Status.Final() {
 			t.Fatalf("status %s, output %q", info.Status, jobstest.Output(j))

@@ -193,7 +193,7 @@ import select; print("name? ", end="", flush=True); select.select([0, 3], [], []
 			}
 			j := b.start(test.program + " " + file)
 			if test.accepts {
-				polltest.Until(t, "that it takes input", func() bool { return j.Info().Accepts })
+				polltest.Until(t, "that it takes input", func() bool { return j.Info().Accepts.Kind != "" })
 				if info := j.Info(); info.Status != jobs.Running {
 					t.Errorf("%s, %+v", info.Status, info.Question)
 				}
@@ -310,6 +310,9 @@ while (a := s in select.select([s, 0], [], [])[0] or os.read(0, 100)) != b"q\n":
 s.close()
 print("waiting"); select.select([0], [], [])'`)
 	accepts(t, j)
+	if by := j.Info().Accepts.By; !strings.HasPrefix(by, "read by python3 (pid ") || !strings.Contains(by, "), which also listens on 127.0.0.1:") {
+		t.Errorf("input is %s", by)
+	}
 	if d := jobstest.Send(t, j, jobs.Input{Text: "x\n"}); !d.Waiting {
 		t.Error("the reply would not say that a program was waiting")
 	}
@@ -319,7 +322,7 @@ print("waiting"); select.select([0], [], [])'`)
 	if q := jobstest.Asks(t, j); q.Kind != "line" {
 		t.Errorf("question %+v", q)
 	}
-	if info := j.Info(); info.Accepts {
+	if info := j.Info(); info.Accepts.Kind != "" {
 		t.Errorf("waits and accepts: %+v", info)
 	}
 	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
@@ -334,7 +337,7 @@ func accepts(t *testing.T, j *jobs.Job) {
 		switch info := j.Info(); {
 		case info.Status != jobs.Running && info.Status != jobs.Queued:
 			t.Fatalf("status %s", info.Status)
-		case info.Accepts:
+		case info.Accepts.Kind != "":
 			return
 		}
 		select {

@@ -110,7 +110,7 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 	case "pipe":
 		p.SetInput(func(context.Context, jobs.Input) (jobs.Delivery, error) { return jobs.Delivery{Unseen: true}, nil })
 	case "accepts":
-		p.SetAccepts(true)
+		p.SetAccepts(jobs.Reader{Kind: "line", By: "read by ssh (pid 812), which also waits for a connection to 10.0.0.5:22"})
 	case "gate":
 		select {
 		case <-g.w.gate(arg):

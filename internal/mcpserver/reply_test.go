@@ -112,9 +112,11 @@ var replies = map[string][]step{
 			"Job ID: ID1\nStatus: running\nElapsed: T\nInput: the command's standard input is closed\nCursor: 6\n", ""},
 	},
 	"takes input beside other things": {
-		{"execute_command_async", given{"command": code("keys", "accepts", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
+		{"execute_command_async", given{"command": code("keys", `out "ready\n$ "`, "accepts", "hang"), "wait_seconds": 0}, "", "ready\n$ "},
 		{"check_job_status", given{"job_id": "ID1"},
-			"Job ID: ID1\nStatus: running\nElapsed: T\nAccepts input: yes\nCursor: 6\n\n--- STDOUT ---\nready\n", ""},
+			"Job ID: ID1\nStatus: running\nElapsed: T\nPrompt: $ \n" +
+				"Accepts input: line, read by ssh (pid 812), which also waits for a connection to 10.0.0.5:22\n" +
+				"Cursor: 8\n\n--- STDOUT ---\nready\n$ \n", ""},
 	},
 	"cancel": {
 		{"execute_python", given{"code": code(`out "tick\n"`, "hang"), "wait_seconds": 0}, "", "tick\n"},

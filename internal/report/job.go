@@ -206,9 +206,7 @@ func (rp *Reporter) describe(r *Reply, info jobs.Info, known known) {
 		rp.queued(r, info)
 	case info.Status == jobs.Running:
 		r.Line("Elapsed", rp.elapsed(info))
-		if info.Accepts {
-			r.Line("Accepts input", "yes")
-		}
+		reader(r, info, known)
 		if info.Stopped != "" {
 			r.Line("Stopped", info.Stopped+" wants the terminal; it is in the background")
 		}
@@ -330,7 +328,7 @@ func (rp *Reporter) elapsed(info jobs.Info) string {
 // Summary adds a block of header lines about a job, without its output.
 func (rp *Reporter) Summary(r *Reply, j *jobs.Job, info jobs.Info) {
 	r.blank()
-	rp.describe(r, info, known{})
+	rp.describe(r, info, known{line: readerLine(j, info)})
 	r.cursor(j.Log().Stat().End)
 	next(r, info, known{})
 }

@@ -13,6 +13,7 @@ import (
 type known struct {
 	answered *jobs.Question // the question that the call answered; nil: none
 	prompt   bool           // the output that the reply shows ends with the new prompt
+	line     string         // that the cursor is in, if a program of the running job takes input
 }
 
 // whatIsKnown returns what a caller that has just answered a question knows of the next one. Other
@@ -20,9 +21,18 @@ type known struct {
 func whatIsKnown(j *jobs.Job, info jobs.Info, w Window) known {
 	q := info.Question
 	if w.Answered == nil || q == nil {
-		return known{}
+		return known{line: readerLine(j, info)}
 	}
 	return known{answered: w.Answered, prompt: q.Prompt != "" && endsWith(j.Log(), w.From, q.Prompt)}
+}
+
+// readerLine returns the line that the cursor is in, if a program of the running job takes input. It
+// is probably a prompt.
+func readerLine(j *jobs.Job, info jobs.Info) string {
+	if info.Accepts == (jobs.Reader{}) {
+		return ""
+	}
+	return view.Prompt(output.Tail(j.Log(), view.PromptBytes))
 }
 
 // endsWith reports whether the standard output from a cursor on ends with a line.
@@ -50,6 +60,19 @@ func question(r *Reply, info jobs.Info, known known) {
 	if known.answered == nil || known.answered.Kind != q.Kind || known.answered.By != q.By {
 		r.Line("Waiting", strings.TrimSuffix(q.Kind+", "+q.By, ", "))
 	}
+}
+
+// reader writes the lines about a program of a running job that takes input and waits for something
+// else as well.
+func reader(r *Reply, info jobs.Info, known known) {
+	a := info.Accepts
+	if a == (jobs.Reader{}) {
+		return
+	}
+	if known.line != "" {
+		r.Line("Prompt", known.line)
+	}
+	r.Line("Accepts input", strings.TrimSuffix(a.Kind+", "+a.By, ", "))
 }
 
 // Delivered says what became of input that was sent to a job.

@@ -20,6 +20,7 @@ type Record struct {
 
 	Question   *recordQuestion `json:"question,omitempty"`      // while it waits for input
 	Accepts    bool            `json:"accepts_input,omitempty"` // while it runs: a program reads input if there is any
+	Reader     *recordReader   `json:"reader,omitempty"`        // that program
 	Stopped    string          `json:"stopped,omitempty"`       // while it runs: a program that was stopped because it read the terminal
 	Cancelling jobs.Rung       `json:"cancelling,omitempty"`    // while it is being ended: interrupt, terminate or kill
 	PID        int             `json:"pid,omitempty"`           // of the leader, until the job ends
@@ -52,6 +53,12 @@ type recordQuestion struct {
 	Kind   string `json:"kind"` // line, secret or key
 	Prompt string `json:"prompt"`
 	By     string `json:"by"` // the asker: input(), or a program and its pid
+}
+
+// A recordReader is a program that takes input and waits for something else as well.
+type recordReader struct {
+	Kind string `json:"kind"` // line, secret or key
+	By   string `json:"by"`   // the program and its pid, and what else it waits for
 }
 
 // A recordOutput describes the log of a job's output.
@@ -141,7 +148,7 @@ func (rp *Reporter) Record(info jobs.Info, shown []jobs.Display) *Record {
 	out := info.Output
 	r := &Record{
 		ID: info.ID, Kind: info.Kind, Title: info.Title, Session: info.Session,
-		Status: string(info.Status), StatusText: StatusText(info), Cancelling: info.Cancelling, Accepts: info.Accepts, Stopped: info.Stopped,
+		Status: string(info.Status), StatusText: StatusText(info), Cancelling: info.Cancelling, Accepts: info.Accepts != (jobs.Reader{}), Stopped: info.Stopped,
 		Created: instant(info.Created), Started: instant(info.Started), Ended: instant(info.Ended), LastOutput: instant(info.Output.Last),
 		Timeout: info.Timeout.Seconds(),
 		Output: recordOutput{
@@ -167,6 +174,9 @@ func (rp *Reporter) Record(info jobs.Info, shown []jobs.Display) *Record {
 	}
 	if q := info.Question; q != nil && info.Status == jobs.WaitingInput {
 		r.Question = &recordQuestion{Kind: q.Kind, Prompt: q.Prompt, By: q.By}
+	}
+	if a := info.Accepts; a != (jobs.Reader{}) {
+		r.Reader = &recordReader{a.Kind, a.By}
 	}
 	if !info.Started.IsZero() {
 		end := rp.time()

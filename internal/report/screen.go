@@ -49,7 +49,7 @@ func takeScreen(head *Reply, j *jobs.Job, info jobs.Info, w Window) *screenShown
 			return &screenShown{line: err.Error(), start: w.From, end: s.End}
 		}
 		s.Start = w.From // the text before is no part of the view
-	case w.View == "" && (info.Status == jobs.WaitingInput || info.Accepts):
+	case w.View == "" && (info.Status == jobs.WaitingInput || info.Accepts != (jobs.Reader{})):
 		var ok bool
 		s, ok = snapshot.OfFullScreen(j.Log(), rows, cols)
 		if !ok || w.Part == Forward && w.From < s.Start { // a page of text that comes before

@@ -25,7 +25,7 @@ func (d drawer) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	if d.waits {
 		p.SetWaiting(jobs.Question{Kind: "key"})
 	} else {
-		p.SetAccepts(true)
+		p.SetAccepts(jobs.Reader{Kind: "key", By: "read by less (pid 812), which also waits for a timer"})
 	}
 	close(d.drawn)
 	<-ctx.Done()

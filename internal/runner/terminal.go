@@ -17,17 +17,10 @@ const (
 	Cols = 120
 )
 
-// screenSize is how many bytes of the newest output Prompt searches for the start of a full screen.
-const screenSize = 256 << 10
-
 // Prompt returns the last line of the output of p's job, which is the prompt if a program has just
 // asked for input. A program that draws a full screen has none.
 func Prompt(p *jobs.Port) string {
-	newest := p.Tail(screenSize)
-	if view.FullScreen(newest) {
-		return ""
-	}
-	return view.LastLine(newest)
+	return view.Prompt(p.Tail(view.PromptBytes))
 }
 
 // PIDs returns a function that lists the living processes of the tree of h. They can read its
@@ -61,7 +54,11 @@ func NewWatcher(from waiting.Source, h *process.Handle, printed func() time.Time
 func SetInput(p *jobs.Port, ev waiting.Evidence, waits bool, place string) {
 	if !waits {
 		p.SetRunning()
-		p.SetAccepts(ev.Reads())
+		accepts := jobs.Reader{}
+		if ev.Reads() {
+			accepts.Kind, accepts.By = ev.Kind, ev.By()+place
+		}
+		p.SetAccepts(accepts)
 		p.SetStopped(ev.Stopped())
 		return
 	}

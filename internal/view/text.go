@@ -47,6 +47,19 @@ func LastLine(b []byte) string {
 	return string(s.cursorLine())
 }
 
+// PromptBytes is how many bytes of the newest output Prompt needs, to find the start of a full
+// screen.
+const PromptBytes = 256 << 10
+
+// Prompt returns the line that the cursor is in after b, or nothing if a program draws on all of the
+// screen.
+func Prompt(b []byte) string {
+	if FullScreen(b) {
+		return ""
+	}
+	return LastLine(b)
+}
+
 // Line returns s as the value of a header: one line of at most limit characters, with control
 // and format characters escaped and blanks at its end kept.
 func Line(s string, limit int) string {
