@@ -27,7 +27,9 @@ var goroutines = map[string][]string{
 	"internal/mcpclient/client.go": {"the reader of a client"},
 	"internal/mcpclient/http.go":   {"a request of a client over HTTP"},
 
-	"internal/mcpserver/wait.go":  {"one per awaited job"},
+	"internal/conditions/conditions.go": {"one per awaited job"},
+	"internal/conditions/watch.go":      {"one per awaited job", "the wait for a job's next output"},
+
 	"internal/stdio/transport.go": {"reader and writer of a connection", "reader and writer of a connection"},
 
 	"internal/process/reaper.go": {"the scan for orphans"},

@@ -25,11 +25,11 @@ type Args struct {
 	Python, Venv, Packages         string
 	JobID, Before, FromJob         string
 	JobIDs, Names, Args            []string
-	Format, Pattern                string
+	Format, Pattern, StopPattern   string
 	Value                          json.RawMessage
 	Status, Until, View            string
 	Env                            map[string]string
-	Wait, Timeout                  *time.Duration
+	Wait, Timeout, Quiet           *time.Duration
 	MaxChars, Limit                *int64
 	Cursor, MemoryMB               *int64
 	Context, MaxMatches            *int64

@@ -23,6 +23,7 @@ const (
 	maxSide    = 1000              // rows and columns of a terminal
 	maxWait    = 110 * time.Second // some clients move a call that takes two minutes to the background
 	maxSeconds = 366 * 24 * 3600   // of a timeout
+	minQuiet   = 100 * time.Millisecond
 )
 
 // A parameter is one argument that tools can take: its schema, and how it is read.
@@ -95,6 +96,16 @@ func waits(about string) *parameter {
 	return seconds(about, func(a *Args) **time.Duration { return &a.Wait }, maxWait, "; call again to wait longer")
 }
 
+func quiet() *parameter {
+	return &parameter{schemaOf("number", "of silence that end the wait"), func(a *Args, name string, raw json.RawMessage) (err error) {
+		a.Quiet, err = decodeSeconds(name, raw, maxWait, "")
+		if err == nil && *a.Quiet < minQuiet || err != nil && jsonType(raw) == "a number" {
+			err = Mistakef("%s must be %g to %g.", name, minQuiet.Seconds(), maxWait.Seconds())
+		}
+		return err
+	}}
+}
+
 // parameters holds every parameter by name, except wait_seconds: its default differs between tools,
 // and [Signature.Wait] names it. A key TOOL.NAME is a parameter that means something else in that
 // tool.
@@ -134,6 +145,11 @@ var parameters = map[string]*parameter{
 	"search_job_output.cursor":  integer("search from it on", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
 	"context":                   integer("lines around each match; at most 20", func(a *Args) **int64 { return &a.Context }, 0, 20),
 	"max_matches":               integer("default 50, at most 200", func(a *Args) **int64 { return &a.MaxMatches }, 1, MaxList),
+
+	"wait_for_jobs.pattern": text("RE2 of a line; existing output counts", func(a *Args) *string { return &a.Pattern }, notZero),
+	"stop_pattern":          text("ends as stopped; such as error:", func(a *Args) *string { return &a.StopPattern }, notZero),
+	"wait_for_jobs.cursor":  integer("match from it on; for one job", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
+	"quiet_seconds":         quiet(),
 
 	"max_chars": integer("default 16000, at most 45000", func(a *Args) **int64 { return &a.MaxChars }, 0, MaxText),
 	"cursor":    integer("show only output after it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
@@ -242,6 +258,14 @@ func notEmpty(name, s string) error {
 		return Mistakef("%s is empty.", name)
 	}
 	return noNUL(name, s)
+}
+
+// notZero is for an argument that may hold only blanks.
+func notZero(name, s string) error {
+	if s == "" {
+		return Mistakef("%s is empty.", name)
+	}
+	return nil
 }
 
 func noNUL(name, s string) error {

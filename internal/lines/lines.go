@@ -72,8 +72,9 @@ type Scanner struct {
 	pass    func(Block)
 	at      int64
 	folders [Sections]*view.Folder // nil: nothing of the section has been read
-	torn    bool                   // the text can begin inside a character
-	buf     []byte                 // that the log is read into
+	ends    [Sections]int64
+	torn    bool   // the text can begin inside a character
+	buf     []byte // that the log is read into
 	gaps    []output.Range
 }
 
@@ -96,6 +97,17 @@ func (s *Scanner) Passed() int64 {
 	}
 	return passed
 }
+
+// Begin returns where the first line of a section begins that was not passed on.
+func (s *Scanner) Begin(section Section) int64 {
+	if f := s.folders[section]; f != nil {
+		return f.Begin()
+	}
+	return s.at
+}
+
+// End returns the cursor after what was read of a section.
+func (s *Scanner) End(section Section) int64 { return s.ends[section] }
 
 // Dropped returns the parts of the log that the scanner could not read because they are gone.
 func (s *Scanner) Dropped() []output.Range { return s.gaps }
@@ -153,6 +165,9 @@ func (s *Scanner) write(section Section, c output.Chunk) {
 			}
 		}
 		at += int64(len(span.Data))
+		if SectionOf(span.Stream) == section {
+			s.ends[section] = at
+		}
 	}
 	if data == nil {
 		return

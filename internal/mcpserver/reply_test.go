@@ -247,6 +247,15 @@ var replies = map[string][]step{
 				"Job ID: ID1\nStatus: waiting_input\nPrompt: any key\nWaiting: key, the test\nCursor: 7\n" +
 				"Next: send_command_input(keys=[…] or text=…) or cancel_job\n", ""},
 	},
+	"wait for a line": {
+		{"execute_python", given{"code": code(`out "one\nport 80\n"`)}, "", ""},
+		{"execute_command_async", given{"command": code(`out "port 8080\n"`, "hang"), "wait_seconds": 0}, "", "port 8080\n"},
+		{"wait_for_jobs", given{"job_ids": []string{"ID2", "ID1"}, "until": "all", "pattern": `port (\d+)`},
+			"Condition: met: job ID2 matches pattern, job ID1 matches pattern\nWaited: T\n\n" +
+				"Job ID: ID2\nStatus: running\nElapsed: T\nCursor: 10\n" +
+				"Matched: stdout 0: port 8080\nCaptured: 1=8080\nNext: wait_for_jobs(job_ids=[…], pattern=…, cursor=10)\n\n" +
+				"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 12\nMatched: stdout 4: port 80\nCaptured: 1=80\n", ""},
+	},
 	"restart": {
 		{"restart_python_worker", nil, "Session: default\nRestarted: no Python was running; the next execute starts one\n", ""},
 		{"execute_python", given{"code": "hang", "wait_seconds": 0}, "", ""},

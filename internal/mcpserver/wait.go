@@ -2,13 +2,11 @@ package mcpserver
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"asyncrepl/internal/arguments"
+	"asyncrepl/internal/conditions"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -28,25 +26,32 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 		}
 		if !seen[j.ID()] {
 			seen[j.ID()] = true
-			c.notices.Watch(j)
 			all = append(all, j)
 		}
 	}
+	d := c.waitFor(defaultLonger)
+	conds, err := conditions.Of(c.args, len(all), d)
+	if err == nil {
+		err = withinOutput(all[0], conds.From)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range all {
+		c.notices.Watch(j)
+	}
 	c.ticket.Pass()
 	started := time.Now()
-	d := c.waitFor(defaultLonger)
 	stop := c.progress.Start(ctx, d, func() string { return c.reporter.ProgressOf(all) })
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	waitUntil(ctx, all, c.args.Until == arguments.UntilAll)
+	outcomes := conditions.Wait(ctx, all, conds, d)
 	stop()
 
 	infos := make([]jobs.Info, len(all))
-	for i, j := range all {
-		infos[i] = j.Info()
+	for i := range outcomes {
+		infos[i] = outcomes[i].Info()
 	}
 	r := &report.Reply{}
-	r.Line("Condition", report.Condition(infos, c.args.Until == arguments.UntilAll))
+	r.Line("Condition", conds.Describe(outcomes))
 	r.Line("Waited", report.Duration(time.Since(started)))
 	r.Also(c.notices.Also())
 	c.notices.Shows(infos...)
@@ -54,6 +59,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 		each := &report.Reply{}
 		for i, info := range infos {
 			c.reporter.Summary(each, all[i], info)
+			conds.Add(each, outcomes[i])
 		}
 		if r.Chars()+each.Chars() <= arguments.MaxText {
 			c.notices.Shows(each.Shown()...)
@@ -63,30 +69,13 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	}
 	share := (arguments.MaxText - r.Chars() - 1) / len(infos) // of the room after a blank line
 	var lines strings.Builder
-	for _, info := range infos {
-		lines.WriteString(view.Line(c.reporter.Line(info), share-1) + "\n")
+	for i, info := range infos {
+		line := c.reporter.Line(info)
+		if match := outcomes[i].Line(); match != "" {
+			line = info.ID + " has matched, " + match
+		}
+		lines.WriteString(view.Line(line, share-1) + "\n")
 	}
 	r.Body(lines.String())
 	return r, nil
-}
-
-// errMet ends the waits of a call whose condition is met.
-var errMet = errors.New("the condition is met")
-
-// waitUntil returns when one or all of the jobs have ended, when one asks for input, or when ctx is
-// done.
-func waitUntil(ctx context.Context, all []*jobs.Job, every bool) {
-	waits, ctx := errgroup.WithContext(ctx)
-	for _, j := range all {
-		waits.Go(func() error { // owned by this call, which waits for it; ends with the first error
-			if err := j.Await(ctx); err != nil {
-				return err
-			}
-			if !every || !j.Info().Status.Final() {
-				return errMet
-			}
-			return nil
-		})
-	}
-	_ = waits.Wait() // the reply shows the state of the jobs
 }

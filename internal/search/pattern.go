@@ -55,9 +55,6 @@ func Compile(pattern string) (*Pattern, error) {
 	return p, nil
 }
 
-// Regexp returns the pattern as an expression for single lines.
-func (p *Pattern) Regexp() *regexp.Regexp { return p.expr }
-
 // required returns the longest text that every match of an expression contains, of the characters
 // that count.
 func required(re *syntax.Regexp, counts func(c rune, fold bool) bool) (longest string) {

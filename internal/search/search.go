@@ -1,7 +1,6 @@
 package search
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -54,10 +53,7 @@ const (
 func Run(ctx context.Context, log output.Reader, q Query) (Result, error) {
 	limited, cancel := context.WithTimeout(ctx, q.Limit)
 	defer cancel()
-	s := &seeker{ctx: limited, query: q, missed: -1}
-	if q.Pattern.literal == nil {
-		s.filter = newFilter(q.Pattern.tree)
-	}
+	s := &seeker{ctx: limited, query: q, finder: NewFinder(q.Pattern), missed: -1}
 	s.scanner = lines.NewScanner(log, q.From, s.block)
 	end := log.Stat().End // later output is for another search
 	for !s.enough() && limited.Err() == nil && s.scanner.Read(end) {
@@ -95,7 +91,7 @@ type seeker struct {
 	ctx         context.Context
 	query       Query
 	scanner     *lines.Scanner
-	filter      *filter  // of a pattern without a literal; nil: every line can match
+	finder      *Finder
 	found       []*Match // by cursor, at most one more than the query wants
 	sections    [lines.Sections]around
 	unchecked   int   // bytes that the expression has read since the seeker looked whether it must stop
@@ -138,7 +134,7 @@ func (s *seeker) block(b lines.Block) {
 		at = s.rest(a, b)
 	}
 	for at < len(b.Text) {
-		hit := s.candidate(b.Text[at:])
+		hit := s.finder.candidate(b.Text[at:])
 		if hit < 0 {
 			break
 		}
@@ -285,15 +281,4 @@ func cut(text []byte, from int) string {
 		part, after = part[:lineMax-2], "…"
 	}
 	return before + string(part) + after
-}
-
-// candidate returns the offset of a byte of the first line of text that can match, or -1.
-func (s *seeker) candidate(text []byte) int {
-	switch literal := s.query.Pattern.literal; {
-	case literal != nil:
-		return bytes.Index(text, literal)
-	case s.filter != nil:
-		return s.filter.candidate(text)
-	}
-	return 0
 }

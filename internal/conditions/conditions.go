@@ -1,0 +1,136 @@
+package conditions
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"asyncrepl/internal/arguments"
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/search"
+	"asyncrepl/jobs"
+)
+
+// Conditions say what ends a wait for jobs, apart from questions and ends of the jobs.
+type Conditions struct {
+	Pattern *search.Pattern // a line that matches; nil: none
+	Stop    *search.Pattern // a line that ends the wait for all jobs, as failed; nil: none
+	From    int64           // the cursor from which lines are looked at
+	Quiet   time.Duration   // how long a job prints nothing; 0: that ends no wait
+	Every   bool            // each job must meet the conditions, not just one
+}
+
+// Of returns the conditions of the arguments of a call that waits for some jobs, for d at most. Its
+// error is a mistake in them.
+func Of(args *arguments.Args, of int, d time.Duration) (c Conditions, err error) {
+	c.Every = args.Until == arguments.UntilAll
+	if c.Pattern, err = compile("pattern", args.Pattern); err != nil {
+		return c, err
+	}
+	if c.Stop, err = compile("stop_pattern", args.StopPattern); err != nil {
+		return c, err
+	}
+	if args.Quiet != nil {
+		if c.Quiet = *args.Quiet; c.Quiet >= d {
+			return c, arguments.Mistakef("quiet_seconds must be less than wait_seconds, %g.", d.Seconds())
+		}
+	}
+	switch {
+	case args.Cursor == nil:
+		return c, nil
+	case of > 1:
+		return c, arguments.Mistakef("cursor needs one job id: each job has cursors of its own.")
+	case c.Pattern == nil && c.Stop == nil:
+		return c, arguments.Mistakef("cursor needs pattern or stop_pattern: it says where lines are looked at.")
+	}
+	c.From = *args.Cursor
+	return c, nil
+}
+
+// compile returns the pattern of a parameter, nil if that was left out.
+func compile(name, text string) (*search.Pattern, error) {
+	if text == "" {
+		return nil, nil
+	}
+	p, err := search.Compile(text)
+	if err != nil {
+		return nil, arguments.Mistakef("%s %v", name, err)
+	}
+	return p, nil
+}
+
+// plain reports whether only ends and questions are waited for.
+func (c *Conditions) plain() bool { return c.Pattern == nil && c.Stop == nil && c.Quiet == 0 }
+
+// An event is why the wait for one job is over.
+type event int
+
+const (
+	nothing event = iota // it is not
+	matched              // a line has matched Pattern
+	stopped              // a line has matched Stop
+	quiet                // it has been silent
+	ended
+	asks
+)
+
+// An Outcome is what a wait has found out about one job.
+type Outcome struct {
+	info    jobs.Info // when the wait was over
+	event   event
+	match   *match
+	next    int64          // the cursor from which to look on; -1: the output was not looked at
+	dropped []output.Range // what could not be looked at
+}
+
+// Info returns the state of the job when the wait was over.
+func (o *Outcome) Info() jobs.Info { return o.info }
+
+// firstLook bounds the first look at the output if the wait is shorter.
+const firstLook = time.Second
+
+// errOver ends the waits for the other jobs.
+var errOver = errors.New("the wait is over")
+
+// Wait waits for jobs until one of them, or each, meets the conditions, until one prints a line that
+// matches Stop or asks for input, or until d is over. What the jobs have printed before is looked at
+// in any case. If a pattern is waited for, the end of a job without a match ends the wait too,
+// because the conditions can't be met any more.
+func Wait(ctx context.Context, all []*jobs.Job, c Conditions, d time.Duration) []Outcome {
+	outcomes := make([]Outcome, len(all))
+	started := time.Now()
+	looking, cancel := context.WithTimeout(ctx, max(d, firstLook))
+	defer cancel()
+	waits, looking := errgroup.WithContext(looking)
+	for i, j := range all {
+		waits.Go(func() error { // owned by this call, which waits for it; ends with the wait
+			waiting, cancel := context.WithDeadline(looking, started.Add(d))
+			defer cancel()
+			outcomes[i] = newWatch(j, &c, started).run(looking, waiting)
+			if c.over(outcomes[i].event) {
+				return errOver
+			}
+			return nil
+		})
+	}
+	_ = waits.Wait() // the outcomes say why
+	for i := range outcomes {
+		outcomes[i].info = all[i].Info()
+	}
+	return outcomes
+}
+
+// over reports whether an event of one job ends the wait for all.
+func (c *Conditions) over(e event) bool {
+	switch e {
+	case nothing:
+		return false
+	case stopped, asks:
+		return true
+	case ended:
+		return !c.Every || c.Pattern != nil
+	}
+	return !c.Every
+}

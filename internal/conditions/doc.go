@@ -1,0 +1,17 @@
+// Package conditions waits for jobs: until they end or ask for input, until a line of their output
+// matches an expression, or until they have been silent for a time. It describes in a reply what
+// has ended the wait.
+//
+// The lines are those of the text view, of the output that exists at the start and of what comes. A
+// line that a program can still draw over counts as it stands when a follower looks: what is drawn
+// and replaced between two looks is not seen. A match in a line that has not ended (a prompt, a
+// progress bar) waits until nothing was printed for [settle], so that it has the whole line if a
+// program or a pipe has cut it in two.
+//
+// Nothing polls. A follower sleeps until the log wakes it, which costs the writer one look at
+// whether anybody waits. After a look it rests for [minRest] at least, so that it is not woken for
+// each write of a flood. Matching is done by the call that waits, never by the writer.
+//
+// Begin with [Wait], then watch.go, which follows one job, and follower.go, which looks at its
+// output. reply.go has the words.
+package conditions

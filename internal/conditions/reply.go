@@ -1,0 +1,129 @@
+package conditions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/report"
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// Describe says in one line why a wait is over.
+func (c *Conditions) Describe(outcomes []Outcome) string {
+	infos := make([]jobs.Info, len(outcomes))
+	met := 0
+	var why []string
+	for i, o := range outcomes {
+		infos[i] = o.info
+		switch {
+		case o.event == nothing:
+			continue
+		case c.meets(o.event):
+			met++
+		}
+		why = append(why, c.reason(o))
+	}
+	if c.plain() {
+		return report.Condition(infos, c.Every)
+	}
+	has := func(e event) bool {
+		return slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.event == e })
+	}
+	const most = 3
+	if len(why) > most {
+		why = append(why[:most], fmt.Sprintf("%d more", len(why)-most))
+	}
+	reasons := strings.Join(why, ", ")
+	switch {
+	case has(stopped):
+		return "stopped: " + reasons
+	case met == len(outcomes), met > 0 && !c.Every, has(asks) && c.Pattern == nil:
+		return "met: " + reasons
+	case reasons == "":
+		return "not met; call again to wait longer"
+	case c.over(ended) && has(ended) || has(asks):
+		return "not met: " + reasons
+	}
+	return fmt.Sprintf("not met by %d of %d: %s; call again to wait longer", len(outcomes)-met, len(outcomes), reasons)
+}
+
+// meets reports whether a job that an event has happened to meets the conditions.
+func (c *Conditions) meets(e event) bool {
+	return e == matched || e == quiet || e == ended && c.Pattern == nil
+}
+
+// reason says what has happened to a job.
+func (c *Conditions) reason(o Outcome) string {
+	s := "job " + o.info.ID + " "
+	switch o.event {
+	case matched:
+		return s + "matches pattern"
+	case stopped:
+		return s + "matches stop_pattern"
+	case quiet:
+		return s + "has printed nothing for " + report.Duration(c.Quiet)
+	case asks:
+		return s + "waits for input"
+	}
+	s += string(o.info.Status)
+	if c.Pattern != nil {
+		s += " without a match of pattern"
+	}
+	return s
+}
+
+// maxCaptures is how many captures of one match a reply shows, each in a line of its own.
+const maxCaptures = 10
+
+// Add adds to the lines about a job what was found in its output, and how to go on.
+func (c *Conditions) Add(r *report.Reply, o Outcome) {
+	if o.next < 0 {
+		return
+	}
+	if o.match != nil {
+		r.Line("Matched", o.Line())
+		for i, capture := range o.match.captures {
+			if i == maxCaptures {
+				r.Line("Captured", fmt.Sprintf("%d more", len(o.match.captures)-i))
+				break
+			}
+			r.Line("Captured", capture.Name+"="+capture.Text)
+		}
+	}
+	if len(o.dropped) > 0 {
+		r.Line("Note", "output that can't be read any more was not looked at: "+ranges(o.dropped))
+	}
+	if o.info.Asks() || o.event == ended || o.info.Status.Final() && o.next >= o.info.Output.End {
+		return // it needs another call, or has printed nothing else
+	}
+	names := ""
+	if c.Pattern != nil {
+		names += ", pattern=…"
+	}
+	if c.Stop != nil {
+		names += ", stop_pattern=…"
+	}
+	r.Line("Next", fmt.Sprintf("wait_for_jobs(job_ids=[…]%s, cursor=%d)", names, o.next))
+}
+
+// Line returns the line that matches, with its stream and cursor. It is empty if none does.
+func (o *Outcome) Line() string {
+	if o.match == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d: %s", o.match.section, o.match.at, o.match.text)
+}
+
+// ranges names parts of a log.
+func ranges(list []output.Range) string {
+	var size int64
+	var cursors []string
+	for _, g := range list {
+		size += g.To - g.From
+		cursors = append(cursors, fmt.Sprintf("%d..%d", g.From, g.To))
+	}
+	return view.CountOf(size, "byte") + " (cursor " + strings.Join(cursors, ", ") + ")"
+}
