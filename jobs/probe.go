@@ -10,6 +10,10 @@ type Probe interface {
 	// Busiest returns the process that uses most CPU time now, and its share of one CPU in percent.
 	// It can take some milliseconds.
 	Busiest() (p Process, percent float64, err error)
+	// Waits says what a process, or the leading one if pid is 0, waits for, in words that follow its
+	// name, and for how long it has done so. The words are "" if it runs, or if that is not known, and
+	// the time is 0 if it is not known.
+	Waits(pid int) (p Process, words string, since time.Duration)
 	// Stopped returns the processes that a signal has stopped. After an error some may be missing.
 	Stopped() ([]StoppedProcess, error)
 }

@@ -255,7 +255,7 @@ func takeTurns(a, b jobs.Info) bool {
 }
 
 // activity names a stopped process and says how long the job has been without output. If nothing is
-// stopped, it adds the CPU use of the busiest process.
+// stopped, it adds what its processes do.
 func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 	said := ""
 	if info.Cancelling == "" { // a cancel stops processes itself
@@ -269,14 +269,37 @@ func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 		held := said != ""
 		said = strings.TrimPrefix(said+"; "+since+Duration(quiet), "; ")
 		if info.Probe != nil && !held {
-			if p, percent, err := info.Probe.Busiest(); err == nil {
-				said += fmt.Sprintf(", %s uses %.0f %% CPU", p, percent)
-			}
+			said += doing(info)
 		}
 	}
 	if said != "" {
 		r.Line("Activity", said)
 	}
+}
+
+// doing says how much CPU time the busiest process of a running job uses, and what it waits for. If
+// it uses next to none, doing says what the leading process waits for.
+func doing(info jobs.Info) string {
+	p, percent, err := info.Probe.Busiest()
+	if err != nil {
+		return ""
+	}
+	use := fmt.Sprintf(", %s uses %.0f %% CPU", p, percent)
+	pid := p.PID
+	if percent < 1 {
+		pid = 0
+	}
+	waiter, words, since := info.Probe.Waits(pid)
+	switch {
+	case words == "":
+		return use
+	case since >= time.Second:
+		words += fmt.Sprintf(" (for %s)", Duration(since))
+	}
+	if pid == 0 {
+		return fmt.Sprintf(", %s %s", waiter, words)
+	}
+	return use + " and " + words
 }
 
 // listeners returns the addresses of ls, each with its process.

@@ -24,6 +24,7 @@ func TestActivity(t *testing.T) {
 		want string
 	}{
 		"quiet":     {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(40 * time.Second)}, Probe: probe{}}, "\nActivity: no output for 40.0s, python3 (pid 815) uses 98 % CPU\n"},
+		"waits":     {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(40 * time.Second)}, Probe: probe{idle: true}}, "\nActivity: no output for 40.0s, bash (pid 5) waits for make (pid 6), which waits for the disk (for 12.0s)\n"},
 		"never":     {jobs.Info{Started: ago(65 * time.Second)}, "\nActivity: no output yet, for 1m5s\n"},
 		"gone":      {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(7 * time.Second)}, Probe: probe{err: jobs.ErrEnded}}, "\nActivity: no output for 7.0s\n"},
 		"not quiet": {jobs.Info{Started: ago(time.Minute), Output: output.Stat{Last: ago(time.Second)}}, "\nElapsed: 1m0s\n"},

@@ -24,13 +24,24 @@ func asJSON(t *testing.T, v any) string {
 type probe struct {
 	err     error
 	stopped []jobs.StoppedProcess
+	idle    bool
 }
 
 func (p probe) Usage() (jobs.ProcessUsage, error) {
 	return jobs.ProcessUsage{CPU: 1500 * time.Millisecond, Memory: 4096, Processes: 2}, p.err
 }
 
+func (p probe) Waits(pid int) (jobs.Process, string, time.Duration) {
+	if pid == 815 {
+		return jobs.Process{}, "", 0
+	}
+	return jobs.Process{PID: 5, Program: "bash"}, "waits for make (pid 6), which waits for the disk", 12 * time.Second
+}
+
 func (p probe) Busiest() (jobs.Process, float64, error) {
+	if p.idle {
+		return jobs.Process{PID: 6, Program: "make"}, 0.4, p.err
+	}
 	return jobs.Process{PID: 815, Program: "python3"}, 97.6, p.err
 }
 

@@ -3,7 +3,11 @@
 package runner
 
 import (
+	"time"
+
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
 )
 
@@ -27,6 +31,18 @@ func (p probe) Stopped() (stopped []jobs.StoppedProcess, err error) {
 		stopped = append(stopped, s)
 	}
 	return stopped, err
+}
+
+func (p probe) Waits(pid int) (q jobs.Process, words string, since time.Duration) {
+	if pid == 0 {
+		pid = p.h.PID()
+	}
+	s, err := procfs.Inspect(pid)
+	if err != nil {
+		return jobs.Process{PID: pid}, "", 0
+	}
+	words, since = waiting.Blocked(pid)
+	return jobs.Process{PID: pid, Program: s.Program}, words, since
 }
 
 func (p probe) Busiest() (jobs.Process, float64, error) {

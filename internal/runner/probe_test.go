@@ -5,6 +5,7 @@ package runner_test
 import (
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,9 @@ func TestProbe(t *testing.T) {
 			t.Fatalf("busiest is %v, %v, %v", p, percent, err)
 		}
 	}
+	if p, words, _ := probe.Waits(0); p.PID != h.PID() || !strings.HasPrefix(words, "waits for yes (pid ") {
+		t.Errorf("%v %s", p, words)
+	}
 	if u, err := probe.Usage(); err != nil || u.Processes != 2 || u.Memory == 0 {
 		t.Errorf("usage %+v, %v", u, err)
 	}
@@ -48,5 +52,8 @@ func TestProbe(t *testing.T) {
 	}
 	if p, _, err := probe.Busiest(); err == nil {
 		t.Errorf("%v is the busiest of a tree that is gone", p)
+	}
+	if p, words, since := probe.Waits(0); words != "" || since != 0 {
+		t.Errorf("%v %s in a tree that is gone, for %v", p, words, since)
 	}
 }

@@ -151,7 +151,7 @@ func (ps *peers) of(inode uint32, pid int, namespace string) (peer uint32, outsi
 			outside = "waits for a connection to " + own.Remote.String()
 			other := slices.IndexFunc(ps.sockets, func(s sockdiag.Socket) bool { return s.Local == own.Remote && s.Remote == own.Local })
 			if other >= 0 && ps.sockets[other].Unsent > 0 { // it may be on its way
-				return 0, "", errMoved
+				return 0, outside, errMoved
 			}
 			if other >= 0 {
 				return ps.sockets[other].Inode, outside, nil

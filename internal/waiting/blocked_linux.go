@@ -1,0 +1,252 @@
+package waiting
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/sockdiag"
+)
+
+// maxChain is how many processes that wait for one another Blocked follows.
+const maxChain = 5
+
+// Blocked says what a process waits for, in words that follow its name, and for how long the last
+// process that they name has been waiting. It returns "" if the process is not blocked, or if the
+// system does not show in what; the time is 0 if the system does not show it.
+func Blocked(pid int) (words string, since time.Duration) {
+	return blocked(pid, maxChain)
+}
+
+func blocked(pid, chain int) (words string, since time.Duration) {
+	t, c, ok := representative(pid)
+	if !ok {
+		return "", 0
+	}
+	if child := t.awaitedChild(c); child != 0 {
+		words = "waits for " + nameOf(child)
+		if chain > 1 {
+			if more, since := blocked(child, chain-1); more != "" {
+				return words + ", which " + more, since
+			}
+		}
+		return words, t.blockedFor()
+	}
+	if words = t.blockedOn(c); words == "" {
+		return "", 0
+	}
+	return words, t.blockedFor()
+}
+
+// representative returns the thread whose call tells most of what a process waits for, the first of
+// these, and its call. It returns false if a thread is not blocked.
+func representative(pid int) (rep thread, in call, ok bool) {
+	tids, err := procfs.Threads(pid)
+	if err != nil {
+		return thread{}, call{}, false
+	}
+	for _, tid := range tids {
+		t := thread{pid: pid, tid: tid}
+		c, err := t.blockedIn()
+		if err != nil {
+			if t.ended() {
+				continue
+			}
+			return thread{}, call{}, false
+		}
+		if !ok || telling(c) > telling(in) {
+			rep, in, ok = t, c, true
+		}
+	}
+	return rep, in, ok
+}
+
+// telling ranks calls by how much they tell of what a process waits for. The threads of a runtime
+// wait for one another and for short times.
+func telling(c call) int {
+	switch {
+	case slices.Contains(parked, c.number):
+		return 0
+	case slices.Contains(sleeping, c.number):
+		return 1
+	}
+	return 2
+}
+
+// awaitedChild returns the child that the thread, which is blocked in c, waits for, or 0 if it waits
+// for something else or for several. Of several living children none is the one.
+func (t thread) awaitedChild(c call) int {
+	switch {
+	case c.number == unix.SYS_WAIT4 && int32(c.args[0]) > 0:
+		return int(int32(c.args[0]))
+	case c.number == unix.SYS_WAITID && c.args[0] == unix.P_PID:
+		return int(int32(c.args[1]))
+	case !slices.Contains(children, c.number) && c.number != unix.SYS_RT_SIGSUSPEND: // dash suspends itself
+		return 0
+	}
+	if living := t.livingChildren(); len(living) == 1 {
+		return living[0]
+	}
+	return 0
+}
+
+// livingChildren returns the children of the thread's process that have not ended, as far as they
+// can be seen.
+func (t thread) livingChildren() []int {
+	tids, err := procfs.Threads(t.pid)
+	if err != nil {
+		return nil
+	}
+	all, _ := procfs.Children(t.pid, len(tids)) // an error: those that could be read
+	return slices.DeleteFunc(all, func(pid int) bool {
+		s, err := procfs.Inspect(pid)
+		return err != nil || s.Ended()
+	})
+}
+
+// blockedOn says what the thread waits for, which is blocked in c.
+func (t thread) blockedOn(c call) string {
+	if s, err := procfs.InspectThread(t.pid, t.tid); err == nil && s.State == 'D' && c.number != unix.SYS_CLONE {
+		return "waits for the disk"
+	}
+	switch {
+	case slices.Contains(children, c.number), c.number == unix.SYS_RT_SIGSUSPEND && len(t.livingChildren()) > 1:
+		return t.severalChildren()
+	case slices.Contains(sleeping, c.number):
+		if left, err := t.sleepLeft(c); err == nil && left > 0 {
+			return fmt.Sprintf("sleeps, for %s more", left.Round(time.Second))
+		}
+		return "sleeps"
+	case c.number == unix.SYS_FLOCK, c.number == unix.SYS_FCNTL:
+		return "waits for a lock of " + t.nameOfFile(int(int32(c.args[0])))
+	case c.number == unix.SYS_RT_SIGTIMEDWAIT, c.number == unix.SYS_RT_SIGSUSPEND, c.number == sysPause:
+		return "waits for a signal"
+	case slices.Contains(parked, c.number):
+		return "waits for a lock"
+	case c.number == unix.SYS_CONNECT:
+		if to := t.address(c.args[1], c.args[2]); to != "" {
+			return "tries to connect to " + to
+		}
+	}
+	w, err := t.waitOf(c)
+	if err != nil {
+		return ""
+	}
+	return t.blockedOnFiles(w)
+}
+
+// severalChildren names the children that the thread waits for.
+func (t thread) severalChildren() string {
+	const most = 3
+	living := t.livingChildren()
+	if len(living) == 0 {
+		return "waits for a child"
+	}
+	var names []string
+	for _, pid := range living[:min(most, len(living))] {
+		names = append(names, nameOf(pid))
+	}
+	text := "waits for " + strings.Join(names, ", ")
+	if more := len(living) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// blockedOnFiles says what a wait for descriptors is about: the first one of which that can be said.
+func (t thread) blockedOnFiles(w wait) string {
+	for _, m := range w.members {
+		if words := t.blockedOnFile(m); words != "" {
+			return words
+		}
+	}
+	if w.timeout >= 0 {
+		return "waits for a timer"
+	}
+	return ""
+}
+
+// blockedOnFile is blockedOnFiles for one descriptor.
+func (t thread) blockedOnFile(m member) string {
+	link, err := t.linkOf(m)
+	if err != nil || link == "" {
+		return ""
+	}
+	kind, inode, _ := strings.Cut(link, ":")
+	var words string
+	switch {
+	case kind == "socket":
+		n, err := strconv.ParseUint(strings.Trim(inode, "[]"), 10, 32)
+		if err != nil {
+			return ""
+		}
+		_, words, _ = newEnds(&probe{}, t.pid).peer(t.pid, uint32(n)) // an error: what is known of it
+		if words == "" {
+			words = "waits for a socket"
+		}
+	case kind == "pipe":
+		words = "waits for a pipe"
+	case link == timer:
+		words = "waits for a timer"
+	case link == process:
+		words = "waits for the end of a process"
+	case link == "anon_inode:inotify":
+		words = "waits for a change of files"
+	case strings.HasPrefix(link, "/dev/pts/"), link == "/dev/tty":
+		words = "waits for its terminal"
+	case strings.HasPrefix(link, "/"):
+		words = "waits for " + link
+	default:
+		return ""
+	}
+	if !m.input {
+		words += ", which takes no more of its output"
+	}
+	return words
+}
+
+// nameOfFile returns the path of one of the thread's descriptors.
+func (t thread) nameOfFile(fd int) string {
+	if link, err := t.linkOf(member{fd: fd}); err == nil && link != "" {
+		return link
+	}
+	return "a file"
+}
+
+// address reads the Internet address to which the thread connects, or returns "".
+func (t thread) address(at, size uint64) string {
+	b := make([]byte, min(size, unix.SizeofSockaddrInet6))
+	if t.peek(at, b) != nil {
+		return ""
+	}
+	return sockdiag.Address(b)
+}
+
+// blockedFor returns how long the thread has not run, by the kernel's own clock: that of the calling
+// thread, which runs, is the present. It returns 0 if the kernel does not show it.
+func (t thread) blockedFor() time.Duration {
+	then, ok := lastRun(t.file("sched"))
+	now, also := lastRun("/proc/thread-self/sched")
+	if !ok || !also || now < then {
+		return 0
+	}
+	return now - then
+}
+
+// lastRun reads when a thread ran last.
+func lastRun(path string) (time.Duration, bool) {
+	b, err := procfs.ReadAtMost(path, 4<<10)
+	if err != nil {
+		return 0, false
+	}
+	_, rest, found := bytes.Cut(b, []byte("se.exec_start"))
+	value, _, _ := bytes.Cut(rest, []byte("\n"))
+	ms, err := strconv.ParseFloat(strings.Trim(string(value), " :"), 64)
+	return time.Duration(ms * float64(time.Millisecond)), found && err == nil
+}
