@@ -199,7 +199,6 @@ func (s *Screen) newEmulator() *vt.Emulator {
 	if answers, ok := e.InputPipe().(io.Closer); ok {
 		answers.Close() // else each answer would wait for a reader
 	}
-	e.SetCallbacks(vt.Callbacks{CursorVisibility: func(visible bool) { s.hidden = !visible }})
 	for _, final := range []byte("@ABCDEFGHIJKLMPSTXZ`abdefr") {
 		e.RegisterCsiHandler(int(final), func(p ansi.Params) bool { return s.limit(final, p) })
 	}
@@ -243,13 +242,16 @@ func (s *Screen) limit(final byte, p ansi.Params) bool {
 // missing is a parameter that the library ignores.
 const missing = ansi.Param(parser.MissingParam)
 
-// switches takes the switch between the screens out of a sequence that sets modes.
+// switches takes the switch between the screens out of a sequence that sets modes, and notes whether
+// it hides the cursor, on either screen.
 func (s *Screen) switches(p ansi.Params, on bool) bool {
 	for i := range p {
 		switch n := p[i].Param(0); n {
 		case 47, 1047, 1049:
 			s.after = func() { s.useAlternate(on, n == 1049) }
 			p[i] = missing
+		case 25:
+			s.hidden = !on
 		case 69: // margins at the sides: no program was seen to use them
 			p[i] = missing
 		}

@@ -1,6 +1,10 @@
 package view
 
-import "bytes"
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
 
 // A Drawing is the part of some output that decides what the terminal shows in the end.
 type Drawing struct {
@@ -44,25 +48,25 @@ type drawer struct {
 	switched  int    // where the program switched to the alternate screen
 	appKeys   int    // where the program set the keys to application mode, plus one; 0: it has not
 	placed    bool   // the program has moved to a row since then
+	modes     [modeKinds][2]int
 }
 
 // A layer is what a drawer knows of one of the two screens.
 type layer struct {
-	parts [][2]int // before the current one
-	start int      // of the current part
-	whole bool
-	home  int  // the last sequence that moved the cursor to a place, if no text came since, plus one; 0: none
-	top   bool // that place is the first one
-	clear int  // the last sequence that erased the screen, if the cursor's place is not known yet, plus one
-	modes [modeKinds][2]int
-	lines []int // the last ends of lines since the program last moved in another way than by text
-	count int   // how many those were
+	parts   [][2]int // before the current one
+	start   int      // of the current part
+	whole   bool
+	home    int    // the last sequence that moved the cursor to a place, if no text came since, plus one; 0: none
+	top     bool   // that place is the first one
+	clear   int    // the last sequence that erased the screen, if the cursor's place is not known yet, plus one
+	margins [2]int // the last sequence that set them
+	lines   []int  // the last ends of lines since the program last moved in another way than by text
+	count   int    // how many those were
 }
 
-// The kinds of modes whose last sequence counts for what is drawn after it.
+// The kinds of modes whose last sequence counts for what is drawn after it, on both screens.
 const (
-	margins = iota
-	charset0
+	charset0 = iota
 	charset1
 	wrapping
 	origin
@@ -77,7 +81,7 @@ func (d *drawer) text(from, to int) {
 	}
 	l := d.onto
 	l.home, l.clear = 0, 0
-	if d.rows == 0 || l.modes[margins] != [2]int{} {
+	if d.rows == 0 || l.margins != [2]int{} {
 		return
 	}
 	for at := from; ; {
@@ -114,7 +118,7 @@ func (d *drawer) sequence(from, to int, q sequence) {
 	case q.final != 0 && q.final != '=' && q.final != '>':
 		d.onto.moved()
 	case to-from == 3:
-		d.onto.charset(from, to, d.b[from+1])
+		d.charset(from, to, d.b[from+1])
 	}
 }
 
@@ -145,21 +149,21 @@ func (d *drawer) privateMode(from, to int, q sequence) {
 			d.appKeys = from + 1
 		}
 	case 6:
-		d.onto.modes[origin] = [2]int{from, to}
+		d.modes[origin] = [2]int{from, to}
 	case 7:
-		d.onto.modes[wrapping] = [2]int{from, to}
+		d.modes[wrapping] = [2]int{from, to}
 	case 25:
-		d.onto.modes[cursorShown] = [2]int{from, to}
+		d.modes[cursorShown] = [2]int{from, to}
 	}
 }
 
 // charset reads the choice of a character set.
-func (l *layer) charset(from, to int, which byte) {
+func (d *drawer) charset(from, to int, which byte) {
 	switch which {
 	case '(':
-		l.modes[charset0] = [2]int{from, to}
+		d.modes[charset0] = [2]int{from, to}
 	case ')':
-		l.modes[charset1] = [2]int{from, to}
+		d.modes[charset1] = [2]int{from, to}
 	}
 }
 
@@ -180,7 +184,7 @@ func (l *layer) control(from, to int, q sequence) {
 		}
 	case 'r':
 		l.moved()
-		l.modes[margins] = [2]int{from, to}
+		l.margins = [2]int{from, to}
 	default:
 		l.moved()
 	}
@@ -211,14 +215,15 @@ func (d *drawer) drawing() Drawing {
 		l.begin(l.lines[l.count%d.rows])
 	}
 	r := Drawing{Whole: l.whole}
-	if l.whole {
-		for _, mode := range l.modes {
-			if mode[1] > 0 && mode[1] <= l.start {
-				r.Parts = append(r.Parts, d.b[mode[0]:mode[1]])
-			}
+	parts := append(l.parts, [2]int{l.start, len(d.b)})
+	for _, mode := range append(d.modes[:], l.margins) {
+		within := func(part [2]int) bool { return part[0] <= mode[0] && mode[0] < part[1] }
+		if mode[1] > 0 && !slices.ContainsFunc(parts, within) {
+			parts = append(parts, mode)
 		}
 	}
-	for _, part := range append(l.parts, [2]int{l.start, len(d.b)}) {
+	slices.SortFunc(parts, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
+	for _, part := range parts {
 		r.Parts = append(r.Parts, d.b[part[0]:part[1]])
 	}
 	switch {
