@@ -129,17 +129,7 @@ func (s *screen) draw(b []byte, i, end int) int {
 			s.print(b[i:j])
 			i = j
 		case c >= utf8.RuneSelf:
-			r, n := utf8.DecodeRune(b[i:])
-			if r == 0x9b { // CSI in one character
-				q := scanCSI(b[i:], n)
-				s.control(q)
-				i += q.len
-				continue
-			}
-			if r > 0x9f {
-				s.put(r)
-			}
-			i += n
+			i += s.character(b[i:])
 		case c == esc:
 			q := scanEscape(b[i:])
 			if q.csi {
@@ -156,6 +146,21 @@ func (s *screen) draw(b []byte, i, end int) int {
 		}
 	}
 	return i
+}
+
+// character draws the character beyond ASCII that b begins with, and returns its length. It can be
+// the beginning of a control sequence.
+func (s *screen) character(b []byte) int {
+	r, n := utf8.DecodeRune(b)
+	if r == 0x9b { // CSI in one character
+		q := scanCSI(b, n)
+		s.control(q)
+		return q.len
+	}
+	if r > 0x9f {
+		s.put(r)
+	}
+	return n
 }
 
 func (s *screen) c0(c byte) {
