@@ -70,6 +70,11 @@ func (r *run) inputToPipe(ctx context.Context, in jobs.Input, d *jobs.Delivery) 
 	if in.Paste || in.Size != (jobs.Size{}) || in.Keys != (keys.Sequence{}) {
 		return jobs.ErrNoTerminal
 	}
+	if in.Types() {
+		if err := r.stdin.Check(); err != nil { // before the signal takes effect
+			return err
+		}
+	}
 	if in.Signal != "" {
 		err := r.stdin.During(func() (err error) { d.Signalled, err = r.signal(in.Signal); return err })
 		if err != nil {
@@ -100,7 +105,7 @@ func (r *run) typed(in jobs.Input) (tty.Input, error) {
 	return typed, nil
 }
 
-// Modes are the modes of a terminal, as far as its output has been followed.
+// modes are the modes of a terminal, as far as its output has been followed.
 type modes struct {
 	keys.Follower
 	at int64 // the cursor to follow the output from

@@ -319,4 +319,11 @@ func TestInputThatIsRefused(t *testing.T) {
 			t.Errorf("a refused input took effect: %q", got)
 		}
 	}
+	closed := start(`echo ready; cat; echo over; exec sleep 300`, false)
+	s.do("send_command_input", "job_id", closed, "eof", true)
+	s.prints(closed, "over")
+	text := s.refused("send_command_input", "job_id", closed, "signal", "TERM", "text", "x")
+	if r := s.do("check_job_status", "job_id", closed, "wait_seconds", 0.1); !strings.Contains(text, "closed by an earlier eof") || r.Header("Status") != "running" {
+		t.Errorf("after the end of file: %s\n%s", text, r)
+	}
 }

@@ -90,8 +90,8 @@ func (p *Pipe) Unread() bool {
 func (p *Pipe) Send(ctx context.Context, text string, eof bool) error {
 	p.turn.Lock()
 	defer p.turn.Unlock()
-	if p.Closed() {
-		return errClosed
+	if err := p.Check(); err != nil {
+		return err
 	}
 	p.setSending(true)
 	defer p.setSending(false)
@@ -149,6 +149,14 @@ func (p *Pipe) Sending() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sending
+}
+
+// Check returns an error if nothing can be sent any more.
+func (p *Pipe) Check() error {
+	if p.Closed() {
+		return errClosed
+	}
+	return nil
 }
 
 // During runs f, which acts on the programs that read the pipe in another way than by input. To the
