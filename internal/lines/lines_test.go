@@ -38,7 +38,7 @@ func TestBetween(t *testing.T) {
 	streams := []output.Stream{output.Stdout, output.Stderr, output.TTY, output.Result, output.Display}
 	log := newLog(8 << 20)
 	var all [Sections]bytes.Buffer
-	for i := range 20_000 {
+	for i := range 4000 {
 		s := streams[r.IntN(len(streams))]
 		b := fmt.Appendf(nil, "line %d of %s: %s\n", i, s, strings.Repeat("ü", r.IntN(80)))
 		if r.IntN(4) == 0 {
@@ -56,7 +56,7 @@ func TestBetween(t *testing.T) {
 		if diff := cmp.Diff(want, text[s]); diff != "" {
 			t.Fatalf("%s (-want +got):\n%s", s, diff)
 		}
-		for range 20 {
+		for range 6 {
 			i := r.IntN(len(text[s]))
 			if from, _ := textOf(log, at[s][i], log.Stat().End); from[s][0] != text[s][i] {
 				t.Errorf("%s: at cursor %d is %q, not %q", s, at[s][i], from[s][0], text[s][i])

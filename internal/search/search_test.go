@@ -98,7 +98,7 @@ func TestRunFindsWhatTheExpressionFinds(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	rounds := 28
 	if testing.Short() { // each compares many patterns with the expression alone, which is slow
-		rounds = 14
+		rounds = 10
 	}
 	for round := range rounds {
 		text := noise(r, 1<<(5+round%14))
@@ -120,7 +120,7 @@ func TestRunFindsWhatTheExpressionFinds(t *testing.T) {
 // The filter of an expression of very many states gives up, and everything is found all the same.
 func TestRunOfManyStates(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
-	text := make([]byte, 200_000)
+	text := make([]byte, 60_000)
 	for i := range text {
 		if text[i] = "ab"[r.IntN(2)]; i%50 == 49 {
 			text[i] = '\n'
@@ -169,7 +169,7 @@ func TestRunWhileTheLogGrows(t *testing.T) {
 	dir := t.TempDir()
 	log := output.NewStore(output.Config{Dir: func() (string, error) { return dir, nil }}).NewLog("")
 	defer log.Discard()
-	const n = 40_000
+	const n = 10_000
 	written := make(chan struct{})
 	go func() { // owned by the test, which waits for it
 		defer close(written)
