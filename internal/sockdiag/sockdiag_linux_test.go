@@ -74,23 +74,23 @@ func TestConnectionIsShownAlike(t *testing.T) {
 	if i := slices.IndexFunc(list, is); i < 0 || list[i] != alone {
 		t.Errorf("%+v is not in the list %+v, %v", alone, list, err)
 	}
+	inTable(t, alone)
+	stranded(t, c, local, remote)
+}
+
+// inTable fails if the table of /proc does not show the socket alike.
+func inTable(t *testing.T, want sockdiag.Socket) {
+	t.Helper()
 	table, err := os.ReadFile("/proc/self/net/tcp")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := false
 	for line := range strings.Lines(string(table)) {
-		if s, ok := sockdiag.ParseTable(line); ok && is(s) {
-			found = true
-			if s != alone {
-				t.Errorf("the table has %+v, want %+v", s, alone)
-			}
+		if s, ok := sockdiag.ParseTable(line); ok && s == want {
+			return
 		}
 	}
-	if !found {
-		t.Errorf("the table lacks %+v:\n%s", alone, table)
-	}
-	stranded(t, c, local, remote)
+	t.Errorf("the table lacks %+v:\n%s", want, table)
 }
 
 // stranded fills the connection until what is sent stays unsent.

@@ -98,7 +98,8 @@ func TestFullPipeTakesWhatFits(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := p.Send(ctx, strings.Repeat("x", 1<<20), false)
-	if err == nil || !strings.HasSuffix(err.Error(), " of 1048576 bytes were taken, for the program does not read: send the rest when it does") {
+	const want = " of 1048576 bytes were taken, for the program does not read: send the rest when it does"
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -49,12 +49,11 @@ func TestHiddenFilesCanBeAnyEnd(t *testing.T) {
 	p := start(t, []string{"sleep", "1000"})
 	for name, hides := range map[string]bool{"hidden": true, "all seen": false} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnds(&probe{pids: []int{p.PID}}, os.Getpid())
-			e.held = &holders{of: map[string][]holder{"pipe:[1]": {{pid: p.PID, writes: true}}}, hidden: hides}
 			var why string
 			polltest.Until(t, "an answer", func() (ok bool) {
+				e := newEnds(&probe{pids: []int{p.PID}}, os.Getpid())
+				e.held = &holders{of: map[string][]holder{"pipe:[1]": {{pid: p.PID, writes: true}}}, hidden: hides}
 				var err error
-				e.resting = nil
 				why, err = e.holdersLive("pipe:[1]", "outside", func(h holder) bool { return h.writes })
 				return err == nil && (why == "" || hides)
 			})

@@ -143,10 +143,11 @@ func TestBackgroundReaderIsStopped(t *testing.T) {
 		script string
 		ends   bool // and leaves none stopped; otherwise it is in the foreground then, and waits
 	}{
-		"killed":                                 {`set -m; cat & sleep 1000`, true},
-		"of many":                                {`set -m; (trap '' TTIN; sleep 1000) & cat & sleep 1000`, true},
-		"continued":                              {`set -m; trap fg USR1; cat & while :; do sleep 0.05; done`, false},
-		"that its parent does not know as a job": {`python3 -c 'import os; os.setpgid(0, 0); os.execlp("cat", "cat")' </dev/tty & sleep 1000`, true},
+		"killed":    {`set -m; cat & sleep 1000`, true},
+		"of many":   {`set -m; (trap '' TTIN; sleep 1000) & cat & sleep 1000`, true},
+		"continued": {`set -m; trap fg USR1; cat & while :; do sleep 0.05; done`, false},
+		"that its parent does not know as a job": {`
+python3 -c 'import os; os.setpgid(0, 0); os.execlp("cat", "cat")' </dev/tty & sleep 1000`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
