@@ -34,8 +34,9 @@ func newEnds(p *probe, program int) *ends {
 }
 
 // confirm returns errMoved if a process that was found at rest has run since it was examined, or
-// since another one was: it can have woken that one. If the answer depends on no process but the
-// program, confirm does nothing.
+// since another one was: it can have woken that one. It does so, too, if any process of the job ends
+// just now: such a process has closed its files, and its parent has not been woken yet. If the
+// answer depends on no process but the program, confirm does nothing.
 func (e *ends) confirm() error {
 	if len(e.resting) == 0 {
 		return nil
@@ -44,12 +45,26 @@ func (e *ends) confirm() error {
 		return errMoved
 	}
 	for pid := range e.resting {
-		before, known := e.clocks[pid]
-		if now, err := procfs.CPUTime(pid); err != nil || !known || now != before {
+		if e.ran(pid) {
+			return errMoved
+		}
+	}
+	for _, pid := range e.probe.pids {
+		s, err := procfs.Inspect(pid)
+		ending := err == nil && s.Exiting() && s.Threads <= 1
+		if errors.Is(err, procfs.ErrGone) || ending && (!s.Ended() || e.ran(pid)) {
 			return errMoved
 		}
 	}
 	return nil
+}
+
+// ran reports whether a process has run since the first other process was examined, or was started
+// since.
+func (e *ends) ran(pid int) bool {
+	before, known := e.clocks[pid]
+	now, err := procfs.CPUTime(pid)
+	return err != nil || !known || now != before
 }
 
 // live returns what is live among the members that the thread waits for, in words that follow "the
@@ -212,6 +227,9 @@ func (e *ends) rests(pid int) (bool, error) {
 	if s.State == 'T' { // it waits for a signal
 		return true, nil
 	}
+	if err := e.noNewChild(pid, s.Threads); err != nil {
+		return false, err
+	}
 	tids, err := procfs.Threads(pid)
 	if err != nil {
 		return false, unlessHidden(err)
@@ -222,6 +240,22 @@ func (e *ends) rests(pid int) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// noNewChild returns errMoved if a process has a child that was not among the processes of the job:
+// it can hold any end. A child that has ended does not count; if the process waits for it, it has
+// been woken.
+func (e *ends) noNewChild(pid, threads int) error {
+	children, err := procfs.Children(pid, threads)
+	for _, child := range children {
+		if _, known := e.clocks[child]; known {
+			continue
+		}
+		if s, err := procfs.Inspect(child); err != nil || !s.Ended() {
+			return errMoved
+		}
+	}
+	return unlessHidden(err)
 }
 
 // othersWork names a process of the job other than the program that can continue by itself, as live

@@ -1,6 +1,7 @@
 package waiting
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"testing"
@@ -24,15 +25,16 @@ func TestProcessesAtRestHaveNotRun(t *testing.T) {
 		change func(*ends)
 		want   error
 	}{
-		"none has run":          {func(*ends) {}, nil},
-		"the program has":       {func(e *ends) { e.clock-- }, errMoved},
-		"the other has":         {func(e *ends) { e.clocks[other.PID]-- }, errMoved},
-		"the other is new":      {func(e *ends) { delete(e.clocks, other.PID) }, errMoved},
-		"one beside them has":   {func(e *ends) { e.clocks[os.Getpid()] = 0 }, nil},
-		"no other was examined": {func(e *ends) { e.resting = nil; e.clock-- }, nil},
+		"none has run":            {func(*ends) {}, nil},
+		"the program has":         {func(e *ends) { e.clock-- }, errMoved},
+		"the other has":           {func(e *ends) { e.clocks[other.PID]-- }, errMoved},
+		"the other is new":        {func(e *ends) { delete(e.clocks, other.PID) }, errMoved},
+		"one beside them has":     {func(e *ends) { e.clocks[os.Getpid()] = 0 }, nil},
+		"one beside them is gone": {func(e *ends) { e.probe.pids = append(e.probe.pids, 1<<22+1) }, errMoved},
+		"no other was examined":   {func(e *ends) { e.resting = nil; e.clock-- }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnds(&probe{pids: []int{program.PID, other.PID, os.Getpid()}}, program.PID)
+			e := newEnds(&probe{input: inputOf(program.PTY), pids: []int{program.PID, other.PID, os.Getpid()}}, program.PID)
 			if rests, err := e.rests(other.PID); !rests || err != nil {
 				t.Fatalf("it rests: %t, %v", rests, err)
 			}
@@ -44,6 +46,71 @@ func TestProcessesAtRestHaveNotRun(t *testing.T) {
 	}
 }
 
+// A process that has ended just now has closed its files, and its parent may not know yet. One that
+// ended before the processes were examined was no longer there, for the parent too.
+func TestEndedProcessesCountOnlyOnce(t *testing.T) {
+	program := start(t, []string{"sleep", "1000"})
+	parent := start(t, []string{"python3", "-c", `
+import os, signal
+pid = os.fork()
+if pid:
+    print("started", pid, ".", flush=True)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    print("ended", flush=True)
+signal.pause()`})
+	parent.WaitPrinted(t, " .")
+	var child int
+	if _, err := fmt.Sscanf(parent.Printed(), "started %d", &child); err != nil {
+		t.Fatal(err)
+	}
+	polltest.Until(t, "the child to wait", func() bool { return ttytest.State(child) == "S" })
+	var e *ends
+	polltest.Until(t, "the parent to rest", func() bool {
+		e = newEnds(&probe{input: inputOf(program.PTY), pids: []int{program.PID, parent.PID, child}}, program.PID)
+		rests, err := e.rests(parent.PID)
+		return rests && err == nil && e.confirm() == nil
+	})
+	unix.Kill(child, unix.SIGKILL)
+	parent.WaitPrinted(t, "ended")
+	if err := e.confirm(); err != errMoved {
+		t.Errorf("a child has ended since: %v, want %v", err, errMoved)
+	}
+	polltest.Until(t, "the parent to rest again", func() bool {
+		e = newEnds(&probe{input: inputOf(program.PTY), pids: []int{program.PID, parent.PID, child}}, program.PID)
+		rests, err := e.rests(parent.PID)
+		return rests && err == nil && e.confirm() == nil
+	})
+	e = newEnds(&probe{input: inputOf(program.PTY), pids: []int{program.PID, parent.PID}}, program.PID)
+	if rests, err := e.rests(parent.PID); !rests || err != nil {
+		t.Errorf("a child that was not listed had ended before: %t, %v", rests, err)
+	}
+}
+
+// A child that was started after the processes were listed can hold any end.
+func TestNewChildIsNoRest(t *testing.T) {
+	program := start(t, []string{"sleep", "1000"})
+	parent := start(t, []string{"bash", "-c", "sleep 1000; :"})
+	polltest.Until(t, "a child", func() bool {
+		tree := parent.Tree()
+		return len(tree) == 2 && ttytest.State(tree[0]) == "S" && ttytest.State(tree[1]) == "S"
+	})
+	for name, c := range map[string]struct {
+		pids []int
+		want error
+	}{"listed": {parent.Tree(), nil}, "new": {[]int{parent.PID}, errMoved}} {
+		t.Run(name, func(t *testing.T) {
+			polltest.Until(t, "the answer", func() bool {
+				e := newEnds(&probe{input: inputOf(program.PTY), pids: append(c.pids, program.PID)}, program.PID)
+				rests, err := e.rests(parent.PID)
+				if rests && c.want != nil {
+					t.Fatal("it rests")
+				}
+				return err == c.want && rests == (c.want == nil)
+			})
+		})
+	}
+}
+
 // A process that hides its files can hold any end, and what hides the end of a wait is named.
 func TestHiddenFilesCanBeAnyEnd(t *testing.T) {
 	p := start(t, []string{"sleep", "1000"})
@@ -51,7 +118,7 @@ func TestHiddenFilesCanBeAnyEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var why string
 			polltest.Until(t, "an answer", func() (ok bool) {
-				e := newEnds(&probe{pids: []int{p.PID}}, os.Getpid())
+				e := newEnds(&probe{input: inputOf(p.PTY), pids: []int{p.PID}}, os.Getpid())
 				e.held = &holders{of: map[string][]holder{"pipe:[1]": {{pid: p.PID, writes: true}}}, hidden: hides}
 				var err error
 				why, err = e.holdersLive("pipe:[1]", "outside", func(h holder) bool { return h.writes })
