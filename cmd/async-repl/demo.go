@@ -215,6 +215,7 @@ var steps = []step{
 	{"ssh-keygen is answered prompt by prompt, and the passphrase leaves no trace", makeKey},
 	{"less is paged by keys, and seen by its screen", pageThroughFile},
 	{"an error is found in the middle of a flood", findError},
+	{"a progress bar of 10,000 updates costs one line", watchBar},
 	{"a server says where it listens", startWebServer},
 	{"a cancel ends the full process tree", cancelTree},
 	{"a crash of the worker is reported", oneCall("execute_python", "code", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",

@@ -151,3 +151,39 @@ func findError(s *session) error {
 	}
 	return nil
 }
+
+const longBar = `import sys, time
+for i in range(1, 10_001):
+    print(f"\r{i // 200:3}%|{i // 2000 * '█':10}| {i}/20000 [00:12<00:12, 833.33it/s]", end="", file=sys.stderr)
+time.sleep(60)`
+
+// watchBar looks at a progress bar while it is drawn. The bar is one line, and the server says in
+// words how far it is.
+func watchBar(s *session) error {
+	r, err := s.call("execute_python", map[string]any{"code": longBar, "wait_seconds": 0})
+	if err != nil {
+		return err
+	}
+	id := map[string]any{"job_id": r.Header("Job ID"), "wait_seconds": 0.5}
+	for !strings.HasPrefix(r.Header("Progress"), "50 %") {
+		if r, err = s.c.Call(s.ctx, "check_job_status", id); err != nil {
+			return err
+		}
+		if r.Header("Status") != "running" {
+			return fmt.Errorf("the job does not run: %s", r)
+		}
+	}
+	s.printCall("check_job_status", id)
+	s.printReply(r)
+	if _, shown, _ := strings.Cut(string(r), " ---\n"); strings.Count(shown, "20000") != 1 {
+		return errors.New("the bar is not one line")
+	}
+	if err := expect(r, "running", "Progress: 50 %, 10000 of 20000, 833 it/s, 0:12 left"); err != nil {
+		return err
+	}
+	r, err = s.call("cancel_job", map[string]any{"job_id": id["job_id"]})
+	if err != nil {
+		return err
+	}
+	return expect(r, "cancelled (interrupted; variables kept)")
+}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/report"
 )
 
 // While a call waits, a client that gave a progress token is sent its state: first after a second,
@@ -43,9 +45,9 @@ func NewProgress(req *mcp.CallToolRequest, first time.Duration) *Progress {
 	return &Progress{token: token, first: first, notify: req.Session.NotifyProgress}
 }
 
-// Start sends line, first and then repeatedly, until stop is called; stop waits for a notification
-// that is being sent. most is the longest that the call waits, or 0 if that is unknown.
-func (p *Progress) Start(ctx context.Context, most time.Duration, line func() string) (stop func()) {
+// Start sends the note, first and then repeatedly, until stop is called; stop waits for a
+// notification that is being sent. most is the longest that the call waits, or 0 if that is unknown.
+func (p *Progress) Start(ctx context.Context, most time.Duration, note func() report.Note) (stop func()) {
 	if p == nil || most > 0 && most <= p.first {
 		return func() {}
 	}
@@ -55,7 +57,8 @@ func (p *Progress) Start(ctx context.Context, most time.Duration, line func() st
 		defer close(done)
 		next := time.NewTicker(2 * p.first)
 		defer next.Stop()
-		for p.send(ctx, time.Since(begun), most, line()) {
+		last := 0.0
+		for p.send(ctx, time.Since(begun), most, note(), &last) {
 			select {
 			case <-next.C:
 			case <-ctx.Done():
@@ -71,15 +74,32 @@ func (p *Progress) Start(ctx context.Context, most time.Duration, line func() st
 	}
 }
 
-// send sends one notification and reports whether another may follow. Progress is in seconds. It
-// has no total, which clients would show as a share of the work done: the wait measures no work.
-func (p *Progress) send(ctx context.Context, waited, most time.Duration, line string) bool {
+// send sends one notification and reports whether another may follow. last is the progress sent
+// last.
+func (p *Progress) send(ctx context.Context, waited, most time.Duration, n report.Note, last *float64) bool {
 	if most > 0 && waited >= most || ctx.Err() != nil {
 		return false
 	}
-	return p.notify(ctx, &mcp.ProgressNotificationParams{
-		ProgressToken: p.token,
-		Progress:      waited.Seconds(),
-		Message:       line,
-	}) == nil
+	params := &mcp.ProgressNotificationParams{ProgressToken: p.token, Message: n.Line}
+	params.Progress, params.Total = after(*last, waited, n)
+	*last = params.Progress
+	return p.notify(ctx, params) == nil
+}
+
+// leastStep is what progress increases by at least.
+const leastStep = 0.001
+
+// after returns the progress to send after last, and its total. They are those of the job's
+// progress bar. If it shows none, progress is the time waited, in seconds, and has no total, which
+// clients would show as a share of the work done. Progress must always increase. So if the bar
+// stands still, or another one has begun, both are scaled: clients show the share of the bar.
+func after(last float64, waited time.Duration, n report.Note) (progress, total float64) {
+	if n.Total == 0 || n.Done == 0 {
+		return max(waited.Seconds(), last+leastStep), 0
+	}
+	if n.Done >= last+leastStep {
+		return n.Done, n.Total
+	}
+	progress = last + leastStep
+	return progress, progress * (n.Total / n.Done)
 }

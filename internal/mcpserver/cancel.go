@@ -25,7 +25,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	w := c.window(j.Log().Stat().End)
 	if j.Info().Status.Final() {
 		c.ticket.Pass()
-		defer c.progress.Start(ctx, 0, func() string { return "ending the processes it left running" })()
+		defer c.progress.Start(ctx, 0, func() report.Note { return report.Note{Line: "ending the processes it left running"} })()
 		switch found := c.endRemains(limited, j, c.args.Force, &w); {
 		case found:
 		case j.Info().Kind == jobs.Python:
@@ -41,7 +41,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	}
 	j.Stop(st)
 	c.ticket.Pass()
-	defer c.progress.Start(ctx, c.scope.GraceTime(), func() string { return c.reporter.Progress(j) })()
+	defer c.progress.Start(ctx, c.scope.GraceTime(), func() report.Note { return c.reporter.Note(j) })()
 	select {
 	case <-j.Done():
 	case <-limited.Done():

@@ -124,7 +124,7 @@ func (c *call) awaitBy(ctx context.Context, j *jobs.Job, def time.Duration, wait
 	if d <= 0 {
 		return
 	}
-	defer c.progress.Start(ctx, d, func() string { return c.reporter.Progress(j) })()
+	defer c.progress.Start(ctx, d, func() report.Note { return c.reporter.Note(j) })()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	_ = wait(ctx)

@@ -15,7 +15,7 @@ import (
 type progressNote struct {
 	ProgressToken any
 	Progress      float64
-	Total         *float64 // none: a wait measures no work
+	Total         *float64 // of a progress bar: a wait measures no work
 	Message       string
 }
 
@@ -136,6 +136,35 @@ func TestWaitingCallsReportProgress(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A progress bar is the progress of the call that waits for its job.
+func TestBarIsTheProgressOfItsCall(t *testing.T) {
+	w := newWorld(t)
+	w.config.Progress = 2 * time.Millisecond
+	c := w.dial(engine.Scope{})
+	id := c.startWithToken("initialize", "token", "execute_python", given{"code": code(`err "\r 43%|####3     | 4300/10000 [00:12<00:16, 350.12it/s]"`, "gate go"), "wait_seconds": 60})
+	last, shown := 0.0, 0
+	for shown < 3 {
+		n, ok := c.read().notification(t)
+		if !ok {
+			t.Fatal("answered too early")
+		}
+		if n.Progress <= last {
+			t.Fatalf("%+v after %g", n, last)
+		}
+		last = n.Progress
+		if n.Total == nil { // the bar was not written yet
+			continue
+		}
+		if share := n.Progress / *n.Total; share < 0.4299 || share > 0.4301 || shown == 0 && (n.Progress != 4300 || *n.Total != 10_000) {
+			t.Fatalf("%g of %g", n.Progress, *n.Total)
+		}
+		shown++
+	}
+	w.open("go")
+	for c.read().ID != id {
 	}
 }
 

@@ -41,7 +41,7 @@ func (c *call) searchJobOutput(ctx context.Context) (*report.Reply, error) {
 	c.notices.Watch(j)
 	c.ticket.Pass()
 	info := j.Info()
-	defer c.progress.Start(ctx, searchTime, func() string { return "searching the output of job " + j.ID() })()
+	defer c.progress.Start(ctx, searchTime, func() report.Note { return report.Note{Line: "searching the output of job " + j.ID()} })()
 	found, err := search.Run(ctx, j.Log(), q)
 	if err != nil {
 		return nil, err

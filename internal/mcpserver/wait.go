@@ -42,7 +42,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	}
 	c.ticket.Pass()
 	started := time.Now()
-	stop := c.progress.Start(ctx, d, func() string { return c.reporter.ProgressOf(all) })
+	stop := c.progress.Start(ctx, d, func() report.Note { return c.reporter.NoteOf(all) })
 	outcomes := conditions.Wait(ctx, all, conds, d)
 	stop()
 

@@ -20,7 +20,7 @@ func Example() {
 	}
 	fmt.Println(rp.Line(info))
 
-	b, err := json.Marshal(rp.Record(info, nil).Question)
+	b, err := json.Marshal(rp.Record(info, nil, nil).Question)
 	if err != nil {
 		fmt.Println(err)
 	}

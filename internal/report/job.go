@@ -81,6 +81,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	head.b.Grow(usualHead)
 	known := whatIsKnown(j, info, w)
 	rp.describe(head, info, known)
+	progressLine(head, info, j.Log())
 	if w.Look && info.Looker != nil && info.Status == jobs.Running {
 		var at string
 		if at, w.stack = callstack.Describe(info.Looker, min(stackMax, w.MaxChars/4)); at != "" {
@@ -352,6 +353,7 @@ func (rp *Reporter) elapsed(info jobs.Info) string {
 func (rp *Reporter) Summary(r *Reply, j *jobs.Job, info jobs.Info) {
 	r.blank()
 	rp.describe(r, info, known{line: readerLine(j, info)})
+	progressLine(r, info, j.Log())
 	r.cursor(j.Log().Stat().End)
 	next(r, info, known{})
 }

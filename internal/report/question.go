@@ -35,11 +35,14 @@ func readerLine(j *jobs.Job, info jobs.Info) string {
 	return view.Prompt(output.Tail(j.Log(), view.PromptBytes))
 }
 
+// promptBytes is how many bytes at the end of the output are searched for a prompt.
+const promptBytes = 4 << 10
+
 // endsWith reports whether the standard output from a cursor on ends with a line.
 func endsWith(log output.Reader, from int64, line string) bool {
 	end := log.Stat().End
 	var b []byte
-	for _, s := range read(log, max(from, end-lastLineBytes), end).Spans {
+	for _, s := range read(log, max(from, end-promptBytes), end).Spans {
 		if s.Section == stdout {
 			b = append(b, s.Data...)
 		}

@@ -33,7 +33,7 @@ func recordExample(t *testing.T) string {
 			HungUp: []jobs.Process{{PID: 812, Program: "npm"}},
 		},
 	}
-	b, err := json.MarshalIndent((&Reporter{}).Record(info, nil), "", "  ")
+	b, err := json.MarshalIndent((&Reporter{}).Record(info, nil, nil), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestReadmeExplainsReplyLines(t *testing.T) {
 		}
 	}
 	// The others write lines of lists, which explain themselves.
-	for _, path := range []string{"job.go", "question.go", "receipt.go", "notices.go", "display.go", "../mcpserver/input.go", "../search/reply.go", "../conditions/reply.go"} {
+	for _, path := range []string{"job.go", "progress.go", "question.go", "receipt.go", "notices.go", "display.go", "../mcpserver/input.go", "../search/reply.go", "../conditions/reply.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 
 	"asyncrepl/internal/display"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/progress"
 	"asyncrepl/jobs"
 )
 
@@ -35,6 +36,7 @@ type Record struct {
 	Timeout    float64   `json:"timeout_seconds,omitempty"`
 
 	Output      recordOutput    `json:"output"`
+	Progress    *progress.Bar   `json:"progress,omitempty"`     // while it runs, if its output ends with a progress bar
 	Result      *string         `json:"result,omitempty"`       // of Python code: the repr of its last expression
 	ResultChars int             `json:"result_chars,omitempty"` // of the complete result, if only its beginning is given
 	Displays    []recordDisplay `json:"displays,omitempty"`     // pictures and documents that it has shown
@@ -143,14 +145,14 @@ func JobURI(id string) string { return "job://" + id }
 // outputURI returns the URI of a job's output.
 func outputURI(id string) string { return JobURI(id) + "/output" }
 
-// Record returns the record of a job that has shown these displays.
-func (rp *Reporter) Record(info jobs.Info, shown []jobs.Display) *Record {
+// Record returns the record of a job that has shown these displays. log is its output; nil: none.
+func (rp *Reporter) Record(info jobs.Info, shown []jobs.Display, log output.Reader) *Record {
 	out := info.Output
 	r := &Record{
 		ID: info.ID, Kind: info.Kind, Title: info.Title, Session: info.Session,
 		Status: string(info.Status), StatusText: StatusText(info), Cancelling: info.Cancelling, Accepts: info.Accepts != (jobs.Reader{}), Stopped: info.Stopped,
 		Created: instant(info.Created), Started: instant(info.Started), Ended: instant(info.Ended), LastOutput: instant(info.Output.Last),
-		Timeout: info.Timeout.Seconds(),
+		Timeout: info.Timeout.Seconds(), Progress: progressBar(info, log),
 		Output: recordOutput{
 			URI: outputURI(info.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
 		},

@@ -104,7 +104,7 @@ func TestRecordOfJobsOfEveryKind(t *testing.T) {
 				`,"receipt":{"end":"internal","by":"outside or unknown"}}`},
 	} {
 		tt.info.ID, tt.info.Spec, tt.info.Created = "ID", spec, at
-		if d := cmp.Diff(beginning+tt.want, asJSON(t, rp.Record(tt.info, nil))); d != "" {
+		if d := cmp.Diff(beginning+tt.want, asJSON(t, rp.Record(tt.info, nil, nil))); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 	}

@@ -133,7 +133,7 @@ func (r Request) Read(j *jobs.Job, reporter *report.Reporter) ([]Content, error)
 	case r.display > 0:
 		return r.readDisplay(j)
 	}
-	b, err := json.Marshal(reporter.Record(j.Info(), j.Displays()))
+	b, err := json.Marshal(reporter.Record(j.Info(), j.Displays(), j.Log()))
 	if err != nil {
 		return nil, err
 	}
