@@ -43,6 +43,8 @@ var rules = []rule{
 		why: "a progress bar reads alike in whatever output it stands"},
 	{dir: "internal/lines", may: []string{"internal/output", "internal/view"}, not: []string{"os", "net", "github.com"},
 		why: "lines are read alike by whoever looks for something in them"},
+	{dir: "internal/findings", may: []string{"internal/lines", "internal/output", "internal/view"}, not: []string{"os", "net", "github.com"},
+		why: "an error looks alike in whatever output it stands"},
 	{dir: "internal/ladder", not: []string{"os", "net", "github.com"},
 		why: "jobs and processes share the words of the ladder and know nothing else of each other"},
 	{dir: "internal/procfs", not: []string{"os/exec", "net", "github.com"},
@@ -100,7 +102,7 @@ var rules = []rule{
 
 	{dir: "internal/hints", may: []string{"jobs"}, not: []string{"os", "net", "github.com"},
 		why: "a hint depends on what failed and on nothing else"},
-	{dir: "internal/report", may: []string{"internal/hints", "internal/callstack", "internal/display", "internal/output", "internal/progress", "internal/snapshot", "internal/view", "jobs"}, not: []string{"os/exec", "net", "github.com"},
+	{dir: "internal/report", may: []string{"internal/hints", "internal/callstack", "internal/display", "internal/findings", "internal/output", "internal/progress", "internal/snapshot", "internal/view", "jobs"}, not: []string{"os/exec", "net", "github.com"},
 		why: "a job reads alike through MCP, on the command line, in the browser and on disk, however it runs"},
 	{dir: "internal/notebook", not: []string{"os/exec", "net", "github.com"},
 		why: "a notebook is a file of cells, whoever ran them"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"asyncrepl/internal/findings"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 )
@@ -26,6 +27,12 @@ const (
 const (
 	endBytes    = 256 << 10
 	newestBytes = 8 << 10 // of a running job; more if the reply has room for more than 2,000 characters
+)
+
+// First errors take this share of a page, and no room that is too small for one.
+const (
+	errorsShare = 4
+	leastErrors = 40 // characters
 )
 
 // The sections of output. Terminal output and the lines of displays are shown as stdout.
@@ -54,10 +61,13 @@ type excerpt struct {
 	text    [sections]string
 	omitted []output.Range // the bytes that are not shown, whether they still exist or not
 	gone    int64          // omitted bytes that can't be read any more
+	errors  int            // lines of the omitted bytes that are shown as first errors
 	loss    output.Loss    // the causes for which the complete log lacks bytes
 	late    int64          // bytes written after the job's end, whether shown or not
 	from    int64          // the cursor asked for
 	next    int64          // the cursor to continue from
+
+	unsearched []output.Range // omitted bytes in which no errors were looked for
 }
 
 // shows reports whether the byte at a cursor is shown.
@@ -91,7 +101,10 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	if w.Part == Forward {
 		x.forward(log, stat, final, from, room, w.View == RawView)
 	} else {
-		x.ends(log, stat, final, from, view.Budget{Head: (room + 1) / 2, Max: room, Raw: w.View == RawView}, newest)
+		if w.View == RawView {
+			w.search = nil
+		}
+		x.ends(log, stat, final, from, view.Budget{Head: (room + 1) / 2, Max: room, Raw: w.View == RawView}, newest, w.search)
 	}
 	x.countGone(stat)
 	return x
@@ -102,7 +115,7 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 func (x *excerpt) beside(log output.Reader, stat output.Stat, w Window, from int64, room int) {
 	stat.End = max(from, min(stat.End, w.screen.start))
 	if w.Part == Ends {
-		x.ends(log, stat, true, from, view.Budget{Head: (room + 1) / 2, Max: room}, false)
+		x.ends(log, stat, true, from, view.Budget{Head: (room + 1) / 2, Max: room}, false, nil)
 	} else {
 		x.omit(from, stat.End)
 	}
@@ -161,7 +174,7 @@ func (x *excerpt) forward(log output.Reader, stat output.Stat, final bool, from 
 }
 
 // ends takes the beginning and the end of the output from a cursor on, or only its newest.
-func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int64, budget view.Budget, newest bool) {
+func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int64, budget view.Budget, newest bool, search *findings.Search) {
 	front, back := int64(endBytes), int64(endBytes)
 	if newest {
 		budget.Head = 0
@@ -178,9 +191,15 @@ func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int
 		page.From = min(from, page.To)
 	}
 	x.omit(page.From, page.To)
+	var found [sections]string
+	if room := budget.Max / errorsShare; budget.Head > 0 && page.Omitted() > 0 && room >= leastErrors {
+		all := search.In(log, from, x.next)
+		found, x.errors = all.In(output.Range{From: page.From, To: page.To}, room)
+		x.unsearched = all.Unsearched
+	}
 	lacks := lacking(log, page)
 	for i, s := range page.Sections {
-		x.text[i] = joined(s, budget.Head > 0 && lacks[i], fmt.Sprintf("cursor %d..%d", page.From, page.To))
+		x.text[i] = joined(s, budget.Head > 0 && lacks[i], fmt.Sprintf("cursor %d..%d", page.From, page.To), found[i])
 	}
 }
 
@@ -232,16 +251,16 @@ func lacking(log output.Reader, page view.Page) (lacks [sections]bool) {
 }
 
 // joined returns a section with a mark at the place of the omission, on a line of its own unless a
-// line is cut there.
-func joined(s view.Section, mark bool, missing string) string {
-	if !mark || s.Head == "" && s.Tail == "" {
+// line is cut there, and after it the lines of errors that were found there.
+func joined(s view.Section, mark bool, missing, errors string) string {
+	if !mark || s.Head == "" && s.Tail == "" && errors == "" {
 		return s.Head + s.Tail
 	}
 	text := s.Head + "[… " + missing + " not shown …]"
-	if s.Head == "" || strings.HasSuffix(s.Head, "\n") {
+	if s.Head == "" || strings.HasSuffix(s.Head, "\n") || errors != "" {
 		text += "\n"
 	}
-	return text + s.Tail
+	return text + errors + s.Tail
 }
 
 // lineBytes is how much of a line is read before the cursor at which a reply begins.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/callstack"
+	"asyncrepl/internal/findings"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -44,7 +45,8 @@ type Window struct {
 	// a program that waits for input and draws on all of its terminal.
 	View string
 
-	screen *screenShown // in place of output; nil: none
+	screen *screenShown     // in place of output; nil: none
+	search *findings.Search // for errors in the middle that is left out; nil: none
 
 	facts []fact
 	stack string // of the running code
@@ -100,6 +102,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	rest.Also(also)
 	next(rest, info, known)
 	w.screen = takeScreen(head, j, info, w)
+	w.search = &findings.Search{}
 	room := max(1, w.MaxChars)
 	if w.MaxChars < smallReply {
 		r, pictures := withOutput(head, j, info, w, room, rest)
@@ -145,6 +148,9 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, re
 	if len(x.omitted) > 0 {
 		r.Line("Omitted", ranges(x.omitted))
 	}
+	if x.errors > 0 || len(x.unsearched) > 0 {
+		r.Line("First errors", firstErrors(x))
+	}
 	if x.gone > 0 {
 		r.Line("Dropped", fmt.Sprintf("%s of these can't be read any more: %s", view.CountOf(x.gone, "byte"), Causes(x.loss)))
 	}
@@ -159,6 +165,15 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, re
 	}
 	r.section("STACK", w.stack)
 	return r, pictures
+}
+
+// firstErrors says how many errors of what it omits an excerpt shows, and what was not searched.
+func firstErrors(x excerpt) string {
+	s := view.CountOf(int64(x.errors), "line") + " of what is omitted"
+	if len(x.unsearched) > 0 {
+		s += "; not searched: " + ranges(x.unsearched)
+	}
+	return s
 }
 
 // ranges counts the bytes of some ranges and lists the ranges.
