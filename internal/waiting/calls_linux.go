@@ -219,18 +219,30 @@ func (t thread) timerDue(fd int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, value, _ := strings.Cut(string(b), "it_value: (") // "it_value: (0, 49406829)"
+	left, err := timerField(b, "it_value: (")
+	interval, intervalErr := timerField(b, "it_interval: (")
+	switch {
+	case err != nil || intervalErr != nil:
+		return 0, errNoWait
+	case !bytes.Contains(b, []byte("ticks: 0\n")) || left == 0 && interval > 0: // it has expired just now
+		return 0, nil
+	case left == 0:
+		return math.MaxInt64, nil
+	}
+	return left, nil
+}
+
+// timerField reads a time from the description of a timer, such as "it_value: (0, 49406829)".
+func timerField(b []byte, name string) (time.Duration, error) {
+	_, value, _ := strings.Cut(string(b), name)
 	value, _, _ = strings.Cut(value, ")")
 	seconds, nanoseconds, _ := strings.Cut(value, ", ")
 	s, err := strconv.ParseInt(seconds, 10, 64)
-	ns, nsErr := strconv.ParseInt(nanoseconds, 10, 64)
-	if err != nil || nsErr != nil {
-		return 0, errNoWait
+	if err != nil {
+		return 0, err
 	}
-	if s == 0 && ns == 0 {
-		return math.MaxInt64, nil
-	}
-	return time.Duration(min(s, 1<<31))*time.Second + time.Duration(ns), nil
+	ns, err := strconv.ParseInt(nanoseconds, 10, 64)
+	return time.Duration(min(s, 1<<31))*time.Second + time.Duration(ns), err
 }
 
 func milliseconds(arg uint64) time.Duration { return time.Duration(int32(arg)) * time.Millisecond }

@@ -151,6 +151,11 @@ def ticks():
     while True: poll(timer); os.read(timer, 8)
 resting(ticks)
 os.close(w); poll(0, r)`},
+		"a timer that has expired": {accepts, `
+timer = libc.timerfd_create(1, 0)
+libc.timerfd_settime(timer, 0, (ctypes.c_long * 4)(0, 20000000, 0, 1), None)
+poll(timer)
+p = select.poll(); p.register(0, select.POLLIN); p.register(timer, select.POLLERR); p.poll()`},
 		"a connection to a process that works": {accepts, `
 a, b = connect()
 other()
