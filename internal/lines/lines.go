@@ -1,16 +1,17 @@
 // Package lines reads the text view of a log line by line, in memory that does not grow with the
 // log, and says at which cursor each line begins.
 //
-// [Between] returns the lines of a part of a log. To follow a log that grows, make a [Scanner] and
+// To read a part of a log, call [Scanner.Read] while it returns true: it passes on the lines that
+// nothing can change any more. Then [Scanner.Finish] passes on the others. To follow a log that grows,
 // repeat:
 //
-//   - [Scanner.Read] while it returns true: it passes on the lines that nothing can change any more.
+//   - [Scanner.Read] while it returns true.
 //   - [Scanner.Pending]: the lines as they are now that can still change, because a program can draw
 //     over them. The last one may be unfinished: a prompt. The next call passes them again.
 //   - Wait on the log at [Scanner.Cursor].
 //
-// A scanner passes [Block]s, which hold many lines each. Range over their Lines, or search their
-// Text and ask Bounds and Cursor about the place of what was found.
+// A scanner passes [Block]s, which hold many lines each. Search their Text, and ask Bounds and Cursor
+// about the place of what was found.
 //
 // Each section (stdout, stderr, result) is a text of its own, as in replies: a line that output of
 // another section interrupts is one line. So lines come in order within a section only. The text
@@ -19,8 +20,6 @@
 package lines
 
 import (
-	"iter"
-
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
 )
@@ -57,12 +56,6 @@ const readBytes = 512 << 10
 type Block struct {
 	Section Section
 	view.Block
-}
-
-// A Line is one line of a section.
-type Line struct {
-	Section Section
-	view.LogLine
 }
 
 // A Scanner reads the lines of a log from a cursor on. It must not be used by several goroutines at
@@ -197,27 +190,6 @@ func (s *Scanner) Finish() {
 		if f != nil {
 			f.Finish()
 			s.folders[section] = nil
-		}
-	}
-}
-
-// Between returns the lines of the part of a log from a cursor up to another one, or up to its end.
-// A line's Text is valid until the next line.
-func Between(log output.Reader, from, to int64) iter.Seq[Line] {
-	return func(yield func(Line) bool) {
-		done := false
-		s := NewScanner(log, from, func(b Block) {
-			for line := range b.Lines() {
-				if done {
-					return
-				}
-				done = !yield(Line{b.Section, line})
-			}
-		})
-		for !done && s.Read(to) {
-		}
-		if !done {
-			s.Finish()
 		}
 	}
 }

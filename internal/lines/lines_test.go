@@ -3,6 +3,7 @@ package lines
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -18,9 +19,52 @@ import (
 // newLog returns a log in memory that keeps at most so many bytes.
 func newLog(limit int64) output.Log { return output.NewStore(output.Config{Cap: limit}).NewLog("") }
 
+// A sectionLine is one line of a section.
+type sectionLine struct {
+	Section Section
+	Text    []byte
+	At      int64
+	Begun   bool
+}
+
+// linesOf returns the lines of a block.
+func linesOf(b Block) iter.Seq[sectionLine] {
+	return func(yield func(sectionLine) bool) {
+		for at := 0; at < len(b.Text); {
+			start, end, next := b.Bounds(at)
+			text := []byte(string([]rune(string(b.Text[start:end])))) // raw text need not be UTF-8
+			if !yield(sectionLine{b.Section, text, b.Cursor(start), b.Begun && start == 0}) {
+				return
+			}
+			at = next
+		}
+	}
+}
+
+// between returns the lines of the part of a log from a cursor up to another one, or up to its end.
+// A line's Text is valid until the next line.
+func between(log output.Reader, from, to int64) iter.Seq[sectionLine] {
+	return func(yield func(sectionLine) bool) {
+		done := false
+		s := NewScanner(log, from, func(b Block) {
+			for line := range linesOf(b) {
+				if done {
+					return
+				}
+				done = !yield(line)
+			}
+		})
+		for !done && s.Read(to) {
+		}
+		if !done {
+			s.Finish()
+		}
+	}
+}
+
 // textOf returns the lines of a log, by section, and the cursors at which they begin.
 func textOf(log output.Reader, from, to int64) (text [Sections][]string, at [Sections][]int64) {
-	for line := range Between(log, from, to) {
+	for line := range between(log, from, to) {
 		if s := line.Section; line.Begun {
 			text[s][len(text[s])-1] += string(line.Text)
 		} else {
@@ -76,7 +120,7 @@ func TestBetweenCursors(t *testing.T) {
 	if !slices.Equal(at[Stdout], []int64{5, 7}) {
 		t.Errorf("the lines begin at %d", at[Stdout])
 	}
-	for line := range Between(log, 0, 99) {
+	for line := range between(log, 0, 99) {
 		if string(line.Text) != "a" {
 			t.Fatal("a second line was passed")
 		}
@@ -113,7 +157,7 @@ func TestScannerSaysWhatWasDropped(t *testing.T) {
 	gap := log.Stat().Gaps[0]
 	var got []string
 	s := NewScanner(log, 0, func(b Block) {
-		for line := range b.Lines() {
+		for line := range linesOf(b) {
 			got = append(got, string(line.Text))
 		}
 	})
@@ -129,7 +173,7 @@ func TestScannerSaysWhatWasDropped(t *testing.T) {
 		t.Errorf("around the gap (-want +got):\n%s", diff)
 	}
 	n := 0
-	for range Between(log, gap.From+5, gap.To) {
+	for range between(log, gap.From+5, gap.To) {
 		n++
 	}
 	if n > 0 {
@@ -144,7 +188,7 @@ func TestScannerFollows(t *testing.T) {
 	var passed []string
 	add := func(to *[]string) func(Block) {
 		return func(b Block) {
-			for line := range b.Lines() {
+			for line := range linesOf(b) {
 				*to = append(*to, string(line.Text))
 			}
 		}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"iter"
 	"slices"
-	"unicode/utf8"
 )
 
 const (
@@ -68,14 +66,6 @@ type Block struct {
 	raw    bool // Text is as it was written: it can have CRLF and bytes that are not UTF-8
 }
 
-// A LogLine is one line of text, without its newline.
-type LogLine struct {
-	Text  []byte // until the function that gets the line returns
-	At    int64  // the cursor at which it begins
-	Begun bool   // it is the rest of a line
-	Open  bool   // it is the beginning of a line
-}
-
 // Cursor returns where the byte at an offset is in the log, or for text that was drawn, where its
 // row begins.
 func (b *Block) Cursor(offset int) int64 {
@@ -98,30 +88,6 @@ func (b *Block) Bounds(offset int) (start, end, next int) {
 		}
 	}
 	return start, end, next
-}
-
-// Lines returns the lines of the block.
-func (b *Block) Lines() iter.Seq[LogLine] {
-	return func(yield func(LogLine) bool) {
-		for at := 0; at < len(b.Text); {
-			start, end, next := b.Bounds(at)
-			line := LogLine{Text: valid(b.Text[start:end]), At: b.Cursor(start)}
-			line.Begun = b.Begun && start == 0
-			line.Open = b.Open && next == len(b.Text)
-			if !yield(line) {
-				return
-			}
-			at = next
-		}
-	}
-}
-
-// valid returns b with each byte that is not UTF-8 replaced by U+FFFD.
-func valid(b []byte) []byte {
-	if utf8.Valid(b) {
-		return b
-	}
-	return []byte(string([]rune(string(b))))
 }
 
 // Write folds b, which follows the bytes before it. places says where b is in the log; the first

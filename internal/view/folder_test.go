@@ -2,12 +2,37 @@ package view
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// A logLine is one line of text, without its newline.
+type logLine struct {
+	Text  []byte // until the function that gets the line returns
+	At    int64  // the cursor at which it begins
+	Begun bool   // it is the rest of a line
+	Open  bool   // it is the beginning of a line
+}
+
+// lines returns the lines of the block.
+func (b *Block) lines() iter.Seq[logLine] {
+	return func(yield func(logLine) bool) {
+		for at := 0; at < len(b.Text); {
+			start, end, next := b.Bounds(at)
+			line := logLine{Text: valid(b.Text[start:end]), At: b.Cursor(start)}
+			line.Begun = b.Begun && start == 0
+			line.Open = b.Open && next == len(b.Text)
+			if !yield(line) {
+				return
+			}
+			at = next
+		}
+	}
+}
 
 // A folding is what a Folder has passed on.
 type folding struct {
@@ -17,7 +42,7 @@ type folding struct {
 }
 
 func (g *folding) add(b Block) {
-	for line := range b.Lines() {
+	for line := range b.lines() {
 		if line.Begun {
 			g.lines[len(g.lines)-1] += string(line.Text)
 		} else {

@@ -127,3 +127,11 @@ func isMark(line []rune) bool {
 	}
 	return !strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsUpper(c) && !unicode.IsDigit(c) && c != '_' })
 }
+
+// valid returns b with each byte that is not UTF-8 replaced by U+FFFD.
+func valid(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	return []byte(string([]rune(string(b))))
+}
