@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"asyncrepl/internal/news"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
@@ -25,7 +26,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	w := c.window(j.Log().Stat().End)
 	if j.Info().Status.Final() {
 		c.ticket.Pass()
-		defer c.progress.Start(ctx, 0, func() report.Note { return report.Note{Line: "ending the processes it left running"} })()
+		defer c.progress.Start(ctx, 0, func() news.Note { return news.Note{Line: "ending the processes it left running"} })()
 		switch found := c.endRemains(limited, j, c.args.Force, &w); {
 		case found:
 		case j.Info().Kind == jobs.Python:
@@ -41,7 +42,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	}
 	j.Stop(st)
 	c.ticket.Pass()
-	defer c.progress.Start(ctx, c.scope.GraceTime(), func() report.Note { return c.reporter.Note(j) })()
+	defer c.progress.Start(ctx, c.scope.GraceTime(), func() news.Note { return news.Of(j) })()
 	select {
 	case <-j.Done():
 	case <-limited.Done():

@@ -8,6 +8,7 @@ import (
 
 	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/news"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -124,7 +125,7 @@ func (c *call) awaitBy(ctx context.Context, j *jobs.Job, def time.Duration, wait
 	if d <= 0 {
 		return
 	}
-	defer c.progress.Start(ctx, d, func() report.Note { return c.reporter.Note(j) })()
+	defer c.progress.Start(ctx, d, func() news.Note { return news.Of(j) })()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	_ = wait(ctx)

@@ -10,6 +10,7 @@ import (
 
 	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/news"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -54,7 +55,7 @@ func (c *call) branch(ctx context.Context) (*report.Reply, error) {
 		return nil, arguments.Mistakef("from_session continues with the Python of session %s and all its settings: leave out python, venv, packages, cwd, env and memory_mb.", from)
 	}
 	c.ticket.Pass()
-	defer c.progress.Start(ctx, 0, func() report.Note { return report.Note{Line: "waiting for session " + from} })()
+	defer c.progress.Start(ctx, 0, func() news.Note { return news.Note{Line: "waiting for session " + from} })()
 	limited, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
 	status, shared, err := c.Backend.Branch(limited, c.scope, from, c.args.Name)
@@ -96,7 +97,7 @@ func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	c.ticket.Pass()
-	defer c.progress.Start(ctx, 0, func() report.Note { return report.Note{Line: "ending session " + session} })()
+	defer c.progress.Start(ctx, 0, func() news.Note { return news.Note{Line: "ending session " + session} })()
 	end, err := wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("session %s is deleted; the end of its Python continues", session)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/arguments"
+	"asyncrepl/internal/news"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/search"
 )
@@ -41,7 +42,7 @@ func (c *call) searchJobOutput(ctx context.Context) (*report.Reply, error) {
 	c.notices.Watch(j)
 	c.ticket.Pass()
 	info := j.Info()
-	defer c.progress.Start(ctx, searchTime, func() report.Note { return report.Note{Line: "searching the output of job " + j.ID()} })()
+	defer c.progress.Start(ctx, searchTime, func() news.Note { return news.Note{Line: "searching the output of job " + j.ID()} })()
 	found, err := search.Run(ctx, j.Log(), q)
 	if err != nil {
 		return nil, err

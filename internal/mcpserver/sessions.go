@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/news"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/variables"
 	"asyncrepl/internal/view"
@@ -54,7 +55,7 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	c.ticket.Pass()
-	defer c.progress.Start(ctx, 0, func() report.Note { return report.Note{Line: "restarting session " + session} })()
+	defer c.progress.Start(ctx, 0, func() news.Note { return news.Note{Line: "restarting session " + session} })()
 	end, err := wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the restart of session %s has begun and continues", session)

@@ -7,6 +7,7 @@ import (
 
 	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/conditions"
+	"asyncrepl/internal/news"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -42,7 +43,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	}
 	c.ticket.Pass()
 	started := time.Now()
-	stop := c.progress.Start(ctx, d, func() report.Note { return c.reporter.NoteOf(all) })
+	stop := c.progress.Start(ctx, d, func() news.Note { return news.OfAll(all) })
 	outcomes := conditions.Wait(ctx, all, conds, d)
 	stop()
 

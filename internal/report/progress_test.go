@@ -29,15 +29,6 @@ func TestProgressOfARunningJob(t *testing.T) {
 	if b, err := json.Marshal(rp.Record(j.Info(), nil, j.Log())); err != nil || !strings.Contains(string(b), `"progress":{"text":"`+want+`","percent":43,"left_seconds":16}`) {
 		t.Errorf("the record: %s, %v", b, err)
 	}
-	if n := rp.Note(j); n.Done != 4300 || n.Total != 10_000 {
-		t.Errorf("the note: %+v", n)
-	}
-	if n := rp.NoteOf([]*jobs.Job{j}); n.Total != 10_000 || !strings.HasPrefix(n.Line, "0 of 1 have ended; ") {
-		t.Errorf("the note of one job: %+v", n)
-	}
-	if n := rp.NoteOf([]*jobs.Job{j, j}); n.Total != 0 {
-		t.Errorf("the note of two jobs has a total: %+v", n)
-	}
 	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt})
 	jobstest.End(t, j)
 	if got := rp.Job(j, Window{MaxChars: 1000}); field(got, "Progress") != "" {

@@ -1,0 +1,72 @@
+// Package news says how jobs are doing, in one line, to a client that waits for them.
+package news
+
+import (
+	"fmt"
+	"time"
+
+	"asyncrepl/internal/progress"
+	"asyncrepl/internal/report"
+	"asyncrepl/internal/view"
+	"asyncrepl/jobs"
+)
+
+// A Note is what a client is told of a call that waits.
+type Note struct {
+	Line        string  // the state, in one line
+	Done, Total float64 // of the work, as a progress bar shows it; Total is 0 if none does
+}
+
+// noteMax bounds the line of a note, in characters.
+const noteMax = 200
+
+// Of returns the state of a job and its last line of output.
+func Of(j *jobs.Job) Note {
+	info := j.Info()
+	s := report.StatusText(info)
+	if info.Cancelling != "" {
+		s += ", cancelling: " + string(info.Cancelling)
+	}
+	if !info.Started.IsZero() {
+		end := info.Ended
+		if end.IsZero() {
+			end = time.Now()
+		}
+		s += ", " + report.Duration(end.Sub(info.Started))
+	}
+	tail := progress.TailOf(j.Log())
+	if last := tail.Line(); last != "" {
+		s += ": " + last
+	}
+	n := Note{Line: view.Line(s, noteMax)}
+	if b, ok := tail.Bar(); ok && info.Status == jobs.Running {
+		n.Done, n.Total = b.Done, b.Total
+	}
+	return n
+}
+
+// OfAll returns how many jobs have ended, and the state of the one that wrote last.
+func OfAll(all []*jobs.Job) Note {
+	ended := 0
+	var newest *jobs.Job
+	var at time.Time
+	for _, j := range all {
+		info := j.Info()
+		if info.Status.Final() {
+			ended++
+		} else if newest == nil || info.Output.Last.After(at) {
+			newest, at = j, info.Output.Last
+		}
+	}
+	n := Note{}
+	s := fmt.Sprintf("%d of %d have ended", ended, len(all))
+	if newest != nil {
+		last := Of(newest)
+		s += "; " + newest.ID() + " " + last.Line
+		if len(all) == 1 { // the bar of one of several jobs is not that of the wait
+			n = last
+		}
+	}
+	n.Line = view.Line(s, noteMax)
+	return n
+}
