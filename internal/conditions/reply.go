@@ -27,7 +27,7 @@ func (c *Conditions) Describe(outcomes []Outcome) string {
 		why = append(why, c.reason(o))
 	}
 	if c.plain() {
-		return report.Condition(infos, c.Every)
+		return endsText(infos, c.Every)
 	}
 	has := func(e event) bool {
 		return slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.event == e })

@@ -70,34 +70,6 @@ func TestStoppedReaderIsNamed(t *testing.T) {
 	}
 }
 
-// A reply of wait_for_jobs says which jobs met its condition, or how many are still missing.
-func TestConditionNamesTheJobsThatMetIt(t *testing.T) {
-	runs := func(id string) jobs.Info { return jobs.Info{ID: id, Status: jobs.Running} }
-	ended := func(id string, s jobs.Status) jobs.Info { return jobs.Info{ID: id, Status: s} }
-	asks := func(id string) jobs.Info {
-		return jobs.Info{ID: id, Status: jobs.WaitingInput, Question: &jobs.Question{Kind: "line"}}
-	}
-	for _, tt := range []struct {
-		name  string
-		infos []jobs.Info
-		every bool
-		want  string
-	}{
-		{"any, none yet", []jobs.Info{runs("a"), runs("b")}, false, "not met: 0 of 2 have ended; call again to wait longer"},
-		{"any", []jobs.Info{runs("a"), ended("b", jobs.Failed)}, false, "met: job b failed"},
-		{"any, one asks", []jobs.Info{asks("a"), runs("b")}, false, "met: job a waits for input"},
-		{"any, four", []jobs.Info{ended("d", jobs.Completed), ended("c", jobs.Completed), ended("b", jobs.Completed), ended("a", jobs.Completed)}, false,
-			"met: job a completed, job b completed, job c completed, 1 more"},
-		{"all, one missing", []jobs.Info{runs("a"), ended("b", jobs.Failed)}, true, "not met: 1 of 2 have ended; call again to wait longer"},
-		{"all, one asks", []jobs.Info{asks("a"), ended("b", jobs.Failed)}, true, "met: job a waits for input"},
-		{"all", []jobs.Info{ended("a", jobs.Cancelled), ended("b", jobs.Failed)}, true, "met: all have ended"},
-	} {
-		if got := Condition(tt.infos, tt.every); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
 // A reply to input says whether a program was waiting for it, as far as that is known.
 func TestDeliveryIsDescribed(t *testing.T) {
 	for _, tt := range []struct {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"asyncrepl/internal/view"
@@ -35,34 +34,4 @@ func (rp *Reporter) Lines(list []jobs.Info, room int) (text string, shown int) {
 		shown++
 	}
 	return b.String(), shown
-}
-
-// Condition says why a wait for the end of several jobs is over: what has met its condition, or
-// that nothing has. every says that all had to end.
-func Condition(infos []jobs.Info, every bool) string {
-	ended := 0
-	var met []string
-	for _, info := range infos {
-		if info.Asks() {
-			met = append(met, "job "+info.ID+" waits for input")
-		}
-		if info.Status.Final() {
-			ended++
-			if !every {
-				met = append(met, "job "+info.ID+" "+string(info.Status))
-			}
-		}
-	}
-	if every && ended == len(infos) {
-		return "met: all have ended"
-	}
-	if len(met) > 0 {
-		slices.Sort(met)
-		const most = 3
-		if len(met) > most {
-			met = append(met[:most], fmt.Sprintf("%d more", len(met)-most))
-		}
-		return "met: " + strings.Join(met, ", ")
-	}
-	return fmt.Sprintf("not met: %d of %d have ended; call again to wait longer", ended, len(infos))
 }
