@@ -417,6 +417,20 @@ func TestWaitFindsInAFlood(t *testing.T) {
 	}
 }
 
+// A match is found where a line that is too long to be looked at in one piece is cut.
+func TestWaitFindsBetweenPieces(t *testing.T) {
+	r := jobstest.Registry(t)
+	const piece = 1<<20 + 1024
+	for _, at := range []int{100, piece - 7, piece - 3, piece, 2*piece - 3, 3 * piece} {
+		j, p := start(t, r)
+		p.prints(strings.Repeat("x", at) + "needle" + strings.Repeat("y", 4<<20-at))
+		o := wait(t, j, Conditions{Pattern: expression(t, "xneedley")}, jobstest.Patience)
+		if o.event != matched || o.match.at != 0 || !strings.Contains(o.match.text, "xneedley") {
+			t.Errorf("at %d: event %d, %+v", at, o.event, o.match)
+		}
+	}
+}
+
 // Streams are texts of their own.
 func TestStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
