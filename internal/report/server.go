@@ -99,9 +99,20 @@ func (rp *Reporter) Server(s Server) *Reply {
 		}
 		r.Line("Checkpoint", text)
 	}
-	for i, one := range s.Shells {
+	rp.shells(r, s.Shells)
+	if s.Self > 0 {
+		r.Line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
+	}
+	r.disk(s)
+	r.Processes("Orphans", s.Orphans, "; their job is unknown")
+	return r
+}
+
+// shells writes the lines about shell sessions.
+func (rp *Reporter) shells(r *Reply, list []ShellSession) {
+	for i, one := range list {
 		if i == sessionsMax {
-			r.Line("Shell session", fmt.Sprintf("%d more", len(s.Shells)-i))
+			r.Line("Shell session", fmt.Sprintf("%d more", len(list)-i))
 			break
 		}
 		state := "busy"
@@ -110,12 +121,6 @@ func (rp *Reporter) Server(s Server) *Reply {
 		}
 		r.Line("Shell session", fmt.Sprintf("%s, in %s, %s", one.Name, OneLine(one.Dir), state))
 	}
-	if s.Self > 0 {
-		r.Line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
-	}
-	r.disk(s)
-	r.Processes("Orphans", s.Orphans, "; their job is unknown")
-	return r
 }
 
 // jobCount returns how many jobs run, the limit, and how many have each status.
