@@ -30,6 +30,9 @@ func TestRunTakesLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("searches text of a gigabyte")
 	}
+	if race {
+		t.Skip("the race detector takes memory of its own")
+	}
 	const size = 4 << 20
 	dir := t.TempDir()
 	store := output.NewStore(output.Config{Dir: func() (string, error) { return dir, nil }})

@@ -97,7 +97,7 @@ func want(b, pattern string) (list []string) {
 func TestRunFindsWhatTheExpressionFinds(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	rounds := 28
-	if testing.Short() { // each compares many patterns with the expression alone, which is slow
+	if testing.Short() || race { // each compares many patterns with the expression alone, which is slow
 		rounds = 10
 	}
 	for round := range rounds {
