@@ -123,7 +123,7 @@ var rules = []rule{
 	{dir: "internal/resource", may: []string{"internal/arguments", "internal/output", "internal/report", "internal/snapshot", "internal/view", "jobs"}, not: []string{"os", "net/http", "github.com"},
 		why: "programs read the same of a job through every front end"},
 	{dir: "internal/news", may: []string{"internal/progress", "internal/report", "internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
-		why: "a client that waits is told the same of a job, whatever it waits with"},
+		why: "every reply announces the end of a job in the same words"},
 	{dir: "internal/delivery", may: []string{"internal/news", "internal/report"}, not: []string{"os", "net"},
 		why: "replies are delivered alike, whatever tool they are from"},
 	{dir: "internal/files", may: []string{"internal/view"}, not: []string{"os/exec", "net", "github.com"},

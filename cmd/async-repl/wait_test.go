@@ -59,7 +59,7 @@ func TestWaitForAServerToListen(t *testing.T) {
 	}
 }
 
-// A build that prints an error ends the wait as stopped, and the wait goes on after it.
+// A build that prints an error ends the wait as stopped, and a later wait continues after it.
 func TestWaitStopsAtAnError(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

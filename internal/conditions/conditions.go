@@ -88,7 +88,7 @@ type Outcome struct {
 // Info returns the state of the job when the wait was over.
 func (o *Outcome) Info() jobs.Info { return o.info }
 
-// firstLook bounds the first look at the output if the wait is shorter.
+// firstLook bounds the first reading of the output if the wait is shorter.
 const firstLook = time.Second
 
 // errOver ends the waits for the other jobs.

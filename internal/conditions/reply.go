@@ -78,7 +78,7 @@ func (c *Conditions) reason(o Outcome) string {
 // maxCaptures is how many captures of one match a reply shows, each in a line of its own.
 const maxCaptures = 10
 
-// Add adds to the lines about a job what was found in its output, and how to go on.
+// Add adds the match in a job's output to the lines about the job, and how to continue.
 func (c *Conditions) Add(r *report.Reply, o Outcome) {
 	if o.next < 0 {
 		return

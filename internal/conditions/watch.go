@@ -71,7 +71,7 @@ func (w *watch) run(looking, waiting context.Context) Outcome {
 // awaitJob closes settled when the job has ended or asks for input, or ctx is done.
 func (w *watch) awaitJob(ctx context.Context, settled chan<- struct{}) {
 	defer close(settled)
-	_ = w.job.Await(ctx) // ended by ctx: nobody asks why
+	_ = w.job.Await(ctx) // an error: ctx is done
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -171,5 +171,5 @@ func (w *watch) awaitOutput(ctx context.Context, printed chan<- struct{}) {
 	case <-ctx.Done():
 		return
 	}
-	_ = w.job.Log().Wait(ctx, w.follower.scanner.Cursor()) // ended by ctx: nobody asks why
+	_ = w.job.Log().Wait(ctx, w.follower.scanner.Cursor()) // an error: ctx is done
 }

@@ -9,7 +9,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A tenant leaves when no token is its own any more. Its jobs go on, and so do its sessions, which
+// A tenant leaves when no token is its own any more. Its jobs continue, and so do its sessions, which
 // end when they have been idle for Config.SessionTTL. When it has had neither for as long, its engine
 // ends, and with it what its jobs have left running. A tenant that comes back before finds its jobs.
 

@@ -11,7 +11,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A Note is what a client is told of a call that waits.
+// A Note is the state of a call that waits, for its progress notification.
 type Note struct {
 	Line        string  // the state, in one line
 	Done, Total float64 // of the work, as a progress bar shows it; Total is 0 if none does

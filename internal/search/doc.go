@@ -5,7 +5,7 @@
 // progress in its last state. So a match can span a change of colour, and "50%" is not found in a
 // bar that has reached the end. Each match comes with the cursor at which its line begins, or, far
 // inside a long line, with one shortly before the match. Lines have no numbers: in a log whose
-// middle was dropped nobody could count them.
+// middle was dropped they can't be counted.
 //
 // The expression sees few lines. If a [Pattern] has a text that every match contains, that is looked
 // for first, in many lines at once; else a filter finds the lines that can match, and the expression

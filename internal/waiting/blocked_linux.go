@@ -17,7 +17,7 @@ import (
 // maxChain is how many processes that wait for one another Blocked follows.
 const maxChain = 5
 
-// Blocked says what a process waits for, in words that follow its name, and for how long the last
+// Blocked says why a process waits, in words that follow its name, and for how long the last
 // process that they name has been waiting. It returns "" if the process is not blocked, or if the
 // system does not show in what; the time is 0 if the system does not show it.
 func Blocked(pid int) (words string, since time.Duration) {
@@ -67,7 +67,7 @@ func representative(pid int) (rep thread, in call, ok bool) {
 	return rep, in, ok
 }
 
-// telling ranks calls by how much they tell of what a process waits for. The threads of a runtime
+// telling ranks calls by how much they show of why a process waits. The threads of a runtime
 // wait for one another and for short times.
 func telling(c call) int {
 	switch {

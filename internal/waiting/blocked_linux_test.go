@@ -69,7 +69,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// A process that waits for a lock of a file is told by the file.
+// Of a process that waits for a lock of a file, the file is named.
 func TestBlockedByAFileLock(t *testing.T) {
 	path := t.TempDir() + "/lock"
 	f, err := os.Create(path)
