@@ -140,6 +140,7 @@ func TestCancelledCall(t *testing.T) {
 		other, c := dial(), dial()
 		id := initialize(t, other)
 		for range 2 {
+			synctest.Wait() // the SDK has forgotten the id of the call before
 			send(t, c, callOfEra(id, "tool"))
 			synctest.Wait()
 			exchange(t, other, message{headers: "Mcp-Session-Id: " + id + "\r\n", body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`})
