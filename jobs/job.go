@@ -128,6 +128,10 @@ func (j *Job) Changed() <-chan struct{} {
 // that prints its prompt again after an interrupt needs no answer.
 func (j *Job) Await(ctx context.Context) error { return j.await(ctx, nil) }
 
+// ReaderTime is how long nothing must change in a job after a program has begun to take input, to
+// count as a question.
+const ReaderTime = 2 * time.Second
+
 // AwaitReader is Await that also returns once a program of the job has begun to take input, and then
 // nothing has changed or been written for quiet: it probably asks. A program that takes input
 // already does not end the wait.

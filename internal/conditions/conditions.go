@@ -73,7 +73,7 @@ const (
 	stopped              // a line has matched Stop
 	quiet                // it has been silent
 	ended
-	asks
+	asks // for input, or it probably does
 )
 
 // An Outcome is what a wait has found out about one job.
@@ -88,6 +88,10 @@ type Outcome struct {
 // Info returns the state of the job when the wait was over.
 func (o *Outcome) Info() jobs.Info { return o.info }
 
+// probably reports whether the job has ended the wait because one of its programs has begun to take
+// input, although that waits for other things as well.
+func (o *Outcome) probably() bool { return o.event == asks && o.info.Accepts != (jobs.Reader{}) }
+
 // firstLook bounds the first reading of the output if the wait is shorter.
 const firstLook = time.Second
 
@@ -95,8 +99,9 @@ const firstLook = time.Second
 var errOver = errors.New("the wait is over")
 
 // Wait waits for jobs until one of them, or each, meets the conditions, until one prints a line that
-// matches Stop or asks for input, or until d is over. What the jobs have printed before is looked at
-// in any case. If a pattern is waited for, the end of a job without a match ends the wait too,
+// matches Stop or asks for input, or until d is over. A program that takes input and waits for other
+// things as well asks if it has begun to during the wait, and then nothing changes for
+// [jobs.ReaderTime]. What the jobs have printed before is looked at in any case. If a pattern is waited for, the end of a job without a match ends the wait too,
 // because the conditions can't be met any more.
 func Wait(ctx context.Context, all []*jobs.Job, c Conditions, d time.Duration) []Outcome {
 	outcomes := make([]Outcome, len(all))

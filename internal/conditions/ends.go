@@ -4,18 +4,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"asyncrepl/jobs"
 )
 
 // endsText says why a wait for the end of several jobs is over: what has met its condition, or
 // that nothing has. every says that all had to end.
-func endsText(infos []jobs.Info, every bool) string {
+func endsText(outcomes []Outcome, every bool) string {
 	ended := 0
 	var met []string
-	for _, info := range infos {
-		if info.Asks() {
+	for _, o := range outcomes {
+		info := o.info
+		switch {
+		case info.Asks():
 			met = append(met, "job "+info.ID+" waits for input")
+		case o.probably():
+			met = append(met, "job "+info.ID+" accepts input")
 		}
 		if info.Status.Final() {
 			ended++
@@ -24,7 +26,7 @@ func endsText(infos []jobs.Info, every bool) string {
 			}
 		}
 	}
-	if every && ended == len(infos) {
+	if every && ended == len(outcomes) {
 		return "met: all have ended"
 	}
 	if len(met) > 0 {
@@ -35,5 +37,5 @@ func endsText(infos []jobs.Info, every bool) string {
 		}
 		return "met: " + strings.Join(met, ", ")
 	}
-	return fmt.Sprintf("not met: %d of %d have ended; call again to wait longer", ended, len(infos))
+	return fmt.Sprintf("not met: %d of %d have ended; call again to wait longer", ended, len(outcomes))
 }

@@ -28,7 +28,11 @@ func TestConditionNamesTheJobsThatMetIt(t *testing.T) {
 		{"all, one asks", []jobs.Info{asks("a"), ended("b", jobs.Failed)}, true, "met: job a waits for input"},
 		{"all", []jobs.Info{ended("a", jobs.Cancelled), ended("b", jobs.Failed)}, true, "met: all have ended"},
 	} {
-		if got := endsText(tt.infos, tt.every); got != tt.want {
+		outcomes := make([]Outcome, len(tt.infos))
+		for i, info := range tt.infos {
+			outcomes[i].info = info
+		}
+		if got := endsText(outcomes, tt.every); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}

@@ -8,16 +8,13 @@ import (
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
-	"asyncrepl/jobs"
 )
 
 // Describe says in one line why a wait is over.
 func (c *Conditions) Describe(outcomes []Outcome) string {
-	infos := make([]jobs.Info, len(outcomes))
 	met := 0
 	var why []string
-	for i, o := range outcomes {
-		infos[i] = o.info
+	for _, o := range outcomes {
 		switch {
 		case o.event == nothing:
 			continue
@@ -27,7 +24,7 @@ func (c *Conditions) Describe(outcomes []Outcome) string {
 		why = append(why, c.reason(o))
 	}
 	if c.plain() {
-		return endsText(infos, c.Every)
+		return endsText(outcomes, c.Every)
 	}
 	has := func(e event) bool {
 		return slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.event == e })
@@ -66,6 +63,9 @@ func (c *Conditions) reason(o Outcome) string {
 	case quiet:
 		return s + "has printed nothing for " + report.Duration(c.Quiet)
 	case asks:
+		if o.probably() {
+			return s + "accepts input"
+		}
 		return s + "waits for input"
 	}
 	s += string(o.info.Status)

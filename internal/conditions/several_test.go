@@ -260,3 +260,52 @@ func TestIdleWaitersDoNothing(t *testing.T) {
 		<-over
 	})
 }
+
+// A program that begins to take input during a wait ends it, once nothing has changed for two
+// seconds. It does not end a later wait, nor one that began after it.
+func TestReaderEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := registry(t)
+		j, p := start(t, r)
+		other, _ := start(t, r)
+		reads := func(by string) {
+			p.does(func(port *jobs.Port) { port.SetAccepts(jobs.Reader{Kind: "line", By: by}) })
+		}
+		later := func(steps ...func()) {
+			go func() { // ends with the bubble
+				for _, step := range steps {
+					time.Sleep(time.Second)
+					step()
+				}
+			}()
+		}
+		begin := func() { reads("vite") }
+		end := func() { p.does(func(port *jobs.Port) { port.SetAccepts(jobs.Reader{}) }) }
+		pattern := Conditions{Pattern: expression(t, "ready")}
+		for _, tt := range []struct {
+			name  string
+			c     Conditions
+			steps []func()
+			took  time.Duration
+			want  string
+		}{
+			{"one of them", Conditions{}, []func(){begin}, 3 * time.Second, "met: job ID accepts input"},
+			{"before the wait", Conditions{}, nil, time.Minute, "not met: 0 of 2 have ended; call again to wait longer"},
+			{"all, and it prints", Conditions{Every: true}, []func(){end, begin, func() { p.prints("x\n") }}, 5 * time.Second, "met: job ID accepts input"},
+			{"a pattern", pattern, []func(){end, begin}, 4 * time.Second, "not met: job ID accepts input"},
+			{"a pattern, again", pattern, nil, time.Minute, "not met; call again to wait longer"},
+			{"silence", Conditions{Quiet: 50 * time.Second, Every: true}, []func(){func() { reads("npm") }}, 3 * time.Second, "met: job ID accepts input"},
+			{"too short", Conditions{}, []func(){end, begin, end}, time.Minute, "not met: 0 of 2 have ended; call again to wait longer"},
+		} {
+			later(tt.steps...)
+			began := time.Now()
+			outcomes := Wait(t.Context(), []*jobs.Job{j, other}, tt.c, time.Minute)
+			if took := time.Since(began); took != tt.took {
+				t.Errorf("%s: the wait ended after %v, want %v", tt.name, took, tt.took)
+			}
+			if got := strings.ReplaceAll(tt.c.Describe(outcomes), j.ID(), "ID"); got != tt.want {
+				t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+			}
+		}
+	})
+}

@@ -68,10 +68,11 @@ func (w *watch) run(looking, waiting context.Context) Outcome {
 	}
 }
 
-// awaitJob closes settled when the job has ended or asks for input, or ctx is done.
+// awaitJob closes settled when the job has ended or asks for input, when a program that has begun to
+// take input since the start of the wait probably asks, or when ctx is done.
 func (w *watch) awaitJob(ctx context.Context, settled chan<- struct{}) {
 	defer close(settled)
-	_ = w.job.Await(ctx) // an error: ctx is done
+	_ = w.job.AwaitReader(ctx, jobs.ReaderTime) // an error: ctx is done
 }
 
 func isClosed(c <-chan struct{}) bool {

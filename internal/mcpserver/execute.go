@@ -88,7 +88,7 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 	c.changes.changed()
 	c.notices.Watch(j)
 	until := time.Now().Add(startTime)
-	c.awaitBy(ctx, j, c.scope.GraceTime(), func(ctx context.Context) error { return j.AwaitServing(ctx, readerTime, servingTime) })
+	c.awaitBy(ctx, j, c.scope.GraceTime(), func(ctx context.Context) error { return j.AwaitServing(ctx, jobs.ReaderTime, servingTime) })
 	if info := j.Info(); info.Status == jobs.Queued && c.reporter.Ahead(info) == nil {
 		start, cancel := context.WithDeadline(ctx, until)
 		defer cancel()
@@ -108,14 +108,10 @@ const startTime = 50 * time.Millisecond
 // servingTime is how long a job that listens must be quiet to count as a server that has started.
 const servingTime = 200 * time.Millisecond
 
-// readerTime is how long nothing must change in a job after a program has begun to take input, to
-// count as a question.
-const readerTime = 2 * time.Second
-
 // await waits until the job ends or asks for input, for as long as the call says, or def. It does
 // not say why it returned: the reply shows the state of the job.
 func (c *call) await(ctx context.Context, j *jobs.Job, def time.Duration) {
-	c.awaitBy(ctx, j, def, func(ctx context.Context) error { return j.AwaitReader(ctx, readerTime) })
+	c.awaitBy(ctx, j, def, func(ctx context.Context) error { return j.AwaitReader(ctx, jobs.ReaderTime) })
 }
 
 // awaitBy is await with wait in place of Job.Await.
