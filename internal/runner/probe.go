@@ -7,7 +7,7 @@ import (
 
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/waiting"
+	"asyncrepl/internal/threads"
 	"asyncrepl/jobs"
 )
 
@@ -41,7 +41,7 @@ func (p probe) Waits(pid int) (q jobs.Process, words string, since time.Duration
 	if err != nil {
 		return jobs.Process{PID: pid}, "", 0
 	}
-	words, since = waiting.Blocked(pid)
+	words, since = threads.Blocked(pid)
 	return jobs.Process{PID: pid, Program: s.Program}, words, since
 }
 

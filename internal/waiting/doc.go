@@ -17,9 +17,9 @@
 // Processes are pids; how long something takes is wall time. On a system that does not show system
 // calls, evidence is inferred from the terminal's mode and says so.
 //
-// Begin with the example, then evidence.go, which has the rules. probe_linux.go scans processes,
-// calls_linux.go reads their system calls, members_linux.go what these wait for, and ends_linux.go
-// decides whether something else can wake a program. history.go has the rules that need several
+// Begin with the example, then evidence.go, which has the rules. probe_linux.go scans processes, by
+// the facts that package threads reads, and ends_linux.go decides whether something else can wake a
+// program. history.go has the rules that need several
 // scans; watcher.go schedules them. A new case of waiting is a fact in moment, a rule in rules, and
 // a row in TestRules.
 package waiting

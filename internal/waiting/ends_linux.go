@@ -2,13 +2,13 @@ package waiting
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/threads"
 )
 
 // ends decides whether anything but input can wake one program. It goes from what the program's
@@ -25,7 +25,7 @@ type ends struct {
 	clocks  map[int]time.Duration // of all processes of the job; nil before the first other is examined
 	resting map[int]bool          // the other processes that have been examined or are being examined
 	held    *holders              // nil before the first use
-	tcp     map[string]*peers     // by network namespace
+	sockets threads.Sockets
 }
 
 func newEnds(p *probe, program int) *ends {
@@ -33,7 +33,7 @@ func newEnds(p *probe, program int) *ends {
 	return &ends{probe: p, program: program, clock: clock}
 }
 
-// confirm returns errMoved if a process that was found at rest has run since it was examined, or
+// confirm returns threads.ErrMoved if a process that was found at rest has run since it was examined, or
 // since another one was: it can have woken that one. It does so, too, if any process of the job ends
 // just now: such a process has closed its files, and its parent has not been woken yet. If the
 // answer depends on no process but the program, confirm does nothing.
@@ -42,18 +42,18 @@ func (e *ends) confirm() error {
 		return nil
 	}
 	if now, err := procfs.CPUTime(e.program); err != nil || now != e.clock {
-		return errMoved
+		return threads.ErrMoved
 	}
 	for pid := range e.resting {
 		if e.ran(pid) {
-			return errMoved
+			return threads.ErrMoved
 		}
 	}
 	for _, pid := range e.probe.pids {
 		s, err := procfs.Inspect(pid)
 		ending := err == nil && s.Exiting() && s.Threads <= 1
 		if errors.Is(err, procfs.ErrGone) || ending && (!s.Ended() || e.ran(pid)) {
-			return errMoved
+			return threads.ErrMoved
 		}
 	}
 	return nil
@@ -69,7 +69,7 @@ func (e *ends) ran(pid int) bool {
 
 // live returns what is live among the members that the thread waits for, in words that follow "the
 // program", or nothing if none is. Input is not.
-func (e *ends) live(t thread, members []member) (why string, err error) {
+func (e *ends) live(t thread, members []threads.Member) (why string, err error) {
 	for _, m := range members {
 		is, err := e.probe.isSource(t, m)
 		if err != nil {
@@ -98,21 +98,15 @@ func (e *ends) writtenByOthers(link string) (why string, err error) {
 	case more:
 		return hiddenHolder, nil
 	}
-	return "waits for " + nameOf(writers[0]), nil
+	return "waits for " + threads.NameOf(writers[0]), nil
 }
 
 // internal are the descriptors by which a program notifies itself.
 var internal = []string{"anon_inode:[eventfd]", "anon_inode:[signalfd]", "anon_inode:inotify"}
 
-// Other descriptors without a file.
-const (
-	timer   = "anon_inode:[timerfd]"
-	process = "anon_inode:[pidfd]"
-)
-
 // memberLive is live for one member that is not the source.
-func (e *ends) memberLive(t thread, m member) (why string, err error) {
-	link, err := t.linkOf(m)
+func (e *ends) memberLive(t thread, m threads.Member) (why string, err error) {
+	link, err := t.LinkOf(m)
 	if err != nil {
 		return "", err
 	}
@@ -120,16 +114,16 @@ func (e *ends) memberLive(t thread, m member) (why string, err error) {
 	switch {
 	case slices.Contains(internal, link):
 		return "", nil
-	case link == timer:
-		if due, err := t.timerDue(m.fd); err != nil || due >= briefWait {
-			return "", unlessHidden(err)
+	case link == threads.TimerLink:
+		if due, err := t.TimerDue(m.FD); err != nil || due >= briefWait {
+			return "", threads.UnlessHidden(err)
 		}
 		return "waits for a timer", nil
 	case kind == "pipe":
 		return e.pipeLive(t, m, link)
 	case kind == "socket":
 		return e.socketLive(t, strings.Trim(inode, "[]"))
-	case link == process:
+	case link == threads.ProcessLink:
 		return "waits for the end of a process", nil
 	case link == "":
 		return "waits for something that can't be seen", nil
@@ -139,8 +133,8 @@ func (e *ends) memberLive(t thread, m member) (why string, err error) {
 
 // pipeLive is memberLive for a pipe. Its other ends are those that can write if the thread reads it,
 // and those that can read if it writes.
-func (e *ends) pipeLive(t thread, m member, link string) (why string, err error) {
-	reads, writes, err := t.access(m.fd)
+func (e *ends) pipeLive(t thread, m threads.Member, link string) (why string, err error) {
+	reads, writes, err := t.Access(m.FD)
 	if err != nil {
 		return "", err
 	}
@@ -154,7 +148,7 @@ func (e *ends) socketLive(t thread, inode string) (why string, err error) {
 	if err != nil {
 		return "waits for a socket", nil
 	}
-	peer, outside, err := e.peer(t.pid, uint32(n))
+	peer, outside, err := e.sockets.Peer(t.PID, uint32(n))
 	if peer == 0 || err != nil {
 		return outside, err
 	}
@@ -190,19 +184,10 @@ func (e *ends) holdersLive(link, outside string, other func(holder) bool) (why s
 		if rests, err := e.rests(pid); err != nil {
 			return "", err
 		} else if !rests {
-			return "waits for " + nameOf(pid), nil
+			return "waits for " + threads.NameOf(pid), nil
 		}
 	}
 	return "", nil
-}
-
-// nameOf names a process in a reply.
-func nameOf(pid int) string {
-	s, err := procfs.Inspect(pid)
-	if err != nil {
-		return fmt.Sprintf("pid %d", pid)
-	}
-	return fmt.Sprintf("%s (pid %d)", s.Program, pid)
 }
 
 // rests reports whether no thread of a process can continue by itself. A circle of processes that
@@ -222,7 +207,7 @@ func (e *ends) rests(pid int) (bool, error) {
 	e.resting[pid] = true
 	s, err := procfs.InspectThread(pid, pid)
 	if err != nil {
-		return false, unlessHidden(err)
+		return false, threads.UnlessHidden(err)
 	}
 	if s.State == 'T' { // it waits for a signal
 		return true, nil
@@ -232,30 +217,30 @@ func (e *ends) rests(pid int) (bool, error) {
 	}
 	tids, err := procfs.Threads(pid)
 	if err != nil {
-		return false, unlessHidden(err)
+		return false, threads.UnlessHidden(err)
 	}
 	for _, tid := range tids {
-		if rests, err := e.threadRests(thread{pid: pid, tid: tid, stat: s}); !rests || err != nil {
+		if rests, err := e.threadRests(thread{threads.Thread{PID: pid, TID: tid}, s}); !rests || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// noNewChild returns errMoved if a process has a child that was not among the processes of the job:
+// noNewChild returns threads.ErrMoved if a process has a child that was not among the processes of the job:
 // it can hold any end. A child that has ended does not count; if the process waits for it, it has
 // been woken.
-func (e *ends) noNewChild(pid, threads int) error {
-	children, err := procfs.Children(pid, threads)
+func (e *ends) noNewChild(pid, tasks int) error {
+	children, err := procfs.Children(pid, tasks)
 	for _, child := range children {
 		if _, known := e.clocks[child]; known {
 			continue
 		}
 		if s, err := procfs.Inspect(child); err != nil || !s.Ended() {
-			return errMoved
+			return threads.ErrMoved
 		}
 	}
-	return unlessHidden(err)
+	return threads.UnlessHidden(err)
 }
 
 // othersWork names a process of the job other than the program that can continue by itself, as live
@@ -265,7 +250,7 @@ func (e *ends) othersWork() (why string, err error) {
 		if rests, err := e.rests(pid); err != nil {
 			return "", err
 		} else if !rests {
-			return "runs beside " + nameOf(pid), nil
+			return "runs beside " + threads.NameOf(pid), nil
 		}
 	}
 	return "", nil
@@ -274,22 +259,22 @@ func (e *ends) othersWork() (why string, err error) {
 // threadRests is rests for one thread of a process that is not the program: it waits in a futex, for
 // a child, for a signal, for input, for ends that are not live, or for longer than briefWait.
 func (e *ends) threadRests(t thread) (bool, error) {
-	c, err := t.blockedIn()
+	c, err := t.BlockedIn()
 	if err != nil {
-		return t.ended(), unlessHidden(err)
+		return t.Ended(), threads.UnlessHidden(err)
 	}
 	switch {
-	case slices.Contains(parked, c.number), slices.Contains(children, c.number):
+	case c.Parked(), c.AwaitsChild():
 		return true, nil
-	case slices.Contains(sleeping, c.number):
-		left, err := t.sleepLeft(c)
-		return err == nil && left >= briefWait, unlessHidden(err)
+	case c.Sleeps():
+		left, err := t.SleepLeft(c)
+		return err == nil && left >= briefWait, threads.UnlessHidden(err)
 	}
-	w, err := t.waitOf(c)
-	if err != nil || w.brief() {
-		return false, unlessHidden(err)
+	w, err := t.WaitOf(c)
+	if err != nil || brief(w.Timeout) {
+		return false, threads.UnlessHidden(err)
 	}
-	why, err := e.live(t, w.members)
+	why, err := e.live(t, w.Members)
 	return why == "", err
 }
 
@@ -298,16 +283,16 @@ func (e *ends) threadRests(t thread) (bool, error) {
 // because nothing else wakes the read. If t waits for several things, every thread counts that is
 // not idle, because it can wake t.
 func (e *ends) otherThreadsActive(t thread, read bool) (why string, err error) {
-	tids, err := procfs.Threads(t.pid)
+	tids, err := procfs.Threads(t.PID)
 	if err != nil {
 		return "", err
 	}
 	for _, tid := range tids {
-		if tid == t.tid {
+		if tid == t.TID {
 			continue
 		}
 		other := t
-		other.tid = tid
+		other.TID = tid
 		if why, err := e.active(other, read); why != "" || err != nil {
 			return why, err
 		}
@@ -318,31 +303,24 @@ func (e *ends) otherThreadsActive(t thread, read bool) (why string, err error) {
 // active is otherThreadsActive for one other thread.
 func (e *ends) active(other thread, read bool) (why string, err error) {
 	const works = "has a thread at work"
-	c, err := other.blockedIn()
+	c, err := other.BlockedIn()
 	if err != nil {
-		if hidden(err) && !read && !other.ended() {
+		if threads.Hidden(err) && !read && !other.Ended() {
 			return works, nil
 		}
-		return "", unlessHidden(err)
+		return "", threads.UnlessHidden(err)
 	}
-	if slices.Contains(parked, c.number) || slices.Contains(sleeping, c.number) {
+	if c.Parked() || c.Sleeps() {
 		return "", nil
 	}
-	w, err := other.waitOf(c)
+	w, err := other.WaitOf(c)
 	switch {
 	case err == nil:
-		return e.live(other, w.members)
-	case !hidden(err) || read:
-		return "", unlessHidden(err)
-	case slices.Contains(children, c.number):
+		return e.live(other, w.Members)
+	case !threads.Hidden(err) || read:
+		return "", threads.UnlessHidden(err)
+	case c.AwaitsChild():
 		return "waits for a child", nil
 	}
 	return works, nil
-}
-
-// ended reports whether a thread has ended. The first thread of a process stays visible until the
-// others have ended, too.
-func (t thread) ended() bool {
-	s, err := procfs.InspectThread(t.pid, t.tid)
-	return errors.Is(err, procfs.ErrGone) || err == nil && (s.State == 'Z' || s.State == 'X')
 }

@@ -2,15 +2,13 @@ package waiting
 
 import (
 	"fmt"
-	"net/netip"
 	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/sockdiag"
+	"asyncrepl/internal/threads"
 	"asyncrepl/internal/tty/ttytest"
 )
 
@@ -26,11 +24,11 @@ func TestProcessesAtRestHaveNotRun(t *testing.T) {
 		want   error
 	}{
 		"none has run":            {func(*ends) {}, nil},
-		"the program has":         {func(e *ends) { e.clock-- }, errMoved},
-		"the other has":           {func(e *ends) { e.clocks[other.PID]-- }, errMoved},
-		"the other is new":        {func(e *ends) { delete(e.clocks, other.PID) }, errMoved},
+		"the program has":         {func(e *ends) { e.clock-- }, threads.ErrMoved},
+		"the other has":           {func(e *ends) { e.clocks[other.PID]-- }, threads.ErrMoved},
+		"the other is new":        {func(e *ends) { delete(e.clocks, other.PID) }, threads.ErrMoved},
 		"one beside them has":     {func(e *ends) { e.clocks[os.Getpid()] = 0 }, nil},
-		"one beside them is gone": {func(e *ends) { e.probe.pids = append(e.probe.pids, 1<<22+1) }, errMoved},
+		"one beside them is gone": {func(e *ends) { e.probe.pids = append(e.probe.pids, 1<<22+1) }, threads.ErrMoved},
 		"no other was examined":   {func(e *ends) { e.resting = nil; e.clock-- }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,8 +70,8 @@ signal.pause()`})
 	})
 	unix.Kill(child, unix.SIGKILL)
 	parent.WaitPrinted(t, "ended")
-	if err := e.confirm(); err != errMoved {
-		t.Errorf("a child has ended since: %v, want %v", err, errMoved)
+	if err := e.confirm(); err != threads.ErrMoved {
+		t.Errorf("a child has ended since: %v, want %v", err, threads.ErrMoved)
 	}
 	polltest.Until(t, "the parent to rest again", func() bool {
 		e = newEnds(&probe{input: inputOf(program.PTY), pids: []int{program.PID, parent.PID, child}}, program.PID)
@@ -97,7 +95,7 @@ func TestNewChildIsNoRest(t *testing.T) {
 	for name, c := range map[string]struct {
 		pids []int
 		want error
-	}{"listed": {parent.Tree(), nil}, "new": {[]int{parent.PID}, errMoved}} {
+	}{"listed": {parent.Tree(), nil}, "new": {[]int{parent.PID}, threads.ErrMoved}} {
 		t.Run(name, func(t *testing.T) {
 			polltest.Until(t, "the answer", func() bool {
 				e := newEnds(&probe{input: inputOf(program.PTY), pids: append(c.pids, program.PID)}, program.PID)
@@ -126,63 +124,6 @@ func TestHiddenFilesCanBeAnyEnd(t *testing.T) {
 			})
 			if hides != (why == hiddenHolder) {
 				t.Errorf("got %q", why)
-			}
-		})
-	}
-}
-
-// What one end has sent and the other has not taken is on its way, and wakes it.
-func TestDataOnItsWayIsNoRest(t *testing.T) {
-	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
-	for name, c := range map[string]struct {
-		unsent uint32
-		peer   uint32
-		err    error
-	}{"none": {0, 12, nil}, "some": {1, 0, errMoved}} {
-		t.Run(name, func(t *testing.T) {
-			ps := &peers{families: len(families), sockets: []sockdiag.Socket{
-				{State: sockdiag.Established, Local: a, Remote: b, Inode: 11},
-				{State: sockdiag.Established, Local: b, Remote: a, Inode: 12, Unsent: c.unsent},
-			}}
-			if peer, _, err := ps.of(11, os.Getpid(), ""); peer != c.peer || err != c.err {
-				t.Errorf("got %d, %v; want %d, %v", peer, err, c.peer, c.err)
-			}
-		})
-	}
-}
-
-// The table of /proc shows the same connections as the kernel's answers, for sandboxes without those.
-func TestTableShowsConnections(t *testing.T) {
-	p := start(t, []string{"python3", "-c", `
-import socket, time
-s = socket.create_server(("127.0.0.1", 0))
-a = socket.create_connection(s.getsockname()); b = s.accept()[0]
-print("ready", flush=True); time.sleep(1000)`})
-	p.WaitPrinted(t, "ready")
-	own, err := netNamespace(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	fds, err := procfs.Descriptors(p.PID, p.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, namespace := range map[string]string{"kernel": own, "table": "another"} {
-		t.Run(name, func(t *testing.T) {
-			connected := 0
-			for _, fd := range fds {
-				var st unix.Stat_t
-				if err := unix.Stat(thread{pid: p.PID, tid: p.PID}.descriptor(fd), &st); err != nil {
-					t.Fatal(err)
-				}
-				if peer, _, err := new(peers).of(uint32(st.Ino), p.PID, namespace); err != nil {
-					t.Error(err)
-				} else if peer != 0 {
-					connected++
-				}
-			}
-			if connected != 2 {
-				t.Errorf("%d sockets have a peer, want 2", connected)
 			}
 		})
 	}

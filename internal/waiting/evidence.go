@@ -3,15 +3,11 @@
 package waiting
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/threads"
 	"asyncrepl/internal/tty"
 )
 
@@ -77,7 +73,7 @@ func scanTree(from Source, pids []int, tree func() ([]int, error)) (Evidence, ve
 		return ev, v
 	}
 	now, err := tree()
-	if unlessHidden(err) != nil || slices.ContainsFunc(now, func(pid int) bool { return !slices.Contains(pids, pid) }) {
+	if threads.UnlessHidden(err) != nil || slices.ContainsFunc(now, func(pid int) bool { return !slices.Contains(pids, pid) }) {
 		return Evidence{}, uncertain
 	}
 	return ev, v
@@ -144,38 +140,14 @@ const briefWait = time.Second
 
 // waitsBriefly: the program continues without input after a short time. A [history] finds out
 // whether it does anything but ask again.
-func waitsBriefly(m moment) (verdict, bool) { return looping, m.timeout >= 0 && m.timeout < briefWait }
+func waitsBriefly(m moment) (verdict, bool) { return looping, brief(m.timeout) }
 
-// errNoWait means that a thread is in no call that waits for descriptors, or in one that can't be
-// examined.
-var errNoWait = errors.New("thread does not wait for descriptors")
-
-// errMoved means that a thread has left the call it was seen in.
-var errMoved = errors.New("thread has left its call")
-
-// hidden reports whether err means that there is nothing to see: the process, thread or descriptor
-// is gone, or this system or its permissions never show it. After any other error, such as a lack
-// of memory, the same reading can succeed later, so the error is no evidence.
-func hidden(err error) bool {
-	for _, final := range []error{errNoWait, procfs.ErrGone, fs.ErrNotExist, unix.ESRCH, fs.ErrPermission, errors.ErrUnsupported} {
-		if errors.Is(err, final) {
-			return true
-		}
-	}
-	return false
-}
-
-// unlessHidden returns err if the reading that failed with it can succeed later, and nil otherwise.
-func unlessHidden(err error) error {
-	if hidden(err) {
-		return nil
-	}
-	return err
-}
+// brief reports whether a wait with this timeout ends without an event in less than briefWait.
+func brief(timeout time.Duration) bool { return timeout >= 0 && timeout < briefWait }
 
 // verdictAfter returns the verdict on a thread that could not be read because of err.
 func verdictAfter(err error) verdict {
-	if hidden(err) {
+	if threads.Hidden(err) {
 		return busy
 	}
 	return uncertain

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/threads"
 	"asyncrepl/internal/tty"
 )
 
@@ -85,11 +86,11 @@ func TestErrorsAreNotVerdicts(t *testing.T) {
 		"no descriptors":               {&fs.PathError{Err: unix.EMFILE}, uncertain},
 		"no descriptors in the system": {unix.ENFILE, uncertain},
 		"no memory":                    {unix.ENOMEM, uncertain},
-		"moved on":                     {errMoved, uncertain},
+		"moved on":                     {threads.ErrMoved, uncertain},
 		"gone":                         {procfs.ErrGone, busy},
 		"not permitted":                {&fs.PathError{Err: unix.EACCES}, busy},
 		"not supported":                {unix.ENOSYS, busy},
-		"does not wait":                {errNoWait, busy},
+		"does not wait":                {threads.ErrNoWait, busy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := verdictAfter(c.err); got != c.want {

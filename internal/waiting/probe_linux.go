@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/threads"
 	"asyncrepl/internal/tty"
 )
 
@@ -13,8 +14,8 @@ type probe struct {
 
 // A thread is a thread to scan.
 type thread struct {
-	pid, tid int
-	stat     procfs.Stat // of the thread, or of its process before observe
+	threads.Thread
+	stat procfs.Stat // of the thread, or of its process before observe
 }
 
 // scan finds the first of the processes pids with a thread that waits in a read, poll, select or
@@ -53,7 +54,7 @@ func (p *probe) process(pid int) (Evidence, verdict) {
 	}
 	var found Evidence
 	for _, tid := range tids {
-		if ev, v := p.thread(thread{pid: pid, tid: tid, stat: s}); v > best {
+		if ev, v := p.thread(thread{threads.Thread{PID: pid, TID: tid}, s}); v > best {
 			best, found = v, ev
 		}
 		if best == waits {
@@ -65,11 +66,11 @@ func (p *probe) process(pid int) (Evidence, verdict) {
 
 // thread scans one thread.
 func (p *probe) thread(t thread) (Evidence, verdict) {
-	w, err := t.waitsFor()
+	w, err := t.WaitsFor()
 	if err != nil {
 		return Evidence{}, verdictAfter(err)
 	}
-	switch found, err := p.awaits(t, w.members); {
+	switch found, err := p.awaits(t, w.Members); {
 	case err != nil:
 		return Evidence{}, verdictAfter(err)
 	case !found:
@@ -85,7 +86,7 @@ func (p *probe) thread(t thread) (Evidence, verdict) {
 // Without the clock, a program that has just been answered, or a program with its prompt in
 // transit, would be taken for one that waits.
 func (p *probe) confirm(t thread) (Evidence, verdict) {
-	clock, err := procfs.NewThreadClock(t.pid, t.tid)
+	clock, err := procfs.NewThreadClock(t.PID, t.TID)
 	if err != nil {
 		return Evidence{}, uncertain
 	}
@@ -96,7 +97,7 @@ func (p *probe) confirm(t thread) (Evidence, verdict) {
 	if ran, err := clock.Ran(); ran || err != nil {
 		return Evidence{}, uncertain
 	}
-	ev := Evidence{pid: t.pid, tid: t.tid, program: m.program}
+	ev := Evidence{pid: t.PID, tid: t.TID, program: m.program}
 	switch v := judge(m); v {
 	case stopped:
 		return ev, v
@@ -112,53 +113,53 @@ func (p *probe) confirm(t thread) (Evidence, verdict) {
 // or that something could not be read.
 func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	program := t.stat.Program
-	t.stat, err = procfs.InspectThread(t.pid, t.tid)
+	t.stat, err = procfs.InspectThread(t.PID, t.TID)
 	if err != nil {
 		return m, mode, err
 	}
 	if t.stat.Exiting() { // a signal has ended the call, which the kernel still shows
-		return m, mode, errMoved
+		return m, mode, threads.ErrMoved
 	}
-	if t.tid == t.pid { // an exec since then would have changed it; other threads don't survive one
+	if t.TID == t.PID { // an exec since then would have changed it; other threads don't survive one
 		program = t.stat.Program
 	}
 	m.program = program
 	m.mayRead = p.input.mayRead(t.stat)
-	w, err := t.waitsFor()
+	w, err := t.WaitsFor()
 	if err != nil {
 		return m, mode, err
 	}
-	if found, err := p.awaits(t, w.members); err != nil || !found {
-		return m, mode, errMoved
+	if found, err := p.awaits(t, w.Members); err != nil || !found {
+		return m, mode, threads.ErrMoved
 	}
-	m.reads = w.read
+	m.reads = w.Read
 	if m.stopped = t.stat.State == 'T' || t.stat.State == 't'; m.stopped {
 		return m, mode, nil
 	}
 	if mode, err = p.input.mode(); err != nil {
 		return m, mode, err
 	}
-	if w.read && mode.ReadTimeout > 0 {
-		w.timeout = mode.ReadTimeout
+	if w.Read && mode.ReadTimeout > 0 {
+		w.Timeout = mode.ReadTimeout
 	}
 	if m.also, err = p.otherWake(t, w); err != nil {
 		return m, mode, err
 	}
 	m.inTransit = p.input.inTransit()
-	m.timeout = w.timeout
+	m.timeout = w.Timeout
 	return m, mode, nil
 }
 
 // otherWake returns what lets the program continue without input, or nothing.
-func (p *probe) otherWake(t thread, w wait) (why string, err error) {
-	e := newEnds(p, t.pid)
-	if why, err = e.live(t, w.members); why != "" || err != nil {
+func (p *probe) otherWake(t thread, w threads.Wait) (why string, err error) {
+	e := newEnds(p, t.PID)
+	if why, err = e.live(t, w.Members); why != "" || err != nil {
 		return why, err
 	}
-	if why, err = e.otherThreadsActive(t, w.read); why != "" || err != nil {
+	if why, err = e.otherThreadsActive(t, w.Read); why != "" || err != nil {
 		return why, err
 	}
-	if w.brief() {
+	if brief(w.Timeout) {
 		if why, err = e.othersWork(); why != "" || err != nil {
 			return why, err
 		}
@@ -166,8 +167,25 @@ func (p *probe) otherWake(t thread, w wait) (why string, err error) {
 	return "", e.confirm()
 }
 
-// file returns the path of a file that /proc shows of the thread.
-func (t thread) file(name string) string { return procfs.TaskPath(t.pid, t.tid, name) }
+// awaits reports whether the thread waits for input of the job's source.
+func (p *probe) awaits(t thread, members []threads.Member) (bool, error) {
+	for _, m := range members {
+		if !m.Input {
+			continue
+		}
+		if is, err := p.isSource(t, m); is || err != nil {
+			return is, err
+		}
+	}
+	return false, nil
+}
+
+// isSource reports whether a member that the thread waits for is the job's source. The inode decides
+// and not the path, which can be another terminal's in a container.
+func (p *probe) isSource(t thread, m threads.Member) (bool, error) {
+	st, err := t.Stat(m)
+	return st != nil && p.input.is(t, st), err
+}
 
 // Sees reports whether the kernel shows the call that a process is blocked in. A container or a
 // security module can forbid it.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/threads"
 )
 
 // The schedule. The watcher scans when the terminal has been quiet for settleTime. After that it
@@ -179,7 +180,7 @@ func (w *Watcher) scan() {
 // evidence scans the job's processes. It is certain of nothing if it could not list them.
 func (w *Watcher) evidence() (Evidence, verdict) {
 	pids, err := w.clocks.Follow(w.Tree)
-	if unlessHidden(err) != nil {
+	if threads.UnlessHidden(err) != nil {
 		return Evidence{}, uncertain
 	}
 	return scanTree(w.Source, pids, w.Tree)

@@ -1,4 +1,4 @@
-package waiting
+package threads
 
 import (
 	"bytes"
@@ -14,16 +14,16 @@ import (
 	"asyncrepl/internal/procfs"
 )
 
-// A call is the system call that a thread is blocked in.
-type call struct {
+// A Call is the system call that a thread is blocked in.
+type Call struct {
 	number int
 	args   [6]uint64
 }
 
-// blockedIn returns the call that the thread is blocked in, or errNoWait. A thread that was woken
+// BlockedIn returns the call that the thread is blocked in, or ErrNoWait. A thread that was woken
 // is not blocked, even if it has had no processor yet: the kernel shows it as running. A thread of
 // a 32-bit program counts as not blocked, because its calls have other numbers.
-func (t thread) blockedIn() (call, error) {
+func (t Thread) BlockedIn() (Call, error) {
 	c, err := t.shownCall()
 	if err != nil || c.number != unix.SYS_RESTART_SYSCALL {
 		return c, err
@@ -39,7 +39,7 @@ func (t thread) blockedIn() (call, error) {
 		c.number = number
 		return c, nil
 	case again.number == unix.SYS_RESTART_SYSCALL:
-		return c, errNoWait // it was woken meanwhile, and stopped again
+		return c, ErrNoWait // it was woken meanwhile, and stopped again
 	default:
 		return again, nil
 	}
@@ -50,12 +50,12 @@ func (t thread) blockedIn() (call, error) {
 // still those of that call. The kernel resumes only poll, and calls that wait for a time, in this
 // way; it shows all others as they were. The name of the kernel's function in which the thread
 // sleeps distinguishes them. If the kernel keeps it secret, the call remains restart_syscall.
-func (t thread) resumed(c call) (number int, err error) {
+func (t Thread) resumed(c Call) (number int, err error) {
 	var buf [128]byte
 	in, err := procfs.ReadStart(t.file("wchan"), buf[:]) // "poll_schedule_timeout.constprop.0", "futex_do_wait", or "0"
 	switch {
 	case err != nil || len(in) == 0 || string(in) == "0":
-		return unix.SYS_RESTART_SYSCALL, unlessHidden(err)
+		return unix.SYS_RESTART_SYSCALL, UnlessHidden(err)
 	case bytes.Contains(in, []byte("poll")):
 		return sysPoll, nil
 	case !bytes.Contains(in, []byte("nanosleep")):
@@ -69,16 +69,16 @@ func (t thread) resumed(c call) (number int, err error) {
 // clocks is more than the number of any clock of the system. An address is larger.
 const clocks = 4096
 
-// shownCall returns the call that the kernel shows the thread to be blocked in, or errNoWait.
-func (t thread) shownCall() (call, error) {
+// shownCall returns the call that the kernel shows the thread to be blocked in, or ErrNoWait.
+func (t Thread) shownCall() (Call, error) {
 	var buf [256]byte
 	b, err := procfs.ReadStart(t.file("syscall"), buf[:])
 	if err != nil {
-		return call{}, err
+		return Call{}, err
 	}
 	c, ok := parseCall(b)
 	if !ok {
-		return call{}, errNoWait
+		return Call{}, ErrNoWait
 	}
 	return c, nil
 }
@@ -86,36 +86,36 @@ func (t thread) shownCall() (call, error) {
 // parseCall reads a syscall file: number, arguments, stack pointer and program counter, such as "0
 // 0x3 0x7ffd… …". It reports false for "running", "-1 …", and the low stack pointer of a 32-bit
 // program.
-func parseCall(b []byte) (c call, ok bool) {
+func parseCall(b []byte) (c Call, ok bool) {
 	f := bytes.Fields(b)
 	if len(f) < 2+len(c.args) {
-		return call{}, false
+		return Call{}, false
 	}
 	var err error
 	if c.number, err = strconv.Atoi(string(f[0])); err != nil || c.number < 0 {
-		return call{}, false
+		return Call{}, false
 	}
 	for i := range c.args {
 		if c.args[i], err = strconv.ParseUint(string(f[1+i]), 0, 64); err != nil {
-			return call{}, false
+			return Call{}, false
 		}
 	}
 	stack, err := strconv.ParseUint(string(f[1+len(c.args)]), 0, 64)
 	return c, err == nil && stack >= 1<<32
 }
 
-// A member is a descriptor that a thread waits for.
-type member struct {
-	fd    int
-	input bool   // for something to read
+// A Member is a descriptor that a thread waits for.
+type Member struct {
+	FD    int
+	Input bool   // for something to read
 	inode uint64 // of an epoll set's member, because its descriptor may be closed or another file's by now; else 0
 }
 
-// A wait is a call that ends with an event of a descriptor.
-type wait struct {
-	members []member
-	read    bool          // it is a read of its one member
-	timeout time.Duration // after which it ends in any case; negative: never
+// A Wait is a call that ends with an event of a descriptor.
+type Wait struct {
+	Members []Member
+	Read    bool          // it is a read of its one member
+	Timeout time.Duration // after which it ends in any case; negative: never
 }
 
 // inputEvents are those by which poll and epoll ask for input: POLLIN and POLLRDNORM.
@@ -124,79 +124,85 @@ const inputEvents = unix.POLLIN | 0x40
 // maxMembers is the largest set that is examined.
 const maxMembers = 4096
 
-// waitsFor returns the wait that the thread is blocked in, or errNoWait.
-func (t thread) waitsFor() (wait, error) {
-	c, err := t.blockedIn()
+// WaitsFor returns the wait that the thread is blocked in, or ErrNoWait.
+func (t Thread) WaitsFor() (Wait, error) {
+	c, err := t.BlockedIn()
 	if err != nil {
-		return wait{}, err
+		return Wait{}, err
 	}
-	return t.waitOf(c)
+	return t.WaitOf(c)
 }
 
-// waitOf returns the wait of the thread, which is blocked in c, or errNoWait. It names the files
+// WaitOf returns the wait of the thread, which is blocked in c, or ErrNoWait. It names the files
 // that the thread waits for, not the epoll sets that they are in.
-func (t thread) waitOf(c call) (w wait, err error) {
-	if w, err = t.argumentsOf(c); err == nil && !w.read {
-		w.members, err = t.flatten(w.members, 0)
+func (t Thread) WaitOf(c Call) (w Wait, err error) {
+	if w, err = t.argumentsOf(c); err == nil && !w.Read {
+		w.Members, err = t.flatten(w.Members, 0)
 	}
 	return w, err
 }
 
-// argumentsOf returns the wait that the arguments of c describe, or errNoWait.
-func (t thread) argumentsOf(c call) (w wait, err error) {
-	w.timeout = -1
+// argumentsOf returns the wait that the arguments of c describe, or ErrNoWait.
+func (t Thread) argumentsOf(c Call) (w Wait, err error) {
+	w.Timeout = -1
 	switch c.number {
 	case unix.SYS_READ, unix.SYS_READV:
-		w.read = true
-		w.members = []member{{fd: int(int32(c.args[0])), input: true}}
+		w.Read = true
+		w.Members = []Member{{FD: int(int32(c.args[0])), Input: true}}
 	case unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG, unix.SYS_ACCEPT, unix.SYS_ACCEPT4:
-		w.members = []member{{fd: int(int32(c.args[0])), input: true}}
+		w.Members = []Member{{FD: int(int32(c.args[0])), Input: true}}
 	case unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_CONNECT:
-		w.members = []member{{fd: int(int32(c.args[0]))}}
+		w.Members = []Member{{FD: int(int32(c.args[0]))}}
 	case sysPoll:
-		w.timeout = milliseconds(c.args[2])
-		w.members, err = t.pollMembers(c.args[0], c.args[1])
+		w.Timeout = milliseconds(c.args[2])
+		w.Members, err = t.pollMembers(c.args[0], c.args[1])
 	case unix.SYS_PPOLL:
-		if w.timeout, err = t.timespec(c.args[2], time.Nanosecond); err == nil {
-			w.members, err = t.pollMembers(c.args[0], c.args[1])
+		if w.Timeout, err = t.timespec(c.args[2], time.Nanosecond); err == nil {
+			w.Members, err = t.pollMembers(c.args[0], c.args[1])
 		}
 	case sysSelect, unix.SYS_PSELECT6:
 		unit := time.Nanosecond
 		if c.number == sysSelect {
 			unit = time.Microsecond
 		}
-		if w.timeout, err = t.timespec(c.args[4], unit); err == nil {
-			w.members, err = t.selectMembers(int(int32(c.args[0])), [3]uint64(c.args[1:4]))
+		if w.Timeout, err = t.timespec(c.args[4], unit); err == nil {
+			w.Members, err = t.selectMembers(int(int32(c.args[0])), [3]uint64(c.args[1:4]))
 		}
 	case sysEpollWait, unix.SYS_EPOLL_PWAIT:
-		w.timeout = milliseconds(c.args[3])
-		w.members, err = t.epollMembers(int(int32(c.args[0])))
+		w.Timeout = milliseconds(c.args[3])
+		w.Members, err = t.epollMembers(int(int32(c.args[0])))
 	case unix.SYS_EPOLL_PWAIT2:
-		if w.timeout, err = t.timespec(c.args[3], time.Nanosecond); err == nil {
-			w.members, err = t.epollMembers(int(int32(c.args[0])))
+		if w.Timeout, err = t.timespec(c.args[3], time.Nanosecond); err == nil {
+			w.Members, err = t.epollMembers(int(int32(c.args[0])))
 		}
 	default:
-		err = errNoWait
+		err = ErrNoWait
 	}
 	return w, err
 }
 
-// brief reports whether the wait ends without an event in less than briefWait.
-func (w wait) brief() bool { return w.timeout >= 0 && w.timeout < briefWait }
-
-// parked are the calls in which a thread waits for its own program or a signal, sleeping those in
-// which it waits for a time, and children those in which it waits for a child.
-var (
-	parked = []int{
-		unix.SYS_FUTEX, unix.SYS_FUTEX_WAITV, 455, // futex_wait
-		unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, sysPause,
+// Parked reports whether the thread waits for its own program or a signal.
+func (c Call) Parked() bool {
+	switch c.number {
+	case unix.SYS_FUTEX, unix.SYS_FUTEX_WAITV, sysFutexWait, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, sysPause:
+		return true
 	}
-	sleeping = []int{unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP}
-	children = []int{unix.SYS_WAIT4, unix.SYS_WAITID}
-)
+	return false
+}
 
-// sleepLeft returns how long the thread, which sleeps in c, will do so, or how long it meant to.
-func (t thread) sleepLeft(c call) (time.Duration, error) {
+// sysFutexWait is the number of futex_wait on every architecture.
+const sysFutexWait = 455
+
+// Sleeps reports whether the thread waits for a time.
+func (c Call) Sleeps() bool {
+	return c.number == unix.SYS_NANOSLEEP || c.number == unix.SYS_CLOCK_NANOSLEEP
+}
+
+// AwaitsChild reports whether the thread waits for a child.
+func (c Call) AwaitsChild() bool { return c.number == unix.SYS_WAIT4 || c.number == unix.SYS_WAITID }
+
+// SleepLeft returns how long the thread, which sleeps in c, will do so, or how long it meant to.
+func (t Thread) SleepLeft(c Call) (time.Duration, error) {
 	if c.number == unix.SYS_NANOSLEEP {
 		return t.timespec(c.args[0], time.Nanosecond)
 	}
@@ -206,14 +212,14 @@ func (t thread) sleepLeft(c call) (time.Duration, error) {
 	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(int32(c.args[0]), &now); err != nil {
-		return 0, errNoWait
+		return 0, ErrNoWait
 	}
 	return until - time.Duration(now.Nano()), nil
 }
 
-// timerDue returns in what time a timer that the thread has as a descriptor will expire, and the
+// TimerDue returns in what time a timer that the thread has as a descriptor will expire, and the
 // longest time if it is not set.
-func (t thread) timerDue(fd int) (time.Duration, error) {
+func (t Thread) TimerDue(fd int) (time.Duration, error) {
 	var buf [512]byte
 	b, err := procfs.ReadStart(t.file("fdinfo/")+strconv.Itoa(fd), buf[:])
 	if err != nil {
@@ -223,7 +229,7 @@ func (t thread) timerDue(fd int) (time.Duration, error) {
 	interval, intervalErr := timerField(b, "it_interval: (")
 	switch {
 	case err != nil || intervalErr != nil:
-		return 0, errNoWait
+		return 0, ErrNoWait
 	case !bytes.Contains(b, []byte("ticks: 0\n")) || left == 0 && interval > 0: // it has expired just now
 		return 0, nil
 	case left == 0:
@@ -249,7 +255,7 @@ func milliseconds(arg uint64) time.Duration { return time.Duration(int32(arg)) *
 
 // timespec reads a timeout from the memory of the thread's process: seconds, followed by a number
 // of units. It returns -1 if there is none.
-func (t thread) timespec(address uint64, unit time.Duration) (time.Duration, error) {
+func (t Thread) timespec(address uint64, unit time.Duration) (time.Duration, error) {
 	if address == 0 {
 		return -1, nil
 	}
@@ -262,31 +268,31 @@ func (t thread) timespec(address uint64, unit time.Duration) (time.Duration, err
 }
 
 // pollMembers reads the set of a poll.
-func (t thread) pollMembers(address, n uint64) ([]member, error) {
+func (t Thread) pollMembers(address, n uint64) ([]Member, error) {
 	if n > maxMembers {
-		return nil, errNoWait
+		return nil, ErrNoWait
 	}
 	b := make([]byte, 8*n)
 	if err := t.peek(address, b); err != nil {
 		return nil, err
 	}
-	set := make([]member, 0, n)
+	set := make([]Member, 0, n)
 	for ; len(b) > 0; b = b[8:] {
 		fd := int32(binary.NativeEndian.Uint32(b))
 		events := binary.NativeEndian.Uint16(b[4:])
 		if fd >= 0 { // poll skips others
-			set = append(set, member{fd: int(fd), input: events&inputEvents != 0})
+			set = append(set, Member{FD: int(fd), Input: events&inputEvents != 0})
 		}
 	}
 	return set, nil
 }
 
 // selectMembers reads the three sets of a select.
-func (t thread) selectMembers(n int, addresses [3]uint64) ([]member, error) {
+func (t Thread) selectMembers(n int, addresses [3]uint64) ([]Member, error) {
 	if n < 0 || n > maxMembers {
-		return nil, errNoWait
+		return nil, ErrNoWait
 	}
-	var set []member
+	var set []Member
 	for i, address := range addresses {
 		if address == 0 {
 			continue
@@ -298,7 +304,7 @@ func (t thread) selectMembers(n int, addresses [3]uint64) ([]member, error) {
 		for fd := range n {
 			word := binary.NativeEndian.Uint64(b[fd/64*8:])
 			if word>>(fd%64)&1 == 1 {
-				set = append(set, member{fd: fd, input: i == 0})
+				set = append(set, Member{FD: fd, Input: i == 0})
 			}
 		}
 	}
@@ -306,16 +312,16 @@ func (t thread) selectMembers(n int, addresses [3]uint64) ([]member, error) {
 }
 
 // epollMembers reads the set of an epoll.
-func (t thread) epollMembers(epoll int) ([]member, error) {
+func (t Thread) epollMembers(epoll int) ([]Member, error) {
 	const most = maxMembers * 128 // bytes
 	b, err := procfs.ReadAtMost(t.file("fdinfo/")+strconv.Itoa(epoll), most)
 	if err != nil {
 		return nil, err
 	}
 	if len(b) == most { // there may be more
-		return nil, errNoWait
+		return nil, ErrNoWait
 	}
-	var set []member
+	var set []Member
 	for line := range bytes.Lines(b) { // "tfd:        5 events:       19 data: …  pos:0 ino:5 sdev:1a"
 		if m, ok := parseMember(line); ok {
 			set = append(set, m)
@@ -324,7 +330,7 @@ func (t thread) epollMembers(epoll int) ([]member, error) {
 	return set, nil
 }
 
-func parseMember(line []byte) (m member, ok bool) {
+func parseMember(line []byte) (m Member, ok bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("tfd:"))
 	if !ok {
 		return m, false
@@ -339,23 +345,23 @@ func parseMember(line []byte) (m member, ok bool) {
 		x, _ := strconv.ParseUint(string(after[:end]), base, 64)
 		return x
 	}
-	m.fd = int(field("", 10))
-	m.input = field("events:", 16)&inputEvents != 0
+	m.FD = int(field("", 10))
+	m.Input = field("events:", 16)&inputEvents != 0
 	m.inode = field("ino:", 16)
 	return m, true
 }
 
 // peek fills b from the memory of the thread's process. It asks by the thread: the first one of the
 // process has no memory once it has ended.
-func (t thread) peek(address uint64, b []byte) error {
+func (t Thread) peek(address uint64, b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
 	local := []unix.Iovec{{Base: unsafe.SliceData(b)}}
 	local[0].SetLen(len(b))
-	n, err := procfs.ReadMemory(t.tid, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}})
+	n, err := procfs.ReadMemory(t.TID, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}})
 	if err == unix.EFAULT || err == nil && n < len(b) {
-		return errNoWait
+		return ErrNoWait
 	}
 	return err
 }

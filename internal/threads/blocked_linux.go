@@ -1,4 +1,4 @@
-package waiting
+package threads
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func blocked(pid, chain int) (words string, since time.Duration) {
 		return "", 0
 	}
 	if child := t.awaitedChild(c); child != 0 {
-		words = "waits for " + nameOf(child)
+		words = "waits for " + NameOf(child)
 		if chain > 1 {
 			if more, since := blocked(child, chain-1); more != "" {
 				return words + ", which " + more, since
@@ -46,19 +46,19 @@ func blocked(pid, chain int) (words string, since time.Duration) {
 
 // representative returns the thread whose call tells most of what a process waits for, the first of
 // these, and its call. It returns false if a thread is not blocked.
-func representative(pid int) (rep thread, in call, ok bool) {
+func representative(pid int) (rep Thread, in Call, ok bool) {
 	tids, err := procfs.Threads(pid)
 	if err != nil {
-		return thread{}, call{}, false
+		return Thread{}, Call{}, false
 	}
 	for _, tid := range tids {
-		t := thread{pid: pid, tid: tid}
-		c, err := t.blockedIn()
+		t := Thread{PID: pid, TID: tid}
+		c, err := t.BlockedIn()
 		if err != nil {
-			if t.ended() {
+			if t.Ended() {
 				continue
 			}
-			return thread{}, call{}, false
+			return Thread{}, Call{}, false
 		}
 		if !ok || telling(c) > telling(in) {
 			rep, in, ok = t, c, true
@@ -69,11 +69,11 @@ func representative(pid int) (rep thread, in call, ok bool) {
 
 // telling ranks calls by how much they show of why a process waits. The threads of a runtime
 // wait for one another and for short times.
-func telling(c call) int {
+func telling(c Call) int {
 	switch {
-	case slices.Contains(parked, c.number):
+	case c.Parked():
 		return 0
-	case slices.Contains(sleeping, c.number):
+	case c.Sleeps():
 		return 1
 	}
 	return 2
@@ -81,13 +81,13 @@ func telling(c call) int {
 
 // awaitedChild returns the child that the thread, which is blocked in c, waits for, or 0 if it waits
 // for something else or for several. Of several living children none is the one.
-func (t thread) awaitedChild(c call) int {
+func (t Thread) awaitedChild(c Call) int {
 	switch {
 	case c.number == unix.SYS_WAIT4 && int32(c.args[0]) > 0:
 		return int(int32(c.args[0]))
 	case c.number == unix.SYS_WAITID && c.args[0] == unix.P_PID:
 		return int(int32(c.args[1]))
-	case !slices.Contains(children, c.number) && c.number != unix.SYS_RT_SIGSUSPEND: // dash suspends itself
+	case !c.AwaitsChild() && c.number != unix.SYS_RT_SIGSUSPEND: // dash suspends itself
 		return 0
 	}
 	if living := t.livingChildren(); len(living) == 1 {
@@ -98,12 +98,12 @@ func (t thread) awaitedChild(c call) int {
 
 // livingChildren returns the children of the thread's process that have not ended, as far as they
 // can be seen.
-func (t thread) livingChildren() []int {
-	tids, err := procfs.Threads(t.pid)
+func (t Thread) livingChildren() []int {
+	tids, err := procfs.Threads(t.PID)
 	if err != nil {
 		return nil
 	}
-	all, _ := procfs.Children(t.pid, len(tids)) // an error: those that could be read
+	all, _ := procfs.Children(t.PID, len(tids)) // an error: those that could be read
 	return slices.DeleteFunc(all, func(pid int) bool {
 		s, err := procfs.Inspect(pid)
 		return err != nil || s.Ended()
@@ -111,15 +111,15 @@ func (t thread) livingChildren() []int {
 }
 
 // blockedOn says what the thread waits for, which is blocked in c.
-func (t thread) blockedOn(c call) string {
-	if s, err := procfs.InspectThread(t.pid, t.tid); err == nil && s.State == 'D' && c.number != unix.SYS_CLONE {
+func (t Thread) blockedOn(c Call) string {
+	if s, err := procfs.InspectThread(t.PID, t.TID); err == nil && s.State == 'D' && c.number != unix.SYS_CLONE {
 		return "waits for the disk"
 	}
 	switch {
-	case slices.Contains(children, c.number), c.number == unix.SYS_RT_SIGSUSPEND && len(t.livingChildren()) > 1:
+	case c.AwaitsChild(), c.number == unix.SYS_RT_SIGSUSPEND && len(t.livingChildren()) > 1:
 		return t.severalChildren()
-	case slices.Contains(sleeping, c.number):
-		if left, err := t.sleepLeft(c); err == nil && left > 0 {
+	case c.Sleeps():
+		if left, err := t.SleepLeft(c); err == nil && left > 0 {
 			return fmt.Sprintf("sleeps, for %s more", left.Round(time.Second))
 		}
 		return "sleeps"
@@ -127,14 +127,14 @@ func (t thread) blockedOn(c call) string {
 		return "waits for a lock of " + t.nameOfFile(int(int32(c.args[0])))
 	case c.number == unix.SYS_RT_SIGTIMEDWAIT, c.number == unix.SYS_RT_SIGSUSPEND, c.number == sysPause:
 		return "waits for a signal"
-	case slices.Contains(parked, c.number):
+	case c.Parked():
 		return "waits for a lock"
 	case c.number == unix.SYS_CONNECT:
 		if to := t.address(c.args[1], c.args[2]); to != "" {
 			return "tries to connect to " + to
 		}
 	}
-	w, err := t.waitOf(c)
+	w, err := t.WaitOf(c)
 	if err != nil {
 		return ""
 	}
@@ -142,7 +142,7 @@ func (t thread) blockedOn(c call) string {
 }
 
 // severalChildren names the children that the thread waits for.
-func (t thread) severalChildren() string {
+func (t Thread) severalChildren() string {
 	const most = 3
 	living := t.livingChildren()
 	if len(living) == 0 {
@@ -150,7 +150,7 @@ func (t thread) severalChildren() string {
 	}
 	var names []string
 	for _, pid := range living[:min(most, len(living))] {
-		names = append(names, nameOf(pid))
+		names = append(names, NameOf(pid))
 	}
 	text := "waits for " + strings.Join(names, ", ")
 	if more := len(living) - most; more > 0 {
@@ -160,21 +160,21 @@ func (t thread) severalChildren() string {
 }
 
 // blockedOnFiles says what a wait for descriptors is about: the first one of which that can be said.
-func (t thread) blockedOnFiles(w wait) string {
-	for _, m := range w.members {
+func (t Thread) blockedOnFiles(w Wait) string {
+	for _, m := range w.Members {
 		if words := t.blockedOnFile(m); words != "" {
 			return words
 		}
 	}
-	if w.timeout >= 0 {
+	if w.Timeout >= 0 {
 		return "waits for a timer"
 	}
 	return ""
 }
 
 // blockedOnFile is blockedOnFiles for one descriptor.
-func (t thread) blockedOnFile(m member) string {
-	link, err := t.linkOf(m)
+func (t Thread) blockedOnFile(m Member) string {
+	link, err := t.LinkOf(m)
 	if err != nil || link == "" {
 		return ""
 	}
@@ -186,15 +186,15 @@ func (t thread) blockedOnFile(m member) string {
 		if err != nil {
 			return ""
 		}
-		_, words, _ = newEnds(&probe{}, t.pid).peer(t.pid, uint32(n)) // an error: what is known of it
+		_, words, _ = new(Sockets).Peer(t.PID, uint32(n)) // an error: what is known of it
 		if words == "" {
 			words = "waits for a socket"
 		}
 	case kind == "pipe":
 		words = "waits for a pipe"
-	case link == timer:
+	case link == TimerLink:
 		words = "waits for a timer"
-	case link == process:
+	case link == ProcessLink:
 		words = "waits for the end of a process"
 	case link == "anon_inode:inotify":
 		words = "waits for a change of files"
@@ -205,22 +205,22 @@ func (t thread) blockedOnFile(m member) string {
 	default:
 		return ""
 	}
-	if !m.input {
+	if !m.Input {
 		words += ", which takes no more of its output"
 	}
 	return words
 }
 
 // nameOfFile returns the path of one of the thread's descriptors.
-func (t thread) nameOfFile(fd int) string {
-	if link, err := t.linkOf(member{fd: fd}); err == nil && link != "" {
+func (t Thread) nameOfFile(fd int) string {
+	if link, err := t.LinkOf(Member{FD: fd}); err == nil && link != "" {
 		return link
 	}
 	return "a file"
 }
 
 // address reads the Internet address to which the thread connects, or returns "".
-func (t thread) address(at, size uint64) string {
+func (t Thread) address(at, size uint64) string {
 	b := make([]byte, min(size, unix.SizeofSockaddrInet6))
 	if t.peek(at, b) != nil {
 		return ""
@@ -230,7 +230,7 @@ func (t thread) address(at, size uint64) string {
 
 // blockedFor returns how long the thread has not run, by the kernel's own clock: that of the calling
 // thread, which runs, is the present. It returns 0 if the kernel does not show it.
-func (t thread) blockedFor() time.Duration {
+func (t Thread) blockedFor() time.Duration {
 	then, ok := lastRun(t.file("sched"))
 	now, also := lastRun("/proc/thread-self/sched")
 	if !ok || !also || now < then {

@@ -1,6 +1,6 @@
 //go:build linux && !amd64
 
-package waiting
+package threads
 
 // Calls that this architecture leaves out: numbers that no thread shows.
 const (
