@@ -1,12 +1,9 @@
 package pkgmgr
 
 import (
-	"archive/zip"
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +16,7 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/wheel"
 	"asyncrepl/jobs"
 )
 
@@ -124,36 +122,16 @@ func (w *world) environment(name string) string {
 // wheel puts a wheel with one module of one value into the world's only index.
 func (w *world) wheel(name, version, value string, requires ...string) string {
 	w.t.Helper()
-	info := name + "-" + version + ".dist-info/"
-	meta := "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n"
+	p := wheel.OfModule(name, version, "value = "+value+"\n")
+	p.Metadata = "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n"
 	for _, r := range requires {
-		meta += "Requires-Dist: " + r + "\n"
+		p.Metadata += "Requires-Dist: " + r + "\n"
 	}
-	files := [][2]string{
-		{name + ".py", "value = " + value + "\n"},
-		{info + "METADATA", meta},
-		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
-	}
-	var record, out bytes.Buffer
-	z := zip.NewWriter(&out)
-	add := func(name, text string) {
-		f, err := z.Create(name)
-		if err == nil {
-			_, err = io.WriteString(f, text)
-		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		fmt.Fprintf(&record, "%s,,\n", name)
-	}
-	for _, f := range files {
-		add(f[0], f[1])
-	}
-	add(info+"RECORD", record.String()+info+"RECORD,,\n")
-	if err := z.Close(); err != nil {
+	path, err := p.Save(w.path("wheels"))
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.write("wheels/"+name+"-"+version+"-py3-none-any.whl", out.String(), 0o666)
+	return path
 }
 
 // backend builds the wheel of a project with one module, in the project's own directory and without

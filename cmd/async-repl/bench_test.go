@@ -91,7 +91,7 @@ func BenchmarkStartToFirstPython(b *testing.B) {
 			s := startServer(b, "REPL_PYTHON="+python)
 			r := s.do("execute_python", "code", "6 * 7")
 			d := time.Since(begin)
-			if err := expect(r, "completed", "42"); err != nil {
+			if err := r.Expect("completed", "42"); err != nil {
 				b.Fatal(err)
 			}
 			s.stop()
@@ -120,7 +120,7 @@ func BenchmarkFirstResultOfASession(b *testing.B) {
 			begin := time.Now()
 			r := s.do("execute_python", "code", "6 * 7", "session", "new")
 			d := time.Since(begin)
-			if err := expect(r, "completed", "42"); err != nil {
+			if err := r.Expect("completed", "42"); err != nil {
 				b.Fatal(err)
 			}
 			s.do("delete_session", "session", "new")

@@ -80,7 +80,7 @@ func TestDiskFails(t *testing.T) {
 			run := func(line string) mcpclient.Reply {
 				t.Helper()
 				r := s.do("execute_command_async", "command", "DIR='"+dir+"'; "+line, "tty", false, "wait_seconds", 100)
-				if err := expect(r, "completed"); err != nil {
+				if err := r.Expect("completed"); err != nil {
 					t.Fatalf("%v\n%s", err, r)
 				}
 				return r
@@ -109,7 +109,7 @@ func checkLost(t *testing.T, s *server, r mcpclient.Reply, why string) {
 	if got := r.Header("Cursor"); got != "8000000" {
 		t.Errorf("cursor %s", got)
 	}
-	if err := expect(r, "completed", "\n0000001\n", "\n1000000\n"); err != nil {
+	if err := r.Expect("completed", "\n0000001\n", "\n1000000\n"); err != nil {
 		t.Error(err)
 	}
 	lost, _, _ := strings.Cut(r.Header("Dropped"), " ")
@@ -140,7 +140,7 @@ func TestLongOutputWithFewDescriptors(t *testing.T) {
 	var ids []string
 	for range 70 {
 		r := s.do("execute_command_async", "command", "seq -w 60000", "tty", false, "wait_seconds", 100)
-		if err := expect(r, "completed"); err != nil {
+		if err := r.Expect("completed"); err != nil {
 			t.Fatalf("%v\n%s", err, r)
 		}
 		ids = append(ids, r.Header("Job ID"))
@@ -160,7 +160,7 @@ func TestLimitOfAllOutput(t *testing.T) {
 	run := func() string {
 		t.Helper()
 		r := s.do("execute_command_async", "command", "seq -w 200000", "tty", false, "wait_seconds", 100)
-		if err := expect(r, "completed"); err != nil || r.Header("Dropped") != "" {
+		if err := r.Expect("completed"); err != nil || r.Header("Dropped") != "" {
 			t.Fatalf("%v\n%.500s", err, r)
 		}
 		return r.Header("Job ID")

@@ -116,7 +116,7 @@ func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := expect(<-r, "completed", "done"); err != nil {
+	if err := (<-r).Expect("completed", "done"); err != nil {
 		t.Error(err)
 	}
 	if got := s.exit(); got != "exit status 0" {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/wheel"
 )
 
 // otherPython returns an interpreter that can be used and is of another version than realPython,
@@ -53,8 +55,8 @@ func TestEnvironmentsOfSessions(t *testing.T) {
 			t.Parallel()
 			python, version := otherPython(t)
 			s := newWorkspace(t, withUV, "PIP_NO_INDEX=1", "UV_OFFLINE=1")
-			for _, wheel := range [][2]string{{"spam", "1.0"}, {"spam", "2.0"}, {"eggs", "1.0"}, {"beans", "1.0"}} {
-				if _, err := buildWheel(s.dir, wheel[0], wheel[1], "value = '"+wheel[1]+"'\n"); err != nil {
+			for _, p := range [][2]string{{"spam", "1.0"}, {"spam", "2.0"}, {"eggs", "1.0"}, {"beans", "1.0"}} {
+				if _, err := wheel.OfModule(p[0], p[1], "value = '"+p[1]+"'\n").Save(s.dir); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -14,15 +14,16 @@ import (
 // goroutines names the row in the table of docs/how-it-works.md for each go statement of a file, in
 // order.
 var goroutines = map[string][]string{
-	"cmd/async-repl/http.go":      {"the accepting of connections, also for metrics"},
-	"cmd/async-repl/observe.go":   {"the accepting of connections, also for metrics"},
-	"cmd/async-repl/demo_http.go": {"the log of the server over HTTP"},
-	"cmd/async-repl/serve.go":     {"the connection", "the end of the engine after a signal", "the catching of signals"},
+	"cmd/async-repl/http.go":    {"the accepting of connections, also for metrics"},
+	"cmd/async-repl/observe.go": {"the accepting of connections, also for metrics"},
+	"cmd/async-repl/serve.go":   {"the connection", "the end of the engine after a signal", "the catching of signals"},
 
 	"internal/engine/engine.go":  {"the end of all jobs"},
 	"internal/engine/tenants.go": {"the end of one tenant of several"},
 
 	"internal/httpserver/sessions.go": {"one per MCP session over HTTP"},
+
+	"internal/demo/http.go": {"the log of the server over HTTP"},
 
 	"internal/mcpclient/client.go": {"the reader of a client"},
 	"internal/mcpclient/http.go":   {"a request of a client over HTTP"},

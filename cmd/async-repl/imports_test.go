@@ -152,7 +152,11 @@ var rules = []rule{
 		why: "who a token belongs to depends on the file alone, however the token arrives"},
 	{dir: "internal/version", not: []string{"os", "net", "github.com"},
 		why: "the server and the wheel that carries it say the same version"},
-	{dir: "cmd", may: []string{"internal/engine", "internal/files", "internal/fileserver", "internal/guard", "internal/httpserver", "internal/listener", "internal/mcpclient", "internal/mcpserver", "internal/metrics", "internal/peer", "internal/stdio", "internal/tokens", "internal/tty", "internal/version", "pkgmgr"}, not: []string{"net"},
+	{dir: "internal/wheel", not: []string{"os/exec", "net", "github.com"},
+		why: "a wheel is a file, whatever is in it"},
+	{dir: "internal/demo", may: []string{"internal/mcpclient", "internal/tokens", "internal/wheel"}, not: []string{"net", "github.com"},
+		why: "the demo uses the server as any client does: as a program"},
+	{dir: "cmd", may: []string{"internal/demo", "internal/engine", "internal/files", "internal/fileserver", "internal/guard", "internal/httpserver", "internal/listener", "internal/mcpserver", "internal/metrics", "internal/peer", "internal/stdio", "internal/tokens", "internal/tty", "internal/version", "internal/wheel", "pkgmgr"}, not: []string{"net"},
 		why: "main parses settings, connects the packages and decides what the end of input ends; the rest, the program pip included, belongs to other packages"},
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/readmetest"
+	"asyncrepl/internal/wheel"
 )
 
 // A moved row says what users of another server write there and what does the same here. The
@@ -103,7 +104,7 @@ func TestMoving(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			index := t.TempDir()
-			if _, err := buildWheel(index, "replwheel", "1.0", "value = 1\n"); err != nil {
+			if _, err := wheel.OfModule("replwheel", "1.0", "value = 1\n").Save(index); err != nil {
 				t.Fatal(err)
 			}
 			env := []string{

@@ -131,7 +131,7 @@ func (s *server) works(t *testing.T) {
 	t.Helper()
 	check := func(r mcpclient.Reply, status string, holds ...string) {
 		t.Helper()
-		if err := expect(r, status, holds...); err != nil {
+		if err := r.Expect(status, holds...); err != nil {
 			t.Errorf("%v:\n%s", err, r)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/wheel"
 )
 
 // newWorkspace starts a server in a workspace that has no environment yet. Its PATH has a python3,
@@ -50,7 +51,7 @@ func TestPipInShell(t *testing.T) {
 			t.Parallel()
 			s := newWorkspace(t, withUV)
 			for _, module := range []string{"first", "second"} {
-				if _, err := buildWheel(s.dir, module, "1.0", "value = '"+module+"'\n"); err != nil {
+				if _, err := wheel.OfModule(module, "1.0", "value = '"+module+"'\n").Save(s.dir); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -90,7 +91,7 @@ func TestPipOfActivatedEnvironment(t *testing.T) {
 	}
 	t.Parallel()
 	s := newWorkspace(t, false)
-	if _, err := buildWheel(s.dir, "first", "1.0", ""); err != nil {
+	if _, err := wheel.OfModule("first", "1.0", "").Save(s.dir); err != nil {
 		t.Fatal(err)
 	}
 	status, out := s.sh("python3 -m venv --without-pip other && . other/bin/activate && pip install --no-index ./first-1.0-py3-none-any.whl && python -c 'import first; print(first.__file__)'")
@@ -143,7 +144,7 @@ func TestProjectOfUV(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := buildWheel(s.dir, "first", "1.0", ""); err != nil {
+	if _, err := wheel.OfModule("first", "1.0", "").Save(s.dir); err != nil {
 		t.Fatal(err)
 	}
 	first := s.do("execute_python", "code", "1", "wait_seconds", 60)

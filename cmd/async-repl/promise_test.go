@@ -10,6 +10,7 @@ import (
 
 	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/wheel"
 )
 
 // peak returns the most memory that a process has used, in KiB.
@@ -44,7 +45,7 @@ func TestFloodsAreKeptInLittleMemory(t *testing.T) {
 		"python": s.do("execute_python", "code", fmt.Sprintf("for _ in range(%d): print('x' * 9999)", size/10_000), "wait_seconds", 0),
 	} {
 		end := s.end(r.Header("Job ID"))
-		if err := expect(end, "completed"); err != nil {
+		if err := end.Expect("completed"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := end.Header("Cursor"); got != strconv.Itoa(size) {
@@ -101,21 +102,21 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 	index := t.TempDir()
 	s := startServer(t, ownEnvironment, "PIP_FIND_LINKS="+index, "PIP_NO_INDEX=1", "UV_FIND_LINKS="+index, "UV_NO_INDEX=1", "UV_OFFLINE=1")
 	for version, dir := range map[string]string{"1.0": index, "2.0": s.dir} {
-		if _, err := buildWheel(dir, "replwheel", version, "value = '"+version+"'\n"); err != nil {
+		if _, err := wheel.OfModule("replwheel", version, "value = '"+version+"'\n").Save(dir); err != nil {
 			t.Fatal(err)
 		}
 	}
 	install := func(what, status string) mcpclient.Reply {
 		t.Helper()
 		r := s.end(s.do("install_package_async", "package", what, "wait_seconds", 0).Header("Job ID"))
-		if err := expect(r, status); err != nil {
+		if err := r.Expect(status); err != nil {
 			t.Fatalf("%v: %s", err, r)
 		}
 		return r
 	}
 	s.do("execute_python", "code", "kept = 1\ntry:\n    import replwheel\nexcept ImportError: pass", "wait_seconds", 60)
 	install("replwheel>=1,<2", "completed (installed replwheel 1.0)")
-	if r := s.do("execute_python", "code", "import replwheel; print(replwheel.value, kept)"); expect(r, "completed", "1.0 1") != nil {
+	if r := s.do("execute_python", "code", "import replwheel; print(replwheel.value, kept)"); r.Expect("completed", "1.0 1") != nil {
 		t.Errorf("the session does not find what was installed: %s", r)
 	}
 	if text := s.refused("install_package_async", "package", "--index-url=http://127.0.0.1:1 x"); !strings.Contains(text, "option") {
@@ -129,7 +130,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 	projectIn(t, filepath.Join(s.dir, "edited"), "edited", "pass")
 	install("-e edited", "completed (installed edited 1.0)")
 	r = s.do("execute_python", "code", "import edited; edited.where")
-	if err := expect(r, "completed", "/edited/edited.py"); err != nil {
+	if err := r.Expect("completed", "/edited/edited.py"); err != nil {
 		t.Errorf("%v: %s", err, r)
 	}
 

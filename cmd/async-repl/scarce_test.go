@@ -47,7 +47,7 @@ func (s *server) drain(t *testing.T, running []string) {
 	}
 	for _, onTTY := range []bool{true, false} {
 		r := s.do("execute_command_async", "command", "echo hi", "tty", onTTY, "wait_seconds", 60)
-		if err := expect(r, "completed", "hi"); err != nil {
+		if err := r.Expect("completed", "hi"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -154,11 +154,11 @@ func TestSmallFiles(t *testing.T) {
 	t.Parallel()
 	s := oddServer(t, script("ulimit -f 1024"))
 	r := s.do("execute_command_async", "command", "yes 0123456789 | head -c 5000000; echo; echo end", "wait_seconds", 60, "tty", false, "max_chars", 1000)
-	if err := expect(r, "completed", "Dropped: ", "\nend\n"); err != nil || r.Header("Cursor") != "5000005" {
+	if err := r.Expect("completed", "Dropped: ", "\nend\n"); err != nil || r.Header("Cursor") != "5000005" {
 		t.Errorf("%v: %s", err, r)
 	}
 	r = s.do("execute_command_async", "command", "exec head -c 5000000 /dev/zero > f", "wait_seconds", 60)
-	if err := expect(r, "failed (killed by SIGXFSZ)"); err != nil {
+	if err := r.Expect("failed (killed by SIGXFSZ)"); err != nil {
 		t.Error(err)
 	}
 	s.works(t)
@@ -171,10 +171,10 @@ func TestLittleMemory(t *testing.T) {
 	t.Parallel()
 	s := oddServer(t, script("ulimit -v 6000000"))
 	r := s.do("execute_python", "code", "x = 1; y = bytearray(1 << 33)", "wait_seconds", 60)
-	if err := expect(r, "failed (out of memory; variables kept)"); err != nil && !strings.Contains(r.Header("Status"), "MemoryError") {
+	if err := r.Expect("failed (out of memory; variables kept)"); err != nil && !strings.Contains(r.Header("Status"), "MemoryError") {
 		t.Error(err)
 	}
-	if err := expect(s.do("execute_python", "code", "x", "wait_seconds", 60), "completed", "1"); err != nil {
+	if err := s.do("execute_python", "code", "x", "wait_seconds", 60).Expect("completed", "1"); err != nil {
 		t.Error(err)
 	}
 }
@@ -197,12 +197,12 @@ func TestReadOnlyWorkspace(t *testing.T) {
 		}
 	}
 	r := s.do("execute_command_async", "command", "pwd; touch x", "wait_seconds", 60)
-	if err := expect(r, "failed (exit 1)", s.dir, "Read-only file system"); err != nil {
+	if err := r.Expect("failed (exit 1)", s.dir, "Read-only file system"); err != nil {
 		t.Error(err)
 	}
 	// Long output can't be kept either. The reply says so, and shows the output that is in memory.
 	r = s.do("execute_command_async", "command", "yes 0123456789 | head -c 2000000; echo; echo end", "tty", false, "wait_seconds", 60, "max_chars", 1000)
-	if err := expect(r, "completed", "Dropped: ", "\nend\n"); err != nil || r.Header("Cursor") != "2000005" {
+	if err := r.Expect("completed", "Dropped: ", "\nend\n"); err != nil || r.Header("Cursor") != "2000005" {
 		t.Errorf("%v: %s", err, r)
 	}
 }
@@ -225,13 +225,13 @@ func TestWorkspaceGoes(t *testing.T) {
 		t.Error("the workspace was made again")
 	}
 	r := s.do("execute_command_async", "command", "pwd", "cwd", "/", "wait_seconds", 60)
-	if err := expect(r, "completed", "/"); err != nil {
+	if err := r.Expect("completed", "/"); err != nil {
 		t.Error(err)
 	}
 	if err := os.Mkdir(s.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := expect(s.do("execute_command_async", "command", "pwd", "wait_seconds", 60), "completed", s.dir); err != nil {
+	if err := s.do("execute_command_async", "command", "pwd", "wait_seconds", 60).Expect("completed", s.dir); err != nil {
 		t.Error(err)
 	}
 }
@@ -269,7 +269,7 @@ func TestRefusedStarts(t *testing.T) {
 func TestNoDirectoryButAWorkspace(t *testing.T) {
 	t.Parallel()
 	s := oddServer(t, script("mkdir x; cd x; rmdir ../x"), "REPL_WORKDIR="+t.TempDir())
-	if err := expect(s.do("execute_command_async", "command", "pwd", "wait_seconds", 60), "completed", "/"); err != nil {
+	if err := s.do("execute_command_async", "command", "pwd", "wait_seconds", 60).Expect("completed", "/"); err != nil {
 		t.Error(err)
 	}
 }
@@ -292,7 +292,7 @@ func TestNoTerminals(t *testing.T) {
 				t.Errorf("status %q", status)
 			}
 			r = s.do("execute_command_async", "command", "echo hi", "tty", false, "wait_seconds", 60)
-			if err := expect(r, "completed", "hi"); err != nil {
+			if err := r.Expect("completed", "hi"); err != nil {
 				t.Error(err)
 			}
 			if status := s.do("execute_python", "code", "1", "wait_seconds", 60).Header("Status"); !strings.Contains(status, "a Python session needs a terminal") || !strings.Contains(status, c.says) {
@@ -321,7 +321,7 @@ func TestLongCommands(t *testing.T) {
 				const line = `test -e /proc/$$/fd/3 && echo open; echo "<$0>"; (exit 7)`
 				short := s.do("execute_command_async", "command", line, "tty", onTTY, "wait_seconds", 60)
 				long := s.do("execute_command_async", "command", ": "+strings.Repeat("x", size-len(line)-4)+"; "+line, "tty", onTTY, "wait_seconds", 60)
-				if err := expect(long, "failed (exit 7)"); err != nil {
+				if err := long.Expect("failed (exit 7)"); err != nil {
 					t.Error(err)
 				}
 				if got, want := long.Section("STDOUT"), short.Section("STDOUT"); got != want {
@@ -340,7 +340,7 @@ func TestHugeVariable(t *testing.T) {
 	if status := r.Header("Status"); !strings.Contains(status, "argument list too long") || !strings.Contains(status, "environment") {
 		t.Errorf("status %q", status)
 	}
-	if err := expect(s.do("execute_command_async", "command", "echo on", "wait_seconds", 60), "completed", "on"); err != nil {
+	if err := s.do("execute_command_async", "command", "echo on", "wait_seconds", 60).Expect("completed", "on"); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/wheel"
 )
 
 // A member is a client of a tenant.
@@ -124,11 +125,11 @@ func TestTenantsInstallForThemselves(t *testing.T) {
 	t.Parallel()
 	members := serveTenants(t, "alice bob")
 	alice, bob := members[0], members[1]
-	wheel, err := buildWheel(alice.dir, "spam", "1.0", "value = 1\n")
+	spam, err := wheel.OfModule("spam", "1.0", "value = 1\n").Save(alice.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	alice.do("install_package_async", map[string]any{"package": wheel, "wait_seconds": 60})
+	alice.do("install_package_async", map[string]any{"package": spam, "wait_seconds": 60})
 	code := map[string]any{"code": "import spam; spam.value", "wait_seconds": 60}
 	if r := alice.do("execute_python", code); r.Header("Status") != "completed" {
 		t.Errorf("the tenant that installed it:\n%s", r)

@@ -79,13 +79,13 @@ func build(dir string, targets []string) error {
 		if err != nil {
 			return err
 		}
-		w := wheel{version: v, tags: platforms[target], binary: binary, licenses: licenses}
-		content, err := w.bytes()
+		w := programWheel(v, platforms[target], binary, licenses)
+		content, err := w.Bytes()
 		if err != nil {
 			return fmt.Errorf("writing the wheel for %s: %v", target, err)
 		}
 		files[fmt.Sprintf("async-repl-%s-%s", v, strings.ReplaceAll(target, "/", "-"))] = binary
-		files[w.fileName()] = content
+		files[w.FileName()] = content
 	}
 	return write(dir, files)
 }

@@ -13,13 +13,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/wheel"
 )
 
-func testWheel() wheel {
-	return wheel{
-		version: "1.2.3", tags: []string{"manylinux_2_17_x86_64", "musllinux_1_1_x86_64"},
-		binary: []byte("\x7fELF"), licenses: []byte("a license\n"),
-	}
+const binary = "\x7fELF"
+
+func testWheel() wheel.Wheel {
+	return programWheel("1.2.3", []string{"manylinux_2_17_x86_64", "musllinux_1_1_x86_64"}, []byte(binary), []byte("a license\n"))
 }
 
 // open returns the files of the wheel by name.
@@ -54,13 +55,13 @@ func text(t *testing.T, f *zip.File) []byte {
 
 func TestWheelHoldsTheProgram(t *testing.T) {
 	w := testWheel()
-	content, err := w.bytes()
+	content, err := w.Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := open(t, content)
 	program := files["async_repl-1.2.3.data/scripts/async-repl"]
-	if got := text(t, program); !bytes.Equal(got, w.binary) {
+	if got := text(t, program); string(got) != binary {
 		t.Errorf("the program is %q", got)
 	}
 	if mode := program.Mode(); mode != 0o755 {
@@ -71,7 +72,7 @@ func TestWheelHoldsTheProgram(t *testing.T) {
 	}
 	// The tags of the file name, one in a line.
 	want := "async_repl-1.2.3-py3-none-manylinux_2_17_x86_64.musllinux_1_1_x86_64.whl"
-	if got := w.fileName(); got != want {
+	if got := w.FileName(); got != want {
 		t.Errorf("the name is %s, want %s", got, want)
 	}
 	about := string(text(t, files["async_repl-1.2.3.dist-info/WHEEL"]))
@@ -84,7 +85,7 @@ func TestWheelHoldsTheProgram(t *testing.T) {
 
 // RECORD lists every file with its size and checksum: installers remove by it, and some verify it.
 func TestRecordIsComplete(t *testing.T) {
-	content, err := testWheel().bytes()
+	content, err := testWheel().Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,11 +114,11 @@ func TestRecordIsComplete(t *testing.T) {
 }
 
 func TestSameWheelSameBytes(t *testing.T) {
-	a, err := testWheel().bytes()
+	a, err := testWheel().Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := testWheel().bytes(); err != nil || !bytes.Equal(a, b) {
+	if b, err := testWheel().Bytes(); err != nil || !bytes.Equal(a, b) {
 		t.Errorf("two wheels of the same program differ (%v)", err)
 	}
 }

@@ -211,7 +211,9 @@ func ExampleReply() {
 	r := Reply("Job ID: 01K9\nStatus: completed\n\n--- STDOUT ---\nhello\n--- RESULT ---\n42\n")
 	fmt.Println(r.Header("Status"))
 	fmt.Printf("%q %q %q\n", r.Section("STDOUT"), r.Section("RESULT"), r.Section("STDERR"))
+	fmt.Println(r.Expect("completed", "42"), r.Expect("running"), r.Expect("completed", "43"))
 	// Output:
 	// completed
 	// "hello" "42\n" ""
+	// <nil> status is "completed", not "running" the reply does not contain "43"
 }

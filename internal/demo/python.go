@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package demo
 
 import (
 	"bytes"
@@ -51,7 +51,7 @@ func seeFigure(s *session) error {
 	}
 	text := mcpclient.Reply(reply.Content[0].Text)
 	s.printReply(text)
-	if err := expect(text, "completed", "[image 1: PNG 256x128, job://"); err != nil {
+	if err := text.Expect("completed", "[image 1: PNG 256x128, job://"); err != nil {
 		return err
 	}
 	if n := len(reply.Content); n != 2 {
@@ -77,7 +77,7 @@ func lookIntoLoop(s *session) error {
 	if err != nil {
 		return err
 	}
-	if err := expect(r, "running"); err != nil {
+	if err := r.Expect("running"); err != nil {
 		return err
 	}
 	id := r.Header("Job ID")
@@ -85,7 +85,7 @@ func lookIntoLoop(s *session) error {
 		if r, err = s.call("check_python_status", map[string]any{"wait_seconds": 0.2}); err != nil {
 			return err
 		}
-		if err := expect(r, "running"); err != nil {
+		if err := r.Expect("running"); err != nil {
 			return err
 		}
 		before := at
@@ -124,7 +124,7 @@ func branchTwice(s *session) error {
 	const state = "primes = [n for n in range(2, 50_000) if all(n % d for d in range(2, int(n ** 0.5) + 1))]\nlen(primes)"
 	r, err := s.call("execute_python", map[string]any{"code": state, "checkpoint": true, "wait_seconds": 60})
 	if err == nil {
-		err = expect(r, "completed", "\nCheckpoint: kept\n", "\n5133")
+		err = r.Expect("completed", "\nCheckpoint: kept\n", "\n5133")
 	}
 	for _, name := range []string{"small", "large"} {
 		if err == nil {
@@ -143,7 +143,7 @@ func branchTwice(s *session) error {
 			r, err = s.call("execute_python", map[string]any{"session": next[0], "code": next[1], "wait_seconds": 60})
 		}
 		if err == nil {
-			err = expect(r, "completed", "\n"+next[2])
+			err = r.Expect("completed", "\n"+next[2])
 		}
 	}
 	return err
@@ -170,7 +170,7 @@ func continueAfterCrash(s *session) error {
 	if r, err = s.call("execute_python", map[string]any{"code": "len(primes)", "wait_seconds": 60}); err != nil {
 		return err
 	}
-	return expect(r, "completed", "\n5133")
+	return r.Expect("completed", "\n5133")
 }
 
 // exportNotebook writes what the session ran to a notebook that has the figure.

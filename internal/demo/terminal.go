@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package demo
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -16,13 +15,14 @@ import (
 // The steps with programs of a terminal. A program that is not installed is named, and its step
 // passes without it.
 
-// missing says that a program is not installed, if it is not.
-func (s *session) missing(program string) bool {
-	_, err := exec.LookPath(program)
-	if err != nil {
-		fmt.Fprintf(s.out, "   %s is not installed: nothing to show\n", program)
+// missing reports whether the server finds no such program, and says so.
+func (s *session) missing(program string) (bool, error) {
+	r, err := s.c.Call(s.ctx, "execute_command_async", map[string]any{"command": "command -v " + program, "wait_seconds": 60})
+	if err != nil || r.Header("Status") == "completed" {
+		return false, err
 	}
-	return err != nil
+	fmt.Fprintf(s.out, "   %s is not installed: nothing to show\n", program)
+	return true, nil
 }
 
 // passphrase is what the demo sends as a secret.
@@ -30,8 +30,8 @@ const passphrase = "correct horse battery staple"
 
 // makeKey answers ssh-keygen prompt by prompt. The passphrase leaves no trace.
 func makeKey(s *session) error {
-	if s.missing("ssh-keygen") {
-		return nil
+	if missing, err := s.missing("ssh-keygen"); missing || err != nil {
+		return err
 	}
 	r, err := s.call("execute_command_async", map[string]any{"command": "ssh-keygen -t ed25519 -C demo", "wait_seconds": 60})
 	if err != nil {
@@ -47,7 +47,7 @@ func makeKey(s *session) error {
 		{"Enter passphrase", passphrase + "\n", true},
 		{"Enter same passphrase again: ", passphrase + "\n", true},
 	} {
-		if err := expect(r, "waiting_input", answer.prompt); err != nil {
+		if err := r.Expect("waiting_input", answer.prompt); err != nil {
 			return err
 		}
 		args := map[string]any{"job_id": id, "text": answer.text, "secret": answer.secret, "wait_seconds": 60}
@@ -56,7 +56,7 @@ func makeKey(s *session) error {
 		}
 		replies += string(r)
 	}
-	if err := expect(r, "completed", "SHA256:"); err != nil {
+	if err := r.Expect("completed", "SHA256:"); err != nil {
 		return err
 	}
 	if strings.Contains(replies, passphrase) {
@@ -82,15 +82,15 @@ func (s *session) searchFor(text string) error {
 // pageThroughFile pages a file with less, searches in it and leaves it, by keys. Each reply shows the
 // screen of less, and a check shows what is on the terminal when less has ended.
 func pageThroughFile(s *session) error {
-	if s.missing("less") {
-		return nil
+	if missing, err := s.missing("less"); missing || err != nil {
+		return err
 	}
 	r, err := s.call("execute_command_async", map[string]any{"command": "seq 1000 | sed 's/^/line /' >lines; less lines", "wait_seconds": 60})
 	if err != nil {
 		return err
 	}
 	id := r.Header("Job ID")
-	if err := expect(r, "waiting_input", "--- SCREEN ---\nline 1\n", "line 39\n"); err != nil {
+	if err := r.Expect("waiting_input", "--- SCREEN ---\nline 1\n", "line 39\n"); err != nil {
 		return err
 	}
 	for _, step := range []struct {
@@ -105,7 +105,7 @@ func pageThroughFile(s *session) error {
 		if r, err = s.call("send_command_input", map[string]any{"job_id": id, "keys": step.keys, "wait_seconds": 60}); err != nil {
 			return err
 		}
-		if err := expect(r, step.status, step.text); err != nil {
+		if err := r.Expect(step.status, step.text); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func pageThroughFile(s *session) error {
 	if strings.Contains(string(r), "line 500") {
 		return errors.New("less has not left the screen")
 	}
-	return expect(r, "completed")
+	return r.Expect("completed")
 }
 
 // flood prints many lines, one of them an error in colour.
@@ -128,14 +128,14 @@ func findError(s *session) error {
 	if err != nil {
 		return err
 	}
-	if err := expect(r, "completed"); err != nil {
+	if err := r.Expect("completed"); err != nil {
 		return err
 	}
 	id := r.Header("Job ID")
 	if r, err = s.call("search_job_output", map[string]any{"job_id": id, "pattern": `error: .* block \d+`, "context": 1}); err != nil {
 		return err
 	}
-	if err := expect(r, "completed", "- copied block 123455\n", ": error: no space left for block 123456\n", "- copied block 123457\n"); err != nil {
+	if err := r.Expect("completed", "- copied block 123455\n", ": error: no space left for block 123456\n", "- copied block 123457\n"); err != nil {
 		return err
 	}
 	_, found, _ := strings.Cut(string(r), "\n\n")
@@ -178,12 +178,12 @@ func watchBar(s *session) error {
 	if _, shown, _ := strings.Cut(string(r), " ---\n"); strings.Count(shown, "20000") != 1 {
 		return errors.New("the bar is not one line")
 	}
-	if err := expect(r, "running", "Progress: 50 %, 10000 of 20000, 833 it/s, 0:12 left"); err != nil {
+	if err := r.Expect("running", "Progress: 50 %, 10000 of 20000, 833 it/s, 0:12 left"); err != nil {
 		return err
 	}
 	r, err = s.call("cancel_job", map[string]any{"job_id": id["job_id"]})
 	if err != nil {
 		return err
 	}
-	return expect(r, "cancelled (interrupted; variables kept)")
+	return r.Expect("cancelled (interrupted; variables kept)")
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package demo
 
 import (
 	"bufio"
@@ -27,11 +27,7 @@ type manyServer struct {
 }
 
 // serveTwo starts a server for alice and bob, each with a token.
-func serveTwo(ctx context.Context, dir string, stderr io.Writer) (*manyServer, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+func (p Program) serveTwo(ctx context.Context, dir string, stderr io.Writer) (*manyServer, error) {
 	m := &manyServer{tokens: make(map[string]string)}
 	var file strings.Builder
 	for _, tenant := range []string{"alice", "bob"} {
@@ -46,11 +42,11 @@ func serveTwo(ctx context.Context, dir string, stderr io.Writer) (*manyServer, e
 	if err := os.WriteFile(path, []byte(file.String()), 0o600); err != nil {
 		return nil, err
 	}
-	m.cmd = exec.CommandContext(ctx, self, serveCommand, "-listen", "127.0.0.1:0", "-tokens", path, "-trusted-tenants", "-toolsets", "core,files")
-	m.cmd.Dir = dir
-	m.cmd.Env = append(withoutSettings(os.Environ()), "REPL_WORKDIR="+filepath.Join(dir, "many"), "REPL_STATE_DIR="+filepath.Join(dir, "many-state"))
+	workspace := filepath.Join(dir, "many")
+	m.cmd = p.command(ctx, workspace, workspace+"-state",
+		"serve", "-listen", "127.0.0.1:0", "-tokens", path, "-trusted-tenants", "-toolsets", "core,files")
 	log, err := m.cmd.StderrPipe()
-	if err := errors.Join(err, os.Mkdir(filepath.Join(dir, "many"), 0o700), m.cmd.Start()); err != nil {
+	if err := errors.Join(err, os.Mkdir(workspace, 0o700), m.cmd.Start()); err != nil {
 		return nil, err
 	}
 	lines := bufio.NewReader(log)
@@ -111,7 +107,7 @@ func twoEras(s *session) error {
 		if err != nil {
 			return err
 		}
-		if err := expect(r, "completed", "--- RESULT ---\n"+c.result); err != nil {
+		if err := r.Expect("completed", "--- RESULT ---\n"+c.result); err != nil {
 			return err
 		}
 	}
@@ -170,7 +166,7 @@ func fileAndBack(s *session) error {
 	if err != nil {
 		return err
 	}
-	if err := expect(r, "completed"); err != nil {
+	if err := r.Expect("completed"); err != nil {
 		return err
 	}
 	sum, err := files.GetFile(s.ctx, "sum.txt")
