@@ -183,21 +183,32 @@ func TestSearchIsBounded(t *testing.T) {
 }
 
 // The middle of a reply about 8 MiB: a log without errors, one whose every line has a literal, and
-// one with colours.
+// one with colours. The floor reads the lines of the same log, and looks at none.
 func BenchmarkSearch(b *testing.B) {
 	for name, line := range map[string]string{
 		"plain":    "2026-11-21 10:12:13 INFO worker 3 got /a/1/2 in 12 ms and is at rest\n",
 		"literals": "2026-11-21 10:12:13 INFO worker 3 got 0 errors and no Exception: fine\n",
 		"coloured": "\x1b[32m2026-11-21 10:12:13\x1b[0m \x1b[1mINFO\x1b[0m worker 3 got /a/1/2 in 12 ms\n",
 	} {
+		log := newLog(b)
+		log.Write(output.TTY, []byte(strings.Repeat(line, 2*endBytes/len(line))))
+		end := log.Stat().End
 		b.Run(name, func(b *testing.B) {
-			log := newLog(b)
-			log.Write(output.TTY, []byte(strings.Repeat(line, 2*endBytes/len(line))))
 			b.SetBytes(2 * endBytes)
+			b.ReportAllocs()
 			for b.Loop() {
-				if got := search(log, 0, log.Stat().End); len(got.List) > 0 {
+				if got := search(log, 0, end); len(got.List) > 0 {
 					b.Fatal(got)
 				}
+			}
+		})
+		b.Run(name+"/floor", func(b *testing.B) {
+			b.SetBytes(2 * endBytes)
+			for b.Loop() {
+				s := lines.NewScanner(log, 0, func(lines.Block) {})
+				for s.Read(end) {
+				}
+				s.Finish()
 			}
 		})
 	}

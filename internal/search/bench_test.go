@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -38,8 +39,8 @@ func flood(coloured bool) []byte {
 	return b.Bytes()
 }
 
-// BenchmarkRun searches a log on disk for what is not in it. The floors read a file with the same
-// bytes in the same pieces.
+// BenchmarkRun searches a log on disk for what is not in it, and reports how much memory that takes at
+// most. The floors read a file with the same bytes in the same pieces.
 func BenchmarkRun(b *testing.B) {
 	size := benchSize(b)
 	for _, kind := range []string{"plain", "coloured"} {
@@ -67,11 +68,13 @@ func BenchmarkRun(b *testing.B) {
 			p := compile(b, pattern)
 			b.Run(kind+"/"+name, func(b *testing.B) {
 				b.SetBytes(int64(total))
+				memory := peak()
 				for b.Loop() {
 					if r := run(b, log, Query{Pattern: p}); r.To != int64(total) {
 						b.Fatal(r.To)
 					}
 				}
+				b.ReportMetric(memory(), "MiB")
 			})
 			if kind == "plain" {
 				b.Run("floor regexp/"+name, func(b *testing.B) {
@@ -90,6 +93,21 @@ func BenchmarkRun(b *testing.B) {
 			}
 		})
 	}
+}
+
+// peak returns a function that returns how many MiB more than now the process has had in memory since,
+// or 0 where the kernel does not say it.
+func peak() (more func() float64) {
+	debug.FreeOSMemory()
+	os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // forgets the earlier peak
+	resident := func() (kib float64) {
+		status, _ := os.ReadFile("/proc/self/status")
+		_, line, _ := strings.Cut(string(status), "VmHWM:")
+		fmt.Sscan(line, &kib)
+		return kib
+	}
+	before := resident()
+	return func() float64 { return (resident() - before) / 1024 }
 }
 
 // eachPiece reads a file in pieces as large as a scanner's.
