@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"asyncrepl/internal/report"
+	"asyncrepl/internal/overview"
 	"asyncrepl/jobs"
 	"asyncrepl/pyrepl"
 )
@@ -28,7 +28,7 @@ var errShutdown = errors.New("the server is shutting down")
 // settings. It waits for its turn in that session; if ctx is done before, the error is a
 // [*BusyError]. It can be any error of Create, too, or a [*NoSessionError] about from, or say why
 // from can't be branched now.
-func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (report.SessionStatus, Shared, error) {
+func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (overview.Session, Shared, error) {
 	fork := func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
 		return parent.Branch(ctx, name, cfg)
 	}
@@ -42,7 +42,7 @@ var ErrNotKept = pyrepl.ErrNotKept
 // Continue is [Engine.Branch] from the state after a job: from the job's checkpoint or, if no later
 // job has changed the variables there, from its session or a branch of that. With an empty name it
 // takes a free one. The error can be [ErrNotKept].
-func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name string) (report.SessionStatus, Shared, error) {
+func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name string) (overview.Session, Shared, error) {
 	var refused error
 	fork := func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
 		return parent.BranchAfter(ctx, job.ID, name, cfg)
@@ -56,7 +56,7 @@ func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name str
 			refused = err // that of the job's own session
 		}
 	}
-	return report.SessionStatus{}, nil, cmp.Or(refused, ErrNotKept)
+	return overview.Session{}, nil, cmp.Or(refused, ErrNotKept)
 }
 
 // holders returns the names of the sessions that can have the state after a job: its own first,
@@ -77,21 +77,21 @@ func (e *Engine) holders(job jobs.Info) (names []string) {
 type forkFunc func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (b *pyrepl.Session, shared Shared, err error)
 
 // branch makes a session that fork forks off another one.
-func (e *Engine) branch(sc Scope, from, name string, fork forkFunc) (report.SessionStatus, Shared, error) {
+func (e *Engine) branch(sc Scope, from, name string, fork forkFunc) (overview.Session, Shared, error) {
 	parent, name, err := e.branchable(sc, from, name)
 	if err != nil {
-		return report.SessionStatus{}, nil, err
+		return overview.Session{}, nil, err
 	}
 	spec := parent.spec
 	spec.Name = name
 	b, shared, err := fork(parent.Session, name, e.configOf(sc, spec, parent.packages))
 	if err != nil {
-		return report.SessionStatus{}, nil, err
+		return overview.Session{}, nil, err
 	}
 	status, err := e.addBranch(sc, spec, parent, b)
 	if err != nil {
 		b.Close()
-		return report.SessionStatus{}, nil, err
+		return overview.Session{}, nil, err
 	}
 	return status, shared, nil
 }
@@ -113,14 +113,14 @@ func (e *Engine) branchable(sc Scope, from, name string) (*session, string, erro
 }
 
 // addBranch adds a branch to the table, unless a session of its name was made meanwhile.
-func (e *Engine) addBranch(sc Scope, spec SessionSpec, parent *session, b *pyrepl.Session) (report.SessionStatus, error) {
+func (e *Engine) addBranch(sc Scope, spec SessionSpec, parent *session, b *pyrepl.Session) (overview.Session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return report.SessionStatus{}, errShutdown
+		return overview.Session{}, errShutdown
 	}
 	if err := e.canMake(sc, spec.Name); err != nil {
-		return report.SessionStatus{}, err
+		return overview.Session{}, err
 	}
 	s := e.add(sc, spec, parent.packages, b)
 	s.named, s.parent = true, parent.Name()

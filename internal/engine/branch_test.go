@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/overview"
 	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -135,6 +135,6 @@ func (b *bench) queues(sc engine.Scope, name string) {
 	b.t.Helper()
 	polltest.Until(b.t, "the queue of session "+name, func() bool {
 		list, _ := b.Sessions(sc)
-		return slices.ContainsFunc(list, func(s report.SessionStatus) bool { return s.Name == name && s.Queued > 0 })
+		return slices.ContainsFunc(list, func(s overview.Session) bool { return s.Name == name && s.Queued > 0 })
 	})
 }

@@ -3,13 +3,13 @@
 package engine
 
 import (
-	"asyncrepl/internal/report"
+	"asyncrepl/internal/overview"
 )
 
 // checkpoints returns the state of the checkpoints, the oldest first.
-func (e *Engine) checkpoints() (list []report.Checkpoint) {
+func (e *Engine) checkpoints() (list []overview.Checkpoint) {
 	for _, c := range e.kept.List() {
-		list = append(list, report.Checkpoint(c))
+		list = append(list, overview.Checkpoint(c))
 	}
 	return list
 }

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"asyncrepl/internal/report"
+	"asyncrepl/internal/overview"
 	"asyncrepl/pkgmgr"
 	"asyncrepl/pyrepl"
 )
@@ -40,27 +40,27 @@ func (spec SessionSpec) venv() string {
 // queue of the session once it is started as a job that Holds. The error can be a
 // [*SessionExistsError] or a [*TooManySessionsError]. Create can have to start an interpreter to
 // learn its version.
-func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ report.SessionStatus, install *Install, err error) {
+func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ overview.Session, install *Install, err error) {
 	if err := e.checkSpec(sc, spec); err != nil {
-		return report.SessionStatus{}, nil, err
+		return overview.Session{}, nil, err
 	}
 	packages, err := e.packages.Other(ctx, pkgmgr.Choice{
 		Python: pkgmgr.Setting{Name: "python", Value: spec.Python}, Venv: pkgmgr.Setting{Name: "venv", Value: spec.venv()},
 	})
 	if err != nil {
-		return report.SessionStatus{}, nil, err
+		return overview.Session{}, nil, err
 	}
 	if spec.Packages != "" {
 		run, err := packages.Install(spec.Packages)
 		if err != nil {
-			return report.SessionStatus{}, nil, err
+			return overview.Session{}, nil, err
 		}
 		install = &Install{run, siteOf(packages)}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.canMake(sc, spec.Name); err != nil { // again: the lock was free meanwhile
-		return report.SessionStatus{}, nil, err
+		return overview.Session{}, nil, err
 	}
 	s := e.make(sc, spec, packages)
 	s.named = true

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"asyncrepl/internal/report"
+	"asyncrepl/internal/overview"
 )
 
 // A NoSessionError says that there is no session of a name.
@@ -29,7 +29,7 @@ func (e *Engine) noSession(name string) error {
 }
 
 // A SessionExistsError says that a session can't be made because there is one of that name.
-type SessionExistsError struct{ Session report.SessionStatus }
+type SessionExistsError struct{ Session overview.Session }
 
 func (e *SessionExistsError) Error() string {
 	return fmt.Sprintf("session %s exists", e.Session.Name)
@@ -38,7 +38,7 @@ func (e *SessionExistsError) Error() string {
 // A TooManySessionsError says that no more sessions are allowed.
 type TooManySessionsError struct {
 	Open int
-	Idle report.SessionStatus // the one that has been idle longest; without a name: all are busy
+	Idle overview.Session // the one that has been idle longest; without a name: all are busy
 }
 
 func (e *TooManySessionsError) Error() string {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/cgroup"
-	"asyncrepl/internal/report"
+	"asyncrepl/internal/overview"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
 	"asyncrepl/pyrepl"
@@ -171,7 +171,7 @@ func (e *Engine) Delete(sc Scope, name string, by jobs.By, reason string) (wait 
 }
 
 // Sessions returns the state of the sessions, by name, and how many are allowed at once.
-func (e *Engine) Sessions(sc Scope) (list []report.SessionStatus, limit int) {
+func (e *Engine) Sessions(sc Scope) (list []overview.Session, limit int) {
 	for _, s := range e.list() {
 		list = append(list, e.statusOf(sc, s))
 	}
@@ -179,10 +179,10 @@ func (e *Engine) Sessions(sc Scope) (list []report.SessionStatus, limit int) {
 }
 
 // statusOf returns the state of a session.
-func (e *Engine) statusOf(sc Scope, s session) report.SessionStatus {
+func (e *Engine) statusOf(sc Scope, s session) overview.Session {
 	st, u, now := s.State(), s.Usage(), time.Now()
 	limit := cmp.Or(s.spec.MemoryMB, e.config.MemoryMB)
-	return report.SessionStatus{
+	return overview.Session{
 		Name: s.Name(), Parent: s.parent, Rerun: s.rerun, PID: st.PID, Stopped: s.Stopped(), Job: st.Job, Doing: st.Doing, Queued: st.Queued, Variables: st.Variables,
 		Threads: u.Threads, Processes: u.Processes, Memory: u.Memory, CPU: u.CPU,
 		Jobs: st.Jobs, Ran: st.Ran, Age: now.Sub(s.made), Idle: max(0, now.Sub(s.idleSince(st))),

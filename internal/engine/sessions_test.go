@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/overview"
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
 
 // create makes a session of the scope.
-func (b *bench) create(sc engine.Scope, spec engine.SessionSpec) report.SessionStatus {
+func (b *bench) create(sc engine.Scope, spec engine.SessionSpec) overview.Session {
 	b.t.Helper()
 	st, _, err := b.Create(b.t.Context(), sc, spec)
 	if err != nil {
@@ -127,9 +127,9 @@ func TestSessionsAreListed(t *testing.T) {
 	if lab.PID == 0 || lab.Memory < 1<<20 || lab.CPU == 0 || lab.Ran < 50*time.Millisecond || lab.Age < lab.Idle {
 		t.Errorf("a used session: %+v", lab)
 	}
-	used := report.SessionStatus{Name: "lab", PID: lab.PID, Variables: 6, Processes: 1, Threads: 2, Memory: lab.Memory, CPU: lab.CPU,
+	used := overview.Session{Name: "lab", PID: lab.PID, Variables: 6, Processes: 1, Threads: 2, Memory: lab.Memory, CPU: lab.CPU,
 		Jobs: 2, Ran: lab.Ran, Age: lab.Age, Idle: lab.Idle, Python: c.Python, Dir: c.Workspace}
-	unused := report.SessionStatus{Name: "new", Age: fresh.Age, Idle: fresh.Age, Python: c.Python, Dir: c.Workspace}
+	unused := overview.Session{Name: "new", Age: fresh.Age, Idle: fresh.Age, Python: c.Python, Dir: c.Workspace}
 	if lab != used || fresh != unused {
 		t.Errorf("sessions %+v, want %+v, %+v", list, used, unused)
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"asyncrepl/internal/report"
+	"asyncrepl/internal/overview"
 	"asyncrepl/shell"
 )
 
@@ -55,15 +55,15 @@ func (e *Engine) dropShell() bool {
 }
 
 // shellStatus returns the state of the shell sessions in the order of their names.
-func (e *Engine) shellStatus() []report.ShellSession {
+func (e *Engine) shellStatus() []overview.Shell {
 	e.mu.Lock()
 	all := maps.Clone(e.shells)
 	e.mu.Unlock()
-	var list []report.ShellSession
+	var list []overview.Shell
 	for name, s := range all {
 		idle, dir := s.Idle()
-		list = append(list, report.ShellSession{Name: name, Dir: dir, Idle: idle})
+		list = append(list, overview.Shell{Name: name, Dir: dir, Idle: idle})
 	}
-	slices.SortFunc(list, func(a, b report.ShellSession) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b overview.Shell) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/cgroup"
+	"asyncrepl/internal/overview"
 	"asyncrepl/internal/pystack"
-	"asyncrepl/internal/report"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
 )
 
 // Status returns the state of the engine. It starts nothing and makes no file.
-func (e *Engine) Status(sc Scope) report.Server {
+func (e *Engine) Status(sc Scope) overview.Server {
 	census := e.owner.Census()
-	s := report.Server{
+	s := overview.Server{
 		Version: e.config.Version, Started: e.started, Workspace: sc.Workspace,
 		Jobs: e.jobs.Count(), Disk: e.jobs.Usage(),
 		Processes: census.Trees.Processes, Memory: census.Trees.Memory, Self: census.Self,
@@ -69,12 +69,12 @@ func (e *Engine) Status(sc Scope) report.Server {
 }
 
 // memoryLimits adds to s how the memory of sessions is limited, if it is.
-func (e *Engine) memoryLimits(s *report.Server) {
+func (e *Engine) memoryLimits(s *overview.Server) {
 	each, together := "memory limits of sessions, for each process and not for all together", "memory limits of sessions, for all processes together (cgroup v2)"
 	if mb := e.config.MemoryMB; mb > 0 {
 		each = fmt.Sprintf("a memory limit of %d MB for each process of a session, not for all together", mb)
 		together = fmt.Sprintf("a memory limit of %d MB for all processes of a session together (cgroup v2)", mb)
-	} else if !slices.ContainsFunc(s.Sessions, func(s report.SessionStatus) bool { return s.MemoryMB > 0 }) {
+	} else if !slices.ContainsFunc(s.Sessions, func(s overview.Session) bool { return s.MemoryMB > 0 }) {
 		return
 	}
 	if err := cgroup.Available(); err != nil {

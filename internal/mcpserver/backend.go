@@ -7,7 +7,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/files"
-	"asyncrepl/internal/report"
+	"asyncrepl/internal/overview"
 	"asyncrepl/jobs"
 )
 
@@ -23,17 +23,17 @@ type Backend interface {
 	Open(sc engine.Scope, name string) (s engine.Session, made bool, err error)
 	// Create makes a Python session that does not exist. install is that of its packages, or
 	// nil. It can take as long as the start of an interpreter.
-	Create(ctx context.Context, sc engine.Scope, spec engine.SessionSpec) (s report.SessionStatus, install *engine.Install, err error)
+	Create(ctx context.Context, sc engine.Scope, spec engine.SessionSpec) (s overview.Session, install *engine.Install, err error)
 	// Branch makes a Python session that continues with the variables of another one. It waits for
 	// its turn there until ctx is done.
-	Branch(ctx context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error)
+	Branch(ctx context.Context, sc engine.Scope, from, name string) (overview.Session, engine.Shared, error)
 	// Replay returns what runs code in the state after a job, in a new Python session.
 	Replay(sc engine.Scope, job jobs.Info) (engine.Replay, error)
 	// Continue is Branch from the state after a job. The error is engine.ErrNotKept if that is not
 	// there any more.
-	Continue(ctx context.Context, sc engine.Scope, job jobs.Info, name string) (report.SessionStatus, engine.Shared, error)
+	Continue(ctx context.Context, sc engine.Scope, job jobs.Info, name string) (overview.Session, engine.Shared, error)
 	// Sessions returns the state of the sessions, and how many are allowed at once.
-	Sessions(sc engine.Scope) (list []report.SessionStatus, limit int)
+	Sessions(sc engine.Scope) (list []overview.Session, limit int)
 	// Delete ends a Python session for good. kept is the directory of its own environment, which
 	// stays, or empty.
 	Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error)
@@ -48,7 +48,7 @@ type Backend interface {
 	// last call, or "".
 	TakeNote() string
 	// Status returns the state of the server.
-	Status(sc engine.Scope) report.Server
+	Status(sc engine.Scope) overview.Server
 }
 
 // A Config is shared by all connections.

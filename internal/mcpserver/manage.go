@@ -11,6 +11,7 @@ import (
 	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/news"
+	"asyncrepl/internal/overview"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -62,7 +63,7 @@ func (c *call) branch(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return report.Branch(status, shared), nil
+	return overview.Branch(status, shared), nil
 }
 
 // installFirst starts the install of a new session's packages. If that is refused, the session is
@@ -85,7 +86,7 @@ func (c *call) installFirst(spec engine.SessionSpec, install *engine.Install) (*
 func (c *call) listSessions(context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
 	list, limit := c.Backend.Sessions(c.scope)
-	return report.Sessions(list, limit, arguments.MaxText-headRoom), nil
+	return overview.Sessions(list, limit, arguments.MaxText-headRoom), nil
 }
 
 // deleteSession ends a session. An end that has begun is completed even if the call is cancelled.

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/report"
+	"asyncrepl/internal/overview"
 	"asyncrepl/jobs"
 )
 
@@ -27,11 +27,11 @@ func TestServerStatus(t *testing.T) {
 	c.call("execute_python", given{"code": `raise "E"`})
 	c.call("execute_python", given{"code": `out ""`})
 	asks := field(c.call("execute_python", given{"code": `ask line "? "`, "wait_seconds": 60}), "Job ID")
-	w.status = func(_ engine.Scope, s *report.Server) {
+	w.status = func(_ engine.Scope, s *overview.Server) {
 		s.Started = time.Now().Add(-time.Minute)
 		s.Works, s.Lacks = []string{"one thing", "another"}, []string{"no such luck", "nor this"}
 		s.Python, s.Search = "/x/bin/python (3.11)", "/bin (PATH)"
-		s.Sessions = []report.SessionStatus{{Name: "a", PID: 7, Memory: 3 << 20, Job: asks, Queued: 2}, {Name: "b", PID: 8}, {Name: "c"}}
+		s.Sessions = []overview.Session{{Name: "a", PID: 7, Memory: 3 << 20, Job: asks, Queued: 2}, {Name: "b", PID: 8}, {Name: "c"}}
 		s.MaxSessions, s.Processes, s.Memory, s.Self = 50, 1234, 5<<29, 21<<20+300<<10
 		s.Orphans = []jobs.Process{{PID: 33, Program: "sleep"}}
 		s.StateDir, s.Free = "/state", 812
@@ -44,7 +44,7 @@ func TestServerStatus(t *testing.T) {
 	if d := cmp.Diff(want, times.ReplaceAllString(c.call("server_status", nil), "T")); d != "" {
 		t.Error(d)
 	}
-	w.status = func(_ engine.Scope, s *report.Server) { s.Sessions = make([]report.SessionStatus, 20+3) }
+	w.status = func(_ engine.Scope, s *overview.Server) { s.Sessions = make([]overview.Session, 20+3) }
 	got := c.call("server_status", nil)
 	if strings.Count(got, "\nSession: ") != 20+1 || !strings.Contains(got, "\nSession: 3 more\n") {
 		t.Errorf("with many sessions:\n%s", got)

@@ -153,5 +153,5 @@ const headRoom = 1000
 
 func (c *call) serverStatus(context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
-	return c.reporter.Server(c.Backend.Status(c.scope)), nil
+	return c.Backend.Status(c.scope).Reply(), nil
 }

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/report"
+	"asyncrepl/internal/overview"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -25,10 +25,10 @@ type world struct {
 	t         testing.TB
 	config    Config
 	jobs      *jobs.Registry
-	grace     time.Duration                      // of connections
-	timeout   time.Duration                      // of connections
-	status    func(engine.Scope, *report.Server) // if set, adds to what Status returns
-	drain     time.Duration                      // of connections
+	grace     time.Duration                        // of connections
+	timeout   time.Duration                        // of connections
+	status    func(engine.Scope, *overview.Server) // if set, adds to what Status returns
+	drain     time.Duration                        // of connections
 	workspace string
 	log       *syncBuffer
 	wroteLate chan struct{} // closed when late output was written
@@ -100,8 +100,8 @@ func (w *world) open(name string) { close(w.gate(name)) }
 func (w *world) Jobs() *jobs.Registry { return w.jobs }
 
 // Status implements Backend.
-func (w *world) Status(sc engine.Scope) report.Server {
-	s := report.Server{Version: "test", Workspace: sc.Workspace, Jobs: w.jobs.Count(), Disk: w.jobs.Usage()}
+func (w *world) Status(sc engine.Scope) overview.Server {
+	s := overview.Server{Version: "test", Workspace: sc.Workspace, Jobs: w.jobs.Count(), Disk: w.jobs.Usage()}
 	if w.status != nil {
 		w.status(sc, &s)
 	}
@@ -141,11 +141,11 @@ func (w *world) Open(_ engine.Scope, session string) (_ engine.Session, made boo
 }
 
 // Create implements Backend.
-func (w *world) Create(_ context.Context, _ engine.Scope, spec engine.SessionSpec) (report.SessionStatus, *engine.Install, error) {
+func (w *world) Create(_ context.Context, _ engine.Scope, spec engine.SessionSpec) (overview.Session, *engine.Install, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.sessions[spec.Name]; ok {
-		return report.SessionStatus{}, nil, &engine.SessionExistsError{Session: w.state(spec.Name)}
+		return overview.Session{}, nil, &engine.SessionExistsError{Session: w.state(spec.Name)}
 	}
 	w.sessions[spec.Name] = spec
 	if spec.Packages == "" {
@@ -155,15 +155,15 @@ func (w *world) Create(_ context.Context, _ engine.Scope, spec engine.SessionSpe
 }
 
 // Branch implements Backend. A busy session is never branched.
-func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) (report.SessionStatus, engine.Shared, error) {
+func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) (overview.Session, engine.Shared, error) {
 	if from == "busy" || from == "asks" {
-		return report.SessionStatus{}, nil, &engine.BusyError{Session: from, Job: "J1", Waits: from == "asks"}
+		return overview.Session{}, nil, &engine.BusyError{Session: from, Job: "J1", Waits: from == "asks"}
 	}
 	w.mu.Lock()
 	spec, ok := w.sessions[from]
 	w.mu.Unlock()
 	if !ok {
-		return report.SessionStatus{}, nil, &engine.NoSessionError{Name: from, Names: []string{"lab"}}
+		return overview.Session{}, nil, &engine.NoSessionError{Name: from, Names: []string{"lab"}}
 	}
 	spec.Name = name
 	spec.Packages = ""
@@ -173,14 +173,14 @@ func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) 
 }
 
 // Continue implements Backend: the states after the jobs of session kept are there.
-func (w *world) Continue(ctx context.Context, sc engine.Scope, job jobs.Info, name string) (report.SessionStatus, engine.Shared, error) {
+func (w *world) Continue(ctx context.Context, sc engine.Scope, job jobs.Info, name string) (overview.Session, engine.Shared, error) {
 	switch {
 	case name == "threads":
-		return report.SessionStatus{}, nil, fmt.Errorf("session %s can't be branched now: a thread runs", job.Session)
+		return overview.Session{}, nil, fmt.Errorf("session %s can't be branched now: a thread runs", job.Session)
 	case name == "busy":
-		return report.SessionStatus{}, nil, &engine.BusyError{Session: job.Session, Job: "J"}
+		return overview.Session{}, nil, &engine.BusyError{Session: job.Session, Job: "J"}
 	case job.Session != "kept":
-		return report.SessionStatus{}, nil, engine.ErrNotKept
+		return overview.Session{}, nil, engine.ErrNotKept
 	}
 	status, _, err := w.Create(ctx, sc, engine.SessionSpec{Name: cmp.Or(name, "kept-2")})
 	status.Parent = "kept"
@@ -188,7 +188,7 @@ func (w *world) Continue(ctx context.Context, sc engine.Scope, job jobs.Info, na
 }
 
 // Sessions implements Backend.
-func (w *world) Sessions(engine.Scope) (list []report.SessionStatus, limit int) {
+func (w *world) Sessions(engine.Scope) (list []overview.Session, limit int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(w.sessions)) {
@@ -198,8 +198,8 @@ func (w *world) Sessions(engine.Scope) (list []report.SessionStatus, limit int) 
 }
 
 // state returns the state of a session without Python. The caller holds mu.
-func (w *world) state(name string) report.SessionStatus {
-	return report.SessionStatus{Name: name, Dir: cmp.Or(w.sessions[name].Dir, "/lab")}
+func (w *world) state(name string) overview.Session {
+	return overview.Session{Name: name, Dir: cmp.Or(w.sessions[name].Dir, "/lab")}
 }
 
 // Delete implements Backend.

@@ -1,4 +1,7 @@
-package report
+// Package overview describes a server and its sessions: what server_status, list_sessions and
+// create_session show. The engine counts, this package says it in words, and the tools send the
+// replies.
+package overview
 
 import (
 	"errors"
@@ -9,6 +12,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -29,10 +33,10 @@ type Server struct {
 	Search string   // where python3 and uv are looked for
 
 	Jobs        jobs.Count
-	Sessions    []SessionStatus // in order of their names
+	Sessions    []Session // in order of their names
 	MaxSessions int
-	Checkpoints []Checkpoint   // of these sessions, the oldest first
-	Shells      []ShellSession // in order of their names
+	Checkpoints []Checkpoint // of these sessions, the oldest first
+	Shells      []Shell      // in order of their names
 
 	Processes int            // in all trees
 	Memory    int64          // of these processes, in resident bytes
@@ -51,18 +55,18 @@ type Checkpoint struct {
 	Memory       int64 // bytes that it shares with no other process; 0: unknown
 }
 
-// A ShellSession is the state of a shell session.
-type ShellSession struct {
+// A Shell is the state of a shell session.
+type Shell struct {
 	Name, Dir string
 	Idle      time.Time // since when; zero: a command runs
 }
 
-// Server returns the reply about the server.
-func (rp *Reporter) Server(s Server) *Reply {
-	r := &Reply{}
+// Reply returns the reply about the server.
+func (s Server) Reply() *report.Reply {
+	r := &report.Reply{}
 	version := fmt.Sprintf("%s (%s, %s/%s), pid %d", s.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())
 	if !s.Started.IsZero() {
-		version += ", up " + Duration(rp.time().Sub(s.Started))
+		version += ", up " + report.Duration(time.Since(s.Started))
 	}
 	r.Line("Version", version)
 	r.Line("Workspace", s.Workspace)
@@ -93,33 +97,33 @@ func (rp *Reporter) Server(s Server) *Reply {
 		r.Line("Session", one.line())
 	}
 	for _, c := range s.Checkpoints {
-		text := fmt.Sprintf("session %s after job %s, %s old", c.Session, c.Job, Duration(rp.time().Sub(c.Made)))
+		text := fmt.Sprintf("session %s after job %s, %s old", c.Session, c.Job, report.Duration(time.Since(c.Made)))
 		if c.Memory > 0 {
 			text += ", " + size(c.Memory) + " of its own"
 		}
 		r.Line("Checkpoint", text)
 	}
-	rp.shells(r, s.Shells)
+	s.shells(r)
 	if s.Self > 0 {
 		r.Line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
 	}
-	r.disk(s)
+	s.disk(r)
 	r.Processes("Orphans", s.Orphans, "; their job is unknown")
 	return r
 }
 
 // shells writes the lines about shell sessions.
-func (rp *Reporter) shells(r *Reply, list []ShellSession) {
-	for i, one := range list {
+func (s Server) shells(r *report.Reply) {
+	for i, one := range s.Shells {
 		if i == sessionsMax {
-			r.Line("Shell session", fmt.Sprintf("%d more", len(list)-i))
+			r.Line("Shell session", fmt.Sprintf("%d more", len(s.Shells)-i))
 			break
 		}
 		state := "busy"
 		if !one.Idle.IsZero() {
-			state = "idle for " + Duration(rp.time().Sub(one.Idle))
+			state = "idle for " + report.Duration(time.Since(one.Idle))
 		}
-		r.Line("Shell session", fmt.Sprintf("%s, in %s, %s", one.Name, OneLine(one.Dir), state))
+		r.Line("Shell session", fmt.Sprintf("%s, in %s, %s", one.Name, report.OneLine(one.Dir), state))
 	}
 }
 
@@ -147,7 +151,7 @@ func jobCount(c jobs.Count) string {
 }
 
 // disk writes the lines about output on disk.
-func (r *Reply) disk(s Server) {
+func (s Server) disk(r *report.Reply) {
 	u := s.Disk
 	dir := s.StateDir
 	if u.Dir != "" {

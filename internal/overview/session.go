@@ -1,15 +1,20 @@
-package report
+package overview
 
 import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 )
 
-// A SessionStatus is the state of a Python session.
-type SessionStatus struct {
+// lineMax bounds the line about a session, in characters.
+const lineMax = 600
+
+// A Session is the state of a Python session.
+type Session struct {
 	Name      string
 	Parent    string // the session that it is a branch of; empty: none
 	Rerun     string // the job whose state it came to by running the code again; empty: none
@@ -38,21 +43,21 @@ type SessionStatus struct {
 
 // Sessions returns the list of sessions, of which limit are allowed, as many as fit into room
 // characters.
-func Sessions(list []SessionStatus, limit, room int) *Reply {
+func Sessions(list []Session, limit, room int) *report.Reply {
 	if len(list) == 0 {
-		return Textf("No sessions yet.")
+		return report.Textf("No sessions yet.")
 	}
 	var b strings.Builder
 	shown := 0
 	for _, s := range list {
 		line := s.String() + "\n"
-		if room -= chars(line); room < 0 {
+		if room -= utf8.RuneCountInString(line); room < 0 {
 			break
 		}
 		b.WriteString(line)
 		shown++
 	}
-	r := &Reply{}
+	r := &report.Reply{}
 	r.Line("Sessions", fmt.Sprintf("%d of at most %d", len(list), limit))
 	if left := len(list) - shown; left > 0 {
 		r.Line("Omitted", view.CountOf(left, "session"))
@@ -63,8 +68,8 @@ func Sessions(list []SessionStatus, limit, room int) *Reply {
 
 // Branch returns the reply about a new session that continues with the variables of another one,
 // and what the two share.
-func Branch(s SessionStatus, shared []string) *Reply {
-	r := &Reply{}
+func Branch(s Session, shared []string) *report.Reply {
+	r := &report.Reply{}
 	r.Line("Session", "new")
 	var b strings.Builder
 	b.WriteString(s.String() + "\n")
@@ -72,26 +77,26 @@ func Branch(s SessionStatus, shared []string) *Reply {
 		fmt.Fprintf(&b, "Shared with %s, so use each of these in one session only:\n", s.Parent)
 	}
 	for _, what := range shared {
-		b.WriteString("  " + view.Line(what, lineMax) + "\n")
+		b.WriteString("  " + report.OneLine(what) + "\n")
 	}
 	r.Body(b.String())
 	return r
 }
 
 // String describes the session in one line, for lists of sessions.
-func (s SessionStatus) String() string {
+func (s Session) String() string {
 	parts := s.activity()
 	if s.Job == "" && s.Doing == "" {
-		parts = append(parts, "idle for "+Duration(s.Idle))
+		parts = append(parts, "idle for "+report.Duration(s.Idle))
 	}
 	parts = append(parts, view.CountOf(s.Variables, "variable"))
 	if s.PID != 0 {
 		parts = append(parts, fmt.Sprintf("pid %d", s.PID))
 	}
 	if s.Processes > 0 {
-		parts = append(parts, view.CountOf(s.Threads, "thread")+" in "+view.CountOf(s.Processes, "process"), size(s.Memory), "CPU "+Duration(s.CPU))
+		parts = append(parts, view.CountOf(s.Threads, "thread")+" in "+view.CountOf(s.Processes, "process"), size(s.Memory), "CPU "+report.Duration(s.CPU))
 	}
-	parts = append(parts, fmt.Sprintf("%s in %s", view.CountOf(s.Jobs, "job"), Duration(s.Ran)), Duration(s.Age)+" old")
+	parts = append(parts, fmt.Sprintf("%s in %s", view.CountOf(s.Jobs, "job"), report.Duration(s.Ran)), report.Duration(s.Age)+" old")
 	if s.Python != "" {
 		parts = append(parts, "Python "+s.Python)
 	}
@@ -109,11 +114,11 @@ func (s SessionStatus) String() string {
 	if s.Rerun != "" {
 		parts = append(parts, "rerun of job "+s.Rerun)
 	}
-	return view.Line(strings.Join(parts, ", "), 2*lineMax)
+	return view.Line(strings.Join(parts, ", "), lineMax)
 }
 
 // line describes the session in one short line, for the state of the server.
-func (s SessionStatus) line() string {
+func (s Session) line() string {
 	parts := s.activity()
 	if s.PID != 0 {
 		if s.Job == "" && s.Doing == "" {
@@ -128,7 +133,7 @@ func (s SessionStatus) line() string {
 }
 
 // activity returns the name of the session and what it does, unless it is idle.
-func (s SessionStatus) activity() []string {
+func (s Session) activity() []string {
 	parts := []string{s.Name}
 	switch {
 	case s.Job != "":
