@@ -11,7 +11,7 @@ import (
 // own output for long has usually cleared its screen within them.
 const Window = 256 << 10
 
-// limit is how long drawing may take.
+// limit is how much processor time drawing may take.
 const limit = 200 * time.Millisecond
 
 var errSlow = errors.New("drawing a screen takes too long")
@@ -33,7 +33,8 @@ type Size struct{ Rows, Cols int }
 func Draw(b []byte, begins bool, size Size) (Picture, error) {
 	d := view.Drawn(b, size.Rows, begins)
 	s := New(size.Rows, size.Cols)
-	w := &stopwatch{limit}
+	w := startStopwatch(limit)
+	defer w.stop()
 	for _, part := range d.Parts {
 		s.writeWithin(part, w)
 	}

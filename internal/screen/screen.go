@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -130,23 +129,15 @@ func (s *Screen) recover() {
 	}
 }
 
-// A stopwatch bounds the time that drawing takes.
-type stopwatch struct{ left time.Duration }
-
-// longestPiece bounds what counts of the time of one piece. None takes longer: the processor was busy
-// with something else.
-const longestPiece = 5 * time.Millisecond
-
 // writeWithin draws b, and gives the screen up if the time is over before the end. Without a stopwatch
 // there is no limit.
 func (s *Screen) writeWithin(b []byte, w *stopwatch) {
 	defer s.recover()
 	for len(b) > 0 && s.err == nil {
-		if w != nil && w.left <= 0 {
+		if w != nil && w.over() {
 			s.err = errSlow
 			return
 		}
-		begin := time.Now()
 		n := s.pieceEnd(b)
 		_, _ = s.current().Write(b[:n]) // the error of an emulator that was closed: none ever is
 		for s.after != nil {
@@ -155,9 +146,6 @@ func (s *Screen) writeWithin(b []byte, w *stopwatch) {
 			f()
 		}
 		b = b[n:]
-		if w != nil {
-			w.left -= min(time.Since(begin), longestPiece)
-		}
 	}
 }
 

@@ -1,0 +1,38 @@
+package screen
+
+import (
+	"runtime"
+	"time"
+)
+
+// A stopwatch bounds the processor time that a goroutine uses, which it keeps on one thread. On a busy
+// machine the goroutine can wait for long without using any.
+type stopwatch struct {
+	limit, used time.Duration // used: of the thread at the start
+	due         time.Time     // the limit is not reached before
+}
+
+// startStopwatch returns a stopwatch for this goroutine, which must stop it.
+func startStopwatch(limit time.Duration) *stopwatch {
+	runtime.LockOSThread()
+	return &stopwatch{limit, threadTime(), time.Now().Add(limit)}
+}
+
+func (w *stopwatch) stop() { runtime.UnlockOSThread() }
+
+// over reports whether the limit is reached. It reads the clock of the thread, which is slow, only if
+// that could be.
+func (w *stopwatch) over() bool {
+	now := time.Now()
+	if now.Before(w.due) {
+		return false
+	}
+	left := w.limit - (threadTime() - w.used)
+	w.due = now.Add(left)
+	return left <= 0
+}
+
+var began = time.Now()
+
+// elapsed returns the time since the program began.
+func elapsed() time.Duration { return time.Since(began) }
