@@ -1,0 +1,408 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/mcpclient"
+)
+
+// A program is a row of TestPrograms: a real program that waits for input, or one that does not.
+type program struct {
+	name    string
+	needs   string // what must be installed: programs, and keys of programChecks
+	command string
+	asks    []question // one after the other; after the last answer the program ends. None: it never waits
+	ready   string     // what it prints before it does what the row is about; empty: nothing
+	accepts string     // how Accepts input begins, of a program that does not wait; empty: it takes none
+	stopped string     // how Stopped begins
+	ends    string     // its status after the last answer; empty: completed
+	pipes   bool       // it has pipes and no terminal
+	by      user       // for whom the row holds
+}
+
+// A question is one wait for input, and the answer to it.
+type question struct {
+	kind   string
+	prompt string // "…" stands for what differs between versions
+	answer []any  // arguments of send_command_input; nil: none, the program is cancelled
+}
+
+// perhaps is what a program accepts that takes input in some versions only.
+const perhaps = "perhaps"
+
+// A user is one for whom a row holds. The zero user is any.
+type user string
+
+const (
+	root     user = "root"
+	ordinary user = "an ordinary user"
+)
+
+// ask is a question that is answered by text, or by nothing if the text is empty.
+func ask(kind, prompt, text string) question {
+	if text == "" {
+		return question{kind, prompt, nil}
+	}
+	return question{kind, prompt, []any{"text", text}}
+}
+
+// press is a question that is answered by keys.
+func press(kind, prompt string, keys ...string) question {
+	return question{kind, prompt, []any{"keys", keys}}
+}
+
+// TestPrograms: real programs that wait for input are shown to wait, with kind and prompt, and those
+// that do something else never are.
+func TestPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs a hundred programs, and watches some for several seconds")
+	}
+	overStdio(t, "only the server's own user may connect")
+	if raceFactor > 1 {
+		t.Skip("the programs are not instrumented, and what watches them is tested where it is defined")
+	}
+	t.Parallel()
+	t.Run("idle", checkUsers)
+	t.Run("busy", func(t *testing.T) {
+		for range runtime.NumCPU() {
+			busyLoop(t)
+		}
+		checkUsers(t)
+	})
+}
+
+// busyLoop keeps a processor busy until the end of the test.
+func busyLoop(t *testing.T) {
+	loop := exec.Command("sh", "-c", "while :; do :; done")
+	loop.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := loop.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { loop.Process.Kill(); loop.Wait() })
+}
+
+// checkUsers runs all programs for the users that a test can become, at the same time.
+func checkUsers(t *testing.T) {
+	users := []user{ordinary}
+	if os.Geteuid() == 0 {
+		users = []user{root, ordinary}
+	}
+	for _, by := range users {
+		t.Run(string(by), func(t *testing.T) {
+			t.Parallel()
+			checkPrograms(t, by)
+		})
+	}
+}
+
+// checkPrograms runs all programs that are installed as jobs of one server.
+func checkPrograms(t *testing.T, by user) {
+	s := startServerOf(t, by)
+	missing := s.missing()
+	lacks := func(name string) bool { return slices.Contains(missing, name) }
+	c := startClock(s)
+	defer c.stop()
+	places := make(chan struct{}, 8) // for programs that start
+	var group sync.WaitGroup
+	var waiting, working int
+	for i, p := range programs {
+		if p.by != "" && p.by != by || slices.ContainsFunc(strings.Fields(p.needs), lacks) {
+			continue
+		}
+		if p.asks == nil {
+			working++
+		} else {
+			waiting++
+		}
+		places <- struct{}{}
+		group.Go(func() {
+			started := sync.OnceFunc(func() { <-places })
+			defer started()
+			if err := s.check(i, p, c, started); err != nil {
+				t.Errorf("%s: %v", p.name, err)
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d programs that wait, and %d that do not; not installed: %s", waiting, working, cmp.Or(strings.Join(missing, " "), "none"))
+}
+
+// check runs one program in a directory of its own and returns what is wrong. It calls started when
+// the program has come to what its row is about.
+func (s *server) check(i int, p program, c *clock, started func()) error {
+	begin := time.Now()
+	r, err := s.try("execute_command_async", "command", p.command, "cwd", fmt.Sprint("row", i), "tty", !p.pipes, "wait_seconds", 0)
+	if err != nil {
+		return err
+	}
+	id := r.Header("Job ID")
+	if p.asks == nil {
+		err = s.checkWorks(id, p, c, started)
+	} else {
+		err = s.checkWaits(id, p, begin)
+	}
+	_, ended := s.try("cancel_job", "job_id", id, "force", true)
+	return errors.Join(err, ended)
+}
+
+// checkWaits answers the questions of a program, if they are those of its row.
+func (s *server) checkWaits(id string, p program, begin time.Time) error {
+	for i, q := range p.asks {
+		r, err := s.settle(id)
+		if err != nil {
+			return err
+		}
+		kind, by, _ := strings.Cut(r.Header("Waiting"), ", ")
+		if i == 0 {
+			s.t.Logf("| %s | %s | %q | %d | %s", p.name, kind, r.Header("Prompt"), time.Since(begin).Milliseconds(), by)
+		}
+		if kind != q.kind || !like(r.Header("Prompt"), q.prompt) {
+			return fmt.Errorf("question %d is %q of kind %q, want %q of kind %q:\n%s", i, r.Header("Prompt"), kind, q.prompt, q.kind, r)
+		}
+		if q.answer == nil {
+			return nil
+		}
+		if _, err := s.try("send_command_input", append([]any{"job_id", id, "wait_seconds", 0}, q.answer...)...); err != nil {
+			return err
+		}
+	}
+	r, err := s.settle(id)
+	if want := cmp.Or(p.ends, "completed"); err == nil && r.Header("Status") != want {
+		err = fmt.Errorf("after the last answer, want %s:\n%s", want, r)
+	}
+	return err
+}
+
+// like reports whether a prompt is what a row says.
+func like(prompt, want string) bool {
+	before, after, varies := strings.Cut(want, "…")
+	if !varies {
+		return prompt == want
+	}
+	return len(prompt) >= len(before)+len(after) && strings.HasPrefix(prompt, before) && strings.HasSuffix(prompt, after)
+}
+
+// settle waits until a program waits for input or ends.
+func (s *server) settle(id string) (r mcpclient.Reply, err error) {
+	for range 3 { // a wait ends early if the program would take input but waits for other things, too
+		r, err = s.try("check_job_status", "job_id", id, "wait_seconds", patience.Seconds()/2, "cursor", 0)
+		if err != nil || r.Header("Status") != "running" {
+			break
+		}
+	}
+	return r, err
+}
+
+// checkWorks watches a program that does not wait from its start on, until some that do, and that
+// were started after it got ready, have been seen to wait.
+func (s *server) checkWorks(id string, p program, c *clock, started func()) error {
+	watch := make(chan error, 1)
+	go func() { watch <- s.watch(id) }() // ends with the job
+	if _, err := s.ready(id, p); err != nil {
+		return err
+	}
+	started()
+	for range 4 { // the first one can have been started before
+		if err := c.wait(); err != nil {
+			return err
+		}
+	}
+	r, err := s.ready(id, p) // still
+	if err != nil {
+		return err
+	}
+	s.t.Logf("| %s | – | | | %s | %s | %s", p.name, r.Header("Accepts input"), r.Header("Activity"), r.Header("Stopped"))
+	_, err = s.try("cancel_job", "job_id", id, "force", true)
+	return errors.Join(err, <-watch)
+}
+
+// ready waits until a program that does not wait does what its row is about.
+func (s *server) ready(id string, p program) (r mcpclient.Reply, err error) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if r, err = s.try("check_job_status", "job_id", id, "wait_seconds", 0.05, "cursor", 0); err != nil {
+			return r, err
+		}
+		if r.Header("Status") == "running" && strings.Contains(string(r), p.ready) && p.shownIn(r) {
+			return r, nil
+		}
+	}
+	return r, fmt.Errorf("it does not do what its row says:\n%s", r)
+}
+
+// shownIn reports whether a reply shows of a program that does not wait what its row says.
+func (p program) shownIn(r mcpclient.Reply) bool {
+	takes, stopped := r.Header("Accepts input"), r.Header("Stopped")
+	if p.accepts == perhaps {
+		return true
+	}
+	return (takes == "") == (p.accepts == "") && strings.HasPrefix(takes, p.accepts) &&
+		(stopped == "") == (p.stopped == "") && strings.HasPrefix(stopped, p.stopped)
+}
+
+// watch waits for the end of a job and returns an error if it waits for input before.
+func (s *server) watch(id string) error {
+	for {
+		r, err := s.try("check_job_status", "job_id", id, "wait_seconds", patience.Seconds()/2)
+		switch status := r.Header("Status"); {
+		case err != nil:
+			return err
+		case status == "waiting_input":
+			return fmt.Errorf("it was shown to wait:\n%s", r)
+		case status != "running":
+			return nil
+		}
+	}
+}
+
+// A clock ticks each time when a program has been seen to wait of the kind for which that takes
+// longest: one that asks again and again. What has not been seen to wait at one of its ticks has not
+// escaped for want of time, however busy the machine is.
+type clock struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu   sync.Mutex
+	tick chan struct{} // closed at the next tick
+	err  error         // why there is none
+}
+
+func startClock(s *server) *clock {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &clock{cancel: cancel, done: make(chan struct{}), tick: make(chan struct{})}
+	go func() { // the test's; ends with stop
+		defer close(c.done)
+		for ctx.Err() == nil && c.err == nil {
+			err := s.period()
+			c.mu.Lock()
+			close(c.tick)
+			c.tick, c.err = make(chan struct{}), err
+			c.mu.Unlock()
+		}
+	}()
+	return c
+}
+
+func (c *clock) stop() { c.cancel(); <-c.done }
+
+// wait waits for the next tick.
+func (c *clock) wait() error {
+	c.mu.Lock()
+	tick, err := c.tick, c.err
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	<-tick
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// period starts a program that asks again and again, and returns when it has been seen to wait.
+func (s *server) period() error {
+	r, err := s.try("execute_command_async", "command", `until read -t 0.1 x; do :; done`, "wait_seconds", 0)
+	if err != nil {
+		return err
+	}
+	id := r.Header("Job ID")
+	if r, err = s.settle(id); err == nil && r.Header("Status") != "waiting_input" {
+		err = fmt.Errorf("a loop that asks does not wait:\n%s", r)
+	}
+	_, ended := s.try("cancel_job", "job_id", id, "force", true)
+	return cmp.Or(err, ended)
+}
+
+// try is do for any goroutine.
+func (s *server) try(tool string, args ...any) (mcpclient.Reply, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return s.Call(ctx, tool, pairs(args))
+}
+
+// missing returns what the rows need and is not installed.
+func (s *server) missing() []string {
+	var names []string
+	for _, p := range programs {
+		names = append(names, strings.Fields(p.needs)...)
+	}
+	slices.Sort(names)
+	var line strings.Builder
+	for _, name := range slices.Compact(names) {
+		check := cmp.Or(programChecks[name], "command -v "+name)
+		fmt.Fprintf(&line, "%s >/dev/null 2>&1 || echo missing %s\n", check, name)
+	}
+	r := s.do("execute_command_async", "command", line.String(), "wait_seconds", patience.Seconds()/2)
+	holds(s.t.(*testing.T), r, "Status", "completed")
+	var missing []string
+	for line := range strings.Lines(string(r)) {
+		if name, ok := strings.CutPrefix(line, "missing "); ok {
+			missing = append(missing, strings.TrimSpace(name))
+		}
+	}
+	return missing
+}
+
+// startServerOf starts a server of a user. Its workspace has the files of the rows, and a directory
+// for each row.
+func startServerOf(t *testing.T, by user) *server {
+	t.Helper()
+	s := prepare(t, "REPL_PYTHON="+realPython())
+	paths := []string{s.dir}
+	for name, text := range programFiles {
+		path := filepath.Join(s.dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	for i := range programs {
+		path := filepath.Join(s.dir, fmt.Sprint("row", i))
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	s.cmd.Env = append(s.cmd.Env, "HOME="+s.dir)
+	s.cmd.Env = append(s.cmd.Env, programEnv...)
+	if by == ordinary && os.Geteuid() == 0 {
+		s.becomeOrdinary(t, paths)
+	}
+	s.connect()
+	if err := s.Initialize(s.ctx()); err != nil {
+		t.Fatalf("%v\n%s", err, s.log)
+	}
+	return s
+}
+
+// becomeOrdinary has the server run as an ordinary user, from a copy of its program that the user
+// can read. The user gets the paths.
+func (s *server) becomeOrdinary(t *testing.T, paths []string) {
+	t.Helper()
+	const nobody = 65534
+	public, state := filepath.Dir(s.dir), t.TempDir()
+	self := filepath.Join(public, "server")
+	publish(t, s.cmd.Path, self, 0o755)
+	s.cmd.Path = self
+	s.cmd.Env = append(s.cmd.Env, "REPL_STATE_DIR="+state)
+	err := os.Chmod(public, 0o755)
+	for _, path := range append(paths, state) {
+		err = cmp.Or(err, os.Chown(path, nobody, nobody))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+}

@@ -1,0 +1,219 @@
+package main
+
+import "strings"
+
+// programEnv is in the environment of the programs.
+var programEnv = []string{
+	"LC_ALL=C.UTF-8", "MANPAGER=less", "LESS=", "INPUTRC=/dev/null", "npm_config_update_notifier=false",
+	"GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_COMMITTER_NAME=a", "EMAIL=a@example.org",
+}
+
+// programFiles are in the workspace of the programs.
+var programFiles = map[string]string{
+	"text":    strings.Repeat("a line of text\n", 200),
+	"page.1":  ".TH PAGE 1\n.SH NAME\npage \\- a page\n" + strings.Repeat(".SH SECTION\nSome text.\n", 50),
+	"step.py": "x = 1\ny = 2\nprint(x + y)\n",
+	"step.js": "let x = 1\nlet y = 2\nconsole.log(x + y)\n",
+	"beside.py": `import os, sys, threading, time
+def work():
+    os.nice(19)
+    while True:
+        if sys.argv[1] == "prints":
+            print("tick", flush=True)
+            time.sleep(0.1)
+threading.Thread(target=work, daemon=True).start()
+input("go on? ")
+`,
+	"polls.py": `import select, sys, time
+while not select.select([0], [], [], 0.1)[0]:
+    if sys.argv[1] == "prints":
+        print("tick", flush=True)
+`,
+	"status": "Package: example\nStatus: install ok installed\nArchitecture: all\nVersion: 1\nMaintainer: a <a@example.org>\nDescription: an example\n",
+	"conffile.sh": `set -e
+for v in 1 2; do
+  mkdir -p pkg/DEBIAN pkg/etc
+  printf 'Package: example\nVersion: %s\nArchitecture: all\nMaintainer: a <a@example.org>\nDescription: an example\n' $v >pkg/DEBIAN/control
+  echo /etc/example.conf >pkg/DEBIAN/conffiles
+  echo "version=$v" >pkg/etc/example.conf
+  dpkg-deb --build pkg example$v.deb >/dev/null
+done
+mkdir -p admin/info admin/updates instdir
+: >admin/status; : >admin/available
+run() { dpkg --force-not-root --force-bad-path --admindir=admin --instdir=instdir --log=/dev/null "$@"; }
+run -i example1.deb >/dev/null
+echo mine >instdir/etc/example.conf
+run -i example2.deb
+`,
+	"uninstall.sh": `set -e
+pip=$(python3 -c 'import os, pip; print(os.path.dirname(os.path.dirname(pip.__file__)))')
+python3 -m venv --without-pip v
+d=$(echo v/lib/python3*/site-packages)/example-1.dist-info
+mkdir $d
+printf 'Metadata-Version: 2.1\nName: example\nVersion: 1\n' >$d/METADATA
+echo example-1.dist-info/METADATA,, >$d/RECORD
+PYTHONPATH=$pip v/bin/python -m pip uninstall example
+`,
+	"gitadd.sh": "set -e\ngit init -q repo; cd repo; echo a >f; git add f; git commit -qm a; echo b >>f; git add -p\n",
+	"slow.py": `import socket, sys, threading, time, urllib.request
+s = socket.create_server(("127.0.0.1", 0))
+def serve():
+    c, _ = s.accept()
+    c.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+    while True:
+        c.sendall(b"x" * 1000)
+        time.sleep(0.05)
+threading.Thread(target=serve, daemon=True).start()
+print("ready", flush=True)
+urllib.request.urlopen("http://127.0.0.1:%d/" % s.getsockname()[1]).read()
+`,
+	"Makefile": "all: a b\na b:\n\t@echo ready; sleep 1000\n",
+	"big.c":    "#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint main(void) { return 0; }\n",
+	"select.sh": `PS3="which? "
+select x in apple pear; do echo "$x"; break; done
+`,
+	"questions.py": `import questionary
+print(questionary.select("Which?", choices=["apple", "pear"]).ask())
+`,
+	"ask.js": `const r = require("readline").createInterface(process.stdin, process.stdout)
+r.question("name? ", () => r.close())
+`,
+	"window.py": "import curses\ncurses.wrapper(lambda w: (w.addstr('press a key'), w.getch()))\n",
+	"raw.py":    "import tty, sys\ntty.setraw(0)\nsys.stdout.write('raw> ')\nsys.stdout.flush()\nsys.stdin.read(1)\n",
+}
+
+// programChecks are the commands that report whether something is installed that is no command.
+var programChecks = map[string]string{
+	"perl5db.pl":  `perl -e 'exit !grep { -e "$_/perl5db.pl" } @INC'`,
+	"questionary": `python3 -c 'import questionary'`,
+	"python3-pip": `python3 -c 'import pip, venv'`,
+}
+
+// programs are the rows of TestPrograms.
+var programs = append(waitingPrograms, workingPrograms...)
+
+var waitingPrograms = []program{
+	// REPLs.
+	{name: "python", needs: "python3", command: `python3 -q`, asks: []question{ask("key", ">>> ", "exit()\n")}},
+	{name: "python -m asyncio", needs: "python3", command: `python3 -m asyncio`, asks: []question{ask("key", ">>> ", "exit()\n")}},
+	{name: "ipython", needs: "ipython", command: `ipython --no-banner --no-confirm-exit`, asks: []question{ask("key", "In [1]: ", "exit\n")}},
+	{name: "node", needs: "node", command: `node`, asks: []question{ask("key", "> ", ".exit\n")}},
+	{name: "sqlite3", needs: "sqlite3", command: `sqlite3`, asks: []question{ask("key", "sqlite> ", ".exit\n")}},
+	{name: "bc", needs: "bc", command: `bc -q`, asks: []question{ask("key", "", "quit\n")}},
+	{name: "dc", needs: "dc", command: `dc`, asks: []question{{"line", "", []any{"eof", true}}}},
+	{name: "lua", needs: "lua5.4", command: `lua5.4`, asks: []question{ask("key", "> ", "os.exit()\n")}},
+	{name: "tclsh", needs: "tclsh", command: `tclsh`, asks: []question{ask("line", "% ", "exit\n")}},
+	{name: "bash", needs: "bash", command: `PS1="$ " bash --norc -i`, asks: []question{ask("key", "$ ", "exit 0\n")}},
+	{name: "dash", needs: "dash", command: `PS1="$ " dash -i`, asks: []question{ask("line", "$ ", "exit 0\n")}},
+	{name: "ed", needs: "ed", command: `ed -p '* '`, asks: []question{ask("line", "* ", "q\n")}},
+	// Editors.
+	{name: "vi", needs: "vi", command: `vi new.txt`, asks: []question{ask("key", "", ":q!\n")}},
+	{name: "nano", needs: "nano", command: `nano new.txt`, asks: []question{press("key", "", "ctrl-x")}},
+	// Pagers.
+	{name: "less", needs: "less", command: `less ../text`, asks: []question{press("key", "", "q")}},
+	{name: "more", needs: "more", command: `more ../text`, asks: []question{press("key", "--More--…", "q")}},
+	{name: "man", needs: "man less", command: `man -l ../page.1`, asks: []question{press("key", "", "q")}},
+	{name: "git diff", needs: "git less", command: `GIT_PAGER=less git diff --no-index ../step.py ../text; true`, asks: []question{press("key", "", "q")}},
+	// Menus.
+	{name: "dialog", needs: "dialog", command: `dialog --yesno "Go on?" 7 30`, asks: []question{press("key", "", "enter")}},
+	{name: "whiptail", needs: "whiptail", command: `whiptail --yesno "Go on?" 7 30`, asks: []question{press("key", "", "enter")}},
+	{name: "select", needs: "bash", command: `bash ../select.sh`, asks: []question{ask("line", "which? ", "1\n")}},
+	{name: "fzf", needs: "fzf", command: `printf 'apple\npear\n' | fzf`, ends: "failed (exit 130)", asks: []question{press("key", "", "ctrl-c")}},
+	{name: "questionary", needs: "python3 questionary", command: `python3 ../questions.py`, asks: []question{press("key", "? Which? (Use arrow keys)", "enter")}},
+	{name: "curses", needs: "python3", command: `python3 ../window.py`, asks: []question{press("key", "", "x")}},
+	// Debuggers.
+	{name: "gdb", needs: "gdb", command: `gdb -q -nx`, asks: []question{ask("key", "(gdb) ", "quit\n")}},
+	{name: "gdb of a stopped program", needs: "gdb", command: `gdb -q -nx -ex starti sleep`, asks: []question{ask("key", "(gdb) ", "kill\n"), ask("key", "Kill the program being debugged? (y or n) ", "y\n"), ask("key", "(gdb) ", "quit\n")}},
+	{name: "pdb", needs: "python3", command: `python3 -m pdb ../step.py`, asks: []question{ask("key", "(Pdb) ", "q\n")}},
+	{name: "perl -d", needs: "perl perl5db.pl", command: `perl -de 1`, asks: []question{ask("line", "  DB<1> ", "q\n")}},
+	// Questions of package managers.
+	{name: "apt-get", needs: "apt-get", command: `apt-get -o Debug::NoLocking=1 -o Dir::State::status="$PWD/../status" -o Dir::State::lists="$PWD" remove example; true`,
+		asks: []question{ask("line", "Do you want to continue? [Y/n] ", "n\n")}},
+	{name: "dpkg, a changed file", needs: "dpkg dpkg-deb", command: `PATH=$PATH:/sbin:/usr/sbin bash ../conffile.sh`,
+		asks: []question{ask("line", "*** example.conf (Y/I/N/O/D/Z) [default=N] ? ", "n\n")}},
+	{name: "npm init", needs: "npm", command: `mkdir init && cd init && npm init`, asks: []question{press("key", "package name: (init) ", "ctrl-c")}},
+	{name: "pip uninstall", needs: "python3 python3-pip", command: `bash ../uninstall.sh`, asks: []question{ask("line", "Proceed (Y/n)? ", "n\n")}},
+	// Passwords and keys.
+	{name: "ssh-keygen", needs: "ssh-keygen", command: `ssh-keygen -t ed25519 -f key`,
+		asks: []question{ask("secret", "Enter passphrase …(empty for no passphrase): ", "\n"), ask("secret", "Enter same passphrase again: ", "\n")}},
+	{name: "openssl", needs: "openssl", command: `openssl genpkey -algorithm ed25519 -aes256 -out pem`,
+		asks: []question{ask("secret", "Enter PEM pass phrase:", "secret\n"), ask("secret", "Verifying - Enter PEM pass phrase:", "secret\n")}},
+	{name: "gpg", needs: "gpg", command: `mkdir -m 700 g; gpg --homedir g --no-autostart --import; true`, asks: []question{{"line", "", []any{"eof", true}}}},
+	{name: "passwd", needs: "passwd", command: `passwd`, by: root, asks: []question{ask("secret", "New password: ", "")}},
+	{name: "getpass", needs: "python3", command: `python3 -c 'import getpass; getpass.getpass()'`, asks: []question{ask("secret", "Password: ", "x\n")}},
+	// Questions of shells and small programs.
+	{name: "read", needs: "bash", command: `bash -c 'read x'`, asks: []question{ask("line", "", "\n")}},
+	{name: "read -p", needs: "bash", command: `bash -c 'read -p "name? " x'`, asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "read -s", needs: "bash", command: `bash -c 'read -sp "code? " x'`, asks: []question{ask("secret", "code? ", "a\n")}},
+	{name: "read -n1", needs: "bash", command: `bash -c 'read -n1 -p "[y/n] " x'`, asks: []question{press("key", "[y/n] ", "y")}},
+	{name: "read -e", needs: "bash", command: `bash -c 'read -ep "name? " x'`, asks: []question{ask("key", "name? ", "a\n")}},
+	{name: "read -t", needs: "bash", command: `bash -c 'read -t 1000 -p "soon? " x'`, asks: []question{ask("line", "soon? ", "a\n")}},
+	{name: "read -t, again and again", needs: "bash", command: `bash -c 'until read -t 0.2 x; do :; done'`, asks: []question{ask("line", "", "a\n")}},
+	{name: "rm -i", needs: "rm", command: `: >old; rm -i old`, asks: []question{ask("line", "rm: remove regular empty file 'old'? ", "y\n")}},
+	{name: "cp -i", needs: "cp", command: `cp ../text copy; cp -i ../text copy`, asks: []question{ask("line", "cp: overwrite 'copy'? ", "y\n")}},
+	{name: "mv -i", needs: "mv", command: `: >a; : >b; mv -i a b`, asks: []question{ask("line", "mv: overwrite 'b'? ", "y\n")}},
+	{name: "xargs -p", needs: "xargs", command: `echo a | xargs -p echo`, asks: []question{ask("line", "echo a…?...", "y\n")}},
+	{name: "find -ok", needs: "find", command: `find ../step.py -ok echo {} \;`, asks: []question{ask("line", "< echo ... ../step.py > ? ", "y\n")}},
+	{name: "cat", needs: "cat", command: `cat`, asks: []question{{"line", "", []any{"eof", true}}}},
+	{name: "cat into a pipe", needs: "cat tr", command: `cat | tr a b`, asks: []question{{"line", "", []any{"eof", true}}}},
+	{name: "git add -p", needs: "git", command: `bash ../gitadd.sh`, asks: []question{ask("line", "(1/1) Stage this hunk […]? ", "q\n")}},
+	{name: "input()", needs: "python3", command: `python3 -c 'input("name? ")'`, asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "input() beside a sleeping child", needs: "bash", command: `sleep 1000 & read -p "name? " x; kill $!`, asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "a question of a child", needs: "python3 bash", command: `python3 -c 'import subprocess; subprocess.run(["bash", "-c", "read -p \"name? \" x"])'`, asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "a raw terminal", needs: "python3", command: `python3 ../raw.py`, asks: []question{press("key", "raw> ", "x")}},
+	{name: "a poll loop that is silent", needs: "python3", command: `python3 ../polls.py silent`, asks: []question{ask("line", "", "a\n")}},
+	{name: "node readline", needs: "node", command: `node ../ask.js`, asks: []question{ask("key", "name? ", "a\n")}},
+	// Pipes.
+	{name: "cat of a pipe", needs: "cat", command: `cat`, pipes: true, asks: []question{{"line", "", []any{"eof", true}}}},
+	{name: "input() of a pipe", needs: "python3", command: `python3 -c 'input("name? ")'`, pipes: true, asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "bc of a pipe", needs: "bc", command: `bc`, pipes: true, asks: []question{ask("line", "", "quit\n")}},
+}
+
+var workingPrograms = []program{
+	// Servers.
+	{name: "http.server", needs: "python3", command: `python3 -u -m http.server --bind 127.0.0.1 0`, ready: "Serving HTTP"},
+	{name: "http.server on pipes", needs: "python3", command: `python3 -u -m http.server --bind 127.0.0.1 0`, ready: "Serving HTTP", pipes: true},
+	{name: "node http", needs: "node", command: `node -e 'require("http").createServer().listen(0, "127.0.0.1", () => console.log("ready"))'`, ready: "ready"},
+	{name: "nc -l", needs: "nc", command: `nc -lU socket`},
+	{name: "socat", needs: "socat", command: `socat UNIX-LISTEN:listens -`},
+	// Timers.
+	{name: "sleep", needs: "sleep", command: `sleep 1000`},
+	{name: "setTimeout", needs: "node", command: `node -e 'setTimeout(() => 0, 1e6); console.log("ready")'`, ready: "ready"},
+	{name: "asyncio.sleep", needs: "python3", command: `python3 -c 'import asyncio; print("ready", flush=True); asyncio.run(asyncio.sleep(1000))'`, ready: "ready"},
+	{name: "watch", needs: "watch", command: `watch -n 0.3 date +%N`, ready: "Every", accepts: perhaps}, // newer ones read keys,
+	{name: "pause", needs: "python3", command: `python3 -c 'import signal; print("ready", flush=True); signal.pause()'`, ready: "ready"},
+	// Locks.
+	{name: "flock", needs: "flock", command: `exec 9>lock; flock 9; flock lock true`},
+	{name: "a mutex", needs: "python3", command: `python3 -c 'import threading; l = threading.Lock(); l.acquire(); print("ready", flush=True); l.acquire()'`, ready: "ready"},
+	{name: "lockf", needs: "python3", command: `python3 -c 'import fcntl, os, time
+f = open("lock2", "w")
+fcntl.lockf(f, fcntl.LOCK_EX)
+if os.fork(): os.wait()
+print("ready", flush=True)
+fcntl.lockf(f, fcntl.LOCK_EX)'`, ready: "ready"},
+	// Pipes.
+	{name: "tail -f", needs: "tail", command: `tail -f ../text`, ready: "a line"},
+	{name: "cat of a fifo", needs: "cat mkfifo", command: `mkfifo f1; cat f1`},
+	{name: "writing a fifo", needs: "mkfifo", command: `mkfifo f2; echo a >f2`},
+	{name: "a pipe from a sleep", needs: "cat", command: `sleep 1000 | cat`},
+	{name: "a pipe that is full", needs: "yes", command: `yes | sleep 1000`},
+	{name: "xargs of a pipe", needs: "xargs", command: `sleep 1000 | xargs echo`},
+	// Watchers.
+	{name: "inotifywait", needs: "inotifywait", command: `inotifywait -q -e delete .`},
+	{name: "tail -F", needs: "tail", command: `tail -F none`, ready: "none"},
+	{name: "fs.watch", needs: "node", command: `node -e 'require("fs").watch("."); console.log("ready")'`, ready: "ready"},
+	// Work.
+	{name: "a compiler", needs: "gcc", command: `while nice gcc -O2 -c -o big.o ../big.c; do :; done`},
+	{name: "a computation", needs: "python3", command: `exec nice -n 19 python3 -c 'while True: pass'`},
+	{name: "make -j", needs: "make", command: `make -j2 -f ../Makefile`, ready: "ready"},
+	{name: "a download", needs: "python3", command: `python3 ../slow.py`, ready: "ready"},
+	{name: "children", needs: "bash", command: `bash -c 'sleep 1000 & sleep 1000 & wait'`},
+	{name: "gdb of a running program", needs: "gdb", command: `gdb -q -nx -ex run --args sleep 1000`, ready: "Starting"},
+	{name: "child_process", needs: "node", command: `node -e 'require("child_process").spawn("sleep", [1000]); console.log("ready")'`, ready: "ready"},
+	// Readers that do not wait.
+	{name: "a loop that prints", needs: "python3", command: `python3 ../polls.py prints`, ready: "tick", accepts: "line, read by python3"},
+	{name: "read -t, and print", needs: "bash", command: `bash -c 'until read -t 0.1 x; do echo -n .; done'`, ready: "..", accepts: "line, read by bash"},
+	{name: "node inspect", needs: "node", command: `node inspect --port=0 ../step.js`, ready: "debug>", accepts: "key, read by node"}, // its child listens
+	{name: "a background reader", needs: "cat", command: `set -m; cat & wait; sleep 1000`, stopped: "cat"},
+	{name: "timeout", needs: "timeout cat", command: `timeout 1000 cat; true`, stopped: "cat"},
+}
