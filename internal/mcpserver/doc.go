@@ -16,13 +16,14 @@
 //
 // Programs read resources. job://{id} is a [report.Record] in JSON. job://{id}/output{?cursor,view}
 // is the output; each part has a [resource.Range], which says where to continue. resources/list
-// returns the jobs of the scope, newest first; changes.go announces new ones. A resource that can't
+// returns the jobs of the scope, newest first; clients are notified of new ones. A resource that can't
 // be read is an error -32602 in the words of the tools.
 //
 // Begin with the example, then read tools.go (the table of all tools) and execute.go (one handler).
 // Package arguments reads what a call is given, package report has the words of replies, package
-// resource reads what programs ask for, and errors.go is the one place where errors become text.
+// resource reads what programs ask for, and package refusal is the one place where errors become
+// text.
 //
-// Only this package, delivery and stdio know the MCP SDK. It knows no process, no
-// Python and no shell: the Backend makes the runners of jobs.
+// Only this package, delivery and the transports know the MCP SDK. It knows no process, no Python
+// and no shell: the Backend makes the runners of jobs.
 package mcpserver

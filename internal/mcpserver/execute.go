@@ -85,7 +85,7 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 	if err != nil {
 		return nil, err
 	}
-	c.changes.changed()
+	c.changes.Changed()
 	c.notices.Watch(j)
 	until := time.Now().Add(startTime)
 	c.awaitBy(ctx, j, c.scope.GraceTime(), func(ctx context.Context) error { return j.AwaitServing(ctx, jobs.ReaderTime, servingTime) })

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
@@ -77,7 +76,7 @@ func (c *call) installFirst(spec engine.SessionSpec, install *engine.Install) (*
 		c.Backend.Delete(c.scope, spec.Name, jobs.Agent, "create_session") // an error: it is gone already
 		return nil, err
 	}
-	c.changes.changed()
+	c.changes.Changed()
 	c.notices.Watch(j)
 	c.notices.Shows(j.Info())
 	return j, nil
@@ -134,64 +133,4 @@ func (c *call) absent(err error) error {
 		return nil
 	}
 	return err
-}
-
-// sessionNamesMax is the most names of sessions that a refusal lists.
-const sessionNamesMax = 10
-
-// sessionRefusal returns the text for an error about sessions, or "".
-func (c *conn) sessionRefusal(err error) string {
-	var (
-		busy   *engine.BusyError
-		no     *engine.NoSessionError
-		exists *engine.SessionExistsError
-		many   *engine.TooManySessionsError
-	)
-	switch {
-	case errors.As(err, &busy):
-		text := fmt.Sprintf("Session %s can't be branched now: it is busy%s. ", busy.Session, busy.With())
-		if busy.Waits {
-			return text + "Answer that with send_python_input, or cancel it, and call again."
-		}
-		return text + "Call again when that has ended, or cancel it."
-	case errors.As(err, &no):
-		return noSessionText(no)
-	case errors.As(err, &exists):
-		return fmt.Sprintf("Session %s exists, and is not changed: use it, end it with delete_session, or take another name.\n%s", exists.Session.Name, exists.Session)
-	case errors.As(err, &many):
-		end := "end one with delete_session"
-		if !c.offers(sessions) {
-			end = "restart the Python of one that is done with"
-		}
-		text := fmt.Sprintf("%s open, the most allowed (REPL_MAX_SESSIONS): use one of them, or %s.", view.CountAre(many.Open, "session"), end)
-		if many.Idle.Name != "" {
-			text += "\nIdle longest: " + many.Idle.String()
-		}
-		return text
-	}
-	return ""
-}
-
-// noSessionText says that there is no such session, and which are near.
-func noSessionText(e *engine.NoSessionError) string {
-	text := fmt.Sprintf("No session %s", e.Name)
-	if e.Loss != nil {
-		return text + ": " + e.Loss.String() + ". The next execute_python makes it again, with its settings."
-	}
-	if near := arguments.Nearest(e.Name, e.Names); len(near) > 0 {
-		return text + ". Nearest: " + names(near) + "."
-	}
-	if len(e.Names) == 0 {
-		return text + ": there are no sessions yet. execute_python makes one."
-	}
-	return text + ". There are: " + names(e.Names) + "."
-}
-
-// names lists the first names and counts the others.
-func names(list []string) string {
-	text := strings.Join(list[:min(sessionNamesMax, len(list))], ", ")
-	if left := len(list) - sessionNamesMax; left > 0 {
-		text += fmt.Sprintf(" and %d more", left)
-	}
-	return text
 }

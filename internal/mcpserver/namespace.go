@@ -98,7 +98,7 @@ func (c *call) ask(ctx context.Context, what string, q engine.Request, code stri
 	if err != nil {
 		return nil, err
 	}
-	c.changes.changed()
+	c.changes.Changed()
 	c.notices.Watch(j)
 	c.await(ctx, j, grace)
 	j.AwaitStart(ctx) // it runs now, or it has left the queue

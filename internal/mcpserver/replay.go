@@ -9,6 +9,7 @@ import (
 
 	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/refusal"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -108,7 +109,7 @@ func (c *call) continueFrom(ctx context.Context, job jobs.Info) (*report.Reply, 
 	}
 	reply, err := c.executeIn(ctx, status.Name, c.keeping(py, run))
 	if err == nil && len(shared) > 0 {
-		reply.Insert("Note", "shared with session "+status.Parent+": "+names(shared))
+		reply.Insert("Note", "shared with session "+status.Parent+": "+refusal.Names(shared))
 	}
 	return reply, err
 }

@@ -13,6 +13,7 @@ import (
 	"asyncrepl/internal/delivery"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/files"
+	"asyncrepl/internal/refusal"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
@@ -26,7 +27,7 @@ type conn struct {
 	reporter  *report.Reporter
 	announced report.Notices
 	losses    losses
-	changes   changes
+	changes   delivery.Changes
 	unread    *delivery.Room
 }
 
@@ -61,11 +62,11 @@ func (c *conn) server(ctx context.Context) *mcp.Server {
 		// The list of tools never changes, and logging is not offered.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{ListChanged: true}},
 	})
-	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.follow, c.answer)
+	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.Follow, c.answer)
 	// The SDK notifies clients of each era in its own way when a template is added. Its list of
 	// templates is not used for anything else.
-	c.changes.notify = func() { s.AddResourceTemplate(resourceTemplates[0], nil) }
-	context.AfterFunc(ctx, c.changes.close)
+	c.changes.Notify = func() { s.AddResourceTemplate(resourceTemplates[0], nil) }
+	context.AfterFunc(ctx, c.changes.Close)
 	return s
 }
 
@@ -133,6 +134,11 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 		})
 	}
 	return res
+}
+
+// refusal returns the reply for an error.
+func (c *conn) refusal(err error) *report.Reply {
+	return refusal.Of(err, c.reporter, c.offers(sessions))
 }
 
 // undeclared are the methods of capabilities that the server does not declare.

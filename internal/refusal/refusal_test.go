@@ -1,4 +1,4 @@
-package mcpserver
+package refusal
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ func TestRefusalsNameTheToolThatHelps(t *testing.T) {
 		{tty.ErrRawEOF, `The program reads single keys, so its terminal has no end of file: send keys=["ctrl-d"], which ends a readline prompt, or the key that the program quits by`},
 		{errors.New("anything else"), "Anything else"},
 	} {
-		if got := (&conn{}).refusal(fmt.Errorf("%w", c.err)).String(); got != c.want {
+		if got := Of(fmt.Errorf("%w", c.err), nil, true).String(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

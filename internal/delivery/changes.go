@@ -1,4 +1,4 @@
-package mcpserver
+package delivery
 
 import (
 	"context"
@@ -15,9 +15,10 @@ const (
 	changeEvery = 10 * time.Second
 )
 
-// changes hold back the notification of one connection that the list of resources has changed.
-type changes struct {
-	notify func() // sends it, in the era of the connection
+// Changes hold back the notification of one connection that the list of resources has changed. The
+// client gets none before it has asked for the list, or for its changes.
+type Changes struct {
+	Notify func() // sends it, in the era of the connection
 
 	mu     sync.Mutex
 	wanted bool        // the client has asked for the list, or for its changes
@@ -27,34 +28,34 @@ type changes struct {
 }
 
 // want notes that the client must be notified from now on.
-func (c *changes) want() {
+func (c *Changes) want() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wanted = true
 }
 
-// changed notes that the list has changed.
-func (c *changes) changed() {
+// Changed notes that the list has changed.
+func (c *Changes) Changed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.wanted && !c.closed && c.timer == nil {
-		// Owned by the connection, at whose end close stops it.
+		// Owned by the connection, at whose end Close stops it.
 		c.timer = time.AfterFunc(max(changePause, changeEvery-time.Since(c.last)), c.send)
 	}
 }
 
 // send notifies the client.
-func (c *changes) send() {
+func (c *Changes) send() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
 		c.timer, c.last = nil, time.Now()
-		c.notify()
+		c.Notify()
 	}
 }
 
-// close ends the notifications.
-func (c *changes) close() {
+// Close ends the notifications.
+func (c *Changes) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -63,8 +64,8 @@ func (c *changes) close() {
 	}
 }
 
-// follow is a middleware that notes when the client asks for the list or for its changes.
-func (c *changes) follow(next mcp.MethodHandler) mcp.MethodHandler {
+// Follow is a middleware that notes when the client asks for the list or for its changes.
+func (c *Changes) Follow(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if method == "resources/list" || method == "subscriptions/listen" {
 			c.want()
