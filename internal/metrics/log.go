@@ -49,18 +49,18 @@ func Open(path string, log *slog.Logger) (*Log, error) {
 	return l, l.Reopen()
 }
 
-// Reopen opens the path again: the file that it led to can have been renamed. If that fails, the old
-// file stays in use.
+// Reopen opens the path again: the file that it led to can have been renamed. Once the new file
+// exists, no line goes to the old one. If Reopen fails, the old file stays in use.
 func (l *Log) Reopen() error {
 	if l.path == "" {
 		return nil
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	file, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.close != nil {
 		l.close()
 	}

@@ -5,10 +5,37 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 )
+
+// A line that is written after the new file has appeared is in it.
+func TestNoLineGoesToTheOldFileOnceThereIsANewOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	l, err := Open(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		if err := os.Rename(path, path+".1"); err != nil {
+			t.Fatal(err)
+		}
+		reopened := make(chan error, 1) // read after the line
+		go func() { reopened <- l.Reopen() }()
+		for _, err := os.Stat(path); err != nil; _, err = os.Stat(path) {
+			runtime.Gosched()
+		}
+		l.Observe(Request{Method: "GET"})
+		if err := <-reopened; err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(path); err != nil || len(text) == 0 {
+			t.Fatalf("the new file holds %q (%v)", text, err)
+		}
+	}
+}
 
 // Each request is a line. A file that is renamed stays in use until the path is opened again.
 func TestLog(t *testing.T) {
