@@ -45,7 +45,11 @@ while True: poll(0, timeout=100)`},
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reported := n.start(t, c.code).watch(t)
-			if got := nextWaiting(t, reported); !c.waits && !strings.Contains(got.printed, "done") {
+			got := nextWaiting(t, reported)
+			for name == "prints" && !strings.Contains(got.printed, "done") && got.silent >= idleTime {
+				got = nextWaiting(t, reported) // a busy machine has kept it from printing
+			}
+			if !c.waits && !strings.Contains(got.printed, "done") {
 				t.Errorf("reported to wait after %q: %+v", got.printed, got.Evidence)
 			}
 		})

@@ -23,7 +23,8 @@ type change struct {
 	Evidence
 	waiting bool
 	at      time.Time
-	printed string // all output so far
+	printed string        // all output so far
+	silent  time.Duration // since the last output
 }
 
 // watch runs a Watcher of p's terminal until the test's end.
@@ -33,7 +34,7 @@ func (p program) watch(t testing.TB) <-chan change { return p.watchFrom(t, p.PTY
 func (p program) watchFrom(t testing.TB, from Source) <-chan change {
 	reported := make(chan change, 1000) // OnChange must not block, and no test makes more
 	w := &Watcher{Source: from, Tree: p.List, LastOutput: p.LastOutput, OnChange: func(ev Evidence, waiting bool) {
-		reported <- change{ev, waiting, time.Now(), p.Printed()}
+		reported <- change{ev, waiting, time.Now(), p.Printed(), time.Since(p.LastOutput())}
 	}}
 	p.OnOutput(w.Kick)
 	t.Cleanup(w.Start())
