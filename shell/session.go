@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -150,14 +151,21 @@ func (t *turn) carry(rec jobs.Receipt, before state, report *os.File) (after sta
 		return before, []string{fmt.Sprintf("shell session %s carries nothing of this command: %v", name, err)}
 	}
 	after = rep.state(t.line.Env)
-	after.keepGiven(t.line.Given, before)
+	if rep.noEnv {
+		clear(after.changed)
+		maps.Copy(after.changed, before.changed)
+	} else {
+		after.keepGiven(t.line.Given, before)
+	}
 	if before.changed == nil {
 		notes = append(notes, fmt.Sprintf("shell session %s is new", name)) // or its name is misspelled
 	}
 	if after.dir != before.dir {
 		notes = append(notes, fmt.Sprintf("shell session %s is in %s now", name, after.dir))
 	}
-	if left := rep.notCarried(); len(left) > 0 {
+	if rep.noEnv {
+		notes = append(notes, fmt.Sprintf("shell session %s keeps its variables of before: no program can be started with those that this command has left, they are too large", name))
+	} else if left := rep.notCarried(); len(left) > 0 {
 		notes = append(notes, fmt.Sprintf("shell session %s does not carry %s: not exported", name, strings.Join(left, ", ")))
 	}
 	return after, notes

@@ -198,6 +198,33 @@ func TestSessionSaysWhatIsNotCarried(t *testing.T) {
 	})
 }
 
+// Variables that no program can be started with don't take the others with them.
+func TestSessionWithTooManyVariables(t *testing.T) {
+	inEachShell(t, func(t *testing.T, c carried) {
+		c.prints(t, "export A=1", "")
+		_, rec := c.run(t, c.line("mkdir x; cd x; umask 027; big=$(head -c 3000000 /dev/zero | tr '\\0' x); export big A=2"))
+		if len(rec.Notes) != 2 || !strings.HasSuffix(rec.Notes[0], "/x now") || !strings.Contains(rec.Notes[1], "keeps its variables of before") {
+			t.Errorf("notes %q", rec.Notes)
+		}
+		c.prints(t, `echo "$A$KEPT${big-none} $(umask)"; basename "$PWD"`, "11none 0027\nx\n")
+	})
+}
+
+// A shell that traces what it does shows the line, and not how the server carries its state.
+func TestSessionTraces(t *testing.T) {
+	inEachShell(t, func(t *testing.T, c carried) {
+		c.prints(t, "set -u", "")
+		for _, set := range []string{"set -x", "set -v", "set -xv"} {
+			c.prints(t, set, "")
+			got, rec := c.run(t, c.line("echo a"))
+			if !strings.HasSuffix(got, "a\n") || strings.Contains(got, "set ") || strings.Contains(got, "shopt") {
+				t.Errorf("%s: echo a prints %q, and is %s", set, got, rec.Text())
+			}
+			c.run(t, c.line("set +xv"))
+		}
+	})
+}
+
 func TestSessionWithoutItsDirectory(t *testing.T) {
 	inEachShell(t, func(t *testing.T, c carried) {
 		c.prints(t, "mkdir x; cd x; rmdir ../x", "")

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -70,7 +71,8 @@ const reportFD = "3"
 // itself, except for the environment, because only a program sees what is exported. The trap
 // reports if the line leaves by exit, and the last command if the line sets a trap of its own. The
 // programs of the line do not get the descriptor: for them it is closed, and what the shell keeps
-// of it meanwhile is closed when a program is executed.
+// of it meanwhile is closed when a program is executed. Of the traces that the options xtrace and
+// verbose ask for, the line's own are left: these options are set last, and off after the report.
 func (s state) script(shell, line string) string {
 	names := `printf '\0\0'`
 	options := `set +o; printf '\0'`
@@ -78,7 +80,7 @@ func (s state) script(shell, line string) string {
 		names = `compgen -v; printf '\0'; compgen -A function; printf '\0'`
 		options = `set +o; shopt -p; printf '\0'`
 	}
-	end := `{ { printf 'end\0%s\0' "$PWD"; umask; printf '\0'; ` + options + `; ` + names + `; ` + envPath + ` -0; printf '\0'; } >&` + reportFD + `; } 2>/dev/null || :`
+	end := `{ { printf 'end\0%s\0' "$PWD"; umask; printf '\0'; ` + options + `; ` + names + `; ` + envPath + ` -0 || printf '` + noEnv + `\0'; printf '\0'; } >&` + reportFD + `; } 2>/dev/null || :`
 	var b strings.Builder
 	if s.umask != "" {
 		b.WriteString("umask " + s.umask + "; ")
@@ -88,12 +90,16 @@ func (s state) script(shell, line string) string {
 	if len(s.options) > 0 {
 		b.WriteString("eval " + quote(strings.Join(s.options, "; ")) + "; ")
 	}
-	b.WriteString("eval " + quote(line) + "; } " + reportFD + `>&-; set -- "$?"; ` + end + "; exec " + reportFD + `>&-; exit "$1"`)
+	b.WriteString("eval " + quote(line) + "; } " + reportFD + `>&-; { set -- "$?"; } 2>/dev/null; ` + end + "; { set +xv; exec " + reportFD + `>&-; } 2>/dev/null; exit "$1"`)
 	return b.String()
 }
 
-// envPath is the program that prints the environment.
-const envPath = "/usr/bin/env"
+// envPath is the program that prints the environment, and noEnv stands for it if that can't be
+// started: the environment is too large then, as a rule.
+const (
+	envPath = "/usr/bin/env"
+	noEnv   = "="
+)
 
 // quote returns s as one word of a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
@@ -105,6 +111,7 @@ type report struct {
 	variables  []string // that are new, exported or not
 	functions  []string // that are new
 	env        map[string]string
+	noEnv      bool // the environment is unknown
 }
 
 // maxReport is more than the environment of a program can have, in bytes.
@@ -140,6 +147,7 @@ func readReport(f *os.File) (report, error) {
 		options: newLines(start[0], end[2]), variables: newLines(start[1], end[3]), functions: newLines(start[2], end[4]),
 		env: make(map[string]string),
 	}
+	r.noEnv = slices.Contains(env[:last], noEnv)
 	for _, kv := range env[:last] {
 		if name, value, ok := strings.Cut(kv, "="); ok {
 			r.env[name] = value
@@ -163,6 +171,9 @@ func newLines(before, after string) []string {
 	return lines
 }
 
+// traces are the options that make a shell print what it does.
+var traces = map[string]int{"set -o verbose": 1, "set -o xtrace": 2}
+
 // ofShell are variables that each shell sets itself.
 var ofShell = []string{"_", "PWD", "SHLVL"}
 
@@ -174,6 +185,7 @@ func (r report) state(base []string) state {
 			s.options = append(s.options, o)
 		}
 	}
+	slices.SortStableFunc(s.options, func(a, b string) int { return cmp.Compare(traces[a], traces[b]) })
 	old := make(map[string]string)
 	for _, kv := range base {
 		if name, value, ok := strings.Cut(kv, "="); ok {
