@@ -72,9 +72,10 @@ type run struct {
 	modes    modes // of the terminal, used by input, which is called one at a time
 
 	// Guarded by mu.
-	mu      sync.Mutex
-	reading bool     // a program reads input, and may wait for other things as well
-	signals []string // that clients have sent
+	mu         sync.Mutex
+	reading    bool          // a program reads input, and may wait for other things as well
+	readsAgain chan struct{} // closed when one does; nil: nobody waits for that
+	signals    []string      // that clients have sent
 }
 
 // start starts the program with its descriptors and the pumps that read them.

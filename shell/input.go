@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"time"
 
 	"asyncrepl/internal/keys"
 	"asyncrepl/internal/output"
@@ -17,6 +18,10 @@ func (r *run) onInput(ev waiting.Evidence, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reading = ev.Reads()
+	if r.reading && r.readsAgain != nil {
+		close(r.readsAgain)
+		r.readsAgain = nil
+	}
 	if waits {
 		for _, p := range r.pumps {
 			p.Drain()
@@ -58,11 +63,37 @@ func (r *run) input(ctx context.Context, in jobs.Input) (d jobs.Delivery, err er
 			return d, err
 		}
 	}
-	if in.Types() {
-		r.noteSignalKeys(typed.Keys)
-		err = r.keyboard.Type(ctx, typed)
+	if !in.Types() {
+		return d, nil
 	}
-	return d, err
+	if d.Waiting && (in.Size != (jobs.Size{}) || in.Signal != "") {
+		r.awaitReader(ctx)
+	}
+	r.noteSignalKeys(typed.Keys)
+	return d, r.keyboard.Type(ctx, typed)
+}
+
+// awaitReader waits until a program that was reading does so again, for half of the time that ctx
+// leaves: a program that reacts to a new size or a signal often drops what was typed meanwhile.
+func (r *run) awaitReader(ctx context.Context) {
+	if end, ok := ctx.Deadline(); ok {
+		half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+		ctx = half
+	}
+	again := make(chan struct{})
+	r.mu.Lock()
+	if r.reading {
+		r.mu.Unlock()
+		return
+	}
+	r.readsAgain = again
+	r.mu.Unlock()
+	select {
+	case <-again:
+	case <-r.handle.Done():
+	case <-ctx.Done():
+	}
 }
 
 // inputToPipe is input for a command without a terminal.

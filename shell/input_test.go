@@ -220,6 +220,33 @@ func TestStoppedReaderIsNamed(t *testing.T) {
 	}
 }
 
+// A program that drops its input when it reacts to a new size or a signal gets what was sent along.
+func TestTypedAfterAReaction(t *testing.T) {
+	b := newBench(t)
+	for _, in := range []jobs.Input{{Size: jobs.Size{Rows: 10, Cols: 20}}, {Signal: "WINCH"}} {
+		j := b.start(`exec python3 -I -S -c '
+import os, signal, termios, time, tty
+def react(*_):
+    time.sleep(0.1)
+    termios.tcflush(0, termios.TCIFLUSH)
+signal.signal(signal.SIGWINCH, react)
+tty.setcbreak(0)
+line = b""
+while not line.endswith(b"\n"):
+    line += os.read(0, 1)
+print(line)'`)
+		jobstest.Asks(t, j)
+		in.Text = "joe\n"
+		if d := jobstest.Send(t, j, in); !d.Waiting {
+			t.Error("told that no program was waiting")
+		}
+		jobstest.End(t, j)
+		if out := jobstest.Output(j); !strings.Contains(out, `b'joe\n'`) {
+			t.Errorf("output %q", out)
+		}
+	}
+}
+
 func TestTypedAheadArrives(t *testing.T) {
 	b := newBench(t)
 	j := b.start(`echo on; while ! test -e go; do :; done; read -r a; read -r b; echo "<$a$b>"`)
