@@ -96,12 +96,16 @@ type InputFunc func(ctx context.Context, in Input) (Delivery, error)
 func (j *Job) Send(ctx context.Context, in Input) (Delivery, error) {
 	select {
 	case j.delivering <- struct{}{}:
-		defer func() { <-j.delivering }()
-	case <-j.done:
-		return Delivery{}, ErrEnded
-	case <-ctx.Done():
-		return Delivery{}, context.Cause(ctx)
+	default:
+		select {
+		case j.delivering <- struct{}{}:
+		case <-j.done:
+			return Delivery{}, ErrEnded
+		case <-ctx.Done():
+			return Delivery{}, context.Cause(ctx)
+		}
 	}
+	defer func() { <-j.delivering }()
 	j.mu.Lock()
 	takeInput, ended, question := j.takeInput, j.info.Status.Final(), j.info.Question
 	j.mu.Unlock()

@@ -26,6 +26,13 @@ func TestSendReturnsWhatTheRunnerDoes(t *testing.T) {
 		if _, err := p.Send(t.Context(), Input{Text: "x"}); err != ErrNotReading {
 			t.Errorf("to a job that takes nothing: %v", err)
 		}
+		late, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 50 {
+			if _, err := p.Send(late, Input{Text: "x"}); err != ErrNotReading {
+				t.Fatalf("too late, to a job that takes nothing: %v", err)
+			}
+		}
 		p.port.Begin()
 		var got Input
 		full := errors.New("terminal is full")

@@ -126,6 +126,8 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 		return nil, arguments.Mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(info))
 	case errors.Is(err, jobs.ErrNotReading):
 		return nil, arguments.Mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), report.StatusText(j.Info()))
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return nil, arguments.Mistakef("Job %s has not taken yet what another call sends; nothing of this one was sent. Call again.", j.ID())
 	case err != nil:
 		return nil, err
 	}
