@@ -13,16 +13,20 @@ import (
 // Describe says in one line why a wait is over.
 func (c *Conditions) Describe(outcomes []Outcome) string {
 	met := 0
-	var why []string
+	var why, end []string // end: those of them that end the wait for all jobs
 	for _, o := range outcomes {
 		switch {
 		case o.event == nothing:
-			continue
 		case c.meets(o.event):
 			met++
+			why = append(why, c.reason(o))
+		case o.event == stopped:
+			end = slices.Insert(end, 0, c.reason(o))
+		default:
+			end = append(end, c.reason(o))
 		}
-		why = append(why, c.reason(o))
 	}
+	why = append(end, why...)
 	if c.plain() {
 		return endsText(outcomes, c.Every)
 	}

@@ -58,6 +58,26 @@ func TestEvery(t *testing.T) {
 	})
 }
 
+// Of many jobs, the reply names the one that has ended the wait for all of them.
+func TestWaitNamesWhatEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := registry(t)
+		var all []*jobs.Job
+		for i := range 5 {
+			j, p := start(t, r)
+			all = append(all, j)
+			p.prints([]string{"ready\n", "fatal\n"}[i/4])
+			defer jobstest.End(t, j)
+			defer close(p)
+		}
+		c := Conditions{Pattern: expression(t, "ready"), Stop: expression(t, "fatal"), Every: true}
+		got := c.Describe(Wait(t.Context(), all, c, time.Hour))
+		if want := "stopped: job " + all[4].ID() + " matches stop_pattern"; !strings.HasPrefix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
+
 // Waits that go on where the one before says find each match once, however the output was written.
 func TestWaitsGoOn(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
