@@ -32,6 +32,8 @@ func (a *Args) KeySequence() (keys.Sequence, error) {
 			pressed = true
 		case utf8.RuneCountInString(element) == 1:
 			key, pressed = keys.Text(element), true
+		case holdsKeys(element):
+			return keys.Sequence{}, Mistakef("%s holds several keys: give each as an element of its own.", a.keyNamed(i))
 		case resemblesKey(element):
 			return keys.Sequence{}, a.noKey(i)
 		default:
@@ -51,15 +53,31 @@ func (a *Args) KeySequence() (keys.Sequence, error) {
 // noKey returns the mistake that an element of keys is not a key.
 func (a *Args) noKey(i int) error {
 	const remedy = "Keys are: %s, f1 to f12; chords such as ctrl-c, alt-x and shift-tab; and single characters. To type a word, use text."
-	what, near := fmt.Sprintf("keys[%d]", i), ""
+	near := ""
 	if !a.Secret {
-		what += " (" + report.OneLine(a.Keys[i]) + ")"
 		if names := nearestKeys(a.Keys[i]); len(names) > 0 {
 			near = " Did you mean " + strings.Join(names, " or ") + "?"
 		}
 	}
 	names := slices.DeleteFunc(keys.Names(), func(name string) bool { return name[0] == 'f' })
-	return Mistakef("%s is not a key.%s "+remedy, what, near, strings.Join(names, ", "))
+	return Mistakef("%s is not a key.%s "+remedy, a.keyNamed(i), near, strings.Join(names, ", "))
+}
+
+// keyNamed names an element of keys in an error.
+func (a *Args) keyNamed(i int) string {
+	if a.Secret {
+		return fmt.Sprintf("keys[%d]", i)
+	}
+	return fmt.Sprintf("keys[%d] (%s)", i, report.OneLine(a.Keys[i]))
+}
+
+// holdsKeys reports whether an element is several names of keys with spaces between them.
+func holdsKeys(element string) bool {
+	names := strings.Fields(element)
+	return len(names) > 1 && !slices.ContainsFunc(names, func(name string) bool {
+		_, ok := keys.Parse(name)
+		return !ok || len(name) == 1
+	})
 }
 
 // The patterns are compiled when a call first names keys.

@@ -36,6 +36,10 @@ func TestKeysAndText(t *testing.T) {
 		{[]string{"q", "c-é"}, ""},
 		{[]string{"q", "^1"}, ""},
 		{[]string{"q", "f13"}, ""},
+		{[]string{"up up"}, ""},
+		{[]string{"C-x C-s"}, ""},
+		{[]string{"ctrl-x ctrl-s"}, ""},
+		{[]string{"enter a b enter", "enter"}, "enter a b enter\r"},
 		{[]string{"q", ""}, ""},
 	} {
 		a := &Args{Keys: c.list}
