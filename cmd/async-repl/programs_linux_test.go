@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -199,11 +198,16 @@ func like(prompt, want string) bool {
 func (s *server) settle(id string) (r mcpclient.Reply, err error) {
 	for range 3 { // a wait ends early if the program would take input but waits for other things, too
 		r, err = s.try("check_job_status", "job_id", id, "wait_seconds", patience.Seconds()/2, "cursor", 0)
-		if err != nil || r.Header("Status") != "running" {
+		if err != nil || !goesOn(r) {
 			break
 		}
 	}
 	return r, err
+}
+
+// goesOn reports whether a job has not ended, and does not wait for input.
+func goesOn(r mcpclient.Reply) bool {
+	return r.Header("Status") == "running" || r.Header("Status") == "queued"
 }
 
 // checkWorks watches a program that does not wait from its start on, until some that do, and that
@@ -256,73 +260,15 @@ func (p program) shownIn(r mcpclient.Reply) bool {
 func (s *server) watch(id string) error {
 	for {
 		r, err := s.try("check_job_status", "job_id", id, "wait_seconds", patience.Seconds()/2)
-		switch status := r.Header("Status"); {
+		switch {
 		case err != nil:
 			return err
-		case status == "waiting_input":
+		case r.Header("Status") == "waiting_input":
 			return fmt.Errorf("it was shown to wait:\n%s", r)
-		case status != "running":
+		case !goesOn(r):
 			return nil
 		}
 	}
-}
-
-// A clock ticks each time when a program has been seen to wait of the kind for which that takes
-// longest: one that asks again and again. What has not been seen to wait at one of its ticks has not
-// escaped for want of time, however busy the machine is.
-type clock struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-
-	mu   sync.Mutex
-	tick chan struct{} // closed at the next tick
-	err  error         // why there is none
-}
-
-func startClock(s *server) *clock {
-	ctx, cancel := context.WithCancel(context.Background())
-	c := &clock{cancel: cancel, done: make(chan struct{}), tick: make(chan struct{})}
-	go func() { // the test's; ends with stop
-		defer close(c.done)
-		for ctx.Err() == nil && c.err == nil {
-			err := s.period()
-			c.mu.Lock()
-			close(c.tick)
-			c.tick, c.err = make(chan struct{}), err
-			c.mu.Unlock()
-		}
-	}()
-	return c
-}
-
-func (c *clock) stop() { c.cancel(); <-c.done }
-
-// wait waits for the next tick.
-func (c *clock) wait() error {
-	c.mu.Lock()
-	tick, err := c.tick, c.err
-	c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	<-tick
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
-
-// period starts a program that asks again and again, and returns when it has been seen to wait.
-func (s *server) period() error {
-	r, err := s.try("execute_command_async", "command", `until read -t 0.1 x; do :; done`, "wait_seconds", 0)
-	if err != nil {
-		return err
-	}
-	id := r.Header("Job ID")
-	if r, err = s.settle(id); err == nil && r.Header("Status") != "waiting_input" {
-		err = fmt.Errorf("a loop that asks does not wait:\n%s", r)
-	}
-	_, ended := s.try("cancel_job", "job_id", id, "force", true)
-	return cmp.Or(err, ended)
 }
 
 // try is do for any goroutine.
@@ -330,79 +276,4 @@ func (s *server) try(tool string, args ...any) (mcpclient.Reply, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return s.Call(ctx, tool, pairs(args))
-}
-
-// missing returns what the rows need and is not installed.
-func (s *server) missing() []string {
-	var names []string
-	for _, p := range programs {
-		names = append(names, strings.Fields(p.needs)...)
-	}
-	slices.Sort(names)
-	var line strings.Builder
-	for _, name := range slices.Compact(names) {
-		check := cmp.Or(programChecks[name], "command -v "+name)
-		fmt.Fprintf(&line, "%s >/dev/null 2>&1 || echo missing %s\n", check, name)
-	}
-	r := s.do("execute_command_async", "command", line.String(), "wait_seconds", patience.Seconds()/2)
-	holds(s.t.(*testing.T), r, "Status", "completed")
-	var missing []string
-	for line := range strings.Lines(string(r)) {
-		if name, ok := strings.CutPrefix(line, "missing "); ok {
-			missing = append(missing, strings.TrimSpace(name))
-		}
-	}
-	return missing
-}
-
-// startServerOf starts a server of a user. Its workspace has the files of the rows, and a directory
-// for each row.
-func startServerOf(t *testing.T, by user) *server {
-	t.Helper()
-	s := prepare(t, "REPL_PYTHON="+realPython())
-	paths := []string{s.dir}
-	for name, text := range programFiles {
-		path := filepath.Join(s.dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		paths = append(paths, path)
-	}
-	for i := range programs {
-		path := filepath.Join(s.dir, fmt.Sprint("row", i))
-		if err := os.Mkdir(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		paths = append(paths, path)
-	}
-	s.cmd.Env = append(s.cmd.Env, "HOME="+s.dir)
-	s.cmd.Env = append(s.cmd.Env, programEnv...)
-	if by == ordinary && os.Geteuid() == 0 {
-		s.becomeOrdinary(t, paths)
-	}
-	s.connect()
-	if err := s.Initialize(s.ctx()); err != nil {
-		t.Fatalf("%v\n%s", err, s.log)
-	}
-	return s
-}
-
-// becomeOrdinary has the server run as an ordinary user, from a copy of its program that the user
-// can read. The user gets the paths.
-func (s *server) becomeOrdinary(t *testing.T, paths []string) {
-	t.Helper()
-	const nobody = 65534
-	public, state := filepath.Dir(s.dir), t.TempDir()
-	self := filepath.Join(public, "server")
-	publish(t, s.cmd.Path, self, 0o755)
-	s.cmd.Path = self
-	s.cmd.Env = append(s.cmd.Env, "REPL_STATE_DIR="+state)
-	err := os.Chmod(public, 0o755)
-	for _, path := range append(paths, state) {
-		err = cmp.Or(err, os.Chown(path, nobody, nobody))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 }

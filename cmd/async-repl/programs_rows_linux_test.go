@@ -55,17 +55,24 @@ echo example-1.dist-info/METADATA,, >$d/RECORD
 PYTHONPATH=$pip v/bin/python -m pip uninstall example
 `,
 	"gitadd.sh": "set -e\ngit init -q repo; cd repo; echo a >f; git add f; git commit -qm a; echo b >>f; git add -p\n",
-	"slow.py": `import socket, sys, threading, time, urllib.request
+	"slow.py": `import socket, subprocess, sys, threading, time, urllib.request
 s = socket.create_server(("127.0.0.1", 0))
-def serve():
-    c, _ = s.accept()
+def serve(c):
+    c.recv(10000)
     c.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
     while True:
         c.sendall(b"x" * 1000)
         time.sleep(0.05)
-threading.Thread(target=serve, daemon=True).start()
+def accept():
+    while True:
+        threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
+threading.Thread(target=accept, daemon=True).start()
 print("ready", flush=True)
-urllib.request.urlopen("http://127.0.0.1:%d/" % s.getsockname()[1]).read()
+at = "http://127.0.0.1:%d/" % s.getsockname()[1]
+if sys.argv[1] == "urllib":
+    urllib.request.urlopen(at).read()
+else:
+    subprocess.run(["curl", "-o", "/dev/null", at])
 `,
 	"Makefile": "all: a b\na b:\n\t@echo ready; sleep 1000\n",
 	"big.c":    "#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint main(void) { return 0; }\n",
@@ -77,6 +84,20 @@ print(questionary.select("Which?", choices=["apple", "pear"]).ask())
 `,
 	"ask.js": `const r = require("readline").createInterface(process.stdin, process.stdout)
 r.question("name? ", () => r.close())
+`,
+	"key.js": `process.stdin.setRawMode(true).on("data", () => process.exit())
+process.stdout.write("key? ")
+`,
+	"pool.py": `import concurrent.futures, sys
+if __name__ == "__main__":
+    pool = getattr(concurrent.futures, sys.argv[1])(2)
+    list(pool.map(abs, [1, 2]))
+    input("name? ")
+`,
+	"serves.py": `import http.server, threading
+server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+input("go on? ")
 `,
 	"window.py": "import curses\ncurses.wrapper(lambda w: (w.addstr('press a key'), w.getch()))\n",
 	"raw.py":    "import tty, sys\ntty.setraw(0)\nsys.stdout.write('raw> ')\nsys.stdout.flush()\nsys.stdin.read(1)\n",
@@ -95,8 +116,10 @@ var programs = append(waitingPrograms, workingPrograms...)
 var waitingPrograms = []program{
 	// REPLs.
 	{name: "python", needs: "python3", command: `python3 -q`, asks: []question{ask("key", ">>> ", "exit()\n")}},
-	{name: "python -m asyncio", needs: "python3", command: `python3 -m asyncio`, asks: []question{ask("key", ">>> ", "exit()\n")}},
-	{name: "ipython", needs: "ipython", command: `ipython --no-banner --no-confirm-exit`, asks: []question{ask("key", "In [1]: ", "exit\n")}},
+	{name: "python -m asyncio", needs: "python3", command: `python3 -m asyncio`,
+		asks: []question{ask("key", ">>> ", "exit()\n")}},
+	{name: "ipython", needs: "ipython", command: `ipython --no-banner --no-confirm-exit`,
+		asks: []question{ask("key", "In [1]: ", "exit\n")}},
 	{name: "node", needs: "node", command: `node`, asks: []question{ask("key", "> ", ".exit\n")}},
 	{name: "sqlite3", needs: "sqlite3", command: `sqlite3`, asks: []question{ask("key", "sqlite> ", ".exit\n")}},
 	{name: "bc", needs: "bc", command: `bc -q`, asks: []question{ask("key", "", "quit\n")}},
@@ -109,82 +132,154 @@ var waitingPrograms = []program{
 	// Editors.
 	{name: "vi", needs: "vi", command: `vi new.txt`, asks: []question{ask("key", "", ":q!\n")}},
 	{name: "nano", needs: "nano", command: `nano new.txt`, asks: []question{press("key", "", "ctrl-x")}},
+	{name: "git commit", needs: "git vi", command: `git init -q; GIT_EDITOR=vi git commit --allow-empty`, ends: "failed (exit 1)",
+		asks: []question{ask("key", "", ":q!\n")}},
+	{name: "git rebase -i", needs: "git vi", command: `git init -q; git commit -q --allow-empty -m a; GIT_EDITOR=vi git rebase -q -i --root`,
+		asks: []question{ask("key", "", ":q!\n")}},
 	// Pagers.
 	{name: "less", needs: "less", command: `less ../text`, asks: []question{press("key", "", "q")}},
 	{name: "more", needs: "more", command: `more ../text`, asks: []question{press("key", "--More--…", "q")}},
 	{name: "man", needs: "man less", command: `man -l ../page.1`, asks: []question{press("key", "", "q")}},
-	{name: "git diff", needs: "git less", command: `GIT_PAGER=less git diff --no-index ../step.py ../text; true`, asks: []question{press("key", "", "q")}},
+	{name: "top", needs: "top", command: `top`, asks: []question{press("key", "", "q")}},
+	{name: "git diff", needs: "git less", command: `GIT_PAGER=less git diff --no-index ../step.py ../text; true`,
+		asks: []question{press("key", "", "q")}},
 	// Menus.
-	{name: "dialog", needs: "dialog", command: `dialog --yesno "Go on?" 7 30`, asks: []question{press("key", "", "enter")}},
-	{name: "whiptail", needs: "whiptail", command: `whiptail --yesno "Go on?" 7 30`, asks: []question{press("key", "", "enter")}},
+	{name: "dialog", needs: "dialog", command: `dialog --yesno "Go on?" 7 30`,
+		asks: []question{press("key", "", "enter")}},
+	{name: "whiptail", needs: "whiptail", command: `whiptail --yesno "Go on?" 7 30`,
+		asks: []question{press("key", "", "enter")}},
 	{name: "select", needs: "bash", command: `bash ../select.sh`, asks: []question{ask("line", "which? ", "1\n")}},
-	{name: "fzf", needs: "fzf", command: `printf 'apple\npear\n' | fzf`, ends: "failed (exit 130)", asks: []question{press("key", "", "ctrl-c")}},
-	{name: "questionary", needs: "python3 questionary", command: `python3 ../questions.py`, asks: []question{press("key", "? Which? (Use arrow keys)", "enter")}},
+	{name: "fzf", needs: "fzf", command: `printf 'apple\npear\n' | fzf`, ends: "failed (exit 130)",
+		asks: []question{press("key", "", "ctrl-c")}},
+	{name: "questionary", needs: "python3 questionary", command: `python3 ../questions.py`,
+		asks: []question{press("key", "? Which? (Use arrow keys)", "enter")}},
 	{name: "curses", needs: "python3", command: `python3 ../window.py`, asks: []question{press("key", "", "x")}},
 	// Debuggers.
 	{name: "gdb", needs: "gdb", command: `gdb -q -nx`, asks: []question{ask("key", "(gdb) ", "quit\n")}},
-	{name: "gdb of a stopped program", needs: "gdb", command: `gdb -q -nx -ex starti sleep`, asks: []question{ask("key", "(gdb) ", "kill\n"), ask("key", "Kill the program being debugged? (y or n) ", "y\n"), ask("key", "(gdb) ", "quit\n")}},
+	{name: "gdb of a stopped program", needs: "gdb", command: `gdb -q -nx -ex starti sleep`,
+		asks: []question{ask("key", "(gdb) ", "kill\n"), ask("key", "Kill the program being debugged? (y or n) ", "y\n"), ask("key", "(gdb) ", "quit\n")}},
 	{name: "pdb", needs: "python3", command: `python3 -m pdb ../step.py`, asks: []question{ask("key", "(Pdb) ", "q\n")}},
+	{name: "breakpoint()", needs: "python3", command: `python3 -c 'breakpoint()'`, ends: "failed (exit 1)",
+		asks: []question{ask("key", "(Pdb) ", "q\n")}},
+	{name: "gdb -tui", needs: "gdb", command: `gdb -q -nx -tui`, asks: []question{ask("key", "", "quit\n")}},
 	{name: "perl -d", needs: "perl perl5db.pl", command: `perl -de 1`, asks: []question{ask("line", "  DB<1> ", "q\n")}},
 	// Questions of package managers.
 	{name: "apt-get", needs: "apt-get", command: `apt-get -o Debug::NoLocking=1 -o Dir::State::status="$PWD/../status" -o Dir::State::lists="$PWD" remove example; true`,
 		asks: []question{ask("line", "Do you want to continue? [Y/n] ", "n\n")}},
 	{name: "dpkg, a changed file", needs: "dpkg dpkg-deb", command: `PATH=$PATH:/sbin:/usr/sbin bash ../conffile.sh`,
 		asks: []question{ask("line", "*** example.conf (Y/I/N/O/D/Z) [default=N] ? ", "n\n")}},
-	{name: "npm init", needs: "npm", command: `mkdir init && cd init && npm init`, asks: []question{press("key", "package name: (init) ", "ctrl-c")}},
-	{name: "pip uninstall", needs: "python3 python3-pip", command: `bash ../uninstall.sh`, asks: []question{ask("line", "Proceed (Y/n)? ", "n\n")}},
+	{name: "npm init", needs: "npm", command: `mkdir init && cd init && npm init`,
+		asks: []question{press("key", "package name: (init) ", "ctrl-c")}},
+	{name: "pip uninstall", needs: "python3 python3-pip", command: `bash ../uninstall.sh`,
+		asks: []question{ask("line", "Proceed (Y/n)? ", "n\n")}},
 	// Passwords and keys.
 	{name: "ssh-keygen", needs: "ssh-keygen", command: `ssh-keygen -t ed25519 -f key`,
 		asks: []question{ask("secret", "Enter passphrase …(empty for no passphrase): ", "\n"), ask("secret", "Enter same passphrase again: ", "\n")}},
 	{name: "openssl", needs: "openssl", command: `openssl genpkey -algorithm ed25519 -aes256 -out pem`,
 		asks: []question{ask("secret", "Enter PEM pass phrase:", "secret\n"), ask("secret", "Verifying - Enter PEM pass phrase:", "secret\n")}},
-	{name: "gpg", needs: "gpg", command: `mkdir -m 700 g; gpg --homedir g --no-autostart --import; true`, asks: []question{{"line", "", []any{"eof", true}}}},
-	{name: "passwd", needs: "passwd", command: `passwd`, by: root, asks: []question{ask("secret", "New password: ", "")}},
-	{name: "getpass", needs: "python3", command: `python3 -c 'import getpass; getpass.getpass()'`, asks: []question{ask("secret", "Password: ", "x\n")}},
+	{name: "gpg", needs: "gpg", command: `mkdir -m 700 g; gpg --homedir g --no-autostart --import; true`,
+		asks: []question{{"line", "", []any{"eof", true}}}},
+	{name: "passwd", needs: "passwd", command: `passwd`, by: root,
+		asks: []question{ask("secret", "New password: ", "")}},
+	{name: "getpass", needs: "python3", command: `python3 -c 'import getpass; getpass.getpass()'`,
+		asks: []question{ask("secret", "Password: ", "x\n")}},
+	{name: "ssh-keygen -y", needs: "ssh-keygen", command: `ssh-keygen -q -t ed25519 -N secret -f key; ssh-keygen -y -f key`,
+		asks: []question{ask("secret", "Enter passphrase…: ", "secret\n")}},
+	{name: "curl -u", needs: "curl", command: `curl -u user http://127.0.0.1:9/; true`,
+		asks: []question{ask("secret", "Enter host password for user 'user':", "secret\n")}},
+	{name: "git credential", needs: "git", command: `printf 'protocol=http\nhost=example.org\n\n' | git credential fill`,
+		asks: []question{ask("line", "Username for 'http://example.org': ", "a\n"), ask("secret", "Password for 'http://a@example.org': ", "secret\n")}},
+	{name: "chsh", needs: "chsh", command: `chsh`, by: root, asks: []question{ask("line", `\tLogin Shell […]: `, "")}},
 	// Questions of shells and small programs.
 	{name: "read", needs: "bash", command: `bash -c 'read x'`, asks: []question{ask("line", "", "\n")}},
-	{name: "read -p", needs: "bash", command: `bash -c 'read -p "name? " x'`, asks: []question{ask("line", "name? ", "a\n")}},
-	{name: "read -s", needs: "bash", command: `bash -c 'read -sp "code? " x'`, asks: []question{ask("secret", "code? ", "a\n")}},
-	{name: "read -n1", needs: "bash", command: `bash -c 'read -n1 -p "[y/n] " x'`, asks: []question{press("key", "[y/n] ", "y")}},
-	{name: "read -e", needs: "bash", command: `bash -c 'read -ep "name? " x'`, asks: []question{ask("key", "name? ", "a\n")}},
-	{name: "read -t", needs: "bash", command: `bash -c 'read -t 1000 -p "soon? " x'`, asks: []question{ask("line", "soon? ", "a\n")}},
-	{name: "read -t, again and again", needs: "bash", command: `bash -c 'until read -t 0.2 x; do :; done'`, asks: []question{ask("line", "", "a\n")}},
-	{name: "rm -i", needs: "rm", command: `: >old; rm -i old`, asks: []question{ask("line", "rm: remove regular empty file 'old'? ", "y\n")}},
-	{name: "cp -i", needs: "cp", command: `cp ../text copy; cp -i ../text copy`, asks: []question{ask("line", "cp: overwrite 'copy'? ", "y\n")}},
-	{name: "mv -i", needs: "mv", command: `: >a; : >b; mv -i a b`, asks: []question{ask("line", "mv: overwrite 'b'? ", "y\n")}},
-	{name: "xargs -p", needs: "xargs", command: `echo a | xargs -p echo`, asks: []question{ask("line", "echo a…?...", "y\n")}},
-	{name: "find -ok", needs: "find", command: `find ../step.py -ok echo {} \;`, asks: []question{ask("line", "< echo ... ../step.py > ? ", "y\n")}},
+	{name: "read -p", needs: "bash", command: `bash -c 'read -p "name? " x'`,
+		asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "read -s", needs: "bash", command: `bash -c 'read -sp "code? " x'`,
+		asks: []question{ask("secret", "code? ", "a\n")}},
+	{name: "read -n1", needs: "bash", command: `bash -c 'read -n1 -p "[y/n] " x'`,
+		asks: []question{press("key", "[y/n] ", "y")}},
+	{name: "read -e", needs: "bash", command: `bash -c 'read -ep "name? " x'`,
+		asks: []question{ask("key", "name? ", "a\n")}},
+	{name: "read -t", needs: "bash", command: `bash -c 'read -t 1000 -p "soon? " x'`,
+		asks: []question{ask("line", "soon? ", "a\n")}},
+	{name: "read -t, again and again", needs: "bash", command: `bash -c 'until read -t 0.2 x; do :; done'`,
+		asks: []question{ask("line", "", "a\n")}},
+	{name: "rm -i", needs: "rm", command: `: >old; rm -i old`,
+		asks: []question{ask("line", "rm: remove regular empty file 'old'? ", "y\n")}},
+	{name: "cp -i", needs: "cp", command: `cp ../text copy; cp -i ../text copy`,
+		asks: []question{ask("line", "cp: overwrite 'copy'? ", "y\n")}},
+	{name: "mv -i", needs: "mv", command: `: >a; : >b; mv -i a b`,
+		asks: []question{ask("line", "mv: overwrite 'b'? ", "y\n")}},
+	{name: "xargs -p", needs: "xargs", command: `echo a | xargs -p echo`,
+		asks: []question{ask("line", "echo a…?...", "y\n")}},
+	{name: "find -ok", needs: "find", command: `find ../step.py -ok echo {} \;`,
+		asks: []question{ask("line", "< echo ... ../step.py > ? ", "y\n")}},
+	{name: "patch", needs: "patch", command: `printf -- '--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n' | patch`,
+		asks: []question{ask("line", "File to patch: ", "")}},
+	{name: "sort", needs: "sort", command: `sort`, asks: []question{{"line", "", []any{"eof", true}}}},
 	{name: "cat", needs: "cat", command: `cat`, asks: []question{{"line", "", []any{"eof", true}}}},
-	{name: "cat into a pipe", needs: "cat tr", command: `cat | tr a b`, asks: []question{{"line", "", []any{"eof", true}}}},
-	{name: "git add -p", needs: "git", command: `bash ../gitadd.sh`, asks: []question{ask("line", "(1/1) Stage this hunk […]? ", "q\n")}},
-	{name: "input()", needs: "python3", command: `python3 -c 'input("name? ")'`, asks: []question{ask("line", "name? ", "a\n")}},
-	{name: "input() beside a sleeping child", needs: "bash", command: `sleep 1000 & read -p "name? " x; kill $!`, asks: []question{ask("line", "name? ", "a\n")}},
-	{name: "a question of a child", needs: "python3 bash", command: `python3 -c 'import subprocess; subprocess.run(["bash", "-c", "read -p \"name? \" x"])'`, asks: []question{ask("line", "name? ", "a\n")}},
-	{name: "a raw terminal", needs: "python3", command: `python3 ../raw.py`, asks: []question{press("key", "raw> ", "x")}},
-	{name: "a poll loop that is silent", needs: "python3", command: `python3 ../polls.py silent`, asks: []question{ask("line", "", "a\n")}},
+	{name: "cat into a pipe", needs: "cat tr", command: `cat | tr a b`,
+		asks: []question{{"line", "", []any{"eof", true}}}},
+	{name: "git add -p", needs: "git", command: `bash ../gitadd.sh`,
+		asks: []question{ask("line", "(1/1) Stage this hunk […]? ", "q\n")}},
+	{name: "input()", needs: "python3", command: `python3 -c 'input("name? ")'`,
+		asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "perl <STDIN>", needs: "perl", command: `perl -e '$| = 1; print "name? "; <STDIN>'`,
+		asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "input() beside idle threads", needs: "python3", command: `python3 ../pool.py ThreadPoolExecutor`,
+		asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "input() beside idle processes", needs: "python3", command: `python3 ../pool.py ProcessPoolExecutor`,
+		asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "input() beside a sleeping child", needs: "bash", command: `sleep 1000 & read -p "name? " x; kill $!`,
+		asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "a question of a child", needs: "python3 bash", command: `python3 -c 'import subprocess; subprocess.run(["bash", "-c", "read -p \"name? \" x"])'`,
+		asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "a raw terminal", needs: "python3", command: `python3 ../raw.py`,
+		asks: []question{press("key", "raw> ", "x")}},
+	{name: "a poll loop that is silent", needs: "python3", command: `python3 ../polls.py silent`,
+		asks: []question{ask("line", "", "a\n")}},
 	{name: "node readline", needs: "node", command: `node ../ask.js`, asks: []question{ask("key", "name? ", "a\n")}},
+	{name: "node beside a silent timer", needs: "node", command: `node -e 'setInterval(() => 0, 100); require("../ask.js")'`,
+		asks: []question{ask("key", "name? ", "")}},
+	{name: "node, a key", needs: "node", command: `node ../key.js`, asks: []question{press("key", "key? ", "x")}},
 	// Pipes.
-	{name: "cat of a pipe", needs: "cat", command: `cat`, pipes: true, asks: []question{{"line", "", []any{"eof", true}}}},
-	{name: "input() of a pipe", needs: "python3", command: `python3 -c 'input("name? ")'`, pipes: true, asks: []question{ask("line", "name? ", "a\n")}},
+	{name: "cat of a pipe", needs: "cat", command: `cat`, pipes: true,
+		asks: []question{{"line", "", []any{"eof", true}}}},
+	{name: "input() of a pipe", needs: "python3", command: `python3 -c 'input("name? ")'`, pipes: true,
+		asks: []question{ask("line", "name? ", "a\n")}},
 	{name: "bc of a pipe", needs: "bc", command: `bc`, pipes: true, asks: []question{ask("line", "", "quit\n")}},
 }
 
 var workingPrograms = []program{
 	// Servers.
-	{name: "http.server", needs: "python3", command: `python3 -u -m http.server --bind 127.0.0.1 0`, ready: "Serving HTTP"},
-	{name: "http.server on pipes", needs: "python3", command: `python3 -u -m http.server --bind 127.0.0.1 0`, ready: "Serving HTTP", pipes: true},
-	{name: "node http", needs: "node", command: `node -e 'require("http").createServer().listen(0, "127.0.0.1", () => console.log("ready"))'`, ready: "ready"},
+	{name: "http.server", needs: "python3", command: `python3 -u -m http.server --bind 127.0.0.1 0`,
+		ready: "Serving HTTP"},
+	{name: "http.server on pipes", needs: "python3", command: `python3 -u -m http.server --bind 127.0.0.1 0`,
+		ready: "Serving HTTP", pipes: true},
+	{name: "node http", needs: "node", command: `node -e 'require("http").createServer().listen(0, "127.0.0.1", () => console.log("ready"))'`,
+		ready: "ready"},
+	{name: "a server beside a reader", needs: "python3", command: `python3 ../serves.py`,
+		ready: "go on?", accepts: "line, read by python3"},
 	{name: "nc -l", needs: "nc", command: `nc -lU socket`},
 	{name: "socat", needs: "socat", command: `socat UNIX-LISTEN:listens -`},
 	// Timers.
 	{name: "sleep", needs: "sleep", command: `sleep 1000`},
-	{name: "setTimeout", needs: "node", command: `node -e 'setTimeout(() => 0, 1e6); console.log("ready")'`, ready: "ready"},
-	{name: "asyncio.sleep", needs: "python3", command: `python3 -c 'import asyncio; print("ready", flush=True); asyncio.run(asyncio.sleep(1000))'`, ready: "ready"},
-	{name: "watch", needs: "watch", command: `watch -n 0.3 date +%N`, ready: "Every", accepts: perhaps}, // newer ones read keys,
-	{name: "pause", needs: "python3", command: `python3 -c 'import signal; print("ready", flush=True); signal.pause()'`, ready: "ready"},
+	{name: "setTimeout", needs: "node", command: `node -e 'setTimeout(() => 0, 1e6); console.log("ready")'`,
+		ready: "ready"},
+	{name: "asyncio.sleep", needs: "python3", command: `python3 -c 'import asyncio; print("ready", flush=True); asyncio.run(asyncio.sleep(1000))'`,
+		ready: "ready"},
+	{name: "watch", needs: "watch", command: `watch -n 0.3 date +%N`,
+		ready: "Every", accepts: perhaps}, // newer ones read keys,
+	{name: "top -b", needs: "top", command: `top -b -d 0.5`, ready: "PID"},
+	{name: "vmstat", needs: "vmstat", command: `vmstat 1`, ready: "swpd"},
+	{name: "pause", needs: "python3", command: `python3 -c 'import signal; print("ready", flush=True); signal.pause()'`,
+		ready: "ready"},
 	// Locks.
 	{name: "flock", needs: "flock", command: `exec 9>lock; flock 9; flock lock true`},
-	{name: "a mutex", needs: "python3", command: `python3 -c 'import threading; l = threading.Lock(); l.acquire(); print("ready", flush=True); l.acquire()'`, ready: "ready"},
+	{name: "a mutex", needs: "python3", command: `python3 -c 'import threading; l = threading.Lock(); l.acquire(); print("ready", flush=True); l.acquire()'`,
+		ready: "ready"},
+	{name: "a locked database", needs: "sqlite3", command: `sqlite3 db "create table t(a)"; (echo "begin exclusive;"; echo "select 'ready';"; sleep 1000) | sqlite3 db &
+sleep 1; sqlite3 -cmd ".timeout 1000000" db "insert into t values(1)"`, ready: "ready"},
 	{name: "lockf", needs: "python3", command: `python3 -c 'import fcntl, os, time
 f = open("lock2", "w")
 fcntl.lockf(f, fcntl.LOCK_EX)
@@ -201,19 +296,33 @@ fcntl.lockf(f, fcntl.LOCK_EX)'`, ready: "ready"},
 	// Watchers.
 	{name: "inotifywait", needs: "inotifywait", command: `inotifywait -q -e delete .`},
 	{name: "tail -F", needs: "tail", command: `tail -F none`, ready: "none"},
-	{name: "fs.watch", needs: "node", command: `node -e 'require("fs").watch("."); console.log("ready")'`, ready: "ready"},
+	{name: "fs.watch", needs: "node", command: `node -e 'require("fs").watch("."); console.log("ready")'`,
+		ready: "ready"},
+	{name: "node --watch", needs: "node", command: `echo 'console.log("ready")' >watched.js; node --watch watched.js`,
+		ready: "ready"},
+	{name: "less +F", needs: "less", command: `less +F ../text`, ready: "a line"},
 	// Work.
 	{name: "a compiler", needs: "gcc", command: `while nice gcc -O2 -c -o big.o ../big.c; do :; done`},
 	{name: "a computation", needs: "python3", command: `exec nice -n 19 python3 -c 'while True: pass'`},
 	{name: "make -j", needs: "make", command: `make -j2 -f ../Makefile`, ready: "ready"},
-	{name: "a download", needs: "python3", command: `python3 ../slow.py`, ready: "ready"},
+	{name: "a download", needs: "python3", command: `python3 ../slow.py urllib`, ready: "ready"},
+	{name: "a download by curl", needs: "curl python3", command: `python3 ../slow.py curl`, ready: "ready"},
 	{name: "children", needs: "bash", command: `bash -c 'sleep 1000 & sleep 1000 & wait'`},
+	{name: "join", needs: "python3", command: `python3 -c 'import multiprocessing as m, time
+p = m.Process(target=time.sleep, args=(1000,))
+p.start()
+print("ready", flush=True)
+p.join()'`, ready: "ready"},
 	{name: "gdb of a running program", needs: "gdb", command: `gdb -q -nx -ex run --args sleep 1000`, ready: "Starting"},
-	{name: "child_process", needs: "node", command: `node -e 'require("child_process").spawn("sleep", [1000]); console.log("ready")'`, ready: "ready"},
+	{name: "child_process", needs: "node", command: `node -e 'require("child_process").spawn("sleep", [1000]); console.log("ready")'`,
+		ready: "ready"},
 	// Readers that do not wait.
-	{name: "a loop that prints", needs: "python3", command: `python3 ../polls.py prints`, ready: "tick", accepts: "line, read by python3"},
-	{name: "read -t, and print", needs: "bash", command: `bash -c 'until read -t 0.1 x; do echo -n .; done'`, ready: "..", accepts: "line, read by bash"},
-	{name: "node inspect", needs: "node", command: `node inspect --port=0 ../step.js`, ready: "debug>", accepts: "key, read by node"}, // its child listens
+	{name: "a loop that prints", needs: "python3", command: `python3 ../polls.py prints`,
+		ready: "tick", accepts: "line, read by python3"},
+	{name: "read -t, and print", needs: "bash", command: `bash -c 'until read -t 0.1 x; do echo -n .; done'`,
+		ready: "..", accepts: "line, read by bash"},
+	{name: "node inspect", needs: "node", command: `node inspect --port=0 ../step.js`,
+		ready: "debug>", accepts: "key, read by node"}, // its child listens
 	{name: "a background reader", needs: "cat", command: `set -m; cat & wait; sleep 1000`, stopped: "cat"},
 	{name: "timeout", needs: "timeout cat", command: `timeout 1000 cat; true`, stopped: "cat"},
 }

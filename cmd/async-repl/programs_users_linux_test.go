@@ -1,0 +1,87 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// missing returns what the rows need and is not installed.
+func (s *server) missing() []string {
+	var names []string
+	for _, p := range programs {
+		names = append(names, strings.Fields(p.needs)...)
+	}
+	slices.Sort(names)
+	var line strings.Builder
+	for _, name := range slices.Compact(names) {
+		check := cmp.Or(programChecks[name], "command -v "+name)
+		fmt.Fprintf(&line, "%s >/dev/null 2>&1 || echo missing %s\n", check, name)
+	}
+	r := s.do("execute_command_async", "command", line.String(), "wait_seconds", patience.Seconds()/2)
+	holds(s.t.(*testing.T), r, "Status", "completed")
+	var missing []string
+	for line := range strings.Lines(string(r)) {
+		if name, ok := strings.CutPrefix(line, "missing "); ok {
+			missing = append(missing, strings.TrimSpace(name))
+		}
+	}
+	return missing
+}
+
+// startServerOf starts a server of a user. Its workspace has the files of the rows, and a directory
+// for each row.
+func startServerOf(t *testing.T, by user) *server {
+	t.Helper()
+	s := prepare(t, "REPL_PYTHON="+realPython())
+	paths := []string{s.dir}
+	for name, text := range programFiles {
+		path := filepath.Join(s.dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	for i := range programs {
+		path := filepath.Join(s.dir, fmt.Sprint("row", i))
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	s.cmd.Env = append(s.cmd.Env, "HOME="+s.dir)
+	s.cmd.Env = append(s.cmd.Env, programEnv...)
+	if by == ordinary && os.Geteuid() == 0 {
+		s.becomeOrdinary(t, paths)
+	}
+	s.connect()
+	if err := s.Initialize(s.ctx()); err != nil {
+		t.Fatalf("%v\n%s", err, s.log)
+	}
+	return s
+}
+
+// becomeOrdinary has the server run as an ordinary user, from a copy of its program that the user
+// can read. The user gets the paths.
+func (s *server) becomeOrdinary(t *testing.T, paths []string) {
+	t.Helper()
+	const nobody = 65534
+	public, state := filepath.Dir(s.dir), t.TempDir()
+	self := filepath.Join(public, "server")
+	publish(t, s.cmd.Path, self, 0o755)
+	s.cmd.Path = self
+	s.cmd.Env = append(s.cmd.Env, "REPL_STATE_DIR="+state)
+	err := os.Chmod(public, 0o755)
+	for _, path := range append(paths, state) {
+		err = cmp.Or(err, os.Chown(path, nobody, nobody))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+}
