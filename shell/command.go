@@ -16,6 +16,7 @@ import (
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/pump"
+	"asyncrepl/internal/queries"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/stdin"
 	"asyncrepl/internal/tty"
@@ -62,10 +63,11 @@ type run struct {
 	port     *jobs.Port
 	shell    string // that runs a command line; empty: it is another program
 	handle   *process.Handle
-	pty      *tty.PTY         // nil on pipes
-	stdin    *stdin.Pipe      // nil on a terminal
-	keyboard *tty.Keyboard    // nil on pipes
-	watcher  *waiting.Watcher // of terminal or stdin
+	pty      *tty.PTY           // nil on pipes
+	stdin    *stdin.Pipe        // nil on a terminal
+	keyboard *tty.Keyboard      // nil on pipes
+	queries  *queries.Responder // nil on pipes
+	watcher  *waiting.Watcher   // of terminal or stdin
 	pumps    []*pump.Pump
 	dir      string // in which it was started
 	watch    runner.Stopwatch
@@ -131,7 +133,11 @@ func (r *run) startOnTTY(owner *process.Owner, spec process.Spec) (err error) {
 	r.watcher = runner.NewWatcher(r.pty, r.handle, r.lastOutput, r.onInput)
 	r.port.SetTerminal(r.pty.Size)
 	r.announce()
-	r.pumps = []*pump.Pump{pump.Shared(r.pty.Master(), r.write(output.TTY))}
+	r.queries = queries.New(r.pty, runner.PIDs(r.handle))
+	r.pumps = []*pump.Pump{pump.Shared(r.pty.Master(), func(b []byte) {
+		r.queries.Printed(r.port.Output(), r.port.Write(output.TTY, b), b)
+		r.watcher.Kick()
+	})}
 	return nil
 }
 
@@ -168,7 +174,7 @@ func (r *run) startOnPipes(owner *process.Owner, spec process.Spec) error {
 	return nil
 }
 
-// write returns a function that writes to a stream of the job's output.
+// write returns a function that writes what a pipe holds to a stream of the job's output.
 func (r *run) write(to output.Stream) func([]byte) {
 	return func(b []byte) {
 		r.port.Write(to, b)
@@ -338,6 +344,7 @@ func (r *run) release() {
 		p.Close()
 	}
 	if r.pty != nil {
+		r.queries.Close()
 		r.pty.Close()
 	}
 	r.handle.Forget()

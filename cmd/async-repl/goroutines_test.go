@@ -41,6 +41,8 @@ var goroutines = map[string][]string{
 
 	"internal/pump/pump.go": {"a pump per open pipe or terminal"},
 
+	"internal/queries/queries.go": {"the answers to queries of a terminal"},
+
 	"internal/listening/tree.go":  {"the poller of listening ports"},
 	"internal/waiting/poller.go":  {"the poller of all sleeping watchers"},
 	"internal/waiting/watcher.go": {"the watcher of a terminal or a standard input"},

@@ -59,6 +59,8 @@ var rules = []rule{
 		why: "a terminal serves worker and shell alike, and knows neither of them, nor its watcher"},
 	{dir: "internal/stdin", may: []string{"internal/pump"}, not: []string{"os/exec", "net", "github.com"},
 		why: "a pipe takes input alike, whatever program reads it, and does not know its watcher"},
+	{dir: "internal/queries", may: []string{"internal/output", "internal/snapshot", "internal/tty"}, not: []string{"os", "net", "github.com"},
+		why: "a terminal answers alike, whatever job it is of"},
 	{dir: "internal/threads", may: []string{"internal/procfs", "internal/sockdiag"}, not: []string{"os/exec", "net/http", "github.com"},
 		why: "the kernel shows what a thread waits for, whatever the reader makes of it"},
 	{dir: "internal/waiting", may: []string{"internal/procfs", "internal/stdin", "internal/threads", "internal/tty"}, not: []string{"os/exec", "net", "github.com"},
@@ -166,7 +168,7 @@ var rules = []rule{
 
 // runnersMay are the packages that the runners may import.
 var runnersMay = []string{
-	"internal/callstack", "internal/cgroup", "internal/display", "internal/keys", "internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/pystack", "internal/runner",
+	"internal/callstack", "internal/cgroup", "internal/display", "internal/keys", "internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/pystack", "internal/queries", "internal/runner",
 	"internal/stdin", "internal/tty", "internal/view", "internal/waiting", "jobs",
 }
 

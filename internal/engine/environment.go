@@ -21,10 +21,9 @@ func (e *Engine) Scope() Scope {
 }
 
 // jobEnv returns the environment that jobs start from: environ with a terminal that programs know,
-// pagers that do not wait for a key, no query that the terminal does not answer, no progress bars
-// of installers, a UTF-8 locale if none is set, and the Python environment's programs first. It
-// does not set variables that keep programs from asking questions (CI, PIP_NO_INPUT), because
-// questions can be answered here.
+// pagers that do not wait for a key, no progress bars of installers, a UTF-8 locale if none is set,
+// and the Python environment's programs first. It does not set variables that keep programs from
+// asking questions (CI, PIP_NO_INPUT), because questions can be answered here.
 //
 // If the Python environment is virtual, a pip that runs outside of any virtual environment fails:
 // before ours is made, "python -m pip" would install into another Python.
@@ -32,7 +31,6 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 	env := variables(environ)
 	set := map[string]string{
 		"TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat", "GH_PAGER": "cat",
-		"PROMPT_TOOLKIT_NO_CPR": "1", // it would wait 2 s for the position of the cursor, and warn
 	}
 	if bin != "" {
 		set["PATH"] = leading(bin, env["PATH"])

@@ -26,7 +26,7 @@ func TestEnvironmentOfJobs(t *testing.T) {
 	job := b.shell(sc, engine.Command{Line: "env", Env: map[string]string{"MINE": "2", "MORE": "3"}})
 	jobstest.End(t, job)
 	lines := strings.Split(jobstest.Output(job), "\n")
-	for _, want := range []string{"TERM=xterm-256color", "PAGER=cat", "GIT_PAGER=cat", "GH_PAGER=cat", "LC_CTYPE=C.UTF-8", "LANG=C", "MINE=2", "MORE=3", "CI=yes", "PROMPT_TOOLKIT_NO_CPR=1"} {
+	for _, want := range []string{"TERM=xterm-256color", "PAGER=cat", "GIT_PAGER=cat", "GH_PAGER=cat", "LC_CTYPE=C.UTF-8", "LANG=C", "MINE=2", "MORE=3", "CI=yes"} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("%s is not among\n%s", want, strings.Join(lines, "\n"))
 		}

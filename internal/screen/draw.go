@@ -2,6 +2,7 @@ package screen
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"asyncrepl/internal/view"
@@ -33,12 +34,20 @@ type Size struct{ Rows, Cols int }
 func Draw(b []byte, begins bool, size Size) (Picture, error) {
 	d := view.Drawn(b, size.Rows, begins)
 	s := New(size.Rows, size.Cols)
-	w := startStopwatch(limit)
-	defer w.stop()
-	for _, part := range d.Parts {
-		s.writeWithin(part, w)
-	}
+	s.writeParts(d.Parts...)
 	p := Picture{Size: size, Rows: s.Rows(), Hidden: s.hidden, Whole: d.Whole}
 	p.Row, p.Col, _ = s.Cursor()
 	return p, s.err
+}
+
+// After returns the screen of a terminal after b, the newest output, to be written to further.
+func After(b []byte, begins bool, size Size) *Screen {
+	d := view.Drawn(b, size.Rows, begins)
+	s := New(size.Rows, size.Cols)
+	parts := d.Parts
+	if d.Under != nil {
+		parts = slices.Concat(d.Under, [][]byte{[]byte("\x1b[?1049h")}, d.Parts)
+	}
+	s.writeParts(parts...)
+	return s
 }

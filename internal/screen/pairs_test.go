@@ -3,6 +3,7 @@ package screen
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,7 +40,9 @@ func TestDrawLeavesOutOnlyWhatIsGone(t *testing.T) {
 				t.Fatalf("whole: %t, %v", p.Whole, err)
 			}
 			s := New(24, 80)
-			s.Write(b)
+			for part := range slices.Chunk(b, 1<<10) { // each has its time
+				s.Write(part)
+			}
 			all := Picture{Rows: s.Rows(), Hidden: s.hidden}
 			all.Row, all.Col, _ = s.Cursor()
 			if diff := cmp.Diff(described(all), described(p)); diff != "" {

@@ -25,6 +25,8 @@ type Screen struct {
 	emulators  [2]*vt.Emulator // of the main and of the alternate screen, which is made when it is needed
 	alternate  bool            // the program draws on the alternate screen
 	hidden     bool            // the program has hidden the cursor
+	noWrap     bool            // the program has turned off that lines wrap
+	wraps      bool            // a wide character has filled its line: what is printed next stands on the next one
 	after      func()          // what the sequence that was just read asks for; the emulator can't do it while it reads
 	err        error           // why the screen can't be drawn any more
 }
@@ -45,8 +47,9 @@ func checkSize(rows, cols int) error {
 	return nil
 }
 
-// Write draws what a program has written. The pieces of its output can be cut anywhere.
-func (s *Screen) Write(b []byte) { s.writeWithin(b, nil) }
+// Write draws what a program has written. The pieces of its output can be cut anywhere. If one takes as
+// long as [Draw] may, the screen can't be drawn any more.
+func (s *Screen) Write(b []byte) { s.writeParts(b) }
 
 // Resize changes the size of the screen, as that of the program's terminal has changed.
 func (s *Screen) Resize(rows, cols int) {
@@ -64,6 +67,9 @@ func (s *Screen) Resize(rows, cols int) {
 		}
 	}
 }
+
+// Alternate reports whether the program draws on the alternate screen.
+func (s *Screen) Alternate() bool { return s.alternate }
 
 // Cursor returns the place of the cursor. It reports false if the screen can't be drawn any more.
 func (s *Screen) Cursor() (row, col int, ok bool) {
@@ -129,17 +135,24 @@ func (s *Screen) recover() {
 	}
 }
 
-// writeWithin draws b, and gives the screen up if the time is over before the end. Without a stopwatch
-// there is no limit.
-func (s *Screen) writeWithin(b []byte, w *stopwatch) {
+// writeParts draws parts of what a program has written, and gives the screen up if the time is over
+// before the end.
+func (s *Screen) writeParts(parts ...[]byte) {
 	defer s.recover()
+	w := startStopwatch(limit)
+	defer w.stop()
+	for _, part := range parts {
+		s.writePart(part, w)
+	}
+}
+
+func (s *Screen) writePart(b []byte, w *stopwatch) {
 	for len(b) > 0 && s.err == nil {
-		if w != nil && w.over() {
+		if w.over() {
 			s.err = errSlow
 			return
 		}
-		n := s.pieceEnd(b)
-		_, _ = s.current().Write(b[:n]) // the error of an emulator that was closed: none ever is
+		n := s.writePiece(b)
 		for s.after != nil {
 			f := s.after
 			s.after = nil
@@ -156,13 +169,13 @@ const (
 	usualSize = 40 * 120
 )
 
-// pieceEnd returns the length of the first piece of b: up to the next escape sequence, or the end of
-// a sequence that after is for.
+// pieceEnd returns the length of the first piece of b: up to the next escape sequence or wide character,
+// or the end of a sequence that after is for.
 func (s *Screen) pieceEnd(b []byte) int {
 	most := min(len(b), maxPiece*usualSize/max(usualSize, s.rows*s.cols))
 	for i := 1; i < most; i++ {
 		switch c, before := b[i], b[i-1]; {
-		case c == esc:
+		case c == esc, c >= firstWide && wide(b[i:most]) > 0:
 			return i
 		case strings.IndexByte(afterSequences, c) >= 0 && (before == esc || before == '[' || before >= '0' && before <= '9'):
 			return i + 1
@@ -238,6 +251,8 @@ func (s *Screen) switches(p ansi.Params, on bool) bool {
 		case 47, 1047, 1049:
 			s.after = func() { s.useAlternate(on, n == 1049) }
 			p[i] = missing
+		case 7:
+			s.noWrap = !on
 		case 25:
 			s.hidden = !on
 		case 69: // margins at the sides: no program was seen to use them
@@ -271,7 +286,7 @@ func (s *Screen) useAlternate(on, restore bool) {
 
 // reset does what the library leaves out when a program resets its terminal.
 func (s *Screen) reset() bool {
-	s.hidden = false
+	s.hidden, s.noWrap = false, false
 	if s.alternate {
 		s.after = func() {
 			s.alternate = false

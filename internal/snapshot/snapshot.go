@@ -2,7 +2,8 @@
 //
 // A [Snapshot] is made when it is read, of the newest output alone, in 200 ms at most. [Of] takes one
 // in any case, [OfFullScreen] only if a program draws on all of the screen. Their error means that the
-// screen can't be drawn, and that the text of the output is all that there is to show.
+// screen can't be drawn, and that the text of the output is all that there is to show. A [Follower]
+// knows where the cursor was at each place of the output.
 //
 // The package knows logs, but no jobs: whose screen it is, and whether it has one, is the caller's
 // business.
@@ -60,9 +61,13 @@ func draw(b []byte, at int64, rows, cols int) (Snapshot, error) {
 }
 
 // newest returns the newest output of a log, without a gap, and the cursor at which it begins.
-func newest(log output.Reader) (b []byte, from int64) {
-	end := log.Stat().End
-	from = max(0, end-screen.Window)
+func newest(log output.Reader) (b []byte, from int64) { return Between(log, 0, log.Stat().End) }
+
+// Between returns the newest output of a terminal that a log holds between two cursors, without a gap,
+// and the cursor at which it begins. It is of at most [screen.Window] bytes.
+func Between(log output.Reader, from, end int64) ([]byte, int64) {
+	from = max(from, end-screen.Window)
+	var b []byte
 	for at := from; at < end; {
 		c := log.Read(at, int(end-at))
 		if c.Dropped > 0 {
@@ -72,7 +77,9 @@ func newest(log output.Reader) (b []byte, from int64) {
 			break
 		}
 		for _, span := range c.Spans {
-			b = append(b, span.Data...)
+			if span.Stream == output.TTY {
+				b = append(b, span.Data...)
+			}
 		}
 		at = c.Next
 	}

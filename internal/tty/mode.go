@@ -18,6 +18,11 @@ type Mode struct {
 	ReadTimeout time.Duration // after which a read ends without input; 0: none
 }
 
+// Silent reports whether programs read input as it comes and no one sees it: only then an answer of
+// the terminal can't be taken for something that a person has typed. In line mode without echo it would
+// become part of a password.
+func (m Mode) Silent() bool { return !m.Echo && !m.Canon }
+
 // Mode returns how the terminal treats input now.
 func (p *PTY) Mode() (Mode, error) {
 	var t *unix.Termios

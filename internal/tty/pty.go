@@ -20,6 +20,7 @@ type PTY struct {
 
 	turn  chan struct{} // held by the goroutine that sends
 	limit time.Duration // of one Send
+	typed bool          // input can be unread that is no answer; used by the goroutine that sends
 
 	// Guarded by mu.
 	mu      sync.Mutex

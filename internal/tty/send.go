@@ -28,6 +28,7 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
+	p.typed = true
 	p.setSending(true)
 	defer p.setSending(false)
 
@@ -49,6 +50,45 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 		return n, errFull
 	}
 	return n, fmt.Errorf("writing to %s: %w", p.slave.Name(), err)
+}
+
+// maxUnanswered bounds the bytes of answers that no program has read.
+const maxUnanswered = 1 << 10
+
+// Answer types b, the terminal's answer to a query of a program, if the terminal is silent at that
+// moment and no program has input to read but earlier answers. It reports whether it typed b. To the
+// listener it is a Send.
+func (p *PTY) Answer(ctx context.Context, b []byte) bool {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return false
+	}
+	if !p.answerable() {
+		return false
+	}
+	p.setSending(true)
+	defer p.setSending(false)
+	if p.master.SetWriteDeadline(time.Now().Add(p.limit)) != nil {
+		return false
+	}
+	_, err := p.master.Write(b) // there is room
+	return err == nil
+}
+
+// answerable reports whether an answer would be read by a program that asked, and seen by no one. The
+// caller holds turn.
+func (p *PTY) answerable() bool {
+	unread, err := p.unread()
+	if err != nil {
+		return false
+	}
+	if unread == 0 {
+		p.typed = false
+	}
+	mode, err := p.Mode()
+	return err == nil && mode.Silent() && !p.typed && unread < maxUnanswered
 }
 
 // During runs f, which acts on the terminal's programs in another way than by typing. To the listener it

@@ -10,10 +10,15 @@ const (
 // InTransit reports whether there is input that no program has read. It reports true if the
 // terminal can't be asked.
 func (p *PTY) InTransit() bool {
-	unread := 0
-	err := control(p.slave, func(fd int) (err error) {
-		unread, err = unix.IoctlGetInt(fd, inputQueue)
+	n, err := p.unread()
+	return err != nil || n > 0
+}
+
+// unread returns how many bytes of input no program has read.
+func (p *PTY) unread() (n int, err error) {
+	err = control(p.slave, func(fd int) (err error) {
+		n, err = unix.IoctlGetInt(fd, inputQueue)
 		return err
 	})
-	return err != nil || unread > 0
+	return n, err
 }

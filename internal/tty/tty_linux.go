@@ -25,3 +25,13 @@ func readable(f *os.File) bool {
 	})
 	return found
 }
+
+// unread returns how many bytes of input no program has read.
+func (p *PTY) unread() (n int, err error) {
+	readable(p.slave) // fetches what is on its way
+	err = control(p.slave, func(fd int) (err error) {
+		n, err = unix.IoctlGetInt(fd, unix.TIOCINQ)
+		return err
+	})
+	return n, err
+}

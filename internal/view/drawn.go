@@ -9,6 +9,7 @@ import (
 // A Drawing is the part of some output that decides what the terminal shows in the end.
 type Drawing struct {
 	Parts [][]byte // to be drawn on an empty screen, one after the other
+	Under [][]byte // the same of the main screen, if a program draws on the alternate one
 	Whole bool     // whatever was written before has no part in the screen
 	Full  bool     // a program draws on all of the screen, and has not ended that
 	Start int      // where that program's drawing begins, if Full is set
@@ -125,10 +126,10 @@ func (d *drawer) sequence(from, to int, q sequence) {
 func (d *drawer) switchScreen(from, to int, alternate bool) {
 	switch {
 	case alternate && d.onto == &d.main:
-		d.main.parts = append(d.main.parts, [2]int{d.main.start, from})
 		d.alt = layer{start: to, whole: true}
 		d.onto, d.switched = &d.alt, from
 	case !alternate && d.onto == &d.alt:
+		d.main.parts = append(d.main.parts, [2]int{d.main.start, d.switched})
 		d.onto, d.main.start = &d.main, to
 		d.main.moved()
 	case !alternate && !d.main.whole: // the output before b must have switched to the alternate screen
@@ -191,7 +192,17 @@ func (l *layer) control(from, to int, q sequence) {
 }
 
 // moved notes that the program has moved in another way than by text.
-func (l *layer) moved() { l.lines, l.count, l.home = l.lines[:0], 0, 0 }
+func (l *layer) moved() {
+	l.scroll()
+	l.lines, l.count, l.home = l.lines[:0], 0, 0
+}
+
+// scroll leaves out what text has scrolled off the screen.
+func (l *layer) scroll() {
+	if n := len(l.lines); l.count > n {
+		l.begin(l.lines[l.count%n])
+	}
+}
 
 // erased notes that the screen was erased at from. What is drawn later depends on the place of the
 // cursor: the program has set it just before, or sets it next.
@@ -210,27 +221,31 @@ func (l *layer) begin(at int) {
 
 // drawing returns what was read.
 func (d *drawer) drawing() Drawing {
-	l := d.onto
-	if l.count > d.rows && d.rows > 0 {
-		l.begin(l.lines[l.count%d.rows])
-	}
-	r := Drawing{Whole: l.whole}
-	parts := append(l.parts, [2]int{l.start, len(d.b)})
-	for _, mode := range append(d.modes[:], l.margins) {
-		within := func(part [2]int) bool { return part[0] <= mode[0] && mode[0] < part[1] }
-		if mode[1] > 0 && !slices.ContainsFunc(parts, within) {
-			parts = append(parts, mode)
-		}
-	}
-	slices.SortFunc(parts, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
-	for _, part := range parts {
-		r.Parts = append(r.Parts, d.b[part[0]:part[1]])
-	}
+	r := Drawing{Parts: d.parts(d.onto, len(d.b))}
+	r.Whole = d.onto.whole
 	switch {
 	case d.onto == &d.alt:
 		r.Full, r.Start = true, d.switched
+		r.Under = d.parts(&d.main, d.switched)
 	case d.appKeys > 0 && d.placed:
 		r.Full, r.Start = true, d.appKeys-1
 	}
 	return r
+}
+
+// parts returns the parts of a layer up to an offset, and the last sequences before it that set modes.
+func (d *drawer) parts(l *layer, end int) (parts [][]byte) {
+	l.scroll()
+	ranges := append(l.parts, [2]int{l.start, end})
+	for _, mode := range append(d.modes[:], l.margins) {
+		within := func(part [2]int) bool { return part[0] <= mode[0] && mode[0] < part[1] }
+		if mode[1] > 0 && mode[0] < end && !slices.ContainsFunc(ranges, within) {
+			ranges = append(ranges, mode)
+		}
+	}
+	slices.SortFunc(ranges, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
+	for _, part := range ranges {
+		parts = append(parts, d.b[part[0]:part[1]])
+	}
+	return parts
 }

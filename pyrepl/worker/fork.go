@@ -12,6 +12,7 @@ import (
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
+	"asyncrepl/internal/queries"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
@@ -69,6 +70,7 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 	b.keyboard = tty.NewKeyboard(b.pty, runner.PIDs(b.handle))
 	b.ports = listening.NewTree(b.handle.Tree)
 	b.children, _ = procfs.OpenChildList(b.handle.PID()) // an error: each job scans
+	b.queries = queries.New(b.pty, runner.PIDs(b.handle))
 	b.screen = pump.Shared(b.pty.Master(), b.writeScreen)
 	go b.listen()                           // owned by the worker; ends when the channel does, see End
 	if err = b.group.Add(pid); err == nil { // it runs no user code before its first command

@@ -19,6 +19,7 @@ import (
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
+	"asyncrepl/internal/queries"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/view"
@@ -116,6 +117,7 @@ func Start(ctx context.Context, cfg Config, p *jobs.Port) (*Worker, error) {
 		w.group.Remove()
 		return nil, runner.Scarce(err)
 	}
+	w.queries = queries.New(w.pty, runner.PIDs(w.handle))
 	w.screen = pump.Shared(w.pty.Master(), w.writeScreen)
 	go w.listen() // owned by the worker; ends when the channel does, see End
 	if err := w.hello(ctx, python, cfg, prog); err != nil {

@@ -12,6 +12,7 @@ import (
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
+	"asyncrepl/internal/queries"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
@@ -25,6 +26,7 @@ type Worker struct {
 	pty      *tty.PTY
 	keyboard *tty.Keyboard
 	screen   *pump.Pump // of the terminal
+	queries  *queries.Responder
 	ch       *channel
 	events   chan Event    // from the channel's reader to the holder of the turn
 	eof      chan struct{} // closed when the channel has ended
@@ -102,7 +104,7 @@ func (w *Worker) writeScreen(b []byte) {
 	w.mu.Lock()
 	p := w.port
 	w.mu.Unlock()
-	p.Write(output.TTY, b)
+	w.queries.Printed(p.Output(), p.Write(output.TTY, b), b)
 	w.printed(p, output.TTY)
 }
 
@@ -140,6 +142,7 @@ func (w *Worker) End(l process.Ladder) process.StopResult {
 	w.Drain()
 	w.closePipes()
 	w.screen.Close()
+	w.queries.Close()
 	w.pty.Close()
 	w.children.Close()
 	w.handle.Forget()

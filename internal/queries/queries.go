@@ -1,0 +1,208 @@
+//go:build unix
+
+package queries
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/snapshot"
+	"asyncrepl/internal/tty"
+)
+
+const (
+	// perSecond bounds the answers in a second, and the queries that wait for one.
+	perSecond = 100
+	// patience is how long a query waits for a silent terminal: some scripts print it before they
+	// turn echo off.
+	patience = 5 * time.Millisecond
+	// pause is the time between two looks at the mode of a terminal meanwhile.
+	pause = 500 * time.Microsecond
+	// tooLate is the age at which a query is not answered any more: who asked expects nothing now.
+	tooLate = time.Second
+)
+
+// A Responder answers the queries in the output of one terminal.
+type Responder struct {
+	pty      *tty.PTY
+	tree     func() ([]int, error)
+	patience time.Duration
+
+	scan scanner // used by the pump's goroutine
+
+	// Used by the goroutine that answers.
+	cursor  snapshot.Follower
+	log     output.Reader // that modes are of
+	modes   modes
+	modesAt int64       // the cursor of log up to which modes are followed
+	times   []time.Time // of the newest answers, perSecond at most, the oldest first
+
+	// Guarded by mu.
+	mu      sync.Mutex
+	waiting []asked
+	ended   chan struct{} // closed when the goroutine that answers has ended; nil: there is none
+
+	ctx   context.Context // done after Close
+	close context.CancelFunc
+}
+
+// An asked is a query that waits for an answer.
+type asked struct {
+	query
+	log    output.Reader // that has the output up to the query
+	end    int64         // the cursor where the query ends
+	at     time.Time
+	silent bool // the terminal was silent when the query was read
+}
+
+// New returns the Responder of a terminal. tree lists the processes that can read the terminal.
+func New(pty *tty.PTY, tree func() ([]int, error)) *Responder {
+	r := &Responder{pty: pty, tree: tree, patience: patience}
+	r.ctx, r.close = context.WithCancel(context.Background())
+	return r
+}
+
+// Printed looks for queries in b, which was just printed to the terminal and stands in log from the
+// cursor at on. It is called with all output, in its order, and does not wait.
+func (r *Responder) Printed(log output.Reader, at int64, b []byte) {
+	var found []asked
+	r.scan.scan(b, func(q query, end int) {
+		if len(found) < perSecond {
+			found = append(found, asked{query: q, log: log, end: at + int64(end)})
+		}
+	})
+	if found == nil {
+		return
+	}
+	mode, err := r.pty.Mode()
+	now := time.Now()
+	for i := range found {
+		found[i].at, found[i].silent = now, err == nil && mode.Silent()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return
+	}
+	r.waiting = append(r.waiting, found[:min(len(found), perSecond-len(r.waiting))]...)
+	if r.ended == nil {
+		r.ended = make(chan struct{})
+		go r.run(r.ended) // owned by the responder; ends when no query waits
+	}
+}
+
+// Close ends the answering. Nothing is typed after it has returned.
+func (r *Responder) Close() {
+	r.mu.Lock()
+	r.close()
+	ended := r.ended
+	r.mu.Unlock()
+	if ended != nil {
+		<-ended
+	}
+}
+
+// run answers until no query waits.
+func (r *Responder) run(ended chan<- struct{}) {
+	defer close(ended)
+	for qs := r.next(); qs != nil; qs = r.next() {
+		if qs = r.answerable(qs); len(qs) > 0 {
+			r.answer(qs)
+		}
+	}
+}
+
+// next takes the queries that wait. If there are none, the goroutine that answers must end.
+func (r *Responder) next() (qs []asked) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	qs, r.waiting = r.waiting, nil
+	if qs == nil || r.ctx.Err() != nil {
+		r.ended = nil
+		return nil
+	}
+	return qs
+}
+
+// answerable returns those of qs that can be answered: those that were read while the terminal was
+// silent, or else all, if it becomes silent soon and no process has ended meanwhile that can have
+// printed them.
+func (r *Responder) answerable(qs []asked) []asked {
+	loud := func(q asked) bool { return !q.silent }
+	if i := slices.IndexFunc(qs, func(q asked) bool { return q.silent }); i >= 0 {
+		return slices.DeleteFunc(qs, loud)
+	}
+	before, err := r.tree()
+	if err != nil {
+		return nil
+	}
+	for end := qs[len(qs)-1].at.Add(r.patience); time.Now().Before(end); time.Sleep(pause) {
+		mode, err := r.pty.Mode()
+		if err != nil || r.ctx.Err() != nil {
+			return nil
+		}
+		if mode.Silent() {
+			after, err := r.tree()
+			if err != nil || !sameProcesses(before, after) {
+				return nil
+			}
+			return qs
+		}
+	}
+	return nil
+}
+
+// sameProcesses reports whether two lists have the same pids.
+func sameProcesses(a, b []int) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// answer types the answers to qs at once.
+func (r *Responder) answer(qs []asked) {
+	var text strings.Builder
+	for _, q := range qs {
+		if !r.allowed() {
+			break
+		}
+		text.WriteString(q.answer(func() (row, col int, ok bool) { return r.position(q) }, func(m mode) setting { return r.setting(q, m) }))
+	}
+	ctx, cancel := context.WithDeadline(r.ctx, qs[0].at.Add(tooLate))
+	defer cancel()
+	if text.Len() > 0 && ctx.Err() == nil {
+		r.pty.Answer(ctx, []byte(text.String()))
+	}
+}
+
+// allowed reports whether there can be another answer in this second, and counts it.
+func (r *Responder) allowed() bool {
+	now := time.Now()
+	if len(r.times) == perSecond {
+		if now.Sub(r.times[0]) < time.Second {
+			return false
+		}
+		r.times = slices.Delete(r.times, 0, 1)
+	}
+	r.times = append(r.times, now)
+	return true
+}
+
+// position returns where the cursor was at a query.
+func (r *Responder) position(q asked) (row, col int, ok bool) {
+	rows, cols := r.pty.Size()
+	return r.cursor.Cursor(q.log, q.end, rows, cols)
+}
+
+// setting returns the setting of a mode at a query. Of long output before it, only the newest counts.
+func (r *Responder) setting(q asked, m mode) setting {
+	if r.log != q.log || r.modes == nil {
+		r.log, r.modes, r.modesAt = q.log, make(modes), 0
+	}
+	b, _ := snapshot.Between(q.log, r.modesAt, q.end)
+	r.modes.follow(b)
+	r.modesAt = q.end
+	return r.modes.setting(m)
+}

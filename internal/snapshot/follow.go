@@ -1,0 +1,62 @@
+package snapshot
+
+import (
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/screen"
+	"asyncrepl/internal/view"
+)
+
+// A Follower follows the cursor of a terminal through the log of its output. It draws what has come
+// since the last call, and of more than [screen.Window] bytes the newest. The zero Follower has seen
+// nothing yet.
+type Follower struct {
+	log        output.Reader
+	at         int64          // of the log, up to which the screen is drawn
+	screen     *screen.Screen // nil: nothing is drawn, or it can't be
+	rows, cols int            // of the screen
+}
+
+// short is how many bytes are drawn without a look at what they leave on the screen.
+const short = 1 << 10
+
+// Cursor returns where the cursor of a terminal of some size is after the output up to the cursor end
+// of a log. Between two calls for one log, end does not decrease. Another log is that of another
+// terminal. Cursor reports false if the screen can't be drawn.
+func (f *Follower) Cursor(log output.Reader, end int64, rows, cols int) (row, col int, ok bool) {
+	if log != f.log {
+		*f = Follower{log: log}
+	}
+	start := f.at
+	if f.screen == nil {
+		start = 0
+	}
+	b, from := Between(log, start, end)
+	if len(b) == 0 { // it is gone
+		return 0, 0, false
+	}
+	size := screen.Size{Rows: rows, Cols: cols}
+	switch {
+	case f.screen == nil || from > f.at:
+		f.screen = screen.After(b, from == 0, size)
+	case len(b) > short && !f.screen.Alternate() && decides(b, rows):
+		f.screen = screen.After(b, false, size)
+	default:
+		if rows != f.rows || cols != f.cols {
+			f.screen.Resize(rows, cols)
+		}
+		f.screen.Write(b)
+	}
+	f.at = end
+	f.rows, f.cols = rows, cols
+	row, col, ok = f.screen.Cursor()
+	if !ok {
+		f.screen = nil // the next call draws the newest output, which may be without what failed
+	}
+	return row, col, ok
+}
+
+// decides reports whether the output b alone decides what both screens of a terminal show.
+func decides(b []byte, rows int) bool {
+	d := view.Drawn(b, rows, false)
+	return d.Whole && d.Under == nil
+}
