@@ -5,7 +5,8 @@
 //
 // Rules
 //   - Evidence comes from the kernel, never from a program's output or from how long it was silent.
-//     A wait that the kernel does not show is not reported.
+//     A wait that the kernel does not show is not reported. Only if the kernel refuses to show a
+//     program, its wait for a secret is inferred from the terminal's mode, and says so.
 //   - A failed reading is no evidence: the watcher keeps its last report and scans again.
 //   - Evidence from before input was sent is not reported after it: see Watcher.
 //

@@ -21,6 +21,7 @@ import (
 type ends struct {
 	probe   *probe
 	program int                   // whose wait this is about
+	working bool                  // another thread of the program is on a processor, or about to be
 	clock   time.Duration         // its CPU time before the first reading
 	clocks  map[int]time.Duration // of all processes of the job; nil before the first other is examined
 	resting map[int]bool          // the other processes that have been examined or are being examined
@@ -302,11 +303,11 @@ func (e *ends) otherThreadsActive(t thread, read bool) (why string, err error) {
 
 // active is otherThreadsActive for one other thread.
 func (e *ends) active(other thread, read bool) (why string, err error) {
-	const works = "has a thread at work"
 	c, err := other.BlockedIn()
 	if err != nil {
-		if threads.Hidden(err) && !read && !other.Ended() {
-			return works, nil
+		if threads.Hidden(err) && !other.Ended() {
+			e.working = true
+			return "", nil
 		}
 		return "", threads.UnlessHidden(err)
 	}
@@ -322,5 +323,5 @@ func (e *ends) active(other thread, read bool) (why string, err error) {
 	case c.AwaitsChild():
 		return "waits for a child", nil
 	}
-	return works, nil
+	return threadWorks, nil
 }

@@ -86,10 +86,15 @@ const (
 	busy      verdict = iota // no program waits for input
 	stopped                  // one that read the terminal was stopped, because it is in the background
 	accepts                  // one does, and something else can wake it as well
+	crowded                  // one does, but another of its threads is at work
 	looping                  // one does, but it wakes by itself after a short time, and perhaps asks again
+	refused                  // one in the foreground can't be inspected, and the terminal's mode is that of a secret
 	uncertain                // one might, but input or output is in transit, or something could not be read: scan again
 	waits                    // one waits for input alone
 )
+
+// alone reports whether nothing but input can wake the program, except its own threads.
+func (v verdict) alone() bool { return v == crowded || v == waits }
 
 // A moment holds the facts about one thread whose system call waits for input. All were true
 // at the same time.
@@ -100,6 +105,7 @@ type moment struct {
 	mayRead   bool          // the kernel lets it read the source
 	inTransit bool          // input that no program has read, or output that the server has not read
 	also      string        // what else can wake the program, in words that follow its name; empty: nothing
+	working   bool          // another thread of the program is at work
 	timeout   time.Duration // after which the call ends in any case; negative: never
 }
 
@@ -107,7 +113,7 @@ type moment struct {
 type rule func(m moment) (v verdict, applies bool)
 
 // rules are tried in order. If none applies, the program waits.
-var rules = []rule{stoppedReader, transit, wokenByOthers, waitsBriefly}
+var rules = []rule{stoppedReader, transit, wokenByOthers, waitsBriefly, besideWork}
 
 // judge returns the verdict of the first rule that applies.
 func judge(m moment) verdict {
@@ -144,6 +150,10 @@ func waitsBriefly(m moment) (verdict, bool) { return looping, brief(m.timeout) }
 
 // brief reports whether a wait with this timeout ends without an event in less than briefWait.
 func brief(timeout time.Duration) bool { return timeout >= 0 && timeout < briefWait }
+
+// besideWork: what the other thread does is unknown, and so is what the program does next. A
+// [history] waits until the thread rests.
+func besideWork(m moment) (verdict, bool) { return crowded, m.working }
 
 // verdictAfter returns the verdict on a thread that could not be read because of err.
 func verdictAfter(err error) verdict {

@@ -52,6 +52,9 @@ func TestRules(t *testing.T) {
 		"others can wake it":                         {func(m *moment) { m.also = "works" }, accepts},
 		"checks for input without waiting":           {func(m *moment) { m.timeout = 0 }, looping},
 		"waits for almost a second":                  {func(m *moment) { m.timeout = briefWait - 1 }, looping},
+		"works in another thread":                    {func(m *moment) { m.working = true }, crowded},
+		"works in another thread, and asks again":    {func(m *moment) { m.working, m.timeout = true, 0 }, looping},
+		"works, though others can wake it":           {func(m *moment) { m.working, m.also = true, "works" }, accepts},
 		"waits for a second":                         {func(m *moment) { m.timeout = briefWait }, waits},
 	} {
 		t.Run(name, func(t *testing.T) {

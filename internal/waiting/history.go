@@ -4,6 +4,10 @@ package waiting
 
 import "time"
 
+// hushTime is how long the terminal must be quiet, and a program must refuse inspection, before a wait
+// is inferred from the terminal's mode. A program that is about to exit refuses it, too.
+const hushTime = 300 * time.Millisecond
+
 // How a program that asks again and again is distinguished from one that works and checks for a key
 // meanwhile: for idleTime the job prints nothing, and uses less than idleShare of a processor.
 const (
@@ -15,30 +19,59 @@ const (
 type facts struct {
 	now     time.Time
 	printed time.Time     // of its newest output
+	typed   time.Time     // of the newest input
 	used    time.Duration // CPU time of all of its processes; its differences count
 	all     bool          // they are all known
+
+	// About the thread that was seen to read.
+	ran     bool          // it has run since the last scan, as far as is known
+	program time.Duration // CPU time of its program
 }
 
-// A history decides what one scan can't: it has what the scans since the last input have shown.
+// A history decides what one scan can't: it has what the scans before have shown.
 type history struct {
 	loop    Evidence  // of the program that was last seen to ask again and again
 	asked   time.Time // when
 	idle    span      // of the job, since loop was first seen
+	hidden  Evidence  // of the program that was last seen to refuse inspection
+	refused time.Time // since when
 	pending bool      // time alone can change the verdict
+	beside  beside    // what the reader's program does beside it
 }
+
+// answered returns the history after input was sent. Whether the reader has run since, its clock
+// tells.
+func (h history) answered() history { return history{beside: h.beside} }
 
 // judge returns the verdict of the newest scan in the light of those before it.
 func (h *history) judge(ev Evidence, v verdict, f facts) (Evidence, verdict) {
 	h.pending = false
+	h.beside.ran = h.beside.ran || f.ran
 	switch {
 	case v == looping:
 		return h.judgeLoop(ev, f)
+	case v == refused:
+		return h.judgeHidden(ev, f)
 	case v == busy && f.now.Sub(h.asked) < idleTime: // between two questions
 		return ev, uncertain
 	case v != uncertain:
-		h.loop = Evidence{}
+		h.loop, h.hidden = Evidence{}, Evidence{}
+	}
+	if v.alone() {
+		return h.beside.judge(ev, v, f)
 	}
 	return ev, v
+}
+
+// judgeHidden is judge for a program that can't be inspected. Input begins a new history.
+func (h *history) judgeHidden(ev Evidence, f facts) (Evidence, verdict) {
+	if ev != h.hidden {
+		h.hidden, h.refused = ev, f.now
+	}
+	if f.now.Sub(h.refused) < hushTime || f.now.Sub(f.printed) < hushTime {
+		return ev, uncertain
+	}
+	return ev, waits
 }
 
 // judgeLoop is judge for a program that waits for input, but only briefly: it waits if its job does

@@ -3,6 +3,7 @@
 package waiting
 
 import (
+	"cmp"
 	"testing"
 	"time"
 )
@@ -15,9 +16,13 @@ func TestHistory(t *testing.T) {
 		printed int // when the newest output came
 		used    int // CPU time so far, in milliseconds
 		want    verdict
+		also    string
+		ran     bool // the reader, since the scan before
+		tid     int  // of the reader; 0: 7
+		typed   int  // when the newest input came, since the scan before; 0: none
 	}
 	for name, scans := range map[string][]scan{
-		"waits":          {{at: 0, v: waits, want: waits}},
+		"waits":          {{at: 20, v: waits, want: waits}},
 		"works":          {{at: 0, v: busy, want: busy}},
 		"reads sometime": {{at: 0, v: accepts, want: accepts}, {at: 5000, v: accepts, want: accepts}},
 		"asks again and again": {
@@ -49,6 +54,77 @@ func TestHistory(t *testing.T) {
 			{at: 1900, v: busy, want: uncertain},
 			{at: 2000, v: busy, want: busy},
 		},
+		"reads beside a thread at work": {
+			{at: 1000, v: crowded, ran: true, want: uncertain},
+			{at: 1499, v: crowded, used: 499, want: uncertain},
+			{at: 1500, v: crowded, used: 500, want: accepts, also: threadWorks},
+			{at: 2600, v: waits, used: 1600, want: accepts, also: threadWorks},
+			{at: 9000, v: waits, used: 1600, want: accepts, also: threadWorks},
+			{at: 9200, v: waits, used: 1600, typed: 9150, want: accepts, also: threadWorks},
+			{at: 9400, v: waits, used: 1600, ran: true, want: waits},
+		},
+		"reads beside a thread that comes to rest": {
+			{at: 1000, v: crowded, ran: true, want: uncertain},
+			{at: 1400, v: crowded, used: 400, want: uncertain},
+			{at: 1450, v: waits, used: 420, want: waits},
+			{at: 2500, v: waits, used: 440, want: waits},
+			{at: 2600, v: crowded, used: 440, want: uncertain},
+			{at: 2700, v: waits, used: 440, want: waits},
+		},
+		"reads beside a thread that works now and then": {
+			{at: 1000, v: waits, ran: true, want: waits},
+			{at: 2000, v: waits, used: 50, want: waits},
+			{at: 3000, v: waits, used: 101, want: accepts, also: threadWorks},
+		},
+		"reads beside a thread that prints": {
+			{at: 1000, v: waits, ran: true, want: waits},
+			{at: 2000, v: waits, printed: 1950, used: 1, want: accepts, also: threadPrints},
+			{at: 9000, v: waits, printed: 1950, used: 2, want: accepts, also: threadPrints},
+			{at: 9500, v: waits, printed: 9450, used: 3, ran: true, want: waits},
+		},
+		"reads beside a thread that prints all the time": {
+			{at: 1000, v: waits, printed: 995, ran: true, want: uncertain},
+			{at: 1040, v: waits, printed: 1035, used: 1, want: uncertain},
+			{at: 1120, v: waits, printed: 1115, used: 2, want: accepts, also: threadPrints},
+		},
+		"reads beside another process that prints all the time": {
+			{at: 1000, v: waits, printed: 995, ran: true, want: uncertain},
+			{at: 1120, v: waits, printed: 1115, want: waits},
+		},
+		"reads, and what it has printed arrives late": {
+			{at: 1000, v: waits, ran: true, want: waits},
+			{at: 1130, v: waits, printed: 1100, used: 1, want: waits},
+		},
+		"prints and reads while something else can wake it": {
+			{at: 1000, v: waits, ran: true, want: waits},
+			{at: 2000, v: accepts, printed: 1950, used: 1, ran: true, want: accepts},
+			{at: 2500, v: waits, printed: 1950, used: 2, want: waits},
+		},
+		"reads in another thread": {
+			{at: 1000, v: waits, ran: true, want: waits},
+			{at: 2000, v: waits, printed: 1950, used: 1, want: accepts, also: threadPrints},
+			{at: 2100, v: waits, printed: 1950, used: 2, tid: 8, want: waits},
+		},
+		"is sent a part of a line": {
+			{at: 1000, v: waits, ran: true, want: waits},
+			{at: 2000, v: waits, printed: 1950, used: 1, typed: 1940, want: waits},
+			{at: 2200, v: waits, printed: 2150, used: 2, want: accepts, also: threadPrints},
+		},
+		"can't be inspected": {
+			{at: 1020, v: refused, printed: 1000, want: uncertain},
+			{at: 1319, v: refused, printed: 1000, want: uncertain},
+			{at: 1320, v: refused, printed: 1000, want: waits},
+			{at: 1400, v: refused, printed: 1390, want: uncertain},
+			{at: 1700, v: refused, printed: 1390, want: waits},
+			{at: 2000, v: refused, printed: 1390, typed: 1990, want: uncertain},
+			{at: 2299, v: refused, printed: 1390, want: uncertain},
+			{at: 2300, v: refused, printed: 1390, want: waits},
+		},
+		"can't be inspected for a moment": {
+			{at: 1000, v: refused, want: uncertain},
+			{at: 1020, v: busy, want: busy},
+			{at: 1400, v: refused, want: uncertain},
+		},
 		"waits for something else meanwhile": {
 			{at: 0, v: looping, want: accepts},
 			{at: 500, v: accepts, want: accepts},
@@ -59,14 +135,23 @@ func TestHistory(t *testing.T) {
 			begin := time.Now()
 			after := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
 			var h history
+			var typed time.Time
 			for _, s := range scans {
-				f := facts{after(s.at), after(s.printed), time.Duration(s.used) * time.Millisecond, true}
-				ev, v := h.judge(Evidence{Kind: kindKey, pid: 7, tid: 7}, s.v, f)
+				used := time.Duration(s.used) * time.Millisecond
+				if s.typed != 0 {
+					typed = after(s.typed)
+					h = h.answered()
+				}
+				f := facts{now: after(s.at), printed: after(s.printed), typed: typed, used: used, all: true, ran: s.ran, program: used}
+				ev, v := h.judge(Evidence{Kind: kindKey, pid: 7, tid: cmp.Or(s.tid, 7)}, s.v, f)
 				if v != s.want || v == waits && ev.pid != 7 {
 					t.Errorf("%d ms: got %+v, verdict %d, want %d", s.at, ev, v, s.want)
 				}
+				if want := s.also; ev.also != want && v != uncertain && s.v != looping {
+					t.Errorf("%d ms: it also %q, want %q", s.at, ev.also, want)
+				}
 				if again := "wakes by itself within a second"; s.v == looping && (v == accepts) != (ev.also == again) {
-					t.Errorf("%d ms: it also %s", s.at, ev.also)
+					t.Errorf("%d ms: it also %q", s.at, ev.also)
 				}
 				if want := s.v == looping && s.want == accepts; h.pending != want {
 					t.Errorf("%d ms: time can change it: %t, want %t", s.at, h.pending, want)

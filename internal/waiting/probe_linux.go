@@ -1,6 +1,9 @@
 package waiting
 
 import (
+	"errors"
+	"io/fs"
+
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/threads"
 	"asyncrepl/internal/tty"
@@ -67,6 +70,9 @@ func (p *probe) process(pid int) (Evidence, verdict) {
 // thread scans one thread.
 func (p *probe) thread(t thread) (Evidence, verdict) {
 	w, err := t.WaitsFor()
+	if errors.Is(err, fs.ErrPermission) {
+		return p.infer(t)
+	}
 	if err != nil {
 		return Evidence{}, verdictAfter(err)
 	}
@@ -101,7 +107,7 @@ func (p *probe) confirm(t thread) (Evidence, verdict) {
 	switch v := judge(m); v {
 	case stopped:
 		return ev, v
-	case accepts, looping, waits:
+	case accepts, crowded, looping, waits:
 		ev.Kind, ev.also = kindOf(mode), m.also
 		return ev, v
 	default:
@@ -142,7 +148,7 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if w.Read && mode.ReadTimeout > 0 {
 		w.Timeout = mode.ReadTimeout
 	}
-	if m.also, err = p.otherWake(t, w); err != nil {
+	if m.also, m.working, err = p.otherWake(t, w); err != nil {
 		return m, mode, err
 	}
 	m.inTransit = p.input.inTransit()
@@ -150,21 +156,22 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	return m, mode, nil
 }
 
-// otherWake returns what lets the program continue without input, or nothing.
-func (p *probe) otherWake(t thread, w threads.Wait) (why string, err error) {
+// otherWake returns what lets the program continue without input, or nothing, and whether another of
+// its threads is at work.
+func (p *probe) otherWake(t thread, w threads.Wait) (why string, working bool, err error) {
 	e := newEnds(p, t.PID)
 	if why, err = e.live(t, w.Members); why != "" || err != nil {
-		return why, err
+		return why, false, err
 	}
 	if why, err = e.otherThreadsActive(t, w.Read); why != "" || err != nil {
-		return why, err
+		return why, e.working, err
 	}
 	if brief(w.Timeout) {
 		if why, err = e.othersWork(); why != "" || err != nil {
-			return why, err
+			return why, e.working, err
 		}
 	}
-	return "", e.confirm()
+	return "", e.working, e.confirm()
 }
 
 // awaits reports whether the thread waits for input of the job's source.

@@ -164,7 +164,7 @@ b.close(); poll(0, a)`},
 a = socket.create_connection(("127.0.0.1", outside)); poll(0, a)`},
 		"a Unix socket of a process outside": {accepts, `
 a = socket.socket(socket.AF_UNIX); a.connect("\0" + outside_unix); poll(0, a)`},
-		"poll, and a thread that has ended, and one that works": {accepts, `
+		"poll, and a thread that has ended, and one that works": {crowded, `
 def compute():
     while True: pass
 thread(compute); thread(poll, 0, libc.eventfd(0, 0)); end_first_thread()`},
@@ -199,8 +199,7 @@ os.close(w); os.close(r2); poll(0, r)`},
 timer = libc.timerfd_create(1, 0)
 libc.timerfd_settime(timer, 0, (ctypes.c_long * 4)(0, 20000000, 0, 20000000), None)
 while True: poll(0, timer); os.read(timer, 8)`},
-		"thread": {`has a thread at work`, "def compute():\n    while True: pass\nthread(compute); poll(0)"},
-		"child":  {`waits for a child`, `other(); blocked(os.wait); poll(0)`},
+		"child": {`waits for a child`, `other(); blocked(os.wait); poll(0)`},
 		"short wait, and a process": {`runs beside python3 \(pid \d+\)`, `
 other()
 while True: poll(0, timeout=200)`},

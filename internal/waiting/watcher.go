@@ -51,6 +51,7 @@ type Watcher struct {
 	// Used by the watcher's goroutine, and while it sleeps by the poller.
 	clocks procfs.Clocks
 	past   history
+	reader readerClock
 	epoch  uint64        // of the Sends, from which past begins
 	pace   time.Duration // between two readings of the clocks
 	slept  time.Time     // when it went to sleep
@@ -158,11 +159,18 @@ func (w *Watcher) scan() {
 	epoch, sending := w.sends()
 	printed := w.LastOutput()
 	w.clocks.Moved()
+	ran := w.reader.ran() // after printed was read, and before the scan
 	ev, v := w.evidence()
 	if epoch != w.epoch {
-		w.past, w.epoch = history{}, epoch
+		w.past, w.epoch = w.past.answered(), epoch
 	}
-	ev, v = w.past.judge(ev, v, facts{time.Now(), printed, w.clocks.Used(), w.clocks.Complete()})
+	f := facts{printed: printed, used: w.clocks.Used(), all: w.clocks.Complete(), ran: ran}
+	if v.alone() {
+		w.reader.follow(ev)
+		f.program, _ = procfs.CPUTime(ev.pid) // an error: it is gone, and the next scan shows that
+	}
+	f.typed, f.now = w.lastInput(), time.Now() // last: input that the scan saw came before
+	ev, v = w.past.judge(ev, v, f)
 	w.rested = time.Now().Add(time.Duration(w.clocks.Threads()) * scanTime)
 	switch {
 	case sending || !w.report(ev, v, epoch, printed):
@@ -228,11 +236,16 @@ func (w *Watcher) inputSent() {
 
 // lastTraffic returns the time of the newest output or input.
 func (w *Watcher) lastTraffic() time.Time {
-	printed := w.LastOutput()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if printed.After(w.typed) {
+	printed, typed := w.LastOutput(), w.lastInput()
+	if printed.After(typed) {
 		return printed
 	}
+	return typed
+}
+
+// lastInput returns the time when input was last sent.
+func (w *Watcher) lastInput() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return w.typed
 }

@@ -1,0 +1,92 @@
+//go:build unix
+
+package waiting
+
+import "time"
+
+// How a program that reads in one thread is distinguished from one that also works in another. A
+// thread that works is given restTimeout to come to rest. After that the program must use less than
+// workShare of a processor for each workTime. What is printed counts as the program's other threads'
+// if it comes more than lagTime after the reader began to read, and after input: before that it may be
+// the reader's own, or the echo.
+const (
+	restTimeout = 500 * time.Millisecond
+	workTime    = time.Second
+	workShare   = 0.05
+	lagTime     = 100 * time.Millisecond
+)
+
+// Why a program takes input and does not wait for it alone, in words that follow its name.
+const (
+	threadWorks  = "has a thread at work"
+	threadPrints = "has a thread that prints"
+)
+
+// beside is what a program has done since one of its threads began to read. That thread has not run
+// since.
+type beside struct {
+	pid     int // of the reader
+	tid     int
+	ran     bool      // the reader has run, and no scan has been judged since
+	since   time.Time // when the reader was first seen to read
+	last    facts     // of the last scan
+	from    facts     // of the scan from which the program's CPU time counts
+	working time.Time // since when another thread was at work at each scan; zero: it was not
+	also    string    // why it does not wait for input alone; empty: it does, as far as is known
+}
+
+// judge is history.judge for a program that nothing but input can wake, except its own threads.
+func (b *beside) judge(ev Evidence, v verdict, f facts) (Evidence, verdict) {
+	if b.ran || b.pid != ev.pid || b.tid != ev.tid {
+		*b = beside{pid: ev.pid, tid: ev.tid, since: f.now, last: f, from: f}
+	}
+	unsettled := !b.checkOutput(f)
+	if v == waits {
+		b.working = time.Time{}
+	} else if b.working.IsZero() {
+		b.working = f.now
+	}
+	resting := v == crowded && f.now.Sub(b.working) < restTimeout
+	b.checkTime(f, resting)
+	b.last = f
+	switch {
+	case b.also != "":
+		ev.also = b.also
+		return ev, accepts
+	case resting || unsettled:
+		return ev, uncertain
+	case v == crowded:
+		ev.also = threadWorks
+		return ev, accepts
+	}
+	return ev, v
+}
+
+// checkOutput finds out whether another thread prints. It returns false if that is not known yet:
+// there was output just now, and it may be the reader's.
+func (b *beside) checkOutput(f facts) (known bool) {
+	since := b.since
+	if f.typed.After(since) {
+		since = f.typed
+	}
+	if f.printed.Sub(since) <= lagTime {
+		return f.now.Sub(f.printed) >= settleTime
+	}
+	if f.printed.After(b.last.printed) && f.program != b.last.program {
+		b.also = threadPrints
+	}
+	return true
+}
+
+// checkTime compares the CPU time that the program has used with what one may use that waits. It
+// does not count what is used before the program comes to rest.
+func (b *beside) checkTime(f facts, resting bool) {
+	long := f.now.Sub(b.from.now)
+	if !resting && long < workTime {
+		return
+	}
+	if !resting && float64(f.program-b.from.program) > workShare*float64(long) {
+		b.also = threadWorks
+	}
+	b.from = f
+}

@@ -1,0 +1,42 @@
+package waiting
+
+import (
+	"strings"
+	"testing"
+)
+
+// A program that reads in one thread and works in another takes input, and is not said to wait.
+func TestReaderBesideWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 1 s: a thread that works beside a reader is given half a second to rest")
+	}
+	n := newNursery(t)
+	for name, c := range map[string]struct{ also, code string }{
+		"computes": {threadWorks, `
+def work():
+    while not stop.is_set(): pass`},
+		"prints": {threadPrints, `
+def work():
+    while not stop.wait(0.05): print(".", flush=True)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := n.start(t, "stop = threading.Event()\n"+c.code+`
+thread(work)
+os.read(0, 100)
+stop.set()
+print("rests", flush=True)
+os.read(0, 100)`)
+			reported := p.watch(t)
+			for got := next(t, reported); got.also != c.also; got = next(t, reported) {
+				if got.waiting && name == "computes" {
+					t.Fatalf("reported to wait: %+v", got.Evidence)
+				}
+			}
+			p.Send(t, "\n")
+			if got := nextWaiting(t, reported); !strings.Contains(got.printed, "rests") {
+				t.Errorf("reported to wait after %q", got.printed)
+			}
+		})
+	}
+}
