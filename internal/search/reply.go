@@ -22,13 +22,17 @@ func (r Result) Reply(info jobs.Info, also []string, room int) *report.Reply {
 	var text strings.Builder
 	w := &writer{}
 	shown := 0
-	for i := range r.Matches {
-		group := w.group(r.Matches[i:])
-		if shown > 0 && utf8.RuneCountInString(text.String())+utf8.RuneCountInString(group) > room-headMax {
+	for shown < len(r.Matches) {
+		n := alike(r.Matches[shown:])
+		var group strings.Builder
+		for i := range n {
+			w.group(&group, r.Matches[shown+i:])
+		}
+		if shown > 0 && utf8.RuneCountInString(text.String())+utf8.RuneCountInString(group.String()) > room-headMax {
 			break
 		}
-		text.WriteString(group)
-		shown++
+		text.WriteString(group.String())
+		shown += n
 	}
 	if shown < len(r.Matches) {
 		r.Next, r.Late = r.Matches[shown].At, false
@@ -81,38 +85,46 @@ func (r Result) searched(stat output.Stat) string {
 
 // A writer writes matches in the order of their cursors, each line once.
 type writer struct {
-	written [lines.Sections]int64 // where the line after the last one can begin
+	written [lines.Sections]int64 // the first place of a line after the last one
 }
 
-// group returns the lines of the first of some matches and around it, without those that were
+// alike returns how many of some matches, from the first on, share its cursor: they are shown or left
+// to the next search together.
+func alike(ms []*Match) int {
+	n := 1
+	for n < len(ms) && ms[n].At == ms[0].At {
+		n++
+	}
+	return n
+}
+
+// group writes the lines of the first of some matches and around it, without those that were
 // written before, or will be with the next match. A mark before it stands for lines left out.
-func (w *writer) group(ms []*Match) string {
-	var b strings.Builder
+func (w *writer) group(b *strings.Builder, ms []*Match) {
 	m := ms[0]
 	if older := len(m.Before) > 0 && w.has(m.Before[0]); !older && len(m.Before) > 0 && w.written != ([lines.Sections]int64{}) {
 		b.WriteString("--\n")
 	}
 	for _, l := range m.Before {
-		w.line(&b, l, '-')
+		w.line(b, l, '-')
 	}
-	w.line(&b, m.Line, ':')
+	w.line(b, m.Line, ':')
 	for _, l := range m.After {
-		if len(ms) == 1 || ms[1].Section != l.Section || l.At < ms[1].At {
-			w.line(&b, l, '-')
+		if len(ms) == 1 || ms[1].Section != l.Section || l.place < ms[1].place {
+			w.line(b, l, '-')
 		}
 	}
-	return b.String()
 }
 
 // has reports whether a line was written.
-func (w *writer) has(l Line) bool { return l.At < w.written[l.Section] }
+func (w *writer) has(l Line) bool { return l.place < w.written[l.Section] }
 
 // line writes a line unless it was written before.
 func (w *writer) line(b *strings.Builder, l Line, mark byte) {
 	if w.has(l) {
 		return
 	}
-	w.written[l.Section] = l.At + 1
+	w.written[l.Section] = l.place + 1
 	b.WriteString(l.Section.String() + " " + strconv.FormatInt(l.At, 10))
 	b.WriteByte(mark)
 	b.WriteString(" " + l.Text + "\n")

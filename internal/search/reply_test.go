@@ -3,6 +3,7 @@ package search
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -114,6 +115,31 @@ func TestReplyShowsEachLineOnce(t *testing.T) {
 }
 
 // The reason why a pattern is refused comes with the place in it.
+// Rows that were made by one move begin at the same cursor. All of them are shown, and the next search
+// comes further.
+func TestReplyShowsRowsOfOneCursor(t *testing.T) {
+	log := newLog()
+	log.Write(output.TTY, []byte("\x1b[3;1Hrow 3\x1b[1;1Hrow 1\x1b[2;1Hrow 2\x1b[4;1Hrow 4\r\nrow 5\r\n"))
+	var got []string
+	for from := int64(0); from >= 0; {
+		r := run(t, log, Query{Pattern: compile(t, "row"), From: from, Matches: 1, Context: 1})
+		got = append(got, texts(r.Matches)...)
+		text := reply(log, jobs.Completed, r)
+		for _, line := range texts(r.Matches) {
+			if strings.Count(text, ": "+line+"\n") != 1 {
+				t.Errorf("%s is not shown once:\n%s", line, text)
+			}
+		}
+		if r.Next >= 0 && r.Next <= from {
+			t.Fatalf("from %d on, the next search begins at %d", from, r.Next)
+		}
+		from = r.Next
+	}
+	if want := []string{"row 1", "row 2", "row 3", "row 4", "row 5"}; !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
 func TestCompileSaysWhere(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"":                        "is empty: it would match every line.",

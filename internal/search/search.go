@@ -22,8 +22,9 @@ type Query struct {
 // A Line is one line of a result, shortened if it is long.
 type Line struct {
 	Section lines.Section
-	At      int64 // the cursor from which to read it
+	At      int64 // the cursor from which to read it; rows that were made by one move share it
 	Text    string
+	place   int64 // in the order of its section: the number of its block, and its offset there
 }
 
 // A Match is a line that matches, and lines around it.
@@ -77,8 +78,9 @@ func Run(ctx context.Context, log output.Reader, q Query) (Result, error) {
 		s.scanner.Pending(s.block)
 	}
 	r.Dropped, r.Pieces = s.scanner.Dropped(), s.pieces
-	if r.Matches = s.found; len(s.found) > q.Matches {
-		r.Next, r.Matches = s.found[q.Matches].At, s.found[:q.Matches]
+	r.Matches = s.found
+	if n := s.wanted(); n < len(s.found) {
+		r.Next, r.Matches = s.found[n].At, s.found[:n]
 	}
 	if r.Next >= 0 {
 		r.To = r.Next
@@ -92,7 +94,8 @@ type seeker struct {
 	query       Query
 	scanner     *lines.Scanner
 	finder      *Finder
-	found       []*Match // by cursor, at most one more than the query wants
+	found       []*Match // by cursor, at most one more than wanted
+	blocks      int64    // how many were passed
 	sections    [lines.Sections]around
 	unchecked   int   // bytes that the expression has read since the seeker looked whether it must stop
 	missed      int64 // the first cursor that was not searched when the time was over; -1: none
@@ -112,8 +115,18 @@ type around struct {
 // enough reports whether all matches that are wanted, and one more, were found, and none can come
 // before them.
 func (s *seeker) enough() bool {
-	n := s.query.Matches
+	n := s.wanted()
 	return len(s.found) > n && s.found[n].At < s.scanner.Passed()
+}
+
+// wanted returns how many of the matches belong to the result: those that the query asks for, and
+// those that share the cursor of the last one, because no other search can begin between them.
+func (s *seeker) wanted() int {
+	n := s.query.Matches
+	for 0 < n && n < len(s.found) && s.found[n].At == s.found[n-1].At {
+		n++
+	}
+	return min(n, len(s.found))
 }
 
 // waiting reports whether a match lacks lines after it.
@@ -123,6 +136,7 @@ func (s *seeker) waiting() bool {
 
 // block searches one block.
 func (s *seeker) block(b lines.Block) {
+	s.blocks++
 	a := &s.sections[b.Section]
 	a.open = slices.DeleteFunc(a.open, func(m *Match) bool { return s.after(m, b, 0) })
 	if s.contextOnly || s.over(b, 0) {
@@ -146,7 +160,7 @@ func (s *seeker) block(b lines.Block) {
 			}
 		}
 		if loc := s.query.Pattern.expr.FindIndex(text); loc != nil {
-			s.match(b, start, next, matching(b, start, end, loc))
+			s.match(b, start, next, s.matching(b, start, end, loc))
 		}
 		at = next
 	}
@@ -174,23 +188,26 @@ func (s *seeker) rest(a *around, b lines.Block) (next int) {
 	switch {
 	case loc == nil:
 	case loc[0] < len(a.piece):
-		s.match(b, start, next, Line{b.Section, a.pieceAt, excerpt(text, loc)})
+		s.match(b, start, next, Line{b.Section, a.pieceAt, excerpt(text, loc), s.place(start)})
 	default:
 		loc[0] -= len(a.piece)
-		s.match(b, start, next, matching(b, start, end, loc))
+		s.match(b, start, next, s.matching(b, start, end, loc))
 	}
 	return next
 }
 
 // matching returns the line of a block between two offsets, which matches at loc.
-func matching(b lines.Block, start, end int, loc []int) Line {
+func (s *seeker) matching(b lines.Block, start, end int, loc []int) Line {
 	at := start
 	if loc[0] > farBytes {
 		for at += loc[0] - lineMax/3; !utf8.RuneStart(b.Text[at]); at-- {
 		}
 	}
-	return Line{b.Section, b.Cursor(at), excerpt(b.Text[start:end], loc)}
+	return Line{b.Section, b.Cursor(at), excerpt(b.Text[start:end], loc), s.place(start)}
 }
+
+// place returns the place of the line that begins at an offset of the current block.
+func (s *seeker) place(start int) int64 { return s.blocks<<32 + int64(start) }
 
 // match adds a line of a block that matches and is between two offsets.
 func (s *seeker) match(b lines.Block, start, next int, line Line) {
@@ -199,12 +216,11 @@ func (s *seeker) match(b lines.Block, start, next int, line Line) {
 	for i < len(s.found) && s.found[i].At == m.At {
 		i++
 	}
-	if i > s.query.Matches {
+	if i > s.wanted() {
 		return
 	}
-	if s.found = slices.Insert(s.found, i, m); len(s.found) > s.query.Matches+1 {
-		s.found = s.found[:s.query.Matches+1]
-	}
+	s.found = slices.Insert(s.found, i, m)
+	s.found = s.found[:min(len(s.found), s.wanted()+1)]
 	a := &s.sections[b.Section]
 	a.matched = b.Open && next == len(b.Text)
 	m.Before = s.before(b, start)
@@ -217,7 +233,7 @@ func (s *seeker) match(b lines.Block, start, next int, line Line) {
 func (s *seeker) before(b lines.Block, start int) (list []Line) {
 	for start > 0 && len(list) < s.query.Context {
 		start, _, _ = b.Bounds(start - 1)
-		list = append(list, lineAt(b, start))
+		list = append(list, s.lineAt(b, start))
 	}
 	kept := s.sections[b.Section].before
 	for i := len(kept) - 1; i >= 0 && len(list) < s.query.Context; i-- {
@@ -231,7 +247,7 @@ func (s *seeker) before(b lines.Block, start int) (list []Line) {
 func (s *seeker) after(m *Match, b lines.Block, at int) bool {
 	for at < len(b.Text) && len(m.After) < s.query.Context {
 		_, _, next := b.Bounds(at)
-		m.After = append(m.After, lineAt(b, at))
+		m.After = append(m.After, s.lineAt(b, at))
 		at = next
 	}
 	return len(m.After) == s.query.Context
@@ -248,9 +264,9 @@ func (s *seeker) remember(a *around, b lines.Block) {
 }
 
 // lineAt returns the line that begins at an offset.
-func lineAt(b lines.Block, start int) Line {
+func (s *seeker) lineAt(b lines.Block, start int) Line {
 	_, end, _ := b.Bounds(start)
-	return Line{b.Section, b.Cursor(start), excerpt(b.Text[start:end], nil)}
+	return Line{b.Section, b.Cursor(start), excerpt(b.Text[start:end], nil), s.place(start)}
 }
 
 // excerpt returns text in lineMax characters: if it is longer, the part around loc, or the
