@@ -187,12 +187,17 @@ func share(b *testing.B, f func()) {
 
 // BenchmarkEvidence measures the time from a program's last instruction before its read to the
 // report. aloud: it has just printed a prompt; silent: it has slept, and only its clock shows that
-// it runs.
+// it runs; loop: it has printed a prompt and looks for input every 10 ms.
 func BenchmarkEvidence(b *testing.B) {
 	for name, code := range map[string]string{
 		"aloud":  `os.write(1, b"? ")`,
 		"silent": `time.sleep(0.3 + n % 13 / 100)`,
+		"loop":   `os.write(1, b"? ")`,
 	} {
+		wait := "pass"
+		if name == "loop" {
+			wait = "while not select.select([0], [], [], 0.01)[0]: pass"
+		}
 		b.Run(name, func(b *testing.B) {
 			r, w, err := os.Pipe()
 			if err != nil {
@@ -200,10 +205,11 @@ func BenchmarkEvidence(b *testing.B) {
 			}
 			defer r.Close()
 			p := start(b, []string{"python3", "-c", `
-import os, time
+import os, select, time
 for n in range(1000000):
     ` + code + `
     os.write(3, time.clock_gettime_ns(time.CLOCK_MONOTONIC).to_bytes(8, "little"))
+    ` + wait + `
     os.read(0, 100)
 `}, w)
 			w.Close()
