@@ -25,6 +25,7 @@ type program struct {
 	command string
 	asks    []question // one after the other; after the last answer the program ends. None: it never waits
 	ready   string     // what it prints before it does what the row is about; empty: nothing
+	late    bool       // it is watched from then on, because it waits before
 	accepts string     // how Accepts input begins, of a program that does not wait; empty: it takes none
 	stopped string     // how Stopped begins
 	ends    string     // its status after the last answer; empty: completed
@@ -214,9 +215,15 @@ func goesOn(r mcpclient.Reply) bool {
 // were started after it got ready, have been seen to wait.
 func (s *server) checkWorks(id string, p program, c *clock, started func()) error {
 	watch := make(chan error, 1)
-	go func() { watch <- s.watch(id) }() // ends with the job
+	begin := func() { watch <- s.watch(id) } // ends with the job
+	if !p.late {
+		go begin()
+	}
 	if _, err := s.ready(id, p); err != nil {
 		return err
+	}
+	if p.late {
+		go begin()
 	}
 	started()
 	for range 4 { // the first one can have been started before

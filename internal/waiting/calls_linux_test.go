@@ -81,7 +81,7 @@ other()
 b.close(); select.select([0, a], [], [])`},
 		"a child's terminal": {accepts, kindLine, `
 pid, fd = pty.fork()
-if not pid: signal.pause()
+if not pid: steps()
 poll(0, fd)`},
 		"end of another process": {accepts, kindLine, `poll(0, os.pidfd_open(os.getppid()))`},
 		"a closed descriptor in the epoll": {accepts, kindLine, `

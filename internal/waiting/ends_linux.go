@@ -19,19 +19,37 @@ import (
 // Live is what can happen by itself: a thread at work, a wait that ends soon, a socket that
 // listens, and whatever a process outside the job can do.
 type ends struct {
-	probe   *probe
-	program int                   // whose wait this is about
-	working bool                  // another thread of the program is on a processor, or about to be
-	clock   time.Duration         // its CPU time before the first reading
-	clocks  map[int]time.Duration // of all processes of the job; nil before the first other is examined
-	resting map[int]bool          // the other processes that have been examined or are being examined
-	held    *holders              // nil before the first use
-	sockets threads.Sockets
+	probe    *probe
+	program  int                   // whose wait this is about
+	clock    time.Duration         // its CPU time before the first reading
+	working  bool                  // another thread of the program is on a processor, or about to be
+	terminal bool                  // the answer depends on a terminal that the job has made
+	clocks   map[int]time.Duration // of all processes of the job; nil before the first other is examined
+	resting  map[int]bool          // the other processes that have been examined or are being examined
+	held     *holders              // nil before the first use
+	sockets  threads.Sockets
 }
 
 func newEnds(p *probe, program int) *ends {
 	clock, _ := procfs.CPUTime(program) // an error: the program is gone, and confirm finds that out
 	return &ends{probe: p, program: program, clock: clock}
+}
+
+// otherWake returns what lets the program continue without input, in words that follow its name, or
+// nothing.
+func (e *ends) otherWake(t thread, w threads.Wait) (why string, err error) {
+	if why, err = e.live(t, w.Members); why != "" || err != nil {
+		return why, err
+	}
+	if why, err = e.otherThreadsActive(t, w.Read); why != "" || err != nil {
+		return why, err
+	}
+	if brief(w.Timeout) {
+		if why, err = e.othersWork(); why != "" || err != nil {
+			return why, err
+		}
+	}
+	return "", e.confirm()
 }
 
 // confirm returns threads.ErrMoved if a process that was found at rest has run since it was examined, or
@@ -129,7 +147,19 @@ func (e *ends) memberLive(t thread, m threads.Member) (why string, err error) {
 	case link == "":
 		return "waits for something that can't be seen", nil
 	}
-	return "waits for " + link, nil
+	return e.terminalLive(t, m, link)
+}
+
+// terminalLive is memberLive for an end of a terminal that a program of the job has made, as script
+// and apt do for the programs that they run, and for what is none.
+func (e *ends) terminalLive(t thread, m threads.Member, link string) (why string, err error) {
+	outside := "waits for " + link
+	end, isTerminal, err := t.TerminalEnd(m.FD, link)
+	if err != nil || !isTerminal {
+		return outside, err
+	}
+	e.terminal = true
+	return e.holdersLive(terminalLink(end), outside, func(h holder) bool { return h.master != end.Master })
 }
 
 // pipeLive is memberLive for a pipe. Its other ends are those that can write if the thread reads it,

@@ -3,19 +3,21 @@ package waiting
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/threads"
 )
 
-// A holder is a process of the job that has a pipe or a socket open.
+// A holder is a process of the job that has a pipe, a socket or a terminal open.
 type holder struct {
 	pid           int
 	reads, writes bool
+	master        bool // of a pseudo-terminal
 }
 
-// holders are those of all pipes and sockets of the job, by the link that /proc shows.
+// holders are those of all pipes, sockets and terminals of the job, by the link that /proc shows.
 type holders struct {
 	of     map[string][]holder
 	hidden bool // some process hides its open files, so it may hold any end
@@ -46,7 +48,10 @@ func (p *probe) readHolders() (*holders, error) {
 	return hs, nil
 }
 
-// read adds the pipes and sockets of one process. All of its threads have the same, except that
+// terminalLink is what stands for both ends of a pseudo-terminal among the links.
+func terminalLink(end threads.TerminalEnd) string { return "terminal:" + strconv.Itoa(end.Number) }
+
+// read adds the pipes, sockets and terminals of one process. All of its threads have the same, except that
 // those that have ended show none.
 func (hs *holders) read(pid int) error {
 	t := threads.Thread{PID: pid, TID: pid}
@@ -70,10 +75,15 @@ func (hs *holders) read(pid int) error {
 		if err != nil {
 			return err
 		}
-		if !strings.HasPrefix(link, "pipe:") && !strings.HasPrefix(link, "socket:") {
+		h := holder{pid: pid}
+		switch end, isTerminal, err := t.TerminalEnd(fd, link); {
+		case err != nil:
+			return err
+		case isTerminal:
+			link, h.master = terminalLink(end), end.Master
+		case !strings.HasPrefix(link, "pipe:") && !strings.HasPrefix(link, "socket:"):
 			continue
 		}
-		h := holder{pid: pid}
 		if h.reads, h.writes, err = t.Access(fd); err != nil {
 			return err
 		}

@@ -148,30 +148,17 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if w.Read && mode.ReadTimeout > 0 {
 		w.Timeout = mode.ReadTimeout
 	}
-	if m.also, m.working, err = p.otherWake(t, w); err != nil {
+	e := newEnds(p, t.PID)
+	if m.also, err = e.otherWake(t, w); err != nil {
 		return m, mode, err
 	}
+	m.working = e.working
 	m.inTransit = p.input.inTransit()
 	m.timeout = w.Timeout
+	if e.terminal { // what is on its way in it can't be seen
+		m.timeout = 0
+	}
 	return m, mode, nil
-}
-
-// otherWake returns what lets the program continue without input, or nothing, and whether another of
-// its threads is at work.
-func (p *probe) otherWake(t thread, w threads.Wait) (why string, working bool, err error) {
-	e := newEnds(p, t.PID)
-	if why, err = e.live(t, w.Members); why != "" || err != nil {
-		return why, false, err
-	}
-	if why, err = e.otherThreadsActive(t, w.Read); why != "" || err != nil {
-		return why, e.working, err
-	}
-	if brief(w.Timeout) {
-		if why, err = e.othersWork(); why != "" || err != nil {
-			return why, e.working, err
-		}
-	}
-	return "", e.working, e.confirm()
 }
 
 // awaits reports whether the thread waits for input of the job's source.

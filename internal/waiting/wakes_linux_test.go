@@ -111,6 +111,19 @@ r, w = os.pipe()
 os.waitid(os.P_PID, resting(int), os.WEXITED | os.WNOWAIT)
 poll(0, r)`},
 
+		"a terminal of its own, of a process that reads it": {looping, `
+m, s = os.openpty()
+resting(os.read, s, 1)
+os.close(s); poll(0, m)`},
+		"a terminal of its own, of a process that works": {accepts, `
+m, s = os.openpty()
+other()
+os.close(s); poll(0, m)`},
+		"a terminal that a process has made that reads it": {looping, `
+m, s = os.openpty()
+resting(os.read, m, 1)
+os.close(m); poll(0, s)`},
+
 		"a pipe of a process that wakes for a moment": {accepts, `
 r, w = os.pipe()
 def short():
@@ -193,7 +206,7 @@ r, w = os.pipe(); r2, w2 = os.pipe()
 other()
 os.close(w2); resting(os.read, r2, 1)
 os.close(w); os.close(r2); poll(0, r)`},
-		"terminal":         {`waits for /dev/ptmx|waits for /dev/pts/ptmx`, `a, b = pty.openpty(); poll(0, a)`},
+		"terminal":         {`waits for python3 \(pid \d+\)`, `a, b = pty.openpty(); other(); os.close(b); poll(0, a)`},
 		"end of a process": {`waits for the end of a process`, `poll(0, os.pidfd_open(os.getppid()))`},
 		"timer": {`waits for a timer`, `
 timer = libc.timerfd_create(1, 0)
