@@ -51,6 +51,7 @@ type Delivery struct {
 	Note    string // more that the sender should know
 
 	Signalled string // the programs that a signal was sent to: "sleep (pid 812)"
+	Made      string // the signal that the terminal has made of the keys, such as SIGINT; empty: they are to be read
 }
 
 // An Answer is a line that was sent to a program that asked for one.

@@ -69,7 +69,9 @@ func (r *run) input(ctx context.Context, in jobs.Input) (d jobs.Delivery, err er
 	if d.Waiting && (in.Size != (jobs.Size{}) || in.Signal != "") {
 		r.awaitReader(ctx)
 	}
-	r.noteSignalKeys(typed.Keys)
+	if made := r.noteSignalKeys(typed.Keys); typed.Text == "" && !typed.EOF {
+		d.Made = made
+	}
 	return d, r.keyboard.Type(ctx, typed)
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/keys"
 	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
@@ -249,6 +250,29 @@ print(line)'`)
 		jobstest.End(t, j)
 		if out := jobstest.Output(j); !strings.Contains(out, `b'joe\n'`) {
 			t.Errorf("output %q", out)
+		}
+	}
+}
+
+// A busy program never reads the key that interrupts it: the terminal makes a signal of it.
+func TestKeysThatAreSignals(t *testing.T) {
+	b := newBench(t)
+	for _, c := range []struct{ line, made, status string }{
+		{"echo on; while :; do :; done", "SIGINT", "failed (killed by SIGINT)"},
+		{"stty -isig; echo on; read x; echo $x; exit 3", "", "failed (exit 3)"},
+		{"echo on; trap 'exit 4' INT; while :; do sleep 0.01; done", "SIGINT", "failed (exit 4)"},
+	} {
+		j := b.start(c.line)
+		jobstest.Prints(t, j, "on")
+		interrupt, _ := keys.Parse("ctrl-c")
+		if d := jobstest.Send(t, j, jobs.Input{Keys: interrupt}); d.Made != c.made {
+			t.Errorf("%s: the terminal made %q of ctrl-c, not %q", c.line, d.Made, c.made)
+		}
+		if c.made == "" {
+			jobstest.Send(t, j, jobs.Input{Text: "\n"})
+		}
+		if got := jobstest.End(t, j).Receipt.Text(); got != c.status {
+			t.Errorf("%s: %s", c.line, got)
 		}
 	}
 }

@@ -61,14 +61,26 @@ func (r *run) noteSignal(name string) {
 	}
 }
 
-// noteSignalKeys records the signals that a terminal sends for keys, unless its program has turned
-// that off.
-func (r *run) noteSignalKeys(sent string) {
-	for key, name := range map[string]string{"\x03": "SIGINT", "\x1c": "SIGQUIT"} {
-		if strings.Contains(sent, key) {
+// noteSignalKeys records the signals that the terminal makes of keys. It returns the name of the last
+// one, or "" if some of the keys stand for none.
+func (r *run) noteSignalKeys(sent string) (last string) {
+	mode, err := r.pty.Mode()
+	if err != nil {
+		return ""
+	}
+	all := true
+	for _, key := range []byte(sent) {
+		if name := mode.Signal(key); name != "" {
 			r.noteSignal(name)
+			last = name
+		} else {
+			all = false
 		}
 	}
+	if !all {
+		return ""
+	}
+	return last
 }
 
 // sentSignal reports whether a client has sent the signal of that name.

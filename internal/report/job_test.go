@@ -79,6 +79,7 @@ func TestDeliveryIsDescribed(t *testing.T) {
 	}{
 		{jobs.Delivery{Waiting: true}, jobs.Input{}, "delivered"},
 		{jobs.Delivery{Waiting: true, Note: "cut"}, jobs.Input{}, "delivered; cut"},
+		{jobs.Delivery{Made: "SIGINT"}, jobs.Input{}, "SIGINT sent by the terminal"},
 		{jobs.Delivery{Untaken: true}, jobs.Input{}, "sent; the program that waits for it is busy and has not taken it yet"},
 		{jobs.Delivery{Unseen: true}, jobs.Input{EOF: true}, "the command's standard input is closed"},
 		{jobs.Delivery{Unseen: true}, jobs.Input{}, "written to the command's standard input; whether a program reads a pipe can't be seen"},

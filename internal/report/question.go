@@ -101,6 +101,8 @@ func typed(d jobs.Delivery, in jobs.Input) string {
 	switch {
 	case d.Waiting:
 		return "delivered"
+	case d.Made != "":
+		return d.Made + " sent by the terminal"
 	case d.Untaken:
 		return "sent; the program that waits for it is busy and has not taken it yet"
 	case d.Unseen && in.EOF:

@@ -16,8 +16,9 @@ func (p *PTY) SetLimit(d time.Duration) { p.limit = d }
 // Half reports whether a line is begun and not ended.
 func (k *Keyboard) Half() bool { return k.half }
 
-// WithEOF returns m with another end-of-file character.
-func (m Mode) WithEOF(c byte) Mode {
+// WithKeys returns m with another end-of-file character and the usual keys for signals.
+func (m Mode) WithKeys(c byte) Mode {
+	m.signals = [3]byte{3, 28, 26}
 	m.eof = c
 	return m
 }

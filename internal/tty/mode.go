@@ -3,6 +3,7 @@
 package tty
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -15,6 +16,8 @@ type Mode struct {
 	Canon bool // passes it on in lines
 	eof   byte // the character that stands for the end of file, if Canon is set
 
+	signals [3]byte // the keys that it makes SIGINT, SIGQUIT and SIGTSTP of; 0: none
+
 	ReadTimeout time.Duration // after which a read ends without input; 0: none
 }
 
@@ -22,6 +25,14 @@ type Mode struct {
 // the terminal can't be taken for something that a person has typed. In line mode without echo it would
 // become part of a password.
 func (m Mode) Silent() bool { return !m.Echo && !m.Canon }
+
+// Signal returns the name of the signal that the terminal makes of a key, or "".
+func (m Mode) Signal(key byte) string {
+	if i := bytes.IndexByte(m.signals[:], key); i >= 0 && key != 0 {
+		return [...]string{"SIGINT", "SIGQUIT", "SIGTSTP"}[i]
+	}
+	return ""
+}
 
 // Mode returns how the terminal treats input now.
 func (p *PTY) Mode() (Mode, error) {
@@ -36,6 +47,9 @@ func (p *PTY) Mode() (Mode, error) {
 	m := Mode{
 		Echo:  t.Lflag&unix.ECHO != 0,
 		Canon: t.Lflag&unix.ICANON != 0,
+	}
+	if t.Lflag&unix.ISIG != 0 {
+		m.signals = [3]byte{t.Cc[unix.VINTR], t.Cc[unix.VQUIT], t.Cc[unix.VSUSP]}
 	}
 	switch {
 	case m.Canon:

@@ -122,8 +122,8 @@ func TestMode(t *testing.T) {
 		after string
 		want  tty.Mode
 	}{
-		{"one", tty.Mode{Echo: true, Canon: true}.WithEOF(4)},
-		{"two", tty.Mode{Canon: true}.WithEOF(1)},
+		{"one", tty.Mode{Echo: true, Canon: true}.WithKeys(4)},
+		{"two", tty.Mode{Canon: true}.WithKeys(1)},
 		{"three", tty.Mode{}},
 		{"four", tty.Mode{ReadTimeout: 200 * time.Millisecond}},
 	} {
