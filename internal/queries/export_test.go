@@ -11,6 +11,9 @@ func (r *Responder) SetPatience(d time.Duration) {
 	r.patience = d
 }
 
+// SetTooLate sets the age at which a query is not answered any more.
+func (r *Responder) SetTooLate(d time.Duration) { r.tooLate = d }
+
 // Idle reports whether no query waits for an answer.
 func (r *Responder) Idle() bool {
 	r.mu.Lock()

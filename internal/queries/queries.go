@@ -31,6 +31,7 @@ type Responder struct {
 	pty      *tty.PTY
 	tree     func() ([]int, error)
 	patience time.Duration
+	tooLate  time.Duration
 
 	scan scanner // used by the pump's goroutine
 
@@ -61,7 +62,7 @@ type asked struct {
 
 // New returns the Responder of a terminal. tree lists the processes that can read the terminal.
 func New(pty *tty.PTY, tree func() ([]int, error)) *Responder {
-	r := &Responder{pty: pty, tree: tree, patience: patience}
+	r := &Responder{pty: pty, tree: tree, patience: patience, tooLate: tooLate}
 	r.ctx, r.close = context.WithCancel(context.Background())
 	return r
 }
@@ -170,7 +171,7 @@ func (r *Responder) answer(qs []asked) {
 		}
 		text.WriteString(q.answer(func() (row, col int, ok bool) { return r.position(q) }, func(m mode) setting { return r.setting(q, m) }))
 	}
-	ctx, cancel := context.WithDeadline(r.ctx, qs[0].at.Add(tooLate))
+	ctx, cancel := context.WithDeadline(r.ctx, qs[0].at.Add(r.tooLate))
 	defer cancel()
 	if text.Len() > 0 && ctx.Err() == nil {
 		r.pty.Answer(ctx, []byte(text.String()))

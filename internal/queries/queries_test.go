@@ -44,6 +44,7 @@ func newTerminal(t testing.TB) *terminal {
 		x.scans++
 		return x.tree, nil
 	})
+	x.SetTooLate(polltest.Patience) // to draw a screen takes long on a busy machine
 	x.pump = pump.Shared(pty.Master(), func(b []byte) { x.Printed(x.log, x.log.Write(output.TTY, b), b) })
 	t.Cleanup(func() {
 		x.pump.Close()
@@ -276,6 +277,18 @@ func TestTerminalThatBecomesSilent(t *testing.T) {
 				t.Errorf("%q was typed, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A query that is too old when its answer is known is not answered.
+func TestOldQuery(t *testing.T) {
+	x := newTerminal(t)
+	x.SetTooLate(0)
+	x.mode(false, false)
+	x.print("\x1b[6n")
+	x.idle()
+	if n := x.unread(); n > 0 {
+		t.Errorf("%d bytes were typed", n)
 	}
 }
 
