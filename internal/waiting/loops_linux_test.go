@@ -3,6 +3,9 @@ package waiting
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"asyncrepl/internal/polltest"
 )
 
 // A program that asks again and again is reported to wait once its job does nothing else.
@@ -53,5 +56,29 @@ while True: poll(0, timeout=100)`},
 				t.Errorf("reported to wait after %q: %+v", got.printed, got.Evidence)
 			}
 		})
+	}
+}
+
+// A loop can print, and be blocked in its next question, after a scan has begun. On a busy machine
+// that output can be the first for a long time that the server has read.
+func TestLoopThatPrintsDuringAScan(t *testing.T) {
+	p := newNursery(t).start(t, `while True: poll(0, timeout=200)`)
+	last, waiting := time.Now(), false
+	w := &Watcher{
+		Source:     p.PTY,
+		Tree:       func() ([]int, error) { last = time.Now(); return p.List() },
+		LastOutput: func() time.Time { return last },
+		OnChange:   func(_ Evidence, now bool) { waiting = waiting || now },
+	}
+	for range 2 { // the first scan that sees the loop begins its history
+		asked := w.past.asked
+		polltest.Until(t, "a question", func() bool {
+			w.past.idle = begin(facts{now: time.Now().Add(-2 * idleTime), printed: last, used: w.clocks.Used()})
+			w.scan()
+			return w.past.asked != asked
+		})
+	}
+	if waiting {
+		t.Error("taken for idle")
 	}
 }

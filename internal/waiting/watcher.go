@@ -169,6 +169,9 @@ func (w *Watcher) scan() {
 		w.reader.follow(ev)
 		f.program, _ = procfs.CPUTime(ev.pid) // an error: it is gone, and the next scan shows that
 	}
+	if v == looping {
+		f.printed = w.LastOutput() // after the scan, which has seen the loop since it printed that
+	}
 	f.typed, f.now = w.lastInput(), time.Now() // last: input that the scan saw came before
 	ev, v = w.past.judge(ev, v, f)
 	w.rested = time.Now().Add(time.Duration(w.clocks.Threads()) * scanTime)
