@@ -187,17 +187,30 @@ func share(b *testing.B, f func()) {
 
 // BenchmarkEvidence measures the time from a program's last instruction before its read to the
 // report. aloud: it has just printed a prompt; silent: it has slept, and only its clock shows that
-// it runs; loop: it has printed a prompt and looks for input every 10 ms.
+// it runs; asks: it reads for a tenth of a second, again and again, as jshell does; polls: it looks
+// for input every 10 ms, as dialog does; beside: another of its threads works for 0.3 s more; crowd:
+// another process of the job computes and prints.
 func BenchmarkEvidence(b *testing.B) {
-	for name, code := range map[string]string{
-		"aloud":  `os.write(1, b"? ")`,
-		"silent": `time.sleep(0.3 + n % 13 / 100)`,
-		"loop":   `os.write(1, b"? ")`,
+	const prompt = `os.write(1, b"? ")`
+	for name, c := range map[string]struct{ setup, before, read string }{
+		"aloud":  {"", prompt, `os.read(0, 100)`},
+		"silent": {"", `time.sleep(0.3 + n % 13 / 100)`, `os.read(0, 100)`},
+		"asks": {`
+m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VMIN] = 0; m[6][termios.VTIME] = 1
+termios.tcsetattr(0, termios.TCSANOW, m)`, prompt, `while not os.read(0, 100): pass`},
+		"polls": {"", prompt, `
+    while not select.select([0], [], [], 0.01)[0]: pass
+    os.read(0, 100)`},
+		"beside": {`
+def work():
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end: pass`, prompt + `; threading.Thread(target=work).start()`, `os.read(0, 100)`},
+		"crowd": {`
+if not os.fork():
+    while True:
+        for _ in range(100000): pass
+        os.write(1, b".")`, prompt, `os.read(0, 100)`},
 	} {
-		wait := "pass"
-		if name == "loop" {
-			wait = "while not select.select([0], [], [], 0.01)[0]: pass"
-		}
 		b.Run(name, func(b *testing.B) {
 			r, w, err := os.Pipe()
 			if err != nil {
@@ -205,12 +218,12 @@ func BenchmarkEvidence(b *testing.B) {
 			}
 			defer r.Close()
 			p := start(b, []string{"python3", "-c", `
-import os, select, time
+import os, select, termios, threading, time
+` + c.setup + `
 for n in range(1000000):
-    ` + code + `
+    ` + c.before + `
     os.write(3, time.clock_gettime_ns(time.CLOCK_MONOTONIC).to_bytes(8, "little"))
-    ` + wait + `
-    os.read(0, 100)
+    ` + c.read + `
 `}, w)
 			w.Close()
 			reported := p.watch(b)
