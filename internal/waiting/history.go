@@ -35,7 +35,7 @@ type history struct {
 	idle    span      // of the job, since loop was first seen
 	hidden  Evidence  // of the program that was last seen to refuse inspection
 	refused time.Time // since when
-	pending bool      // time alone can change the verdict
+	due     time.Time // when time alone can change the verdict; zero: it can't
 	beside  beside    // what the reader's program does beside it
 }
 
@@ -45,7 +45,7 @@ func (h history) answered() history { return history{beside: h.beside} }
 
 // judge returns the verdict of the newest scan in the light of those before it.
 func (h *history) judge(ev Evidence, v verdict, f facts) (Evidence, verdict) {
-	h.pending = false
+	h.due = time.Time{}
 	h.beside.ran = h.beside.ran || f.ran
 	switch {
 	case v == looping:
@@ -68,7 +68,12 @@ func (h *history) judgeHidden(ev Evidence, f facts) (Evidence, verdict) {
 	if ev != h.hidden {
 		h.hidden, h.refused = ev, f.now
 	}
-	if f.now.Sub(h.refused) < hushTime || f.now.Sub(f.printed) < hushTime {
+	quiet := h.refused
+	if f.printed.After(quiet) {
+		quiet = f.printed
+	}
+	if f.now.Sub(quiet) < hushTime {
+		h.due = quiet.Add(hushTime)
 		return ev, uncertain
 	}
 	return ev, waits
@@ -84,7 +89,7 @@ func (h *history) judgeLoop(ev Evidence, f facts) (Evidence, verdict) {
 	if f.all && h.idle.lasts(f) {
 		return ev, waits
 	}
-	h.pending = true
+	h.due = h.idle.from.now.Add(idleTime)
 	ev.also = "wakes by itself within a second"
 	return ev, accepts
 }

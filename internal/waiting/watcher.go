@@ -139,8 +139,12 @@ func (w *Watcher) settle(ctx context.Context, timer *time.Timer) bool {
 // sleep waits until there is a reason to scan again or ctx is done.
 func (w *Watcher) sleep(ctx context.Context, timer *time.Timer) {
 	w.slept = time.Now()
-	if w.tries > 0 || w.past.pending { // bytes in transit arrive without a thread running
-		timer.Reset(w.pace)
+	if due := w.past.due; w.tries > 0 || !due.IsZero() { // bytes in transit arrive without a thread running
+		pace := w.pace
+		if left := due.Sub(w.slept); left > 0 {
+			pace = min(pace, left)
+		}
+		timer.Reset(pace)
 	} else {
 		timer.Stop()
 		watchers.join(w)
@@ -177,7 +181,7 @@ func (w *Watcher) scan() {
 	w.rested = time.Now().Add(time.Duration(w.clocks.Threads()) * scanTime)
 	switch {
 	case sending || !w.report(ev, v, epoch, printed):
-		w.pace = min(settleTime<<min(w.tries, 8), tickTime)
+		w.pace = min(settleTime<<min(w.tries/4, 8), tickTime) // most moments pass soon
 		w.tries++
 		return
 	case v == waits:
