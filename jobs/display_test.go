@@ -12,35 +12,53 @@ import (
 
 func lineOf(n int) string { return fmt.Sprintf("[%d]", n) }
 
+// showFigure displays a picture in as many forms as there are data.
+func showFigure(p *Port, data ...string) {
+	d := Display{Title: "figure", Picture: true}
+	var all [][]byte
+	for _, b := range data {
+		d.Forms, all = append(d.Forms, Form{MIME: "image/png"}), append(all, []byte(b))
+	}
+	p.Display(d, all, lineOf)
+}
+
 // A display has its place among what the job prints, and its line begins where it says.
 func TestDisplayIsALineOfTheOutput(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{})
-		show := func(data ...string) {
-			d := Display{Title: "figure", Picture: true}
-			var all [][]byte
-			for _, b := range data {
-				d.Forms, all = append(d.Forms, Form{MIME: "image/png"}), append(all, []byte(b))
-			}
-			p.port.Display(d, all, lineOf)
-		}
-		show("first")
+		showFigure(p.port, "first")
 		p.port.Write(output.Stdout, []byte("a\n"))
 		p.port.Write(output.Stderr, []byte("no line"))
-		show("second", "full size")
+		showFigure(p.port, "second", "full size")
 		p.port.Write(output.Stdout, []byte("50 %\r"))
-		show()
+		showFigure(p.port)
 		p.port.Write(output.TTY, []byte("b"))
 		if got, want := string(output.Tail(p.Log(), 100)), "[1]\na\nno line[2]\n50 %\r\n[3]\nb"; got != want {
 			t.Errorf("output %q, want %q", got, want)
 		}
 		all := p.Displays()
-		for i, want := range [][]string{{"first"}, {"second", "full size"}, {}} {
-			d := all[i]
+		if len(all) != 3 {
+			t.Fatalf("%d displays", len(all))
+		}
+		for i, d := range all {
 			line := p.Log().Read(d.Line.From, int(d.Line.To-d.Line.From)).Spans
 			if len(line) != 1 || line[0].Stream != output.Display || string(line[0].Data) != lineOf(i+1)+"\n" {
 				t.Errorf("line of display %d: %v", i+1, line)
 			}
+		}
+	})
+}
+
+// A display has the forms that its job gave it, with their data, also once the job has ended.
+func TestDisplayKeepsItsForms(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.begin(Spec{})
+		shown := [][]string{{"first"}, {"second", "full size"}, {}}
+		for _, forms := range shown {
+			showFigure(p.port, forms...)
+		}
+		for i, d := range p.Displays() {
+			want := shown[i]
 			if len(d.Forms) != len(want) || d.Title != "figure" || !d.Picture {
 				t.Errorf("display %d: %+v", i+1, d)
 			}
@@ -52,9 +70,9 @@ func TestDisplayIsALineOfTheOutput(t *testing.T) {
 		}
 		p.end(Receipt{End: Returned})
 		changed := p.Changed()
-		show("late")
+		showFigure(p.port, "late")
 		<-changed
-		if st := p.Log().Stat(); st.End-st.Final != int64(len("\n[4]\n")) || len(p.Displays()) != 4 {
+		if st := p.Log().Stat(); st.End-st.Final != int64(len("[4]\n")) || len(p.Displays()) != 4 {
 			t.Errorf("a late display: %+v", st)
 		}
 	})

@@ -88,6 +88,45 @@ func post(t testing.TB, url string, header map[string]string, message string) (h
 	return answer.Header, fmt.Sprintf("%s\n%s", answer.Status, body)
 }
 
+// sleepInBothEras makes a call in each era that waits for a program, and returns the calls and the
+// pids of the programs when their jobs run.
+func sleepInBothEras(t *testing.T, s *server) (calls []*mcpclient.Pending, pids []int) {
+	t.Helper()
+	url := s.url()
+	var c *mcpclient.Client
+	for _, version := range []string{mcpclient.Newer, mcpclient.Older} {
+		c = mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: version})
+		if err := c.Initialize(s.ctx()); err != nil {
+			t.Fatal(err)
+		}
+		command := "echo $$ > " + version + "; exec sleep 1000"
+		call, err := c.Start("execute_command_async", map[string]any{"command": command, "wait_seconds": 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, call)
+	}
+	for _, version := range []string{mcpclient.Newer, mcpclient.Older} {
+		var pid int
+		polltest.Check(t, func() error {
+			text, err := os.ReadFile(filepath.Join(s.dir, version))
+			if err == nil {
+				_, err = fmt.Sscanf(string(text), "%d\n", &pid)
+			}
+			return err
+		})
+		pids = append(pids, pid)
+	}
+	polltest.Check(t, func() error { // a job is queued until its program has been started
+		r, err := c.Call(s.ctx(), "list_jobs", map[string]any{"status": "running"})
+		if err == nil && r.Header("Jobs") != "2, newest first" {
+			err = errors.New(string(r))
+		}
+		return err
+	})
+	return calls, pids
+}
+
 // TestShutdownAnswers: a server that is asked to end answers calls in flight with the current
 // status, in both eras, and leaves no process.
 func TestShutdownAnswers(t *testing.T) {
@@ -96,42 +135,7 @@ func TestShutdownAnswers(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
 			s := serveWith(t, "-listen", "127.0.0.1:0")
-			url := s.url()
-			var c *mcpclient.Client
-			var calls []*mcpclient.Pending
-			for _, version := range []string{mcpclient.Newer, mcpclient.Older} {
-				c = mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: version})
-				if err := c.Initialize(s.ctx()); err != nil {
-					t.Fatal(err)
-				}
-				command := "echo $$ > " + version + "; exec sleep 1000"
-				call, err := c.Start("execute_command_async", map[string]any{"command": command, "wait_seconds": 100})
-				if err != nil {
-					t.Fatal(err)
-				}
-				calls = append(calls, call)
-			}
-			var pids []int
-			for _, version := range []string{mcpclient.Newer, mcpclient.Older} {
-				polltest.Check(t, func() (err error) {
-					var pid int
-					text, err := os.ReadFile(filepath.Join(s.dir, version))
-					if err == nil {
-						_, err = fmt.Sscanf(string(text), "%d\n", &pid)
-					}
-					if err == nil {
-						pids = append(pids, pid)
-					}
-					return err
-				})
-			}
-			polltest.Check(t, func() error { // a job is queued until its program has been started
-				r, err := c.Call(s.ctx(), "list_jobs", map[string]any{"status": "running"})
-				if err == nil && r.Header("Jobs") != "2, newest first" {
-					err = errors.New(string(r))
-				}
-				return err
-			})
+			calls, pids := sleepInBothEras(t, s)
 			s.cmd.Process.Signal(sig)
 			for _, call := range calls {
 				reply, err := call.Reply(s.ctx())

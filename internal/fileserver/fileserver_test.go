@@ -88,6 +88,16 @@ func TestFileIsSentUpAndFetchedBack(t *testing.T) {
 	if res.StatusCode != http.StatusOK || body != "two two" || res.Header.Get("ETag") != replaced.Header.Get("ETag") || res.ContentLength != 7 {
 		t.Errorf("%s %q %v", res.Status, body, res.Header)
 	}
+	if res, body := (request{http.MethodHead, url + "dir/a%20file", nil, nil}).send(t); res.StatusCode != http.StatusOK || body != "" || res.ContentLength != 7 {
+		t.Errorf("HEAD: %s %q %d", res.Status, body, res.ContentLength)
+	}
+}
+
+// No browser takes a file for a page of the server.
+func TestFileIsNoPage(t *testing.T) {
+	url, _ := serving(t)
+	sendUp(url+"a%20file", "<script>").send(t)
+	res, _ := fetch(url + "a%20file").send(t)
 	for name, want := range map[string]string{
 		"Content-Type": "application/octet-stream", "Content-Disposition": `attachment; filename="a file"`, "X-Content-Type-Options": "nosniff",
 		"Cross-Origin-Resource-Policy": "same-origin", "Content-Security-Policy": "sandbox", "Accept-Ranges": "bytes",
@@ -95,9 +105,6 @@ func TestFileIsSentUpAndFetchedBack(t *testing.T) {
 		if got := res.Header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
-	}
-	if res, body := (request{http.MethodHead, url + "dir/a%20file", nil, nil}).send(t); res.StatusCode != http.StatusOK || body != "" || res.ContentLength != 7 {
-		t.Errorf("HEAD: %s %q %d", res.Status, body, res.ContentLength)
 	}
 }
 
@@ -182,9 +189,11 @@ func TestIfMatchLetsOneWin(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreRefused(t *testing.T) {
-	url, workspace := serving(t)
-	outside := filepath.Join(t.TempDir(), "secret")
+// hostile puts into a workspace what must not be served, and returns the path of a file outside that
+// links in it lead to.
+func hostile(t *testing.T, workspace string) (outside string) {
+	t.Helper()
+	outside = filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(outside, []byte("classified"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -199,6 +208,12 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(workspace, "fifo"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	return outside
+}
+
+func TestRequestsThatAreRefused(t *testing.T) {
+	url, workspace := serving(t)
+	outside := hostile(t, workspace)
 	sendUp(url+"f", "x").send(t)
 	for name, tt := range map[string]struct {
 		method, path string
@@ -243,11 +258,10 @@ func TestRequestsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: headers %v", name, res.Header)
 		}
 	}
-	if b, err := os.ReadFile(outside); err != nil || string(b) != "classified" {
-		t.Errorf("outside: %q, %v", b, err)
-	}
-	if b, err := os.ReadFile(filepath.Join(workspace, "f")); err != nil || string(b) != "x" {
-		t.Errorf("the file: %q, %v", b, err)
+	for path, want := range map[string]string{outside: "classified", filepath.Join(workspace, "f"): "x"} {
+		if b, err := os.ReadFile(path); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v", path, b, err)
+		}
 	}
 }
 
