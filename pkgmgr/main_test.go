@@ -199,7 +199,7 @@ func (w *world) addUV() {
 
 // patient is a context that bounds a wait that should be short.
 func patient(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
