@@ -8,7 +8,7 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// A gate is a runner that ends when it is told how.
+// A gate is a runner that ends when a test says how.
 type gate chan jobs.Receipt
 
 // Run waits for the receipt, or for a stop.

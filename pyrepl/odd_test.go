@@ -223,7 +223,7 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 			t.Cleanup(b.s.Close)
 			tries := 1
 			if name == "exits" {
-				tries = 2 // the next job is told the same
+				tries = 2 // the next job ends alike
 			}
 			for range tries {
 				info, out := b.run("1")

@@ -132,7 +132,7 @@ print("mine")`)
 		jobstest.PrintsLate(t, first, want)
 	}
 	if final := first.Log().Stat().Final; final != 0 {
-		t.Errorf("final at %d, so the late output is not told as late", final)
+		t.Errorf("final at %d, so the late output does not count as late", final)
 	}
 }
 

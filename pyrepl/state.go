@@ -34,7 +34,7 @@ func (s *Session) State() State {
 	}
 	switch {
 	case s.w == nil:
-	case s.w.Ended(): // and nobody has noticed: the names are those of a loss
+	case s.w.Ended(): // and nothing has noticed: the names are those of a loss
 		st.Variables = 0
 	default:
 		st.PID = s.w.Process().PID()

@@ -76,7 +76,7 @@ type run struct {
 	// Guarded by mu.
 	mu         sync.Mutex
 	reading    bool          // a program reads input, and may wait for other things as well
-	readsAgain chan struct{} // closed when one does; nil: nobody waits for that
+	readsAgain chan struct{} // closed when one does; nil: nothing waits for that
 	signals    []string      // that clients have sent
 }
 

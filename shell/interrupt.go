@@ -23,7 +23,7 @@ const (
 
 // interrupt interrupts the foreground as ^C does, and repeats that as a person would press ^C
 // again, because one interrupt can have no effect:
-//   - A shell that is interrupted while it waits for a child goes on if the child exits normally.
+//   - A shell that is interrupted while it waits for a child continues if the child exits normally.
 //   - A shell that is about to wait for a child waits all the same.
 //   - A child that the shell has forked, and that has not executed its program yet, drops it.
 //

@@ -74,7 +74,7 @@ func (f tokenFile) lines(t testing.TB) []string {
 	return strings.Split(strings.TrimSpace(string(raw)), "\n")
 }
 
-// A tenant sees nothing of another, and nobody is served without a token.
+// A tenant sees nothing of another, and no client is served without a token.
 func TestTokenIsNeededAndChoosesTheTenant(t *testing.T) {
 	file := newTokens(t, "alice", "bob")
 	s := serveWith(t, "-listen", "127.0.0.1:0", "-tokens", file.path, "-trusted-tenants")

@@ -198,7 +198,7 @@ func TestCancelledCallIsAnnounced(t *testing.T) {
 	}
 }
 
-// TestNoDescriptorIsLeft: thousands of requests, and sessions that nobody ends, leave no descriptor.
+// TestNoDescriptorIsLeft: thousands of requests, and sessions that no client ends, leave no descriptor.
 func TestNoDescriptorIsLeft(t *testing.T) {
 	if testing.Short() || raceFactor > 1 {
 		t.Skip("takes many seconds")

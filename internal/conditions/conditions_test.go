@@ -93,8 +93,8 @@ func said(c Conditions, o Outcome) string {
 	return strings.ReplaceAll(r.String(), o.info.ID, "ID")
 }
 
-// Output that exists is looked at, and the reply says what matches, what its groups hold and where
-// to go on.
+// Output that exists is checked, and the reply says what matches, what its groups hold and where
+// to continue.
 func TestWaitFindsWhatWasPrinted(t *testing.T) {
 	for _, tt := range []struct {
 		name, printed, pattern, stop string

@@ -12,6 +12,6 @@
 // whether anybody waits. After a look it rests for [minRest] at least, so that it is not woken for
 // each write of a flood. Matching is done by the call that waits, never by the writer.
 //
-// Begin with [Wait], then watch.go, which follows one job, and follower.go, which looks at its
+// Begin with [Wait], then watch.go, which follows one job, and follower.go, which checks its
 // output. reply.go has the words.
 package conditions

@@ -101,7 +101,7 @@ func (f *follower) first(others []*match) *match {
 	if first.next < 0 {
 		first.next = f.scanner.Begin(first.section)
 	}
-	for i, m := range by { // who goes on must not miss what other sections have after it
+	for i, m := range by { // a wait that continues must not miss what other sections have after it
 		at := f.scanner.Begin(lines.Section(i))
 		if m != nil {
 			at = m.at
@@ -113,7 +113,7 @@ func (f *follower) first(others []*match) *match {
 	return first
 }
 
-// block looks at a block whose lines can't change any more.
+// block checks a block whose lines can't change any more.
 func (f *follower) block(b lines.Block) {
 	s := &f.sections[b.Section]
 	if s.match != nil {

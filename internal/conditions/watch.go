@@ -33,7 +33,7 @@ func newWatch(j *jobs.Job, c *Conditions, started time.Time) *watch {
 	return w
 }
 
-// run waits until the job meets a condition, or waiting is done. looking bounds looks at the output.
+// run waits until the job meets a condition, or waiting is done. looking bounds the checks of the output.
 func (w *watch) run(looking, waiting context.Context) Outcome {
 	waiting, cancel := context.WithCancel(waiting)
 	settled := make(chan struct{})

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The engine of a tenant that nobody can call ends when it has been idle, and not before. What it
+// The engine of a tenant that no caller can reach ends when it has been idle, and not before. What it
 // counted stays counted.
 func TestTenantThatLeftEndsWhenItIsIdle(t *testing.T) {
 	t.Parallel()

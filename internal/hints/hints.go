@@ -48,7 +48,7 @@ var packages = map[string]string{
 	"yaml": "PyYAML", "zmq": "pyzmq",
 }
 
-// moduleHint says how to install a missing module. The path can go on with what the code imports
+// moduleHint says how to install a missing module. The path can continue with what the code imports
 // from the module.
 func moduleHint(path string) string {
 	for name := path; ; {

@@ -38,7 +38,7 @@ func (s *Server) observed(h http.Handler) http.Handler {
 	return o.watch(h)
 }
 
-// An observation is what is known of a request. A nil one ignores what it is told.
+// An observation is what is known of a request. A nil one ignores everything.
 type observation struct {
 	observer *observer
 	request  context.Context // done when the client has left

@@ -128,7 +128,7 @@ func TestObservedCallThatIsClosed(t *testing.T) {
 	}
 }
 
-// Requests are told apart by their paths, without what a client made up.
+// Requests are distinguished by their paths, without what a client made up.
 func TestObservedPaths(t *testing.T) {
 	seen := make(chan metrics.Request, 10)
 	s := New(withTools(nil, Config{Observe: func(r metrics.Request) { seen <- r }, Files: func(Caller) Handler { return http.NotFoundHandler() }}))

@@ -145,7 +145,7 @@ func TestRevokedToken(t *testing.T) {
 	})
 }
 
-// TestEndOfSessionDoesNotWaitForever: a call that goes on, although its wait has ended, does not
+// TestEndOfSessionDoesNotWaitForever: a call that continues, although its wait has ended, does not
 // keep its session from ending.
 func TestEndOfSessionDoesNotWaitForever(t *testing.T) {
 	var goOn chan struct{}

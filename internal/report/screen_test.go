@@ -91,8 +91,8 @@ func TestScreenInPlaceOfText(t *testing.T) {
 	}
 }
 
-// A screen that can't be drawn is not shown in place of text. A call that asks for it is told what
-// to do.
+// A screen that can't be drawn is not shown in place of text. The reply to a call that asks for
+// it says what to do.
 func TestScreenThatCantBeDrawn(t *testing.T) {
 	j := drawer{rows: 1000, cols: 1000, written: "\x1b[?1049htext", waits: true}.start(t)
 	for view, want := range map[string]string{"": "--- STDOUT ---\ntext\n", ScreenView: "\nScreen: the screen can't be drawn: read view=text\n"} {

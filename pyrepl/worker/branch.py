@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FULL = "the session has too many files open; restart it"
 NO_PROCESS = "the limit of processes or of memory is reached"
 LIMIT = 5.0  # seconds until the branch has to be ready: it takes milliseconds
-PAUSE = 0.02  # seconds between two looks at whether the owner has given up
+PAUSE = 0.02  # seconds between two checks whether the owner has given up
 LATE = ("the forked process was not ready after %d s and was killed: a hook of os.register_at_fork "
         "or a lock that was held at the fork blocks it; run the code again in a new session" % LIMIT)
 ENDED = ("the forked process ended (%s) before it was ready: a hook of os.register_at_fork "

@@ -111,7 +111,7 @@ class Executor:
         if issubclass(type(error), MemoryError):
             return {"end": "raised", "error": "MemoryError"}
         return {"end": "raised", "error": error_name(error) + ": raised before the code began, "
-                "which was not run; restart the session if it goes on"}
+                "which was not run; restart the session if this happens again"}
 
     def _prepare(self, id: str, files: list[int]) -> None:
         """Set what user code relies on, whatever the last job did to it."""

@@ -90,7 +90,7 @@ class Held:
 def end_executor(loop: Any) -> None:
     """End the threads of asyncio.to_thread. The next call starts others.
 
-    Work that nobody awaits runs to its end, but keeps its thread."""
+    Work that nothing awaits runs to its end, but keeps its thread."""
     executor = loop and loop._default_executor
     if executor and executor._thread_name_prefix == "asyncio":  # or it is the user's
         loop._default_executor = None

@@ -1,6 +1,6 @@
 """Interrupts: a KeyboardInterrupt in the code of the job that runs, or nothing.
 
-The handler of SIGINT looks at the innermost frame of ours on the stack. Only if that may be left
+The handler of SIGINT checks the innermost frame of ours on the stack. Only if that may be left
 anywhere (see frames) does it raise. In other code of ours it makes a note, and that code calls
 `deliver` where it returns to user code. Between jobs an interrupt is dropped.
 

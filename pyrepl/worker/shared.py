@@ -55,7 +55,7 @@ class Files:
     """The open files of the worker as they stood before the fork."""
 
     def __init__(self, session: Session, forks: Forks, parent: str, ours: list[int]) -> None:
-        """Look at all files but those of the session, and those in ours. parent is its name."""
+        """Check all files except those of the session and those in ours. parent is its name."""
         ours = ours + [session.channel.sock.fileno(), 0, 1, 2]
         tasks = session.existing_tasks()
         if tasks is not None:
