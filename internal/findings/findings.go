@@ -99,6 +99,7 @@ type finder struct {
 	known []bool // the kinds that were found
 	lines int    // with a word that may still be compared with patterns
 	torn  bool   // the first line can be the rest of one
+	left  int64  // where the first line begins that was not looked at because enough were; -1: none
 }
 
 // skip notes that the bytes between two cursors are not searched.
@@ -110,12 +111,16 @@ func (f *finder) skip(from, to int64) {
 
 // read searches the bytes between two cursors, and compares so many lines with patterns at most.
 func (f *finder) read(from, to int64, lineMax int) {
-	f.lines = lineMax
+	f.lines, f.left = lineMax, -1
 	s := lines.NewScanner(f.log, from, func(b lines.Block) { f.block(b, from) })
 	for !f.full() && s.Read(to) {
 	}
 	if f.full() {
-		f.skip(s.Passed(), to)
+		left := s.Passed()
+		if f.left >= 0 {
+			left = min(left, f.left)
+		}
+		f.skip(left, to)
 		return
 	}
 	s.Finish()
@@ -126,7 +131,13 @@ func (f *finder) full() bool { return f.lines <= 0 || len(f.found.List) >= most 
 
 // block searches a block of a part that begins at a cursor.
 func (f *finder) block(b lines.Block, begin int64) {
-	for at := 0; at < len(b.Text) && !f.full(); {
+	for at := 0; at < len(b.Text); {
+		if f.full() {
+			if first := b.Cursor(at); f.left < 0 || first < f.left {
+				f.left = first
+			}
+			return
+		}
 		i := f.candidate(b.Text, at)
 		if i < 0 {
 			return

@@ -175,6 +175,16 @@ func TestSearchIsBounded(t *testing.T) {
 	if len(got.List) != 2 || len(got.Unsearched) != 0 {
 		t.Errorf("all of it is searched: %+v", got)
 	}
+	var kinds strings.Builder // more than are looked for
+	for _, line := range []string{"npm ERR! code 1", "Traceback (most recent call last):", "ValueError: bad", "panic: x", "error[E0425]: no x", "FAILED test_x.py::t - E",
+		"make: *** [all] Error 2", "error: failed to push", "ERROR in ./src/x.ts", "./x.go:3:4: undefined: foo"} {
+		kinds.WriteString(line + "\n")
+	}
+	got = found(t, third, kinds.String(), third)
+	from := int64(len(third) + kinds.Len())
+	if want := (output.Range{From: from, To: from + int64(len(third))}); len(got.List) != most || len(got.Unsearched) != 1 || got.Unsearched[0] != want {
+		t.Errorf("after %d findings, not searched: %v, not %v", len(got.List), got.Unsearched, want)
+	}
 	near := strings.Repeat("0 errors\n", 2*endLines)
 	got = found(t, near, plain[:600_000], bad(3))
 	if len(got.List) != 0 || len(got.Unsearched) != 1 {

@@ -195,7 +195,11 @@ func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int
 	if room := budget.Max / errorsShare; budget.Head > 0 && page.Omitted() > 0 && room >= leastErrors {
 		all := search.In(log, from, x.next)
 		found, x.errors = all.In(output.Range{From: page.From, To: page.To}, room)
-		x.unsearched = all.Unsearched
+		for _, r := range all.Unsearched {
+			if r.From, r.To = max(r.From, page.From), min(r.To, page.To); r.From < r.To {
+				x.unsearched = append(x.unsearched, r)
+			}
+		}
 	}
 	lacks := lacking(log, page)
 	for i, s := range page.Sections {

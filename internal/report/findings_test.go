@@ -80,3 +80,26 @@ func TestReplySaysWhatWasNotSearchedForErrors(t *testing.T) {
 		t.Errorf("got %q, want %q", field(got, "First errors"), want)
 	}
 }
+
+// After ten errors no more are looked for. What was not searched is a part of what is omitted.
+func TestReplyNamesOnlyOmittedBytesAsNotSearched(t *testing.T) {
+	var rp Reporter
+	const ten = "npm ERR! code 1\nTraceback (most recent call last):\nValueError: bad\npanic: x\nerror[E0425]: no x\nFAILED test_x.py::t - E\n" +
+		"make: *** [all] Error 2\nerror: failed to push\nERROR in ./src/x.ts\n./x.go:3:4: undefined: foo\n"
+	for after, notSearched := range map[int]bool{10: false, 20_000: true} {
+		j := ended(t, script{write: func(p *jobs.Port) {
+			flood(p, 20_000)
+			out(p, ten)
+			flood(p, after)
+		}})
+		got := rp.Job(j, Window{MaxChars: 16_000})
+		want := ""
+		if from := lengthOfFlood(20_000) + len(ten); notSearched {
+			_, to, _ := strings.Cut(cursors(got), "..")
+			want = fmt.Sprintf("(cursor %d..%s)", from, to)
+		}
+		if line := field(got, "First errors"); strings.Contains(line, "not searched") != notSearched || !strings.HasSuffix(line, want) {
+			t.Errorf("%q does not end with %q", line, want)
+		}
+	}
+}
