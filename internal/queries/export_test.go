@@ -12,7 +12,11 @@ func (r *Responder) SetPatience(d time.Duration) {
 }
 
 // SetTooLate sets the age at which a query is not answered any more.
-func (r *Responder) SetTooLate(d time.Duration) { r.tooLate = d }
+func (r *Responder) SetTooLate(d time.Duration) {
+	r.mu.Lock() // as in SetPatience
+	defer r.mu.Unlock()
+	r.tooLate = d
+}
 
 // Idle reports whether no query waits for an answer.
 func (r *Responder) Idle() bool {
