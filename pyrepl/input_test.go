@@ -69,6 +69,19 @@ func TestRoadsToStandardInput(t *testing.T) {
 	}
 }
 
+// A program that asks the terminal of its session where the cursor is gets the answer, in each job.
+func TestTerminalOfASessionAnswers(t *testing.T) {
+	b := newBench(t)
+	for range 2 {
+		j := b.start(`import subprocess
+line = r"""exec </dev/tty 2>/dev/tty; printf 'ab' >&2; IFS='[;' read -r -s -d R -p $'\e[6n' _ row col; printf $row,$col"""
+subprocess.run(['bash', '-c', line], stdout=subprocess.PIPE, text=True).stdout`)
+		if info := jobstest.End(t, j); info.Result != "'1,3'" {
+			t.Errorf("result %q, want '1,3'; %s; output %q", info.Result, info.Receipt.Text(), jobstest.Output(j))
+		}
+	}
+}
+
 func answers(lines ...string) []jobs.Input {
 	var in []jobs.Input
 	for _, l := range lines {

@@ -53,6 +53,10 @@ func (s *scanner) scan(b []byte, found func(q query, end int)) {
 			return
 		}
 		i += k
+		if n := common(b[i:]); n > 0 {
+			i += n
+			continue
+		}
 		q, n := parse(b[i:])
 		if n == 0 {
 			s.n = copy(s.held[:], b[i:])
@@ -62,6 +66,23 @@ func (s *scanner) scan(b []byte, found func(q query, end int)) {
 			found(q, i)
 		}
 	}
+}
+
+// common returns how much of b is done if it begins with a control sequence of the common kind, a number
+// and a letter, that is no query. It is short, because coloured output has many.
+func common(b []byte) int {
+	if len(b) < 3 || b[1] != '[' {
+		return 0
+	}
+	i := 2
+	for i < len(b)-1 && b[i]-'0' <= 9 {
+		i++
+	}
+	switch b[i] {
+	case 'm', ';', 'K', 'H', 'J', 'A', 'B', 'C', 'D', 'G', 'd', 'X':
+		return i
+	}
+	return 0
 }
 
 // resume scans what is held, with as much of b as a query can need, and returns how much of b is done.
