@@ -92,6 +92,7 @@ func (r *Responder) Printed(log output.Reader, at int64, b []byte) {
 	r.waiting = append(r.waiting, found[:min(len(found), perSecond-len(r.waiting))]...)
 	if r.ended == nil {
 		r.ended = make(chan struct{})
+		r.pty.SetAsked(true)
 		go r.run(r.ended) // owned by the responder; ends when no query waits
 	}
 }
@@ -124,6 +125,7 @@ func (r *Responder) next() (qs []asked) {
 	qs, r.waiting = r.waiting, nil
 	if qs == nil || r.ctx.Err() != nil {
 		r.ended = nil
+		r.pty.SetAsked(false)
 		return nil
 	}
 	return qs

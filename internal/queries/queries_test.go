@@ -263,6 +263,9 @@ func TestTerminalThatBecomesSilent(t *testing.T) {
 			x := newTerminal(t)
 			x.SetPatience(polltest.Patience)
 			x.print("\x1b[6n")
+			if !x.pty.Sending() {
+				t.Error("a program that reads now would be taken to wait for a person")
+			}
 			polltest.Until(t, "the processes to be listed", func() bool {
 				x.mu.Lock()
 				defer x.mu.Unlock()
@@ -273,6 +276,9 @@ func TestTerminalThatBecomesSilent(t *testing.T) {
 			x.mu.Unlock()
 			x.mode(false, false)
 			x.idle()
+			if x.pty.Sending() {
+				t.Error("a program that reads now would not be taken to wait for a person")
+			}
 			if got := x.answers(""); got != c.want {
 				t.Errorf("%q was typed, want %q", got, c.want)
 			}

@@ -26,6 +26,7 @@ type PTY struct {
 	mu      sync.Mutex
 	size    pty.Winsize // as it was last seen
 	sending bool
+	asked   bool   // an answer is being made
 	onSend  func() // nil: no listener
 }
 

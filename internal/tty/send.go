@@ -110,11 +110,19 @@ func (p *PTY) OnSend(f func()) {
 	p.onSend = f
 }
 
-// Sending reports whether a Send is in progress.
+// Sending reports whether a Send is in progress, or an answer is being made.
 func (p *PTY) Sending() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.sending
+	return p.sending || p.asked
+}
+
+// SetAsked says whether answers for [PTY.Answer] are being made: a program that reads meanwhile waits for
+// them.
+func (p *PTY) SetAsked(asked bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = asked
 }
 
 // setSending records the start or the end of a Send.
