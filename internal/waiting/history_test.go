@@ -27,6 +27,7 @@ func TestHistory(t *testing.T) {
 		"reads sometime": {{at: 0, v: accepts, want: accepts}, {at: 5000, v: accepts, want: accepts}},
 		"asks again and again": {
 			{at: 0, v: looping, want: accepts},
+			{at: 500, v: looping, used: 20, want: accepts},
 			{at: 999, v: looping, used: 29, want: accepts},
 			{at: 1000, v: looping, used: 30, want: waits},
 			{at: 1140, v: looping, used: 31, want: waits},
@@ -41,15 +42,24 @@ func TestHistory(t *testing.T) {
 		"asks and computes": {
 			{at: 0, v: looping, used: 700, want: accepts},
 			{at: 500, v: looping, used: 731, want: accepts},
+			{at: 1000, v: looping, used: 761, want: accepts},
 			{at: 1400, v: looping, used: 761, want: accepts},
 			{at: 1500, v: looping, used: 761, want: waits},
 			{at: 2600, v: looping, used: 793, want: waits},
 			{at: 2700, v: looping, used: 830, want: accepts},
 		},
+		"is scanned too seldom": {
+			{at: 0, v: looping, want: accepts},
+			{at: 1000, v: looping, want: accepts},
+			{at: 1700, v: looping, want: accepts},
+			{at: 2000, v: looping, want: waits},
+			{at: 3000, v: looping, want: waits},
+		},
 		"is seen between two questions": {
 			{at: 0, v: looping, want: accepts},
 			{at: 140, v: busy, want: uncertain},
 			{at: 280, v: uncertain, want: uncertain},
+			{at: 600, v: looping, want: accepts},
 			{at: 1000, v: looping, want: waits},
 			{at: 1900, v: busy, want: uncertain},
 			{at: 2000, v: busy, want: busy},
