@@ -175,7 +175,7 @@ func (s *server) checkWaits(id string, p program, begin time.Time) error {
 		if q.answer == nil {
 			return nil
 		}
-		if _, err := s.try("send_command_input", append([]any{"job_id", id, "wait_seconds", 0}, q.answer...)...); err != nil {
+		if err := s.answer(id, q); err != nil {
 			return err
 		}
 	}
@@ -184,6 +184,22 @@ func (s *server) checkWaits(id string, p program, begin time.Time) error {
 		err = fmt.Errorf("after the last answer, want %s:\n%s", want, r)
 	}
 	return err
+}
+
+// answer answers a question, and once more if the program did not read it, as the refusal says.
+func (s *server) answer(id string, q question) error {
+	send := func() error {
+		_, err := s.try("send_command_input", append([]any{"job_id", id, "wait_seconds", 0}, q.answer...)...)
+		return err
+	}
+	err := send()
+	if err == nil || !strings.Contains(err.Error(), "only 0 of ") {
+		return err
+	}
+	if _, err := s.settle(id); err != nil {
+		return err
+	}
+	return send()
 }
 
 // like reports whether a prompt is what a row says.

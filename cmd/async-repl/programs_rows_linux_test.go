@@ -106,6 +106,8 @@ input("go on? ")
 // programChecks are the commands that report whether something is installed that is no command.
 var programChecks = map[string]string{
 	"perl5db.pl":  `perl -e 'exit !grep { -e "$_/perl5db.pl" } @INC'`,
+	"ipython":     `"$(head -1 "$(command -v ipython)" | cut -c 3-)" -c 'import IPython'`, // that user may run
+	"node":        `node -e 0`,
 	"questionary": `python3 -c 'import questionary'`,
 	"setuid":      `grep -q 'NoNewPrivs:.*0' /proc/self/status`,
 	"python3-pip": `python3 -c 'import pip, venv'`,
@@ -172,7 +174,7 @@ var waitingPrograms = []program{
 		asks: []question{ask("line", "Do you want to continue? [Y/n] ", "n\n")}},
 	{name: "dpkg, a changed file", needs: "dpkg dpkg-deb", command: `PATH=$PATH:/sbin:/usr/sbin bash ../conffile.sh`,
 		asks: []question{ask("line", "*** example.conf (Y/I/N/O/D/Z) [default=N] ? ", "n\n")}},
-	{name: "npm init", needs: "npm", command: `mkdir init && cd init && npm init`,
+	{name: "npm init", needs: "npm node", command: `mkdir init && cd init && npm init`,
 		asks: []question{press("key", "package name: (init) ", "ctrl-c")}},
 	{name: "pip uninstall", needs: "python3 python3-pip", command: `bash ../uninstall.sh`,
 		asks: []question{ask("line", "Proceed (Y/n)? ", "n\n")}},

@@ -23,7 +23,7 @@ func (s *server) missing() []string {
 		check := cmp.Or(programChecks[name], "command -v "+name)
 		fmt.Fprintf(&line, "%s >/dev/null 2>&1 || echo missing %s\n", check, name)
 	}
-	r := s.do("execute_command_async", "command", line.String(), "wait_seconds", patience.Seconds()/2)
+	r := s.do("execute_command_async", "command", line.String(), "wait_seconds", patience.Seconds()-10)
 	holds(s.t.(*testing.T), r, "Status", "completed")
 	var missing []string
 	for line := range strings.Lines(string(r)) {
