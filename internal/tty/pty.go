@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/creack/pty"
@@ -22,12 +23,14 @@ type PTY struct {
 	limit time.Duration // of one Send
 	typed bool          // input can be unread that is no answer; used by the goroutine that sends
 
+	// Not guarded by mu, because the listener can wait for the goroutine that sets it.
+	asked atomic.Bool // an answer is being made
+
 	// Guarded by mu.
 	mu      sync.Mutex
 	size    pty.Winsize // as it was last seen
 	sending bool
-	asked   bool   // an answer is being made
-	onSend  func() // nil: no listener
+	onSend  func() // nil: no listener; it is called under mu
 }
 
 // Device identifies a terminal's device file, whatever name it was opened by and in whichever mount

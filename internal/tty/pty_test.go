@@ -259,3 +259,28 @@ func TestSendersTakeTurns(t *testing.T) {
 		}
 	}
 }
+
+// A query can be read from the terminal while a Send notifies the listener, which waits until the
+// output has been read.
+func TestAskedWhileTheListenerWaits(t *testing.T) {
+	p := open(t)
+	p.OnSend(func() {
+		recorded := make(chan struct{})
+		go func() { // ends at once
+			defer close(recorded)
+			p.SetAsked(true)
+		}()
+		select {
+		case <-recorded:
+		case <-time.After(polltest.Patience):
+			t.Error("the query waits for the listener, which waits for the query")
+		}
+	})
+	if err := p.During(func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	p.OnSend(nil)
+	if !p.Sending() {
+		t.Error("no answer is being made")
+	}
+}

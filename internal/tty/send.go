@@ -91,8 +91,8 @@ func (p *PTY) answerable() bool {
 	return err == nil && mode.Silent() && !p.typed && unread < maxUnanswered
 }
 
-// During runs f, which acts on the terminal's programs in another way than by typing. To the listener it
-// is a Send.
+// During runs f, which acts on the terminal's programs in another way than by typing. To the
+// listener it is a Send.
 func (p *PTY) During(f func() error) error {
 	p.turn <- struct{}{}
 	defer func() { <-p.turn }()
@@ -114,16 +114,12 @@ func (p *PTY) OnSend(f func()) {
 func (p *PTY) Sending() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.sending || p.asked
+	return p.sending || p.asked.Load()
 }
 
-// SetAsked says whether answers for [PTY.Answer] are being made: a program that reads meanwhile waits for
-// them.
-func (p *PTY) SetAsked(asked bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.asked = asked
-}
+// SetAsked records whether answers for [PTY.Answer] are being made: a program that reads meanwhile
+// waits for them. It never waits, not even for the listener.
+func (p *PTY) SetAsked(asked bool) { p.asked.Store(asked) }
 
 // setSending records the start or the end of a Send.
 func (p *PTY) setSending(sending bool) {
