@@ -97,6 +97,8 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 		defer f.Close()
 		spec.Files = append(spec.Files, f)
 	}
+	r.mu.Lock() // input can come once the job runs, and waits here for the pumps
+	defer r.mu.Unlock()
 	var err error
 	if c.TTY {
 		err = r.startOnTTY(c.Owner, spec)

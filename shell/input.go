@@ -43,28 +43,34 @@ func (r *run) input(ctx context.Context, in jobs.Input) (d jobs.Delivery, err er
 	if r.stdin != nil {
 		d.Unseen = !waiting.SeesPipes
 		err = r.inputToPipe(ctx, in, &d)
-		return d, err
+	} else {
+		err = r.inputToTerminal(ctx, in, &d)
 	}
+	return d, err
+}
+
+// inputToTerminal is input for a command with a terminal.
+func (r *run) inputToTerminal(ctx context.Context, in jobs.Input, d *jobs.Delivery) error {
 	typed, err := r.typed(in)
 	if err == nil && in.Types() {
 		err = r.keyboard.Check(typed) // before the size or the signal takes effect
 	}
 	if err != nil {
-		return d, err
+		return err
 	}
 	if in.Size != (jobs.Size{}) {
 		if err := r.pty.Resize(uint16(in.Size.Rows), uint16(in.Size.Cols)); err != nil {
-			return d, err
+			return err
 		}
 	}
 	if in.Signal != "" {
 		err := r.pty.During(func() (err error) { d.Signalled, err = r.signal(in.Signal); return err })
 		if err != nil {
-			return d, err
+			return err
 		}
 	}
 	if !in.Types() {
-		return d, nil
+		return nil
 	}
 	if d.Waiting && (in.Size != (jobs.Size{}) || in.Signal != "") {
 		r.awaitReader(ctx)
@@ -72,7 +78,7 @@ func (r *run) input(ctx context.Context, in jobs.Input) (d jobs.Delivery, err er
 	if made := r.noteSignalKeys(typed.Keys); typed.Text == "" && !typed.EOF {
 		d.Made = made
 	}
-	return d, r.keyboard.Type(ctx, typed)
+	return r.keyboard.Type(ctx, typed)
 }
 
 // awaitReader waits until a program that was reading does so again, for half of the time that ctx

@@ -1,0 +1,107 @@
+package shell_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// A program that does not read its pipe takes what the pipe holds, and the error says how much.
+func TestInputBeyondThePipeOfABusyProgram(t *testing.T) {
+	b := newBench(t)
+	j := b.startPiped("echo on; sleep 300")
+	jobstest.Prints(t, j, "on")
+	var err error
+	for d := 50 * time.Millisecond; d < jobstest.Patience; d *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		_, err = j.Send(ctx, jobs.Input{Text: strings.Repeat("x", 1<<20)})
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), "only 0 of") { // a busy machine has not begun the write
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "only 65536 of 1048576 bytes were taken") {
+		t.Errorf("error %v", err)
+	}
+	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+	jobstest.End(t, j)
+}
+
+// A read of the pipe that is the standard input is a question, and input or the end of file answers
+// it.
+func TestQuestionsOnPipes(t *testing.T) {
+	const any = "whatever is the last line of the output"
+	tests := map[string]struct {
+		line   string
+		prompt string
+		send   []jobs.Input
+		output string
+	}{
+		"read":        {`printf 'Proceed? '; read -r a; echo "<$a>"`, "Proceed? ", []jobs.Input{{Text: "y\n"}}, "<y>\n"},
+		"on stderr":   {`printf 'Proceed? ' >&2; read -r a; echo "<$a>"`, "Proceed? ", []jobs.Input{{Text: "y\n"}}, "<y>\n"},
+		"two":         {`read -r a; read -r b; echo "<$a$b>"`, "", []jobs.Input{{Text: "y\n"}, {Text: "z\n"}}, "<yz>\n"},
+		"half a line": {`read -r a; echo "<$a>"`, "", []jobs.Input{{Text: "y"}, {Text: "z\n"}}, "<yz>\n"},
+		"eof":         {`cat; echo over`, "", []jobs.Input{{EOF: true}}, "over\n"},
+		"both":        {`cat; echo over`, "", []jobs.Input{{Text: "half", EOF: true}}, "halfover\n"},
+		"python":      {`python3 -c 'print(input("name? ")[::-1])'`, "name? ", []jobs.Input{{Text: "abc\n"}}, "cba\n"},
+		"a pipeline":  {`cat | sort`, "", []jobs.Input{{Text: "b\na\n"}, {EOF: true}}, "a\nb\n"},
+		"a poll": {`python3 -c 'import select, os; select.select([0], [], []); print(os.read(0, 9))'`,
+			"", []jobs.Input{{Text: "y"}}, "b'y'\n"},
+		"beside a flood of output": {
+			`yes & read -r a; kill $!; wait; echo "<$a>"`, any, []jobs.Input{{Text: "z\n"}}, "<z>\n"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			j := b.startPiped(test.line)
+			for i, in := range test.send {
+				q := jobstest.Asks(t, j)
+				if q.Kind != "line" || !strings.HasPrefix(q.By, "read by ") {
+					t.Errorf("question %q %q, %s; want a line", q.Kind, q.Prompt, q.By)
+				}
+				if i == 0 && test.prompt != any && q.Prompt != test.prompt {
+					t.Errorf("prompt %q, want %q", q.Prompt, test.prompt)
+				}
+				if d := jobstest.Send(t, j, in); !d.Waiting {
+					t.Error("the reply would not say that a program was waiting")
+				}
+			}
+			info := jobstest.End(t, j)
+			if out := jobstest.Output(j); info.Status != jobs.Completed || !strings.HasSuffix(out, test.output) {
+				t.Errorf("%s, output ends with %q, want %q", info.Receipt.Text(), out[max(0, len(out)-100):], test.output)
+			}
+		})
+	}
+}
+
+// A write to a pipe that no program reads does not hold up the end of the job, even if a process
+// that it left still has the pipe.
+func TestWriteUnderWayDoesNotHoldTheEnd(t *testing.T) {
+	b := newBench(t)
+	j := b.startPiped(`sleep 300 <&0 & echo on; until read -t 0; do :; done`) // until something lies in the pipe
+	jobstest.Prints(t, j, "on")
+	_, err := j.Send(context.Background(), jobs.Input{Text: strings.Repeat("x", 1<<20)})
+	if err == nil || !strings.HasSuffix(err.Error(), "of 1048576 bytes were taken, for the command has ended") {
+		t.Errorf("error %v", err)
+	}
+	jobstest.End(t, j)
+	j.Cleanup(t.Context(), jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+}
+
+func TestInputToAClosedPipeIsRefused(t *testing.T) {
+	b := newBench(t)
+	j := b.startPiped(`exec 0<&-; echo on; sleep 300`)
+	jobstest.Prints(t, j, "on")
+	var err error
+	for err == nil { // for a moment a process that is being started has a copy of the pipe
+		_, err = j.Send(context.Background(), jobs.Input{Text: "x\n"})
+	}
+	if !strings.HasSuffix(err.Error(), "every program that could read it has closed it") {
+		t.Errorf("error %v", err)
+	}
+}
