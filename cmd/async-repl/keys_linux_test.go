@@ -307,7 +307,7 @@ func TestInputThatIsRefused(t *testing.T) {
 		{pipes, []any{"text", "typed", "keys", []string{"enter"}}, "The command was started on pipes, without a terminal: it takes text, eof and signal; start it without tty=false for keys, paste and size"},
 		{pipes, []any{"text", "pasted", "paste", true}, "The command was started on pipes, without a terminal: "},
 		{pipes, []any{"text", "typed", "size", []int{9, 9}}, "The command was started on pipes, without a terminal: "},
-		{r.Header("Job ID"), []any{"keys", []string{"enter"}}, "is a python job: only shell jobs take keys, paste, size and signal. Answer a question with send_python_input; cancel_job interrupts. Nothing was sent."},
+		{r.Header("Job ID"), []any{"keys", []string{"enter"}}, "is a Python job: only shell jobs take keys, paste, size and signal. Answer a question with send_python_input; cancel_job interrupts. Nothing was sent."},
 	} {
 		if got := s.refused("send_command_input", append(c.args, "job_id", c.job)...); !strings.Contains(got, c.want) {
 			t.Errorf("%v:\n%s\nwant %s", c.args, got, c.want)

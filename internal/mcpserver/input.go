@@ -78,15 +78,15 @@ func (c *call) sendCommandInput(ctx context.Context) (*report.Reply, error) {
 	}
 	plain := jobs.Input{Text: in.Text, EOF: in.EOF, Secret: in.Secret}
 	if kind := j.Info().Kind; kind != jobs.Shell && in != plain {
-		return nil, arguments.Mistakef("Job %s is a %s job: only shell jobs take keys, paste, size and signal. %s Nothing was sent.", j.ID(), kind, elsewhere[kind])
+		return nil, arguments.Mistakef("Job %s is a %s job: only shell jobs take keys, paste, size and signal. %s Nothing was sent.", j.ID(), elsewhere[kind].name, elsewhere[kind].remedy)
 	}
 	return c.send(ctx, j, in)
 }
 
-// elsewhere says what to use for jobs that are no shell jobs.
-var elsewhere = map[jobs.Kind]string{
-	jobs.Python:  "Answer a question with send_python_input; cancel_job interrupts.",
-	jobs.Package: "It asks for nothing; cancel_job ends it.",
+// elsewhere names the jobs that are no shell jobs, and says what to use for them.
+var elsewhere = map[jobs.Kind]struct{ name, remedy string }{
+	jobs.Python:  {"Python", "Answer a question with send_python_input; cancel_job interrupts."},
+	jobs.Package: {"package", "It asks for nothing; cancel_job ends it."},
 }
 
 // deliverTime is how long the next call waits for input to be delivered. Input that is delivered
