@@ -22,7 +22,7 @@ execute_python and execute_command_async answer when the job ends, when it asks 
 
 Each reply about a job has Job ID, Status and Cursor. Pass that cursor to check_job_status to see only newer output; the same call gives the same answer. "Omitted" names the cursor range of output that was left out. "Also" announces once that another job of yours has ended, waits for input, or still runs although its call was cancelled.
 
-Status: queued, running, waiting_input, completed, failed (why), cancelled. waiting_input is certain: a program is reading now, and "Prompt" is its question. Answer Python (input(), getpass, pdb) with send_python_input, one line. Answer a shell job with send_command_input: it is a keyboard: end a line with \n, press others by keys (ctrl-c, up, enter in full-screen programs), use secret=true for passwords. A job that is only quiet stays running, and "Activity" says for how long.
+Status: queued, running, waiting_input, completed, failed (why), cancelled. waiting_input is certain: a program is reading now, and "Prompt" is its question. "Accepts input" names one that takes input but may also continue by itself. Answer Python (input(), getpass, pdb) with send_python_input, one line. Answer a shell job with send_command_input: it is a keyboard: end a line with \n, press others by keys (ctrl-c, up, enter in full-screen programs), use secret=true for passwords. A job that is only quiet stays running, and "Activity" says for how long.
 
 Python variables live in a session until its Python ends; a receipt says "variables kept" or "variables lost". Jobs of one session run in order, different sessions and shell jobs side by side` + aboutSessions + `. The last expression is shown as RESULT, figures as images; top-level await works.
 
