@@ -119,10 +119,7 @@ func (t Thread) blockedOn(c Call) string {
 	case c.AwaitsChild(), c.number == unix.SYS_RT_SIGSUSPEND && len(t.livingChildren()) > 1:
 		return t.severalChildren()
 	case c.Sleeps():
-		if left, err := t.SleepLeft(c); err == nil && left > 0 {
-			return fmt.Sprintf("sleeps, for %s more", left.Round(time.Second))
-		}
-		return "sleeps"
+		return t.sleeping(c)
 	case c.number == unix.SYS_FLOCK, c.number == unix.SYS_FCNTL:
 		return "waits for a lock of " + t.nameOfFile(int(int32(c.args[0])))
 	case c.number == unix.SYS_RT_SIGTIMEDWAIT, c.number == unix.SYS_RT_SIGSUSPEND, c.number == sysPause:
@@ -139,6 +136,19 @@ func (t Thread) blockedOn(c Call) string {
 		return ""
 	}
 	return t.blockedOnFiles(w)
+}
+
+// sleeping says how long the thread, which sleeps in c, still does so. A call that names a duration,
+// not an end, shows only how long it takes in all.
+func (t Thread) sleeping(c Call) string {
+	left, err := t.SleepLeft(c)
+	switch {
+	case err != nil || left <= 0:
+		return "sleeps"
+	case c.sleepsUntil():
+		return fmt.Sprintf("sleeps, for %s more", left.Round(time.Second))
+	}
+	return fmt.Sprintf("is in a sleep of %s", left.Round(time.Millisecond))
 }
 
 // severalChildren names the children that the thread waits for.

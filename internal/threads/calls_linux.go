@@ -201,13 +201,18 @@ func (c Call) Sleeps() bool {
 // AwaitsChild reports whether the thread waits for a child.
 func (c Call) AwaitsChild() bool { return c.number == unix.SYS_WAIT4 || c.number == unix.SYS_WAITID }
 
+// sleepsUntil reports whether c, a sleep, names its end and not its duration.
+func (c Call) sleepsUntil() bool {
+	return c.number == unix.SYS_CLOCK_NANOSLEEP && c.args[1]&unix.TIMER_ABSTIME != 0
+}
+
 // SleepLeft returns how long the thread, which sleeps in c, will do so, or how long it meant to.
 func (t Thread) SleepLeft(c Call) (time.Duration, error) {
 	if c.number == unix.SYS_NANOSLEEP {
 		return t.timespec(c.args[0], time.Nanosecond)
 	}
 	until, err := t.timespec(c.args[2], time.Nanosecond)
-	if err != nil || c.args[1]&unix.TIMER_ABSTIME == 0 {
+	if err != nil || !c.sleepsUntil() {
 		return until, err
 	}
 	var now unix.Timespec
