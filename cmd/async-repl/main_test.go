@@ -280,7 +280,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("exit %d\n%s\n%s", code, out.String(), errs.String())
 	}
 	passed := strings.Count(out.String(), "\n   ✓ passed")
-	if want := fmt.Sprintf("All %d steps passed.", passed); passed < 28 || !strings.Contains(out.String(), want) {
+	if want := fmt.Sprintf("All %d steps passed.", passed); passed < 29 || !strings.Contains(out.String(), want) {
 		t.Errorf("the transcript does not say %q", want)
 	}
 	if pystack.Available() == nil && strings.Contains(out.String(), "no look is possible") {

@@ -137,8 +137,8 @@ func (s *session) call(tool string, args map[string]any) (mcpclient.Reply, error
 }
 
 // shownArguments are the arguments of calls that the demo prints, in this order.
-var shownArguments = []string{"name", "from_session", "session", "code", "checkpoint", "command", "package", "text", "keys", "secret", "path", "job_id", "view",
-	"pattern", "context", "cursor", "wait_seconds", "max_chars"}
+var shownArguments = []string{"name", "from_session", "session", "code", "checkpoint", "command", "package", "text", "keys", "secret", "path", "job_id", "job_ids", "view",
+	"pattern", "context", "cursor", "quiet_seconds", "wait_seconds", "max_chars"}
 
 func (s *session) printCall(tool string, args map[string]any) {
 	fmt.Fprintf(s.out, "   > %s\n", tool)
@@ -196,6 +196,7 @@ var steps = []step{
 	{"read a long line in one call", readLongLine},
 	{"a restart clears the variables", restart},
 	{"a shell job asks a question", shellAsks},
+	{"a quiet build is not taken for a question", watchBuild},
 	{"ssh-keygen is answered prompt by prompt, and the passphrase leaves no trace", makeKey},
 	{"less is paged by keys, and seen by its screen", pageThroughFile},
 	{"an error is found in the middle of a flood", findError},

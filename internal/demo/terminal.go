@@ -119,6 +119,30 @@ func pageThroughFile(s *session) error {
 	return r.Expect("completed")
 }
 
+// watchBuild shows that a job which is only quiet does not ask, although its last line looks like a
+// question: it stays running, and the server says what it does.
+func watchBuild(s *session) error {
+	r, err := s.call("execute_command_async", map[string]any{"command": `printf 'Linking all of it, OK? '; exec sleep 300`, "wait_seconds": 0.5})
+	if err != nil {
+		return err
+	}
+	if err := r.Expect("running"); err != nil {
+		return err
+	}
+	id := r.Header("Job ID")
+	if r, err = s.call("wait_for_jobs", map[string]any{"job_ids": []string{id}, "quiet_seconds": 5}); err != nil {
+		return err
+	}
+	if err := r.Expect("", "\nStatus: running\n", "Condition: met: job "+id+" has printed nothing for 5.0s\n", "\nActivity: no output"); err != nil {
+		return err
+	}
+	r, err = s.call("cancel_job", map[string]any{"job_id": id})
+	if err != nil {
+		return err
+	}
+	return r.Expect("cancelled (interrupted)")
+}
+
 // flood prints many lines, one of them an error in colour.
 const flood = `awk 'BEGIN { for (i = 1; i <= 200000; i++) print (i == 123456 ? "\033[31merror\033[0m: no space left for " : "copied ") "block " i }'`
 
