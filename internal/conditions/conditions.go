@@ -101,8 +101,9 @@ var errOver = errors.New("the wait is over")
 // Wait waits for jobs until one of them, or each, meets the conditions, until one prints a line that
 // matches Stop or asks for input, or until d is over. A program that takes input and waits for other
 // things as well asks if it has begun to during the wait, and then nothing changes for
-// [jobs.ReaderTime]. What the jobs have printed before is looked at in any case. If a pattern is waited for, the end of a job without a match ends the wait too,
-// because the conditions can't be met any more.
+// [jobs.ReaderTime]. What the jobs have printed before is checked in any case. If a pattern is waited
+// for, the end of a job without a match ends the wait too, because the conditions can't be met any
+// more.
 func Wait(ctx context.Context, all []*jobs.Job, c Conditions, d time.Duration) []Outcome {
 	outcomes := make([]Outcome, len(all))
 	started := time.Now()

@@ -5,11 +5,11 @@
 // The lines are those of the text view, of the output that exists at the start and of what comes. A
 // line that a program can still draw over counts as it stands when a follower looks: what is drawn
 // and replaced between two looks is not seen. A match in a line that has not ended (a prompt, a
-// progress bar) waits until nothing was printed for [settle], so that it has the whole line if a
+// progress bar) waits until nothing was printed for [settle], so that it has the full line if a
 // program or a pipe has cut it in two.
 //
-// Nothing polls. A follower sleeps until the log wakes it, which costs the writer one look at
-// whether anybody waits. After a look it rests for [minRest] at least, so that it is not woken for
+// Nothing polls. A follower sleeps until the log wakes it, which costs the writer one check
+// of whether a caller waits. After a look it rests for [minRest] at least, so that it is not woken for
 // each write of a flood. Matching is done by the call that waits, never by the writer.
 //
 // Begin with [Wait], then watch.go, which follows one job, and follower.go, which checks its
