@@ -22,8 +22,8 @@ type Question struct {
 	By     string // the program that asks: "input() in session default", "read by bash (pid 812)"
 }
 
-// Input is a message of a client to a program of a job. It takes effect in this order: size, signal,
-// text, keys, end of file.
+// Input is a message of a client to a program of a job. It takes effect in this order: size,
+// signal, text, keys, end of file.
 type Input struct {
 	Size   Size   // of the terminal from now on; zero: as it is
 	Signal string // to send to the programs in the foreground, such as SIGUSR1; empty: none

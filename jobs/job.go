@@ -132,15 +132,15 @@ func (j *Job) Await(ctx context.Context) error { return j.await(ctx, nil) }
 // count as a question.
 const ReaderTime = 2 * time.Second
 
-// AwaitReader is Await that also returns once a program of the job has begun to take input, and then
-// nothing has changed or been written for quiet: it probably asks. A program that takes input
+// AwaitReader is Await that also returns once a program of the job has begun to take input, and
+// then nothing has changed or been written for quiet: it probably asks. A program that takes input
 // already does not end the wait.
 func (j *Job) AwaitReader(ctx context.Context, quiet time.Duration) error {
 	return j.await(ctx, j.newReader(quiet))
 }
 
-// AwaitServing is AwaitReader that also returns once processes of the job listen, and have opened no
-// further address and written nothing for serving: a server has started.
+// AwaitServing is AwaitReader that also returns once processes of the job listen, and have opened
+// no further address and written nothing for serving: a server has started.
 func (j *Job) AwaitServing(ctx context.Context, quiet, serving time.Duration) error {
 	reads := j.newReader(quiet)
 	return j.await(ctx, func() (due time.Time) {
@@ -179,8 +179,8 @@ func (j *Job) silent(since time.Time, quiet time.Duration) time.Time {
 	return since.Add(quiet)
 }
 
-// await is Await. If ends is not nil, it returns when the wait ends if nothing changes and nothing is
-// written until then, or the zero time for never.
+// await is Await. If ends is not nil, it returns when the wait ends if nothing changes and nothing
+// is written until then, or the zero time for never.
 func (j *Job) await(ctx context.Context, ends func() (due time.Time)) error {
 	for {
 		changed := j.Changed()

@@ -81,8 +81,8 @@ func (r *run) inputToTerminal(ctx context.Context, in jobs.Input, d *jobs.Delive
 	return r.keyboard.Type(ctx, typed)
 }
 
-// awaitReader waits until a program that was reading does so again, for half of the time that ctx
-// leaves: a program that reacts to a new size or a signal often drops what was typed meanwhile.
+// awaitReader waits until a program that was reading reads again: one that reacts to a new size or
+// a signal often drops what was typed meanwhile. It waits for half of the time that ctx leaves.
 func (r *run) awaitReader(ctx context.Context) {
 	if end, ok := ctx.Deadline(); ok {
 		half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
@@ -126,8 +126,8 @@ func (r *run) inputToPipe(ctx context.Context, in jobs.Input, d *jobs.Delivery) 
 	return nil
 }
 
-// typed returns what the keyboard types of in. The modes of the terminal are those that the output so
-// far has set; it is read only if they matter, and each byte once.
+// typed returns what the keyboard types of in. The modes of the terminal are those that the output
+// so far has set. The output is read only if the modes matter, and each byte once.
 func (r *run) typed(in jobs.Input) (tty.Input, error) {
 	if in.Paste || in.Keys.NeedsModes() {
 		r.pumps[0].Drain()

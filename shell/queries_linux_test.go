@@ -11,8 +11,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// asks is a Python program with the function ask, which prints text to a terminal in raw mode and returns
-// what is typed up to the last byte of the answer.
+// asks is the first part of Python programs. Its function ask prints text to a terminal in raw mode
+// and returns what is typed up to the last byte of the answer.
 const asks = `
 import os, termios, tty
 before = termios.tcgetattr(0)
@@ -47,7 +47,8 @@ func TestProgramsThatAskTheTerminal(t *testing.T) {
 	}
 }
 
-// A program in raw mode gets each answer, and the place of its cursor after whatever it has printed.
+// A program in raw mode gets each answer, and the place of its cursor after whatever it has
+// printed.
 func TestRawProgramThatAsksTheTerminal(t *testing.T) {
 	b := newBench(t)
 	program := asks + `
@@ -101,7 +102,8 @@ func TestShownFileTypesNothing(t *testing.T) {
 	}
 }
 
-// A question that has no echo, but is answered by a line, takes no answer of the terminal as a password.
+// A question that has no echo, but is answered by a line, takes no answer of the terminal as a
+// password.
 func TestPasswordTakesNoAnswer(t *testing.T) {
 	b := newBench(t)
 	j := b.start(`read -r -s -p $'\e[6n\e[cPassword: ' a; echo; echo "<$a>"`)

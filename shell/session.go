@@ -137,7 +137,7 @@ func (t *turn) command(from state, report *os.File) *Command {
 // errKilled means that a command was ended from outside.
 var errKilled = errors.New("it was killed")
 
-// carry returns the state that the next command begins with, and what a client should know of it.
+// carry returns the state that the next command begins with, and notes about it for the client.
 func (t *turn) carry(rec jobs.Receipt, before state, report *os.File) (after state, notes []string) {
 	name := t.session.name
 	rep, err := readReport(report)

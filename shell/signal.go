@@ -12,8 +12,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// signal sends the signal of that name to the foreground group, and returns the names of the processes
-// in it.
+// signal sends the signal of that name to the foreground group, and returns the names of the
+// processes in it.
 func (r *run) signal(name string) (to string, err error) {
 	tree, _ := r.handle.Tree() // before: it can end them; an error: fewer are named
 	group := r.foreground()
@@ -24,7 +24,8 @@ func (r *run) signal(name string) (to string, err error) {
 	return groupNames(tree, group), nil
 }
 
-// foreground returns the process group that has the terminal, or the command's own if there is none.
+// foreground returns the process group that has the terminal, or the command's own if there is
+// none.
 func (r *run) foreground() int {
 	if r.pty != nil {
 		if group, err := r.pty.Foreground(); err == nil && group > 1 {
@@ -61,8 +62,8 @@ func (r *run) noteSignal(name string) {
 	}
 }
 
-// noteSignalKeys records the signals that the terminal makes of keys. It returns the name of the last
-// one, or "" if some of the keys stand for none.
+// noteSignalKeys records the signals that the terminal makes of keys. It returns the name of the
+// last one, or "" if some of the keys stand for none.
 func (r *run) noteSignalKeys(sent string) (last string) {
 	mode, err := r.pty.Mode()
 	if err != nil {

@@ -94,8 +94,8 @@ func (s state) script(shell, line string) string {
 	return b.String()
 }
 
-// envPath is the program that prints the environment, and noEnv stands for it if that can't be
-// started: the environment is too large then, as a rule.
+// envPath is the program that prints the environment. noEnv stands for the environment if that
+// program can't be started, usually because the environment is too large.
 const (
 	envPath = "/usr/bin/env"
 	noEnv   = "="
@@ -104,7 +104,7 @@ const (
 // quote returns s as one word of a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// A report is what the shell of a session said of itself.
+// A report is the state that the shell of a session wrote at its end.
 type report struct {
 	dir, umask string
 	options    []string // that are not as at the start

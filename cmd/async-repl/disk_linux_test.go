@@ -29,8 +29,8 @@ func startOnDisk(t *testing.T, dir, options string) *server {
 	return s
 }
 
-// onDisk makes a server that has not been started begin with a disk mounted at dir. It skips the test
-// if that is not possible here.
+// onDisk makes a server that has not been started begin with a disk mounted at dir. It skips the
+// test if that is not possible here.
 func (s *server) onDisk(dir, options string) {
 	s.t.Helper()
 	mount := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir)

@@ -204,7 +204,8 @@ func TestRestartSaysWhatWasCutOff(t *testing.T) {
 	}
 }
 
-// The reply about code that answers a cancel with an exception of its own says who asked for the end.
+// The reply about code that answers a cancel with an exception of its own says who asked for the
+// end.
 func TestReplyAboutCodeThatAnswersACancel(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

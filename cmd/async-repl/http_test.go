@@ -155,8 +155,8 @@ func TestShutdownAnswers(t *testing.T) {
 	}
 }
 
-// TestCancelledCallIsAnnounced: the next replies say once, in both eras, that the job of a call runs
-// although its client has closed the request.
+// TestCancelledCallIsAnnounced: the next replies say once, in both eras, that the job of a call
+// runs although its client has closed the request.
 func TestCancelledCallIsAnnounced(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, "-listen", "127.0.0.1:0")
@@ -198,7 +198,8 @@ func TestCancelledCallIsAnnounced(t *testing.T) {
 	}
 }
 
-// TestNoDescriptorIsLeft: thousands of requests, and sessions that no client ends, leave no descriptor.
+// TestNoDescriptorIsLeft: thousands of requests, and sessions that no client ends, leave no
+// descriptor.
 func TestNoDescriptorIsLeft(t *testing.T) {
 	if testing.Short() || raceFactor > 1 {
 		t.Skip("takes many seconds")

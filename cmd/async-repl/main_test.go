@@ -141,8 +141,8 @@ func (s *server) connect() {
 	s.Client = mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version})
 }
 
-// stop ends the server as its transport does: by the end of its input, or over HTTP, where no client
-// can end it, by SIGTERM.
+// stop ends the server as its transport does: by the end of its input, or over HTTP, where no
+// client can end it, by SIGTERM.
 func (s *server) stop() { s.stdin.Close() }
 
 // begin starts the server.

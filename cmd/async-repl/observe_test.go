@@ -86,7 +86,8 @@ func accesses(t *testing.T, path string, keep func(accessLine) bool) (lines []ac
 // secret is what the calls of makeCalls bring in by every way, and nothing may show.
 const secret = "hunter2"
 
-// makeCalls makes calls in both eras, of which some fail, and returns the id of the job of each era.
+// makeCalls makes calls in both eras, of which some fail, and returns the id of the job of each
+// era.
 func makeCalls(t *testing.T, s *server, token string) (ran map[string]string) {
 	t.Helper()
 	ran = make(map[string]string)
@@ -173,8 +174,8 @@ func TestCallsWithPicturesAreLogged(t *testing.T) {
 	}
 }
 
-// theAccess returns the only line of an access log in which keep is true. It waits for it: a request
-// is reported when it has been answered.
+// theAccess returns the only line of an access log in which keep is true. It waits for it: a
+// request is reported when it has been answered.
 func theAccess(t *testing.T, log string, keep func(accessLine) bool) accessLine {
 	t.Helper()
 	var lines []accessLine

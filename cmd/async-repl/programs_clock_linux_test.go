@@ -8,8 +8,8 @@ import (
 )
 
 // A clock ticks each time when a program has been seen to wait of the kind for which that takes
-// longest: one that asks again and again. What has not been seen to wait at one of its ticks has not
-// escaped for want of time, however busy the machine is.
+// longest: one that asks again and again. What has not been seen to wait at one of its ticks has
+// not escaped for want of time, however busy the machine is.
 type clock struct {
 	cancel context.CancelFunc
 	done   chan struct{}

@@ -64,8 +64,8 @@ func press(kind, prompt string, keys ...string) question {
 	return question{kind, prompt, []any{"keys", keys}}
 }
 
-// TestPrograms: real programs that wait for input are shown to wait, with kind and prompt, and those
-// that do something else never are.
+// TestPrograms: real programs that wait for input are shown to wait, with kind and prompt, and
+// those that do something else never are.
 func TestPrograms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a hundred programs, and watches some for several seconds")

@@ -21,7 +21,8 @@ An MCP client starts it by the command async-repl; "async-repl demo" shows a ses
 "async-repl help" lists the settings.
 `
 
-// programWheel returns the wheel of one program and no module: pip and uv put the program on the PATH.
+// programWheel returns the wheel of one program and no module: pip and uv put the program on the
+// PATH.
 func programWheel(version string, tags []string, binary, licenses []byte) wheel.Wheel {
 	const name = "async_repl"
 	base := name + "-" + version

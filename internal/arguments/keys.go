@@ -17,9 +17,9 @@ import (
 )
 
 // KeySequence returns what the keys of the call send. An element is the name of a key or chord, or
-// text. One that looks like a name and is none is a mistake, and so are words alone: typed, the name
-// of a key that there is not would be a command to some programs. The error shows nothing of secret
-// keys.
+// text. One that looks like a name and is none is a mistake, and so are words alone: typed, the
+// name of a key that there is not would be a command to some programs. The error shows nothing of
+// secret keys.
 func (a *Args) KeySequence() (keys.Sequence, error) {
 	var all keys.Sequence
 	pressed, word := false, -1 // whether there is a key; the first word
@@ -96,8 +96,8 @@ func resemblesKey(element string) bool {
 	return isChord().MatchString(element) || len(nearestKeys(element)) > 0
 }
 
-// nearestKeys returns the names of keys that a word differs from in little: in brackets, dashes and the
-// words key and arrow, or in one letter of a long name, but not in its first.
+// nearestKeys returns the names of keys that a word differs from in little: in brackets, dashes and
+// the words key and arrow, or in one letter of a long name, but not in its first.
 func nearestKeys(word string) (near []string) {
 	const longest = 16 // with what is left out
 	if len(word) > longest || utf8.RuneCountInString(word) < 2 {

@@ -17,7 +17,7 @@ import (
 type Conditions struct {
 	Pattern *search.Pattern // a line that matches; nil: none
 	Stop    *search.Pattern // a line that ends the wait for all jobs, as failed; nil: none
-	From    int64           // the cursor from which lines are looked at
+	From    int64           // the cursor at which the first line to search begins
 	Quiet   time.Duration   // how long a job prints nothing; 0: that ends no wait
 	Every   bool            // each job must meet the conditions, not just one
 }
@@ -73,7 +73,7 @@ const (
 	stopped              // a line has matched Stop
 	quiet                // it has been silent
 	ended
-	asks // for input, or it probably does
+	asks // it asks for input, or probably does
 )
 
 // An Outcome is what a wait has found out about one job.
@@ -81,8 +81,8 @@ type Outcome struct {
 	info    jobs.Info // when the wait was over
 	event   event
 	match   *match
-	next    int64          // the cursor from which to look on; -1: the output was not looked at
-	dropped []output.Range // what could not be looked at
+	next    int64          // the cursor from which to continue; -1: the output was not searched
+	dropped []output.Range // what could not be searched
 }
 
 // Info returns the state of the job when the wait was over.
@@ -98,12 +98,11 @@ const firstLook = time.Second
 // errOver ends the waits for the other jobs.
 var errOver = errors.New("the wait is over")
 
-// Wait waits for jobs until one of them, or each, meets the conditions, until one prints a line that
-// matches Stop or asks for input, or until d is over. A program that takes input and waits for other
-// things as well asks if it has begun to during the wait, and then nothing changes for
-// [jobs.ReaderTime]. What the jobs have printed before is checked in any case. If a pattern is waited
-// for, the end of a job without a match ends the wait too, because the conditions can't be met any
-// more.
+// Wait waits until one of the jobs, or each, meets the conditions, until one prints a line that
+// matches Stop or asks for input, or until d is over. A program that takes input and waits for
+// other things as well counts as asking if it began to take input during the wait and nothing has
+// changed for [jobs.ReaderTime] since. Earlier output is searched in any case. With a pattern, the
+// end of a job without a match ends the wait too, because the conditions can't be met any more.
 func Wait(ctx context.Context, all []*jobs.Job, c Conditions, d time.Duration) []Outcome {
 	outcomes := make([]Outcome, len(all))
 	started := time.Now()

@@ -8,9 +8,9 @@
 // progress bar) waits until nothing was printed for [settle], so that it has the full line if a
 // program or a pipe has cut it in two.
 //
-// Nothing polls. A follower sleeps until the log wakes it, which costs the writer one check
-// of whether a caller waits. After a look it rests for [minRest] at least, so that it is not woken for
-// each write of a flood. Matching is done by the call that waits, never by the writer.
+// Nothing polls. A follower sleeps until the log wakes it, which costs the writer one check of
+// whether a caller waits. After a look it rests for [minRest] at least, so that it is not woken for
+// each write of a flood. The call that waits does the matching, never the writer.
 //
 // Begin with [Wait], then watch.go, which follows one job, and follower.go, which checks its
 // output. reply.go has the words.

@@ -78,7 +78,8 @@ func TestWaitNamesWhatEndsIt(t *testing.T) {
 	})
 }
 
-// Waits that continue where the one before says find each match once, however the output was written.
+// Waits that continue where the one before says find each match once, however the output was
+// written.
 func TestWaitsGoOn(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 20 {
@@ -201,7 +202,8 @@ func TestStreams(t *testing.T) {
 		if o.event != matched || o.match.section != lines.Stderr || o.match.at != 8 || o.next != 17 {
 			t.Errorf("%+v", o.match)
 		}
-		// A wait that continues after a match finds what another stream has printed before the next line of its own.
+		// A wait that continues after a match finds what another stream has printed before the next line
+		// of its own.
 		p.writes(output.Stdout, "match 1\n")
 		p.writes(output.Stderr, "match 2\n")
 		p.writes(output.Stdout, strings.Repeat("noise\n", 1<<16)+"match 3\n")

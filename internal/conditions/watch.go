@@ -19,7 +19,7 @@ type watch struct {
 	job        *jobs.Job
 	conditions *Conditions
 	started    time.Time // of the wait
-	follower   *follower // nil: the output is not looked at
+	follower   *follower // nil: the output is not searched
 	looked     time.Time // when the last look ended
 	open       *match    // in a line that has not ended
 	opened     time.Time // when it was first seen
@@ -33,7 +33,8 @@ func newWatch(j *jobs.Job, c *Conditions, started time.Time) *watch {
 	return w
 }
 
-// run waits until the job meets a condition, or waiting is done. looking bounds the checks of the output.
+// run waits until the job meets a condition, or waiting is done. looking bounds the search of the
+// output.
 func (w *watch) run(looking, waiting context.Context) Outcome {
 	waiting, cancel := context.WithCancel(waiting)
 	settled := make(chan struct{})
@@ -68,8 +69,8 @@ func (w *watch) run(looking, waiting context.Context) Outcome {
 	}
 }
 
-// awaitJob closes settled when the job has ended or asks for input, when a program that has begun to
-// take input since the start of the wait probably asks, or when ctx is done.
+// awaitJob closes settled when the job has ended or asks for input, when a program that has begun
+// to take input since the start of the wait probably asks, or when ctx is done.
 func (w *watch) awaitJob(ctx context.Context, settled chan<- struct{}) {
 	defer close(settled)
 	_ = w.job.AwaitReader(ctx, jobs.ReaderTime) // an error: ctx is done
@@ -114,8 +115,8 @@ func (w *watch) look(ctx context.Context, last bool) *match {
 	return m
 }
 
-// silence returns how much longer the job must print nothing to be quiet, and whether it is. What it
-// printed before the wait, or before it was started, does not count.
+// silence returns how much longer the job must print nothing to be quiet, and whether it is. What
+// it printed before the wait, or before it was started, does not count.
 func (w *watch) silence(info jobs.Info) (due time.Duration, silent bool) {
 	if w.conditions.Quiet == 0 || info.Started.IsZero() {
 		return -1, false
@@ -130,7 +131,8 @@ func (w *watch) silence(info jobs.Info) (due time.Duration, silent bool) {
 	return due, due <= 0
 }
 
-// earlier returns the earlier one of two times from now. The first one is negative if there is none.
+// earlier returns the earlier one of two times from now. The first one is negative if there is
+// none.
 func earlier(due, other time.Duration) time.Duration {
 	other = max(other, 0)
 	if due < 0 {

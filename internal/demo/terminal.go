@@ -79,8 +79,8 @@ func (s *session) searchFor(text string) error {
 	})
 }
 
-// pageThroughFile pages a file with less, searches in it and leaves it, by keys. Each reply shows the
-// screen of less, and a check shows what is on the terminal when less has ended.
+// pageThroughFile pages a file with less, searches in it and leaves it, by keys. Each reply shows
+// the screen of less, and a check shows what is on the terminal when less has ended.
 func pageThroughFile(s *session) error {
 	if missing, err := s.missing("less"); missing || err != nil {
 		return err
@@ -181,7 +181,7 @@ for i in range(1, 10_001):
     print(f"\r{i // 200:3}%|{i // 2000 * '█':10}| {i}/20000 [00:12<00:12, 833.33it/s]", end="", file=sys.stderr)
 time.sleep(60)`
 
-// watchBar looks at a progress bar while it is drawn. The bar is one line, and the server says in
+// watchBar checks a progress bar while it is drawn. The bar is one line, and the server says in
 // words how far it is.
 func watchBar(s *session) error {
 	r, err := s.call("execute_python", map[string]any{"code": longBar, "wait_seconds": 0})

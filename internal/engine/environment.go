@@ -86,8 +86,8 @@ func (e *Engine) sessionEnv(sc Scope, spec SessionSpec, packages *pkgmgr.Manager
 	return withPrograms(packages, env)
 }
 
-// activated returns a copy of env with an environment as the active one. uv installs into the active one, and
-// without one into the .venv of the directory, which is the workspace's.
+// activated returns a copy of env with an environment as the active one. uv installs into the
+// active one, and without one into the .venv of the directory, which is the workspace's.
 func activated(env []string, packages *pkgmgr.Manager) []string {
 	env = deactivated(env)
 	python, _ := packages.Describe() // an error: the start of Python reports it

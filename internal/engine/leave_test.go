@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The engine of a tenant that no caller can reach ends when it has been idle, and not before. What it
-// counted stays counted.
+// The engine of a tenant that no caller can reach ends when it has been idle, and not before. What
+// it counted stays counted.
 func TestTenantThatLeftEndsWhenItIsIdle(t *testing.T) {
 	t.Parallel()
 	c := config(t)

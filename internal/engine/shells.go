@@ -17,8 +17,8 @@ import (
 // been idle longest: it costs a line to make again.
 const maxShells = 50
 
-// shellSession returns the shell session of a name, and makes it, with dir for its first command, if
-// there is none.
+// shellSession returns the shell session of a name, and makes it, with dir for its first command,
+// if there is none.
 func (e *Engine) shellSession(name, dir string) (*shell.Session, error) {
 	if !shell.CanCarry(e.config.Shell) {
 		return nil, fmt.Errorf("shell_session needs bash, sh, dash or ash, and the shell here is %s (REPL_SHELL): leave it out", e.config.Shell)

@@ -189,8 +189,8 @@ func TestIfMatchLetsOneWin(t *testing.T) {
 	}
 }
 
-// hostile puts into a workspace what must not be served, and returns the path of a file outside that
-// links in it lead to.
+// hostile puts into a workspace what must not be served, and returns the path of a file outside
+// that links in it lead to.
 func hostile(t *testing.T, workspace string) (outside string) {
 	t.Helper()
 	outside = filepath.Join(t.TempDir(), "secret")

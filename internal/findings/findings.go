@@ -3,8 +3,8 @@
 //
 // [Search.In] searches the first and the last 4 MiB of the part, in the text view, and says what it
 // has not searched. How much that is depends on bytes and lines, never on time, so that the same
-// part has the same findings. A line is compared with the pattern of a kind only if it has one of the
-// kind's words, and a kind is looked for until it is found. The kinds are in kinds.go.
+// part has the same findings. A line is compared with the pattern of a kind only if it has one of
+// the kind's words, and a kind is looked for until it is found. The kinds are in kinds.go.
 package findings
 
 import (
@@ -35,8 +35,8 @@ type Finding struct {
 	Text    string // at most 200 characters
 }
 
-// Findings are the first lines of each kind, 10 at most. A kind that a part's beginning shows is not
-// found again in the rest.
+// Findings are the first lines of each kind, 10 at most. A kind that a part's beginning shows is
+// not found again in the rest.
 type Findings struct {
 	List       []Finding
 	Unsearched []output.Range
@@ -99,7 +99,7 @@ type finder struct {
 	known []bool // the kinds that were found
 	lines int    // with a word that may still be compared with patterns
 	torn  bool   // the first line can be the rest of one
-	left  int64  // where the first line begins that was not looked at because enough were; -1: none
+	left  int64  // the cursor of the first line that was not searched because there were enough; -1: none
 }
 
 // skip notes that the bytes between two cursors are not searched.

@@ -23,7 +23,8 @@ func answering(read *chan bool, text string) map[string]tool {
 	}}
 }
 
-// stopping is a tool that answers when its call must end. The channel gets what becomes of the call.
+// stopping is a tool that answers when its call must end. The channel gets what becomes of the
+// call.
 func stopping(fate *chan string) map[string]tool {
 	return map[string]tool{"tool": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		call := callOf(req)
@@ -105,8 +106,8 @@ func TestClosedRequest(t *testing.T) {
 	})
 }
 
-// TestClosedAfterTheAnswer: a client that closes its request does not cancel the call any more after
-// the answer is written.
+// TestClosedAfterTheAnswer: a client that closes its request does not cancel the call any more
+// after the answer is written.
 func TestClosedAfterTheAnswer(t *testing.T) {
 	var fate chan string
 	inBothEras(t, stopping(&fate), Config{}, func(t *testing.T, s *Server, dial func() net.Conn, call message) {

@@ -132,8 +132,8 @@ func TestTooManyRequests(t *testing.T) {
 	})
 }
 
-// TestBodiesTakeRoom: the bodies of the requests in flight, of one caller and of all, are bounded. The
-// room of a body is free again when its request is over.
+// TestBodiesTakeRoom: the bodies of the requests in flight, of one caller and of all, are bounded.
+// The room of a body is free again when its request is over.
 func TestBodiesTakeRoom(t *testing.T) {
 	inBubble(t, nil, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		c := dial()
@@ -204,8 +204,8 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// inThisBubble returns how many goroutines the bubble has. Others, such as those of the runtime and of
-// tests before, come and go.
+// inThisBubble returns how many goroutines the bubble has. Others, such as those of the runtime and
+// of tests before, come and go.
 func inThisBubble() int {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)] // ours first

@@ -80,7 +80,8 @@ func methodOf(r *http.Request) string {
 	return "other"
 }
 
-// pathOf returns the path of a request as far as the server knows it: a client can make up the rest.
+// pathOf returns the path of a request as far as the server knows it: a client can make up the
+// rest.
 func pathOf(r *http.Request) string {
 	switch {
 	case r.URL.Path == mcpPath, r.URL.Path == healthPath:
@@ -166,8 +167,8 @@ func (o *observation) begin(call metrics.Request) {
 	}
 }
 
-// finish notes the end of a call. If the request had another one before, as a batch of the older era
-// can, it is reported on its own.
+// finish notes the end of a call. If the request had another one before, as a batch of the older
+// era can, it is reported on its own.
 func (o *observation) finish(call metrics.Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -69,7 +69,8 @@ func TestObservedCalls(t *testing.T) {
 			"works":  {Tool: "works", Job: jobID, Result: metrics.OK},
 			"prints": {Tool: "prints", Result: metrics.OK},
 			"fails":  {Tool: "fails", Result: metrics.Error},
-			// The SDK answers calls of tools that there are not with an error, in the newer era also of HTTP.
+			// The SDK answers calls of tools that there are not with an error, in the newer era also of
+			// HTTP.
 			"list_jobs": {Tool: "list_jobs"}, // others have it
 			"secret":    {},
 		} {

@@ -120,7 +120,8 @@ func TestEndOfSession(t *testing.T) {
 	})
 }
 
-// TestRevokedToken: the calls in flight of a token that is revoked are answered, and its streams end.
+// TestRevokedToken: the calls in flight of a token that is revoked are answered, and its streams
+// end.
 func TestRevokedToken(t *testing.T) {
 	inBothEras(t, waiting(nil), Config{}, func(t *testing.T, s *Server, dial func() net.Conn, call message) {
 		stream := dial()

@@ -16,8 +16,8 @@
 //
 // Programs read resources. job://{id} is a [report.Record] in JSON. job://{id}/output{?cursor,view}
 // is the output; each part has a [resource.Range], which says where to continue. resources/list
-// returns the jobs of the scope, newest first; clients are notified of new ones. A resource that can't
-// be read is an error -32602 in the words of the tools.
+// returns the jobs of the scope, newest first; clients are notified of new ones. A resource that
+// can't be read is an error -32602 in the words of the tools.
 //
 // Begin with the example, then read tools.go (the table of all tools) and execute.go (one handler).
 // Package arguments reads what a call is given, package report has the words of replies, package

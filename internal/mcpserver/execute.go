@@ -135,8 +135,8 @@ func (c *call) waitFor(def time.Duration) time.Duration {
 	return def
 }
 
-// directory returns the directory in which a command is to run, or "" if cwd is empty. A relative cwd
-// starts in the workspace.
+// directory returns the directory in which a command is to run, or "" if cwd is empty. A relative
+// cwd starts in the workspace.
 func (c *conn) directory(cwd string) (string, error) {
 	if cwd == "" {
 		return "", nil

@@ -14,8 +14,8 @@ func (c *Config) instructions() string {
 // aboutSessions is the part of the instructions that is about the toolset sessions.
 const aboutSessions = "; create_session makes one with a Python, packages or directory of its own"
 
-// allInstructions are the instructions with all toolsets. Clients cut them at 2 KB, so the important
-// parts come first.
+// allInstructions are the instructions with all toolsets. Clients cut them at 2 KB, so the
+// important parts come first.
 const allInstructions = `Every execution is a job: Python in persistent sessions, shell commands on real terminals, package installs.
 
 execute_python and execute_command_async answer when the job ends, when it asks for input, or after a short grace with "Status: running": the job continues by itself. Never sleep or run something twice to wait for it: use check_job_status with wait_seconds, or wait_for_jobs for several. Start a server or watcher as a job of its own and continue.

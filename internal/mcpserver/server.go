@@ -31,8 +31,8 @@ type conn struct {
 	unread    *delivery.Room
 }
 
-// unreadMax is how many bytes of pictures and displays can be in answers of a connection that are not
-// queued yet.
+// unreadMax is how many bytes of pictures and displays can be in answers of a connection that are
+// not queued yet.
 const unreadMax = 16 << 20
 
 // New returns the server of one connection, over any transport of the SDK. Its calls see the jobs
@@ -76,9 +76,9 @@ func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(id) }
 // find returns a job by its id or a unique prefix of it.
 func (c *conn) find(id string) (*jobs.Job, error) { return c.jobs.Find(id) }
 
-// answer answers requests about tools and resources in place of the SDK. For each connection, the SDK
-// would check the schemas of all tools again and keep what it found: 50 KB for a session over HTTP. Of
-// resources it knows neither lists that change nor queries in any order.
+// answer answers requests about tools and resources in place of the SDK. For each connection, the
+// SDK would check the schemas of all tools again and keep what it found: 50 KB for a session over
+// HTTP. Of resources it knows neither lists that change nor queries in any order.
 func (c *conn) answer(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch req := req.(type) {

@@ -21,8 +21,8 @@ var texts = map[string]string{
 	"coloured": "\x1b[32m2026-11-22\x1b[0m \x1b[1;34mcompiling\x1b[0m a \x1b[33mpackage\x1b[0m of the \x1b[38;5;208mprogram\x1b[0m\n",
 }
 
-// BenchmarkPump writes the output of a program on a terminal to a log, and looks for queries. Its floor is
-// the same without the queries. Aim: 97 %, so at most 1.03x its time.
+// BenchmarkPump writes the output of a program on a terminal to a log, and looks for queries. Its
+// floor is the same without the queries. Aim: 97 %, so at most 1.03x its time.
 func BenchmarkPump(b *testing.B) {
 	for name, text := range texts {
 		b.Run(name, func(b *testing.B) {
@@ -67,8 +67,8 @@ func show(b *testing.B, path string, answers bool) time.Duration {
 	return time.Since(begin)
 }
 
-// BenchmarkPrinted looks for queries in pieces as a terminal's pump reads them. Its floor writes them to
-// a log in memory.
+// BenchmarkPrinted looks for queries in pieces as a terminal's pump reads them. Its floor writes
+// them to a log in memory.
 func BenchmarkPrinted(b *testing.B) {
 	for name, text := range texts {
 		b.Run(name, func(b *testing.B) {
@@ -103,8 +103,8 @@ func BenchmarkPrinted(b *testing.B) {
 	}
 }
 
-// BenchmarkAnswer is the time from a query for the cursor to its answer, for a program on a quiet machine.
-// Aim: 5 ms.
+// BenchmarkAnswer is the time from a query for the cursor to its answer, for a program on a quiet
+// machine. Aim: 5 ms.
 func BenchmarkAnswer(b *testing.B) {
 	for name, text := range map[string]string{"a short line": "x\r\n", "10 screens": strings.Repeat("a line of \x1b[1;31mcolour\x1b[m\r\n", 240)} {
 		b.Run(name, func(b *testing.B) {

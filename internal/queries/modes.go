@@ -13,7 +13,7 @@ type mode struct {
 	number  int
 }
 
-// A setting is that of a mode, as DECRQM reports it.
+// A setting is the state of a mode, as DECRQM reports it.
 type setting int
 
 const (
@@ -22,7 +22,7 @@ const (
 	reset
 )
 
-// defaults are the modes that the terminal has, as they are at first.
+// defaults are the modes that the terminal has, with their settings at first.
 var defaults = map[mode]setting{
 	{false, 4}: reset, {false, 20}: reset,
 	{true, 1}: reset, {true, 6}: reset, {true, 7}: set, {true, 12}: reset, {true, 25}: set,
@@ -31,7 +31,7 @@ var defaults = map[mode]setting{
 	{true, 2004}: reset,
 }
 
-// Modes are those of a terminal that its output has switched.
+// modes are the settings that the output of a terminal has switched.
 type modes map[mode]setting
 
 // setting returns the setting of a mode.
@@ -42,7 +42,7 @@ func (ms modes) setting(m mode) setting {
 	return defaults[m]
 }
 
-// follow follows the switches in b. What b cuts switches nothing.
+// follow follows the switches in b. A sequence that is cut at the end of b switches nothing.
 func (ms modes) follow(b []byte) {
 	for {
 		i := bytes.IndexByte(b, esc)

@@ -20,9 +20,9 @@ const (
 	// patience is how long a query waits for a silent terminal: some scripts print it before they
 	// turn echo off.
 	patience = 5 * time.Millisecond
-	// pause is the time between two looks at the mode of a terminal meanwhile.
+	// pause is the time between two checks of the terminal's mode meanwhile.
 	pause = 500 * time.Microsecond
-	// tooLate is the age at which a query is not answered any more: who asked expects nothing now.
+	// tooLate is the age at which a query is not answered any more: its program has stopped waiting.
 	tooLate = time.Second
 )
 
@@ -37,7 +37,7 @@ type Responder struct {
 
 	// Used by the goroutine that answers.
 	cursor  snapshot.Follower
-	log     output.Reader // that modes are of
+	log     output.Reader // whose modes are followed
 	modes   modes
 	modesAt int64       // the cursor of log up to which modes are followed
 	times   []time.Time // of the newest answers, perSecond at most, the oldest first
@@ -67,8 +67,8 @@ func New(pty *tty.PTY, tree func() ([]int, error)) *Responder {
 	return r
 }
 
-// Printed looks for queries in b, which was just printed to the terminal and stands in log from the
-// cursor at on. It is called with all output, in its order, and does not wait.
+// Printed finds the queries in b, which was just printed to the terminal and begins at the cursor
+// at of log. The caller calls it with all output, in order. It does not wait.
 func (r *Responder) Printed(log output.Reader, at int64, b []byte) {
 	var found []asked
 	r.scan.scan(b, func(q query, end int) {
@@ -108,7 +108,7 @@ func (r *Responder) Close() {
 	}
 }
 
-// run answers until no query waits.
+// run answers queries until none waits.
 func (r *Responder) run(ended chan<- struct{}) {
 	defer close(ended)
 	for qs := r.next(); qs != nil; qs = r.next() {
@@ -132,12 +132,11 @@ func (r *Responder) next() (qs []asked) {
 }
 
 // answerable returns those of qs that can be answered: those that were read while the terminal was
-// silent, or else all, if it becomes silent soon and no process has ended meanwhile that can have
-// printed them.
+// silent. If there are none, it returns all of them if the terminal becomes silent soon and its
+// processes are still the same: one that has ended can have printed the queries.
 func (r *Responder) answerable(qs []asked) []asked {
-	loud := func(q asked) bool { return !q.silent }
-	if i := slices.IndexFunc(qs, func(q asked) bool { return q.silent }); i >= 0 {
-		return slices.DeleteFunc(qs, loud)
+	if slices.ContainsFunc(qs, func(q asked) bool { return q.silent }) {
+		return slices.DeleteFunc(qs, func(q asked) bool { return !q.silent })
 	}
 	before, err := r.tree()
 	if err != nil {
@@ -199,7 +198,8 @@ func (r *Responder) position(q asked) (row, col int, ok bool) {
 	return r.cursor.Cursor(q.log, q.end, rows, cols)
 }
 
-// setting returns the setting of a mode at a query. Of long output before it, only the newest counts.
+// setting returns the setting of a mode at a query. Of long output before it, only the newest
+// counts.
 func (r *Responder) setting(q asked, m mode) setting {
 	if r.log != q.log || r.modes == nil {
 		r.log, r.modes, r.modesAt = q.log, make(modes), 0

@@ -187,8 +187,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// The place of the cursor is right also after output that is much longer than what is drawn, and after
-// changes of the size.
+// The place of the cursor is right also after output that is much longer than what is drawn, and
+// after changes of the size.
 func TestCursorLater(t *testing.T) {
 	x := newTerminal(t)
 	var step int
@@ -248,8 +248,8 @@ func TestOnlyASilentTerminalAnswers(t *testing.T) {
 	}
 }
 
-// A query that a script has printed just before it turns echo off is answered, if the script can have
-// printed it.
+// A query that a script has printed just before it turns echo off is answered, if the script can
+// have printed it.
 func TestTerminalThatBecomesSilent(t *testing.T) {
 	for name, c := range map[string]struct {
 		tree []int
@@ -325,8 +325,8 @@ func TestUnreadInput(t *testing.T) {
 	}
 }
 
-// Of a million queries at most a hundred in a second are answered, and the terminal's queue is never
-// filled with answers that no program reads.
+// Of a million queries at most a hundred in a second are answered, and the terminal's queue is
+// never filled with answers that no program reads.
 func TestAnswersAreFew(t *testing.T) {
 	x := newTerminal(t)
 	x.mode(false, false)

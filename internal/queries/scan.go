@@ -33,15 +33,15 @@ const (
 	longest   = len("\x1b[?00000$p") // of all queries
 )
 
-// A scanner finds queries in output that comes in pieces, wherever these are cut. An escape sequence
-// that is no query ends for it where the next ESC begins another one, as for a terminal.
+// A scanner finds queries in output that comes in pieces, wherever these are cut. For it, as for a
+// terminal, the next ESC ends an escape sequence and begins another one.
 type scanner struct {
 	held [longest]byte // the end of the output so far, if it can begin a query
 	n    int
 }
 
-// scan calls found with each query that ends in b, the next piece of the output, and with the offset
-// in b where it ends.
+// scan calls found with each query that ends in b, the next piece of the output, and with the
+// offset in b where it ends.
 func (s *scanner) scan(b []byte, found func(q query, end int)) {
 	i := 0
 	if s.n > 0 {
@@ -68,8 +68,9 @@ func (s *scanner) scan(b []byte, found func(q query, end int)) {
 	}
 }
 
-// common returns how much of b is done if it begins with a control sequence of the common kind, a number
-// and a letter, that is no query. It is short, because coloured output has many.
+// common returns how many bytes of b to skip if b begins with a control sequence of the common
+// kind, a number and a letter, that is no query. It is short, because coloured output has many of
+// these.
 func common(b []byte) int {
 	if len(b) < 3 || b[1] != '[' {
 		return 0
@@ -85,7 +86,8 @@ func common(b []byte) int {
 	return 0
 }
 
-// resume scans what is held, with as much of b as a query can need, and returns how much of b is done.
+// resume scans what is held, with as much of b as a query can need, and returns how many bytes of b
+// it has scanned.
 func (s *scanner) resume(b []byte, found func(q query, end int)) (done int) {
 	var room [2 * longest]byte
 	held := s.n
@@ -109,8 +111,8 @@ func (s *scanner) resume(b []byte, found func(q query, end int)) (done int) {
 	return done
 }
 
-// parse reads what b begins with, an ESC. It returns the length of a query, or of what can't be one,
-// without another ESC. The length is 0 if b ends within what can be a query.
+// parse reads the escape sequence that b begins with. It returns the length of a query, or of the
+// bytes up to the first one that no query has. The length is 0 if b ends within a possible query.
 func parse(b []byte) (q query, n int) {
 	if len(b) < 2 {
 		return query{}, 0
@@ -150,8 +152,8 @@ func parseCSI(b []byte) (q query, n int) {
 	return query{kind: modeSetting, mode: mode{prefix == '?', value}}, i + 2
 }
 
-// parseNumber returns the number that b begins with and how many digits it has. It stops at the first
-// digit that is too many.
+// parseNumber returns the number that b begins with and how many digits it has. It stops at the
+// first digit that is too many.
 func parseNumber(b []byte) (value, digits int) {
 	for digits < min(len(b), maxDigits+1) && b[digits] >= '0' && b[digits] <= '9' {
 		value = value*10 + int(b[digits]-'0')
@@ -167,7 +169,7 @@ type report struct {
 	final  byte
 }
 
-// reports has what these ask for.
+// reports are the reports that are queries, with what they ask for.
 var reports = map[report]kind{
 	{0, 0, 'c'}: attributes, {'>', 0, 'c'}: version,
 	{0, 5, 'n'}: status, {0, 6, 'n'}: position, {'?', 6, 'n'}: extended,

@@ -8,8 +8,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// The first error of each kind in the omitted middle stands between head and tail, with the cursor to
-// read it by. What head and tail show is not repeated.
+// The first error of each kind in the omitted middle stands between head and tail, with the cursor
+// to read it by. What head and tail show is not repeated.
 func TestFirstErrorsOfTheMiddle(t *testing.T) {
 	var rp Reporter
 	const first, second, fails = "src/a.c:12:3: error: 'x' undeclared\n", "src/b.c:1:1: error: 'y' undeclared\n", "FAILED tests/test_a.py::test_x\n"

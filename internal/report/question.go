@@ -26,8 +26,8 @@ func whatIsKnown(j *jobs.Job, info jobs.Info, w Window) known {
 	return known{answered: w.Answered, prompt: q.Prompt != "" && endsWith(j.Log(), w.From, q.Prompt)}
 }
 
-// readerLine returns the line that the cursor is in, if a program of the running job takes input. It
-// is probably a prompt.
+// readerLine returns the line that the cursor is in, if a program of the running job takes input.
+// It is probably a prompt.
 func readerLine(j *jobs.Job, info jobs.Info) string {
 	if info.Accepts == (jobs.Reader{}) {
 		return ""

@@ -42,8 +42,8 @@ func (d drawer) start(t *testing.T) *jobs.Job {
 
 const sized = "5 rows, 20 columns; "
 
-// A program that draws on all of its terminal is shown by its screen, whatever the call; another one
-// by its text. A call can ask for a view.
+// A program that draws on all of its terminal is shown by its screen, whatever the call; another
+// one by its text. A call can ask for a view.
 func TestScreenInPlaceOfText(t *testing.T) {
 	const full = "before\r\n\x1b[?1049h\x1b[2;3Hpager\x1b[5;1H:"
 	title := strings.Repeat("\x1b]0;"+strings.Repeat("x", 1000)+"\a", 300) // of the window, often

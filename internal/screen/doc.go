@@ -1,8 +1,8 @@
 // Package screen draws what a person would see on a terminal: rows of characters and a cursor.
 //
-// A [Screen] is a terminal that is written to as a program writes; [After] makes one of long output.
-// [Draw] shows the newest output of a job at once. All draw with github.com/charmbracelet/x/vt, and keep
-// these rules for it:
+// A [Screen] is a terminal that is written to as a program writes; [After] makes one of long
+// output. [Draw] shows the newest output of a job at once. All draw with
+// github.com/charmbracelet/x/vt, and keep these rules for it:
 //
 //   - No output makes them panic, wait, or take memory beyond the size of the screen. A Screen that
 //     the library has failed to draw shows nothing from then on.

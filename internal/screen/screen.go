@@ -17,8 +17,8 @@ const maxCells = 1 << 17
 
 // A Screen is a terminal of some rows and columns. It is not safe for concurrent use.
 //
-// The library has an alternate screen of its own, but keeps up to 10,000 lines that scroll off it, in
-// 112 bytes a character. So each of the two screens has an emulator here, and no emulator ever
+// The library has an alternate screen of its own, but keeps up to 10,000 lines that scroll off it,
+// in 112 bytes a character. So each of the two screens has an emulator here, and no emulator ever
 // switches.
 type Screen struct {
 	rows, cols int
@@ -47,8 +47,8 @@ func checkSize(rows, cols int) error {
 	return nil
 }
 
-// Write draws what a program has written. The pieces of its output can be cut anywhere. If one takes as
-// long as [Draw] may, the screen can't be drawn any more.
+// Write draws what a program has written. The pieces of its output can be cut anywhere. If one
+// takes as long as [Draw] may, the screen can't be drawn any more.
 func (s *Screen) Write(b []byte) { s.writeParts(b) }
 
 // Resize changes the size of the screen, as that of the program's terminal has changed.
@@ -111,8 +111,8 @@ func (s *Screen) row(y int) string {
 	return strings.TrimRight(strings.Map(printable, b.String()), " ")
 }
 
-// printable returns r, or -1 for a control character. strings.Map turns bytes that are not UTF-8 into
-// utf8.RuneError.
+// printable returns r, or -1 for a control character. strings.Map turns bytes that are not UTF-8
+// into utf8.RuneError.
 func printable(r rune) rune {
 	if unicode.IsControl(r) {
 		return -1
@@ -169,8 +169,8 @@ const (
 	usualSize = 40 * 120
 )
 
-// pieceEnd returns the length of the first piece of b: up to the next escape sequence or wide character,
-// or the end of a sequence that after is for.
+// pieceEnd returns the length of the first piece of b: up to the next escape sequence or wide
+// character, or the end of a sequence that after is for.
 func (s *Screen) pieceEnd(b []byte) int {
 	most := min(len(b), maxPiece*usualSize/max(usualSize, s.rows*s.cols))
 	for i := 1; i < most; i++ {
@@ -243,8 +243,8 @@ func (s *Screen) limit(final byte, p ansi.Params) bool {
 // missing is a parameter that the library ignores.
 const missing = ansi.Param(parser.MissingParam)
 
-// switches takes the switch between the screens out of a sequence that sets modes, and notes whether
-// it hides the cursor, on either screen.
+// switches takes the switch between the screens out of a sequence that sets modes, and notes
+// whether it hides the cursor, on either screen.
 func (s *Screen) switches(p ansi.Params, on bool) bool {
 	for i := range p {
 		switch n := p[i].Param(0); n {
@@ -262,8 +262,9 @@ func (s *Screen) switches(p ansi.Params, on bool) bool {
 	return false
 }
 
-// useAlternate switches to the alternate screen, which is blank then, or back. restore reports whether
-// the way back also moves the cursor to where it was last saved; it does so even if there is none.
+// useAlternate switches to the alternate screen, which is blank then, or back. restore reports
+// whether the way back also moves the cursor to where it was last saved; it does so even if there
+// is none.
 func (s *Screen) useAlternate(on, restore bool) {
 	at := s.current().CursorPosition()
 	switch {

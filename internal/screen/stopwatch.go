@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A stopwatch bounds the processor time that a goroutine uses, which it keeps on one thread. On a busy
-// machine the goroutine can wait for long without using any.
+// A stopwatch bounds the processor time that a goroutine uses, which it keeps on one thread. On a
+// busy machine the goroutine can wait for long without using any.
 type stopwatch struct {
 	limit, used time.Duration // used: of the thread at the start
 	due         time.Time     // the limit is not reached before
@@ -20,8 +20,8 @@ func startStopwatch(limit time.Duration) *stopwatch {
 
 func (w *stopwatch) stop() { runtime.UnlockOSThread() }
 
-// over reports whether the limit is reached. It reads the clock of the thread, which is slow, only if
-// that could be.
+// over reports whether the limit is reached. It reads the slow clock of the thread only if enough
+// time has passed for that.
 func (w *stopwatch) over() bool {
 	now := time.Now()
 	if now.Before(w.due) {

@@ -6,15 +6,15 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// The library draws a wide character in the last column, where half of it has no place, and forgets that
-// one in the last two columns has filled its line. So wide characters are pieces of their own here, and
-// lines wrap around them as those of a terminal do.
+// The library draws a wide character in the last column, where half of it has no place. After one
+// in the last two columns it forgets that the line is full. So wide characters are pieces of their
+// own here, and lines wrap around them as on a terminal.
 
 // firstWide is the first byte of the first character, U+1100, that can be wide.
 const firstWide = 0xe1
 
-// wide returns the length of the wide character that b begins with, with all that combines with it; 0 if
-// it is not wide.
+// wide returns the length of the wide character that b begins with, with all that combines with it;
+// 0 if it is not wide.
 func wide(b []byte) int {
 	r, _ := utf8.DecodeRune(b)
 	if r < 0x1100 || r >= 0x2500 && r < 0x25a0 || r >= 0x2800 && r < 0x2900 || r == utf8.RuneError { // frames and dots are common, and narrow
@@ -79,8 +79,8 @@ func (s *Screen) writeWrapped(b []byte) (n int) {
 	return n
 }
 
-// sequenceEnd returns the length of the control sequence, or of the choice of a character set, that b
-// begins with; 0 if it is something else, or unfinished.
+// sequenceEnd returns the length of the control sequence, or of the choice of a character set, that
+// b begins with; 0 if it is something else, or unfinished.
 func sequenceEnd(b []byte) int {
 	switch {
 	case len(b) < 3:

@@ -39,8 +39,8 @@ func flood(coloured bool) []byte {
 	return b.Bytes()
 }
 
-// BenchmarkRun searches a log on disk for what is not in it, and reports how much memory that takes at
-// most. The floors read a file with the same bytes in the same pieces.
+// BenchmarkRun searches a log on disk for what is not in it, and reports how much memory that takes
+// at most. The floors read a file with the same bytes in the same pieces.
 func BenchmarkRun(b *testing.B) {
 	size := benchSize(b)
 	for _, kind := range []string{"plain", "coloured"} {
@@ -95,8 +95,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// peak returns a function that returns how many MiB more than now the process has had in memory since,
-// or 0 where the kernel does not say it.
+// peak returns a function that returns how many MiB more than now the process has had in memory
+// since, or 0 where the kernel does not say it.
 func peak() (more func() float64) {
 	debug.FreeOSMemory()
 	os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // forgets the earlier peak

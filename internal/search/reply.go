@@ -16,8 +16,8 @@ import (
 // headMax is the room for the header lines of a reply, in characters.
 const headMax = 1000
 
-// Reply returns the reply about a search in the output of a job, in room characters, with the events
-// of other jobs. If the matches don't fit, it says where to continue.
+// Reply returns the reply about a search in the output of a job, in room characters, with the
+// events of other jobs. If the matches don't fit, it says where to continue.
 func (r Result) Reply(info jobs.Info, also []string, room int) *report.Reply {
 	var text strings.Builder
 	w := &writer{}
@@ -88,8 +88,8 @@ type writer struct {
 	written [lines.Sections]int64 // the first place of a line after the last one
 }
 
-// alike returns how many of some matches, from the first on, share its cursor: they are shown or left
-// to the next search together.
+// alike returns how many of some matches, from the first on, share its cursor: they are shown or
+// left to the next search together.
 func alike(ms []*Match) int {
 	n := 1
 	for n < len(ms) && ms[n].At == ms[0].At {

@@ -114,9 +114,8 @@ func TestReplyShowsEachLineOnce(t *testing.T) {
 	}
 }
 
-// The reason why a pattern is refused comes with the place in it.
-// Rows that were made by one move begin at the same cursor. All of them are shown, and the next search
-// comes further.
+// The reason why a pattern is refused comes with the place in it. Rows that were made by one move
+// begin at the same cursor. All of them are shown, and the next search comes further.
 func TestReplyShowsRowsOfOneCursor(t *testing.T) {
 	log := newLog()
 	log.Write(output.TTY, []byte("\x1b[3;1Hrow 3\x1b[1;1Hrow 1\x1b[2;1Hrow 2\x1b[4;1Hrow 4\r\nrow 5\r\n"))

@@ -6,9 +6,9 @@ import (
 	"asyncrepl/internal/view"
 )
 
-// A Follower follows the cursor of a terminal through the log of its output. It draws what has come
-// since the last call, and of more than [screen.Window] bytes the newest. The zero Follower has seen
-// nothing yet.
+// A Follower follows the cursor of a terminal through the log of its output. At each call it draws
+// the output since the last one, but not more than its newest [screen.Window] bytes. The zero
+// Follower has drawn nothing yet.
 type Follower struct {
 	log        output.Reader
 	at         int64          // of the log, up to which the screen is drawn
@@ -16,12 +16,13 @@ type Follower struct {
 	rows, cols int            // of the screen
 }
 
-// short is how many bytes are drawn without a look at what they leave on the screen.
+// short bounds the output that is drawn without a check whether it alone decides what is shown: to
+// draw it costs little.
 const short = 1 << 10
 
-// Cursor returns where the cursor of a terminal of some size is after the output up to the cursor end
-// of a log. Between two calls for one log, end does not decrease. Another log is that of another
-// terminal. Cursor reports false if the screen can't be drawn.
+// Cursor returns where the cursor of a terminal of some size is after the output up to the cursor
+// end of a log. Between two calls for one log, end does not decrease. Another log is that of
+// another terminal. Cursor reports false if the screen can't be drawn.
 func (f *Follower) Cursor(log output.Reader, end int64, rows, cols int) (row, col int, ok bool) {
 	if log != f.log {
 		*f = Follower{log: log}
@@ -31,7 +32,7 @@ func (f *Follower) Cursor(log output.Reader, end int64, rows, cols int) (row, co
 		start = 0
 	}
 	b, from := Between(log, start, end)
-	if len(b) == 0 { // it is gone
+	if len(b) == 0 { // the log has dropped it
 		return 0, 0, false
 	}
 	size := screen.Size{Rows: rows, Cols: cols}

@@ -1,9 +1,9 @@
 // Package snapshot reads the screen of a terminal from the log of its output.
 //
-// A [Snapshot] is made when it is read, of the newest output alone, in 200 ms at most. [Of] takes one
-// in any case, [OfFullScreen] only if a program draws on all of the screen. Their error means that the
-// screen can't be drawn, and that the text of the output is all that there is to show. A [Follower]
-// knows where the cursor was at each place of the output.
+// A [Snapshot] is made when it is read, of the newest output alone, in 200 ms at most. [Of] takes
+// one in any case, [OfFullScreen] only if a program draws on all of the screen. Their error means
+// that the screen can't be drawn, and that the text of the output is all that there is to show. A
+// [Follower] knows where the cursor was at each place of the output.
 //
 // The package knows logs, but no jobs: whose screen it is, and whether it has one, is the caller's
 // business.
@@ -63,8 +63,8 @@ func draw(b []byte, at int64, rows, cols int) (Snapshot, error) {
 // newest returns the newest output of a log, without a gap, and the cursor at which it begins.
 func newest(log output.Reader) (b []byte, from int64) { return Between(log, 0, log.Stat().End) }
 
-// Between returns the newest output of a terminal that a log holds between two cursors, without a gap,
-// and the cursor at which it begins. It is of at most [screen.Window] bytes.
+// Between returns the newest output of a terminal that a log holds between two cursors, without a
+// gap, and the cursor at which it begins. It is of at most [screen.Window] bytes.
 func Between(log output.Reader, from, end int64) ([]byte, int64) {
 	from = max(from, end-screen.Window)
 	var b []byte
@@ -105,7 +105,8 @@ func (s Snapshot) Describe(shown int) string {
 	return b.String()
 }
 
-// Text returns the rows as lines, as many from the top as fit into room characters, and their number.
+// Text returns the rows as lines, as many from the top as fit into room characters, and their
+// number.
 func (s Snapshot) Text(room int) (text string, shown int) {
 	var b strings.Builder
 	for _, row := range s.Rows {

@@ -44,8 +44,8 @@ func blocked(pid, chain int) (words string, since time.Duration) {
 	return words, t.blockedFor()
 }
 
-// representative returns the thread whose call tells most of what a process waits for, the first of
-// these, and its call. It returns false if a thread is not blocked.
+// representative returns the thread whose call shows best what a process waits for, or the first of
+// several, and its call. It returns false if a thread is not blocked.
 func representative(pid int) (rep Thread, in Call, ok bool) {
 	tids, err := procfs.Threads(pid)
 	if err != nil {
@@ -60,16 +60,16 @@ func representative(pid int) (rep Thread, in Call, ok bool) {
 			}
 			return Thread{}, Call{}, false
 		}
-		if !ok || telling(c) > telling(in) {
+		if !ok || informative(c) > informative(in) {
 			rep, in, ok = t, c, true
 		}
 	}
 	return rep, in, ok
 }
 
-// telling ranks calls by how much they show of why a process waits. The threads of a runtime
+// informative ranks calls by how much they show of why a process waits. The threads of a runtime
 // wait for one another and for short times.
-func telling(c Call) int {
+func informative(c Call) int {
 	switch {
 	case c.Parked():
 		return 0
@@ -79,8 +79,8 @@ func telling(c Call) int {
 	return 2
 }
 
-// awaitedChild returns the child that the thread, which is blocked in c, waits for, or 0 if it waits
-// for something else or for several. Of several living children none is the one.
+// awaitedChild returns the child that the thread, which is blocked in c, waits for. It returns 0 if
+// the thread waits for something else, or for any of several children.
 func (t Thread) awaitedChild(c Call) int {
 	switch {
 	case c.number == unix.SYS_WAIT4 && int32(c.args[0]) > 0:
@@ -138,8 +138,8 @@ func (t Thread) blockedOn(c Call) string {
 	return t.blockedOnFiles(w)
 }
 
-// sleeping says how long the thread, which sleeps in c, still does so. A call that names a duration,
-// not an end, shows only how long it takes in all.
+// sleeping says how long the thread, which sleeps in c, still does so. A call that names a
+// duration, not an end, shows only how long it takes in all.
 func (t Thread) sleeping(c Call) string {
 	left, err := t.SleepLeft(c)
 	switch {
@@ -169,7 +169,7 @@ func (t Thread) severalChildren() string {
 	return text
 }
 
-// blockedOnFiles says what a wait for descriptors is about: the first one of which that can be said.
+// blockedOnFiles says what the thread waits for in w: the first descriptor that can be described.
 func (t Thread) blockedOnFiles(w Wait) string {
 	for _, m := range w.Members {
 		if words := t.blockedOnFile(m); words != "" {
@@ -238,8 +238,8 @@ func (t Thread) address(at, size uint64) string {
 	return sockdiag.Address(b)
 }
 
-// blockedFor returns how long the thread has not run, by the kernel's own clock: that of the calling
-// thread, which runs, is the present. It returns 0 if the kernel does not show it.
+// blockedFor returns how long the thread has not run, by the kernel's own clock. The calling thread
+// runs, so its last run is the present. It returns 0 if the kernel does not show it.
 func (t Thread) blockedFor() time.Duration {
 	then, ok := lastRun(t.file("sched"))
 	now, also := lastRun("/proc/thread-self/sched")

@@ -11,8 +11,8 @@ import (
 	"asyncrepl/internal/sockdiag"
 )
 
-// Sockets finds the other ends of sockets. It reads the kernel's lists of TCP sockets at most once, so
-// it is for one scan. The zero Sockets is ready to use.
+// Sockets finds the other ends of sockets. It reads the kernel's lists of TCP sockets at most once,
+// so it is for one scan. The zero Sockets is ready to use.
 type Sockets struct {
 	tcp map[string]*peers // by network namespace
 }
@@ -21,19 +21,19 @@ type Sockets struct {
 // network namespace.
 type peers struct {
 	sockets  []sockdiag.Socket
-	families int // read of families
+	families int // how many of families were read
 }
 
-// families are the address families of TCP. A connection over IPv4 can have a socket for IPv6 at one
-// end.
+// families are the address families of TCP. A connection over IPv4 can have a socket for IPv6 at
+// one end.
 var families = []struct {
 	number byte
 	table  string
 }{{unix.AF_INET, "net/tcp"}, {unix.AF_INET6, "net/tcp6"}}
 
-// Peer returns the inode of the other end of a socket that the process pid has open, or 0 if there
-// is none that can be found. It also says what the process waits for if the other end is outside the
-// job, in words that follow its name.
+// Peer returns the inode of the other end of a socket that the process pid has open, or 0 if it
+// can't be found. outside says what the process waits for if the other end is outside the job, in
+// words that follow its name.
 func (s *Sockets) Peer(pid int, inode uint32) (peer uint32, outside string, err error) {
 	err = procfs.WithReserve(func() error {
 		peer, err = sockdiag.UnixPeer(inode)

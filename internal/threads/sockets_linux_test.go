@@ -32,7 +32,8 @@ func TestDataOnItsWayIsNoRest(t *testing.T) {
 	}
 }
 
-// The table of /proc shows the same connections as the kernel's answers, for sandboxes without those.
+// The table of /proc shows the same connections as the kernel's answers, for sandboxes without
+// those.
 func TestTableShowsConnections(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

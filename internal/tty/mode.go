@@ -22,8 +22,8 @@ type Mode struct {
 }
 
 // Silent reports whether programs read input as it comes and no one sees it: only then an answer of
-// the terminal can't be taken for something that a person has typed. In line mode without echo it would
-// become part of a password.
+// the terminal can't be taken for something that a person has typed. In line mode without echo it
+// would become part of a password.
 func (m Mode) Silent() bool { return !m.Echo && !m.Canon }
 
 // Signal returns the name of the signal that the terminal makes of a key, or "".

@@ -146,8 +146,8 @@ func (p *PTY) Close() {
 	}
 }
 
-// Resize sets the size of the terminal. The kernel sends SIGWINCH to the foreground group if it differs
-// from the size before. To the listener it is a Send.
+// Resize sets the size of the terminal. The kernel sends SIGWINCH to the foreground group if it
+// differs from the size before. To the listener it is a Send.
 func (p *PTY) Resize(rows, cols uint16) error {
 	return p.During(func() error {
 		err := control(p.master, func(fd int) error {

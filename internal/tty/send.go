@@ -56,8 +56,8 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 const maxUnanswered = 1 << 10
 
 // Answer types b, the terminal's answer to a query of a program, if the terminal is silent at that
-// moment and no program has input to read but earlier answers. It reports whether it typed b. To the
-// listener it is a Send.
+// moment and no program has input to read but earlier answers. It reports whether it typed b. To
+// the listener it is a Send.
 func (p *PTY) Answer(ctx context.Context, b []byte) bool {
 	select {
 	case p.turn <- struct{}{}:
@@ -77,8 +77,8 @@ func (p *PTY) Answer(ctx context.Context, b []byte) bool {
 	return err == nil
 }
 
-// answerable reports whether an answer would be read by a program that asked, and seen by no one. The
-// caller holds turn.
+// answerable reports whether a program that asked would read an answer, and no person would see it.
+// The caller holds turn.
 func (p *PTY) answerable() bool {
 	unread, err := p.unread()
 	if err != nil {

@@ -233,7 +233,8 @@ func (d *drawer) drawing() Drawing {
 	return r
 }
 
-// parts returns the parts of a layer up to an offset, and the last sequences before it that set modes.
+// parts returns the parts of a layer up to an offset, and the last sequences before it that set
+// modes.
 func (d *drawer) parts(l *layer, end int) (parts [][]byte) {
 	l.scroll()
 	ranges := append(l.parts, [2]int{l.start, end})

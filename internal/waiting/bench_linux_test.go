@@ -188,8 +188,8 @@ func share(b *testing.B, f func()) {
 // BenchmarkEvidence measures the time from a program's last instruction before its read to the
 // report. aloud: it has just printed a prompt; silent: it has slept, and only its clock shows that
 // it runs; asks: it reads for a tenth of a second, again and again, as jshell does; polls: it looks
-// for input every 10 ms, as dialog does; beside: another of its threads works for 0.3 s more; crowd:
-// another process of the job computes and prints.
+// for input every 10 ms, as dialog does; beside: another of its threads works for 0.3 s more;
+// crowd: another process of the job computes and prints.
 func BenchmarkEvidence(b *testing.B) {
 	const prompt = `os.write(1, b"? ")`
 	for name, c := range map[string]struct{ setup, before, read string }{

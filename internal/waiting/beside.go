@@ -4,10 +4,10 @@ package waiting
 
 import "time"
 
-// How a program that reads in one thread is distinguished from one that also works in another. A
-// thread that works is given restTimeout to come to rest. After that the program must use less than
-// workShare of a processor for each workTime. What is printed counts as the program's other threads'
-// if it comes more than lagTime after the reader began to read, and after input: before that it may be
+// A program that reads in one thread can work in another. The watcher gives a working thread
+// restTimeout to come to rest. After that the program waits only as long as it uses less than
+// workShare of a processor in each workTime. Output counts as that of another thread if it comes
+// more than lagTime after the reader began to read and after the last input. Earlier output can be
 // the reader's own, or the echo.
 const (
 	restTimeout = 500 * time.Millisecond
@@ -78,8 +78,8 @@ func (b *beside) checkOutput(f facts) (known bool) {
 	return true
 }
 
-// checkTime compares the CPU time that the program has used with what one may use that waits. It
-// does not count what is used before the program comes to rest.
+// checkTime compares the CPU time that the program has used with the most that a waiting program
+// uses. Time before the program comes to rest does not count.
 func (b *beside) checkTime(f facts, resting bool) {
 	long := f.now.Sub(b.from.now)
 	if !resting && long < workTime {

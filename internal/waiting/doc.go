@@ -20,7 +20,6 @@
 //
 // Begin with the example, then evidence.go, which has the rules. probe_linux.go scans processes, by
 // the facts that package threads reads, and ends_linux.go decides whether something else can wake a
-// program. history.go has the rules that need several
-// scans; watcher.go schedules them. A new case of waiting is a fact in moment, a rule in rules, and
-// a row in TestRules.
+// program. history.go has the rules that need several scans; watcher.go schedules them. A new case
+// of waiting is a fact in moment, a rule in rules, and a row in TestRules.
 package waiting

@@ -52,10 +52,10 @@ func (e *ends) otherWake(t thread, w threads.Wait) (why string, err error) {
 	return "", e.confirm()
 }
 
-// confirm returns threads.ErrMoved if a process that was found at rest has run since it was examined, or
-// since another one was: it can have woken that one. It does so, too, if any process of the job ends
-// just now: such a process has closed its files, and its parent has not been woken yet. If the
-// answer depends on no process but the program, confirm does nothing.
+// confirm returns threads.ErrMoved if a process that was found at rest has run since it was
+// examined, or since another one was: it can have woken that one. It does so, too, if any process
+// of the job ends just now: such a process has closed its files, and its parent has not been woken
+// yet. If the answer depends on no process but the program, confirm does nothing.
 func (e *ends) confirm() error {
 	if len(e.resting) == 0 {
 		return nil
@@ -162,8 +162,8 @@ func (e *ends) terminalLive(t thread, m threads.Member, link string) (why string
 	return e.holdersLive(terminalLink(end), outside, func(h holder) bool { return h.master != end.Master })
 }
 
-// pipeLive is memberLive for a pipe. Its other ends are those that can write if the thread reads it,
-// and those that can read if it writes.
+// pipeLive is memberLive for a pipe. Its other ends are those that can write if the thread reads
+// it, and those that can read if it writes.
 func (e *ends) pipeLive(t thread, m threads.Member, link string) (why string, err error) {
 	reads, writes, err := t.Access(m.FD)
 	if err != nil {
@@ -186,8 +186,8 @@ func (e *ends) socketLive(t thread, inode string) (why string, err error) {
 	return e.holdersLive("socket:["+strconv.FormatUint(uint64(peer), 10)+"]", outside, func(holder) bool { return true })
 }
 
-// holders returns the processes of the job that have the file that /proc shows as link open in a way
-// that other accepts, and whether there may be more.
+// holders returns the processes of the job that have the file that /proc shows as link open in a
+// way that other accepts, and whether there may be more.
 func (e *ends) holders(link string, other func(holder) bool) (pids []int, more bool, err error) {
 	if e.held == nil {
 		if e.held, err = e.probe.readHolders(); err != nil {
@@ -199,8 +199,8 @@ func (e *ends) holders(link string, other func(holder) bool) (pids []int, more b
 
 const hiddenHolder = "waits for a process that can't be inspected"
 
-// holdersLive returns which of the processes that hold an end can do something with it by itself. If
-// no process of the job holds it, another does, and holdersLive returns outside.
+// holdersLive returns which of the processes that hold an end can do something with it by itself.
+// If no process of the job holds it, another does, and holdersLive returns outside.
 func (e *ends) holdersLive(link, outside string, other func(holder) bool) (why string, err error) {
 	pids, more, err := e.holders(link, other)
 	switch {
@@ -258,9 +258,9 @@ func (e *ends) rests(pid int) (bool, error) {
 	return true, nil
 }
 
-// noNewChild returns threads.ErrMoved if a process has a child that was not among the processes of the job:
-// it can hold any end. A child that has ended does not count; if the process waits for it, it has
-// been woken.
+// noNewChild returns threads.ErrMoved if a process has a child that was not among the processes of
+// the job: it can hold any end. A child that has ended does not count; if the process waits for it,
+// it has been woken.
 func (e *ends) noNewChild(pid, tasks int) error {
 	children, err := procfs.Children(pid, tasks)
 	for _, child := range children {
@@ -287,8 +287,8 @@ func (e *ends) othersWork() (why string, err error) {
 	return "", nil
 }
 
-// threadRests is rests for one thread of a process that is not the program: it waits in a futex, for
-// a child, for a signal, for input, for ends that are not live, or for longer than briefWait.
+// threadRests is rests for one thread of a process that is not the program: it waits in a futex,
+// for a child, for a signal, for input, for ends that are not live, or for longer than briefWait.
 func (e *ends) threadRests(t thread) (bool, error) {
 	c, err := t.BlockedIn()
 	if err != nil {

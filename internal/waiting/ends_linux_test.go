@@ -12,8 +12,8 @@ import (
 	"asyncrepl/internal/tty/ttytest"
 )
 
-// A verdict that depends on another process at rest holds only if neither it nor the program has run
-// since.
+// A verdict that depends on another process at rest holds only if neither it nor the program has
+// run since.
 func TestProcessesAtRestHaveNotRun(t *testing.T) {
 	program, other := start(t, []string{"sleep", "1000"}), start(t, []string{"sleep", "1000"})
 	for _, pid := range []int{program.PID, other.PID} {

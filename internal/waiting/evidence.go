@@ -51,8 +51,8 @@ func (e Evidence) Stopped() string {
 	return fmt.Sprintf("%s (pid %d)", e.program, e.pid)
 }
 
-// By names the program that waits, for a reply: as the reader that was seen, with what else it waits
-// for, or as inferred.
+// By names the program that waits, for a reply: as the reader that was seen, with what else it
+// waits for, or as inferred.
 func (e Evidence) By() string {
 	if e.inferred {
 		return fmt.Sprintf("inferred from the terminal's mode, which %s (pid %d) has set", e.program, e.pid)

@@ -4,8 +4,8 @@ package waiting
 
 import "time"
 
-// hushTime is how long the terminal must be quiet, and a program must refuse inspection, before a wait
-// is inferred from the terminal's mode. A program that is about to exit refuses it, too.
+// hushTime is how long the terminal must be quiet, and a program must refuse inspection, before a
+// wait is inferred from the terminal's mode. A program that is about to exit refuses it, too.
 const hushTime = 300 * time.Millisecond
 
 // How a program that asks again and again is distinguished from one that works and checks for a key
@@ -28,7 +28,7 @@ type facts struct {
 	program time.Duration // CPU time of its program
 }
 
-// A history decides what one scan can't: it has what the scans before have shown.
+// A history decides what one scan can't, from the results of earlier scans.
 type history struct {
 	loop    Evidence  // of the program that was last seen to ask again and again
 	asked   time.Time // when
@@ -39,8 +39,8 @@ type history struct {
 	beside  beside    // what the reader's program does beside it
 }
 
-// answered returns the history after input was sent. Whether the reader has run since, its clock
-// tells.
+// answered returns the history after input was sent. It keeps what the reader's program does: the
+// reader's clock shows whether it has run since.
 func (h history) answered() history { return history{beside: h.beside} }
 
 // judge returns the verdict of the newest scan in the light of those before it.

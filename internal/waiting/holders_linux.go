@@ -51,8 +51,8 @@ func (p *probe) readHolders() (*holders, error) {
 // terminalLink is what stands for both ends of a pseudo-terminal among the links.
 func terminalLink(end threads.TerminalEnd) string { return "terminal:" + strconv.Itoa(end.Number) }
 
-// read adds the pipes, sockets and terminals of one process. All of its threads have the same, except that
-// those that have ended show none.
+// read adds the pipes, sockets and terminals of one process. All of its threads have the same,
+// except that those that have ended show none.
 func (hs *holders) read(pid int) error {
 	t := threads.Thread{PID: pid, TID: pid}
 	fds, err := procfs.Descriptors(pid, pid)

@@ -174,8 +174,8 @@ func (p *probe) awaits(t thread, members []threads.Member) (bool, error) {
 	return false, nil
 }
 
-// isSource reports whether a member that the thread waits for is the job's source. The inode decides
-// and not the path, which can be another terminal's in a container.
+// isSource reports whether a member that the thread waits for is the job's source. The inode
+// decides and not the path, which can be another terminal's in a container.
 func (p *probe) isSource(t thread, m threads.Member) (bool, error) {
 	st, err := t.Stat(m)
 	return st != nil && p.input.is(t, st), err

@@ -1,8 +1,9 @@
 package waiting
 
-// infer is thread for one that can't be inspected. It is in the foreground or stopped, or has another
-// terminal. In the foreground of a terminal whose mode is that of a secret, it may want one: nothing
-// else sets that mode. A [history] waits until the terminal has been quiet.
+// infer is probe.thread for a thread that can't be inspected. The thread is in the foreground, is
+// stopped or has another terminal. If it is in the foreground and the terminal's mode is that of a
+// secret, it may want one: programs set that mode for nothing else. A [history] waits until the
+// terminal has been quiet.
 func (p *probe) infer(t thread) (Evidence, verdict) {
 	terminal, is := p.input.(terminalInput)
 	if !is || t.stat.Terminal != terminal.device.Rdev || t.stat.State == 'T' {

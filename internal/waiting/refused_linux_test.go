@@ -69,8 +69,8 @@ func TestProgramThatMayNotBeInspected(t *testing.T) {
 	}
 }
 
-// Nothing is inferred of a program that is not in the foreground of the terminal, is stopped, or has
-// input to read.
+// Nothing is inferred of a program that is not in the foreground of the terminal, is stopped, or
+// has input to read.
 func TestNothingElseIsInferred(t *testing.T) {
 	if os.Getuid() == 0 {
 		asNobody(t)
@@ -141,8 +141,8 @@ func TestProgramsOfRootMayNotBeInspected(t *testing.T) {
 	}
 }
 
-// hidingShell returns the path of a bash of which the kernel shows nothing: its user may not read its
-// file.
+// hidingShell returns the path of a bash of which the kernel shows nothing: its user may not read
+// its file.
 func hidingShell(t *testing.T) string {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package wheel writes Python packages as the files that pip and uv install.
 //
-// A wheel is a zip archive: the files of the package, then the directory NAME-VERSION.dist-info with
-// METADATA, which describes the package, WHEEL, which names its platforms, and RECORD, which lists
-// every file with its checksum and size. The same wheel gives the same bytes.
+// A wheel is a zip archive: the files of the package, then the directory NAME-VERSION.dist-info
+// with METADATA, which describes the package, WHEEL, which names its platforms, and RECORD, which
+// lists every file with its checksum and size. The same wheel gives the same bytes.
 package wheel
 
 import (
