@@ -186,20 +186,10 @@ func (s *server) checkWaits(id string, p program, begin time.Time) error {
 	return err
 }
 
-// answer answers a question, and once more if the program did not read it, as the refusal says.
+// answer answers a question.
 func (s *server) answer(id string, q question) error {
-	send := func() error {
-		_, err := s.try("send_command_input", append([]any{"job_id", id, "wait_seconds", 0}, q.answer...)...)
-		return err
-	}
-	err := send()
-	if err == nil || !strings.Contains(err.Error(), "only 0 of ") {
-		return err
-	}
-	if _, err := s.settle(id); err != nil {
-		return err
-	}
-	return send()
+	_, err := s.try("send_command_input", append([]any{"job_id", id, "wait_seconds", 0}, q.answer...)...)
+	return err
 }
 
 // like reports whether a prompt is what a row says.
