@@ -39,7 +39,6 @@ func dialAs(t *testing.T, uid int, network, address string) *http.Transport {
 // Without a token, only the server's own user is served on loopback and at a Unix socket. With one,
 // the token decides on loopback.
 func TestAnotherUserIsRefused(t *testing.T) {
-	const nobody = 65534
 	dir := shortDir(t)
 	path := filepath.Join(dir, "socket")
 	file := newTokens(t, "alice")
@@ -57,21 +56,21 @@ func TestAnotherUserIsRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", url, status, body)
 		}
 	}
-	check(403, s.url(), "", dialAs(t, nobody, "tcp", host(s)))
-	check(403, strings.Replace(s.url(), "/mcp", "/healthz", 1), "", dialAs(t, nobody, "tcp", host(s)))
+	check(403, s.url(), "", dialAs(t, ordinaryID, "tcp", host(s)))
+	check(403, strings.Replace(s.url(), "/mcp", "/healthz", 1), "", dialAs(t, ordinaryID, "tcp", host(s)))
 	check(200, s.url(), "", dialAs(t, 0, "tcp", host(s)))
-	check(200, tokens.url(), file.tokens["alice"], dialAs(t, nobody, "tcp", host(tokens)))
-	check(401, tokens.url(), "", dialAs(t, nobody, "tcp", host(tokens)))
+	check(200, tokens.url(), file.tokens["alice"], dialAs(t, ordinaryID, "tcp", host(tokens)))
+	check(401, tokens.url(), "", dialAs(t, ordinaryID, "tcp", host(tokens)))
 
 	at := "http://localhost/mcp"
-	if _, err := (request{url: at, transport: dialAs(t, nobody, "unix", path), message: hello}).send(t); !errors.Is(err, syscall.EACCES) {
+	if _, err := (request{url: at, transport: dialAs(t, ordinaryID, "unix", path), message: hello}).send(t); !errors.Is(err, syscall.EACCES) {
 		t.Errorf("another user can open the socket: %v", err)
 	}
 	// The mode alone does not decide: whoever runs the server may change it.
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(path, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	check(403, at, file.tokens["alice"], dialAs(t, nobody, "unix", path))
+	check(403, at, file.tokens["alice"], dialAs(t, ordinaryID, "unix", path))
 	check(200, at, file.tokens["alice"], dialAs(t, 0, "unix", path))
 	check(401, at, "", dialAs(t, 0, "unix", path))
 }

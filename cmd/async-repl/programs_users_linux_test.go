@@ -11,6 +11,9 @@ import (
 	"testing"
 )
 
+// ordinaryID is the uid and gid of the user that tests become. That user owns only what a test gives.
+const ordinaryID = 65534
+
 // missing returns what the rows need and is not installed.
 func (s *server) missing() []string {
 	var names []string
@@ -70,7 +73,6 @@ func startServerOf(t *testing.T, by user) *server {
 // can read. The user gets the paths.
 func (s *server) becomeOrdinary(t *testing.T, paths []string) {
 	t.Helper()
-	const nobody = 65534
 	public, state := filepath.Dir(s.dir), t.TempDir()
 	self := filepath.Join(public, "server")
 	publish(t, s.cmd.Path, self, 0o755)
@@ -78,10 +80,10 @@ func (s *server) becomeOrdinary(t *testing.T, paths []string) {
 	s.cmd.Env = append(s.cmd.Env, "REPL_STATE_DIR="+state)
 	err := os.Chmod(public, 0o755)
 	for _, path := range append(paths, state) {
-		err = cmp.Or(err, os.Chown(path, nobody, nobody))
+		err = cmp.Or(err, os.Chown(path, ordinaryID, ordinaryID))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}}
 }
