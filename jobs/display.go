@@ -10,8 +10,10 @@ import (
 // A Display is a picture or a document that a job has shown. A line of the output stands for it, so
 // that it has a place among what the job prints.
 type Display struct {
+	Number  int    // set by [Port.Display]: the first of the job has 1
 	Title   string // "figure 1: PNG 640x480"
 	Picture bool   // the first form is an image that a model can be shown
+	Unseen  bool   // a picture that is kept, but not for a model: the job has shown too many
 	Forms   []Form
 	Line    output.Range // set by [Port.Display]
 }
@@ -43,14 +45,77 @@ func (p *Port) addDisplay(d Display, line func(n int) string) {
 	j := p.j
 	j.displaying.Lock()
 	defer j.displaying.Unlock()
-	text := line(len(j.displays)+1) + "\n"
+	j.settle()
+	j.numbered++
+	d.Number = j.numbered
+	text := line(d.Number) + "\n"
 	begin := ""
-	if !atLineStart(j.log) {
+	if !j.atLineStart() {
 		begin = "\n"
 	}
 	d.Line.From = j.log.Write(output.Display, []byte(begin+text)) + int64(len(begin))
 	d.Line.To = d.Line.From + int64(len(text))
+	j.settle()
 	j.displays = append(j.displays, d)
+}
+
+// Clear replaces everything that the job has shown and printed so far. Its displays are dropped, and
+// views begin after it; the log keeps its bytes. With wait, what comes next replaces it.
+func (p *Port) Clear(wait bool) {
+	j := p.j
+	j.displaying.Lock()
+	defer j.displaying.Unlock()
+	j.settle()
+	j.clearing, j.clearAt = true, j.log.Stat().End
+	if !wait {
+		j.clearNow()
+	}
+}
+
+// Shown returns the displays that the job has shown and that its next output will not replace.
+func (p *Port) Shown() []Display {
+	j := p.j
+	j.displaying.Lock()
+	defer j.displaying.Unlock()
+	if j.clearing {
+		return nil
+	}
+	return slices.Clone(j.displays)
+}
+
+// Cleared is [Job.Cleared].
+func (p *Port) Cleared() int64 { return p.j.Cleared() }
+
+// settle carries out a Clear that has waited for output, if there is any now. The caller holds
+// j.displaying.
+func (j *Job) settle() {
+	if j.clearing && j.log.Stat().End > j.clearAt {
+		j.clearNow()
+	}
+}
+
+// clearNow carries out the Clear at hand. The caller holds j.displaying.
+func (j *Job) clearNow() {
+	j.clearing, j.cleared = false, j.clearAt
+	kept := slices.IndexFunc(j.displays, func(d Display) bool { return d.Line.From >= j.cleared })
+	if kept < 0 {
+		kept = len(j.displays)
+	}
+	for _, d := range j.displays[:kept] {
+		for _, f := range d.Forms {
+			j.log.Detach(f.attachment)
+		}
+	}
+	j.displays = slices.Clone(j.displays[kept:]) // readers have the others
+}
+
+// Cleared returns the cursor at which the output begins that the job has not replaced, see
+// [Port.Clear]. It is 0 if the job has replaced nothing.
+func (j *Job) Cleared() int64 {
+	j.displaying.Lock()
+	defer j.displaying.Unlock()
+	j.settle()
+	return j.cleared
 }
 
 // lineStartBytes is how many bytes at the end of a log are searched for the last one that the next
@@ -58,10 +123,14 @@ func (p *Port) addDisplay(d Display, line func(n int) string) {
 const lineStartBytes = 1 << 10
 
 // atLineStart reports whether text that is added to the output begins a line. What is written to
-// stderr is shown apart.
-func atLineStart(log output.Reader) bool {
-	end := log.Stat().End
-	chunk := log.Read(end-lineStartBytes, lineStartBytes)
+// stderr is shown apart. The caller holds j.displaying.
+func (j *Job) atLineStart() bool {
+	end, begin := j.log.Stat().End, j.cleared
+	if j.clearing {
+		begin = j.clearAt
+	}
+	begin = max(begin, end-lineStartBytes)
+	chunk := j.log.Read(begin, int(end-begin))
 	for _, s := range slices.Backward(chunk.Spans) {
 		if s.Stream != output.Stderr {
 			return bytes.HasSuffix(s.Data, []byte("\n"))
@@ -70,12 +139,20 @@ func atLineStart(log output.Reader) bool {
 	return true
 }
 
-// Displays returns what the job has shown, in the order of the lines. It includes the display of
-// each line that was read from the output before.
+// Displays returns what the job has shown and not replaced, in the order of the lines. It includes
+// the display of each line that was read from the output before, unless it was replaced meanwhile.
 func (j *Job) Displays() []Display {
 	j.displaying.Lock()
 	defer j.displaying.Unlock()
+	j.settle()
 	return slices.Clip(j.displays)
+}
+
+// Numbered returns how many displays the job has shown, with those that it has replaced.
+func (j *Job) Numbered() int {
+	j.displaying.Lock()
+	defer j.displaying.Unlock()
+	return j.numbered
 }
 
 // Data returns the bytes of a form of one of the job's displays. The error is [output.ErrLimit] if

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -74,6 +75,57 @@ func TestDisplayKeepsItsForms(t *testing.T) {
 		<-changed
 		if st := p.Log().Stat(); st.End-st.Final != int64(len("[4]\n")) || len(p.Displays()) != 4 {
 			t.Errorf("a late display: %+v", st)
+		}
+	})
+}
+
+// What a job clears leaves its displays, with their data, and what comes next begins a line. Their
+// numbers are not used again. A clear that waits takes effect with the next output, of any kind.
+func TestClearedDisplaysAreDropped(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.begin(Spec{})
+		want := func(step string, cleared int64, numbers ...int) {
+			t.Helper()
+			var got []int
+			for _, d := range p.Displays() {
+				got = append(got, d.Number)
+			}
+			if !slices.Equal(got, numbers) || p.Cleared() != cleared || p.Info().Cleared != cleared {
+				t.Errorf("%s: displays %d, cleared %d; want %d, %d", step, got, p.Cleared(), numbers, cleared)
+			}
+		}
+		p.port.Clear(false)
+		want("nothing", 0)
+		showFigure(p.port, "first", "its full size")
+		old := p.Displays()[0]
+		p.port.Write(output.Stdout, []byte("50 %"))
+		p.port.Clear(true)
+		want("waiting", 0, 1)
+		if n := len(p.port.Shown()); n != 0 {
+			t.Errorf("the next output leaves %d displays", n)
+		}
+		p.port.Clear(true)
+		showFigure(p.port, "second")
+		want("a display", 8, 2)
+		for _, f := range old.Forms {
+			if b, err := p.Data(f); err == nil {
+				t.Errorf("data of a display that is gone: %q", b)
+			}
+		}
+		showFigure(p.port, "third")
+		p.port.Clear(true)
+		want("waiting again", 8, 2, 3)
+		p.port.Write(output.Stderr, []byte("x"))
+		want("text", 16)
+		p.port.Clear(false)
+		want("at once", 17)
+		showFigure(p.port, "fourth")
+		want("at the end", 17, 4)
+		if got, want := string(output.Tail(p.Log(), 100)), "[1]\n50 %[2]\n[3]\nx[4]\n"; got != want {
+			t.Errorf("output %q, want %q", got, want)
+		}
+		if n := p.Numbered(); n != 4 {
+			t.Errorf("%d displays were numbered", n)
 		}
 	})
 }

@@ -33,6 +33,7 @@ type NotFoundError struct {
 	ID        string
 	Nearest   []Info // the jobs with the most similar ids, at most three
 	Forgotten bool   // there was such a job; it is no longer kept
+	Earlier   bool   // the id is older than the server
 }
 
 func (e *NotFoundError) Error() string {

@@ -40,7 +40,7 @@ type Size struct{ Rows, Cols int }
 
 // Types reports whether in sends something to be read, besides a size and a signal.
 func (in Input) Types() bool {
-	return in.Text != "" || in.Line || in.Keys != (keys.Sequence{}) || in.EOF
+	return in.Text != "" || in.Line || len(in.Keys) > 0 || in.EOF
 }
 
 // A Delivery is the result of sending input.
@@ -48,10 +48,26 @@ type Delivery struct {
 	Waiting bool   // a program was waiting for it
 	Untaken bool   // a program is waiting for it, and has not taken it yet
 	Unseen  bool   // whether one was is unknown, because the input went into a pipe
+	Outside bool   // whether one outside the job was is unknown
 	Note    string // more that the sender should know
+
+	Typing Typing // types it one key at a time; nil: it is all sent
+	Behind bool   // Typing was queued behind an earlier one
 
 	Signalled string // the programs that a signal was sent to: "sleep (pid 812)"
 	Made      string // the signal that the terminal has made of the keys, such as SIGINT; empty: they are to be read
+}
+
+// A Typing is input that is typed one key at a time, after the call that sent it if need be.
+type Typing interface {
+	// Done is closed when all is typed, or no more will be.
+	Done() <-chan struct{}
+
+	// Behind reports whether nothing is typed yet, because earlier input is not.
+	Behind() bool
+
+	// Progress returns how many of the keys are typed, and why the others will not be.
+	Progress() (typed, keys int, err error)
 }
 
 // An Answer is a line that was sent to a program that asked for one.
@@ -93,8 +109,21 @@ type InputFunc func(ctx context.Context, in Input) (Delivery, error)
 
 // Send gives input to the job; deliveries are made one at a time. It returns [ErrEnded] if the job
 // has ended, [ErrNotReading] if it takes no input, the cause of ctx if ctx is done before other
-// deliveries are, and otherwise the result of the runner's InputFunc.
+// deliveries are, and otherwise the result of the runner's InputFunc. If that is a Typing, Send waits
+// for it, until ctx is done.
 func (j *Job) Send(ctx context.Context, in Input) (Delivery, error) {
+	d, err := j.deliver(ctx, in)
+	if d.Typing != nil { // other input, such as a signal, need not wait for it
+		select {
+		case <-d.Typing.Done():
+		case <-ctx.Done():
+		}
+	}
+	return d, err
+}
+
+// deliver is Send without the wait for a Typing.
+func (j *Job) deliver(ctx context.Context, in Input) (Delivery, error) {
 	select {
 	case j.delivering <- struct{}{}:
 	default:

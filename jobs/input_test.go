@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func TestSendReturnsWhatTheRunnerDoes(t *testing.T) {
 			return Delivery{Note: "buffered in the terminal"}, full
 		})
 		in := Input{Text: "hunter2", Line: true, Secret: true, EOF: true}
-		if d, err := p.Send(t.Context(), in); err != full || d.Note != "buffered in the terminal" || got != in {
+		if d, err := p.Send(t.Context(), in); err != full || d.Note != "buffered in the terminal" || !reflect.DeepEqual(got, in) {
 			t.Errorf("got %+v, %v; runner got %+v", d, err, got)
 		}
 		p.port.SetInput(nil)
@@ -250,5 +251,51 @@ func TestAnswersAreKept(t *testing.T) {
 			t.Errorf("%d answers are kept", n)
 		}
 		p.end(Receipt{End: Returned})
+	})
+}
+
+// A keyTyping is a Typing without keys that ends when its channel is closed.
+type keyTyping chan struct{}
+
+func (k keyTyping) Done() <-chan struct{}       { return k }
+func (k keyTyping) Behind() bool                { return false }
+func (k keyTyping) Progress() (int, int, error) { return 0, 0, nil }
+
+// A Send waits for its keys as long as its context allows, and holds no other Send up meanwhile.
+func TestSendWaitsForItsKeys(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.queue(Spec{})
+		p.port.Begin()
+		typing := make(keyTyping)
+		p.port.SetInput(func(_ context.Context, in Input) (Delivery, error) {
+			if in.Signal != "" {
+				return Delivery{Signalled: "cat"}, nil
+			}
+			return Delivery{Typing: typing}, nil
+		})
+		sent := make(chan error)
+		begin := time.Now()
+		for _, limit := range []time.Duration{time.Second, time.Minute} {
+			go func() { // ends with its limit, or with the typing
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				d, err := p.Send(ctx, Input{Text: "x"})
+				if d.Typing != typing {
+					err = errors.New("without its Typing")
+				}
+				sent <- err
+			}()
+		}
+		synctest.Wait()
+		if d, err := p.Send(t.Context(), Input{Signal: "SIGINT"}); err != nil || d.Signalled == "" || time.Since(begin) > 0 {
+			t.Errorf("a signal: %+v, %v after %s", d, err, time.Since(begin))
+		}
+		if err := <-sent; err != nil || time.Since(begin) != time.Second {
+			t.Errorf("one returned %v after %s", err, time.Since(begin))
+		}
+		close(typing)
+		if err := <-sent; err != nil || time.Since(begin) != time.Second {
+			t.Errorf("the other returned %v after %s", err, time.Since(begin))
+		}
 	})
 }

@@ -16,6 +16,7 @@ type Spec struct {
 	Session string        // empty: none
 	Title   string        // one line for lists
 	Timeout time.Duration // of the time in Running; 0: none
+	Spare   bool          // the timeout is the client's, and must not cost the variables; see [Stop]
 	Aside   bool          // a Python job that only asks for something: no part of what the session ran
 
 	Site  string // of an install: the environment that it changes; empty: none
@@ -32,6 +33,7 @@ type Info struct {
 	Stopped     string    // while Running: a program that was stopped because it read the terminal in the background
 	Asked       int       // how often it has begun to wait for input
 	Cancelling  Rung      // set while a stop is under way
+	Hold        Holder    // says why that stop has not ended the job, if the runner can; nil once Status is final
 	Receipt     Receipt   // set once Status is final
 	HasResult   bool
 	Result      string           // at most its first 32,000 characters; the output ends with all of it
@@ -44,7 +46,18 @@ type Info struct {
 
 	Created, Started, Ended time.Time
 	Output                  output.Stat
+	Cleared                 int64 // the cursor up to which the job has replaced its output, see [Port.Clear]
 }
+
+// A Hold says why a stop that spares a session's variables has not ended its job yet.
+type Hold struct {
+	Why       string // "waiting for numpy.linalg.svd to return"
+	Reached   bool   // the code has had the interrupt, and continues: another stop repeats it
+	Variables int    // how many a higher rung would cost
+}
+
+// A Holder returns the present Hold of a job, or false if there is none.
+type Holder func() (Hold, bool)
 
 // Asks reports whether the job waits for an answer. A job that is being stopped does not: it ends
 // without one.
@@ -61,7 +74,11 @@ type Job struct {
 	saving sync.Mutex // held over a snapshot and its Save, so that an older record never replaces a newer one
 
 	displaying sync.Mutex // held while a display and its line are added
-	displays   []Display
+	displays   []Display  // without those that were replaced
+	numbered   int        // displays that were added
+	cleared    int64      // the cursor up to which the output was replaced
+	clearing   bool       // output after clearAt replaces what stands before it
+	clearAt    int64
 
 	mu          sync.Mutex
 	info        Info
@@ -101,6 +118,7 @@ func (j *Job) Info() Info {
 	j.mu.Lock()
 	info := j.info
 	j.mu.Unlock()
+	info.Cleared = j.Cleared()
 	info.Output = j.log.Stat()
 	return info
 }

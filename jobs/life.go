@@ -39,7 +39,7 @@ func (j *Job) moveTo(s Status) bool {
 		j.startLimit()
 	case s.Final():
 		j.info.Ended, j.info.Cancelling, j.info.Probe, j.info.Looker, j.takeInput = now, "", nil, nil, nil
-		j.info.Listening = nil
+		j.info.Listening, j.info.Hold = nil, nil
 	}
 	return true
 }
@@ -78,8 +78,12 @@ func (j *Job) stopLocked(st Stop) {
 		j.stop = &st
 		j.info.Cancelling = st.From
 		j.cancel(j.stop)
-	case st.From.Above(j.stop.From):
+	case j.stop.raises(st):
 		st = j.stop.raised(st)
+		j.stop = &st
+	case st.By == Agent && st.Spare && j.stop.Spare:
+		st = *j.stop
+		st.again++
 		j.stop = &st
 	default:
 		return
@@ -110,7 +114,7 @@ func (j *Job) atLimit() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.info.Status == Running && j.ran+time.Since(j.since) >= j.info.Timeout {
-		j.stopLocked(Stop{By: Limit})
+		j.stopLocked(Stop{By: Limit, Spare: j.info.Spare})
 	}
 }
 

@@ -186,6 +186,15 @@ func (p *Port) SetLooker(l callstack.Looker) {
 	}
 }
 
+// SetHolder makes f say why the running job has not ended although it was asked to.
+func (p *Port) SetHolder(f Holder) {
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
+	if !p.j.info.Status.Final() {
+		p.j.info.Hold = f
+	}
+}
+
 // SetInput makes f take the input that clients send; nil makes the job refuse input.
 func (p *Port) SetInput(f InputFunc) {
 	p.j.mu.Lock()
@@ -200,6 +209,13 @@ func (p *Port) Waits() bool {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	return p.j.info.Status == WaitingInput
+}
+
+// Asked returns how often the job has begun to wait for input.
+func (p *Port) Asked() int {
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
+	return p.j.info.Asked
 }
 
 // Cancel asks the job to end, as [Job.Stop] does.

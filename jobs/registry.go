@@ -22,6 +22,7 @@ type Config struct {
 	MaxRunning int           // 1,000 jobs that have not ended
 	Keep       int           // 1,000 jobs that have ended
 	MaxAge     time.Duration // 7 days after the end
+	Since      time.Time     // when the server started: now. An older id is of an earlier server
 
 	// Bug is called with defects of this program; nil: they panic. It must not call methods of a
 	// job, because the job's lock is held.
@@ -42,6 +43,7 @@ type Registry struct {
 	jobs      map[string]*Job
 	order     []*Job // as they were started
 	retention retention
+	since     uint64 // the time, in an id, before which this server has given none
 
 	ended           map[Status]int64 // how many jobs have
 	forgottenOutput int64            // bytes that jobs have written that are forgotten
@@ -58,7 +60,11 @@ func NewRegistry(c Config) *Registry {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Since.IsZero() {
+		c.Since = time.Now()
+	}
 	return &Registry{
+		since:  ulid.Timestamp(c.Since),
 		shared: shared{store: c.Store, bug: c.Bug, log: c.Log},
 		logs:   c.Logs,
 		max:    cmp.Or(c.MaxRunning, 1000),
@@ -80,7 +86,7 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 		return nil, err
 	}
 	now := time.Now()
-	id := newID(now)
+	id := r.issue(now)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	j := &Job{
 		log:        r.logs.NewLog(id),
@@ -118,6 +124,12 @@ func (r *Registry) room() error {
 		return &TooManyError{Limit: r.max, Oldest: r.oldest()}
 	}
 	return nil
+}
+
+// issue returns the id of a job that starts now. The caller holds r.mu.
+func (r *Registry) issue(now time.Time) string {
+	r.since = min(r.since, ulid.Timestamp(now)) // the clock can be set back
+	return newID(now)
 }
 
 // newID returns an id that can't be guessed: all of the 80 bits that follow the time are random,
@@ -177,7 +189,17 @@ func (r *Registry) get(id string) (*Job, error) {
 	if j := r.jobs[canonical(id)]; j != nil {
 		return j, nil
 	}
-	return nil, &NotFoundError{ID: id, Nearest: r.nearest(id), Forgotten: r.retention.knew(canonical(id))}
+	return nil, &NotFoundError{ID: id, Nearest: r.nearest(id), Forgotten: r.retention.knew(canonical(id)), Earlier: r.predates(canonical(id))}
+}
+
+// predates reports whether an id, or every id with that prefix, is older than the server. The caller
+// holds r.mu.
+func (r *Registry) predates(prefix string) bool {
+	if len(prefix) < leastPrefix || len(prefix) > ulid.EncodedSize {
+		return false
+	}
+	newest, err := ulid.ParseStrict(prefix + strings.Repeat("Z", ulid.EncodedSize-len(prefix)))
+	return err == nil && newest.Time() < r.since
 }
 
 // canonical returns an id as the registry writes it.

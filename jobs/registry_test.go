@@ -90,6 +90,41 @@ func TestGetNamesTheNearestJobs(t *testing.T) {
 	})
 }
 
+// An id from before the server was another one's, unless the clock was set back and it is ours.
+func TestIDsOfAnEarlierServer(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, _ stage) {
+		earlier := func(r *Registry, id string) bool {
+			_, err := r.Find(id)
+			var e *NotFoundError
+			return errors.As(err, &e) && e.Earlier
+		}
+		pass(500 * time.Millisecond)
+		at := func(d time.Duration) string { return newID(time.Now().Add(d)) }
+		past, clock := at(-time.Millisecond), newID(time.Now().Add(-time.Hour)) // made before the registry
+		r := NewRegistry(Config{})
+		defer r.Close(Stop{By: Shutdown})
+		pass(time.Hour)
+		for id, want := range map[string]bool{
+			past: true, strings.ToLower(past): true, at(-2 * time.Hour)[:10]: true, at(-30 * 24 * time.Hour)[:8]: true,
+			at(-time.Hour): false, at(0): false, at(time.Hour): false, past[:8]: false, past[:7]: false, "": false, "x": false,
+			"1": false, "0000000": false, "01234567-0123-0123-0123-0123456789ab": false, past + past: false,
+		} {
+			if got := earlier(r, id); got != want {
+				t.Errorf("%q: earlier %v, want %v", id, got, want)
+			}
+		}
+		r.mu.Lock()
+		r.issue(time.Now().Add(-3 * time.Hour)) // the clock was set back while the registry gave ids
+		r.mu.Unlock()
+		if earlier(r, clock) {
+			t.Error("an id that the registry can have given is of an earlier server")
+		}
+		if other := NewRegistry(Config{Since: time.Now().Add(-4 * time.Hour)}); earlier(other, clock) {
+			t.Error("an id is of an earlier server, although this one was there before its registry")
+		}
+	})
+}
+
 func TestFind(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		a := s.begin(Spec{Title: "a"})

@@ -47,7 +47,18 @@ type Stop struct {
 	From   Rung          // the rung to start at; empty: Interrupt
 	Step   time.Duration // the time between two rungs; 0: defaultStep
 	Reason string        // the request, unless it is a plain cancel: "restart_python_worker"
+
+	// Spare keeps the variables of a Python session that has any: its runner tries no rung above From
+	// until a later stop is without Spare. Without it a cancel of code that can't be interrupted would
+	// cost hours of work that its caller wanted to keep. Other runners ignore it.
+	Spare bool
+
+	again int // how often the client has asked for the same once more
 }
+
+// Again returns how often the client has asked for the same stop once more. A runner that stays at a
+// rung tries that again.
+func (s *Stop) Again() int { return s.again }
 
 // Error makes a Stop the cause of a context.
 func (s *Stop) Error() string {
@@ -68,9 +79,21 @@ func (s Stop) withDefaults() Stop {
 	return s
 }
 
+// raises reports whether a later stop asks for more than s.
+func (s Stop) raises(later Stop) bool {
+	return later.From.Above(s.From) || s.Spare && !later.Spare
+}
+
 // raised returns s with the higher rung of a later stop and the shorter of their steps. The other
-// fields remain those of the first stop, which the receipt names.
+// fields remain those of the first stop, which the receipt names, unless only the later one costs
+// the variables.
 func (s Stop) raised(later Stop) Stop {
-	s.From, s.Step = later.From, min(s.Step, later.Step)
+	if s.Spare && !later.Spare {
+		s.By, s.Reason, s.Spare = later.By, later.Reason, false
+	}
+	if later.From.Above(s.From) {
+		s.From = later.From
+	}
+	s.Step = min(s.Step, later.Step)
 	return s
 }

@@ -37,6 +37,20 @@ func TestTimeoutCountsRunningOnly(t *testing.T) {
 	})
 }
 
+// The client's own timeout spares variables; the operator's does not.
+func TestTimeoutSparesAsItsSpecSays(t *testing.T) {
+	for _, spare := range []bool{false, true} {
+		bubble(t, Config{}, func(t *testing.T, s stage) {
+			p := s.begin(Spec{Timeout: 30 * time.Second, Spare: spare})
+			<-p.ctx.Done()
+			if st := p.port.Stop(); st.By != Limit || st.Spare != spare {
+				t.Errorf("got %+v", st)
+			}
+			p.end(Receipt{End: Returned})
+		})
+	}
+}
+
 func TestNoTimeoutAfterTheEnd(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		p := s.begin(Spec{Timeout: 30 * time.Second})
@@ -61,6 +75,10 @@ func TestStopsOnlyRaise(t *testing.T) {
 		"raised":                   {stops{{By: Limit}, {By: Agent, From: Kill}}, Stop{By: Limit, From: Kill, Step: defaultStep}, 2},
 		"raised and made faster":   {stops{{By: Agent}, {By: Shutdown, From: Terminate, Step: time.Second}}, Stop{By: Agent, From: Terminate, Step: time.Second}, 2},
 		"raised, and never slower": {stops{{By: Agent, Step: time.Second}, {By: Agent, From: Kill}}, Stop{By: Agent, From: Kill, Step: time.Second}, 2},
+		"sparing":                  {stops{{By: Agent, Spare: true}, {By: Limit, Spare: true}}, Stop{By: Agent, From: Interrupt, Step: defaultStep, Spare: true}, 1},
+		"sparing, and again":       {stops{{By: Agent, Spare: true}, {By: Agent, Spare: true}}, Stop{By: Agent, From: Interrupt, Step: defaultStep, Spare: true, again: 1}, 2},
+		"no longer sparing":        {stops{{By: Agent, Spare: true}, {By: Limit}}, Stop{By: Limit, From: Interrupt, Step: defaultStep}, 2},
+		"sparing after all":        {stops{{By: Limit}, {By: Agent, Spare: true}}, Stop{By: Limit, From: Interrupt, Step: defaultStep}, 1},
 		"never lowered":            {stops{{By: Agent, From: Kill}, {By: Agent, From: Terminate}}, Stop{By: Agent, From: Kill, Step: defaultStep}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package pyrepl_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -140,8 +141,45 @@ for i in range(%d):
 	}
 	j = b.start("for _ in range(9): display({'text/html': 'x' * (8 << 20)}, raw=True)")
 	notes := strings.Join(jobstest.End(t, j).Receipt.Notes, ";")
-	if n := len(j.Displays()); n != 8 || !strings.HasPrefix(notes, "1 more display") || !strings.HasSuffix(notes, ", and 100 displays with 64 MiB in all") {
+	if n := len(j.Displays()); n != 8 || !strings.HasPrefix(notes, "1 more display") || !strings.HasSuffix(notes, "100 displays of a job are kept, with 64 MiB in all") {
 		t.Errorf("%d displays of 8 MiB, notes %q", n, notes)
+	}
+}
+
+// A live plot ends with its last state, whatever streams it prints to: each clear stands exactly
+// between what was printed before it and after it.
+func TestLivePlotEndsWithItsLastState(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	j := b.start(`
+import os, sys
+class Page:
+    def _repr_html_(self): return '<b>' * 30_000
+for i in range(150):
+    display('epoch %d' % i, clear=True)
+    os.write(2, b'written %d\n' % i)
+    display(Page())
+    print('after', i, end='')
+`)
+	info := jobstest.End(t, j)
+	all := j.Displays()
+	if len(all) != 1 || all[0].Number != 150 || len(info.Receipt.Notes) != 0 {
+		t.Fatalf("%s, notes %q, displays %+v", info.Receipt.Text(), info.Receipt.Notes, all)
+	}
+	streams := map[output.Stream]string{}
+	for _, s := range j.Log().Read(j.Cleared(), 1<<20).Spans {
+		streams[s.Stream] += string(s.Data)
+	}
+	want := map[output.Stream]string{
+		output.Stdout: "'epoch 149'\nafter 149", output.Stderr: "written 149\n",
+		output.Display: fmt.Sprintf("[html 150: HTML 87.9 KiB, %s]\n", display.URI(j.ID(), 150)),
+	}
+	if !maps.Equal(streams, want) {
+		t.Errorf("left: %q, want %q", streams, want)
+	}
+	info, _ = b.run("for n in range(120): display(Page())\ndisplay(Page(), clear=True)")
+	if len(info.Receipt.Notes) != 0 {
+		t.Errorf("notes %q about what was replaced", info.Receipt.Notes)
 	}
 }
 
@@ -220,10 +258,10 @@ os.kill(os.getpid(), 9)
 func TestJobSaysHowManyDisplaysWereLeftOut(t *testing.T) {
 	b := forging(t)
 	for _, test := range [][2]string{
-		{"for i in range(13): show([('image/png', png(i))])", "3"},
+		{"for i in range(103): show([('image/png', png(i % 256))])", "3"},
 		{"show([('image/png', png(1))] * 3); show([('x', b'y')]); show([]); show([('image/png', 10)])", "4"},
 		{"send(line([], event='done', end='returned', displays_left=5))", "5"},
-		{"for i in range(11): show([('image/png', png(i))])\nos.kill(os.getpid(), 9)", "1"},
+		{"for i in range(101): show([('image/png', png(i))])\nos.kill(os.getpid(), 9)", "1"},
 	} {
 		code, want := test[0], test[1]
 		info, out := b.run(code)

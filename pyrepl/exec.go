@@ -34,6 +34,7 @@ type exec struct {
 
 	checkpoint bool // leave one
 	begun      bool // with the work, after what runs again first
+	had        int  // variables of the session before the job, as last reported
 }
 
 // Queue takes the job's place behind those that were started before it.
@@ -97,6 +98,7 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 	if err != nil {
 		return notStarted(ctx, err), nil
 	}
+	e.had = len(e.s.lastNames())
 	p.SetPID(w.Process().PID())
 	p.SetProbe(runner.Probe(w.Process()))
 	watch := runner.Begin()
@@ -105,7 +107,7 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 		return before, w
 	}
 	e.begun = true
-	r := newRun(e.s, w, p)
+	r := e.newRun(w, p)
 	r.mute = e.work.Request != nil
 	out := r.exec(ctx, e.work)
 	if r.mute && r.asked {
@@ -131,8 +133,10 @@ type run struct {
 	p *jobs.Port
 
 	id       string // of the job; of the earlier one, if that runs again
+	had      int    // see exec
 	mute     bool   // input is refused: an earlier job runs again, or something is asked of the namespace
 	watcher  *waiting.Watcher
+	looker   *worker.Looker
 	over     chan struct{}  // closed when the code has ended or the worker is dead
 	unkilled chan struct{}  // closed when the worker could not be killed
 	stopping sync.WaitGroup // the goroutines of a stop
@@ -146,18 +150,23 @@ type run struct {
 	killed    int  // processes that the kernel killed for want of memory since the job before
 
 	// Guarded by mu.
-	mu        sync.Mutex
-	signalled bool                   // the worker was asked for an interrupt: a sync is due
-	raised    bool                   // the interrupt was raised
-	questions []worker.QuestionEvent // that are open, the oldest first
-	sent      sentAnswer             // to the question that was answered last
-	reading   bool                   // a program reads the terminal, and may wait for other things as well
-	eofNext   bool                   // the next question gets the end of file
-	asked     bool                   // for input, which was refused
+	mu         sync.Mutex
+	signalled  bool                   // the worker was asked for an interrupt: a sync is due
+	reached    bool                   // the code has had the interrupt
+	ownHandler bool                   // by a handler of its own
+	raises     int                    // how often it was raised since it was asked for
+	raisedAt   time.Time              // the last time
+	repeated   bool                   // the request for it was repeated
+	spot       uint64                 // where the code was then; 0: unknown
+	questions  []worker.QuestionEvent // the open ones, oldest first
+	sent       sentAnswer             // to the question that was answered last
+	reading    bool                   // a program reads the terminal, and may wait for other things as well
+	eofNext    bool                   // the next question gets the end of file
+	asked      bool                   // for input, which was refused
 }
 
-func newRun(s *Session, w *worker.Worker, p *jobs.Port) *run {
-	r := &run{s: s, w: w, p: p, id: p.ID(), over: make(chan struct{}), unkilled: make(chan struct{})}
+func (e *exec) newRun(w *worker.Worker, p *jobs.Port) *run {
+	r := &run{s: e.s, w: w, p: p, had: e.had, id: p.ID(), over: make(chan struct{}), unkilled: make(chan struct{})}
 	r.watcher = w.NewWatcher(r.onTerminal)
 	return r
 }
@@ -179,7 +188,9 @@ func (r *run) exec(ctx context.Context, work worker.Work) jobs.Outcome {
 		return jobs.Outcome{Receipt: r.lostReceipt(err)}
 	}
 	r.p.SetInput(r.input)
-	r.p.SetLooker(r.w.Looker(r.s.code))
+	r.looker = r.w.Looker(r.s.code)
+	r.p.SetLooker(r.looker)
+	r.p.SetHolder(r.hold)
 	stopWatcher := r.watcher.Start()
 	r.w.Prepare() // for the next job while the worker is busy; an error: the next job tries again
 	done, err := r.follow(ctx)
@@ -237,7 +248,7 @@ func (r *run) take(ev worker.Event) (done worker.DoneEvent, ok bool) {
 	r.heard = true
 	switch ev := ev.(type) {
 	case worker.RaisedEvent:
-		r.setRaised()
+		r.setRaised(ev)
 	case worker.QuestionEvent:
 		r.ask(ev)
 	case worker.TakenEvent:

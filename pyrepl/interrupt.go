@@ -1,6 +1,8 @@
 package pyrepl
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"syscall"
 	"time"
@@ -8,15 +10,18 @@ import (
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
+	"asyncrepl/pyrepl/worker"
 )
 
 // stop stops the job as its Port asks: it interrupts the code, and ends the worker if that does not
-// help.
+// help. A stop that spares the variables only interrupts, unless there were none before the job: then
+// a hanging first job would block its session for the sake of nothing.
 func (r *run) stop() {
 	term, err := procfs.DispositionOf(r.w.Process().PID(), syscall.SIGTERM)
 	r.handlesTerm = err == nil && (term.Caught || term.Ignored || term.Blocked)
 	result := r.w.Process().Stop(process.Ladder{
 		Over: r.over, Keep: true, Step: r.p.Stop().Step, Interrupt: r.interrupt, Requests: r.p,
+		Hold: r.held,
 	})
 	r.rungs = result.Needed
 	if slices.Contains(result.Needed, jobs.Kill) && !r.w.Ended() {
@@ -24,11 +29,40 @@ func (r *run) stop() {
 	}
 }
 
+// held reports whether the job's stop goes no further than the interrupt.
+func (r *run) held() bool {
+	st := r.p.Stop()
+	return st != nil && st.Spare && r.had > 0
+}
+
+// hold says why the interrupt has not ended the job yet.
+func (r *run) hold() (h jobs.Hold, ok bool) {
+	r.mu.Lock()
+	due, raises, at, own, spot := r.repeated, r.raises, r.raisedAt, r.ownHandler, r.spot
+	r.mu.Unlock()
+	if !due || !r.held() {
+		return jobs.Hold{}, false
+	}
+	h = jobs.Hold{Variables: r.had, Reached: raises > 0 || own}
+	since := time.Since(at).Round(time.Second)
+	switch {
+	case raises == 1:
+		h.Why = fmt.Sprintf("KeyboardInterrupt was raised %v ago, and the code continues", since)
+	case raises > 1:
+		h.Why = fmt.Sprintf("KeyboardInterrupt was raised %d times, last %v ago, and the code continues", raises, since)
+	case own:
+		h.Why = "the code handles SIGINT itself, and continues"
+	default:
+		h.Why = cmp.Or(r.looker.Waits(spot), "Python has not taken it yet")
+	}
+	return h, true
+}
+
 // interrupt asks the worker to raise KeyboardInterrupt in the job's code. A worker that has not
 // begun with the job keeps the request until it does: the command was sent before.
 func (r *run) interrupt() error {
 	r.mu.Lock()
-	r.signalled = true
+	r.signalled, r.raises = true, 0 // an earlier KeyboardInterrupt was not asked for
 	r.mu.Unlock()
 	children := r.w.Foreground()
 	err := r.w.Process().Signal(syscall.SIGURG)
@@ -60,50 +94,89 @@ const (
 // interrupts only the children in asked, which existed when the interrupt was asked for: code that
 // has its KeyboardInterrupt can start others to clean up.
 //
-// The C library's system(3), or a SIGINT handler of the user's, can keep the interrupt from being
-// raised. Until it is, each repetition interrupts the children that existed one pause ago: had they
-// been started to clean up, the worker would have reported the interrupt by now.
+// The C library's system(3) can keep the interrupt from the code. Until the worker has reported that
+// the code has it, each repetition interrupts the children that existed one pause ago: had they been
+// started to clean up, the report would have come by now.
+//
+// If the client asks again after code has caught its interrupt, it gets another one, and so do the
+// children that exist then. That one is a SIGINT: the worker counts the other signal once.
 func (r *run) repeatInterrupt(asked []procfs.Process) {
 	timer := time.NewTimer(firstPause)
 	defer timer.Stop()
-	last, n := asked, 0
+	last, n, again := asked, 0, 0
 	for pause := firstPause; ; timer.Reset(pause) {
+		_, changed := r.p.Wanted()
+		if st := r.p.Stop(); st.Again() > again {
+			again = st.Again()
+			if r.hasReached() {
+				asked = r.w.Foreground()
+				last, n, pause = asked, 0, firstPause
+				r.expectAnother()
+				r.w.Process().Signal(syscall.SIGINT)
+			}
+		}
 		select {
 		case <-r.over:
 			if n < 2 {
 				interruptAll(asked)
 			}
 			return
+		case <-changed:
+			continue
 		case <-timer.C:
 		}
 		if urg, err := procfs.DispositionOf(r.w.Process().PID(), syscall.SIGURG); err == nil && urg.Pending && !urg.Blocked {
 			continue // the worker has not run since the last request: another one would be the same
 		}
 		r.w.Process().Signal(syscall.SIGURG) // an error: the worker has ended
-		n++
-		raised := r.wasRaised()
-		if raised {
+		if n++; n == 2 {
+			r.setSpot(r.looker.Place()) // Python code would have it by now
+		}
+		// On a busy machine the report can have come and not be read yet.
+		reached := r.w.EventsPending() || r.hasReached()
+		if reached {
 			last = asked
 		}
-		if n == 2 || n > 2 && !raised {
+		if n == 2 || n > 2 && !reached {
 			interruptAll(last)
 		}
-		if !raised {
+		if !reached {
 			last = r.w.Foreground()
 		}
 		pause = min(2*pause, lastPause)
 	}
 }
 
-// setRaised notes that the interrupt was raised in the job's code.
-func (r *run) setRaised() {
+// setRaised notes that the interrupt was raised in the job's code, or that a handler of the code's own
+// took it.
+func (r *run) setRaised(ev worker.RaisedEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.raised = true
+	if r.reached = true; ev.Handler {
+		r.ownHandler = true
+		return
+	}
+	r.raisedAt = time.Now()
+	r.raises++
 }
 
-func (r *run) wasRaised() bool {
+func (r *run) hasReached() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.raised
+	return r.reached
+}
+
+// expectAnother prepares for another interrupt. The worker does not report those that a handler of
+// the code's own takes.
+func (r *run) expectAnother() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reached = r.ownHandler
+}
+
+// setSpot notes where the code was shortly after it was interrupted; 0: unknown.
+func (r *run) setSpot(spot uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.repeated, r.spot = true, spot
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Events arrive however long the names, prompts, types and values of the user's code are.
-func TestLargeNames(t *testing.T) {
+func TestLoadLargeNames(t *testing.T) {
 	if testing.Short() {
 		t.Skip("large")
 	}

@@ -93,6 +93,33 @@ func (b *bench) showsCalls() {
 	}
 }
 
+// A loop that sleeps most of the time is in the same place at each look, and yet it moves.
+func TestLoopOfSleepsIsNotStill(t *testing.T) {
+	t.Parallel()
+	if err := pystack.Available(); err != nil {
+		t.Skip(err)
+	}
+	b := newBench(t)
+	rounds := filepath.Join(b.cfg.Dir, "rounds")
+	j := b.start("import time\ndef nap(f):\n    while True: f.write(b'.'); time.sleep(0.004)\nnap(open('rounds', 'wb', 0))")
+	looks(t, j, "nap")
+	for same := 0; same < 3; {
+		before, _ := os.Stat(rounds)
+		polltest.Until(t, "the loop to come round", func() bool {
+			now, err := os.Stat(rounds)
+			return err == nil && now.Size() > before.Size()+1
+		})
+		switch looks(t, j, "nap").Since {
+		case callstack.Still:
+			t.Fatal("the loop stands still")
+		case callstack.Same:
+			same++
+		}
+	}
+	j.Stop(stop(jobs.Interrupt))
+	jobstest.End(t, j)
+}
+
 // showsAwait looks at a job that awaits.
 func (b *bench) showsAwait() {
 	t := b.t.(*testing.T)

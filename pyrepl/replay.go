@@ -130,7 +130,7 @@ func (e *exec) again(ctx context.Context, p *jobs.Port, w *worker.Worker, step E
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Raised, By: jobs.Program, State: jobs.Kept,
 			Detail: "job " + step.Job + " can't run again: " + file + " has changed"}}
 	}
-	r := newRun(e.s, w, p)
+	r := e.newRun(w, p)
 	r.id, r.mute = step.Job, true
 	out := r.exec(ctx, step.Work)
 	e.s.record(func(h *history) { h.end(p.Complete(out.Receipt)) })
@@ -166,6 +166,6 @@ func (r *run) refuse() {
 	defer r.mu.Unlock()
 	if !r.asked {
 		r.asked = true
-		r.p.Cancel(jobs.Stop{By: jobs.Program, From: jobs.Interrupt})
+		r.p.Cancel(jobs.Stop{By: jobs.Program, From: jobs.Interrupt, Spare: true})
 	}
 }

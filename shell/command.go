@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type Command struct {
 	TTY   bool     // on a terminal; else on pipes, with stdout and stderr apart
 
 	report *os.File // the shell of a session reports to it, as reportFD; nil: it does not
+	pace   tty.Pace // for the keys that clients send; zero: tty.UsualPace
 }
 
 // Run starts the command, follows it to its end and reports how it ended.
@@ -60,24 +62,25 @@ func (c *Command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 
 // A run is one started command.
 type run struct {
-	port     *jobs.Port
-	shell    string // that runs a command line; empty: it is another program
-	handle   *process.Handle
-	pty      *tty.PTY           // nil on pipes
-	stdin    *stdin.Pipe        // nil on a terminal
-	keyboard *tty.Keyboard      // nil on pipes
-	queries  *queries.Responder // nil on pipes
-	watcher  *waiting.Watcher   // of terminal or stdin
-	pumps    []*pump.Pump
-	dir      string // in which it was started
-	watch    runner.Stopwatch
-	modes    modes // of the terminal, used by input, which is called one at a time
+	port    *jobs.Port
+	shell   string // the shell that runs a command line; empty: another program runs
+	handle  *process.Handle
+	pty     *tty.PTY           // nil on pipes
+	stdin   *stdin.Pipe        // nil on a terminal
+	typist  *tty.Typist        // nil on pipes
+	queries *queries.Responder // nil on pipes
+	watcher *waiting.Watcher   // watches the terminal or stdin
+	pumps   []*pump.Pump
+	dir     string // in which it was started
+	watch   runner.Stopwatch
+	modes   modes // the terminal's; only input uses it, and no two calls of input overlap
 
 	// Guarded by mu.
 	mu         sync.Mutex
 	reading    bool          // a program reads input, and may wait for other things as well
 	readsAgain chan struct{} // closed when one does; nil: nothing waits for that
 	signals    []string      // that clients have sent
+	request    request
 }
 
 // start starts the program with its descriptors and the pumps that read them.
@@ -89,7 +92,11 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 		spec.Files = append(spec.Files, c.report)
 	}
 	var line string
-	if spec.Argv, line = splitLongLine(c.Argv, len(spec.Files)); line != "" {
+	argv := c.Argv
+	if c.TTY && c.report == nil {
+		argv = lingering(argv)
+	}
+	if spec.Argv, line = splitLongLine(argv, len(spec.Files)); line != "" {
 		f, err := textFile(line)
 		if err != nil {
 			return nil, runner.Scarce(err)
@@ -101,7 +108,7 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 	defer r.mu.Unlock()
 	var err error
 	if c.TTY {
-		err = r.startOnTTY(c.Owner, spec)
+		err = r.startOnTTY(c.Owner, spec, cmp.Or(c.pace, tty.UsualPace))
 	} else {
 		err = r.startOnPipes(c.Owner, spec)
 	}
@@ -119,7 +126,7 @@ func (c *Command) explain(err error) error {
 	return runner.Scarce(err)
 }
 
-func (r *run) startOnTTY(owner *process.Owner, spec process.Spec) (err error) {
+func (r *run) startOnTTY(owner *process.Owner, spec process.Spec, pace tty.Pace) (err error) {
 	if r.pty, err = tty.Open(runner.Rows, runner.Cols); err != nil {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // pipes would fail too
 			return err
@@ -131,7 +138,9 @@ func (r *run) startOnTTY(owner *process.Owner, spec process.Spec) (err error) {
 		r.pty.Close()
 		return err
 	}
-	r.keyboard = tty.NewKeyboard(r.pty, runner.PIDs(r.handle))
+	keyboard := tty.NewKeyboard(r.pty, runner.PIDs(r.handle))
+	keyboard.OnType = r.noteSent
+	r.typist = tty.NewTypist(keyboard, pace)
 	r.watcher = runner.NewWatcher(r.pty, r.handle, r.lastOutput, r.onInput)
 	r.port.SetTerminal(r.pty.Size)
 	r.announce()
@@ -215,6 +224,9 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 	ports := listening.NewTree(r.handle.Tree)
 	ports.Follow(runner.ReportPorts(r.port), false)
 	stopped := r.await(ctx)
+	if r.typist != nil {
+		r.typist.Close(errEnded)
+	}
 	ports.Close()
 	stopWatcher()
 	for _, p := range r.pumps {
@@ -226,6 +238,9 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 		rec.By = jobs.Agent
 	}
 	st := r.port.Stop()
+	if rung := r.requested(); rung != "" && st == nil && rec.End == jobs.Exited && rec.Code == 0 {
+		rec.Rungs, rec.By = []jobs.Rung{rung}, jobs.Agent
+	}
 	// A shutdown hangs up every process group itself, often before the rungs of the job's own stop.
 	hungUp := st != nil && st.By == jobs.Shutdown && rec.End == jobs.Signaled
 	if st != nil && (len(stopped.Needed) > 0 || hungUp) {
@@ -233,6 +248,9 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 		if rec.End != jobs.Exited || rec.Code != 0 { // else the command finished anyway
 			rec.Stop, rec.By = st, st.By
 		}
+	}
+	if r.typist != nil {
+		rec.Notes = append(rec.Notes, r.typist.Lost()...)
 	}
 	if st == nil || st.By != jobs.Shutdown {
 		rec.Files = r.watch.Files(r.dir)
@@ -248,6 +266,9 @@ func (r *run) await(ctx context.Context) process.StopResult {
 	case <-r.handle.Done():
 		return process.StopResult{}
 	case <-ctx.Done():
+		if r.typist != nil {
+			r.typist.Drop(errStopping)
+		}
 		return r.handle.Stop(process.Ladder{Step: r.port.Stop().Step, Interrupt: r.interrupt, Requests: r.port})
 	}
 }

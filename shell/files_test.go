@@ -12,6 +12,7 @@ import (
 )
 
 func TestReceiptNamesTheFilesOfALongJob(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, name := range []string{"old", "other"} {
 		if err := os.WriteFile(filepath.Join(b.dir, name), nil, 0o600); err != nil {
@@ -35,6 +36,7 @@ func TestReceiptNamesTheFilesOfALongJob(t *testing.T) {
 }
 
 func TestShutdownDoesNotSearchForFiles(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start("touch new; sleep 0.11; echo ready; sleep 1000")
 	jobstest.Prints(t, j, "ready")

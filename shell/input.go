@@ -2,6 +2,8 @@ package shell
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"asyncrepl/internal/keys"
@@ -44,6 +46,9 @@ func (r *run) input(ctx context.Context, in jobs.Input) (d jobs.Delivery, err er
 		d.Unseen = !waiting.SeesPipes
 		err = r.inputToPipe(ctx, in, &d)
 	} else {
+		if !d.Waiting && in.Types() {
+			d.Waiting, d.Outside = waiting.ReadOutside(ctx, r.pty, runner.PIDs(r.handle))
+		}
 		err = r.inputToTerminal(ctx, in, &d)
 	}
 	return d, err
@@ -51,14 +56,15 @@ func (r *run) input(ctx context.Context, in jobs.Input) (d jobs.Delivery, err er
 
 // inputToTerminal is input for a command with a terminal.
 func (r *run) inputToTerminal(ctx context.Context, in jobs.Input, d *jobs.Delivery) error {
-	typed, err := r.typed(in)
+	strokes, err := r.strokes(in)
 	if err == nil && in.Types() {
-		err = r.keyboard.Check(typed) // before the size or the signal takes effect
+		err = r.typist.Check(strokes) // before the size or the signal takes effect
 	}
 	if err != nil {
 		return err
 	}
 	if in.Size != (jobs.Size{}) {
+		r.noteSent("")
 		if err := r.pty.Resize(uint16(in.Size.Rows), uint16(in.Size.Cols)); err != nil {
 			return err
 		}
@@ -75,11 +81,27 @@ func (r *run) inputToTerminal(ctx context.Context, in jobs.Input, d *jobs.Delive
 	if d.Waiting && (in.Size != (jobs.Size{}) || in.Signal != "") {
 		r.awaitReader(ctx)
 	}
-	if made := r.noteSignalKeys(typed.Keys); typed.Text == "" && !typed.EOF {
-		d.Made = made
+	if in.Text == "" && !in.EOF {
+		d.Made = r.madeOf(strings.Join(strokes.Keys, ""))
 	}
-	return r.keyboard.Type(ctx, typed)
+	typing, err := r.typist.Type(ctx, strokes)
+	if errors.Is(err, errEnded) {
+		return jobs.ErrEnded
+	}
+	if typing != nil {
+		d.Typing, d.Behind = typing, typing.Behind()
+	}
+	if lost := r.typist.Lost(); lost != nil {
+		d.Note = "before that, " + strings.Join(lost, "; ")
+	}
+	return err
 }
+
+// The reasons why keys are not typed.
+var (
+	errEnded    = errors.New("the job ended first")
+	errStopping = errors.New("the job was asked to end")
+)
 
 // awaitReader waits until a program that was reading reads again: one that reacts to a new size or
 // a signal often drops what was typed meanwhile. It waits for half of the time that ctx leaves.
@@ -106,7 +128,7 @@ func (r *run) awaitReader(ctx context.Context) {
 
 // inputToPipe is input for a command without a terminal.
 func (r *run) inputToPipe(ctx context.Context, in jobs.Input, d *jobs.Delivery) error {
-	if in.Paste || in.Size != (jobs.Size{}) || in.Keys != (keys.Sequence{}) {
+	if in.Paste || in.Size != (jobs.Size{}) || len(in.Keys) > 0 {
 		return jobs.ErrNoTerminal
 	}
 	if in.Types() {
@@ -121,27 +143,28 @@ func (r *run) inputToPipe(ctx context.Context, in jobs.Input, d *jobs.Delivery) 
 		}
 	}
 	if in.Types() {
+		r.noteSent("")
 		return r.stdin.Send(ctx, in.Text, in.EOF)
 	}
 	return nil
 }
 
-// typed returns what the keyboard types of in. The modes of the terminal are those that the output
-// so far has set. The output is read only if the modes matter, and each byte once.
-func (r *run) typed(in jobs.Input) (tty.Input, error) {
+// strokes returns what is typed for in. The modes of the terminal are those that the output so far has
+// set. The output is read only if the modes matter, and each byte once.
+func (r *run) strokes(in jobs.Input) (tty.Strokes, error) {
 	if in.Paste || in.Keys.NeedsModes() {
 		r.pumps[0].Drain()
 		r.modes.follow(r.port.Output())
 	}
-	typed := tty.Input{Text: in.Text, Keys: in.Keys.Bytes(r.modes.Modes), EOF: in.EOF, Secret: in.Secret}
+	s := tty.Strokes{Text: in.Text, Keys: in.Keys.Bytes(r.modes.Modes), EOF: in.EOF, Secret: in.Secret}
 	if in.Paste {
 		pasted, err := keys.Paste(in.Text, r.modes.Modes)
 		if err != nil {
-			return tty.Input{}, err
+			return tty.Strokes{}, err
 		}
-		typed.Text, typed.Keys = "", pasted+typed.Keys
+		s.Text, s.Paste = "", pasted
 	}
-	return typed, nil
+	return s, nil
 }
 
 // modes are the modes of a terminal, as far as its output has been followed.

@@ -18,6 +18,7 @@ import (
 
 // A command takes input from the moment that its job is running.
 func TestRunningCommandTakesInput(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for name, c := range map[string]struct {
 		start func(string) *jobs.Job
@@ -36,6 +37,7 @@ func TestRunningCommandTakesInput(t *testing.T) {
 }
 
 func TestQuestions(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		line   string
 		kind   string
@@ -81,6 +83,7 @@ func TestQuestions(t *testing.T) {
 // A program that asks is seen although it also waits for processes of its own job, which wait
 // themselves. Without one of them at rest, the job only accepts input.
 func TestQuestionBesideProcessesOfTheJob(t *testing.T) {
+	t.Parallel()
 	const server = `import socket, subprocess, sys, select
 if len(sys.argv) == 1:
     s = socket.create_server(("127.0.0.1", 0))
@@ -154,6 +157,7 @@ import select; print("name? ", end="", flush=True); select.select([0, 3], [], []
 }
 
 func TestStoppedReaderIsNamed(t *testing.T) {
+	t.Parallel()
 	j := newBench(t).start(`set -m; cat & echo "<cat (pid $!)>"; sleep 1000`)
 	polltest.Until(t, "the name", func() bool { return j.Info().Stopped != "" })
 	if info := j.Info(); info.Status != jobs.Running || !strings.Contains(jobstest.Output(j), "<"+info.Stopped+">") {
@@ -163,6 +167,7 @@ func TestStoppedReaderIsNamed(t *testing.T) {
 
 // A program that drops its input when it reacts to a new size or a signal gets what was sent along.
 func TestTypedAfterAReaction(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, in := range []jobs.Input{{Size: jobs.Size{Rows: 10, Cols: 20}}, {Signal: "WINCH"}} {
 		j := b.start(`exec python3 -I -S -c '
@@ -190,6 +195,7 @@ print(line)'`)
 
 // A busy program never reads the key that interrupts it: the terminal makes a signal of it.
 func TestKeysThatAreSignals(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, c := range []struct{ line, made, status string }{
 		{"echo on; while :; do :; done", "SIGINT", "failed (killed by SIGINT)"},
@@ -199,7 +205,7 @@ func TestKeysThatAreSignals(t *testing.T) {
 		j := b.start(c.line)
 		jobstest.Prints(t, j, "on")
 		interrupt, _ := keys.Parse("ctrl-c")
-		if d := jobstest.Send(t, j, jobs.Input{Keys: interrupt}); d.Made != c.made {
+		if d := jobstest.Send(t, j, jobs.Input{Keys: keys.Sequence{interrupt}}); d.Made != c.made {
 			t.Errorf("%s: the terminal made %q of ctrl-c, not %q", c.line, d.Made, c.made)
 		}
 		if c.made == "" {
@@ -212,6 +218,7 @@ func TestKeysThatAreSignals(t *testing.T) {
 }
 
 func TestTypedAheadArrives(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start(`echo on; while ! test -e go; do :; done; read -r a; read -r b; echo "<$a$b>"`)
 	jobstest.Prints(t, j, "on")
@@ -230,6 +237,7 @@ func TestTypedAheadArrives(t *testing.T) {
 // A program is seen to wait even if its parents have ended just before or during the scan, and no
 // process of the job runs afterwards.
 func TestOrphanIsSeenToWait(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{
 		`exec 3<&0; (cat <&3 &); sleep 300`,
 		`exec 3<&0; (sh -c 'sleep 0.3; head -n1 >/dev/null; head -n1' <&3 & sleep 0.5); sleep 300`,
@@ -243,6 +251,7 @@ func TestOrphanIsSeenToWait(t *testing.T) {
 }
 
 func TestInputThatATerminalWouldSpoilIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start(`read -r a; echo "<$a>"`)
 	jobstest.Asks(t, j)
@@ -271,6 +280,7 @@ func TestInputThatATerminalWouldSpoilIsRefused(t *testing.T) {
 // A program that waits for its terminal and for something else as well is running, and what is sent
 // to it is delivered.
 func TestInputWhileWaitingForMoreThanTheTerminal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start(`exec python3 -c '
 import os, select, socket

@@ -12,6 +12,7 @@ import (
 
 // A program that does not read its pipe takes what the pipe holds, and the error says how much.
 func TestInputBeyondThePipeOfABusyProgram(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.startPiped("echo on; sleep 300")
 	jobstest.Prints(t, j, "on")
@@ -34,6 +35,7 @@ func TestInputBeyondThePipeOfABusyProgram(t *testing.T) {
 // A read of the pipe that is the standard input is a question, and input or the end of file answers
 // it.
 func TestQuestionsOnPipes(t *testing.T) {
+	t.Parallel()
 	const any = "whatever is the last line of the output"
 	tests := map[string]struct {
 		line   string
@@ -82,6 +84,7 @@ func TestQuestionsOnPipes(t *testing.T) {
 // A write to a pipe that no program reads does not hold up the end of the job, even if a process
 // that it left still has the pipe.
 func TestWriteUnderWayDoesNotHoldTheEnd(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.startPiped(`sleep 300 <&0 & echo on; until read -t 0; do :; done`) // until something lies in the pipe
 	jobstest.Prints(t, j, "on")
@@ -94,6 +97,7 @@ func TestWriteUnderWayDoesNotHoldTheEnd(t *testing.T) {
 }
 
 func TestInputToAClosedPipeIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.startPiped(`exec 0<&-; echo on; sleep 300`)
 	jobstest.Prints(t, j, "on")

@@ -30,6 +30,7 @@ def ask(text, last):
 
 // Programs get the answers of a terminal of 40 rows and 120 columns.
 func TestProgramsThatAskTheTerminal(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ line, want string }{
 		"bash": {`IFS='[;' read -r -s -d R -p $'ab\e[6n' _ row col; echo "<$row,$col>"`, "<1,3>"},
 		"bash, echo turned off late": { // until it is in time
@@ -50,6 +51,7 @@ func TestProgramsThatAskTheTerminal(t *testing.T) {
 // A program in raw mode gets each answer, and the place of its cursor after whatever it has
 // printed.
 func TestRawProgramThatAsksTheTerminal(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	program := asks + `
 got = [
@@ -74,6 +76,7 @@ print("\r\n%s" % got)
 
 // The answers follow the size that a client has set.
 func TestAnswersFollowTheSize(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start(`for i in 1 2; do read -r; IFS='[;' read -r -s -d R -p $'\e[999;999H\e[6n' _ row col; echo; echo "<$row,$col>"; done`)
 	jobstest.Asks(t, j)
@@ -88,6 +91,7 @@ func TestAnswersFollowTheSize(t *testing.T) {
 
 // A file that cat shows types nothing, neither at once nor into the program after it.
 func TestShownFileTypesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	queries := strings.Repeat("\x1b[6n\x1b[c\x1b[>c\x1b[5n\x1b[?6n\x1b[?25$p\x1b]10;?\a\x1b]11;?\x1b\\", 1000)
 	if err := os.WriteFile(filepath.Join(b.dir, "queries"), []byte(queries), 0o600); err != nil {
@@ -105,6 +109,7 @@ func TestShownFileTypesNothing(t *testing.T) {
 // A question that has no echo, but is answered by a line, takes no answer of the terminal as a
 // password.
 func TestPasswordTakesNoAnswer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start(`read -r -s -p $'\e[6n\e[cPassword: ' a; echo; echo "<$a>"`)
 	jobstest.Asks(t, j)
@@ -117,6 +122,7 @@ func TestPasswordTakesNoAnswer(t *testing.T) {
 
 // prompt_toolkit, and ipython with it, sees that its terminal says where the cursor is.
 func TestPromptToolkitGetsTheCursor(t *testing.T) {
+	t.Parallel()
 	if out, err := exec.Command("python3", "-c", "import prompt_toolkit").CombinedOutput(); err != nil {
 		t.Skipf("prompt_toolkit is not installed: %v, %s", err, out)
 	}
@@ -135,6 +141,7 @@ print(name, session.app.renderer.cpr_support.name)'`)
 
 // vim knows its terminal.
 func TestVimGetsAnswers(t *testing.T) {
+	t.Parallel()
 	if out, err := exec.Command("vim", "--version").Output(); err != nil || !strings.Contains(string(out), "+termresponse") {
 		t.Skipf("no vim that asks: %v", err)
 	}

@@ -60,6 +60,7 @@ func (c carried) prints(t *testing.T, line, text string) {
 }
 
 func TestSessionCarries(t *testing.T) {
+	t.Parallel()
 	tests := map[string][]struct{ line, prints string }{
 		"directory":         {{"mkdir 'a b' && cd 'a b'", ""}, {"basename \"$(pwd)\"", "a b\n"}},
 		"directory of exit": {{"cd /; exit", ""}, {"pwd", "/\n"}},
@@ -93,6 +94,7 @@ func TestSessionCarries(t *testing.T) {
 }
 
 func TestSessionEnds(t *testing.T) {
+	t.Parallel()
 	const isNew = "shell session build is new; "
 	const nothing = "shell session build carries nothing of this command: "
 	const noReport = nothing + "its shell was replaced by exec, or left by exit with a trap of its own on EXIT"
@@ -124,6 +126,7 @@ func TestSessionEnds(t *testing.T) {
 }
 
 func TestSessionRunsOneAtATime(t *testing.T) {
+	t.Parallel()
 	inEachShell(t, func(t *testing.T, c carried) {
 		first := c.start(t, c.line("read x; cd /"))
 		jobstest.Asks(t, first)
@@ -152,6 +155,7 @@ func TestSessionRunsOneAtATime(t *testing.T) {
 
 // A cancelled command needs no rung that it would not need without a session.
 func TestSessionCommandIsCancelled(t *testing.T) {
+	t.Parallel()
 	// The program of the line says that it has begun: an interrupt during a fork can be lost, and that
 	// before a read begins, too.
 	const program = `sh -c 'echo begun; exec sleep 1000'`
@@ -181,6 +185,7 @@ func TestSessionCommandIsCancelled(t *testing.T) {
 }
 
 func TestSessionIsForOneCommand(t *testing.T) {
+	t.Parallel()
 	inEachShell(t, func(t *testing.T, c carried) {
 		c.prints(t, "export A=1 B=1", "")
 		l := c.line("echo $A$B$C; export B=3")
@@ -193,6 +198,7 @@ func TestSessionIsForOneCommand(t *testing.T) {
 }
 
 func TestSessionSaysWhatIsNotCarried(t *testing.T) {
+	t.Parallel()
 	inEachShell(t, func(t *testing.T, c carried) {
 		if strings.HasSuffix(c.shell, "dash") {
 			t.Skip("only bash lists its variables")
@@ -207,6 +213,7 @@ func TestSessionSaysWhatIsNotCarried(t *testing.T) {
 
 // Variables that no program can be started with don't take the others with them.
 func TestSessionWithTooManyVariables(t *testing.T) {
+	t.Parallel()
 	inEachShell(t, func(t *testing.T, c carried) {
 		c.prints(t, "export A=1", "")
 		_, rec := c.run(t, c.line("mkdir x; cd x; umask 027; big=$(head -c 3000000 /dev/zero | tr '\\0' x); export big A=2"))
@@ -219,6 +226,7 @@ func TestSessionWithTooManyVariables(t *testing.T) {
 
 // A shell that traces what it does shows the line, and not how the server carries its state.
 func TestSessionTraces(t *testing.T) {
+	t.Parallel()
 	inEachShell(t, func(t *testing.T, c carried) {
 		c.prints(t, "set -u", "")
 		for _, set := range []string{"set -x", "set -v", "set -xv"} {
@@ -233,6 +241,7 @@ func TestSessionTraces(t *testing.T) {
 }
 
 func TestSessionWithoutItsDirectory(t *testing.T) {
+	t.Parallel()
 	inEachShell(t, func(t *testing.T, c carried) {
 		c.prints(t, "mkdir x; cd x; rmdir ../x", "")
 		_, rec := c.run(t, c.line("pwd"))
@@ -249,6 +258,7 @@ func TestSessionWithoutItsDirectory(t *testing.T) {
 
 // What a command leaves running neither keeps the next one waiting nor changes what it gets.
 func TestSessionWithABackgroundProcess(t *testing.T) {
+	t.Parallel()
 	inEachShell(t, func(t *testing.T, c carried) {
 		_, rec := c.run(t, c.line("trap '' HUP; (while sleep 1; do cd /usr; done) & cd /"))
 		if len(rec.Left) == 0 {

@@ -61,6 +61,7 @@ func (b *bench) startPiped(line string) *jobs.Job {
 }
 
 func TestEnds(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct{ line, status, output string }{
 		"exit 0":       {"echo hi", "completed", "hi\r\n"},
 		"no newline":   {"printf hi", "completed", "hi"},
@@ -89,6 +90,7 @@ func TestEnds(t *testing.T) {
 }
 
 func TestReceiptSaysWhyACommandDidNotStart(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	c := b.command("echo", true)
 	c.Argv = []string{b.dir + "/none"}
@@ -106,6 +108,7 @@ func TestReceiptSaysWhyACommandDidNotStart(t *testing.T) {
 
 // No shell reads a person's start-up file, not even a bash that finds itself under sshd.
 func TestNoStartUpFileIsRead(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	link := b.dir + "/my-shell"
 	if err := errors.Join(os.WriteFile(b.dir+"/.bashrc", []byte("echo start-up"), 0o600), os.Symlink(b.bash, link)); err != nil {
@@ -126,6 +129,7 @@ func TestNoStartUpFileIsRead(t *testing.T) {
 }
 
 func TestPipesKeepStdoutAndStderrApart(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.startPiped("echo out; echo err >&2; test -t 0 || echo piped; cat; exit 4")
 	jobstest.Prints(t, j, "piped")
@@ -150,6 +154,7 @@ func TestPipesKeepStdoutAndStderrApart(t *testing.T) {
 
 // Two pipes have no order. What was printed before an error is kept before it all the same.
 func TestErrorsComeAfterWhatWasPrintedBefore(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for range 20 {
 		j := b.startPiped("echo out; echo err >&2")
@@ -161,6 +166,7 @@ func TestErrorsComeAfterWhatWasPrintedBefore(t *testing.T) {
 }
 
 func TestCancelEndsTheTree(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct{ line, status string }{
 		"plain":      {`sleep 300 & echo pid $!.; echo on; wait`, "cancelled (interrupted)"},
 		"foreground": {`echo on; sleep 300`, "cancelled (interrupted)"},
@@ -227,6 +233,7 @@ func pids(out string) (all []int) {
 }
 
 func TestReceiptNamesWhatIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start(`sleep 300 & echo pid $!.
 bash -c 'trap "" HUP; > ready; while ! test -e go; do sleep 0.01; done; echo late words; sleep 300' & echo pid $!.
@@ -269,6 +276,7 @@ while ! test -e ready; do sleep 0.01; done`)
 
 // A cleanup is completed even if its caller stops waiting.
 func TestCleanupOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.startPiped(`(trap '' TERM; echo deaf; while :; do sleep 300; done) & echo pid $!.`)
 	jobstest.End(t, j)
@@ -291,6 +299,7 @@ func TestCleanupOutlivesItsCaller(t *testing.T) {
 }
 
 func TestLateOutputIsKeptAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.startPiped(`(while ! test -e go; do sleep 0.01; done; echo late words) & echo on time`)
 	jobstest.End(t, j)
@@ -305,6 +314,7 @@ func TestLateOutputIsKeptAfterTheEnd(t *testing.T) {
 
 // A child that floods the pipe for ever does not keep the job from ending.
 func TestFloodingChildDoesNotHoldTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, onTTY := range []bool{true, false} {
 		b := newBench(t)
 		c := b.command(`trap '' HUP; yes & yes & sleep 0.2; exit 5`, onTTY)
@@ -317,6 +327,7 @@ func TestFloodingChildDoesNotHoldTheEnd(t *testing.T) {
 }
 
 func TestTwoHundredAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var wg sync.WaitGroup
 	for i := range 200 {
@@ -337,6 +348,7 @@ func TestTwoHundredAtOnce(t *testing.T) {
 }
 
 func TestCommandThatFinishesItsInterruptHasCompleted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start(`trap 'echo cleaning up; exit 0' INT; echo on; while :; do sleep 0.01; done`)
 	jobstest.Prints(t, j, "on")
@@ -348,6 +360,7 @@ func TestCommandThatFinishesItsInterruptHasCompleted(t *testing.T) {
 }
 
 func TestClosingTheRegistryEndsAll(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	j := b.start("sleep 300 & echo pid $!.; wait")
 	jobstest.Prints(t, j, ".")

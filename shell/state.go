@@ -86,7 +86,11 @@ func (s state) script(shell, line string) string {
 		b.WriteString("umask " + s.umask + "; ")
 	}
 	b.WriteString("{ " + options + "; " + names + "; } 2>/dev/null >&" + reportFD + "; ")
-	b.WriteString("trap " + quote(end) + " EXIT; { ")
+	last := end
+	if lingers(line) {
+		last += "; " + linger
+	}
+	b.WriteString("trap " + quote(last) + " EXIT; { ")
 	if len(s.options) > 0 {
 		b.WriteString("eval " + quote(strings.Join(s.options, "; ")) + "; ")
 	}

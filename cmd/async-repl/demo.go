@@ -13,10 +13,10 @@ import (
 )
 
 // demoCommand runs the demo with this program as its server, and returns the exit status.
-func demoCommand(ctx context.Context, stdout, stderr io.Writer) int {
+func demoCommand(ctx context.Context, env []string, stdout, stderr io.Writer) int {
 	self, err := os.Executable()
 	if err == nil {
-		err = demo.Program{Path: self, Env: withoutSettings(os.Environ())}.Run(ctx, stdout, stderr)
+		err = demo.Program{Path: self, Env: withoutSettings(env)}.Run(ctx, stdout, stderr)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "demo:", err)

@@ -126,7 +126,7 @@ func checkLost(t *testing.T, s *server, r mcpclient.Reply, why string) {
 }
 
 // All output is kept of more jobs with long output than a server has descriptors.
-func TestLongOutputWithFewDescriptors(t *testing.T) {
+func TestLoadLongOutputWithFewDescriptors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs 70 jobs with long output")
 	}

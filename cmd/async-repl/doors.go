@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/files"
 	"asyncrepl/internal/httpserver"
 	"asyncrepl/internal/listener"
 	"asyncrepl/internal/peer"
@@ -62,12 +63,13 @@ type keys struct {
 	tokens      *tokens.File          // nil: there are none, and all callers are one tenant
 	certificate *listener.Certificate // nil: no TLS
 	tenants     *engine.Tenants
+	files       *files.Store
 	log         *slog.Logger
 }
 
 // openKeys reads the files, and prepares the tenants.
-func (s *settings) openKeys(tenants *engine.Tenants) (*keys, error) {
-	k := &keys{tenants: tenants, log: s.Log}
+func (s *settings) openKeys(tenants *engine.Tenants, store *files.Store) (*keys, error) {
+	k := &keys{tenants: tenants, files: store, log: s.Log}
 	var err error
 	if s.doors.cert != "" {
 		if k.certificate, err = listener.Load(s.doors.cert, s.doors.key); err != nil {
@@ -80,7 +82,7 @@ func (s *settings) openKeys(tenants *engine.Tenants) (*keys, error) {
 			return nil, explained(err)
 		}
 	}
-	return k, k.prepare()
+	return k, k.prepare(false)
 }
 
 func explained(err error) error {
@@ -90,27 +92,38 @@ func explained(err error) error {
 	return err
 }
 
-// prepare makes the workspace and the engine of every tenant. If that fails for several of them, the
-// error is the first one.
-func (k *keys) prepare() error {
+// prepare makes the workspace and the engine of every tenant. A workspace that was replaced since it
+// was opened is opened again if again is true. If prepare fails for several tenants, the error is the
+// first one.
+func (k *keys) prepare(again bool) error {
 	names := []string{defaultTenant}
 	if k.tokens != nil {
 		names = k.tokens.Tenants()
 	}
 	var first error
 	for _, name := range names {
-		_, err := k.engine(name)
+		e, err := k.engine(name)
+		if err == nil && k.tokens != nil && again {
+			err = k.files.Keep(e.Scope().Workspace, again)
+		}
 		first = cmp.Or(first, err)
 	}
 	return first
 }
 
-// engine returns the engine of a tenant.
+// engine returns the engine of a tenant, and opens its workspace once.
 func (k *keys) engine(tenant string) (*engine.Engine, error) {
 	if k.tokens == nil {
 		return k.tenants.Tenant(tenant, "")
 	}
-	return k.tenants.Tenant(tenant, k.tokens.Workspace(tenant))
+	e, err := k.tenants.Tenant(tenant, k.tokens.Workspace(tenant))
+	if err != nil {
+		return nil, err
+	}
+	if err := k.files.Keep(e.Scope().Workspace, false); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // guard sets what decides who may use a server at an address. Without tokens, and at a Unix socket,
@@ -173,7 +186,7 @@ func (k *keys) reread(revoke func(token string)) bool {
 		revoke(token)
 	}
 	k.log.Info("tokens reread", "removed", len(removed))
-	if err := k.prepare(); err != nil {
+	if err := k.prepare(true); err != nil {
 		k.log.Error("a tenant can't be served", "error", err)
 	}
 	k.tenants.Keep(k.tokens.Tenants())

@@ -387,3 +387,25 @@ func TestServeBeyondLoopback(t *testing.T) {
 		}
 	}
 }
+
+// A server at a TCP port without tokens says at its start who can use it, and what to do about it.
+func TestWithoutTokensTheServerWarns(t *testing.T) {
+	t.Parallel()
+	file := newTokens(t, "alice")
+	for name, tt := range map[string]struct {
+		args  []string
+		warns bool
+	}{
+		"TCP":             {[]string{"-listen", "127.0.0.1:0"}, true},
+		"TCP with tokens": {[]string{"-listen", "127.0.0.1:0", "-tokens", file.path}, false},
+		"Unix socket":     {[]string{"-listen", "unix:" + filepath.Join(t.TempDir(), "s")}, false},
+	} {
+		s := serveWith(t, tt.args...)
+		s.url()
+		s.cmd.Process.Signal(syscall.SIGTERM)
+		s.exit()
+		if got := s.log.String(); strings.Contains(got, "even if it is\nconfined") != tt.warns || strings.Contains(got, "Set -tokens (REPL_TOKENS), or listen at a Unix socket: -listen unix:PATH") != tt.warns {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}

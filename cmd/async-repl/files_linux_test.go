@@ -110,6 +110,50 @@ func TestFileIsSentUpWorkedOnAndFetchedBack(t *testing.T) {
 	}
 }
 
+// A tenant that replaces its workspace by a link reaches the files of no other tenant: not over HTTP,
+// by the tools or by an export. The server says so, and opens a new workspace by SIGHUP.
+func TestWorkspaceReplacedByALink(t *testing.T) {
+	t.Parallel()
+	file := newTokens(t, "alice", "bob")
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-tokens", file.path, "-trusted-tenants", "-toolsets", "all", "-log-level", "info")
+	url, alice, bob := filesOf(s.url()), file.tokens["alice"], file.tokens["bob"]
+	if status, body := put(url+"secret", bob, "bob's").answer(t); status != http.StatusCreated {
+		t.Fatal(status, body)
+	}
+	c := client(t, s.url(), alice)
+	if r := c.do("execute_python", "code", "import os\nw = os.getcwd()\nos.rename(w, w + '.old')\nos.symlink('bob', w)", "wait_seconds", 60); r.Header("Status") != "completed" {
+		t.Fatal(r)
+	}
+	const why = "moved, replaced or deleted"
+	for name, r := range map[string]fileRequest{"get": get(url+"secret", alice), "put": put(url+"owned", alice, "x")} {
+		if status, body := r.answer(t); status != http.StatusConflict || !strings.Contains(body, why) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	for tool, args := range map[string][]any{
+		"read_file": {"path", "secret"}, "write_file": {"path", "owned", "content", "x"}, "list_files": nil, "export_session": {"path", "owned.py"},
+	} {
+		if got := client(t, s.url(), alice).refused(tool, args...); !strings.Contains(got, why) {
+			t.Errorf("%s: %s", tool, got)
+		}
+	}
+	if list, err := os.ReadDir(filepath.Join(s.dir, "bob")); err != nil || len(list) != 1 {
+		t.Errorf("bob has %v, %v", list, err)
+	}
+	workspace := filepath.Join(s.dir, "alice")
+	if err := os.Remove(workspace); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(workspace, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.hangUp("tokens reread")
+	polltest.Until(t, "the new workspace", func() bool {
+		status, _ := put(url+"mine", alice, "x").answer(t)
+		return status == http.StatusCreated
+	})
+}
+
 // /files is there only with its toolset.
 func TestFilesNeedTheirToolset(t *testing.T) {
 	s := serveWith(t, "-listen", "127.0.0.1:0")

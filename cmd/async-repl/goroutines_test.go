@@ -42,6 +42,7 @@ var goroutines = map[string][]string{
 	"internal/pump/pump.go": {"a pump per open pipe or terminal"},
 
 	"internal/queries/queries.go": {"the answers to queries of a terminal"},
+	"internal/tty/typist.go":      {"the typing of keys one at a time"},
 
 	"internal/listening/tree.go":  {"the poller of listening ports"},
 	"internal/waiting/poller.go":  {"the poller of all sleeping watchers"},

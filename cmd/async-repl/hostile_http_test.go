@@ -226,7 +226,7 @@ func (w *wire) closed() bool {
 
 // A client that resets its requests as fast as it makes them, or never ends their headers, loses its
 // connection. Another client is served meanwhile.
-func TestHostileHTTP2(t *testing.T) {
+func TestLoadHostileHTTP2(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it sends floods for seconds")
 	}

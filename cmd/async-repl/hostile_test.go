@@ -14,6 +14,7 @@ import (
 
 	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/racetest"
 )
 
 // A hostile client writes and reads whatever it likes. The test checks the answers line by line.
@@ -160,9 +161,9 @@ func (h *hostile) lives() {
 	h.appears("pid", "\n")
 }
 
-// TestGarbage sends lines that no client should send. Each costs at most an error, and the next
+// TestLoadGarbage sends lines that no client should send. Each costs at most an error, and the next
 // call is answered.
-func TestGarbage(t *testing.T) {
+func TestLoadGarbage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends tens of megabytes")
 	}
@@ -213,7 +214,7 @@ func TestGarbage(t *testing.T) {
 	}
 	kib := peak(t, h.cmd.Process.Pid)
 	t.Logf("the server had %d KiB", kib)
-	if kib > 100_000*raceFactor {
+	if kib > 100_000*racetest.Memory {
 		t.Errorf("the server had %d KiB", kib)
 	}
 	h.lives()
@@ -221,9 +222,9 @@ func TestGarbage(t *testing.T) {
 	h.ends("pid")
 }
 
-// TestClientThatReadsNothing makes calls and reads no answer. Its jobs continue, the memory for its
+// TestLoadClientThatReadsNothing makes calls and reads no answer. Its jobs continue, the memory for its
 // answers is bounded, and its end is noticed.
-func TestClientThatReadsNothing(t *testing.T) {
+func TestLoadClientThatReadsNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until the server stops waiting for its client")
 	}
@@ -248,7 +249,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 			end(h)
 			kib := h.peakToTheEnd()
 			t.Logf("the server had %d KiB", kib)
-			if kib > 100_000*raceFactor {
+			if kib > 100_000*racetest.Memory {
 				t.Errorf("the server had %d KiB", kib)
 			}
 			h.ends("pid")

@@ -26,6 +26,11 @@ const (
 	endTime    = 5 * time.Second
 )
 
+// withoutTokens is for a server at a TCP port that asks for no token.
+const withoutTokens = `async-repl: there are no tokens: any program of your user that reaches this port can run code as you, even if it is
+confined, such as in a sandbox that shares the network. Set -tokens (REPL_TOKENS), or listen at a Unix socket: -listen unix:PATH.
+`
+
 // defaultTenant is the tenant of all clients if there are no tokens.
 const defaultTenant = "default"
 
@@ -43,7 +48,8 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 		return err
 	}
 	tenants := engine.NewTenants(set.Config)
-	k, err := set.openKeys(tenants)
+	store := new(files.Store)
+	k, err := set.openKeys(tenants, store)
 	if err != nil {
 		return err
 	}
@@ -51,7 +57,6 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	if err != nil {
 		return err
 	}
-	store := new(files.Store)
 	config := httpserver.Config{
 		New: set.newConnection(k, store), Files: set.filesOver(k, store), Origins: set.origins, PublicURL: set.publicURL,
 		Ready: tenants.Ready, Observe: watch.observe(), Tools: mcpserver.ToolNames(), Log: set.Log,
@@ -62,6 +67,9 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	server := httpserver.New(config)
 	<-signals.caught
 	fmt.Fprintln(stderr, "async-repl: serving MCP at", set.url(at.Addr()))
+	if k.tokens == nil && at.Addr().Network() != "unix" {
+		fmt.Fprint(stderr, withoutTokens)
+	}
 	served := make(chan error, 2) // room for both results, of which the second may come after the end
 	go func() {                   // owned by serveMany; ends with the listener
 		served <- server.Serve(at)
@@ -108,9 +116,9 @@ func (s *settings) newConnection(k *keys, store *files.Store) func(context.Conte
 		}
 		scope := eng.Scope()
 		scope.Grace, scope.Timeout = s.grace, s.timeout
-		return mcpserver.New(ctx, mcpserver.Config{
-			Backend: eng, Version: s.Version, Toolsets: s.toolsets, Files: store, PictureWait: pictureWait, Log: s.Log,
-		}, scope)
+		config := s.connection(eng)
+		config.Files, config.PictureWait = store, pictureWait
+		return mcpserver.New(ctx, config, scope)
 	}
 }
 

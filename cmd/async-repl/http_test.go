@@ -18,6 +18,7 @@ import (
 
 	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/racetest"
 )
 
 // TestServe: one server answers clients of both eras over HTTP, which see the same jobs, and ends
@@ -201,7 +202,7 @@ func TestCancelledCallIsAnnounced(t *testing.T) {
 // TestNoDescriptorIsLeft: thousands of requests, and sessions that no client ends, leave no
 // descriptor.
 func TestNoDescriptorIsLeft(t *testing.T) {
-	if testing.Short() || raceFactor > 1 {
+	if testing.Short() || racetest.Enabled {
 		t.Skip("takes many seconds")
 	}
 	t.Parallel()

@@ -99,8 +99,10 @@ func TestCursorKeysAfterMuchOutput(t *testing.T) {
 	s.prints(c.job, "^[OA")
 }
 
-func TestBashIsEditedByKeys(t *testing.T) {
-	t.Parallel()
+// An interrupt that finds bash 5.2 between two reads of readline can stay without effect until the next
+// key.
+func TestTimedBashIsEditedByKeys(t *testing.T) {
+	timed(t)
 	c := typeInto(t, startServer(t), `bash --norc --noprofile -i`)
 	c.send("text", "echo o''ne\n") // a line ends with \n here as well
 	c.shows("\none\n")
@@ -175,6 +177,41 @@ func TestViIsDrivenByKeys(t *testing.T) {
 	}
 }
 
+// Esc is a key of its own, also for a vi without settings: vim 9.0 waits a second for an escape
+// sequence.
+func TestTimedEscEndsTheModeOfVi(t *testing.T) {
+	timed(t)
+	s := startServer(t)
+	c := typeInto(t, s, `vi -u NONE -N note`)
+	c.press("i", "x", "esc", "O", "Above", "esc", ":wq", "enter")
+	holds(t, c.reply, "Status", "completed", "Input", "delivered")
+	if b, err := os.ReadFile(filepath.Join(s.dir, "note")); string(b) != "Above\nx\n" {
+		t.Errorf("the file holds %q (%v)", b, err)
+	}
+}
+
+// A tab completes in node, which takes one among other keys for pasted text.
+func TestTimedTabCompletesInNode(t *testing.T) {
+	timed(t)
+	c := typeInto(t, startServer(t), `node`)
+	c.press("proces", "tab", ".pid > 0", "enter")
+	c.shows("\ntrue\n")
+}
+
+// Keys that are held back after Esc follow after the call, and other input behind them.
+func TestTimedKeysFollowTheirCall(t *testing.T) {
+	timed(t)
+	s := startServer(t)
+	c := typeInto(t, s, `sh -c 'stty raw -echo; exec cat -v'`)
+	r := s.do("send_command_input", "job_id", c.job, "keys", []string{"a", "esc", "O", "b"}, "wait_seconds", 0.5)
+	holds(t, r, "Status", "running", "Input", "2 of 4 keys typed; the rest follows")
+	r = s.do("send_command_input", "job_id", c.job, "text", "c", "wait_seconds", 0)
+	holds(t, r, "Status", "running", "Input", "it follows when earlier keys are typed")
+	r = c.press("d")
+	holds(t, r, "Status", "waiting_input", "Input", "typed after earlier keys")
+	c.shows("\nObcd\n")
+}
+
 func TestPythonReplIsDrivenByKeys(t *testing.T) {
 	t.Parallel()
 	c := typeInto(t, startServer(t), `env PYTHON_BASIC_REPL=1 python3 -q`) // with readline, as before 3.13
@@ -246,20 +283,30 @@ func TestSignalStopsAndContinuesTheForeground(t *testing.T) {
 func TestReceiptOfASignalThatWasSent(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
+	// No shell: bash 5.2 can send itself an interrupt that meets its read again and again.
+	const quits = `exec python3 -I -S -c 'import signal, sys; [signal.signal(s, lambda *_: sys.exit()) for s in (2, 15)]; input()'`
 	for _, c := range []struct {
-		name   string
-		value  any
-		status string
-		by     string
+		command string
+		name    string
+		value   any
+		status  string
+		by      string
 	}{
-		{"signal", "TERM", "failed (killed by SIGTERM)", "agent"},
-		{"signal", "sigint", "failed (killed by SIGINT)", "agent"},
-		{"keys", []string{"ctrl-c"}, "failed (killed by SIGINT)", "agent"},
-		{"keys", []string{`ctrl-\`}, "failed (killed by SIGQUIT)", "agent"},
+		{"exec cat", "signal", "TERM", "failed (killed by SIGTERM)", "agent"},
+		{"exec cat", "signal", "sigint", "failed (killed by SIGINT)", "agent"},
+		{"exec cat", "keys", []string{"ctrl-c"}, "failed (killed by SIGINT)", "agent"},
+		{"exec cat", "keys", []string{`ctrl-\`}, "failed (killed by SIGQUIT)", "agent"},
+		{quits, "signal", "INT", "completed (exit 0 after an interrupt)", "agent"},
+		{quits, "keys", []string{"ctrl-c"}, "completed (exit 0 after an interrupt)", "agent"},
+		{quits, "signal", "TERM", "completed (exit 0 after a termination)", "agent"},
+		{quits, "text", "x\n", "completed", ""},
 	} {
-		id := s.do("execute_command_async", "command", `exec cat`, "wait_seconds", 60).Header("Job ID")
+		id := s.do("execute_command_async", "command", c.command, "wait_seconds", 60).Header("Job ID")
 		r := s.do("send_command_input", "job_id", id, c.name, c.value, "wait_seconds", 60)
 		holds(t, r, "Status", c.status, "Ended by", c.by)
+		if list := s.do("list_jobs", "limit", 1); !strings.Contains(string(list), id+" "+c.status+", ") {
+			t.Errorf("want %s in the list:\n%s", c.status, list)
+		}
 	}
 	id := s.do("execute_command_async", "command", `kill -TERM $$`, "wait_seconds", 60).Header("Job ID")
 	holds(t, s.end(id), "Status", "failed (killed by SIGTERM)", "Ended by", "outside or unknown")
@@ -291,8 +338,7 @@ func TestInputThatIsRefused(t *testing.T) {
 		{terminal, []any{"keys", []string{"arrow_up"}}, "keys[0] (arrow_up) is not a key. Did you mean up? " + list},
 		{terminal, []any{"keys", []string{"foo"}}, "keys[0] (foo) is not a key. " + list},
 		{terminal, []any{"keys", []string{"enter", ""}}, "keys[1] is empty."},
-		{terminal, []any{"keys", []string{}}, "keys must hold 1 to 1,000 keys."},
-		{terminal, []any{"keys", "enter"}, "keys must be an array of strings, not a string."},
+		{terminal, []any{"keys", []string{}}, `There is nothing to send: give text (a line ends with \n), keys, eof, signal or size.`},
 		{terminal, []any{"signal", "STOP"}, signals},
 		{terminal, []any{"signal", "SIGUSR"}, signals + " Did you mean USR1 or USR2?"},
 		{terminal, []any{"signal", "SIGKILL"}, "signal may not be KILL: cancel_job with force=true kills the job and all its processes."},
@@ -325,5 +371,14 @@ func TestInputThatIsRefused(t *testing.T) {
 	text := s.refused("send_command_input", "job_id", closed, "signal", "TERM", "text", "x")
 	if r := s.do("check_job_status", "job_id", closed, "wait_seconds", 0.1); !strings.Contains(text, "closed by an earlier eof") || r.Header("Status") != "running" {
 		t.Errorf("after the end of file: %s\n%s", text, r)
+	}
+}
+
+// timed is for a test that holds only if its program gets a processor in time, as the pace of keys
+// supposes. The gate runs it with nothing beside it.
+func timed(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it must run alone")
 	}
 }

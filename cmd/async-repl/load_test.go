@@ -161,7 +161,7 @@ func startFloods(t testing.TB, s *server) (ids []string) {
 
 // Eight floods at once can be polled, stay within their limits and can be cancelled. They use every
 // core, so no other test runs meanwhile.
-func TestEightFloods(t *testing.T) {
+func TestLoadEightFloods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a load test")
 	}

@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.Writ
 	case "help":
 		fmt.Fprint(stdout, usage())
 	case "demo":
-		return demoCommand(ctx, stdout, stderr)
+		return demoCommand(ctx, os.Environ(), stdout, stderr)
 	}
 	return 0
 }

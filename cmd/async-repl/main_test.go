@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -276,8 +277,12 @@ func TestDemo(t *testing.T) {
 	}
 	t.Parallel()
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"demo"}, nil, nopCloser{&out}, &errs); code != 0 {
+	history := filepath.Join(t.TempDir(), "less") // where less would leave one
+	if code := demoCommand(t.Context(), append(os.Environ(), "LESSHISTFILE="+history), &out, &errs); code != 0 {
 		t.Errorf("exit %d\n%s\n%s", code, out.String(), errs.String())
+	}
+	if _, err := os.Stat(history); !os.IsNotExist(err) {
+		t.Errorf("the demo leaves a history of less: %v", err)
 	}
 	passed := strings.Count(out.String(), "\n   ✓ passed")
 	if want := fmt.Sprintf("All %d steps passed.", passed); passed < 29 || !strings.Contains(out.String(), want) {

@@ -20,8 +20,9 @@ type observers struct {
 	counts *metrics.Metrics // nil: no metrics
 	log    *slog.Logger
 
-	serveCounts func(*httpserver.Server) error
-	url         string // of the metrics
+	serveCounts func() error
+	server      *httpserver.Server // set by serve, before the counts are read
+	url         string             // where the metrics are served
 }
 
 // openObservers opens the access log and the address of the metrics.
@@ -49,8 +50,8 @@ func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants, s
 		at.Close()
 		return nil, err
 	}
-	o.counts = metrics.New(s.Version, func() metrics.Counts { return countsOf(tenants.Totals()) })
-	o.serveCounts = func(server *httpserver.Server) error { return server.ServeMetrics(at, o.counts, local) }
+	o.counts = metrics.New(s.Version, func() metrics.Counts { return countsOf(tenants.Totals(), o.server.Load()) })
+	o.serveCounts = func() error { return o.server.ServeMetrics(at, o.counts, local) }
 	switch {
 	case at.Addr().Network() == "unix":
 		o.url = fmt.Sprintf("unix:%s, path /metrics", at.Addr())
@@ -70,8 +71,11 @@ func (s *settings) checkMetrics(local bool) error {
 	return s.doors.checkReach(s.metrics, local)
 }
 
-func countsOf(t engine.Totals) metrics.Counts {
-	c := metrics.Counts{Jobs: make(map[string]int), Ended: make(map[string]int64), Sessions: t.Sessions, Output: t.Output}
+func countsOf(t engine.Totals, l httpserver.Load) metrics.Counts {
+	c := metrics.Counts{
+		Jobs: make(map[string]int), Ended: make(map[string]int64), Sessions: t.Sessions, Output: t.Output,
+		Connections: l.Connections, Strangers: l.Strangers, Calls: l.Calls, MCPSessions: l.Sessions,
+	}
 	for status, n := range t.Now {
 		c.Jobs[string(status)] = n
 	}
@@ -102,9 +106,10 @@ func (o *observers) serve(server *httpserver.Server, served chan<- error, stderr
 	if o.serveCounts == nil {
 		return
 	}
+	o.server = server
 	fmt.Fprintln(stderr, "async-repl: serving metrics at", o.url)
 	go func() { // owned by serveMany; ends with the server
-		served <- o.serveCounts(server)
+		served <- o.serveCounts()
 	}()
 }
 

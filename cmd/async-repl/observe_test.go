@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -219,6 +221,42 @@ func TestRequestsAreCounted(t *testing.T) {
 		})
 	}
 	showsNoSecret(t, text, file.tokens["ada"])
+}
+
+// The metrics show what the server itself takes and has to do.
+func TestMetricsShowTheServer(t *testing.T) {
+	t.Parallel()
+	file := newTokens(t, "ada")
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-tokens", file.path)
+	url := s.metricsURL()
+	silent, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(s.url(), "http://"), "/mcp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	c := mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: mcpclient.Older, Token: file.tokens["ada"]})
+	if err := c.Initialize(s.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(s.ctx())
+	called := make(chan struct{})
+	go func() { // owned by the test, which waits for it
+		defer close(called)
+		c.Call(ctx, "execute_command_async", map[string]any{"command": "sleep 1000", "wait_seconds": 50})
+	}()
+	for _, want := range []string{
+		`async_repl_connections\{caller="known"\} [1-9]`, `async_repl_connections\{caller="unknown"\} 1`,
+		`async_repl_calls_in_flight 1`, `async_repl_mcp_sessions 1`, `process_resident_memory_bytes \d{7,9}`,
+		`process_open_fds \d{1,2}`, `process_max_fds \d+`, `go_goroutines \d{1,2}`,
+	} {
+		line := regexp.MustCompile("(?m)^" + want + "$")
+		polltest.Until(t, want, func() bool {
+			_, text := fetch(t, url, "")
+			return line.MatchString(text)
+		})
+	}
+	leave()
+	<-called
 }
 
 // A server says whether it can start a job, to anybody.

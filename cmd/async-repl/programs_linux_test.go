@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/racetest"
 )
 
 // A program is a row of TestPrograms: a real program that waits for input, or one that does not.
@@ -71,7 +72,7 @@ func TestPrograms(t *testing.T) {
 		t.Skip("runs a hundred programs, and watches some for several seconds")
 	}
 	overStdio(t, "only the server's own user may connect")
-	if raceFactor > 1 {
+	if racetest.Enabled {
 		t.Skip("the programs are not instrumented, and what watches them is tested where it is defined")
 	}
 	t.Parallel()
@@ -113,6 +114,9 @@ func checkPrograms(t *testing.T, by user) {
 	s := startServerOf(t, by)
 	missing := s.missing()
 	lacks := func(name string) bool { return slices.Contains(missing, name) }
+	if !lacks("agent") { // it belongs to a job of its own, and so is outside the job of its row
+		holds(t, s.do("execute_command_async", "command", "sh agent.sh", "wait_seconds", patience.Seconds()/2), "Status", "completed")
+	}
 	c := startClock(s)
 	defer c.stop()
 	places := make(chan struct{}, 8) // for programs that start

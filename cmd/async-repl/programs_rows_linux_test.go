@@ -20,7 +20,7 @@ def work():
     while True:
         if sys.argv[1] == "prints":
             print("tick", flush=True)
-            time.sleep(0.1)
+            time.sleep(float(sys.argv[2]))
 threading.Thread(target=work, daemon=True).start()
 input("go on? ")
 `,
@@ -54,6 +54,13 @@ printf 'Metadata-Version: 2.1\nName: example\nVersion: 1\n' >$d/METADATA
 echo example-1.dist-info/METADATA,, >$d/RECORD
 PYTHONPATH=$pip v/bin/python -m pip uninstall example
 `,
+	"agent.sh": `set -e
+mkdir -m 700 gnupg
+echo "pinentry-program $(command -v pinentry-curses)" >gnupg/gpg-agent.conf
+export GNUPGHOME=$PWD/gnupg
+gpg -q --batch --pinentry-mode loopback --passphrase secret --quick-gen-key a@example.org ed25519 sign never
+gpg-connect-agent reloadagent /bye # which forgets the passphrase
+`,
 	"gitadd.sh": "set -e\ngit init -q repo; cd repo; echo a >f; git add f; git commit -qm a; echo b >>f; git add -p\n",
 	"slow.py": `import socket, subprocess, sys, threading, time, urllib.request
 s = socket.create_server(("127.0.0.1", 0))
@@ -85,6 +92,8 @@ print(questionary.select("Which?", choices=["apple", "pear"]).ask())
 	"ask.js": `const r = require("readline").createInterface(process.stdin, process.stdout)
 r.question("name? ", () => r.close())
 `,
+	"clack.js": `import(require.resolve("@clack/prompts")).then(({ text }) => text({ message: "name?" }))
+`,
 	"key.js": `process.stdin.setRawMode(true).on("data", () => process.exit())
 process.stdout.write("key? ")
 `,
@@ -106,8 +115,10 @@ input("go on? ")
 // programChecks are the commands that report whether something is installed that is no command.
 var programChecks = map[string]string{
 	"perl5db.pl":  `perl -e 'exit !grep { -e "$_/perl5db.pl" } @INC'`,
+	"agent":       `command -v gpg-agent && command -v pinentry-curses && command -v gpg`,
 	"ipython":     `"$(head -1 "$(command -v ipython)" | cut -c 3-)" -c 'import IPython'`, // that user may run
 	"node":        `node -e 0`,
+	"clack":       `node -e 'require.resolve("@clack/prompts")'`, // in NODE_PATH
 	"questionary": `python3 -c 'import questionary'`,
 	"setuid":      `grep -q 'NoNewPrivs:.*0' /proc/self/status`,
 	"python3-pip": `python3 -c 'import pip, venv'`,
@@ -125,6 +136,8 @@ var waitingPrograms = []program{
 		asks: []question{ask("key", "In [1]: ", "exit\n")}},
 	{name: "node", needs: "node", command: `node`, asks: []question{ask("key", "> ", ".exit\n")}},
 	{name: "sqlite3", needs: "sqlite3", command: `sqlite3`, asks: []question{ask("key", "sqlite> ", ".exit\n")}},
+	{name: "redis-cli", needs: "redis-cli", command: `redis-cli -p 1`, // there is no server at this port
+		asks: []question{ask("key", "not connected> ", "quit\n")}},
 	{name: "bc", needs: "bc", command: `bc -q`, asks: []question{ask("key", "", "quit\n")}},
 	{name: "dc", needs: "dc", command: `dc`, asks: []question{{"line", "", []any{"eof", true}}}},
 	{name: "lua", needs: "lua5.4", command: `lua5.4`, asks: []question{ask("key", "> ", "os.exit()\n")}},
@@ -135,6 +148,8 @@ var waitingPrograms = []program{
 	{name: "ed", needs: "ed", command: `ed -p '* '`, asks: []question{ask("line", "* ", "q\n")}},
 	// Editors.
 	{name: "vi", needs: "vi", command: `vi new.txt`, asks: []question{ask("key", "", ":q!\n")}},
+	{name: "nvim", needs: "nvim", command: `nvim ../text`, asks: []question{press("key", "", ":", "q", "enter")}},
+	{name: "emacs", needs: "emacs", command: `emacs -nw -Q ../text`, asks: []question{press("key", "", "ctrl-x", "ctrl-c")}},
 	{name: "nano", needs: "nano", command: `nano new.txt`, asks: []question{press("key", "", "ctrl-x")}},
 	{name: "git commit", needs: "git vi", command: `git init -q; GIT_EDITOR=vi git commit --allow-empty`, ends: "failed (exit 1)",
 		asks: []question{ask("key", "", ":q!\n")}},
@@ -157,6 +172,7 @@ var waitingPrograms = []program{
 		asks: []question{press("key", "", "ctrl-c")}},
 	{name: "questionary", needs: "python3 questionary", command: `python3 ../questions.py`,
 		asks: []question{press("key", "? Which? (Use arrow keys)", "enter")}},
+	{name: "clack", needs: "node clack", command: `node ../clack.js`, asks: []question{ask("key", "", "joe\n")}},
 	{name: "curses", needs: "python3", command: `python3 ../window.py`, asks: []question{press("key", "", "x")}},
 	// Debuggers.
 	{name: "gdb", needs: "gdb", command: `gdb -q -nx`, asks: []question{ask("key", "(gdb) ", "quit\n")}},
@@ -185,6 +201,8 @@ var waitingPrograms = []program{
 		asks: []question{ask("secret", "Enter PEM pass phrase:", "secret\n"), ask("secret", "Verifying - Enter PEM pass phrase:", "secret\n")}},
 	{name: "gpg", needs: "gpg", command: `mkdir -m 700 g; gpg --homedir g --no-autostart --import; true`,
 		asks: []question{{"line", "", []any{"eof", true}}}},
+	{name: "pinentry of an agent outside the job", needs: "agent", command: `export GNUPGHOME="$PWD/../gnupg" GPG_TTY=$(tty); gpg -q --pinentry-mode ask --sign -o signed ../text`,
+		asks: []question{ask("key", "", "secret\n")}},
 	{name: "passwd", needs: "passwd", command: `passwd`, by: root,
 		asks: []question{ask("secret", "New password: ", "")}},
 	{name: "passwd as a user", needs: "passwd setuid", command: `passwd`, by: ordinary,
@@ -276,7 +294,9 @@ var workingPrograms = []program{
 		ready: "ready"},
 	{name: "a server beside a reader", needs: "python3", command: `python3 ../serves.py`,
 		ready: "go on?", accepts: "line, read by python3"},
-	{name: "a ticker beside a reader", needs: "python3", command: `python3 ../beside.py prints`,
+	{name: "a ticker beside a reader", needs: "python3", command: `python3 ../beside.py prints 0.1`,
+		ready: "tick", late: true, accepts: "line, read by python3"},
+	{name: "a slow ticker beside a reader", needs: "python3", command: `python3 ../beside.py prints 0.5`,
 		ready: "tick", late: true, accepts: "line, read by python3"},
 	{name: "a computation beside a reader", needs: "python3", command: `python3 ../beside.py computes`,
 		ready: "go on?", accepts: "line, read by python3"},
@@ -340,8 +360,15 @@ p.join()'`, ready: "ready"},
 	{name: "a loop that prints", needs: "python3", command: `python3 ../polls.py prints`,
 		ready: "tick", accepts: "line, read by python3"},
 	{name: "script of a program that works", needs: "script", command: `script -qc "while sleep 0.1; do :; done" /dev/null`, accepts: "key, read by script"},
+	{name: "script of a program that reads nothing", needs: "script", command: `script -qc "sleep 1000" /dev/null`, accepts: "key, read by script"},
 	{name: "read -t, and print", needs: "bash", command: `bash -c 'until read -t 0.1 x; do echo -n .; done'`,
 		ready: "..", accepts: "line, read by bash"},
+	{name: "jest --watchAll", needs: "node jest", command: `echo '{}' >package.json; echo 'test("x", () => {})' >x.test.js; jest --watchAll`,
+		ready: "Press q", accepts: "key, read by node", by: ordinary}, // once: it takes seconds of a processor to start
+	{name: "vitest", needs: "node vitest", command: `echo 'test("x", () => {})' >x.test.js; vitest --globals`,
+		ready: "Waiting for file changes", accepts: "key, read by node", by: ordinary},
+	{name: "bash with a job in the background", needs: "bash", command: `PROMPT_COMMAND='[ "$!" ] || sleep 1000 &' bash --norc -i`,
+		ready: "bash-", accepts: "key, read by bash"},
 	{name: "node inspect", needs: "node", command: `node inspect --port=0 ../step.js`,
 		ready: "debug>", accepts: "key, read by node"}, // its child listens
 	{name: "a background reader", needs: "cat", command: `set -m; cat & wait; sleep 1000`, stopped: "cat"},

@@ -10,6 +10,7 @@ import (
 
 	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/racetest"
 	"asyncrepl/internal/wheel"
 )
 
@@ -32,7 +33,7 @@ func peak(t testing.TB, pid int) int {
 }
 
 // 200 MB of output of each kind of job are kept in full, and the server needs little memory for it.
-func TestFloodsAreKeptInLittleMemory(t *testing.T) {
+func TestLoadFloodsAreKeptInLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a load test")
 	}
@@ -55,7 +56,7 @@ func TestFloodsAreKeptInLittleMemory(t *testing.T) {
 			t.Errorf("%s: a reply of %d bytes", name, n)
 		}
 	}
-	if kib := peak(t, s.cmd.Process.Pid); kib > 60_000*raceFactor {
+	if kib := peak(t, s.cmd.Process.Pid); kib > 60_000*racetest.Memory {
 		t.Errorf("the server had %d KiB", kib)
 	}
 }

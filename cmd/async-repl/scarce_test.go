@@ -303,7 +303,7 @@ func TestNoTerminals(t *testing.T) {
 }
 
 // Command lines that are too long for an argument run.
-func TestLongCommands(t *testing.T) {
+func TestLoadLongCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs many long command lines")
 	}

@@ -19,7 +19,7 @@ func TestScreenOfAJobWithoutOneIsRefused(t *testing.T) {
 	}{
 		{[]any{"job_id", pipes, "view", "screen"}, "Job " + pipes + " has no terminal, so there is no screen. Use view=text."},
 		{[]any{"job_id", python, "view", "screen"}, "Job " + python + " is a Python job, which has no screen. Use view=text."},
-		{[]any{"job_id", terminal, "view", "screen", "cursor", 0}, "view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text."},
+		{[]any{"job_id", terminal, "view", "screen", "cursor", 1}, "view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text."},
 		{[]any{"job_id", terminal, "view", "html"}, "view must be one of: text, screen, raw."},
 	} {
 		if r := s.refused("check_job_status", tt.args...); !strings.HasSuffix(r, tt.want) {

@@ -59,7 +59,7 @@ func serve(ctx context.Context, overHTTP bool, args []string, stdin io.ReadClose
 		fmt.Fprint(stderr, atTerminal)
 	}
 	set.Log = slog.New(slog.NewTextHandler(newLogWriter(stderr), &slog.HandlerOptions{Level: set.logLevel}))
-	set.Version, set.Env = ownVersion(), os.Environ()
+	set.Version, set.Env, set.Since = ownVersion(), os.Environ(), time.Now()
 	if set.Shell, err = findShell(set.Shell); err == nil {
 		set.Guard, err = commandLine(guardCommand)
 	}
@@ -175,13 +175,20 @@ func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan
 	defer leave()
 	scope := eng.Scope()
 	scope.Grace, scope.Timeout = set.grace, set.timeout
-	server := mcpserver.New(waits, mcpserver.Config{Backend: eng, Version: set.Version, Toolsets: set.toolsets, Log: set.Log}, scope)
+	server := mcpserver.New(waits, set.connection(eng), scope)
 	transport := &stdio.Transport{Stream: streams{in, out, ready}, Ordered: true, Cut: ctx, Leave: leave, Log: set.Log}
 	session, err := server.Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
 		return err
 	}
 	return session.Wait()
+}
+
+// connection returns what the settings say of connections.
+func (s *settings) connection(eng *engine.Engine) mcpserver.Config {
+	return mcpserver.Config{
+		Backend: eng, Version: s.Version, Toolsets: s.toolsets, MaxChars: s.maxChars, NoImages: s.noImages, Log: s.Log,
+	}
 }
 
 // streams are standard input and output as one stream.

@@ -25,10 +25,12 @@ import (
 // built, ends the start with an error that names the variable, the value and the allowed values: a
 // sandbox must never be silently absent.
 type settings struct {
-	engine.Config // except Version, Guard, Env and Log
+	engine.Config // except Version, Guard, Env, Since and Log
 	grace         time.Duration
 	timeout       time.Duration // 0: none
 	toolsets      []string      // nil: the default ones
+	maxChars      int           // the default of max_chars; 0: the usual one
+	noImages      bool
 	logLevel      slog.Level
 
 	// How clients connect.
@@ -64,7 +66,7 @@ var table = []setting{
 		func(s *settings, v string) error { return setPath(&s.StateDir, v) }},
 	{"REPL_GRACE", "grace", "2s", "how long execute and send calls wait for the job to end",
 		func(s *settings, v string) error { return setDuration(&s.grace, v, time.Millisecond, 110*time.Second) }},
-	{"REPL_TIMEOUT", "timeout", "0 (none)", "the time limit of jobs that set none; only running time counts",
+	{"REPL_TIMEOUT", "timeout", "0 (none)", "the time limit of jobs that set none, also at the cost of Python's variables; only running time counts",
 		func(s *settings, v string) error { return setDuration(&s.timeout, v, 0, math.MaxInt64) }},
 	{"REPL_MAX_JOBS", "max-jobs", "1000", "the most jobs running at once",
 		func(s *settings, v string) error { return setCount(&s.MaxJobs, v) }},
@@ -80,6 +82,10 @@ var table = []setting{
 		func(s *settings, v string) error { return setSize(&s.MaxState, v) }},
 	{"REPL_TOOLSETS", "toolsets", "core,sessions", "the groups of tools that clients are offered: core, sessions, namespace, files, or all",
 		func(s *settings, v string) (err error) { s.toolsets, err = mcpserver.ParseToolsets(v); return err }},
+	{"REPL_MAX_CHARS", "max-chars", "16000", "the most characters of a reply whose call doesn't set max_chars, for clients that cut long ones",
+		func(s *settings, v string) error { return setChars(&s.maxChars, v) }},
+	{"REPL_IMAGES", "images", "on", "on, or off for clients that give a model images as text: replies then only name them",
+		func(s *settings, v string) error { return setImages(&s.noImages, v) }},
 	{"REPL_LOG_LEVEL", "log-level", "warn", "the least level logged to stderr: debug, info, warn or error",
 		func(s *settings, v string) error {
 			if err := s.logLevel.UnmarshalText([]byte(v)); err != nil {
@@ -147,6 +153,14 @@ func setSwitch(to *bool, v string) error {
 	return nil
 }
 
+func setImages(no *bool, v string) error {
+	if v != "on" && v != "off" {
+		return errors.New("on or off")
+	}
+	*no = v == "off"
+	return nil
+}
+
 func setPath(to *string, v string) error {
 	if !filepath.IsAbs(v) {
 		return errors.New("an absolute path")
@@ -188,6 +202,18 @@ func setCount(to *int, v string) error {
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 1 {
 		return errors.New("a whole number, 1 or more")
+	}
+	*to = n
+	return nil
+}
+
+// leastChars leaves room for output beside the lines about a job, also in a search.
+const leastChars = 2000
+
+func setChars(to *int, v string) error {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < leastChars || n > mcpserver.MostChars {
+		return fmt.Errorf("a whole number from %d to %d", leastChars, mcpserver.MostChars)
 	}
 	*to = n
 	return nil

@@ -13,6 +13,7 @@ import (
 	"debug/buildinfo"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +45,7 @@ func main() {
 	if len(targets) == 0 {
 		targets = platformNames()
 	}
-	if err := build(*out, targets); err != nil {
+	if err := build(*out, targets, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "dist:", err)
 		os.Exit(1)
 	}
@@ -59,8 +60,9 @@ func platformNames() []string {
 	return names
 }
 
-// build writes the files for the targets into a directory, and prints their names.
-func build(dir string, targets []string) error {
+// build writes the files for the targets into a directory, and prints their names. It says in log
+// which target it builds, because each takes up to a minute.
+func build(dir string, targets []string, log io.Writer) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -75,7 +77,7 @@ func build(dir string, targets []string) error {
 	}
 	files := map[string][]byte{"LICENSES": licenses}
 	for _, target := range targets {
-		v, binary, err := buildBinary(target)
+		v, binary, err := buildBinary(target, log)
 		if err != nil {
 			return err
 		}
@@ -117,7 +119,8 @@ func write(dir string, files map[string][]byte) error {
 }
 
 // buildBinary builds the program for a target and returns it with its version.
-func buildBinary(target string) (v string, binary []byte, err error) {
+func buildBinary(target string, log io.Writer) (v string, binary []byte, err error) {
+	fmt.Fprintln(log, "building", target)
 	dir, err := os.MkdirTemp("", "async-repl-dist-")
 	if err != nil {
 		return "", nil, err

@@ -140,8 +140,17 @@ func TestChecksums(t *testing.T) {
 }
 
 func TestUnknownPlatform(t *testing.T) {
-	err := build(t.TempDir(), []string{"plan9/amd64"})
+	err := build(t.TempDir(), []string{"plan9/amd64"}, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), `unknown platform "plan9/amd64"; known: darwin/amd64, darwin/arm64, linux/amd64, linux/arm64`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A build says which platform it builds before it begins.
+func TestBuildSaysWhichPlatform(t *testing.T) {
+	t.Setenv("PATH", "") // there is no Go to build with
+	var log strings.Builder
+	if _, _, err := buildBinary("linux/arm64", &log); err == nil || log.String() != "building linux/arm64\n" {
+		t.Errorf("it says %q, then %v", log.String(), err)
 	}
 }

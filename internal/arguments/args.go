@@ -89,6 +89,7 @@ type Signature struct {
 	Required []string
 	Optional []string
 	Wait     string // the description of wait_seconds, whose default differs between tools
+	MaxChars int    // the default of max_chars
 }
 
 // parameter returns the parameter of that name, nil if the tool has none.
@@ -127,7 +128,8 @@ func (s *Signature) usage() string {
 }
 
 // Schema returns the JSON schema of the arguments. It keeps the order of the parameters, the
-// important ones first.
+// important ones first. It does not say additionalProperties: false, at which google-genai 3.4
+// crashes: https://github.com/googleapis/python-genai/issues/2476.
 func (s *Signature) Schema() json.RawMessage {
 	var b strings.Builder
 	b.WriteString(`{"type":"object","properties":{`)
@@ -135,13 +137,20 @@ func (s *Signature) Schema() json.RawMessage {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, "%q:%s", name, marshal(s.parameter(name).schema))
+		schema := s.parameter(name).schema
+		switch name {
+		case "max_chars":
+			schema = schemaOf("integer", fmt.Sprintf("default %d, at most %d", s.MaxChars, MaxText))
+		case "max_bytes":
+			schema = schemaOf("integer", fmt.Sprintf("default %d characters", s.MaxChars))
+		}
+		fmt.Fprintf(&b, "%q:%s", name, marshal(schema))
 	}
 	b.WriteByte('}')
 	if len(s.Required) > 0 {
 		fmt.Fprintf(&b, `,"required":%s`, marshal(s.Required))
 	}
-	b.WriteString(`,"additionalProperties":false}`)
+	b.WriteByte('}')
 	return json.RawMessage(b.String())
 }
 
@@ -165,6 +174,9 @@ func (s *Signature) Decode(raw json.RawMessage) (*Args, error) {
 	case !json.Valid(raw):
 		return nil, Mistakef("The arguments are not valid JSON.")
 	}
+	if len(s.Required)+len(s.Optional) == 0 {
+		return a, nil // some clients can't call without any, and send a filler
+	}
 	for name, value := range rawjson.Members(raw) {
 		p := s.parameter(name)
 		if p == nil {
@@ -174,6 +186,10 @@ func (s *Signature) Decode(raw json.RawMessage) (*Args, error) {
 			return nil, Mistakef("%s is given twice.", name)
 		}
 		given[name] = true
+		value = p.meant(value)
+		if p.isUnset(value) && !slices.Contains(s.Required, name) {
+			continue
+		}
 		if err := p.set(a, name, value); err != nil {
 			return nil, err
 		}

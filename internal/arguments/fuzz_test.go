@@ -102,7 +102,7 @@ func checkLimits(t *testing.T, a *Args) {
 	for what, bad := range map[string]bool{
 		"wait":      a.Wait != nil && (*a.Wait < 0 || *a.Wait > maxWait),
 		"timeout":   a.Timeout != nil && (*a.Timeout < 0 || *a.Timeout > maxSeconds*time.Second),
-		"max_chars": a.MaxChars != nil && (*a.MaxChars < 0 || *a.MaxChars > MaxText),
+		"max_chars": a.MaxChars != nil && (*a.MaxChars < 1 || *a.MaxChars > MaxText),
 		"limit":     a.Limit != nil && (*a.Limit < 1 || *a.Limit > MaxList),
 		"cursor":    a.Cursor != nil && (*a.Cursor < 0 || *a.Cursor > 1<<53),
 		"session":   a.Session != "" && !sessionNames().MatchString(a.Session),

@@ -27,25 +27,25 @@ func (a *Args) KeySequence() (keys.Sequence, error) {
 		key, ok := keys.Parse(element)
 		switch {
 		case element == "":
-			return keys.Sequence{}, Mistakef("keys[%d] is empty.", i)
+			return nil, Mistakef("keys[%d] is empty.", i)
 		case ok:
 			pressed = true
 		case utf8.RuneCountInString(element) == 1:
 			key, pressed = keys.Text(element), true
 		case holdsKeys(element):
-			return keys.Sequence{}, Mistakef("%s holds several keys: give each as an element of its own.", a.keyNamed(i))
+			return nil, Mistakef("%s holds several keys: give each as an element of its own.", a.keyNamed(i))
 		case resemblesKey(element):
-			return keys.Sequence{}, a.noKey(i)
+			return nil, a.noKey(i)
 		default:
 			key = keys.Text(element)
 			if word < 0 && isWord().MatchString(element) {
 				word = i
 			}
 		}
-		all = all.Then(key)
+		all = append(all, key)
 	}
 	if word >= 0 && !pressed {
-		return keys.Sequence{}, a.noKey(word)
+		return nil, a.noKey(word)
 	}
 	return all, nil
 }

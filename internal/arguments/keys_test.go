@@ -44,7 +44,7 @@ func TestKeysAndText(t *testing.T) {
 	} {
 		a := &Args{Keys: c.list}
 		got, err := a.KeySequence()
-		if text := got.Bytes(keys.Modes{}); text != c.want || (err == nil) != (c.want != "") {
+		if text := strings.Join(got.Bytes(keys.Modes{}), ""); text != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%q: %q, %v", c.list, text, err)
 		}
 		if c.want != "" {

@@ -30,6 +30,19 @@ const (
 type parameter struct {
 	schema map[string]any
 	set    func(a *Args, name string, raw json.RawMessage) error
+	unset  string // a value that means "not set", besides null and blanks; see or
+}
+
+// or returns the parameter with a value that means "not set". Clients that can't leave a parameter
+// out must have such a value in its own type: OpenAI's strict mode lets a model give a number only a
+// number, and an enum only one of its members. It is 0 if that has no meaning of its own. A blank
+// can't be the member of an enum, because Gemini refuses the schema.
+func (p *parameter) or(unset string) *parameter {
+	p.unset = unset
+	if enum, ok := p.schema["enum"].([]string); ok {
+		p.schema["enum"] = append(slices.Clone(enum), unset)
+	}
+	return p
 }
 
 // schemaOf returns the schema of a JSON type with a description for the model.
@@ -42,7 +55,7 @@ func schemaOf(typ, about string) map[string]any {
 }
 
 func text(about string, field func(*Args) *string, check func(name, s string) error) *parameter {
-	return &parameter{schemaOf("string", about), func(a *Args, name string, raw json.RawMessage) (err error) {
+	return &parameter{schema: schemaOf("string", about), set: func(a *Args, name string, raw json.RawMessage) (err error) {
 		s, err := decodeString(name, raw)
 		if err == nil && check != nil {
 			err = check(name, s)
@@ -64,14 +77,14 @@ func choice(about string, field func(*Args) *string, of ...string) *parameter {
 }
 
 func boolean(about string, field func(*Args) *bool) *parameter {
-	return &parameter{schemaOf("boolean", about), func(a *Args, name string, raw json.RawMessage) (err error) {
+	return &parameter{schema: schemaOf("boolean", about), set: func(a *Args, name string, raw json.RawMessage) (err error) {
 		*field(a), err = decodeBool(name, raw)
 		return err
 	}}
 }
 
 func truth(about string, field func(*Args) **bool) *parameter {
-	return &parameter{schemaOf("boolean", about), func(a *Args, name string, raw json.RawMessage) error {
+	return &parameter{schema: schemaOf("boolean", about), set: func(a *Args, name string, raw json.RawMessage) error {
 		on, err := decodeBool(name, raw)
 		*field(a) = &on
 		return err
@@ -79,14 +92,14 @@ func truth(about string, field func(*Args) **bool) *parameter {
 }
 
 func integer(about string, field func(*Args) **int64, least, most int64) *parameter {
-	return &parameter{schemaOf("integer", about), func(a *Args, name string, raw json.RawMessage) (err error) {
+	return &parameter{schema: schemaOf("integer", about), set: func(a *Args, name string, raw json.RawMessage) (err error) {
 		*field(a), err = decodeInt(name, raw, least, most)
 		return err
 	}}
 }
 
 func seconds(about string, field func(*Args) **time.Duration, most time.Duration, remedy string) *parameter {
-	return &parameter{schemaOf("number", about), func(a *Args, name string, raw json.RawMessage) (err error) {
+	return &parameter{schema: schemaOf("number", about), set: func(a *Args, name string, raw json.RawMessage) (err error) {
 		*field(a), err = decodeSeconds(name, raw, most, remedy)
 		return err
 	}}
@@ -97,7 +110,7 @@ func waits(about string) *parameter {
 }
 
 func quiet() *parameter {
-	return &parameter{schemaOf("number", "of silence that end the wait"), func(a *Args, name string, raw json.RawMessage) (err error) {
+	return &parameter{schema: schemaOf("number", "of silence that end the wait"), set: func(a *Args, name string, raw json.RawMessage) (err error) {
 		a.Quiet, err = decodeSeconds(name, raw, maxWait, "")
 		if err == nil && *a.Quiet < minQuiet || err != nil && jsonType(raw) == "a number" {
 			err = Mistakef("%s must be %g to %g.", name, minQuiet.Seconds(), maxWait.Seconds())
@@ -107,7 +120,8 @@ func quiet() *parameter {
 }
 
 // parameters holds every parameter by name, except wait_seconds: its default differs between tools,
-// and [Signature.Wait] names it. A key TOOL.NAME is a parameter that means something else in that
+// and [Signature.Wait] names it. [Signature.Schema] describes those whose default is a setting. A key
+// TOOL.NAME is a parameter that means something else in that
 // tool.
 var parameters = map[string]*parameter{
 	"code":          text("", func(a *Args) *string { return &a.Code }, notEmpty),
@@ -128,7 +142,7 @@ var parameters = map[string]*parameter{
 	"cwd":           text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
 
 	"status": choice("", func(a *Args) *string { return &a.Status }, string(jobs.Queued), string(jobs.Running),
-		string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)),
+		string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)).or("any"),
 	"until": choice("default any", func(a *Args) *string { return &a.Until }, untilAny, UntilAll),
 
 	"view":    choice("default text; raw: bytes", func(a *Args) *string { return &a.View }, report.TextView, report.ScreenView, report.RawView),
@@ -144,19 +158,19 @@ var parameters = map[string]*parameter{
 	"search_job_output.pattern": text("RE2, for one line; (?i) ignores case", func(a *Args) *string { return &a.Pattern }, nil),
 	"search_job_output.cursor":  integer("search from it on", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
 	"context":                   integer("lines around each match; at most 20", func(a *Args) **int64 { return &a.Context }, 0, 20),
-	"max_matches":               integer("default 50, at most 200", func(a *Args) **int64 { return &a.MaxMatches }, 1, MaxList),
+	"max_matches":               integer("default 50, at most 200", func(a *Args) **int64 { return &a.MaxMatches }, 1, MaxList).or("0"),
 
-	"wait_for_jobs.pattern": text("RE2 of a line; existing output counts", func(a *Args) *string { return &a.Pattern }, notZero),
-	"stop_pattern":          text("ends as stopped; such as error:", func(a *Args) *string { return &a.StopPattern }, notZero),
-	"wait_for_jobs.cursor":  integer("match from it on; for one job", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
-	"quiet_seconds":         quiet(),
+	"wait_for_jobs.pattern": text("RE2 of a line; existing output counts", func(a *Args) *string { return &a.Pattern }, nil),
+	"stop_pattern":          text("ends as stopped; such as error:", func(a *Args) *string { return &a.StopPattern }, nil),
+	"wait_for_jobs.cursor":  integer("match from it on; for one job", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53).or("0"),
+	"quiet_seconds":         quiet().or("0"),
 
-	"max_chars": integer("default 16000, at most 45000", func(a *Args) **int64 { return &a.MaxChars }, 0, MaxText),
+	"max_chars": integer("", func(a *Args) **int64 { return &a.MaxChars }, 1, MaxText).or("0"),
 	"cursor":    integer("show only output after it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
-	"memory_mb": integer("limit of each process", func(a *Args) **int64 { return &a.MemoryMB }, -beyond, beyond), // the engine knows the range
-	"limit":     integer("default 20", func(a *Args) **int64 { return &a.Limit }, 1, MaxList),
+	"memory_mb": integer("limit of each process", func(a *Args) **int64 { return &a.MemoryMB }, -beyond, beyond).or("0"), // the engine knows the range
+	"limit":     integer("default 20", func(a *Args) **int64 { return &a.Limit }, 1, MaxList).or("0"),
 
-	"timeout_seconds": seconds("limit of the run time", func(a *Args) **time.Duration { return &a.Timeout }, maxSeconds*time.Second, ""),
+	"timeout_seconds": seconds("limit of the run time", func(a *Args) **time.Duration { return &a.Timeout }, maxSeconds*time.Second, "").or("0"),
 
 	"checkpoint":                       boolean("keep the variables as they are then", func(a *Args) *bool { return &a.Checkpoint }),
 	"restart_python_worker.checkpoint": text("latest, or the id of its job", func(a *Args) *string { return &a.FromCheckpoint }, notEmpty),
@@ -165,22 +179,22 @@ var parameters = map[string]*parameter{
 	"eof":    boolean("then send end of file", func(a *Args) *bool { return &a.EOF }),
 	"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),
 	"rerun":  boolean("for from_job: run what led to it again", func(a *Args) *bool { return &a.Rerun }),
-	"force":  boolean("kill immediately", func(a *Args) *bool { return &a.Force }),
+	"force":  boolean("kill at once; Python loses its variables", func(a *Args) *bool { return &a.Force }),
 	"paste":  boolean("paste text, in brackets if asked for", func(a *Args) *bool { return &a.Paste }),
-	"keys": {map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "pressed after text: q enter up ctrl-c f1"},
-		func(a *Args, name string, raw json.RawMessage) (err error) {
+	"keys": {schema: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "pressed after text: q enter up ctrl-c f1"},
+		set: func(a *Args, name string, raw json.RawMessage) (err error) {
 			a.Keys, err = decodeStrings(name, raw)
 			if err == nil && (len(a.Keys) == 0 || len(a.Keys) > maxKeys) {
 				err = Mistakef("%s must hold 1 to %s keys.", name, view.Count(maxKeys))
 			}
 			return err
 		}},
-	"size": {map[string]any{"type": "array", "items": map[string]any{"type": "integer"}, "description": "[rows, columns] of the terminal"},
-		func(a *Args, name string, raw json.RawMessage) (err error) {
+	"size": {schema: map[string]any{"type": "array", "items": map[string]any{"type": "integer"}, "description": "[rows, columns] of the terminal"},
+		set: func(a *Args, name string, raw json.RawMessage) (err error) {
 			a.Size, err = decodeSize(name, raw)
 			return err
 		}},
-	"signal": signal(),
+	"signal": signal().or("none"),
 	"tty":    truth("default true; false: pipes", func(a *Args) **bool { return &a.TTY }),
 
 	"filename":        text("another name of path", func(a *Args) *string { return &a.Filename }, notEmpty),
@@ -193,47 +207,54 @@ var parameters = map[string]*parameter{
 	"include_files":   truth("default true", func(a *Args) **bool { return &a.IncludeFiles }),
 	"include_dirs":    truth("default true", func(a *Args) **bool { return &a.IncludeDirs }),
 	"overwrite":       truth("default true", func(a *Args) **bool { return &a.Overwrite }),
-	"max_depth":       integer("default 3", func(a *Args) **int64 { return &a.MaxDepth }, 1, 1<<53),
-	"max_bytes":       integer("default 16000 characters", func(a *Args) **int64 { return &a.MaxBytes }, 1, 1<<53),
+	"max_depth":       integer("default 3", func(a *Args) **int64 { return &a.MaxDepth }, 1, 1<<53).or("0"),
+	"max_bytes":       integer("", func(a *Args) **int64 { return &a.MaxBytes }, 1, 1<<53).or("0"),
 	"offset":          integer("in bytes", func(a *Args) **int64 { return &a.Offset }, 0, 1<<53),
-	"count":           integer("how often old may occur; default 1", func(a *Args) **int64 { return &a.Count }, 1, 1<<53),
+	"count":           integer("how often old may occur; default 1", func(a *Args) **int64 { return &a.Count }, 1, 1<<53).or("0"),
 	"list_files.path": text("default: the workspace", func(a *Args) *string { return &a.Path }, noNUL),
 
-	"env": {map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},
-		func(a *Args, name string, raw json.RawMessage) (err error) {
+	"env": {schema: map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},
+		set: func(a *Args, name string, raw json.RawMessage) (err error) {
 			a.Env, err = decodeEnv(name, raw)
 			return err
 		}},
 	// A string that reads like a number would become one on its way, if the types were not named:
-	// Claude Code decodes what has no type.
-	"value": {map[string]any{
-		"type":        []string{"string", "number", "boolean", "object", "array", "null"},
-		"description": "any JSON value",
-	}, func(a *Args, name string, raw json.RawMessage) error {
+	// Claude Code decodes what has no type. OpenAI refuses arrays without items, Gemini a list of types
+	// and a description beside anyOf.
+	"value": {schema: map[string]any{"anyOf": []map[string]any{
+		schemaOf("string", "any JSON value"), {"type": "number"}, {"type": "boolean"}, {"type": "object"},
+		{"type": "array", "items": map[string]any{"anyOf": []map[string]any{
+			{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "object"},
+		}}},
+		{"type": "null"},
+	}}, set: func(a *Args, name string, raw json.RawMessage) error {
 		a.Value = raw
 		return nil
 	}},
-	"names": {map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
-		func(a *Args, name string, raw json.RawMessage) (err error) {
+	"names": {schema: map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+		set: func(a *Args, name string, raw json.RawMessage) (err error) {
 			a.Names, err = decodeStrings(name, raw)
 			if err == nil && (len(a.Names) == 0 || len(a.Names) > maxNames) {
 				err = Mistakef("%s must hold 1 to %s names.", name, view.Count(maxNames))
 			}
 			return err
 		}},
-	"args": {map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "sys.argv[1:] of the file"},
-		func(a *Args, name string, raw json.RawMessage) (err error) {
+	"args": {schema: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "sys.argv[1:] of the file"},
+		set: func(a *Args, name string, raw json.RawMessage) (err error) {
 			a.Args, err = decodeStrings(name, raw)
 			if err == nil && slices.ContainsFunc(a.Args, func(s string) bool { return strings.ContainsRune(s, 0) }) {
 				err = Mistakef("%s may not hold NUL.", name)
 			}
 			return err
 		}},
-	"job_ids": {map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
-		func(a *Args, name string, raw json.RawMessage) (err error) {
+	"job_ids": {schema: map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+		set: func(a *Args, name string, raw json.RawMessage) (err error) {
 			a.JobIDs, err = decodeStrings(name, raw)
 			if err == nil && (len(a.JobIDs) == 0 || len(a.JobIDs) > MaxList) {
 				err = Mistakef("%s must hold 1 to %d job ids.", name, MaxList)
+			}
+			if i := slices.IndexFunc(a.JobIDs, func(id string) bool { return strings.ContainsAny(strings.TrimSpace(id), ", \t\n") }); err == nil && i >= 0 {
+				err = Mistakef("%s[%d] holds several ids: give each as an element of its own.", name, i)
 			}
 			return err
 		}},
@@ -258,14 +279,6 @@ func notEmpty(name, s string) error {
 		return Mistakef("%s is empty.", name)
 	}
 	return noNUL(name, s)
-}
-
-// notZero is for an argument that may hold only blanks.
-func notZero(name, s string) error {
-	if s == "" {
-		return Mistakef("%s is empty.", name)
-	}
-	return nil
 }
 
 func noNUL(name, s string) error {

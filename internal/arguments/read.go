@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -90,6 +92,9 @@ func decodeSeconds(name string, raw json.RawMessage, most time.Duration, remedy 
 }
 
 func decodeStrings(name string, raw json.RawMessage) ([]string, error) {
+	if text, ok := rawjson.String(raw); ok && strings.HasPrefix(strings.TrimSpace(text), "[") {
+		return nil, Mistakef(`%s must be an array of strings, such as ["a", "b"]; this text begins like one and is none.`, name)
+	}
 	if jsonType(raw) != "an array" {
 		return nil, wrongType(name, "an array of strings", raw)
 	}
@@ -133,9 +138,53 @@ func decodeEnv(name string, raw json.RawMessage) (map[string]string, error) {
 }
 
 func wrongType(name, want string, raw json.RawMessage) error {
-	remedy := ""
-	if jsonType(raw) == "null" {
-		remedy = "; leave it out if you don't want to set it"
+	return Mistakef("%s must be %s, not %s.", name, want, jsonType(raw))
+}
+
+// meant returns the value that a text stands for, if the parameter is of another type: some clients
+// write every value as text. For a list of strings, any other text is its only element. A text that
+// stands for no value of that type stays as it is.
+func (p *parameter) meant(value json.RawMessage) json.RawMessage {
+	typ, one := p.schema["type"].(string)
+	if value[0] != '"' || !one || typ == "string" || len(value) == len(`""`) {
+		return value
 	}
-	return Mistakef("%s must be %s, not %s%s.", name, want, jsonType(raw), remedy)
+	s, _ := rawjson.String(value)
+	s = strings.TrimSpace(s)
+	if typ == "boolean" {
+		s = strings.ToLower(s) // Python writes True
+	}
+	written := json.RawMessage(s)
+	if jsonType(written) == inWords[typ] && json.Valid(written) {
+		return written
+	}
+	if items, ok := p.schema["items"].(map[string]any); ok && items["type"] == "string" && (s == "[" || !strings.HasPrefix(s, "[")) {
+		return slices.Concat([]byte{'['}, value, []byte{']'})
+	}
+	return value
+}
+
+// inWords has the types of schemas as jsonType names them.
+var inWords = map[string]string{"array": "an array", "boolean": "a boolean", "integer": "a number", "number": "a number", "object": "an object"}
+
+// isUnset reports whether a value means that an optional parameter is not set: it is null, a blank or
+// what the parameter has for that.
+func (p *parameter) isUnset(value json.RawMessage) bool {
+	switch value[0] {
+	case 'n':
+		return true
+	case '"':
+		if len(value) == len(`""`) || p.unset == "" {
+			return len(value) == len(`""`)
+		}
+		s, _ := rawjson.String(value)
+		return s == p.unset
+	case '[', '{':
+		return len(bytes.TrimSpace(value[1:len(value)-1])) == 0
+	}
+	if p.unset != "0" {
+		return false
+	}
+	f, err := strconv.ParseFloat(string(value), 64)
+	return err == nil && f == 0
 }

@@ -47,13 +47,15 @@ type Since int
 const (
 	First  Since = iota // there was none
 	Moved               // the program is at another instruction
-	Still               // it is at the same one, and has not run
+	Still               // it is at the same one, and proven not to have run
+	Same                // it is at the same one, and nothing more is known
 	Worked              // it is at the same one, and has run: in a loop, or in C code
 )
 
 var sinceText = [...]string{
 	Moved:  "moved since the last look",
 	Still:  "not moved since the last look",
+	Same:   "in the same place as at the last look",
 	Worked: "in the same place as at the last look, but running",
 }
 
@@ -73,19 +75,24 @@ func Describe(l Looker, room int) (line, list string) {
 	return s.line(), s.list(room)
 }
 
+// At returns the place of a call, such as "train.py:41 in step". own is the file name of the code that
+// the program was given last.
+func (c Call) At(own string) string {
+	switch place := filepath.Base(c.File); {
+	case c.Line <= 0:
+		return fmt.Sprintf("%s in %s", place, c.Function)
+	case c.File == own:
+		return fmt.Sprintf("line %d in %s", c.Line, c.Function)
+	default:
+		return fmt.Sprintf("%s:%d in %s", place, c.Line, c.Function)
+	}
+}
+
 // line returns the innermost call, such as "train.py:41 in step (moved since the last look)".
 func (s Stack) line() string {
 	at := s.Outside
 	if n := len(s.Calls); n > 0 {
-		c := s.Calls[n-1]
-		switch place := filepath.Base(c.File); {
-		case c.Line <= 0:
-			at = fmt.Sprintf("%s in %s", place, c.Function)
-		case c.File == s.Own:
-			at = fmt.Sprintf("line %d in %s", c.Line, c.Function)
-		default:
-			at = fmt.Sprintf("%s:%d in %s", place, c.Line, c.Function)
-		}
+		at = s.Calls[n-1].At(s.Own)
 	}
 	var remarks []string
 	if s.Awaits {

@@ -42,6 +42,10 @@ func TestDescribe(t *testing.T) {
 			line: "train.py:41 in step (not moved since the last look)",
 		},
 		{
+			name: "one without proof", look: fixed{stack: Stack{Calls: []Call{job, step}, Since: Same}}, room: 10,
+			line: "train.py:41 in step (in the same place as at the last look)",
+		},
+		{
 			name: "a long call of C code", look: fixed{stack: Stack{Calls: []Call{step}, Since: Worked}}, room: 10,
 			line: "train.py:41 in step (in the same place as at the last look, but running)",
 		},

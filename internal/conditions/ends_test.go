@@ -8,6 +8,7 @@ import (
 
 // A reply of wait_for_jobs says which jobs met its condition, or how many are still missing.
 func TestConditionNamesTheJobsThatMetIt(t *testing.T) {
+	t.Parallel()
 	runs := func(id string) jobs.Info { return jobs.Info{ID: id, Status: jobs.Running} }
 	ended := func(id string, s jobs.Status) jobs.Info { return jobs.Info{ID: id, Status: s} }
 	asks := func(id string) jobs.Info {

@@ -14,6 +14,7 @@ import (
 
 	"asyncrepl/internal/lines"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/racetest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -138,6 +139,7 @@ func TestWaitsGoOn(t *testing.T) {
 
 // A match in the middle of much output is found, on disk or not, and one in a line of many pieces.
 func TestWaitFindsInAFlood(t *testing.T) {
+	t.Parallel()
 	size := 16 << 20
 	if testing.Short() { // it writes as much
 		size = 8 << 20
@@ -175,6 +177,8 @@ func TestWaitFindsInAFlood(t *testing.T) {
 
 // A match is found where a line that is too long to be looked at in one piece is cut.
 func TestWaitFindsBetweenPieces(t *testing.T) {
+	t.Parallel()
+	racetest.Skip(t)
 	r := jobstest.Registry(t)
 	const piece = 1<<20 + 1024
 	for _, at := range []int{100, piece - 7, piece - 3, piece, 2*piece - 3, 3 * piece} {

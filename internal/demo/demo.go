@@ -85,7 +85,8 @@ func (p Program) runIn(ctx context.Context, dir string, stdout, stderr io.Writer
 func (p Program) command(ctx context.Context, workspace, state string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, p.Path, args...)
 	c.Dir = workspace
-	c.Env = append(slices.Clip(p.Env), "REPL_WORKDIR="+workspace, "REPL_STATE_DIR="+state)
+	c.Env = append(slices.Clip(p.Env), "REPL_WORKDIR="+workspace, "REPL_STATE_DIR="+state,
+		"LESSHISTFILE=-") // or less would leave its history in the home directory
 	return c
 }
 

@@ -1,7 +1,7 @@
 // Package display takes what a job shows besides text: pictures and documents.
 //
 // A display has one or two forms. The first is what a model sees, if it is a picture within the
-// limits of [NewSink]; the last is the full size, which programs read as a resource. The package
+// limits of a [Sink]; the last is the full size, which programs read as a resource. The package
 // reads the header of a picture and never decodes it: what a job shows is hostile.
 //
 // Begin with [Sink]. The package knows neither Python nor a protocol.
@@ -25,7 +25,7 @@ const (
 	MaxForm      = 8 << 20 // bytes of a form
 	MaxPicture   = 1 << 20 // bytes of a picture for a model
 	maxSide      = 1568    // pixels of it
-	maxPictures  = 10      // of a job
+	maxPictures  = 10      // a model sees so many of a job
 	picturesSize = 8 << 20 // bytes of these
 	maxDisplays  = 100     // of a job
 	displaysSize = 64 << 20
@@ -42,17 +42,15 @@ type Form struct {
 	Data []byte
 }
 
-// A Sink takes the displays of one job and leaves out those beyond its limits: 10 pictures for a
-// model with 8 MiB in all, and 100 displays with 64 MiB in all.
+// A Sink takes the displays of one job. A model sees 10 pictures of them, with 8 MiB in all. The sink
+// keeps 100 displays with 64 MiB in all and leaves out the others. A display that the job has
+// replaced takes no place.
 type Sink struct {
 	port *jobs.Port
 
-	mu           sync.Mutex
-	pictures     int // that a model sees
-	pictureBytes int // of these, in the form for the model
-	displays     int
-	displayBytes int // of these, in all forms
-	left         int // displays that were left out
+	mu      sync.Mutex
+	left    int   // displays that were left out
+	cleared int64 // the cursor up to which the job had replaced its output when left was counted
 }
 
 // NewSink returns the sink of a job.
@@ -64,68 +62,96 @@ func (s *Sink) JobID() string { return s.port.ID() }
 // Add shows a display, unless it is beyond the limits or malformed. Its title is the label, if any,
 // and what about says of it. The caller must not change the data of the forms any more.
 func (s *Sink) Add(label, about string, forms []Form) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	d := jobs.Display{Title: title(label, about)}
 	var data [][]byte
-	size := 0
 	for _, f := range forms {
 		if !plausible(f.MIME) || len(f.Data) > MaxForm {
-			s.Leave(1)
+			s.leave(1)
 			return
 		}
-		d.Forms, data = append(d.Forms, jobs.Form{MIME: f.MIME}), append(data, f.Data)
-		size += len(f.Data)
+		d.Forms, data = append(d.Forms, jobs.Form{MIME: f.MIME, Size: len(f.Data)}), append(data, f.Data)
 	}
 	if len(forms) == 0 || len(forms) > MaxForms {
-		s.Leave(1)
+		s.leave(1)
 		return
 	}
 	var flaw string
 	if d.Picture, flaw = picture(forms[0]); flaw != "" {
 		d.Title += ", not shown: " + flaw
 	}
-	if s.admit(d.Picture, len(forms[0].Data), size) {
-		s.port.Display(d, data, func(n int) string { return fmt.Sprintf("[%s, %s]", d.Title, URI(s.port.ID(), n)) })
+	shown := s.port.Shown()
+	if len(shown) >= maxDisplays || sizeOf(shown)+sizeOf([]jobs.Display{d}) > displaysSize {
+		s.leave(1)
+		return
 	}
+	d.Unseen = d.Picture && !roomToSee(shown, d)
+	s.port.Display(d, data, func(n int) string { return fmt.Sprintf("[%s, %s]", d.Title, URI(s.port.ID(), n)) })
 }
 
-// admit counts a display and reports whether it is within the limits. first is the size of its first
-// form, all that of all forms, in bytes.
-func (s *Sink) admit(picture bool, first, all int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !picture {
-		first = 0
+// sizeOf returns the bytes of displays in all their forms.
+func sizeOf(list []jobs.Display) (size int) {
+	for _, d := range list {
+		for _, f := range d.Forms {
+			size += f.Size
+		}
 	}
-	if s.displays == maxDisplays || s.displayBytes+all > displaysSize || picture && s.pictures == maxPictures || s.pictureBytes+first > picturesSize {
-		s.left++
-		return false
-	}
-	s.displays++
-	s.displayBytes += all
-	s.pictureBytes += first
-	if picture {
-		s.pictures++
-	}
-	return true
+	return size
 }
+
+// roomToSee reports whether a model can see the picture d beside those that it sees.
+func roomToSee(shown []jobs.Display, d jobs.Display) bool {
+	pictures, size := 1, d.Forms[0].Size
+	for _, other := range shown {
+		if other.Picture && !other.Unseen {
+			pictures++
+			size += other.Forms[0].Size
+		}
+	}
+	return pictures <= maxPictures && size <= picturesSize
+}
+
+// Clear replaces what the job has shown, as [jobs.Port.Clear] does.
+func (s *Sink) Clear(wait bool) { s.port.Clear(wait) }
 
 // Leave counts displays that were left out elsewhere.
 func (s *Sink) Leave(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left += max(0, n)
+	s.leave(max(0, n))
+}
+
+// leave counts displays that were left out. The caller holds s.mu.
+func (s *Sink) leave(n int) {
+	s.left = s.leftOut() + n
+	s.cleared = s.port.Cleared()
+}
+
+// leftOut returns how many displays were left out of the output that the job has not replaced. The
+// caller holds s.mu.
+func (s *Sink) leftOut() int {
+	if s.port.Cleared() > s.cleared {
+		return 0
+	}
+	return s.left
 }
 
 // Note says how many displays were left out. It returns the empty string if none was.
 func (s *Sink) Note() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.left == 0 {
+	n := s.leftOut()
+	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s more displays were left out: a job can show %d pictures with %d MiB in all, and %d displays with %d MiB in all",
-		view.Count(s.left), maxPictures, picturesSize>>20, maxDisplays, displaysSize>>20)
+	return fmt.Sprintf("%s"+leftOut+": %d displays of a job are kept, with %d MiB in all", view.Count(n), maxDisplays, displaysSize>>20)
 }
+
+const leftOut = " more displays were left out"
+
+// IsNote reports whether a note of a receipt is that of [Sink.Note].
+func IsNote(note string) bool { return strings.Contains(note, leftOut) }
 
 // URI returns the URI of display n of a job.
 func URI(job string, n int) string { return fmt.Sprintf("job://%s/display/%d", job, n) }

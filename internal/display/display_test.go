@@ -170,13 +170,14 @@ func TestDisplaysOfAJobAreBounded(t *testing.T) {
 		add  func(s *display.Sink)
 		n    int // that are tried
 		want int // that are kept
+		seen int // by a model
 	}{
-		"pictures":          {func(s *display.Sink) { s.Add("", "", one("image/png", dot)) }, 10_000, 10},
-		"bytes of pictures": {func(s *display.Sink) { s.Add("", "", one("image/png", big)) }, 10, 8},
-		"full sizes":        {func(s *display.Sink) { s.Add("", "", append(one("image/png", big), one("image/png", full)...)) }, 10, 7},
-		"documents":         {func(s *display.Sink) { s.Add("", "", one("text/html", nil)) }, 200, 100},
-		"long documents":    {func(s *display.Sink) { s.Add("", "", one("text/html", full)) }, 20, 8},
-		"left out before":   {func(s *display.Sink) { s.Leave(1); s.Leave(-5) }, 3, 0},
+		"pictures":          {func(s *display.Sink) { s.Add("", "", one("image/png", dot)) }, 1000, 100, 10},
+		"bytes of pictures": {func(s *display.Sink) { s.Add("", "", one("image/png", big)) }, 70, 64, 8},
+		"full sizes":        {func(s *display.Sink) { s.Add("", "", append(one("image/png", big), one("image/png", full)...)) }, 10, 7, 7},
+		"documents":         {func(s *display.Sink) { s.Add("", "", one("text/html", nil)) }, 200, 100, 0},
+		"long documents":    {func(s *display.Sink) { s.Add("", "", one("text/html", full)) }, 20, 8, 0},
+		"left out before":   {func(s *display.Sink) { s.Leave(1); s.Leave(-5) }, 3, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j, note := shown(t, func(s *display.Sink) {
@@ -187,8 +188,82 @@ func TestDisplaysOfAJobAreBounded(t *testing.T) {
 			if got := len(j.Displays()); got != test.want {
 				t.Errorf("%d displays, want %d", got, test.want)
 			}
+			seen := 0
+			for i, d := range j.Displays() {
+				if d.Picture && !d.Unseen {
+					seen++
+				}
+				if seen > i+1 || d.Unseen && seen < test.seen {
+					t.Errorf("%d pictures up to display %d are seen", seen, i+1)
+				}
+			}
+			if seen != test.seen {
+				t.Errorf("a model sees %d, want %d", seen, test.seen)
+			}
 			if left, _, _ := strings.Cut(note, " "); strings.ReplaceAll(left, ",", "") != fmt.Sprint(test.n-test.want) {
 				t.Errorf("note %q, want %d", note, test.n-test.want)
+			}
+		})
+	}
+}
+
+// A live plot: each picture replaces the one before, so that a model sees the last one, and nothing
+// is left out. What was left out of output that is replaced is no longer counted.
+func TestReplacedDisplaysTakeNoPlace(t *testing.T) {
+	one := []display.Form{{MIME: "image/png", Data: encoded(t, "png", 10, 10, 0)}}
+	for name, test := range map[string]struct {
+		show  func(s *display.Sink)
+		want  int // displays at the end
+		first int // the number of the first of them
+		left  string
+	}{
+		"with wait": {func(s *display.Sink) {
+			for range 200 {
+				s.Clear(true)
+				s.Add("", "", one)
+			}
+		}, 1, 200, ""},
+		"wait after each": {func(s *display.Sink) {
+			for range 200 {
+				s.Add("", "", one)
+				s.Clear(true)
+			}
+		}, 1, 200, ""},
+		"at once": {func(s *display.Sink) {
+			for range 200 {
+				s.Clear(false)
+				s.Add("", "", one)
+			}
+		}, 1, 200, ""},
+		"nothing follows": {func(s *display.Sink) { s.Add("", "", one); s.Clear(false) }, 0, 0, ""},
+		"too many before": {func(s *display.Sink) {
+			s.Add("", "", one)
+			s.Leave(5)
+			s.Clear(true)
+			s.Add("", "", one)
+		}, 1, 2, ""},
+		"too many, and the clear waits": {func(s *display.Sink) {
+			s.Add("", "", one)
+			s.Leave(5)
+			s.Clear(true)
+		}, 1, 1, "5 more displays"},
+		"too many after": {func(s *display.Sink) {
+			s.Add("", "", one)
+			s.Leave(5)
+			s.Clear(false)
+			for range 102 {
+				s.Add("", "", one)
+			}
+		}, 100, 2, "2 more displays"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, note := shown(t, test.show)
+			all := j.Displays()
+			if len(all) != test.want || len(all) > 0 && (all[0].Number != test.first || all[0].Unseen) {
+				t.Errorf("%d displays, want %d: %+v", len(all), test.want, all)
+			}
+			if !strings.HasPrefix(note, test.left) || note != "" && test.left == "" {
+				t.Errorf("note %q, want %q", note, test.left)
 			}
 		})
 	}

@@ -24,8 +24,7 @@ func TestWorkerKeepsTheSameLimits(t *testing.T) {
 		worker[string(m[1])] = n << shift
 	}
 	for name, want := range map[string]int{
-		"SIDE": maxSide, "SHOWN": MaxPicture, "IMAGES": maxPictures, "SEEN": picturesSize,
-		"ITEM": MaxForm, "DISPLAYS": maxDisplays, "KEPT": displaysSize,
+		"SIDE": maxSide, "SHOWN": MaxPicture, "ITEM": MaxForm, "DISPLAYS": maxDisplays, "KEPT": displaysSize,
 	} {
 		if worker[name] != want {
 			t.Errorf("%s is %d in the worker, and %d here", name, worker[name], want)

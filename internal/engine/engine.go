@@ -40,7 +40,8 @@ type Config struct {
 	MaxOutput   int64         // bytes of output kept of each job
 	MaxState    int64         // bytes of output kept on disk, of all jobs
 
-	Log *slog.Logger // nil: nothing is logged
+	Since time.Time    // when the server started, before its engines; zero: with this one
+	Log   *slog.Logger // nil: nothing is logged
 }
 
 // An Engine is the registry, the sessions and the environment of one server. All connections share
@@ -94,6 +95,7 @@ func New(c Config) (*Engine, error) {
 	e.jobs = jobs.NewRegistry(jobs.Config{
 		Logs:       output.NewStore(output.Config{Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.stateDir}),
 		MaxRunning: c.MaxJobs,
+		Since:      c.Since,
 		Log:        c.Log,
 		Bug:        func(msg string) { c.Log.Error("internal error", "what", msg) },
 	})

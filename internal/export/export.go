@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -26,8 +27,13 @@ type Source struct {
 	Jobs    *jobs.Registry
 }
 
-// Save writes what a session ran to a file of the workspace, as package notebook does.
-func (s *Source) Save(workspace, path string) (Saved, error) {
+// Save writes what a session ran to a file of the workspace, which is open as root, as package
+// notebook does.
+func (s *Source) Save(root *os.Root, workspace, path string) (Saved, error) {
+	return s.save(root, workspace, path, room{outputs: maxOutputs, displays: maxDisplays})
+}
+
+func (s *Source) save(root *os.Root, workspace, path string, left room) (Saved, error) {
 	outputs := filepath.Ext(path) == ".ipynb" // a script has none
 	n := notebook.Notebook{Session: s.Session}
 	saved := Saved{Dropped: s.History.Dropped}
@@ -35,7 +41,7 @@ func (s *Source) Save(workspace, path string) (Saved, error) {
 		n.Cells = append(n.Cells, notebook.Cell{ID: "dropped", Text: fmt.Sprintf(
 			"Left out before these: %s, whose code the session no longer keeps.", view.CountOf(saved.Dropped, "job"))})
 	}
-	room, count := maxOutputs, 0
+	count := 0
 	for i, e := range s.History.Entries {
 		if e.Lost != "" {
 			n.Cells = append(n.Cells, notebook.Cell{ID: fmt.Sprintf("lost-%d", i+1), Text: "**" + e.Lost + "**"})
@@ -52,13 +58,13 @@ func (s *Source) Save(workspace, path string) (Saved, error) {
 			cell.Count = count
 		}
 		if outputs && e.Work.Request == nil { // an answer is no output of the code
-			cell.Outputs = s.outputs(&e, &room)
+			cell.Outputs = s.outputs(&e, &left)
 		}
 		n.Cells = append(n.Cells, cell)
 	}
 	saved.Cells = len(n.Cells)
 	var err error
-	saved.Saved, err = notebook.Save(workspace, path, &n)
+	saved.Saved, err = notebook.Save(root, workspace, path, &n)
 	return saved, err
 }
 
@@ -70,19 +76,15 @@ func title(e *pyrepl.Entry) string {
 	return fmt.Sprintf("job %s: %s, %v", e.Job, e.Receipt.Text(), e.Ended.Sub(e.Began).Round(time.Millisecond))
 }
 
-// outputs returns the outputs of a job, which are taken from room, and an error for a job that
+// outputs returns the outputs of a job, for which there is so much room left, and an error for a job that
 // has failed.
-func (s *Source) outputs(e *pyrepl.Entry, room *int) (list []notebook.Output) {
+func (s *Source) outputs(e *pyrepl.Entry, left *room) (list []notebook.Output) {
 	j := s.Jobs.Lookup(e.Job)
-	switch {
-	case j == nil:
+	if j == nil {
 		list = []notebook.Output{note("the output of this job is gone: the server no longer keeps the job")}
-	case *room <= 0:
-		list = []notebook.Output{note("the output of this job is left out: the notebook has %d MiB of output; %s has it", maxOutputs>>20, outputURI(e.Job))}
-	default:
-		r := reading{job: j, displays: j.Displays(), answers: j.Answers(), markdown: e.Markdown}
+	} else {
+		r := reading{job: j, displays: j.Displays(), answers: j.Answers(), markdown: e.Markdown, room: left}
 		list = r.all()
-		*room -= r.size
 	}
 	if e.Ended.IsZero() || e.Receipt.Status() == jobs.Completed {
 		return list

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"asyncrepl/internal/display"
 	"asyncrepl/internal/notebook"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
@@ -15,8 +16,9 @@ import (
 
 // The limits of a notebook, in bytes.
 const (
-	maxText    = 1 << 20  // of the output of a job; the middle of a longer one is left out
-	maxOutputs = 32 << 20 // of all outputs and displays
+	maxText     = 1 << 20   // a job's output; the middle of a longer one is left out
+	maxOutputs  = 32 << 20  // all outputs together
+	maxDisplays = 160 << 20 // all displays together: in base64 the notebook is still small enough to be replaced
 )
 
 // A reading reads the output of a job as the outputs of a cell.
@@ -25,26 +27,41 @@ type reading struct {
 	displays []jobs.Display // that are not in outputs yet, in the order of their lines
 	answers  []jobs.Answer  // the same
 	markdown bool           // the result is that
+	room     *room
 
 	outputs []notebook.Output
 	name    string // of the stream whose text is collected
 	text    []byte // of that stream
 	result  []byte
-	size    int // bytes of all outputs
 }
 
-// all returns the output of the job.
+// A room is how many bytes of outputs and of displays a notebook can still take.
+type room struct{ outputs, displays int }
+
+// all returns the output of the job, without what the job has replaced.
 func (r *reading) all() []notebook.Output {
-	end := r.job.Log().Stat().End
-	if end <= maxText {
-		r.read(0, end)
-	} else {
-		r.read(0, maxText/2)
-		r.skip(maxText/2, end-maxText/2)
+	info := r.job.Info()
+	begin, end := info.Cleared, info.Output.End
+	for len(r.answers) > 0 && r.answers[0].At < begin {
+		r.answers = r.answers[1:]
+	}
+	switch {
+	case r.room.outputs <= 0:
+		r.outputs = append(r.outputs, note("the output of this job is left out: the notebook has %d MiB of output; %s has it", maxOutputs>>20, outputURI(r.job.ID())))
+	case end-begin <= maxText:
+		r.read(begin, end)
+	default:
+		r.read(begin, begin+maxText/2)
+		r.skip(begin+maxText/2, end-maxText/2)
 		r.read(end-maxText/2, end)
 	}
 	r.flush()
 	r.display(end)
+	for _, n := range info.Receipt.Notes {
+		if display.IsNote(n) {
+			r.outputs = append(r.outputs, note("%s", n))
+		}
+	}
 	if len(r.result) > 0 {
 		text := view.Text(r.result)
 		items := []notebook.Item{{MIME: "text/plain", Data: []byte(text)}}
@@ -106,10 +123,10 @@ func (r *reading) skip(from, to int64) {
 func (r *reading) span(s output.Span, at int64) {
 	switch s.Stream {
 	case output.Result:
-		r.size += len(s.Data)
+		r.room.outputs -= len(s.Data)
 		r.result = append(r.result, s.Data...)
 	case output.Display:
-		r.size += len(s.Data)
+		r.room.outputs -= len(s.Data)
 		r.flush()
 		r.display(at + int64(len(s.Data)))
 	case output.Stderr:
@@ -125,7 +142,7 @@ func (r *reading) write(name string, text []byte) {
 		r.flush()
 	}
 	r.name, r.text = name, append(r.text, text...)
-	r.size += len(text)
+	r.room.outputs -= len(text)
 }
 
 // flush ends the text of a stream.
@@ -148,6 +165,14 @@ func (r *reading) display(to int64) {
 // full size.
 func (r *reading) picture(d jobs.Display) notebook.Output {
 	o := notebook.Output{}
+	size := 0
+	for _, f := range d.Forms {
+		size += f.Size
+	}
+	if size > r.room.displays {
+		return note("%s is left out: the notebook has %d MiB of displays; %s has it", d.Title, maxDisplays>>20, display.URI(r.job.ID(), d.Number))
+	}
+	r.room.displays -= size
 	for _, f := range d.Forms {
 		data, err := r.job.Data(f)
 		if err != nil {
@@ -161,9 +186,6 @@ func (r *reading) picture(d jobs.Display) notebook.Output {
 	}
 	if !slices.ContainsFunc(o.Items, func(i notebook.Item) bool { return i.MIME == "text/plain" }) {
 		o.Items = append(o.Items, notebook.Item{MIME: "text/plain", Data: []byte(d.Title)})
-	}
-	for _, i := range o.Items {
-		r.size += len(i.Data)
 	}
 	return o
 }

@@ -31,10 +31,23 @@ type world struct {
 	t   *testing.T
 	src export.Source
 	dir string
+
+	outputs, displays int // the bytes that a notebook takes
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, dir: t.TempDir(), src: export.Source{Session: "lab", Jobs: jobstest.Registry(t)}}
+	return &world{outputs: 32 << 20, displays: 160 << 20, t: t, dir: t.TempDir(), src: export.Source{Session: "lab", Jobs: jobstest.Registry(t)}}
+}
+
+// root opens the workspace until the test ends.
+func (w *world) root() *os.Root {
+	w.t.Helper()
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { root.Close() })
+	return root
 }
 
 // run adds a job that has ended to the session.
@@ -84,7 +97,7 @@ type cell struct {
 // cells exports the session and returns the cells.
 func (w *world) cells() []cell {
 	w.t.Helper()
-	if _, err := w.src.Save(w.dir, "x.ipynb"); err != nil {
+	if _, err := w.src.SaveWithin(w.root(), w.dir, "x.ipynb", w.outputs, w.displays); err != nil {
 		w.t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(w.dir, "x.ipynb"))

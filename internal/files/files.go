@@ -4,7 +4,8 @@
 //
 // Rules
 //   - Every access goes through an [os.Root]: neither "..", an absolute path nor a symbolic link leads
-//     out, even if another process swaps directories for links meanwhile.
+//     out, even if another process swaps directories for links meanwhile. The workspace of a tenant is
+//     opened once, see [Store.Keep].
 //   - Only regular files are read, changed and replaced. They are opened without blocking: a FIFO
 //     would hang a plain open.
 //   - A file is written beside its place and then renamed, so that a reader sees the old or the new
@@ -39,6 +40,7 @@ var (
 	ErrTooLarge     = errors.New("this is too large")
 	ErrChanged      = errors.New("the file has changed meanwhile")
 	ErrFull         = errors.New("the disk or the quota is full")
+	ErrMoved        = errors.New("the workspace is not the directory any more that the server has opened: it was moved, replaced or deleted; put it back, or have whoever runs the server send it SIGHUP")
 )
 
 // A Store holds the directories of all workspaces. The zero value is ready to use.
@@ -60,12 +62,64 @@ func (s *Store) Dir(workspace string) *Dir {
 	return s.dirs[workspace]
 }
 
+// Keep opens a workspace. From then on its Dir stays in that directory, even if its owner puts a link
+// to another tenant's in its place, and refuses to work once another directory or none is there. A
+// workspace that is kept already is opened again only if again is true.
+func (s *Store) Keep(workspace string, again bool) error {
+	d := s.Dir(workspace)
+	d.opening.Lock()
+	defer d.opening.Unlock()
+	if d.kept != nil && (!again || d.inPlace(d.kept)) {
+		return nil
+	}
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return fmt.Errorf("opening the workspace: %w", err)
+	}
+	d.kept = root // the one before is closed when no call uses it
+	return nil
+}
+
 // A Dir is a workspace. Its methods are safe for concurrent use. Their errors name the path as it was
 // given, and no system call.
 type Dir struct {
 	path string
 
 	commits sync.Mutex // held between the check of a file and its replacement
+
+	opening sync.Mutex
+	kept    *os.Root // guarded by opening; nil: each call opens the path, because no other tenant is to be protected
+}
+
+// Root opens the workspace. The caller closes it.
+func (d *Dir) Root() (*os.Root, error) {
+	d.opening.Lock()
+	kept := d.kept
+	d.opening.Unlock()
+	var root *os.Root
+	var err error
+	switch {
+	case kept == nil:
+		root, err = os.OpenRoot(d.path)
+	case !d.inPlace(kept):
+		return nil, ErrMoved
+	default:
+		root, err = kept.OpenRoot(".")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the workspace: %w", plain(err))
+	}
+	return root, nil
+}
+
+// inPlace reports whether the path of the workspace still leads to the directory that was opened.
+func (d *Dir) inPlace(opened *os.Root) bool {
+	was, err := opened.Stat(".")
+	if err != nil {
+		return false
+	}
+	is, err := os.Stat(d.path)
+	return err == nil && os.SameFile(was, is)
 }
 
 // A File is an open regular file of a workspace.
@@ -122,8 +176,8 @@ func (d *Dir) enter(path string) (root *os.Root, name string, err error) {
 	if name, err = d.local(path); err != nil {
 		return nil, "", err
 	}
-	if root, err = os.OpenRoot(d.path); err != nil {
-		return nil, "", fmt.Errorf("opening the workspace: %w", plain(err))
+	if root, err = d.Root(); err != nil {
+		return nil, "", err
 	}
 	return root, name, nil
 }

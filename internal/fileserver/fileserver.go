@@ -178,6 +178,7 @@ var statuses = []struct {
 	{files.ErrOutside, http.StatusForbidden},
 	{files.ErrNotRegular, http.StatusConflict},
 	{files.ErrName, http.StatusBadRequest},
+	{files.ErrMoved, http.StatusConflict},
 	{files.ErrFull, http.StatusInsufficientStorage},
 	{errAbsolute, http.StatusBadRequest},
 	{errPart, http.StatusBadRequest},

@@ -21,15 +21,14 @@ import (
 )
 
 const (
-	defaultChars = 16_000   // of a reply
 	writeMax     = 64 << 20 // bytes; a request can't hold as much
 	defaultDepth = 3        // levels of directories
 	maxDepth     = 1000     // of them; a path can't have as many
 )
 
-// List answers list_files.
-func List(ctx context.Context, d *files.Dir, a *arguments.Args) (*report.Reply, error) {
-	l := files.Listing{Depth: 1, Tree: a.Tree, Files: on(a.IncludeFiles), Dirs: on(a.IncludeDirs), Chars: defaultChars}
+// List answers list_files in about that many characters.
+func List(ctx context.Context, d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error) {
+	l := files.Listing{Depth: 1, Tree: a.Tree, Files: on(a.IncludeFiles), Dirs: on(a.IncludeDirs), Chars: chars}
 	if a.Recursive || a.Tree {
 		l.Depth = int(min(value(a.MaxDepth, defaultDepth), maxDepth))
 	}
@@ -66,10 +65,10 @@ func List(ctx context.Context, d *files.Dir, a *arguments.Args) (*report.Reply, 
 	return r, nil
 }
 
-// Read answers read_file: with text, an image, or else base64.
-func Read(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
+// Read answers read_file: with text, an image, or else base64. It shows as many characters as chars,
+// or as the call asks for.
+func Read(d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error) {
 	offset, most := value(a.Offset, 0), value(a.MaxBytes, math.MaxInt64)
-	chars := defaultChars
 	if a.MaxBytes != nil {
 		chars = arguments.MaxText
 	}

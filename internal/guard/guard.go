@@ -6,8 +6,8 @@
 // The guard's standard input is a pipe, to which the server writes the processes that it starts, in
 // lines that [Mark], [Add] and [Forget] return. When the pipe ends because the server has ended, in
 // any way, [Run] kills these processes, everything that descends from them or is in one of their
-// sessions, and every process that carries the server's mark in its environment. The guard itself
-// ends last.
+// sessions, and every process that carries the server's mark in its environment, unless the server
+// has said with [Ended] that it has done so. The guard itself ends last.
 //
 // Rules
 //   - The guard leads its own session and ignores every signal that can be ignored. Only SIGKILL
@@ -45,6 +45,7 @@ const (
 	wordMark   = "mark"
 	wordAdd    = "add"
 	wordForget = "forget"
+	wordEnded  = "ended"
 )
 
 // Mark returns the line that names the environment variable that every process of the server
@@ -57,6 +58,11 @@ func Add(p procfs.Process) string { return fmt.Sprintf("%s %d %d\n", wordAdd, p.
 
 // Forget returns the line that retracts the Add of a pid.
 func Forget(pid int) string { return fmt.Sprintf("%s %d\n", wordForget, pid) }
+
+// Ended returns the last line of a server that has proven that none of its processes is left. The
+// guard then scans for none: a scan reads about all processes of the machine, and a server can have
+// a thousand guards.
+func Ended() string { return wordEnded + "\n" }
 
 const (
 	// killLimit bounds how long the guard tries to kill.
@@ -78,7 +84,10 @@ func Run(r io.Reader) int {
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		w.handleLine(lines.Text())
 	}
-	status := w.kill(time.Now().Add(killLimit))
+	status := 0
+	if !w.ended {
+		status = w.kill(time.Now().Add(killLimit))
+	}
 	cgroup.Clean(server)
 	return status
 }
@@ -87,6 +96,7 @@ func Run(r io.Reader) int {
 type watched struct {
 	name, value string         // the mark in the environment
 	added       map[int]uint64 // start times by pid: of a process, its group, its session
+	ended       bool           // the server has proven that none of its processes is left
 	signalled   map[int]uint64 // start times by pid, because a dying process shows neither mark nor parent
 }
 
@@ -112,6 +122,8 @@ func (w *watched) handleLine(line string) {
 		if pid, err := strconv.Atoi(rest); err == nil {
 			delete(w.added, pid)
 		}
+	case wordEnded:
+		w.ended = true
 	}
 }
 

@@ -87,6 +87,33 @@ func TestKillsAtTheEndOfInput(t *testing.T) {
 	}
 }
 
+// If the server has proven that nothing is left, the guard kills nothing, and does not scan.
+func TestKillsNothingIfTheServerHas(t *testing.T) {
+	t.Parallel()
+	added, ended := start(t, "GUARD_TEST=ended", "sleep", "1000")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	io.WriteString(w, Mark("GUARD_TEST", "ended")+Add(added)+Ended())
+	w.Close()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, partGuard)
+	cmd.Stdin = r
+	if err := cmd.Run(); err != nil {
+		t.Errorf("the guard: %v", err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the process has ended: %v", err)
+	default:
+	}
+}
+
 func TestFindsAddedProcessesWithSessionsAndDescendants(t *testing.T) {
 	w := newWatched()
 	for _, line := range []string{

@@ -47,6 +47,7 @@ func check(t *testing.T, fate chan string, want ...string) {
 
 // TestAnsweredRequest: an answer that was written counts as read.
 func TestAnsweredRequest(t *testing.T) {
+	t.Parallel()
 	var read chan bool
 	inBothEras(t, answering(&read, "answered"), Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
 		read = make(chan bool, 1)
@@ -60,6 +61,7 @@ func TestAnsweredRequest(t *testing.T) {
 // TestClientThatClosesWithTheAnswer: an answer counts as read, too, if its client closes the
 // connection as soon as it has the last byte.
 func TestClientThatClosesWithTheAnswer(t *testing.T) {
+	t.Parallel()
 	few, many := 20, 200
 	if testing.Short() {
 		many = few // each makes a connection
@@ -95,6 +97,7 @@ func TestClientThatClosesWithTheAnswer(t *testing.T) {
 
 // TestClosedRequest: a client that closes its request cancels the call, which ends its wait.
 func TestClosedRequest(t *testing.T) {
+	t.Parallel()
 	var fate chan string
 	inBothEras(t, stopping(&fate), Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
 		fate = make(chan string, 2)
@@ -109,6 +112,7 @@ func TestClosedRequest(t *testing.T) {
 // TestClosedAfterTheAnswer: a client that closes its request does not cancel the call any more
 // after the answer is written.
 func TestClosedAfterTheAnswer(t *testing.T) {
+	t.Parallel()
 	var fate chan string
 	inBothEras(t, stopping(&fate), Config{}, func(t *testing.T, s *Server, dial func() net.Conn, call message) {
 		fate = make(chan string, 2)
@@ -133,6 +137,7 @@ func TestClosedAfterTheAnswer(t *testing.T) {
 // TestCancelledCall: a call of the older era that a notification cancels is not answered, and
 // reported as cancelled. Its stream ends, and the connection can be used for other calls.
 func TestCancelledCall(t *testing.T) {
+	t.Parallel()
 	var fate chan string
 	seen := make(chan metrics.Request, 100) // more than the test makes
 	config := Config{Observe: func(r metrics.Request) { seen <- r }, Tools: []string{"tool"}}
@@ -159,6 +164,7 @@ func TestCancelledCall(t *testing.T) {
 
 // TestCancelledAfterAComment: a call that is cancelled has nothing more written, also no comments.
 func TestCancelledAfterAComment(t *testing.T) {
+	t.Parallel()
 	var fate chan string
 	inBubble(t, stopping(&fate), Config{}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		fate = make(chan string, 2)
@@ -175,6 +181,7 @@ func TestCancelledAfterAComment(t *testing.T) {
 
 // TestCancelledCallOfABatch: the calls of a batch are answered together, also if one is cancelled.
 func TestCancelledCallOfABatch(t *testing.T) {
+	t.Parallel()
 	var fate chan string
 	tools := stopping(&fate)
 	tools["quick"] = func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return say("quick"), nil }
@@ -196,6 +203,7 @@ func TestCancelledCallOfABatch(t *testing.T) {
 
 // TestNotificationOutlivesItsRequest: it is handled after its request was answered.
 func TestNotificationOutlivesItsRequest(t *testing.T) {
+	t.Parallel()
 	closed, end := context.WithCancel(t.Context())
 	end()
 	extra := &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{Extra: map[string]any{callKey: &call{closed: closed}}}}

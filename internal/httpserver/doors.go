@@ -5,22 +5,28 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // refusedKey is the key of a connection's context for the error with which Config.Allow refused it.
 type refusedKey struct{}
 
+// connKey is the key of a connection's context for its conn, if callers must show tokens.
+type connKey struct{}
+
 // allow asks once a connection whether it may be used. Its requests are answered with the reason.
 func (s *Server) allow(ctx context.Context, c net.Conn) context.Context {
-	if s.config.Allow == nil {
+	if s.config.Allow != nil {
+		if err := s.config.Allow(c); err != nil {
+			s.config.Log.Info("connection refused", "error", err)
+			return context.WithValue(ctx, refusedKey{}, err)
+		}
+	}
+	if s.config.Find == nil {
+		connOf(c).known()
 		return ctx
 	}
-	err := s.config.Allow(c)
-	if err == nil {
-		return ctx
-	}
-	s.config.Log.Info("connection refused", "error", err)
-	return context.WithValue(ctx, refusedKey{}, err)
+	return context.WithValue(ctx, connKey{}, connOf(c))
 }
 
 // admitted returns a handler for the requests of connections that may be used. It stops the others,
@@ -63,6 +69,10 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 			return
 		}
 		defer s.callers.leave(c)
+		if conn, ok := r.Context().Value(connKey{}).(*conn); ok {
+			conn.known()
+		}
+		http.NewResponseController(w).SetWriteDeadline(time.Time{}) // from here on each write has its own
 		observationOf(r).by(c.Caller, eraOf(r))
 		// A token that was revoked after it was found, and before the request was one of its caller's,
 		// ends no request: it is no longer found.

@@ -34,6 +34,7 @@ func waitingFor(answer *chan struct{}) map[string]tool {
 
 // TestKeepAlive: a client that waits reads headers after 15 s, and a comment then and every 15 s.
 func TestKeepAlive(t *testing.T) {
+	t.Parallel()
 	var answer chan struct{}
 	inBothEras(t, waitingFor(&answer), Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
 		answer = make(chan struct{})
@@ -64,6 +65,7 @@ func TestKeepAlive(t *testing.T) {
 
 // TestKeepAliveOfStream: the stream of a session has comments, too.
 func TestKeepAliveOfStream(t *testing.T) {
+	t.Parallel()
 	inBubble(t, nil, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		id := initialize(t, dial())
 		c, begun := dial(), time.Now()
@@ -83,6 +85,7 @@ func TestKeepAliveOfStream(t *testing.T) {
 // TestErrorAfterKeepAlive: an error that has a status of HTTP of its own comes as an event if the
 // headers were sent before.
 func TestErrorAfterKeepAlive(t *testing.T) {
+	t.Parallel()
 	tools := map[string]tool{"tool": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		time.Sleep(aliveEvery + time.Second)
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no"}
@@ -98,6 +101,7 @@ func TestErrorAfterKeepAlive(t *testing.T) {
 
 // TestSlowReader: a client that does not read its answer is cut off.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	var fate chan bool
 	inBothEras(t, answering(&fate, "answered"), Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
 		fate = make(chan bool, 1)

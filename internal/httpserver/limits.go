@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	headerTime  = 10 * time.Second  // for the headers of a request
-	bodyTime    = 30 * time.Second  // for its body
-	writeTime   = 30 * time.Second  // for one write of the answer; the answer as a whole has no limit
-	idleTime    = 120 * time.Second // of a connection between two requests
-	sessionTime = 30 * time.Minute  // of a session of the older era between two requests
+	headerTime  = 10 * time.Second       // for the headers of a request
+	bodyTime    = 30 * time.Second       // for its body
+	writeTime   = 30 * time.Second       // for one write of the answer; the answer as a whole has no limit
+	lingerTime  = 500 * time.Millisecond // for a client to read the answer before its connection is closed
+	idleTime    = 120 * time.Second      // for a connection between two requests
+	sessionTime = 30 * time.Minute       // for a session of the older era between two requests
 
 	headerSize  = 64 << 10
 	bodySize    = 16 << 20
@@ -62,8 +63,8 @@ func readMessage(w http.ResponseWriter, r *http.Request, room *claim) (body []by
 	return nil, false
 }
 
+// readBody reads a body, for which [Server.bounded] has set the deadline.
 func readBody(w http.ResponseWriter, r *http.Request, room *claim) (*bytes.Buffer, error) {
-	http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // until the end of the body
 	if r.ContentLength > bodySize {
 		return nil, &http.MaxBytesError{Limit: bodySize} // before it is read
 	}

@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +23,7 @@ import (
 
 // TestSlowHeaders: a client that sends its headers a byte a second is cut off.
 func TestSlowHeaders(t *testing.T) {
+	t.Parallel()
 	inBubble(t, nil, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		c, begun := dial(), time.Now()
 		sent := make(chan struct{})
@@ -44,6 +48,7 @@ func TestSlowHeaders(t *testing.T) {
 
 // TestSlowBody: a client that sends half a body is answered and cut off.
 func TestSlowBody(t *testing.T) {
+	t.Parallel()
 	inBubble(t, nil, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		c, begun := dial(), time.Now()
 		whole := callOfEra("", "tool").String()
@@ -63,6 +68,7 @@ func TestSlowBody(t *testing.T) {
 
 // TestIdleConnection: a connection without a request ends.
 func TestIdleConnection(t *testing.T) {
+	t.Parallel()
 	inBubble(t, nil, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		c := dial()
 		exchange(t, c, message{body: "{}"})
@@ -83,6 +89,7 @@ func (s text) String() string { return string(s) }
 
 // TestTooLarge: headers and bodies have limits, and a type.
 func TestTooLarge(t *testing.T) {
+	t.Parallel()
 	inBubble(t, nil, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		chunk := fmt.Sprintf("%x\r\n%s\r\n", 1<<20, strings.Repeat(" ", 1<<20))
 		for name, test := range map[string]struct {
@@ -112,6 +119,7 @@ func TestTooLarge(t *testing.T) {
 
 // TestTooManyRequests: a caller has some requests in flight at most. Others have their own.
 func TestTooManyRequests(t *testing.T) {
+	t.Parallel()
 	inBubble(t, nil, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		who := Caller{Tenant: defaultTenant}
 		for range maxInFlight {
@@ -135,6 +143,7 @@ func TestTooManyRequests(t *testing.T) {
 // TestBodiesTakeRoom: the bodies of the requests in flight, of one caller and of all, are bounded.
 // The room of a body is free again when its request is over.
 func TestBodiesTakeRoom(t *testing.T) {
+	t.Parallel()
 	inBubble(t, nil, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		c := dial()
 		empty := message{body: "{}"}
@@ -164,6 +173,7 @@ func TestBodiesTakeRoom(t *testing.T) {
 
 // TestTooManyConnections: one more than are allowed waits until another is closed.
 func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
 	inBubble(t, nil, Config{Conns: 2}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		one, two := dial(), dial()
 		exchange(t, one, message{body: "{}"})
@@ -176,8 +186,100 @@ func TestTooManyConnections(t *testing.T) {
 	})
 }
 
+// TestStrangersGiveWay: connections that have not shown a token, and those of other users, can't keep
+// callers out. The oldest one is closed for the next, and those of callers stay.
+func TestStrangersGiveWay(t *testing.T) {
+	t.Parallel()
+	known := func(bearer string) (Caller, bool) { return Caller{Tenant: "t", Token: bearer}, bearer == "k" }
+	withToken := message{headers: "Authorization: Bearer k\r\n", body: "{}"}
+	for name, test := range map[string]struct {
+		config   Config
+		stranger func(t *testing.T, c net.Conn)
+		call     message
+	}{
+		"silent":        {Config{Find: known}, func(*testing.T, net.Conn) {}, withToken},
+		"a wrong token": {Config{Find: known}, func(t *testing.T, c net.Conn) { exchange(t, c, message{headers: "Authorization: Bearer x\r\n"}) }, withToken},
+		"only health": {Config{Find: known}, func(t *testing.T, c net.Conn) {
+			exchange(t, c, text("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+		}, withToken},
+		"refused and silent": {Config{Allow: refuseEachSecond()}, func(*testing.T, net.Conn) {}, message{body: "{}"}},
+	} {
+		test.config.Conns = 8 // and so 4 strangers
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, nil, test.config, func(t *testing.T, _ *Server, dial func() net.Conn) {
+				var callers, strangers []net.Conn
+				begun := time.Now()
+				for range 4 {
+					stranger, caller := dial(), dial()
+					test.stranger(t, stranger)
+					if got := status(t, caller, test.call); got != http.StatusBadRequest { // not for its token
+						t.Fatalf("a caller: %d", got)
+					}
+					callers, strangers = append(callers, caller), append(strangers, stranger)
+				}
+				if took := time.Since(begun); took != patience {
+					t.Errorf("the last caller waited for %v", took)
+				}
+				for i, want := range []error{io.EOF, os.ErrDeadlineExceeded} {
+					strangers[i].SetReadDeadline(time.Now().Add(time.Second))
+					if n, err := strangers[i].Read(make([]byte, 1)); !errors.Is(err, want) {
+						t.Errorf("stranger %d read %d bytes, %v", i, n, err)
+					}
+				}
+				for _, c := range callers {
+					if got := status(t, c, test.call); got != http.StatusBadRequest {
+						t.Errorf("a caller loses its connection: %d", got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// refuseEachSecond returns a Config.Allow that refuses the first connection, the third and so on.
+func refuseEachSecond() func(net.Conn) error {
+	n := 0
+	return func(net.Conn) error {
+		if n++; n%2 == 1 {
+			return errors.New("of another user")
+		}
+		return nil
+	}
+}
+
+// TestManyCallersAtOnce: callers that connect at once are not taken for strangers that stay.
+func TestManyCallersAtOnce(t *testing.T) {
+	t.Parallel()
+	find := func(bearer string) (Caller, bool) { return Caller{Tenant: "t", Token: bearer}, true }
+	inBubble(t, nil, Config{Find: find, Conns: 64}, func(t *testing.T, _ *Server, dial func() net.Conn) {
+		var all sync.WaitGroup
+		for range 60 {
+			all.Go(func() { // ends with its answer
+				c := dial()
+				time.Sleep(patience / 2) // a slow network does so
+				if got := status(t, c, message{headers: "Authorization: Bearer k\r\n", body: "{}"}); got != http.StatusBadRequest {
+					t.Error(got)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// TestConnectionsFollowTheDescriptors: up to a bound, because the limit of descriptors can be a
+// million.
+func TestConnectionsFollowTheDescriptors(t *testing.T) {
+	t.Parallel()
+	for descriptors, want := range map[uint64]int{0: 1, 128: 64, 8192: 4096, 1 << 20: 4096, ^uint64(0): 4096} {
+		if got := connsWith(descriptors); got != want {
+			t.Errorf("%d descriptors: %d connections, want %d", descriptors, got, want)
+		}
+	}
+}
+
 // TestShutdown: calls in flight are answered, streams end, and no goroutine is left.
 func TestShutdown(t *testing.T) {
+	t.Parallel()
 	inBothEras(t, waiting(nil), Config{}, func(t *testing.T, s *Server, dial func() net.Conn, call message) {
 		stream := dial()
 		send(t, stream, message{method: http.MethodGet, headers: "Mcp-Session-Id: " + initialize(t, dial()) + "\r\n"})
@@ -216,6 +318,7 @@ func inThisBubble() int {
 
 // TestManyRequests: no goroutine is left of many requests and sessions.
 func TestManyRequests(t *testing.T) {
+	t.Parallel()
 	const requests = 200
 	inBubble(t, map[string]tool{"tool": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return say("x"), nil }}, Config{},
 		func(t *testing.T, s *Server, dial func() net.Conn) {

@@ -50,6 +50,7 @@ func next(t *testing.T, requests <-chan metrics.Request, method string) metrics.
 
 // Each call is reported with its tool, its job and how it went, and nothing that a client made up.
 func TestObservedCalls(t *testing.T) {
+	t.Parallel()
 	const rest = "\nStatus: completed\n\n--- STDOUT ---\nJob ID: forged\n"
 	url, requests := observing(t, map[string]tool{
 		"works": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -96,6 +97,7 @@ func TestObservedCalls(t *testing.T) {
 
 // A call whose client leaves is reported as closed, with its job.
 func TestObservedCallThatIsClosed(t *testing.T) {
+	t.Parallel()
 	seen := make(chan metrics.Request, 100) // more than the test makes
 	config := Config{Observe: func(r metrics.Request) { seen <- r }, Tools: []string{"tool"}}
 	tools := map[string]tool{"tool": func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -131,6 +133,7 @@ func TestObservedCallThatIsClosed(t *testing.T) {
 
 // Requests are distinguished by their paths, without what a client made up.
 func TestObservedPaths(t *testing.T) {
+	t.Parallel()
 	seen := make(chan metrics.Request, 10)
 	s := New(withTools(nil, Config{Observe: func(r metrics.Request) { seen <- r }, Files: func(Caller) Handler { return http.NotFoundHandler() }}))
 	for path, want := range map[string]string{"/mcp": "/mcp", "/healthz": "/healthz", "/files/secret": "/files/", "/secret": ""} {
@@ -143,6 +146,7 @@ func TestObservedPaths(t *testing.T) {
 
 // Requests that are refused are reported too, without a method or header that a client made up.
 func TestObservedRefusals(t *testing.T) {
+	t.Parallel()
 	url, requests := observing(t, nil)
 	for method, want := range map[string]string{"POST": "POST", "SECRET": "other"} {
 		req, err := http.NewRequest(method, url, strings.NewReader("{}"))
@@ -165,6 +169,7 @@ func TestObservedRefusals(t *testing.T) {
 // A request with several messages, which some versions of the older era allow, is reported with one
 // of them, and the others each on their own.
 func TestObservedBatch(t *testing.T) {
+	t.Parallel()
 	seen := make(chan metrics.Request, 10)
 	o := &observer{report: func(r metrics.Request) { seen <- r }, tools: []string{"a", "b"}}
 	handle := o.calls(func(context.Context, string, mcp.Request) (mcp.Result, error) {

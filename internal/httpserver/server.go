@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/semaphore"
@@ -37,7 +38,7 @@ type Config struct {
 
 	Origins   []string // of other pages that may make requests, from [ParseOrigins]
 	PublicURL string   // by which clients reach this server through a proxy, from [ParseURL]; "": none
-	Conns     int      // connections at once; 0: half of the limit of descriptors
+	Conns     int      // connections at once; 0: half of the limit of descriptors, and 4,096 at most
 
 	// Ready returns why no job can be started now; nil: one always can.
 	Ready func() error
@@ -58,7 +59,9 @@ type Server struct {
 	callers  callers
 	bodies   *semaphore.Weighted // the bytes that the bodies of all requests in flight may have
 	sessions sessions
-	waits    context.Context // done when calls must be answered at once
+	conns    atomic.Pointer[limited] // nil before Serve
+	calls    atomic.Int64            // requests of the protocol in flight that are not streams
+	waits    context.Context         // done when calls must be answered at once
 	leave    context.CancelFunc
 }
 
@@ -71,7 +74,7 @@ func New(c Config) *Server {
 	s.waits, s.leave = context.WithCancel(context.Background())
 	s.newer, s.older = eras()
 	s.http = &http.Server{
-		Handler:           s.observed(s.admitted(s.routes())),
+		Handler:           s.observed(s.bounded(s.admitted(s.routes()))),
 		TLSConfig:         c.TLS,
 		ConnContext:       s.allow,
 		ReadHeaderTimeout: headerTime,
@@ -125,7 +128,9 @@ func (s *Server) serveFiles(w http.ResponseWriter, r *http.Request, c *caller) {
 
 // Serve serves the connections of l. It returns nil after Shutdown.
 func (s *Server) Serve(l net.Listener) error {
-	l = limit(l, s.config.Conns)
+	limited := limit(l, s.config.Conns)
+	s.conns.Store(limited)
+	l = limited
 	serve := s.http.Serve
 	if s.config.TLS != nil {
 		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
@@ -161,6 +166,8 @@ func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request, c *caller) {
 	}
 	waits, answer := ctx, cancel
 	if r.Method == http.MethodPost {
+		s.calls.Add(1)
+		defer s.calls.Add(-1)
 		// When the context of the request ends, the SDK can give up the answer.
 		waits, answer = context.WithCancel(ctx)
 		defer answer()

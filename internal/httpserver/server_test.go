@@ -80,6 +80,7 @@ func connect(t *testing.T, url, version string) *mcp.ClientSession {
 
 // TestBothEras: clients of both eras use one server at once.
 func TestBothEras(t *testing.T) {
+	t.Parallel()
 	_, url := serving(t, map[string]tool{"echo": func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return say(string(req.Params.Arguments)), nil
 	}})
@@ -98,6 +99,7 @@ func TestBothEras(t *testing.T) {
 // TestOrigin: a page of another server, and a name that leads here only since it was rebound, are
 // refused.
 func TestOrigin(t *testing.T) {
+	t.Parallel()
 	s := New(Config{Origins: []string{"https://app.example"}, PublicURL: "https://repl.example/base"})
 	for _, test := range []struct {
 		host, origin string
@@ -143,6 +145,7 @@ func TestOrigin(t *testing.T) {
 // TestListedPage: a page elsewhere that is listed may ask, call and read the answer. Browsers ask
 // without the token.
 func TestListedPage(t *testing.T) {
+	t.Parallel()
 	config := Config{Origins: []string{"https://app.example"}, Find: func(string) (Caller, bool) { return Caller{}, false }}
 	inBubble(t, nil, config, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		c := dial()
@@ -172,6 +175,7 @@ func TestListedPage(t *testing.T) {
 // TestFilesOfListedPage: a page elsewhere that is listed may use files and their tags. What a page
 // asks for without saying so, as a script or an image, is still known to be from elsewhere.
 func TestFilesOfListedPage(t *testing.T) {
+	t.Parallel()
 	s := New(Config{Origins: []string{"https://app.example"}, Files: func(Caller) Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, r.URL.Path+" "+r.Header.Get("Sec-Fetch-Site"))
@@ -193,6 +197,7 @@ func TestFilesOfListedPage(t *testing.T) {
 
 // TestParseURL: the URL of the server and that of its protocol mean the same.
 func TestParseURL(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"https://a.example":           "https://a.example",
 		"https://a.example/":          "https://a.example",

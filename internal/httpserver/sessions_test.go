@@ -28,6 +28,7 @@ func status(t *testing.T, c net.Conn, m message) int {
 
 // TestTooManySessions: the session that has been without a call longest gives way to a new one.
 func TestTooManySessions(t *testing.T) {
+	t.Parallel()
 	var answer chan struct{}
 	inBubble(t, waitingFor(&answer), Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		answer = make(chan struct{})
@@ -62,6 +63,7 @@ func TestTooManySessions(t *testing.T) {
 
 // TestNoSessionGivesWay: if each session has a call in flight, a new one is refused.
 func TestNoSessionGivesWay(t *testing.T) {
+	t.Parallel()
 	inBubble(t, nil, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		s.sessions.most = 3
 		c := dial()
@@ -82,6 +84,7 @@ func TestNoSessionGivesWay(t *testing.T) {
 // TestEndOfSession: a session ends by DELETE, and when it has had no request for long. The waits of
 // its calls end with it, and they are answered.
 func TestEndOfSession(t *testing.T) {
+	t.Parallel()
 	inBubble(t, waiting(nil), Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		c, calling := dial(), dial()
 		id := initialize(t, c)
@@ -123,6 +126,7 @@ func TestEndOfSession(t *testing.T) {
 // TestRevokedToken: the calls in flight of a token that is revoked are answered, and its streams
 // end.
 func TestRevokedToken(t *testing.T) {
+	t.Parallel()
 	inBothEras(t, waiting(nil), Config{}, func(t *testing.T, s *Server, dial func() net.Conn, call message) {
 		stream := dial()
 		send(t, stream, message{method: http.MethodGet, headers: "Mcp-Session-Id: " + initialize(t, dial()) + "\r\n"})
@@ -149,6 +153,7 @@ func TestRevokedToken(t *testing.T) {
 // TestEndOfSessionDoesNotWaitForever: a call that continues, although its wait has ended, does not
 // keep its session from ending.
 func TestEndOfSessionDoesNotWaitForever(t *testing.T) {
+	t.Parallel()
 	var goOn chan struct{}
 	stubborn := map[string]tool{"tool": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		<-goOn
@@ -170,6 +175,7 @@ func TestEndOfSessionDoesNotWaitForever(t *testing.T) {
 
 // TestSessionOfAnotherTenant: a session can be used with a token of its own tenant only.
 func TestSessionOfAnotherTenant(t *testing.T) {
+	t.Parallel()
 	find := func(token string) (Caller, bool) { return Caller{token[:1], token}, true }
 	inBubble(t, waiting(nil), Config{Find: find}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		c, calling := dial(), dial()
@@ -184,7 +190,7 @@ func TestSessionOfAnotherTenant(t *testing.T) {
 				t.Errorf("%s: %d, want %d", token, got, want)
 			}
 		}
-		if got := status(t, c, ofSession(id, http.MethodPost)); got != http.StatusUnauthorized {
+		if got := status(t, dial(), ofSession(id, http.MethodPost)); got != http.StatusUnauthorized {
 			t.Errorf("no token: %d", got)
 		}
 		send(t, calling, with("a1", callOfEra(id, "tool")))

@@ -15,6 +15,7 @@ import (
 // TestLongCallOverHTTP2: an answer over HTTP/2 can take long, although each of its writes has a
 // deadline, which ends a stream of HTTP/2 even if nothing is written.
 func TestLongCallOverHTTP2(t *testing.T) {
+	t.Parallel()
 	with := httptest.NewUnstartedServer(nil)
 	with.StartTLS() // which gives it a certificate
 	with.Close()

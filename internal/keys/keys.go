@@ -7,28 +7,37 @@ import (
 	"unicode/utf8"
 )
 
-// A Sequence is what keys send, one after the other. The zero Sequence is of no keys.
-type Sequence struct {
+// A Key is what one key, a chord or a piece of text sends.
+type Key struct {
 	normal, application string
 }
 
-// Text returns the sequence that types s as it is.
-func Text(s string) Sequence { return Sequence{s, s} }
+// Text returns the key that types s as it is.
+func Text(s string) Key { return Key{s, s} }
 
-// Then returns the sequence of s followed by next.
-func (s Sequence) Then(next Sequence) Sequence {
-	return Sequence{s.normal + next.normal, s.application + next.application}
+// Bytes returns what k sends in these modes.
+func (k Key) Bytes(m Modes) string {
+	if m.ApplicationCursor {
+		return k.application
+	}
+	return k.normal
 }
 
-// NeedsModes reports whether the bytes of s depend on the modes of the terminal.
-func (s Sequence) NeedsModes() bool { return s.normal != s.application }
+// A Sequence is keys that are pressed one after the other.
+type Sequence []Key
 
-// Bytes returns what s sends in these modes.
-func (s Sequence) Bytes(m Modes) string {
-	if m.ApplicationCursor {
-		return s.application
+// NeedsModes reports whether the bytes of s depend on the modes of the terminal.
+func (s Sequence) NeedsModes() bool {
+	return slices.ContainsFunc(s, func(k Key) bool { return k.normal != k.application })
+}
+
+// Bytes returns what each key of s sends in these modes.
+func (s Sequence) Bytes(m Modes) []string {
+	sent := make([]string, len(s))
+	for i, k := range s {
+		sent[i] = k.Bytes(m)
 	}
-	return s.normal
+	return sent
 }
 
 // A key is one key with a name. It sends a control character (plain), or else a control sequence: one
@@ -89,7 +98,7 @@ var modifiers = map[string]int{
 // Parse returns what the key or chord of that name sends. Capital and small letters are the same,
 // except in a letter that alt goes with. It reports false if there is no such key, or if a terminal
 // has no bytes for the chord.
-func Parse(name string) (Sequence, bool) {
+func Parse(name string) (Key, bool) {
 	if len(name) == 2 && name[0] == '^' {
 		return chord(name[1:], ctrl)
 	}
@@ -101,7 +110,7 @@ func Parse(name string) (Sequence, bool) {
 		}
 		m := modifiers[strings.ToLower(name[:i])]
 		if m == 0 || held&m != 0 {
-			return Sequence{}, false
+			return Key{}, false
 		}
 		held |= m
 		name = name[i+1:]
@@ -115,25 +124,25 @@ func Parse(name string) (Sequence, bool) {
 	}
 	i := slices.IndexFunc(all, func(k key) bool { return k.name == name })
 	if i < 0 {
-		return Sequence{}, false
+		return Key{}, false
 	}
 	return all[i].with(held)
 }
 
 // chord returns what a character sends while modifiers are held. A character alone is no chord.
-func chord(char string, held int) (Sequence, bool) {
+func chord(char string, held int) (Key, bool) {
 	switch {
 	case held == 0:
-		return Sequence{}, false
+		return Key{}, false
 	case held&ctrl != 0:
 		c, ok := control(char)
 		if !ok || held&shift != 0 {
-			return Sequence{}, false
+			return Key{}, false
 		}
 		char = string(c)
 	case held&shift != 0:
 		if c := char[0]; c|' ' < 'a' || c|' ' > 'z' || len(char) > 1 { // its place depends on the keyboard
-			return Sequence{}, false
+			return Key{}, false
 		}
 		char = strings.ToUpper(char)
 	}
@@ -159,7 +168,7 @@ func control(char string) (byte, bool) {
 }
 
 // with returns what k sends while modifiers are held.
-func (k key) with(held int) (Sequence, bool) {
+func (k key) with(held int) (Key, bool) {
 	modifier := ";" + strconv.Itoa(1+held)
 	switch {
 	case k.plain != "":
@@ -171,13 +180,13 @@ func (k key) with(held int) (Sequence, bool) {
 	case held > 0:
 		return Text(csi + "1" + modifier + string(k.letter)), true
 	case k.cursor:
-		return Sequence{csi + string(k.letter), ss3 + string(k.letter)}, true
+		return Key{csi + string(k.letter), ss3 + string(k.letter)}, true
 	}
 	return Text(ss3 + string(k.letter)), true
 }
 
 // plainWith is with for a key that sends a control character. Only some have another one.
-func (k key) plainWith(held int) (Sequence, bool) {
+func (k key) plainWith(held int) (Key, bool) {
 	s := k.plain
 	switch {
 	case held&^alt == 0:
@@ -188,7 +197,7 @@ func (k key) plainWith(held int) (Sequence, bool) {
 	case k.name == "backspace" && held&^alt == ctrl:
 		s = "\b"
 	default:
-		return Sequence{}, false
+		return Key{}, false
 	}
 	if held&alt != 0 {
 		s = esc + s

@@ -13,14 +13,14 @@ import (
 func Example() {
 	up, _ := keys.Parse("up")
 	quit, _ := keys.Parse("ctrl-c")
-	fmt.Printf("%q\n", up.Then(quit).Bytes(keys.Modes{}))
+	fmt.Printf("%q\n", keys.Sequence{up, quit}.Bytes(keys.Modes{}))
 
 	var f keys.Follower
 	f.Write([]byte("\x1b[?1h\x1b=")) // what less prints when it begins
-	fmt.Printf("%q\n", up.Then(keys.Text("q")).Bytes(f.Modes))
+	fmt.Printf("%q\n", keys.Sequence{up, keys.Text("q")}.Bytes(f.Modes))
 	// Output:
-	// "\x1b[A\x03"
-	// "\x1bOAq"
+	// ["\x1b[A" "\x03"]
+	// ["\x1bOA" "q"]
 }
 
 // The bytes of xterm, as terminfo and its list of control sequences have them.
@@ -64,11 +64,11 @@ func TestCursorKeysFollowTheApplicationMode(t *testing.T) {
 		if other, moves := cursor[name]; moves {
 			want = other
 		}
-		if got := s.Bytes(application); !ok || got != want || s.NeedsModes() != (cursor[name] != "") {
+		if got := s.Bytes(application); !ok || got != want || (keys.Sequence{s}).NeedsModes() != (cursor[name] != "") {
 			t.Errorf("%s sends %q (%t), want %q", name, got, ok, want)
 		}
 		held, ok := keys.Parse("ctrl-" + name)
-		if ok && held.NeedsModes() {
+		if ok && (keys.Sequence{held}).NeedsModes() {
 			t.Errorf("ctrl-%s depends on the modes", name)
 		}
 	}

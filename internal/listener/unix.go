@@ -59,30 +59,30 @@ func makePrivate(_, _ string, c syscall.RawConn) error {
 }
 
 // lockTime bounds the wait for other servers that start in the same directory, which takes them a
-// millisecond.
-const lockTime = 5 * time.Second
+// millisecond each.
+const lockTime = time.Second
 
 // lockDir locks a directory against other servers that start in it. Without the lock two of them
-// can find the same stale socket, and the slower one removes the socket of the faster one.
+// can find the same stale socket, and the slower one removes the socket of the faster one. That is
+// accepted if the directory stays locked, or the file system has no locks: every user who can read
+// the directory can lock it, and must not keep a server from starting.
 func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, lockTime)
-	defer cancel()
-	for {
+	unlock = func() { d.Close() }
+	for late := time.After(lockTime); ; {
 		err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return func() { d.Close() }, nil
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
-			return func() { d.Close() }, nil // a file system without locks: there the race is accepted
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return unlock, nil
 		}
 		select {
+		case <-late:
+			return unlock, nil
 		case <-ctx.Done():
-			d.Close()
-			return nil, fmt.Errorf("another program has locked %s", dir)
+			unlock()
+			return nil, ctx.Err()
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

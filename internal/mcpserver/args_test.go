@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/output"
@@ -15,6 +16,7 @@ import (
 )
 
 func TestMistakesSayHowToFixThem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.Toolsets = toolsets
 	if err := os.WriteFile(filepath.Join(w.workspace, "file"), nil, 0o600); err != nil {
@@ -41,16 +43,18 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"missing", "execute_command_async", `{}`, "command is missing. execute_command_async takes: command [*]."},
 		{"neither code nor path", "execute_python", `{}`, "code is missing. Give the code, or the path of a file to run."},
 		{"code and path", "execute_python", `{"code": "x", "path": "a.py"}`, "code and path are both given. Give the code, or the path of a file to run."},
-		{"code and args", "execute_python", `{"code": "x", "args": []}`, "args needs path: they are the arguments of a file."},
+		{"code and args", "execute_python", `{"code": "x", "args": ["a"]}`, "args needs path: they are the arguments of a file."},
 		{"NUL in path", "execute_python", `{"path": "a\u0000"}`, "path may not hold NUL."},
 		{"NUL in args", "execute_python", `{"path": "a", "args": ["b", "\u0000"]}`, "args may not hold NUL."},
-		{"string for args", "execute_python", `{"path": "a", "args": "b"}`, "args must be an array of strings, not a string."},
+		{"object for args", "execute_python", `{"path": "a", "args": {"b": 1}}`, "args must be an array of strings, not an object."},
+		{"null session to delete", "delete_session", `{"session": null}`, "session must be a string, not null."},
+		{"blank session to delete", "delete_session", `{"session": ""}`, "session must be 1 to 64 letters, *"},
+		{"unknown, null", "list_jobs", `{"limits": null}`, "Unknown parameter: limits. Did you mean limit? *"},
 		{"no object", "execute_python", `["x"]`, "The arguments must be a JSON object, not an array."},
-		{"string for number", "execute_python", `{"code": "x", "wait_seconds": "5"}`, "wait_seconds must be a number of seconds, not a string."},
+		{"string for number", "execute_python", `{"code": "x", "wait_seconds": "5s"}`, "wait_seconds must be a number of seconds, not a string."},
 		{"number for string", "execute_python", `{"code": 5}`, "code must be a string, not a number."},
-		{"null", "execute_python", `{"code": "x", "session": null}`, "session must be a string, not null; leave it out if you don't want to set it."},
-		{"string for boolean", "cancel_job", `{"job_id": "x", "force": "true"}`, "force must be true or false, not a string."},
-		{"string for list", "wait_for_jobs", `{"job_ids": "x"}`, "job_ids must be an array of strings, not a string."},
+		{"string for boolean", "cancel_job", `{"job_id": "x", "force": "yes"}`, "force must be true or false, not a string."},
+		{"several ids in one", "wait_for_jobs", `{"job_ids": "x, y"}`, "job_ids[0] holds several ids: give each as an element of its own."},
 		{"number in list", "wait_for_jobs", `{"job_ids": ["x", 1]}`, "job_ids[1] must be a string, not a number."},
 		{"empty list", "wait_for_jobs", `{"job_ids": []}`, "job_ids must hold 1 to 200 job ids."},
 		{"list for object", "execute_command_async", `{"command": "x", "env": ["A=b"]}`, `env must be an object like {"NAME": "value"}, not an array.`},
@@ -68,7 +72,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"wait without end", "check_job_status", `{"job_id": "x", "wait_seconds": 1e999}`, "wait_seconds may be 110 at most; call again to wait longer."},
 		{"timeout above the cap", "execute_python", `{"code": "x", "timeout_seconds": 1e9}`, "timeout_seconds may be 31,622,400 at most."},
 		{"reply too long", "execute_python", `{"code": "x", "max_chars": 45001}`, "max_chars may be 45,000 at most."},
-		{"no limit", "list_jobs", `{"limit": 0}`, "limit must be 1 or more."},
+		{"no limit", "list_jobs", `{"limit": -1}`, "limit must be 1 or more."},
 		{"empty code", "execute_python", `{"code": " \n\t"}`, "code is empty."},
 		{"empty command", "execute_command_async", `{"command": ""}`, "command is empty."},
 		{"NUL in command", "execute_command_async", `{"command": "a\u0000b"}`, "command may not hold NUL."},
@@ -80,7 +84,6 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 			"50 sessions are open, the most allowed (REPL_MAX_SESSIONS): use one of them, or end one with delete_session.\nIdle longest: lab, *"},
 		{"session outside", "execute_python", `{"code": "x", "session": "../x"}`, "session must be 1 to 64 letters, *"},
 		{"session too long", "execute_python", `{"code": "x", "session": "` + strings.Repeat("x", 300) + `"}`, "session must be 1 to 64 letters, *"},
-		{"session without a name", "execute_python", `{"code": "x", "session": ""}`, "session must be 1 to 64 letters, *"},
 		{"NUL in a session", "create_session", `{"name": "a\u0000b"}`, "name must be 1 to 64 letters, *"},
 		{"session that exists", "create_session", `{"name": "other", "env": {"A": "b"}}`,
 			"Session other exists, and is not changed: use it, end it with delete_session, or take another name.\nother, no Python runs, *"},
@@ -104,7 +107,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"NUL in a name", "set_variable", `{"name": "a\u0000b", "value": 1}`, "name may not hold NUL."},
 		{"no value", "set_variable", `{"name": "x"}`, "value is missing. set_variable takes: name, value [session]."},
 		{"format unknown", "get_variable", `{"name": "x", "format": "xml"}`, "format must be one of: text, json, image."},
-		{"no names", "delete_variables", `{"names": []}`, "names must hold 1 to 1,000 names."},
+		{"no names", "delete_variables", `{"names": []}`, "Give the names of the variables, or all=true."},
 		{"number in names", "delete_variables", `{"names": [1]}`, "names[0] must be a string, not a number."},
 		{"names and all", "delete_variables", `{"names": ["x"], "all": true}`, "Give names, or all=true, but not both."},
 		{"neither names nor all", "delete_variables", `{"all": false}`, "Give the names of the variables, or all=true."},
@@ -112,7 +115,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"place beyond the code", "complete_code", `{"code": "é", "cursor": 2}`, "cursor 2 is beyond the end of the code, 1."},
 		{"bad pattern", "list_variables", `{"pattern": "[a"}`, "pattern must be names with *, ? and [a-z] in them, such as df*; [a is none."},
 		{"pattern with a backslash", "list_variables", `{"pattern": "\\d"}`, "pattern must be names with *"},
-		{"empty pattern", "list_variables", `{"pattern": ""}`, "pattern is empty."},
+		{"blank pattern", "list_variables", `{"pattern": " "}`, "pattern is empty."},
 		{"nothing to search for", "search_job_output", `{"job_id": "` + id + `", "pattern": ""}`, "pattern is empty: it would match every line."},
 		{"bad expression", "search_job_output", `{"job_id": "` + id + `", "pattern": "ok|(bad"}`,
 			"pattern is refused by RE2: missing closing ), at character 4 of 7."},
@@ -120,20 +123,19 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 			"pattern holds a newline, but is looked for in one line at a time: *"},
 		{"much context", "search_job_output", `{"job_id": "` + id + `", "pattern": "x", "context": 10000}`, "context may be 20 at most."},
 		{"negative context", "search_job_output", `{"job_id": "` + id + `", "pattern": "x", "context": -1}`, "context must be 0 or more."},
-		{"no matches wanted", "search_job_output", `{"job_id": "` + id + `", "pattern": "x", "max_matches": 0}`, "max_matches must be 1 or more."},
+		{"no matches wanted", "search_job_output", `{"job_id": "` + id + `", "pattern": "x", "max_matches": -1}`, "max_matches must be 1 or more."},
 		{"many matches", "search_job_output", `{"job_id": "` + id + `", "pattern": "x", "max_matches": 201}`, "max_matches may be 200 at most."},
 		{"search beyond the end", "search_job_output", `{"job_id": "` + id + `", "pattern": "x", "cursor": 2}`, "cursor 2 is beyond the end of job *"},
 		{"bad requirement", "install_package_async", `{"package": "--index-url=x"}`, `"--index-url=x" looks like an option; name packages only`},
 		{"status unknown", "list_jobs", `{"status": "done"}`, "status must be one of: queued, running, waiting_input, completed, failed, cancelled."},
 		{"expression to wait for", "wait_for_jobs", `{"job_ids": ["` + id + `"], "pattern": "a[b"}`, "pattern is refused by RE2: missing closing ] [b, at character 2 of 3."},
 		{"expression to stop at", "wait_for_jobs", `{"job_ids": ["` + id + `"], "stop_pattern": "a**"}`, "stop_pattern is refused by RE2: invalid nested repetition operator **, at character 2 of 3."},
-		{"nothing to wait for", "wait_for_jobs", `{"job_ids": ["` + id + `"], "pattern": ""}`, "pattern is empty."},
 		{"negative silence", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": -1}`, "quiet_seconds must be 0.1 to 110."},
-		{"no silence", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": 0}`, "quiet_seconds must be 0.1 to 110."},
+		{"too little silence", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": 0.05}`, "quiet_seconds must be 0.1 to 110."},
 		{"long silence", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": 1e9}`, "quiet_seconds must be 0.1 to 110."},
-		{"silence in words", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": "1"}`, "quiet_seconds must be a number of seconds, not a string."},
+		{"silence in words", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": "a while"}`, "quiet_seconds must be a number of seconds, not a string."},
 		{"silence longer than the wait", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": 45}`, "quiet_seconds must be less than wait_seconds, 45."},
-		{"cursor without a pattern", "wait_for_jobs", `{"job_ids": ["` + id + `"], "cursor": 0}`, "cursor needs pattern or stop_pattern: *"},
+		{"cursor without a pattern", "wait_for_jobs", `{"job_ids": ["` + id + `"], "cursor": 1}`, "cursor needs pattern or stop_pattern: *"},
 		{"wait beyond the end", "wait_for_jobs", `{"job_ids": ["` + id + `"], "cursor": 9, "pattern": "x"}`, "cursor 9 is beyond the end of job *"},
 		{"until unknown", "wait_for_jobs", `{"job_ids": ["x"], "until": "some"}`, "until must be one of: any, all."},
 		{"no such job", "check_job_status", `{"job_id": "` + id[1:] + `"}`, "No such job: " + id[1:] + "\nNearest:\n" + id + " completed, python default, *"},
@@ -174,6 +176,7 @@ func matches(pattern, s string) bool {
 }
 
 func TestArgumentsReachTheRunner(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if err := os.Mkdir(filepath.Join(w.workspace, "sub"), 0o700); err != nil {
 		t.Fatal(err)
@@ -191,6 +194,7 @@ func TestArgumentsReachTheRunner(t *testing.T) {
 }
 
 func TestDefaultTimeoutHoldsForCallsThatSetNone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.timeout = 1
 	c := w.dial(engine.Scope{})
@@ -198,13 +202,16 @@ func TestDefaultTimeoutHoldsForCallsThatSetNone(t *testing.T) {
 	if s := field(got, "Status"); s != "failed (timed out after 1ns)" {
 		t.Errorf("status %q", s)
 	}
-	got = c.call("execute_command_async", given{"command": "hang", "timeout_seconds": 0, "wait_seconds": 0})
-	if info := w.job(got).Info(); info.Timeout != 0 {
-		t.Errorf("timeout %v, want none", info.Timeout)
+	for given, want := range map[time.Duration]time.Duration{0: 1, time.Hour: time.Hour} {
+		got = c.call("execute_command_async", map[string]any{"command": "hang", "timeout_seconds": given.Seconds(), "wait_seconds": 0})
+		if info := w.job(got).Info(); info.Timeout != want {
+			t.Errorf("timeout %v of a call that gives %v, want %v", info.Timeout, given, want)
+		}
 	}
 }
 
 func TestTooManyJobsNamesTheOldest(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{}), MaxRunning: 1})
 	defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown})
@@ -218,6 +225,7 @@ func TestTooManyJobsNamesTheOldest(t *testing.T) {
 }
 
 func TestInputWithoutAnIDIsForTheOneJobThatAsks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	one := field(c.call("execute_python", given{"code": `ask line "one? "`, "wait_seconds": 60}), "Job ID")
@@ -238,6 +246,7 @@ func TestInputWithoutAnIDIsForTheOneJobThatAsks(t *testing.T) {
 }
 
 func TestSecretIsNeitherShownNorLogged(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	const secret = "correct horse battery staple"

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/files"
 	"asyncrepl/internal/overview"
@@ -51,11 +52,20 @@ type Backend interface {
 	Status(sc engine.Scope) overview.Server
 }
 
+// MostChars are the most characters that a call or Config.MaxChars can ask for.
+const MostChars = arguments.MaxText
+
 // A Config is shared by all connections.
 type Config struct {
 	Backend  Backend
-	Version  string        // of the program, for clients
-	Toolsets []string      // that clients are offered, see [ParseToolsets]; nil: core and sessions
+	Version  string   // the program's version, for clients
+	Toolsets []string // what clients are offered, see [ParseToolsets]; nil: core and sessions
+	// MaxChars bounds the replies of calls that don't set max_chars, for clients that cut long ones. 0:
+	// 16,000.
+	MaxChars int
+	// NoImages keeps image blocks out of replies, for clients that would give them to their model as
+	// text. The lines that name images and the resources that hold them stay.
+	NoImages bool
 	Files    *files.Store  // of the toolset files; nil: one of the server's own
 	Progress time.Duration // how long a call waits before its first progress notification; 0: 1 s
 	// PictureWait is how long an answer with pictures waits while others on the same connection have

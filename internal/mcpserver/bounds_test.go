@@ -2,6 +2,9 @@ package mcpserver
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +59,7 @@ const long = "ValueError: " + "1234567890123456789012345678901234567890123456789
 // However long the texts of jobs are, replies keep the limits of clients, and every job can be
 // reached.
 func TestListsAreBounded(t *testing.T) {
+	t.Parallel()
 	raise := fmt.Sprintf("raise %q", long)
 	t.Run("list_jobs", func(t *testing.T) {
 		t.Parallel()
@@ -128,4 +132,43 @@ func TestListsAreBounded(t *testing.T) {
 			t.Errorf("%d characters, the most allowed are %d:\n%s", chars(got), arguments.MaxText, beginning(got))
 		}
 	})
+}
+
+// Some clients cut replies at fewer characters than the usual default.
+func TestMaxCharsIsASetting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.config.MaxChars, w.config.Toolsets = 2000, toolsets
+	if err := os.WriteFile(filepath.Join(w.workspace, "file"), []byte(strings.Repeat("line\n", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		if err := os.WriteFile(filepath.Join(w.workspace, fmt.Sprintf("file%03d", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.vars["default"] = engine.Variables{Total: 500, Vars: slices.Repeat([]engine.Variable{{Name: "x", Type: "int"}}, 500)}
+	c := w.dial(engine.Scope{})
+	reply := c.call("execute_command_async", given{"command": "flood 1000", "wait_seconds": 60})
+	id := field(reply, "Job ID")
+	for name, got := range map[string]string{
+		"execute":   reply,
+		"search":    c.call("search_job_output", given{"job_id": id, "pattern": ".", "max_matches": 200}),
+		"variables": c.call("list_variables", nil),
+		"read_file": c.call("read_file", given{"path": "file"}),
+		"files":     c.call("list_files", nil),
+	} {
+		if n := chars(got); n < 500 || n > 2000+200 {
+			t.Errorf("%s: %d characters:\n%s", name, n, got)
+		}
+	}
+	if n := chars(c.call("check_job_status", given{"job_id": id, "max_chars": 5000})); n < 4000 {
+		t.Errorf("%d characters of a call that asks for 5,000", n)
+	}
+	list := string(c.request("tools/list", nil).Result)
+	for _, want := range []string{`"default 2000, at most 45000"`, `"default 2000 characters"`} {
+		if !strings.Contains(list, want) || strings.Contains(list, "16000") {
+			t.Errorf("the list of tools lacks %s", want)
+		}
+	}
 }

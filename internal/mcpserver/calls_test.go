@@ -151,6 +151,7 @@ func TestInputForAnEndingJobIsRefused(t *testing.T) {
 
 // Installs into one environment run one at a time, whatever their sessions.
 func TestInstallIsQueuedBehindThatOfAnotherSession(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "a", Site: "one"}, &program{w, "hang"})
 	other := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Package, Session: "c", Site: "two"}, &program{w, "hang"})
@@ -168,6 +169,7 @@ func TestInstallIsQueuedBehindThatOfAnotherSession(t *testing.T) {
 
 // The first jobs of a session wait for the install of its packages, and not for other installs.
 func TestFirstJobsAreQueuedBehindTheInstall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	if got := c.call("create_session", given{"name": "lab", "packages": "hang"}); !strings.HasPrefix(field(got, "Installing"), "job ") {

@@ -13,7 +13,8 @@ import (
 // ignored a hangup already, so the ladder starts at terminate.
 const remainsStep = time.Second
 
-// cancelJob asks a job to stop and waits for that during the grace. For a job that has ended, it
+// cancelJob asks a job to stop and waits for that during the grace. Only force costs a Python session
+// the variables that it had. For a job that has ended, it
 // ends the processes that the job left running, and waits as long for that.
 func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	j, err := c.job(c.args.JobID)
@@ -36,9 +37,9 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 		}
 		return c.reporter.Job(j, w), nil
 	}
-	st := jobs.Stop{By: jobs.Agent, From: jobs.Interrupt}
+	st := jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Spare: j.Info().Kind == jobs.Python}
 	if c.args.Force {
-		st.From = jobs.Kill
+		st.From, st.Spare = jobs.Kill, false
 	}
 	j.Stop(st)
 	c.ticket.Pass()

@@ -29,6 +29,7 @@ func (w *world) started(c *client, tool string, a given) (id int, j *jobs.Job) {
 
 // One of two clients leaves in the middle of its calls.
 func TestJobsOutliveTheirConnection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.drain = 50 * time.Millisecond
 	leaves, stays := w.dial(engine.Scope{}), w.dial(engine.Scope{})
@@ -54,6 +55,7 @@ func TestJobsOutliveTheirConnection(t *testing.T) {
 
 // A client of a server without jobs guesses the id of one.
 func TestJobsThatAreNotThere(t *testing.T) {
+	t.Parallel()
 	c := newWorld(t).dial(engine.Scope{})
 	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	for tool, a := range map[string]given{
@@ -66,7 +68,8 @@ func TestJobsThatAreNotThere(t *testing.T) {
 		"search_job_output":   {"job_id": id, "pattern": "x"},
 		"list_jobs":           {"before": id},
 	} {
-		if got, want := c.refused(tool, a), "No such job: "+id+"\nThere are no jobs yet."; got != want {
+		if got, want := c.refused(tool, a), "No such job: "+id+"\nThat job belonged to an earlier server. "+
+			"If your client starts a server for each call, keep one session open or use async-repl serve."; got != want {
 			t.Errorf("%s: %q, want %q", tool, got, want)
 		}
 	}
@@ -79,6 +82,7 @@ func TestJobsThatAreNotThere(t *testing.T) {
 }
 
 func TestCallsRunSideBySide(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	_, j := w.started(c, "execute_python", given{"code": "gate go", "wait_seconds": 100})
@@ -97,6 +101,7 @@ func TestCallsRunSideBySide(t *testing.T) {
 }
 
 func TestShutdownAnswersCallsInFlightAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ctx, cut := context.WithCancel(t.Context())
 	c := w.connect(ctx, engine.Scope{})
@@ -120,6 +125,7 @@ func TestShutdownAnswersCallsInFlightAtOnce(t *testing.T) {
 }
 
 func TestJobOutlivesItsCancelledCall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	id, j := w.started(c, "execute_python", given{"code": "gate go", "wait_seconds": 100})
@@ -134,6 +140,7 @@ func TestJobOutlivesItsCancelledCall(t *testing.T) {
 }
 
 func TestPanicOfAHandlerIsAnsweredAndLogged(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	j := w.job(c.call("execute_python", given{"code": `ask line "? "`, "wait_seconds": 60}))
@@ -153,6 +160,7 @@ func TestPanicOfAHandlerIsAnsweredAndLogged(t *testing.T) {
 }
 
 func TestCancelNamesTheRungOfAJobThatResists(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.grace = 50 * time.Millisecond
 	c := w.dial(engine.Scope{})
@@ -170,6 +178,7 @@ func TestCancelNamesTheRungOfAJobThatResists(t *testing.T) {
 
 // Many calls are sent together.
 func TestJobsStartInTheOrderOfTheirCalls(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	const steps = 300
@@ -199,6 +208,7 @@ func TestJobsStartInTheOrderOfTheirCalls(t *testing.T) {
 
 // A program returns to its prompt when it is interrupted.
 func TestCancelDoesNotStopAtAPrompt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.grace = 50 * time.Millisecond
 	c := w.dial(engine.Scope{})
@@ -220,6 +230,7 @@ func TestCancelDoesNotStopAtAPrompt(t *testing.T) {
 // A job ends some time after its session has been restarted. The call waits for that during the
 // grace.
 func TestRestartNamesTheJobsThatItEnded(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		grace time.Duration
 		ends  bool // within it

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,7 +56,15 @@ func wantPictures(t *testing.T, m message, size int, numbers ...int) (text strin
 	return all[0].Text
 }
 
+// draws runs a command that shows pictures, and returns the id of its job once that has ended.
+func (c *client) draws(command string) (job string) {
+	c.t.Helper()
+	m := c.request("tools/call", map[string]any{"name": "execute_command_async", "arguments": given{"command": command, "wait_seconds": 60}})
+	return field(blocks(c.t.(*testing.T), m)[0].Text, "Job ID")
+}
+
 func TestReplyHasPicturesBehindItsText(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	run := func(lines ...string) message {
@@ -70,19 +80,52 @@ func TestReplyHasPicturesBehindItsText(t *testing.T) {
 	wantPictures(t, run(`show image/png "no picture"`), 0)
 
 	text = wantPictures(t, run("pictures 9 100", "pictures 4 100"), 100, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1)
+	if more, want := field(text, "More images"), "3 as resources only: job://"+field(text, "Job ID")+"/display/11 to 13"; more != want {
+		t.Errorf("More images: %q, want %q", more, want)
+	}
+	text = wantPictures(t, run("pictures 7 800000"), 800_000, 1, 2, 3, 4, 5)
 	id, more := field(text, "Job ID"), field(text, "More images")
 	var left, cursor int
-	if _, err := fmt.Sscanf(more, "%d, from cursor %d on; the first is job://"+id+"/display/11", &left, &cursor); err != nil || left != 3 {
+	if _, err := fmt.Sscanf(more, "%d, from cursor %d on; the first is job://"+id+"/display/6", &left, &cursor); err != nil || left != 2 {
 		t.Fatalf("More images: %q: %v", more, err)
 	}
 	rest := c.request("tools/call", map[string]any{"name": "check_job_status", "arguments": given{"job_id": id, "cursor": cursor}})
-	if text := wantPictures(t, rest, 100, 2, 3, 4); field(text, "More images") != "" {
+	if text := wantPictures(t, rest, 800_000, 6, 7); field(text, "More images") != "" {
 		t.Errorf("the rest:\n%s", text)
+	}
+}
+
+// Some clients give a model images as base64 text. Without images the lines that name them stay, and
+// so do the resources.
+func TestNoImages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.config.NoImages, w.config.Toolsets = true, toolsets
+	c := w.dial(engine.Scope{})
+	m := c.request("tools/call", map[string]any{"name": "execute_python", "arguments": given{"code": code("pictures 9 100", "pictures 4 100")}})
+	text := wantPictures(t, m, 0)
+	uri := display.URI(field(text, "Job ID"), 13)
+	if !strings.Contains(text, "[figure 4: PNG 1x1, "+uri+"]\n") || strings.Contains(text, "More images") {
+		t.Errorf("text\n%s", text)
+	}
+	if m := c.request("resources/read", map[string]any{"uri": uri}); m.Error != nil {
+		t.Errorf("the resource: %+v", m.Error)
+	}
+	if err := os.WriteFile(filepath.Join(w.workspace, "x.png"), pngOf(1, 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m = c.request("tools/call", map[string]any{"name": "read_file", "arguments": given{"path": "x.png"}})
+	if text := wantPictures(t, m, 0); text != "File: x.png, 100 bytes, image/png\nNote: images are off (REPL_IMAGES); max_bytes shows it as base64\n" {
+		t.Errorf("a file: %q", text)
+	}
+	if text := w.config.instructions(); strings.Contains(text, asImages) || !strings.Contains(text, asLines) {
+		t.Errorf("the instructions promise images:\n%s", text)
 	}
 }
 
 // A result with pictures has all that a result of text alone has, in both protocols.
 func TestResultWithPicturesIsLikeAnyOther(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for era := range eras {
 		c := w.connect(t.Context(), engine.Scope{})
@@ -111,6 +154,7 @@ func TestResultWithPicturesIsLikeAnyOther(t *testing.T) {
 
 // Replies with megabytes of pictures, for several calls at once, arrive complete and apart.
 func TestLargeRepliesArriveApart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	made := c.request("tools/call", map[string]any{"name": "execute_python", "arguments": given{"code": "pictures 2 600000"}})
@@ -130,9 +174,10 @@ func TestLargeRepliesArriveApart(t *testing.T) {
 }
 
 func TestDisplaysAreResources(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c, other := w.dial(engine.Scope{}), newWorld(t).dial(engine.Scope{})
-	j := w.job(c.call("execute_command_async", given{"max_chars": 0, "command": code("pictures 2 100", `show image/svg+xml "<svg/>"`, `show image/png ""`, `show text/html "\xff"`, `out "x"`)}))
+	j := w.job("Job ID: " + c.draws(code("pictures 2 100", `show image/svg+xml "<svg/>"`, `show image/png ""`, `show text/html "\xff"`, `out "x"`)) + "\n")
 	empty := w.job(c.call("execute_python", given{"code": `out "x"`})).ID()
 	svg, none := "<svg/>", ""
 	for n, want := range []part{
@@ -152,7 +197,9 @@ func TestDisplaysAreResources(t *testing.T) {
 			t.Errorf("in the record: %+v", shown)
 		}
 	}
+	replaced := w.job(c.call("execute_python", given{"code": code("pictures 1 1", "clear", `out "x"`)})).ID()
 	for uri, want := range map[string]string{
+		display.URI(replaced, 1):            "Job " + replaced + " has replaced its display 1 (clear_output): only the later ones are kept.",
 		display.URI(j.ID(), 6):              "Job " + j.ID() + " has no display 6: they are 1 to 5.",
 		display.URI(empty, 1):               "Job " + empty + " has shown nothing.",
 		display.URI(j.ID(), 0):              "No such resource: " + display.URI(j.ID(), 0) + ". " + resourcesAre,
@@ -194,6 +241,7 @@ func (l countingLog) Attachment(n int) ([]byte, error) {
 // Of the pictures and displays in answers that a client does not read, few are in memory. All come
 // when it reads.
 func TestUnreadPicturesAreBounded(t *testing.T) {
+	t.Parallel()
 	const calls, room, size = 10, 2_400_000, 1_200_000 // of an answer, which fills the queue of the connection
 	for name, test := range map[string]struct {
 		code   string
@@ -250,6 +298,7 @@ func TestUnreadPicturesAreBounded(t *testing.T) {
 // A client that reads nothing must not stop the answers of others on its connection: after a time
 // they go without their pictures, and say so.
 func TestPicturesDoNotWaitForEver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.PictureWait = time.Millisecond
 	var room *delivery.Room
@@ -263,7 +312,7 @@ func TestPicturesDoNotWaitForEver(t *testing.T) {
 		return session.Wait()
 	})
 	c.handshake()
-	job := field(c.call("execute_command_async", given{"command": "pictures 1 100", "wait_seconds": 60, "max_chars": 0}), "Job ID")
+	job := c.draws("pictures 1 100")
 	read := func() message {
 		return c.request("resources/read", map[string]any{"uri": display.URI(job, 1)})
 	}
@@ -290,6 +339,7 @@ func TestPicturesDoNotWaitForEver(t *testing.T) {
 
 // A display that has lost its data stays as its line, and its resource says why.
 func TestDisplayWithoutItsData(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		config output.Config
 		why    string
@@ -303,7 +353,7 @@ func TestDisplayWithoutItsData(t *testing.T) {
 			defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
 			c := w.dial(engine.Scope{})
 			// More than the 64 MiB of memory; the next one fits when this job has lost all of it.
-			first := field(c.call("execute_command_async", given{"command": strings.Repeat("pictures 1 1000000\n", 70), "wait_seconds": 60, "max_chars": 0}), "Job ID")
+			first := c.draws(strings.Repeat("pictures 1 1000000\n", 70))
 			second := field(c.call("execute_python", given{"code": "show text/html \"" + strings.Repeat("x", 1_000_000) + "\""}), "Job ID")
 			if m := c.request("resources/read", map[string]any{"uri": display.URI(second, 1)}); m.Error != nil {
 				t.Errorf("the newest: %+v", m.Error)

@@ -79,7 +79,7 @@ func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
 func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*report.Reply, error) {
 	spec.Timeout = c.scope.Timeout
 	if c.args.Timeout != nil {
-		spec.Timeout = *c.args.Timeout
+		spec.Timeout, spec.Spare = *c.args.Timeout, spec.Kind == jobs.Python
 	}
 	j, err := c.jobs.Start(spec, run)
 	if err != nil {

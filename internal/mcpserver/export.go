@@ -20,7 +20,12 @@ func (c *call) exportSession(_ context.Context) (*report.Reply, error) {
 	if len(src.History.Entries) == 0 {
 		return nil, fmt.Errorf("session %s has not run anything yet", session)
 	}
-	saved, err := src.Save(c.scope.Workspace, c.args.Path)
+	root, err := c.Files.Dir(c.scope.Workspace).Root()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	saved, err := src.Save(root, c.scope.Workspace, c.args.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 // An export says where it is and what it holds, and what could not be exported is explained. The
 // file holds the output of the jobs.
 func TestExportSession(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	id := field(c.call("execute_python", given{"code": `out "shown\n"`, "session": "lab"}), "Job ID")

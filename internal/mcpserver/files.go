@@ -11,10 +11,21 @@ import (
 )
 
 func (c *call) listFiles(ctx context.Context) (*report.Reply, error) {
-	return c.onFiles(func(d *files.Dir, a *arguments.Args) (*report.Reply, error) { return filetools.List(ctx, d, a) })
+	return c.onFiles(func(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
+		return filetools.List(ctx, d, a, c.replyChars())
+	})
 }
 
-func (c *call) readFile(context.Context) (*report.Reply, error) { return c.onFiles(filetools.Read) }
+func (c *call) readFile(context.Context) (*report.Reply, error) {
+	return c.onFiles(func(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
+		r, err := filetools.Read(d, a, c.replyChars())
+		if err == nil && c.NoImages && r.Blocks != nil {
+			r.Blocks = nil
+			r.Line("Note", "images are off (REPL_IMAGES); max_bytes shows it as base64")
+		}
+		return r, err
+	})
+}
 
 func (c *call) writeFile(context.Context) (*report.Reply, error) { return c.onFiles(filetools.Write) }
 

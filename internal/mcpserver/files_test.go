@@ -24,6 +24,7 @@ func filesWorld(t *testing.T) (c *client, workspace string) {
 }
 
 func TestFilesAreWrittenReadEditedAndDeleted(t *testing.T) {
+	t.Parallel()
 	c, workspace := filesWorld(t)
 	file := filepath.Join(workspace, "a/b.txt")
 	for i, step := range []struct {
@@ -56,6 +57,7 @@ func TestFilesAreWrittenReadEditedAndDeleted(t *testing.T) {
 }
 
 func TestFileMistakesSayHowToFixThem(t *testing.T) {
+	t.Parallel()
 	c, workspace := filesWorld(t)
 	if err := os.WriteFile(filepath.Join(workspace, "file"), []byte("a\nb\na\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -69,7 +71,7 @@ func TestFileMistakesSayHowToFixThem(t *testing.T) {
 		{"read_file", given{"path": "x\n"}, `Reading x\n: there is no such file or directory`},
 		{"read_file", given{"path": "."}, "Reading .: this is a directory; list_files lists it"},
 		{"read_file", given{"path": "file", "offset": 7}, "offset 7 is beyond the end of the file, 6."},
-		{"read_file", given{"path": "file", "max_bytes": 0}, "max_bytes must be 1 or more."},
+		{"read_file", given{"path": "file", "max_bytes": -1}, "max_bytes must be 1 or more."},
 		{"list_files", given{"path": "file"}, "Listing file: this is not a directory; read_file reads files"},
 		{"list_files", given{"include_files": false, "include_dirs": false}, "include_files and include_dirs are both false: nothing would be listed."},
 		{"write_file", given{"path": "file", "content": "x", "overwrite": false}, "Writing file: file already exists; overwrite=true replaces it"},
@@ -98,6 +100,7 @@ func TestFileMistakesSayHowToFixThem(t *testing.T) {
 
 // A file is read to its end with what each reply says about the next call.
 func TestReadFileIsBounded(t *testing.T) {
+	t.Parallel()
 	c, workspace := filesWorld(t)
 	text := strings.Repeat("é€𝄞\n", 20_000)
 	for name, tt := range map[string]struct {
@@ -141,6 +144,7 @@ func TestReadFileIsBounded(t *testing.T) {
 }
 
 func TestReadFileShowsPictures(t *testing.T) {
+	t.Parallel()
 	c, workspace := filesWorld(t)
 	var small, wide bytes.Buffer
 	for b, width := range map[*bytes.Buffer]int{&small: 3, &wide: 2000} {
@@ -185,6 +189,7 @@ func TestReadFileShowsPictures(t *testing.T) {
 }
 
 func TestFilesAreThoseOfTheWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.Toolsets = []string{FilesToolset}
 	mine, theirs := w.dial(engine.Scope{Workspace: t.TempDir()}), w.dial(engine.Scope{Workspace: t.TempDir()})

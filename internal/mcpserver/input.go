@@ -76,8 +76,8 @@ func (c *call) sendCommandInput(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain := jobs.Input{Text: in.Text, EOF: in.EOF, Secret: in.Secret}
-	if kind := j.Info().Kind; kind != jobs.Shell && in != plain {
+	plain := len(in.Keys) == 0 && !in.Paste && in.Size == jobs.Size{} && in.Signal == ""
+	if kind := j.Info().Kind; kind != jobs.Shell && !plain {
 		return nil, arguments.Mistakef("Job %s is a %s job: only shell jobs take keys, paste, size and signal. %s Nothing was sent.", j.ID(), elsewhere[kind].name, elsewhere[kind].remedy)
 	}
 	return c.send(ctx, j, in)
@@ -105,7 +105,8 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 	if !in.Types() { // a size or a signal is no answer
 		answered = nil
 	}
-	deliver, cancel := context.WithTimeout(ctx, min(c.scope.GraceTime(), max(leastDelivery, c.waitFor(c.scope.GraceTime()))))
+	begin, wait := time.Now(), c.waitFor(c.scope.GraceTime())
+	deliver, cancel := context.WithTimeout(ctx, min(c.scope.GraceTime(), max(leastDelivery, wait)))
 	slow := time.AfterFunc(deliverTime, c.ticket.Pass)
 	if j.Info().Kind == jobs.Shell {
 		j.AwaitStart(deliver)
@@ -130,6 +131,11 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 		return nil, arguments.Mistakef("Job %s has not taken yet what another call sends; nothing of this one was sent. Call again.", j.ID())
 	case err != nil:
 		return nil, err
+	}
+	if d.Typing != nil { // it has taken some of the time
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadline(ctx, begin.Add(wait))
+		defer stop()
 	}
 	c.await(ctx, j, c.scope.GraceTime())
 	w := c.window(from)

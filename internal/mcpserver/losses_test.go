@@ -12,6 +12,7 @@ import (
 // The death of an idle interpreter is announced to each connection by the next reply, whatever that
 // is about, and only once.
 func TestLossIsAnnouncedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	loss := &engine.Loss{Session: "lab", Job: "01A", How: "was killed by SIGKILL", Names: []string{"a", "b"}}
 	w.vars["lab"] = engine.Variables{Lost: loss}
@@ -43,6 +44,7 @@ func (w *world) lose(losses ...*engine.Loss) {
 
 // A reply that is dropped has announced nothing.
 func TestLossIsAnnouncedAfterADroppedReply(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays := c.begin("gate end")

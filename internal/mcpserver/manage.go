@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +21,7 @@ func (c *call) createSession(ctx context.Context) (*report.Reply, error) {
 	}
 	spec := engine.SessionSpec{Name: c.args.Name, Env: c.args.Env, Python: c.args.Python, Venv: c.args.Venv, Packages: c.args.Packages}
 	if c.args.MemoryMB != nil {
-		spec.MemoryMB = int(cmp.Or(*c.args.MemoryMB, -1)) // 0 would mean that there is none
+		spec.MemoryMB = int(*c.args.MemoryMB)
 	}
 	if c.args.Cwd != "" {
 		dir, err := c.directory(c.args.Cwd)

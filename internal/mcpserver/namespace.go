@@ -87,13 +87,13 @@ func (c *call) ask(ctx context.Context, what string, q engine.Request, code stri
 	if err != nil {
 		return nil, err
 	}
-	limit := askTime
-	if c.scope.Timeout > 0 {
-		limit = min(limit, c.scope.Timeout)
+	limit, spare := askTime, true
+	if d := c.scope.Timeout; d > 0 && d <= limit {
+		limit, spare = d, false // the operator's own limit
 	}
 	grace := c.scope.GraceTime()
 	j, err := c.jobs.Start(jobs.Spec{
-		Kind: jobs.Python, Aside: true, Session: session, Title: view.Title(what), Timeout: limit,
+		Kind: jobs.Python, Aside: true, Session: session, Title: view.Title(what), Timeout: limit, Spare: spare,
 	}, py.Ask(q, code, grace))
 	if err != nil {
 		return nil, err

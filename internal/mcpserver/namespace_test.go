@@ -11,6 +11,7 @@ import (
 // A job that asks for something has a title and a limit of its own, and is not what a session ran
 // last.
 func TestJobsOfTheNamespaceStandAside(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ timeout, want time.Duration }{{0, askTime}, {time.Second, time.Second}, {time.Hour, askTime}} {
 		w := newWorld(t)
 		w.timeout = tt.timeout
@@ -42,6 +43,7 @@ func TestJobsOfTheNamespaceStandAside(t *testing.T) {
 }
 
 func TestRequestsSayWhatWasAsked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.Toolsets = toolsets
 	c := w.dial(engine.Scope{})

@@ -33,6 +33,7 @@ func (c *client) status(id string) string {
 
 // Each event is announced by the next reply about another job, or by one about the job itself.
 func TestAlsoAnnouncesEachEventOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays := c.begin("gate end")
@@ -80,6 +81,7 @@ func TestAlsoAnnouncesEachEventOnce(t *testing.T) {
 
 // A call that is refused after the end of its job was shown does not announce the end again.
 func TestAlsoAnnouncesNothingAfterARefusedCall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	ended := field(c.call("execute_command_async", given{"command": `out "x"`, "wait_seconds": 60}), "Job ID")
@@ -91,6 +93,7 @@ func TestAlsoAnnouncesNothingAfterARefusedCall(t *testing.T) {
 
 // Another connection gets announcements once a call of its own was about the job.
 func TestAlsoIsForConnectionsThatAskedAboutTheJob(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	mine, other := w.dial(engine.Scope{}), w.dial(engine.Scope{})
 	known, unknown := mine.begin("gate go"), mine.begin("gate go")
@@ -117,6 +120,7 @@ func (c *client) cancel(call int) {
 // A client that cancels a call can tell its model that nothing runs. The first reply after that
 // says that the job does.
 func TestAlsoSaysThatTheJobOfACancelledCallStillRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	call, j := w.started(c, "execute_python", given{"code": "gate one", "wait_seconds": 100})
@@ -151,6 +155,7 @@ func TestAlsoSaysThatTheJobOfACancelledCallStillRuns(t *testing.T) {
 
 // Calls are cancelled whose replies would have announced events.
 func TestAlsoAnnouncesWhatCancelledCallsDidNot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays, about, other := c.begin("gate end"), c.begin("gate about"), c.begin("gate other")
@@ -186,6 +191,7 @@ func TestAlsoAnnouncesWhatCancelledCallsDidNot(t *testing.T) {
 // The job of a call ends after the call was cancelled and before its handler learns of that. Of
 // this cancel the handler never learns, because the SDK does not understand it.
 func TestAlsoAnnouncesWhatALateCancelDropped(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays, about := c.begin("gate end"), c.begin("gate about")
@@ -206,6 +212,7 @@ func TestAlsoAnnouncesWhatALateCancelDropped(t *testing.T) {
 
 // Many jobs end while many calls are in flight.
 func TestAlsoAnnouncesEachEndOnceToManyCalls(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays := c.begin("gate end")
@@ -258,6 +265,7 @@ func TestAlsoAnnouncesEachEndOnceToManyCalls(t *testing.T) {
 
 // A call whose handler panics has announced nothing of its job, and does not keep others from it.
 func TestAlsoAfterAPanic(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c, other := w.dial(engine.Scope{}), w.dial(engine.Scope{})
 	stays := c.begin("gate end")

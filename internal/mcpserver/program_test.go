@@ -81,6 +81,8 @@ func (g *program) step(ctx context.Context, p *jobs.Port, line string, out *jobs
 		p.Write(output.Stderr, []byte(unquote(arg)))
 	case "tty":
 		p.Write(output.TTY, []byte(unquote(arg)))
+	case "clear":
+		p.Clear(false)
 	case "show", "pictures":
 		g.show(p, verb, arg)
 	case "flood":

@@ -56,13 +56,14 @@ func (m message) notification(t *testing.T) (n progressNote, ok bool) {
 
 // Calls of every kind wait, in both protocols.
 func TestWaitingCallsReportProgress(t *testing.T) {
+	t.Parallel()
 	for era := range eras {
 		for name, tt := range map[string]struct {
 			tool    string
 			args    given
 			message string
 		}{
-			"execute": {"execute_python", given{"code": code(`out "\x1b[1mtick 1\x1b[0m\r\n"`, `err "loading 1%\rloading 2%"`, "gate go"), "wait_seconds": 60}, "running, T: loading 2%"},
+			"execute": {"execute_python", given{"code": code(`out "\x1b[1mtick 1\x1b[0m\r\n"`, `err "part 1\rpart 2"`, "gate go"), "wait_seconds": 60}, "running, T: part 2"},
 			"quiet":   {"execute_command_async", given{"command": "gate go", "wait_seconds": 60}, "running, T"},
 			"queued":  {"execute_python", given{"code": "queue go", "wait_seconds": 60}, "queued"},
 			"status":  {"check_job_status", given{"job_id": "ID1", "wait_seconds": 59}, "running, T: " + strings.Repeat("é", 100)},
@@ -141,6 +142,7 @@ func TestWaitingCallsReportProgress(t *testing.T) {
 
 // A progress bar is the progress of the call that waits for its job.
 func TestBarIsTheProgressOfItsCall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.Progress = 2 * time.Millisecond
 	c := w.dial(engine.Scope{})
@@ -170,6 +172,7 @@ func TestBarIsTheProgressOfItsCall(t *testing.T) {
 
 // A token that could not be sent back unchanged gets no progress.
 func TestProgressTokenComesBackUnchanged(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.Progress = time.Millisecond
 	c := w.dial(engine.Scope{})
@@ -202,6 +205,7 @@ func TestProgressTokenComesBackUnchanged(t *testing.T) {
 
 // A client reads nothing until its jobs have ended.
 func TestProgressForAClientThatDoesNotReadIsBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.Progress = time.Millisecond / 10
 	c := w.dial(engine.Scope{})

@@ -13,6 +13,7 @@ import (
 // Code runs in the state after a job only if the client agrees that the jobs before run again. The
 // session is new, and named.
 func TestExecuteFromJob(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	first := field(c.call("execute_python", given{"code": "out \"1\"", "session": "lab"}), "Job ID")

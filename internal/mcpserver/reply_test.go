@@ -274,6 +274,7 @@ var replies = map[string][]step{
 }
 
 func TestRepliesReadAsInTheExamples(t *testing.T) {
+	t.Parallel()
 	for name, steps := range replies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -330,6 +331,7 @@ func flooded(w *world, c *client) string {
 }
 
 func TestNewestOutputIsShownOfARunningJob(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	first := flooded(w, c)
@@ -356,6 +358,7 @@ func TestNewestOutputIsShownOfARunningJob(t *testing.T) {
 }
 
 func TestReplyShowsTheOutputSinceTheCall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	first := flooded(w, c)

@@ -102,6 +102,7 @@ func (c *client) outputs(t *testing.T, id, view string) (streams map[string]stri
 
 // Output of many kinds is read in pieces: nothing is lost, doubled or split inside a character.
 func TestOutputResourceIsReadInPieces(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	for name, tt := range map[string]string{
@@ -114,7 +115,7 @@ func TestOutputResourceIsReadInPieces(t *testing.T) {
 		"torn":      `out "caf\xc3"`,
 		"a little ": `tty "\x1b[1mred\x1b[0m\r\n"`,
 	} {
-		j := w.job(c.call("execute_command_async", given{"command": tt, "wait_seconds": 60, "max_chars": 0}))
+		j := w.job(c.call("execute_command_async", given{"command": tt, "wait_seconds": 60, "max_chars": 1}))
 		want := map[string]string{}
 		for cursor, end := int64(0), j.Log().Stat().End; cursor < end; {
 			chunk := j.Log().Read(cursor, 1<<20)
@@ -156,6 +157,7 @@ func TestOutputResourceIsReadInPieces(t *testing.T) {
 }
 
 func TestOutputResourceOfARunningJobEndsBetweenCharacters(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	id := field(c.call("execute_python", given{"code": code(`out "one\ncaf\xc3"`, "gate go", `out "\xa9\n"`), "wait_seconds": 0}), "Job ID")
@@ -179,6 +181,7 @@ func TestOutputResourceOfARunningJobEndsBetweenCharacters(t *testing.T) {
 }
 
 func TestOutputResourceCountsDroppedBytes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	dir := t.TempDir()
 	w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10, Dir: func() (string, error) { return dir, nil }})})
@@ -209,6 +212,7 @@ func TestOutputResourceCountsDroppedBytes(t *testing.T) {
 }
 
 func TestResourceMistakesSayHowToFixThem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c, other := w.dial(engine.Scope{}), newWorld(t).dial(engine.Scope{})
 	id := field(c.call("execute_python", given{"code": `out "secret"`}), "Job ID")
@@ -240,6 +244,7 @@ func TestResourceMistakesSayHowToFixThem(t *testing.T) {
 }
 
 func TestResourceListPagesThroughAllJobs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	var want []string

@@ -10,6 +10,7 @@ import (
 )
 
 func TestClientsBuiltOnTheSDKAreServed(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"2026-07-28", "2025-11-25", "2025-06-18"} {
 		t.Run(version, func(t *testing.T) {
 			w := newWorld(t)

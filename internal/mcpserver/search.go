@@ -48,5 +48,5 @@ func (c *call) searchJobOutput(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	c.notices.Shows(info)
-	return found.Reply(info, c.notices.Also(), defaultText), nil
+	return found.Reply(info, c.notices.Also(), c.replyChars()), nil
 }

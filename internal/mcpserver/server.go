@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,7 +22,7 @@ type conn struct {
 	Config
 	jobs      *jobs.Registry // the Backend's
 	scope     engine.Scope
-	tools     func(grace time.Duration) []*tool // sharedTools, except in tests
+	tools     func(defaults) []*tool // sharedTools, except in tests
 	reporter  *report.Reporter
 	announced report.Notices
 	losses    losses
@@ -52,7 +51,7 @@ func newConn(shared Config, sc engine.Scope) *conn {
 	}
 	return &conn{
 		Config: shared, jobs: all, scope: sc, tools: sharedTools,
-		reporter: &report.Reporter{Jobs: all}, unread: delivery.NewRoom(unreadMax, shared.PictureWait),
+		reporter: &report.Reporter{Jobs: all, NoImages: shared.NoImages}, unread: delivery.NewRoom(unreadMax, shared.PictureWait),
 	}
 }
 

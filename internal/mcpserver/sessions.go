@@ -20,7 +20,7 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	py, err := c.Backend.Session(session)
 	if err != nil {
 		if err = c.absent(err); err == nil {
-			return variables.Reply(session, "", engine.Variables{}, defaultText), nil
+			return variables.Reply(session, "", engine.Variables{}, c.replyChars()), nil
 		}
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return variables.Reply(session, c.args.Pattern, vars, defaultText), nil // of characters there are no more than of bytes
+	return variables.Reply(session, c.args.Pattern, vars, c.replyChars()), nil // there are at most as many characters as bytes
 }
 
 // endedMax is the most jobs ended by a restart that its reply shows.

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -11,14 +12,17 @@ import (
 
 // Lengths of replies for which the call sets none.
 const (
-	defaultText = 16_000 // characters
+	defaultText = 16_000 // characters, if Config sets none
 	newestText  = 2_000  // characters of the output of a running job
 	defaultList = 20     // jobs
 )
 
+// replyChars returns how many characters a reply has at most if the call sets none.
+func (c *Config) replyChars() int { return cmp.Or(c.MaxChars, defaultText) }
+
 // window selects the output from a cursor on, with as much room as the call asks for.
 func (c *call) window(from int64) report.Window {
-	w := report.Window{From: from, Part: report.Ends, MaxChars: defaultText, Notices: c.notices}
+	w := report.Window{From: from, Part: report.Ends, MaxChars: c.replyChars(), Notices: c.notices}
 	if c.args.MaxChars != nil {
 		w.MaxChars = int(*c.args.MaxChars)
 	}
@@ -76,7 +80,10 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 
 func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 	if c.args.View == report.ScreenView && c.args.Cursor != nil {
-		return nil, arguments.Mistakef("view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text.")
+		if *c.args.Cursor > 0 {
+			return nil, arguments.Mistakef("view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text.")
+		}
+		c.args.Cursor = nil // some clients can't leave it out
 	}
 	c.notices.Watch(j)
 	c.await(ctx, j, 0)

@@ -57,15 +57,21 @@ var (
 // up.
 const defaultLonger = 45 * time.Second
 
-// tools returns all tools in the order of their names. Their descriptions name the grace.
-func tools(grace time.Duration) []*tool {
-	after := strconv.FormatFloat(grace.Seconds(), 'f', -1, 64)
+// defaults are settings that the descriptions of tools name.
+type defaults struct {
+	grace time.Duration
+	chars int // the default of max_chars
+}
+
+// tools returns all tools in the order of their names.
+func tools(of defaults) []*tool {
+	after := strconv.FormatFloat(of.grace.Seconds(), 'f', -1, 64)
 	atOnce, shortly, longer := "default 0, at most 110", "default "+after+", at most 110", "default 45, at most 110"
 	return []*tool{{
 		name: "cancel_job", toolset: core,
-		about:    "Stop a job and all its processes. Python variables are kept if it can be interrupted. For an ended job, end the processes it left running.",
+		about:    "Stop a job, or what an ended job left running: interrupt, after 5 s terminate, after 10 s kill. Without force, Python with variables is only interrupted.",
 		required: []string{"job_id"}, optional: []string{"force"},
-		hints: ends, call: (*call).cancelJob,
+		hints: hints{destructive: true}, call: (*call).cancelJob, // again, it can interrupt again
 	}, {
 		name: "check_job_status", toolset: core,
 		about:    "Show status and output of a job. With cursor, return only newer output; without it, the latest output of a running job or all of a finished one.",
@@ -172,8 +178,7 @@ func tools(grace time.Duration) []*tool {
 		hints: reads, call: (*call).searchJobOutput,
 	}, {
 		name: "send_command_input", toolset: core,
-		about: "Type into a job's terminal. End lines with \\n, also where Waiting is key; in full-screen programs press enter by keys. " +
-			"Order: size, signal, text, keys, eof.",
+		about:    "Type into a job's terminal: \\n in text is Enter, and nothing is added. Order: size, signal, text, keys, eof.",
 		required: []string{"job_id"}, optional: []string{"text", "keys", "eof", "secret", "paste", "size", "signal", "wait_seconds"},
 		wait: shortly, hints: runs, call: (*call).sendCommandInput,
 	}, {
@@ -203,21 +208,24 @@ func tools(grace time.Duration) []*tool {
 	}}
 }
 
-// toolsByGrace are the tools that connections share. A server has few graces.
-var toolsByGrace sync.Map
+// toolsByDefaults are the tools that connections share. A server has few settings.
+var toolsByDefaults sync.Map
 
 // sharedTools returns all tools in the order of their names, with their definitions.
-func sharedTools(grace time.Duration) []*tool {
-	if made, ok := toolsByGrace.Load(grace); ok {
+func sharedTools(of defaults) []*tool {
+	if made, ok := toolsByDefaults.Load(of); ok {
 		return made.([]*tool)
 	}
-	all := tools(grace)
+	all := tools(of)
 	for _, t := range all {
-		t.definition = t.define()
+		t.definition = t.define(of)
 	}
-	first, _ := toolsByGrace.LoadOrStore(grace, all)
+	first, _ := toolsByDefaults.LoadOrStore(of, all)
 	return first.([]*tool)
 }
+
+// defaults returns the settings of the connection that descriptions name.
+func (c *conn) defaults() defaults { return defaults{c.scope.GraceTime(), c.replyChars()} }
 
 // listTools lists the tools that clients are offered.
 func (c *conn) listTools(p *mcp.ListToolsParams) (mcp.Result, error) {
@@ -225,7 +233,7 @@ func (c *conn) listTools(p *mcp.ListToolsParams) (mcp.Result, error) {
 		return nil, errNoSuchPage
 	}
 	list := &mcp.ListToolsResult{Cacheable: unchanging, Tools: []*mcp.Tool{}}
-	for _, t := range c.tools(c.scope.GraceTime()) {
+	for _, t := range c.tools(c.defaults()) {
 		if c.offers(t.toolset) {
 			list.Tools = append(list.Tools, t.definition)
 		}
@@ -235,7 +243,7 @@ func (c *conn) listTools(p *mcp.ListToolsParams) (mcp.Result, error) {
 
 // callTool calls the tool that a request names.
 func (c *conn) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
-	all := c.tools(c.scope.GraceTime())
+	all := c.tools(c.defaults())
 	i := slices.IndexFunc(all, func(t *tool) bool { return t.name == req.Params.Name })
 	switch {
 	case i < 0:
@@ -252,11 +260,13 @@ func (t *tool) signature() *arguments.Signature {
 }
 
 // define returns the tool as clients see it.
-func (t *tool) define() *mcp.Tool {
+func (t *tool) define(of defaults) *mcp.Tool {
+	signature := t.signature()
+	signature.MaxChars = of.chars
 	d := &mcp.Tool{
 		Name:        t.name,
 		Description: t.about,
-		InputSchema: t.signature().Schema(),
+		InputSchema: signature.Schema(),
 		Annotations: &mcp.ToolAnnotations{
 			ReadOnlyHint:   t.hints.readOnly,
 			IdempotentHint: t.hints.idempotent,

@@ -19,11 +19,15 @@ import (
 	"asyncrepl/internal/report"
 )
 
+// usual are the defaults of a server without settings.
+var usual = defaults{engine.DefaultGrace, defaultText}
+
 var update = flag.Bool("update", false, "rewrite the golden files and the generated parts of the README")
 
 // TestToolList compares the list of all tools with a golden file, so that changes are seen in
 // review, and bounds what the list costs a model.
 func TestToolList(t *testing.T) {
+	t.Parallel()
 	listOf := func(toolsets []string, tokens int) json.RawMessage {
 		w := newWorld(t)
 		w.grace = 0 // the default
@@ -71,7 +75,8 @@ func golden(t *testing.T, path string, got []byte) {
 }
 
 func TestToolRules(t *testing.T) {
-	all := tools(engine.DefaultGrace)
+	t.Parallel()
+	all := tools(usual)
 	if !slices.IsSortedFunc(all, func(a, b *tool) int { return strings.Compare(a.name, b.name) }) {
 		t.Error("the tools are not in the order in which clients see them")
 	}
@@ -87,7 +92,7 @@ func TestToolRules(t *testing.T) {
 		if tool.hints.readOnly {
 			readOnly = append(readOnly, tool.name)
 		}
-		if tool.define().Meta["anthropic/alwaysLoad"] == true {
+		if tool.define(usual).Meta["anthropic/alwaysLoad"] == true {
 			always = append(always, tool.name)
 		}
 		for _, name := range slices.Concat(tool.required, tool.optional) {
@@ -130,6 +135,7 @@ func parameterNames(t *testing.T) (names []string) {
 }
 
 func TestBlocksFollowTheText(t *testing.T) {
+	t.Parallel()
 	r := report.Textf("a figure")
 	r.Blocks = []report.Block{blockOf("image/png", "one"), blockOf("image/svg+xml", "two")}
 	w := newWorld(t)
@@ -145,7 +151,7 @@ func TestBlocksFollowTheText(t *testing.T) {
 func toolList() string {
 	const width = 118
 	var b strings.Builder
-	for _, t := range tools(engine.DefaultGrace) {
+	for _, t := range tools(usual) {
 		fmt.Fprintf(&b, "- **`%s`** %s", t.name, t.signature().List())
 		if notes := t.notes(); notes != "" {
 			fmt.Fprintf(&b, " *(%s)*", notes)

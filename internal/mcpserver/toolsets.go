@@ -43,7 +43,7 @@ func ParseToolsets(list string) (chosen []string, err error) {
 
 // ToolNames returns the names of all tools, offered or not.
 func ToolNames() (names []string) {
-	for _, t := range tools(0) {
+	for _, t := range tools(defaults{}) {
 		names = append(names, t.name)
 	}
 	return names

@@ -12,6 +12,7 @@ import (
 )
 
 func TestToolsetsDecideWhatClientsSee(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		chosen []string // nil: no setting
 		want   []string
@@ -32,7 +33,7 @@ func TestToolsetsDecideWhatClientsSee(t *testing.T) {
 		for _, tool := range list.Tools {
 			got = append(got, tool.Name)
 		}
-		for _, tool := range tools(engine.DefaultGrace) {
+		for _, tool := range tools(usual) {
 			offered := slices.Contains(got, tool.name)
 			if offered != slices.Contains(tt.want, tool.toolset) {
 				t.Errorf("with %v, %s of toolset %s is offered: %v", tt.chosen, tool.name, tool.toolset, offered)
@@ -45,6 +46,7 @@ func TestToolsetsDecideWhatClientsSee(t *testing.T) {
 }
 
 func TestToolThatIsLeftOutNamesItsToolset(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.Toolsets = []string{namespace}
 	c := w.dial(engine.Scope{})
@@ -58,6 +60,7 @@ func TestToolThatIsLeftOutNamesItsToolset(t *testing.T) {
 }
 
 func TestParseToolsets(t *testing.T) {
+	t.Parallel()
 	for list, want := range map[string][]string{
 		"core": {core}, " core , namespace ": {core, namespace}, "all": toolsets, "sessions,all": {sessions, core, sessions, namespace, FilesToolset},
 		"": nil, "core,": nil, "every": nil, "Core": nil, "core sessions": nil,
@@ -71,6 +74,7 @@ func TestParseToolsets(t *testing.T) {
 
 // Over HTTP a session of the older era has a server of its own, and there can be a thousand.
 func TestConnectionsShareTheDefinitionsOfTools(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	list := func() []*mcp.Tool {
 		res, err := newConn(w.config, w.scope(engine.Scope{})).listTools(nil)
@@ -85,6 +89,7 @@ func TestConnectionsShareTheDefinitionsOfTools(t *testing.T) {
 }
 
 func TestListsOfOnePageRefuseCursors(t *testing.T) {
+	t.Parallel()
 	c := newWorld(t).dial(engine.Scope{})
 	for _, method := range []string{"tools/list", "resources/templates/list"} {
 		if m := c.request(method, given{"cursor": ""}); m.Error != nil {

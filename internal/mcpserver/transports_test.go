@@ -113,6 +113,7 @@ func (d *dialogue) says(text string, parts ...string) {
 // HTTP handlers, in both eras of the protocol. Only stdio promises an order of calls, and only
 // there a cancelled call has no answer: neither is expected here.
 func TestEveryToolOverEveryTransport(t *testing.T) {
+	t.Parallel()
 	for name, connect := range transports {
 		for _, version := range []string{"2026-07-28", "2025-11-25"} {
 			t.Run(name+" "+version, func(t *testing.T) {
@@ -122,8 +123,8 @@ func TestEveryToolOverEveryTransport(t *testing.T) {
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				c := newConn(w.config, w.scope(engine.Scope{}))
-				all := append(slices.Clone(sharedTools(c.scope.GraceTime())), drawTool)
-				c.tools = func(time.Duration) []*tool { return all }
+				all := append(slices.Clone(sharedTools(c.defaults())), drawTool)
+				c.tools = func(defaults) []*tool { return all }
 				client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "0"}, nil)
 				session, err := client.Connect(t.Context(), connect(t, c.server(ctx), leave), &mcp.ClientSessionOptions{ProtocolVersion: version})
 				if err != nil {
@@ -266,6 +267,7 @@ func (d *dialogue) leave(leave func()) {
 
 // TestTicket: handlers find the call of internal/stdio under the key that both packages name.
 func TestTicket(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var got delivery.Ticket
 	c := w.serve(func(ctx context.Context, conn net.Conn) error {

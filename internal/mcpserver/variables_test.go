@@ -12,6 +12,7 @@ import (
 )
 
 func TestVariablesAreListed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	count := func(n int64) *int64 { return &n }
 	some := engine.Variables{

@@ -18,12 +18,18 @@ type Counts struct {
 	Ended    map[string]int64 // since the start of the server, by status
 	Sessions int              // of Python
 	Output   int64            // bytes that jobs have written since the start of the server
+
+	Connections int // those known to be a caller's
+	Strangers   int // connections that are not
+	Calls       int // in flight
+	MCPSessions int // those of the older era
 }
 
 // Metrics count requests. [New] makes one.
 type Metrics struct {
 	version string
 	read    func() Counts
+	process func() process // ownProcess, except in tests
 
 	// Guarded by mu.
 	mu       sync.Mutex
@@ -51,7 +57,7 @@ type histogram struct {
 
 // New returns the metrics of a server of that version. read returns the counts of its engine.
 func New(version string, read func() Counts) *Metrics {
-	return &Metrics{version: version, read: read, requests: make(map[series]*histogram)}
+	return &Metrics{version: version, read: read, process: ownProcess, requests: make(map[series]*histogram)}
 }
 
 // Observe counts a request.
@@ -97,6 +103,14 @@ func (m *Metrics) text() []byte {
 	t.sample("async_repl_sessions", c.Sessions)
 	t.family("async_repl_output_bytes_total", "counter", "Bytes of output that jobs have written.")
 	t.sample("async_repl_output_bytes_total", c.Output)
+	t.family("async_repl_connections", "gauge", "Open connections, by whether their caller is known.")
+	t.sample("async_repl_connections", c.Connections, "caller", "known")
+	t.sample("async_repl_connections", c.Strangers, "caller", "unknown")
+	t.family("async_repl_calls_in_flight", "gauge", "Messages of clients that are not answered yet.")
+	t.sample("async_repl_calls_in_flight", c.Calls)
+	t.family("async_repl_mcp_sessions", "gauge", "MCP sessions of the older era of the protocol.")
+	t.sample("async_repl_mcp_sessions", c.MCPSessions)
+	m.process().write(&t)
 	m.durations(&t)
 	return t.Bytes()
 }

@@ -34,7 +34,7 @@ func Of(j *jobs.Job) Note {
 		}
 		s += ", " + report.Duration(end.Sub(info.Started))
 	}
-	tail := progress.TailOf(j.Log())
+	tail := progress.TailOf(j.Log(), info.Cleared, time.Now())
 	if last := tail.Line(); last != "" {
 		s += ": " + last
 	}

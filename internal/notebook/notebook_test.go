@@ -49,11 +49,21 @@ func sample() *notebook.Notebook {
 	}}
 }
 
+// saveIn saves n in a workspace.
+func saveIn(workspace, path string, n *notebook.Notebook) (notebook.Saved, error) {
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return notebook.Saved{}, err
+	}
+	defer root.Close()
+	return notebook.Save(root, workspace, path, n)
+}
+
 // save saves n in a new workspace and returns the text of the file.
 func save(t *testing.T, name string, n *notebook.Notebook) string {
 	t.Helper()
 	dir := t.TempDir()
-	saved, err := notebook.Save(dir, name, n)
+	saved, err := saveIn(dir, name, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +159,7 @@ func TestSaveReplacesOnlyExports(t *testing.T) {
 		refused := func(want error) {
 			t.Helper()
 			before, _ := os.ReadFile(path)
-			if _, err := notebook.Save(dir, path, sample()); !errors.Is(err, want) {
+			if _, err := saveIn(dir, path, sample()); !errors.Is(err, want) {
 				t.Errorf("%s: error %v, want %v", ext, err, want)
 			}
 			if after, _ := os.ReadFile(path); string(after) != string(before) {
@@ -161,11 +171,11 @@ func TestSaveReplacesOnlyExports(t *testing.T) {
 			refused(notebook.ErrForeign)
 		}
 		os.Remove(path)
-		if _, err := notebook.Save(dir, path, &notebook.Notebook{Session: "other"}); err != nil {
+		if _, err := saveIn(dir, path, &notebook.Notebook{Session: "other"}); err != nil {
 			t.Fatal(err)
 		}
 		os.Chmod(path, 0o600)
-		saved, err := notebook.Save(dir, "x"+ext, sample())
+		saved, err := saveIn(dir, "x"+ext, sample())
 		if fi, _ := os.Stat(path); err != nil || !saved.Replaced || fi.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %+v, %v; %v", ext, saved, fi.Mode(), err)
 		}
@@ -186,7 +196,7 @@ func TestNewFileHasUsualPermissions(t *testing.T) {
 	if err := os.WriteFile(usual, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := notebook.Save(dir, "x.ipynb", sample()); err != nil {
+	if _, err := saveIn(dir, "x.ipynb", sample()); err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.Stat(usual)
@@ -221,7 +231,7 @@ func TestNotebookThatWasRunIsReplaced(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "x.ipynb"), run, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if saved, err := notebook.Save(dir, "x.ipynb", sample()); err != nil || !saved.Replaced {
+	if saved, err := saveIn(dir, "x.ipynb", sample()); err != nil || !saved.Replaced {
 		t.Errorf("%+v, %v", saved, err)
 	}
 }
@@ -260,7 +270,7 @@ func TestPaths(t *testing.T) {
 		{dir, "file/x.py", "writing file/x.py: not a directory"},
 		{dir, "a\x00.py", "writing a\x00.py: invalid argument"},
 	} {
-		_, err := notebook.Save(test.workspace, test.path, sample())
+		_, err := saveIn(test.workspace, test.path, sample())
 		got := ""
 		if err != nil {
 			got = err.Error()

@@ -38,9 +38,9 @@ type Saved struct {
 	Replaced bool   // there was an earlier export
 }
 
-// Save writes n to a file of the workspace, in one step, in the format of the file's extension. A
-// relative path starts in the workspace. Nothing is written after an error, which says what to do.
-func Save(workspace, path string, n *Notebook) (Saved, error) {
+// Save writes n to a file of the workspace, which is open as root, in one step, in the format of the
+// file's extension. A relative path starts in the workspace. Nothing is written after an error, which says what to do.
+func Save(root *os.Root, workspace, path string, n *Notebook) (Saved, error) {
 	form, ok := formats[filepath.Ext(path)]
 	if !ok {
 		return Saved{}, errors.New("the path must end in .ipynb, for a Jupyter notebook, or in .py")
@@ -49,11 +49,6 @@ func Save(workspace, path string, n *Notebook) (Saved, error) {
 	if err != nil {
 		return Saved{}, err
 	}
-	root, err := os.OpenRoot(workspace)
-	if err != nil {
-		return Saved{}, fmt.Errorf("opening the workspace: %w", err)
-	}
-	defer root.Close()
 	perm, err := replaceable(root, name, form)
 	if err != nil {
 		return Saved{}, fmt.Errorf("writing %s: %w", path, err)

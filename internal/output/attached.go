@@ -14,8 +14,11 @@ const (
 	attachedInMemory = 64 << 20
 )
 
-// errDiscarded is the error of an attachment of a log that was discarded.
-var errDiscarded = errors.New("the log was discarded")
+// Errors of attachments that are gone because their log, or they themselves, are no longer needed.
+var (
+	errDiscarded = errors.New("the log was discarded")
+	errDetached  = errors.New("the attachment was detached")
+)
 
 // attachments are the attachments of one log. A small one is in memory if there is room. Any other
 // is on disk, in parts of the size of a segment, which are evicted as those of the log are. If the
@@ -27,9 +30,11 @@ type attachments struct {
 
 	writing sync.Mutex // held while the disk writes
 	parts   int64      // on disk; guarded by writing
+	spare   []int64    // the parts of detached attachments, which the next ones replace; guarded by writing
 
 	// guarded by memory.mu
-	list     []attachment
+	list     map[int]attachment
+	count    int  // attachments added so far
 	held     int  // bytes in memory
 	finished bool // can be evicted from memory
 	closed   bool
@@ -38,10 +43,10 @@ type attachments struct {
 // An attachment is in memory, on disk, or lost.
 type attachment struct {
 	size      int
-	data      []byte // if it is in memory
-	first     int64  // the number of its first part on disk
-	evictions int64  // of the disk, when it was written
-	err       error  // why it was not kept, or is no longer
+	data      []byte  // if it is in memory
+	parts     []int64 // the numbers of its parts on disk
+	evictions int64   // made on the disk by the time it was written
+	err       error   // why it was not kept, or is no longer
 }
 
 // memory is the memory that the attachments of all logs of a store share.
@@ -63,8 +68,8 @@ func (m *memory) makeRoom(n int, why error) bool {
 		return false
 	}
 	for _, a := range m.finished[:evicted] {
-		for i := range a.list {
-			if a.list[i].data != nil {
+		for i, at := range a.list {
+			if at.data != nil {
 				a.list[i] = attachment{err: why}
 			}
 		}
@@ -120,8 +125,30 @@ func (a *attachments) append(at attachment) int {
 	if a.closed {
 		at = attachment{err: errDiscarded}
 	}
-	a.list = append(a.list, at)
-	return len(a.list) - 1
+	if a.list == nil {
+		a.list = map[int]attachment{}
+	}
+	a.list[a.count] = at
+	a.count++
+	return a.count - 1
+}
+
+// detach drops an attachment. Its place, in memory or on disk, is for the next ones.
+func (a *attachments) detach(n int) {
+	m := a.memory
+	m.mu.Lock()
+	at := a.list[n]
+	delete(a.list, n)
+	if at.data != nil {
+		m.used, a.held = m.used-at.size, a.held-at.size
+		if a.held == 0 {
+			m.finished = slices.DeleteFunc(m.finished, func(other *attachments) bool { return other == a })
+		}
+	}
+	m.mu.Unlock()
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	a.spare = append(a.spare, at.parts...)
 }
 
 // store writes b to disk. The error of the attachment says why the disk refused it.
@@ -129,28 +156,33 @@ func (a *attachments) store(b []byte) attachment {
 	at := attachment{size: len(b), err: ErrLimit}
 	if a.disk != nil {
 		at.evictions = a.disk.evictions()
-		at.first, at.err = a.write(b)
+		at.parts, at.err = a.write(b)
 	}
 	return at
 }
 
-// write writes b to disk and returns the number of its first part. If that fails, the next
-// attachment takes the places of the parts that were written.
-func (a *attachments) write(b []byte) (first int64, err error) {
+// write writes b to disk and returns the numbers of its parts. If that fails, the next attachment
+// takes the places of the parts that were written.
+func (a *attachments) write(b []byte) (parts []int64, err error) {
 	a.writing.Lock()
 	defer a.writing.Unlock()
 	if a.discarded() {
-		return none, errDiscarded
+		return nil, errDiscarded
 	}
-	n := a.parts
 	for part := range slices.Chunk(b, a.size) {
-		if err := a.disk.write(n, segment{data: part}); err != nil {
-			return none, err
+		if len(a.spare) == 0 {
+			a.spare = append(a.spare, a.parts)
+			a.parts++
 		}
-		n++
+		last := len(a.spare) - 1
+		parts, a.spare = append(parts, a.spare[last]), a.spare[:last]
+		if err := a.disk.write(parts[len(parts)-1], segment{data: part}); err != nil {
+			slices.Reverse(parts) // the last one, which the disk refused, is taken last
+			a.spare = append(a.spare, parts...)
+			return nil, err
+		}
 	}
-	first, a.parts = a.parts, n
-	return first, nil
+	return parts, nil
 }
 
 func (a *attachments) discarded() bool {
@@ -160,32 +192,43 @@ func (a *attachments) discarded() bool {
 }
 
 func (a *attachments) read(n int) ([]byte, error) {
-	a.memory.mu.Lock()
-	at := a.list[n]
-	a.memory.mu.Unlock()
+	at, found := a.find(n)
 	switch {
+	case !found:
+		return nil, errDetached
 	case at.err != nil:
 		return nil, at.err
 	case at.data != nil:
 		return at.data, nil
 	}
 	b := make([]byte, at.size)
-	number := at.first
+	numbers := at.parts
 	for part := range slices.Chunk(b, a.size) {
-		if _, at.err = a.disk.read(number, 0, part, 0); at.err != nil {
+		if _, at.err = a.disk.read(numbers[0], 0, part, 0); at.err != nil {
 			break
 		}
-		number++
+		numbers = numbers[1:]
 	}
-	switch { // what was read can be bytes of another log
+	_, found = a.find(n)
+	switch { // the bytes can be those of another log, or of a later attachment
 	case a.discarded():
 		return nil, errDiscarded
+	case !found:
+		return nil, errDetached
 	case a.disk.evictions() != at.evictions:
 		return nil, ErrLimit
 	case at.err != nil:
 		return nil, at.err
 	}
 	return b, nil
+}
+
+// find returns an attachment, unless it was detached.
+func (a *attachments) find(n int) (at attachment, found bool) {
+	a.memory.mu.Lock()
+	defer a.memory.mu.Unlock()
+	at, found = a.list[n]
+	return at, found
 }
 
 // finish lets the attachments be evicted.

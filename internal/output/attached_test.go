@@ -118,6 +118,39 @@ func TestFullDiskKeepsAttachmentsInMemory(t *testing.T) {
 	wantAttachment(t, "after the others were dropped", other, 0, mega)
 }
 
+// What was detached leaves its place, in memory and on disk, to later attachments of its log.
+func TestDetachedAttachmentsLeaveTheirPlace(t *testing.T) {
+	m := sharing(t, 3*mega, 0)
+	l := m.New()
+	kept := attach(l, mega)
+	for range 20 {
+		n := attach(l, 3*mega/2)
+		wantAttachment(t, "on disk", l, n, 3*mega/2)
+		wantAttachment(t, "on disk, small", l, attach(l, small), small)
+		for at := n; at < n+2; at++ {
+			l.Detach(at)
+			l.Detach(at)
+			if got, err := l.Attachment(at); err == nil {
+				t.Fatalf("detached attachment %d has %d bytes", at, len(got))
+			}
+		}
+	}
+	wantAttachment(t, "beside detached ones", l, kept, mega)
+	if u := m.Usage(); u.Failure != nil || u.Bytes > 3*mega {
+		t.Errorf("usage %+v", u)
+	}
+	bare := output.NewTestStore(output.Config{}).New()
+	for range 2 {
+		n := attach(bare, 40*mega)
+		bare.Finish()
+		wantAttachment(t, "in memory", bare, n, 40*mega)
+		bare.Detach(n)
+	}
+	attach(bare, mega)
+	bare.Discard()
+	bare.Detach(2)
+}
+
 func TestSmallAttachmentsAreInMemory(t *testing.T) {
 	m := sharing(t, 0, 0)
 	l := m.New()

@@ -72,6 +72,9 @@ func (l TestLog) Held() (n, most int) { return len(l.sealed.held), l.sealed.maxH
 // Memory returns how many bytes are reserved for the newest segment and its labels.
 func (l TestLog) Memory() int { return cap(l.active.data) + cap(l.active.runs) }
 
+// Times returns how many writes the log remembers the time of.
+func (l TestLog) Times() int { return len(l.times) }
+
 // CapGap returns the gap that the cap alone makes in a log of end bytes, if there is one.
 func (l TestLog) CapGap(end int64) []Range {
 	if to := max(0, end-1)/l.Size() - l.sealed.shape.ring; to > l.sealed.shape.head {

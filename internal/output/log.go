@@ -2,6 +2,7 @@ package output
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,11 +24,18 @@ type segmentLog struct {
 	sealed  sealed
 	final   int64 // -1 before Finish
 	last    time.Time
+	times   []timed       // the newest writes, a second apart; empty after Finish
 	closed  bool          // by Discard
 	changed chan struct{} // closed and dropped at a write; made when a reader waits
 
 	flushing bool          // flush runs
 	flushed  chan struct{} // closed and dropped when flush has written something or ends; made when a caller waits
+}
+
+// A timed is a cursor and when the byte there was written.
+type timed struct {
+	at     time.Time
+	cursor int64
 }
 
 // maxBacklog is how many segments can wait for the disk before Write waits for it.
@@ -42,6 +50,8 @@ func newLog(size int, shape shape, maxHeld int, disk disk, buffers *sync.Pool) *
 }
 
 func (l *segmentLog) Attach(b []byte) int { return l.attached.add(b) }
+
+func (l *segmentLog) Detach(n int) { l.attached.detach(n) }
 
 func (l *segmentLog) Attachment(n int) ([]byte, error) { return l.attached.read(n) }
 
@@ -64,8 +74,42 @@ func (l *segmentLog) Write(s Stream, b []byte) (at int64) {
 		b = b[n:]
 	}
 	l.last = time.Now()
+	l.note(timed{l.last, at})
 	l.notify()
 	return at
+}
+
+// note remembers when a write came, unless it remembers a write of the same second, and forgets what
+// is older than needed. The caller holds l.mu.
+func (l *segmentLog) note(t timed) {
+	n := len(l.times)
+	if l.final >= 0 || n > 0 && t.at.Sub(l.times[n-1].at) < time.Second {
+		return
+	}
+	old := 0
+	for old+1 < n && t.at.Sub(l.times[old+1].at) > Recent {
+		old++
+	}
+	l.times = append(slices.Delete(l.times, 0, old), t)
+}
+
+func (l *segmentLog) Before(t time.Time) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	end := l.end()
+	if !l.last.After(t) {
+		return end
+	}
+	for _, each := range slices.Backward(l.times) {
+		switch {
+		case !each.at.Add(time.Second).After(t): // a later write has a time of its own
+			return end
+		case !each.at.After(t):
+			return each.cursor
+		}
+		end = each.cursor
+	}
+	return 0
 }
 
 // seal adds the newest segment to the sealed ones and begins another. The caller holds l.mu.
@@ -120,7 +164,7 @@ func (l *segmentLog) Finish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.final < 0 {
-		l.final = l.end()
+		l.final, l.times = l.end(), nil
 		l.active.clip() // most logs get no more bytes and are kept for long
 		l.sealed.finish()
 		l.attached.finish()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -215,4 +216,42 @@ func (f slowFile) WriteAt(p []byte, off int64) (int, error) {
 	f.begun <- struct{}{}
 	<-f.release
 	return f.RawFile.WriteAt(p, off)
+}
+
+// A log knows within a second what was written when, for the last ten seconds, and remembers little
+// for that, however often it is written.
+func TestLogKnowsWhatWasWrittenBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := output.NewTestStore(output.Config{}).New()
+		begin := time.Now()
+		if n := l.Before(begin); n != 0 {
+			t.Errorf("an empty log: %d", n)
+		}
+		for range 3000 { // a byte each 10 ms
+			l.Write(output.Stdout, []byte("x"))
+			time.Sleep(10 * time.Millisecond)
+		}
+		now := time.Now()
+		for ago := time.Duration(0); ago <= output.Recent; ago += 70 * time.Millisecond {
+			written := int64(now.Add(-ago).Sub(begin)/(10*time.Millisecond)) + 1 // by then
+			if got := l.Before(now.Add(-ago)); got > written || got < written-101 {
+				t.Errorf("%v ago: %d of %d", ago, got, written)
+			}
+		}
+		if n := l.Times(); n > 13 {
+			t.Errorf("%d times are remembered", n)
+		}
+		time.Sleep(time.Hour)
+		if n := l.Before(time.Now().Add(-output.Recent)); n != 3000 {
+			t.Errorf("after an hour: %d", n)
+		}
+		l.Write(output.Stdout, []byte("x"))
+		if n := l.Before(time.Now().Add(-output.Recent)); n != 3000 {
+			t.Errorf("after one more: %d", n)
+		}
+		l.Finish()
+		if n := l.Times(); n != 0 {
+			t.Errorf("%d times are remembered after the end", n)
+		}
+	})
 }

@@ -118,6 +118,9 @@ type Reader interface {
 	Wait(ctx context.Context, cursor int64) error
 	// Stat returns the state of the log.
 	Stat() Stat
+	// Before returns a cursor before which all bytes were written by t. Those that were written in the
+	// second before t can be missing; for a t that is longer ago than [Recent], all can be.
+	Before(t time.Time) int64
 	// Attachment returns the attachment of that number, which the caller must not change. The error
 	// is [ErrLimit] if it was not kept, or was dropped, because of the limit of all logs on disk.
 	Attachment(n int) ([]byte, error)
@@ -136,6 +139,9 @@ type Log interface {
 	// Attach keeps b beside the log, in one piece, and returns its number: 0, 1, 2, …. The caller must
 	// not change b any more. It never fails: [Reader.Attachment] says why b could not be kept.
 	Attach(b []byte) int
+	// Detach drops the attachment of that number, so that its place is free for others. To detach it
+	// twice does nothing more.
+	Detach(n int)
 	// Finish marks the end; bytes that are written later are late output. When it returns, it is
 	// known whether the disk took all earlier bytes. A second Finish does nothing.
 	Finish()
@@ -162,6 +168,9 @@ type Usage struct {
 	// make room now. Nil if the write succeeded.
 	Failure error
 }
+
+// Recent is how long a log remembers when bytes came.
+const Recent = 10 * time.Second
 
 // Tail returns at most n of the newest bytes.
 func Tail(r Reader, n int) []byte {

@@ -226,7 +226,7 @@ func TestGuardWatchesTheAdopted(t *testing.T) {
 	if !o.guard.knows(p) {
 		t.Error("the guard does not know it")
 	}
-	o.guard.close()
+	o.guard.close(false)
 	if got := ends(t, b.Handle); got.Signal != syscall.SIGKILL {
 		t.Errorf("got %+v, want SIGKILL by the guard", got)
 	}

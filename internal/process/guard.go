@@ -96,7 +96,7 @@ func (g *guardLink) start() (*child.Child, *os.File, error) {
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
 	var started *child.Child
-	if err := reaper.launch(config.Guard[0], config.Guard, attr, func(c *child.Child) { started = c }); err != nil {
+	if err := reaper.launch(nil, config.Guard[0], config.Guard, attr, func(c *child.Child) { started = c }); err != nil {
 		w.Close()
 		return nil, nil, err
 	}
@@ -177,11 +177,15 @@ func (g *guardLink) drop() {
 	}
 }
 
-// close makes the guard kill the remaining processes and exit. No guard is started after that.
-func (g *guardLink) close() {
+// close makes the guard kill the remaining processes and exit. If none is left, it only exits. No
+// guard is started after that.
+func (g *guardLink) close(noneLeft bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
+	if noneLeft {
+		g.write(guard.Ended())
+	}
 	if g.w != nil {
 		g.child.Signal(syscall.SIGCONT) // an error: it has ended
 		g.w.Close()
@@ -191,7 +195,7 @@ func (g *guardLink) close() {
 
 // closeSparing is close, without the orphans that the Owner leaves to others. No scan can come
 // between.
-func (g *guardLink) closeSparing(r *processReaper) {
+func (g *guardLink) closeSparing(r *processReaper, noneLeft bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, o := range r.orphans {
@@ -199,7 +203,7 @@ func (g *guardLink) closeSparing(r *processReaper) {
 			g.forget(o.Process)
 		}
 	}
-	g.close()
+	g.close(noneLeft)
 }
 
 // started reports whether a process was started, or was about to be, that needs a guard.

@@ -4,9 +4,11 @@ package process
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/child"
+	"asyncrepl/internal/guard"
 	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 )
@@ -40,6 +44,7 @@ func TestServerKilled(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			tag := tag()
 			argv := self("part-server", fmt.Sprintf(tt.script, tag))
 			server := exec.Command(argv[0], argv[1:]...)
@@ -133,7 +138,7 @@ func TestStartReplacesTheGuard(t *testing.T) {
 			t.Fatalf("guard %d after %d", pid, dead)
 		}
 	}
-	o.guard.close()
+	o.guard.close(false)
 	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL {
 		t.Errorf("got %+v, want SIGKILL by the guard", got)
 	}
@@ -158,7 +163,7 @@ func TestStoppedGuardIsContinued(t *testing.T) {
 		t.Fatal(err)
 	}
 	polltest.Until(t, "it to stop", stopped)
-	o.guard.close()
+	o.guard.close(false)
 	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL {
 		t.Errorf("got %+v, want SIGKILL by the guard", got)
 	}
@@ -273,5 +278,30 @@ func TestGuardForgetsEndedProcesses(t *testing.T) {
 	defer o.guard.mu.Unlock()
 	if len(o.guard.added) > 0 {
 		t.Errorf("the guard still watches %v", o.guard.added)
+	}
+}
+
+// Shutdown says to the guard whether a process can be left. If none is, the guard need not scan.
+func TestGuardNeedNotScan(t *testing.T) {
+	lines := filepath.Join(t.TempDir(), "lines")
+	o, err := NewOwner(Config{Guard: []string{"/bin/sh", "-c", `exec cat >"$LINES"`}, GuardEnv: append(testEnv, "LINES="+lines)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	onPipe(t, o, "job", "sleep 1000")
+	o.Shutdown()
+	polltest.Until(t, "the end of the guard's lines", func() bool {
+		b, _ := os.ReadFile(lines)
+		return strings.HasSuffix(string(b), "\n"+guard.Ended())
+	})
+}
+
+// After Shutdown has begun, no process is started that it could miss.
+func TestNoStartAfterShutdown(t *testing.T) {
+	o := newOwner(t)
+	o.Shutdown()
+	err := reaper.launch(&o.closed, "/bin/true", []string{"true"}, &os.ProcAttr{}, func(*child.Child) { t.Error("started") })
+	if !errors.Is(err, errShutdown) {
+		t.Error(err)
 	}
 }

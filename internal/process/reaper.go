@@ -37,6 +37,8 @@ type processReaper struct {
 
 	steps      sync.RWMutex // read: start and enter a child, reap it and leave; write: list our children
 	scanning   sync.Mutex   // held during a scan; only scans reap orphans
+	joining    sync.Mutex   // guards next
+	next       *sharedScan  // has not begun; nil: no caller waits for one
 	justReaped []*orphan    // orphans of unknown jobs that the last scan reaped; for scans only
 	reaped     atomic.Int64 // counts reaped orphans
 
@@ -72,12 +74,16 @@ func (r *processReaper) leave() {
 }
 
 // launch starts a process, enters it in the table of started children and calls enter, in one step:
-// no scan can come between. From the first start on our children are watched: a program that has
-// started nothing does not pay for that.
-func (r *processReaper) launch(path string, argv []string, attr *os.ProcAttr, enter func(*child.Child)) error {
+// no scan can come between, and not that closed is set, if it is not nil: then nothing is started.
+// From the first start on our children are watched: a program that has started nothing does not pay
+// for that.
+func (r *processReaper) launch(closed *atomic.Bool, path string, argv []string, attr *os.ProcAttr, enter func(*child.Child)) error {
 	r.cleaned.Do(resetInheritance)
 	r.steps.RLock()
 	defer r.steps.RUnlock()
+	if closed != nil && closed.Load() {
+		return errShutdown
+	}
 	c, err := child.Start(path, argv, attr)
 	if err != nil {
 		return err

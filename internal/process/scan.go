@@ -24,14 +24,41 @@ import (
 
 // scan adopts the orphans that have come to us and reaps those that have ended. It takes a few
 // dozen microseconds if there are none. If it fails, nothing is proven gone.
+//
+// Callers that wait while another scan runs share the one after it, which begins after all of their
+// calls. Else the trees of a thousand Owners that end at once would each be scanned for by a list of
+// all children of the program.
 func (r *processReaper) scan() error {
+	r.joining.Lock()
+	shared, first := r.next, r.next == nil
+	if first {
+		shared = &sharedScan{over: make(chan struct{})}
+		r.next = shared
+	}
+	r.joining.Unlock()
+	if !first {
+		<-shared.over
+		return shared.err
+	}
 	r.scanning.Lock()
 	defer r.scanning.Unlock()
+	r.joining.Lock()
+	r.next = nil
+	r.joining.Unlock()
+	defer close(shared.over)
 	for {
-		if again, err := r.scanOnce(); !again || err != nil {
+		again, err := r.scanOnce()
+		if !again || err != nil {
+			shared.err = err
 			return err
 		}
 	}
+}
+
+// A sharedScan is a scan that several callers wait for.
+type sharedScan struct {
+	over chan struct{} // closed when the scan is over
+	err  error         // set before over is closed
 }
 
 // scanOnce makes one scan. It reports whether another one must follow, because an orphan that it

@@ -122,7 +122,7 @@ func (o *Owner) Start(s Spec) (*Handle, error) {
 	if s.TTY != nil {
 		attr.Sys.Setctty, attr.Sys.Ctty = true, terminal
 	}
-	if err := reaper.launch(path, s.Argv, attr, h.enter); err != nil {
+	if err := reaper.launch(&o.closed, path, s.Argv, attr, h.enter); err != nil {
 		return nil, err
 	}
 	return o.begin(h)

@@ -26,6 +26,10 @@ type Ladder struct {
 	Interrupt func() error    // nil: Handle.Interrupt
 	Keep      bool            // spare the rest of the tree if Over is closed before Kill is tried
 	Requests  Requests        // nil: none
+
+	// Hold reports whether no higher rung than the present one may be tried without a caller that
+	// wants it. Stop asks it when a step is over and whenever Requests change. Nil: never.
+	Hold func() bool
 }
 
 // Requests are the wishes of the callers that want a stop: they say which rung is wanted, and are
@@ -203,6 +207,7 @@ func (l *Ladder) wanted() int {
 func (h *Handle) nextRung(l *Ladder, rung int) int {
 	timer := time.NewTimer(l.Step)
 	defer timer.Stop()
+	due := false
 	var again signals.Reminder // never due
 	if rungs[rung] == ladder.Terminate {
 		again = signals.NewReminder()
@@ -212,11 +217,14 @@ func (h *Handle) nextRung(l *Ladder, rung int) int {
 		if i := slices.Index(rungs, r); i > rung {
 			return i
 		}
+		if due && (l.Hold == nil || !l.Hold()) {
+			return rung + 1
+		}
 		select {
 		case <-l.Over:
 			return rung
 		case <-timer.C:
-			return rung + 1
+			due = true
 		case <-again.Due():
 			es, _ := h.scan()
 			again.Remind(es)
@@ -249,7 +257,10 @@ func (h *Handle) LetExit() { h.exiting.Store(true) }
 // Shutdown ends every process that has grown from those that o started, and refuses new starts. It
 // returns when none is left, within 350 ms. The guard, which ends last, kills any that remain then.
 func (o *Owner) Shutdown() {
-	if o.closed.Swap(true) {
+	reaper.steps.Lock() // a process that is being started is in the table before the first scan
+	closed := o.closed.Swap(true)
+	reaper.steps.Unlock()
+	if closed {
 		return
 	}
 	begin := time.Now()
@@ -291,7 +302,7 @@ func (o *Owner) Shutdown() {
 	case len(left) > 0:
 		o.config.Log.Warn("shutdown: processes remain", "processes", left)
 	}
-	o.guard.closeSparing(reaper)
+	o.guard.closeSparing(reaper, err == nil && len(left) == 0 && reaper.adopts)
 	o.null.Close()
 	reaper.leave()
 }

@@ -203,7 +203,7 @@ func TestHungUpBeforeReaped(t *testing.T) {
 	h := &Handle{owner: o, tty: pty, mark: "job", done: make(chan struct{}), treeGone: make(chan struct{})}
 	attr := &os.ProcAttr{Env: testEnv, Files: slices.Repeat([]*os.File{pty.Slave()}, 3), Sys: &syscall.SysProcAttr{Setsid: true, Setctty: true}}
 	script := `sleep ` + tag + ` & until grep -qx sleep /proc/$!/comm; do :; done; exit`
-	if err := reaper.launch("/bin/bash", []string{"bash", "-c", script}, attr, h.enter); err != nil {
+	if err := reaper.launch(nil, "/bin/bash", []string{"bash", "-c", script}, attr, h.enter); err != nil {
 		t.Fatal(err)
 	}
 	polltest.Until(t, "the hung up process to be reaped", func() bool {

@@ -68,6 +68,12 @@ func clockText(d time.Duration) string {
 
 // Last returns the last line of text that is a bar.
 func Last(text string) (b Bar, ok bool) {
+	b, _, ok = last(text)
+	return b, ok
+}
+
+// last is Last. below reports whether other text follows.
+func last(text string) (b Bar, below, ok bool) {
 	var rows []*row // that can match a line of it
 	for i := range programs {
 		if programs[i].mayMatch(text) {
@@ -79,12 +85,13 @@ func Last(text string) (b Bar, ok bool) {
 		line := strings.TrimRight(text[start:], " \t\r")
 		for _, row := range rows {
 			if b, ok = row.parse(line); ok {
-				return b, true
+				return b, below, true
 			}
 		}
+		below = below || line != ""
 		text = text[:max(0, start-1)]
 	}
-	return Bar{}, false
+	return Bar{}, false, false
 }
 
 // lineMax bounds a bar, in bytes. No terminal is so wide.

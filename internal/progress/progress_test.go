@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/output"
 )
@@ -143,19 +144,19 @@ func TestLastBarCounts(t *testing.T) {
 func TestTailOfALog(t *testing.T) {
 	log := output.NewStore(output.Config{}).NewLog("x")
 	t.Cleanup(log.Discard)
-	if tail := TailOf(log); tail.Line() != "" {
+	if tail := TailOf(log, 0, time.Now()); tail.Line() != "" {
 		t.Errorf("of an empty log: %q", tail.Line())
 	}
 	for i := range 10_000 {
 		fmt.Fprintf(writer{log, output.Stderr}, "\r\x1b[32m%3d%%\x1b[0m|████▎     | %d/10000 [00:12<00:16, 350.12it/s]", i/100, i)
 	}
 	log.Write(output.Stdout, []byte("loading\n\n"))
-	tail := TailOf(log)
+	tail := TailOf(log, 0, time.Now())
 	if b, ok := tail.Bar(); !ok || b.String() != "99 %, 9999 of 10000, 350 it/s, 0:16 left" || tail.Line() != "loading" {
 		t.Errorf("got %q and %q", b, tail.Line())
 	}
 	log.Write(output.Stdout, []byte(strings.Repeat("line\n", 1000)))
-	if b, ok := TailOf(log).Bar(); ok {
+	if b, ok := TailOf(log, 0, time.Now()).Bar(); ok {
 		t.Errorf("a bar that is long gone: %s", b)
 	}
 }

@@ -1,8 +1,10 @@
 package progress
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+	"time"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/view"
@@ -13,15 +15,23 @@ const tailBytes = 4 << 10
 
 // A Tail is the text of the newest output of a log.
 type Tail struct {
-	texts []string // of each stream, that of the stream that was written last first
+	streams []stream // the one written last comes first
 }
 
-// TailOf returns the tail of a log. It costs the same however long the log is.
-func TailOf(log output.Reader) Tail {
-	end := log.Stat().End
-	at := max(0, end-tailBytes)
-	torn := at > 0
-	data := map[output.Stream][]byte{}
+// A stream is the newest output of one stream of a log.
+type stream struct {
+	data   []byte
+	recent int  // bytes at the end of data that can be younger than output.Recent
+	below  bool // another stream has text after all of data
+}
+
+// TailOf returns the tail of a log at the time now, without what stands before the cursor from. It
+// costs the same however long the log is.
+func TailOf(log output.Reader, from int64, now time.Time) Tail {
+	end, old := log.Stat().End, log.Before(now.Add(-output.Recent))
+	at := max(from, end-tailBytes)
+	torn := at > from
+	data := map[output.Stream]*stream{}
 	var order []output.Stream // the newest last
 	for at < end {
 		c := log.Read(at, int(end-at))
@@ -29,8 +39,20 @@ func TailOf(log output.Reader) Tail {
 			clear(data)
 			order, torn = nil, true
 		}
+		begin := c.From
 		for _, s := range c.Spans {
-			data[s.Stream] = append(data[s.Stream], s.Data...)
+			if data[s.Stream] == nil {
+				data[s.Stream] = &stream{}
+			}
+			if len(bytes.TrimSpace(s.Data)) > 0 {
+				for _, other := range data {
+					other.below = true
+				}
+			}
+			d := data[s.Stream]
+			d.data, d.below = append(d.data, s.Data...), false
+			begin += int64(len(s.Data))
+			d.recent += int(min(int64(len(s.Data)), max(0, begin-old)))
 			order = append(slices.DeleteFunc(order, func(o output.Stream) bool { return o == s.Stream }), s.Stream)
 		}
 		if c.Next == c.From {
@@ -39,29 +61,41 @@ func TailOf(log output.Reader) Tail {
 		at = c.Next
 	}
 	var t Tail
-	for _, stream := range slices.Backward(order) {
-		b := data[stream]
+	for _, name := range slices.Backward(order) {
+		s := data[name]
 		if torn {
-			b = b[view.Begin(b, 0):]
+			s.data = s.data[view.Begin(s.data, 0):]
+			s.recent = min(s.recent, len(s.data))
 		}
-		t.texts = append(t.texts, view.Text(b))
+		t.streams = append(t.streams, *s)
 	}
 	return t
 }
 
 // Line returns the last line that is not blank, of the stream that was written last.
 func (t Tail) Line() string {
-	if len(t.texts) == 0 {
+	if len(t.streams) == 0 {
 		return ""
 	}
-	text := strings.TrimSpace(t.texts[0])
+	text := strings.TrimSpace(view.Text(t.streams[0].data))
 	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
-// Bar returns the last bar of the stream that was written last and has one.
+// Bar returns the last bar of the stream that was written last and has one. A bar that was not drawn
+// again for [output.Recent], while newer lines stand below it, is gone: its work is over, or nothing
+// says how far it is.
 func (t Tail) Bar() (b Bar, ok bool) {
-	for _, text := range t.texts {
-		if b, ok = Last(text); ok {
+	for _, s := range t.streams {
+		text, recent := view.Text(s.data), s.data[len(s.data)-s.recent:]
+		if b, below, ok := last(text); ok {
+			if !below && !s.below {
+				return b, true
+			}
+			if _, ok := Last(view.Text(recent)); ok {
+				return b, true
+			}
+		}
+		if b, key, below, ok := counted(states(s.data, text)); ok && (!below && !s.below || hasCount(states(recent, view.Text(recent)), key)) {
 			return b, true
 		}
 	}

@@ -29,6 +29,9 @@ func (c *code) frame(at uint64) Frame {
 		n *= 2
 	}
 	f.Line = lineIn(c.minor, c.lines, c.first, max(0, n))
+	if c.minor >= 11 {
+		_, f.Span = location(c.lines, c.first, max(0, n))
+	}
 	return f
 }
 

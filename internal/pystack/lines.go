@@ -8,7 +8,8 @@ package pystack
 func lineIn(minor int, table []byte, first, at int) int {
 	switch {
 	case minor >= 11:
-		return locationLine(table, first, at)
+		line, _ := location(table, first, at)
+		return line
 	case minor == 10:
 		return rangeLine(table, first, at)
 	}
@@ -43,50 +44,77 @@ func rangeLine(table []byte, first, at int) int {
 	return max(0, line)
 }
 
-// The kinds of entries of co_linetable of 3.11 and newer that matter for the line. Kinds below
-// oneLine have one more byte, of columns; from oneLine to noColumns two.
+// A Span is a range of source text: lines from 1, columns from 0, in bytes of UTF-8. The zero Span
+// is unknown.
+type Span struct{ Line, Column, EndLine, EndColumn int }
+
+// The kinds of entries of co_linetable of 3.11 and newer. Kinds below oneLine have one more byte, of
+// columns; from oneLine to noColumns two.
 const (
 	oneLine   = 10 // to 12: the increment of the line is the kind minus this
 	noColumns = 13 // an increment follows
 	long      = 14 // an increment and three numbers follow; 15 has no line
 )
 
-// locationLine reads co_linetable of 3.11 and newer: entries that begin with a byte whose highest
-// bit is set, with a kind and a number of instructions.
-func locationLine(table []byte, first, at int) int {
+// location reads co_linetable of 3.11 and newer: entries that begin with a byte whose highest bit is
+// set, with a kind and a number of instructions.
+func location(table []byte, first, at int) (line int, span Span) {
 	line, end := first, 0
 	for len(table) > 0 {
-		kind := int(table[0]>>3) & 15
+		kind, length := int(table[0]>>3)&15, 1
 		end += (int(table[0]&7) + 1) * 2
-		table = table[1:]
+		for length < len(table) && table[length]&0x80 == 0 {
+			length++
+		}
+		entry := table[1:length]
+		table = table[length:]
+		span = Span{}
 		switch {
-		case kind == noColumns || kind == long:
-			line += signed(table)
-		case kind >= oneLine && kind < noColumns:
+		case kind < oneLine && len(entry) == 1:
+			span.Column = kind<<3 | int(entry[0]>>4)
+			span.EndColumn = span.Column + int(entry[0]&15)
+		case kind >= oneLine && kind < noColumns && len(entry) == 2:
 			line += kind - oneLine
+			span.Column, span.EndColumn = int(entry[0]), int(entry[1])
+		case kind == noColumns || kind == long:
+			var delta, lines int
+			delta, entry = signed(entry)
+			line += delta
+			lines, entry = unsigned(entry)
+			span.EndLine = lines
+			span.Column, entry = unsigned(entry)
+			span.EndColumn, _ = unsigned(entry)
+			span.Column-- // 0 stands for none
+			span.EndColumn--
 		}
 		if at < end {
 			break
 		}
-		for len(table) > 0 && table[0]&0x80 == 0 {
-			table = table[1:]
-		}
 	}
-	return max(0, line)
+	if span.EndColumn <= 0 || span.Column < 0 {
+		return max(0, line), Span{}
+	}
+	span.Line, span.EndLine = line, line+span.EndLine
+	return max(0, line), span
 }
 
-// signed returns the number at the start of b: six bits a byte, lowest first, of which bit 6 says
-// that another follows; the lowest bit of all is the sign.
-func signed(b []byte) int {
-	n, shift := 0, 0
-	for _, c := range b {
-		n |= int(c&63) << shift
-		if shift += 6; c&64 == 0 || shift > 30 {
-			break
+// unsigned returns the number at the start of b and what follows it: six bits a byte, lowest first,
+// of which bit 6 says that another follows.
+func unsigned(b []byte) (n int, rest []byte) {
+	for i, c := range b {
+		n |= int(c&63) << (6 * i)
+		if c&64 == 0 || i >= 5 {
+			return n, b[i+1:]
 		}
 	}
+	return n, nil
+}
+
+// signed is unsigned for a number whose lowest bit is the sign.
+func signed(b []byte) (n int, rest []byte) {
+	n, rest = unsigned(b)
 	if n&1 != 0 {
-		return -(n >> 1)
+		return -(n >> 1), rest
 	}
-	return n >> 1
+	return n >> 1, rest
 }

@@ -21,7 +21,12 @@ def add(code):
         lines = list(dis.findlinestarts(code))
     else:
         lines = [(start, line) for start, end, line in code.co_lines() if line is not None and start < end]
-    out.append({"table": table.hex(), "first": code.co_firstlineno, "lines": lines})
+    spans = []
+    if hasattr(code, "co_positions"):
+        for i, (line, end_line, column, end_column) in enumerate(code.co_positions()):
+            if None not in (line, end_line, column, end_column) and end_column:
+                spans.append([2 * i, line, column, end_line, end_column])
+    out.append({"table": table.hex(), "first": code.co_firstlineno, "lines": lines, "spans": spans})
     for const in code.co_consts:
         if hasattr(const, "co_code"):
             add(const)
@@ -30,7 +35,7 @@ for module in (asyncio.tasks, argparse):
 print(json.dumps({"minor": sys.version_info[1], "codes": out}))
 `
 
-// The lines are those that each Python reads in its own tables.
+// The lines and the places of expressions are those that each Python reads in its own tables.
 func TestLinesAreThoseOfPython(t *testing.T) {
 	for _, python := range interpreters(t) {
 		text, err := exec.Command(python.path, "-c", tables).Output()
@@ -43,16 +48,24 @@ func TestLinesAreThoseOfPython(t *testing.T) {
 				Table string
 				First int
 				Lines [][2]int
+				Spans [][5]int
 			}
 		}
 		if err := json.Unmarshal(text, &said); err != nil {
 			t.Fatal(err)
 		}
-		n := 0
+		n, spans := 0, 0
 		for _, c := range said.Codes {
 			table, err := hex.DecodeString(c.Table)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for _, s := range c.Spans {
+				spans++
+				want := pystack.Span{Line: s[1], Column: s[2], EndLine: s[3], EndColumn: s[4]}
+				if _, got := pystack.Location(table, c.First, s[0]); got != want {
+					t.Fatalf("%s: the expression at %d of the code of line %d is at %v; want %v", python.version, s[0], c.First, got, want)
+				}
 			}
 			for _, l := range c.Lines {
 				n++
@@ -61,8 +74,8 @@ func TestLinesAreThoseOfPython(t *testing.T) {
 				}
 			}
 		}
-		if n < 1000 {
-			t.Errorf("%s: only %d lines were compared", python.version, n)
+		if n < 1000 || said.Minor >= 11 && spans < 1000 {
+			t.Errorf("%s: only %d lines and %d expressions were compared", python.version, n, spans)
 		}
 	}
 }

@@ -14,7 +14,7 @@ func (process) read([]span) error { return &UnavailableError{errSystem} }
 
 func runtimeOf(int) (uint64, error) { return 0, errSystem }
 
-func activity(int) (ran time.Duration, runs, stopped bool) { return 0, false, false }
+func activity(int) (ran time.Duration, switches int, runs, stopped bool) { return 0, 0, false, false }
 
 // Available returns why no look can work on this system.
 func Available() error { return errSystem }

@@ -39,15 +39,22 @@ func (pid process) read(spans []span) error {
 	return nil
 }
 
-// activity returns how long the main thread of a process has run, whether it runs, and whether a
-// signal has stopped it.
-func activity(pid int) (ran time.Duration, runs, stopped bool) {
-	var buf [64]byte
+// activity returns how long the main thread of a process has run, how often it has left a processor,
+// whether it runs, and whether a signal has stopped it.
+func activity(pid int) (ran time.Duration, switches int, runs, stopped bool) {
+	var buf [2048]byte
 	b, _ := procfs.ReadStart(procfs.TaskPath(pid, pid, "schedstat"), buf[:]) // an error: it counts as idle
 	text, _, _ := strings.Cut(string(b), " ")
 	n, _ := strconv.ParseInt(text, 10, 64)
+	b, _ = procfs.ReadStart(procfs.TaskPath(pid, pid, "status"), buf[:]) // an error: the switches are unknown
+	for line := range strings.Lines(string(b)) {
+		if name, count, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") {
+			n, _ := strconv.Atoi(strings.TrimSpace(count))
+			switches += n
+		}
+	}
 	st, err := procfs.InspectThread(pid, pid)
-	return time.Duration(n), err == nil && st.State == 'R', err == nil && st.Stopped() && !st.Ended()
+	return time.Duration(n), switches, err == nil && st.State == 'R', err == nil && st.Stopped() && !st.Ended()
 }
 
 // probe is read to find out whether reading is allowed at all. As a variable of the package it does

@@ -55,9 +55,88 @@ func (s Sources) Lines(frames []Frame) []string {
 			}
 			texts[file] = text
 		}
-		lines[i] = lineOf(text, frames[i].Line)
+		lines[i] = shorten(strings.ToValidUTF8(string(bytes.TrimSpace(lineOf(text, frames[i].Line))), "�"))
 	}
 	return lines
+}
+
+// Called returns the function that a frame calls, as its source names it: "np.linalg.svd". It returns
+// "" if the frame does something else, if the function has no such name, or if the source is not
+// known.
+func (s Sources) Called(f Frame) string {
+	at := f.Span
+	if at == (Span{}) || at.EndLine < at.Line || at.EndLine-at.Line > callLines {
+		return ""
+	}
+	var text []byte
+	if code, ok := s.Code(f.File); ok {
+		text = []byte(code)
+	} else {
+		text, _ = s.text(f.File, filesMax)
+	}
+	line := lineOf(text, at.Line)
+	if at.Column > len(line) || at.Line == at.EndLine && at.EndColumn > len(line) || notCalled().Match(line[:at.Column]) {
+		return ""
+	}
+	var call []byte
+	if at.Line == at.EndLine {
+		call = line[at.Column:at.EndColumn]
+	} else {
+		call = append(call, line[at.Column:]...)
+		for n := at.Line + 1; n < at.EndLine; n++ {
+			call = append(call, lineOf(text, n)...)
+		}
+		last := lineOf(text, at.EndLine)
+		call = append(call, last[:min(at.EndColumn, len(last))]...)
+	}
+	name := calledName().Find(call)
+	if name == nil || !closes(call[len(name):]) {
+		return ""
+	}
+	return shorten(strings.TrimRight(string(name), "( "))
+}
+
+// callLines bounds the lines of a call whose function Called names.
+const callLines = 100
+
+var (
+	calledName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[ ]*\(`) })
+
+	// notCalled matches what stands before an expression whose instruction can be another one than its
+	// call: the step of a loop, the begin or end of a with, an await. After a dot the name is not whole.
+	notCalled = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?:\b(?:in|await|from)|[@.])\s*$|^\s*(?:async\s+)?with\b`)
+	})
+)
+
+// closes reports whether the parenthesis before text is closed by the last character of text.
+func closes(text []byte) bool {
+	depth := 1
+	var quote byte
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote != 0:
+			if c == '\\' {
+				i++
+			} else if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '#':
+			if end := bytes.IndexByte(text[i:], '\n'); end >= 0 {
+				i += end
+			}
+		case c == '(':
+			depth++
+		case c == ')':
+			if depth--; depth == 0 {
+				return i == len(text)-1
+			}
+		}
+	}
+	return false
 }
 
 // cell matches what Python knows the code of a notebook's cell by, see scripts.py.
@@ -166,17 +245,17 @@ func (s Sources) importedBefore(root *os.Root, name string, st fs.FileInfo) bool
 }
 
 // lineOf returns a line of a text, counted from 1, as the compiler counts them.
-func lineOf(text []byte, n int) string {
+func lineOf(text []byte, n int) []byte {
 	if bytes.IndexByte(text, '\r') >= 0 {
 		text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 		text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
 	}
 	for line := range bytes.Lines(text) {
 		if n--; n == 0 {
-			return shorten(strings.ToValidUTF8(string(bytes.TrimSpace(line)), "�"))
+			return line
 		}
 	}
-	return ""
+	return nil
 }
 
 // shorten cuts a line that is longer than lineMax characters.

@@ -139,3 +139,38 @@ func TestSourcesAreBounded(t *testing.T) {
 		t.Errorf("the lines are %q", got)
 	}
 }
+
+// A call is named if its instruction can be nothing else than that call, and its function has a name.
+func TestCalled(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ code, call, want string }{
+		{"u, s, vh = np.linalg.svd(a, full_matrices=False)", "np.linalg.svd(a, full_matrices=False)", "np.linalg.svd"},
+		{"print(sum(iter(int, 1)))", "sum(iter(int, 1))", "sum"},
+		{"if f(')', \"\\\")\")  # x", "f(')', \"\\\")\")", "f"},
+		{"x = f(\n  1,  # :)\n  g(2),\n)", "f(\n  1,  # :)\n  g(2),\n)", "f"},
+		{"a @ b", "a @ b", ""},
+		{"f(x)(y)", "f(x)(y)", ""},
+		{"f(x) + g(y)", "f(x) + g(y)", ""},
+		{"f(x).g(y)", "g(y)", ""},
+		{"a[0](y)", "a[0](y)", ""},
+		{"for x in f(y): pass", "f(y)", ""},
+		{"with f(y): pass", "f(y)", ""},
+		{"await f(y)", "f(y)", ""},
+		{"yield from f(y)", "f(y)", ""},
+		{"@f(y)", "f(y)", ""},
+		{"é = f(y)", "f(y)", "f"},
+	} {
+		begin := strings.Index(c.code, c.call)
+		end := begin + len(c.call)
+		at := pystack.Span{Line: 1, Column: begin, EndLine: 1 + strings.Count(c.call, "\n"), EndColumn: end - strings.LastIndex(c.code[:end], "\n") - 1}
+		s := pystack.Sources{Code: func(string) (string, bool) { return c.code + "\n", true }}
+		if got := s.Called(pystack.Frame{Span: at}); got != c.want {
+			t.Errorf("%q calls %q; want %q", c.code, got, c.want)
+		}
+	}
+	beyond := pystack.Span{Line: 1, Column: 9, EndLine: 1, EndColumn: 12}
+	s := pystack.Sources{Code: func(string) (string, bool) { return "f()\n", true }}
+	if got := s.Called(pystack.Frame{Span: beyond}); got != "" {
+		t.Errorf("beyond the line: %q", got)
+	}
+}

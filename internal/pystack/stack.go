@@ -45,7 +45,8 @@ type Place struct{ File, Function string }
 // A Frame is a call of a Python function.
 type Frame struct {
 	Place
-	Line int // 0: unknown
+	Line int  // 0: unknown
+	Span Span // the expression at work, from 3.11 on
 }
 
 // A Stack is the state of the main thread.
@@ -58,9 +59,10 @@ type Stack struct {
 	Own    []Place // if there are no other frames: the program's, outermost first, without Bottom
 	Mark   uint64  // changes with the stack, even within a line
 
-	CPU     time.Duration // that the thread had used when it was last stopped or interrupted
-	Running bool          // it has a processor, or waits for one
-	Stopped bool          // a signal has stopped it
+	CPU      time.Duration // used by the thread until it was last stopped or interrupted
+	Switches int           // how often the thread has left a processor; 0: unknown
+	Running  bool          // it has a processor, or waits for one
+	Stopped  bool          // a signal has stopped it
 }
 
 // A Program is what an interpreter runs below the code that a look is for.
@@ -151,7 +153,7 @@ func (t *Target) lookOnce() (s Stack, err error) {
 		return Stack{}, t.err
 	}
 	if s, err = t.look(); err == nil {
-		s.CPU, s.Running, s.Stopped = activity(t.pid)
+		s.CPU, s.Switches, s.Running, s.Stopped = activity(t.pid)
 	}
 	return s, err
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"asyncrepl/internal/display"
 	"asyncrepl/internal/view"
@@ -17,25 +18,41 @@ const (
 
 // pictures returns the pictures of the display lines that x shows, as many as a reply can carry. A
 // line that two pages share belongs to the page that shows its end. If there are more, pictures
-// adds a line that says how to get them.
+// adds a line that says how to get them, and names those that are only resources.
 func (r *Reply) pictures(j *jobs.Job, x excerpt) (list []jobs.Form) {
 	size, more, first := 0, 0, ""
-	for i, d := range j.Displays() { // after the excerpt, so that it has the display of each line
+	var unseen []int                 // the numbers of pictures that are only resources
+	for _, d := range j.Displays() { // after the excerpt, so that it has the display of each line
 		if !d.Picture || !x.shows(d.Line.To-1) {
+			continue
+		}
+		if d.Unseen {
+			unseen = append(unseen, d.Number)
 			continue
 		}
 		picture := d.Forms[0]
 		if more > 0 || len(list) == maxBlocks || size+picture.Size > maxBlockSize {
 			if more++; more == 1 {
-				first = fmt.Sprintf("from cursor %d on; the first is %s", d.Line.From, display.URI(j.ID(), i+1))
+				first = fmt.Sprintf("from cursor %d on; the first is %s", d.Line.From, display.URI(j.ID(), d.Number))
 			}
 			continue
 		}
 		size += picture.Size
 		list = append(list, picture)
 	}
+	var said []string
 	if more > 0 {
-		r.Line("More images", view.Count(more)+", "+first)
+		said = append(said, view.Count(more)+", "+first)
+	}
+	if n := len(unseen); n > 0 {
+		text := view.Count(n) + " as resources only: " + display.URI(j.ID(), unseen[0])
+		if n > 1 {
+			text += fmt.Sprintf(" to %d", unseen[n-1])
+		}
+		said = append(said, text)
+	}
+	if said != nil {
+		r.Line("More images", strings.Join(said, "; "))
 	}
 	return list
 }

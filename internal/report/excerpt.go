@@ -64,7 +64,8 @@ type excerpt struct {
 	errors  int            // lines of the omitted bytes that are shown as first errors
 	loss    output.Loss    // the causes for which the complete log lacks bytes
 	late    int64          // bytes written after the job's end, whether shown or not
-	from    int64          // the cursor asked for
+	from    int64          // the cursor asked for, or the later one up to which the output was replaced
+	cleared output.Range   // the bytes that were asked for and have been replaced
 	next    int64          // the cursor to continue from
 
 	unsearched []output.Range // omitted bytes in which no errors were looked for
@@ -81,7 +82,12 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	stat := log.Stat()
 	room = max(room, 1)
 	from := min(w.From, stat.End) // for callers that don't check; a log never shrinks
-	x := excerpt{loss: stat.Loss, from: from, next: stat.End}
+	cleared := output.Range{From: from, To: from}
+	if w.View != RawView {
+		from = max(from, min(w.cleared, stat.End))
+		cleared.To = from
+	}
+	x := excerpt{loss: stat.Loss, from: from, cleared: cleared, next: stat.End}
 	if stat.Final >= 0 {
 		x.late = stat.End - stat.Final
 	}
@@ -158,7 +164,7 @@ func (x *excerpt) forward(log output.Reader, stat output.Stat, final bool, from 
 		s = read(log, s.Cursor, min(s.Cursor+2*endBytes, stat.End))
 	}
 	x.omit(from, s.Cursor)
-	s = begun(log, s)
+	s = begun(log, s, x.cleared.To)
 	end := s.End()
 	if end == s.Cursor+2*endBytes || end == stat.End && !final {
 		s = s.Complete() // not where a gap begins: the rest of a character can't be read there
@@ -181,7 +187,7 @@ func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int
 		front, back = 0, max(newestBytes, 4*int64(budget.Max))
 	}
 	head, tail := readEnds(log, stat, final, from, front, back)
-	head = begun(log, head)
+	head = begun(log, head, x.cleared.To)
 	x.next = tail.End()
 	if len(head.Spans) == 0 {
 		budget.Head = 0 // everything omitted comes before everything shown
@@ -270,12 +276,13 @@ func joined(s view.Section, mark bool, missing, errors string) string {
 // lineBytes is how much of a line is read before the cursor at which a reply begins.
 const lineBytes = 4 << 10
 
-// begun returns s with the beginning of its first line, if a program draws over that.
-func begun(log output.Reader, s view.Stretch) view.Stretch {
-	if s.Cursor == 0 || len(s.Spans) == 0 {
+// begun returns s with the beginning of its first line, if a program draws over that. What stands
+// before the cursor first was replaced.
+func begun(log output.Reader, s view.Stretch, first int64) view.Stretch {
+	if s.Cursor <= first || len(s.Spans) == 0 {
 		return s
 	}
-	return s.After(read(log, max(0, s.Cursor-lineBytes), s.Cursor))
+	return s.After(read(log, max(first, s.Cursor-lineBytes), s.Cursor))
 }
 
 // read returns the bytes from..to of the log, without those that are lost while it reads.

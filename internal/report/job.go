@@ -14,8 +14,9 @@ import (
 
 // A Reporter describes jobs in replies and in records.
 type Reporter struct {
-	Jobs *jobs.Registry   // to find the job that a queued one waits for; nil: it is not named
-	now  func() time.Time // nil: time.Now
+	Jobs     *jobs.Registry   // to find the job that a queued one waits for; nil: it is not named
+	NoImages bool             // replies have no blocks and count none
+	now      func() time.Time // nil: time.Now
 }
 
 func (rp *Reporter) time() time.Time {
@@ -45,12 +46,14 @@ type Window struct {
 	// a program that waits for input and draws on all of its terminal.
 	View string
 
-	screen *screenShown     // in place of output; nil: none
-	search *findings.Search // for errors in the middle that is left out; nil: none
+	cleared int64            // the cursor up to which the job has replaced its output
+	screen  *screenShown     // in place of output; nil: none
+	search  *findings.Search // for errors in the middle that is left out; nil: none
 
-	facts []fact
-	stack string // of the running code
-	lines int    // if not 0, show only this many lines, the last ones
+	facts    []fact
+	noImages bool
+	stack    string // the calls of the running code
+	lines    int    // if not 0, show only this many lines, the last ones
 }
 
 // A fact is one header line.
@@ -79,11 +82,12 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 			w.lines = installedLines
 		}
 	}
+	w.noImages = rp.NoImages
 	head := &Reply{}
 	head.b.Grow(usualHead)
 	known := whatIsKnown(j, info, w)
 	rp.describe(head, info, known)
-	progressLine(head, info, j.Log())
+	rp.progressLine(head, info, j.Log())
 	if w.Look && info.Looker != nil && info.Status == jobs.Running {
 		var at string
 		if at, w.stack = callstack.Describe(info.Looker, min(stackMax, w.MaxChars/4)); at != "" {
@@ -101,6 +105,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	rest := &Reply{}
 	rest.Also(also)
 	next(rest, info, known)
+	w.cleared = info.Cleared
 	w.screen = takeScreen(head, j, info, w)
 	w.search = &findings.Search{}
 	room := max(1, w.MaxChars)
@@ -145,6 +150,9 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, re
 	if x.late > 0 {
 		r.Line("Late output", view.CountOf(x.late, "byte"))
 	}
+	if x.cleared.To > x.cleared.From {
+		r.Line("Cleared", ranges([]output.Range{x.cleared})+": the job has replaced them; view=raw shows them")
+	}
 	if len(x.omitted) > 0 {
 		r.Line("Omitted", ranges(x.omitted))
 	}
@@ -154,7 +162,9 @@ func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, re
 	if x.gone > 0 {
 		r.Line("Dropped", fmt.Sprintf("%s of these can't be read any more: %s", view.CountOf(x.gone, "byte"), Causes(x.loss)))
 	}
-	pictures = r.pictures(j, x)
+	if !w.noImages {
+		pictures = r.pictures(j, x)
+	}
 	r.cursor(x.next)
 	r.b.WriteString(rest.String())
 	for i, text := range x.text {
@@ -215,7 +225,11 @@ func (rp *Reporter) describe(r *Reply, info jobs.Info, known known) {
 		r.Line("Listening", listeners(info.Listening))
 	}
 	if info.Cancelling != "" && !info.Status.Final() {
-		r.Line("Cancelling", string(info.Cancelling))
+		rung := string(info.Cancelling)
+		if known.hold != nil {
+			rung += " (" + known.hold.Why + ")"
+		}
+		r.Line("Cancelling", rung)
 	}
 	switch {
 	case info.Status == jobs.Queued:
@@ -367,8 +381,9 @@ func (rp *Reporter) elapsed(info jobs.Info) string {
 // Summary adds a block of header lines about a job, without its output.
 func (rp *Reporter) Summary(r *Reply, j *jobs.Job, info jobs.Info) {
 	r.blank()
-	rp.describe(r, info, known{line: readerLine(j, info)})
-	progressLine(r, info, j.Log())
+	known := known{line: readerLine(j, info), hold: hold(info)}
+	rp.describe(r, info, known)
+	rp.progressLine(r, info, j.Log())
 	r.cursor(j.Log().Stat().End)
-	next(r, info, known{})
+	next(r, info, known)
 }

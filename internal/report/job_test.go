@@ -1,6 +1,8 @@
 package report
 
 import (
+	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +43,38 @@ func TestActivity(t *testing.T) {
 	}
 }
 
+// While a stop spares the variables, the reply says what it waits for and what force would cost.
+func TestHoldIsDescribed(t *testing.T) {
+	for _, tt := range []struct {
+		hold *jobs.Hold
+		want string
+	}{
+		{&jobs.Hold{Why: "waiting for numpy.linalg.svd to return", Variables: 12},
+			"Cancelling: interrupt (waiting for numpy.linalg.svd to return)\n" +
+				"Next: wait_for_jobs; or cancel_job(force=true), which ends Python and loses 12 variables and those of this job\n"},
+		{&jobs.Hold{Why: "KeyboardInterrupt was raised 3s ago, and the code continues", Reached: true, Variables: 1},
+			"Cancelling: interrupt (KeyboardInterrupt was raised 3s ago, and the code continues)\n" +
+				"Next: wait_for_jobs; or cancel_job, which interrupts it again; or cancel_job(force=true), which ends Python and loses 1 variable and those of this job\n"},
+		{nil, "Cancelling: interrupt\n"},
+	} {
+		info := jobs.Info{Status: jobs.Running, Cancelling: jobs.Interrupt, Started: time.Now()}
+		info.Hold = func() (jobs.Hold, bool) {
+			if tt.hold == nil {
+				return jobs.Hold{}, false
+			}
+			return *tt.hold, true
+		}
+		var r Reply
+		k := known{hold: hold(info)}
+		new(Reporter).describe(&r, info, k)
+		next(&r, info, k)
+		got := regexp.MustCompile(`(?m)^(Job ID|Status|Elapsed): .*\n`).ReplaceAllString(r.String(), "")
+		if got != tt.want {
+			t.Errorf("%q; want %q", got, tt.want)
+		}
+	}
+}
+
 func TestListenersAreNamedWithTheirProcesses(t *testing.T) {
 	var r Reply
 	python := jobs.Process{PID: 815, Program: "python3"}
@@ -70,6 +104,25 @@ func TestStoppedReaderIsNamed(t *testing.T) {
 	}
 }
 
+// A fixedTyping is a jobs.Typing that does not change.
+type fixedTyping struct {
+	typed, keys int
+	err         error
+	done        chan struct{}
+}
+
+func typingOf(typed, keys int, err error, done bool) fixedTyping {
+	f := fixedTyping{typed, keys, err, make(chan struct{})}
+	if done {
+		close(f.done)
+	}
+	return f
+}
+
+func (f fixedTyping) Done() <-chan struct{}       { return f.done }
+func (f fixedTyping) Behind() bool                { return f.typed == 0 }
+func (f fixedTyping) Progress() (int, int, error) { return f.typed, f.keys, f.err }
+
 // A reply to input says whether a program was waiting for it, as far as that is known.
 func TestDeliveryIsDescribed(t *testing.T) {
 	for _, tt := range []struct {
@@ -81,9 +134,17 @@ func TestDeliveryIsDescribed(t *testing.T) {
 		{jobs.Delivery{Waiting: true, Note: "cut"}, jobs.Input{}, "delivered; cut"},
 		{jobs.Delivery{Made: "SIGINT"}, jobs.Input{}, "SIGINT sent by the terminal"},
 		{jobs.Delivery{Untaken: true}, jobs.Input{}, "sent; the program that waits for it is busy and has not taken it yet"},
+		{jobs.Delivery{Outside: true}, jobs.Input{}, "sent; whether a program outside the job reads it can't be seen"},
 		{jobs.Delivery{Unseen: true}, jobs.Input{EOF: true}, "the command's standard input is closed"},
 		{jobs.Delivery{Unseen: true}, jobs.Input{}, "written to the command's standard input; whether a program reads a pipe can't be seen"},
 		{jobs.Delivery{}, jobs.Input{}, "no program was waiting for it; it is buffered until one reads"},
+		{jobs.Delivery{Waiting: true, Typing: typingOf(3, 8, nil, false)}, jobs.Input{}, "3 of 8 keys typed; the rest follows"},
+		{jobs.Delivery{Waiting: true, Typing: typingOf(8, 8, nil, true)}, jobs.Input{}, "delivered"},
+		{jobs.Delivery{Typing: typingOf(0, 8, nil, false), Behind: true}, jobs.Input{}, "it follows when earlier keys are typed"},
+		{jobs.Delivery{Typing: typingOf(0, 0, nil, false)}, jobs.Input{}, "it follows when earlier keys are typed"},
+		{jobs.Delivery{Typing: typingOf(8, 8, nil, true), Behind: true}, jobs.Input{}, "typed after earlier keys"},
+		{jobs.Delivery{Waiting: true, Typing: typingOf(3, 8, errors.New("the job ended first"), true)}, jobs.Input{}, "3 of 8 keys typed; the rest was not: the job ended first"},
+		{jobs.Delivery{Typing: typingOf(0, 0, errors.New("the job ended first"), true)}, jobs.Input{}, "not typed: the job ended first"},
 	} {
 		if got := Delivered(tt.d, tt.in); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.d, got, tt.want)

@@ -1,25 +1,28 @@
 package report
 
 import (
+	"time"
+
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/progress"
 	"asyncrepl/jobs"
 )
 
-// progressBar returns the progress bar of a running job, or nil if it shows none.
-func progressBar(info jobs.Info, log output.Reader) *progress.Bar {
+// progressBar returns the progress bar that a running job shows at the time now, or nil if it shows
+// none.
+func progressBar(info jobs.Info, log output.Reader, now time.Time) *progress.Bar {
 	if info.Status != jobs.Running || log == nil {
 		return nil
 	}
-	if b, ok := progress.TailOf(log).Bar(); ok {
+	if b, ok := progress.TailOf(log, info.Cleared, now).Bar(); ok {
 		return &b
 	}
 	return nil
 }
 
 // progressLine writes the line about the progress bar of a running job, if it shows one.
-func progressLine(r *Reply, info jobs.Info, log output.Reader) {
-	if b := progressBar(info, log); b != nil {
+func (rp *Reporter) progressLine(r *Reply, info jobs.Info, log output.Reader) {
+	if b := progressBar(info, log, rp.time()); b != nil {
 		r.Line("Progress", b.String())
 	}
 }

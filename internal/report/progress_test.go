@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/progress"
 	"asyncrepl/jobs"
@@ -29,6 +30,10 @@ func TestProgressOfARunningJob(t *testing.T) {
 	if b, err := json.Marshal(rp.Record(j.Info(), nil, j.Log())); err != nil || !strings.Contains(string(b), `"progress":{"text":"`+want+`","percent":43,"left_seconds":16}`) {
 		t.Errorf("the record: %s, %v", b, err)
 	}
+	late := Reporter{now: func() time.Time { return time.Now().Add(11 * time.Second) }}
+	if got := late.Job(j, Window{MaxChars: 1000}); field(got, "Progress") != "" {
+		t.Errorf("an old bar above newer lines:\n%s", got)
+	}
 	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt})
 	jobstest.End(t, j)
 	if got := rp.Job(j, Window{MaxChars: 1000}); field(got, "Progress") != "" {
@@ -48,7 +53,7 @@ func BenchmarkProgress(b *testing.B) {
 			j := jobstest.Start(b, jobstest.Registry(b), jobs.Spec{Kind: jobs.Shell}, script{hangs: true, write: func(p *jobs.Port) { out(p, strings.Repeat(text, 1000)+"\nend") }})
 			jobstest.Prints(b, j, "end")
 			for b.Loop() {
-				if _, ok := progress.TailOf(j.Log()).Bar(); ok != (name == "bar") {
+				if _, ok := progress.TailOf(j.Log(), 0, time.Now()).Bar(); ok != (name == "bar") {
 					b.Fatal("wrong")
 				}
 			}

@@ -14,6 +14,7 @@ type known struct {
 	answered *jobs.Question // the question that the call answered; nil: none
 	prompt   bool           // the output that the reply shows ends with the new prompt
 	line     string         // that the cursor is in, if a program of the running job takes input
+	hold     *jobs.Hold     // why a stop has not ended the job; nil: there is none, or it climbs
 }
 
 // whatIsKnown returns what a caller that has just answered a question knows of the next one. Other
@@ -21,9 +22,21 @@ type known struct {
 func whatIsKnown(j *jobs.Job, info jobs.Info, w Window) known {
 	q := info.Question
 	if w.Answered == nil || q == nil {
-		return known{line: readerLine(j, info)}
+		return known{line: readerLine(j, info), hold: hold(info)}
 	}
-	return known{answered: w.Answered, prompt: q.Prompt != "" && endsWith(j.Log(), w.From, q.Prompt)}
+	return known{hold: hold(info), answered: w.Answered, prompt: q.Prompt != "" && endsWith(j.Log(), w.From, q.Prompt)}
+}
+
+// hold returns why the stop of a job has not ended it, or nil.
+func hold(info jobs.Info) *jobs.Hold {
+	if info.Hold == nil {
+		return nil
+	}
+	h, ok := info.Hold()
+	if !ok {
+		return nil
+	}
+	return &h
 }
 
 // readerLine returns the line that the cursor is in, if a program of the running job takes input.
@@ -98,6 +111,11 @@ func Delivered(d jobs.Delivery, in jobs.Input) string {
 
 // typed says what became of text, keys and the end of file.
 func typed(d jobs.Delivery, in jobs.Input) string {
+	if d.Typing != nil {
+		if text := typing(d); text != "" {
+			return text
+		}
+	}
 	switch {
 	case d.Waiting:
 		return "delivered"
@@ -105,10 +123,37 @@ func typed(d jobs.Delivery, in jobs.Input) string {
 		return d.Made + " sent by the terminal"
 	case d.Untaken:
 		return "sent; the program that waits for it is busy and has not taken it yet"
+	case d.Outside:
+		return "sent; whether a program outside the job reads it can't be seen"
 	case d.Unseen && in.EOF:
 		return "the command's standard input is closed"
 	case d.Unseen:
 		return "written to the command's standard input; whether a program reads a pipe can't be seen"
 	}
 	return "no program was waiting for it; it is buffered until one reads"
+}
+
+// typing says how far input is that is typed one key at a time. It returns "" if all is typed, and
+// nothing more is to be said of it than of other input.
+func typing(d jobs.Delivery) string {
+	done := false
+	select {
+	case <-d.Typing.Done():
+		done = true
+	default:
+	}
+	typed, keys, err := d.Typing.Progress()
+	switch {
+	case err != nil && keys > 0:
+		return fmt.Sprintf("%d of %d keys typed; the rest was not: %v", typed, keys, err)
+	case err != nil:
+		return fmt.Sprintf("not typed: %v", err)
+	case done && d.Behind:
+		return "typed after earlier keys"
+	case done:
+		return ""
+	case keys == 0 || d.Typing.Behind():
+		return "it follows when earlier keys are typed"
+	}
+	return fmt.Sprintf("%d of %d keys typed; the rest follows", typed, keys)
 }

@@ -152,7 +152,7 @@ func (rp *Reporter) Record(info jobs.Info, shown []jobs.Display, log output.Read
 		ID: info.ID, Kind: info.Kind, Title: info.Title, Session: info.Session,
 		Status: string(info.Status), StatusText: StatusText(info), Cancelling: info.Cancelling, Accepts: info.Accepts != (jobs.Reader{}), Stopped: info.Stopped,
 		Created: instant(info.Created), Started: instant(info.Started), Ended: instant(info.Ended), LastOutput: instant(info.Output.Last),
-		Timeout: info.Timeout.Seconds(), Progress: progressBar(info, log),
+		Timeout: info.Timeout.Seconds(), Progress: progressBar(info, log, rp.time()),
 		Output: recordOutput{
 			URI: outputURI(info.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
 		},
@@ -167,9 +167,9 @@ func (rp *Reporter) Record(info jobs.Info, shown []jobs.Display, log output.Read
 		lost := recordLoss(out.Loss)
 		r.Output.Lost = &lost
 	}
-	for i, d := range shown {
+	for _, d := range shown {
 		full := d.Forms[len(d.Forms)-1]
-		r.Displays = append(r.Displays, recordDisplay{display.URI(info.ID, i+1), d.Title, full.MIME, full.Size, d.Line.From})
+		r.Displays = append(r.Displays, recordDisplay{display.URI(info.ID, d.Number), d.Title, full.MIME, full.Size, d.Line.From})
 	}
 	if out.Final >= 0 {
 		r.Output.Late = out.End - out.Final

@@ -46,11 +46,14 @@ func (rp *Reporter) noSuchJob(e *jobs.NotFoundError) *Reply {
 	if e.Forgotten {
 		r.b.WriteString(" (it ended long ago and has been forgotten)")
 	}
-	if len(e.Nearest) == 0 {
+	if e.Earlier {
+		r.b.WriteString("\nThat job belonged to an earlier server. If your client starts a server for each call, keep one session open or use async-repl serve.")
+	} else if len(e.Nearest) == 0 {
 		r.b.WriteString("\nThere are no jobs yet.")
-		return r
 	}
-	r.b.WriteString("\nNearest:")
+	if len(e.Nearest) > 0 {
+		r.b.WriteString("\nNearest:")
+	}
 	for _, info := range e.Nearest {
 		r.b.WriteString("\n" + rp.Line(info))
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/racetest"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -144,6 +145,7 @@ func TestLongLineIsReadInFewCalls(t *testing.T) {
 }
 
 func TestOmissionIsMarkedInTheSectionThatLacksOutput(t *testing.T) {
+	racetest.Skip(t)
 	for name, tt := range map[string]struct {
 		write          func(p *jobs.Port)
 		stdout, stderr bool // have a mark

@@ -37,11 +37,15 @@ type part struct {
 
 // outputParts returns a job's output from cursor on, which must not be beyond the end. The text
 // view has one part for each stream, the raw view one for each change of stream, in order of
-// arrival; there is always at least one part. The status is taken before the output, so all output
+// arrival; there is always at least one part. The text view begins after what the job has replaced.
+// The status is taken before the output, so all output
 // of a job whose status is final can be read.
 func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
-	status := j.Info().Status
-	end := j.Log().Stat().End
+	info := j.Info()
+	status, end := info.Status, info.Output.End
+	if !raw {
+		cursor = max(cursor, info.Cleared)
+	}
 	chunk := j.Log().Read(cursor, readBytes)
 	if over := len(chunk.Spans) - readParts; raw && over > 0 {
 		for _, s := range chunk.Spans[readParts:] {
@@ -67,7 +71,7 @@ func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
 	rng.Next = w.End()
 	spans := w.Spans
 	if !raw {
-		spans = byStream(j.Log(), w)
+		spans = byStream(j.Log(), w, info.Cleared)
 	}
 	if len(spans) == 0 {
 		return []part{{rng: rng}}
@@ -84,10 +88,10 @@ func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
 const lineBytes = 4 << 10
 
 // byStream returns the text of each stream, in the order in which the streams begin. A bar that a
-// stream begins in is complete, in its last state.
-func byStream(log output.Reader, w view.Stretch) []view.Span {
+// stream begins in is complete, in its last state. What stands before the cursor first was replaced.
+func byStream(log output.Reader, w view.Stretch, first int64) []view.Span {
 	before := map[int][]byte{}
-	if from := max(0, w.Cursor-lineBytes); from < w.Cursor {
+	if from := max(first, w.Cursor-lineBytes); from < w.Cursor {
 		if chunk := log.Read(from, int(w.Cursor-from)); chunk.Dropped == 0 {
 			for _, s := range chunk.Spans {
 				before[int(s.Stream)] = append(before[int(s.Stream)], s.Data...)

@@ -40,6 +40,25 @@ func TestRawOutputHasAPartForEachRun(t *testing.T) {
 	}
 }
 
+// The text view begins after what the job has replaced; the raw view has it.
+func TestTextOfAResourceHasTheLastState(t *testing.T) {
+	p := printer{make(chan *jobs.Port, 1)}
+	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, p)
+	jobstest.End(t, j)
+	port := <-p.port
+	port.Clear(true)
+	port.Write(output.Stdout, []byte("late\n"))
+	for cursor, want := range map[int64]string{0: "late\n", j.Cleared() + 2: "te\n"} {
+		parts := outputParts(j, cursor, false)
+		if from := max(cursor, j.Cleared()); len(parts) != 1 || string(parts[0].data) != want || parts[0].rng.From != from || parts[0].rng.Dropped != 0 {
+			t.Errorf("from %d: %q, %+v", cursor, parts[0].data, parts[0].rng)
+		}
+	}
+	if parts := outputParts(j, 0, true); len(parts) != 4 {
+		t.Errorf("raw: %d parts", len(parts))
+	}
+}
+
 func TestReadmeSaysHowOutputIsRead(t *testing.T) {
 	readme := readmetest.Text(t)
 	for typ, i := reflect.TypeFor[Range](), 0; i < typ.NumField(); i++ {

@@ -106,12 +106,20 @@ func (r *Request) setCursor(s string) (err error) {
 
 // DisplaySize returns the number of bytes of the display that is asked for, 0 if none is.
 func (r Request) DisplaySize(j *jobs.Job) int {
-	all := j.Displays()
-	if r.display == 0 || r.display > len(all) {
-		return 0
+	if full, found := r.fullSize(j); found {
+		return full.Size
 	}
-	forms := all[r.display-1].Forms
-	return forms[len(forms)-1].Size
+	return 0
+}
+
+// fullSize returns the last form of the display that is asked for.
+func (r Request) fullSize(j *jobs.Job) (full jobs.Form, found bool) {
+	for _, d := range j.Displays() {
+		if d.Number == r.display {
+			return d.Forms[len(d.Forms)-1], true
+		}
+	}
+	return jobs.Form{}, false
 }
 
 // A Content is one part of a resource: text, which may be empty, or a blob.
@@ -163,22 +171,22 @@ func (r Request) readOutput(j *jobs.Job) ([]Content, error) {
 
 // readDisplay returns a display of a job in its last form, which is the full size.
 func (r Request) readDisplay(j *jobs.Job) ([]Content, error) {
-	all, n := j.Displays(), r.display
-	switch {
-	case len(all) == 0:
+	full, found := r.fullSize(j)
+	switch all, n := j.Numbered(), r.display; {
+	case all == 0:
 		return nil, arguments.Mistakef("Job %s has shown nothing.", j.ID())
-	case n > len(all):
-		return nil, arguments.Mistakef("Job %s has no display %d: they are 1 to %d.", j.ID(), n, len(all))
+	case n > all:
+		return nil, arguments.Mistakef("Job %s has no display %d: they are 1 to %d.", j.ID(), n, all)
+	case !found:
+		return nil, arguments.Mistakef("Job %s has replaced its display %d (clear_output): only the later ones are kept.", j.ID(), n)
 	}
-	forms := all[n-1].Forms
-	full := forms[len(forms)-1]
 	data, err := j.Data(full)
 	if err != nil {
 		why := err.Error()
 		if errors.Is(err, output.ErrLimit) {
 			why += " (REPL_MAX_STATE)"
 		}
-		return nil, arguments.Mistakef("The data of display %d of job %s can't be read any more: %s.", n, j.ID(), why)
+		return nil, arguments.Mistakef("The data of display %d of job %s can't be read any more: %s.", r.display, j.ID(), why)
 	}
 	c := Content{URI: r.uri, MIMEType: full.MIME}
 	if isText(full.MIME) && utf8.Valid(data) || len(data) == 0 { // an empty blob would be left out

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/racetest"
 )
 
 // What is left out before drawing has no part in the screen: of one program after another, and of a
 // log between them, Draw shows what a terminal shows that has seen all of it.
 func TestDrawLeavesOutOnlyWhatIsGone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it draws 40 screens twice")
-	}
+	racetest.Skip(t)
 	files, err := filepath.Glob("testdata/*.bin")
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/racetest"
 )
 
 // Programs are drawn as tmux draws them. Each file of testdata holds what a program has written to a
@@ -65,9 +67,7 @@ func described(p Picture) string {
 // Output that is made to cost time or memory ends in an error within a time that does not grow with
 // it, or is drawn.
 func TestHostileOutput(t *testing.T) {
-	if testing.Short() {
-		t.Skip("each costs up to 200 ms")
-	}
+	racetest.Skip(t)
 	for name, in := range map[string]string{
 		"a line without an end": strings.Repeat("x", Window),
 		"NULs":                  strings.Repeat("\x00", Window),

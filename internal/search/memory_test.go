@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/racetest"
 )
 
 // A weighed log takes note of how much memory is in use while it is read.
@@ -30,7 +31,7 @@ func TestRunTakesLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("searches text of a gigabyte")
 	}
-	if race {
+	if racetest.Enabled {
 		t.Skip("the race detector takes memory of its own")
 	}
 	const size = 4 << 20

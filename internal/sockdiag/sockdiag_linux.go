@@ -1,7 +1,7 @@
 // Package sockdiag asks the kernel about sockets, by the netlink family sock_diag(7).
 //
-// [TCP] lists sockets, [Connection] shows one end of a connection, and [UnixPeer] finds the other
-// end of a Unix socket. A failed system call is an *os.SyscallError, and the next try can succeed. A
+// [TCP] lists sockets, [Connection] shows one end of a connection, and [Unix] a Unix socket and its
+// other end. A failed system call is an *os.SyscallError, and the next try can succeed. A
 // bare errno is the kernel's refusal: it has no such socket, or does not know the family. The
 // package knows no process: /proc shows which process has a socket open.
 package sockdiag

@@ -5,7 +5,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,8 +48,8 @@ func TestListIsComplete(t *testing.T) {
 
 // The kernel's refusal is a bare errno.
 func TestRefusalIsAnErrno(t *testing.T) {
-	if peer, err := sockdiag.UnixPeer(1); err != unix.ENOENT || peer != 0 {
-		t.Errorf("got %v, %v; want %v", peer, err, unix.ENOENT)
+	if s, err := sockdiag.Unix(1); err != unix.ENOENT || s != (sockdiag.UnixSocket{}) {
+		t.Errorf("got %+v, %v; want %v", s, err, unix.ENOENT)
 	}
 	l := listen(t).Addr().(*net.TCPAddr).AddrPort()
 	if s, err := sockdiag.Connection(l, netip.MustParseAddrPort("127.0.0.1:1")); err != unix.ENOENT {
@@ -125,8 +127,34 @@ func TestUnixPeer(t *testing.T) {
 		inodes[i] = uint32(st.Ino)
 	}
 	for i := range inodes {
-		if peer, err := sockdiag.UnixPeer(inodes[i]); err != nil || peer != inodes[1-i] {
-			t.Errorf("the peer of %d is %d, %v; want %d", inodes[i], peer, err, inodes[1-i])
+		if s, err := sockdiag.Unix(inodes[i]); err != nil || s != (sockdiag.UnixSocket{State: sockdiag.Established, Peer: inodes[1-i]}) {
+			t.Errorf("%d is %+v, %v; its peer is %d", inodes[i], s, err, inodes[1-i])
+		}
+	}
+}
+
+// A Unix socket that listens is shown with its path.
+func TestUnixListens(t *testing.T) {
+	for _, name := range []string{filepath.Join(t.TempDir(), "socket"), "@async-repl-test-" + strconv.Itoa(os.Getpid())} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		raw, err := l.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var st unix.Stat_t
+		if err := raw.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); err != nil {
+			t.Fatal(err)
+		}
+		want := sockdiag.UnixSocket{State: sockdiag.Listening}
+		if filepath.IsAbs(name) {
+			want.Path = name
+		}
+		if s, err := sockdiag.Unix(uint32(st.Ino)); err != nil || s != want {
+			t.Errorf("%s is %+v, %v; want %+v", name, s, err, want)
 		}
 	}
 }

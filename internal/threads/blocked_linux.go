@@ -206,7 +206,7 @@ func (t Thread) blockedOnFile(m Member) string {
 		words = "waits for a timer"
 	case link == ProcessLink:
 		words = "waits for the end of a process"
-	case link == "anon_inode:inotify":
+	case link == WatchLink:
 		words = "waits for a change of files"
 	case strings.HasPrefix(link, "/dev/pts/"), link == "/dev/tty":
 		words = "waits for its terminal"

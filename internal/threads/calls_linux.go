@@ -243,6 +243,13 @@ func (t Thread) TimerDue(fd int) (time.Duration, error) {
 	return left, nil
 }
 
+// Watches reports whether files are watched by a descriptor of inotify that the thread has.
+func (t Thread) Watches(fd int) (bool, error) {
+	var buf [512]byte
+	b, err := procfs.ReadStart(t.file("fdinfo/")+strconv.Itoa(fd), buf[:])
+	return bytes.Contains(b, []byte("inotify wd:")), err // one line for each file that is watched
+}
+
 // timerField reads a time from the description of a timer, such as "it_value: (0, 49406829)".
 func timerField(b []byte, name string) (time.Duration, error) {
 	_, value, _ := strings.Cut(string(b), name)

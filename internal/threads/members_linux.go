@@ -50,6 +50,7 @@ func (t Thread) setOf(m Member) ([]Member, error) {
 const (
 	TimerLink   = "anon_inode:[timerfd]"
 	ProcessLink = "anon_inode:[pidfd]"
+	WatchLink   = "anon_inode:inotify"
 	epollLink   = "anon_inode:[eventpoll]"
 )
 

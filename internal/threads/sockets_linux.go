@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,14 +34,16 @@ var families = []struct {
 
 // Peer returns the inode of the other end of a socket that the process pid has open, or 0 if it
 // can't be found. outside says what the process waits for if the other end is outside the job, in
-// words that follow its name.
+// words that follow its name. It is empty for a Unix socket that listens where no other user can
+// connect: by such a socket an editor or a multiplexer is controlled, and it serves nothing.
 func (s *Sockets) Peer(pid int, inode uint32) (peer uint32, outside string, err error) {
-	err = procfs.WithReserve(func() error {
-		peer, err = sockdiag.UnixPeer(inode)
-		return err
-	})
-	if err == nil {
-		return peer, "waits for a Unix socket", nil
+	local, err := unixSocket(inode)
+	switch {
+	case err != nil:
+	case local.State == sockdiag.Listening && private(pid, local.Path):
+		return 0, "", nil
+	default:
+		return local.Peer, "waits for a Unix socket", nil
 	}
 	if _, refused := err.(unix.Errno); !refused && !Hidden(err) { // refused: it is no Unix socket, or in another namespace
 		return 0, "", err
@@ -56,6 +59,29 @@ func (s *Sockets) Peer(pid int, inode uint32) (peer uint32, outside string, err 
 		s.tcp[namespace] = new(peers)
 	}
 	return s.tcp[namespace].of(inode, pid, namespace)
+}
+
+// unixSocket returns the Unix socket with an inode.
+func unixSocket(inode uint32) (s sockdiag.UnixSocket, err error) {
+	err = procfs.WithReserve(func() error {
+		s, err = sockdiag.Unix(inode)
+		return err
+	})
+	return s, err
+}
+
+// UnixPeer returns the inode of the other end of a Unix socket, 0 if that has not been accepted. It
+// reports false if the socket is not one that is connected, or could not be read.
+func UnixPeer(inode uint32) (peer uint32, connected bool) {
+	s, err := unixSocket(inode)
+	return s.Peer, err == nil && s.State == sockdiag.Established
+}
+
+// private reports whether the directory of a file that the process pid has named is closed to other
+// users than its owner.
+func private(pid int, file string) bool {
+	var st unix.Stat_t
+	return file != "" && unix.Stat("/proc/"+strconv.Itoa(pid)+"/root"+path.Dir(file), &st) == nil && st.Mode&0o077 == 0
 }
 
 // of is Sockets.Peer for a TCP socket. It reads no more families than it needs.

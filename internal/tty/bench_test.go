@@ -28,9 +28,9 @@ func BenchmarkType(b *testing.B) {
 	})
 	b.Run("type", func(b *testing.B) {
 		p := start(b)
-		k := tty.NewKeyboard(p.PTY, p.List)
+		k := tty.NewTypist(tty.NewKeyboard(p.PTY, p.List), tty.UsualPace)
 		for b.Loop() {
-			if err := k.Type(b.Context(), tty.Input{Text: line}); err != nil {
+			if _, err := k.Type(b.Context(), tty.Strokes{Text: line}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -9,6 +9,8 @@
 //     ignored. Every ioctl goes through SyscallConn.
 //   - Input is typed by one Send at a time, complete and in order. A listener learns of each Send
 //     before a program can see the input: see OnSend.
+//   - A [Typist] types the keys of a call one at a time, and what is sent meanwhile behind them. What
+//     is not typed in the end is never dropped without a word: see [Typist.Lost].
 //
 // A PTY belongs to its opener, which also runs the one pump that reads the master. The package
 // starts no process, knows no job and signals nothing. Package waiting finds out whether a program
@@ -17,5 +19,5 @@
 // Sizes are character cells, input is bytes. A caller can act on the errors beside [Keyboard]: they
 // mean that nothing was typed.
 //
-// Begin with the example, then pty.go and keyboard.go.
+// Begin with the example, then pty.go, keyboard.go and typist.go.
 package tty

@@ -27,6 +27,10 @@ var (
 // A Keyboard types into a terminal by the rules of the mode that the terminal is in at that moment.
 // Each terminal has one keyboard.
 type Keyboard struct {
+	// OnType, if set, is called before anything is typed: with the name of each signal that the
+	// terminal makes of a key, such as SIGINT, and with "" if something else follows the last one.
+	OnType func(signal string)
+
 	pty  *PTY
 	tree func() ([]int, error)
 
@@ -44,7 +48,7 @@ func NewKeyboard(pty *PTY, tree func() ([]int, error)) *Keyboard {
 
 // An Input is what one call of [Keyboard.Type] types, in the order of its fields.
 type Input struct {
-	Text   string // nothing is added to it, and the terminal must not act on it
+	Text   string // a newline is Enter; nothing is added to it, and the terminal must not act on it
 	Keys   string // what keys send; the terminal acts on some of them
 	EOF    bool   // the end of file
 	Secret bool   // the terminal must not echo it
@@ -65,7 +69,7 @@ func (k *Keyboard) Type(ctx context.Context, in Input) error {
 	if err := k.check(mode, in); err != nil {
 		return err
 	}
-	text := in.Text + in.Keys
+	text := mode.lines(in.Text) + in.Keys
 	half := k.half
 	if text != "" {
 		half = mode.Canon && unfinished(text) != ""
@@ -83,6 +87,7 @@ func (k *Keyboard) Type(ctx context.Context, in Input) error {
 			k.since = k.snapshotCPU()
 		}
 	}
+	k.announce(mode, b)
 	n, err := k.pty.Send(ctx, b)
 	k.typed(text[:min(n, len(text))], mode.Canon)
 	if n > len(text) { // an end of file
@@ -92,6 +97,22 @@ func (k *Keyboard) Type(ctx context.Context, in Input) error {
 		return fmt.Errorf("typing: only %d of %d bytes were taken, because the program does not read: send the rest when it does", n, len(b))
 	}
 	return nil
+}
+
+// announce calls OnType for b, which is about to be typed.
+func (k *Keyboard) announce(mode Mode, b []byte) {
+	if k.OnType == nil {
+		return
+	}
+	last := ""
+	for _, key := range b {
+		if last = mode.Signal(key); last != "" {
+			k.OnType(last)
+		}
+	}
+	if last == "" {
+		k.OnType("")
+	}
 }
 
 // Check returns the error that Type would return now without typing anything.

@@ -122,6 +122,29 @@ func TestHalfTypedLineAfterATextTakenInPart(t *testing.T) {
 	}
 }
 
+// A newline of a text is the Enter key. A program that reads keys and has turned off that the terminal
+// makes a newline of Enter expects what the key sends.
+func TestNewlineIsEnter(t *testing.T) {
+	for name, c := range map[string]struct{ mode, text, keys, want string }{
+		"keys, Enter is a newline":     {"-icanon", "a\nb\n", ".", "a$\nb$\n."},
+		"keys, Enter is Enter":         {"-icanon -icrnl", "a\nb\n", ".", "a^Mb^M."},
+		"lines that end as in a file":  {"-icanon -icrnl", "a\r\nb\r\n", ".", "a^Mb^M."},
+		"a newline that is no text":    {"-icanon -icrnl", "", "\n.", "$\n."},
+		"lines, Enter ends no line":    {"-icrnl", "a\nb\n", ".\n", "a$\nb$\n.$\n"},
+		"lines, as terminals are made": {"", "a\nb\n", ".\n", "a$\nb$\n.$\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := ttytest.Start(t, []string{"sh", "-c", "stty -echo -onlcr " + c.mode + "; echo ready; exec cat -vE"})
+			p.WaitPrinted(t, "ready")
+			if err := tty.NewKeyboard(p.PTY, p.List).Type(t.Context(), tty.Input{Text: c.text, Keys: c.keys}); err != nil {
+				t.Fatal(err)
+			}
+			p.WaitPrinted(t, "ready\n"+c.want)
+		})
+	}
+}
+
 // A text that the terminal would act on, cut or show is refused, and none of it is typed.
 func TestTextThatTheTerminalWouldSpoilIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {

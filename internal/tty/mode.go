@@ -5,6 +5,7 @@ package tty
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,8 @@ type Mode struct {
 	Echo  bool // shows it
 	Canon bool // passes it on in lines
 	eof   byte // the character that stands for the end of file, if Canon is set
+
+	rawEnter bool // passes on what the Enter key sends, and makes no newline of it
 
 	signals [3]byte // the keys that it makes SIGINT, SIGQUIT and SIGTSTP of; 0: none
 
@@ -34,6 +37,15 @@ func (m Mode) Signal(key byte) string {
 	return ""
 }
 
+// lines returns text with the line ends that a program expects. One that reads keys and gets Enter as
+// it is sent gets it for each newline, as terminals do with pasted text.
+func (m Mode) lines(text string) string {
+	if m.Canon || !m.rawEnter {
+		return text
+	}
+	return strings.NewReplacer("\r\n", "\r", "\n", "\r").Replace(text)
+}
+
 // Mode returns how the terminal treats input now.
 func (p *PTY) Mode() (Mode, error) {
 	var t *unix.Termios
@@ -47,6 +59,8 @@ func (p *PTY) Mode() (Mode, error) {
 	m := Mode{
 		Echo:  t.Lflag&unix.ECHO != 0,
 		Canon: t.Lflag&unix.ICANON != 0,
+
+		rawEnter: t.Iflag&unix.ICRNL == 0,
 	}
 	if t.Lflag&unix.ISIG != 0 {
 		m.signals = [3]byte{t.Cc[unix.VINTR], t.Cc[unix.VQUIT], t.Cc[unix.VSUSP]}

@@ -30,6 +30,7 @@ type PTY struct {
 	mu      sync.Mutex
 	size    pty.Winsize // as it was last seen
 	sending bool
+	typing  bool
 	onSend  func() // nil: no listener; it is called under mu
 }
 

@@ -110,11 +110,22 @@ func (p *PTY) OnSend(f func()) {
 	p.onSend = f
 }
 
-// Sending reports whether a Send is in progress, or an answer is being made.
+// Sending reports whether a Send is in progress, keys are being typed, or an answer is being made.
 func (p *PTY) Sending() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.sending || p.asked.Load()
+	return p.sending || p.typing || p.asked.Load()
+}
+
+// SetTyping records whether keys are being typed in several Sends: a program that reads meanwhile
+// waits for the next key. To the listener they are one Send.
+func (p *PTY) SetTyping(typing bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.typing = typing
+	if p.onSend != nil {
+		p.onSend()
+	}
 }
 
 // SetAsked records whether answers for [PTY.Answer] are being made: a program that reads meanwhile

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/racetest"
 )
 
 // A logLine is one line of text, without its newline.
@@ -132,6 +134,7 @@ func FuzzFolder(f *testing.F) {
 }
 
 func TestFolderFoldsAsText(t *testing.T) {
+	racetest.Skip(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	for round := range 60 {
 		b := sample(r, 1<<(6+round%13))

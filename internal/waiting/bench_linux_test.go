@@ -51,6 +51,26 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
+// BenchmarkCensus reads which terminals all processes of the system have open. Its floor lists the
+// processes.
+func BenchmarkCensus(b *testing.B) {
+	b.Run("floor", func(b *testing.B) {
+		for b.Loop() {
+			procfs.All()
+		}
+	})
+	b.Run("census", func(b *testing.B) {
+		for b.Loop() {
+			takeCensus()
+		}
+	})
+	all, err := procfs.All()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("%d processes", len(all))
+}
+
 // BenchmarkThreads scans a process with 30 threads of which one waits for the terminal, alone and
 // beside a connection to another process of the job. Its floor reads once the files of /proc, and
 // makes the other calls, without which a scan is not possible.

@@ -6,12 +6,11 @@ import "time"
 
 // A program that reads in one thread can work in another. The watcher gives a working thread
 // restTimeout to come to rest. After that the program waits only as long as it uses less than
-// workShare of a processor in each workTime. Output counts as that of another thread if it comes
+// workShare of a processor in each evidenceTime. Output counts as that of another thread if it comes
 // more than lagTime after the reader began to read and after the last input. Earlier output can be
 // the reader's own, or the echo.
 const (
 	restTimeout = 500 * time.Millisecond
-	workTime    = time.Second
 	workShare   = 0.05
 	lagTime     = 100 * time.Millisecond
 )
@@ -36,7 +35,7 @@ type beside struct {
 }
 
 // judge is history.judge for a program that nothing but input can wake, except its own threads.
-func (b *beside) judge(ev Evidence, v verdict, f facts) (Evidence, verdict) {
+func (b *beside) judge(ev Evidence, v verdict, f facts, enough time.Duration) (Evidence, verdict) {
 	if b.ran || b.pid != ev.pid || b.tid != ev.tid {
 		*b = beside{pid: ev.pid, tid: ev.tid, since: f.now, last: f, from: f}
 	}
@@ -47,7 +46,7 @@ func (b *beside) judge(ev Evidence, v verdict, f facts) (Evidence, verdict) {
 		b.working = f.now
 	}
 	resting := v == crowded && f.now.Sub(b.working) < restTimeout
-	b.checkTime(f, resting)
+	b.checkTime(f, resting, enough)
 	b.last = f
 	switch {
 	case b.also != "":
@@ -80,9 +79,9 @@ func (b *beside) checkOutput(f facts) (known bool) {
 
 // checkTime compares the CPU time that the program has used with the most that a waiting program
 // uses. Time before the program comes to rest does not count.
-func (b *beside) checkTime(f facts, resting bool) {
+func (b *beside) checkTime(f facts, resting bool, enough time.Duration) {
 	long := f.now.Sub(b.from.now)
-	if !resting && long < workTime {
+	if !resting && long < enough {
 		return
 	}
 	if !resting && float64(f.program-b.from.program) > workShare*float64(long) {

@@ -41,12 +41,25 @@ poll(0)`},
 loop = asyncio.new_event_loop()
 loop.add_reader(0, lambda: None)
 loop.run_forever()`},
-		"own pipe":        {waits, kindLine, `poll(0, *os.pipe()[:1])`},
-		"own socket pair": {waits, kindLine, `a, b = socket.socketpair(); poll(0, a)`},
-		"eventfd":         {waits, kindLine, `poll(0, libc.eventfd(0, 0))`},
-		"timerfd":         {waits, kindLine, `poll(0, libc.timerfd_create(1, 0))`},
-		"signalfd":        {waits, kindLine, `poll(0, libc.signalfd(-1, ctypes.create_string_buffer(128), 0))`},
-		"inotify":         {waits, kindLine, `poll(0, libc.inotify_init())`},
+		"own pipe":                     {waits, kindLine, `poll(0, *os.pipe()[:1])`},
+		"own socket pair":              {waits, kindLine, `a, b = socket.socketpair(); poll(0, a)`},
+		"eventfd":                      {waits, kindLine, `poll(0, libc.eventfd(0, 0))`},
+		"timerfd":                      {waits, kindLine, `poll(0, libc.timerfd_create(1, 0))`},
+		"signalfd":                     {waits, kindLine, `poll(0, libc.signalfd(-1, ctypes.create_string_buffer(128), 0))`},
+		"inotify that watches nothing": {waits, kindLine, `poll(0, libc.inotify_init())`},
+		"a stopped job in the background": {waits, kindLine, `
+job = resting(); os.setpgid(job, job); os.kill(job, signal.SIGSTOP)
+os.waitid(os.P_PID, job, os.WSTOPPED | os.WNOWAIT)
+poll(0)`},
+		"a job in the background that has ended": {waits, kindLine, `
+job = resting(int); os.setpgid(job, job)
+os.waitid(os.P_PID, job, os.WEXITED | os.WNOWAIT)
+poll(0)`},
+		"a child in a session of its own": {waits, kindLine, `
+other_session = lambda: (os.setsid(), signal.pause())
+resting(other_session)
+poll(0)`},
+		"listens where no other user can connect": {waits, kindLine, `s = listen(0o700); poll(0, s)`},
 		"idle threads": {waits, kindLine, `
 r, w = os.pipe()
 thread(idle); thread(threading.Event().wait); thread(os.read, r, 1); thread(lambda: signal.sigwait([signal.SIGUSR1]))
@@ -205,7 +218,7 @@ func (p program) holds(t *testing.T, from Source, want verdict, kind string) {
 		})
 	} else {
 		polltest.Until(t, "the verdict", func() bool {
-			ev, v := scanTree(from, p.Tree(), p.List)
+			ev, v := scanTree(newProbe(from, p.Tree()), p.List)
 			if v > want && v != uncertain && v != crowded { // a thread that has just been woken is at work
 				t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 			}
@@ -213,7 +226,7 @@ func (p program) holds(t *testing.T, from Source, want verdict, kind string) {
 		})
 	}
 	for range 50 {
-		switch ev, v := scanTree(from, p.Tree(), p.List); {
+		switch ev, v := scanTree(newProbe(from, p.Tree()), p.List); {
 		case v == waits && want != waits, (v == accepts || v == crowded) && want == busy:
 			t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 		case v != uncertain && ev == Evidence{} && want == waits:

@@ -8,6 +8,8 @@
 //     A wait that the kernel does not show is not reported. Only if the kernel refuses to show a
 //     program, its wait for a secret is inferred from the terminal's mode, and says so.
 //   - A failed reading is no evidence: the watcher keeps its last report and scans again.
+//   - A process outside the job that has its terminal open counts as one of the job. It is found
+//     if one of the job's processes waits for it, by a Unix socket: see outside_linux.go.
 //   - Evidence from before input was sent is not reported after it: see Watcher.
 //
 // A [Watcher] belongs to the run of a job, which starts and stops it, and gives it the job's

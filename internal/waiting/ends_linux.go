@@ -44,12 +44,31 @@ func (e *ends) otherWake(t thread, w threads.Wait) (why string, err error) {
 	if why, err = e.otherThreadsActive(t, w.Read); why != "" || err != nil {
 		return why, err
 	}
-	if brief(w.Timeout) {
+	if why, err = e.backgroundJob(t); why != "" || err != nil {
+		return why, err
+	}
+	if brief(w.Timeout) && !slices.Contains(e.probe.outside, e.program) {
 		if why, err = e.othersWork(); why != "" || err != nil {
 			return why, err
 		}
 	}
 	return "", e.confirm()
+}
+
+// backgroundJob names a child of the thread's program that runs in the background of the same
+// terminal, as the jobs of an interactive shell do. The shell wakes when it ends.
+func (e *ends) backgroundJob(t thread) (why string, err error) {
+	if t.stat.Terminal == 0 {
+		return "", nil
+	}
+	children, err := procfs.Children(t.PID, t.stat.Threads)
+	for _, child := range children {
+		s, err := procfs.Inspect(child)
+		if err == nil && s.Session == t.stat.Session && s.Group != t.stat.Group && !s.Stopped() {
+			return "has " + threads.NameOf(child) + " in the background", nil
+		}
+	}
+	return "", threads.UnlessHidden(err)
 }
 
 // confirm returns threads.ErrMoved if a process that was found at rest has run since it was
@@ -121,7 +140,7 @@ func (e *ends) writtenByOthers(link string) (why string, err error) {
 }
 
 // internal are the descriptors by which a program notifies itself.
-var internal = []string{"anon_inode:[eventfd]", "anon_inode:[signalfd]", "anon_inode:inotify"}
+var internal = []string{"anon_inode:[eventfd]", "anon_inode:[signalfd]"}
 
 // memberLive is live for one member that is not the source.
 func (e *ends) memberLive(t thread, m threads.Member) (why string, err error) {
@@ -138,6 +157,11 @@ func (e *ends) memberLive(t thread, m threads.Member) (why string, err error) {
 			return "", threads.UnlessHidden(err)
 		}
 		return "waits for a timer", nil
+	case link == threads.WatchLink:
+		if watches, err := t.Watches(m.FD); err != nil || !watches {
+			return "", threads.UnlessHidden(err)
+		}
+		return "waits for a change of files", nil
 	case kind == "pipe":
 		return e.pipeLive(t, m, link)
 	case kind == "socket":
@@ -150,8 +174,10 @@ func (e *ends) memberLive(t thread, m threads.Member) (why string, err error) {
 	return e.terminalLive(t, m, link)
 }
 
-// terminalLive is memberLive for an end of a terminal that a program of the job has made, as script
-// and apt do for the programs that they run, and for what is none.
+// terminalLive handles a descriptor that may be one end of a pseudo-terminal made inside the job, as
+// script(1), sudo and apt make them for the programs that they run. Any other file counts as outside
+// the job. A program that passes input on to such a terminal waits for input only if a program reads
+// it there: `sudo make` does not.
 func (e *ends) terminalLive(t thread, m threads.Member, link string) (why string, err error) {
 	outside := "waits for " + link
 	end, isTerminal, err := t.TerminalEnd(m.FD, link)
@@ -159,7 +185,46 @@ func (e *ends) terminalLive(t thread, m threads.Member, link string) (why string
 		return outside, err
 	}
 	e.terminal = true
-	return e.holdersLive(terminalLink(end), outside, func(h holder) bool { return h.master != end.Master })
+	why, err = e.holdersLive(terminalLink(end), outside, func(h holder) bool { return h.master != end.Master })
+	if why != "" || err != nil || !end.Master {
+		return why, err
+	}
+	pids := e.held.others(terminalLink(end), func(h holder) bool { return !h.master })
+	for _, pid := range pids {
+		if reads, err := readsTerminal(pid, end.Number); reads || err != nil {
+			return "", err
+		}
+	}
+	return "waits for " + threads.NameOf(pids[len(pids)-1]), nil
+}
+
+// readsTerminal reports whether a thread of a process waits for input of a terminal.
+func readsTerminal(pid, number int) (bool, error) {
+	tids, err := procfs.Threads(pid)
+	if err != nil {
+		return false, threads.UnlessHidden(err)
+	}
+	for _, tid := range tids {
+		t := threads.Thread{PID: pid, TID: tid}
+		w, err := t.WaitsFor()
+		if err != nil {
+			continue // it does not wait, or has ended
+		}
+		for _, m := range w.Members {
+			if !m.Input {
+				continue
+			}
+			link, err := t.LinkOf(m)
+			if err != nil {
+				return false, err
+			}
+			end, is, err := t.TerminalEnd(m.FD, link)
+			if err != nil || is && end.Number == number && !end.Master {
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
 }
 
 // pipeLive is memberLive for a pipe. Its other ends are those that can write if the thread reads

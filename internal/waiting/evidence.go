@@ -64,16 +64,16 @@ func (e Evidence) By() string {
 	return by
 }
 
-// scanTree scans pids, which tree returned just before. A process that was started since can hold
+// scanTree is the scan of p, whose processes tree returned just before. A process that was started since can hold
 // the other end of something that the program waits for beside the terminal. The verdict is then
 // uncertain.
-func scanTree(from Source, pids []int, tree func() ([]int, error)) (Evidence, verdict) {
-	ev, v := scan(from, pids)
+func scanTree(p *probe, tree func() ([]int, error)) (Evidence, verdict) {
+	ev, v := p.scan()
 	if v != waits {
 		return ev, v
 	}
 	now, err := tree()
-	if threads.UnlessHidden(err) != nil || slices.ContainsFunc(now, func(pid int) bool { return !slices.Contains(pids, pid) }) {
+	if threads.UnlessHidden(err) != nil || slices.ContainsFunc(now, func(pid int) bool { return !slices.Contains(p.pids, pid) }) {
 		return Evidence{}, uncertain
 	}
 	return ev, v

@@ -2,17 +2,25 @@
 
 package waiting
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // hushTime is how long the terminal must be quiet, and a program must refuse inspection, before a
 // wait is inferred from the terminal's mode. A program that is about to exit refuses it, too.
 const hushTime = 300 * time.Millisecond
 
-// How a program that asks again and again is distinguished from one that works and checks for a key
-// meanwhile: for idleTime the job prints nothing, and uses less than idleShare of a processor.
+// lapseTime is how long a program is taken to wait for something else as well after the last scan
+// that saw it. Its threads can be between two waits.
+const lapseTime = 300 * time.Millisecond
+
+// evidenceTime is how long a program must show that it does nothing but wait, if one scan can't show
+// it. A program that asks again and again waits if its job prints nothing for that long and uses
+// less than idleShare of a processor. Otherwise it works and only checks for a key meanwhile.
 const (
-	idleTime  = time.Second
-	idleShare = 0.03
+	evidenceTime = time.Second
+	idleShare    = 0.03
 )
 
 // facts are those about a job that a scan of its threads does not show.
@@ -30,6 +38,8 @@ type facts struct {
 
 // A history decides what one scan can't, from the results of earlier scans.
 type history struct {
+	enough time.Duration // tests set a shorter time than evidenceTime, which zero stands for
+
 	loop    Evidence  // of the program that was last seen to ask again and again
 	asked   time.Time // when
 	idle    span      // of the job, since loop was first seen
@@ -37,28 +47,36 @@ type history struct {
 	refused time.Time // since when
 	due     time.Time // when time alone can change the verdict; zero: it can't
 	beside  beside    // what the reader's program does beside it
+	taker   Evidence  // the program that was last seen to wait for something else as well
+	took    time.Time // when
 }
 
 // answered returns the history after input was sent. It keeps what the reader's program does: the
 // reader's clock shows whether it has run since.
-func (h history) answered() history { return history{beside: h.beside} }
+func (h history) answered() history { return history{enough: h.enough, beside: h.beside} }
 
 // judge returns the verdict of the newest scan in the light of those before it.
 func (h *history) judge(ev Evidence, v verdict, f facts) (Evidence, verdict) {
 	h.due = time.Time{}
+	h.enough = cmp.Or(h.enough, evidenceTime)
 	h.beside.ran = h.beside.ran || f.ran
-	switch {
+	if v == accepts {
+		h.taker, h.took = ev, f.now
+	}
+	switch lapsed := f.now.Sub(h.took) >= lapseTime; {
+	case !lapsed && (v == busy || ev.pid == h.taker.pid && (v == looping || v.alone())):
+		return ev, uncertain
 	case v == looping:
 		return h.judgeLoop(ev, f)
 	case v == refused:
 		return h.judgeHidden(ev, f)
-	case v == busy && f.now.Sub(h.asked) < idleTime: // between two questions
+	case v == busy && f.now.Sub(h.asked) < h.enough: // between two questions
 		return ev, uncertain
 	case v != uncertain:
 		h.loop, h.hidden = Evidence{}, Evidence{}
 	}
 	if v.alone() {
-		return h.beside.judge(ev, v, f)
+		return h.beside.judge(ev, v, f, h.enough)
 	}
 	return ev, v
 }
@@ -82,15 +100,15 @@ func (h *history) judgeHidden(ev Evidence, f facts) (Evidence, verdict) {
 // judgeLoop is judge for a program that waits for input, but only briefly: it waits if its job does
 // nothing else meanwhile.
 func (h *history) judgeLoop(ev Evidence, f facts) (Evidence, verdict) {
-	unseen := f.now.Sub(h.asked) > idleTime*3/4 // a busy machine can have kept the server from reading, too
+	unseen := f.now.Sub(h.asked) > h.enough*3/4 // a busy machine can have kept the server from reading, too
 	if ev != h.loop || unseen && !h.idle.proved {
 		h.loop, h.idle = ev, begin(f)
 	}
 	h.asked = f.now
-	if f.all && h.idle.lasts(f) {
+	if f.all && h.idle.lasts(f, h.enough) {
 		return ev, waits
 	}
-	h.due = h.idle.from.now.Add(idleTime)
+	h.due = h.idle.from.now.Add(h.enough)
 	ev.also = "wakes by itself within a second"
 	return ev, accepts
 }
@@ -98,20 +116,20 @@ func (h *history) judgeLoop(ev Evidence, f facts) (Evidence, verdict) {
 // A span is a time in which a job was idle.
 type span struct {
 	from   facts
-	proved bool // it was longer than idleTime
+	proved bool // it was long enough
 }
 
 func begin(f facts) span { return span{from: f} }
 
-// lasts reports whether the job has been idle for idleTime and until now. If it has not been idle,
-// a new span begins. What is proved is checked again for each further idleTime.
-func (s *span) lasts(f facts) bool {
+// lasts reports whether the job has been idle for enough time and until now. If it has not been idle,
+// a new span begins. What is proved is checked again each time that enough time has passed.
+func (s *span) lasts(f facts, enough time.Duration) bool {
 	long := f.now.Sub(s.from.now)
 	used := float64(f.used - s.from.used)
 	switch {
-	case f.printed.After(s.from.printed) || used > idleShare*float64(max(long, idleTime)):
+	case f.printed.After(s.from.printed) || used > idleShare*float64(max(long, enough)):
 		*s = begin(f)
-	case long >= idleTime:
+	case long >= enough:
 		*s = span{f, true}
 	}
 	return s.proved

@@ -64,6 +64,26 @@ func TestHistory(t *testing.T) {
 			{at: 1900, v: busy, want: uncertain},
 			{at: 2000, v: busy, want: busy},
 		},
+		"waits for something else, too, except for moments": {
+			{at: 0, v: accepts, want: accepts},
+			{at: 140, v: busy, want: uncertain},
+			{at: 160, v: waits, want: uncertain},
+			{at: 180, v: looping, want: uncertain},
+			{at: 200, v: crowded, want: uncertain},
+			{at: 220, v: accepts, want: accepts},
+			{at: 360, v: waits, tid: 8, want: uncertain},
+			{at: 519, v: waits, want: uncertain},
+			{at: 520, v: waits, want: waits},
+		},
+		"waits for something else, too, and is answered": {
+			{at: 0, v: accepts, want: accepts},
+			{at: 140, v: waits, typed: 130, want: waits},
+		},
+		"has waited for something else, too, and works": {
+			{at: 0, v: accepts, want: accepts},
+			{at: 280, v: busy, want: uncertain},
+			{at: 300, v: busy, want: busy},
+		},
 		"reads beside a thread at work": {
 			{at: 1000, v: crowded, ran: true, want: uncertain},
 			{at: 1499, v: crowded, used: 499, want: uncertain},

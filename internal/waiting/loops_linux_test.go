@@ -10,15 +10,13 @@ import (
 
 // A program that asks again and again is reported to wait once its job does nothing else.
 func TestLoops(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes 3 s: a loop waits once its job has done nothing else for a second")
-	}
 	n := newNursery(t)
+	const enough = evidenceTime * 2 / 5
 	for name, c := range map[string]struct {
 		waits bool // at once; otherwise only once it has printed "done"
 		code  string
 	}{
-		"poll":   {true, `while True: poll(0, timeout=10)`},
+		"poll":   {true, `while True: poll(0, timeout=10)`}, // watched for evidenceTime, as outside of tests
 		"select": {true, `while True: select.select([0], [], [], 0.2)`},
 		"a pause between two": {true, `
 while True: poll(0, timeout=50); time.sleep(0.05)`},
@@ -27,29 +25,34 @@ resting()
 while True: poll(0, timeout=100)`},
 
 		"prints": {false, `
-for i in range(6): poll(0, timeout=200); poll(0, timeout=200); print(i, flush=True)
+for i in range(6): poll(0, timeout=80); poll(0, timeout=80); print(i, flush=True)
 print("done", flush=True)
 while True: poll(0, timeout=200)`},
 		"computes": {false, `
-end = time.monotonic() + 2.5
+end = time.monotonic() + 1
 while time.monotonic() < end:
     began = time.process_time()
-    while time.process_time() < began + 0.1: pass
+    while time.process_time() < began + 0.05: pass
     poll(0, timeout=10)
 print("done", flush=True)
 while True: poll(0, timeout=10)`},
 		"beside a process that works": {false, `
 def work():
-    for i in range(250): time.sleep(0.01)
+    for i in range(100): time.sleep(0.01)
     print("done", flush=True)
 resting(work)
 while True: poll(0, timeout=100)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reported := n.start(t, c.code).watch(t)
+			p := n.start(t, c.code)
+			w, reported := p.watcher(p.PTY)
+			if name != "poll" {
+				w.past.enough = enough
+			}
+			t.Cleanup(w.Start())
 			got := nextWaiting(t, reported)
-			for name == "prints" && !strings.Contains(got.printed, "done") && got.silent >= idleTime {
+			for name == "prints" && !strings.Contains(got.printed, "done") && got.silent >= enough {
 				got = nextWaiting(t, reported) // a busy machine has kept it from printing
 			}
 			if !c.waits && !strings.Contains(got.printed, "done") {
@@ -73,7 +76,7 @@ func TestLoopThatPrintsDuringAScan(t *testing.T) {
 	for range 2 { // the first scan that sees the loop begins its history
 		asked := w.past.asked
 		polltest.Until(t, "a question", func() bool {
-			w.past.idle = begin(facts{now: time.Now().Add(-2 * idleTime), printed: last, used: w.clocks.Used()})
+			w.past.idle = begin(facts{now: time.Now().Add(-2 * evidenceTime), printed: last, used: w.clocks.Used()})
 			w.scan()
 			return w.past.asked != asked
 		})

@@ -32,13 +32,19 @@ func (p program) watch(t testing.TB) <-chan change { return p.watchFrom(t, p.PTY
 
 // watchFrom runs a Watcher of p until the test's end.
 func (p program) watchFrom(t testing.TB, from Source) <-chan change {
+	w, reported := p.watcher(from)
+	t.Cleanup(w.Start())
+	return reported
+}
+
+// watcher returns a Watcher of p that is not started, and what it will report.
+func (p program) watcher(from Source) (*Watcher, <-chan change) {
 	reported := make(chan change, 1000) // OnChange must not block, and no test makes more
 	w := &Watcher{Source: from, Tree: p.List, LastOutput: p.LastOutput, OnChange: func(ev Evidence, waiting bool) {
 		reported <- change{ev, waiting, time.Now(), p.Printed(), time.Since(p.LastOutput())}
 	}}
 	p.OnOutput(w.Kick)
-	t.Cleanup(w.Start())
-	return reported
+	return w, reported
 }
 
 // next returns the next change.
@@ -65,6 +71,6 @@ func nextWaiting(t testing.TB, reported <-chan change) change {
 
 // scanOnce scans the processes pids and returns the first that waits for input.
 func scanOnce(from Source, pids []int) (Evidence, bool) {
-	ev, v := scan(from, pids)
+	ev, v := newProbe(from, pids).scan()
 	return ev, v == waits
 }

@@ -19,7 +19,7 @@ import (
 // starts a process that shares all descriptors and runs a function or else waits for a signal;
 // other's does something again and again.
 const nurseryProgram = `
-import ctypes, fcntl, json, os, select, signal, socket, struct, sys, termios, threading, time, tty, asyncio, pty
+import ctypes, fcntl, json, os, select, signal, socket, struct, sys, tempfile, termios, threading, time, tty, asyncio, pty
 libc = ctypes.CDLL(None, use_errno=True)
 x86 = os.uname().machine == "x86_64"
 def ts(s): return ctypes.byref((ctypes.c_long * 2)(int(s), int(s % 1 * 1e9)))
@@ -58,6 +58,17 @@ def connect6():
     with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as s:
         a = socket.create_connection(("127.0.0.1", s.getsockname()[1]))
         return a, s.accept()[0]
+def watch():
+    fd = libc.inotify_init()
+    libc.inotify_add_watch(fd, b"/", 0x100) # IN_CREATE
+    return fd
+def listen(mode):
+    directory = tempfile.mkdtemp(dir=os.getcwd())
+    os.chmod(directory, mode)
+    s = keep(socket.socket(socket.AF_UNIX))
+    s.bind(directory + "/socket")
+    s.listen()
+    return s
 def end_first_thread(): libc.syscall(60 if x86 else 93, 0)
 def thread(f, *a): threading.Thread(target=f, args=a, daemon=True).start()
 def blocked(f, *a):
@@ -103,6 +114,7 @@ func newNursery(t *testing.T) *nursery {
 	t.Helper()
 	cmd := exec.Command("python3", "-I", "-S", "-u", "-c", nurseryProgram)
 	cmd.Stderr = os.Stderr
+	cmd.Dir = t.TempDir()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 
+	"golang.org/x/sys/unix"
+
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/threads"
 	"asyncrepl/internal/tty"
@@ -11,9 +13,13 @@ import (
 
 // A probe is one scan of the processes of a job for those that wait for its input.
 type probe struct {
-	input input
-	pids  []int // of the whole job
+	input   input
+	pids    []int    // all processes of the job, and those outside
+	outside []int    // they are not of the job, and have its terminal open
+	sockets []uint32 // inodes of sockets that the job's foreground waits for
 }
+
+func newProbe(from Source, pids []int) *probe { return &probe{input: inputOf(from), pids: pids} }
 
 // A thread is a thread to scan.
 type thread struct {
@@ -21,15 +27,14 @@ type thread struct {
 	stat procfs.Stat // of the thread, or of its process before observe
 }
 
-// scan finds the first of the processes pids with a thread that waits in a read, poll, select or
+// scan finds the first of the processes with a thread that waits in a read, poll, select or
 // epoll for input, and that nothing else can wake. A process that reads the terminal is in the
 // foreground group, or has the terminal open without being under its job control (`su -c`, `setsid
 // -w`): the kernel stops any other that reads.
-func scan(from Source, pids []int) (Evidence, verdict) {
-	p := probe{input: inputOf(from), pids: pids}
+func (p *probe) scan() (Evidence, verdict) {
 	best := busy
 	var found Evidence
-	for _, pid := range pids {
+	for _, pid := range p.pids {
 		ev, v := p.process(pid)
 		if v > best {
 			best, found = v, ev
@@ -178,7 +183,13 @@ func (p *probe) awaits(t thread, members []threads.Member) (bool, error) {
 // decides and not the path, which can be another terminal's in a container.
 func (p *probe) isSource(t thread, m threads.Member) (bool, error) {
 	st, err := t.Stat(m)
-	return st != nil && p.input.is(t, st), err
+	if st == nil || err != nil {
+		return false, err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFSOCK {
+		p.sockets = append(p.sockets, uint32(st.Ino))
+	}
+	return p.input.is(t, st), nil
 }
 
 // Sees reports whether the kernel shows the call that a process is blocked in. A container or a

@@ -197,11 +197,11 @@ func TestStoppedReaderDoesNotWait(t *testing.T) {
 // A program of the lowest priority is scanned again and again after each answer. Whenever a scan
 // says that it waits, it must have read every answer. An end of file is an answer that FIONREAD
 // does not count.
-func TestAnswerThatIsNotReadYetEndsTheWait(t *testing.T) {
-	answers := 50
+func TestTimedAnswerThatIsNotReadYetEndsTheWait(t *testing.T) {
 	if testing.Short() {
-		answers = 10
+		t.Skip("its program runs only if nothing else does")
 	}
+	const answers = 50
 	for name, answer := range map[string]string{"line": "x\n", "end of file": "\x04"} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, []string{"taskset", "-c", "0", "chrt", "-i", "0", "python3", "-c", `
@@ -227,11 +227,11 @@ while True:
 }
 
 // It is so for a pipe, too. The program counts its answers in a file, because its output is lost.
-func TestAnswerOnAPipeThatIsNotReadYetEndsTheWait(t *testing.T) {
-	answers := 50
+func TestTimedAnswerOnAPipeThatIsNotReadYetEndsTheWait(t *testing.T) {
 	if testing.Short() {
-		answers = 10
+		t.Skip("its program runs only if nothing else does")
 	}
+	const answers = 50
 	count := filepath.Join(t.TempDir(), "count")
 	p, pipe := startPiped(t, `exec taskset -c 0 chrt -i 0 python3 -c '
 import os, sys

@@ -53,7 +53,7 @@ func TestProgramThatMayNotBeInspected(t *testing.T) {
 					return err == nil && kindOf(mode) == c.first && ttytest.State(p.PID) == "S"
 				})
 				for range 50 {
-					if ev, v := scan(p.PTY, p.Tree()); v != busy {
+					if ev, v := newProbe(p.PTY, p.Tree()).scan(); v != busy {
 						t.Fatalf("inferred: %+v, verdict %d", ev, v)
 					}
 				}
@@ -106,7 +106,7 @@ func TestNothingElseIsInferred(t *testing.T) {
 				want = uncertain
 			}
 			for range 50 {
-				if ev, v := scan(p.PTY, p.Tree()); v != want {
+				if ev, v := newProbe(p.PTY, p.Tree()).scan(); v != want {
 					t.Fatalf("got %+v, verdict %d, want %d", ev, v, want)
 				}
 			}

@@ -115,6 +115,14 @@ poll(0, r)`},
 m, s = os.openpty()
 resting(os.read, s, 1)
 os.close(s); poll(0, m)`},
+		"a terminal of its own, of a process that polls it": {looping, `
+m, s = os.openpty()
+resting(poll, s)
+os.close(s); poll(0, m)`},
+		"a terminal of its own, of a process that reads nothing": {accepts, `
+m, s = os.openpty()
+resting(idle)
+os.close(s); poll(0, m)`},
 		"a terminal of its own, of a process that works": {accepts, `
 m, s = os.openpty()
 other()
@@ -216,14 +224,19 @@ while True: poll(0, timer); os.read(timer, 8)`},
 		"short wait, and a process": {`runs beside python3 \(pid \d+\)`, `
 other()
 while True: poll(0, timeout=200)`},
-		"thread of a read": {`listens on 127\.0\.0\.1:\d+`, `s = socket.create_server(("127.0.0.1", 0)); blocked(s.accept); os.read(0, 1)`},
+		"files":                            {`waits for a change of files`, `poll(0, watch())`},
+		"files, in a thread":               {`waits for a change of files`, `blocked(os.read, watch(), 100); os.read(0, 1)`},
+		"job in the background":            {`has python3 \(pid \d+\) in the background`, `job = resting(); os.setpgid(job, job); poll(0)`},
+		"job in the background, of a read": {`has python3 \(pid \d+\) in the background`, `job = resting(); os.setpgid(job, job); os.read(0, 1)`},
+		"service on a Unix socket":         {`waits for a Unix socket`, `s = listen(0o755); poll(0, s)`},
+		"thread of a read":                 {`listens on 127\.0\.0\.1:\d+`, `s = socket.create_server(("127.0.0.1", 0)); blocked(s.accept); os.read(0, 1)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := n.start(t, c.code)
 			want := regexp.MustCompile(`^read by python3 \(pid \d+\), which also (` + c.want + `)$`)
 			polltest.Until(t, c.want, func() bool {
-				ev, v := scanTree(p.PTY, p.Tree(), p.List)
+				ev, v := scanTree(newProbe(p.PTY, p.Tree()), p.List)
 				if v == waits {
 					t.Fatalf("got %+v, verdict %d", ev, v)
 				}

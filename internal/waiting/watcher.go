@@ -51,6 +51,7 @@ type Watcher struct {
 	// Used by the watcher's goroutine, and while it sleeps by the poller.
 	clocks procfs.Clocks
 	past   history
+	beyond outside
 	reader readerClock
 	epoch  uint64        // of the Sends, from which past begins
 	pace   time.Duration // between two readings of the clocks
@@ -178,6 +179,9 @@ func (w *Watcher) scan() {
 	}
 	f.typed, f.now = w.lastInput(), time.Now() // last: input that the scan saw came before
 	ev, v = w.past.judge(ev, v, f)
+	if w.past.due.IsZero() {
+		w.past.due = w.beyond.pending()
+	}
 	w.rested = time.Now().Add(time.Duration(w.clocks.Threads()) * scanTime)
 	switch {
 	case sending || !w.report(ev, v, epoch, printed):
@@ -194,11 +198,29 @@ func (w *Watcher) scan() {
 
 // evidence scans the job's processes. It is certain of nothing if it could not list them.
 func (w *Watcher) evidence() (Evidence, verdict) {
-	pids, err := w.clocks.Follow(w.Tree)
-	if threads.UnlessHidden(err) != nil {
-		return Evidence{}, uncertain
+	ev, v, p := w.scanTree()
+	if v == busy && w.beyond.search(p, w.lastTraffic) {
+		ev, v, _ = w.scanTree()
 	}
-	return scanTree(w.Source, pids, w.Tree)
+	return ev, v
+}
+
+// scanTree scans the job's processes, and those outside it that have its terminal open.
+func (w *Watcher) scanTree() (Evidence, verdict, *probe) {
+	pids, err := w.clocks.Follow(w.tree)
+	if threads.UnlessHidden(err) != nil {
+		return Evidence{}, uncertain, nil
+	}
+	p := newProbe(w.Source, pids)
+	p.outside = w.beyond.pids()
+	ev, v := scanTree(p, w.tree)
+	return ev, v, p
+}
+
+// tree lists the processes of scanTree.
+func (w *Watcher) tree() ([]int, error) {
+	pids, err := w.Tree()
+	return append(pids, w.beyond.pids()...), err
 }
 
 // sends returns the epoch of the Sends so far, and whether one is in progress. It reads them in

@@ -221,6 +221,8 @@ def become(session: Session, forks: Forks, fields: Fields, files: list[int], kep
     session.terminal.leave()
     session.terminal.take()
     session.streams.branched([out, err])
+    if session.pools is not None:
+        session.pools.forget()
     session.interrupts.sync()
     session.interrupts.stop()
     forks.pid = getpid()

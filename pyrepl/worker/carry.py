@@ -1,7 +1,7 @@
 """Makes threads and pools carry the job that they work for.
 
 A thread is marked with the job that starts it; a pool's thread works for the job that submitted the
-work. Only our variable travels: the user's context is as it would be without us.
+work. A thread that manages a pool of processes carries no job: what it prints is for the one that runs. Only our variable travels: the user's context is as it would be without us.
 """
 
 from __future__ import annotations
@@ -22,12 +22,31 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+# The modules of pools of processes.
+POOLS = {"multiprocessing.pool", "concurrent.futures.process", "loky.process_executor",
+         "joblib.externals.loky.process_executor"}
+
+
+def manages(thread: Any) -> bool:
+    """Report whether a thread manages a pool of processes, for whatever job uses the pool.
+
+    It runs the callbacks of that job, and joblib's reports of progress."""
+    if type(thread).__module__ in POOLS:
+        return True
+    target = getattr(thread, "_target", None)
+    return (getattr(target, "__module__", None) in POOLS
+            and getattr(target, "__name__", "").startswith("_handle_"))
+
+
 def threads(streams: Streams, module: ModuleType) -> None:
     """Mark each thread as it is started."""
     start = module.Thread.start
 
     @wraps(start)
     def marked_start(self: Any) -> None:
+        if manages(self):
+            start(self)
+            return
         self._async_repl_job = streams.current()
         start(self)
         streams.marked.append(ref(self))

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/pump"
 )
 
 const (
@@ -127,11 +129,34 @@ func parseEvent(line []byte, fds []int) (Event, error) {
 		return nil, fmt.Errorf("unknown event %q", name)
 	}
 	ev, err := decoder(fields)
-	if shown, ok := ev.(displayEvent); ok {
-		shown.files = fds
-		return shown, err
+	switch ev := ev.(type) {
+	case displayEvent:
+		ev.files = fds
+		return ev, err
+	case poolsEvent:
+		ev.files = fds
+		return ev, err
 	}
 	return ev, err
 }
 
 func (c *channel) close() { c.conn.Close() }
+
+// unread reports whether the worker has sent what is not read yet, because the machine is busy.
+func (c *channel) unread() bool {
+	n := 0
+	err := control(c.conn, func(fd int) (err error) { n, err = pump.Buffered(fd); return err })
+	return err == nil && n > 0
+}
+
+// control calls f with the descriptor of conn.
+func control(conn *net.UnixConn, f func(fd int) error) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if e := raw.Control(func(fd uintptr) { err = f(int(fd)) }); e != nil {
+		return e
+	}
+	return err
+}

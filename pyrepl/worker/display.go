@@ -7,7 +7,7 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// A displayEvent shows something. The data of a form is in the event, or else in a file: the files
+// A displayEvent shows something, or replaces what was shown. The data of a form is in the event, or else in a file: the files
 // come in the order of the forms without data.
 //
 // The files are open until the line of the display has its place in the output. A worker that sends
@@ -18,6 +18,8 @@ type displayEvent struct {
 	Label string        `json:"label"` // figure 1
 	About string        `json:"about"` // PNG 640x480
 	Items []displayItem `json:"items"`
+	Clear string        `json:"clear"` // replace what the job has shown: now, or wait for what comes next
+	Left  int           `json:"left"`  // displays that were not sent because of the limits, before it is replaced
 
 	files []int
 }
@@ -54,10 +56,16 @@ func (e displayEvent) forms() (forms []display.Form, err error) {
 }
 
 // show adds a display to the output of the running job, or of the last one, after everything that
-// has been printed.
+// has been printed, or replaces that.
 func (w *Worker) show(ev displayEvent) {
 	sink := w.sinkOf(ev.ID)
 	if sink == nil {
+		return
+	}
+	if ev.Clear != "" {
+		w.Drain()
+		sink.Leave(ev.Left)
+		sink.Clear(ev.Clear == "wait")
 		return
 	}
 	forms, err := ev.forms()

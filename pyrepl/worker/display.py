@@ -3,7 +3,7 @@
 A picture or a document goes to the owner as an event, and its place in the output is where the job
 had printed to by then: nothing more is printed until the owner has seen to that. Data over INLINE
 bytes travels as a descriptor. What may go out is bounded for each job; beyond that nothing is drawn
-any more, only counted.
+any more, only counted. What a job replaces (see clear) no longer counts.
 
 Text takes the usual ways: of a last expression it is the result, of display() it is printed. What
 user code raises while it describes a value costs that description only, and stderr names it.
@@ -19,8 +19,7 @@ from .channel import foreign
 from .frames import breakable
 from .names import error_name
 from .shapes import name_of
-from .views import (DISPLAYS, IMAGES, ITEM, KEPT, METHODS, SEEN, Choice, View, has, known,
-                    text_of)
+from .views import DISPLAYS, ITEM, KEPT, METHODS, SHOWN, Choice, View, has, known, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from .protocols import Fields
     from .session import Session
+    from .views import Items
 
 INLINE = 64 << 10  # bytes of an item that travels in the event itself
 TEXT = 1 << 20  # characters of a value that display() prints
@@ -42,12 +42,13 @@ except ImportError:
 
 
 class Counts:
-    """What one job has shown."""
+    """What one job has shown and not replaced."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
+        self.number = number  # of the last display, counting those that were replaced
         self.sent = self.kept = 0  # displays, and their bytes
-        self.images = self.seen = 0  # those that a model sees, and their bytes
         self.left = 0  # displays that there was no room for
+        self.clearing = False  # the next display replaces all of these
 
 
 class Displays:
@@ -59,10 +60,13 @@ class Displays:
 
     @breakable
     def display(self, values: Sequence[Any], include: Any = None, exclude: Any = None,
-                raw: bool = False) -> None:
+                raw: bool = False, clear: bool = False) -> None:
         """Show values, and print what is text. Raw values are data by MIME type.
 
-        Of others, only the MIME types in include and not in exclude are shown, if any are given."""
+        Of others, only the MIME types in include and not in exclude are shown, if any are given.
+        With clear, they replace what the job has shown."""
+        if clear:
+            self.clear(True)
         for value in values:
             if raw:
                 self.display_bundle(value)
@@ -196,10 +200,17 @@ class Displays:
         counts: Counts = self.streams.current().__dict__.setdefault("displayed", Counts())
         return counts
 
+    def _counts_beside(self) -> Counts:
+        """Return the counts of what stays beside the next display."""
+        counts = self.counts()
+        if counts.clearing:
+            counts = self.streams.current().__dict__["displayed"] = Counts(counts.number)
+        return counts
+
     def room(self, view: View | None = None) -> bool:
         """Report whether there is room for another picture; count the view that needs one."""
-        counts = self.counts()
-        if counts.images < IMAGES and counts.seen < SEEN and counts.sent < DISPLAYS:
+        counts = self._counts_beside()
+        if counts.sent < DISPLAYS and counts.kept <= KEPT - SHOWN:
             return True
         if view is not None:
             self._leave(view, counts)
@@ -210,54 +221,72 @@ class Displays:
         counts.left += not view.left
         view.left = True
 
+    @breakable
+    def clear(self, wait: bool = False) -> None:
+        """Replace what the job has shown and printed, with wait by what it prints or shows next."""
+        self._clear(wait)
+        self.session.interrupts.deliver()
+
+    def _clear(self, wait: bool) -> None:
+        job = self._showing()
+        if job is None:
+            return
+        counts = self.counts()
+        placed = self._send(job, [], clear="wait" if wait else "now", left=counts.left)
+        counts.left, counts.clearing = 0, True
+        if placed is not None:
+            await_end(placed)
+
+    def _showing(self) -> Any:
+        """Return the running job if something can be shown for it now, or None."""
+        job, channel = self.streams.current(), self.session.channel
+        if channel.sock is None or job is not self.streams.running or channel.interrupted():
+            return None  # in a forked child, after the job's end, in a signal handler
+        return job
+
     def _publish(self, view: View) -> bool:
         """Send what a view has besides text. Report whether it is shown, or counted."""
         if view.left or not view.items:
             return view.left
-        job, channel = self.streams.current(), self.session.channel
-        if channel.sock is None or job is not self.streams.running or channel.interrupted():
-            return False  # in a forked child, after the job's end, in a signal handler
-        counts = self.counts()
+        job = self._showing()
+        if job is None:
+            return False
+        counts = self._counts_beside()
         if view.items[1:] and counts.kept + sum([len(data) for _, data in view.items]) > KEPT:
             del view.items[1:]
             view.about += ", full size not kept"
-        size = len(view.items[0][1])
-        seen = size if view.picture else 0
-        if (counts.sent >= DISPLAYS or counts.kept + size > KEPT
-                or seen and (counts.images >= IMAGES or counts.seen + seen > SEEN)):
+        if counts.sent >= DISPLAYS or counts.kept + len(view.items[0][1]) > KEPT:
             self._leave(view, counts)
             return True
         try:
-            placed = self._send(view, job, counts)
+            counts.sent, counts.number = counts.sent + 1, counts.number + 1
+            placed = self._send(job, view.items, label="%s %d" % (view.label, counts.number),
+                                about=view.about)
         except OSError as error:  # no descriptor or no memory is left for the data
             self.complain("%s (%s)" % (view.label, view.about), error)
             return False
         counts.kept += sum([len(data) for _, data in view.items])
-        counts.images += view.picture
-        counts.seen += seen
         if placed is not None:
             await_end(placed)
         return True
 
-    def _send(self, view: View, job: Any, counts: Counts) -> socket | None:
-        """Send the event of a view, after what the job has printed.
+    def _send(self, job: Any, items: Items, **fields: Any) -> socket | None:
+        """Send an event with the data of items, after what the job has printed.
 
-        Return a socket that ends when the view has its place in the output, if there can be one:
-        the other end is the last of the files, which the owner closes then."""
+        Return a socket that ends when the owner has seen to the event, if there can be one: the
+        other end is the last of the files, which the owner closes then."""
         job.flush()
         files: list[int] = []
         placed = None
         try:
-            items = [pack(mime, data, files) for mime, data in view.items]
-            counts.sent += 1
+            packed = [pack(mime, data, files) for mime, data in items]
             try:
                 placed, end = socketpair()
                 files.append(end.detach())
             except OSError:  # no descriptor is left: what is printed next may come first
                 pass
             self.session.channel.send(
-                "display", files, id=job.id, label="%s %d" % (view.label, counts.sent),
-                about=view.about, items=items, fds=len(files))
+                "display", files, id=job.id, items=packed, fds=len(files), **fields)
         except BaseException:
             if placed is not None:
                 placed.close()

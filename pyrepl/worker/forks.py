@@ -42,6 +42,8 @@ class Forks:
         session.interrupts.noted = False
         session.channel.leave()
         session.console.leave()
+        if session.pools is not None:
+            session.pools.forked()
         session.streams.forked()
         session.terminal.leave()
 

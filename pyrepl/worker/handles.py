@@ -26,6 +26,6 @@ class DisplayHandle:
     def display(self, value: Any, include: Any = None, exclude: Any = None, metadata: Any = None,
                 transient: Any = None, raw: bool = False, clear: bool = False) -> None:
         """Show a value."""
-        self._displays.display((value,), include, exclude, raw)
+        self._displays.display((value,), include, exclude, raw, clear)
 
     update = display

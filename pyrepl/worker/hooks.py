@@ -32,6 +32,10 @@ def change(session: Session, module: ModuleType, name: str) -> None:
     elif name == "concurrent.futures.thread":
         from . import carry
         carry.pools(session.streams, module)
+    elif name == "multiprocessing.process":
+        from .pools import Pools
+        session.pools = Pools(session)
+        session.pools.connect(module)
     elif name == "linecache":
         session.sources.connect(module)
     elif name == "inspect":
@@ -54,11 +58,12 @@ def change(session: Session, module: ModuleType, name: str) -> None:
 
 # Not of the standard library, see libraries.
 LIBRARIES = {"matplotlib.pyplot", "IPython.core.display_functions", "plotly.io._renderers",
-             "PIL.ImageShow"}
+             "PIL.ImageShow", "tqdm.notebook", "rich.progress"}
 
 names = LIBRARIES | {
     "threading", "concurrent.futures.thread", "linecache", "inspect", "getpass", "asyncio.tasks",
     "bdb", "pdb", "multiprocessing.context", "multiprocessing.reduction", "multiprocessing.pool",
+    "multiprocessing.process",
     "concurrent.futures.process",
 }
 

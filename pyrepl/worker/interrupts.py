@@ -14,6 +14,8 @@ for signals already. The next SIGURG ends such a call with EINTR, and the interp
 It also renews an interrupt that was noted and not delivered yet, or that was raised where Python
 swallows it: in a finalizer, in a callback of a weak reference, in a hook of a fork.
 
+If the client asks again after the code has caught its KeyboardInterrupt, Go sends a SIGINT.
+
 Go sends SIGIO to have text flushed that a router has said it holds back (see routers).
 """
 
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 import sys
 from _signal import (  # type: ignore[import-not-found]
-    SIG_UNBLOCK, SIGINT, SIGIO, SIGURG, getsignal, pthread_sigmask, signal)
+    SIG_UNBLOCK, SIGINT, SIGIO, SIGURG, default_int_handler, getsignal, pthread_sigmask, signal)
 from _thread import get_ident
 from time import monotonic
 
@@ -38,8 +40,10 @@ if TYPE_CHECKING:
 class Interrupts:
     """The handlers of signals, and what they know of the running job."""
 
-    def __init__(self, on_raised: Callable[[], object], flush: Callable[[], object]) -> None:
-        """Call on_raised when user code is interrupted, and flush for SIGIO."""
+    def __init__(self, on_raised: Callable[[bool], object], flush: Callable[[], object]) -> None:
+        """Call on_raised when user code is interrupted, and flush for SIGIO.
+
+        Its argument is True if a handler of the code's own gets the interrupt instead."""
         self.main = get_ident()
         self.live = False  # a job has started and not ended
         self.early = False  # Go has asked for an interrupt between jobs
@@ -80,6 +84,8 @@ class Interrupts:
             return
         self.asked, self.noted, self.again_at = True, False, 0.0
         current = getsignal(SIGINT)
+        if current not in (self._handlers[0][1], default_int_handler) and not self.sending():
+            self._on_raised(True)
         if callable(current):
             current(SIGINT, frame)
 
@@ -92,7 +98,7 @@ class Interrupts:
     def raised(self) -> None:
         """Note and report that user code is being interrupted: its children need no more of it."""
         self.interrupted = True
-        self._on_raised()
+        self._on_raised(False)
 
     def _on_unraisable(self, unraisable: sys.UnraisableHookArgs) -> None:
         """Handle an exception that Python is about to swallow: an interrupt must come again."""

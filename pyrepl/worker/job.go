@@ -38,6 +38,12 @@ func (w *Worker) Prepare() (err error) {
 func (w *Worker) Begin(p *jobs.Port, printed func()) {
 	w.earlier = w.descendants()
 	w.mu.Lock()
+	pools := w.pools
+	w.mu.Unlock()
+	for _, p := range pools { // their bytes so far belong to the job before
+		p.Drain()
+	}
+	w.mu.Lock()
 	w.port, w.kick = p, printed
 	sockets := w.sockets
 	w.mu.Unlock()
@@ -162,6 +168,9 @@ func (w *Worker) descendants() map[processKey]bool {
 	}
 	return keys
 }
+
+// EventsPending reports whether events of the worker have arrived that were not read yet.
+func (w *Worker) EventsPending() bool { return w.ch.unread() }
 
 // Foreground returns the processes of the terminal's foreground group that were started after the
 // running job began. It leaves out children of earlier jobs, and their children.

@@ -239,6 +239,9 @@ func (w *Worker) listen() {
 		case displayEvent:
 			w.show(ev)
 			return
+		case poolsEvent:
+			w.readPools(ev.files)
+			return
 		case DoneEvent:
 			w.noteSockets(ev.Sockets)
 			w.leave(ev.ID, ev.DisplaysLeft)

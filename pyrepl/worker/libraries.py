@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .carry import wraps
 from .frames import breakable
+from .routers import Router
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ def ipython(session: Session, module: Any) -> None:
 
     @wraps(module.display)
     def display(*values: Any, include: Any = None, exclude: Any = None, raw: bool = False,
-                display_id: Any = None, update: bool = False, **options: Any) -> Any:
-        session.displays().display(values, include, exclude, raw)
+                display_id: Any = None, update: bool = False, clear: bool = False,
+                **options: Any) -> Any:
+        session.displays().display(values, include, exclude, raw, clear)
         if display_id is not None and not update:
             return handle() if display_id is True else handle(display_id)
 
@@ -37,7 +39,12 @@ def ipython(session: Session, module: Any) -> None:
     def publish_display_data(data: Any, *others: Any, **options: Any) -> None:
         session.displays().display_bundle(data)
 
+    @wraps(module.clear_output)
+    def clear_output(wait: bool = False) -> None:
+        session.displays().clear(wait)
+
     module.display, module.publish_display_data = display, publish_display_data
+    module.clear_output = clear_output
 
 
 def plotly(session: Session, module: Any) -> None:
@@ -62,11 +69,53 @@ def pillow(session: Session, module: Any) -> None:
     module.show = show
 
 
+def tqdm(session: Session, module: Any) -> None:
+    """Have the bars of tqdm.notebook be text: widgets show nothing here."""
+    class tqdm_notebook(module.std_tqdm):  # type: ignore[misc]
+        @breakable
+        def __init__(self, *args: Any, display: bool = True, ncols: Any = None,
+                     **options: Any) -> None:
+            if type(ncols) is int:  # a notebook's can be a width such as 100%
+                options["ncols"] = ncols
+            super().__init__(*args, **options)
+
+    tqdm_notebook.__module__, tqdm_notebook.__qualname__ = module.__name__, "tqdm_notebook"
+    module.tqdm_notebook = module.tqdm = tqdm_notebook
+
+
+def rich(session: Session, module: Any) -> None:
+    """Have the bars of rich drawn while they change.
+
+    Rich draws them on a terminal only, so that is what a console that writes to our streams says it
+    is, as long as a bar is shown. It has found out before that there are no colors."""
+    start, stop = module.Progress.start, module.Progress.stop
+
+    @wraps(start)
+    def draw(self: Any) -> None:
+        said = self.console.__dict__
+        if (not self.disable and type(self.console.file) is Router
+                and said.get("_force_terminal", "") is None and said.get("is_interactive") is False):
+            said["_force_terminal"] = said["is_interactive"] = self._async_repl_draws = True
+        start(self)
+
+    @wraps(stop)
+    def finish(self: Any) -> None:
+        try:
+            stop(self)
+        finally:
+            if self.__dict__.pop("_async_repl_draws", False):
+                self.console._force_terminal, self.console.is_interactive = None, False
+
+    module.Progress.start, module.Progress.stop = draw, finish
+
+
 changes = {
     "matplotlib.pyplot": pyplot,
     "IPython.core.display_functions": ipython,
     "plotly.io._renderers": plotly,
     "PIL.ImageShow": pillow,
+    "tqdm.notebook": tqdm,
+    "rich.progress": rich,
 }
 
 

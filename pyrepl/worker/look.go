@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/callstack"
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/pystack"
 )
 
@@ -60,8 +61,11 @@ func sourceDirs(python, dir string) []string {
 
 // Looker returns a looker at the job that begins now. code returns the code of a job of the
 // session, to show lines of; not ok: it is not known.
-func (w *Worker) Looker(code func(job string) (text string, ok bool)) callstack.Looker {
-	return &looker{sight: w.sight, code: code, own: codeFile(w.LastJob()), began: time.Now()}
+func (w *Worker) Looker(code func(job string) (text string, ok bool)) *Looker {
+	w.mu.Lock()
+	p := w.port
+	w.mu.Unlock()
+	return &Looker{sight: w.sight, code: code, own: codeFile(p.ID()), out: p.Output(), began: time.Now()}
 }
 
 // Python knows the code of a job by a file name, which sources.py makes.
@@ -69,22 +73,24 @@ const codePrefix, codeSuffix = "<job ", ">"
 
 func codeFile(job string) string { return codePrefix + job + codeSuffix }
 
-// A looker looks at one job.
-type looker struct {
+// A Looker looks at one job.
+type Looker struct {
 	*sight
 	code func(job string) (string, bool)
 	own  string
+	out  output.Reader // the job's log
 	// began is when the job did: files that were changed later are not what runs.
 	began time.Time
 
 	// Guarded by mu.
-	mu   sync.Mutex
-	last pystack.Stack
-	when time.Time // of the last look; zero: there was none
+	mu    sync.Mutex
+	last  pystack.Stack
+	wrote int64     // bytes of output at the last look
+	when  time.Time // the time of the last look; zero: there was none
 }
 
 // Look returns the stack. Why no look is possible is said once for each worker.
-func (l *looker) Look() (callstack.Stack, error) {
+func (l *Looker) Look() (callstack.Stack, error) {
 	s, err := l.target.Look()
 	if errors.As(err, new(*pystack.UnavailableError)) {
 		said := err
@@ -94,12 +100,64 @@ func (l *looker) Look() (callstack.Stack, error) {
 	if err != nil {
 		return callstack.Stack{}, err
 	}
-	seen := callstack.Stack{Outer: s.Outer, More: s.More, Awaits: s.Awaits, Since: l.since(s, time.Now()), Own: l.own, Outside: outside(s), Stopped: s.Stopped}
-	lines := pystack.Sources{Code: l.source, Dirs: l.dirs, Since: l.began, Tag: cacheTag(l.version)}.Lines(s.Frames)
+	seen := callstack.Stack{Outer: s.Outer, More: s.More, Awaits: s.Awaits, Since: l.since(s, l.out.Stat().End, time.Now()), Own: l.own, Outside: outside(s), Stopped: s.Stopped}
+	lines := l.sources().Lines(s.Frames)
 	for i, f := range s.Frames {
 		seen.Calls = append(seen.Calls, callstack.Call{File: f.File, Function: f.Function, Line: f.Line, Source: lines[i]})
 	}
 	return seen, nil
+}
+
+// sources returns the texts that the job can be running.
+func (l *Looker) sources() pystack.Sources {
+	return pystack.Sources{Code: l.source, Dirs: l.dirs, Since: l.began, Tag: cacheTag(l.version)}
+}
+
+// Place identifies the instruction at which the code is: it changes with the stack. It is 0 if no look
+// is possible. The next Look does not count it.
+func (l *Looker) Place() uint64 {
+	s, _ := l.target.Look() // an error: its Mark is 0
+	return s.Mark
+}
+
+// Waits says for what the code waits that is still at the same instruction as Place has said, although
+// Python was asked to run a signal handler: for the C code there to return. It returns "" if the code
+// is elsewhere, or can't be seen.
+//
+// The function is named as the source names it, and only if that is sure. If the code has called a
+// function of a library that itself calls C code, that is the function.
+func (l *Looker) Waits(place uint64) string {
+	s, err := l.target.Look()
+	n := len(s.Frames)
+	switch {
+	case err != nil || s.Mark != place || place == 0:
+		return ""
+	case n == 0:
+		return "Python is " + outside(s)
+	}
+	text, in := l.sources(), s.Frames[n-1]
+	if l.library(in.File) && n > 1 && !l.library(s.Frames[n-2].File) {
+		if name := text.Called(s.Frames[n-2]); name != "" {
+			return "waiting for " + name + " to return"
+		}
+	}
+	at := callstack.Call{File: in.File, Function: in.Function, Line: in.Line}.At(l.own)
+	switch name := text.Called(in); {
+	case name == "":
+		return "waiting for C code to return, " + at
+	case l.library(in.File):
+		return "waiting for " + name + " to return, " + at
+	default:
+		return "waiting for " + name + " to return"
+	}
+}
+
+// library reports whether a file belongs to Python or to a package, and not to the user.
+func (l *Looker) library(file string) bool {
+	if strings.HasPrefix(file, "<frozen ") || strings.Contains(file, "/site-packages/") || strings.Contains(file, "/dist-packages/") {
+		return true
+	}
+	return slices.ContainsFunc(l.dirs[1:], func(dir string) bool { return strings.HasPrefix(file, dir+"/") })
 }
 
 // outside says where a worker is that runs none of the user's code, by the command at work in main.py.
@@ -125,7 +183,7 @@ func cacheTag(version string) string {
 }
 
 // source returns the code that Python knows by a file name, if it is that of a job.
-func (l *looker) source(file string) (string, bool) {
+func (l *Looker) source(file string) (string, bool) {
 	job, isCode := strings.CutPrefix(file, codePrefix)
 	if !isCode {
 		return "", false
@@ -137,12 +195,15 @@ func (l *looker) source(file string) (string, bool) {
 // many.
 const idle = 50
 
-// since compares a stack with that of the last look, and remembers it.
-func (l *looker) since(s pystack.Stack, now time.Time) callstack.Since {
+// since compares a stack, and how much output there is, with those of the last look, and remembers
+// them. That a stack is the same proves no standstill: a loop comes to the same place again, often
+// after a sleep that uses hardly any CPU time. A thread that has not left its sleep has run for no
+// nanosecond, and no context switch of it is counted.
+func (l *Looker) since(s pystack.Stack, wrote int64, now time.Time) callstack.Since {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	last, when := l.last, l.when
-	l.last, l.when = s, now
+	last, lastWrote, when := l.last, l.wrote, l.when
+	l.last, l.wrote, l.when = s, wrote, now
 	switch {
 	case when.IsZero():
 		return callstack.First
@@ -150,6 +211,8 @@ func (l *looker) since(s pystack.Stack, now time.Time) callstack.Since {
 		return callstack.Moved
 	case s.Running || (s.CPU-last.CPU)*idle > now.Sub(when):
 		return callstack.Worked
+	case s.Switches == 0 || s.Switches != last.Switches || s.CPU != last.CPU || wrote != lastWrote:
+		return callstack.Same
 	}
 	return callstack.Still
 }

@@ -92,7 +92,10 @@ type (
 	}
 
 	// RaisedEvent says that the interrupt was raised in the job's code.
-	RaisedEvent struct{ aboutJob }
+	RaisedEvent struct {
+		aboutJob
+		Handler bool `json:"handler"` // it was not: a handler of the code's own gets it, or it is ignored
+	}
 
 	// QuestionEvent asks for a line of input.
 	QuestionEvent struct {
@@ -114,6 +117,9 @@ type (
 		aboutJob
 		N int `json:"n"`
 	}
+
+	// poolsEvent gives the read ends of the session's pipes for processes of pools.
+	poolsEvent struct{ files []int }
 
 	// heldEvent says that the worker holds back text without a newline.
 	heldEvent struct {
@@ -198,6 +204,7 @@ var decoders = map[string]func([]byte) (Event, error){
 	"taken":       decode[TakenEvent],
 	"resumed":     decode[ResumedEvent],
 	"held":        decode[heldEvent],
+	"pools":       decode[poolsEvent],
 	"display":     decode[displayEvent],
 	"done":        decode[DoneEvent],
 	"sync":        decode[syncEvent],

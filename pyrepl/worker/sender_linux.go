@@ -53,15 +53,3 @@ func credentials(rights []byte) (pid int, err error) {
 	}
 	return 0, unix.ENODATA
 }
-
-// control calls f with the descriptor of conn.
-func control(conn *net.UnixConn, f func(fd int) error) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	if e := raw.Control(func(fd uintptr) { err = f(int(fd)) }); e != nil {
-		return e
-	}
-	return err
-}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .channel import Channel
     from .display import Displays
     from .figures import Figures
+    from .pools import Pools
     from .report import Reporter
     from .streams import Streams
     from .tasks import Tasks
@@ -38,6 +39,7 @@ class Session:
         self.names = Names(sys.modules["__main__"])
         self.terminal = Terminal()
         self.console = Console(channel, self.interrupts, streams)
+        self.pools: Pools | None = None  # once multiprocessing is imported
         self.inherited: dict[str, int] = {}  # in a branch, names and what they stood for: ids
         self.parents_files: dict[int, tuple[int, int]] = {}  # in a branch: see shared
         self.figures: Figures | None = None  # once pyplot is imported
@@ -45,10 +47,10 @@ class Session:
         self._tasks: Tasks | None = None
         self._reporter: Reporter | None = None
 
-    def _on_raised(self) -> None:
+    def _on_raised(self, handler: bool) -> None:
         job = self.streams.running
         if job is not None:  # in a forked child there may be none
-            self.channel.send("raised", id=job.id)
+            self.channel.send("raised", id=job.id, handler=handler)
 
     def _ask_to_flush(self, stream: str) -> bool:
         """Ask the owner to have a stream flushed (see routers), and return whether it was asked.
@@ -100,8 +102,9 @@ class Session:
 
             include and exclude choose among the MIME types of a value. With raw, the values are
             dicts by MIME type. With display_id, the result is a handle, whose update() shows a
-            value below what was shown before. The other arguments change nothing here."""
-            self.displays().display(values, include, exclude, raw)
+            value below what was shown before. With clear, the values replace what the job has
+            shown and printed. The other arguments change nothing here."""
+            self.displays().display(values, include, exclude, raw, clear)
             if display_id is not None:
                 from .handles import DisplayHandle
                 return DisplayHandle(self.displays(), display_id)

@@ -6,7 +6,8 @@ one.
 
 Each job has pipes of its own. They stand on descriptors 1 and 2 until the next job starts, and on
 private copies, made for the routers, for as long as a thread or a task carries the job. A forked
-child has one job, and its routers write to descriptors 1 and 2, wherever they lead.
+child has one job, and its routers write to descriptors 1 and 2, wherever they lead. Processes of
+pools have pipes of the session there (see pools).
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Who has set how pandas displays numbers or how many rows gets what pandas displa
 
 from __future__ import annotations
 
+from sys import maxsize
+
 from .frames import breakable
 from .names import modules
 from .variables import GROUPS, text
@@ -14,7 +16,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 ROWS, COLUMNS = 5, 6  # at each end
-CELL = 40  # characters
+CELL = 40  # characters, unless user code has set display.max_colwidth
+COLWIDTH = 50  # what that is by default
+CONTROLS = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # that isspace takes for spaces
+JOINERS = "\u200c\u200d"  # they shape the characters beside them: emoji, Persian
 GAP = "\u2026"
 DEPTH = 2  # of lists in a cell
 PANDAS = {"display.max_rows": 60, "display.precision": 6, "display.float_format": None}
@@ -71,26 +76,51 @@ def ends(part: Any) -> list[list[str]]:
 
 @breakable
 def rows_of(part: Any) -> list[list[str]]:
-    """Return all rows, with their index."""
-    return [[cell(each) for each in row] for row in part.itertuples(name=None)]
+    """Return all rows, with their index. A lower display.max_colwidth is for the values only."""
+    get: Any = modules["pandas"].__dict__["get_option"]
+    width = get("display.max_colwidth")
+    if width == COLWIDTH:
+        width = CELL
+    elif width is None:
+        width = maxsize
+    index = max(CELL, width)
+    return [[cell(row[0], index)] + [cell(each, width) for each in row[1:]]
+            for row in part.itertuples(name=None)]
 
 
 @breakable
-def cell(value: Any) -> str:
-    """Return a value in at most CELL characters, on one line."""
+def cell(value: Any, width: int = CELL) -> str:
+    """Return a value in at most width characters, on one line."""
+    room = max(width, 1)
+    pieces = [escaped(c) for c in plain(value, width)[:room + 1]]
+    size = sum(map(len, pieces))
+    if size <= room:
+        return "".join(pieces)
+    while size >= room:
+        size -= len(pieces.pop())
+    return "".join(pieces).rstrip(JOINERS) + GAP
+
+
+@breakable
+def plain(value: Any, width: int) -> str:
+    """Return the text of a value. A long container is cut, unless user code wants wide cells."""
     kind = type(value)
     if kind is tuple:  # of an index of several levels
-        shown = ", ".join([cell(each) for each in value])
-    elif id(kind) in GROUPS:
-        shown = text(value, DEPTH)
-    elif kind is str:
-        shown = value[:CELL + 1]
-    elif issubclass(kind, float):
-        shown = number(value)
-    else:
-        shown = str(value)[:CELL + 1]
-    shown = "".join([c if c.isprintable() else " " for c in shown]).replace("|", "\\|")
-    return shown if len(shown) <= CELL else shown[:CELL - 1] + GAP
+        return ", ".join([plain(each, width) for each in value])
+    if id(kind) in GROUPS and width <= CELL:
+        return text(value, DEPTH)
+    if issubclass(kind, float):
+        return number(value)
+    return str(value)
+
+
+def escaped(c: str) -> str:
+    """Return a character, or its escape if it would not be seen, or not in its place."""
+    if c == "|":
+        return "\\|"
+    if c.isprintable() or c in JOINERS or c.isspace() and c not in CONTROLS:
+        return c
+    return repr(c)[1:-1]
 
 
 def number(value: float) -> str:

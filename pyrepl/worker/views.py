@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 # The limits of what is shown. The server has the same, in package display.
 SIDE = 1568  # pixels a side of a picture that a model sees
 SHOWN = 1 << 20  # bytes of it
-IMAGES = 10  # such pictures of one job
-SEEN = 8 << 20  # bytes of these
 ITEM = 8 << 20  # bytes of one item
-DISPLAYS = 100  # all that one job shows
+DISPLAYS = 100  # of one job, which are kept
 KEPT = 64 << 20  # bytes of these
 
 # Types that are known by their package and name, and the readers of their values.

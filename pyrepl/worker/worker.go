@@ -2,8 +2,11 @@ package worker
 
 import (
 	"fmt"
+	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/cgroup"
 	"asyncrepl/internal/display"
@@ -47,6 +50,7 @@ type Worker struct {
 	port    *jobs.Port                // of the running job, or of the last one: output of no known job goes there
 	kick    func()                    // notifies the watcher of the running job of output
 	pumps   []*pump.Pump              // of jobs whose pipes some process still holds open
+	pools   []*pump.Pump              // read what processes of pools print; nil: the session has no pool
 	wrote   [output.TTY + 1]time.Time // when there was output last, of any job
 	sockets bool                      // a job can have opened some
 	sink    *display.Sink             // of the last job that has shown something; nil: none has
@@ -99,11 +103,51 @@ func (w *Worker) read(p *jobs.Port, pipes *jobPipes) {
 	w.pumps = append(open, out, pump.New(pipes.errs.r, pump.After(out, into(output.Stderr))))
 }
 
+// readPools reads pipes into the output of the job that runs when something comes, or of the last
+// one: processes of a pool work for whatever job has given them work. Other files are refused.
+func (w *Worker) readPools(fds []int) {
+	var files []*os.File
+	for _, fd := range fds {
+		var st unix.Stat_t
+		if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+			continue
+		}
+		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			continue // without a reader the pool's prints fail: it has no more descriptors than we have
+		}
+		unix.SetNonblock(own, true)
+		files = append(files, os.NewFile(uintptr(own), "pipe of pools"))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(files) != 2 || w.pools != nil {
+		for _, f := range files {
+			f.Close()
+		}
+		return
+	}
+	into := func(s output.Stream) func([]byte) {
+		return func(b []byte) {
+			p := w.current()
+			p.Write(s, b)
+			w.printed(p, s)
+		}
+	}
+	out := pump.New(files[0], into(output.Stdout))
+	w.pools = []*pump.Pump{out, pump.New(files[1], pump.After(out, into(output.Stderr)))}
+}
+
+// current returns the port of the running job, or of the last one.
+func (w *Worker) current() *jobs.Port {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.port
+}
+
 // writeScreen adds output of the terminal to the running job, or to the last one.
 func (w *Worker) writeScreen(b []byte) {
-	w.mu.Lock()
-	p := w.port
-	w.mu.Unlock()
+	p := w.current()
 	w.queries.Printed(p.Output(), p.Write(output.TTY, b), b)
 	w.printed(p, output.TTY)
 }
@@ -124,7 +168,7 @@ func (w *Worker) printed(p *jobs.Port, s output.Stream) {
 // Drain reads what the pipes and the terminal hold now.
 func (w *Worker) Drain() {
 	w.mu.Lock()
-	pumps := append([]*pump.Pump{w.screen}, w.pumps...)
+	pumps := append(append([]*pump.Pump{w.screen}, w.pumps...), w.pools...)
 	w.mu.Unlock()
 	for _, p := range pumps {
 		p.Drain()
@@ -154,8 +198,8 @@ func (w *Worker) End(l process.Ladder) process.StopResult {
 // because a process still writes, needs mu to end.
 func (w *Worker) closePipes() {
 	w.mu.Lock()
-	pumps, made := w.pumps, w.made
-	w.pumps, w.made = nil, nil
+	pumps, made := append(w.pumps, w.pools...), w.made
+	w.pumps, w.pools, w.made = nil, nil, nil
 	w.mu.Unlock()
 	for _, p := range pumps {
 		p.Close()

@@ -329,6 +329,10 @@ func keepsAttachments(t *testing.T, newStore func(int64) output.Store) {
 	if st := l.Stat(); st.End != 3 || st.Dropped != 0 {
 		t.Errorf("the output: %+v", st)
 	}
+	l.Detach(1)
+	if got, err := l.Attachment(1); err == nil {
+		t.Errorf("a detached attachment: %d bytes", len(got))
+	}
 	l.Discard()
 	l.Attach(want(2))
 	for i := range len(sizes) + 1 {

@@ -213,6 +213,8 @@ class TestBranch(unittest.TestCase):
     def test_threads_that_their_library_starts_again_are_no_obstacle(self) -> None:
         package = os.path.join(self.directory, "tqdm")
         os.mkdir(package)
+        with open(os.path.join(package, "__init__.py"), "w"):
+            pass  # else a tqdm that is installed would be preferred
         with open(os.path.join(package, "_monitor.py"), "w") as file:
             file.write("from threading import Event, Thread\nclass TMonitor(Thread):\n"
                        "    def __init__(self):\n        super().__init__(daemon=True)\n"

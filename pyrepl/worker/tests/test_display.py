@@ -118,7 +118,7 @@ class TestDisplays(unittest.TestCase):
             ("display({'text/html': '<b>1</b>'}, raw=True)", "", html),
             ("display({'text/plain': 'p', 'text/html': '<b>1</b>'}, raw=True)", "p\n", html),
             ("display({}, raw=True)", ""),
-            ("display(1, metadata={'a': 1}, transient={}, clear=True)", "1\n"),
+            ("display(1, metadata={'a': 1}, transient={})", "1\n"),
             ("shown = display(1, display_id=True); shown.update(2); shown.display(3)",
              "1\n2\n3\n"),
             ("assert display(1, display_id='a').display_id == 'a'", "1\n"),
@@ -273,11 +273,11 @@ class TestDisplays(unittest.TestCase):
 
     def test_what_is_too_much_is_counted(self) -> None:
         for code, shown, left in [
-            ("for _ in range(1000): display(of(png=png()))", 10, 990),
+            ("for _ in range(1000): display(of(png=png()))", 100, 900),
             ("calls = []\nvalue = of(png=lambda self: calls.append(1) or png())\n"
-             "for _ in range(1000): display(value)\nassert len(calls) == 10", 10, 990),
+             "for _ in range(1000): display(value)\nassert len(calls) == 100", 100, 900),
             ("for _ in range(150): display(of(html='x'))", 100, 50),
-            ("for _ in range(12): display(of(png=png(980, 980, noise=1)))", 8, 4),
+            ("for _ in range(75): display(of(png=png(980, 980, noise=1)))", 69, 6),
             ("for _ in range(30): display(of(html='x' * 7_000_000))", 9, 21),
         ]:
             with self.subTest(code):
@@ -287,6 +287,39 @@ class TestDisplays(unittest.TestCase):
                 self.assertEqual(len(self.worker.displays(job)), shown)
                 self.assertEqual(ended.done["displays_left"], left)
         self.assertNotIn("displays_left", self.worker.run("display(of(png=png()))").done)
+
+    def test_what_is_replaced_takes_no_place(self) -> None:
+        for code, shown, left, lefts in [
+            ("for n in range(150): display(of(png=png()), clear=True)", 150, None, [0] * 150),
+            ("for n in range(150): display(of(html='x'))\n"
+             "display(of(html='y'), clear=True)", 101, None, [50]),
+            ("for n in range(150): display(of(html='x'))\ndisplay(1, clear=True)\n"
+             "for n in range(150): display(of(html='x'))", 200, 50, [50]),
+            ("shown = display(1, display_id=True)\nshown.update(2, clear=True)", 0, None, [0]),
+        ]:
+            with self.subTest(code):
+                job = self.worker.start(code)
+                ended = job.end()
+                self.assertEqual((ended.done["end"], ended.err), ("returned", ""))
+                events = self.worker.displays(job)
+                clears = [event for event in events if "clear" in event]
+                self.assertEqual(len(events) - len(clears), shown)
+                self.assertEqual(ended.done.get("displays_left"), left)
+                self.assertEqual([(event["clear"], event["left"]) for event in clears],
+                                 [("wait", n) for n in lefts])
+                labels = [event["label"] for event in events if "label" in event]
+                self.assertEqual(len(set(labels)), shown)
+
+    def test_a_clear_stands_where_it_was_asked_for(self) -> None:
+        job = self.worker.start("print('before'); display(clear=True); input()")
+        self.assertEqual(self.worker.event("display", job.id)["clear"], "wait")
+        job.read()
+        self.assertEqual(job.texts[1], b"before\n")
+        self.worker.send("input", n=self.worker.event("input", job.id)["n"], line="x\n")
+        self.assertEqual(job.end().out, "before\n")
+        forked = self.worker.run("if os.fork() == 0:\n    display(1, clear=True)\n"
+                                 "    os._exit(0)\nos.wait()[1]")
+        self.assertEqual((forked.done["result"], forked.out), ("0", "1\n"))
 
     def test_threads_show_for_their_job(self) -> None:
         job = self.worker.start(

@@ -147,8 +147,10 @@ class TestMatplotlib(LibraryTest):
         self.assertEqual(len(self.seen(job)), 1)
 
     def test_too_many_figures_are_counted(self) -> None:
-        self.shows("for n in range(60): plt.figure(); plt.text(0, 0, 'x')\nNone",
-                   *["figure %d: PNG 640x480" % n for n in range(1, 11)], left=50)
+        self.shows("line = plt.Line2D\nfor n in range(102):\n"
+                   "    plt.figure(figsize=(1, 1)).add_artist(line([0, 1], [0, 1]))\n"
+                   "    if n % 50 == 0: plt.show()",
+                   *["figure %d: PNG 100x100" % n for n in range(1, 101)], left=2)
         self.shows("plt.get_fignums()", result="[]")
 
     def test_threads(self) -> None:
@@ -232,10 +234,43 @@ class TestPandas(LibraryTest):
                           "[1 rows x 2 columns]")
         self.shows("pd.DataFrame({'a': [[1] * 99, 'x\\ny']})",
                    result="|  | a (object) |\n| --- | --- |\n"
-                          "| 0 | [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,\u2026 |\n| 1 | x y |\n"
+                          "| 0 | [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,\u2026 |\n| 1 | x\\ny |\n"
                           "[2 rows x 1 columns]")
         self.shows("display(pd.Series([1.5]))",
                    out="|  |  (float64) |\n| --- | --- |\n| 0 | 1.5 |\n[1 rows]\n")
+
+    def cells(self, values: str) -> list[str]:
+        """Return the cells of a column of a frame."""
+        _, ended = self.start("pd.DataFrame({'a': %s})" % values)
+        rows = ended.done["result"].split("\n")[2:-1]
+        return [row[2:-2].split(" | ")[1] for row in rows]
+
+    def test_cells_keep_what_they_show(self) -> None:
+        family, persian = "\U0001f468\u200d\U0001f469", "\u0645\u06cc\u200c\u062e"
+        for value, want in {
+            "a\nb\tc\rd\0e\x1b[1mf\x85\u2028g": "a\\nb\\tc\\rd\\x00e\\x1b[1mf\\x85\\u2028g",
+            "C:\\new": "C:\\new", "\u202eevil\ufeff": "\\u202eevil\\ufeff",
+            family: family, persian: persian, "\u6771\u3000\u4eac\xa0x": "\u6771\u3000\u4eac\xa0x",
+            "\U000e0001": "\\U000e0001", "x" * 40: "x" * 40, "x" * 41: "x" * 39 + "\u2026",
+            "x" * 38 + "\n": "x" * 38 + "\\n", "x" * 39 + "\n": "x" * 39 + "\u2026",
+            "x" * 38 + "\u200dyz": "x" * 38 + "\u2026",
+        }.items():
+            with self.subTest(value):
+                self.assertEqual(self.cells(repr([value])), [want])
+        self.assertEqual(self.cells("[{'k': 'a\\nb'}]"), ["{'k': 'a\\nb'}"])
+        self.assertEqual(self.cells("[1 / 3, 1e-9 / 3]"), ["0.333333", "3.333333333e-10"])
+
+    def test_the_width_of_columns_is_obeyed(self) -> None:
+        for width, want in {5: "xxxx\u2026", 45: "x" * 44 + "\u2026", 100: "x" * 60,
+                            None: "x" * 60}.items():
+            with self.subTest(width):
+                self.worker.run("pd.set_option('display.max_colwidth', %s)" % width)
+                self.addCleanup(self.worker.run, "pd.reset_option('display.max_colwidth')")
+                self.assertEqual(self.cells("['x' * 60]"), [want])
+        self.worker.run("pd.set_option('display.max_colwidth', 3)")
+        self.shows("pd.Series(['xyzzy'], index=['abcde'])",
+                   result="|  |  (%s) |\n| --- | --- |\n| abcde | xy\u2026 |\n[1 rows]"
+                          % self.text_type())
 
     def test_who_sets_options_sees_them(self) -> None:
         self.shows("with pd.option_context('display.precision', 2): display(pd.Series([1.2345]))",
@@ -267,6 +302,58 @@ class TestPlotly(LibraryTest):
         self.shows("repr(fig) != ''", result="True")
 
 
+class TestTqdm(LibraryTest):
+    library = "tqdm"
+    setup = "from tqdm.notebook import tqdm, trange"
+
+    def test_bars_of_a_notebook_are_text(self) -> None:
+        for code in ("for n in tqdm(range(3), desc='rows'): pass",
+                     "for n in trange(3, desc='rows', ncols='100%'): pass",
+                     "with tqdm(total=3, desc='rows', display=False) as bar: bar.update(3)",
+                     "import tqdm.auto\nfor n in tqdm.auto.tqdm(range(3), desc='rows'): pass"):
+            with self.subTest(code):
+                job, ended = self.start(code)
+                self.assertEqual((ended.done["end"], ended.out, self.seen(job)),
+                                 ("returned", "", []), ended)
+                self.assertRegex(ended.err, r"\rrows: 100%\|\S{10}\| 3/3 \[")
+
+
+class TestRich(LibraryTest):
+    library = "rich"
+    setup = "from rich.progress import Progress, track\nfrom rich.console import Console"
+
+    def test_bars_are_drawn_while_they_change(self) -> None:
+        for code in (
+                "with Progress() as bar:\n    task = bar.add_task('rows', total=2)\n"
+                "    bar.update(task, completed=1, refresh=True)\n    print('between')\n"
+                "    bar.update(task, completed=2)",
+                "for n in track([1, 2], 'rows', auto_refresh=False):\n"
+                "    n == 2 and print('between')",
+                "with Progress(console=Console()) as bar:\n    task = bar.add_task('rows', total=2)\n"
+                "    bar.update(task, completed=1, refresh=True)\n"
+                "    bar.console.print('[red]between[/]')\n    bar.update(task, completed=2)"):
+            with self.subTest(code):
+                _, ended = self.start(code)
+                self.assertEqual((ended.done["end"], ended.err), ("returned", ""), ended)
+                self.assertRegex(ended.out, r"(?s)rows [^\r\n]* 50% .*\r\x1b\[2Kbetween\n.* 100% ")
+                self.assertNotIn("\x1b[3", ended.out)  # no colors
+
+    def test_other_output_stays_plain(self) -> None:
+        plain = "Console().print('[bold red]a[/]')"
+        bar = "with Progress() as bar: bar.add_task('rows', total=1)\n"
+        for code in (plain, bar + "import rich; rich.print('[bold red]a[/]')", bar + plain,
+                     "with Progress(disable=True): " + plain):
+            with self.subTest(code):
+                _, ended = self.start(code)
+                self.assertTrue(ended.out.endswith("a\n"), ended)
+                self.assertNotIn("\x1b[1", ended.out)
+        self.assertEqual(self.worker.run(bar + "bar.console.is_terminal").done["result"], "False")
+        self.assertNotIn("\r", self.worker.run(
+            "import io\nout = io.StringIO()\n"
+            "with Progress(console=Console(file=out)) as bar: bar.add_task('rows', total=1)\n"
+            "print(out.getvalue())").out)
+
+
 class TestIPython(LibraryTest):
     library = "IPython"
     setup = "from IPython.display import *"
@@ -278,6 +365,19 @@ class TestIPython(LibraryTest):
                    "html 1: HTML 8 bytes", out="p\n")
         self.shows("display(HTML('<b>1</b>'), exclude=['text/html', 'text/plain'])")
         self.shows("shown = display(1, display_id=True); shown.update(2)", out="1\n2\n")
+
+    def test_its_clear_output_replaces_what_was_shown(self) -> None:
+        for code, *clears in [
+            ("clear_output()", "now"), ("clear_output(wait=True)", "wait"),
+            ("clear_output(True)", "wait"), ("display(1, clear=True)", "wait"),
+            ("shown = display(1, display_id=True); shown.update(2, clear=True)", "wait"),
+            ("import IPython.display as d; d.clear_output()", "now"),
+        ]:
+            with self.subTest(code):
+                job, ended = self.start("print('x')\n" + code)
+                self.assertEqual((ended.done["end"], ended.err), ("returned", ""), ended)
+                self.assertEqual([e["clear"] for e in self.worker.displays(job)], clears)
+                self.assertNotIn("\x1b", ended.out)
 
 
 if __name__ == "__main__":

@@ -215,7 +215,7 @@ class TestFrames(unittest.TestCase):
 class TestInterrupts(unittest.TestCase):
     def test_reports_of_what_python_swallows_are_not_interrupted(self) -> None:
         raised: list[bool] = []
-        held = interrupts.Interrupts(lambda: raised.append(True), lambda: None)
+        held = interrupts.Interrupts(lambda _: raised.append(True), lambda: None)
         held.live = True
 
         class Stderr:

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+)
+
+// A server that may not inspect every process can't see whether one outside the job reads its
+// terminal. The line about the input then claims nothing.
+func TestInputThatAProgramOutsideMayRead(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can have another user's processes run beside those of a server")
+	}
+	overStdio(t, "a server without tokens serves its own user only")
+	t.Parallel()
+	name := fmt.Sprintf("async-repl-test-%d", os.Getpid())
+	l, err := net.Listen("unix", "@"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := prepare(t)
+	s.becomeOrdinary(t, []string{s.dir})
+	s.connect()
+	if err := s.Initialize(s.ctx()); err != nil {
+		t.Fatalf("%v\n%s", err, s.log)
+	}
+	for want, program := range map[string]string{
+		"sent; whether a program outside the job reads it can't be seen": `import socket; a = socket.socket(socket.AF_UNIX); a.connect("\0` + name + `"); print("ready"); a.recv(1)`,
+		"no program was waiting for it; it is buffered until one reads":  `import time; print("ready"); time.sleep(1000)`,
+	} {
+		id := s.do("execute_command_async", "command", "python3 -ISuc '"+program+"'", "wait_seconds", 0).Header("Job ID")
+		s.do("wait_for_jobs", "job_ids", []string{id}, "pattern", "ready")
+		if got := s.do("send_command_input", "job_id", id, "text", "x\n", "wait_seconds", 1).Header("Input"); got != want {
+			t.Errorf("%s: the line is %q, want %q", strings.Fields(program)[1], got, want)
+		}
+		s.do("cancel_job", "job_id", id, "force", true)
+	}
+}

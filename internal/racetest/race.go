@@ -1,0 +1,9 @@
+//go:build race
+
+package racetest
+
+// Enabled reports whether the program was built with the race detector.
+const Enabled = true
+
+// Memory is the factor by which the race detector can increase a program's memory.
+const Memory = 5
