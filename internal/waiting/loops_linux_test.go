@@ -10,6 +10,9 @@ import (
 
 // A program that asks again and again is reported to wait once its job does nothing else.
 func TestLoops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 2 s: a loop is watched before it is taken for waiting")
+	}
 	n := newNursery(t)
 	const enough = evidenceTime * 2 / 5
 	for name, c := range map[string]struct {
@@ -18,6 +21,10 @@ func TestLoops(t *testing.T) {
 	}{
 		"poll":   {true, `while True: poll(0, timeout=10)`}, // watched for evidenceTime, as outside of tests
 		"select": {true, `while True: select.select([0], [], [], 0.2)`},
+		"a read that times out, as in jshell": {true, `
+m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VMIN] = 0; m[6][termios.VTIME] = 1
+termios.tcsetattr(0, termios.TCSANOW, m)
+while True: os.read(0, 1)`},
 		"a pause between two": {true, `
 while True: poll(0, timeout=50); time.sleep(0.05)`},
 		"beside a process at rest": {true, `

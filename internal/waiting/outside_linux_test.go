@@ -21,6 +21,9 @@ func readsOf(p program, prompt, f string) string {
 // A process outside the job that reads its terminal waits, as pinentry does for gpg, which waits
 // for the agent that has started pinentry.
 func TestReaderOutside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 2 s: processes outside the job are searched for once a job has been quiet")
+	}
 	setRest := func(d time.Duration) { terminals.mu.Lock(); terminals.rest = d; terminals.mu.Unlock() }
 	setRest(0)
 	t.Cleanup(func() { setRest(censusRest) })

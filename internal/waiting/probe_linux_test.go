@@ -120,7 +120,7 @@ print("ready"); time.sleep(1000)'`, "cat S", true},
 			if c.waited {
 				reported = p.watch(t)
 			}
-			for range 200 {
+			for range 2 * manyScans() {
 				if ev, ok := scanOnce(p.PTY, p.Tree()); ok {
 					t.Fatalf("taken for waiting: %+v", ev)
 				}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -143,9 +142,10 @@ func (p *Program) Printed() string {
 func (p *Program) Tree() []int {
 	all := []int{p.PID}
 	for i := 0; i < len(all); i++ {
-		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i]))
-		for _, list := range lists {
-			b, _ := os.ReadFile(list)
+		tasks := fmt.Sprintf("/proc/%d/task/", all[i])
+		threads, _ := os.ReadDir(tasks)
+		for _, thread := range threads { // without filepath.Glob, which lists the files of each thread
+			b, _ := os.ReadFile(tasks + thread.Name() + "/children")
 			for _, f := range strings.Fields(string(b)) {
 				pid, _ := strconv.Atoi(f)
 				all = append(all, pid)
