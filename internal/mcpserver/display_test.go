@@ -20,6 +20,7 @@ import (
 	"asyncrepl/internal/display"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/racetest"
 	"asyncrepl/internal/stdio"
 	"asyncrepl/jobs"
 )
@@ -64,6 +65,7 @@ func (c *client) draws(command string) (job string) {
 }
 
 func TestReplyHasPicturesBehindItsText(t *testing.T) {
+	racetest.Skip(t)
 	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
@@ -160,7 +162,7 @@ func TestLargeRepliesArriveApart(t *testing.T) {
 	made := c.request("tools/call", map[string]any{"name": "execute_python", "arguments": given{"code": "pictures 2 600000"}})
 	id := field(blocks(t, made)[0].Text, "Job ID")
 	waiting := map[int]bool{}
-	for range 3 {
+	for range 2 {
 		waiting[c.startCall("check_job_status", given{"job_id": id, "cursor": 0})] = true
 		waiting[c.start("ping", nil)] = false
 	}
@@ -242,7 +244,7 @@ func (l countingLog) Attachment(n int) ([]byte, error) {
 // when it reads.
 func TestUnreadPicturesAreBounded(t *testing.T) {
 	t.Parallel()
-	const calls, room, size = 10, 2_400_000, 1_200_000 // of an answer, which fills the queue of the connection
+	const calls, room, size = 8, 2_400_000, 1_200_000 // of an answer, which fills the queue of the connection
 	for name, test := range map[string]struct {
 		code   string
 		method string
@@ -339,6 +341,7 @@ func TestPicturesDoNotWaitForEver(t *testing.T) {
 
 // A display that has lost its data stays as its line, and its resource says why.
 func TestDisplayWithoutItsData(t *testing.T) {
+	racetest.Skip(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		config output.Config

@@ -216,7 +216,7 @@ func TestAlsoAnnouncesEachEndOnceToManyCalls(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
 	stays := c.begin("gate end")
-	const n, rounds = 300, 20
+	const n, rounds = 150, 10
 	for i := range n {
 		c.begin("gate " + strconv.Itoa(i%rounds))
 	}
