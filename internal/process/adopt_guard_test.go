@@ -46,7 +46,7 @@ func TestGuardOfAnotherOwnerSparesTheAdopted(t *testing.T) {
 	for _, when := range []string{"before", "after"} {
 		t.Run(when+" the other's end", func(t *testing.T) {
 			o := newOwner(t)
-			another, err := NewOwner(Config{Guard: self("part-guard")})
+			another, err := NewOwner(guarded())
 			if err != nil {
 				t.Fatal(err)
 			}

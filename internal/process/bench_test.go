@@ -43,7 +43,7 @@ func BenchmarkEcho(b *testing.B) {
 			pty.Close()
 		}
 	})
-	for name, config := range map[string]Config{"process": {}, "process with guard": {Guard: self("part-guard")}} {
+	for name, config := range map[string]Config{"process": {}, "process with guard": guarded()} {
 		b.Run(name, func(b *testing.B) {
 			o, err := NewOwner(config)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/racetest"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,6 +76,13 @@ func TestStartWithTheHighestDescriptor(t *testing.T) {
 // process is taken for gone: neither the tree of a job, nor the process that a job left, nor the
 // guard. A stop either proves that the tree is gone or says that it could not be checked.
 func TestExhaustedDescriptors(t *testing.T) {
+	rounds := 200
+	switch {
+	case testing.Short():
+		rounds = 15
+	case racetest.Enabled: // .ci/long makes them all
+		rounds = 40
+	}
 	o := newGuardedOwner(t)
 	tag := tag()
 	runs := onPipe(t, o, "runs", "sleep "+tag+" & wait")
@@ -86,7 +94,7 @@ func TestExhaustedDescriptors(t *testing.T) {
 	restore := exhaust(t)
 	f, openErr := os.Open("/")
 	endRace := race(t, o)
-	for range 200 {
+	for range rounds {
 		tree, err := runs.Handle.Tree()
 		if got := programs(tree); err == nil && got != "bash sleep" || !strings.Contains(got, "bash") {
 			t.Errorf("the tree of the running job is %q, error %v", got, err)

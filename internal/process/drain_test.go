@@ -11,6 +11,7 @@ import (
 
 	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/pump"
+	"asyncrepl/internal/racetest"
 	"asyncrepl/internal/tty"
 )
 
@@ -18,7 +19,10 @@ import (
 func TestOutputIsCompleteAtTheEnd(t *testing.T) {
 	const hands = 4
 	children := 2000
-	if testing.Short() {
+	switch {
+	case testing.Short():
+		children = 100
+	case racetest.Enabled: // .ci/long starts them all
 		children = 200
 	}
 	o := newOwner(t)

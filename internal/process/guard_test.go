@@ -107,7 +107,7 @@ func ignoring(pid int) bool {
 }
 
 func newGuardedOwner(t *testing.T) *Owner {
-	o, err := NewOwner(Config{Guard: self("part-guard")})
+	o, err := NewOwner(guarded())
 	if err != nil {
 		t.Fatal(err)
 	}

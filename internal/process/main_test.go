@@ -94,6 +94,10 @@ func self(part string, args ...string) []string {
 	return append([]string{path, part}, args...)
 }
 
+// guarded returns the Config of an Owner whose guard the test binary plays. The guard has the
+// test's GORACE; without it a guard under the race detector waits for a second at its end.
+func guarded() Config { return Config{Guard: self("part-guard"), GuardEnv: os.Environ()} }
+
 // newOwner returns an Owner without a guard, which most tests don't need.
 func newOwner(t testing.TB) *Owner {
 	t.Helper()
@@ -297,7 +301,7 @@ func programs(ps []procfs.Process) string {
 // partServer starts the script args[0] with a guard and waits to be killed. For each byte of input
 // it scans and prints the guard's pid.
 func partServer(args []string) int {
-	o, err := NewOwner(Config{Guard: self("part-guard")})
+	o, err := NewOwner(guarded())
 	if err != nil {
 		return 2
 	}

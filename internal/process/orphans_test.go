@@ -153,21 +153,8 @@ func TestUnattributed(t *testing.T) {
 func TestOrphanIsAttributedLater(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
-	other := onTTY(t, o, "other", `read x`)
-	var j *job
-	var gate string
-	for unattributed := false; !unattributed; { // again, if a scan saw it before its parents ended
-		var script string
-		script, gate = below(t.TempDir(), `ASYNC_REPL_JOB=job exec bash -c "sleep `+tag+` & wait"`)
-		j = onTTY(t, o, "job", script+`; read x`)
-		polltest.Until(t, "the orphan", func() bool {
-			return slices.ContainsFunc(children(t), func(pid int) bool { return pid != j.PID() && pid != other.PID() })
-		})
-		reaper.scan()
-		if unattributed = programs(j.Unattributed()) == "bash"; !unattributed {
-			j.Stop(Ladder{From: ladder.Kill})
-		}
-	}
+	onTTY(t, o, "other", `read x`)
+	j, gate := above(t, o, "job", `ASYNC_REPL_JOB=job exec bash -c "sleep `+tag+` & wait"`)
 	open(t, gate)
 	p := grown(t, tag, 1)[0]
 	polltest.Until(t, "the orphan to be the job's", func() bool {
@@ -179,14 +166,6 @@ func TestOrphanIsAttributedLater(t *testing.T) {
 	}
 }
 
-func children(t *testing.T) []int {
-	pids, err := ownChildren()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pids
-}
-
 // below returns a script that starts an orphan without evidence. The orphan executes rest in bash
 // when a line comes through the gate.
 func below(dir, rest string) (script, gate string) {
@@ -195,6 +174,20 @@ func below(dir, rest string) (script, gate string) {
 		panic(err)
 	}
 	return fmt.Sprintf(`(env -i setsid bash -c ': >%s; read x <%s; %s' </dev/null >/dev/null 2>&1 & until [ -e %[1]s ]; do :; done)`, up, gate, rest), gate
+}
+
+// above starts a job that is one of the candidates of an orphan without evidence, see below.
+func above(t testing.TB, o *Owner, mark, rest string) (j *job, gate string) {
+	t.Helper()
+	for { // again, if a scan saw the orphan in the job's tree before its parents had ended
+		script, gate := below(t.TempDir(), rest)
+		j := onTTY(t, o, mark, script+`; echo orphaned; read x`)
+		j.says(t, "orphaned")
+		if programs(o.Unattributed()) == "bash" {
+			return j, gate
+		}
+		end(t, j.Handle)
+	}
 }
 
 // ignoresAll returns a command that starts a process that only SIGKILL ends, in a session of its
@@ -223,6 +216,9 @@ func finish(t testing.TB, jobs ...*job) {
 // The candidates of an unattributed orphan are the only candidates of its descendants, even after
 // they have ended.
 func TestDescendantsHaveTheSameCandidates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each of its five cases starts a guard")
+	}
 	unattributed := func(t *testing.T, p procfs.Process, j *job) {
 		t.Helper()
 		if slices.ContainsFunc(j.Tree(), same(p)) || !slices.ContainsFunc(j.Unattributed(), same(p)) {
@@ -294,9 +290,7 @@ func TestDescendantsHaveTheSameCandidates(t *testing.T) {
 			o.limit = patience // no process is left to the guard, however busy the machine is
 			tag := tag()
 			a := onTTY(t, o, "a", `read x`)
-			script, gate := below(t.TempDir(), tt.rest(tag))
-			b := onTTY(t, o, "b", script+`; read x`)
-			polltest.Until(t, "the orphan", func() bool { return programs(o.Unattributed()) == "bash" })
+			b, gate := above(t, o, "b", tt.rest(tag))
 			tt.then(t, o, tag, gate, o.Unattributed()[0], a, b)
 			o.Shutdown()
 			gone(t, tag)

@@ -17,6 +17,7 @@ import (
 	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/procset"
+	"asyncrepl/internal/racetest"
 	"asyncrepl/internal/tty"
 )
 
@@ -77,10 +78,18 @@ func isEmpty(o *Owner) bool {
 func TestQuickStarts(t *testing.T) {
 	const hands = 12
 	starts := 600
-	if testing.Short() {
+	switch {
+	case testing.Short():
+		starts = 24
+	case racetest.Enabled: // .ci/long makes them all
 		starts = 60
 	}
 	o := newOwner(t)
+	polltest.Until(t, "the guards of earlier tests to end", func() bool {
+		reaper.mu.Lock()
+		defer reaper.mu.Unlock()
+		return len(reaper.started) == 0
+	})
 	tag := tag()
 	var wg sync.WaitGroup
 	for hand := range hands {

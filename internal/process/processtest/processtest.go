@@ -39,7 +39,8 @@ func Guard(t testing.TB) []string {
 // Owner returns an owner with a guard. It is shut down at the end of the test.
 func Owner(t testing.TB) *process.Owner {
 	t.Helper()
-	o, err := process.NewOwner(process.Config{Guard: Guard(t)})
+	// With its GORACE, without which a guard under the race detector waits for a second at its end.
+	o, err := process.NewOwner(process.Config{Guard: Guard(t), GuardEnv: os.Environ()})
 	if err != nil {
 		t.Fatal(err)
 	}
