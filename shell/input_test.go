@@ -83,6 +83,9 @@ func TestQuestions(t *testing.T) {
 // A program that asks is seen although it also waits for processes of its own job, which wait
 // themselves. Without one of them at rest, the job only accepts input.
 func TestQuestionBesideProcessesOfTheJob(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts two processes of Python or node in each case")
+	}
 	t.Parallel()
 	const server = `import socket, subprocess, sys, select
 if len(sys.argv) == 1:

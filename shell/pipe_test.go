@@ -54,7 +54,7 @@ func TestQuestionsOnPipes(t *testing.T) {
 		"a poll": {`python3 -c 'import select, os; select.select([0], [], []); print(os.read(0, 9))'`,
 			"", []jobs.Input{{Text: "y"}}, "b'y'\n"},
 		"beside a flood of output": {
-			`yes & read -r a; kill $!; wait; echo "<$a>"`, any, []jobs.Input{{Text: "z\n"}}, "<z>\n"},
+			`while :; do echo y; done & read -r a; kill $!; wait; echo "<$a>"`, any, []jobs.Input{{Text: "z\n"}}, "<z>\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

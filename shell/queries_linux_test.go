@@ -122,6 +122,9 @@ func TestPasswordTakesNoAnswer(t *testing.T) {
 
 // prompt_toolkit, and ipython with it, sees that its terminal says where the cursor is.
 func TestPromptToolkitGetsTheCursor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("imports prompt_toolkit, which takes half a second")
+	}
 	t.Parallel()
 	if out, err := exec.Command("python3", "-c", "import prompt_toolkit").CombinedOutput(); err != nil {
 		t.Skipf("prompt_toolkit is not installed: %v, %s", err, out)

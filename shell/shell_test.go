@@ -314,6 +314,9 @@ func TestLateOutputIsKeptAfterTheEnd(t *testing.T) {
 
 // A child that floods the pipe for ever does not keep the job from ending.
 func TestFloodingChildDoesNotHoldTheEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("floods with two programs for each job")
+	}
 	t.Parallel()
 	for _, onTTY := range []bool{true, false} {
 		b := newBench(t)
@@ -327,6 +330,9 @@ func TestFloodingChildDoesNotHoldTheEnd(t *testing.T) {
 }
 
 func TestTwoHundredAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a load: 200 shells")
+	}
 	t.Parallel()
 	b := newBench(t)
 	var wg sync.WaitGroup

@@ -53,8 +53,11 @@ var swallowing = []string{"many children", "substitution", "python"}
 // swallowing and a bash that loops needs more than the interrupt, no other job is hit, and no output
 // is lost or doubled.
 func TestInterruptStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a storm")
+	}
 	t.Parallel()
-	rounds, seed := jobstest.Storm(t, 60)
+	rounds, seed := jobstest.Storm(t, 30)
 	var names []string
 	for name := range kinds {
 		names = append(names, name)
@@ -172,6 +175,9 @@ func whole(out string, all bool) error {
 // executed its program by the time it prints: a signal that finds it before that is lost. The shell
 // waits by then: one that is about to wait for a child has not caught the signal yet.
 func TestHandledInterruptsComeOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each of its 14 jobs waits for a second, to be hit again")
+	}
 	t.Parallel()
 	b := newBench(t)
 	var wg sync.WaitGroup // and not t.Parallel, which lets only a few sleep at once
