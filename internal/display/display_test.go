@@ -13,6 +13,7 @@ import (
 
 	"asyncrepl/internal/display"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/racetest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -68,6 +69,7 @@ func encoded(t *testing.T, kind string, width, height, size int) []byte {
 }
 
 func TestOnlyAGoodPictureIsForTheModel(t *testing.T) {
+	racetest.Skip(t)
 	for name, test := range map[string]struct {
 		mime string
 		data []byte

@@ -19,6 +19,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/semaphore"
+
+	"asyncrepl/internal/racetest"
 )
 
 // TestSlowHeaders: a client that sends its headers a byte a second is cut off.
@@ -90,6 +92,7 @@ func (s text) String() string { return string(s) }
 // TestTooLarge: headers and bodies have limits, and a type.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
+	racetest.Skip(t)
 	inBubble(t, nil, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		chunk := fmt.Sprintf("%x\r\n%s\r\n", 1<<20, strings.Repeat(" ", 1<<20))
 		for name, test := range map[string]struct {

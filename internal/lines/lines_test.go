@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/racetest"
 	"asyncrepl/internal/view"
 )
 
@@ -78,6 +79,7 @@ func textOf(log output.Reader, from, to int64) (text [Sections][]string, at [Sec
 // The lines of each section are those of its text, however the streams alternate, and each can be
 // read at its cursor.
 func TestBetween(t *testing.T) {
+	racetest.Skip(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	streams := []output.Stream{output.Stdout, output.Stderr, output.TTY, output.Result, output.Display}
 	log := newLog(8 << 20)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/racetest"
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/tty/ttytest"
 )
@@ -213,7 +214,7 @@ func TestCancelledSendEndsItsOwnOnly(t *testing.T) {
 	p.WaitPrinted(t, "ready")
 	p.PTY.SetLimit(ttytest.Patience)
 	rounds := 8000 // one in 1,000 was hit, and one in 100 under the race detector
-	if testing.Short() {
+	if testing.Short() || racetest.Enabled {
 		rounds = 1000
 	}
 	for round := range rounds {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/racetest"
 )
 
 // drawnText is Text without its shortcut for plain output.
@@ -20,6 +22,7 @@ func drawnText(b []byte, l lines) lines {
 
 // Plain output that is not drawn reads as if it were.
 func TestPlainTextIsNotDrawn(t *testing.T) {
+	racetest.Skip(t)
 	plain := numbered(500, 60)
 	tests := map[string]string{
 		"plain":                   plain,

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/racetest"
 )
 
 func TestText(t *testing.T) {
@@ -75,6 +77,7 @@ func TestText(t *testing.T) {
 
 // Progress as real programs draw it.
 func TestTextFoldsProgress(t *testing.T) {
+	racetest.Skip(t)
 	const n = 10_000
 	tests := map[string]struct {
 		update func(i int) string

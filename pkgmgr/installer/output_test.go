@@ -3,6 +3,8 @@ package installer
 import (
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/racetest"
 )
 
 // The texts are output of pip 21 to 26 and uv 0.5 to 0.13, shortened.
@@ -15,6 +17,7 @@ func noRepository(indent string) string {
 }
 
 func TestCause(t *testing.T) {
+	racetest.Skip(t)
 	tests := map[string]struct{ said, want string }{
 		"pip, versions": {"ERROR: Could not find a version that satisfies the requirement six==99.0 (from versions: 1.14.0, 1.15.0, 1.16.0, 1.17.0)\nERROR: No matching distribution found for six==99.0",
 			"there is no six==99.0; the newest are 1.15.0, 1.16.0, 1.17.0"},
