@@ -76,7 +76,7 @@ type conversation struct {
 func newConversation(t *testing.T, script *txtar.Archive) *conversation {
 	state := t.TempDir()
 	// An interpreter that is used as it is makes no environment.
-	env := []string{"REPL_PYTHON=python3", "REPL_STATE_DIR=" + state}
+	env := []string{"REPL_PYTHON=" + realPython(), "REPL_STATE_DIR=" + state}
 	var vary []variable
 	for _, f := range script.Files {
 		data := string(f.Data)
