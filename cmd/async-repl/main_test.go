@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -118,7 +119,9 @@ func prepare(t testing.TB, env ...string) *server {
 	s := &server{t: t, dir: t.TempDir(), log: new(lockedBuffer)}
 	s.cmd = exec.Command(self)
 	s.cmd.Dir = s.dir
-	s.cmd.Env = append(withoutSettings(os.Environ()), "REPL_STATE_DIR="+t.TempDir())
+	// A version manager takes longer to find an interpreter than the interpreter takes to start.
+	path := filepath.Dir(realPython()) + ":" + os.Getenv("PATH")
+	s.cmd.Env = append(withoutSettings(os.Environ()), "PATH="+path, "REPL_STATE_DIR="+t.TempDir())
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = 5 * time.Second
@@ -133,12 +136,12 @@ func (s *server) connect() {
 	s.t.Helper()
 	version, overHTTP := httpEras[*transport]
 	if !overHTTP {
-		s.begin()
+		s.start()
 		s.Client = mcpclient.New(s.out, s.stdin)
 		return
 	}
 	s.cmd.Args = append(s.cmd.Args, "-listen", "127.0.0.1:0")
-	s.begin()
+	s.start()
 	s.Client = mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version})
 }
 
@@ -146,8 +149,16 @@ func (s *server) connect() {
 // client can end it, by SIGTERM.
 func (s *server) stop() { s.stdin.Close() }
 
-// begin starts the server.
+// begin starts the server without a client: the test itself reaches it, or expects that it ends.
+// Over another transport such a test would do the same again.
 func (s *server) begin() {
+	s.t.Helper()
+	overStdio(s.t, "the test does not use the transport of the others")
+	s.start()
+}
+
+// start starts the server.
+func (s *server) start() {
 	t := s.t
 	t.Helper()
 	s.cmd.Env = append(s.cmd.Env, endsWithInput+"=1")
@@ -271,15 +282,23 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
+// TestDemo runs the demo of the program that DEMO_PROGRAM names, or else of this one.
 func TestDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs a package, and has a job of five seconds")
 	}
 	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out, errs bytes.Buffer
 	history := filepath.Join(t.TempDir(), "less") // where less would leave one
-	if code := demoCommand(t.Context(), append(os.Environ(), "LESSHISTFILE="+history), &out, &errs); code != 0 {
-		t.Errorf("exit %d\n%s\n%s", code, out.String(), errs.String())
+	demo := exec.CommandContext(t.Context(), cmp.Or(os.Getenv("DEMO_PROGRAM"), self), "demo")
+	demo.Env = append(os.Environ(), "LESSHISTFILE="+history)
+	demo.Stdout, demo.Stderr = &out, &errs
+	if err := demo.Run(); err != nil {
+		t.Errorf("%v\n%s\n%s", err, out.String(), errs.String())
 	}
 	if _, err := os.Stat(history); !os.IsNotExist(err) {
 		t.Errorf("the demo leaves a history of less: %v", err)
