@@ -87,6 +87,9 @@ func TestExportedSessionRunsAgain(t *testing.T) {
 // The notebook and the script of a session run to their end, although jobs of it have ended Python,
 // were stopped, or were to run what is no file.
 func TestExportOfHarmfulJobsRunsToItsEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs what it exports in new interpreters")
+	}
 	t.Parallel()
 	s := startServer(t)
 	fifo := filepath.Join(s.dir, "pipe.py")

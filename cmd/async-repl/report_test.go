@@ -122,6 +122,9 @@ func TestMaxJobs(t *testing.T) {
 
 // server_status shows the running jobs and processes, and starts nothing.
 func TestServerStatus(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes an environment")
+	}
 	t.Parallel()
 	s := startServer(t, ownEnvironment, "REPL_MAX_STATE=1GiB")
 	state := ""
