@@ -61,7 +61,7 @@ func TestDiskFails(t *testing.T) {
 		spoil, fix string // shell, with the directory as $DIR
 		why        string
 	}{
-		"full":       {"size=4m", `head -c 3M /dev/zero >"$DIR/filler"`, `rm "$DIR/filler"`, "no space left on device"},
+		"full":       {"size=3m", `head -c 2700K /dev/zero >"$DIR/filler"`, `rm "$DIR/filler"`, "no space left on device"},
 		"read-only":  {"ro", "true", `mount -o remount,rw "$DIR"`, "read-only file system"},
 		"not there":  {"", `rm -r "$DIR" && touch "$DIR"`, `rm "$DIR"`, "not a directory"},
 		"not enough": {"size=300k", "true", `mount -o remount,size=4m "$DIR"`, "no space left on device"},
@@ -86,14 +86,14 @@ func TestDiskFails(t *testing.T) {
 				return r
 			}
 			run(test.spoil)
-			checkLost(t, s, run("seq -w 1000000"), test.why)
+			checkLost(t, s, run("seq 100001 500000"), test.why)
 			run(test.fix)
-			r := run("seq -w 200000")
+			r := run("seq 100001 300000")
 			if got := r.Header("Cursor"); got != "1400000" || r.Header("Dropped") != "" {
 				t.Errorf("with room again: cursor %s, dropped %q", got, r.Header("Dropped"))
 			}
 			middle := s.do("check_job_status", "job_id", r.Header("Job ID"), "cursor", 140_000, "max_chars", 1000)
-			if !strings.Contains(string(middle), "\n020001\n") {
+			if !strings.Contains(string(middle), "\n120001\n") {
 				t.Errorf("the middle is not there:\n%s", middle)
 			}
 			if status := string(s.do("server_status")); strings.Contains(status, "Not written to disk: ") {
@@ -103,19 +103,19 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-// checkLost checks that a reply about 8 MB of output says that most was lost, and why.
+// checkLost checks that a reply about 3 MB of output says that most was lost, and why.
 func checkLost(t *testing.T, s *server, r mcpclient.Reply, why string) {
 	t.Helper()
-	if got := r.Header("Cursor"); got != "8000000" {
+	if got := r.Header("Cursor"); got != "2800000" {
 		t.Errorf("cursor %s", got)
 	}
-	if err := r.Expect("completed", "\n0000001\n", "\n1000000\n"); err != nil {
+	if err := r.Expect("completed", "\n100001\n", "\n500000\n"); err != nil {
 		t.Error(err)
 	}
 	lost, _, _ := strings.Cut(r.Header("Dropped"), " ")
 	lost = strings.ReplaceAll(lost, ",", "")
-	if n, err := strconv.Atoi(lost); err != nil || n < 5_000_000 {
-		t.Errorf("%q of 8 MB are said to be lost", lost)
+	if n, err := strconv.Atoi(lost); err != nil || n < 1_500_000 {
+		t.Errorf("%q of 3 MB are said to be lost", lost)
 	}
 	if note := r.Header("Note"); !strings.HasPrefix(note, lost+" bytes of output were lost: the disk") {
 		t.Errorf("receipt: %q, lost are %s", note, lost)
@@ -139,7 +139,7 @@ func TestLoadLongOutputWithFewDescriptors(t *testing.T) {
 	}
 	var ids []string
 	for range 70 {
-		r := s.do("execute_command_async", "command", "seq -w 60000", "tty", false, "wait_seconds", 100)
+		r := s.do("execute_command_async", "command", "seq 10001 70000", "tty", false, "wait_seconds", 100)
 		if err := r.Expect("completed"); err != nil {
 			t.Fatalf("%v\n%s", err, r)
 		}
@@ -147,7 +147,7 @@ func TestLoadLongOutputWithFewDescriptors(t *testing.T) {
 	}
 	for _, id := range ids {
 		r := s.do("check_job_status", "job_id", id, "cursor", 60_000)
-		if !strings.Contains(string(r), "\n10001\n") || r.Header("Dropped") != "" || !strings.HasSuffix(r.Header("Omitted"), "..360000)") {
+		if !strings.Contains(string(r), "\n20001\n") || r.Header("Dropped") != "" || !strings.HasSuffix(r.Header("Omitted"), "..360000)") {
 			t.Fatalf("not all is kept:\n%.500s", r)
 		}
 	}
@@ -159,7 +159,7 @@ func TestLimitOfAllOutput(t *testing.T) {
 	s := startServer(t, "REPL_MAX_STATE=2MiB")
 	run := func() string {
 		t.Helper()
-		r := s.do("execute_command_async", "command", "seq -w 200000", "tty", false, "wait_seconds", 100)
+		r := s.do("execute_command_async", "command", "seq 100001 300000", "tty", false, "wait_seconds", 100)
 		if err := r.Expect("completed"); err != nil || r.Header("Dropped") != "" {
 			t.Fatalf("%v\n%.500s", err, r)
 		}
@@ -171,7 +171,7 @@ func TestLimitOfAllOutput(t *testing.T) {
 	if got := r.Header("Dropped"); !strings.HasPrefix(got, "1,310,720 bytes ") || !strings.Contains(got, "REPL_MAX_STATE") {
 		t.Errorf("of the first: %q", got)
 	}
-	if !strings.Contains(string(r), "\n200000\n") {
+	if !strings.Contains(string(r), "\n300000\n") {
 		t.Errorf("the newest are gone, too:\n%.500s", r)
 	}
 	if r := s.do("check_job_status", "job_id", second); r.Header("Dropped") != "" {

@@ -41,7 +41,7 @@ func script(lines string) func(*testing.T, *server) {
 
 // python makes a server start through a Python program that execs it.
 func python(code string) func(*testing.T, *server) {
-	return through("python3", "-I", "-c", "import os, signal, sys, fcntl, termios\n"+code+"\nos.execv(sys.argv[1], sys.argv[1:])")
+	return through(realPython(), "-I", "-c", "import os, signal, sys, fcntl, termios\n"+code+"\nos.execv(sys.argv[1], sys.argv[1:])")
 }
 
 // private makes a server run lines of shell in a mount namespace of its own first.
@@ -161,7 +161,7 @@ func (s *server) works(t *testing.T) {
 		t.Errorf("list_jobs: %s", got)
 	}
 
-	pids := plant(t, s)
+	pids := plantSome(t, s, "daemon", "bare left") // the hardest to find
 	s.stop()
 	if got := s.exit(); got != "exit status 0" {
 		t.Error(got)

@@ -59,17 +59,19 @@ func TestPipInShell(t *testing.T) {
 			if !strings.HasPrefix(r.Header("Status"), "failed") || !strings.Contains(r.Header("Note"), "another Python") {
 				t.Errorf("before there is an environment:\n%s", r)
 			}
-			for _, step := range []struct{ command, code, status, want string }{
+			steps := []struct{ command, code, status, want string }{
 				{"pip install --no-index ./first-1.0-py3-none-any.whl", "", "completed", "Successfully installed first-1.0"},
 				{"", "import first, sys; first.value, sys.prefix", "completed", "('first', '" + s.dir + "/.venv')"},
 				{"python -m pip install --no-index ./second-1.0-py3-none-any.whl", "", "completed", "Successfully installed second-1.0"},
 				{"", "import second; second.value", "completed", "'second'"},
 				{"", "import subprocess; subprocess.run(['pip', 'show', 'second']).returncode", "completed", "Name: second"},
-				{"pip3 freeze", "", "completed", "first @ "},
-				{"pip show first", "", "completed", "Name: first"},
-				{"pip uninstall -y first", "", "completed", "Successfully uninstalled first-1.0"},
+				{"pip3 uninstall -y first", "", "completed", "Successfully uninstalled first-1.0"},
 				{"pip install --no-index no-such-package", "", "failed (exit 1)", "No matching distribution"},
-			} {
+			}
+			if withUV {
+				steps = steps[:4] // for the rest it makes no difference how the environment was made
+			}
+			for _, step := range steps {
 				tool, argument, text := "execute_command_async", "command", step.command
 				if step.code != "" {
 					tool, argument, text = "execute_python", "code", step.code

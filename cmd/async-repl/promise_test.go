@@ -32,13 +32,13 @@ func peak(t testing.TB, pid int) int {
 	return kib
 }
 
-// 200 MB of output of each kind of job are kept in full, and the server needs little memory for it.
+// 100 MB of output of each kind of job are kept in full, and the server needs less memory than that.
 func TestLoadFloodsAreKeptInLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a load test")
 	}
 	t.Parallel()
-	const size = 200_000_000
+	const size = 100_000_000
 	s := startServer(t)
 	for name, r := range map[string]mcpclient.Reply{
 		"shell":  s.do("execute_command_async", "command", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size), "wait_seconds", 0),

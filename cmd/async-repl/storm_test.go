@@ -19,9 +19,9 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// stormRounds is the number of rounds of a storm. In each round, a server with random trees ends at
-// a random moment. A seed repeats the choices of a round, but not its timing.
-const stormRounds = 18
+// stormRounds is the number of rounds of a storm, one for each ending. In each round, a server with
+// random trees ends at a random moment. A seed repeats the choices of a round, but not its timing.
+const stormRounds = 9
 
 // treeScript grows a tree word by word: each process obeys its word and passes the others on.
 const treeScript = `tag=$1 word=$2
