@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/pythontest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/pyrepl"
@@ -20,23 +21,33 @@ func TestMain(m *testing.M) {
 	os.Exit(processtest.Main(m))
 }
 
-// python is the interpreter under test: a real one, past any shim.
+// python returns the interpreter under test: the one that PYREPL_TEST_PYTHON names, else an
+// environment of python3 without packages.
 func python(t testing.TB) string {
 	t.Helper()
-	path, err := findPython()
+	if os.Getenv("PYREPL_TEST_PYTHON") == "" {
+		return pythontest.Bare(t, pythontest.Real(t))
+	}
+	return realPython(t)
+}
+
+// realPython returns the interpreter that PYREPL_TEST_PYTHON names, else python3, with what is
+// installed there.
+func realPython(t testing.TB) string {
+	t.Helper()
+	if os.Getenv("PYREPL_TEST_PYTHON") == "" {
+		return pythontest.Real(t)
+	}
+	path, err := pastShim()
 	if err != nil {
 		t.Fatalf("finding Python: %v", err)
 	}
 	return path
 }
 
-// findPython asks once: a shim takes longer than a session.
-var findPython = sync.OnceValues(func() (string, error) {
-	name := os.Getenv("PYREPL_TEST_PYTHON")
-	if name == "" {
-		name = "python3"
-	}
-	out, err := exec.Command(name, "-c", "import sys; print(sys.executable)").Output()
+// pastShim asks once: a shim takes longer than a session.
+var pastShim = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command(os.Getenv("PYREPL_TEST_PYTHON"), "-c", "import sys; print(sys.executable)").Output()
 	return strings.TrimSpace(string(out)), err
 })
 

@@ -127,7 +127,7 @@ func TestSites(t *testing.T) {
 					texts[shadow+".py"] = test.text
 				}
 			}
-			b := newBenchIn(t, t.TempDir(), "PYTHONPATH="+files(t, texts))
+			b := newBenchOn(t, realPython(t), t.TempDir(), "PYTHONPATH="+files(t, texts)) // an environment has no user's site
 			if _, out := b.want("1", "completed"); !strings.HasSuffix(out, test.output) || test.output == "" && out != "" && name != "user prints" {
 				t.Errorf("it starts with %q", out)
 			}

@@ -83,11 +83,12 @@ h = Mine({"x": [1]})`, map[string][]int64{"a": {5, 2}, "b": {5}, "c": {5, 0}, "d
 	}
 	for library, test := range libraries {
 		t.Run(library, func(t *testing.T) {
-			if exec.Command(python(t), "-c", "import "+library).Run() != nil {
-				t.Skip(python(t) + " has no " + library)
+			python := realPython(t)
+			if exec.Command(python, "-c", "import "+library).Run() != nil {
+				t.Skip(python + " has no " + library)
 			}
 			t.Parallel()
-			b := newBench(t)
+			b := newBenchOn(t, python, t.TempDir())
 			b.want(test.code, "completed")
 			v, err := b.s.Variables(t.Context(), "")
 			if err != nil {

@@ -21,27 +21,24 @@ import (
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/pythontest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
 
 func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
 
-// config returns the Config of an engine in a workspace of its own, which uses the machine's Python
-// and shell.
+// config returns the Config of an engine in a workspace of its own, which uses an environment of the
+// machine's Python, and its shell.
 func config(t testing.TB) engine.Config {
 	t.Helper()
 	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
-	if err != nil {
-		t.Fatalf("finding Python: %v", err)
-	}
 	return engine.Config{
 		Version: "test", Guard: processtest.Guard(t), Env: os.Environ(), Workspace: t.TempDir(), Shell: shell,
-		Python: strings.TrimSpace(string(python)), StateDir: filepath.Join(t.TempDir(), "state"),
+		Python: pythontest.Bare(t, pythontest.Real(t)), StateDir: filepath.Join(t.TempDir(), "state"),
 		MaxJobs: 100, MaxSessions: 10, MaxOutput: 1 << 20, MaxState: 1 << 20, Log: slog.New(slog.DiscardHandler),
 	}
 }

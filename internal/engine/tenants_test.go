@@ -93,10 +93,11 @@ func TestTenantsThatCannotBe(t *testing.T) {
 	}
 	work := t.TempDir()
 	all := tenants(t, config(t))
-	python := engine.NewTenants(config(t))
+	c := config(t)
+	python := engine.NewTenants(c)
 	defer python.Close()
 	b, sc := tenant(t, python, "alice", t.TempDir()) // the only one can have the Python that a setting names
-	if got := b.Status(sc).Python; !strings.HasPrefix(got, config(t).Python+" ") {
+	if got := b.Status(sc).Python; !strings.HasPrefix(got, c.Python+" ") {
 		t.Errorf("the Python of the only tenant is %s", got)
 	}
 	tenant(t, all, "alice", work)
