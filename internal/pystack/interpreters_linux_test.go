@@ -65,7 +65,7 @@ func interpreters(t testing.TB) (all []interpreter) {
 		if text, err := os.ReadFile(real); err != nil || bytes.HasPrefix(text, []byte("#!")) { // a shim
 			continue
 		}
-		out, err := exec.Command(real, "-c", "import sys; print(sys.implementation.name, sys.version_info >= (3, 9), '%d.%d.%d' % sys.version_info[:3] + getattr(sys, 'abiflags', ''))").Output()
+		out, err := exec.Command(real, "-I", "-S", "-c", "import sys; print(sys.implementation.name, sys.version_info >= (3, 9), '%d.%d.%d' % sys.version_info[:3] + getattr(sys, 'abiflags', ''))").Output()
 		if words := strings.Fields(string(out)); err == nil && words[0] == "cpython" && words[1] == "True" {
 			all = append(all, interpreter{real, words[2]})
 		}
@@ -93,7 +93,7 @@ func (i interpreter) start(t testing.TB, code string) *run {
 	if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(i.path, "-c", boot, file)
+	cmd := exec.Command(i.path, "-I", "-S", "-c", boot, file) // no packages: path files of some import much
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
