@@ -102,6 +102,7 @@ func TestBranchRunsJobsLikeAnySession(t *testing.T) {
 // The end of a session touches neither its branches nor the session that it is a branch of, and its
 // status is the true one.
 func TestBranchAndParentEndAlone(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.want("import subprocess, os, time\nx = 5\nkid = subprocess.Popen(['sleep', '1000'])", "completed")
@@ -136,6 +137,7 @@ func restart(t *testing.T, s *pyrepl.Session) {
 
 // An interpreter that dies while its session is idle is the loss of that session alone.
 func TestLossOfABranch(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.want("x = 1", "completed")
@@ -157,6 +159,7 @@ func TestLossOfABranch(t *testing.T) {
 
 // A branch waits for its turn, and says which job has it.
 func TestBranchOfABusySession(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.want("x = 1", "completed")
@@ -190,6 +193,7 @@ func TestBranchOfABusySession(t *testing.T) {
 
 // A session that can't be branched is as it was.
 func TestBranchRefused(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	refused := func(want ...string) {
@@ -217,6 +221,7 @@ func TestBranchRefused(t *testing.T) {
 
 // What the two share is listed.
 func TestBranchListsWhatItShares(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	path := filepath.Join(t.TempDir(), "log")

@@ -98,6 +98,7 @@ func branchesNoted(t *testing.T, path string) (pids []int) {
 // What ends the checkpoints of a session: more of them than are kept, and the end of the session.
 // The reply says so when it happens, and so does a later call for the checkpoint.
 func TestCheckpointsAreDropped(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	path := filepath.Join(t.TempDir(), "pids")
@@ -164,6 +165,7 @@ func TestLossNamesCheckpoints(t *testing.T) {
 // A checkpoint whose process has died is not listed, the latest is the newest that lives, and a
 // call for the other says what happened.
 func TestCheckpointThatDied(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	path := filepath.Join(t.TempDir(), "pids")
@@ -207,6 +209,7 @@ func TestCheckpointThatDied(t *testing.T) {
 
 // A checkpoint that a signal has stopped is refused for that reason, and its session works on.
 func TestCheckpointThatIsStopped(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	path := filepath.Join(t.TempDir(), "pids")
@@ -224,6 +227,7 @@ func TestCheckpointThatIsStopped(t *testing.T) {
 
 // A checkpoint that can't be kept fails no job, and the receipt says why.
 func TestCheckpointNotKept(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	if _, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest"); err == nil || err.Error() != "session default has no checkpoint: run a job with checkpoint=true first" {
@@ -243,6 +247,7 @@ func TestCheckpointNotKept(t *testing.T) {
 
 // The checkpoints of one tenant's sessions are counted together, and have memory of their own.
 func TestCheckpointsOfATenant(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b, other := newBench(t), newBench(t)
 	all := new(pyrepl.Checkpoints)

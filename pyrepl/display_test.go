@@ -107,6 +107,7 @@ for i in range(%d):
 
 // The worker shows values so, and the pictures of libraries in the same way.
 func TestValuesAreShownBetweenWhatIsPrinted(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	const rounds = 30
@@ -149,6 +150,7 @@ for i in range(%d):
 // A live plot ends with its last state, whatever streams it prints to: each clear stands exactly
 // between what was printed before it and after it.
 func TestLivePlotEndsWithItsLastState(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	j := b.start(`
@@ -185,6 +187,7 @@ for i in range(150):
 
 // Data comes in the event or as a file, whole.
 func TestDisplayDataComesWhole(t *testing.T) {
+	inFull(t)
 	b := forging(t)
 	j := b.start(`
 big = os.urandom(8 << 20)
@@ -240,6 +243,7 @@ func firsts(all [][]int) (list [][]int) {
 
 // What was shown before a crash stays.
 func TestDisplaysSurviveTheWorker(t *testing.T) {
+	inFull(t)
 	b := forging(t)
 	j := b.start(`
 for i in range(5):
@@ -290,6 +294,7 @@ func descriptors(t *testing.T) (all []string) {
 // Whatever descriptors user code sends, and however, nothing of them stays open, the server does
 // not block, and the session lives on.
 func TestForeignDescriptorsAreClosed(t *testing.T) {
+	inFull(t)
 	b := forging(t)
 	b.want("x = 1", "completed")
 	before := len(descriptors(t))

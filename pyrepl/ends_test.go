@@ -152,6 +152,7 @@ func TestTimeoutKeepsVariables(t *testing.T) {
 
 // What answers a timeout with an end of its own is recorded alike in the history.
 func TestHistoryOfAnAnsweredTimeout(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.run("import time")

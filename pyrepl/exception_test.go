@@ -34,6 +34,7 @@ func TestExceptionIsInTheReceipt(t *testing.T) {
 
 // A forged exception is bounded too.
 func TestForgedExceptionsAreBounded(t *testing.T) {
+	inFull(t)
 	b := forging(t)
 	for fields, kept := range map[string]bool{
 		"dict(type='E', message='m')":                          true,

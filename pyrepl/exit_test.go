@@ -115,6 +115,7 @@ func TestRestartCutsOffAnExit(t *testing.T) {
 // Python ends a pool of processes in its own way: a process that is killed before can hold a lock
 // that the exit waits for.
 func TestPythonEndsItsPool(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	dir := t.TempDir()
 	b := newBenchIn(t, dir)

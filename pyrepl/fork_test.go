@@ -86,6 +86,7 @@ const givenUp = "the fork was given up because its job or its session is being e
 
 // What ends the job or restarts the session ends a fork that hangs, and the session can be used.
 func TestForkThatHangsIsGivenUp(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newForkBench(t, "os.register_at_fork(after_in_child=hang)")
 	b.givesUp(1, func(j *jobs.Job) { j.Stop(stop(jobs.Interrupt)) })
@@ -97,6 +98,7 @@ func TestForkThatHangsIsGivenUp(t *testing.T) {
 // A session that is being forked says so, and a branch that hangs does not block its restart, even
 // if it has left the process group of the fork and ignores the end of its terminal.
 func TestBranchThatHangsIsGivenUp(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newForkBench(t, "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\nclass Env(type(os.environ)):\n    def __setitem__(self, *item): hang()\nos.environ.__class__ = Env")
 	b.givesUp(1, func(j *jobs.Job) { j.Stop(stop(jobs.Interrupt)) })
@@ -139,6 +141,7 @@ func TestForkThatDoesNotComeUp(t *testing.T) {
 
 // A fork that ends before it is ready says how, whichever of its processes ended.
 func TestForkThatEnds(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.want("import os, signal\nbefore = os.getpid()\nfirst = lambda: os.getppid() == before\nos.register_at_fork(after_in_child=lambda: act())", "completed")

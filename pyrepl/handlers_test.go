@@ -15,6 +15,7 @@ import (
 // An exception that a signal handler of the user's raises belongs to the job that runs: also if the
 // job waits for an answer, and also an OSError, which could be the channel's.
 func TestHandlerRaisesInInput(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.want("import signal\nkeep = 1\ndef late(*_): raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, late)", "completed")
@@ -37,6 +38,7 @@ func TestHandlerRaisesInInput(t *testing.T) {
 
 // An exception that a handler raises between jobs is reported in the output of the last job.
 func TestHandlerRaisesBetweenJobs(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.want("import signal\nkeep = 1\ndef late(*_): raise error\nsignal.signal(signal.SIGALRM, late)", "completed")

@@ -77,6 +77,7 @@ func TestHistory(t *testing.T) {
 // Each loss of the variables stands where it happened: at a restart, in the job that ended the
 // worker, and between jobs, also before a job has seen it.
 func TestHistoryShowsLosses(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.ended()

@@ -193,6 +193,7 @@ while not os.path.exists("go"): time.sleep(0.001)
 // An answer that comes while the job of its question ends is not reported as delivered: the reader
 // has got the end of file.
 func TestAnswerToAnEndingJob(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	dir := t.TempDir()
 	b := newBenchIn(t, dir)
@@ -228,6 +229,7 @@ loop.is_closed = is_closed`)
 
 // An answer that its reader has not taken, because other code computes, is reported as untaken.
 func TestAnswerThatIsNotTaken(t *testing.T) {
+	inFull(t)
 	if freeThreaded(t, python(t)) {
 		t.Skip("in a free-threaded build other code does not keep its reader from it")
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"asyncrepl/internal/process/processtest"
@@ -50,6 +51,7 @@ var tested = []string{"3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "3.
 
 // A found is an interpreter of this machine.
 type found struct {
+	path                 string
 	name, version, minor string // such as cpython, 3.14.2t and 3.14t; the t is that of a free-threaded build
 	holds                bool   // a session
 }
@@ -67,14 +69,19 @@ print(name, "%d.%d.%d%s" % (v[:3] + (t,)), "%d.%d%s" % (v[:2] + (t,)), name == "
 	if err != nil {
 		return found{}, err
 	}
-	return found{words[0], words[1], words[2], words[3] == "True"}, nil
+	return found{path, words[0], words[1], words[2], words[3] == "True"}, nil
 }
 
-// supported reports whether the interpreter at path can hold a session, and returns its version.
-func supported(path string) (version string, ok bool) {
-	f, err := identify(path)
-	return f.version, err == nil && f.holds
-}
+// holders returns the interpreters of this machine that can hold a session. TestInterpreters says
+// why the others can't.
+var holders = sync.OnceValue(func() (all []found) {
+	for _, path := range interpreters() {
+		if f, err := identify(path); err == nil && f.holds {
+			all = append(all, f)
+		}
+	}
+	return all
+})
 
 // freeThreaded reports whether the interpreter at path is a build without the global lock.
 func freeThreaded(t testing.TB, path string) bool {
@@ -131,24 +138,30 @@ func TestInterpreters(t *testing.T) {
 	}
 }
 
+// holdersUnderTest returns the interpreters that can hold a session, or only the one under test in a
+// short run.
+func holdersUnderTest(t *testing.T) []found {
+	t.Helper()
+	if !testing.Short() {
+		return holders()
+	}
+	f, err := identify(python(t))
+	if err != nil {
+		t.Fatalf("asking Python: %v", err)
+	}
+	return []found{f}
+}
+
 // The worker's own tests pass on every interpreter that can hold a session. They need nothing
 // installed.
 func TestWorkerUnderUnittest(t *testing.T) {
-	all := interpreters()
-	if testing.Short() {
-		all = []string{python(t)} // the others take a second each
-	}
-	for _, path := range all {
-		version, ok := supported(path)
-		if !ok {
-			continue // TestInterpreters says why
-		}
-		t.Run(version, func(t *testing.T) {
+	for _, python := range holdersUnderTest(t) {
+		t.Run(python.version, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command(path, "-B", "-W", "error", "-m", "unittest", "discover", "-s", "worker/tests", "-t", ".")
+			cmd := exec.Command(python.path, "-B", "-W", "error", "-m", "unittest", "discover", "-s", "worker/tests", "-t", ".")
 			cmd.WaitDelay = jobstest.Patience // for what the tests leave behind, which holds their output
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s", path, err, out)
+				t.Errorf("%s: %v\n%s", python.path, err, out)
 			}
 		})
 	}

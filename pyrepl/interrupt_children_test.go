@@ -12,6 +12,7 @@ import (
 // A child of an earlier job is spared however shortly before the interrupted job it was started: by
 // the last statement of the job before, which is queued back to back, or by a thread between jobs.
 func TestInterruptSparesChildrenStartedJustBefore(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.run(`import os, signal, subprocess, threading, time
@@ -46,6 +47,7 @@ def later():
 // A job that has no children of earlier jobs beside it interrupts its own, from its first statement
 // on.
 func TestInterruptReachesTheFirstChild(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.run("import os")
@@ -64,6 +66,7 @@ func TestInterruptReachesTheFirstChild(t *testing.T) {
 // Code never sees that its child has died of the interrupt before it has its own KeyboardInterrupt,
 // also if Python swallows the first one, as it does in a finalizer.
 func TestInterruptComesBeforeTheEndOfAChild(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.run(`import subprocess, time

@@ -265,6 +265,7 @@ func TestInterruptsRacingEnds(t *testing.T) {
 // An interrupt that comes while the loop notes the end of the job's task leaves nothing behind that
 // stops the loop in the next job.
 func TestInterruptAtTheEndOfATask(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.run(`import asyncio, os, signal
@@ -284,6 +285,7 @@ def call_soon(callback, *args, **options):
 // job's task, and nothing else: neither a task of an earlier job, which prints, nor the loop's
 // order to stop, which would be left for the next job.
 func TestInterruptWhileTheLoopPrints(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.run(`import asyncio, sys, time
@@ -314,6 +316,7 @@ async def background():
 
 // A worker blocked in a write of its own output loses and doubles nothing.
 func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	for round := range 20 {
@@ -338,6 +341,7 @@ func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
 // An interrupt that comes while a loop of the code's own wakes a task does not lose the task:
 // asyncio.run would wait for it for ever.
 func TestInterruptAsALoopWakesATask(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.want(`import asyncio, os, signal

@@ -15,6 +15,7 @@ import (
 
 // A worker that is killed while it starts is no worker: the next job has one.
 func TestKilledWhileItStarts(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	dir := files(t, map[string]string{
 		"flag":             "",

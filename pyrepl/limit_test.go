@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
 	"asyncrepl/pyrepl"
 )
 
@@ -24,7 +25,8 @@ func (b *bench) limited(mb int) *bench {
 }
 
 // Code that reaches the limit of its session's memory fails with that limit, and the session works
-// as before: it reports, takes jobs, lists its variables, and can release what it holds.
+// as before: it reports, takes jobs, lists its variables, and can release what it holds. .ci/long
+// reaches the limit many times.
 func TestMemoryLimit(t *testing.T) {
 	fills := map[string]string{
 		"large":  "for _ in range(500): x.append(bytearray(1 << 20))",
@@ -33,12 +35,12 @@ func TestMemoryLimit(t *testing.T) {
 		"linked": "while True: x = [x]", // takes the last byte each time: no list has to grow
 	}
 	for name, fill := range fills {
-		for _, path := range interpretersFor(t, name) {
-			t.Run(name+" on "+path, func(t *testing.T) {
+		for version, path := range interpretersFor(t, name) {
+			t.Run(name+version, func(t *testing.T) {
 				t.Parallel()
 				b := newBenchOn(t, path, t.TempDir()).limited(64)
 				b.want("x = []", "completed")
-				for range 20 {
+				for range jobstest.Rounds(t, 5) {
 					if _, out := b.want(fill, "failed (out of memory: limit of 64 MB; variables kept)"); !strings.Contains(out, "MemoryError") {
 						t.Errorf("output %q", out)
 					}
@@ -56,23 +58,26 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// interpretersFor returns the interpreters for a case of TestMemoryLimit: all of the machine for
-// two cases, but only the one under test for the others, and in a short run.
-func interpretersFor(t *testing.T, name string) []string {
+// interpretersFor returns the interpreters for a case of TestMemoryLimit, with their place in its
+// name: all of the machine for two cases, but only the one under test for the others, and in a short
+// run.
+func interpretersFor(t *testing.T, name string) map[string]string {
 	switch {
 	case testing.Short() && name != "large": // it fills the memory byte by byte
 		return nil
 	case testing.Short() || name != "large" && name != "linked":
-		return []string{python(t)}
+		return map[string]string{"": python(t)}
 	}
-	return slices.DeleteFunc(interpreters(), func(path string) bool {
-		_, ok := supported(path)
-		return !ok
-	})
+	all := make(map[string]string)
+	for _, f := range holders() {
+		all[" on "+f.path] = f.path
+	}
+	return all
 }
 
 // Every process that the session starts has the limit, and so has a worker that replaces another.
 func TestMemoryLimitOfChildren(t *testing.T) {
+	inFull(t)
 	b := newBench(t).limited(100)
 	const ask = "import subprocess; subprocess.check_output('ulimit -d', shell=True, text=True)"
 	b.result(ask, `'102400\n'`)
@@ -83,6 +88,7 @@ func TestMemoryLimitOfChildren(t *testing.T) {
 // Whatever says that memory is short is reported alike: numpy has an exception of its own, a fork
 // fails with an error of the system, and scipy calls itself broken if a module of it does not fit.
 func TestOutOfMemoryErrors(t *testing.T) {
+	inFull(t)
 	b := newBench(t).limited(100)
 	for code, want := range map[string]string{
 		"raise MemoryError": "failed (out of memory: limit of 100 MB; variables kept)",
@@ -102,6 +108,7 @@ func TestOutOfMemoryErrors(t *testing.T) {
 
 // An exception of another kind is shown although no memory is left.
 func TestErrorWithoutMemory(t *testing.T) {
+	inFull(t)
 	b := newBench(t).limited(64)
 	_, out := b.want("x = []\nfor size in (1 << 20, 1 << 12, 256):\n    try:\n        while True: x.append(bytearray(size))\n"+
 		"    except MemoryError: pass\nraise ImportError('full')", "failed (ImportError: full)")

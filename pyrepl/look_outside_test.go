@@ -28,6 +28,7 @@ func sees(t *testing.T, j *jobs.Job, what string, is func(s callstack.Stack) boo
 
 // A look at a worker that runs none of the user's code says what it does.
 func TestLookOutsideOfCode(t *testing.T) {
+	inFull(t)
 	if err := pystack.Available(); err != nil {
 		t.Skip(err)
 	}

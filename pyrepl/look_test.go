@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -47,17 +46,10 @@ func TestLook(t *testing.T) {
 	if err := pystack.Available(); err != nil {
 		t.Skip(err)
 	}
-	all := interpreters()
-	if testing.Short() {
-		all = []string{python(t)}
-	}
-	for _, path := range all {
-		if exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 9) or sys.implementation.name != 'cpython')").Run() != nil {
-			continue
-		}
-		t.Run(filepath.Base(path), func(t *testing.T) {
+	for _, python := range holdersUnderTest(t) {
+		t.Run(python.version, func(t *testing.T) {
 			t.Parallel()
-			b := newBenchOn(t, path, t.TempDir())
+			b := newBenchOn(t, python.path, t.TempDir())
 			b.showsCalls()
 			b.showsAwait()
 			b.result("x", "1")
@@ -136,6 +128,7 @@ func (b *bench) showsAwait() {
 // Of a module that was changed after its import there is no source to show: it would not be what
 // runs.
 func TestLookAtChangedModule(t *testing.T) {
+	inFull(t)
 	if err := pystack.Available(); err != nil {
 		t.Skip(err)
 	}
@@ -168,6 +161,7 @@ func TestLookAtChangedModule(t *testing.T) {
 
 // A worker that has not finished its start can be looked at.
 func TestLookAtStart(t *testing.T) {
+	inFull(t)
 	if err := pystack.Available(); err != nil {
 		t.Skip(err)
 	}

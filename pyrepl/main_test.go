@@ -130,3 +130,12 @@ func inShort(t *testing.T, name string, chosen ...string) {
 		t.Skip("a session of its own for each case: a short run has some")
 	}
 }
+
+// inFull skips a test of a rare promise in a short run. It starts workers of its own, and the gate
+// runs it in full.
+func inFull(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("workers of its own for a rare promise: a full run has it")
+	}
+}

@@ -192,7 +192,7 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 		"killed":        {files: script("kill -9 $$"), words: "was killed by SIGKILL before it was ready"},
 		"hangs":         {files: script("exec sleep 300"), words: "said nothing for 1s"},
 		"reads":         {files: script("read x; exec sleep 300"), words: "said nothing for 1s"},
-		"floods":        {files: script("exec yes"), words: "said nothing for 1s"},
+		"floods":        {files: script("exec yes"), words: "said nothing for 200ms"},
 		"site exits":    {files: site("import sys; sys.exit('no licence')"), words: "exited 1 before it was ready"},
 		"site hangs":    {files: site("import time; time.sleep(300)"), words: "(sitecustomize, a .pth file) may hang"},
 		"site reads":    {files: site("input()"), words: "may hang"},
@@ -211,6 +211,13 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 			} else if test.files != nil {
 				os.Chmod(path, 0o700)
 			}
+			start := time.Minute
+			switch {
+			case name == "floods": // each moment of it is much output
+				start = 200 * time.Millisecond
+			case strings.Contains(test.words, "said") || strings.Contains(test.words, "hang"):
+				start = time.Second
+			}
 			b := &bench{t: t, r: jobstest.Registry(t)}
 			b.s = pyrepl.NewSession("default", pyrepl.Config{
 				PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR",
@@ -218,7 +225,7 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 				Python: func(context.Context) (string, error) { return path, nil },
 				Env:    func() []string { return env },
 				Dir:    t.TempDir(),
-				Start:  map[bool]time.Duration{true: time.Second, false: time.Minute}[strings.Contains(test.words, "said") || strings.Contains(test.words, "hang")],
+				Start:  start,
 			})
 			t.Cleanup(b.s.Close)
 			tries := 1

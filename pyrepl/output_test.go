@@ -55,6 +55,7 @@ func TestOutput(t *testing.T) {
 
 // Two pipes have no order. What was printed before a traceback is kept before it all the same.
 func TestTracebacksComeLast(t *testing.T) {
+	inFull(t)
 	b := newBench(t)
 	for range 50 {
 		if _, out := b.run("print('p'); 1/0"); !strings.HasPrefix(out, "p\nTraceback") {
@@ -266,6 +267,7 @@ func TestSabotage(t *testing.T) {
 }
 
 func TestModulesNamedLikeTheStandardLibrary(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	write := func(dir string, names ...string) {
 		for _, name := range names {
@@ -327,6 +329,7 @@ func TestPiecesOfLinesAreShown(t *testing.T) {
 // A program that prints many pieces of lines does not spend its time on writes. What is held back
 // is flushed when it is silent, even if a thread of an earlier job has printed it.
 func TestManyPiecesOfLines(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	const count = 100_000
@@ -362,6 +365,7 @@ threading.Timer(0.01, go.set).start()`)
 
 // What a Python child prints is shown when it is printed, unless the user wants it buffered.
 func TestPythonChildrenAreNotBuffered(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	j := b.start("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; print(1234); time.sleep(300)'])")

@@ -15,6 +15,7 @@ import (
 // What was installed while the session ran, by whatever program, is importable in its next job: a
 // module, and a project whose path file is read once. A path file that fails harms nothing.
 func TestInstalledWhileSessionRuns(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	env := t.TempDir()
 	if out, err := exec.Command(python(t), "-I", "-m", "venv", "--without-pip", env).CombinedOutput(); err != nil {

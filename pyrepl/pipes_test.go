@@ -11,6 +11,7 @@ import (
 
 // An idle session holds the same number of descriptors after many jobs as after a few.
 func TestJobsLeaveNoDescriptorsOpen(t *testing.T) {
+	inFull(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux lists them")
 	}

@@ -14,6 +14,7 @@ import (
 // What the processes of a pool print, warn and write goes to the job that uses the pool, and not to
 // the one that has started it. A process of its own keeps the job that has started it.
 func TestPoolsPrintIntoTheRunningJob(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	const module = `import os, sys, warnings
 def tell(text):
@@ -62,6 +63,7 @@ def wait(event, text):
 
 // A callback runs in a thread that manages the pool, and prints for the job that uses the pool then.
 func TestCallbacksOfPoolsPrintIntoTheRunningJob(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	for name, c := range map[string]struct{ before, call string }{
 		"pool":     {"pool = multiprocessing.Pool(1)", "pool.apply_async(int, callback=lambda _: print('called back')).get()"},

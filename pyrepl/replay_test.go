@@ -59,6 +59,7 @@ func TestReplay(t *testing.T) {
 
 // What changed variables without code is done again too, and what only read them is not.
 func TestReplayOfRequests(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b, other := newBench(t), newBench(t)
 	b.run("x = [1]; y = 2")
@@ -75,6 +76,7 @@ func TestReplayOfRequests(t *testing.T) {
 
 // A replay ends at the first job that fails and did not fail so before, or asks for input.
 func TestReplayEndsWhereItDiffers(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		first, again string // what is run before; what the new session runs before that
@@ -89,7 +91,6 @@ func TestReplayEndsWhereItDiffers(t *testing.T) {
 		"succeeds late": {"import builtins\nif not hasattr(builtins, 'again'): 1/0", "again", "completed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inShort(t, name, "fails", "asks")
 			t.Parallel()
 			dir := t.TempDir()
 			b, other := newBenchIn(t, dir), newBenchIn(t, dir)
@@ -135,6 +136,7 @@ func TestReplayEndsWhereItDiffers(t *testing.T) {
 
 // A file runs again if its content is the same, and so do the files that a notebook runs.
 func TestReplayOfFiles(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -182,6 +184,7 @@ func TestReplayOfFiles(t *testing.T) {
 
 // A state that can't be made again is refused, and why.
 func TestHistoryThatCannotBeReplayed(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	first, _ := b.run("x = 1")

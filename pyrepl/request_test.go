@@ -142,6 +142,7 @@ func TestRequestsGetNoInput(t *testing.T) {
 
 // What a __repr__ does harms only its job, and is bounded.
 func TestRequestsOfBadReprs(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t)
 	b.want(`import os

@@ -49,6 +49,7 @@ func TestRestart(t *testing.T) {
 // that the restart asked for it, and that its variables are lost. The first stop here is the one of
 // a restart, except for its step: a restart has little patience.
 func TestCodeThatAnswersARestartWithAnotherEnd(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	first := jobs.Stop{By: jobs.Agent, From: jobs.Terminate, Step: time.Hour, Reason: "restart_python_worker"}
 	b := newBench(t)

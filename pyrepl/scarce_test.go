@@ -11,6 +11,7 @@ import (
 // Code that has opened all the descriptors it may, and keeps them, harms only what needs one
 // itself: the session takes jobs, asks and reports.
 func TestNoDescriptorsLeft(t *testing.T) {
+	inFull(t)
 	for name, limit := range map[string]string{
 		"as started": "",
 		"lowered":    "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))",

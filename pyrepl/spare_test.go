@@ -81,6 +81,7 @@ func TestStopSparesVariables(t *testing.T) {
 // Code that catches its interrupt and continues keeps the variables, too, gets another interrupt if
 // the client asks again, and is killed by force.
 func TestStopSparesVariablesOfCodeThatCatchesIt(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	for name, c := range map[string]struct{ code, why, again string }{
 		"caught": {
@@ -126,6 +127,7 @@ func TestStopSparesVariablesOfCodeThatCatchesIt(t *testing.T) {
 
 // Without variables before the job there is nothing to spare, and the operator's limit spares nothing.
 func TestStopThatSparesNothing(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before, status string

@@ -20,6 +20,7 @@ import (
 // worker. One that has read the command may have, whatever it said: the job is lost, and not run
 // twice. It is not parallel: it counts the unread bytes of all channels.
 func TestUnreadCommandsRunOnTheNextWorker(t *testing.T) {
+	inFull(t)
 	b := newBench(t)
 	if runtime.GOOS == "linux" { // elsewhere the kernel does not say what was read
 		first, _ := b.run("x = 1")
