@@ -18,21 +18,27 @@ def imports(tree: ast.Module) -> set[str]:
     def for_types(node: ast.stmt) -> bool:
         return isinstance(node, ast.If) and isinstance(node.test, ast.Name)
 
-    tree.body = [node for node in tree.body if not for_types(node)]
-    for node in ast.walk(tree):
+    body = [node for node in tree.body if not for_types(node)]
+    for node in ast.walk(ast.Module(body, [])):
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             found.update([node.module] if node.module else [alias.name for alias in node.names])
     return found
 
 
 class TestPackage(unittest.TestCase):
+    trees: dict[str, ast.Module]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.trees = {name: ast.parse(text) for name, text in sources().items()}
+
     def test_modules_import_plainly(self) -> None:
-        for name in sources():
+        for name in self.trees:
             if name not in TYPES_ONLY:
                 importlib.import_module("worker." + name[:-len(".py")])
 
     def test_imports_form_no_circle(self) -> None:
-        graph = {name[:-len(".py")]: imports(ast.parse(text)) for name, text in sources().items()}
+        graph = {name[:-len(".py")]: imports(tree) for name, tree in self.trees.items()}
         order: list[str] = []
 
         def visit(name: str, path: tuple[str, ...]) -> None:
@@ -47,8 +53,8 @@ class TestPackage(unittest.TestCase):
         self.assertEqual(set(order), set(graph))
 
     def test_no_state_is_rebound(self) -> None:
-        for name, text in sources().items():
-            found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Global)]
+        for name, tree in self.trees.items():
+            found = [node for node in ast.walk(tree) if isinstance(node, ast.Global)]
             self.assertEqual(found, [], name)
 
     def test_plain_imports_leave_no_trace(self) -> None:
