@@ -113,7 +113,7 @@ func (w *world) link(target, name string) string {
 func (w *world) environment(name string) string {
 	w.t.Helper()
 	dir := w.path(name)
-	if out, err := exec.Command(realPython(), "-I", "-m", "venv", "--without-pip", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command(realPython(), "-I", "-S", "-m", "venv", "--without-pip", dir).CombinedOutput(); err != nil {
 		w.t.Fatalf("making an environment: %v\n%s", err, out)
 	}
 	return dir

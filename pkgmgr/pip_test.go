@@ -48,12 +48,18 @@ func TestPipOfNewEnvironment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := w.pip(python, "-m", "pip", "list", "--format=freeze"); strings.Contains(got, "==") {
-				t.Errorf("a new environment has packages:\n%s", got)
-			}
 			w.pip(python, "-m", "pip", "install", "spam")
 			if got := ask(t, python, "import spam; print(spam.value)"); got != "1" {
 				t.Errorf("spam.value = %s", got)
+			}
+			if name == "from a Python without pip" {
+				return // each pip runs out of a wheel, which takes seconds
+			}
+			if got := w.pip(python, "-m", "pip", "list", "--format=freeze"); strings.TrimSpace(got) != "spam==1.0" {
+				t.Errorf("the environment has packages besides spam:\n%s", got)
+			}
+			if name != "made by venv" {
+				return // the pip that is replaced is the same, and to install one takes seconds
 			}
 			w.pip(python, "-m", "ensurepip", "--default-pip")
 			if got := w.pip(python, "-m", "pip", "--version"); !strings.Contains(got, w.venv()) {
