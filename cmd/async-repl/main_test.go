@@ -28,6 +28,9 @@ import (
 // TestMain makes the test binary play the program if no argument asks for tests: server and guard
 // are processes of their own in these tests, as they are for a client. Only the arguments decide: a
 // process that was started as a guard must never run the tests, which start guards.
+//
+// There are hundreds of these processes, and each initializes every package that the tests import:
+// go-cmp, which compiles patterns then, took a fifth of the time of a start.
 func TestMain(m *testing.M) {
 	testing := slices.ContainsFunc(os.Args[1:], func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
 	switch {

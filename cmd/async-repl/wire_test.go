@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
@@ -112,8 +111,8 @@ func (c *conversation) play(script *txtar.Archive) {
 			c.receive("")
 		case "receive":
 			got := c.receive(arg)
-			if diff := cmp.Diff(string(f.Data), got); diff != "" && !*update {
-				c.t.Errorf("section %d, %s: -want +got\n%s", i+1, f.Name, diff)
+			if want := string(f.Data); got != want && !*update {
+				c.t.Errorf("section %d, %s:\n%s\nwant:\n%s\nFrom the first difference on:\n%s", i+1, f.Name, got, want, got[commonPrefix(got, want):])
 			}
 			script.Files[i].Data = []byte(got)
 		default:
@@ -194,6 +193,16 @@ func (c *conversation) receive(until string) string {
 		}
 	}
 	return got.String()
+}
+
+// commonPrefix returns the length of the longest common prefix of two texts.
+func commonPrefix(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
 }
 
 // names replace text that differs from run to run.
