@@ -68,6 +68,7 @@ func isTooMany(err error) bool {
 // A session that is deleted while a branch waits for its turn has none, and a name that is taken
 // meanwhile is refused.
 func TestBranchThatComesTooLate(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t, config(t))
 	sc := b.Scope()

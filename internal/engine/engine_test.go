@@ -28,6 +28,15 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
 
+// inFull skips a test of a rare promise in a short run. It starts several workers, and the gate runs
+// it in full.
+func inFull(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("several workers for a rare promise: a full run has it")
+	}
+}
+
 // config returns the Config of an engine in a workspace of its own, which uses an environment of the
 // machine's Python, and its shell.
 func config(t testing.TB) engine.Config {
@@ -167,6 +176,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 // Close lets Python exit in idle sessions while it ends everything else, in the sessions used last
 // first. A session whose exit takes too long, or whose turn does not come, is cut off and logged.
 func TestCloseLetsPythonExit(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	var log strings.Builder
 	c := config(t)

@@ -35,6 +35,7 @@ func expired(t *testing.T, b *bench, sc engine.Scope, name string) (loss *engine
 // A session that has been idle for too long is ended, and says what was lost. The next of its name
 // has its settings.
 func TestIdleSessionsAreEnded(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	c := config(t)
 	c.SessionTTL = 300 * time.Millisecond
@@ -66,6 +67,7 @@ func TestIdleSessionsAreEnded(t *testing.T) {
 
 // A session is not idle while a job runs, or a process that it started.
 func TestSessionsInUseAreKept(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	c := config(t)
 	c.SessionTTL = 20 * time.Millisecond

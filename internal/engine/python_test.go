@@ -106,6 +106,7 @@ print(sys.prefix == sys.base_prefix, sys.executable, os.environ["PATH"].split(os
 
 // A session has the limit of its memory that it asked for, and the status says what it limits.
 func TestMemoryOfSessions(t *testing.T) {
+	inFull(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux limits memory")
 	}

@@ -29,6 +29,7 @@ func (b *bench) rerun(sc engine.Scope, after jobs.Info, code string) (string, *j
 // A rerun that ends before its own code runs leaves no session, and so takes the place of none. One
 // that comes to its code keeps it, and names the job that ran the same in the same state.
 func TestRerunThatFailsLeavesNoSession(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	c := config(t)
 	c.MaxSessions = 2
@@ -68,6 +69,7 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 // The state after a job is where any session has it, also once the job's own session has gone on
 // or is deleted. A branch that has gone on too has the code still.
 func TestStateIsKeptByABranch(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t, config(t))
 	sc := b.Scope()

@@ -43,6 +43,7 @@ func (b *bench) says(sc engine.Scope, session, code string) string {
 // A session starts in its directory, and its variables are set for its Python and what that starts.
 // Shell jobs and other sessions see nothing of them.
 func TestSettingsBelongToTheSession(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	c := config(t)
 	c.Env = append(c.Env, "MINE=server's")
@@ -289,6 +290,7 @@ func TestDeleteLetsPythonExit(t *testing.T) {
 // Sessions that were made with settings make no room for others. The refusal names the session that
 // has been idle longest.
 func TestTooManySessions(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	c := config(t)
 	c.MaxSessions = 2
@@ -323,6 +325,7 @@ func TestTooManySessions(t *testing.T) {
 
 // What can't be had is refused, and makes no session.
 func TestSettingsThatCannotBeHad(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	c := config(t)
 	c.MemoryMB = 500

@@ -25,6 +25,7 @@ func (b *bench) in(sc engine.Scope, session, line string) *jobs.Job {
 // One shell session too many takes the place of the one that has been idle longest. It is refused
 // while all are busy.
 func TestMaxShellSessions(t *testing.T) {
+	inFull(t)
 	t.Parallel()
 	b := newBench(t, config(t))
 	sc := b.Scope()
