@@ -223,10 +223,15 @@ func (t *Target) next(v **view) (chain, error) {
 	return c, err
 }
 
-// foreign returns the error for stacks that begin with other frames than the program's.
+// foreign returns the error for stacks that begin with other frames than the program's. If the thread
+// is not blocked, all readings can be of one moment in which it goes from one generator to another:
+// it has no processor while the machine runs something else.
 func (t *Target) foreign() error {
 	if t.bottom == nil {
 		return &UnavailableError{errUnproven}
+	}
+	if _, _, runs, _ := activity(t.pid); runs {
+		return ErrMoving
 	}
 	return errGreenlet
 }
