@@ -21,8 +21,9 @@ type Call struct {
 }
 
 // BlockedIn returns the call that the thread is blocked in, or ErrNoWait. A thread that was woken
-// is not blocked, even if it has had no processor yet: the kernel shows it as running. A thread of
-// a 32-bit program counts as not blocked, because its calls have other numbers.
+// is not blocked, even if it has had no processor yet. The kernel shows it as running, except for
+// the moment until another processor takes it up; see [Thread.Woken]. A thread of a 32-bit program
+// counts as not blocked, because its calls have other numbers.
 func (t Thread) BlockedIn() (Call, error) {
 	c, err := t.shownCall()
 	if err != nil || c.number != unix.SYS_RESTART_SYSCALL {
@@ -189,6 +190,9 @@ func (c Call) Parked() bool {
 	}
 	return false
 }
+
+// Timed reports whether the thread waits in a futex for a limited time.
+func (c Call) Timed() bool { return c.number == unix.SYS_FUTEX && c.args[3] != 0 }
 
 // sysFutexWait is the number of futex_wait on every architecture.
 const sysFutexWait = 455

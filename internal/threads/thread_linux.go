@@ -30,3 +30,11 @@ func NameOf(pid int) string {
 	}
 	return fmt.Sprintf("%s (pid %d)", s.Program, pid)
 }
+
+// Woken reports whether the thread has been woken. If another processor must take it up, which can
+// take milliseconds on a virtual machine, the kernel (6.18) still shows the call that it was blocked
+// in, but no longer the state of a thread that sleeps: it is TASK_WAKING.
+func (t Thread) Woken() bool {
+	s, err := procfs.InspectThread(t.PID, t.TID)
+	return err == nil && s.State == 'R'
+}

@@ -407,6 +407,9 @@ func (e *ends) active(other thread, read bool) (why string, err error) {
 		return "", threads.UnlessHidden(err)
 	}
 	if c.Parked() || c.Sleeps() {
+		// Only of a wait with a time limit: that is how a thread waits for Python's lock, which the
+		// program releases as it begins to read. Other threads are parked for longer.
+		e.working = e.working || c.Timed() && other.Woken()
 		return "", nil
 	}
 	w, err := other.WaitOf(c)

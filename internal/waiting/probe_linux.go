@@ -128,7 +128,7 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	if err != nil {
 		return m, mode, err
 	}
-	if t.stat.Exiting() { // a signal has ended the call, which the kernel still shows
+	if t.stat.Exiting() || t.stat.State == 'R' { // the call has ended, which the kernel still shows
 		return m, mode, threads.ErrMoved
 	}
 	if t.TID == t.PID { // an exec since then would have changed it; other threads don't survive one
