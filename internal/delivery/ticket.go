@@ -1,6 +1,11 @@
 package delivery
 
-import "github.com/modelcontextprotocol/go-sdk/mcp"
+import (
+	"maps"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
 
 // A Ticket is a call's place in its transport. A transport that hands over calls in the order in
 // which they were sent, or that knows whether an answer reaches the client, attaches one to each
@@ -16,9 +21,20 @@ type Ticket interface {
 	OnCancel(f func())
 }
 
-// ticketKey is the key of the ticket in the TokenInfo.Extra of a request, the one place in which
-// the SDK passes on a value of the transport. internal/stdio names it too.
+// ticketKey is the key of the ticket in the TokenInfo.Extra of a request. The SDK (go-sdk v1.8.0)
+// passes on a value of the transport in no other place.
 const ticketKey = "async-repl/call"
+
+// Attach returns a copy of info that also carries the ticket of a request. A transport gives it to
+// the SDK with the request, so that the handler finds the ticket with [TicketOf].
+func Attach(info auth.TokenInfo, t Ticket) *auth.TokenInfo {
+	info.Extra = maps.Clone(info.Extra)
+	if info.Extra == nil {
+		info.Extra = make(map[string]any)
+	}
+	info.Extra[ticketKey] = t
+	return &info
+}
 
 // TicketOf returns the ticket that the transport attached to a request.
 func TicketOf(x *mcp.RequestExtra) Ticket {

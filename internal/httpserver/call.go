@@ -9,9 +9,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/delivery"
 )
 
-// A call is the ticket of the calls in one HTTP request; see package delivery. Only a batch, which
+// A call is the [delivery.Ticket] of the calls in one HTTP request. Only a batch, which
 // the first version of the protocol allows, has more than one call. Calls over HTTP have no order.
 type call struct {
 	closed context.Context    // done when the request is over or must be answered, or its client has closed it
@@ -30,8 +32,7 @@ type call struct {
 	onCancel  []func()
 }
 
-// callKey is the key of the call in the TokenInfo.Extra of a request; package delivery names it too.
-const callKey = "async-repl/call"
+var _ delivery.Ticket = (*call)(nil)
 
 // Pass does nothing: the client orders its own requests.
 func (c *call) Pass() {}
@@ -111,7 +112,7 @@ func attach(r *http.Request, tenant string, c *call) (with *http.Request) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+tenant)
 	verify := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
-		return &auth.TokenInfo{UserID: tenant, Expiration: time.Now().Add(sessionTime), Extra: map[string]any{callKey: c}}, nil
+		return delivery.Attach(auth.TokenInfo{UserID: tenant, Expiration: time.Now().Add(sessionTime)}, c), nil
 	}
 	note := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { with = r })
 	auth.RequireBearerToken(verify, nil)(note).ServeHTTP(nil, r)
@@ -120,11 +121,7 @@ func attach(r *http.Request, tenant string, c *call) (with *http.Request) {
 
 // callOf returns the call that a message came with, or nil.
 func callOf(req mcp.Request) *call {
-	x := req.GetExtra()
-	if x == nil || x.TokenInfo == nil {
-		return nil
-	}
-	c, _ := x.TokenInfo.Extra[callKey].(*call)
+	c, _ := delivery.TicketOf(req.GetExtra()).(*call)
 	return c
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"asyncrepl/internal/delivery"
 	"asyncrepl/internal/metrics"
 	"asyncrepl/internal/racetest"
 )
@@ -207,7 +208,7 @@ func TestNotificationOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
 	closed, end := context.WithCancel(t.Context())
 	end()
-	extra := &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{Extra: map[string]any{callKey: &call{closed: closed}}}}
+	extra := &mcp.RequestExtra{TokenInfo: delivery.Attach(auth.TokenInfo{}, &call{closed: closed})}
 	for method, want := range map[string]bool{"notifications/initialized": true, "tools/list": false} {
 		untilClosed(func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
 			if !want {

@@ -265,7 +265,7 @@ func (d *dialogue) leave(leave func()) {
 	jobstest.End(d.t, j)
 }
 
-// TestTicket: handlers find the call of internal/stdio under the key that both packages name.
+// TestTicket: handlers find the call of internal/stdio as their ticket.
 func TestTicket(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"asyncrepl/internal/delivery"
 	"asyncrepl/internal/polltest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -318,5 +319,5 @@ func TestIDIsTakenUntilItsAnswerIsQueued(t *testing.T) {
 
 // callOf returns the call that is attached to a request, as handlers find it.
 func callOf(r *jsonrpc.Request) *Call {
-	return r.Extra.(*mcp.RequestExtra).TokenInfo.Extra[callKey].(*Call)
+	return delivery.TicketOf(r.Extra.(*mcp.RequestExtra)).(*Call)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/delivery"
 )
 
 const (
@@ -156,7 +158,7 @@ func (c *conn) take(line inputLine) (jsonrpc.Message, *refusal) {
 		if refused != nil {
 			return nil, refused
 		}
-		r.Extra = &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{Extra: map[string]any{callKey: call}}}
+		r.Extra = &mcp.RequestExtra{TokenInfo: delivery.Attach(auth.TokenInfo{}, call)}
 		if c.Ordered && r.Method == "tools/call" {
 			c.takeTurn(call)
 		}

@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"asyncrepl/internal/delivery"
 )
 
 const (
@@ -22,12 +24,8 @@ const (
 	keptBuffer = 64 << 10
 )
 
-// callKey is the key under which the [Call] of a request is in its TokenInfo.Extra. The SDK passes
-// that on to handlers and offers no other place for a value of the transport. internal/mcpserver
-// names it too.
-const callKey = "async-repl/call"
-
-// A Call is a request in flight. Its methods are for the handler of the request.
+// A Call is a request in flight. Its methods are for the handler of the request, which receives it
+// as its [delivery.Ticket].
 type Call struct {
 	conn    *conn
 	key     jsonrpc.ID      // by which the SDK knows the call
@@ -41,6 +39,8 @@ type Call struct {
 	onAnswer  func(queued bool)
 	onCancel  func()
 }
+
+var _ delivery.Ticket = (*Call)(nil)
 
 func newCall(c *conn, r *jsonrpc.Request, id json.RawMessage, size int) *Call {
 	return &Call{
