@@ -121,10 +121,13 @@ func exchange(t *testing.T, c net.Conn, what fmt.Stringer) (*http.Response, stri
 	return answer, string(body)
 }
 
+// hello is the first message of a client of the older era.
+var hello = message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`}
+
 // initialize begins a session of the older era and returns its id.
 func initialize(t *testing.T, c net.Conn) string {
 	t.Helper()
-	answer, body := exchange(t, c, message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`})
+	answer, body := exchange(t, c, hello)
 	id := answer.Header.Get("Mcp-Session-Id")
 	if id == "" {
 		t.Fatalf("no session: %s %s", answer.Status, body)

@@ -1,10 +1,14 @@
 package httpserver
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,3 +122,65 @@ func TestSlowReader(t *testing.T) {
 		}
 	})
 }
+
+// TestAnswersOfTheSDKAreKnown: of what the SDK writes, exactly the answers to calls are taken for
+// answers. If this fails after the SDK was updated, isAnswer must follow it: else each answer counts
+// as lost, and what it announces is announced again.
+func TestAnswersOfTheSDKAreKnown(t *testing.T) {
+	t.Parallel()
+	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	server.AddTool(&mcp.Tool{Name: "good", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: 1})
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "answered"}}}, err
+	})
+	server.AddTool(&mcp.Tool{Name: "bad", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no"}
+	})
+	newer, older := eras()
+	session := ""
+	post := func(h http.Handler, m message) (events []string) {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(m.String())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &eventRecorder{header: make(http.Header)}
+		h.ServeHTTP(w, with(r.WithContext(t.Context()), server))
+		session = cmp.Or(w.header.Get("Mcp-Session-Id"), session)
+		return w.events
+	}
+	post(older, hello)
+	for name, h := range map[string]*mcp.StreamableHTTPHandler{"": newer, session: older} {
+		for tool, want := range map[string][]bool{"good": {false, true}, "bad": {true}} {
+			call := callOfEra(name, tool)
+			call.body = strings.Replace(call.body, `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)
+			if h == older {
+				call.body = strings.Replace(call.body, `"arguments":`, `"_meta":{"progressToken":"p"},"arguments":`, 1)
+			}
+			var got []bool
+			events := post(h, call)
+			for _, e := range events {
+				got = append(got, isAnswer([]byte(e)))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("session %q, tool %s: answers %v, want %v, in %q", name, tool, got, want, events)
+			}
+		}
+	}
+}
+
+// An eventRecorder keeps what a handler writes, one event for each write.
+type eventRecorder struct {
+	header http.Header
+	events []string
+}
+
+func (w *eventRecorder) Header() http.Header { return w.header }
+
+func (w *eventRecorder) WriteHeader(int) {}
+
+func (w *eventRecorder) Write(p []byte) (int, error) {
+	w.events = append(w.events, string(p))
+	return len(p), nil
+}
+
+func (w *eventRecorder) Flush() {}
