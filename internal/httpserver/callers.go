@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 
@@ -33,14 +34,32 @@ type caller struct {
 
 // callers are the callers by their tokens. The zero value has none.
 type callers struct {
-	mu  sync.Mutex
-	all map[Caller]*caller
+	mu      sync.Mutex
+	all     map[Caller]*caller
+	revoked int // how many tokens were revoked
 }
 
-// enter begins a request, which leave ends. It reports whether the caller may have one more.
-func (cs *callers) enter(who Caller) (*caller, bool) {
+var (
+	errRevoked = errors.New("a token was revoked meanwhile")
+	errTooMany = errors.New("the caller has as many requests in flight as it can have")
+)
+
+// revocations returns how many tokens were revoked.
+func (cs *callers) revocations() int {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	return cs.revoked
+}
+
+// enter begins a request of a caller whose token was found after revoked revocations; leave ends it.
+// If another token was revoked since then, the error is errRevoked, and the token must be looked up
+// again: the request would otherwise outlive a token that was revoked between both.
+func (cs *callers) enter(who Caller, revoked int) (*caller, error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if revoked != cs.revoked {
+		return nil, errRevoked
+	}
 	c := cs.all[who]
 	if c == nil {
 		if cs.all == nil {
@@ -51,10 +70,10 @@ func (cs *callers) enter(who Caller) (*caller, bool) {
 		cs.all[who] = c
 	}
 	if c.inFlight >= maxInFlight {
-		return nil, false
+		return nil, errTooMany
 	}
 	c.inFlight++
-	return c, true
+	return c, nil
 }
 
 func (cs *callers) leave(c *caller) {

@@ -58,15 +58,21 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 		if s.answerPage(w, r) {
 			return
 		}
-		who, ok := s.identify(r)
-		if !ok {
-			unauthorized(w, r)
-			return
-		}
-		c, ok := s.callers.enter(who)
-		if !ok {
-			tooMany(w)
-			return
+		var c *caller
+		for {
+			revoked := s.callers.revocations()
+			who, ok := s.identify(r)
+			if !ok {
+				unauthorized(w, r)
+				return
+			}
+			var err error
+			if c, err = s.callers.enter(who, revoked); err == nil {
+				break
+			} else if err == errTooMany {
+				tooMany(w)
+				return
+			}
 		}
 		defer s.callers.leave(c)
 		if conn, ok := r.Context().Value(connKey{}).(*conn); ok {
@@ -74,12 +80,6 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 		}
 		http.NewResponseController(w).SetWriteDeadline(time.Time{}) // from here on each write has its own
 		observationOf(r).by(c.Caller, eraOf(r))
-		// A token that was revoked after it was found, and before the request was one of its caller's,
-		// ends no request: it is no longer found.
-		if again, ok := s.identify(r); !ok || again != who {
-			unauthorized(w, r)
-			return
-		}
 		next(w, r, c)
 	}
 }
@@ -127,6 +127,7 @@ func (s *Server) Revoke(token string) {
 func (cs *callers) revoke(token string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	cs.revoked++
 	for who, c := range cs.all {
 		if who.Token == token {
 			c.end()

@@ -126,14 +126,14 @@ func TestTooManyRequests(t *testing.T) {
 	inBubble(t, nil, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		who := Caller{Tenant: defaultTenant}
 		for range maxInFlight {
-			if _, ok := s.callers.enter(who); !ok {
+			if _, err := s.callers.enter(who, 0); err != nil {
 				t.Fatal("refused")
 			}
 		}
 		if head, body := exchange(t, dial(), message{body: "{}"}); head.StatusCode != http.StatusTooManyRequests {
 			t.Errorf("%s: %s", head.Status, body)
 		}
-		if _, ok := s.callers.enter(Caller{Tenant: "other"}); !ok {
+		if _, err := s.callers.enter(Caller{Tenant: "other"}, 0); err != nil {
 			t.Error("another caller is refused")
 		}
 		s.callers.leave(s.callers.all[who])

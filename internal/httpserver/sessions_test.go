@@ -204,3 +204,32 @@ func TestSessionOfAnotherTenant(t *testing.T) {
 		}
 	})
 }
+
+// TestTokenIsLookedUpOnce: a request looks its token up once. If it is revoked after that, and before
+// the request is one of its caller's, the request is refused.
+func TestTokenIsLookedUpOnce(t *testing.T) {
+	t.Parallel()
+	var server *Server
+	lookups, known, revoke := 0, true, false
+	find := func(string) (Caller, bool) {
+		lookups++
+		found := known
+		if revoke {
+			known = false
+			server.Revoke("laptop")
+		}
+		return Caller{Tenant: "alice", Token: "laptop"}, found
+	}
+	inBubble(t, answering(new(chan bool), "answered"), Config{Find: find}, func(t *testing.T, s *Server, dial func() net.Conn) {
+		server = s
+		call := callOfEra("", "nothing")
+		call.headers += "Authorization: Bearer x\r\n"
+		if head, _ := exchange(t, dial(), call); head.StatusCode == http.StatusUnauthorized || lookups != 1 {
+			t.Errorf("%s after %d lookups", head.Status, lookups)
+		}
+		revoke, lookups = true, 0
+		if head, _ := exchange(t, dial(), call); head.StatusCode != http.StatusUnauthorized || lookups != 2 {
+			t.Errorf("after the revocation: %s after %d lookups", head.Status, lookups)
+		}
+	})
+}
