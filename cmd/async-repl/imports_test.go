@@ -104,7 +104,7 @@ var rules = []rule{
 	{dir: "pkgmgr", may: append(runnersMay, "pkgmgr/installer"), not: []string{"net/http", "os/exec"},
 		why: "runners know no protocol and not one another; the network is the installer's business"},
 
-	{dir: "internal/hints", may: []string{"jobs"}, not: []string{"os", "net", "github.com"},
+	{dir: "internal/hints", may: []string{"jobs"}, errors: []string{"internal/keys", "internal/tty"}, not: []string{"os", "net", "github.com"},
 		why: "a hint depends on what failed and on nothing else"},
 	{dir: "internal/report", may: []string{"internal/hints", "internal/callstack", "internal/display", "internal/findings", "internal/output", "internal/progress", "internal/snapshot", "internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
 		why: "a job reads alike through MCP, on the command line, in the browser and on disk, however it runs"},
@@ -122,7 +122,7 @@ var rules = []rule{
 		why: "output is searched alike in every front end"},
 	{dir: "internal/conditions", may: []string{"internal/arguments", "internal/lines", "internal/output", "internal/report", "internal/search", "internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
 		why: "jobs are waited for alike in every front end, however they run"},
-	{dir: "internal/refusal", may: []string{"internal/arguments", "internal/engine", "internal/report", "internal/view", "jobs"}, errors: []string{"internal/keys", "internal/tty"}, not: []string{"os", "net", "github.com"},
+	{dir: "internal/refusal", may: []string{"internal/arguments", "internal/engine", "internal/hints", "internal/report", "internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
 		why: "the packages below know no tools, and every front end says in the same words what helps"},
 	{dir: "internal/rawjson", not: []string{"os", "net", "github.com"},
 		why: "bytes in, bytes out"},

@@ -1,5 +1,6 @@
-// Package hints says in the terms of the tools what to do about the cause of a failure: a package
-// that is missing, code that only IPython understands, a pip of another Python.
+// Package hints says in the terms of the tools what to do about the cause of a failure or a refusal:
+// a package that is missing, code that only IPython understands, a pip of another Python, input that
+// a terminal can't take. It is the one place for that, so the packages below know no tools.
 package hints
 
 import (

@@ -1,7 +1,7 @@
 // Package refusal says why a call was refused and how to fix it, in the terms of the tools.
 //
 // It is the one place where errors become text: the packages below know no tools, and return errors
-// that callers can act on. [Of] adds what only the tools know.
+// that callers can act on. How to avoid them is in package hints.
 package refusal
 
 import (
@@ -13,9 +13,8 @@ import (
 
 	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/keys"
+	"asyncrepl/internal/hints"
 	"asyncrepl/internal/report"
-	"asyncrepl/internal/tty"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -36,27 +35,7 @@ func Of(err error, rp *report.Reporter, offersSessions bool) *report.Reply {
 	if errors.Is(err, jobs.ErrShutdown) {
 		return report.Textf("The server is shutting down; nothing was started.")
 	}
-	text := capitalized(err.Error())
-	for _, r := range remedies {
-		if errors.Is(err, r.err) {
-			text += ": " + r.remedy
-		}
-	}
-	return report.Textf("%s", text)
-}
-
-// remedies say in the terms of the tools how to avoid an error of a package that knows no tools.
-// Those for jobs that could not start are in package report.
-var remedies = []struct {
-	err    error
-	remedy string
-}{
-	{tty.ErrLineTooLong, "send it in parts to a command started with tty=false, or put it in a file"},
-	{tty.ErrControl, `press them with keys, such as keys=["ctrl-c"]; use eof=true for end of file, or tty=false`},
-	{tty.ErrRawEOF, `send keys=["ctrl-d"], which ends a readline prompt, or the key that the program quits by`},
-	{jobs.ErrNoTerminal, "it takes text, eof and signal; start it without tty=false for keys, paste and size"},
-	{keys.ErrPasteControl, "send them with keys or, if the program reads keys, as text without paste"},
-	{tty.ErrEcho, "wait until the job asks with Waiting: secret"},
+	return report.Textf("%s", capitalized(hints.WithRemedy(err)))
 }
 
 func capitalized(s string) string {

@@ -14,23 +14,9 @@ import (
 // StatusText returns the value of the Status line.
 func StatusText(info jobs.Info) string {
 	if info.Status.Final() {
-		return withRemedy(info.Receipt).Text()
+		return hints.ReceiptWithRemedy(info.Receipt).Text()
 	}
 	return string(info.Status)
-}
-
-// remedies say, by cause, how to start a job that could not start.
-var remedies = map[jobs.Cause]string{
-	jobs.NoTerminal:  "a command that needs no terminal runs with tty=false",
-	jobs.NoDirectory: "make it, or name another in cwd",
-}
-
-// withRemedy returns the receipt with the remedy for its cause, if any, in its detail.
-func withRemedy(rec jobs.Receipt) jobs.Receipt {
-	if s := remedies[rec.Cause]; s != "" {
-		rec.Detail += ": " + s
-	}
-	return rec
 }
 
 // notes returns the notes of a receipt, and one for output lost to the disk or to the limit of all

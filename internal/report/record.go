@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/display"
+	"asyncrepl/internal/hints"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/progress"
 	"asyncrepl/jobs"
@@ -188,7 +189,7 @@ func (rp *Reporter) Record(info jobs.Info, shown []jobs.Display, log output.Read
 		r.Elapsed = end.Sub(info.Started).Round(time.Millisecond).Seconds()
 	}
 	if info.Status.Final() {
-		r.Receipt = newRecordReceipt(withRemedy(info.Receipt))
+		r.Receipt = newRecordReceipt(hints.ReceiptWithRemedy(info.Receipt))
 	} else if r.PID = info.PID; info.Probe != nil {
 		if u, err := info.Probe.Usage(); err == nil {
 			r.Usage = &recordUsage{CPU: u.CPU.Seconds(), Memory: u.Memory, Processes: u.Processes}
