@@ -19,6 +19,7 @@ var goroutines = map[string][]string{
 	"cmd/async-repl/serve.go":   {"the connection", "the end of the engine after a signal", "the catching of signals"},
 
 	"internal/engine/engine.go":  {"the end of all jobs"},
+	"internal/engine/leave.go":   {"the end of a tenant that left"},
 	"internal/engine/tenants.go": {"the end of one tenant of several"},
 
 	"internal/httpserver/sessions.go": {"one per MCP session over HTTP"},

@@ -29,7 +29,7 @@ var errShutdown = errors.New("the server is shutting down")
 // [*BusyError]. It can be any error of Create, too, or a [*NoSessionError] about from, or say why
 // from can't be branched now.
 func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (overview.Session, Shared, error) {
-	fork := func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
+	fork := func(parent Python, name string, cfg pyrepl.Config) (Python, Shared, error) {
 		return parent.Branch(ctx, name, cfg)
 	}
 	return e.branch(sc, from, name, fork)
@@ -44,7 +44,7 @@ var ErrNotKept = pyrepl.ErrNotKept
 // takes a free one. The error can be [ErrNotKept].
 func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name string) (overview.Session, Shared, error) {
 	var refused error
-	fork := func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (*pyrepl.Session, Shared, error) {
+	fork := func(parent Python, name string, cfg pyrepl.Config) (Python, Shared, error) {
 		return parent.BranchAfter(ctx, job.ID, name, cfg)
 	}
 	for _, from := range e.holders(job) {
@@ -74,30 +74,30 @@ func (e *Engine) holders(job jobs.Info) (names []string) {
 
 // A forkFunc makes a session that continues with the variables of parent, or with earlier ones, and
 // returns what the two share.
-type forkFunc func(parent *pyrepl.Session, name string, cfg pyrepl.Config) (b *pyrepl.Session, shared Shared, err error)
+type forkFunc func(parent Python, name string, cfg pyrepl.Config) (b Python, shared Shared, err error)
 
 // branch makes a session that fork forks off another one.
 func (e *Engine) branch(sc Scope, from, name string, fork forkFunc) (overview.Session, Shared, error) {
-	parent, name, err := e.branchable(sc, from, name)
+	parent, name, err := e.branchable(from, name)
 	if err != nil {
-		return overview.Session{}, nil, err
+		return overview.Session{}, nil, e.described(sc, err)
 	}
 	spec := parent.spec
 	spec.Name = name
-	b, shared, err := fork(parent.Session, name, e.configOf(sc, spec, parent.packages))
+	b, shared, err := fork(parent.Python, name, e.configOf(sc, spec, parent.packages))
 	if err != nil {
 		return overview.Session{}, nil, err
 	}
-	status, err := e.addBranch(sc, spec, parent, b)
+	s, err := e.addBranch(sc, spec, parent, b)
 	if err != nil {
 		b.Close()
-		return overview.Session{}, nil, err
+		return overview.Session{}, nil, e.described(sc, err)
 	}
-	return status, shared, nil
+	return e.statusOf(sc, s), shared, nil
 }
 
 // branchable returns the session from and the name of its branch, or why it can't have one.
-func (e *Engine) branchable(sc Scope, from, name string) (*session, string, error) {
+func (e *Engine) branchable(from, name string) (*session, string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	parent := e.sessions[from]
@@ -105,7 +105,7 @@ func (e *Engine) branchable(sc Scope, from, name string) (*session, string, erro
 		return nil, "", e.noSession(from)
 	}
 	name = e.freeName(from, name)
-	if err := e.canMake(sc, name); err != nil {
+	if err := e.canMake(name); err != nil {
 		return nil, "", err
 	}
 	parent.opened = time.Now() // so that it is not ended as idle while its branch waits
@@ -113,16 +113,16 @@ func (e *Engine) branchable(sc Scope, from, name string) (*session, string, erro
 }
 
 // addBranch adds a branch to the table, unless a session of its name was made meanwhile.
-func (e *Engine) addBranch(sc Scope, spec SessionSpec, parent *session, b *pyrepl.Session) (overview.Session, error) {
+func (e *Engine) addBranch(sc Scope, spec SessionSpec, parent *session, b Python) (session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return overview.Session{}, errShutdown
+		return session{}, errShutdown
 	}
-	if err := e.canMake(sc, spec.Name); err != nil {
-		return overview.Session{}, err
+	if err := e.canMake(spec.Name); err != nil {
+		return session{}, err
 	}
 	s := e.add(sc, spec, parent.packages, b)
 	s.named, s.parent = true, parent.Name()
-	return e.statusOf(sc, *s), nil
+	return *s, nil
 }

@@ -41,8 +41,8 @@ func (spec SessionSpec) venv() string {
 // [*SessionExistsError] or a [*TooManySessionsError]. Create can have to start an interpreter to
 // learn its version.
 func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ overview.Session, install *Install, err error) {
-	if err := e.checkSpec(sc, spec); err != nil {
-		return overview.Session{}, nil, err
+	if err := e.checkSpec(spec); err != nil {
+		return overview.Session{}, nil, e.described(sc, err)
 	}
 	packages, err := e.packages.Other(ctx, pkgmgr.Choice{
 		Python: pkgmgr.Setting{Name: "python", Value: spec.Python}, Venv: pkgmgr.Setting{Name: "venv", Value: spec.venv()},
@@ -57,10 +57,20 @@ func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ over
 		}
 		install = &Install{run, siteOf(packages)}
 	}
+	s, err := e.makeNamed(sc, spec, packages, install)
+	if err != nil {
+		return overview.Session{}, nil, e.described(sc, err)
+	}
+	return e.statusOf(sc, s), install, nil
+}
+
+// makeNamed makes a session with its settings, and lets install, unless it is nil, take the first
+// place in its queue.
+func (e *Engine) makeNamed(sc Scope, spec SessionSpec, packages *pkgmgr.Manager, install *Install) (session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.canMake(sc, spec.Name); err != nil { // again: the lock was free meanwhile
-		return overview.Session{}, nil, err
+	if err := e.canMake(spec.Name); err != nil { // again: the lock was free meanwhile
+		return session{}, err
 	}
 	s := e.make(sc, spec, packages)
 	s.named = true
@@ -68,14 +78,14 @@ func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ over
 		install.Run = s.Hold(install.Run)
 		s.awaits++
 	}
-	return e.statusOf(sc, *s), install, nil
+	return *s, nil
 }
 
 // checkSpec returns why a session can't be made whatever Python it has, or nil.
-func (e *Engine) checkSpec(sc Scope, spec SessionSpec) error {
+func (e *Engine) checkSpec(spec SessionSpec) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.canMake(sc, spec.Name); err != nil {
+	if err := e.canMake(spec.Name); err != nil {
 		return err
 	}
 	if spec.MemoryMB == 0 {
@@ -94,27 +104,28 @@ func (e *Engine) checkSpec(sc Scope, spec SessionSpec) error {
 	return nil
 }
 
-// canMake returns why there can be no new session of a name, or nil. The caller holds mu.
-func (e *Engine) canMake(sc Scope, name string) error {
+// canMake returns why there can be no new session of a name, or nil. The caller holds mu, and passes
+// the error to described when it has released that.
+func (e *Engine) canMake(name string) error {
 	if s := e.sessions[name]; s != nil {
-		return &SessionExistsError{e.statusOf(sc, *s)}
+		return &SessionExistsError{of: *s}
 	}
 	if len(e.sessions) >= e.config.MaxSessions && !e.makeRoom() {
-		return e.tooMany(sc)
+		return e.tooMany()
 	}
 	return nil
 }
 
 // make adds a session that has not started anything yet to the table. The caller holds mu.
 func (e *Engine) make(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) *session {
-	return e.add(sc, spec, packages, pyrepl.NewSession(spec.Name, e.configOf(sc, spec, packages)))
+	return e.add(sc, spec, packages, e.config.Pythons.New(spec.Name, e.configOf(sc, spec, packages)))
 }
 
 // add adds a session to the table. The caller holds mu.
-func (e *Engine) add(sc Scope, spec SessionSpec, packages *pkgmgr.Manager, of *pyrepl.Session) *session {
+func (e *Engine) add(sc Scope, spec SessionSpec, packages *pkgmgr.Manager, of Python) *session {
 	now := time.Now()
 	of.SetCheckpoints(&e.kept)
-	s := &session{Session: of, spec: spec, packages: packages, made: now, opened: now}
+	s := &session{Python: of, spec: spec, packages: packages, made: now, opened: now}
 	if old := e.expired[spec.Name]; old != nil {
 		if old.loss != nil {
 			s.SetNote(old.loss.String())

@@ -40,6 +40,8 @@ type Config struct {
 	MaxOutput   int64         // bytes of output kept of each job
 	MaxState    int64         // bytes of output kept on disk, of all jobs
 
+	Pythons Pythons // makes the sessions; nil: those of package pyrepl
+
 	Since time.Time    // when the server started, before its engines; zero: with this one
 	Log   *slog.Logger // nil: nothing is logged
 }
@@ -68,6 +70,9 @@ type Engine struct {
 func New(c Config) (*Engine, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Pythons == nil {
+		c.Pythons = pyrepls{}
 	}
 	warn(c.Log)
 	if err := canLimitMemory(); err != nil && c.MemoryMB > 0 {
@@ -181,7 +186,7 @@ func (e *Engine) Close() {
 	e.stopExpiry()
 	stop := jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate, Step: shutdownStep}
 	e.jobs.StopAll(stop) // before the first signal, so that receipts say what ended a job
-	exited := pyrepl.LetExit(e.all())
+	exited := e.config.Pythons.LetExit(e.all())
 	var ending sync.WaitGroup
 	ending.Go(func() { e.jobs.Close(stop) }) // joined below; ends when all jobs have ended
 	e.owner.Shutdown()

@@ -47,35 +47,54 @@ func (e *Engine) stopExpiry() {
 	}
 }
 
-// expire ends the sessions that have been idle too long, and checks again when the next can be.
+// expire ends the sessions that have been idle too long, and checks again when the next can be. It
+// looks for their processes without the lock, because that is a scan of /proc.
 func (e *Engine) expire() {
+	next := e.config.SessionTTL
+	for _, s := range e.due(&next) {
+		if s.Usage().Processes <= 1 && !e.expireNow(s) {
+			next = min(next, askedPause)
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.expiry = nil
-	if e.closed {
-		return
-	}
-	next := e.config.SessionTTL
-	for name, s := range e.sessions {
-		left := e.config.SessionTTL - time.Since(s.idleSince(s.State()))
-		if left <= 0 && s.Usage().Processes > 1 {
-			continue // until they have exited
-		}
-		if left <= 0 && !e.expireNow(name, s) {
-			left = askedPause
-		}
-		if left > 0 {
-			next = min(next, left)
-		}
-	}
 	if len(e.sessions) > 0 {
 		e.expireAfter(next)
 	}
 }
 
+// due returns the sessions whose time is up, and lowers next to the time that another one has left.
+func (e *Engine) due(next *time.Duration) (list []*session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expiry = nil
+	for _, s := range e.sessions {
+		if left := e.left(s); left > 0 {
+			*next = min(*next, left)
+		} else {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// left returns how long a session can still be idle. The caller holds mu.
+func (e *Engine) left(s *session) time.Duration {
+	return e.config.SessionTTL - time.Since(s.idleSince(s.State()))
+}
+
 // expireNow ends a session and keeps what must be known of it. It returns false if the session is
-// in use after all. The caller holds mu.
-func (e *Engine) expireNow(name string, s *session) bool {
+// in use after all.
+func (e *Engine) expireNow(s *session) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	name := s.Name()
+	if e.closed || e.sessions[name] != s {
+		return true
+	}
+	if e.left(s) > 0 {
+		return false
+	}
 	loss, ok := s.DeleteIdle(fmt.Sprintf("was ended because it was idle for %v (REPL_SESSION_TTL)", e.config.SessionTTL))
 	if !ok {
 		return false

@@ -41,8 +41,7 @@ func (t *Tenants) checkLeaversAfter(d time.Duration) {
 	}
 }
 
-// endLeavers ends the engines of tenants that left long ago. It holds mu meanwhile, so that no tenant
-// comes back to an engine that is ending; one without jobs ends in an instant.
+// endLeavers ends the engines of tenants that left long ago.
 func (t *Tenants) endLeavers() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,13 +61,28 @@ func (t *Tenants) endLeavers() {
 			next = min(next, left)
 			continue
 		}
-		e.Close()
-		t.past = sum(t.past, e.jobs.Totals())
+		t.past = sum(t.past, totals) // which are final without a job
 		delete(t.engines, name)
 		delete(t.leavers, name)
-		e.config.Log.Info("a tenant without a token has ended", "tenant", name)
+		t.end(name, e)
 	}
 	t.checkLeaversAfter(next)
+}
+
+// end closes the engine of a tenant. That can take seconds if programs are still running, so it
+// happens without the lock, which every request needs. Until then the tenant is refused. The
+// caller holds mu.
+func (t *Tenants) end(name string, e *Engine) {
+	ended := make(chan struct{})
+	t.ending[name] = ended
+	go func() { // owned by the tenants, whose Close waits for it; ends when the engine is closed
+		e.Close()
+		e.config.Log.Info("a tenant without a token has ended", "tenant", name)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.ending, name)
+		close(ended)
+	}()
 }
 
 // sum adds the totals of one to those of all, which it changes.

@@ -29,7 +29,11 @@ func (e *Engine) noSession(name string) error {
 }
 
 // A SessionExistsError says that a session can't be made because there is one of that name.
-type SessionExistsError struct{ Session overview.Session }
+type SessionExistsError struct {
+	Session overview.Session
+
+	of session // that exists; described reads its state
+}
 
 func (e *SessionExistsError) Error() string {
 	return fmt.Sprintf("session %s exists", e.Session.Name)
@@ -39,6 +43,8 @@ func (e *SessionExistsError) Error() string {
 type TooManySessionsError struct {
 	Open int
 	Idle overview.Session // the one that has been idle longest; without a name: all are busy
+
+	idle *session // described reads its state
 }
 
 func (e *TooManySessionsError) Error() string {
@@ -46,16 +52,27 @@ func (e *TooManySessionsError) Error() string {
 }
 
 // tooMany returns the error for a session that can't be made. The caller holds mu.
-func (e *Engine) tooMany(sc Scope) error {
+func (e *Engine) tooMany() error {
 	err := &TooManySessionsError{Open: len(e.sessions)}
-	var idle *session
 	for _, s := range e.sessions {
-		if st := s.State(); st.Idle() && (idle == nil || s.idleSince(st).Before(idle.idleSince(idle.State()))) {
-			idle = s
+		if st := s.State(); st.Idle() && (err.idle == nil || s.idleSince(st).Before(err.idle.idleSince(err.idle.State()))) {
+			idle := *s
+			err.idle = &idle
 		}
 	}
-	if idle != nil {
-		err.Idle = e.statusOf(sc, *idle)
+	return err
+}
+
+// described returns an error of canMake with the state of the session that it is about. The state
+// needs a scan of /proc, so canMake, whose caller holds mu, leaves it out.
+func (e *Engine) described(sc Scope, err error) error {
+	switch err := err.(type) {
+	case *SessionExistsError:
+		err.Session = e.statusOf(sc, err.of)
+	case *TooManySessionsError:
+		if err.idle != nil {
+			err.Idle = e.statusOf(sc, *err.idle)
+		}
 	}
 	return err
 }

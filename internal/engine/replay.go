@@ -30,8 +30,8 @@ type replay struct {
 	steps   []Entry // that run again
 }
 
-// Replay returns the replay of a job, by the code that its session has kept, or a branch of that. The error can be a [*NoSessionError] about the job's session, or say why the
-// job can't be run again.
+// Replay returns the replay of a job, by the code that its session or a branch of that has kept. The
+// error can be a [*NoSessionError] about the job's session, or say why the job can't be run again.
 func (e *Engine) Replay(sc Scope, job jobs.Info) (Replay, error) {
 	s, err := e.Session(job.Session)
 	if err == nil {
@@ -65,7 +65,8 @@ func (r *replay) same(work Work) string {
 	return ""
 }
 
-func (r *replay) Run(name string, work Work) (string, jobs.Runner, error) {
+func (r *replay) Run(name string, work Work) (_ string, _ jobs.Runner, err error) {
+	defer func() { err = r.e.described(r.sc, err) }()
 	again := pyrepl.Replay{Earlier: r.steps, Work: work}
 	if job := r.same(work); job != "" {
 		again.Note = "Same code as job " + job + ", which ran it in the same state"
@@ -77,7 +78,7 @@ func (r *replay) Run(name string, work Work) (string, jobs.Runner, error) {
 		return "", nil, r.e.noSession(r.session)
 	}
 	name = r.e.freeName(r.session, name)
-	if err := r.e.canMake(r.sc, name); err != nil {
+	if err := r.e.canMake(name); err != nil {
 		return "", nil, err
 	}
 	spec := of.spec
@@ -85,7 +86,7 @@ func (r *replay) Run(name string, work Work) (string, jobs.Runner, error) {
 	s := r.e.make(r.sc, spec, of.packages)
 	s.named, s.awaits, s.rerun = of.named, 1, r.steps[len(r.steps)-1].Job
 	again.Abandon = func(ctx context.Context) { r.e.abandon(ctx, s) }
-	return name, s.Session.Replay(again), nil
+	return name, s.Python.Replay(again), nil
 }
 
 // abandon deletes a session whose only job has ended before it made the state that it is for. If
@@ -96,7 +97,7 @@ func (e *Engine) abandon(ctx context.Context, s *session) {
 		delete(e.sessions, name)
 	}
 	e.mu.Unlock()
-	if wait, err := s.Session.Delete(jobs.Program, "a rerun that was cut short"); err == nil {
+	if wait, err := s.Python.Delete(jobs.Program, "a rerun that was cut short"); err == nil {
 		wait(ctx) // an error: its owner ends the rest of it with the server
 	}
 }

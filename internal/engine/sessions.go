@@ -45,19 +45,17 @@ type Session interface {
 	Restart(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error)
 }
 
-// The types of a file to run, of a request about a session's namespace, of a list of that, of what
-// the session ran, of what became of its interpreter at a restart, and of the death of its
-// interpreter between jobs.
+// Aliases, so that front ends need not import pyrepl.
 type (
-	File      = pyrepl.File
-	Request   = pyrepl.Request
-	Variables = pyrepl.Variables
+	File      = pyrepl.File      // a file to run
+	Request   = pyrepl.Request   // a request about the namespace
+	Variables = pyrepl.Variables // a list of names of the namespace
 	Variable  = pyrepl.Variable
-	History   = pyrepl.History
-	Entry     = pyrepl.Entry
-	Work      = pyrepl.Work
-	End       = pyrepl.End
-	Loss      = pyrepl.Loss
+	History   = pyrepl.History // what a session ran
+	Entry     = pyrepl.Entry   // one piece of code that it ran
+	Work      = pyrepl.Work    // code or a file
+	End       = pyrepl.End     // how a restart ended the interpreter
+	Loss      = pyrepl.Loss    // the death of an interpreter between jobs
 )
 
 // The bounds of the limit of a session's memory, in MiB. A Python that does nothing takes a third
@@ -69,7 +67,7 @@ const (
 
 // A session is an entry of the engine's table.
 type session struct {
-	*pyrepl.Session
+	Python
 	spec     SessionSpec
 	packages *pkgmgr.Manager // of its environment
 	made     time.Time
@@ -104,7 +102,7 @@ func (e *Engine) Session(name string) (Session, error) {
 	if s == nil {
 		return nil, e.noSession(name)
 	}
-	return s.Session, nil
+	return s.Python, nil
 }
 
 // Open returns the named session for a job, and reports whether it had to make it. A session starts
@@ -114,12 +112,13 @@ func (e *Engine) Open(sc Scope, name string) (_ Session, made bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	return s.Session, made, nil
+	return s.Python, made, nil
 }
 
 // open returns the named session and reports whether it had to make it. job reports whether a job
 // will take a place in its queue.
 func (e *Engine) open(sc Scope, name string, job bool) (s *session, made bool, err error) {
+	defer func() { err = e.described(sc, err) }()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s = e.sessions[name]
@@ -128,7 +127,7 @@ func (e *Engine) open(sc Scope, name string, job bool) (s *session, made bool, e
 		if old := e.expired[name]; old != nil {
 			spec, packages, named = old.spec, old.packages, old.named
 		}
-		if err = e.canMake(sc, name); err != nil {
+		if err = e.canMake(name); err != nil {
 			return nil, false, err
 		}
 		s = e.make(sc, spec, packages)
@@ -166,7 +165,7 @@ func (e *Engine) Delete(sc Scope, name string, by jobs.By, reason string) (wait 
 		return nil, nil, e.noSession(name)
 	}
 	delete(e.sessions, name)
-	wait, err = s.Session.Delete(by, reason)
+	wait, err = s.Python.Delete(by, reason)
 	return wait, func() string { return keptVenv(sc, s.spec) }, err
 }
 
@@ -178,7 +177,7 @@ func (e *Engine) Sessions(sc Scope) (list []overview.Session, limit int) {
 	return list, e.config.MaxSessions
 }
 
-// statusOf returns the state of a session.
+// statusOf returns the state of a session. It scans /proc, so its caller must not hold mu.
 func (e *Engine) statusOf(sc Scope, s session) overview.Session {
 	st, u, now := s.State(), s.Usage(), time.Now()
 	limit := cmp.Or(s.spec.MemoryMB, e.config.MemoryMB)
@@ -224,11 +223,11 @@ func (e *Engine) makeRoom() bool {
 }
 
 // all returns the sessions, in no order.
-func (e *Engine) all() (list []*pyrepl.Session) {
+func (e *Engine) all() (list []Python) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range e.sessions {
-		list = append(list, s.Session)
+		list = append(list, s.Python)
 	}
 	return list
 }

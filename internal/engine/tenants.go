@@ -4,6 +4,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -26,24 +27,31 @@ type Tenants struct {
 	// Guarded by mu.
 	mu      sync.Mutex
 	engines map[string]*Engine
-	leavers map[string]time.Time // by name, when each last had a job or a session, see leave.go
-	check   *time.Timer          // of the next check of these; nil: none is due
-	past    jobs.Totals          // of the engines that have ended
+	leavers map[string]time.Time     // by name, when each last had a job or a session, see leave.go
+	check   *time.Timer              // of the next check of these; nil: none is due
+	past    jobs.Totals              // of the engines that have ended
+	ending  map[string]chan struct{} // by name, closed when the engine of a tenant that left has ended
 	closed  bool
 }
 
 // NewTenants returns the tenants of a server, of which there are none yet. The limits in c are
 // those of each tenant.
 func NewTenants(c Config) *Tenants {
-	return &Tenants{config: c, engines: make(map[string]*Engine), past: noTotals()}
+	return &Tenants{config: c, engines: make(map[string]*Engine), ending: make(map[string]chan struct{}), past: noTotals()}
 }
 
 func noTotals() jobs.Totals {
 	return jobs.Totals{Now: make(map[jobs.Status]int), Ended: make(map[jobs.Status]int64)}
 }
 
+// ErrEnding refuses a tenant that comes back while what it left running is ended. An engine of now
+// would use its environment beside the old one.
+var ErrEnding = errors.New("what this tenant left running is being ended: try again in a few seconds")
+
 // Tenant returns the engine of a tenant, and makes it if there is none. The name must follow the
 // rule of session names, because directories are named after it.
+//
+// While the programs of a tenant that had left are ended, the error is [ErrEnding].
 //
 // dir is the tenant's workspace, which is made if it does not exist. A tenant with one has its own
 // environment and state directory, too. If dir is empty, the tenant has those of the Config.
@@ -52,6 +60,9 @@ func (t *Tenants) Tenant(name, dir string) (*Engine, error) {
 	defer t.mu.Unlock()
 	if t.closed {
 		return nil, errShutdown
+	}
+	if t.ending[name] != nil {
+		return nil, ErrEnding
 	}
 	if e := t.engines[name]; e != nil {
 		if e.config.Workspace != cmp.Or(dir, t.config.Workspace) {
@@ -148,10 +159,14 @@ func (t *Tenants) Close() {
 	if t.check != nil {
 		t.check.Stop()
 	}
+	ending := slices.Collect(maps.Values(t.ending))
 	t.mu.Unlock()
 	var closing sync.WaitGroup
 	for _, e := range t.all() {
 		closing.Go(e.Close) // joined below; ends when the engine is closed
 	}
 	closing.Wait()
+	for _, ended := range ending {
+		<-ended
+	}
 }
