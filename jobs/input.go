@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -22,9 +23,10 @@ type Question struct {
 	By     string // the program that asks: "input() in session default", "read by bash (pid 812)"
 }
 
-// Input is a message of a client to a program of a job. It takes effect in this order: size,
-// signal, text, keys, end of file.
+// Input is a message to a program of a job. It takes effect in this order: size, signal, text, keys,
+// end of file.
 type Input struct {
+	By     By     // who sends it, Agent or Person, for the receipt of a job that a signal ends; empty: Agent
 	Size   Size   // of the terminal from now on; zero: as it is
 	Signal string // to send to the programs in the foreground, such as SIGUSR1; empty: none
 	Text   string
@@ -112,6 +114,7 @@ type InputFunc func(ctx context.Context, in Input) (Delivery, error)
 // deliveries are, and otherwise the result of the runner's InputFunc. If that is a Typing, Send waits
 // for it, until ctx is done.
 func (j *Job) Send(ctx context.Context, in Input) (Delivery, error) {
+	in.By = cmp.Or(in.By, Agent)
 	d, err := j.deliver(ctx, in)
 	if d.Typing != nil { // other input, such as a signal, need not wait for it
 		select {

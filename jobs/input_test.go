@@ -41,9 +41,13 @@ func TestSendReturnsWhatTheRunnerDoes(t *testing.T) {
 			got = in
 			return Delivery{Note: "buffered in the terminal"}, full
 		})
-		in := Input{Text: "hunter2", Line: true, Secret: true, EOF: true}
+		in := Input{By: Person, Text: "hunter2", Line: true, Secret: true, EOF: true}
 		if d, err := p.Send(t.Context(), in); err != full || d.Note != "buffered in the terminal" || !reflect.DeepEqual(got, in) {
 			t.Errorf("got %+v, %v; runner got %+v", d, err, got)
+		}
+		p.Send(t.Context(), Input{Text: "x"})
+		if got.By != Agent {
+			t.Errorf("input without a sender is by %q", got.By)
 		}
 		p.port.SetInput(nil)
 		if _, err := p.Send(t.Context(), in); err != ErrNotReading {

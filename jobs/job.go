@@ -101,6 +101,7 @@ type shared struct {
 	store Store
 	bug   func(string)
 	log   *slog.Logger
+	list  notice // of changes of any job, and of their list
 }
 
 // ID returns the job's ULID.

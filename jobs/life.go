@@ -50,6 +50,7 @@ func (j *Job) notify() {
 		close(j.changed)
 		j.changed = nil
 	}
+	j.shared.list.announce()
 }
 
 // defect reports a defect of this program and makes the job fail for it. If the job has ended, its
@@ -81,7 +82,7 @@ func (j *Job) stopLocked(st Stop) {
 	case j.stop.raises(st):
 		st = j.stop.raised(st)
 		j.stop = &st
-	case st.By == Agent && st.Spare && j.stop.Spare:
+	case (st.By == Agent || st.By == Person) && st.Spare && j.stop.Spare:
 		st = *j.stop
 		st.again++
 		j.stop = &st

@@ -100,6 +100,7 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	r.order = append(r.order, j)
 	r.running++
 	r.wg.Add(1)
+	r.shared.list.announce()
 	if q, ok := run.(Queuer); ok {
 		q.Queue(&Port{j})
 	}

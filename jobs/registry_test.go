@@ -300,3 +300,44 @@ func jobSize(tb testing.TB, n int) int {
 	}
 	return (used() - before) / n
 }
+
+// Changes of the list of jobs are announced: that a job is started, changes and is forgotten.
+func TestChangesOfTheListAreAnnounced(t *testing.T) {
+	bubble(t, Config{Keep: 1}, func(t *testing.T, s stage) {
+		changed := s.Changed()
+		announced := func(what string, want bool) {
+			t.Helper()
+			synctest.Wait()
+			select {
+			case <-changed:
+				if changed = s.Changed(); !want {
+					t.Errorf("%s is announced", what)
+				}
+			default:
+				if want {
+					t.Errorf("%s is not announced", what)
+				}
+			}
+		}
+		first := s.begin(Spec{})
+		announced("a start", true)
+		first.port.Write(output.Stdout, []byte("more"))
+		announced("output", false)
+		first.port.SetWaiting(Question{Kind: "line"})
+		announced("a question", true)
+		first.end(Receipt{End: Returned})
+		announced("an end", true)
+		second := s.begin(Spec{})
+		announced("another start", true)
+		second.end(Receipt{End: Returned})
+		announced("another end", true)
+		if list := s.List(Filter{}); len(list) != 1 {
+			t.Fatalf("%d jobs are kept", len(list))
+		}
+		pass(8 * 24 * time.Hour)
+		announced("the oldest is forgotten", true)
+		if list := s.List(Filter{}); len(list) != 0 {
+			t.Errorf("%d jobs are kept", len(list))
+		}
+	})
+}

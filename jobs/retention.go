@@ -48,6 +48,9 @@ func (r *Registry) prune() {
 	}
 	r.retention.schedule(time.Now(), r.prune)
 	r.mu.Unlock()
+	if len(gone) > 0 {
+		r.shared.list.announce()
+	}
 	for _, j := range gone { // without the lock: giving back a gigabyte takes long
 		j.log.Discard()
 		if err := r.shared.store.Remove(j.ID()); err != nil {

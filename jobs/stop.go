@@ -23,6 +23,7 @@ type By string
 const (
 	Program  By = "program"  // the job's own code
 	Agent    By = "agent"    // a request of the client
+	Person   By = "person"   // a request of a person who watches the agent
 	Limit    By = "limit"    // the job's timeout
 	Shutdown By = "shutdown" // the end of the server
 	Unknown  By = "outside or unknown"

@@ -77,9 +77,9 @@ type run struct {
 
 	// Guarded by mu.
 	mu         sync.Mutex
-	reading    bool          // a program reads input, and may wait for other things as well
-	readsAgain chan struct{} // closed when one does; nil: nothing waits for that
-	signals    []string      // that clients have sent
+	reading    bool               // a program reads input, and may wait for other things as well
+	readsAgain chan struct{}      // closed when one does; nil: nothing waits for that
+	signals    map[string]jobs.By // who sent each signal last, by the name of the signal
 	request    request
 }
 
@@ -139,7 +139,7 @@ func (r *run) startOnTTY(owner *process.Owner, spec process.Spec, pace tty.Pace)
 		return err
 	}
 	keyboard := tty.NewKeyboard(r.pty, runner.PIDs(r.handle))
-	keyboard.OnType = r.noteSent
+	keyboard.OnType = func(signal, by string) { r.noteSent(signal, jobs.By(by)) }
 	r.typist = tty.NewTypist(keyboard, pace)
 	r.watcher = runner.NewWatcher(r.pty, r.handle, r.lastOutput, r.onInput)
 	r.port.SetTerminal(r.pty.Size)
@@ -234,12 +234,12 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 	}
 	rec := runner.ExitReceipt(r.handle)
 	rec.Rest, rec.Survivors = stopped.Escalated, runner.Processes(stopped.Survivors)
-	if rec.End == jobs.Signaled && r.sentSignal(rec.Signal) {
-		rec.By = jobs.Agent
+	if by := r.senderOf(rec.Signal); rec.End == jobs.Signaled && by != "" {
+		rec.By = by
 	}
 	st := r.port.Stop()
-	if rung := r.requested(); rung != "" && st == nil && rec.End == jobs.Exited && rec.Code == 0 {
-		rec.Rungs, rec.By = []jobs.Rung{rung}, jobs.Agent
+	if req := r.requested(); req.rung != "" && st == nil && rec.End == jobs.Exited && rec.Code == 0 {
+		rec.Rungs, rec.By = []jobs.Rung{req.rung}, req.by
 	}
 	// A shutdown hangs up every process group itself, often before the rungs of the job's own stop.
 	hungUp := st != nil && st.By == jobs.Shutdown && rec.End == jobs.Signaled

@@ -64,13 +64,13 @@ func (r *run) inputToTerminal(ctx context.Context, in jobs.Input, d *jobs.Delive
 		return err
 	}
 	if in.Size != (jobs.Size{}) {
-		r.noteSent("")
+		r.noteSent("", in.By)
 		if err := r.pty.Resize(uint16(in.Size.Rows), uint16(in.Size.Cols)); err != nil {
 			return err
 		}
 	}
 	if in.Signal != "" {
-		err := r.pty.During(func() (err error) { d.Signalled, err = r.signal(in.Signal); return err })
+		err := r.pty.During(func() (err error) { d.Signalled, err = r.signal(in.Signal, in.By); return err })
 		if err != nil {
 			return err
 		}
@@ -137,13 +137,13 @@ func (r *run) inputToPipe(ctx context.Context, in jobs.Input, d *jobs.Delivery) 
 		}
 	}
 	if in.Signal != "" {
-		err := r.stdin.During(func() (err error) { d.Signalled, err = r.signal(in.Signal); return err })
+		err := r.stdin.During(func() (err error) { d.Signalled, err = r.signal(in.Signal, in.By); return err })
 		if err != nil {
 			return err
 		}
 	}
 	if in.Types() {
-		r.noteSent("")
+		r.noteSent("", in.By)
 		return r.stdin.Send(ctx, in.Text, in.EOF)
 	}
 	return nil
@@ -156,7 +156,7 @@ func (r *run) strokes(in jobs.Input) (tty.Strokes, error) {
 		r.pumps[0].Drain()
 		r.modes.follow(r.port.Output())
 	}
-	s := tty.Strokes{Text: in.Text, Keys: in.Keys.Bytes(r.modes.Modes), EOF: in.EOF, Secret: in.Secret}
+	s := tty.Strokes{Text: in.Text, Keys: in.Keys.Bytes(r.modes.Modes), EOF: in.EOF, Secret: in.Secret, By: string(in.By)}
 	if in.Paste {
 		pasted, err := keys.Paste(in.Text, r.modes.Modes)
 		if err != nil {

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -12,12 +11,12 @@ import (
 	"asyncrepl/jobs"
 )
 
-// signal sends the signal of that name to the foreground group, and returns the names of the
+// signal sends the signal of that name to the foreground group for by, and returns the names of the
 // processes in it.
-func (r *run) signal(name string) (to string, err error) {
+func (r *run) signal(name string, by jobs.By) (to string, err error) {
 	tree, _ := r.handle.Tree() // before: it can end them; an error: fewer are named
 	group := r.foreground()
-	r.noteSent(name)
+	r.noteSent(name, by)
 	if err := syscall.Kill(-group, unix.SignalNum(name)); err != nil {
 		return "", fmt.Errorf("sending %s to process group %d: %w", name, group, err)
 	}
@@ -53,8 +52,9 @@ func groupNames(tree []procfs.Process, group int) string {
 	return strings.Join(names, ", ")
 }
 
-// A request is a signal by which a client asked the job to end, if nothing was sent to the job since.
+// A request is a signal by which the job was asked to end, if nothing was sent to the job since.
 type request struct {
+	by    jobs.By
 	rung  jobs.Rung // what the signal asks for; empty: nothing
 	asked int       // how often the job had begun to wait for input
 }
@@ -63,18 +63,21 @@ type request struct {
 // again. Neither is SIGQUIT, after which Java and Python print their stacks and continue.
 var requests = map[string]jobs.Rung{"SIGINT": jobs.Interrupt, "SIGTERM": jobs.Terminate}
 
-// noteSent records for the receipt that a client is about to send the signal of that name, or "" for
+// noteSent records for the receipt that by is about to send the signal of that name, or "" for
 // anything else.
-func (r *run) noteSent(signal string) {
+func (r *run) noteSent(signal string, by jobs.By) {
 	rung := requests[signal]
 	if rung != "" && r.ignored(unix.SignalNum(signal)) {
 		rung = ""
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.request = request{rung, r.port.Asked()}
-	if signal != "" && !slices.Contains(r.signals, signal) {
-		r.signals = append(r.signals, signal)
+	r.request = request{by, rung, r.port.Asked()}
+	if signal != "" {
+		if r.signals == nil {
+			r.signals = make(map[string]jobs.By)
+		}
+		r.signals[signal] = by
 	}
 }
 
@@ -108,20 +111,20 @@ func (r *run) madeOf(keys string) (last string) {
 	return last
 }
 
-// requested returns the rung of the ladder that stands for the signal after which the command ended,
-// or "" if something else came between: the command has asked for input, or was sent something.
-func (r *run) requested() jobs.Rung {
+// requested returns the signal after which the command ended. Its rung is empty if something else
+// came between: the command has asked for input, or was sent something.
+func (r *run) requested() request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.port.Asked() != r.request.asked {
-		return ""
+		return request{}
 	}
-	return r.request.rung
+	return r.request
 }
 
-// sentSignal reports whether a client has sent the signal of that name.
-func (r *run) sentSignal(name string) bool {
+// senderOf returns who has sent the signal of that name last, or "" if that was not sent as input.
+func (r *run) senderOf(name string) jobs.By {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Contains(r.signals, name)
+	return r.signals[name]
 }

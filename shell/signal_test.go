@@ -30,6 +30,8 @@ while not select.select([0], [], [], 0.01)[0]: pass'`
 	}{
 		"ctrl-c":                  {"trap over=1 INT" + loop, false, []jobs.Input{{Keys: keys.Sequence{interrupt}}}, "completed (exit 0 after an interrupt)", jobs.Agent},
 		"interrupt":               {"trap over=1 INT" + loop, false, []jobs.Input{{Signal: "SIGINT"}}, "completed (exit 0 after an interrupt)", jobs.Agent},
+		"a person's ctrl-c":       {"trap over=1 INT" + loop, false, []jobs.Input{{By: jobs.Person, Keys: keys.Sequence{interrupt}}}, "completed (exit 0 after an interrupt)", jobs.Person},
+		"a person's signal":       {"exec sleep 1000 & echo on; wait", true, []jobs.Input{{By: jobs.Person, Signal: "SIGKILL"}}, "failed (killed by SIGKILL)", jobs.Person},
 		"on pipes":                {"trap over=1 INT" + loop, true, []jobs.Input{{Signal: "SIGINT"}}, "completed (exit 0 after an interrupt)", jobs.Agent},
 		"termination":             {"trap over=1 TERM" + loop, false, []jobs.Input{{Signal: "SIGTERM"}}, "completed (exit 0 after a termination)", jobs.Agent},
 		"twice":                   {"trap 'over=$n; n=1; echo caught' INT" + loop, false, []jobs.Input{{Keys: keys.Sequence{interrupt}}, {Keys: keys.Sequence{interrupt}}}, "completed (exit 0 after an interrupt)", jobs.Agent},

@@ -28,8 +28,9 @@ var (
 // Each terminal has one keyboard.
 type Keyboard struct {
 	// OnType, if set, is called before anything is typed: with the name of each signal that the
-	// terminal makes of a key, such as SIGINT, and with "" if something else follows the last one.
-	OnType func(signal string)
+	// terminal makes of a key, such as SIGINT, and with "" if something else follows the last one. by
+	// is that of the Input.
+	OnType func(signal, by string)
 
 	pty  *PTY
 	tree func() ([]int, error)
@@ -52,6 +53,7 @@ type Input struct {
 	Keys   string // what keys send; the terminal acts on some of them
 	EOF    bool   // the end of file
 	Secret bool   // the terminal must not echo it
+	By     string // who types it, for OnType
 }
 
 // Type types in. If the terminal would cut it, act on its text or echo a secret, Type types nothing.
@@ -87,7 +89,7 @@ func (k *Keyboard) Type(ctx context.Context, in Input) error {
 			k.since = k.snapshotCPU()
 		}
 	}
-	k.announce(mode, b)
+	k.announce(mode, b, in.By)
 	n, err := k.pty.Send(ctx, b)
 	k.typed(text[:min(n, len(text))], mode.Canon)
 	if n > len(text) { // an end of file
@@ -100,18 +102,18 @@ func (k *Keyboard) Type(ctx context.Context, in Input) error {
 }
 
 // announce calls OnType for b, which is about to be typed.
-func (k *Keyboard) announce(mode Mode, b []byte) {
+func (k *Keyboard) announce(mode Mode, b []byte, by string) {
 	if k.OnType == nil {
 		return
 	}
 	last := ""
 	for _, key := range b {
 		if last = mode.Signal(key); last != "" {
-			k.OnType(last)
+			k.OnType(last, by)
 		}
 	}
 	if last == "" {
-		k.OnType("")
+		k.OnType("", by)
 	}
 }
 

@@ -59,6 +59,7 @@ type Strokes struct {
 	Keys   []string // the bytes that each key sends
 	EOF    bool
 	Secret bool
+	By     string // who types, as in an Input
 }
 
 // esc is what the Esc key sends.
@@ -68,16 +69,16 @@ const esc = "\x1b"
 func (s Strokes) parts() []Input {
 	var parts []Input
 	if s.Text != "" {
-		parts = append(parts, Input{Text: s.Text, Secret: s.Secret})
+		parts = append(parts, Input{Text: s.Text, Secret: s.Secret, By: s.By})
 	}
 	if s.Paste != "" {
-		parts = append(parts, Input{Keys: s.Paste, Secret: s.Secret})
+		parts = append(parts, Input{Keys: s.Paste, Secret: s.Secret, By: s.By})
 	}
 	for _, key := range s.Keys {
-		parts = append(parts, Input{Keys: key, Secret: s.Secret})
+		parts = append(parts, Input{Keys: key, Secret: s.Secret, By: s.By})
 	}
 	if parts == nil {
-		parts = []Input{{Secret: s.Secret}}
+		parts = []Input{{Secret: s.Secret, By: s.By}}
 	}
 	parts[len(parts)-1].EOF = s.EOF
 	return parts
