@@ -112,13 +112,3 @@ func (e *Engine) expireNow(s *session) bool {
 	e.expired[name] = &expired{spec: s.spec, packages: s.packages, named: s.named, at: time.Now(), loss: loss}
 	return true
 }
-
-// expiredLosses returns what ended sessions have lost. The caller holds mu.
-func (e *Engine) expiredLosses() (losses []*Loss) {
-	for _, x := range e.expired {
-		if x.loss != nil {
-			losses = append(losses, x.loss)
-		}
-	}
-	return losses
-}

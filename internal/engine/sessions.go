@@ -193,14 +193,20 @@ func (e *Engine) statusOf(sc Scope, s session) overview.Session {
 // Losses returns the deaths of idle interpreters. A death is listed until the next job of its
 // session, whose receipt says the same.
 func (e *Engine) Losses() (losses []*Loss) {
-	for _, s := range e.list() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.sessions {
 		if loss := s.Lost(); loss != nil {
 			losses = append(losses, loss)
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return append(losses, e.expiredLosses()...)
+	for _, x := range e.expired {
+		if x.loss != nil {
+			losses = append(losses, x.loss)
+		}
+	}
+	slices.SortFunc(losses, func(a, b *Loss) int { return cmp.Compare(a.Session, b.Session) })
+	return losses
 }
 
 // list returns the sessions, in the order of their names.
