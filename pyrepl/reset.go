@@ -55,8 +55,8 @@ func (s *Session) Delete(by jobs.By, reason string) (wait func(ctx context.Conte
 	return s.remove(jobs.Stop{By: by, From: jobs.Terminate, Step: resetStep, Reason: reason}), nil
 }
 
-// DeleteIdle is [Session.Delete] of a session that no job uses, and reports whether it was. how is
-// what became of its Python, for the loss of its variables, which is nil if it had no Python.
+// DeleteIdle deletes the session if no job uses it, and reports whether it did. The loss names its
+// variables, with how as the reason; it is nil if no Python was running.
 func (s *Session) DeleteIdle(how string) (loss *Loss, ok bool) {
 	loss = s.Lost()
 	s.mu.Lock()

@@ -27,9 +27,8 @@ const (
 //   - A shell that is about to wait for a child waits all the same.
 //   - A child that the shell has forked, and that has not executed its program yet, drops it.
 //
-// A bash that the interrupt meets in the instant after it has caught the signal for a wait is
-// beyond help: to restore the action before, which it has not noted yet, it sends itself the
-// interrupt again and again (5.2). It is terminated.
+// bash 5.2 has a race: an interrupt that arrives before bash has saved the previous action makes it
+// raise the interrupt again for ever. Such a shell is terminated.
 //
 // Many programs take a second interrupt as a request to drop everything. So it is repeated only to
 // processes that the kernel shows to handle no interrupt: one that was there before the first

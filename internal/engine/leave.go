@@ -13,8 +13,8 @@ import (
 // end when they have been idle for Config.SessionTTL. When it has had neither for as long, its engine
 // ends, and with it what its jobs have left running. A tenant that comes back before finds its jobs.
 
-// Keep says which tenants can be asked for from now on. The others leave, and those of them that had
-// left before and are named come back.
+// Keep names the tenants that can be asked for from now on. A tenant that is not named starts to
+// leave. One that was leaving and is named again stays.
 func (t *Tenants) Keep(names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

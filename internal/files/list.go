@@ -203,9 +203,9 @@ func (w *walk) read(name string) ([]fs.DirEntry, error) {
 	return all, w.ctx.Err()
 }
 
-// directory opens a directory. The file of a root would look at each entry that it reads, which
-// takes most of a listing; that of a descriptor looks only if the file system does not say of which
-// type an entry is, by a name that stands for the open directory.
+// directory opens a directory. The File of an os.Root stats every entry that it reads, which is most
+// of a listing's time. An *os.File over a second descriptor stats only entries whose type the file
+// system does not report, by a name that stands for the open directory.
 func directory(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {

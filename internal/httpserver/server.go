@@ -15,18 +15,18 @@ import (
 	"asyncrepl/internal/metrics"
 )
 
-// An MCPServer serves one connection. Whoever makes one need not know whose type it is.
-type MCPServer = mcp.Server
-
-// A Handler answers requests, and need not be known either.
-type Handler = http.Handler
+// Aliases, so that callers need import neither the SDK nor net/http.
+type (
+	MCPServer = mcp.Server   // serves one connection
+	Handler   = http.Handler // answers requests
+)
 
 // A Config configures a server.
 type Config struct {
 	// New returns the MCP server of a new connection, or nil if there can be none. Its calls stop
 	// waiting when ctx is done.
 	New func(ctx context.Context, c Caller) *MCPServer
-	// Find returns whose a bearer token is, if it is anybody's; nil: there are no tokens.
+	// Find looks up a bearer token. If Find is nil, clients need no token.
 	Find func(bearer string) (Caller, bool)
 	// Files returns the handler of a caller's files, or nil if there can be none. It gets the paths
 	// below /files/, and limits the bodies of requests itself; nil: no files.

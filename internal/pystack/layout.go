@@ -18,12 +18,17 @@ type layout struct {
 	hasCFrame                         bool
 	inCFrame                          int
 
-	// In a frame: the frame that called it, its code, the instruction that it is at (before 3.11
-	// the number of it), and its variables. owner says whether it belongs to C code (0: no frame
-	// does), entry whether C code called it, state whether it is at work. stack and depth say how
-	// far its stack of values reaches, see top. A look reads frameSize bytes of it.
-	previous, frameCode, at, locals              int
-	owner, entry, state, stack, depth, frameSize int
+	// In a frame, a _PyInterpreterFrame from 3.11 on and a PyFrameObject before:
+	previous  int // the frame that called it
+	frameCode int // its code object
+	at        int // the instruction that it is at; before 3.11 the number of that
+	locals    int // its variables
+	owner     int // whether it belongs to C code; 0: no frame of this version does
+	entry     int // whether C code called it
+	state     int // whether it is at work
+	stack     int // with depth: how far its stack of values reaches, see top
+	depth     int
+	frameSize int // how many bytes of it a look reads
 
 	// In a code object. Its instructions begin at instructions; 0: they are an object of their own.
 	filename, name, firstLine, lines, instructions int

@@ -44,15 +44,15 @@ type Responder struct {
 
 	// Guarded by mu.
 	mu      sync.Mutex
-	waiting []asked
+	waiting []pendingQuery
 	ended   chan struct{} // closed when the goroutine that answers has ended; nil: there is none
 
 	ctx   context.Context // done after Close
 	close context.CancelFunc
 }
 
-// An asked is a query that waits for an answer.
-type asked struct {
+// A pendingQuery waits for an answer.
+type pendingQuery struct {
 	query
 	log    output.Reader // that has the output up to the query
 	end    int64         // the cursor where the query ends
@@ -70,10 +70,10 @@ func New(pty *tty.PTY, tree func() ([]int, error)) *Responder {
 // Printed finds the queries in b, which was just printed to the terminal and begins at the cursor
 // at of log. The caller calls it with all output, in order. It does not wait.
 func (r *Responder) Printed(log output.Reader, at int64, b []byte) {
-	var found []asked
+	var found []pendingQuery
 	r.scan.scan(b, func(q query, end int) {
 		if len(found) < perSecond {
-			found = append(found, asked{query: q, log: log, end: at + int64(end)})
+			found = append(found, pendingQuery{query: q, log: log, end: at + int64(end)})
 		}
 	})
 	if found == nil {
@@ -119,7 +119,7 @@ func (r *Responder) run(ended chan<- struct{}) {
 }
 
 // next takes the queries that wait. If there are none, the goroutine that answers must end.
-func (r *Responder) next() (qs []asked) {
+func (r *Responder) next() (qs []pendingQuery) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	qs, r.waiting = r.waiting, nil
@@ -134,9 +134,9 @@ func (r *Responder) next() (qs []asked) {
 // answerable returns those of qs that can be answered: those that were read while the terminal was
 // silent. If there are none, it returns all of them if the terminal becomes silent soon and its
 // processes are still the same: one that has ended can have printed the queries.
-func (r *Responder) answerable(qs []asked) []asked {
-	if slices.ContainsFunc(qs, func(q asked) bool { return q.silent }) {
-		return slices.DeleteFunc(qs, func(q asked) bool { return !q.silent })
+func (r *Responder) answerable(qs []pendingQuery) []pendingQuery {
+	if slices.ContainsFunc(qs, func(q pendingQuery) bool { return q.silent }) {
+		return slices.DeleteFunc(qs, func(q pendingQuery) bool { return !q.silent })
 	}
 	before, err := r.tree()
 	if err != nil {
@@ -164,7 +164,7 @@ func sameProcesses(a, b []int) bool {
 }
 
 // answer types the answers to qs at once.
-func (r *Responder) answer(qs []asked) {
+func (r *Responder) answer(qs []pendingQuery) {
 	var text strings.Builder
 	for _, q := range qs {
 		if !r.allowed() {
@@ -193,14 +193,14 @@ func (r *Responder) allowed() bool {
 }
 
 // position returns where the cursor was at a query.
-func (r *Responder) position(q asked) (row, col int, ok bool) {
+func (r *Responder) position(q pendingQuery) (row, col int, ok bool) {
 	rows, cols := r.pty.Size()
 	return r.cursor.Cursor(q.log, q.end, rows, cols)
 }
 
 // setting returns the setting of a mode at a query. Of long output before it, only the newest
 // counts.
-func (r *Responder) setting(q asked, m mode) setting {
+func (r *Responder) setting(q pendingQuery, m mode) setting {
 	if r.log != q.log || r.modes == nil {
 		r.log, r.modes, r.modesAt = q.log, make(modes), 0
 	}

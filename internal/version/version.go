@@ -10,9 +10,9 @@ import (
 // valid for Python packages (PEP 440), because a wheel carries it.
 const Release = "0.1.0.dev0"
 
-// Of returns the version of a program, from the stamp of the Go toolchain in it: the version of the
-// tag that it was built from or installed by, or else Release, with the commit if that is known
-// (0.1.0.dev0+g0123456789ab). It ends with "modified" if the files differed from the commit.
+// Of returns the module version that Go stamped into the program if that is a tag, or else Release
+// plus the commit (0.1.0.dev0+g0123456789ab). It ends with "modified" if the files differed from the
+// commit.
 func Of(info *buildinfo.BuildInfo) string {
 	stamp, modified := strings.CutSuffix(info.Main.Version, "+dirty")
 	number, commit := Release, commitOf(stamp)

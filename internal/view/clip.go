@@ -139,11 +139,10 @@ func (f flat) lineEnd(at int) int {
 	return bytes.LastIndexByte(f.data[:at], '\n') + 1
 }
 
-// longest searches for the greatest n up to size whose text fits the budget. fits(n) returns the
-// number of characters of the text of n bytes, and whether they fit; its last call that reports
-// true is for the result. The first guess is a character a byte, later ones take the ratio that was
-// seen. While less than half of the budget is used the guess at least doubles, and every fourth one
-// bisects.
+// longest finds the largest n <= size for which fits(n) holds. Callers rely on fits being called for
+// that n last. fits(n) returns how many characters n bytes have, and whether they fit the budget. The
+// first guess is one character a byte; later guesses use the ratio seen so far. While less than half
+// of the budget is used, a guess at least doubles the one before, and every fourth guess bisects.
 func longest(size, budget int, fits func(n int) (chars int, ok bool)) {
 	low, high := 0, size+1 // low fits, high does not
 	rate := 1.0            // bytes per character

@@ -21,9 +21,8 @@ const (
 	threadPrints = "has a thread that prints"
 )
 
-// beside is what a program has done since one of its threads began to read. That thread has not run
-// since.
-type beside struct {
+// otherThreads records what the other threads of a program have done while one is blocked in a read.
+type otherThreads struct {
 	pid     int // of the reader
 	tid     int
 	ran     bool      // the reader has run, and no scan has been judged since
@@ -35,9 +34,9 @@ type beside struct {
 }
 
 // judge is history.judge for a program that nothing but input can wake, except its own threads.
-func (b *beside) judge(ev Evidence, v verdict, f facts, enough time.Duration) (Evidence, verdict) {
+func (b *otherThreads) judge(ev Evidence, v verdict, f facts, enough time.Duration) (Evidence, verdict) {
 	if b.ran || b.pid != ev.pid || b.tid != ev.tid {
-		*b = beside{pid: ev.pid, tid: ev.tid, since: f.now, last: f, from: f}
+		*b = otherThreads{pid: ev.pid, tid: ev.tid, since: f.now, last: f, from: f}
 	}
 	unsettled := !b.checkOutput(f)
 	if v == waits {
@@ -63,7 +62,7 @@ func (b *beside) judge(ev Evidence, v verdict, f facts, enough time.Duration) (E
 
 // checkOutput finds out whether another thread prints. It returns false if that is not known yet:
 // there was output just now, and it may be the reader's.
-func (b *beside) checkOutput(f facts) (known bool) {
+func (b *otherThreads) checkOutput(f facts) (known bool) {
 	since := b.since
 	if f.typed.After(since) {
 		since = f.typed
@@ -79,7 +78,7 @@ func (b *beside) checkOutput(f facts) (known bool) {
 
 // checkTime compares the CPU time that the program has used with the most that a waiting program
 // uses. Time before the program comes to rest does not count.
-func (b *beside) checkTime(f facts, resting bool, enough time.Duration) {
+func (b *otherThreads) checkTime(f facts, resting bool, enough time.Duration) {
 	long := f.now.Sub(b.from.now)
 	if !resting && long < enough {
 		return

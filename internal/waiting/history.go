@@ -40,26 +40,26 @@ type facts struct {
 type history struct {
 	enough time.Duration // tests set a shorter time than evidenceTime, which zero stands for
 
-	loop    Evidence  // of the program that was last seen to ask again and again
-	asked   time.Time // when
-	idle    span      // of the job, since loop was first seen
-	hidden  Evidence  // of the program that was last seen to refuse inspection
-	refused time.Time // since when
-	due     time.Time // when time alone can change the verdict; zero: it can't
-	beside  beside    // what the reader's program does beside it
-	taker   Evidence  // the program that was last seen to wait for something else as well
-	took    time.Time // when
+	loop         Evidence     // of the program that was last seen to ask again and again
+	asked        time.Time    // when
+	idle         span         // of the job, since loop was first seen
+	hidden       Evidence     // of the program that was last seen to refuse inspection
+	refused      time.Time    // since when
+	due          time.Time    // when time alone can change the verdict; zero: it can't
+	otherThreads otherThreads // what the reader's program does beside it
+	taker        Evidence     // the program that was last seen to wait for something else as well
+	took         time.Time    // when
 }
 
 // answered returns the history after input was sent. It keeps what the reader's program does: the
 // reader's clock shows whether it has run since.
-func (h history) answered() history { return history{enough: h.enough, beside: h.beside} }
+func (h history) answered() history { return history{enough: h.enough, otherThreads: h.otherThreads} }
 
 // judge returns the verdict of the newest scan in the light of those before it.
 func (h *history) judge(ev Evidence, v verdict, f facts) (Evidence, verdict) {
 	h.due = time.Time{}
 	h.enough = cmp.Or(h.enough, evidenceTime)
-	h.beside.ran = h.beside.ran || f.ran
+	h.otherThreads.ran = h.otherThreads.ran || f.ran
 	if v == accepts {
 		h.taker, h.took = ev, f.now
 	}
@@ -76,7 +76,7 @@ func (h *history) judge(ev Evidence, v verdict, f facts) (Evidence, verdict) {
 		h.loop, h.hidden = Evidence{}, Evidence{}
 	}
 	if v.alone() {
-		return h.beside.judge(ev, v, f, h.enough)
+		return h.otherThreads.judge(ev, v, f, h.enough)
 	}
 	return ev, v
 }

@@ -77,7 +77,7 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 		err = b.awaitHello()
 	}
 	if err == nil {
-		b.sight = w.sight.of(pid)
+		b.stackReader = w.stackReader.of(pid)
 		return b, shared, nil
 	}
 	b.End(process.Ladder{From: jobs.Kill})

@@ -278,7 +278,7 @@ func (w *Worker) hello(ctx context.Context, python string, cfg Config, prog prog
 	select {
 	case ev := <-w.events: // any event will do: it begins with our token
 		hello, _ := ev.(helloEvent)
-		w.sight = newSight(w.handle.PID(), hello.Version, python, cfg.Dir)
+		w.stackReader = newStackReader(w.handle.PID(), hello.Version, python, cfg.Dir)
 		return nil
 	case <-w.handle.Done():
 		return w.startupError(python, cfg)

@@ -27,22 +27,22 @@ var ownProgram = pystack.Program{
 	Coroutine: 1,
 }
 
-// A sight is what it takes to look at the stack of a worker.
-type sight struct {
+// A stackReader reads the stack of a worker.
+type stackReader struct {
 	version string // of the interpreter
 	target  *pystack.Target
 	dirs    []string   // of files whose lines can be shown
 	said    *sync.Once // why no look is possible
 }
 
-// newSight returns the sight of a process, which runs in dir.
-func newSight(pid int, version, python, dir string) *sight {
-	return (&sight{version: version, dirs: sourceDirs(python, dir)}).of(pid)
+// newStackReader returns the stackReader of a process, which runs in dir.
+func newStackReader(pid int, version, python, dir string) *stackReader {
+	return (&stackReader{version: version, dirs: sourceDirs(python, dir)}).of(pid)
 }
 
-// of returns the sight of another process that runs the same.
-func (s *sight) of(pid int) *sight {
-	return &sight{version: s.version, target: pystack.NewTarget(pid, s.version, ownProgram), dirs: s.dirs, said: new(sync.Once)}
+// of returns the stackReader of another process that runs the same.
+func (s *stackReader) of(pid int) *stackReader {
+	return &stackReader{version: s.version, target: pystack.NewTarget(pid, s.version, ownProgram), dirs: s.dirs, said: new(sync.Once)}
 }
 
 // sourceDirs returns the session's directory, the environment of an interpreter, and the libraries
@@ -65,7 +65,7 @@ func (w *Worker) Looker(code func(job string) (text string, ok bool)) *Looker {
 	w.mu.Lock()
 	p := w.port
 	w.mu.Unlock()
-	return &Looker{sight: w.sight, code: code, own: codeFile(p.ID()), out: p.Output(), began: time.Now()}
+	return &Looker{stackReader: w.stackReader, code: code, own: codeFile(p.ID()), out: p.Output(), began: time.Now()}
 }
 
 // Python knows the code of a job by a file name, which sources.py makes.
@@ -75,7 +75,7 @@ func codeFile(job string) string { return codePrefix + job + codeSuffix }
 
 // A Looker looks at one job.
 type Looker struct {
-	*sight
+	*stackReader
 	code func(job string) (string, bool)
 	own  string
 	out  output.Reader // the job's log

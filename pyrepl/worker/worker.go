@@ -23,20 +23,20 @@ import (
 
 // A Worker is a Python process that holds a session's namespace.
 type Worker struct {
-	handle   *process.Handle
-	group    *cgroup.Group // nil: it has the server's
-	ports    *listening.Tree
-	pty      *tty.PTY
-	keyboard *tty.Keyboard
-	screen   *pump.Pump // of the terminal
-	queries  *queries.Responder
-	ch       *channel
-	events   chan Event    // from the channel's reader to the holder of the turn
-	eof      chan struct{} // closed when the channel has ended
-	unread   bool          // the worker had not read all that it was sent; set before eof is closed
-	ending   chan struct{} // closed by End: no caller takes events any more
-	once     sync.Once     // closes ending
-	sight    *sight        // of its stack; nil until it has said hello
+	handle      *process.Handle
+	group       *cgroup.Group // nil: it has the server's
+	ports       *listening.Tree
+	pty         *tty.PTY
+	keyboard    *tty.Keyboard
+	screen      *pump.Pump // of the terminal
+	queries     *queries.Responder
+	ch          *channel
+	events      chan Event    // from the channel's reader to the holder of the turn
+	eof         chan struct{} // closed when the channel has ended
+	unread      bool          // the worker had not read all that it was sent; set before eof is closed
+	ending      chan struct{} // closed by End: no caller takes events any more
+	once        sync.Once     // closes ending
+	stackReader *stackReader  // of its stack; nil until it has said hello
 
 	// Used by the holder of the turn.
 	asked    int                 // numbered commands so far
