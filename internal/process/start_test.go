@@ -237,7 +237,7 @@ func partDefaults([]string) int {
 	return h.Exit().Code
 }
 
-func threads(t *testing.T) int {
+func threadCount(t *testing.T) int {
 	tids, err := procfs.Threads(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
@@ -248,13 +248,13 @@ func threads(t *testing.T) int {
 // Waiting for a child takes no thread.
 func TestWaitTakesNoThread(t *testing.T) {
 	o := newOwner(t)
-	before := threads(t)
+	before := threadCount(t)
 	for range 100 {
 		if _, err := o.Start(Spec{Argv: []string{"sleep", "1000"}, Env: testEnv}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := threads(t) - before; n > 20 {
+	if n := threadCount(t) - before; n > 20 {
 		t.Errorf("100 children take %d threads", n)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/threads"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -109,6 +110,11 @@ func TestStop(test *testing.T) {
 			grown(t, tag, tt.count)
 			if tt.name == "stopped" {
 				polltest.Until(t, "the leader to stop", func() bool { e, _ := inspect(j.PID()); return e.State == 'T' })
+			} else if strings.HasSuffix(tt.script, "wait") { // a shell that is only about to wait drops an interrupt
+				polltest.Until(t, "the leader to wait", func() bool {
+					c, err := threads.Thread{PID: j.PID(), TID: j.PID()}.BlockedIn()
+					return err == nil && (c.AwaitsChild() || c.Parked())
+				})
 			}
 			requests := &raising{rungs: tt.needed}
 			c := j.Stop(Ladder{Step: patience, Requests: requests})
