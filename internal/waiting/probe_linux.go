@@ -124,6 +124,7 @@ func (p *probe) confirm(t thread) (Evidence, verdict) {
 // or that something could not be read.
 func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	program := t.stat.Program
+	m.inTransit = p.input.inTransit() // first: it makes the terminal take its keys, and a key can be a signal that ends the call
 	t.stat, err = procfs.InspectThread(t.PID, t.TID)
 	if err != nil {
 		return m, mode, err
@@ -158,7 +159,6 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 		return m, mode, err
 	}
 	m.working = e.working
-	m.inTransit = p.input.inTransit()
 	m.timeout = w.Timeout
 	if e.terminal { // what is on its way in it can't be seen
 		m.timeout = 0

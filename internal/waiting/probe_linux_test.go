@@ -195,23 +195,23 @@ func TestStoppedReaderDoesNotWait(t *testing.T) {
 }
 
 // A program of the lowest priority is scanned again and again after each answer. Whenever a scan
-// says that it waits, it must have read every answer. An end of file is an answer that FIONREAD
-// does not count.
+// says that it waits, it must have taken every answer. FIONREAD counts neither an end of file nor a
+// key of which the terminal makes a signal.
 func TestTimedAnswerThatIsNotReadYetEndsTheWait(t *testing.T) {
 	if testing.Short() {
 		t.Skip("its program runs only if nothing else does")
 	}
 	const answers = 50
-	for name, answer := range map[string]string{"line": "x\n", "end of file": "\x04"} {
+	const counts = "import os, signal\nn = 0\ndef count(*_):\n    global n\n    n += 1\n    os.write(1, b'<%d>' % n)\n"
+	const reads = counts + "os.write(1, b'<0>')\nwhile True:\n    os.read(0, 100)\n    count()\n"
+	const handles = counts + "signal.signal(signal.SIGINT, count)\nos.write(1, b'<0>')\nwhile True: os.read(0, 100)\n"
+	for name, c := range map[string]struct{ program, answer string }{
+		"line":        {reads, "x\n"},
+		"end of file": {reads, "\x04"},
+		"interrupt":   {handles, "\x03"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			p := start(t, []string{"taskset", "-c", "0", "chrt", "-i", "0", "python3", "-c", `
-import os
-n = 0
-while True:
-    os.write(1, b"<%d>" % n)
-    os.read(0, 100)
-    n += 1
-`})
+			p := start(t, []string{"taskset", "-c", "0", "chrt", "-i", "0", "python3", "-c", c.program})
 			tree := []int{p.PID}
 			p.WaitPrinted(t, "<0>")
 			ttytest.Load(t, "taskset", "-c", "0")
@@ -220,7 +220,7 @@ while True:
 				if got, want := p.Printed(), fmt.Sprintf("<%d>", n); !strings.HasSuffix(got, want) {
 					t.Fatalf("said to wait before it has printed %s; printed %q", want, got)
 				}
-				p.Send(t, answer)
+				p.Send(t, c.answer)
 			}
 		})
 	}
