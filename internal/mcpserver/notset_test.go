@@ -16,6 +16,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/racetest"
+	"asyncrepl/jobs/jobstest"
 )
 
 // waysNotSet are the values by which clients that can't leave an optional parameter out say that it
@@ -167,7 +168,7 @@ func TestBlankBesideItsAlternative(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
-	shell := field(c.call("execute_command_async", given{"command": code(`ask line "? "`, "keys", "hang"), "wait_seconds": 60}), "Job ID")
+	shell := field(c.call("execute_command_async", given{"command": code(`ask line "? "`, "keys", `out "takes keys\n"`, "hang"), "wait_seconds": 60}), "Job ID")
 	if got := c.call("execute_python", given{"code": "", "path": "x.py", "args": []string{}, "from_job": ""}); field(got, "Status") != "completed" {
 		t.Errorf("a path:\n%s", got)
 	}
@@ -176,6 +177,7 @@ func TestBlankBesideItsAlternative(t *testing.T) {
 		if got := c.call("send_command_input", a); field(got, "Input") == "" {
 			t.Errorf("%v:\n%s", a, got)
 		}
+		jobstest.Prints(t, w.job("Job ID: "+shell+"\n"), "takes keys\n")
 	}
 	if got := c.refused("send_command_input", given{"job_id": shell, "text": "", "keys": []string{}, "signal": "none", "size": []int{}}); !strings.HasPrefix(got, "There is nothing to send") {
 		t.Errorf("nothing: %s", got)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -265,14 +266,25 @@ func TestGuardLearnsOfSessionsInTurn(t *testing.T) {
 	}
 }
 
+// The guard forgets every process that has ended, also one that a scan of its tree has seen and
+// reports when the tree is gone.
 func TestGuardForgetsEndedProcesses(t *testing.T) {
 	o := newGuardedOwner(t)
+	stop := make(chan struct{})
+	var scans sync.WaitGroup
+	scans.Go(func() { // ends with the test
+		for !over(stop) {
+			reaper.scanSome()
+		}
+	})
 	for range 20 {
 		j := onTTY(t, o, "job", "(setsid sleep 0.01 &) ; setsid sleep 0.02 & sleep 0.01 & exit")
 		j.Tree()
 		ends(t, j.Handle)
 		j.Stop(Ladder{})
 	}
+	close(stop)
+	scans.Wait()
 	reaper.scan()
 	o.guard.mu.Lock()
 	defer o.guard.mu.Unlock()

@@ -87,6 +87,24 @@ func escape(tag string) string {
 	return `(env -i setsid sleep ` + tag + ` </dev/null >/dev/null 2>&1 & until grep -qx sleep /proc/$!/comm; do :; done); echo escaped; read x; exit $x`
 }
 
+// escapes starts a job with a descendant that shows no evidence of it. Other jobs must run, so that
+// the descendant becomes an unattributed orphan. It tries again, because a scan can have seen the
+// descendant in the job's tree before its parents had ended.
+func escapes(t testing.TB, o *Owner, mark string) (j *job, p procfs.Process, tagOf string) {
+	t.Helper()
+	for {
+		tagOf = tag()
+		j = onTTY(t, o, mark, escape(tagOf))
+		j.says(t, "escaped")
+		p = grown(t, tagOf, 1)[0]
+		orphaned(t, p)
+		if slices.ContainsFunc(reaper.unattributed(func(*orphan) bool { return true }), same(p)) {
+			return j, p, tagOf
+		}
+		end(t, j.Handle)
+	}
+}
+
 func TestOrphanOfTheOnlyJob(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
@@ -107,12 +125,8 @@ func TestUnattributed(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			o := newOwner(t)
 			o.limit = patience // no process is left to a guard, however busy the machine is
-			tag := tag()
 			other := onTTY(t, o, "other", `read x`)
-			j := onTTY(t, o, "job", escape(tag))
-			j.says(t, "escaped")
-			p := grown(t, tag, 1)[0]
-			polltest.Until(t, "the orphan", func() bool { return slices.ContainsFunc(o.Unattributed(), same(p)) })
+			j, p, tag := escapes(t, o, "job")
 			later := onTTY(t, o, "later", `read x`)
 			for _, h := range []*job{j, other} {
 				if u := h.Unattributed(); len(u) != 1 || !same(p)(u[0]) {

@@ -46,14 +46,20 @@ func (r *processReaper) scan() error {
 	r.next = nil
 	r.joining.Unlock()
 	defer close(shared.over)
-	for {
+	for range scanRounds {
 		again, err := r.scanOnce()
 		if !again || err != nil {
 			shared.err = err
 			return err
 		}
 	}
+	return nil
 }
+
+// scanRounds is how often a scan is repeated because the last round has reaped an orphan. A fork
+// bomb can give us orphans as fast as we reap them, and whoever wants to end it waits for the scan.
+// What is missing then, the next scan sees.
+const scanRounds = 8
 
 // A sharedScan is a scan that several callers wait for.
 type sharedScan struct {

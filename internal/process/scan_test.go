@@ -4,9 +4,11 @@ package process
 
 import (
 	"bytes"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"asyncrepl/internal/polltest"
@@ -36,6 +38,28 @@ func TestCallersShareAScan(t *testing.T) {
 	all.Wait()
 	if got := lists.Load(); got != 2 {
 		t.Errorf("%d lists of children, want the first caller's and one for all others", got)
+	}
+}
+
+// A scan ends although each of its rounds finds and reaps another orphan, as with a fork bomb:
+// whoever ends the bomb waits for the scan.
+func TestScanOfABombEnds(t *testing.T) {
+	lists := 0
+	r := &processReaper{handles: make(map[*Handle]bool), orphans: make(map[int]*orphan)}
+	r.children = func() ([]int, error) {
+		if lists++; lists > 10*scanRounds {
+			return nil, nil
+		}
+		p, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
+		if err != nil {
+			return nil, err
+		}
+		defer p.Release() // the scan reaps it
+		polltest.Until(t, "its end", func() bool { e, ok := inspect(p.Pid); return ok && e.Ended() })
+		return []int{p.Pid}, nil
+	}
+	if err := r.scan(); err != nil || r.reaped.Load() != scanRounds {
+		t.Errorf("error %v; %d orphans reaped in %d rounds, want %d", err, r.reaped.Load(), lists, scanRounds)
 	}
 }
 

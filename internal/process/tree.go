@@ -84,6 +84,9 @@ func (h *Handle) members() ([]procfs.Stat, error) {
 	seen := retain(old, es)
 	reaper.mu.Lock()
 	defer reaper.mu.Unlock()
+	if !reaper.handles[h] { // proven gone since the walk began: the guard has forgotten its sessions
+		return nil, err
+	}
 	adopted := func(pid int) bool { return pid != h.self.PID && reaper.started[pid] } // since the walk began
 	es = slices.DeleteFunc(es, func(e procfs.Stat) bool { return adopted(e.PID) })
 	maps.DeleteFunc(seen, func(pid int, _ procfs.Stat) bool { return adopted(pid) })

@@ -35,10 +35,8 @@ func TestCensusCountsTrees(t *testing.T) {
 func TestCensusNamesUnattributedOrphans(t *testing.T) {
 	o := newOwner(t)
 	before := o.Census().Trees.Processes
-	tag := tag()
 	onTTY(t, o, "other", `read x`)
-	onTTY(t, o, "job", escape(tag)).says(t, "escaped")
-	p := grown(t, tag, 1)[0]
+	_, p, _ := escapes(t, o, "job")
 	polltest.Until(t, "the orphan", func() bool { return slices.ContainsFunc(o.Census().Orphans, same(p)) })
 	if c := o.Census(); c.Trees.Processes != before+3 {
 		t.Errorf("%+v", c)
@@ -53,11 +51,8 @@ func TestOwnersSeeNothingOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(theirs.Shutdown)
-	tag := tag()
 	a := onTTY(t, mine, "mine", "read x")
-	b := onTTY(t, theirs, "theirs", escape(tag))
-	b.says(t, "escaped")
-	orphaned(t, grown(t, tag, 1)[0])
+	b, _, tag := escapes(t, theirs, "theirs")
 	if got := theirs.Unattributed(); len(got) != 1 {
 		t.Fatalf("the orphan has a job: %v", got)
 	}

@@ -15,6 +15,8 @@
 package procset
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -28,12 +30,19 @@ const (
 	killLimit   = 2 * time.Second       // after that, Kill returns the survivors
 	freezeLimit = 50 * time.Millisecond // how long Kill tries to stop all processes before it kills
 
+	// lateScans is how many scans KillUntil makes after its time: one that finds, one that reaps, two
+	// that prove that none is left.
+	lateScans = 4
+
 	firstPause = 200 * time.Microsecond
 	lastPause  = 10 * time.Millisecond
 
 	// CheckLimit is how long a failing scan is repeated.
 	CheckLimit = 2 * time.Second
 )
+
+// errRestless is the error of a set in which each scan still found signs of life, but no process.
+var errRestless = errors.New("processes start and end faster than they can be listed")
 
 // A Set is the processes that a scan finds.
 type Set struct {
@@ -125,20 +134,27 @@ func (s Set) Kill() (survivors []procfs.Process, err error) {
 }
 
 // KillUntil kills every process of the set without stopping it first, and scans again until none is
-// left or until the given time. It returns as Kill does.
+// left or until the given time. It returns as Kill does. On a slow machine the first scan can last
+// until that time, so a few more follow it: what they find is killed, too.
 func (s Set) KillUntil(until time.Time) (survivors []procfs.Process, err error) {
 	var p Pause
-	for left := proof(0); ; {
+	left, late := proof(0), 0
+	for {
 		es, gone, err := left.next(s)
-		switch {
-		case gone:
+		if gone {
 			return nil, nil
-		case time.Now().After(until) && err != nil:
-			return nil, Unchecked(err)
-		case time.Now().After(until):
-			return Living(es), nil
-		case len(es) > 0 || err != nil:
-			signals.SendGroups(es, syscall.SIGKILL)
+		}
+		if time.Now().After(until) {
+			late++
+		}
+		if late > lateScans {
+			if survivors = Living(es); err == nil && len(survivors) > 0 {
+				return survivors, nil
+			}
+			return nil, Unchecked(cmp.Or(err, errRestless))
+		}
+		signals.SendGroups(es, syscall.SIGKILL)
+		if len(es) > 0 || err != nil {
 			p.Sleep()
 		}
 	}

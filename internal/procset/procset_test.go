@@ -153,6 +153,26 @@ func TestUncheckedNamesNoSurvivors(t *testing.T) {
 	}
 }
 
+// The first scan can take longer than the time that is given. What it finds is killed all the same.
+func TestLateScanStillKills(t *testing.T) {
+	s := programs(t, "trap '' TERM HUP; echo; while :; do sleep 1000; done")
+	if survivors, err := s.KillUntil(time.Now().Add(-time.Second)); survivors != nil || err != nil || !s.Empty() {
+		t.Errorf("survivors %v, error %v, empty: %v", survivors, err, s.Empty())
+	}
+}
+
+// Scans that find nothing prove nothing while they reap: a fork bomb hides in that way.
+func TestRestlessSetIsNotGone(t *testing.T) {
+	reaped := int64(0)
+	s := procset.Set{
+		Scan:   func() ([]procfs.Stat, error) { reaped++; return nil, nil },
+		Reaped: func() int64 { return reaped },
+	}
+	if survivors, err := s.KillUntil(time.Now()); survivors != nil || err == nil || !strings.Contains(err.Error(), "could not be checked") {
+		t.Errorf("survivors %v, error %v", survivors, err)
+	}
+}
+
 // A signal to the rest of a leader's group must not reach the leader.
 func TestSparingTakesLeadersOutOfTheirGroups(t *testing.T) {
 	stat := func(pid, group int) procfs.Stat { return procfs.Stat{Process: procfs.Process{PID: pid, Group: group}} }
