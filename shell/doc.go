@@ -18,7 +18,7 @@
 // nothing is left of the command's tree, which can be long after the end of the job.
 //
 // Begin with the example, then command.go: a run from its start to its end. interrupt.go is the
-// first step of a cancel. linger.go keeps the shell until what shall survive it has detached.
+// first step of a cancel. linger.go ensures that the servers that a line detaches survive its shell.
 // session.go is about sessions, state.go about what they carry.
 //
 // The package knows no protocol, no Python and no tools.
