@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable
 
-    from .routers import Router
+    from .protocols import TextRouter
 
 
 @breakable
@@ -20,7 +20,7 @@ class Binary(BufferedIOBase):
     closed = False
     mode = "wb"
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: TextRouter) -> None:
         self.router = router
         self.name = router.name
 
