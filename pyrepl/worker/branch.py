@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from .forks import Forks
     from .protocols import Fields
+    from .relatives import Relative
     from .session import Session
-    from .shared import Files, Relative
+    from .shared import Files
 
 FULL = "the session has too many files open; restart it"
 NO_PROCESS = "the limit of processes or of memory is reached"
@@ -173,7 +174,7 @@ def outcome(middle: int, ours: socket, sock: int,
 
 def end_group(middle: int) -> None:
     """Kill the process between and its child, which may have left its process group."""
-    from .shared import children
+    from .relatives import children
     pids = list(children(middle))
     killpg(middle, 9)
     for pid, _ in pids:

@@ -18,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from .relatives import Relative
     from .session import Session
-    from .shared import Relative
 
 
 class Forks:
