@@ -18,8 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .display import Displays
-    from .views import View
+    from .views import Shows, View
 
 PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG"}
 TEXTS = {"image/svg+xml": "SVG", "text/html": "HTML"}
@@ -35,7 +34,7 @@ class Picture:
 
 
 @breakable
-def of(displays: Displays, value: Any, choice: Choice | None = None) -> dict[str, Any]:
+def of(displays: Shows, value: Any, choice: Choice | None = None) -> dict[str, Any]:
     """Return what a value says of itself, by MIME type. Methods that are not needed don't run."""
     bundle: dict[str, Any] = {}
     choice = choice or Choice()
@@ -75,7 +74,7 @@ def checked(said: Any) -> dict[str, Any]:
 
 
 @breakable
-def complete(displays: Displays, bundle: dict[str, Any]) -> bool:
+def complete(displays: Shows, bundle: dict[str, Any]) -> bool:
     """Report whether a bundle has what is preferred to all else: a picture, or Markdown.
 
     A picture that can't be shown is taken out, while there is room for one."""
@@ -94,7 +93,7 @@ def complete(displays: Displays, bundle: dict[str, Any]) -> bool:
 
 
 @breakable
-def choose(displays: Displays, view: View, bundle: dict[str, Any]) -> None:
+def choose(displays: Shows, view: View, bundle: dict[str, Any]) -> None:
     """Set a view to the best of what a bundle holds."""
     done = complete(displays, bundle)
     for mime in ("text/markdown", "text/plain"):

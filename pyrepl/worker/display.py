@@ -25,8 +25,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Sequence
 
-    from .protocols import Fields
-    from .session import Session
+    from .channel import Channel
+    from .interrupts import Interrupts
+    from .protocols import Fields, OpenFigures
+    from .streams import Streams
     from .views import Items
 
 INLINE = 64 << 10  # bytes of an item that travels in the event itself
@@ -54,8 +56,9 @@ class Counts:
 class Displays:
     """Shows values for the jobs of a session."""
 
-    def __init__(self, session: Session) -> None:
-        self.session, self.streams = session, session.streams
+    def __init__(self, channel: Channel, streams: Streams, interrupts: Interrupts) -> None:
+        self.channel, self.streams, self.interrupts = channel, streams, interrupts
+        self.figures: OpenFigures | None = None  # once pyplot is imported
         self.plots_drawn = True  # until that has failed, see plots
 
     @breakable
@@ -105,8 +108,7 @@ class Displays:
     def display_figure(self, figure: Any = None) -> None:
         """Show a figure of matplotlib, or pyplot's current one."""
         if figure is None:
-            figures = self.session.figures
-            figure = None if figures is None else figures.current()
+            figure = None if self.figures is None else self.figures.current()
             if figure is None:
                 raise ValueError("display_figure: no figure is open; make one, or give one")
         elif known(type(figure)) != "figure":
@@ -136,7 +138,7 @@ class Displays:
             if rest > 0:
                 text = "%s\n[%d more characters]" % (text[:TEXT], rest)
             print(text)
-        self.session.interrupts.deliver()
+        self.interrupts.deliver()
 
     @breakable
     def _show(self, value: Any, view: View) -> str | None:
@@ -152,7 +154,7 @@ class Displays:
     def view(self, value: Any) -> View:
         """Return what is to be shown of a value."""
         view, kind = View(), type(value)
-        self.session.interrupts.deliver()
+        self.interrupts.deliver()
         reader = known(kind)
         try:
             if reader in ("frame", "series"):
@@ -182,8 +184,8 @@ class Displays:
         if not view.items:
             self.complain("%s (%s)" % (view.label, view.about),
                           "at most %d MiB can be kept" % (ITEM >> 20))
-        if reader == "figure" and self.session.figures is not None:
-            self.session.figures.note_shown(value)
+        if reader == "figure" and self.figures is not None:
+            self.figures.note_shown(value)
 
     def complain(self, what: str, why: BaseException | str) -> None:
         """Say in a line on stderr what can't be shown, and why."""
@@ -225,7 +227,7 @@ class Displays:
     def clear(self, wait: bool = False) -> None:
         """Replace what the job has shown and printed, with wait by what it prints or shows next."""
         self._clear(wait)
-        self.session.interrupts.deliver()
+        self.interrupts.deliver()
 
     def _clear(self, wait: bool) -> None:
         job = self._showing()
@@ -239,7 +241,7 @@ class Displays:
 
     def _showing(self) -> Any:
         """Return the running job if something can be shown for it now, or None."""
-        job, channel = self.streams.current(), self.session.channel
+        job, channel = self.streams.current(), self.channel
         if channel.sock is None or job is not self.streams.running or channel.interrupted():
             return None  # in a forked child, after the job's end, in a signal handler
         return job
@@ -285,8 +287,7 @@ class Displays:
                 files.append(end.detach())
             except OSError:  # no descriptor is left: what is printed next may come first
                 pass
-            self.session.channel.send(
-                "display", files, id=job.id, items=packed, fds=len(files), **fields)
+            self.channel.send("display", files, id=job.id, items=packed, fds=len(files), **fields)
         except BaseException:
             if placed is not None:
                 placed.close()

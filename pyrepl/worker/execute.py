@@ -151,19 +151,13 @@ class Executor:
             self.reserve.clear()  # memory can be short whatever it is: a library has its own words
         while self.scripts:
             self.scripts.pop().leave(self)
-        for finish in (self.end_figures, self.session.streams.flush_foreign):
+        for finish in (self.session.end_figures, self.session.streams.flush_foreign):
             try:
                 finish()
             except BaseException as raised:
                 if error is None and issubclass(type(raised), KeyboardInterrupt):
                     error = raised
         return error
-
-    def end_figures(self) -> None:
-        """Show and close the figures that the job has left open."""
-        figures, job = self.session.figures, self.session.streams.running
-        if figures is not None and job is not None:
-            figures.end(job.id)
 
     @breakable
     def _user_code(self, source: str, name: str) -> None:

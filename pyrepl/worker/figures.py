@@ -92,7 +92,7 @@ class Figures:
         if self.interrupts.interrupted:
             self.interrupts.again_at = monotonic() + AGAIN
         try:
-            if self.displays.session.channel.sock is not None:
+            if self.displays.channel.sock is not None:
                 self._show_each(numbers)
         finally:
             self.interrupts.again_at = 0.0

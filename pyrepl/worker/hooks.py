@@ -34,7 +34,7 @@ def change(session: Session, module: ModuleType, name: str) -> None:
         carry.pools(session.streams, module)
     elif name == "multiprocessing.process":
         from .pools import Pools
-        session.pools = Pools(session)
+        session.pools = Pools(session.channel)
         session.pools.connect(module)
     elif name == "linecache":
         session.sources.connect(module)

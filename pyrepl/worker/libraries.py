@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def pyplot(session: Session, module: Any) -> None:
     """Have plt.show, and the end of a job, show the figures that are open."""
     from .figures import Figures
-    session.figures = Figures(session.displays(), session.interrupts, module)
+    displays = session.displays()
+    displays.figures = Figures(displays, session.interrupts, module)
 
 
 def ipython(session: Session, module: Any) -> None:

@@ -11,8 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .display import Displays
-    from .views import View
+    from .views import Shows, View
 
 JSON = "application/vnd.plotly.v1+json"
 TRACES, GAP = 5, "\u2026"  # traces that are named
@@ -20,7 +19,7 @@ SCALES = 1.0, 0.6, 0.35  # of what is drawn, until it is small enough
 
 
 @breakable
-def read(displays: Displays, view: View, figure: Any) -> None:
+def read(displays: Shows, view: View, figure: Any) -> None:
     """Set a view to a figure of plotly."""
     traces = ["%s" % trace.type for trace in figure.data]
     named = ", ".join(traces[:TRACES] + [GAP] * (len(traces) > TRACES))

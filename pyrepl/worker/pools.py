@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType, ModuleType
     from typing import Any
 
-    from .session import Session
+    from .channel import Channel
 
 OUT, ERR = 9, 11  # arguments of fork_exec: what becomes stdout and stderr, or -1
 
@@ -27,8 +27,8 @@ OUT, ERR = 9, 11  # arguments of fork_exec: what becomes stdout and stderr, or -
 class Pools:
     """The session's pipes for the processes of pools."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
         self.files: tuple[int, int] | None = None  # once a pool has been started
         self._start: CodeType | None = None
         self._hooked = False  # into the start of interpreters
@@ -56,13 +56,13 @@ class Pools:
 
     def _open(self) -> bool:
         """Return whether there are pipes; make them when they are first needed."""
-        if self.files is None and self.session.channel.sock is not None:
+        if self.files is None and self.channel.sock is not None:
             ends: list[int] = []
             try:
                 ends += pipe()
                 ends += pipe()
                 self.files = copy_high(ends[1]), copy_high(ends[3])
-                self.session.channel.send("pools", files=[ends[0], ends[2]])
+                self.channel.send("pools", files=[ends[0], ends[2]])
             except OSError:  # there are no more descriptors: they get the job's pipes
                 return False
             finally:

@@ -188,7 +188,7 @@ def run_cell(executor: Executor, cell: Cell, final: bool) -> None:
     if last is not None and not cell.silent():
         executor.show(value)
     if not final:
-        executor.end_figures()
+        executor.session.end_figures()
         if executor.result is not None:
             print(executor.result)
             executor.result = None

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from .channel import Channel
     from .display import Displays
-    from .figures import Figures
     from .pools import Pools
     from .report import Reporter
     from .streams import Streams
@@ -42,7 +41,6 @@ class Session:
         self.pools: Pools | None = None  # once multiprocessing is imported
         self.inherited: dict[str, int] = {}  # in a branch, names and what they stood for: ids
         self.parents_files: dict[int, tuple[int, int]] = {}  # in a branch: see shared
-        self.figures: Figures | None = None  # once pyplot is imported
         self._displays: Displays | None = None
         self._tasks: Tasks | None = None
         self._reporter: Reporter | None = None
@@ -85,12 +83,18 @@ class Session:
         """Return what shows values, loaded when it is first needed."""
         if self._displays is None:
             from .display import Displays
-            self._displays = Displays(self)
+            self._displays = Displays(self.channel, self.streams, self.interrupts)
         return self._displays
 
     def displays_left(self) -> int:
         """Return how many displays of the last job were too many."""
         return 0 if self._displays is None else self._displays.counts().left
+
+    def end_figures(self) -> None:
+        """Show and close the figures that the running job has left open."""
+        job, displays = self.streams.running, self._displays
+        if job is not None and displays is not None and displays.figures is not None:
+            displays.figures.end(job.id)
 
     def _install_display(self) -> None:
         """Make display and display_figure built-in functions."""

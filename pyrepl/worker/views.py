@@ -7,9 +7,17 @@ from .shapes import bases_of, contents, library_of, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
     Items = list[tuple[str, bytes]]  # MIME type and data
+
+    class Shows(Protocol):
+        """The Displays of a session, as bundles and plots see them."""
+
+        plots_drawn: bool
+
+        def room(self, view: View | None = None) -> bool: ...
+        def complain(self, what: str, why: BaseException | str) -> None: ...
 
 # The limits of what is shown. The server has the same, in package display.
 SIDE = 1568  # pixels a side of a picture that a model sees
