@@ -50,7 +50,7 @@ class Commands:
     def fork(self, fields: Fields) -> None:
         from .branch import fork
         fork(self.session, self.executor.forks, fields, self.session.channel.rights(fields),
-             self.executor.ending_of)
+             self.executor.evaluator.ending_of)
 
     def exit(self, fields: Fields) -> None:
         from .exit import exit_cleanly
@@ -60,9 +60,9 @@ class Commands:
         """Serve commands until the channel ends."""
         channel = self.session.channel
         while True:
-            op, fields = channel.take(self.executor.ending_of)
+            op, fields = channel.take(self.executor.evaluator.ending_of)
             if op != "exec":
-                self.executor.reserve.clear()  # no user code runs that could take it
+                self.executor.evaluator.reserve.clear()  # no user code runs that could take it
             command = self.by_name.get(op)
             if command is None:
                 channel.send("unsupported", op=op, n=fields.get("n", 0))

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .execute import Executor
+    from .evaluate import Evaluator
     from .session import Session
 
 LIMIT = 16 << 20  # bytes
@@ -97,10 +97,9 @@ class Script:
             flags = PyCF_ALLOW_TOP_LEVEL_AWAIT if ours else 0
             self.cells = [Cell(self.file, text, compile(data, self.file, "exec", flags, True))]
 
-    def enter(self, executor: Executor) -> None:
+    def enter(self, evaluator: Evaluator) -> None:
         """Set what the code finds, in the place of what leave puts back."""
-        executor.scripts.append(self)
-        self.futures, executor.futures = executor.futures, 0
+        self.futures, evaluator.futures = evaluator.futures, 0
         namespace, path = self.session.names.namespace, sys.path
         directory = dirname(realpath(self.file))
         first = path[:1]
@@ -110,10 +109,10 @@ class Script:
         if not getattr(sys.flags, "safe_path", False):
             path[:len(first) if first == [""] else 0] = [directory]
 
-    def leave(self, executor: Executor) -> None:
+    def leave(self, evaluator: Evaluator) -> None:
         """Put back what enter has set; what the code itself has done to sys.path stays."""
-        executor.futures = self.futures
-        executor.form = "uncompiled"  # what stands for a file in a history is no Python
+        evaluator.futures = self.futures
+        evaluator.form = "uncompiled"  # what stands for a file in a history is no Python
         if self.saved is None:
             return
         sys.argv, had_file, file, directory, first = self.saved
@@ -131,67 +130,77 @@ class Script:
             path[:0] = [each for each in own if each not in path]
 
 
-@breakable
-def run(executor: Executor, path: str, args: list[str]) -> None:
-    """Run a file for a job. The executor leaves it, and those that it runs if one of them fails."""
-    if len(executor.scripts) == NESTED:
-        raise Refused("%s: %d files already run one another" % (path, NESTED))
-    script = Script(executor.session, executor.files, path, args)
-    script.enter(executor)
-    for cell in script.cells:
-        depth = len(executor.scripts)
+class Scripts:
+    """The files that a job runs."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self.hashes: dict[str, str] = {}  # path of each file that the job has run -> its hash
+        self._open: list[Script] = []  # the file that is run, and those that it runs
+
+    @breakable
+    def run(self, path: str, args: list[str]) -> None:
+        """Run a file. The job leaves it at its end, and any file in it that has failed."""
+        if len(self._open) == NESTED:
+            raise Refused("%s: %d files already run one another" % (path, NESTED))
+        script = Script(self.evaluator.session, self.hashes, path, args)
+        self._enter(script)
+        for cell in script.cells:
+            depth = len(self._open)
+            try:
+                self._run_part(cell, cell is script.cells[-1])
+            except (Exception, SystemExit) as error:
+                if not cell.raises:
+                    raise
+                self.leave(depth)
+                self.evaluator.ending_of(error)
+
+    def _enter(self, script: Script) -> None:
+        """Set what a file finds. No interrupt comes between, or leave would put back what was never
+        set."""
+        self._open.append(script)
+        script.enter(self.evaluator)
+
+    def leave(self, depth: int = 0) -> None:
+        """Leave the innermost files until only depth are open. No interrupt comes between."""
+        while len(self._open) > depth:
+            self._open.pop().leave(self.evaluator)
+
+    @breakable
+    def _run_part(self, cell: Cell, final: bool) -> None:
+        """Run a cell by what it is: a file, a line that runs one, or code of a notebook."""
+        file = cell.file()
+        if cell.code is not None:
+            self.evaluator.run([cell.code])
+        elif file:
+            self._run_inner(file)
+        else:
+            self._run_cell(cell, final)
+
+    @breakable
+    def _run_inner(self, file: list[str]) -> None:
+        """Run a file for a cell. Its sys.exit ends the file alone, as in Jupyter."""
+        depth = len(self._open)
         try:
-            run_part(executor, cell, cell is script.cells[-1])
-        except (Exception, SystemExit) as error:
-            if not cell.raises:
-                raise
-            while len(executor.scripts) > depth:
-                leave_last(executor)
-            executor.ending_of(error)
+            self.run(file[0], file[1:])
+        except SystemExit as error:
+            if error.code:
+                print("%s: SystemExit: %s" % (file[0], error.code), file=sys.stderr)
+        self.leave(depth)
 
-
-@breakable
-def run_part(executor: Executor, cell: Cell, final: bool) -> None:
-    """Run a cell by what it is: a file, a line that runs one, or code of a notebook."""
-    file = cell.file()
-    if cell.code is not None:
-        executor.run([cell.code])
-    elif file:
-        run_inner(executor, file)
-    else:
-        run_cell(executor, cell, final)
-
-
-@breakable
-def run_inner(executor: Executor, file: list[str]) -> None:
-    """Run a file for a cell. Its sys.exit ends the file alone, as in Jupyter."""
-    depth = len(executor.scripts)
-    try:
-        run(executor, file[0], file[1:])
-    except SystemExit as error:
-        if error.code:
-            print("%s: SystemExit: %s" % (file[0], error.code), file=sys.stderr)
-    while len(executor.scripts) > depth:
-        leave_last(executor)
-
-
-def leave_last(executor: Executor) -> None:
-    """Put back what the innermost file has set. An interrupt must not come between."""
-    executor.scripts.pop().leave(executor)
-
-
-@breakable
-def run_cell(executor: Executor, cell: Cell, final: bool) -> None:
-    """Run a cell of a notebook. Its value is printed; that of the final one is the result."""
-    body, last = executor.compile(cell.source, cell.name)
-    value = executor.run([code for code in (body, last) if code is not None])
-    if last is not None and not cell.silent():
-        executor.show(value)
-    if not final:
-        executor.session.end_figures()
-        if executor.result is not None:
-            print(executor.result)
-            executor.result = None
+    @breakable
+    def _run_cell(self, cell: Cell, final: bool) -> None:
+        """Run a cell of a notebook. Its value is printed; that of the final one is the result."""
+        evaluator = self.evaluator
+        body, last = evaluator.compile(cell.source, cell.name)
+        value = evaluator.run([code for code in (body, last) if code is not None])
+        if last is not None and not cell.silent():
+            evaluator.show(value)
+        if not final:
+            evaluator.session.end_figures()
+            if evaluator.result is not None:
+                print(evaluator.result)
+                evaluator.result = None
 
 
 @breakable
