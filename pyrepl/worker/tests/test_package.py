@@ -13,13 +13,9 @@ TYPES_ONLY = ("bootstrap.py", "protocols.py")
 
 
 def imports(tree: ast.Module) -> set[str]:
-    """Return the modules of ours that a module imports when it is loaded or runs."""
+    """Return the modules of ours that a module imports: as it loads, as it runs, or for a type."""
     found = set()
-    def for_types(node: ast.stmt) -> bool:
-        return isinstance(node, ast.If) and isinstance(node.test, ast.Name)
-
-    body = [node for node in tree.body if not for_types(node)]
-    for node in ast.walk(ast.Module(body, [])):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             found.update([node.module] if node.module else [alias.name for alias in node.names])
     return found
@@ -27,10 +23,12 @@ def imports(tree: ast.Module) -> set[str]:
 
 class TestPackage(unittest.TestCase):
     trees: dict[str, ast.Module]
+    graph: dict[str, set[str]]
 
     @classmethod
     def setUpClass(cls) -> None:
         cls.trees = {name: ast.parse(text) for name, text in sources().items()}
+        cls.graph = {name[:-len(".py")]: imports(tree) for name, tree in cls.trees.items()}
 
     def test_modules_import_plainly(self) -> None:
         for name in self.trees:
@@ -38,19 +36,29 @@ class TestPackage(unittest.TestCase):
                 importlib.import_module("worker." + name[:-len(".py")])
 
     def test_imports_form_no_circle(self) -> None:
-        graph = {name[:-len(".py")]: imports(tree) for name, tree in self.trees.items()}
+        circles: list[str] = []
         order: list[str] = []
 
-        def visit(name: str, path: tuple[str, ...]) -> None:
-            self.assertNotIn(name, path, "a circle")
-            if name not in order:
-                for each in graph[name]:
-                    visit(each, path + (name,))
+        def visit(name: str, path: list[str]) -> None:
+            if name in path:
+                circles.append(" -> ".join(path[path.index(name):] + [name]))
+            elif name not in order:
+                for each in sorted(self.graph[name]):
+                    visit(each, path + [name])
                 order.append(name)
 
-        for name in graph:
-            visit(name, ())
-        self.assertEqual(set(order), set(graph))
+        for name in self.graph:
+            visit(name, [])
+        self.assertEqual(circles, [])
+        self.assertEqual(set(order), set(self.graph))
+
+    def test_imports_run_down_the_list_in_the_package(self) -> None:
+        lines = (importlib.import_module("worker").__doc__ or "").split("\n")
+        listed = [name for line in lines if line.startswith("    ")
+                  for name in line.strip().split("  ")[0].split(", ")]
+        self.assertEqual(sorted([*listed, "bootstrap"]), sorted(self.graph))
+        for i, name in enumerate(listed):
+            self.assertLessEqual(self.graph[name], set(listed[i + 1:]), name)
 
     def test_no_state_is_rebound(self) -> None:
         for name, tree in self.trees.items():
