@@ -41,7 +41,7 @@ func TestCount(t *testing.T) {
 	}))
 	for {
 		changed := asks.Changed()
-		if asks.Info().Asked == 2 {
+		if asks.Record().Asked == 2 {
 			break
 		}
 		<-changed

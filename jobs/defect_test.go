@@ -59,12 +59,12 @@ func TestImpossibleMovesFailTheJob(t *testing.T) {
 				if p.ctx.Err() == nil || st == nil || st.From != Kill {
 					t.Fatalf("runner was not asked to end: %+v", st)
 				}
-				if i := p.Info(); i.Status.Final() {
+				if i := p.Record(); i.Status.Final() {
 					t.Fatalf("%s before the runner has returned", i.Status)
 				}
 				p.out <- Outcome{Receipt: Receipt{End: Returned, State: Lost, Left: []Process{{812, "sleep"}}}, Result: "42", HasResult: true}
 				<-p.Done()
-				i := p.Info()
+				i := p.Record()
 				want := Receipt{End: Internal, Detail: reported[0], By: Unknown, State: Lost, Left: []Process{{812, "sleep"}}}
 				if d := cmp.Diff(want, i.Receipt); d != "" || i.Status != Failed || i.HasResult || i.Result != "" {
 					t.Errorf("%s, result %q, receipt %s", i.Status, i.Result, d)
@@ -99,7 +99,7 @@ func TestFinalStatusStandsAfterADefect(t *testing.T) {
 				p := s.begin(Spec{})
 				p.end(Receipt{End: Returned})
 				act(p.port)
-				if i := p.Info(); i.Receipt.Text() != "completed" || i.Status != Completed || reported != 1 {
+				if i := p.Record(); i.Receipt.Text() != "completed" || i.Status != Completed || reported != 1 {
 					t.Errorf("%s, %q, reported %d times", i.Status, i.Receipt.Text(), reported)
 				}
 			})

@@ -90,7 +90,7 @@ func TestClearedDisplaysAreDropped(t *testing.T) {
 			for _, d := range p.Displays() {
 				got = append(got, d.Number)
 			}
-			if !slices.Equal(got, numbers) || p.Cleared() != cleared || p.Info().Cleared != cleared {
+			if !slices.Equal(got, numbers) || p.Cleared() != cleared || p.Record().Cleared != cleared {
 				t.Errorf("%s: displays %d, cleared %d; want %d, %d", step, got, p.Cleared(), numbers, cleared)
 			}
 		}

@@ -21,7 +21,7 @@ var (
 // A TooManyError means that no job can be started before another has ended.
 type TooManyError struct {
 	Limit  int
-	Oldest Info // the oldest running job
+	Oldest Record // the oldest running job
 }
 
 func (e *TooManyError) Error() string {
@@ -31,9 +31,9 @@ func (e *TooManyError) Error() string {
 // A NotFoundError means that there is no job with that id.
 type NotFoundError struct {
 	ID        string
-	Nearest   []Info // the jobs with the most similar ids, at most three
-	Forgotten bool   // there was such a job; it is no longer kept
-	Earlier   bool   // the id is older than the server
+	Nearest   []Record // the jobs with the most similar ids, at most three
+	Forgotten bool     // there was such a job; it is no longer kept
+	Earlier   bool     // the id is older than the server
 }
 
 func (e *NotFoundError) Error() string {
@@ -46,7 +46,7 @@ func (e *NotFoundError) Error() string {
 // An AmbiguousError means that the ids of several jobs have the given prefix.
 type AmbiguousError struct {
 	Prefix string
-	Jobs   []Info // newest first
+	Jobs   []Record // newest first
 }
 
 func (e *AmbiguousError) Error() string {
@@ -55,7 +55,7 @@ func (e *AmbiguousError) Error() string {
 
 // nearest returns the jobs whose ids are most like id, the newest first among equals. A client's id
 // can have a few letters changed, be cut off, or be in small letters. The caller holds r.mu.
-func (r *Registry) nearest(id string) []Info {
+func (r *Registry) nearest(id string) []Record {
 	type candidate struct {
 		*Job
 		distance int
@@ -66,9 +66,9 @@ func (r *Registry) nearest(id string) []Info {
 		all = append(all, candidate{j, levenshtein.ComputeDistance(id, j.ID())})
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
-	var near []Info
+	var near []Record
 	for _, c := range all[:min(3, len(all))] {
-		near = append(near, c.Info())
+		near = append(near, c.Record())
 	}
 	return near
 }

@@ -48,15 +48,15 @@ func Example() {
 		return
 	}
 	job.Await(ctx) // until it ends or asks
-	info, chunk := job.Read(0, 4096)
-	fmt.Printf("%s: %q, cursor %d\n", info.Status, info.Question.Prompt, chunk.Next)
+	record, chunk := job.Read(0, 4096)
+	fmt.Printf("%s: %q, cursor %d\n", record.Status, record.Question.Prompt, chunk.Next)
 
 	if _, err := job.Send(ctx, jobs.Input{Text: "world", Line: true}); err != nil {
 		fmt.Println(err)
 	}
 	<-job.Done()
-	info, chunk = job.Read(chunk.Next, 4096)
-	fmt.Println(info.Receipt.Text())
+	record, chunk = job.Read(chunk.Next, 4096)
+	fmt.Println(record.Receipt.Text())
 	for _, span := range chunk.Spans {
 		fmt.Printf("%s: %s", span.Stream, span.Data)
 	}

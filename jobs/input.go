@@ -140,7 +140,7 @@ func (j *Job) deliver(ctx context.Context, in Input) (Delivery, error) {
 	}
 	defer func() { <-j.delivering }()
 	j.mu.Lock()
-	takeInput, ended, question := j.takeInput, j.info.Status.Final(), j.info.Question
+	takeInput, ended, question := j.takeInput, j.record.Status.Final(), j.record.Question
 	j.mu.Unlock()
 	switch {
 	case ended:

@@ -69,13 +69,13 @@ func TestAnsweredQuestionIsGoneAfterSend(t *testing.T) {
 			if err := p.Await(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if i := p.Info(); i.Question == nil || i.Question.Prompt != prompt {
+			if i := p.Record(); i.Question == nil || i.Question.Prompt != prompt {
 				t.Fatalf("got %+v, want the question %q", i.Question, prompt)
 			}
 			if _, err := p.Send(t.Context(), Input{Text: "y"}); err != nil {
 				t.Fatal(err)
 			}
-			if i := p.Info(); i.Question != nil {
+			if i := p.Record(); i.Question != nil {
 				t.Fatalf("question %q is still open", i.Question.Prompt)
 			}
 		}
@@ -149,7 +149,7 @@ func TestSameQuestionAgainIsNoChange(t *testing.T) {
 				seen = true
 			default:
 			}
-			if i := p.Info(); seen != tc.changes || *i.Question != tc.q {
+			if i := p.Record(); seen != tc.changes || *i.Question != tc.q {
 				t.Errorf("asked %+v: changed %t, shows %+v", tc.q, seen, *i.Question)
 			}
 		}
@@ -178,7 +178,7 @@ func TestAwaitServing(t *testing.T) {
 			t.Errorf("the wait ended after %v, want %v", got, want)
 		}
 		p.end(Receipt{End: Returned})
-		if ls := p.Info().Listening; ls != nil {
+		if ls := p.Record().Listening; ls != nil {
 			t.Errorf("an ended job listens on %v", ls)
 		}
 	})

@@ -23,8 +23,8 @@ type Spec struct {
 	Holds bool   // an install for which the Python jobs of its session wait
 }
 
-// An Info is a snapshot of a job.
-type Info struct {
+// A Record is a snapshot of a job.
+type Record struct {
 	ID string
 	Spec
 	Status      Status
@@ -61,7 +61,7 @@ type Holder func() (Hold, bool)
 
 // Asks reports whether the job waits for an answer. A job that is being stopped does not: it ends
 // without one.
-func (i *Info) Asks() bool { return i.Status == WaitingInput && i.Cancelling == "" }
+func (i *Record) Asks() bool { return i.Status == WaitingInput && i.Cancelling == "" }
 
 // A Job is one execution, as its clients see it.
 type Job struct {
@@ -81,7 +81,7 @@ type Job struct {
 	clearAt    int64
 
 	mu          sync.Mutex
-	info        Info
+	record      Record
 	changed     chan struct{} // closed and dropped at a change; made when a caller waits
 	broken      string        // the defect because of which the job will fail
 	stop        *Stop
@@ -105,7 +105,7 @@ type shared struct {
 }
 
 // ID returns the job's ULID.
-func (j *Job) ID() string { return j.info.ID } // never changes, so it needs no lock
+func (j *Job) ID() string { return j.record.ID } // never changes, so it needs no lock
 
 // Done returns a channel that is closed when the job has ended.
 func (j *Job) Done() <-chan struct{} { return j.done }
@@ -113,26 +113,26 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 // Log returns the job's output.
 func (j *Job) Log() output.Reader { return j.log }
 
-// Info returns a snapshot of the job. It is taken before the state of the output, so that a final
+// Record returns a snapshot of the job. It is taken before the state of the output, so that a final
 // status comes with all output.
-func (j *Job) Info() Info {
+func (j *Job) Record() Record {
 	j.mu.Lock()
-	info := j.info
+	record := j.record
 	j.mu.Unlock()
-	info.Cleared = j.Cleared()
-	info.Output = j.log.Stat()
-	return info
+	record.Cleared = j.Cleared()
+	record.Output = j.log.Stat()
+	return record
 }
 
 // Read returns a snapshot of the job and its output from cursor on. The snapshot is taken first, so
 // that a final status comes with all output.
-func (j *Job) Read(cursor int64, limit int) (Info, output.Chunk) {
-	info := j.Info()
-	return info, j.log.Read(cursor, limit)
+func (j *Job) Read(cursor int64, limit int) (Record, output.Chunk) {
+	record := j.Record()
+	return record, j.log.Read(cursor, limit)
 }
 
-// Changed returns a channel that is closed at the next change of anything in Info except the
-// output, and at late output. Take it before the Info that it follows.
+// Changed returns a channel that is closed at the next change of anything in the record except the
+// output, and at late output. Take it before the record that it follows.
 func (j *Job) Changed() <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -165,7 +165,7 @@ func (j *Job) AwaitServing(ctx context.Context, quiet, serving time.Duration) er
 	return j.await(ctx, func() (due time.Time) {
 		due = reads()
 		j.mu.Lock()
-		since, listens := j.listenSince, len(j.info.Listening) > 0 && j.info.Cancelling == ""
+		since, listens := j.listenSince, len(j.record.Listening) > 0 && j.record.Cancelling == ""
 		j.mu.Unlock()
 		if serves := j.silent(since, serving); listens && (due.IsZero() || serves.Before(due)) {
 			due = serves
@@ -180,7 +180,7 @@ func (j *Job) newReader(quiet time.Duration) func() (due time.Time) {
 	begin := time.Now()
 	return func() (due time.Time) {
 		j.mu.Lock()
-		since, stopping := j.info.Accepts.Since, j.info.Cancelling != ""
+		since, stopping := j.record.Accepts.Since, j.record.Cancelling != ""
 		j.mu.Unlock()
 		if stopping || !since.After(begin) {
 			return due
@@ -204,7 +204,7 @@ func (j *Job) await(ctx context.Context, ends func() (due time.Time)) error {
 	for {
 		changed := j.Changed()
 		j.mu.Lock()
-		asks := j.info.Asks()
+		asks := j.record.Asks()
 		j.mu.Unlock()
 		if asks {
 			return nil
@@ -234,7 +234,7 @@ func (j *Job) await(ctx context.Context, ends func() (due time.Time)) error {
 func (j *Job) AwaitStart(ctx context.Context) {
 	for {
 		changed := j.Changed()
-		if j.Info().Status != Queued {
+		if j.Record().Status != Queued {
 			return
 		}
 		select {
@@ -258,7 +258,7 @@ func (j *Job) Stop(st Stop) {
 func (j *Job) Cleanup(ctx context.Context, st Stop) (r Remains, ok bool) {
 	j.mu.Lock()
 	cleanup := j.cleanup
-	if !j.info.Status.Final() {
+	if !j.record.Status.Final() {
 		cleanup = nil
 	}
 	j.mu.Unlock()

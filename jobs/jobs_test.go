@@ -73,10 +73,10 @@ func (s stage) begin(spec Spec) puppet {
 }
 
 // end makes the runner return r and waits for the end of the job.
-func (p puppet) end(r Receipt) Info {
+func (p puppet) end(r Receipt) Record {
 	p.out <- Outcome{Receipt: r}
 	<-p.Done()
-	return p.Info()
+	return p.Record()
 }
 
 // pass lets fake time pass.
@@ -95,10 +95,10 @@ func TestLifeOfAJob(t *testing.T) {
 		born := time.Now()
 		spec := Spec{Kind: Python, Session: "default", Title: "input('x')"}
 		p := s.queue(spec)
-		want := Info{ID: p.ID(), Spec: spec, Status: Queued, Created: born, Output: output.Stat{Final: -1}}
+		want := Record{ID: p.ID(), Spec: spec, Status: Queued, Created: born, Output: output.Stat{Final: -1}}
 		check := func(when string) {
 			t.Helper()
-			if d := cmp.Diff(want, p.Info()); d != "" {
+			if d := cmp.Diff(want, p.Record()); d != "" {
 				t.Errorf("%s: %s", when, d)
 			}
 		}
@@ -170,7 +170,7 @@ type recorder struct {
 	note func(string)
 }
 
-func (r recorder) Save(i Info) error {
+func (r recorder) Save(i Record) error {
 	if i.Status.Final() && i.Title == "watched" {
 		synctest.Wait()
 		r.note(fmt.Sprintf("saved %s, log final at %d", i.Status, i.Output.Final))
@@ -281,7 +281,7 @@ func TestLogIsMarkedBeforeTheStatusIsFinal(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = j.log.Wait(ctx, 0) // nothing is written: it returns at the mark
-	status := j.info.Status
+	status := j.record.Status
 	j.mu.Unlock()
 	if err != nil || status != Running {
 		t.Errorf("%v while %s", err, status)
@@ -306,8 +306,8 @@ func TestAwaitReturnsAtAQuestionOrTheEnd(t *testing.T) {
 			pass(time.Minute)
 			p.port.SetWaiting(Question{Kind: "line"})
 		}()
-		if err := p.Await(t.Context()); err != nil || p.Info().Status != WaitingInput || time.Since(start) != 2*time.Minute {
-			t.Errorf("got %v, %s after %v", err, p.Info().Status, time.Since(start))
+		if err := p.Await(t.Context()); err != nil || p.Record().Status != WaitingInput || time.Since(start) != 2*time.Minute {
+			t.Errorf("got %v, %s after %v", err, p.Record().Status, time.Since(start))
 		}
 		if err := p.Await(t.Context()); err != nil {
 			t.Errorf("a question that is open: %v", err)
@@ -319,8 +319,8 @@ func TestAwaitReturnsAtAQuestionOrTheEnd(t *testing.T) {
 			pass(time.Minute)
 			p.end(Receipt{End: Returned})
 		}()
-		if err := p.Await(t.Context()); err != nil || p.Info().Status != Completed {
-			t.Errorf("got %v, %s", err, p.Info().Status)
+		if err := p.Await(t.Context()); err != nil || p.Record().Status != Completed {
+			t.Errorf("got %v, %s", err, p.Record().Status)
 		}
 		if err := p.Await(t.Context()); err != nil {
 			t.Errorf("after the end: %v", err)
@@ -340,8 +340,8 @@ func TestResultEndsTheOutput(t *testing.T) {
 		if n := len(chunk.Spans); n != 2 || chunk.Spans[1].Stream != output.Result || string(chunk.Spans[1].Data) != result || p.Log().Stat().Final != chunk.Next {
 			t.Errorf("%d spans up to %d of %+v", n, chunk.Next, p.Log().Stat())
 		}
-		if info := p.Info(); info.Result != result[:2*32_000] || info.ResultChars != 40_000 {
-			t.Errorf("%d bytes of %d characters", len(info.Result), info.ResultChars)
+		if record := p.Record(); record.Result != result[:2*32_000] || record.ResultChars != 40_000 {
+			t.Errorf("%d bytes of %d characters", len(record.Result), record.ResultChars)
 		}
 	})
 }

@@ -16,30 +16,30 @@ import (
 // moveTo changes the status to s and reports whether it did: a move that is not in the table is a
 // defect. The caller holds j.mu, and notifies.
 func (j *Job) moveTo(s Status) bool {
-	if !j.info.Status.mayBecome(s) {
-		j.defect(fmt.Sprintf("invalid move from %s to %s", j.info.Status, s))
+	if !j.record.Status.mayBecome(s) {
+		j.defect(fmt.Sprintf("invalid move from %s to %s", j.record.Status, s))
 		return false
 	}
 	now := time.Now()
-	if j.info.Status == Running {
+	if j.record.Status == Running {
 		j.ran += now.Sub(j.since)
 		if j.limit != nil {
 			j.limit.Stop()
 		}
 	}
-	j.info.Status, j.info.Question, j.info.Accepts, j.info.Stopped = s, nil, Reader{}, ""
+	j.record.Status, j.record.Question, j.record.Accepts, j.record.Stopped = s, nil, Reader{}, ""
 	switch {
 	case s == WaitingInput:
-		j.info.Asked++
+		j.record.Asked++
 	case s == Running:
 		j.since = now
-		if j.info.Started.IsZero() {
-			j.info.Started = now
+		if j.record.Started.IsZero() {
+			j.record.Started = now
 		}
 		j.startLimit()
 	case s.Final():
-		j.info.Ended, j.info.Cancelling, j.info.Probe, j.info.Looker, j.takeInput = now, "", nil, nil, nil
-		j.info.Listening, j.info.Hold = nil, nil
+		j.record.Ended, j.record.Cancelling, j.record.Probe, j.record.Looker, j.takeInput = now, "", nil, nil, nil
+		j.record.Listening, j.record.Hold = nil, nil
 	}
 	return true
 }
@@ -56,7 +56,7 @@ func (j *Job) notify() {
 // defect reports a defect of this program and makes the job fail for it. If the job has ended, its
 // status stands. The caller holds j.mu.
 func (j *Job) defect(msg string) {
-	msg = fmt.Sprintf("jobs: %s: %s", j.info.ID, msg)
+	msg = fmt.Sprintf("jobs: %s: %s", j.record.ID, msg)
 	if j.shared.bug == nil {
 		panic(msg)
 	}
@@ -73,11 +73,11 @@ func (j *Job) defect(msg string) {
 func (j *Job) stopLocked(st Stop) {
 	st = st.withDefaults()
 	switch {
-	case j.info.Status.Final():
+	case j.record.Status.Final():
 		return
 	case j.stop == nil:
 		j.stop = &st
-		j.info.Cancelling = st.From
+		j.record.Cancelling = st.From
 		j.cancel(j.stop)
 	case j.stop.raises(st):
 		st = j.stop.raised(st)
@@ -98,10 +98,10 @@ func (j *Job) stopLocked(st Stop) {
 
 // startLimit starts the timer for the rest of the timeout. The caller holds j.mu.
 func (j *Job) startLimit() {
-	if j.info.Timeout <= 0 {
+	if j.record.Timeout <= 0 {
 		return
 	}
-	left := max(0, j.info.Timeout-j.ran)
+	left := max(0, j.record.Timeout-j.ran)
 	if j.limit == nil {
 		j.limit = time.AfterFunc(left, j.atLimit)
 	} else {
@@ -114,8 +114,8 @@ func (j *Job) startLimit() {
 func (j *Job) atLimit() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.info.Status == Running && j.ran+time.Since(j.since) >= j.info.Timeout {
-		j.stopLocked(Stop{By: Limit, Spare: j.info.Spare})
+	if j.record.Status == Running && j.ran+time.Since(j.since) >= j.record.Timeout {
+		j.stopLocked(Stop{By: Limit, Spare: j.record.Spare})
 	}
 }
 
@@ -138,13 +138,13 @@ func (j *Job) release() {
 	j.notify()
 }
 
-// conclude is the part of end that changes Info.
+// conclude is the part of end that changes the record.
 func (j *Job) conclude(out Outcome) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r := &out.Receipt
-	if j.broken == "" && !j.info.Status.mayBecome(r.Status()) {
-		j.defect(fmt.Sprintf("runner ended it as %q while %s", r.Text(), j.info.Status))
+	if j.broken == "" && !j.record.Status.mayBecome(r.Status()) {
+		j.defect(fmt.Sprintf("runner ended it as %q while %s", r.Text(), j.record.Status))
 	}
 	if j.broken != "" {
 		// The rest of the receipt, about variables and other processes, is still true.
@@ -152,14 +152,14 @@ func (j *Job) conclude(out Outcome) {
 		r.Stop, r.By = nil, ""
 		out.Result, out.HasResult = "", false
 	}
-	r.complete(j.stop, j.info.Timeout)
+	r.complete(j.stop, j.record.Timeout)
 	r.LostOutput = j.log.Stat().Loss
 	j.moveTo(r.Status())
-	j.info.Receipt, j.info.HasResult = *r, out.HasResult
-	j.info.Result, j.info.ResultChars = beginning(out.Result)
+	j.record.Receipt, j.record.HasResult = *r, out.HasResult
+	j.record.Result, j.record.ResultChars = beginning(out.Result)
 }
 
-// resultKept bounds the result in Info, in characters, because ended jobs are kept for long.
+// resultKept bounds the result in a record, in characters, because ended jobs are kept for long.
 const resultKept = 32_000
 
 // beginning returns at most resultKept characters of a result and, if these are not all, the number
@@ -176,31 +176,31 @@ func beginning(result string) (kept string, all int) {
 
 // amend lets f change the receipt of the ended job.
 func (j *Job) amend(f func(*Receipt)) {
-	if j.amendInfo(f) {
+	if j.amendRecord(f) {
 		j.save()
 	}
 }
 
-// amendInfo is the part of amend that changes Info; it reports whether it did.
-func (j *Job) amendInfo(f func(*Receipt)) bool {
+// amendRecord is the part of amend that changes the record; it reports whether it did.
+func (j *Job) amendRecord(f func(*Receipt)) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.info.Status.Final() {
+	if !j.record.Status.Final() {
 		j.defect("late news of a job that has not ended")
 		return false
 	}
-	r := j.info.Receipt
+	r := j.record.Receipt
 	// Earlier snapshots share these slices with the receipt.
 	for _, s := range []*[]Process{&r.HungUp, &r.Left, &r.Survivors, &r.Unclaimed} {
 		*s = slices.Clone(*s)
 	}
 	r.Rungs, r.Rest, r.Notes = slices.Clone(r.Rungs), slices.Clone(r.Rest), slices.Clone(r.Notes)
 	f(&r)
-	if r.Status() != j.info.Status {
-		j.defect(fmt.Sprintf("late news of %q for a job that is %s", r.Text(), j.info.Status))
+	if r.Status() != j.record.Status {
+		j.defect(fmt.Sprintf("late news of %q for a job that is %s", r.Text(), j.record.Status))
 		return false
 	}
-	j.info.Receipt = r
+	j.record.Receipt = r
 	j.notify()
 	return true
 }
@@ -209,7 +209,7 @@ func (j *Job) amendInfo(f func(*Receipt)) bool {
 func (j *Job) save() {
 	j.saving.Lock()
 	defer j.saving.Unlock()
-	if err := j.shared.store.Save(j.Info()); err != nil {
+	if err := j.shared.store.Save(j.Record()); err != nil {
 		j.shared.log.Warn("saving job", "job", j.ID(), "err", err)
 	}
 }

@@ -60,7 +60,7 @@ func (p *Port) announceLate() {
 func (p *Port) Complete(r Receipt) Receipt {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	r.complete(p.j.stop, p.j.info.Timeout)
+	r.complete(p.j.stop, p.j.record.Timeout)
 	return r
 }
 
@@ -76,7 +76,7 @@ func (p *Port) Begin() {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.info.Status != Running && j.moveTo(Running) {
+	if j.record.Status != Running && j.moveTo(Running) {
 		j.notify()
 	}
 }
@@ -87,14 +87,14 @@ func (p *Port) SetWaiting(q Question) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
-	case j.info.Status.Final():
+	case j.record.Status.Final():
 		return
-	case j.info.Status == WaitingInput && *j.info.Question == q:
+	case j.record.Status == WaitingInput && *j.record.Question == q:
 		return
-	case j.info.Status != WaitingInput && !j.moveTo(WaitingInput):
+	case j.record.Status != WaitingInput && !j.moveTo(WaitingInput):
 		return
 	}
-	j.info.Question = &q
+	j.record.Question = &q
 	j.notify()
 }
 
@@ -103,7 +103,7 @@ func (p *Port) SetRunning() {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.info.Status == WaitingInput && j.moveTo(Running) {
+	if j.record.Status == WaitingInput && j.moveTo(Running) {
 		j.notify()
 	}
 }
@@ -114,14 +114,14 @@ func (p *Port) SetAccepts(r Reader) {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r.Since = j.info.Accepts.Since
-	if j.info.Status != Running || j.info.Accepts == r {
+	r.Since = j.record.Accepts.Since
+	if j.record.Status != Running || j.record.Accepts == r {
 		return
 	}
 	if r.Since = (time.Time{}); r != (Reader{}) {
 		r.Since = time.Now()
 	}
-	j.info.Accepts = r
+	j.record.Accepts = r
 	j.notify()
 }
 
@@ -131,8 +131,8 @@ func (p *Port) SetStopped(program string) {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.info.Status == Running && j.info.Stopped != program {
-		j.info.Stopped = program
+	if j.record.Status == Running && j.record.Stopped != program {
+		j.record.Stopped = program
 		j.notify()
 	}
 }
@@ -143,8 +143,8 @@ func (p *Port) SetListening(ls []Listener) {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.info.Status.Final() {
-		j.info.Listening, j.listenSince = ls, time.Now()
+	if !j.record.Status.Final() {
+		j.record.Listening, j.listenSince = ls, time.Now()
 		j.notify()
 	}
 }
@@ -153,8 +153,8 @@ func (p *Port) SetListening(ls []Listener) {
 func (p *Port) SetPID(pid int) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	if !p.j.info.Status.Final() {
-		p.j.info.PID = pid
+	if !p.j.record.Status.Final() {
+		p.j.record.PID = pid
 	}
 }
 
@@ -162,8 +162,8 @@ func (p *Port) SetPID(pid int) {
 func (p *Port) SetProbe(probe Probe) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	if !p.j.info.Status.Final() {
-		p.j.info.Probe = probe
+	if !p.j.record.Status.Final() {
+		p.j.record.Probe = probe
 	}
 }
 
@@ -174,15 +174,15 @@ type TerminalSize func() (rows, cols int)
 func (p *Port) SetTerminal(size TerminalSize) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	p.j.info.Terminal = size
+	p.j.record.Terminal = size
 }
 
 // SetLooker makes l show where the code of the running job is.
 func (p *Port) SetLooker(l callstack.Looker) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	if !p.j.info.Status.Final() {
-		p.j.info.Looker = l
+	if !p.j.record.Status.Final() {
+		p.j.record.Looker = l
 	}
 }
 
@@ -190,8 +190,8 @@ func (p *Port) SetLooker(l callstack.Looker) {
 func (p *Port) SetHolder(f Holder) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	if !p.j.info.Status.Final() {
-		p.j.info.Hold = f
+	if !p.j.record.Status.Final() {
+		p.j.record.Hold = f
 	}
 }
 
@@ -199,7 +199,7 @@ func (p *Port) SetHolder(f Holder) {
 func (p *Port) SetInput(f InputFunc) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	if !p.j.info.Status.Final() {
+	if !p.j.record.Status.Final() {
 		p.j.takeInput = f
 	}
 }
@@ -208,14 +208,14 @@ func (p *Port) SetInput(f InputFunc) {
 func (p *Port) Waits() bool {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	return p.j.info.Status == WaitingInput
+	return p.j.record.Status == WaitingInput
 }
 
 // Asked returns how often the job has begun to wait for input.
 func (p *Port) Asked() int {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	return p.j.info.Asked
+	return p.j.record.Asked
 }
 
 // Cancel asks the job to end, as [Job.Stop] does.
@@ -249,8 +249,8 @@ func (p *Port) Trying(r Rung) {
 	j := p.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.info.Status.Final() && j.info.Cancelling != r {
-		j.info.Cancelling = r
+	if !j.record.Status.Final() && j.record.Cancelling != r {
+		j.record.Cancelling = r
 		j.notify()
 	}
 }

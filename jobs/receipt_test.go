@@ -167,7 +167,7 @@ func TestReceiptOfLostOutput(t *testing.T) {
 			t.Errorf("the receipt says %+v, the log %+v", i.Receipt.LostOutput, i.Output)
 		}
 		write()
-		if late := p.Info(); late.Output.Dropped == i.Output.Dropped || late.Receipt.LostOutput != i.Receipt.LostOutput {
+		if late := p.Record(); late.Output.Dropped == i.Output.Dropped || late.Receipt.LostOutput != i.Receipt.LostOutput {
 			t.Errorf("after late output the receipt says %+v, the log %+v", late.Receipt.LostOutput, late.Output)
 		}
 	})

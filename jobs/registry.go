@@ -94,7 +94,7 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 		done:       make(chan struct{}),
 		shared:     &r.shared,
 		delivering: make(chan struct{}, 1), // one token
-		info:       Info{ID: id, Spec: spec, Status: Queued, Created: now},
+		record:     Record{ID: id, Spec: spec, Status: Queued, Created: now},
 	}
 	r.jobs[id] = j
 	r.order = append(r.order, j)
@@ -150,23 +150,23 @@ func (r *Registry) run(ctx context.Context, j *Job, run Runner) {
 }
 
 // retire makes room for another job and counts how j has ended. It is not part of run, because the
-// frame of run is on the stack of every running job, and an Info is large.
+// frame of run is on the stack of every running job, and a Record is large.
 func (r *Registry) retire(j *Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running--
-	r.ended[j.Info().Status]++
+	r.ended[j.Record().Status]++
 	r.retention.add(j)
 }
 
 // oldest returns the oldest running job. The caller holds r.mu.
-func (r *Registry) oldest() Info {
+func (r *Registry) oldest() Record {
 	for _, j := range r.order {
-		if info := j.Info(); !info.Status.Final() {
-			return info
+		if record := j.Record(); !record.Status.Final() {
+			return record
 		}
 	}
-	return Info{}
+	return Record{}
 }
 
 // Get returns a job. Its id can be in lower case, with blanks around it. The error is a
@@ -233,7 +233,7 @@ func (r *Registry) Find(id string) (*Job, error) {
 	}
 	ambiguous := &AmbiguousError{Prefix: prefix}
 	for _, j := range all {
-		ambiguous.Jobs = append(ambiguous.Jobs, j.Info())
+		ambiguous.Jobs = append(ambiguous.Jobs, j.Record())
 	}
 	return nil, ambiguous
 }
@@ -248,17 +248,17 @@ type Filter struct {
 
 // List returns the jobs, newest first. If the job that Before names has been forgotten, the time in
 // its id counts.
-func (r *Registry) List(f Filter) []Info {
-	var list []Info
+func (r *Registry) List(f Filter) []Record {
+	var list []Record
 	for _, j := range slices.Backward(r.before(f.Before)) {
-		if f.Session != "" && j.info.Session != f.Session {
+		if f.Session != "" && j.record.Session != f.Session {
 			continue
 		}
-		info := j.Info()
-		if len(f.Status) > 0 && !slices.Contains(f.Status, info.Status) {
+		record := j.Record()
+		if len(f.Status) > 0 && !slices.Contains(f.Status, record.Status) {
 			continue
 		}
-		list = append(list, info)
+		list = append(list, record)
 		if len(list) == f.Limit {
 			break
 		}
@@ -282,7 +282,7 @@ func (r *Registry) before(id string) []*Job {
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(order, func(j *Job) bool { return ulid.Timestamp(j.info.Created) >= u.Time() })
+	return slices.DeleteFunc(order, func(j *Job) bool { return ulid.Timestamp(j.record.Created) >= u.Time() })
 }
 
 // Usage returns the space that the output of the jobs takes on disk.
@@ -320,9 +320,9 @@ func (r *Registry) Count() Count {
 	r.mu.Lock()
 	c.Running, c.Max = r.running, r.max
 	r.mu.Unlock()
-	for _, info := range r.List(Filter{}) {
-		c.By[info.Status]++
-		if info.Output.Loss.Disk > 0 {
+	for _, record := range r.List(Filter{}) {
+		c.By[record.Status]++
+		if record.Output.Loss.Disk > 0 {
 			c.Lossy++
 		}
 	}

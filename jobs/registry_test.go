@@ -16,9 +16,9 @@ import (
 	"asyncrepl/internal/output"
 )
 
-func titles(infos []Info) string {
+func titles(records []Record) string {
 	var all []string
-	for _, i := range infos {
+	for _, i := range records {
 		all = append(all, i.Title)
 	}
 	return strings.Join(all, " ")

@@ -67,7 +67,7 @@ func (k *retention) takeDue(now time.Time) (gone []*Job) {
 	k.sort()
 	n := max(0, len(k.ended)-k.keep)
 	// Ended never changes once a job is in the list.
-	for n < len(k.ended) && now.Sub(k.ended[n].info.Ended) >= k.maxAge {
+	for n < len(k.ended) && now.Sub(k.ended[n].record.Ended) >= k.maxAge {
 		n++
 	}
 	for _, j := range k.ended[:n] {
@@ -85,8 +85,8 @@ func (k *retention) sort() {
 		if j.needsCleanup() {
 			return false
 		}
-		i, _ := slices.BinarySearchFunc(k.ended, j.info.Ended, func(o *Job, at time.Time) int { return o.info.Ended.Compare(at) })
-		for i < len(k.ended) && k.ended[i].info.Ended.Equal(j.info.Ended) {
+		i, _ := slices.BinarySearchFunc(k.ended, j.record.Ended, func(o *Job, at time.Time) int { return o.record.Ended.Compare(at) })
+		for i < len(k.ended) && k.ended[i].record.Ended.Equal(j.record.Ended) {
 			i++ // jobs of one moment stay in the order of their ends
 		}
 		k.ended = slices.Insert(k.ended, i, j)
@@ -103,7 +103,7 @@ func (k *retention) schedule(now time.Time, prune func()) {
 	for _, j := range slices.Concat(k.ended[:min(1, len(k.ended))], k.left) {
 		// A job that is too old is kept as long as its processes run, and is checked again with the
 		// next job.
-		if d := k.maxAge - now.Sub(j.info.Ended); d > 0 {
+		if d := k.maxAge - now.Sub(j.record.Ended); d > 0 {
 			next = min(next, d)
 		}
 	}

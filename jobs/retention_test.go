@@ -136,7 +136,7 @@ func TestCleanupEndsWhatTheJobLeft(t *testing.T) {
 		if !any || len(r.Ended) != 1 || len(r.Survivors) != 1 || asked.From != Interrupt || asked.Step != defaultStep {
 			t.Errorf("got %+v, %t; asked %+v", r, any, asked)
 		}
-		before := p.Info().Receipt
+		before := p.Record().Receipt
 		changed := p.Changed()
 		p.port.AmendReceipt(func(r *Receipt) { r.Left[0].Program = "gone"; r.Notes = append(r.Notes, "ended later") })
 		p.port.SetCleanup(nil)
@@ -147,7 +147,7 @@ func TestCleanupEndsWhatTheJobLeft(t *testing.T) {
 		if d := cmp.Diff([]Process{{812, "npm"}}, before.Left); d != "" {
 			t.Errorf("a snapshot changed: %s", d)
 		}
-		if r := p.Info().Receipt; r.Left[0].Program != "gone" || len(r.Notes) != 1 {
+		if r := p.Record().Receipt; r.Left[0].Program != "gone" || len(r.Notes) != 1 {
 			t.Errorf("amended: %+v", r)
 		}
 		if got := before.Left[0].String(); got != "npm (pid 812)" {
@@ -159,7 +159,7 @@ func TestCleanupEndsWhatTheJobLeft(t *testing.T) {
 // failing is a store that can write nothing.
 type failing struct{}
 
-func (failing) Save(Info) error     { return errors.New("no space") }
+func (failing) Save(Record) error   { return errors.New("no space") }
 func (failing) Remove(string) error { return errors.New("no space") }
 
 func TestStoreErrorsAreLogged(t *testing.T) {

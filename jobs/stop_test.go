@@ -108,11 +108,11 @@ func TestStopsOnlyRaise(t *testing.T) {
 				if !errors.As(context.Cause(p.ctx), &cause) || cause.By != tc.asked[0].By {
 					t.Errorf("cause: %v", context.Cause(p.ctx))
 				}
-				if i := p.Info(); i.Status != Running || i.Cancelling != cause.From {
+				if i := p.Record(); i.Status != Running || i.Cancelling != cause.From {
 					t.Errorf("while it is being ended: %s, cancelling %q", i.Status, i.Cancelling)
 				}
 				p.port.Trying(Kill)
-				if i := p.Info(); i.Cancelling != Kill {
+				if i := p.Record(); i.Cancelling != Kill {
 					t.Errorf("after the climb: cancelling %q", i.Cancelling)
 				}
 				i := p.end(Receipt{End: Signaled, Signal: "SIGKILL", Stop: got, Rungs: []Rung{Kill}})

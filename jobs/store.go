@@ -4,7 +4,7 @@ package jobs
 type Store interface {
 	// Save keeps the record of a job: when it starts, when it has ended, and when its receipt was
 	// amended. For one job it is called one call at a time, in order.
-	Save(Info) error
+	Save(Record) error
 	// Remove forgets a job.
 	Remove(id string) error
 }
@@ -12,5 +12,5 @@ type Store interface {
 // noStore is the store of a registry whose jobs need not outlive it.
 type noStore struct{}
 
-func (noStore) Save(Info) error     { return nil }
+func (noStore) Save(Record) error   { return nil }
 func (noStore) Remove(string) error { return nil }

@@ -15,10 +15,10 @@ func (r *Registry) Totals() Totals {
 	defer r.mu.Unlock()
 	t := Totals{Now: make(map[Status]int), Ended: maps.Clone(r.ended), Output: r.forgottenOutput}
 	for _, j := range r.order {
-		info := j.Info()
-		t.Output += info.Output.End
-		if !info.Status.Final() {
-			t.Now[info.Status]++
+		record := j.Record()
+		t.Output += record.Output.End
+		if !record.Status.Final() {
+			t.Now[record.Status]++
 		}
 	}
 	return t

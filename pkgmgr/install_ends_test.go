@@ -73,12 +73,12 @@ func ends(t *testing.T, w *world, r *jobs.Registry, installer string) {
 			continue
 		}
 		j := start(t, r, w.with(step.env...), step.text)
-		info := jobstest.End(t, j)
+		record := jobstest.End(t, j)
 		begin, isBegin := strings.CutSuffix(want, "…")
-		if got := info.Receipt.Text(); got != want && !(isBegin && strings.HasPrefix(got, begin)) {
+		if got := record.Receipt.Text(); got != want && !(isBegin && strings.HasPrefix(got, begin)) {
 			t.Errorf("%s: %s\nwant %s\n%s", step.text, got, want, jobstest.Output(j))
 		}
-		if got := strings.Join(info.Receipt.Notes, "; "); got != step.note {
+		if got := strings.Join(record.Receipt.Notes, "; "); got != step.note {
 			t.Errorf("%s: notes %q, want %q\n%s", step.text, got, step.note, jobstest.Output(j))
 		}
 	}

@@ -118,8 +118,8 @@ func TestInstall(t *testing.T) {
 			case <-j.Done():
 			case <-time.After(4 * time.Minute):
 			}
-			info := jobstest.End(t, j)
-			if got := info.Receipt.Text(); got != "completed (installed spam 1.0, eggs 1.0)" {
+			record := jobstest.End(t, j)
+			if got := record.Receipt.Text(); got != "completed (installed spam 1.0, eggs 1.0)" {
 				t.Fatalf("the install %s\n%s", got, jobstest.Output(j))
 			}
 			if installed.Load() != 1 {
@@ -146,8 +146,8 @@ func TestInstallMakesEnvironment(t *testing.T) {
 	w.cfg.Command = func([]string, []string, string) jobs.Runner { return ended{} }
 	w.script("bin/uv", "exit 1") // fails, so that venv makes it
 	j := start(t, jobstest.Registry(t), New(w.cfg), "spam")
-	if info := jobstest.End(t, j); info.Status != jobs.Completed {
-		t.Fatalf("%s\n%s", info.Receipt.Text(), jobstest.Output(j))
+	if record := jobstest.End(t, j); record.Status != jobs.Completed {
+		t.Fatalf("%s\n%s", record.Receipt.Text(), jobstest.Output(j))
 	}
 	ask(t, w.venv()+"/bin/python", "pass")
 	if want, out := "Making the environment "+w.venv()+" from ", jobstest.Output(j); !strings.HasPrefix(out, want) {
@@ -199,8 +199,8 @@ func TestInstallCannotStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			tt.prepare(w)
-			info := jobstest.End(t, start(t, jobstest.Registry(t), New(w.cfg), "a"))
-			got := info.Receipt.Text()
+			record := jobstest.End(t, start(t, jobstest.Registry(t), New(w.cfg), "a"))
+			got := record.Receipt.Text()
 			if !strings.HasPrefix(got, "failed (could not start: ") || !strings.Contains(got, tt.want) {
 				t.Errorf("%s\nwant that it could not start: %s", got, tt.want)
 			}
@@ -236,7 +236,7 @@ func TestInstallsTakeTurns(t *testing.T) {
 	first := start(t, r, m, "a")
 	<-h.runs
 	second, third := start(t, r, m, "b"), start(t, r, m, "c")
-	if got := second.Info().Status; got != jobs.Queued {
+	if got := second.Record().Status; got != jobs.Queued {
 		t.Errorf("the second install is %s, want queued", got)
 	}
 	second.Stop(jobs.Stop{By: jobs.Agent})
@@ -245,7 +245,7 @@ func TestInstallsTakeTurns(t *testing.T) {
 	}
 	h.release <- struct{}{}
 	<-h.runs
-	if got := first.Info().Status; !got.Final() && jobstest.End(t, first).Status != jobs.Completed {
+	if got := first.Record().Status; !got.Final() && jobstest.End(t, first).Status != jobs.Completed {
 		t.Errorf("the first install is %s", got)
 	}
 	h.release <- struct{}{}

@@ -17,8 +17,8 @@ func execTime(b *testing.B, s *bench, code string) time.Duration {
 	j := s.start(code)
 	<-j.Done()
 	d := time.Since(begin)
-	if info := j.Info(); info.Status != jobs.Completed {
-		b.Fatal(info.Receipt.Text())
+	if record := j.Record(); record.Status != jobs.Completed {
+		b.Fatal(record.Receipt.Text())
 	}
 	return d
 }

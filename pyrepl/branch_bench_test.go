@@ -34,10 +34,10 @@ for at in range(0, len(memory), 4096): memory[at] = 1`
 func (b *bench) seconds(code string) time.Duration {
 	b.t.Helper()
 	j := b.start("print(" + code + ")")
-	info := jobstest.End(b.t, j)
+	record := jobstest.End(b.t, j)
 	n, err := strconv.ParseFloat(strings.TrimSpace(jobstest.Output(j)), 64)
 	if err != nil {
-		b.t.Fatalf("%s, %v", info.Receipt.Text(), err)
+		b.t.Fatalf("%s, %v", record.Receipt.Text(), err)
 	}
 	return time.Duration(n * float64(time.Second))
 }
@@ -83,9 +83,9 @@ func BenchmarkCheckpoints(b *testing.B) {
 	for b.Loop() {
 		for range 5 {
 			run := s.s.WithCheckpoint(s.s.Exec("1"))
-			info := jobstest.End(b, jobstest.Start(b, s.r, jobs.Spec{Kind: jobs.Python}, run))
-			if !strings.HasPrefix(info.Receipt.Checkpoint, "kept") {
-				b.Fatal(info.Receipt.Checkpoint)
+			record := jobstest.End(b, jobstest.Start(b, s.r, jobs.Spec{Kind: jobs.Python}, run))
+			if !strings.HasPrefix(record.Receipt.Checkpoint, "kept") {
+				b.Fatal(record.Receipt.Checkpoint)
 			}
 		}
 		for _, c := range kept.List() {
@@ -96,10 +96,10 @@ func BenchmarkCheckpoints(b *testing.B) {
 			"for pid in pids:\n    with open(f'/proc/{pid}/smaps_rollup') as file:\n" +
 			"        for line in file:\n            if line.startswith('Private'): sum += int(line.split()[1]) << 10\n" +
 			"    os.kill(pid, 9); os.waitpid(pid, 0)\nprint(sum)")
-		info := jobstest.End(b, j)
+		record := jobstest.End(b, j)
 		n, err := strconv.ParseInt(strings.TrimSpace(jobstest.Output(j)), 10, 64)
 		if err != nil {
-			b.Fatal(info.Receipt.Text(), err)
+			b.Fatal(record.Receipt.Text(), err)
 		}
 		floor += n
 	}

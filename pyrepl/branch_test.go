@@ -168,7 +168,7 @@ func TestBranchOfABusySession(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _, err := b.s.Branch(ctx, "twig", b.cfg)
-	if busy, ok := errors.AsType[*pyrepl.BusyError](err); !ok || busy.Job != j.Info().ID || busy.Session != "default" {
+	if busy, ok := errors.AsType[*pyrepl.BusyError](err); !ok || busy.Job != j.Record().ID || busy.Session != "default" {
 		t.Errorf("busy: %v", err)
 	}
 	made := make(chan error, 1)

@@ -20,7 +20,7 @@ import (
 )
 
 // keep runs code with a checkpoint after it.
-func (b *bench) keep(code string) jobs.Info {
+func (b *bench) keep(code string) jobs.Record {
 	b.t.Helper()
 	run := b.s.WithCheckpoint(b.s.Exec(code))
 	return jobstest.End(b.t, jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: b.s.Name(), Title: "test"}, run))
@@ -105,14 +105,14 @@ func TestCheckpointsAreDropped(t *testing.T) {
 	b.want(notesForks(path), "completed")
 	var jobIDs []string
 	for i := range 6 {
-		info := b.keep(fmt.Sprintf("x = %d", i))
-		jobIDs = append(jobIDs, info.ID)
+		record := b.keep(fmt.Sprintf("x = %d", i))
+		jobIDs = append(jobIDs, record.ID)
 		want := "kept"
 		if i == 5 {
 			want = "kept; the checkpoint of job " + jobIDs[0] + " is gone: it was dropped for a newer one, of which 5 are kept"
 		}
-		if info.Receipt.Checkpoint != want {
-			t.Errorf("checkpoint %d: %q, want %q", i, info.Receipt.Checkpoint, want)
+		if record.Receipt.Checkpoint != want {
+			t.Errorf("checkpoint %d: %q, want %q", i, record.Receipt.Checkpoint, want)
 		}
 	}
 	kept := branchesNoted(t, path)
@@ -155,9 +155,9 @@ func TestCheckpointsAreDropped(t *testing.T) {
 func TestLossNamesCheckpoints(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	info := b.keep("x = 1")
+	record := b.keep("x = 1")
 	loss, ok := b.s.DeleteIdle("was ended")
-	if want := "session default's Python was ended after job " + info.ID + "; variables lost: x; checkpoints dropped: " + info.ID; !ok || loss.String() != want {
+	if want := "session default's Python was ended after job " + record.ID + "; variables lost: x; checkpoints dropped: " + record.ID; !ok || loss.String() != want {
 		t.Errorf("%v, %v; want %s", ok, loss, want)
 	}
 }
@@ -214,11 +214,11 @@ func TestCheckpointThatIsStopped(t *testing.T) {
 	b := newBench(t)
 	path := filepath.Join(t.TempDir(), "pids")
 	b.want(notesForks(path), "completed")
-	info := b.keep("x = 1")
+	record := b.keep("x = 1")
 	pid := branchesNoted(t, path)[0]
 	halt(t, pid)
 	_, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest")
-	says(t, err, "the checkpoint of job "+info.ID+" can't be branched now: its process "+strconv.Itoa(pid)+" was stopped by a signal; kill -CONT")
+	says(t, err, "the checkpoint of job "+record.ID+" can't be branched now: its process "+strconv.Itoa(pid)+" was stopped by a signal; kill -CONT")
 	b.want("x = 2", "completed")
 	syscall.Kill(pid, syscall.SIGCONT)
 	b.restartFrom("latest")
@@ -233,15 +233,15 @@ func TestCheckpointNotKept(t *testing.T) {
 	if _, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest"); err == nil || err.Error() != "session default has no checkpoint: run a job with checkpoint=true first" {
 		t.Errorf("without a checkpoint: %v", err)
 	}
-	info := b.keep("import threading; stop = threading.Event(); t = threading.Thread(target=stop.wait, name='holder'); t.start()")
-	if got := info.Receipt.Checkpoint; info.Status != jobs.Completed || !strings.HasPrefix(got, "not kept: a thread runs") || !strings.Contains(got, "holder") {
-		t.Errorf("%s, checkpoint %q", info.Receipt.Text(), got)
+	record := b.keep("import threading; stop = threading.Event(); t = threading.Thread(target=stop.wait, name='holder'); t.start()")
+	if got := record.Receipt.Checkpoint; record.Status != jobs.Completed || !strings.HasPrefix(got, "not kept: a thread runs") || !strings.Contains(got, "holder") {
+		t.Errorf("%s, checkpoint %q", record.Receipt.Text(), got)
 	}
-	if info = b.keep("stop.set(); t.join(); 1/0"); info.Status != jobs.Failed || info.Receipt.Checkpoint != "kept" {
-		t.Errorf("after an exception: %s, checkpoint %q", info.Receipt.Text(), info.Receipt.Checkpoint)
+	if record = b.keep("stop.set(); t.join(); 1/0"); record.Status != jobs.Failed || record.Receipt.Checkpoint != "kept" {
+		t.Errorf("after an exception: %s, checkpoint %q", record.Receipt.Text(), record.Receipt.Checkpoint)
 	}
-	if info = b.keep("import os; os._exit(1)"); info.Receipt.Checkpoint != "not kept: the job has not kept the variables" {
-		t.Errorf("after a crash: %s, checkpoint %q", info.Receipt.Text(), info.Receipt.Checkpoint)
+	if record = b.keep("import os; os._exit(1)"); record.Receipt.Checkpoint != "not kept: the job has not kept the variables" {
+		t.Errorf("after a crash: %s, checkpoint %q", record.Receipt.Text(), record.Receipt.Checkpoint)
 	}
 }
 

@@ -122,22 +122,22 @@ for i in range(%d):
     display(Page(), Large())
     os.write(1, b'after\n')
 `, rounds))
-	info := jobstest.End(t, j)
+	record := jobstest.End(t, j)
 	var want strings.Builder
 	for i := range rounds {
 		fmt.Fprintf(&want, "before %d\n[html %d: HTML 30 bytes, %s]\n", i, 2*i+1, display.URI(j.ID(), 2*i+1))
 		fmt.Fprintf(&want, "[svg %d: SVG 488.3 KiB, %s]\nafter\n", 2*i+2, display.URI(j.ID(), 2*i+2))
 	}
 	if got := jobstest.Output(j); got != want.String() {
-		t.Errorf("%s, %q, output\n%s", info.Receipt.Text(), info.Receipt.Notes, got)
+		t.Errorf("%s, %q, output\n%s", record.Receipt.Text(), record.Receipt.Notes, got)
 	}
 	for i, forms := range formats(t, j) {
 		if want := []string{"text/html:" + strings.Repeat("<b>", 10), "image/svg+xml:" + strings.Repeat("<svg>", 100_000)}[i%2]; len(forms) != 1 || forms[0] != want {
 			t.Errorf("display %d: %.50q", i+1, forms)
 		}
 	}
-	info, _ = b.run("for _ in range(105): display(Page())")
-	if notes := strings.Join(info.Receipt.Notes, ";"); !strings.HasPrefix(notes, "5 more displays were left out") {
+	record, _ = b.run("for _ in range(105): display(Page())")
+	if notes := strings.Join(record.Receipt.Notes, ";"); !strings.HasPrefix(notes, "5 more displays were left out") {
 		t.Errorf("notes %q", notes)
 	}
 	j = b.start("for _ in range(9): display({'text/html': 'x' * (8 << 20)}, raw=True)")
@@ -163,10 +163,10 @@ for i in range(150):
     display(Page())
     print('after', i, end='')
 `)
-	info := jobstest.End(t, j)
+	record := jobstest.End(t, j)
 	all := j.Displays()
-	if len(all) != 1 || all[0].Number != 150 || len(info.Receipt.Notes) != 0 {
-		t.Fatalf("%s, notes %q, displays %+v", info.Receipt.Text(), info.Receipt.Notes, all)
+	if len(all) != 1 || all[0].Number != 150 || len(record.Receipt.Notes) != 0 {
+		t.Fatalf("%s, notes %q, displays %+v", record.Receipt.Text(), record.Receipt.Notes, all)
 	}
 	streams := map[output.Stream]string{}
 	for _, s := range j.Log().Read(j.Cleared(), 1<<20).Spans {
@@ -179,9 +179,9 @@ for i in range(150):
 	if !maps.Equal(streams, want) {
 		t.Errorf("left: %q, want %q", streams, want)
 	}
-	info, _ = b.run("for n in range(120): display(Page())\ndisplay(Page(), clear=True)")
-	if len(info.Receipt.Notes) != 0 {
-		t.Errorf("notes %q about what was replaced", info.Receipt.Notes)
+	record, _ = b.run("for n in range(120): display(Page())\ndisplay(Page(), clear=True)")
+	if len(record.Receipt.Notes) != 0 {
+		t.Errorf("notes %q about what was replaced", record.Receipt.Notes)
 	}
 }
 
@@ -201,9 +201,9 @@ print(len(png(1, 1000000)))
 import hashlib
 hashlib.sha256(big).hexdigest()[:0] + str([b for b in big[:3]])
 `)
-	info := jobstest.End(t, j)
-	if info.Receipt.Text() != "completed" || len(info.Receipt.Notes) != 0 {
-		t.Fatalf("%s, %q, %s", info.Receipt.Text(), info.Receipt.Notes, jobstest.Output(j))
+	record := jobstest.End(t, j)
+	if record.Receipt.Text() != "completed" || len(record.Receipt.Notes) != 0 {
+		t.Fatalf("%s, %q, %s", record.Receipt.Text(), record.Receipt.Notes, jobstest.Output(j))
 	}
 	all := formats(t, j)
 	if len(all) != 5 {
@@ -224,8 +224,8 @@ hashlib.sha256(big).hexdigest()[:0] + str([b for b in big[:3]])
 	if all[1][1][len("image/png:"):] != all[2][1][len("image/svg+xml:"):] || !strings.HasPrefix(all[1][1][len("image/png:"):], all[4][0][len("text/plain:"):]) {
 		t.Error("the same file was read in two ways")
 	}
-	if got := fmt.Sprint([]byte(all[4][0][len("text/plain:"):][:3])); "'"+strings.ReplaceAll(got, " ", ", ")+"'" != info.Result {
-		t.Errorf("the file begins with %s, want %s", got, info.Result)
+	if got := fmt.Sprint([]byte(all[4][0][len("text/plain:"):][:3])); "'"+strings.ReplaceAll(got, " ", ", ")+"'" != record.Result {
+		t.Errorf("the file begins with %s, want %s", got, record.Result)
 	}
 	for i, want := range []bool{true, true, true, false, false} {
 		if got := j.Displays()[i].Picture; got != want {
@@ -251,8 +251,8 @@ for i in range(5):
         send(line([('image/png', 100068)]), [f.fileno()])
 os.kill(os.getpid(), 9)
 `)
-	if info := jobstest.End(t, j); info.Receipt.Text() != "failed (killed by SIGKILL; variables lost)" {
-		t.Error(info.Receipt.Text())
+	if record := jobstest.End(t, j); record.Receipt.Text() != "failed (killed by SIGKILL; variables lost)" {
+		t.Error(record.Receipt.Text())
 	}
 	if n := len(formats(t, j)); n != 5 {
 		t.Errorf("%d displays", n)
@@ -268,10 +268,10 @@ func TestJobSaysHowManyDisplaysWereLeftOut(t *testing.T) {
 		{"for i in range(101): show([('image/png', png(i))])\nos.kill(os.getpid(), 9)", "1"},
 	} {
 		code, want := test[0], test[1]
-		info, out := b.run(code)
-		i := slices.IndexFunc(info.Receipt.Notes, func(n string) bool { return strings.Contains(n, "left out") })
-		if i < 0 || !strings.HasPrefix(info.Receipt.Notes[i], want+" more ") {
-			t.Errorf("%s: %s, notes %q, want %s\n%s", code, info.Receipt.Text(), info.Receipt.Notes, want, out)
+		record, out := b.run(code)
+		i := slices.IndexFunc(record.Receipt.Notes, func(n string) bool { return strings.Contains(n, "left out") })
+		if i < 0 || !strings.HasPrefix(record.Receipt.Notes[i], want+" more ") {
+			t.Errorf("%s: %s, notes %q, want %s\n%s", code, record.Receipt.Text(), record.Receipt.Notes, want, out)
 		}
 	}
 }
@@ -330,8 +330,8 @@ func TestForeignDescriptorsAreClosed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := b.start(test.code)
-			if info := jobstest.End(t, j); info.Receipt.Text() != "completed" {
-				t.Errorf("%s\n%s", info.Receipt.Text(), jobstest.Output(j))
+			if record := jobstest.End(t, j); record.Receipt.Text() != "completed" {
+				t.Errorf("%s\n%s", record.Receipt.Text(), jobstest.Output(j))
 			}
 			all := formats(t, j)
 			if len(all) != test.want || len(all) > 0 && !strings.HasPrefix(all[0][0], "text/html:123") && all[0][0] != "text/html:456" {

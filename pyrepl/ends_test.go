@@ -43,22 +43,22 @@ func TestEnds(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.want(sure, "completed")
-			info, out := b.want(test.code, test.status)
+			record, out := b.want(test.code, test.status)
 			if !strings.Contains(out, test.output) {
 				t.Errorf("output is %q, without %q", out, test.output)
 			}
 			if strings.Contains(out, "worker") {
 				t.Errorf("output shows internals: %q", out)
 			}
-			if told := strings.Contains(strings.Join(info.Receipt.Notes, ";"), "closed the session's channel"); told != strings.HasPrefix(name, "no descriptors") {
-				t.Errorf("the notes are %q", info.Receipt.Notes)
+			if told := strings.Contains(strings.Join(record.Receipt.Notes, ";"), "closed the session's channel"); told != strings.HasPrefix(name, "no descriptors") {
+				t.Errorf("the notes are %q", record.Receipt.Notes)
 			}
 			wantState := jobs.Kept
 			if test.lost {
 				wantState = jobs.Lost
 			}
-			if info.Receipt.State != wantState {
-				t.Errorf("state is %q, want %q", info.Receipt.State, wantState)
+			if record.Receipt.State != wantState {
+				t.Errorf("state is %q, want %q", record.Receipt.State, wantState)
 			}
 			next, _ := b.run(`"kept" in globals()`)
 			if want := map[bool]string{true: "False", false: "True"}[test.lost]; next.Result != want {
@@ -74,9 +74,9 @@ func TestEnds(t *testing.T) {
 func TestWorkerDiesBetweenJobs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	info, _ := b.want("x = 1", "completed")
-	kill(t, info.PID)
-	processtest.Gone(t, info.PID)
+	record, _ := b.want("x = 1", "completed")
+	kill(t, record.PID)
+	processtest.Gone(t, record.PID)
 	next, out := b.want("print('x' in globals())", "completed")
 	if out != "False\n" {
 		t.Errorf("output %q", out)
@@ -107,9 +107,9 @@ func TestQueueIsNotRunAfterLoss(t *testing.T) {
 	jobstest.Send(t, first, jobs.Input{Text: "", Line: true})
 	jobstest.End(t, first)
 	for _, j := range []*jobs.Job{second, third} {
-		info := jobstest.End(t, j)
-		if want := "failed (not run: variables were lost in job " + first.ID() + ")"; info.Receipt.Text() != want {
-			t.Errorf("status %q, want %q", info.Receipt.Text(), want)
+		record := jobstest.End(t, j)
+		if want := "failed (not run: variables were lost in job " + first.ID() + ")"; record.Receipt.Text() != want {
+			t.Errorf("status %q, want %q", record.Receipt.Text(), want)
 		}
 		if out := jobstest.Output(j); out != "" {
 			t.Errorf("it ran: %q", out)
@@ -128,8 +128,8 @@ func TestQueueRunsInOrderAfterException(t *testing.T) {
 	}
 	jobstest.Send(t, first, jobs.Input{Line: true})
 	for _, j := range later {
-		if info := jobstest.End(t, j); info.Status != jobs.Completed {
-			t.Fatalf("%s", info.Receipt.Text())
+		if record := jobstest.End(t, j); record.Status != jobs.Completed {
+			t.Fatalf("%s", record.Receipt.Text())
 		}
 	}
 	b.result("seen == list(range(20))", "True")
@@ -140,11 +140,11 @@ func TestTimeoutKeepsVariables(t *testing.T) {
 	b := newBench(t)
 	b.run("x = 1; import time")
 	j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python, Timeout: 200 * time.Millisecond}, b.s.Exec("print('on'); time.sleep(300)"))
-	info := jobstest.End(t, j)
-	if want := "failed (timed out after 200ms; variables kept)"; info.Receipt.Text() != want {
-		t.Errorf("status %q, want %q", info.Receipt.Text(), want)
+	record := jobstest.End(t, j)
+	if want := "failed (timed out after 200ms; variables kept)"; record.Receipt.Text() != want {
+		t.Errorf("status %q, want %q", record.Receipt.Text(), want)
 	}
-	if got := b.s.History().Entries[1].Receipt.Text(); got != info.Receipt.Text() {
+	if got := b.s.History().Entries[1].Receipt.Text(); got != record.Receipt.Text() {
 		t.Errorf("the history says %q", got)
 	}
 	b.result("x", "1")
@@ -158,9 +158,9 @@ func TestHistoryOfAnAnsweredTimeout(t *testing.T) {
 	b.run("import time")
 	j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python, Timeout: 200 * time.Millisecond}, b.s.Exec("try: time.sleep(300)\nfinally: 1/0"))
 	want := "failed (ZeroDivisionError: division by zero after a timeout of 200ms)"
-	info := jobstest.End(t, j)
-	if got := b.s.History().Entries[1].Receipt.Text(); got != want || info.Receipt.Text() != want {
-		t.Errorf("status %q, the history says %q, want %q", info.Receipt.Text(), got, want)
+	record := jobstest.End(t, j)
+	if got := b.s.History().Entries[1].Receipt.Text(); got != want || record.Receipt.Text() != want {
+		t.Errorf("status %q, the history says %q, want %q", record.Receipt.Text(), got, want)
 	}
 }
 

@@ -36,12 +36,12 @@ func Example() {
 			return
 		}
 		<-job.Done()
-		info, chunk := job.Read(0, 4096)
-		fmt.Println(info.Receipt.Text())
+		record, chunk := job.Read(0, 4096)
+		fmt.Println(record.Receipt.Text())
 		switch {
-		case info.HasResult:
-			fmt.Println("result:", info.Result)
-		case info.Status == jobs.Completed:
+		case record.HasResult:
+			fmt.Println("result:", record.Result)
+		case record.Status == jobs.Completed:
 			fmt.Printf("printed: %s", chunk.Spans[0].Data)
 		}
 	}

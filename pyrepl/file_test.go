@@ -13,7 +13,7 @@ import (
 )
 
 // runFile runs a file to its end.
-func (b *bench) runFile(path string, args ...string) (jobs.Info, string) {
+func (b *bench) runFile(path string, args ...string) (jobs.Record, string) {
 	b.t.Helper()
 	j := jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: b.s.Name(), Title: path}, b.s.ExecFile(pyrepl.File{Path: path, Args: args}))
 	return jobstest.End(b.t, j), jobstest.Output(j)
@@ -33,22 +33,22 @@ func TestFilesAreRun(t *testing.T) {
 	write("my script.py", "import sys\nkept = sys.argv\nprint(__name__, kept)\n1 / len(kept[1:])")
 	b.run("import os; os.chdir('/')")
 	path := filepath.Join(b.cfg.Dir, "my script.py")
-	info, out := b.runFile("my script.py", "-x", "a b", "")
-	if want := "__main__ ['" + path + "', '-x', 'a b', '']\n"; info.Receipt.Text() != "completed" || out != want {
-		t.Errorf("%s: %q, want %q", info.Receipt.Text(), out, want)
+	record, out := b.runFile("my script.py", "-x", "a b", "")
+	if want := "__main__ ['" + path + "', '-x', 'a b', '']\n"; record.Receipt.Text() != "completed" || out != want {
+		t.Errorf("%s: %q, want %q", record.Receipt.Text(), out, want)
 	}
 	b.result("kept[1:]", "['-x', 'a b', '']")
-	info, out = b.runFile(path)
-	if got := info.Receipt.Text(); got != "failed (ZeroDivisionError: division by zero)" || !strings.Contains(out, path+"\", line 4, in <module>\n    1 / len(kept[1:])\n") {
+	record, out = b.runFile(path)
+	if got := record.Receipt.Text(); got != "failed (ZeroDivisionError: division by zero)" || !strings.Contains(out, path+"\", line 4, in <module>\n    1 / len(kept[1:])\n") {
 		t.Errorf("%s: %s", got, out)
 	}
 	write("book.ipynb", `{"nbformat": 4, "cells": [{"cell_type": "code", "source": ["x = 2\n", "x + 1"]}, {"cell_type": "code", "source": "x * 5"}]}`)
-	info, out = b.runFile("book.ipynb")
-	if info.Result != "10" || !strings.HasPrefix(out, "3\n") {
-		t.Errorf("%s: result %q, output %q", info.Receipt.Text(), info.Result, out)
+	record, out = b.runFile("book.ipynb")
+	if record.Result != "10" || !strings.HasPrefix(out, "3\n") {
+		t.Errorf("%s: result %q, output %q", record.Receipt.Text(), record.Result, out)
 	}
-	info, _ = b.runFile("missing.py")
-	if got, want := info.Receipt.Text(), "failed (there is no file "+filepath.Join(b.cfg.Dir, "missing.py")+")"; got != want {
+	record, _ = b.runFile("missing.py")
+	if got, want := record.Receipt.Text(), "failed (there is no file "+filepath.Join(b.cfg.Dir, "missing.py")+")"; got != want {
 		t.Errorf("status %q, want %q", got, want)
 	}
 	b.result("x", "2")
@@ -75,11 +75,11 @@ func TestTracebackOfAFileThatChanges(t *testing.T) {
 	if err := os.WriteFile(path, []byte(code), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	info, out := b.runFile("slow.py")
+	record, out := b.runFile("slow.py")
 	if !strings.Contains(out, "line 4, in <module>\n    raise ValueError('here')\n") {
 		t.Errorf("output %s", out)
 	}
-	if x := info.Receipt.Exception; x == nil || len(x.Frames) != 1 || x.Frames[0].Source != "raise ValueError('here')" {
+	if x := record.Receipt.Exception; x == nil || len(x.Frames) != 1 || x.Frames[0].Source != "raise ValueError('here')" {
 		t.Errorf("exception %+v", x)
 	}
 	b.result("import linecache; linecache.checkcache(); linecache.getline("+strconv.Quote(path)+", 10)", `'x = 1 + 1\n'`)

@@ -18,8 +18,8 @@ func TestReceiptNamesTheFilesOfALongJob(t *testing.T) {
 	} {
 		for round := 0; ; round++ {
 			name := fmt.Sprintf("new%d", round)
-			info, _ := b.run(fmt.Sprintf(step.before, name) + "; time.sleep(0.11)\n" + step.after)
-			got := info.Receipt.Files
+			record, _ := b.run(fmt.Sprintf(step.before, name) + "; time.sleep(0.11)\n" + step.after)
+			got := record.Receipt.Files
 			if got.Partial { // a busy machine has stopped the search
 				continue
 			}

@@ -21,18 +21,18 @@ func TestHandlerRaisesInInput(t *testing.T) {
 	b.want("import signal\nkeep = 1\ndef late(*_): raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, late)", "completed")
 	j := b.start("input('? ')")
 	jobstest.Asks(t, j)
-	asleep(t, j.Info().PID)
-	syscall.Kill(j.Info().PID, syscall.SIGALRM)
-	info := jobstest.End(t, j)
-	if out := jobstest.Output(j); info.Receipt.Text() != "failed (TimeoutError: late)" || strings.Contains(out, "async-repl") {
-		t.Errorf("%s; output %q", info.Receipt.Text(), out)
+	asleep(t, j.Record().PID)
+	syscall.Kill(j.Record().PID, syscall.SIGALRM)
+	record := jobstest.End(t, j)
+	if out := jobstest.Output(j); record.Receipt.Text() != "failed (TimeoutError: late)" || strings.Contains(out, "async-repl") {
+		t.Errorf("%s; output %q", record.Receipt.Text(), out)
 	}
 	b.result("keep", "1")
 	j = b.start("input('? ')")
 	jobstest.Asks(t, j)
 	jobstest.Send(t, j, jobs.Input{Text: "me", Line: true})
-	if info := jobstest.End(t, j); info.Result != "'me'" {
-		t.Errorf("the next answer is %s; %s", info.Result, info.Receipt.Text())
+	if record := jobstest.End(t, j); record.Result != "'me'" {
+		t.Errorf("the next answer is %s; %s", record.Result, record.Receipt.Text())
 	}
 }
 

@@ -39,8 +39,8 @@ func (b *bench) givesHints() {
 		"compile('%timeit x', 'other', 'exec')": {},
 		"def f(:":                               {},
 	} {
-		info, out := b.run(code)
-		if got := info.Receipt; info.Status != jobs.Failed || got.Cause != want.Cause || got.Subject != want.Subject {
+		record, out := b.run(code)
+		if got := record.Receipt; record.Status != jobs.Failed || got.Cause != want.Cause || got.Subject != want.Subject {
 			b.t.Errorf("%q: cause %q, about %q, want %q, %q; %s, output %q", code, got.Cause, got.Subject, want.Cause, want.Subject, got.Text(), out)
 		}
 	}
@@ -68,8 +68,8 @@ func TestHintsForPartsOfPackages(t *testing.T) {
 		"import google.protobuf":             "google.protobuf",
 		"from google.cloud.storage import x": "google.cloud.storage.x",
 	} {
-		if info, out := b.run(code); info.Receipt.Subject != want || info.Receipt.End != jobs.Raised {
-			t.Errorf("%q: about %q, want %q; output %q", code, info.Receipt.Subject, want, out)
+		if record, out := b.run(code); record.Receipt.Subject != want || record.Receipt.End != jobs.Raised {
+			t.Errorf("%q: about %q, want %q; output %q", code, record.Receipt.Subject, want, out)
 		}
 	}
 }
@@ -91,8 +91,8 @@ func TestNoHintForModulesOfTheWorkspace(t *testing.T) {
 	b := newBenchIn(t, dir)
 	b.want("import sys; sys.path.remove('')", "completed")
 	for module, want := range map[string]jobs.Cause{"a_single": "", "a_package": "", "a_space": "", "a_binary": "", "elsewhere": jobs.NoModule} {
-		if info, _ := b.want("import "+module, "failed (ModuleNotFoundError: No module named '"+module+"')"); info.Receipt.Cause != want {
-			t.Errorf("%s: cause %q, want %q", module, info.Receipt.Cause, want)
+		if record, _ := b.want("import "+module, "failed (ModuleNotFoundError: No module named '"+module+"')"); record.Receipt.Cause != want {
+			t.Errorf("%s: cause %q, want %q", module, record.Receipt.Cause, want)
 		}
 	}
 }

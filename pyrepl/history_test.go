@@ -94,10 +94,10 @@ func TestHistoryShowsLosses(t *testing.T) {
 	}
 	want += "! Python was killed by SIGKILL; variables lost: y\n"
 	b.history(want)
-	info, _ := b.run("import os; z = 3; os.kill(os.getpid(), 9)")
+	record, _ := b.run("import os; z = 3; os.kill(os.getpid(), 9)")
 	want = strings.Replace(want, "SIGKILL;", "SIGKILL between jobs;", 1) +
 		"import os; z = 3; os.kill(os.getpid(), 9): failed (killed by SIGKILL; variables lost)\n" +
-		"! Python was killed by SIGKILL in job " + info.ID + "; variables lost\n"
+		"! Python was killed by SIGKILL in job " + record.ID + "; variables lost\n"
 	b.history(want)
 	b.run("pass")
 	b.history(want + "pass: completed\n")

@@ -39,8 +39,8 @@ func TestHoldLetsJobsWait(t *testing.T) {
 		t.Errorf("the session is at %q, with %d queued", st.Job, st.Queued)
 	}
 	g <- jobs.Receipt{End: jobs.Exited, By: jobs.Program}
-	if info := jobstest.End(t, next); info.Result != "2" {
-		t.Errorf("the job behind: %s, result %q", info.Receipt.Text(), info.Result)
+	if record := jobstest.End(t, next); record.Result != "2" {
+		t.Errorf("the job behind: %s, result %q", record.Receipt.Text(), record.Result)
 	}
 	if st := b.s.State(); st.Jobs != 1 {
 		t.Errorf("%d jobs are counted, want that of Python only", st.Jobs)

@@ -58,9 +58,9 @@ func TestRoadsToStandardInput(t *testing.T) {
 				}
 				jobstest.Send(t, j, answer)
 			}
-			info := jobstest.End(t, j)
-			if info.Result != test.result {
-				t.Errorf("result %q, want %q; %s; output %q", info.Result, test.result, info.Receipt.Text(), jobstest.Output(j))
+			record := jobstest.End(t, j)
+			if record.Result != test.result {
+				t.Errorf("result %q, want %q; %s; output %q", record.Result, test.result, record.Receipt.Text(), jobstest.Output(j))
 			}
 			if test.kind == "secret" && strings.Contains(jobstest.Output(j), test.answer[0].Text) {
 				t.Errorf("the secret is in the output: %q", jobstest.Output(j))
@@ -76,8 +76,8 @@ func TestTerminalOfASessionAnswers(t *testing.T) {
 		j := b.start(`import subprocess
 line = r"""exec </dev/tty 2>/dev/tty; printf 'ab' >&2; IFS='[;' read -r -s -d R -p $'\e[6n' _ row col; printf $row,$col"""
 subprocess.run(['bash', '-c', line], stdout=subprocess.PIPE, text=True).stdout`)
-		if info := jobstest.End(t, j); info.Result != "'1,3'" {
-			t.Errorf("result %q, want '1,3'; %s; output %q", info.Result, info.Receipt.Text(), jobstest.Output(j))
+		if record := jobstest.End(t, j); record.Result != "'1,3'" {
+			t.Errorf("result %q, want '1,3'; %s; output %q", record.Result, record.Receipt.Text(), jobstest.Output(j))
 		}
 	}
 }
@@ -104,8 +104,8 @@ func TestInputThatNobodyWaitsForIsRefused(t *testing.T) {
 	next := b.start("input('real? ')")
 	jobstest.Asks(t, next)
 	jobstest.Send(t, next, jobs.Input{Text: "yes", Line: true})
-	if info := jobstest.End(t, next); info.Result != "'yes'" {
-		t.Errorf("the answer was %s", info.Result)
+	if record := jobstest.End(t, next); record.Result != "'yes'" {
+		t.Errorf("the answer was %s", record.Result)
 	}
 	if _, err := next.Send(context.Background(), jobs.Input{Text: "late", Line: true}); !errors.Is(err, jobs.ErrEnded) {
 		t.Errorf("error %v, want %v", err, jobs.ErrEnded)
@@ -131,8 +131,8 @@ got == {n: f"answer {n}" for n in range(3)}`)
 		}
 		jobstest.Send(t, j, jobs.Input{Text: "answer " + n, Line: true})
 	}
-	if info := jobstest.End(t, j); info.Result != "True" {
-		t.Errorf("result %s, output %q", info.Result, jobstest.Output(j))
+	if record := jobstest.End(t, j); record.Result != "True" {
+		t.Errorf("result %s, output %q", record.Result, jobstest.Output(j))
 	}
 }
 
@@ -145,8 +145,8 @@ func TestAnAnswerIsOneLine(t *testing.T) {
 		t.Error("two lines were taken for one answer")
 	}
 	jobstest.Send(t, j, jobs.Input{Text: "c", Line: true})
-	if info := jobstest.End(t, j); info.Result != "'c'" {
-		t.Errorf("the answer was %s", info.Result)
+	if record := jobstest.End(t, j); record.Result != "'c'" {
+		t.Errorf("the answer was %s", record.Result)
 	}
 }
 
@@ -158,24 +158,24 @@ func TestInputBesideASocket(t *testing.T) {
 with socket.create_server(("127.0.0.1", 0)) as s:
     select.select([0, s], [], [])
 os.read(0, 100)`)
-	for j.Info().Accepts.Kind == "" {
+	for j.Record().Accepts.Kind == "" {
 		changed := j.Changed()
-		if info := j.Info(); info.Accepts.Kind != "" {
+		if record := j.Record(); record.Accepts.Kind != "" {
 			break
-		} else if info.Status == jobs.WaitingInput || info.Status.Final() {
-			t.Fatalf("status %s, output %q", info.Status, jobstest.Output(j))
+		} else if record.Status == jobs.WaitingInput || record.Status.Final() {
+			t.Fatalf("status %s, output %q", record.Status, jobstest.Output(j))
 		}
 		select {
 		case <-changed:
 		case <-time.After(jobstest.Patience):
-			t.Fatalf("it never takes input: %+v", j.Info())
+			t.Fatalf("it never takes input: %+v", j.Record())
 		}
 	}
 	if d := jobstest.Send(t, j, jobs.Input{Text: "yes", Line: true}); !d.Waiting {
 		t.Error("told that nobody waited")
 	}
-	if info := jobstest.End(t, j); info.Result != `b'yes\n'` {
-		t.Errorf("result %s", info.Result)
+	if record := jobstest.End(t, j); record.Result != `b'yes\n'` {
+		t.Errorf("result %s", record.Result)
 	}
 }
 
@@ -217,7 +217,7 @@ loop.is_closed = is_closed`)
 		_, err := j.Send(t.Context(), jobs.Input{Text: "x", Line: true})
 		sent <- err
 	}()
-	for j.Info().Status == jobs.WaitingInput { // until the answer is on its way
+	for j.Record().Status == jobs.WaitingInput { // until the answer is on its way
 	}
 	write(t, dir, "on")
 	jobstest.End(t, j)

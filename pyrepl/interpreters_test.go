@@ -126,8 +126,8 @@ func TestInterpreters(t *testing.T) {
 				b.works()
 				return
 			}
-			info, _ := b.run("1")
-			if text := info.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, "sessions need ") || !strings.Contains(text, "set REPL_PYTHON to") {
+			record, _ := b.run("1")
+			if text := record.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, "sessions need ") || !strings.Contains(text, "set REPL_PYTHON to") {
 				t.Errorf("status %q", text)
 			}
 		})
@@ -203,19 +203,19 @@ func TestEnvironmentVanishes(t *testing.T) {
 	os.RemoveAll(workspace)
 	b.works()
 	b.want("import subprocess; subprocess.run([sys.executable, '-V'])", "failed (FileNotFoundError: [Errno 2] No such file or directory: '"+filepath.Join(venv, "bin", "python")+"')")
-	info, _ := b.run("1")
-	kill(t, info.PID)
-	processtest.Gone(t, info.PID)
+	record, _ := b.run("1")
+	kill(t, record.PID)
+	processtest.Gone(t, record.PID)
 	for _, missing := range []struct{ what, remedy string }{{workspace, "set REPL_WORKDIR to"}, {filepath.Join(venv, "bin", "python"), "set REPL_PYTHON to"}} {
-		info, _ := b.run("1")
-		if text := info.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, missing.what) || !strings.Contains(text, missing.remedy) {
+		record, _ := b.run("1")
+		if text := record.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, missing.what) || !strings.Contains(text, missing.remedy) {
 			t.Errorf("status %q, want it to name %s", text, missing.what)
 		}
 		os.MkdirAll(workspace, 0o700)
 	}
 	create()
-	info, _ = b.want("kept", "failed (NameError: name 'kept' is not defined)")
-	if notes := strings.Join(info.Receipt.Notes, ";"); !strings.Contains(notes, "was killed by SIGKILL between jobs; variables lost") {
+	record, _ = b.want("kept", "failed (NameError: name 'kept' is not defined)")
+	if notes := strings.Join(record.Receipt.Notes, ";"); !strings.Contains(notes, "was killed by SIGKILL between jobs; variables lost") {
 		t.Errorf("the notes are %q", notes)
 	}
 }

@@ -30,15 +30,15 @@ def later():
 			jobstest.End(t, before)
 			started := false
 			for want := fmt.Sprint(3 + round/2*3); !started; { // until the thread has started its child
-				info, _ := b.run("len(children)")
-				started = info.Result == want
+				record, _ := b.run("len(children)")
+				started = record.Result == want
 			}
 		}
 		j := b.start("os.system('echo on; exec sleep 300')")
 		jobstest.Prints(t, j, "on")
 		j.Stop(stop(jobs.Interrupt))
-		if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-			t.Fatalf("round %d: %s", round, info.Receipt.Text())
+		if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+			t.Fatalf("round %d: %s", round, record.Receipt.Text())
 		}
 		b.result("[c.poll() for c in children if c.poll() is not None]", "[]")
 	}
@@ -57,8 +57,8 @@ func TestInterruptReachesTheFirstChild(t *testing.T) {
 		st := stop(jobs.Interrupt)
 		st.Step = jobstest.Patience
 		j.Stop(st)
-		if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-			t.Fatal(info.Receipt.Text())
+		if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+			t.Fatal(record.Receipt.Text())
 		}
 	}
 }
@@ -75,9 +75,9 @@ class F:
 	j := b.start("p = subprocess.Popen(['sleep', '300'], stdout=subprocess.PIPE)\nF()\nprint('read', p.stdout.read())")
 	jobstest.Prints(t, j, "on\n")
 	j.Stop(stop(jobs.Interrupt))
-	info := jobstest.End(t, j)
-	if out := jobstest.Output(j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" || strings.Contains(out, "read b''") {
-		t.Errorf("%s, output %q", info.Receipt.Text(), out)
+	record := jobstest.End(t, j)
+	if out := jobstest.Output(j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" || strings.Contains(out, "read b''") {
+		t.Errorf("%s, output %q", record.Receipt.Text(), out)
 	}
 	b.result("p.wait()", "-2")
 }
@@ -94,7 +94,7 @@ except KeyboardInterrupt:
     print("clean", subprocess.run(["sleep", "0.1"]).returncode, child.wait())`)
 	jobstest.Prints(t, j, "on\n")
 	j.Stop(stop(jobs.Interrupt))
-	if info := jobstest.End(t, j); jobstest.Output(j) != "on\nclean 0 -2\n" {
-		t.Errorf("%s, output %q", info.Receipt.Text(), jobstest.Output(j))
+	if record := jobstest.End(t, j); jobstest.Output(j) != "on\nclean 0 -2\n" {
+		t.Errorf("%s, output %q", record.Receipt.Text(), jobstest.Output(j))
 	}
 }

@@ -46,12 +46,12 @@ func TestInterruptKeepsVariables(t *testing.T) {
 			jobstest.Prints(t, j, "on")
 			begin := time.Now()
 			j.Stop(stop(jobs.Interrupt))
-			info := jobstest.End(t, j)
-			if want := "cancelled (interrupted; variables kept)"; info.Receipt.Text() != want {
-				t.Fatalf("status %q after %v, want %q; output %.2000q", info.Receipt.Text(), time.Since(begin), want, jobstest.Output(j))
+			record := jobstest.End(t, j)
+			if want := "cancelled (interrupted; variables kept)"; record.Receipt.Text() != want {
+				t.Fatalf("status %q after %v, want %q; output %.2000q", record.Receipt.Text(), time.Since(begin), want, jobstest.Output(j))
 			}
-			if len(info.Receipt.Rungs) != 1 {
-				t.Errorf("rungs %v", info.Receipt.Rungs)
+			if len(record.Receipt.Rungs) != 1 {
+				t.Errorf("rungs %v", record.Receipt.Rungs)
 			}
 			if out := jobstest.Output(j); strings.Contains(out, "worker") {
 				t.Errorf("output shows internals: %.2000q", out)
@@ -73,9 +73,9 @@ func TestCodeThatFinishesItsInterruptHasCompleted(t *testing.T) {
 		j := b.start(code)
 		jobstest.Prints(t, j, "on")
 		j.Stop(stop(jobs.Interrupt))
-		info := jobstest.End(t, j)
-		if got := info.Receipt.Text(); got != "completed (after an interrupt)" || info.Receipt.By != jobs.Agent {
-			t.Errorf("%s: %q by %s", name, got, info.Receipt.By)
+		record := jobstest.End(t, j)
+		if got := record.Receipt.Text(); got != "completed (after an interrupt)" || record.Receipt.By != jobs.Agent {
+			t.Errorf("%s: %q by %s", name, got, record.Receipt.By)
 		}
 	}
 	b.want("1", "completed")
@@ -125,9 +125,9 @@ func TestStopEscalatesIfTheInterruptDoesNotHelp(t *testing.T) {
 			st := stop(jobs.Interrupt)
 			st.Step = time.Second
 			j.Stop(st)
-			info := jobstest.End(t, j)
-			if info.Receipt.Text() != test.status {
-				t.Errorf("status %q, want %q", info.Receipt.Text(), test.status)
+			record := jobstest.End(t, j)
+			if record.Receipt.Text() != test.status {
+				t.Errorf("status %q, want %q", record.Receipt.Text(), test.status)
 			}
 			b.want("1", "completed")
 		})
@@ -141,12 +141,12 @@ func TestInterruptOfAStoppedWorker(t *testing.T) {
 	j := b.start("kept = 1; import os, signal; os.kill(os.getpid(), signal.SIGSTOP); import time; time.sleep(300)")
 	j.AwaitStart(t.Context())
 	polltest.Until(t, "the worker to stop", func() bool {
-		st, err := procfs.Inspect(j.Info().PID)
+		st, err := procfs.Inspect(j.Record().PID)
 		return err == nil && st.Stopped()
 	})
 	j.Stop(stop(jobs.Interrupt))
-	if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-		t.Error(info.Receipt.Text())
+	if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+		t.Error(record.Receipt.Text())
 	}
 	b.result("kept", "1")
 }
@@ -168,8 +168,8 @@ func TestInterruptOfAStoppedChild(t *testing.T) {
 	st := stop(jobs.Interrupt)
 	st.Step = jobstest.Patience
 	j.Stop(st)
-	if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-		t.Error(info.Receipt.Text())
+	if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+		t.Error(record.Receipt.Text())
 	}
 	b.result("kept", "1")
 }
@@ -178,7 +178,7 @@ func TestInterruptOfAStoppedChild(t *testing.T) {
 func computes(t *testing.T, j *jobs.Job) {
 	t.Helper()
 	used := func() time.Duration {
-		used, err := procfs.CPUTime(j.Info().PID)
+		used, err := procfs.CPUTime(j.Record().PID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,8 +205,8 @@ await asyncio.sleep(0.01)`)
 	j := b.start(`before = ticks; print("on", flush=True); await asyncio.sleep(300)`)
 	jobstest.Prints(t, j, "on")
 	j.Stop(stop(jobs.Interrupt))
-	if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-		t.Fatal(info.Receipt.Text())
+	if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+		t.Fatal(record.Receipt.Text())
 	}
 	j = b.start(`print("on", flush=True); subprocess.run(["sleep", "300"])`)
 	jobstest.Prints(t, j, "on")
@@ -243,8 +243,8 @@ func TestInterruptsRacingEnds(t *testing.T) {
 		case <-j.Done():
 		}
 		j.Stop(stop(jobs.Interrupt))
-		info := jobstest.End(t, j)
-		switch text := info.Receipt.Text(); text {
+		record := jobstest.End(t, j)
+		switch text := record.Receipt.Text(); text {
 		case "completed", "completed (after an interrupt)": // that came too late
 			finished++
 		case "cancelled (interrupted; variables kept)", "cancelled (before it ran)":
@@ -255,9 +255,9 @@ func TestInterruptsRacingEnds(t *testing.T) {
 			t.Fatalf("round %d: the next job: %s: %q", i, after.Receipt.Text(), jobstest.Output(next))
 		}
 	}
-	info, _ := b.run("done")
-	if n, err := strconv.Atoi(info.Result); err != nil || n < finished || n > finished+300 {
-		t.Errorf("%d jobs completed, %s were counted", finished, info.Result)
+	record, _ := b.run("done")
+	if n, err := strconv.Atoi(record.Result); err != nil || n < finished || n > finished+300 {
+		t.Errorf("%d jobs completed, %s were counted", finished, record.Result)
 	}
 	t.Logf("%d of 300 finished before their interrupt", finished)
 }
@@ -302,14 +302,14 @@ async def background():
 	j.Stop(stop(jobs.Interrupt))
 	jobstest.End(t, j)
 	earlier := b.start("task = asyncio.create_task(background())\nawait asyncio.sleep(0.001)")
-	if info := jobstest.End(t, earlier); info.Status != jobs.Completed {
-		t.Errorf("the next job: %s; %s", info.Receipt.Text(), jobstest.Output(earlier))
+	if record := jobstest.End(t, earlier); record.Status != jobs.Completed {
+		t.Errorf("the next job: %s; %s", record.Receipt.Text(), jobstest.Output(earlier))
 	}
 	j = b.start("await asyncio.sleep(300)")
 	jobstest.PrintsLate(t, earlier, jobstest.Output(earlier)+"on\n")
 	j.Stop(stop(jobs.Interrupt))
-	if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-		t.Errorf("beside an earlier task: %s", info.Receipt.Text())
+	if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+		t.Errorf("beside an earlier task: %s", record.Receipt.Text())
 	}
 	b.result("task.done()", "False")
 }
@@ -331,8 +331,8 @@ func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
 				t.Fatalf("round %d: line %d is %q", round, i, line)
 			}
 		}
-		info, _ := b.run("i")
-		if n, _ := strconv.Atoi(info.Result); n-len(lines) > 1 || n < len(lines) {
+		record, _ := b.run("i")
+		if n, _ := strconv.Atoi(record.Result); n-len(lines) > 1 || n < len(lines) {
 			t.Fatalf("round %d: %d lines were printed, %d arrived", round, n, len(lines))
 		}
 	}
@@ -373,14 +373,14 @@ func TestInterruptedReport(t *testing.T) {
 raise Slow("the reason")`)
 	jobstest.Prints(t, j, "on")
 	j.Stop(stop(jobs.Interrupt))
-	info := jobstest.End(t, j)
+	record := jobstest.End(t, j)
 	errs := jobstest.Stream(j, output.Stderr)
 	for _, want := range []string{`raise Slow("the reason")`, "Slow: the reason\n", "KeyboardInterrupt\n"} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("without %q: %q", want, errs)
 		}
 	}
-	if want := "cancelled (interrupted; variables kept)"; info.Receipt.Text() != want {
-		t.Errorf("status %q, want %q", info.Receipt.Text(), want)
+	if want := "cancelled (interrupted; variables kept)"; record.Receipt.Text() != want {
+		t.Errorf("status %q, want %q", record.Receipt.Text(), want)
 	}
 }

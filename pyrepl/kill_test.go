@@ -26,8 +26,8 @@ func TestKilledWhileItStarts(t *testing.T) {
 	if text := jobstest.End(t, first).Receipt.Text(); !strings.Contains(text, "was killed by SIGKILL before it was ready") {
 		t.Errorf("status %q", text)
 	}
-	if info := jobstest.End(t, second); info.Result != "2" {
-		t.Errorf("the next job: %s", info.Receipt.Text())
+	if record := jobstest.End(t, second); record.Result != "2" {
+		t.Errorf("the next job: %s", record.Receipt.Text())
 	}
 }
 
@@ -57,9 +57,9 @@ type killStorm struct {
 
 // round kills the worker while three jobs are due.
 func (s *killStorm) round(round int) {
-	info, _ := s.b.run("1")
-	s.noteLoss(info)
-	worker, err := os.FindProcess(info.PID) // by pidfd: never another
+	record, _ := s.b.run("1")
+	s.noteLoss(record)
+	worker, err := os.FindProcess(record.PID) // by pidfd: never another
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -74,13 +74,13 @@ func (s *killStorm) round(round int) {
 	last := "" // the job that lost the variables
 	for i, j := range js {
 		if !s.end(j, &last) {
-			s.t.Errorf("round %d, job %d: %+v, result %q, want %d; output %.300q", round, i, j.Info().Receipt, j.Info().Result, s.count, jobstest.Output(j))
+			s.t.Errorf("round %d, job %d: %+v, result %q, want %d; output %.300q", round, i, j.Record().Receipt, j.Record().Result, s.count, jobstest.Output(j))
 		}
 	}
 	<-killed
-	info, _ = s.b.run("globals().get('count', 0)")
-	if s.noteLoss(info); info.Result != strconv.Itoa(s.count) {
-		s.t.Errorf("round %d: count is %s, want %d; %+v", round, info.Result, s.count, info.Receipt)
+	record, _ = s.b.run("globals().get('count', 0)")
+	if s.noteLoss(record); record.Result != strconv.Itoa(s.count) {
+		s.t.Errorf("round %d: count is %s, want %d; %+v", round, record.Result, s.count, record.Receipt)
 	}
 	if s.t.Failed() {
 		s.t.FailNow()
@@ -92,32 +92,32 @@ func (s *killStorm) round(round int) {
 func (s *killStorm) end(j *jobs.Job, last *string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), jobstest.Patience)
 	defer cancel()
-	for j.Await(ctx) == nil && j.Info().Status == jobs.WaitingInput {
+	for j.Await(ctx) == nil && j.Record().Status == jobs.WaitingInput {
 		j.Send(ctx, jobs.Input{Line: true}) // an error: it is being killed
 	}
-	info := jobstest.End(s.t, j)
+	record := jobstest.End(s.t, j)
 	if *last != "" {
 		s.notRun++
-		return info.Receipt.Text() == "failed (not run: variables were lost in job "+*last+")"
+		return record.Receipt.Text() == "failed (not run: variables were lost in job "+*last+")"
 	}
-	s.noteLoss(info)
-	switch text := info.Receipt.Text(); {
-	case info.Receipt.State == jobs.Lost:
+	s.noteLoss(record)
+	switch text := record.Receipt.Text(); {
+	case record.Receipt.State == jobs.Lost:
 		*last, s.count = j.ID(), 0
 		s.lost++
 		return text == "failed (killed by SIGKILL; variables lost)"
 	case text == "completed":
 		s.completed++
 		s.count++
-		return info.Result == strconv.Itoa(s.count)
+		return record.Result == strconv.Itoa(s.count)
 	default:
 		return text == "failed (ZeroDivisionError: division by zero)"
 	}
 }
 
 // noteLoss resets the count if the receipt says that variables were lost before the job.
-func (s *killStorm) noteLoss(info jobs.Info) {
-	if notes := strings.Join(info.Receipt.Notes, ";"); strings.Contains(notes, "variables") {
+func (s *killStorm) noteLoss(record jobs.Record) {
+	if notes := strings.Join(record.Receipt.Notes, ";"); strings.Contains(notes, "variables") {
 		s.count = 0
 	}
 }

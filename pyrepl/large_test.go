@@ -25,10 +25,10 @@ func TestLoadLargeNames(t *testing.T) {
 		"class S(str): __getitem__ = __iter__ = __len__ = __str__ = None\nT.__name__ = S('subclass')",
 		"for i in range(20_000): globals()[chr(0x20000) * 195 + str(i)] = i\nchr(0x1f600) * (2 << 20)", // no event is longer
 	} {
-		if info, out := b.run(code); info.Status != jobs.Completed && !strings.HasPrefix(info.Receipt.Text(), "failed (mmm") {
-			t.Errorf("%.100q: %.500s; output %.500q", code, info.Receipt.Text(), out)
-		} else if strings.HasSuffix(code, "<< 20)") && !strings.HasPrefix(info.Result, "'\U0001f600\U0001f600") {
-			t.Errorf("result %.100q", info.Result)
+		if record, out := b.run(code); record.Status != jobs.Completed && !strings.HasPrefix(record.Receipt.Text(), "failed (mmm") {
+			t.Errorf("%.100q: %.500s; output %.500q", code, record.Receipt.Text(), out)
+		} else if strings.HasSuffix(code, "<< 20)") && !strings.HasPrefix(record.Result, "'\U0001f600\U0001f600") {
+			t.Errorf("result %.100q", record.Result)
 		}
 	}
 	var v pyrepl.Variables
@@ -73,8 +73,8 @@ func TestLargePrompts(t *testing.T) {
 			t.Errorf("%q: prompt %.100q of %d characters", code, q.Prompt, len(q.Prompt))
 		}
 		jobstest.Send(t, j, jobs.Input{Text: "me", Line: true})
-		if info := jobstest.End(t, j); info.Result != "'me'" {
-			t.Errorf("%q: the answer is %s; %s", code, info.Result, info.Receipt.Text())
+		if record := jobstest.End(t, j); record.Result != "'me'" {
+			t.Errorf("%q: the answer is %s; %s", code, record.Result, record.Receipt.Text())
 		}
 	}
 }

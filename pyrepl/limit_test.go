@@ -99,10 +99,10 @@ func TestOutOfMemoryErrors(t *testing.T) {
 	} {
 		b.want(code, want)
 	}
-	info, _ := b.want("import os; os.abort()", "failed (killed by SIGABRT; variables lost)")
+	record, _ := b.want("import os; os.abort()", "failed (killed by SIGABRT; variables lost)")
 	want := "its memory has a limit of 100 MB, and code in C can crash or exit when it is reached"
-	if !slices.Contains(info.Receipt.Notes, want) {
-		t.Errorf("notes %q, want %q", info.Receipt.Notes, want)
+	if !slices.Contains(record.Receipt.Notes, want) {
+		t.Errorf("notes %q, want %q", record.Receipt.Notes, want)
 	}
 }
 
@@ -119,8 +119,8 @@ func TestErrorWithoutMemory(t *testing.T) {
 
 // A limit in which Python can't start is an error that says so.
 func TestMemoryLimitTooSmall(t *testing.T) {
-	info, _ := newBench(t).limited(1).run("1")
-	if info.Receipt.End != jobs.NotStarted || !strings.Contains(info.Receipt.Text(), "its limit of 1 MB can be too small: raise REPL_MEMORY_MB, or set REPL_PYTHON") {
-		t.Errorf("%s", info.Receipt.Text())
+	record, _ := newBench(t).limited(1).run("1")
+	if record.Receipt.End != jobs.NotStarted || !strings.Contains(record.Receipt.Text(), "its limit of 1 MB can be too small: raise REPL_MEMORY_MB, or set REPL_PYTHON") {
+		t.Errorf("%s", record.Receipt.Text())
 	}
 }

@@ -21,9 +21,9 @@ import (
 func looks(t *testing.T, j *jobs.Job, function string) (s callstack.Stack) {
 	t.Helper()
 	polltest.Check(t, func() (err error) {
-		info := j.Info()
-		if info.Status == jobs.Running && info.Looker != nil {
-			s, err = info.Looker.Look()
+		record := j.Record()
+		if record.Status == jobs.Running && record.Looker != nil {
+			s, err = record.Looker.Look()
 			if err != nil && !errors.Is(err, pystack.ErrMoving) {
 				t.Fatal(err)
 			}
@@ -31,8 +31,8 @@ func looks(t *testing.T, j *jobs.Job, function string) (s callstack.Stack) {
 				return nil
 			}
 		}
-		err = fmt.Errorf("the job never got to %s: %+v\noutput: %q", function, info, jobstest.Output(j))
-		if info.Status.Final() {
+		err = fmt.Errorf("the job never got to %s: %+v\noutput: %q", function, record, jobstest.Output(j))
+		if record.Status.Final() {
 			t.Fatal(err)
 		}
 		return err
@@ -76,12 +76,12 @@ func (b *bench) showsCalls() {
 	if !slices.Equal(s.Calls, want) || s.Outer != 0 || s.More || s.Awaits || s.Own != want[0].File {
 		t.Errorf("the stack is %+v; want %+v", s, want)
 	}
-	if s, err := j.Info().Looker.Look(); s.Since == callstack.First || s.Since == callstack.Moved || err != nil {
+	if s, err := j.Record().Looker.Look(); s.Since == callstack.First || s.Since == callstack.Moved || err != nil {
 		t.Errorf("the next look: %+v, %v", s, err)
 	}
 	j.Stop(stop(jobs.Interrupt))
-	if info := jobstest.End(t, j); info.Looker != nil || info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-		t.Errorf("after the end: %v, %v", info.Looker, info.Receipt.Text())
+	if record := jobstest.End(t, j); record.Looker != nil || record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+		t.Errorf("after the end: %v, %v", record.Looker, record.Receipt.Text())
 	}
 }
 
@@ -167,9 +167,9 @@ func TestLookAtStart(t *testing.T) {
 	}
 	b := newBench(t)
 	j := b.start("import time\ntime.sleep(3600)")
-	for info := j.Info(); info.Looker == nil; info = j.Info() {
-		if info.Status.Final() {
-			t.Fatalf("the job ended: %+v", info)
+	for record := j.Record(); record.Looker == nil; record = j.Record() {
+		if record.Status.Final() {
+			t.Fatalf("the job ended: %+v", record)
 		}
 		runtime.Gosched()
 	}

@@ -15,13 +15,13 @@ func TestIdleWorkerIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.want("a = b = 1", "completed")
-	info, _ := b.want("c = 1", "completed")
+	record, _ := b.want("c = 1", "completed")
 	if loss := b.s.Lost(); loss != nil {
 		t.Errorf("of a living worker: %v", loss)
 	}
-	kill(t, info.PID)
+	kill(t, record.PID)
 	polltest.Until(t, "the loss", func() bool { return b.s.Lost() != nil })
-	want := "session default's Python was killed by SIGKILL after job " + info.ID + "; variables lost: a, b, c"
+	want := "session default's Python was killed by SIGKILL after job " + record.ID + "; variables lost: a, b, c"
 	for range 2 {
 		v, err := b.s.Variables(t.Context(), "")
 		if err != nil || v.Total != 0 || v.Lost == nil || v.Lost.String() != want {
@@ -47,9 +47,9 @@ func TestReceiptNamesLostVariables(t *testing.T) {
 		{strings.Repeat("y", 170) + " = 1", "variables lost: os and 1 more"},
 	} {
 		b.run("import os\n" + test.code)
-		info, _ := b.want("late = 1; os._exit(7)", "failed (process exited 7; variables lost)")
-		if !slices.Contains(info.Receipt.Notes, test.want) {
-			t.Errorf("notes %q, want %q", info.Receipt.Notes, test.want)
+		record, _ := b.want("late = 1; os._exit(7)", "failed (process exited 7; variables lost)")
+		if !slices.Contains(record.Receipt.Notes, test.want) {
+			t.Errorf("notes %q, want %q", record.Receipt.Notes, test.want)
 		}
 	}
 }
@@ -61,15 +61,15 @@ func TestSilentWorker(t *testing.T) {
 	}
 	t.Parallel()
 	b := newBench(t)
-	info, _ := b.want("a = 1", "completed")
-	if err := syscall.Kill(info.PID, syscall.SIGSTOP); err != nil {
+	record, _ := b.want("a = 1", "completed")
+	if err := syscall.Kill(record.PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	v, err := b.s.Variables(t.Context(), "")
-	if err != nil || !v.Silent || v.AsOf != info.ID || v.Total != 1 || v.Vars[0].Name != "a" {
+	if err != nil || !v.Silent || v.AsOf != record.ID || v.Total != 1 || v.Vars[0].Name != "a" {
 		t.Errorf("variables %+v, %v", v, err)
 	}
-	if err := syscall.Kill(info.PID, syscall.SIGCONT); err != nil {
+	if err := syscall.Kill(record.PID, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	b.result("a", "1")

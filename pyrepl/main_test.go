@@ -95,29 +95,29 @@ func (b *bench) start(code string) *jobs.Job {
 }
 
 // run runs code to its end.
-func (b *bench) run(code string) (jobs.Info, string) {
+func (b *bench) run(code string) (jobs.Record, string) {
 	b.t.Helper()
 	j := b.start(code)
-	info := jobstest.End(b.t, j)
-	return info, jobstest.Output(j)
+	record := jobstest.End(b.t, j)
+	return record, jobstest.Output(j)
 }
 
 // want runs code and compares the status text.
-func (b *bench) want(code, status string) (jobs.Info, string) {
+func (b *bench) want(code, status string) (jobs.Record, string) {
 	b.t.Helper()
-	info, out := b.run(code)
-	if got := info.Receipt.Text(); got != status {
+	record, out := b.run(code)
+	if got := record.Receipt.Text(); got != status {
 		b.t.Errorf("%q: status %q, want %q; output %q", code, got, status, out)
 	}
-	return info, out
+	return record, out
 }
 
 // result runs code and compares the repr of its last expression.
 func (b *bench) result(code, want string) {
 	b.t.Helper()
-	info, out := b.run(code)
-	if info.Result != want {
-		b.t.Errorf("%q: result %q, want %q; %s, output %q", code, info.Result, want, info.Receipt.Text(), out)
+	record, out := b.run(code)
+	if record.Result != want {
+		b.t.Errorf("%q: result %q, want %q; %s, output %q", code, record.Result, want, record.Receipt.Text(), out)
 	}
 }
 

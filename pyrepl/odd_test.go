@@ -38,15 +38,15 @@ func (b *bench) works() {
 		b.t.Errorf("prompt %q", q.Prompt)
 	}
 	jobstest.Send(b.t, j, jobs.Input{Text: "é中", Line: true})
-	if info := jobstest.End(b.t, j); info.Result != "'é中'" {
-		b.t.Errorf("the answer is %s; %s", info.Result, info.Receipt.Text())
+	if record := jobstest.End(b.t, j); record.Result != "'é中'" {
+		b.t.Errorf("the answer is %s; %s", record.Result, record.Receipt.Text())
 	}
 	for _, code := range []string{"time.sleep(300)", "await asyncio.sleep(300)"} {
 		j := b.start("print('on', flush=True)\n" + code)
 		jobstest.Prints(b.t, j, "on")
 		j.Stop(stop(jobs.Interrupt))
-		if info := jobstest.End(b.t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-			b.t.Errorf("interrupt of %q: %s; output %q", code, info.Receipt.Text(), jobstest.Output(j))
+		if record := jobstest.End(b.t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+			b.t.Errorf("interrupt of %q: %s; output %q", code, record.Receipt.Text(), jobstest.Output(j))
 		}
 	}
 	b.want("sys.exit(3)", "failed (exit 3; variables kept)")
@@ -233,8 +233,8 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 				tries = 2 // the next job ends alike
 			}
 			for range tries {
-				info, out := b.run("1")
-				text := info.Receipt.Text()
+				record, out := b.run("1")
+				text := record.Receipt.Text()
 				if !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, test.words) || !strings.Contains(text, "set REPL_PYTHON to") || strings.Contains(text, "PYTHONHOME") != (name == "home") {
 					t.Errorf("status %q, want %q; output %.300q", text, test.words, out)
 				}
@@ -260,9 +260,9 @@ func (b *bench) showsSources() {
 		"Data.Inner": "    class Inner: pass\n",
 		"g()":        "    class Local(enum.Enum): ONE = 1\n",
 	} {
-		info, out := b.run("print(inspect.getsource(" + expression + "), end='')")
+		record, out := b.run("print(inspect.getsource(" + expression + "), end='')")
 		if out != want {
-			b.t.Errorf("the source of %s is %q, want %q; %s", expression, out, want, info.Receipt.Text())
+			b.t.Errorf("the source of %s is %q, want %q; %s", expression, out, want, record.Receipt.Text())
 		}
 	}
 	b.result("try: inspect.getsource(type('Made', (), {}))\nexcept (OSError, TypeError): none = True\nnone", "True")

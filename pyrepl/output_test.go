@@ -39,9 +39,9 @@ func TestOutput(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			j := b.start(test.code)
-			info := jobstest.End(t, j)
-			if info.Status != jobs.Completed {
-				t.Errorf("status %s", info.Receipt.Text())
+			record := jobstest.End(t, j)
+			if record.Status != jobs.Completed {
+				t.Errorf("status %s", record.Receipt.Text())
 			}
 			if got := jobstest.Stream(j, output.Stdout); got != test.stdout {
 				t.Errorf("stdout %.300q, want %.300q", got, test.stdout)
@@ -83,9 +83,9 @@ func TestResult(t *testing.T) {
 	} {
 		b.result(test.code, test.want)
 	}
-	info, out := b.want("class R:\n    def __repr__(self): raise ValueError('in repr')\nR()", "failed (ValueError: in repr)")
-	if info.HasResult || !strings.Contains(out, "in repr") {
-		t.Errorf("result %q, output %q", info.Result, out)
+	record, out := b.want("class R:\n    def __repr__(self): raise ValueError('in repr')\nR()", "failed (ValueError: in repr)")
+	if record.HasResult || !strings.Contains(out, "in repr") {
+		t.Errorf("result %q, output %q", record.Result, out)
 	}
 }
 
@@ -94,12 +94,12 @@ func TestResultIsTheEndOfTheLog(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.start("print('before')\n'x' * (1 << 20)")
-	info := jobstest.End(t, j)
+	record := jobstest.End(t, j)
 	chunk := j.Log().Read(0, 2<<20)
 	if len(chunk.Spans) != 2 || string(chunk.Spans[0].Data) != "before\n" || chunk.Spans[1].Stream != output.Result || len(chunk.Spans[1].Data) != 1<<20 {
 		t.Errorf("%d spans, %d bytes", len(chunk.Spans), chunk.Next)
 	}
-	if notes := strings.Join(info.Receipt.Notes, "; "); notes != "the result is cut: 2 more characters were not kept" {
+	if notes := strings.Join(record.Receipt.Notes, "; "); notes != "the result is cut: 2 more characters were not kept" {
 		t.Errorf("notes %q", notes)
 	}
 }
@@ -118,8 +118,8 @@ async def task():
     await asyncio.sleep(0)
     print("from the task")
 t = asyncio.create_task(task())`)
-	if info := jobstest.End(t, first); info.Receipt.PendingTasks != 1 {
-		t.Errorf("pending tasks %d, want 1", info.Receipt.PendingTasks)
+	if record := jobstest.End(t, first); record.Receipt.PendingTasks != 1 {
+		t.Errorf("pending tasks %d, want 1", record.Receipt.PendingTasks)
 	}
 	second := b.start(`go.set(); thread.join()
 child.communicate(b"\n")
@@ -159,8 +159,8 @@ def late():
 thread = threading.Thread(target=late); thread.start()`)
 	jobstest.End(t, first)
 	second := b.start("go.set(); thread.join()\nread")
-	if info := jobstest.End(t, second); info.Result != `[b'pty\r\n']` || jobstest.Output(second) != "" {
-		t.Errorf("the second job has %q, result %s; %s", jobstest.Output(second), info.Result, info.Receipt.Text())
+	if record := jobstest.End(t, second); record.Result != `[b'pty\r\n']` || jobstest.Output(second) != "" {
+		t.Errorf("the second job has %q, result %s; %s", jobstest.Output(second), record.Result, record.Receipt.Text())
 	}
 	for _, want := range []string{"out\n", "err\n", "sys\n"} {
 		jobstest.PrintsLate(t, first, want)
@@ -172,8 +172,8 @@ func TestFirstTask(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	first := b.start("import asyncio\nasync def f():\n    print('in')\n    await asyncio.sleep(0.01)\n    print('out')\nt = asyncio.ensure_future(f())\nawait asyncio.sleep(0)")
-	if info := jobstest.End(t, first); info.Receipt.PendingTasks != 1 || jobstest.Output(first) != "in\n" {
-		t.Errorf("%s, %d tasks pending, output %q", info.Receipt.Text(), info.Receipt.PendingTasks, jobstest.Output(first))
+	if record := jobstest.End(t, first); record.Receipt.PendingTasks != 1 || jobstest.Output(first) != "in\n" {
+		t.Errorf("%s, %d tasks pending, output %q", record.Receipt.Text(), record.Receipt.PendingTasks, jobstest.Output(first))
 	}
 	b.result("await t", "")
 	jobstest.PrintsLate(t, first, "out\n")
@@ -194,9 +194,9 @@ func TestPools(t *testing.T) {
 		t.Errorf("outputs %q and %q", a, b)
 	}
 	b.result("import multiprocessing\ndef sq(n): return n * n\nwith multiprocessing.Pool(2) as p: r = p.map(sq, range(4))\nr", "[0, 1, 4, 9]")
-	info, out := b.run("with multiprocessing.get_context('spawn').Pool(1) as p: r = p.map(sq, range(4))")
-	if info.Status != jobs.Failed || !strings.Contains(out, "fork") {
-		t.Errorf("spawn of a session's function: %s, %q", info.Receipt.Text(), out)
+	record, out := b.run("with multiprocessing.get_context('spawn').Pool(1) as p: r = p.map(sq, range(4))")
+	if record.Status != jobs.Failed || !strings.Contains(out, "fork") {
+		t.Errorf("spawn of a session's function: %s, %q", record.Receipt.Text(), out)
 	}
 }
 
@@ -243,24 +243,24 @@ func TestSabotage(t *testing.T) {
 			b := newBench(t)
 			b.run("keep = 1")
 			for _, code := range []string{code, "1"} { // the second may find what the first has left
-				if info, out := b.run(code); info.Receipt.State != jobs.Kept || strings.Contains(out, "<async-repl/") {
-					t.Errorf("%s; output %q", info.Receipt.Text(), out)
+				if record, out := b.run(code); record.Receipt.State != jobs.Kept || strings.Contains(out, "<async-repl/") {
+					t.Errorf("%s; output %q", record.Receipt.Text(), out)
 				}
 			}
 			if name != "main" { // it clears its own
 				b.result("keep", "1")
 			}
-			info, out := b.run("1 / 0")
-			if want := "failed (ZeroDivisionError: division by zero)"; info.Receipt.Text() != want || !strings.Contains(out, "ZeroDivisionError") {
-				t.Errorf("afterwards: %s, want %s; output %q", info.Receipt.Text(), want, out)
+			record, out := b.run("1 / 0")
+			if want := "failed (ZeroDivisionError: division by zero)"; record.Receipt.Text() != want || !strings.Contains(out, "ZeroDivisionError") {
+				t.Errorf("afterwards: %s, want %s; output %q", record.Receipt.Text(), want, out)
 			}
 			j := b.start("while True: pass")
-			for changed := j.Changed(); j.Info().Status == jobs.Queued; changed = j.Changed() {
+			for changed := j.Changed(); j.Record().Status == jobs.Queued; changed = j.Changed() {
 				<-changed
 			}
 			j.Stop(stop(jobs.Interrupt))
-			if info := jobstest.End(t, j); info.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-				t.Errorf("afterwards, an interrupt: %s; output %q", info.Receipt.Text(), jobstest.Output(j))
+			if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+				t.Errorf("afterwards, an interrupt: %s; output %q", record.Receipt.Text(), jobstest.Output(j))
 			}
 		})
 	}
@@ -309,8 +309,8 @@ func TestStreamsAreFiles(t *testing.T) {
 		{"import codecs; sys.stdout = codecs.getwriter('utf-8')(sys.__stdout__.buffer); print('by codecs \\u00e9')", "by codecs \u00e9\n"},
 		{"sys.stdout = sys.__stdout__; print('back')", "back\n"},
 	} {
-		if info, out := b.run(test.code); out != test.output {
-			t.Errorf("%q: output %q, want %q; %s", test.code, out, test.output, info.Receipt.Text())
+		if record, out := b.run(test.code); out != test.output {
+			t.Errorf("%q: output %q, want %q; %s", test.code, out, test.output, record.Receipt.Text())
 		}
 	}
 }
@@ -333,15 +333,15 @@ func TestManyPiecesOfLines(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const count = 100_000
-	info, _ := b.run(fmt.Sprintf(`import re, sys, threading, time
+	record, _ := b.run(fmt.Sprintf(`import re, sys, threading, time
 def writes():
     try: return int(re.search("syscw: (.*)", open("/proc/self/io").read()).group(1))
     except OSError: return 0
 before = writes()
 for _ in range(%d): print(".", end="")
 writes() - before`, count))
-	if n, err := strconv.Atoi(info.Result); err != nil || n > count/20 {
-		t.Errorf("%d prints took %s writes", count, info.Result)
+	if n, err := strconv.Atoi(record.Result); err != nil || n > count/20 {
+		t.Errorf("%d prints took %s writes", count, record.Result)
 	}
 	for _, code := range []string{
 		"for _ in range(1000): print('.', end='')\nprint('end', end='')\ntime.sleep(300)",

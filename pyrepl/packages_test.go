@@ -22,8 +22,8 @@ func TestInstalledWhileSessionRuns(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	b := newBenchOn(t, filepath.Join(env, "bin/python"), t.TempDir())
-	info, _ := b.want("import sys, sysconfig; sys.read = 0; kept = 1; sysconfig.get_path('purelib')", "completed")
-	site := strings.Trim(info.Result, "'")
+	record, _ := b.want("import sys, sysconfig; sys.read = 0; kept = 1; sysconfig.get_path('purelib')", "completed")
+	site := strings.Trim(record.Result, "'")
 	write := func(name, text string) {
 		path := filepath.Join(site, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {

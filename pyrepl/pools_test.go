@@ -41,8 +41,8 @@ def wait(event, text):
 			b.want("import concurrent.futures, multiprocessing, tell\n"+c.before, "completed")
 			for _, text := range []string{"one", "two"} {
 				j := b.start(strings.ReplaceAll(c.call, "%s", "'"+text+"'"))
-				if info := jobstest.End(t, j); info.Status != jobs.Completed {
-					t.Fatalf("%s: %s", info.Receipt.Text(), jobstest.Output(j))
+				if record := jobstest.End(t, j); record.Status != jobs.Completed {
+					t.Fatalf("%s: %s", record.Receipt.Text(), jobstest.Output(j))
 				}
 				if got, want := jobstest.Stream(j, output.Stdout), "printed "+text+"\nwritten "+text+"\n"; got != want {
 					t.Errorf("stdout of %s: %q", text, got)

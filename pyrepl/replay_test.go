@@ -15,7 +15,7 @@ import (
 )
 
 // replay runs code in b after what has led to the state after job.
-func (b *bench) replay(of *bench, job, code string) (jobs.Info, string) {
+func (b *bench) replay(of *bench, job, code string) (jobs.Record, string) {
 	b.t.Helper()
 	steps, err := of.s.History().Until(job)
 	if err != nil {
@@ -40,19 +40,19 @@ func TestReplay(t *testing.T) {
 	failed, _ := b.run("def f(): return x\nprint('printed'); x.append(2); 1/0")
 	last, _ := b.run("x.append(3); 'dropped'")
 	b.run("x.append(4)")
-	info, out := other.replay(b, last.ID, "import inspect; x, inspect.getsource(f)")
+	record, out := other.replay(b, last.ID, "import inspect; x, inspect.getsource(f)")
 	printed := strings.Contains(out, "printed\n") && strings.Contains(out, "Traceback")
-	if want := `([1, 2, 3], 'def f(): return x\n')`; info.Result != want || !printed || strings.Contains(out, "dropped") {
-		t.Errorf("result %q, want %q; %s, %q", info.Result, want, info.Receipt.Text(), out)
+	if want := `([1, 2, 3], 'def f(): return x\n')`; record.Result != want || !printed || strings.Contains(out, "dropped") {
+		t.Errorf("result %q, want %q; %s, %q", record.Result, want, record.Receipt.Text(), out)
 	}
-	if notes := info.Receipt.Notes; len(notes) != 2 || !strings.HasPrefix(notes[0], "run again first: 3 jobs in ") || notes[1] != "about the code" {
+	if notes := record.Receipt.Notes; len(notes) != 2 || !strings.HasPrefix(notes[0], "run again first: 3 jobs in ") || notes[1] != "about the code" {
 		t.Errorf("notes %q", notes)
 	}
 	want := "x = [1]: completed\ndef f(): return x\nprint('printed'); x.append(2); 1/0: failed (ZeroDivisionError: division by zero)\n" +
 		"x.append(3); 'dropped': completed\n"
 	other.history(want + "import inspect; x, inspect.getsource(f): completed\n")
-	if e := other.s.History().Entries; e[1].Job != failed.ID || e[3].Job != info.ID {
-		t.Errorf("jobs %s and %s, want %s and %s", e[1].Job, e[3].Job, failed.ID, info.ID)
+	if e := other.s.History().Entries; e[1].Job != failed.ID || e[3].Job != record.ID {
+		t.Errorf("jobs %s and %s, want %s and %s", e[1].Job, e[3].Job, failed.ID, record.ID)
 	}
 	b.result("x", "[1, 2, 3, 4]")
 }
@@ -63,14 +63,14 @@ func TestReplayOfRequests(t *testing.T) {
 	t.Parallel()
 	b, other := newBench(t), newBench(t)
 	b.run("x = [1]; y = 2")
-	ask := func(code string, q pyrepl.Request) jobs.Info {
+	ask := func(code string, q pyrepl.Request) jobs.Record {
 		return jobstest.End(t, jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python}, b.s.Ask(q, code, jobstest.Patience)))
 	}
 	ask("", pyrepl.Request{Do: "set", Name: "z", Value: `{"a": [3]}`})
 	ask("x.append(2)", pyrepl.Request{Do: "get", Format: "text"})
 	last := ask("", pyrepl.Request{Do: "delete", Names: []string{"y"}})
-	if info, out := other.replay(b, last.ID, "x, z, 'y' in globals()"); info.Result != "([1], {'a': [3]}, False)" {
-		t.Errorf("result %q, %s, %q", info.Result, info.Receipt.Text(), out)
+	if record, out := other.replay(b, last.ID, "x, z, 'y' in globals()"); record.Result != "([1], {'a': [3]}, False)" {
+		t.Errorf("result %q, %s, %q", record.Result, record.Receipt.Text(), out)
 	}
 }
 
@@ -99,18 +99,18 @@ func TestReplayEndsWhereItDiffers(t *testing.T) {
 			}
 			step, _ := b.run(test.first)
 			last, _ := b.run("y = 1")
-			info, _ := other.replay(b, last.ID, "z = 1")
-			status := strings.ReplaceAll(info.Receipt.Text(), step.ID, "ID")
+			record, _ := other.replay(b, last.ID, "z = 1")
+			status := strings.ReplaceAll(record.Receipt.Text(), step.ID, "ID")
 			if !strings.HasPrefix(status, test.status) {
 				t.Errorf("status %q, want %q", status, test.status)
 			}
 			h := other.s.History().Entries
-			code, note := h[len(h)-1].Code(), strings.Join(info.Receipt.Notes, "; ")
+			code, note := h[len(h)-1].Code(), strings.Join(record.Receipt.Notes, "; ")
 			if test.status == "completed" {
 				if code != "z = 1" || !strings.HasPrefix(note, "run again first: 2 jobs in ") || !strings.HasSuffix(note, "; about the code") {
 					t.Errorf("%q was run last, notes %q", code, note)
 				}
-				if got := info.Receipt.Checkpoint; got != "kept" {
+				if got := record.Receipt.Checkpoint; got != "kept" {
 					t.Errorf("checkpoint: %s", got)
 				}
 				return
@@ -127,7 +127,7 @@ func TestReplayEndsWhereItDiffers(t *testing.T) {
 			if code != "abandoned = 1" {
 				t.Errorf("%q was run last", code)
 			}
-			if got := info.Receipt.Checkpoint; got != "not kept: the code has not run" {
+			if got := record.Receipt.Checkpoint; got != "not kept: the code has not run" {
 				t.Errorf("checkpoint: %s", got)
 			}
 		})
@@ -146,20 +146,20 @@ func TestReplayOfFiles(t *testing.T) {
 		}
 	}
 	b := newBenchIn(t, dir)
-	replays := func(step jobs.Info, want string) {
+	replays := func(step jobs.Record, want string) {
 		t.Helper()
-		if info, out := newBenchIn(t, dir).replay(b, step.ID, "x"); info.Result != want {
-			t.Errorf("result %q, %s, %q, want %s", info.Result, info.Receipt.Text(), out, want)
+		if record, out := newBenchIn(t, dir).replay(b, step.ID, "x"); record.Result != want {
+			t.Errorf("result %q, %s, %q, want %s", record.Result, record.Receipt.Text(), out, want)
 		}
 	}
 	write("step.py", "import sys; x = sys.argv[1:]")
 	step, _ := b.runFile("step.py", "a")
 	write("step.py", "import sys; x = sys.argv[1:]") // the same, at another time
 	replays(step, "['a']")
-	changed := func(step jobs.Info, name string) {
+	changed := func(step jobs.Record, name string) {
 		t.Helper()
-		info, _ := newBenchIn(t, dir).replay(b, step.ID, "x")
-		if got, want := info.Receipt.Text(), "failed (job "+step.ID+" can't run again: "+name+" has changed)"; got != want {
+		record, _ := newBenchIn(t, dir).replay(b, step.ID, "x")
+		if got, want := record.Receipt.Text(), "failed (job "+step.ID+" can't run again: "+name+" has changed)"; got != want {
 			t.Errorf("status %q, want %q", got, want)
 		}
 	}

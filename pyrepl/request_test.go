@@ -19,8 +19,8 @@ func (b *bench) ask(q pyrepl.Request, code string, patience time.Duration) *jobs
 // answer returns the status and the answer of a request.
 func (b *bench) answer(q pyrepl.Request, code string) (status, answer string) {
 	b.t.Helper()
-	info := jobstest.End(b.t, b.ask(q, code, jobstest.Patience))
-	return info.Receipt.Text(), info.Result
+	record := jobstest.End(b.t, b.ask(q, code, jobstest.Patience))
+	return record.Receipt.Text(), record.Result
 }
 
 func TestRequestsAreAnswered(t *testing.T) {
@@ -88,9 +88,9 @@ func TestRequestWhoseTurnDoesNotComeIsWithdrawn(t *testing.T) {
 	jobstest.Asks(t, busy)
 	later := b.start("line")
 	set := pyrepl.Request{Do: "set", Name: "x", Value: "1"}
-	info := jobstest.End(t, b.ask(set, "", 0))
-	if want := "failed (not run: session default is busy with job " + busy.ID() + ", which waits for input: answer it with send_python_input, or cancel_job)"; info.Receipt.Text() != want {
-		t.Errorf("status %q, want %q", info.Receipt.Text(), want)
+	record := jobstest.End(t, b.ask(set, "", 0))
+	if want := "failed (not run: session default is busy with job " + busy.ID() + ", which waits for input: answer it with send_python_input, or cancel_job)"; record.Receipt.Text() != want {
+		t.Errorf("status %q, want %q", record.Receipt.Text(), want)
 	}
 	jobstest.Send(t, busy, jobs.Input{Text: "said"})
 	if got := jobstest.End(t, later).Result; got != "'said'" {
@@ -160,9 +160,9 @@ class Dies:
 	if got := jobstest.End(t, j).Receipt; !strings.HasPrefix(got.Text(), "failed (timed out after") || got.State != jobs.Kept {
 		t.Errorf("status %q", got.Text())
 	}
-	info := jobstest.End(t, b.ask(pyrepl.Request{Do: "get"}, "Long()", jobstest.Patience))
-	if info.Receipt.Text() != "completed" || info.ResultChars != 1<<20 || len(info.Receipt.Notes) != 1 {
-		t.Errorf("%s, %d characters, notes %q", info.Receipt.Text(), info.ResultChars, info.Receipt.Notes)
+	record := jobstest.End(t, b.ask(pyrepl.Request{Do: "get"}, "Long()", jobstest.Patience))
+	if record.Receipt.Text() != "completed" || record.ResultChars != 1<<20 || len(record.Receipt.Notes) != 1 {
+		t.Errorf("%s, %d characters, notes %q", record.Receipt.Text(), record.ResultChars, record.Receipt.Notes)
 	}
 	if status, _ := b.answer(pyrepl.Request{Do: "get"}, "Dies()"); status != "failed (process exited 3; variables lost)" {
 		t.Errorf("status %q", status)

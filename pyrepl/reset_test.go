@@ -29,11 +29,11 @@ func TestRestart(t *testing.T) {
 	if err != nil || !end.Had || len(end.Survivors) > 0 || end.Note != "" {
 		t.Fatalf("restart: %+v, %v", end, err)
 	}
-	if info := jobstest.End(t, running); info.Receipt.Text() != "cancelled (terminated by restart_python_worker; variables lost)" {
-		t.Errorf("the running job: %s", info.Receipt.Text())
+	if record := jobstest.End(t, running); record.Receipt.Text() != "cancelled (terminated by restart_python_worker; variables lost)" {
+		t.Errorf("the running job: %s", record.Receipt.Text())
 	}
-	if info := jobstest.End(t, queued); !strings.HasPrefix(info.Receipt.Text(), "failed (not run: variables were lost in") {
-		t.Errorf("the queued job: %s", info.Receipt.Text())
+	if record := jobstest.End(t, queued); !strings.HasPrefix(record.Receipt.Text(), "failed (not run: variables were lost in") {
+		t.Errorf("the queued job: %s", record.Receipt.Text())
 	}
 	for _, text := range strings.Fields(out) {
 		pid, err := strconv.Atoi(text)
@@ -129,8 +129,8 @@ func TestRestartTakesEffectAtOnce(t *testing.T) {
 			t.Errorf("the job %s: %q, output %q", name, got, out)
 		}
 	}
-	if info := jobstest.End(t, after); info.Result != "False" {
-		t.Errorf("the job behind the restart: %s, result %q", info.Receipt.Text(), info.Result)
+	if record := jobstest.End(t, after); record.Result != "False" {
+		t.Errorf("the job behind the restart: %s, result %q", record.Receipt.Text(), record.Result)
 	}
 }
 

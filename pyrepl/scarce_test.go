@@ -33,8 +33,8 @@ func TestNoDescriptorsLeft(t *testing.T) {
 			j := b.start("input('name? ')")
 			jobstest.Asks(t, j)
 			jobstest.Send(t, j, jobs.Input{Text: "me", Line: true})
-			if info := jobstest.End(t, j); info.Result != "'me'" {
-				t.Errorf("the answer is %s", info.Result)
+			if record := jobstest.End(t, j); record.Result != "'me'" {
+				t.Errorf("the answer is %s", record.Result)
 			}
 			b.result("for fd in held: os.close(fd)\nos.system('true')", "0")
 		})

@@ -21,12 +21,12 @@ var spare = jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: time.Milliseco
 func holds(t *testing.T, j *jobs.Job, why string) (h jobs.Hold) {
 	t.Helper()
 	polltest.Check(t, func() error {
-		info := j.Info()
-		if info.Status.Final() {
-			t.Fatalf("the job has ended: %s; output %q", info.Receipt.Text(), jobstest.Output(j))
+		record := j.Record()
+		if record.Status.Final() {
+			t.Fatalf("the job has ended: %s; output %q", record.Receipt.Text(), jobstest.Output(j))
 		}
-		if info.Hold != nil {
-			h, _ = info.Hold()
+		if record.Hold != nil {
+			h, _ = record.Hold()
 		}
 		if !strings.HasPrefix(h.Why, why) {
 			return fmt.Errorf("it holds because of %+v; want %q", h, why)
@@ -46,9 +46,9 @@ func uninterruptible(file string) string {
 func TestStopSparesVariables(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	info, _ := b.run("import functools, os, sys\nkept = 1\nsys.version_info >= (3, 11)")
+	record, _ := b.run("import functools, os, sys\nkept = 1\nsys.version_info >= (3, 11)")
 	why := "waiting for C code to return, line 2 in <module>"
-	if info.Result == "True" {
+	if record.Result == "True" {
 		why = "waiting for sum to return"
 	}
 	if pystack.Available() != nil {
@@ -71,8 +71,8 @@ func TestStopSparesVariables(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if info := jobstest.End(t, j); info.Receipt.Text() != status || len(info.Receipt.Rungs) != 1 || info.Hold != nil {
-			t.Errorf("%s, rungs %v", info.Receipt.Text(), info.Receipt.Rungs)
+		if record := jobstest.End(t, j); record.Receipt.Text() != status || len(record.Receipt.Rungs) != 1 || record.Hold != nil {
+			t.Errorf("%s, rungs %v", record.Receipt.Text(), record.Receipt.Rungs)
 		}
 	}
 	b.result("kept", "1")
@@ -114,12 +114,12 @@ func TestStopSparesVariablesOfCodeThatCatchesIt(t *testing.T) {
 			polltest.Until(t, "another interrupt", func() bool { return count("caught") == 2 })
 			holds(t, j, c.again)
 			j.Stop(stop(jobs.Kill))
-			info := jobstest.End(t, j)
-			if info.Receipt.Text() != "cancelled (killed; variables lost)" || info.Receipt.By != jobs.Agent {
-				t.Errorf("%s by %s", info.Receipt.Text(), info.Receipt.By)
+			record := jobstest.End(t, j)
+			if record.Receipt.Text() != "cancelled (killed; variables lost)" || record.Receipt.By != jobs.Agent {
+				t.Errorf("%s by %s", record.Receipt.Text(), record.Receipt.By)
 			}
-			if info := jobstest.End(t, next); info.Status != jobs.Failed {
-				t.Errorf("the job queued behind it: %s", info.Receipt.Text())
+			if record := jobstest.End(t, next); record.Status != jobs.Failed {
+				t.Errorf("the job queued behind it: %s", record.Receipt.Text())
 			}
 		})
 	}
@@ -147,8 +147,8 @@ func TestStopThatSparesNothing(t *testing.T) {
 			computes(t, j)
 			j.Stop(spare)
 			j.Stop(c.stop)
-			if info := jobstest.End(t, j); !strings.HasPrefix(info.Receipt.Text(), c.status) || info.Receipt.State != jobs.Lost || info.Receipt.By != c.stop.By {
-				t.Errorf("%s by %s, want %s", info.Receipt.Text(), info.Receipt.By, c.status)
+			if record := jobstest.End(t, j); !strings.HasPrefix(record.Receipt.Text(), c.status) || record.Receipt.State != jobs.Lost || record.Receipt.By != c.stop.By {
+				t.Errorf("%s by %s, want %s", record.Receipt.Text(), record.Receipt.By, c.status)
 			}
 		})
 	}

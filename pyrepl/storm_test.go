@@ -128,7 +128,7 @@ func (s *storm) round(round int, kind string) {
 		}
 		j.Stop(stop(jobs.Interrupt))
 	}
-	info := jobstest.End(s.t, j)
+	record := jobstest.End(s.t, j)
 	sending.Wait()
 	out, errs := jobstest.Stream(j, output.Stdout), jobstest.Stream(j, output.Stderr)
 	want := spec.status
@@ -137,7 +137,7 @@ func (s *storm) round(round int, kind string) {
 	}
 	whole := fill(spec.output)
 	ok := strings.HasPrefix(whole, out)
-	text := info.Receipt.Text()
+	text := record.Receipt.Text()
 	if strings.Contains(errs, "KeyboardInterrupt\n\nDuring handling of the above") { // threading's locks stumble over one
 		text = "cancelled (interrupted; variables kept)"
 	}
@@ -145,11 +145,11 @@ func (s *storm) round(round int, kind string) {
 	case fill(want), want + " (after an interrupt)": // that came too late
 		s.took[kind] = max(time.Since(begin), 300*time.Microsecond)
 		s.ends["ended"]++
-		ok = ok && out == whole && info.Result == fill(spec.result)
+		ok = ok && out == whole && record.Result == fill(spec.result)
 	case "cancelled (interrupted; variables kept)":
 		s.ends["interrupted"]++
 		shown := strings.Contains(errs, "KeyboardInterrupt") || spec.status != "" && errs != "" // its report was interrupted, and done
-		ok = ok && !info.HasResult && shown
+		ok = ok && !record.HasResult && shown
 	case "cancelled (before it ran)":
 		s.ends["before it ran"]++
 		ok = ok && out == ""
@@ -160,10 +160,10 @@ func (s *storm) round(round int, kind string) {
 		ok = ok && !strings.Contains(errs, ours)
 	}
 	if !ok {
-		s.t.Fatalf("round %d, %s: %s, result %.100q, output %.2000q, want %.300q; errors %q", round, kind, info.Receipt.Text(), info.Result, out, whole, errs)
+		s.t.Fatalf("round %d, %s: %s, result %.100q, output %.2000q, want %.300q; errors %q", round, kind, record.Receipt.Text(), record.Result, out, whole, errs)
 	}
 	after := jobstest.End(s.t, next)
 	if out := jobstest.Stream(next, output.Stdout); after.Result != "(True, "+number+")" || out != "after "+number+"\n" {
-		s.t.Fatalf("round %d, after %s that %s: %s, result %q, output %q", round, kind, info.Receipt.Text(), after.Receipt.Text(), after.Result, out)
+		s.t.Fatalf("round %d, after %s that %s: %s, result %q, output %q", round, kind, record.Receipt.Text(), after.Receipt.Text(), after.Result, out)
 	}
 }

@@ -31,10 +31,10 @@ func TestUnreadCommandsRunOnTheNextWorker(t *testing.T) {
 		j := b.start("'x' in globals()")
 		polltest.Until(t, "the command to be sent", func() bool { return unreadBytes(t) > 0 })
 		syscall.Kill(first.PID, syscall.SIGKILL)
-		info := jobstest.End(t, j)
-		notes := strings.Join(info.Receipt.Notes, "; ")
-		if info.Result != "False" || !strings.Contains(notes, "was killed by SIGKILL between jobs; variables lost") {
-			t.Errorf("result %q, %s, notes %q", info.Result, info.Receipt.Text(), notes)
+		record := jobstest.End(t, j)
+		notes := strings.Join(record.Receipt.Notes, "; ")
+		if record.Result != "False" || !strings.Contains(notes, "was killed by SIGKILL between jobs; variables lost") {
+			t.Errorf("result %q, %s, notes %q", record.Result, record.Receipt.Text(), notes)
 		}
 		b.history("x = 1: completed\n! Python was killed by SIGKILL between jobs; variables lost: x\n'x' in globals(): completed\n")
 	}

@@ -56,8 +56,8 @@ func TestReceiptNamesNewAndGoneVariables(t *testing.T) {
 		{"import os; os._exit(1)", jobs.NameChange{}},
 		{"c = 1", jobs.NameChange{New: []string{"c"}, NewCount: 1, Gone: []string{}}}, // in a new worker
 	} {
-		info, _ := b.run(step.code)
-		if got := info.Receipt.Names; !reflect.DeepEqual(got, step.want) {
+		record, _ := b.run(step.code)
+		if got := record.Receipt.Names; !reflect.DeepEqual(got, step.want) {
 			t.Errorf("%q: %+v, want %+v", step.code, got, step.want)
 		}
 	}

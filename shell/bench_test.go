@@ -32,8 +32,8 @@ func compare(b *testing.B, measured, floor func()) {
 }
 
 func end(b *testing.B, j *jobs.Job) {
-	if info := jobstest.End(b, j); info.Status != jobs.Completed {
-		b.Fatal(info.Receipt.Text())
+	if record := jobstest.End(b, j); record.Status != jobs.Completed {
+		b.Fatal(record.Receipt.Text())
 	}
 }
 

@@ -34,8 +34,8 @@ func Example() {
 		return
 	}
 	<-job.Done()
-	info, chunk := job.Read(0, 4096)
-	fmt.Println(info.Receipt.Text())
+	record, chunk := job.Read(0, 4096)
+	fmt.Println(record.Receipt.Text())
 	for _, stream := range []output.Stream{output.Stdout, output.Stderr} { // the order between them is not theirs
 		for _, span := range chunk.Spans {
 			if span.Stream == stream {

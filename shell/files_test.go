@@ -22,8 +22,8 @@ func TestReceiptNamesTheFilesOfALongJob(t *testing.T) {
 	jobstest.End(t, b.start("sleep 0.02")) // the clock of files goes in steps
 	for round := 0; ; round++ {
 		name := fmt.Sprintf("new%d", round)
-		info := jobstest.End(t, b.start("echo x >> old; mkdir -p sub; touch sub/"+name+"; sleep 0.11; exit 3"))
-		got := info.Receipt.Files
+		record := jobstest.End(t, b.start("echo x >> old; mkdir -p sub; touch sub/"+name+"; sleep 0.11; exit 3"))
+		got := record.Receipt.Files
 		if got.Partial { // a busy machine has stopped the search
 			continue
 		}

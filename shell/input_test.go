@@ -28,7 +28,7 @@ func TestRunningCommandTakesInput(t *testing.T) {
 			j := c.start("read -r a; echo got $a")
 			j.AwaitStart(t.Context())
 			if _, err := j.Send(t.Context(), jobs.Input{Text: "this\n", Paste: c.paste}); err != nil {
-				t.Fatalf("%s: %v in status %s", name, err, j.Info().Status)
+				t.Fatalf("%s: %v in status %s", name, err, j.Record().Status)
 			}
 			jobstest.Prints(t, j, "got this")
 			jobstest.End(t, j)
@@ -69,9 +69,9 @@ func TestQuestions(t *testing.T) {
 					t.Error("the reply would not say that a program was waiting")
 				}
 			}
-			info := jobstest.End(t, j)
-			if out := jobstest.Output(j); info.Status != jobs.Completed || !strings.Contains(out, test.output) {
-				t.Errorf("%s, output %q, want %q", info.Receipt.Text(), out, test.output)
+			record := jobstest.End(t, j)
+			if out := jobstest.Output(j); record.Status != jobs.Completed || !strings.Contains(out, test.output) {
+				t.Errorf("%s, output %q, want %q", record.Receipt.Text(), out, test.output)
 			}
 			if out := jobstest.Output(j); test.kind == "secret" && strings.Contains(out, "1234") {
 				t.Errorf("the secret is in the output: %q", out)
@@ -145,9 +145,9 @@ import select; print("name? ", end="", flush=True); select.select([0, 3], [], []
 			}
 			j := b.start(test.program + " " + file)
 			if test.accepts {
-				polltest.Until(t, "that it takes input", func() bool { return j.Info().Accepts.Kind != "" })
-				if info := j.Info(); info.Status != jobs.Running {
-					t.Errorf("%s, %+v", info.Status, info.Question)
+				polltest.Until(t, "that it takes input", func() bool { return j.Record().Accepts.Kind != "" })
+				if record := j.Record(); record.Status != jobs.Running {
+					t.Errorf("%s, %+v", record.Status, record.Question)
 				}
 			} else if q := jobstest.Asks(t, j); q.Prompt != "name? " {
 				t.Errorf("it asks %q", q.Prompt)
@@ -162,9 +162,9 @@ import select; print("name? ", end="", flush=True); select.select([0, 3], [], []
 func TestStoppedReaderIsNamed(t *testing.T) {
 	t.Parallel()
 	j := newBench(t).start(`set -m; cat & echo "<cat (pid $!)>"; sleep 1000`)
-	polltest.Until(t, "the name", func() bool { return j.Info().Stopped != "" })
-	if info := j.Info(); info.Status != jobs.Running || !strings.Contains(jobstest.Output(j), "<"+info.Stopped+">") {
-		t.Errorf("%s, %q was stopped; printed %q", info.Status, info.Stopped, jobstest.Output(j))
+	polltest.Until(t, "the name", func() bool { return j.Record().Stopped != "" })
+	if record := j.Record(); record.Status != jobs.Running || !strings.Contains(jobstest.Output(j), "<"+record.Stopped+">") {
+		t.Errorf("%s, %q was stopped; printed %q", record.Status, record.Stopped, jobstest.Output(j))
 	}
 }
 
@@ -292,7 +292,7 @@ while (a := s in select.select([s, 0], [], [])[0] or os.read(0, 100)) != b"q\n":
 s.close()
 print("waiting"); select.select([0], [], [])'`)
 	accepts(t, j)
-	if by := j.Info().Accepts.By; !strings.HasPrefix(by, "read by python3 (pid ") || !strings.Contains(by, "), which also listens on 127.0.0.1:") {
+	if by := j.Record().Accepts.By; !strings.HasPrefix(by, "read by python3 (pid ") || !strings.Contains(by, "), which also listens on 127.0.0.1:") {
 		t.Errorf("input is %s", by)
 	}
 	if d := jobstest.Send(t, j, jobs.Input{Text: "x\n"}); !d.Waiting {
@@ -304,8 +304,8 @@ print("waiting"); select.select([0], [], [])'`)
 	if q := jobstest.Asks(t, j); q.Kind != "line" {
 		t.Errorf("question %+v", q)
 	}
-	if info := j.Info(); info.Accepts.Kind != "" {
-		t.Errorf("waits and accepts: %+v", info)
+	if record := j.Record(); record.Accepts.Kind != "" {
+		t.Errorf("waits and accepts: %+v", record)
 	}
 	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
 	jobstest.End(t, j)
@@ -316,16 +316,16 @@ func accepts(t *testing.T, j *jobs.Job) {
 	t.Helper()
 	for timeout := time.After(jobstest.Patience); ; {
 		changed := j.Changed()
-		switch info := j.Info(); {
-		case info.Status != jobs.Running && info.Status != jobs.Queued:
-			t.Fatalf("status %s", info.Status)
-		case info.Accepts.Kind != "":
+		switch record := j.Record(); {
+		case record.Status != jobs.Running && record.Status != jobs.Queued:
+			t.Fatalf("status %s", record.Status)
+		case record.Accepts.Kind != "":
 			return
 		}
 		select {
 		case <-changed:
 		case <-timeout:
-			t.Fatalf("it never takes input: %+v\noutput %q", j.Info(), jobstest.Output(j))
+			t.Fatalf("it never takes input: %+v\noutput %q", j.Record(), jobstest.Output(j))
 		}
 	}
 }

@@ -59,11 +59,11 @@ func TestDetachedSurvivesTheShell(t *testing.T) {
 						t.Skip(err)
 					}
 					j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell, Title: line}, runner(path, line, t.TempDir()))
-					info := jobstest.End(t, j)
-					if want := strings.Contains(line, "exit 3"); want != (info.Receipt.Code == 3) {
-						t.Errorf("exit %d", info.Receipt.Code)
+					record := jobstest.End(t, j)
+					if want := strings.Contains(line, "exit 3"); want != (record.Receipt.Code == 3) {
+						t.Errorf("exit %d", record.Receipt.Code)
 					}
-					left, hungUp := info.Receipt.Left, info.Receipt.HungUp
+					left, hungUp := record.Receipt.Left, record.Receipt.HungUp
 					of, other := left, hungUp
 					if !survives {
 						of, other = hungUp, left
@@ -73,7 +73,7 @@ func TestDetachedSurvivesTheShell(t *testing.T) {
 						numbers = append(numbers, p.PID)
 					}
 					if len(of) == 0 || len(of) > 1 && !strings.Contains(line, "&&") || len(other) > 0 {
-						t.Fatalf("%s; left running: %v; hung up: %v", info.Receipt.Text(), left, hungUp)
+						t.Fatalf("%s; left running: %v; hung up: %v", record.Receipt.Text(), left, hungUp)
 					}
 					if survives { // a busy machine can take longer to start it than the shell stays
 						polltest.Until(t, "the program to be executed", func() bool {
@@ -115,8 +115,8 @@ func TestLingersInTheBackground(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.start(`nohup sleep 300 >/dev/null 2>&1 & sh -c 'set -m; (kill -9 $$); :'; exit 3`)
-	if info := jobstest.End(t, j); info.Receipt.Code != 3 || len(info.Receipt.Left) != 1 {
-		t.Errorf("%s; left running: %v; hung up: %v", info.Receipt.Text(), info.Receipt.Left, info.Receipt.HungUp)
+	if record := jobstest.End(t, j); record.Receipt.Code != 3 || len(record.Receipt.Left) != 1 {
+		t.Errorf("%s; left running: %v; hung up: %v", record.Receipt.Text(), record.Receipt.Left, record.Receipt.HungUp)
 	}
 }
 

@@ -73,9 +73,9 @@ func TestQuestionsOnPipes(t *testing.T) {
 					t.Error("the reply would not say that a program was waiting")
 				}
 			}
-			info := jobstest.End(t, j)
-			if out := jobstest.Output(j); info.Status != jobs.Completed || !strings.HasSuffix(out, test.output) {
-				t.Errorf("%s, output ends with %q, want %q", info.Receipt.Text(), out[max(0, len(out)-100):], test.output)
+			record := jobstest.End(t, j)
+			if out := jobstest.Output(j); record.Status != jobs.Completed || !strings.HasSuffix(out, test.output) {
+				t.Errorf("%s, output ends with %q, want %q", record.Receipt.Text(), out[max(0, len(out)-100):], test.output)
 			}
 		})
 	}

@@ -41,8 +41,8 @@ func TestProgramsThatAskTheTerminal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			j := b.start(c.line)
-			if info := jobstest.End(t, j); info.Status != jobs.Completed || !strings.Contains(jobstest.Output(j), c.want) {
-				t.Errorf("%s, output %q, want %q", info.Receipt.Text(), jobstest.Output(j), c.want)
+			if record := jobstest.End(t, j); record.Status != jobs.Completed || !strings.Contains(jobstest.Output(j), c.want) {
+				t.Errorf("%s, output %q, want %q", record.Receipt.Text(), jobstest.Output(j), c.want)
 			}
 		})
 	}

@@ -47,8 +47,8 @@ func (c carried) start(t *testing.T, l shell.Line) *jobs.Job {
 func (c carried) run(t *testing.T, l shell.Line) (string, jobs.Receipt) {
 	t.Helper()
 	j := c.start(t, l)
-	info := jobstest.End(t, j)
-	return strings.ReplaceAll(string(output.Tail(j.Log(), 1<<20)), "\r\n", "\n"), info.Receipt
+	record := jobstest.End(t, j)
+	return strings.ReplaceAll(string(output.Tail(j.Log(), 1<<20)), "\r\n", "\n"), record.Receipt
 }
 
 // prints fails unless a line prints text and exits with 0.
@@ -133,10 +133,10 @@ func TestSessionRunsOneAtATime(t *testing.T) {
 		withdrawn := c.start(t, c.line("cd /usr"))
 		last := c.start(t, c.line("pwd"))
 		withdrawn.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt})
-		if info := jobstest.End(t, withdrawn); info.Receipt.End != jobs.NotRun {
-			t.Errorf("a command cancelled before its turn: %s", info.Receipt.Text())
+		if record := jobstest.End(t, withdrawn); record.Receipt.End != jobs.NotRun {
+			t.Errorf("a command cancelled before its turn: %s", record.Receipt.Text())
 		}
-		if status := last.Info().Status; status != jobs.Queued {
+		if status := last.Record().Status; status != jobs.Queued {
 			t.Errorf("a command behind one that asks is %s", status)
 		}
 		if since, _ := c.session.Idle(); !since.IsZero() {

@@ -78,9 +78,9 @@ func TestEnds(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			j := b.start(test.line)
-			info := jobstest.End(t, j)
-			if info.Receipt.Text() != test.status {
-				t.Errorf("status %q, want %q", info.Receipt.Text(), test.status)
+			record := jobstest.End(t, j)
+			if record.Receipt.Text() != test.status {
+				t.Errorf("status %q, want %q", record.Receipt.Text(), test.status)
 			}
 			if out := jobstest.Output(j); !strings.Contains(out, test.output) {
 				t.Errorf("output %.300q, want %.300q", out, test.output)
@@ -94,14 +94,14 @@ func TestReceiptSaysWhyACommandDidNotStart(t *testing.T) {
 	b := newBench(t)
 	c := b.command("echo", true)
 	c.Argv = []string{b.dir + "/none"}
-	info := jobstest.End(t, jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, c))
-	if text := info.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, "no such file") {
+	record := jobstest.End(t, jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, c))
+	if text := record.Receipt.Text(); !strings.HasPrefix(text, "failed (could not start: ") || !strings.Contains(text, "no such file") {
 		t.Errorf("status %q", text)
 	}
 	c = b.command("echo", false)
 	c.Dir = b.dir + "/none"
-	info = jobstest.End(t, jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, c))
-	if r := info.Receipt; r.End != jobs.NotStarted || r.Cause != jobs.NoDirectory || !strings.Contains(r.Detail, c.Dir) {
+	record = jobstest.End(t, jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, c))
+	if r := record.Receipt; r.End != jobs.NotStarted || r.Cause != jobs.NoDirectory || !strings.Contains(r.Detail, c.Dir) {
 		t.Errorf("without its directory: %+v", r)
 	}
 }
@@ -140,9 +140,9 @@ func TestPipesKeepStdoutAndStderrApart(t *testing.T) {
 			t.Errorf("what became of input: %+v", d)
 		}
 	}
-	info := jobstest.End(t, j)
-	if info.Receipt.Text() != "failed (exit 4)" {
-		t.Errorf("status %q", info.Receipt.Text())
+	record := jobstest.End(t, j)
+	if record.Receipt.Text() != "failed (exit 4)" {
+		t.Errorf("status %q", record.Receipt.Text())
 	}
 	if got, want := jobstest.Stream(j, output.Stdout), "out\npiped\n"+line; got != want {
 		t.Errorf("stdout has %d bytes, want %d", len(got), len(want))
@@ -192,12 +192,12 @@ func TestCancelEndsTheTree(t *testing.T) {
 				}
 				rests(t, j)
 				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: steps[test.status]})
-				info := jobstest.End(t, j)
-				if info.Receipt.Text() != test.status {
-					t.Errorf("%s, tty %v: status %q, want %q", name, onTTY, info.Receipt.Text(), test.status)
+				record := jobstest.End(t, j)
+				if record.Receipt.Text() != test.status {
+					t.Errorf("%s, tty %v: status %q, want %q", name, onTTY, record.Receipt.Text(), test.status)
 				}
-				if len(info.Receipt.Survivors)+len(info.Receipt.Left) > 0 {
-					t.Errorf("%s, tty %v: survivors %v, left %v", name, onTTY, info.Receipt.Survivors, info.Receipt.Left)
+				if len(record.Receipt.Survivors)+len(record.Receipt.Left) > 0 {
+					t.Errorf("%s, tty %v: survivors %v, left %v", name, onTTY, record.Receipt.Survivors, record.Receipt.Left)
 				}
 				for _, pid := range pids(jobstest.Output(j)) {
 					processtest.Gone(t, pid)
@@ -213,7 +213,7 @@ func TestCancelEndsTheTree(t *testing.T) {
 func rests(t *testing.T, j *jobs.Job) {
 	t.Helper()
 	polltest.Until(t, "the leader to sleep", func() bool {
-		p, err := procfs.Inspect(j.Info().PID)
+		p, err := procfs.Inspect(j.Record().PID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,9 +238,9 @@ func TestReceiptNamesWhatIsLeftBehind(t *testing.T) {
 	j := b.start(`sleep 300 & echo pid $!.
 bash -c 'trap "" HUP; > ready; while ! test -e go; do sleep 0.01; done; echo late words; sleep 300' & echo pid $!.
 while ! test -e ready; do sleep 0.01; done`)
-	info := jobstest.End(t, j)
-	if info.Status != jobs.Completed {
-		t.Errorf("status %s", info.Receipt.Text())
+	record := jobstest.End(t, j)
+	if record.Status != jobs.Completed {
+		t.Errorf("status %s", record.Receipt.Text())
 	}
 	started := pids(jobstest.Output(j))
 	if len(started) != 2 {
@@ -252,11 +252,11 @@ while ! test -e ready; do sleep 0.01; done`)
 		}
 		return all
 	}
-	if left := names(info.Receipt.Left); !slices.Contains(left, started[1]) {
+	if left := names(record.Receipt.Left); !slices.Contains(left, started[1]) {
 		t.Errorf("left %v, not %d", left, started[1])
 	}
-	if hung := names(info.Receipt.HungUp); !slices.Contains(hung, started[0]) {
-		t.Errorf("hung up %v, not %d; left %v", hung, started[0], info.Receipt.Left)
+	if hung := names(record.Receipt.HungUp); !slices.Contains(hung, started[0]) {
+		t.Errorf("hung up %v, not %d; left %v", hung, started[0], record.Receipt.Left)
 	}
 	if err := os.WriteFile(b.dir+"/go", nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -269,7 +269,7 @@ while ! test -e ready; do sleep 0.01; done`)
 	for _, pid := range started {
 		processtest.Gone(t, pid)
 	}
-	if got := j.Info().Status; got != jobs.Completed {
+	if got := j.Record().Status; got != jobs.Completed {
 		t.Errorf("the status became %s", got)
 	}
 }
@@ -288,7 +288,7 @@ func TestCleanupOutlivesItsCaller(t *testing.T) {
 	}
 	for {
 		changed := j.Changed()
-		if len(j.Info().Receipt.Left) == 0 {
+		if len(j.Record().Receipt.Left) == 0 {
 			break
 		}
 		<-changed
@@ -322,8 +322,8 @@ func TestFloodingChildDoesNotHoldTheEnd(t *testing.T) {
 		b := newBench(t)
 		c := b.command(`trap '' HUP; yes & yes & sleep 0.2; exit 5`, onTTY)
 		j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, c)
-		if info := jobstest.End(t, j); info.Receipt.Text() != "failed (exit 5)" || len(info.Receipt.Left) == 0 {
-			t.Errorf("tty %v: %s, left %v", onTTY, info.Receipt.Text(), info.Receipt.Left)
+		if record := jobstest.End(t, j); record.Receipt.Text() != "failed (exit 5)" || len(record.Receipt.Left) == 0 {
+			t.Errorf("tty %v: %s, left %v", onTTY, record.Receipt.Text(), record.Receipt.Left)
 		}
 		j.Cleanup(t.Context(), jobs.Stop{By: jobs.Agent})
 	}
@@ -341,9 +341,9 @@ func TestTwoHundredAtOnce(t *testing.T) {
 		wg.Go(func() {
 			jobstest.Asks(t, j)
 			jobstest.Send(t, j, jobs.Input{Text: fmt.Sprintf("word%d\n", i)})
-			info := jobstest.End(t, j)
-			if info.Receipt.Code != i%2 || info.Receipt.End != jobs.Exited {
-				t.Errorf("job %d: %s", i, info.Receipt.Text())
+			record := jobstest.End(t, j)
+			if record.Receipt.Code != i%2 || record.Receipt.End != jobs.Exited {
+				t.Errorf("job %d: %s", i, record.Receipt.Text())
 			}
 			if out, want := jobstest.Output(j), fmt.Sprintf("first %d\r\nword%d\r\nlast word%d\r\n", i, i, i); out != want {
 				t.Errorf("job %d: output %q, want %q", i, out, want)
@@ -359,9 +359,9 @@ func TestCommandThatFinishesItsInterruptHasCompleted(t *testing.T) {
 	j := b.start(`trap 'echo cleaning up; exit 0' INT; echo on; while :; do sleep 0.01; done`)
 	jobstest.Prints(t, j, "on")
 	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt})
-	info := jobstest.End(t, j)
-	if got := info.Receipt.Text(); got != "completed (exit 0 after an interrupt)" || info.Receipt.By != jobs.Agent || !strings.Contains(jobstest.Output(j), "cleaning up") {
-		t.Errorf("%s by %s, output %q", got, info.Receipt.By, jobstest.Output(j))
+	record := jobstest.End(t, j)
+	if got := record.Receipt.Text(); got != "completed (exit 0 after an interrupt)" || record.Receipt.By != jobs.Agent || !strings.Contains(jobstest.Output(j), "cleaning up") {
+		t.Errorf("%s by %s, output %q", got, record.Receipt.By, jobstest.Output(j))
 	}
 }
 
@@ -371,8 +371,8 @@ func TestClosingTheRegistryEndsAll(t *testing.T) {
 	j := b.start("sleep 300 & echo pid $!.; wait")
 	jobstest.Prints(t, j, ".")
 	b.r.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
-	if info := j.Info(); info.Status != jobs.Cancelled {
-		t.Errorf("status %s", info.Receipt.Text())
+	if record := j.Record(); record.Status != jobs.Cancelled {
+		t.Errorf("status %s", record.Receipt.Text())
 	}
 	for _, pid := range pids(jobstest.Output(j)) {
 		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {

@@ -73,7 +73,7 @@ func TestExitAfterASignalAndAQuestion(t *testing.T) {
 	jobstest.Prints(t, j, "on")
 	jobstest.Send(t, j, jobs.Input{Signal: "SIGINT"})
 	jobstest.Asks(t, j)
-	if err := syscall.Kill(j.Info().PID, syscall.SIGUSR1); err != nil { // not by us, as far as the job knows
+	if err := syscall.Kill(j.Record().PID, syscall.SIGUSR1); err != nil { // not by us, as far as the job knows
 		t.Fatal(err)
 	}
 	if r := jobstest.End(t, j).Receipt; r.Text() != "completed" || r.By != jobs.Program {

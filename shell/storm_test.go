@@ -92,23 +92,23 @@ func TestInterruptStorm(t *testing.T) {
 				}
 				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: step})
 				loops := endOfLoop(j)
-				info := jobstest.End(t, j)
-				what := fmt.Sprintf("%s, tty %v, after %v: %s, rungs %v", name, onTTY, pause, info.Receipt.Text(), info.Receipt.Rungs)
+				record := jobstest.End(t, j)
+				what := fmt.Sprintf("%s, tty %v, after %v: %s, rungs %v", name, onTTY, pause, record.Receipt.Text(), record.Receipt.Rungs)
 				switch {
-				case len(info.Receipt.Rungs) == 2 && slices.Contains(swallowing, name):
+				case len(record.Receipt.Rungs) == 2 && slices.Contains(swallowing, name):
 					swallowed.Add(1)
-				case loops && len(info.Receipt.Rungs) == 2 && len(info.Receipt.Survivors) == 0:
+				case loops && len(record.Receipt.Rungs) == 2 && len(record.Receipt.Survivors) == 0:
 					looped.Add(1)
-				case len(info.Receipt.Rungs) > 1 || len(info.Receipt.Survivors) > 0:
-					t.Errorf("%s: survivors %v", what, info.Receipt.Survivors)
-				case info.Status == jobs.Completed && !strings.HasPrefix(name, "ends"):
+				case len(record.Receipt.Rungs) > 1 || len(record.Receipt.Survivors) > 0:
+					t.Errorf("%s: survivors %v", what, record.Receipt.Survivors)
+				case record.Status == jobs.Completed && !strings.HasPrefix(name, "ends"):
 					t.Errorf("%s", what)
-				case info.Status == jobs.Completed:
+				case record.Status == jobs.Completed:
 					ended.Add(1)
 				default:
 					interrupted.Add(1)
 				}
-				if err := whole(jobstest.Output(j), info.Status == jobs.Completed); err != nil {
+				if err := whole(jobstest.Output(j), record.Status == jobs.Completed); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
@@ -118,8 +118,8 @@ func TestInterruptStorm(t *testing.T) {
 	t.Logf("%d ended first, %d were interrupted, %d swallowed it and were terminated, %d looped and were terminated",
 		ended.Load(), interrupted.Load(), swallowed.Load(), looped.Load())
 	for _, j := range bystanders {
-		if out := jobstest.Output(j); strings.Contains(out, "hit") || j.Info().Status != jobs.Running {
-			t.Errorf("a bystander was hit: %s, %q", j.Info().Status, out)
+		if out := jobstest.Output(j); strings.Contains(out, "hit") || j.Record().Status != jobs.Running {
+			t.Errorf("a bystander was hit: %s, %q", j.Record().Status, out)
 		}
 		j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
 		jobstest.End(t, j)
@@ -138,7 +138,7 @@ func endOfLoop(j *jobs.Job) bool {
 				return false
 			case <-time.After(10 * time.Millisecond):
 			}
-			if d, err := procfs.DispositionOf(j.Info().PID, syscall.SIGINT); err == nil && d.Caught && d.Blocked {
+			if d, err := procfs.DispositionOf(j.Record().PID, syscall.SIGINT); err == nil && d.Caught && d.Blocked {
 				within++
 			}
 		}
@@ -209,10 +209,10 @@ time.sleep(1); print("over")'; :`,
 				jobstest.Prints(t, j, "on")
 				rests(t, j)
 				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: 30 * time.Second})
-				info := jobstest.End(t, j)
+				record := jobstest.End(t, j)
 				out := strings.ReplaceAll(jobstest.Output(j), "\r", "")
-				if info.Status != jobs.Completed || out != "on\nint\nover\n" {
-					t.Errorf("%s, tty %v: %s, output %q", name, onTTY, info.Receipt.Text(), out)
+				if record.Status != jobs.Completed || out != "on\nint\nover\n" {
+					t.Errorf("%s, tty %v: %s, output %q", name, onTTY, record.Receipt.Text(), out)
 				}
 			})
 		}

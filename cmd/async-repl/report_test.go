@@ -30,7 +30,7 @@ func (s *server) read(uri string) string {
 }
 
 // record reads the record of a job.
-func (s *server) record(id string) (r report.Record) {
+func (s *server) record(id string) (r report.Document) {
 	s.t.Helper()
 	if err := json.Unmarshal([]byte(s.read("job://"+id)), &r); err != nil {
 		s.t.Fatal(err)

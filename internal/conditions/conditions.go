@@ -78,19 +78,19 @@ const (
 
 // An Outcome is what a wait has found out about one job.
 type Outcome struct {
-	info    jobs.Info // when the wait was over
+	record  jobs.Record // when the wait was over
 	event   event
 	match   *match
 	next    int64          // the cursor from which to continue; -1: the output was not searched
 	dropped []output.Range // what could not be searched
 }
 
-// Info returns the state of the job when the wait was over.
-func (o *Outcome) Info() jobs.Info { return o.info }
+// Record returns the state of the job when the wait was over.
+func (o *Outcome) Record() jobs.Record { return o.record }
 
 // probably reports whether the job has ended the wait because one of its programs has begun to take
 // input, although that waits for other things as well.
-func (o *Outcome) probably() bool { return o.event == asks && o.info.Accepts != (jobs.Reader{}) }
+func (o *Outcome) probably() bool { return o.event == asks && o.record.Accepts != (jobs.Reader{}) }
 
 // firstLook bounds the first reading of the output if the wait is shorter.
 const firstLook = time.Second
@@ -122,7 +122,7 @@ func Wait(ctx context.Context, all []*jobs.Job, c Conditions, d time.Duration) [
 	}
 	_ = waits.Wait() // the outcomes say why
 	for i := range outcomes {
-		outcomes[i].info = all[i].Info()
+		outcomes[i].record = all[i].Record()
 	}
 	return outcomes
 }

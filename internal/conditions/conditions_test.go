@@ -90,7 +90,7 @@ func said(c Conditions, o Outcome) string {
 	r := &report.Reply{}
 	r.Line("Condition", c.Describe([]Outcome{o}))
 	c.Add(r, o)
-	return strings.ReplaceAll(r.String(), o.info.ID, "ID")
+	return strings.ReplaceAll(r.String(), o.record.ID, "ID")
 }
 
 // Output that exists is checked, and the reply says what matches, what its groups hold and where
@@ -264,7 +264,7 @@ func TestEndsAndQuestions(t *testing.T) {
 				t.Errorf("%s", got)
 			}
 		}
-		if time.Since(j.Info().Ended) != 0 {
+		if time.Since(j.Record().Ended) != 0 {
 			t.Error("waits for an ended job take time")
 		}
 		last, p := start(t, r)

@@ -12,17 +12,17 @@ func endsText(outcomes []Outcome, every bool) string {
 	ended := 0
 	var met []string
 	for _, o := range outcomes {
-		info := o.info
+		record := o.record
 		switch {
-		case info.Asks():
-			met = append(met, "job "+info.ID+" waits for input")
+		case record.Asks():
+			met = append(met, "job "+record.ID+" waits for input")
 		case o.probably():
-			met = append(met, "job "+info.ID+" accepts input")
+			met = append(met, "job "+record.ID+" accepts input")
 		}
-		if info.Status.Final() {
+		if record.Status.Final() {
 			ended++
 			if !every {
-				met = append(met, "job "+info.ID+" "+string(info.Status))
+				met = append(met, "job "+record.ID+" "+string(record.Status))
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func (c *Conditions) meets(e event) bool {
 
 // reason says what has happened to a job.
 func (c *Conditions) reason(o Outcome) string {
-	s := "job " + o.info.ID + " "
+	s := "job " + o.record.ID + " "
 	switch o.event {
 	case matched:
 		return s + "matches pattern"
@@ -72,7 +72,7 @@ func (c *Conditions) reason(o Outcome) string {
 		}
 		return s + "waits for input"
 	}
-	s += string(o.info.Status)
+	s += string(o.record.Status)
 	if c.Pattern != nil {
 		s += " without a match of pattern"
 	}
@@ -100,7 +100,7 @@ func (c *Conditions) Add(r *report.Reply, o Outcome) {
 	if len(o.dropped) > 0 {
 		r.Line("Note", "output that can't be read any more was not looked at: "+ranges(o.dropped))
 	}
-	if o.info.Asks() || o.event == ended || o.info.Status.Final() && o.next >= o.info.Output.End {
+	if o.record.Asks() || o.event == ended || o.record.Status.Final() && o.next >= o.record.Output.End {
 		return // it needs another call, or has printed nothing else
 	}
 	names := ""

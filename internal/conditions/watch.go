@@ -42,12 +42,12 @@ func (w *watch) run(looking, waiting context.Context) Outcome {
 	defer func() { cancel(); <-settled }()
 	for {
 		changed := w.job.Changed()
-		info := w.job.Info()
+		record := w.job.Record()
 		over := isClosed(settled) && waiting.Err() == nil
 		final := isClosed(w.job.Done()) // before the look: the output is complete
 		over = over || final
 		m := w.look(looking, over || waiting.Err() != nil)
-		due, silent := w.silence(info)
+		due, silent := w.silence(record)
 		switch {
 		case m != nil && m.stop:
 			return w.outcome(stopped, m)
@@ -63,7 +63,7 @@ func (w *watch) run(looking, waiting context.Context) Outcome {
 			return w.outcome(nothing, nil)
 		}
 		if w.open != nil {
-			due = earlier(due, min(settle-time.Since(info.Output.Last), settleMax-time.Since(w.opened)))
+			due = earlier(due, min(settle-time.Since(record.Output.Last), settleMax-time.Since(w.opened)))
 		}
 		w.sleep(waiting, changed, settled, due)
 	}
@@ -117,12 +117,12 @@ func (w *watch) look(ctx context.Context, last bool) *match {
 
 // silence returns how much longer the job must print nothing to be quiet, and whether it is. What
 // it printed before the wait, or before it was started, does not count.
-func (w *watch) silence(info jobs.Info) (due time.Duration, silent bool) {
-	if w.conditions.Quiet == 0 || info.Started.IsZero() {
+func (w *watch) silence(record jobs.Record) (due time.Duration, silent bool) {
+	if w.conditions.Quiet == 0 || record.Started.IsZero() {
 		return -1, false
 	}
 	since := w.started
-	for _, t := range []time.Time{info.Started, info.Output.Last} {
+	for _, t := range []time.Time{record.Started, record.Output.Last} {
 		if t.After(since) {
 			since = t
 		}

@@ -42,7 +42,7 @@ var ErrNotKept = pyrepl.ErrNotKept
 // Continue is [Engine.Branch] from the state after a job: from the job's checkpoint or, if no later
 // job has changed the variables there, from its session or a branch of that. With an empty name it
 // takes a free one. The error can be [ErrNotKept].
-func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name string) (overview.Session, Shared, error) {
+func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Record, name string) (overview.Session, Shared, error) {
 	var refused error
 	fork := func(parent Python, name string, cfg pyrepl.Config) (Python, Shared, error) {
 		return parent.BranchAfter(ctx, job.ID, name, cfg)
@@ -61,7 +61,7 @@ func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Info, name str
 
 // holders returns the names of the sessions that can have the state after a job: its own first,
 // then those whose last job it was.
-func (e *Engine) holders(job jobs.Info) (names []string) {
+func (e *Engine) holders(job jobs.Record) (names []string) {
 	for _, s := range e.list() {
 		if s.Name() == job.Session {
 			names = slices.Insert(names, 0, s.Name())

@@ -113,8 +113,8 @@ func TestMaxSessions(t *testing.T) {
 	if end, err := wait(t.Context()); !end.Had || end.Survivors != nil || end.Note != "" || err != nil {
 		t.Errorf("restart: %+v, %v", end, err)
 	}
-	if info := jobstest.End(t, b.python(sc, "c", "1")); info.Status != jobs.Completed {
-		t.Errorf("a session in the room of another: %s", info.Receipt.Text())
+	if record := jobstest.End(t, b.python(sc, "c", "1")); record.Status != jobs.Completed {
+		t.Errorf("a session in the room of another: %s", record.Receipt.Text())
 	}
 }
 
@@ -157,11 +157,11 @@ func TestCloseLeavesNothing(t *testing.T) {
 	for name, j := range map[string]*jobs.Job{"running": running, "python": python, "queued": queued} {
 		select {
 		case <-j.Done():
-			if info := j.Info(); info.Receipt.By != jobs.Shutdown {
-				t.Errorf("%s: %s, by %q", name, info.Receipt.Text(), info.Receipt.By)
+			if record := j.Record(); record.Receipt.By != jobs.Shutdown {
+				t.Errorf("%s: %s, by %q", name, record.Receipt.Text(), record.Receipt.By)
 			}
 		default:
-			t.Errorf("the %s job is %s", name, j.Info().Status)
+			t.Errorf("the %s job is %s", name, j.Record().Status)
 		}
 	}
 	run, err := b.Shell(sc, engine.Command{Line: "true", Dir: "/"})
@@ -201,10 +201,10 @@ atexit.register(lambda: %s)`, i, cmp.Or(sleep, "open('late', 'w').write('late')"
 		}
 	}
 	for _, j := range append(starts, busy) {
-		processtest.Gone(t, j.Info().PID)
+		processtest.Gone(t, j.Record().PID)
 	}
-	if info := busy.Info(); info.Receipt.By != jobs.Shutdown {
-		t.Errorf("the busy session: %s, by %q", info.Receipt.Text(), info.Receipt.By)
+	if record := busy.Record(); record.Receipt.By != jobs.Shutdown {
+		t.Errorf("the busy session: %s, by %q", record.Receipt.Text(), record.Receipt.By)
 	}
 	if got := log.String(); !strings.Contains(got, `msg="shutdown cut off the exit of idle Python sessions" sessions=`) || strings.Contains(got, fmt.Sprint("s", sessions-1)) {
 		t.Errorf("log: %s", got)
@@ -253,7 +253,7 @@ func TestStatusOfARunningJob(t *testing.T) {
 	if s.Name != "lab" || s.Job != job.ID() || s.Queued != 1 || s.PID == 0 || s.Memory < 1<<20 || s.Threads != 1 || s.Processes != 1 {
 		t.Errorf("session %+v", s)
 	}
-	if u, err := job.Info().Probe.Usage(); err != nil || u.Processes != 1 {
+	if u, err := job.Record().Probe.Usage(); err != nil || u.Processes != 1 {
 		t.Errorf("the job's probe: %+v, %v", u, err)
 	}
 	if !slices.ContainsFunc(st.Works, func(s string) bool { return strings.HasPrefix(s, "guard (pid ") }) {
@@ -308,7 +308,7 @@ func Example() {
 	if err := job.Await(context.Background()); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println(job.Info().Receipt.Text())
+	fmt.Println(job.Record().Receipt.Text())
 	fmt.Print(jobstest.Output(job))
 	// Output:
 	// failed (exit 3)

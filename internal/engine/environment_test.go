@@ -85,9 +85,9 @@ func TestRefusalOfAnotherPip(t *testing.T) {
 		"echo 'ERROR: Could not find an activated virtualenv (required).' >&2; exit 3": jobs.OtherPip,
 		"exit 3": "",
 	} {
-		info := jobstest.End(t, b.shell(sc, engine.Command{Line: line}))
-		if info.Receipt.Cause != want || info.Receipt.Code != 3 {
-			t.Errorf("%s: cause %q, %s; want %q", line, info.Receipt.Cause, info.Receipt.Text(), want)
+		record := jobstest.End(t, b.shell(sc, engine.Command{Line: line}))
+		if record.Receipt.Cause != want || record.Receipt.Code != 3 {
+			t.Errorf("%s: cause %q, %s; want %q", line, record.Receipt.Cause, record.Receipt.Text(), want)
 		}
 	}
 }

@@ -56,9 +56,9 @@ func TestIdleSessionsAreEnded(t *testing.T) {
 		t.Errorf("asking for it: %v", err)
 	}
 	next := b.python(sc, "lab", "print(os.getcwd()) if 'os' in globals() else print(__import__('os').getcwd())")
-	info := jobstest.End(t, next)
-	if got := jobstest.Output(next); got != dir+"\n" || !slices.Contains(info.Receipt.Notes, loss.String()) {
-		t.Errorf("the next of its name prints %q, notes %q", got, info.Receipt.Notes)
+	record := jobstest.End(t, next)
+	if got := jobstest.Output(next); got != dir+"\n" || !slices.Contains(record.Receipt.Notes, loss.String()) {
+		t.Errorf("the next of its name prints %q, notes %q", got, record.Receipt.Notes)
 	}
 	if slices.Contains(b.Losses(), loss) {
 		t.Error("the loss is reported after the receipt has said it")

@@ -40,8 +40,8 @@ print(shutil.which("python"), subprocess.run(["python", "-c", "import sys; print
 		t.Errorf("another session prints %q", got)
 	}
 	j := b.shell(sc, engine.Command{Line: "echo $VIRTUAL_ENV $CONDA_PREFIX"})
-	if info := jobstest.End(t, j); info.Status != jobs.Completed || strings.TrimSpace(jobstest.Output(j)) != "/server's /conda" {
-		t.Errorf("a shell job: %s, %q", info.Receipt.Text(), jobstest.Output(j))
+	if record := jobstest.End(t, j); record.Status != jobs.Completed || strings.TrimSpace(jobstest.Output(j)) != "/server's /conda" {
+		t.Errorf("a shell job: %s, %q", record.Receipt.Text(), jobstest.Output(j))
 	}
 	wait, kept, err := b.Delete(sc, "lab", jobs.Agent, "test")
 	if err != nil {

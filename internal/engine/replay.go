@@ -32,7 +32,7 @@ type replay struct {
 
 // Replay returns the replay of a job, by the code that its session or a branch of that has kept. The
 // error can be a [*NoSessionError] about the job's session, or say why the job can't be run again.
-func (e *Engine) Replay(sc Scope, job jobs.Info) (Replay, error) {
+func (e *Engine) Replay(sc Scope, job jobs.Record) (Replay, error) {
 	s, err := e.Session(job.Session)
 	if err == nil {
 		var steps []Entry

@@ -13,7 +13,7 @@ import (
 )
 
 // rerun runs code in the state after a job by running again what has led to it.
-func (b *bench) rerun(sc engine.Scope, after jobs.Info, code string) (string, *jobs.Job) {
+func (b *bench) rerun(sc engine.Scope, after jobs.Record, code string) (string, *jobs.Job) {
 	b.t.Helper()
 	replay, err := b.Replay(sc, after)
 	if err != nil {
@@ -40,13 +40,13 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 	const note = "Same code as job "
 	for range 2 {
 		name, j := b.rerun(sc, first, "x = 1")
-		info := jobstest.End(t, j)
-		text := strings.Join(info.Receipt.Notes, "; ")
-		if name != "base-2" || !strings.HasPrefix(info.Receipt.Text(), "failed (FileExistsError: ") || strings.Contains(text, note) {
-			t.Errorf("session %s: %s, notes %q", name, info.Receipt.Text(), text)
+		record := jobstest.End(t, j)
+		text := strings.Join(record.Receipt.Notes, "; ")
+		if name != "base-2" || !strings.HasPrefix(record.Receipt.Text(), "failed (FileExistsError: ") || strings.Contains(text, note) {
+			t.Errorf("session %s: %s, notes %q", name, record.Receipt.Text(), text)
 		}
-		if info.Receipt.State != "" || info.Receipt.Names.NewCount != 0 {
-			t.Errorf("variables of a session that is deleted: %q, %+v", info.Receipt.State, info.Receipt.Names)
+		if record.Receipt.State != "" || record.Receipt.Names.NewCount != 0 {
+			t.Errorf("variables of a session that is deleted: %q, %+v", record.Receipt.State, record.Receipt.Names)
 		}
 		if list, _ := b.Sessions(sc); len(list) != 1 {
 			t.Errorf("the sessions are %v", list)
@@ -56,10 +56,10 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 		t.Error(got)
 	}
 	name, j := b.rerun(sc, first, "x = 1")
-	info := jobstest.End(t, j)
-	text := strings.Join(info.Receipt.Notes, "; ")
-	if info.Status != jobs.Completed || !strings.HasSuffix(text, note+same.ID+", which ran it in the same state") {
-		t.Errorf("%s, notes %q", info.Receipt.Text(), text)
+	record := jobstest.End(t, j)
+	text := strings.Join(record.Receipt.Notes, "; ")
+	if record.Status != jobs.Completed || !strings.HasSuffix(text, note+same.ID+", which ran it in the same state") {
+		t.Errorf("%s, notes %q", record.Receipt.Text(), text)
 	}
 	if _, err := b.Session(name); err != nil {
 		t.Error(err)
@@ -102,8 +102,8 @@ func TestStateIsKeptByABranch(t *testing.T) {
 		t.Errorf("a state that no session has: %v", err)
 	}
 	name, again := b.rerun(sc, job, "print(x)")
-	if info := jobstest.End(t, again); name == "" || info.Status != jobs.Completed || jobstest.Output(again) != "[1]\n" {
-		t.Errorf("session %s: %s, %s", name, info.Receipt.Text(), jobstest.Output(again))
+	if record := jobstest.End(t, again); name == "" || record.Status != jobs.Completed || jobstest.Output(again) != "[1]\n" {
+		t.Errorf("session %s: %s, %s", name, record.Receipt.Text(), jobstest.Output(again))
 	}
 	for _, name := range []string{"gone-on", "deleted", "twig", name} {
 		if _, _, err := b.Delete(sc, name, jobs.Agent, "test"); err != nil {

@@ -34,8 +34,8 @@ func (b *bench) create(sc engine.Scope, spec engine.SessionSpec) overview.Sessio
 func (b *bench) says(sc engine.Scope, session, code string) string {
 	b.t.Helper()
 	j := b.python(sc, session, code)
-	if info := jobstest.End(b.t, j); info.Status != jobs.Completed {
-		b.t.Fatalf("%s\n%s", info.Receipt.Text(), jobstest.Output(j))
+	if record := jobstest.End(b.t, j); record.Status != jobs.Completed {
+		b.t.Fatalf("%s\n%s", record.Receipt.Text(), jobstest.Output(j))
 	}
 	return jobstest.Output(j)
 }
@@ -251,14 +251,14 @@ time.sleep(1000)`)
 	for _, pid := range all {
 		processtest.Gone(t, pid)
 	}
-	if info := jobstest.End(t, running); info.Status != jobs.Cancelled || !strings.Contains(info.Receipt.Text(), "delete_session") {
-		t.Errorf("the running job: %s", info.Receipt.Text())
+	if record := jobstest.End(t, running); record.Status != jobs.Cancelled || !strings.Contains(record.Receipt.Text(), "delete_session") {
+		t.Errorf("the running job: %s", record.Receipt.Text())
 	}
-	if info := jobstest.End(t, queued); info.Receipt.End != jobs.NotRun {
-		t.Errorf("the queued job: %s", info.Receipt.Text())
+	if record := jobstest.End(t, queued); record.Receipt.End != jobs.NotRun {
+		t.Errorf("the queued job: %s", record.Receipt.Text())
 	}
-	if info := jobstest.End(t, again); info.Status != jobs.Completed || jobstest.Output(again) != "again\n" {
-		t.Errorf("a job of the next session: %s", info.Receipt.Text())
+	if record := jobstest.End(t, again); record.Status != jobs.Completed || jobstest.Output(again) != "again\n" {
+		t.Errorf("a job of the next session: %s", record.Receipt.Text())
 	}
 	if list, _ := b.Sessions(sc); len(list) != 1 || list[0].Jobs != 1 {
 		t.Errorf("sessions: %+v", list)

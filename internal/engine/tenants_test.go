@@ -67,8 +67,8 @@ func TestATenantHasItsOwn(t *testing.T) {
 		t.Error("the tenant has a second engine")
 	}
 	j := b.shell(sc, engine.Command{Line: "pwd"})
-	if info := jobstest.End(t, j); info.Status != jobs.Completed || jobstest.Output(j) != dir+"\n" {
-		t.Errorf("%s, %q", info.Receipt.Text(), jobstest.Output(j))
+	if record := jobstest.End(t, j); record.Status != jobs.Completed || jobstest.Output(j) != dir+"\n" {
+		t.Errorf("%s, %q", record.Receipt.Text(), jobstest.Output(j))
 	}
 }
 

@@ -75,8 +75,8 @@ func TestAnswers(t *testing.T) {
 	answer("line", "\nkey? ", "swordfish", true)
 	answer("line", "\nage? ", "7\n", false)
 	close(questions)
-	info := jobstest.End(t, j)
-	w.add(pyrepl.Entry{Job: info.ID, Ended: time.Now(), Receipt: info.Receipt})
+	record := jobstest.End(t, j)
+	w.add(pyrepl.Entry{Job: record.ID, Ended: time.Now(), Receipt: record.Receipt})
 	w.want(`stdout "name? bob\npassword? \nkey? \nage? 7\n"`, `stderr "end"`, `execute_result {"text/plain":["'bob'"]}`)
 }
 
@@ -103,8 +103,8 @@ func TestAnswersAtTheEdges(t *testing.T) {
 			}))
 			jobstest.Asks(t, j)
 			jobstest.Send(t, j, jobs.Input{Text: "bob", Line: true})
-			info := jobstest.End(t, j)
-			w.add(pyrepl.Entry{Job: info.ID, Ended: time.Now(), Receipt: info.Receipt})
+			record := jobstest.End(t, j)
+			w.add(pyrepl.Entry{Job: record.ID, Ended: time.Now(), Receipt: record.Receipt})
 			if text := w.cells()[0].text(); strings.Contains(text, `bob\n`) != test.want {
 				t.Errorf("the answer is there: %v, want %v: %.200s", !test.want, test.want, text)
 			}
@@ -156,7 +156,7 @@ func TestLongOutput(t *testing.T) {
 	racetest.Skip(t)
 	w := newWorld(t)
 	half := strings.Repeat("0123456\n", 100_000)
-	info := w.run("", func(p *jobs.Port) jobs.Outcome {
+	record := w.run("", func(p *jobs.Port) jobs.Outcome {
 		p.Write(output.Stdout, []byte(half))
 		p.Display(jobs.Display{Title: "t", Forms: []jobs.Form{{MIME: "text/plain"}}}, [][]byte{[]byte("shown")}, func(int) string { return "[t]" })
 		p.Write(output.Stdout, []byte(half))
@@ -165,7 +165,7 @@ func TestLongOutput(t *testing.T) {
 	c := w.cells()[0]
 	left := 2*len(half) + len("[t]\n") - 1<<20
 	if len(c.Outputs) != 4 || len(strings.Join(c.Outputs[0].Text, "")) != 1<<19 || len(strings.Join(c.Outputs[3].Text, "")) != 1<<19 ||
-		c.Outputs[1].Type != "display_data" || !strings.Contains(strings.ReplaceAll(strings.Join(c.Outputs[2].Text, ""), ",", ""), fmt.Sprintf("[%d bytes of output are left out; job://%s/output", left, info.ID)) {
+		c.Outputs[1].Type != "display_data" || !strings.Contains(strings.ReplaceAll(strings.Join(c.Outputs[2].Text, ""), ",", ""), fmt.Sprintf("[%d bytes of output are left out; job://%s/output", left, record.ID)) {
 		t.Errorf("%d bytes left out; %.2000s", left, c.text())
 	}
 }
@@ -183,13 +183,13 @@ func TestDroppedOutput(t *testing.T) {
 	w := newWorld(t)
 	w.src.Jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{Cap: 64 << 10})})
 	half := strings.Repeat("0123456\n", 64<<10)
-	info := w.run("", func(p *jobs.Port) jobs.Outcome {
+	record := w.run("", func(p *jobs.Port) jobs.Outcome {
 		p.Write(output.Stdout, []byte("begin\n"+half))
 		p.Display(jobs.Display{Title: "t", Forms: []jobs.Form{{MIME: "text/plain"}}}, [][]byte{[]byte("shown")}, func(int) string { return "[t]" })
 		p.Write(output.Stdout, []byte(half[:1<<18]+"end\n"))
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 	})
-	j, err := w.src.Jobs.Get(info.ID)
+	j, err := w.src.Jobs.Get(record.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestDroppedOutput(t *testing.T) {
 		t.Fatalf("%.3000s", c.text())
 	}
 	note := strings.ReplaceAll(strings.Join(c.Outputs[2].Text, ""), ",", "")
-	if want := fmt.Sprintf("[%d bytes of output are left out; job://%s/output", stat.Dropped, info.ID); stat.Dropped == 0 || !strings.HasPrefix(note, want) {
+	if want := fmt.Sprintf("[%d bytes of output are left out; job://%s/output", stat.Dropped, record.ID); stat.Dropped == 0 || !strings.HasPrefix(note, want) {
 		t.Errorf("%s; want %s", note, want)
 	}
 }
@@ -223,8 +223,8 @@ func TestMuchOutput(t *testing.T) {
 	w := newWorld(t)
 	w.outputs, w.displays = 3, 25
 	w.run("much", prints(jobs.Receipt{End: jobs.Returned}, "oxxxx"))
-	info := w.run("next", figures(3, 12, "x"))
-	id := info.ID
+	record := w.run("next", figures(3, 12, "x"))
+	id := record.ID
 	w.want(fmt.Sprintf(`stderr "[the output of this job is left out: the notebook has 32 MiB of output; job://%s/output has it]\n"`, id),
 		`display_data {"image/png":"AAAAAAAAAAAAAAAA","text/plain":["t"]}`, `display_data {"image/png":"AAAAAAAAAAAAAAAA","text/plain":["t"]}`,
 		fmt.Sprintf(`stderr "[t is left out: the notebook has 160 MiB of displays; job://%s/display/3 has it]\n"`, id),
@@ -328,8 +328,8 @@ func TestHarmfulCodeIsAComment(t *testing.T) {
 			if e.Work.Path == "" {
 				e.Work.Code = "harm()\n\nmore()"
 			}
-			info := w.run("", prints(e.Receipt, "oso far\n"))
-			e.Job, e.Ended = info.ID, time.Now()
+			record := w.run("", prints(e.Receipt, "oso far\n"))
+			e.Job, e.Ended = record.ID, time.Now()
 			w.src.History.Entries = nil
 			w.add(e)
 			c := w.cells()[0]

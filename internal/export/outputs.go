@@ -40,8 +40,8 @@ type room struct{ outputs, displays int }
 
 // all returns the output of the job, without what the job has replaced.
 func (r *reading) all() []notebook.Output {
-	info := r.job.Info()
-	begin, end := info.Cleared, info.Output.End
+	record := r.job.Record()
+	begin, end := record.Cleared, record.Output.End
 	for len(r.answers) > 0 && r.answers[0].At < begin {
 		r.answers = r.answers[1:]
 	}
@@ -57,7 +57,7 @@ func (r *reading) all() []notebook.Output {
 	}
 	r.flush()
 	r.display(end)
-	for _, n := range info.Receipt.Notes {
+	for _, n := range record.Receipt.Notes {
 		if display.IsNote(n) {
 			r.outputs = append(r.outputs, note("%s", n))
 		}

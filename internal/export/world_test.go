@@ -51,11 +51,11 @@ func (w *world) root() *os.Root {
 }
 
 // run adds a job that has ended to the session.
-func (w *world) run(code string, f program) jobs.Info {
+func (w *world) run(code string, f program) jobs.Record {
 	w.t.Helper()
-	info := jobstest.End(w.t, jobstest.Start(w.t, w.src.Jobs, jobs.Spec{Kind: jobs.Python}, f))
-	w.add(pyrepl.Entry{Job: info.ID, Work: pyrepl.Work{Code: code}, Receipt: info.Receipt, Ended: time.Now()})
-	return info
+	record := jobstest.End(w.t, jobstest.Start(w.t, w.src.Jobs, jobs.Spec{Kind: jobs.Python}, f))
+	w.add(pyrepl.Entry{Job: record.ID, Work: pyrepl.Work{Code: code}, Receipt: record.Receipt, Ended: time.Now()})
+	return record
 }
 
 func (w *world) add(e pyrepl.Entry) {

@@ -188,8 +188,8 @@ func TestArgumentsReachTheRunner(t *testing.T) {
 	if got := fmt.Sprint(w.requests); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := c.call("execute_python", given{"code": `out ""`}); w.job(got).Info().Session != "mine" {
-		t.Errorf("the scope's session is not the default: %v", w.job(got).Info())
+	if got := c.call("execute_python", given{"code": `out ""`}); w.job(got).Record().Session != "mine" {
+		t.Errorf("the scope's session is not the default: %v", w.job(got).Record())
 	}
 }
 
@@ -204,8 +204,8 @@ func TestDefaultTimeoutHoldsForCallsThatSetNone(t *testing.T) {
 	}
 	for given, want := range map[time.Duration]time.Duration{0: 1, time.Hour: time.Hour} {
 		got = c.call("execute_command_async", map[string]any{"command": "hang", "timeout_seconds": given.Seconds(), "wait_seconds": 0})
-		if info := w.job(got).Info(); info.Timeout != want {
-			t.Errorf("timeout %v of a call that gives %v, want %v", info.Timeout, given, want)
+		if record := w.job(got).Record(); record.Timeout != want {
+			t.Errorf("timeout %v of a call that gives %v, want %v", record.Timeout, given, want)
 		}
 	}
 }

@@ -29,10 +29,10 @@ type Backend interface {
 	// its turn there until ctx is done.
 	Branch(ctx context.Context, sc engine.Scope, from, name string) (overview.Session, engine.Shared, error)
 	// Replay returns what runs code in the state after a job, in a new Python session.
-	Replay(sc engine.Scope, job jobs.Info) (engine.Replay, error)
+	Replay(sc engine.Scope, job jobs.Record) (engine.Replay, error)
 	// Continue is Branch from the state after a job. The error is engine.ErrNotKept if that is not
 	// there any more.
-	Continue(ctx context.Context, sc engine.Scope, job jobs.Info, name string) (overview.Session, engine.Shared, error)
+	Continue(ctx context.Context, sc engine.Scope, job jobs.Record, name string) (overview.Session, engine.Shared, error)
 	// Sessions returns the state of the sessions, and how many are allowed at once.
 	Sessions(sc engine.Scope) (list []overview.Session, limit int)
 	// Delete ends a Python session for good. kept is the directory of its own environment, which

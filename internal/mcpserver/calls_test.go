@@ -98,7 +98,7 @@ func TestIDsAreTakenAsTheyAreWritten(t *testing.T) {
 			if got := ask(tool, unique); !strings.Contains(got, "Job ID: "+two.ID()) {
 				t.Errorf("%s does not find %q:\n%s", name, unique, got)
 			}
-			want := "The ids of 2 jobs begin with " + shared + ": give the whole id.\n" + c.reporter.Line(two.Info()) + "\n" + c.reporter.Line(one.Info())
+			want := "The ids of 2 jobs begin with " + shared + ": give the whole id.\n" + c.reporter.Line(two.Record()) + "\n" + c.reporter.Line(one.Record())
 			if got := ask(tool, shared); got != want {
 				t.Errorf("%s of two jobs:\n%s\nwant:\n%s", name, got, want)
 			}

@@ -25,19 +25,19 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	limited, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
 	w := c.window(j.Log().Stat().End)
-	if j.Info().Status.Final() {
+	if j.Record().Status.Final() {
 		c.ticket.Pass()
 		defer c.progress.Start(ctx, 0, func() news.Note { return news.Note{Line: "ending the processes it left running"} })()
 		switch found := c.endRemains(limited, j, c.args.Force, &w); {
 		case found:
-		case j.Info().Kind == jobs.Python:
+		case j.Record().Kind == jobs.Python:
 			w.Line("Note", "it had ended before; what it started belongs to its session, and restart_python_worker ends that")
 		default:
 			w.Line("Note", "it had ended before, and nothing of it is running")
 		}
 		return c.reporter.Job(j, w), nil
 	}
-	st := jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Spare: j.Info().Kind == jobs.Python}
+	st := jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Spare: j.Record().Kind == jobs.Python}
 	if c.args.Force {
 		st.From, st.Spare = jobs.Kill, false
 	}
@@ -48,7 +48,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	case <-j.Done():
 	case <-limited.Done():
 	}
-	if info := j.Info(); info.Status.Final() && info.Receipt.Stop == nil {
+	if record := j.Record(); record.Status.Final() && record.Receipt.Stop == nil {
 		c.endRemains(limited, j, c.args.Force, &w) // it has ended by itself
 	}
 	return c.reporter.Job(j, w), nil

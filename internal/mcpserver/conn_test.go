@@ -38,7 +38,7 @@ func TestJobsOutliveTheirConnection(t *testing.T) {
 	call, stayed := w.started(stays, "execute_command_async", given{"command": code("gate go", `out "mine\n"`), "wait_seconds": 100})
 
 	leaves.close()
-	if s := left.Info().Status; s != jobs.Running {
+	if s := left.Record().Status; s != jobs.Running {
 		t.Errorf("the job of the client that left is %s", s)
 	}
 	w.open("go")
@@ -119,7 +119,7 @@ func TestShutdownAnswersCallsInFlightAtOnce(t *testing.T) {
 	case <-time.After(jobstest.Patience):
 		t.Fatal("Serve has not returned")
 	}
-	if s := j.Info().Status; s != jobs.Running {
+	if s := j.Record().Status; s != jobs.Running {
 		t.Errorf("after the shutdown of its connection the job is %s", s)
 	}
 }

@@ -89,7 +89,7 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 	c.notices.Watch(j)
 	until := time.Now().Add(startTime)
 	c.awaitBy(ctx, j, c.scope.GraceTime(), func(ctx context.Context) error { return j.AwaitServing(ctx, jobs.ReaderTime, servingTime) })
-	if info := j.Info(); info.Status == jobs.Queued && c.reporter.Ahead(info) == nil {
+	if record := j.Record(); record.Status == jobs.Queued && c.reporter.Ahead(record) == nil {
 		start, cancel := context.WithDeadline(ctx, until)
 		defer cancel()
 		j.AwaitStart(start)

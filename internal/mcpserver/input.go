@@ -23,7 +23,7 @@ func (c *call) sendPythonInput(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	in := jobs.Input{Text: c.args.Text, Line: c.args.Text != "" || !c.args.EOF, EOF: c.args.EOF}
-	if q := j.Info().Question; q != nil {
+	if q := j.Record().Question; q != nil {
 		in.Secret = q.Kind == "secret"
 	}
 	return c.send(ctx, j, in)
@@ -33,15 +33,15 @@ func (c *call) sendPythonInput(ctx context.Context) (*report.Reply, error) {
 func (c *call) asking() (*jobs.Job, error) {
 	if c.args.JobID != "" {
 		j, err := c.job(c.args.JobID)
-		if err == nil && j.Info().Kind != jobs.Python {
-			err = arguments.Mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Info().Kind)
+		if err == nil && j.Record().Kind != jobs.Python {
+			err = arguments.Mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Record().Kind)
 		}
 		return j, err
 	}
-	var asking []jobs.Info
-	for _, info := range c.jobs.List(jobs.Filter{Status: []jobs.Status{jobs.WaitingInput}}) {
-		if info.Kind == jobs.Python {
-			asking = append(asking, info)
+	var asking []jobs.Record
+	for _, record := range c.jobs.List(jobs.Filter{Status: []jobs.Status{jobs.WaitingInput}}) {
+		if record.Kind == jobs.Python {
+			asking = append(asking, record)
 		}
 	}
 	switch len(asking) {
@@ -77,7 +77,7 @@ func (c *call) sendCommandInput(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	plain := len(in.Keys) == 0 && !in.Paste && in.Size == jobs.Size{} && in.Signal == ""
-	if kind := j.Info().Kind; kind != jobs.Shell && !plain {
+	if kind := j.Record().Kind; kind != jobs.Shell && !plain {
 		return nil, arguments.Mistakef("Job %s is a %s job: only shell jobs take keys, paste, size and signal. %s Nothing was sent.", j.ID(), elsewhere[kind].name, elsewhere[kind].remedy)
 	}
 	return c.send(ctx, j, in)
@@ -101,14 +101,14 @@ const leastDelivery = 100 * time.Millisecond
 // the call, and never the input.
 func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Reply, error) {
 	c.notices.Watch(j)
-	from, answered := j.Log().Stat().End, j.Info().Question
+	from, answered := j.Log().Stat().End, j.Record().Question
 	if !in.Types() { // a size or a signal is no answer
 		answered = nil
 	}
 	begin, wait := time.Now(), c.waitFor(c.scope.GraceTime())
 	deliver, cancel := context.WithTimeout(ctx, min(c.scope.GraceTime(), max(leastDelivery, wait)))
 	slow := time.AfterFunc(deliverTime, c.ticket.Pass)
-	if j.Info().Kind == jobs.Shell {
+	if j.Record().Kind == jobs.Shell {
 		j.AwaitStart(deliver)
 	}
 	d, err := j.Send(deliver, in)
@@ -119,14 +119,14 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 	cancel()
 	switch {
 	case errors.Is(err, jobs.ErrEnded):
-		info := j.Info()
-		c.notices.Shows(info)
-		if !info.Status.Final() {
-			return nil, arguments.Mistakef("Job %s is ending (%s); nothing was sent.", j.ID(), report.StatusText(info))
+		record := j.Record()
+		c.notices.Shows(record)
+		if !record.Status.Final() {
+			return nil, arguments.Mistakef("Job %s is ending (%s); nothing was sent.", j.ID(), report.StatusText(record))
 		}
-		return nil, arguments.Mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(info))
+		return nil, arguments.Mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(record))
 	case errors.Is(err, jobs.ErrNotReading):
-		return nil, arguments.Mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), report.StatusText(j.Info()))
+		return nil, arguments.Mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), report.StatusText(j.Record()))
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return nil, arguments.Mistakef("Job %s has not taken yet what another call sends; nothing of this one was sent. Call again.", j.ID())
 	case err != nil:

@@ -77,7 +77,7 @@ func (c *call) installFirst(spec engine.SessionSpec, install *engine.Install) (*
 	}
 	c.changes.Changed()
 	c.notices.Watch(j)
-	c.notices.Shows(j.Info())
+	c.notices.Shows(j.Record())
 	return j, nil
 }
 
@@ -117,12 +117,12 @@ func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
 
 // unended returns the jobs that have not ended and that the end of a session's Python ends: those
 // of Python, and the install that they wait for.
-func (c *call) unended(session string) []jobs.Info {
+func (c *call) unended(session string) []jobs.Record {
 	list := c.jobs.List(jobs.Filter{
 		Session: session,
 		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
 	})
-	return slices.DeleteFunc(list, func(info jobs.Info) bool { return info.Kind != jobs.Python && !info.Holds })
+	return slices.DeleteFunc(list, func(record jobs.Record) bool { return record.Kind != jobs.Python && !record.Holds })
 }
 
 // absent returns the error of a call for a session that does not exist. It returns nil if that is

@@ -26,7 +26,7 @@ func (c *call) getVariable(ctx context.Context) (*report.Reply, error) {
 	if c.args.Cursor != nil {
 		w.From, w.Part = *c.args.Cursor, report.Forward
 		if end := j.Log().Stat().End; w.From > end {
-			if j.Info().Status == jobs.Completed {
+			if j.Record().Status == jobs.Completed {
 				return nil, arguments.Mistakef("cursor %d is beyond the end of the value, %d.", w.From, end)
 			}
 			w.From = end // the reply says why there is no value

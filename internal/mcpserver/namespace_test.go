@@ -27,9 +27,9 @@ func TestJobsOfTheNamespaceStandAside(t *testing.T) {
 			`complete_code out "é`:      c.call("complete_code", given{"code": "result \"4\"\nout \"é\"", "cursor": 17}),
 			`get_variable result "2" …`: c.call("get_variable", given{"name": "result \"2\"\nresult \"3\""}),
 		} {
-			info := w.job(reply).Info()
-			if info.Status != jobs.Completed || info.Title != title || !info.Aside || info.Timeout != tt.want || info.Session != "default" {
-				t.Errorf("%s: %+v", title, info)
+			record := w.job(reply).Record()
+			if record.Status != jobs.Completed || record.Title != title || !record.Aside || record.Timeout != tt.want || record.Session != "default" {
+				t.Errorf("%s: %+v", title, record)
 			}
 		}
 		if got := field(c.call("check_python_status", nil), "Job ID"); got != ran {

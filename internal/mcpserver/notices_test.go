@@ -246,9 +246,9 @@ func TestAlsoAnnouncesEachEndOnceToManyCalls(t *testing.T) {
 			note(field(text, "Also"))
 		}
 	}
-	for _, info := range w.jobs.List(jobs.Filter{}) {
-		if info.ID != stays {
-			w.ended(info.ID)
+	for _, record := range w.jobs.List(jobs.Filter{}) {
+		if record.ID != stays {
+			w.ended(record.ID)
 		}
 	}
 	note(field(c.status(stays), "Also"))

@@ -21,29 +21,29 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := j.Info()
-	if info.Kind != jobs.Python {
-		return nil, arguments.Mistakef("from_job: job %s is no Python job, and leaves no state to continue from.", info.ID)
+	record := j.Record()
+	if record.Kind != jobs.Python {
+		return nil, arguments.Mistakef("from_job: job %s is no Python job, and leaves no state to continue from.", record.ID)
 	}
-	if info.Status == jobs.Queued {
-		return nil, arguments.Mistakef("from_job: job %s has not begun: wait for its end with check_job_status, then call again.", info.ID)
+	if record.Status == jobs.Queued {
+		return nil, arguments.Mistakef("from_job: job %s has not begun: wait for its end with check_job_status, then call again.", record.ID)
 	}
-	reply, refused := c.continueFrom(ctx, info)
+	reply, refused := c.continueFrom(ctx, record)
 	if refused == nil || !c.args.Rerun && !c.rerunHelps(refused) {
 		return reply, refused
 	}
-	replay, err := c.Backend.Replay(c.scope, info)
+	replay, err := c.Backend.Replay(c.scope, record)
 	if no, ok := errors.AsType[*engine.NoSessionError](err); ok {
-		return nil, stateGone(info.ID, no)
+		return nil, stateGone(record.ID, no)
 	}
 	if err != nil && !errors.Is(refused, engine.ErrNotKept) {
 		return nil, refused
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the state after job %s can't be made again: %w", info.ID, err)
+		return nil, fmt.Errorf("the state after job %s can't be made again: %w", record.ID, err)
 	}
 	if !c.args.Rerun {
-		return nil, c.offerRerun(info, refused, replay)
+		return nil, c.offerRerun(record, refused, replay)
 	}
 	work := engine.Work{Code: c.args.Code, Path: c.args.Path, Args: c.args.Args}
 	name, run, err := replay.Run(c.args.Session, work)
@@ -66,7 +66,7 @@ func (c *call) rerunHelps(err error) bool {
 
 // offerRerun returns the refusal of a call without rerun=true: why the state after a job can't be
 // continued, and what rerun=true does.
-func (c *call) offerRerun(job jobs.Info, refused error, replay engine.Replay) error {
+func (c *call) offerRerun(job jobs.Record, refused error, replay engine.Replay) error {
 	count, took := replay.Cost()
 	cost := fmt.Sprintf("(%s, %v in all); what that does outside Python then happens again",
 		view.CountOf(count, "job"), took.Round(time.Millisecond))
@@ -92,7 +92,7 @@ func stateGone(job string, no *engine.NoSessionError) error {
 
 // continueFrom runs the code in the state after an earlier job if that is kept, and nothing again.
 // The error is engine.ErrNotKept if it is not.
-func (c *call) continueFrom(ctx context.Context, job jobs.Info) (*report.Reply, error) {
+func (c *call) continueFrom(ctx context.Context, job jobs.Record) (*report.Reply, error) {
 	limited, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
 	status, shared, err := c.Backend.Continue(limited, c.scope, job, c.args.Session)

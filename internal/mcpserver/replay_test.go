@@ -68,7 +68,7 @@ func TestExecuteFromJob(t *testing.T) {
 			args["session"] = test.session
 		}
 		got := c.call("execute_python", args)
-		if field(got, "Session") != test.made || !strings.Contains(got, "again 1\n") || w.job(got).Info().Session != strings.TrimPrefix(test.made, "new, ") {
+		if field(got, "Session") != test.made || !strings.Contains(got, "again 1\n") || w.job(got).Record().Session != strings.TrimPrefix(test.made, "new, ") {
 			t.Errorf("session %q:\n%s", test.session, got)
 		}
 	}

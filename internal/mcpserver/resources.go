@@ -110,13 +110,13 @@ func (c *conn) listResources(p *mcp.ListResourcesParams) (mcp.Result, error) {
 		list = list[:resourcePage]
 		res.NextCursor = list[resourcePage-1].ID
 	}
-	for _, info := range list {
+	for _, record := range list {
 		r := &mcp.Resource{
-			URI: report.JobURI(info.ID), Name: info.ID, Title: report.OneLine(info.Title), MIMEType: resource.JSON,
-			Description: report.OneLine(fmt.Sprintf("%s, %s", report.StatusText(info), report.KindText(info))),
+			URI: report.JobURI(record.ID), Name: record.ID, Title: report.OneLine(record.Title), MIMEType: resource.JSON,
+			Description: report.OneLine(fmt.Sprintf("%s, %s", report.StatusText(record), report.KindText(record))),
 		}
-		last := info.Created
-		for _, t := range []time.Time{info.Started, info.Output.Last, info.Ended} {
+		last := record.Created
+		for _, t := range []time.Time{record.Started, record.Output.Last, record.Ended} {
 			if t.After(last) {
 				last = t
 			}

@@ -62,7 +62,7 @@ func (c *client) resource(uri string) []part {
 }
 
 // jobRecord reads the record of a job.
-func (c *client) jobRecord(id string) (r report.Record) {
+func (c *client) jobRecord(id string) (r report.Document) {
 	c.t.Helper()
 	parts := c.resource(report.JobURI(id))
 	if len(parts) != 1 || parts[0].MIMEType != "application/json" {
@@ -230,7 +230,7 @@ func TestResourceMistakesSayHowToFixThem(t *testing.T) {
 		"file:///etc/passwd":                  "No such resource: file:///etc/passwd. " + resourcesAre,
 		"job:" + id:                           "No such resource: job:" + id + ". " + resourcesAre,
 		"":                                    "No such resource: . " + resourcesAre,
-		"job://nobody":                        "No such job: NOBODY\nNearest:\n" + (&report.Reporter{}).Line(w.job("Job ID: "+id+"\n").Info()),
+		"job://nobody":                        "No such job: NOBODY\nNearest:\n" + (&report.Reporter{}).Line(w.job("Job ID: "+id+"\n").Record()),
 	} {
 		m := c.request("resources/read", map[string]any{"uri": uri})
 		if m.Error == nil || m.Error.Code != -32602 || m.Error.Message != want {

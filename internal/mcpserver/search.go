@@ -41,12 +41,12 @@ func (c *call) searchJobOutput(ctx context.Context) (*report.Reply, error) {
 	}
 	c.notices.Watch(j)
 	c.ticket.Pass()
-	info := j.Info()
+	record := j.Record()
 	defer c.progress.Start(ctx, searchTime, func() news.Note { return news.Note{Line: "searching the output of job " + j.ID()} })()
 	found, err := search.Run(ctx, j.Log(), q)
 	if err != nil {
 		return nil, err
 	}
-	c.notices.Shows(info)
-	return found.Reply(info, c.notices.Also(), c.replyChars()), nil
+	c.notices.Shows(record)
+	return found.Reply(record, c.notices.Also(), c.replyChars()), nil
 }

@@ -90,14 +90,14 @@ func restarted(had bool) string {
 
 // showEnd adds to a reply what the end of a session's Python has ended: its jobs, once they have
 // ended too, and what could not be ended. err is that of the end.
-func (c *call) showEnd(ctx context.Context, r *report.Reply, session string, ended []jobs.Info, end engine.End, err error) {
+func (c *call) showEnd(ctx context.Context, r *report.Reply, session string, ended []jobs.Record, end engine.End, err error) {
 	ended = c.awaitEnds(ctx, ended)
-	for _, info := range ended[:min(endedMax, len(ended))] {
-		c.notices.Shows(info)
-		if info.Status.Final() {
-			r.Line("Ended", c.reporter.Line(info))
+	for _, record := range ended[:min(endedMax, len(ended))] {
+		c.notices.Shows(record)
+		if record.Status.Final() {
+			r.Line("Ended", c.reporter.Line(record))
 		} else {
-			r.Line("Still ending", c.reporter.Line(info))
+			r.Line("Still ending", c.reporter.Line(record))
 		}
 	}
 	if left := len(ended) - endedMax; left > 0 {
@@ -116,7 +116,7 @@ func (c *call) showEnd(ctx context.Context, r *report.Reply, session string, end
 
 // awaitEnds waits until the jobs of a worker that has exited have ended, which happens a little
 // later, but no longer than the grace. It returns their state then.
-func (c *conn) awaitEnds(ctx context.Context, list []jobs.Info) []jobs.Info {
+func (c *conn) awaitEnds(ctx context.Context, list []jobs.Record) []jobs.Record {
 	ctx, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
 	for i := range list {
@@ -128,7 +128,7 @@ func (c *conn) awaitEnds(ctx context.Context, list []jobs.Info) []jobs.Info {
 		case <-j.Done():
 		case <-ctx.Done():
 		}
-		list[i] = j.Info()
+		list[i] = j.Record()
 	}
 	return list
 }

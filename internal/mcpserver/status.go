@@ -43,23 +43,23 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s := j.Info().Session; c.args.Session != "" && c.args.Session != s {
+		if s := j.Record().Session; c.args.Session != "" && c.args.Session != s {
 			return nil, arguments.Mistakef("Job %s is not one of session %s. Leave session out.", j.ID(), c.args.Session)
 		}
 		return c.check(ctx, j)
 	}
 	session := c.session()
 	var last string
-	for _, info := range c.jobs.List(jobs.Filter{Session: session}) { // newest first
-		if info.Kind != jobs.Python {
+	for _, record := range c.jobs.List(jobs.Filter{Session: session}) { // newest first
+		if record.Kind != jobs.Python {
 			continue
 		}
-		if info.Status == jobs.Running || info.Status == jobs.WaitingInput {
-			last = info.ID
+		if record.Status == jobs.Running || record.Status == jobs.WaitingInput {
+			last = record.ID
 			break
 		}
-		if last == "" && !info.Aside {
-			last = info.ID
+		if last == "" && !record.Aside {
+			last = record.ID
 		}
 	}
 	if last == "" {
@@ -88,7 +88,7 @@ func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 	c.notices.Watch(j)
 	c.await(ctx, j, 0)
 	if c.args.View == report.ScreenView {
-		if why := report.NoScreen(j.Info()); why != "" {
+		if why := report.NoScreen(j.Record()); why != "" {
 			return nil, arguments.Mistakef("%s", why)
 		}
 	}

@@ -47,19 +47,19 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	outcomes := conditions.Wait(ctx, all, conds, d)
 	stop()
 
-	infos := make([]jobs.Info, len(all))
+	records := make([]jobs.Record, len(all))
 	for i := range outcomes {
-		infos[i] = outcomes[i].Info()
+		records[i] = outcomes[i].Record()
 	}
 	r := &report.Reply{}
 	r.Line("Condition", conds.Describe(outcomes))
 	r.Line("Waited", report.Duration(time.Since(started)))
 	r.Also(c.notices.Also())
-	c.notices.Shows(infos...)
-	if len(infos) <= blocksMax {
+	c.notices.Shows(records...)
+	if len(records) <= blocksMax {
 		each := &report.Reply{}
-		for i, info := range infos {
-			c.reporter.Summary(each, all[i], info)
+		for i, record := range records {
+			c.reporter.Summary(each, all[i], record)
 			conds.Add(each, outcomes[i])
 		}
 		if r.Chars()+each.Chars() <= arguments.MaxText {
@@ -68,12 +68,12 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 			return r, nil
 		}
 	}
-	share := (arguments.MaxText - r.Chars() - 1) / len(infos) // of the room after a blank line
+	share := (arguments.MaxText - r.Chars() - 1) / len(records) // of the room after a blank line
 	var lines strings.Builder
-	for i, info := range infos {
-		line := c.reporter.Line(info)
+	for i, record := range records {
+		line := c.reporter.Line(record)
 		if match := outcomes[i].Line(); match != "" {
-			line = info.ID + " has matched, " + match
+			line = record.ID + " has matched, " + match
 		}
 		lines.WriteString(view.Line(line, share-1) + "\n")
 	}

@@ -50,8 +50,8 @@ func (s *testSession) History() engine.History {
 // itself has no process.
 func (s *testSession) Restart(by jobs.By, reason string) (wait func(context.Context) (engine.End, error), err error) {
 	list := s.w.jobs.List(jobs.Filter{Session: s.name})
-	for _, info := range list {
-		j, err := s.w.jobs.Get(info.ID)
+	for _, record := range list {
+		j, err := s.w.jobs.Get(record.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -173,7 +173,7 @@ func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) 
 }
 
 // Continue implements Backend: the states after the jobs of session kept are there.
-func (w *world) Continue(ctx context.Context, sc engine.Scope, job jobs.Info, name string) (overview.Session, engine.Shared, error) {
+func (w *world) Continue(ctx context.Context, sc engine.Scope, job jobs.Record, name string) (overview.Session, engine.Shared, error) {
 	switch {
 	case name == "threads":
 		return overview.Session{}, nil, fmt.Errorf("session %s can't be branched now: a thread runs", job.Session)
@@ -220,7 +220,7 @@ func (w *world) Delete(sc engine.Scope, name string, by jobs.By, reason string) 
 }
 
 // Replay implements Backend. Its jobs are those of the session's history, which took a second each.
-func (w *world) Replay(_ engine.Scope, job jobs.Info) (engine.Replay, error) {
+func (w *world) Replay(_ engine.Scope, job jobs.Record) (engine.Replay, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.sessions[job.Session]; !ok {

@@ -22,24 +22,24 @@ const noteMax = 200
 
 // Of returns the state of a job and its last line of output.
 func Of(j *jobs.Job) Note {
-	info := j.Info()
-	s := report.StatusText(info)
-	if info.Cancelling != "" {
-		s += ", cancelling: " + string(info.Cancelling)
+	record := j.Record()
+	s := report.StatusText(record)
+	if record.Cancelling != "" {
+		s += ", cancelling: " + string(record.Cancelling)
 	}
-	if !info.Started.IsZero() {
-		end := info.Ended
+	if !record.Started.IsZero() {
+		end := record.Ended
 		if end.IsZero() {
 			end = time.Now()
 		}
-		s += ", " + report.Duration(end.Sub(info.Started))
+		s += ", " + report.Duration(end.Sub(record.Started))
 	}
-	tail := progress.TailOf(j.Log(), info.Cleared, time.Now())
+	tail := progress.TailOf(j.Log(), record.Cleared, time.Now())
 	if last := tail.Line(); last != "" {
 		s += ": " + last
 	}
 	n := Note{Line: view.Line(s, noteMax)}
-	if b, ok := tail.Bar(); ok && info.Status == jobs.Running {
+	if b, ok := tail.Bar(); ok && record.Status == jobs.Running {
 		n.Done, n.Total = b.Done, b.Total
 	}
 	return n
@@ -51,11 +51,11 @@ func OfAll(all []*jobs.Job) Note {
 	var newest *jobs.Job
 	var at time.Time
 	for _, j := range all {
-		info := j.Info()
-		if info.Status.Final() {
+		record := j.Record()
+		if record.Status.Final() {
 			ended++
-		} else if newest == nil || info.Output.Last.After(at) {
-			newest, at = j, info.Output.Last
+		} else if newest == nil || record.Output.Last.After(at) {
+			newest, at = j, record.Output.Last
 		}
 	}
 	n := Note{}

@@ -1,6 +1,6 @@
 // Package report describes jobs, in text for models and in JSON for programs, for every front end.
 //
-// A [Reporter] makes the [Reply] about a job, which is text with blocks after it, and the [Record]
+// A [Reporter] makes the [Reply] about a job, which is text with blocks after it, and the [Document]
 // of a job. The names and the fixed words of header lines are stable: models and scripts read them.
 //
 //   - A reply takes the status of a job before its output, so that a final status comes with all of

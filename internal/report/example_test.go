@@ -13,14 +13,14 @@ import (
 func Example() {
 	start := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	var rp report.Reporter
-	info := jobs.Info{
+	record := jobs.Record{
 		ID: "01M0WZ5JN3Q0R1ZC5D0J8V7K2T", Spec: jobs.Spec{Kind: jobs.Shell, Title: "npm init"},
 		Status: jobs.WaitingInput, Created: start,
 		Question: &jobs.Question{Kind: "line", Prompt: "package name: ", By: "node (pid 812)"},
 	}
-	fmt.Println(rp.Line(info))
+	fmt.Println(rp.Line(record))
 
-	b, err := json.Marshal(rp.Record(info, nil, nil).Question)
+	b, err := json.Marshal(rp.Document(record, nil, nil).Question)
 	if err != nil {
 		fmt.Println(err)
 	}

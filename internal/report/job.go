@@ -76,27 +76,27 @@ const silence = 5 * time.Second
 // final status can show all output. Its blocks are the pictures of exactly the display lines that
 // it shows.
 func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
-	info := j.Info()
-	if info.Kind == jobs.Package && info.Status.Final() && w.Part != Forward { // the Status line has the result
-		if w.lines = failedLines; info.Status == jobs.Completed {
+	record := j.Record()
+	if record.Kind == jobs.Package && record.Status.Final() && w.Part != Forward { // the Status line has the result
+		if w.lines = failedLines; record.Status == jobs.Completed {
 			w.lines = installedLines
 		}
 	}
 	w.noImages = rp.NoImages
 	head := &Reply{}
 	head.b.Grow(usualHead)
-	known := whatIsKnown(j, info, w)
-	rp.describe(head, info, known)
-	rp.progressLine(head, info, j.Log())
-	if w.Look && info.Looker != nil && info.Status == jobs.Running {
+	known := whatIsKnown(j, record, w)
+	rp.describe(head, record, known)
+	rp.progressLine(head, record, j.Log())
+	if w.Look && record.Looker != nil && record.Status == jobs.Running {
 		var at string
-		if at, w.stack = callstack.Describe(info.Looker, min(stackMax, w.MaxChars/4)); at != "" {
+		if at, w.stack = callstack.Describe(record.Looker, min(stackMax, w.MaxChars/4)); at != "" {
 			head.Line("At", at)
 		}
 	}
 	var also []string
 	if w.Notices != nil {
-		w.Notices.Shows(append(head.shown, info)...)
+		w.Notices.Shows(append(head.shown, record)...)
 		also = w.Notices.Also()
 	}
 	for _, f := range w.facts {
@@ -104,13 +104,13 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	}
 	rest := &Reply{}
 	rest.Also(also)
-	next(rest, info, known)
-	w.cleared = info.Cleared
-	w.screen = takeScreen(head, j, info, w)
+	next(rest, record, known)
+	w.cleared = record.Cleared
+	w.screen = takeScreen(head, j, record, w)
 	w.search = &findings.Search{}
 	room := max(1, w.MaxChars)
 	if w.MaxChars < smallReply {
-		r, pictures := withOutput(head, j, info, w, room, rest)
+		r, pictures := withOutput(head, j, record, w, room, rest)
 		r.attach(j, pictures)
 		return r
 	}
@@ -118,7 +118,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	// usually between lines, so a little less room can change nothing: each try reduces the room by
 	// at least lessRoom.
 	for room = max(leastRoom, room-head.Chars()-usualRest); ; {
-		r, pictures := withOutput(head, j, info, w, room, rest)
+		r, pictures := withOutput(head, j, record, w, room, rest)
 		over := r.Chars() - w.MaxChars
 		if over <= 0 || room == leastRoom {
 			r.attach(j, pictures)
@@ -139,11 +139,11 @@ const (
 
 // withOutput returns head with output added, in about room characters, and the lines of rest. It
 // also returns the pictures of the output that it shows.
-func withOutput(head *Reply, j *jobs.Job, info jobs.Info, w Window, room int, rest *Reply) (r *Reply, pictures []jobs.Form) {
+func withOutput(head *Reply, j *jobs.Job, record jobs.Record, w Window, room int, rest *Reply) (r *Reply, pictures []jobs.Form) {
 	r = &Reply{}
 	r.b.Grow(head.b.Len() + usualRest)
 	r.b.WriteString(head.String())
-	x := newExcerpt(j.Log(), info.Status.Final(), w, room)
+	x := newExcerpt(j.Log(), record.Status.Final(), w, room)
 	if w.screen != nil {
 		r.Line("Screen", w.screen.line)
 	}
@@ -217,41 +217,41 @@ func Causes(l output.Loss) string {
 
 // describe writes the header lines about a job, except its cursor and what the reader knows of its
 // question.
-func (rp *Reporter) describe(r *Reply, info jobs.Info, known known) {
-	r.Line("Job ID", info.ID)
-	r.Line("Status", StatusText(info))
-	question(r, info, known)
-	if len(info.Listening) > 0 {
-		r.Line("Listening", listeners(info.Listening))
+func (rp *Reporter) describe(r *Reply, record jobs.Record, known known) {
+	r.Line("Job ID", record.ID)
+	r.Line("Status", StatusText(record))
+	question(r, record, known)
+	if len(record.Listening) > 0 {
+		r.Line("Listening", listeners(record.Listening))
 	}
-	if info.Cancelling != "" && !info.Status.Final() {
-		rung := string(info.Cancelling)
+	if record.Cancelling != "" && !record.Status.Final() {
+		rung := string(record.Cancelling)
 		if known.hold != nil {
 			rung += " (" + known.hold.Why + ")"
 		}
 		r.Line("Cancelling", rung)
 	}
 	switch {
-	case info.Status == jobs.Queued:
-		rp.queued(r, info)
-	case info.Status == jobs.Running:
-		r.Line("Elapsed", rp.elapsed(info))
-		reader(r, info, known)
-		if info.Stopped != "" {
-			r.Line("Stopped", info.Stopped+" wants the terminal; it is in the background")
+	case record.Status == jobs.Queued:
+		rp.queued(r, record)
+	case record.Status == jobs.Running:
+		r.Line("Elapsed", rp.elapsed(record))
+		reader(r, record, known)
+		if record.Stopped != "" {
+			r.Line("Stopped", record.Stopped+" wants the terminal; it is in the background")
 		}
-		rp.activity(r, info)
-	case info.Status.Final():
-		if !info.Started.IsZero() {
-			r.Line("Elapsed", rp.elapsed(info))
+		rp.activity(r, record)
+	case record.Status.Final():
+		if !record.Started.IsZero() {
+			r.Line("Elapsed", rp.elapsed(record))
 		}
-		receipt(r, info.ID, info.Receipt)
+		receipt(r, record.ID, record.Receipt)
 	}
 }
 
 // queued names the job that a queued one waits for, because that job can be waiting for input.
-func (rp *Reporter) queued(r *Reply, info jobs.Info) {
-	if ahead := rp.Ahead(info); ahead != nil {
+func (rp *Reporter) queued(r *Reply, record jobs.Record) {
+	if ahead := rp.Ahead(record); ahead != nil {
 		r.Line("Queued behind", fmt.Sprintf("%s (%s)", ahead.ID, StatusText(*ahead)))
 		r.shown = append(r.shown, *ahead)
 	}
@@ -259,13 +259,13 @@ func (rp *Reporter) queued(r *Reply, info jobs.Info) {
 
 // Ahead returns the job that a queued one waits for, a running one if it can. It returns nil if
 // there is none.
-func (rp *Reporter) Ahead(info jobs.Info) (ahead *jobs.Info) {
+func (rp *Reporter) Ahead(record jobs.Record) (ahead *jobs.Record) {
 	if rp.Jobs == nil {
 		return nil
 	}
-	f := jobs.Filter{Before: info.ID, Status: []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}}
+	f := jobs.Filter{Before: record.ID, Status: []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}}
 	for _, other := range rp.Jobs.List(f) {
-		if !takeTurns(info, other) {
+		if !takeTurns(record, other) {
 			continue
 		}
 		if ahead = &other; other.Status != jobs.Queued {
@@ -277,29 +277,31 @@ func (rp *Reporter) Ahead(info jobs.Info) (ahead *jobs.Info) {
 
 // takeTurns reports whether two jobs run one at a time: those of one Python or shell session, and
 // installs into one environment.
-func takeTurns(a, b jobs.Info) bool {
-	inSession := func(info jobs.Info) bool { return info.Session != "" && (info.Kind == jobs.Python || info.Holds) }
-	inShell := func(info jobs.Info) bool { return info.Session != "" && info.Kind == jobs.Shell }
+func takeTurns(a, b jobs.Record) bool {
+	inSession := func(record jobs.Record) bool {
+		return record.Session != "" && (record.Kind == jobs.Python || record.Holds)
+	}
+	inShell := func(record jobs.Record) bool { return record.Session != "" && record.Kind == jobs.Shell }
 	together := inSession(a) && inSession(b) || inShell(a) && inShell(b)
 	return together && a.Session == b.Session || a.Site != "" && a.Site == b.Site
 }
 
 // activity names a stopped process and says how long the job has been without output. If nothing is
 // stopped, it adds what its processes do.
-func (rp *Reporter) activity(r *Reply, info jobs.Info) {
+func (rp *Reporter) activity(r *Reply, record jobs.Record) {
 	said := ""
-	if info.Cancelling == "" { // a cancel stops processes itself
-		said = stopped(info.Probe)
+	if record.Cancelling == "" { // a cancel stops processes itself
+		said = stopped(record.Probe)
 	}
-	last, since := info.Output.Last, "no output for "
+	last, since := record.Output.Last, "no output for "
 	if last.IsZero() {
-		last, since = info.Started, "no output yet, for "
+		last, since = record.Started, "no output yet, for "
 	}
 	if quiet := rp.time().Sub(last); quiet >= silence {
 		held := said != ""
 		said = strings.TrimPrefix(said+"; "+since+Duration(quiet), "; ")
-		if info.Probe != nil && !held {
-			said += doing(info)
+		if record.Probe != nil && !held {
+			said += doing(record)
 		}
 	}
 	if said != "" {
@@ -309,8 +311,8 @@ func (rp *Reporter) activity(r *Reply, info jobs.Info) {
 
 // doing says how much CPU time the busiest process of a running job uses, and what it waits for. If
 // it uses next to none, doing says what the leading process waits for.
-func doing(info jobs.Info) string {
-	p, percent, err := info.Probe.Busiest()
+func doing(record jobs.Record) string {
+	p, percent, err := record.Probe.Busiest()
 	if err != nil {
 		return ""
 	}
@@ -319,7 +321,7 @@ func doing(info jobs.Info) string {
 	if percent < 1 {
 		pid = 0
 	}
-	waiter, words, since := info.Probe.Waits(pid)
+	waiter, words, since := record.Probe.Waits(pid)
 	switch {
 	case words == "":
 		return use
@@ -363,27 +365,27 @@ func stopped(p jobs.Probe) string {
 }
 
 // KindText returns the kind of a job and, if it has one, its session.
-func KindText(info jobs.Info) string {
-	if info.Session == "" {
-		return string(info.Kind)
+func KindText(record jobs.Record) string {
+	if record.Session == "" {
+		return string(record.Kind)
 	}
-	return string(info.Kind) + " " + info.Session
+	return string(record.Kind) + " " + record.Session
 }
 
-func (rp *Reporter) elapsed(info jobs.Info) string {
-	end := info.Ended
+func (rp *Reporter) elapsed(record jobs.Record) string {
+	end := record.Ended
 	if end.IsZero() {
 		end = rp.time()
 	}
-	return Duration(end.Sub(info.Started))
+	return Duration(end.Sub(record.Started))
 }
 
 // Summary adds a block of header lines about a job, without its output.
-func (rp *Reporter) Summary(r *Reply, j *jobs.Job, info jobs.Info) {
+func (rp *Reporter) Summary(r *Reply, j *jobs.Job, record jobs.Record) {
 	r.blank()
-	known := known{line: readerLine(j, info), hold: hold(info)}
-	rp.describe(r, info, known)
-	rp.progressLine(r, info, j.Log())
+	known := known{line: readerLine(j, record), hold: hold(record)}
+	rp.describe(r, record, known)
+	rp.progressLine(r, record, j.Log())
 	r.cursor(j.Log().Stat().End)
-	next(r, info, known)
+	next(r, record, known)
 }

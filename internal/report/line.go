@@ -9,13 +9,13 @@ import (
 )
 
 // Line describes a job in one line, for lists.
-func (rp *Reporter) Line(info jobs.Info) string {
-	s := fmt.Sprintf("%s %s, %s", info.ID, StatusText(info), KindText(info))
-	if !info.Started.IsZero() {
-		s += ", " + rp.elapsed(info)
+func (rp *Reporter) Line(record jobs.Record) string {
+	s := fmt.Sprintf("%s %s, %s", record.ID, StatusText(record), KindText(record))
+	if !record.Started.IsZero() {
+		s += ", " + rp.elapsed(record)
 	}
-	s += ": " + info.Title
-	if q := info.Question; q != nil && q.Prompt != "" && info.Status == jobs.WaitingInput {
+	s += ": " + record.Title
+	if q := record.Question; q != nil && q.Prompt != "" && record.Status == jobs.WaitingInput {
 		s += fmt.Sprintf(" (asks %q)", q.Prompt)
 	}
 	return view.Line(s, lineMax)
@@ -23,10 +23,10 @@ func (rp *Reporter) Line(info jobs.Info) string {
 
 // Lines describes jobs in one line each, as many as fit into room characters, and returns their
 // number.
-func (rp *Reporter) Lines(list []jobs.Info, room int) (text string, shown int) {
+func (rp *Reporter) Lines(list []jobs.Record, room int) (text string, shown int) {
 	var b strings.Builder
-	for _, info := range list {
-		line := rp.Line(info) + "\n"
+	for _, record := range list {
+		line := rp.Line(record) + "\n"
 		if room -= chars(line); room < 0 {
 			break
 		}

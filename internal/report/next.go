@@ -37,7 +37,7 @@ var nexts = map[string]string{
 
 // next writes the Next line if the job waits for input, or for a choice between its end and the
 // variables. After an answer it does so only if the new question is of another kind.
-func next(r *Reply, info jobs.Info, known known) {
+func next(r *Reply, record jobs.Record, known known) {
 	if h := known.hold; h != nil {
 		key := untaken
 		if h.Reached {
@@ -46,12 +46,12 @@ func next(r *Reply, info jobs.Info, known known) {
 		r.Line("Next", fmt.Sprintf(nexts[key], view.CountOf(h.Variables, "variable")))
 		return
 	}
-	q := info.Question
-	if !info.Asks() || q == nil || known.answered != nil && known.answered.Kind == q.Kind {
+	q := record.Question
+	if !record.Asks() || q == nil || known.answered != nil && known.answered.Kind == q.Kind {
 		return
 	}
 	key := q.Kind
-	if info.Kind == jobs.Python && key != "key" { // send_python_input sends a line
+	if record.Kind == jobs.Python && key != "key" { // send_python_input sends a line
 		key = pythonLine
 	}
 	r.b.WriteString("Next: " + nexts[key] + "\n") // not Line, which would escape the backslash

@@ -31,12 +31,12 @@ type event int64
 const endOfJob event = 1 << 32
 
 // eventOf returns the last event of a job.
-func eventOf(info jobs.Info) event {
+func eventOf(record jobs.Record) event {
 	switch {
-	case !info.Status.Final():
-		return event(info.Asked)
-	case info.Kind == jobs.Python:
-		return endOfJob + event(info.Output.End-info.Output.Final)
+	case !record.Status.Final():
+		return event(record.Asked)
+	case record.Kind == jobs.Python:
+		return endOfJob + event(record.Output.End-record.Output.Final)
 	}
 	return endOfJob
 }
@@ -108,13 +108,13 @@ func (c *CallNotices) Watch(j *jobs.Job) {
 }
 
 // Shows notes that the reply shows these jobs as they are here.
-func (c *CallNotices) Shows(infos ...jobs.Info) {
+func (c *CallNotices) Shows(records ...jobs.Record) {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
-	for _, info := range infos {
-		if w := c.all.watched[info.ID]; w != nil {
+	for _, record := range records {
+		if w := c.all.watched[record.ID]; w != nil {
 			w.late = false
-			c.announce(w, eventOf(info), false)
+			c.announce(w, eventOf(record), false)
 		}
 	}
 }
@@ -142,8 +142,8 @@ func (c *CallNotices) Also() []string {
 		return nil
 	}
 	type news struct {
-		info  jobs.Info
-		state string
+		record jobs.Record
+		state  string
 	}
 	var list []news
 	for _, w := range c.all.watched {
@@ -151,32 +151,32 @@ func (c *CallNotices) Also() []string {
 		if w.calls > 0 || !w.hasChanged(known) && !w.cancelled {
 			continue
 		}
-		info, state := w.job.Info(), ""
-		e := eventOf(info)
+		record, state := w.job.Record(), ""
+		e := eventOf(record)
 		switch {
 		case e <= known && e >= endOfJob, w.late:
 			continue
 		case known >= endOfJob:
 			state = "wrote " + bytesMore(int64(e-known))
 		case e >= endOfJob:
-			state = view.Line(StatusText(info), 60)
-		case info.Asks() && e > known:
+			state = view.Line(StatusText(record), 60)
+		case record.Asks() && e > known:
 			state = "waits for input"
 		case w.cancelled:
-			state = stillText[info.Status] + "; its call was cancelled"
+			state = stillText[record.Status] + "; its call was cancelled"
 		default:
 			continue
 		}
 		c.announce(w, e, known >= endOfJob)
-		list = append(list, news{info, state})
+		list = append(list, news{record, state})
 	}
 	slices.SortFunc(list, func(a, b news) int {
-		waits := func(n news) int { return map[bool]int{true: 0, false: 1}[n.info.Status == jobs.WaitingInput] }
-		return cmp.Or(cmp.Compare(waits(a), waits(b)), cmp.Compare(a.info.ID, b.info.ID))
+		waits := func(n news) int { return map[bool]int{true: 0, false: 1}[n.record.Status == jobs.WaitingInput] }
+		return cmp.Or(cmp.Compare(waits(a), waits(b)), cmp.Compare(a.record.ID, b.record.ID))
 	})
 	var items []string
 	for _, n := range list {
-		items = append(items, fmt.Sprintf("job %s %s", n.info.ID, n.state))
+		items = append(items, fmt.Sprintf("job %s %s", n.record.ID, n.state))
 	}
 	return items
 }
@@ -265,7 +265,7 @@ func (n *Notices) release(w *watchedJob) {
 	if w.calls > 0 || w.delivered < endOfJob || n.watched[w.job.ID()] != w {
 		return
 	}
-	if w.job.Info().Kind != jobs.Python {
+	if w.job.Record().Kind != jobs.Python {
 		delete(n.watched, w.job.ID())
 		return
 	}

@@ -20,12 +20,12 @@ func TestCancelledCallIsAnnouncedOnce(t *testing.T) {
 	for name, steps := range map[string]func(c *CallNotices){
 		"before the call was about it": func(c *CallNotices) { c.Cancel(); c.Watch(j) },
 		"after":                        func(c *CallNotices) { c.Watch(j); c.Cancel() },
-		"after its reply was made":     func(c *CallNotices) { c.Watch(j); c.Shows(j.Info()); c.Cancel(); c.Settle(false) },
+		"after its reply was made":     func(c *CallNotices) { c.Watch(j); c.Shows(j.Record()); c.Cancel(); c.Settle(false) },
 	} {
 		var n Notices
 		first := n.Call() // so that its question is known
 		first.Watch(j)
-		first.Shows(j.Info())
+		first.Shows(j.Record())
 		first.Settle(true)
 		steps(n.Call())
 		for i, want := range []string{"job " + j.ID() + " still waits for input; its call was cancelled", "job " + j.ID() + " still waits for input; its call was cancelled", ""} {
@@ -41,13 +41,13 @@ func TestCancelledCallIsAnnouncedOnce(t *testing.T) {
 // The answers of two calls about a job that has ended are queued or dropped, in either order.
 func TestJobIsWatchedUntilItsEndIsDelivered(t *testing.T) {
 	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Shell}, script{write: func(p *jobs.Port) { out(p, "x") }})
-	info := jobstest.End(t, j)
+	record := jobstest.End(t, j)
 	for name, queued := range map[string][]bool{"both": {true, true}, "first": {true, false}, "second": {false, true}, "none": {false, false}} {
 		var n Notices
 		calls := []*CallNotices{n.Call(), n.Call()}
 		for _, c := range calls {
 			c.Watch(j)
-			c.Shows(info)
+			c.Shows(record)
 		}
 		for i, c := range calls {
 			c.Settle(queued[i])
@@ -64,7 +64,7 @@ func TestJobIsWatchedUntilItsEndIsDelivered(t *testing.T) {
 // A refused call does not make its connection watch a job, and does not end the watch of one.
 func TestRefusedCallChangesNoAnnouncement(t *testing.T) {
 	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Shell}, script{write: func(p *jobs.Port) { out(p, "x") }})
-	info := jobstest.End(t, j)
+	record := jobstest.End(t, j)
 	for name, tt := range map[string]struct {
 		before func(n *Notices)
 		want   int // announcements
@@ -73,13 +73,13 @@ func TestRefusedCallChangesNoAnnouncement(t *testing.T) {
 		"its end is delivered": {func(n *Notices) {
 			c := n.Call()
 			c.Watch(j)
-			c.Shows(info)
+			c.Shows(record)
 			c.Settle(true)
 		}, 0},
 		"the answer with its end is dropped": {func(n *Notices) {
 			c := n.Call()
 			c.Watch(j)
-			c.Shows(info)
+			c.Shows(record)
 			c.Settle(false)
 		}, 1},
 	} {
@@ -106,7 +106,7 @@ func TestLateOutputIsAnnouncedOnce(t *testing.T) {
 	about := func() {
 		c := n.Call()
 		c.Watch(j)
-		c.Shows(j.Info())
+		c.Shows(j.Record())
 		c.Settle(true)
 	}
 	also := func(queued bool) string {
@@ -159,7 +159,7 @@ func TestLateOutputOfTheNewestJobs(t *testing.T) {
 		jobstest.End(t, j)
 		c := n.Call()
 		c.Watch(j)
-		c.Shows(j.Info())
+		c.Shows(j.Record())
 		c.Settle(true)
 	}
 	for _, p := range ports {

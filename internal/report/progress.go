@@ -10,19 +10,19 @@ import (
 
 // progressBar returns the progress bar that a running job shows at the time now, or nil if it shows
 // none.
-func progressBar(info jobs.Info, log output.Reader, now time.Time) *progress.Bar {
-	if info.Status != jobs.Running || log == nil {
+func progressBar(record jobs.Record, log output.Reader, now time.Time) *progress.Bar {
+	if record.Status != jobs.Running || log == nil {
 		return nil
 	}
-	if b, ok := progress.TailOf(log, info.Cleared, now).Bar(); ok {
+	if b, ok := progress.TailOf(log, record.Cleared, now).Bar(); ok {
 		return &b
 	}
 	return nil
 }
 
 // progressLine writes the line about the progress bar of a running job, if it shows one.
-func (rp *Reporter) progressLine(r *Reply, info jobs.Info, log output.Reader) {
-	if b := progressBar(info, log, rp.time()); b != nil {
+func (rp *Reporter) progressLine(r *Reply, record jobs.Record, log output.Reader) {
+	if b := progressBar(record, log, rp.time()); b != nil {
 		r.Line("Progress", b.String())
 	}
 }

@@ -19,20 +19,20 @@ type known struct {
 
 // whatIsKnown returns what a caller that has just answered a question knows of the next one. Other
 // replies repeat everything, because the same call gives the same answer.
-func whatIsKnown(j *jobs.Job, info jobs.Info, w Window) known {
-	q := info.Question
+func whatIsKnown(j *jobs.Job, record jobs.Record, w Window) known {
+	q := record.Question
 	if w.Answered == nil || q == nil {
-		return known{line: readerLine(j, info), hold: hold(info)}
+		return known{line: readerLine(j, record), hold: hold(record)}
 	}
-	return known{hold: hold(info), answered: w.Answered, prompt: q.Prompt != "" && endsWith(j.Log(), w.From, q.Prompt)}
+	return known{hold: hold(record), answered: w.Answered, prompt: q.Prompt != "" && endsWith(j.Log(), w.From, q.Prompt)}
 }
 
 // hold returns why the stop of a job has not ended it, or nil.
-func hold(info jobs.Info) *jobs.Hold {
-	if info.Hold == nil {
+func hold(record jobs.Record) *jobs.Hold {
+	if record.Hold == nil {
 		return nil
 	}
-	h, ok := info.Hold()
+	h, ok := record.Hold()
 	if !ok {
 		return nil
 	}
@@ -41,8 +41,8 @@ func hold(info jobs.Info) *jobs.Hold {
 
 // readerLine returns the line that the cursor is in, if a program of the running job takes input.
 // It is probably a prompt.
-func readerLine(j *jobs.Job, info jobs.Info) string {
-	if info.Accepts == (jobs.Reader{}) {
+func readerLine(j *jobs.Job, record jobs.Record) string {
+	if record.Accepts == (jobs.Reader{}) {
 		return ""
 	}
 	return view.Prompt(output.Tail(j.Log(), view.PromptBytes))
@@ -65,9 +65,9 @@ func endsWith(log output.Reader, from int64, line string) bool {
 }
 
 // question writes the lines about the question of a job that waits for input.
-func question(r *Reply, info jobs.Info, known known) {
-	q := info.Question
-	if q == nil || info.Status != jobs.WaitingInput {
+func question(r *Reply, record jobs.Record, known known) {
+	q := record.Question
+	if q == nil || record.Status != jobs.WaitingInput {
 		return
 	}
 	if q.Prompt != "" && !known.prompt {
@@ -80,8 +80,8 @@ func question(r *Reply, info jobs.Info, known known) {
 
 // reader writes the lines about a program of a running job that takes input and waits for something
 // else as well.
-func reader(r *Reply, info jobs.Info, known known) {
-	a := info.Accepts
+func reader(r *Reply, record jobs.Record, known known) {
+	a := record.Accepts
 	if a == (jobs.Reader{}) {
 		return
 	}

@@ -23,7 +23,7 @@ func recordExample(t *testing.T) string {
 	t.Helper()
 	created := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	const written = 4210
-	info := jobs.Info{
+	record := jobs.Record{
 		ID:     "01M0WZ5JN3Q0R1ZC5D0J8V7K2T",
 		Spec:   jobs.Spec{Kind: jobs.Shell, Title: "npm test; make check", Timeout: 30 * time.Second},
 		Status: jobs.Failed, Created: created, Started: created.Add(2 * time.Millisecond), Ended: created.Add(4202 * time.Millisecond),
@@ -33,7 +33,7 @@ func recordExample(t *testing.T) string {
 			HungUp: []jobs.Process{{PID: 812, Program: "npm"}},
 		},
 	}
-	b, err := json.MarshalIndent((&Reporter{}).Record(info, nil, nil), "", "  ")
+	b, err := json.MarshalIndent((&Reporter{}).Document(record, nil, nil), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestReadmeShowsARecord(t *testing.T) { readmetest.Part(t, "record", recordE
 
 func TestReadmeNamesWhatProgramsRead(t *testing.T) {
 	readme := readmetest.Text(t)
-	for _, part := range []any{recordQuestion{}, recordUsage{}} {
+	for _, part := range []any{documentQuestion{}, documentUsage{}} {
 		for typ, i := reflect.TypeOf(part), 0; i < typ.NumField(); i++ {
 			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
 			if !strings.Contains(readme, "`"+name+"`") {

@@ -12,11 +12,11 @@ import (
 )
 
 // StatusText returns the value of the Status line.
-func StatusText(info jobs.Info) string {
-	if info.Status.Final() {
-		return hints.ReceiptWithRemedy(info.Receipt).Text()
+func StatusText(record jobs.Record) string {
+	if record.Status.Final() {
+		return hints.ReceiptWithRemedy(record.Receipt).Text()
 	}
-	return string(info.Status)
+	return string(record.Status)
 }
 
 // notes returns the notes of a receipt, and one for output lost to the disk or to the limit of all

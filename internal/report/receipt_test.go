@@ -50,8 +50,8 @@ func TestStatusNamesTheRemedyForAJobThatCouldNotStart(t *testing.T) {
 		jobs.NoTerminal:  "failed (could not start: why: a command that needs no terminal runs with tty=false)",
 		jobs.NoDirectory: "failed (could not start: why: make it, or name another in cwd)",
 	} {
-		info := jobs.Info{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: "why", Cause: cause}}
-		if got := StatusText(info); got != want {
+		record := jobs.Record{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: "why", Cause: cause}}
+		if got := StatusText(record); got != want {
 			t.Errorf("%q: %s, want %s", cause, got, want)
 		}
 	}

@@ -54,8 +54,8 @@ func (rp *Reporter) noSuchJob(e *jobs.NotFoundError) *Reply {
 	if len(e.Nearest) > 0 {
 		r.b.WriteString("\nNearest:")
 	}
-	for _, info := range e.Nearest {
-		r.b.WriteString("\n" + rp.Line(info))
+	for _, record := range e.Nearest {
+		r.b.WriteString("\n" + rp.Line(record))
 	}
 	r.shown = e.Nearest
 	return r
@@ -66,6 +66,6 @@ func (rp *Reporter) tooMany(e *jobs.TooManyError) *Reply {
 	if e.Oldest.ID != "" {
 		fmt.Fprintf(&r.b, "\nThe oldest: %s", rp.Line(e.Oldest))
 	}
-	r.shown = []jobs.Info{e.Oldest}
+	r.shown = []jobs.Record{e.Oldest}
 	return r
 }

@@ -24,7 +24,7 @@ type Reply struct {
 	Blocks []Block
 
 	b     strings.Builder
-	shown []jobs.Info
+	shown []jobs.Record
 }
 
 // A Block is an image. Its data can be gone when it is read.
@@ -88,7 +88,7 @@ func (r *Reply) Add(o *Reply) {
 }
 
 // Shown returns the jobs that the reply shows besides its subject, in the state that it shows.
-func (r *Reply) Shown() []jobs.Info { return r.shown }
+func (r *Reply) Shown() []jobs.Record { return r.shown }
 
 // section writes a section unless it is empty. No line of its text may look like a section mark.
 func (r *Reply) section(name, text string) {

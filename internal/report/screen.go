@@ -16,16 +16,16 @@ const (
 
 // NoScreen says why a job has no screen to show, and what to use instead. It returns the empty string
 // if the job has one.
-func NoScreen(info jobs.Info) string {
+func NoScreen(record jobs.Record) string {
 	switch {
-	case info.Terminal != nil:
+	case record.Terminal != nil:
 		return ""
-	case info.Kind == jobs.Python:
-		return fmt.Sprintf("Job %s is a Python job, which has no screen. Use view=text.", info.ID)
-	case info.Started.IsZero() && !info.Status.Final():
-		return fmt.Sprintf("Job %s has not started and has no screen yet. Use view=text.", info.ID)
+	case record.Kind == jobs.Python:
+		return fmt.Sprintf("Job %s is a Python job, which has no screen. Use view=text.", record.ID)
+	case record.Started.IsZero() && !record.Status.Final():
+		return fmt.Sprintf("Job %s has not started and has no screen yet. Use view=text.", record.ID)
 	}
-	return fmt.Sprintf("Job %s has no terminal, so there is no screen. Use view=text.", info.ID)
+	return fmt.Sprintf("Job %s has no terminal, so there is no screen. Use view=text.", record.ID)
 }
 
 // A screenShown is the screen of a job as a reply shows it.
@@ -36,11 +36,11 @@ type screenShown struct {
 
 // takeScreen returns the screen that the reply shows in place of output, or nil. head is what precedes
 // it in the reply.
-func takeScreen(head *Reply, j *jobs.Job, info jobs.Info, w Window) *screenShown {
-	if info.Terminal == nil {
+func takeScreen(head *Reply, j *jobs.Job, record jobs.Record, w Window) *screenShown {
+	if record.Terminal == nil {
 		return nil
 	}
-	rows, cols := info.Terminal()
+	rows, cols := record.Terminal()
 	var s snapshot.Snapshot
 	switch {
 	case w.View == ScreenView:
@@ -49,7 +49,7 @@ func takeScreen(head *Reply, j *jobs.Job, info jobs.Info, w Window) *screenShown
 			return &screenShown{line: err.Error(), start: w.From, end: s.End}
 		}
 		s.Start = w.From // the text before is no part of the view
-	case w.View == "" && (info.Status == jobs.WaitingInput || info.Accepts != (jobs.Reader{})):
+	case w.View == "" && (record.Status == jobs.WaitingInput || record.Accepts != (jobs.Reader{})):
 		var ok bool
 		s, ok = snapshot.OfFullScreen(j.Log(), rows, cols)
 		if !ok || w.Part == Forward && w.From < s.Start { // a page of text that comes before

@@ -41,10 +41,10 @@ type part struct {
 // The status is taken before the output, so all output
 // of a job whose status is final can be read.
 func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
-	info := j.Info()
-	status, end := info.Status, info.Output.End
+	record := j.Record()
+	status, end := record.Status, record.Output.End
 	if !raw {
-		cursor = max(cursor, info.Cleared)
+		cursor = max(cursor, record.Cleared)
 	}
 	chunk := j.Log().Read(cursor, readBytes)
 	if over := len(chunk.Spans) - readParts; raw && over > 0 {
@@ -71,7 +71,7 @@ func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
 	rng.Next = w.End()
 	spans := w.Spans
 	if !raw {
-		spans = byStream(j.Log(), w, info.Cleared)
+		spans = byStream(j.Log(), w, record.Cleared)
 	}
 	if len(spans) == 0 {
 		return []part{{rng: rng}}

@@ -23,11 +23,11 @@ type Screen struct {
 
 // readScreen returns what the terminal of a job shows now: its rows, each with a newline.
 func (r Request) readScreen(j *jobs.Job) ([]Content, error) {
-	info := j.Info()
-	if why := report.NoScreen(info); why != "" {
+	record := j.Record()
+	if why := report.NoScreen(record); why != "" {
 		return nil, arguments.Mistakef("%s", why)
 	}
-	rows, cols := info.Terminal()
+	rows, cols := record.Terminal()
 	s, err := snapshot.Of(j.Log(), rows, cols)
 	if err != nil {
 		return nil, arguments.Mistakef("Job %s: %v.", j.ID(), err)
@@ -38,7 +38,7 @@ func (r Request) readScreen(j *jobs.Job) ([]Content, error) {
 	}
 	about := Screen{
 		Rows: s.Size.Rows, Columns: s.Size.Cols, Row: s.Row, Column: s.Col, Hidden: s.Hidden, Incomplete: !s.Whole,
-		End: s.End, Status: string(info.Status),
+		End: s.End, Status: string(record.Status),
 	}
 	return []Content{{URI: r.uri, MIMEType: "text/plain", Text: &text, Meta: map[string]any{OutputMeta: about}}}, nil
 }

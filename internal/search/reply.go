@@ -18,7 +18,7 @@ const headMax = 1000
 
 // Reply returns the reply about a search in the output of a job, in room characters, with the
 // events of other jobs. If the matches don't fit, it says where to continue.
-func (r Result) Reply(info jobs.Info, also []string, room int) *report.Reply {
+func (r Result) Reply(record jobs.Record, also []string, room int) *report.Reply {
 	var text strings.Builder
 	w := &writer{}
 	shown := 0
@@ -39,8 +39,8 @@ func (r Result) Reply(info jobs.Info, also []string, room int) *report.Reply {
 		r.To = r.Next
 	}
 	reply := &report.Reply{}
-	reply.Line("Job ID", info.ID)
-	reply.Line("Status", report.StatusText(info))
+	reply.Line("Job ID", record.ID)
+	reply.Line("Status", report.StatusText(record))
 	count := "none"
 	switch more := r.Next >= 0 && !r.Late; {
 	case more:
@@ -49,7 +49,7 @@ func (r Result) Reply(info jobs.Info, also []string, room int) *report.Reply {
 		count = view.Count(shown)
 	}
 	reply.Line("Matches", count)
-	reply.Line("Searched", r.searched(info.Output))
+	reply.Line("Searched", r.searched(record.Output))
 	if r.Pieces {
 		reply.Line("Note", "a line of more than 1 MiB was searched in pieces, at whose ends ^ and $ match")
 	}

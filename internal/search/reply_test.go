@@ -16,8 +16,8 @@ import (
 
 // reply returns the text of the reply about a search in a job's log.
 func reply(log output.Reader, status jobs.Status, r Result) string {
-	info := jobs.Info{ID: "J1", Status: status, Output: log.Stat()}
-	return r.Reply(info, []string{"job J2 completed"}, 16_000).String()
+	record := jobs.Record{ID: "J1", Status: status, Output: log.Stat()}
+	return r.Reply(record, []string{"job J2 completed"}, 16_000).String()
 }
 
 // A log whose middle was dropped is searched before and after it, on disk as in memory, and the

@@ -36,8 +36,8 @@ func TestExample(t *testing.T) {
 	}
 	jobstest.Send(t, j, jobs.Input{Text: "hello\n", Line: true})
 	jobstest.Prints(t, j, "hello")
-	if info := jobstest.End(t, j); info.Status != jobs.Completed {
-		t.Errorf("status %s", info.Status)
+	if record := jobstest.End(t, j); record.Status != jobs.Completed {
+		t.Errorf("status %s", record.Status)
 	}
 	if out := jobstest.Output(j); out != "say: hello\n" {
 		t.Errorf("output %q", out)

@@ -38,13 +38,13 @@ func Start(t testing.TB, r *jobs.Registry, spec jobs.Spec, run jobs.Runner) *job
 }
 
 // End waits for the end of a job and returns its last state.
-func End(t testing.TB, j *jobs.Job) jobs.Info {
+func End(t testing.TB, j *jobs.Job) jobs.Record {
 	t.Helper()
 	select {
 	case <-j.Done():
-		return j.Info()
+		return j.Record()
 	case <-time.After(Patience):
-		t.Fatalf("job %s has not ended: %+v\noutput: %q", j.ID(), j.Info(), Output(j))
+		t.Fatalf("job %s has not ended: %+v\noutput: %q", j.ID(), j.Record(), Output(j))
 		panic("unreachable")
 	}
 }
@@ -56,13 +56,13 @@ func Asks(t testing.TB, j *jobs.Job) jobs.Question {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	if err := j.Await(ctx); err != nil {
-		t.Fatalf("job %s neither asks nor ends: %v; %+v\noutput: %q", j.ID(), err, j.Info(), Output(j))
+		t.Fatalf("job %s neither asks nor ends: %v; %+v\noutput: %q", j.ID(), err, j.Record(), Output(j))
 	}
-	info := j.Info()
-	if info.Status != jobs.WaitingInput || info.Question == nil {
-		t.Fatalf("job %s does not ask: %s\noutput: %q", j.ID(), info.Status, Output(j))
+	record := j.Record()
+	if record.Status != jobs.WaitingInput || record.Question == nil {
+		t.Fatalf("job %s does not ask: %s\noutput: %q", j.ID(), record.Status, Output(j))
 	}
-	return *info.Question
+	return *record.Question
 }
 
 // Send sends input to a job.
@@ -89,7 +89,7 @@ func Prints(t testing.TB, j *jobs.Job, text string) {
 		}
 		err := j.Log().Wait(ctx, stat.End)
 		if err != nil || stat.Final >= 0 {
-			t.Fatalf("job %s has not printed %q: %v; %+v\noutput: %q", j.ID(), text, err, j.Info(), Output(j))
+			t.Fatalf("job %s has not printed %q: %v; %+v\noutput: %q", j.ID(), text, err, j.Record(), Output(j))
 		}
 	}
 }
@@ -102,7 +102,7 @@ func PrintsLate(t testing.TB, j *jobs.Job, text string) {
 		if strings.Contains(Output(j), text) {
 			return nil
 		}
-		return fmt.Errorf("job %s has not printed %q: %+v\noutput: %q", j.ID(), text, j.Info(), Output(j))
+		return fmt.Errorf("job %s has not printed %q: %+v\noutput: %q", j.ID(), text, j.Record(), Output(j))
 	})
 }
 
