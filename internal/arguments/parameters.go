@@ -119,6 +119,17 @@ func quiet() *parameter {
 	}}
 }
 
+// valueTypes returns the schemas of a JSON value whose arrays are nested up to a depth. mcp-use 1.7.1
+// converts a value to the first type that can hold it, so integer stands before number. It refuses
+// what no schema names, and a schema that refers to itself is none that Gemini accepts.
+func valueTypes(depth int) []map[string]any {
+	all := []map[string]any{{"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}, {"type": "object"}, {"type": "null"}}
+	if depth > 0 {
+		all = append(all, map[string]any{"type": "array", "items": map[string]any{"anyOf": valueTypes(depth - 1)}})
+	}
+	return all
+}
+
 // parameters holds every parameter by name, except wait_seconds: its default differs between tools,
 // and [Signature.Wait] names it. [Signature.Schema] describes those whose default is a setting. A key
 // TOOL.NAME is a parameter that means something else in that
@@ -221,13 +232,9 @@ var parameters = map[string]*parameter{
 	// A string that reads like a number would become one on its way, if the types were not named:
 	// Claude Code decodes what has no type. OpenAI refuses arrays without items, Gemini a list of types
 	// and a description beside anyOf.
-	"value": {schema: map[string]any{"anyOf": []map[string]any{
-		schemaOf("string", "any JSON value"), {"type": "number"}, {"type": "boolean"}, {"type": "object"},
-		{"type": "array", "items": map[string]any{"anyOf": []map[string]any{
-			{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "object"},
-		}}},
-		{"type": "null"},
-	}}, set: func(a *Args, name string, raw json.RawMessage) error {
+	"value": {schema: map[string]any{"anyOf": slices.Concat(
+		[]map[string]any{schemaOf("string", "any JSON value")}, valueTypes(3)[1:],
+	)}, set: func(a *Args, name string, raw json.RawMessage) error {
 		a.Value = raw
 		return nil
 	}},
