@@ -164,7 +164,7 @@ var parameters = map[string]*parameter{
 	"inspect_object.name":  text("an expression, such as np.array", func(a *Args) *string { return &a.Name }, notEmpty),
 	"set_variable.name":    text("", func(a *Args) *string { return &a.Name }, notEmpty),
 	"complete_code.code":   text("", func(a *Args) *string { return &a.Code }, noNUL),
-	"complete_code.cursor": integer("characters before it; default all", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
+	"complete_code.cursor": integer("characters before it; default all", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53).or("0"),
 
 	"search_job_output.pattern": text("RE2, for one line; (?i) ignores case", func(a *Args) *string { return &a.Pattern }, nil),
 	"search_job_output.cursor":  integer("search from it on", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),

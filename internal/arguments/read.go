@@ -168,17 +168,22 @@ func (p *parameter) meant(value json.RawMessage) json.RawMessage {
 var inWords = map[string]string{"array": "an array", "boolean": "a boolean", "integer": "a number", "number": "a number", "object": "an object"}
 
 // isUnset reports whether a value means that an optional parameter is not set: it is null, a blank or
-// what the parameter has for that.
+// what the parameter has for that. White space
+// is a blank, too, if the parameter is no string.
 func (p *parameter) isUnset(value json.RawMessage) bool {
 	switch value[0] {
 	case 'n':
 		return true
 	case '"':
-		if len(value) == len(`""`) || p.unset == "" {
+		text := p.schema["type"] == "string"
+		if text && p.unset == "" {
 			return len(value) == len(`""`)
 		}
-		s, _ := rawjson.String(value)
-		return s == p.unset
+		s, ok := rawjson.String(value)
+		if !text {
+			s = strings.TrimSpace(s)
+		}
+		return ok && (s == "" || s == p.unset)
 	case '[', '{':
 		return len(bytes.TrimSpace(value[1:len(value)-1])) == 0
 	}

@@ -127,6 +127,11 @@ func TestNotSet(t *testing.T) {
 		case "status":
 			blanks = append(blanks, `"any"`)
 		}
+		switch name {
+		case "keys", "names", "args", "session", "signal", "status", "view", "code", "path", "text": // a blank is a text to them
+		default:
+			blanks = append(blanks, `" "`, `"\t\n"`, `"\u0020"`)
+		}
 		for _, blank := range blanks {
 			got, err := all.Decode([]byte(`{"` + name + `": ` + blank + `}`))
 			if diff := cmp.Diff(&arguments.Args{}, got); err != nil || diff != "" {
@@ -138,6 +143,12 @@ func TestNotSet(t *testing.T) {
 	want := &arguments.Args{Cursor: &zero, Offset: &zero, Context: &zero, Wait: &none}
 	if got, err := all.Decode([]byte(`{"cursor": 0, "offset": "0", "context": 0.0, "wait_seconds": 0}`)); err != nil || !cmp.Equal(want, got) {
 		t.Errorf("where 0 has a meaning: %+v, %v", got, err)
+	}
+	completion := arguments.Signature{Tool: "complete_code", Required: []string{"code"}, Optional: []string{"cursor"}}
+	for _, blank := range []string{`null`, `""`, `" "`, `0`, `"0"`} {
+		if got, err := completion.Decode([]byte(`{"code": "x", "cursor": ` + blank + `}`)); err != nil || got.Cursor != nil {
+			t.Errorf("cursor %s of complete_code: %+v, %v", blank, got, err)
+		}
 	}
 	for raw, want := range map[string]string{
 		`{"session": "", "code": "x"}`:   "session must be 1 to 64 letters, digits, dots, dashes or underscores, beginning with a letter or digit.",

@@ -32,8 +32,8 @@ func List(ctx context.Context, d *files.Dir, a *arguments.Args, chars int) (*rep
 	if a.Recursive || a.Tree {
 		l.Depth = int(min(value(a.MaxDepth, defaultDepth), maxDepth))
 	}
-	if !l.Files && !l.Dirs {
-		return nil, arguments.Mistakef("include_files and include_dirs are both false: nothing would be listed.")
+	if !l.Files && !l.Dirs { // a client that can't leave them out says so that they are not set
+		l.Files, l.Dirs = true, true
 	}
 	path := cmp.Or(a.Path, ".")
 	listed, err := d.List(ctx, path, l)

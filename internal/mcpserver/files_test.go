@@ -73,7 +73,6 @@ func TestFileMistakesSayHowToFixThem(t *testing.T) {
 		{"read_file", given{"path": "file", "offset": 7}, "offset 7 is beyond the end of the file, 6."},
 		{"read_file", given{"path": "file", "max_bytes": -1}, "max_bytes must be 1 or more."},
 		{"list_files", given{"path": "file"}, "Listing file: this is not a directory; read_file reads files"},
-		{"list_files", given{"include_files": false, "include_dirs": false}, "include_files and include_dirs are both false: nothing would be listed."},
 		{"write_file", given{"path": "file", "content": "x", "overwrite": false}, "Writing file: file already exists; overwrite=true replaces it"},
 		{"write_file", given{"path": "file", "content": "x!", "binary_base64": true}, "content is not valid base64: illegal base64 data at input byte 1. Nothing was written."},
 		{"write_file", given{"path": "file/x", "content": ""}, "Writing file/x: this can't be the path of a file: not a directory"},

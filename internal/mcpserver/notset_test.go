@@ -24,15 +24,25 @@ import (
 var waysNotSet = map[string]func(name string, s schema) any{
 	"null":     func(string, schema) any { return nil },
 	"text":     func(string, schema) any { return "" },
+	"spaces":   spaces,
 	"list":     func(string, schema) any { return []any{} },
 	"object":   func(string, schema) any { return map[string]any{} },
 	"own type": ofItsType,
 }
 
+// spaces returns a text of spaces for a parameter that is no text, and no list of texts.
+func spaces(_ string, s schema) any {
+	if s.Type == "string" || s.Items.Type == "string" {
+		return nil
+	}
+	return " "
+}
+
 // A schema is as much of a parameter's schema as decides on its blank.
 type schema struct {
-	Type string
-	Enum []string
+	Type  string
+	Enum  []string
+	Items struct{ Type string }
 }
 
 // ofItsType returns the value of a parameter's own type that means that it is not set or, if it has
@@ -47,7 +57,7 @@ func ofItsType(name string, s schema) any {
 		return s.Enum[0]
 	case name == "wait_seconds":
 		return 60
-	case slices.Contains([]string{"tty", "include_files", "include_dirs", "overwrite"}, name):
+	case slices.Contains([]string{"tty", "overwrite"}, name):
 		return true
 	}
 	return map[string]any{"string": "", "integer": 0, "number": 0, "boolean": false, "array": []any{}, "object": map[string]any{}}[s.Type]
@@ -98,7 +108,7 @@ func TestEachWayToSayNotSet(t *testing.T) {
 					"cancel_job":            {"job_id": python},
 					"check_job_status":      {"job_id": python},
 					"check_python_status":   {},
-					"complete_code":         {"code": ""},
+					"complete_code":         {"code": `result "x"`},
 					"create_session":        {"name": "default"},
 					"delete_file":           {"path": "none"},
 					"delete_session":        {"session": "none"},
