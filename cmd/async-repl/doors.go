@@ -104,7 +104,7 @@ func (k *keys) prepare(again bool) error {
 	for _, name := range names {
 		e, err := k.engine(name)
 		if err == nil && k.tokens != nil && again {
-			err = k.files.Keep(e.Scope().Workspace, again)
+			err = k.files.Keep(e.Workspace(), again)
 		}
 		first = cmp.Or(first, err)
 	}
@@ -120,7 +120,7 @@ func (k *keys) engine(tenant string) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.files.Keep(e.Scope().Workspace, false); err != nil {
+	if err := k.files.Keep(e.Workspace(), false); err != nil {
 		return nil, err
 	}
 	return e, nil

@@ -114,11 +114,9 @@ func (s *settings) newConnection(k *keys, store *files.Store) func(context.Conte
 			s.Log.Error("a tenant can't be served", "tenant", c.Tenant, "error", err)
 			return nil
 		}
-		scope := eng.Scope()
-		scope.Grace, scope.Timeout = s.grace, s.timeout
 		config := s.connection(eng)
 		config.Files, config.PictureWait = store, pictureWait
-		return mcpserver.New(ctx, config, scope)
+		return mcpserver.New(ctx, config, eng.Scope(s.client()))
 	}
 }
 
@@ -138,6 +136,6 @@ func (s *settings) filesOver(k *keys, store *files.Store) func(httpserver.Caller
 			s.Log.Error("a tenant can't be served", "tenant", c.Tenant, "error", err)
 			return nil
 		}
-		return fileserver.New(store.Dir(eng.Scope().Workspace))
+		return fileserver.New(store.Dir(eng.Workspace()))
 	}
 }

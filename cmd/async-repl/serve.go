@@ -59,7 +59,7 @@ func serve(ctx context.Context, overHTTP bool, args []string, stdin io.ReadClose
 		fmt.Fprint(stderr, atTerminal)
 	}
 	set.Log = slog.New(slog.NewTextHandler(newLogWriter(stderr), &slog.HandlerOptions{Level: set.logLevel}))
-	set.Version, set.Env, set.Since = ownVersion(), os.Environ(), time.Now()
+	set.Version, set.GuardEnv, set.Since = ownVersion(), os.Environ(), time.Now()
 	if set.Shell, err = findShell(set.Shell); err == nil {
 		set.Guard, err = commandLine(guardCommand)
 	}
@@ -173,15 +173,18 @@ func catchSignals() caughtSignals {
 func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan struct{}, in io.ReadCloser, out io.WriteCloser) error {
 	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
-	scope := eng.Scope()
-	scope.Grace, scope.Timeout = set.grace, set.timeout
-	server := mcpserver.New(waits, set.connection(eng), scope)
+	server := mcpserver.New(waits, set.connection(eng), eng.Scope(set.client()))
 	transport := &stdio.Transport{Stream: streams{in, out, ready}, Ordered: true, Cut: ctx, Leave: leave, Log: set.Log}
 	session, err := server.Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
 		return err
 	}
 	return session.Wait()
+}
+
+// client returns what every client brings: the server's own environment, and what the settings say.
+func (s *settings) client() engine.Client {
+	return engine.Client{Env: s.GuardEnv, Grace: s.grace, Timeout: s.timeout}
 }
 
 // connection returns what the settings say of connections.

@@ -25,7 +25,7 @@ import (
 // built, ends the start with an error that names the variable, the value and the allowed values: a
 // sandbox must never be silently absent.
 type settings struct {
-	engine.Config // except Version, Guard, Env, Since and Log
+	engine.Config // except Version, Guard, GuardEnv, Pip, Since and Log
 	grace         time.Duration
 	timeout       time.Duration // 0: none
 	toolsets      []string      // nil: the default ones

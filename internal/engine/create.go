@@ -44,7 +44,7 @@ func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ over
 	if err := e.checkSpec(spec); err != nil {
 		return overview.Session{}, nil, e.described(sc, err)
 	}
-	packages, err := e.packages.Other(ctx, pkgmgr.Choice{
+	packages, err := sc.base.packages.Other(ctx, pkgmgr.Choice{
 		Python: pkgmgr.Setting{Name: "python", Value: spec.Python}, Venv: pkgmgr.Setting{Name: "venv", Value: spec.venv()},
 	})
 	if err != nil {
@@ -140,7 +140,7 @@ func (e *Engine) add(sc Scope, spec SessionSpec, packages *pkgmgr.Manager, of Py
 // configOf returns how the workers of a session start.
 func (e *Engine) configOf(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) pyrepl.Config {
 	c := pyrepl.Config{
-		Owner: e.owner, Python: packages.Interpreter, Env: func() []string { return e.sessionEnv(sc, spec, packages) },
+		Owner: e.owner, Python: packages.Interpreter, Env: func() []string { return sessionEnv(sc, spec, packages) },
 		PythonSetting: "REPL_PYTHON",
 		Dir:           sc.Workspace, DirSetting: "REPL_WORKDIR",
 		Memory: e.config.MemoryMB, MemorySetting: "REPL_MEMORY_MB",

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,9 +23,9 @@ import (
 type Config struct {
 	Version   string   // of the program, for Status
 	Guard     []string // the guard's command line; empty: processes remain if the server is killed
+	GuardEnv  []string // KEY=value: the guard's environment; a Client brings that of jobs
 	Pip       []string // the command line of the program pip of jobs; empty: they have none
-	Env       []string // KEY=value: the guard's environment, and the base of the jobs'
-	Workspace string   // an absolute path
+	Workspace string   // an absolute path: that of clients that bring none
 	Shell     string   // the absolute path of a shell that takes -c
 
 	Python   string // the interpreter, used as is; empty: that of the virtual environment
@@ -46,16 +45,22 @@ type Config struct {
 	Log   *slog.Logger // nil: nothing is logged
 }
 
-// An Engine is the registry, the sessions and the environment of one server. All connections share
-// it.
+// An Engine is the registry and the sessions of one server, and the environments of its clients. All
+// connections share it.
 type Engine struct {
-	config   Config
-	started  time.Time
-	owner    *process.Owner
-	jobs     *jobs.Registry
-	packages *pkgmgr.Manager
-	env      []string // KEY=value: the environment that jobs start from
-	kept     pyrepl.Checkpoints
+	config  Config
+	started time.Time
+	owner   *process.Owner
+	jobs    *jobs.Registry
+	kept    pyrepl.Checkpoints
+
+	// deactivates reports whether an active environment of Python in what clients bring is the
+	// server's. A tenant with a workspace of its own must not install into that.
+	deactivates bool
+
+	// basesMu is not mu, because a new base reads directories.
+	basesMu sync.Mutex
+	bases   []*base // guarded by basesMu
 
 	// Guarded by mu.
 	mu       sync.Mutex
@@ -78,7 +83,7 @@ func New(c Config) (*Engine, error) {
 	if err := canLimitMemory(); err != nil && c.MemoryMB > 0 {
 		return nil, fmt.Errorf("REPL_MEMORY_MB can't be used: %w", err)
 	}
-	owner, err := process.NewOwner(process.Config{Guard: c.Guard, GuardEnv: c.Env, Log: c.Log})
+	owner, err := process.NewOwner(process.Config{Guard: c.Guard, GuardEnv: c.GuardEnv, Log: c.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -86,17 +91,6 @@ func New(c Config) (*Engine, error) {
 		config: c, started: time.Now(), owner: owner,
 		sessions: make(map[string]*session), expired: make(map[string]*expired),
 	}
-	env := variables(c.Env)
-	e.packages = pkgmgr.New(pkgmgr.Config{
-		Workspace:   c.Workspace,
-		Python:      pkgmgr.Setting{Name: "REPL_PYTHON", Value: c.Python},
-		VenvDir:     pkgmgr.Setting{Name: "REPL_VENV_DIR", Value: c.VenvDir},
-		VirtualEnv:  pkgmgr.Setting{Name: "VIRTUAL_ENV", Value: env["VIRTUAL_ENV"]},
-		CondaPrefix: pkgmgr.Setting{Name: "CONDA_PREFIX", Value: env["CONDA_PREFIX"]},
-		Path:        filepath.SplitList(env["PATH"]), Env: c.Env,
-		Owner: owner, Command: e.onTerminal, Installed: e.installed, Pip: c.Pip, StateDir: e.stateDir, Log: c.Log,
-	})
-	e.env = jobEnv(c.Env, e.packages.Bin(), e.packages.IsVirtual())
 	e.jobs = jobs.NewRegistry(jobs.Config{
 		Logs:       output.NewStore(output.Config{Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.stateDir}),
 		MaxRunning: c.MaxJobs,
@@ -106,6 +100,9 @@ func New(c Config) (*Engine, error) {
 	})
 	return e, nil
 }
+
+// Workspace returns the workspace of clients that bring none.
+func (e *Engine) Workspace() string { return e.config.Workspace }
 
 // Jobs returns the registry of all jobs.
 func (e *Engine) Jobs() *jobs.Registry { return e.jobs }
@@ -122,7 +119,7 @@ type Command struct {
 // Shell returns the runner of a command line. The files that a shell or its scripts would read at
 // their start, by BASH_ENV or ENV, are a person's: only those that c names are read.
 func (e *Engine) Shell(sc Scope, c Command) (jobs.Runner, error) {
-	env := slices.DeleteFunc(withPrograms(e.packages, sc.Env), func(kv string) bool {
+	env := slices.DeleteFunc(withPrograms(sc.base.packages, sc.Env), func(kv string) bool {
 		return strings.HasPrefix(kv, "BASH_ENV=") || strings.HasPrefix(kv, "ENV=")
 	})
 	if c.Session != "" {
@@ -154,7 +151,7 @@ type Install struct {
 // Install returns an install of packages into the environment of a session, and reports whether it
 // had to make the session.
 func (e *Engine) Install(sc Scope, session, packages string) (install *Install, made bool, err error) {
-	env := e.environmentOf(session)
+	env := e.environmentOf(sc, session)
 	run, err := env.Install(packages)
 	if err != nil {
 		return nil, false, err
@@ -171,9 +168,9 @@ func siteOf(packages *pkgmgr.Manager) string {
 	return d.Python
 }
 
-// TakeNote returns what a client should know about a Python environment that was made since the
-// last call, or "".
-func (e *Engine) TakeNote() string { return e.packages.TakeNote() }
+// TakeNote returns what a client should know about its Python environment if that was made since
+// the last call, or "".
+func (e *Engine) TakeNote(sc Scope) string { return sc.base.packages.TakeNote() }
 
 // shutdownStep is the time between the two rungs, terminate and kill, of a shutdown.
 const shutdownStep = 150 * time.Millisecond
@@ -197,5 +194,9 @@ func (e *Engine) Close() {
 	for _, s := range e.all() {
 		s.Close()
 	}
-	e.packages.Close()
+	e.basesMu.Lock()
+	defer e.basesMu.Unlock()
+	for _, b := range e.bases {
+		b.packages.Close()
+	}
 }

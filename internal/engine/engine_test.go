@@ -37,36 +37,46 @@ func inFull(t *testing.T) {
 	}
 }
 
-// config returns the Config of an engine in a workspace of its own, which uses an environment of the
+// A setup is the Config of an engine, and the environment that its clients bring.
+type setup struct {
+	engine.Config
+	Env []string
+}
+
+// config returns the setup of an engine in a workspace of its own, which uses an environment of the
 // machine's Python, and its shell.
-func config(t testing.TB) engine.Config {
+func config(t testing.TB) setup {
 	t.Helper()
 	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine.Config{
-		Version: "test", Guard: processtest.Guard(t), Env: os.Environ(), Workspace: t.TempDir(), Shell: shell,
+	return setup{Env: os.Environ(), Config: engine.Config{
+		Version: "test", Guard: processtest.Guard(t), GuardEnv: os.Environ(), Workspace: t.TempDir(), Shell: shell,
 		Python: pythontest.Bare(t, pythontest.Real(t)), StateDir: filepath.Join(t.TempDir(), "state"),
 		MaxJobs: 100, MaxSessions: 10, MaxOutput: 1 << 20, MaxState: 1 << 20, Log: slog.New(slog.DiscardHandler),
-	}
+	}}
 }
 
 // A bench is an engine that runs real jobs.
 type bench struct {
 	*engine.Engine
-	t testing.TB
+	t   testing.TB
+	env []string
 }
 
-func newBench(t testing.TB, c engine.Config) *bench {
+func newBench(t testing.TB, c setup) *bench {
 	t.Helper()
-	e, err := engine.New(c)
+	e, err := engine.New(c.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	return &bench{e, t}
+	return &bench{e, t, c.Env}
 }
+
+// Scope returns the scope of a client that brings only its environment.
+func (b *bench) Scope() engine.Scope { return b.Engine.Scope(engine.Client{Env: b.env}) }
 
 // python starts a job in a session of the scope.
 func (b *bench) python(sc engine.Scope, session, code string) *jobs.Job {
@@ -287,14 +297,14 @@ func TestScopeDefaults(t *testing.T) {
 // An engine runs a command and is closed.
 func Example() {
 	e, err := engine.New(engine.Config{ // a server names its guard here
-		Workspace: "/", Shell: "/bin/sh", Env: []string{"PATH=" + os.Getenv("PATH")}, MaxOutput: 1 << 20,
+		Workspace: "/", Shell: "/bin/sh", MaxOutput: 1 << 20,
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer e.Close()
-	scope := e.Scope()
+	scope := e.Scope(engine.Client{Env: os.Environ()})
 	run, err := e.Shell(scope, engine.Command{Line: "echo hello; exit 3"})
 	if err != nil {
 		fmt.Println(err)

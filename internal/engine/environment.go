@@ -7,18 +7,12 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
 )
-
-// Scope returns a scope in the engine's workspace, with the environment that jobs start from.
-func (e *Engine) Scope() Scope {
-	return Scope{Workspace: e.config.Workspace, Env: e.env}
-}
 
 // jobEnv returns the environment that jobs start from: environ with a terminal that programs know,
 // pagers that do not wait for a key, no progress bars of installers, a UTF-8 locale if none is set,
@@ -66,11 +60,11 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 
 // sessionEnv returns the environment of a session's Python. The programs of that Python lead the
 // PATH, even if the session sets PATH. An environment of its own takes the place of the one that
-// the server uses or was started in.
-func (e *Engine) sessionEnv(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) []string {
+// the client has.
+func sessionEnv(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) []string {
 	env := sc.Env
-	if packages != e.packages {
-		env = activated(jobEnv(e.config.Env, packages.Bin(), packages.IsVirtual()), packages)
+	if packages != sc.base.packages {
+		env = activated(jobEnv(sc.base.given, packages.Bin(), packages.IsVirtual()), packages)
 	}
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -168,14 +162,6 @@ func variables(environ []string) map[string]string {
 		}
 	}
 	return m
-}
-
-// Home returns the home directory, or "" if the environment names none by an absolute path.
-func (s Scope) Home() string {
-	if home := variables(s.Env)["HOME"]; filepath.IsAbs(home) {
-		return home
-	}
-	return ""
 }
 
 var errNoStateDir = errors.New("finding a place for long output: $HOME is not defined: set REPL_STATE_DIR")

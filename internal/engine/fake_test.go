@@ -123,8 +123,8 @@ func (r runs) Run(context.Context, *jobs.Port) jobs.Outcome {
 	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 }
 
-// fakeConfig returns the Config of an engine whose sessions are fakes.
-func fakeConfig(t *testing.T, f *fakes) engine.Config {
+// fakeConfig returns the setup of an engine whose sessions are fakes.
+func fakeConfig(t *testing.T, f *fakes) setup {
 	t.Helper()
 	c := config(t)
 	c.Pythons = f

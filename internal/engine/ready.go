@@ -56,7 +56,7 @@ func (t *Tenants) tryStart() (err error) {
 
 // tryProcess runs a shell that does nothing.
 func (e *Engine) tryProcess() error {
-	h, err := e.owner.Start(process.Spec{Argv: []string{e.config.Shell, "-c", ":"}, Env: e.env, Dir: e.config.Workspace})
+	h, err := e.owner.Start(process.Spec{Argv: []string{e.config.Shell, "-c", ":"}, Env: e.config.GuardEnv, Dir: e.config.Workspace})
 	if err != nil {
 		return fmt.Errorf("starting a process: %w", err)
 	}

@@ -1,8 +1,14 @@
+//go:build unix
+
 package engine
 
 import (
 	"cmp"
+	"path/filepath"
+	"slices"
 	"time"
+
+	"asyncrepl/pkgmgr"
 )
 
 // DefaultGrace is how long an execute or send call waits for its job to end if neither the scope
@@ -12,13 +18,26 @@ const DefaultGrace = 2 * time.Second
 // defaultSession is the Python session of a scope that names none.
 const defaultSession = "default"
 
-// A Scope is where and how the jobs of one connection run, if its calls do not say.
+// A Client is what a client brings to the engine that serves it.
+type Client struct {
+	// Env is the complete environment that its jobs start from, as KEY=value. Its PATH is searched for
+	// python3 and uv, and VIRTUAL_ENV or CONDA_PREFIX names the active environment of Python.
+	Env       []string
+	Workspace string        // an absolute path; empty: the engine's
+	Grace     time.Duration // for Scope.Grace
+	Timeout   time.Duration // for Scope.Timeout
+}
+
+// A Scope is where and how the jobs of one connection run, if its calls do not say. The methods of
+// an Engine take only scopes that its method Scope has returned.
 type Scope struct {
 	Workspace string        // an absolute path; relative directories start there
 	Env       []string      // KEY=value, the environment that jobs start from
 	Session   string        // the Python session of calls that name none; empty: defaultSession
 	Grace     time.Duration // how long execute, send and cancel calls wait; 0: DefaultGrace
 	Timeout   time.Duration // of jobs for which the call sets none; 0: none
+
+	base *base
 }
 
 // GraceTime returns the scope's Grace or the default.
@@ -27,3 +46,57 @@ func (s Scope) GraceTime() time.Duration { return cmp.Or(s.Grace, DefaultGrace) 
 // SessionName returns the session for a call that gives name: name itself or, if it is empty, the
 // scope's session or the default.
 func (s Scope) SessionName(name string) string { return cmp.Or(name, s.Session, defaultSession) }
+
+// Home returns the home directory, or "" if the environment names none by an absolute path.
+func (s Scope) Home() string {
+	if home := variables(s.Env)["HOME"]; filepath.IsAbs(home) {
+		return home
+	}
+	return ""
+}
+
+// A base is what the scopes of all clients with the same environment and workspace share. The engine
+// keeps it until it closes, because sessions outlive the connections that made them.
+type base struct {
+	brought   []string // Client.Env
+	given     []string // brought, but without an active environment of Python if that is the server's
+	workspace string
+	env       []string // what Scope.Env is: given, and what jobEnv adds
+	packages  *pkgmgr.Manager
+}
+
+// Scope returns the scope of a client.
+func (e *Engine) Scope(c Client) Scope {
+	b := e.baseOf(c)
+	return Scope{Workspace: b.workspace, Env: b.env, Grace: c.Grace, Timeout: c.Timeout, base: b}
+}
+
+// baseOf returns the base of a client, and makes it if there is none.
+func (e *Engine) baseOf(c Client) *base {
+	workspace := cmp.Or(c.Workspace, e.config.Workspace)
+	e.basesMu.Lock()
+	defer e.basesMu.Unlock()
+	for _, b := range e.bases {
+		if b.workspace == workspace && slices.Equal(b.brought, c.Env) {
+			return b
+		}
+	}
+	b := &base{brought: slices.Clone(c.Env), workspace: workspace}
+	b.given = b.brought
+	if e.deactivates {
+		b.given = deactivated(b.given)
+	}
+	env := variables(b.given)
+	b.packages = pkgmgr.New(pkgmgr.Config{
+		Workspace:   workspace,
+		Python:      pkgmgr.Setting{Name: "REPL_PYTHON", Value: e.config.Python},
+		VenvDir:     pkgmgr.Setting{Name: "REPL_VENV_DIR", Value: e.config.VenvDir},
+		VirtualEnv:  pkgmgr.Setting{Name: "VIRTUAL_ENV", Value: env["VIRTUAL_ENV"]},
+		CondaPrefix: pkgmgr.Setting{Name: "CONDA_PREFIX", Value: env["CONDA_PREFIX"]},
+		Path:        filepath.SplitList(env["PATH"]), Env: b.given,
+		Owner: e.owner, Command: e.onTerminal, Installed: e.installed, Pip: e.config.Pip, StateDir: e.stateDir, Log: e.config.Log,
+	})
+	b.env = jobEnv(b.given, b.packages.Bin(), b.packages.IsVirtual())
+	e.bases = append(e.bases, b)
+	return b
+}

@@ -123,7 +123,7 @@ func (e *Engine) open(sc Scope, name string, job bool) (s *session, made bool, e
 	defer e.mu.Unlock()
 	s = e.sessions[name]
 	if made = s == nil; made {
-		spec, packages, named := SessionSpec{Name: name}, e.packages, false
+		spec, packages, named := SessionSpec{Name: name}, sc.base.packages, false
 		if old := e.expired[name]; old != nil {
 			spec, packages, named = old.spec, old.packages, old.named
 		}
@@ -141,7 +141,7 @@ func (e *Engine) open(sc Scope, name string, job bool) (s *session, made bool, e
 }
 
 // environmentOf returns the environment that a session has, or would have if it were opened.
-func (e *Engine) environmentOf(name string) *pkgmgr.Manager {
+func (e *Engine) environmentOf(sc Scope, name string) *pkgmgr.Manager {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s := e.sessions[name]; s != nil {
@@ -150,7 +150,7 @@ func (e *Engine) environmentOf(name string) *pkgmgr.Manager {
 	if old := e.expired[name]; old != nil {
 		return old.packages
 	}
-	return e.packages
+	return sc.base.packages
 }
 
 // Delete ends a session for good, as [Session.Restart] ends its interpreter. It returns once the

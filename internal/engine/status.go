@@ -47,8 +47,8 @@ func (e *Engine) Status(sc Scope) overview.Server {
 		"the guard has exited; the next start of a process replaces it, and until then processes outlive a server that is killed")
 	s.Works = append(s.Works, "shell "+e.config.Shell)
 	e.memoryLimits(&s)
-	s.Search = cmp.Or(variables(e.config.Env)["PATH"], "an empty PATH") + " (PATH), for python3 and uv"
-	python, err := e.packages.Describe()
+	s.Search = cmp.Or(variables(sc.base.given)["PATH"], "an empty PATH") + " (PATH), for python3 and uv"
+	python, err := sc.base.packages.Describe()
 	installer := "venv and pip (with uv on PATH installs are faster)"
 	if python.UV != "" {
 		installer = "uv " + python.UV
@@ -59,7 +59,7 @@ func (e *Engine) Status(sc Scope) overview.Server {
 	} else {
 		s.Python = pythonText(python)
 	}
-	s.NoPip = e.packages.ProgramsError()
+	s.NoPip = sc.base.packages.ProgramsError()
 	if dir := e.config.StateDir; dir != "" {
 		s.StateDir, s.Free = dir, freeSpace(dir)
 	} else {

@@ -83,6 +83,7 @@ func (t *Tenants) Tenant(name, dir string) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.deactivates = dir != ""
 	t.engines[name] = e
 	return e, nil
 }
@@ -98,7 +99,7 @@ func (t *Tenants) configOf(name, dir string) (Config, error) {
 			return c, fmt.Errorf("%s=%q can't be used with several tenants, each of which has an environment of its own: leave it unset", shared.setting, shared.value)
 		}
 	}
-	c.Workspace, c.Env = dir, deactivated(c.Env)
+	c.Workspace = dir
 	if c.StateDir != "" {
 		c.StateDir = filepath.Join(c.StateDir, "tenants", name)
 	}

@@ -18,22 +18,24 @@ import (
 )
 
 // tenants returns the tenants of a server without a named Python.
-func tenants(t testing.TB, c engine.Config) *engine.Tenants {
+func tenants(t testing.TB, c setup) *engine.Tenants {
 	t.Helper()
 	c.Python = ""
-	all := engine.NewTenants(c)
+	all := engine.NewTenants(c.Config)
 	t.Cleanup(all.Close)
 	return all
 }
 
-// tenant returns the engine of a tenant, and its scope.
+// tenant returns the engine of a tenant, and the scope of its clients, which bring the environment of
+// this process.
 func tenant(t testing.TB, all *engine.Tenants, name, dir string) (*bench, engine.Scope) {
 	t.Helper()
 	e, err := all.Tenant(name, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{e, t}, e.Scope()
+	b := &bench{e, t, os.Environ()}
+	return b, b.Scope()
 }
 
 // A tenant has a workspace that only its user can open, and a state directory. The environment that
@@ -41,10 +43,10 @@ func tenant(t testing.TB, all *engine.Tenants, name, dir string) (*bench, engine
 func TestATenantHasItsOwn(t *testing.T) {
 	t.Parallel()
 	c := config(t)
-	c.Env = append(c.Env, "VIRTUAL_ENV="+t.TempDir(), "CONDA_PREFIX="+t.TempDir())
 	all := tenants(t, c)
 	dir := filepath.Join(t.TempDir(), "work", "alice")
-	b, sc := tenant(t, all, "alice", dir)
+	b, _ := tenant(t, all, "alice", dir)
+	sc := b.Engine.Scope(engine.Client{Env: append(c.Env, "VIRTUAL_ENV="+t.TempDir(), "CONDA_PREFIX="+t.TempDir())})
 	if sc.Workspace != dir {
 		t.Errorf("the workspace is %s, want %s", sc.Workspace, dir)
 	}
@@ -76,7 +78,7 @@ func TestATenantHasItsOwn(t *testing.T) {
 func TestATenantInTheServersWorkspace(t *testing.T) {
 	t.Parallel()
 	c := config(t)
-	all := engine.NewTenants(c)
+	all := engine.NewTenants(c.Config)
 	t.Cleanup(all.Close)
 	b, sc := tenant(t, all, "default", "")
 	if st := b.Status(sc); sc.Workspace != c.Workspace || st.StateDir != c.StateDir || !strings.HasPrefix(st.Python, c.Python) {
@@ -94,7 +96,7 @@ func TestTenantsThatCannotBe(t *testing.T) {
 	work := t.TempDir()
 	all := tenants(t, config(t))
 	c := config(t)
-	python := engine.NewTenants(c)
+	python := engine.NewTenants(c.Config)
 	defer python.Close()
 	b, sc := tenant(t, python, "alice", t.TempDir()) // the only one can have the Python that a setting names
 	if got := b.Status(sc).Python; !strings.HasPrefix(got, c.Python+" ") {

@@ -45,9 +45,9 @@ type Backend interface {
 	// Install returns an install of packages for a session, and reports whether it had to make the
 	// session.
 	Install(sc engine.Scope, session, packages string) (install *engine.Install, made bool, err error)
-	// TakeNote returns what a client should know about a Python environment that was made since the
-	// last call, or "".
-	TakeNote() string
+	// TakeNote returns what a client should know about its Python environment if that was made since
+	// the last call, or "".
+	TakeNote(sc engine.Scope) string
 	// Status returns the state of the server.
 	Status(sc engine.Scope) overview.Server
 }

@@ -17,7 +17,7 @@ import (
 // An engine is served to one client, which runs a command and asks for a job that is not there.
 func Example() {
 	eng, err := engine.New(engine.Config{ // a server names its guard and its limits here
-		Workspace: "/", Shell: "/bin/sh", Env: []string{"PATH=" + os.Getenv("PATH")}, MaxOutput: 1 << 20,
+		Workspace: "/", Shell: "/bin/sh", MaxOutput: 1 << 20,
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -31,7 +31,7 @@ func Example() {
 		ctx, leave := context.WithCancel(context.Background())
 		transport := &stdio.Transport{Stream: server, Ordered: true, Leave: leave}
 		shared := mcpserver.Config{Backend: eng, Version: "example"}
-		session, err := mcpserver.New(ctx, shared, eng.Scope()).Connect(ctx, transport, nil)
+		session, err := mcpserver.New(ctx, shared, eng.Scope(engine.Client{Env: os.Environ()})).Connect(ctx, transport, nil)
 		if err == nil {
 			err = session.Wait()
 		}

@@ -95,7 +95,7 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 		j.AwaitStart(start)
 	}
 	w := c.window(0)
-	if note := c.Backend.TakeNote(); note != "" {
+	if note := c.Backend.TakeNote(c.scope); note != "" {
 		w.Line("Note", note)
 	}
 	return c.reporter.Job(j, w), nil

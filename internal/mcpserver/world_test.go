@@ -272,7 +272,7 @@ func (w *world) Install(sc engine.Scope, session, packages string) (_ *engine.In
 }
 
 // TakeNote implements Backend.
-func (w *world) TakeNote() string {
+func (w *world) TakeNote(engine.Scope) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	note := w.note
