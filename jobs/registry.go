@@ -193,14 +193,30 @@ func (r *Registry) get(id string) (*Job, error) {
 	return nil, &NotFoundError{ID: id, Nearest: r.nearest(id), Forgotten: r.retention.knew(canonical(id)), Earlier: r.predates(canonical(id))}
 }
 
-// predates reports whether an id, or every id with that prefix, is older than the server. The caller
-// holds r.mu.
+// predates reports whether an id, or a shortened one, is of a server before this one: it can be older
+// than this one, and this one has given no such id. The caller holds r.mu.
 func (r *Registry) predates(prefix string) bool {
-	if len(prefix) < leastPrefix || len(prefix) > ulid.EncodedSize {
+	missing := ulid.EncodedSize - len(prefix)
+	if missing < 0 || len(prefix) < leastPrefix {
 		return false
 	}
-	newest, err := ulid.ParseStrict(prefix + strings.Repeat("Z", ulid.EncodedSize-len(prefix)))
-	return err == nil && newest.Time() < r.since
+	oldest, err := ulid.ParseStrict(prefix + strings.Repeat("0", missing))
+	if err != nil || oldest.Time() >= r.since || r.gave(prefix) {
+		return false
+	}
+	return missing == 0 || r.since-oldest.Time() < uint64(oldestPrefix.Milliseconds())
+}
+
+// oldestPrefix bounds how much older than the server a shortened id can be. Eight digits that are a
+// date or a number would be an id of long ago.
+const oldestPrefix = 365 * 24 * time.Hour
+
+// gave reports whether the id of a job begins with prefix, even if the job has been forgotten. The
+// caller holds r.mu.
+func (r *Registry) gave(prefix string) bool {
+	begins := func(id string) bool { return strings.HasPrefix(id, prefix) }
+	return slices.ContainsFunc(r.order, func(j *Job) bool { return begins(j.ID()) }) ||
+		slices.ContainsFunc(r.retention.trail, func(id ulid.ULID) bool { return begins(id.String()) })
 }
 
 // canonical returns an id as the registry writes it.

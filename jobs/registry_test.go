@@ -106,8 +106,10 @@ func TestIDsOfAnEarlierServer(t *testing.T) {
 		pass(time.Hour)
 		for id, want := range map[string]bool{
 			past: true, strings.ToLower(past): true, at(-2 * time.Hour)[:10]: true, at(-30 * 24 * time.Hour)[:8]: true,
-			at(-time.Hour): false, at(0): false, at(time.Hour): false, past[:8]: false, past[:7]: false, "": false, "x": false,
+			past[:8]: true, past[:25]: true, at(-2 * 365 * 24 * time.Hour): true, strings.Repeat("0", 26): true,
+			at(-time.Hour): false, at(0): false, at(time.Hour): false, past[:7]: false, "": false, "x": false,
 			"1": false, "0000000": false, "01234567-0123-0123-0123-0123456789ab": false, past + past: false,
+			"00000000": false, "00112233": false, "deadbeef": false, at(-2 * 365 * 24 * time.Hour)[:8]: false,
 		} {
 			if got := earlier(r, id); got != want {
 				t.Errorf("%q: earlier %v, want %v", id, got, want)
