@@ -17,6 +17,9 @@
 //     read.
 //   - The truth wins: a job that finished although it was asked to stop has completed.
 //
+// A [Record] is what is known of a job: plain data, which a [Store] keeps and which reads back from
+// its JSON. [Live] is what can only be asked while the job runs.
+//
 // Cursors and sizes are numbers of bytes of the log; times are of this machine's clock. An id is a
 // ULID, 26 characters that can't be guessed. The errors to act on are [ErrEnded], [ErrNotReading],
 // [ErrShutdown], a *[NotFoundError], an *[AmbiguousError] and a *[TooManyError].

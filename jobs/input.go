@@ -11,16 +11,16 @@ import (
 
 // A Reader is a program that takes input and waits for something else as well.
 type Reader struct {
-	Kind  string // as of a Question
-	By    string // names the program, and what else it waits for
-	Since time.Time
+	Kind  string    `json:"kind"` // as of a Question
+	By    string    `json:"by"`   // names the program, and what else it waits for
+	Since time.Time `json:"since"`
 }
 
 // A Question is the input that a job waits for.
 type Question struct {
-	Kind   string // line, secret or key
-	Prompt string
-	By     string // the program that asks: "input() in session default", "read by bash (pid 812)"
+	Kind   string `json:"kind"` // line, secret or key
+	Prompt string `json:"prompt"`
+	By     string `json:"by"` // the program that asks: "input() in session default", "read by bash (pid 812)"
 }
 
 // Input is a message to a program of a job. It takes effect in this order: size, signal, text, keys,
@@ -38,7 +38,10 @@ type Input struct {
 }
 
 // A Size is that of a terminal, in character cells.
-type Size struct{ Rows, Cols int }
+type Size struct {
+	Rows int `json:"rows"`
+	Cols int `json:"columns"`
+}
 
 // Types reports whether in sends something to be read, besides a size and a signal.
 func (in Input) Types() bool {

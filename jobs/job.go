@@ -6,62 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"asyncrepl/internal/callstack"
 	"asyncrepl/internal/output"
 )
-
-// A Spec describes a job.
-type Spec struct {
-	Kind    Kind
-	Session string        // empty: none
-	Title   string        // one line for lists
-	Timeout time.Duration // of the time in Running; 0: none
-	Spare   bool          // the timeout is the client's, and must not cost the variables; see [Stop]
-	Aside   bool          // a Python job that only asks for something: no part of what the session ran
-
-	Site  string // of an install: the environment that it changes; empty: none
-	Holds bool   // an install for which the Python jobs of its session wait
-}
-
-// A Record is a snapshot of a job.
-type Record struct {
-	ID string
-	Spec
-	Status      Status
-	Question    *Question // set while WaitingInput
-	Accepts     Reader    // while Running: a program that would take input if there were any; else zero
-	Stopped     string    // while Running: a program that was stopped because it read the terminal in the background
-	Asked       int       // how often it has begun to wait for input
-	Cancelling  Rung      // set while a stop is under way
-	Hold        Holder    // says why that stop has not ended the job, if the runner can; nil once Status is final
-	Receipt     Receipt   // set once Status is final
-	HasResult   bool
-	Result      string           // at most its first 32,000 characters; the output ends with all of it
-	ResultChars int              // of the complete result, if Result is not all of it
-	Listening   []Listener       // opened since it was started; nil once Status is final
-	PID         int              // the process in the foreground, if the runner named one
-	Probe       Probe            // measures its processes, if the runner gave one; nil once Status is final
-	Looker      callstack.Looker // shows where its code is, if the runner gave one; nil once Status is final
-	Terminal    TerminalSize     // of its own terminal; nil if it has none
-
-	Created, Started, Ended time.Time
-	Output                  output.Stat
-	Cleared                 int64 // the cursor up to which the job has replaced its output, see [Port.Clear]
-}
-
-// A Hold says why a stop that spares a session's variables has not ended its job yet.
-type Hold struct {
-	Why       string // "waiting for numpy.linalg.svd to return"
-	Reached   bool   // the code has had the interrupt, and continues: another stop repeats it
-	Variables int    // how many a higher rung would cost
-}
-
-// A Holder returns the present Hold of a job, or false if there is none.
-type Holder func() (Hold, bool)
-
-// Asks reports whether the job waits for an answer. A job that is being stopped does not: it ends
-// without one.
-func (i *Record) Asks() bool { return i.Status == WaitingInput && i.Cancelling == "" }
 
 // A Job is one execution, as its clients see it.
 type Job struct {
@@ -81,7 +27,9 @@ type Job struct {
 	clearAt    int64
 
 	mu          sync.Mutex
-	record      Record
+	record      Record        // without what changes outside this lock: output, Cleared, Terminal
+	live        Live          // zero once the status is final
+	terminal    TerminalSize  // of its own terminal; nil: it has none
 	changed     chan struct{} // closed and dropped at a change; made when a caller waits
 	broken      string        // the defect because of which the job will fail
 	stop        *Stop
@@ -117,11 +65,22 @@ func (j *Job) Log() output.Reader { return j.log }
 // status comes with all output.
 func (j *Job) Record() Record {
 	j.mu.Lock()
-	record := j.record
+	record, terminal := j.record, j.terminal
 	j.mu.Unlock()
+	if terminal != nil {
+		rows, cols := terminal()
+		record.Terminal = &Size{rows, cols}
+	}
 	record.Cleared = j.Cleared()
 	record.Output = j.log.Stat()
 	return record
+}
+
+// Live returns what can be asked of the running job. It is zero once the job has ended.
+func (j *Job) Live() Live {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.live
 }
 
 // Read returns a snapshot of the job and its output from cursor on. The snapshot is taken first, so

@@ -95,7 +95,7 @@ func TestLifeOfAJob(t *testing.T) {
 		born := time.Now()
 		spec := Spec{Kind: Python, Session: "default", Title: "input('x')"}
 		p := s.queue(spec)
-		want := Record{ID: p.ID(), Spec: spec, Status: Queued, Created: born, Output: output.Stat{Final: -1}}
+		want := Record{Version: RecordVersion, ID: p.ID(), Spec: spec, Status: Queued, Created: born, Output: output.Stat{Final: -1}}
 		check := func(when string) {
 			t.Helper()
 			if d := cmp.Diff(want, p.Record()); d != "" {

@@ -38,8 +38,8 @@ func (j *Job) moveTo(s Status) bool {
 		}
 		j.startLimit()
 	case s.Final():
-		j.record.Ended, j.record.Cancelling, j.record.Probe, j.record.Looker, j.takeInput = now, "", nil, nil, nil
-		j.record.Listening, j.record.Hold = nil, nil
+		j.record.Ended, j.record.Cancelling, j.record.Listening = now, "", nil
+		j.live, j.takeInput = Live{}, nil
 	}
 	return true
 }

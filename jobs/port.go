@@ -163,7 +163,7 @@ func (p *Port) SetProbe(probe Probe) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	if !p.j.record.Status.Final() {
-		p.j.record.Probe = probe
+		p.j.live.Probe = probe
 	}
 }
 
@@ -174,7 +174,7 @@ type TerminalSize func() (rows, cols int)
 func (p *Port) SetTerminal(size TerminalSize) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
-	p.j.record.Terminal = size
+	p.j.terminal = size
 }
 
 // SetLooker makes l show where the code of the running job is.
@@ -182,7 +182,7 @@ func (p *Port) SetLooker(l callstack.Looker) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	if !p.j.record.Status.Final() {
-		p.j.record.Looker = l
+		p.j.live.Looker = l
 	}
 }
 
@@ -191,7 +191,7 @@ func (p *Port) SetHolder(f Holder) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	if !p.j.record.Status.Final() {
-		p.j.record.Hold = f
+		p.j.live.Hold = f
 	}
 }
 

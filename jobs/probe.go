@@ -26,7 +26,7 @@ type StoppedProcess struct {
 
 // A Listener is an address on which a process of a job listens.
 type Listener struct {
-	Address string // 127.0.0.1:8000
+	Address string `json:"address"` // 127.0.0.1:8000
 	Process
 }
 

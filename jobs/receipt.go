@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -37,8 +38,8 @@ const (
 
 // A Process names a process in a receipt.
 type Process struct {
-	PID     int
-	Program string
+	PID     int    `json:"pid"`
+	Program string `json:"program"`
 }
 
 func (p Process) String() string { return fmt.Sprintf("%s (pid %d)", p.Program, p.PID) }
@@ -59,16 +60,20 @@ const (
 // A NameChange is a change of the set of names that a session's variables have. New and Gone hold
 // the first names of each, the counts are of all.
 type NameChange struct {
-	New, Gone           []string
-	NewCount, GoneCount int
+	New       []string `json:"new,omitempty"`
+	Gone      []string `json:"gone,omitempty"`
+	NewCount  int      `json:"new_count,omitempty"`
+	GoneCount int      `json:"gone_count,omitempty"`
 }
 
 // A FileChange names files that were made or changed while a job ran, by it or by something else.
 // New and Changed hold the first paths of each, the counts are of all that were found.
 type FileChange struct {
-	New, Changed           []string
-	NewCount, ChangedCount int
-	Partial                bool // not all files were checked
+	New          []string `json:"new,omitempty"`
+	Changed      []string `json:"changed,omitempty"`
+	NewCount     int      `json:"new_count,omitempty"`
+	ChangedCount int      `json:"changed_count,omitempty"`
+	Partial      bool     `json:"partial,omitempty"` // not all files were checked
 }
 
 // SysExit is the Detail of an [Exited] job whose code called sys.exit, which did not end the
@@ -77,40 +82,56 @@ const SysExit = "sys.exit"
 
 // A Receipt is the record of how a job ended.
 type Receipt struct {
-	End    End
-	Code   int    // exit code of an Exited job
-	Signal string // name of the signal of a Signaled job: "SIGSEGV"
-	Detail string // one line more: "ValueError: bad literal"
-	Cause  Cause  // empty: none of those listed
+	End    End    `json:"end"`
+	Code   int    `json:"exit_code,omitempty"` // of an Exited job
+	Signal string `json:"signal,omitempty"`    // the name of the signal of a Signaled job: "SIGSEGV"
+	Detail string `json:"detail,omitempty"`    // one line more: "ValueError: bad literal"
+	Cause  Cause  `json:"cause,omitempty"`     // empty: none of those listed
 
-	Subject string // the module or the line that the Cause is about
+	Subject string `json:"subject,omitempty"` // the module or the line that the Cause is about
 
-	Exception *Exception // that Detail names; nil: none, or no more is known of it
+	Exception *Exception `json:"error,omitempty"` // the exception that Detail names; nil: there is none, or no more is known of it
 
 	// Stop is set by the runner if a stop caused the end. A job that ended in a way of its own all
 	// the same has none.
-	Stop  *Stop
-	By    By            // if the runner leaves it empty, it follows from End and Stop
-	Rungs []Rung        // that were tried on the job, from the lowest; also if it ended in its own way
-	Rest  []Rung        // higher ones, that its remaining processes needed after its end
-	State State         // of the session's variables
-	Limit time.Duration // the timeout that was reached
+	Stop  *Stop         `json:"stop,omitempty"`
+	By    By            `json:"by,omitempty"`       // if the runner leaves it empty, it follows from End and Stop
+	Rungs []Rung        `json:"rungs,omitempty"`    // that were tried on the job, from the lowest; also if it ended in its own way
+	Rest  []Rung        `json:"rest,omitempty"`     // higher ones, that its remaining processes needed after its end
+	State State         `json:"state,omitempty"`    // of the session's variables
+	Limit time.Duration `json:"limit_ns,omitempty"` // the timeout that was reached
 
-	HungUp    []Process // ended by the hangup when the leader exited
-	Left      []Process // still running after the end
-	Survivors []Process // could not be ended
-	Unclaimed []Process // belong to this job or to another
+	HungUp    []Process `json:"hung_up,omitempty"`      // ended by the hangup when the leader exited
+	Left      []Process `json:"left_running,omitempty"` // still running after the end
+	Survivors []Process `json:"survivors,omitempty"`    // could not be ended
+	Unclaimed []Process `json:"unclaimed,omitempty"`    // belong to this job or to another
 
-	Names NameChange // of the session's variables
+	Names NameChange `json:"names,omitzero"` // of the session's variables
 
-	Files FileChange // below the working directory
+	Files FileChange `json:"files,omitzero"` // below the working directory
 
-	Checkpoint string // what has become of the one that was asked for: "kept" or why not; empty: none was
+	Checkpoint string `json:"checkpoint,omitempty"` // what has become of the one that was asked for: "kept" or why not; empty: none was
 
-	LostOutput output.Loss // of the job's output, by its end
+	LostOutput output.Loss `json:"lost_output,omitzero"` // of the job's output, by its end
 
-	PendingTasks int      // asyncio tasks that wait for the session's next await
-	Notes        []string // anything else to know, one line each
+	PendingTasks int      `json:"pending_tasks,omitempty"` // asyncio tasks that wait for the session's next await
+	Notes        []string `json:"notes,omitempty"`         // anything else to know, one line each
+
+	// Unknown holds the fields that a newer version of this program wrote, as [Record.Unknown] does.
+	Unknown map[string]json.RawMessage `json:"-"`
+}
+
+// MarshalJSON writes the receipt with its unknown fields.
+func (r Receipt) MarshalJSON() ([]byte, error) {
+	type plain Receipt // has no methods
+	return marshalWith(plain(r), r.Unknown)
+}
+
+// UnmarshalJSON reads a receipt, of a newer version, too.
+func (r *Receipt) UnmarshalJSON(b []byte) (err error) {
+	type plain Receipt
+	r.Unknown, err = unmarshalKnown(b, (*plain)(r))
+	return err
 }
 
 // Status returns the final status that follows from the receipt.

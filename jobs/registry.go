@@ -94,7 +94,7 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 		done:       make(chan struct{}),
 		shared:     &r.shared,
 		delivering: make(chan struct{}, 1), // one token
-		record:     Record{ID: id, Spec: spec, Status: Queued, Created: now},
+		record:     Record{Version: RecordVersion, ID: id, Spec: spec, Status: Queued, Created: now},
 	}
 	r.jobs[id] = j
 	r.order = append(r.order, j)

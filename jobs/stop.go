@@ -44,15 +44,15 @@ const defaultStep = 5 * time.Second
 // A Stop is a request that a job end. The job's context is cancelled with a pointer to a Stop as
 // the cause; that Stop never changes.
 type Stop struct {
-	By     By
-	From   Rung          // the rung to start at; empty: Interrupt
-	Step   time.Duration // the time between two rungs; 0: defaultStep
-	Reason string        // the request, unless it is a plain cancel: "restart_python_worker"
+	By     By            `json:"by"`
+	From   Rung          `json:"from"`             // the rung to start at; empty: Interrupt
+	Step   time.Duration `json:"step_ns"`          // the time between two rungs; 0: defaultStep
+	Reason string        `json:"reason,omitempty"` // the request, unless it is a plain cancel: "restart_python_worker"
 
 	// Spare keeps the variables of a Python session that has any: its runner tries no rung above From
 	// until a later stop is without Spare. Without it a cancel of code that can't be interrupted would
 	// cost hours of work that its caller wanted to keep. Other runners ignore it.
-	Spare bool
+	Spare bool `json:"spare,omitempty"`
 
 	again int // how often the client has asked for the same once more
 }

@@ -17,7 +17,7 @@ import (
 func sees(t *testing.T, j *jobs.Job, what string, is func(s callstack.Stack) bool) {
 	t.Helper()
 	polltest.Until(t, what, func() bool {
-		looker := j.Record().Looker
+		looker := j.Live().Looker
 		if looker == nil {
 			return false
 		}

@@ -21,9 +21,9 @@ import (
 func looks(t *testing.T, j *jobs.Job, function string) (s callstack.Stack) {
 	t.Helper()
 	polltest.Check(t, func() (err error) {
-		record := j.Record()
-		if record.Status == jobs.Running && record.Looker != nil {
-			s, err = record.Looker.Look()
+		record, live := j.Record(), j.Live()
+		if record.Status == jobs.Running && live.Looker != nil {
+			s, err = live.Looker.Look()
 			if err != nil && !errors.Is(err, pystack.ErrMoving) {
 				t.Fatal(err)
 			}
@@ -76,12 +76,12 @@ func (b *bench) showsCalls() {
 	if !slices.Equal(s.Calls, want) || s.Outer != 0 || s.More || s.Awaits || s.Own != want[0].File {
 		t.Errorf("the stack is %+v; want %+v", s, want)
 	}
-	if s, err := j.Record().Looker.Look(); s.Since == callstack.First || s.Since == callstack.Moved || err != nil {
+	if s, err := j.Live().Looker.Look(); s.Since == callstack.First || s.Since == callstack.Moved || err != nil {
 		t.Errorf("the next look: %+v, %v", s, err)
 	}
 	j.Stop(stop(jobs.Interrupt))
-	if record := jobstest.End(t, j); record.Looker != nil || record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-		t.Errorf("after the end: %v, %v", record.Looker, record.Receipt.Text())
+	if record := jobstest.End(t, j); j.Live().Looker != nil || record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
+		t.Errorf("after the end: %v, %v", j.Live().Looker, record.Receipt.Text())
 	}
 }
 
@@ -167,8 +167,8 @@ func TestLookAtStart(t *testing.T) {
 	}
 	b := newBench(t)
 	j := b.start("import time\ntime.sleep(3600)")
-	for record := j.Record(); record.Looker == nil; record = j.Record() {
-		if record.Status.Final() {
+	for live := j.Live(); live.Looker == nil; live = j.Live() {
+		if record := j.Record(); record.Status.Final() {
 			t.Fatalf("the job ended: %+v", record)
 		}
 		runtime.Gosched()

@@ -25,8 +25,8 @@ func holds(t *testing.T, j *jobs.Job, why string) (h jobs.Hold) {
 		if record.Status.Final() {
 			t.Fatalf("the job has ended: %s; output %q", record.Receipt.Text(), jobstest.Output(j))
 		}
-		if record.Hold != nil {
-			h, _ = record.Hold()
+		if hold := j.Live().Hold; hold != nil {
+			h, _ = hold()
 		}
 		if !strings.HasPrefix(h.Why, why) {
 			return fmt.Errorf("it holds because of %+v; want %q", h, why)
@@ -71,7 +71,7 @@ func TestStopSparesVariables(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if record := jobstest.End(t, j); record.Receipt.Text() != status || len(record.Receipt.Rungs) != 1 || record.Hold != nil {
+		if record := jobstest.End(t, j); record.Receipt.Text() != status || len(record.Receipt.Rungs) != 1 || j.Live().Hold != nil {
 			t.Errorf("%s, rungs %v", record.Receipt.Text(), record.Receipt.Rungs)
 		}
 	}

@@ -263,7 +263,7 @@ func TestStatusOfARunningJob(t *testing.T) {
 	if s.Name != "lab" || s.Job != job.ID() || s.Queued != 1 || s.PID == 0 || s.Memory < 1<<20 || s.Threads != 1 || s.Processes != 1 {
 		t.Errorf("session %+v", s)
 	}
-	if u, err := job.Record().Probe.Usage(); err != nil || u.Processes != 1 {
+	if u, err := job.Live().Probe.Usage(); err != nil || u.Processes != 1 {
 		t.Errorf("the job's probe: %+v, %v", u, err)
 	}
 	if !slices.ContainsFunc(st.Works, func(s string) bool { return strings.HasPrefix(s, "guard (pid ") }) {

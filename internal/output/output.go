@@ -87,23 +87,26 @@ type Chunk struct {
 }
 
 // A Range is the bytes of a log from From up to, but not including, To.
-type Range struct{ From, To int64 }
+type Range struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
 
 // A Stat is the state of a log.
 type Stat struct {
-	End     int64     // bytes ever written
-	Final   int64     // End at Finish, -1 before; later bytes are late output
-	Dropped int64     // bytes that are gone
-	Gaps    []Range   // where they were
-	Loss    Loss      // Dropped by cause, without what Discard dropped
-	Last    time.Time // when the last bytes came; zero: none ever did
+	End     int64     `json:"cursor"`              // bytes ever written
+	Final   int64     `json:"final"`               // End at Finish, -1 before; later bytes are late output
+	Dropped int64     `json:"dropped,omitempty"`   // bytes that are gone
+	Gaps    []Range   `json:"gaps,omitempty"`      // where they were
+	Loss    Loss      `json:"dropped_by,omitzero"` // Dropped by cause, without what Discard dropped
+	Last    time.Time `json:"last,omitzero"`       // when the last bytes came; zero: none ever did
 }
 
 // A Loss counts the bytes of a log that are gone, by cause.
 type Loss struct {
-	Cap   int64 // the limit of one log
-	Disk  int64 // a disk that could not be written to or read
-	Limit int64 // the limit of all logs on disk
+	Cap   int64 `json:"max_output,omitempty"` // the limit of one log
+	Disk  int64 `json:"disk,omitempty"`       // a disk that could not be written to or read
+	Limit int64 `json:"max_state,omitempty"`  // the limit of all logs on disk
 }
 
 // A Reader is the reading side of a [Log]. Its methods can be called at any time, by several

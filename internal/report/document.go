@@ -146,8 +146,9 @@ func JobURI(id string) string { return "job://" + id }
 // outputURI returns the URI of a job's output.
 func outputURI(id string) string { return JobURI(id) + "/output" }
 
-// Document returns the document about a job that has shown these displays. log is its output; nil: none.
-func (rp *Reporter) Document(record jobs.Record, shown []jobs.Display, log output.Reader) *Document {
+// Document returns the document about a job that has shown these displays. live is asked while the
+// job runs. log is its output; nil: none.
+func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Display, log output.Reader) *Document {
 	out := record.Output
 	r := &Document{
 		ID: record.ID, Kind: record.Kind, Title: record.Title, Session: record.Session,
@@ -190,8 +191,8 @@ func (rp *Reporter) Document(record jobs.Record, shown []jobs.Display, log outpu
 	}
 	if record.Status.Final() {
 		r.Receipt = newDocumentReceipt(hints.ReceiptWithRemedy(record.Receipt))
-	} else if r.PID = record.PID; record.Probe != nil {
-		if u, err := record.Probe.Usage(); err == nil {
+	} else if r.PID = record.PID; live.Probe != nil {
+		if u, err := live.Probe.Usage(); err == nil {
 			r.Usage = &documentUsage{CPU: u.CPU.Seconds(), Memory: u.Memory, Processes: u.Processes}
 		}
 	}

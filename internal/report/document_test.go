@@ -60,7 +60,7 @@ func TestDocumentOfJobsOfEveryKind(t *testing.T) {
 	}{
 		"queued": {jobs.Record{Status: jobs.Queued},
 			`"status":"queued","status_text":"queued","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON + `}`},
-		"asks": {jobs.Record{Status: jobs.WaitingInput, Started: at, PID: 812, Probe: probe{}, Cancelling: jobs.Interrupt, Question: &jobs.Question{Kind: "line", Prompt: "? ", By: "input()"},
+		"asks": {jobs.Record{Status: jobs.WaitingInput, Started: at, PID: 812, Cancelling: jobs.Interrupt, Question: &jobs.Question{Kind: "line", Prompt: "? ", By: "input()"},
 			Output: output.Stat{Final: -1}},
 			`"status":"waiting_input","status_text":"waiting_input","question":{"kind":"line","prompt":"? ","by":"input()"},"cancelling":"interrupt","pid":812,` +
 				`"created":` + stamp + `,"started":` + stamp + `,"elapsed_seconds":2.5,"timeout_seconds":60,` + outputJSON +
@@ -104,8 +104,18 @@ func TestDocumentOfJobsOfEveryKind(t *testing.T) {
 				`,"receipt":{"end":"internal","by":"outside or unknown"}}`},
 	} {
 		tt.record.ID, tt.record.Spec, tt.record.Created = "ID", spec, at
-		if d := cmp.Diff(beginning+tt.want, asJSON(t, rp.Document(tt.record, nil, nil))); d != "" {
-			t.Errorf("%s: %s", name, d)
+		var live jobs.Live
+		if tt.record.PID != 0 {
+			live.Probe = probe{}
+		}
+		var readBack jobs.Record
+		if err := json.Unmarshal([]byte(asJSON(t, tt.record)), &readBack); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, record := range []jobs.Record{tt.record, readBack} {
+			if d := cmp.Diff(beginning+tt.want, asJSON(t, rp.Document(record, live, nil, nil))); d != "" {
+				t.Errorf("%s: %s", name, d)
+			}
 		}
 	}
 }

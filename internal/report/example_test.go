@@ -20,7 +20,7 @@ func Example() {
 	}
 	fmt.Println(rp.Line(record))
 
-	b, err := json.Marshal(rp.Document(record, nil, nil).Question)
+	b, err := json.Marshal(rp.Document(record, jobs.Live{}, nil, nil).Question)
 	if err != nil {
 		fmt.Println(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A Reporter describes jobs in replies and in records.
+// A Reporter describes jobs in replies and in documents.
 type Reporter struct {
 	Jobs     *jobs.Registry   // to find the job that a queued one waits for; nil: it is not named
 	NoImages bool             // replies have no blocks and count none
@@ -76,7 +76,7 @@ const silence = 5 * time.Second
 // final status can show all output. Its blocks are the pictures of exactly the display lines that
 // it shows.
 func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
-	record := j.Record()
+	record, live := j.Record(), j.Live()
 	if record.Kind == jobs.Package && record.Status.Final() && w.Part != Forward { // the Status line has the result
 		if w.lines = failedLines; record.Status == jobs.Completed {
 			w.lines = installedLines
@@ -85,12 +85,12 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	w.noImages = rp.NoImages
 	head := &Reply{}
 	head.b.Grow(usualHead)
-	known := whatIsKnown(j, record, w)
-	rp.describe(head, record, known)
+	known := whatIsKnown(j, record, live, w)
+	rp.describe(head, record, live, known)
 	rp.progressLine(head, record, j.Log())
-	if w.Look && record.Looker != nil && record.Status == jobs.Running {
+	if w.Look && live.Looker != nil && record.Status == jobs.Running {
 		var at string
-		if at, w.stack = callstack.Describe(record.Looker, min(stackMax, w.MaxChars/4)); at != "" {
+		if at, w.stack = callstack.Describe(live.Looker, min(stackMax, w.MaxChars/4)); at != "" {
 			head.Line("At", at)
 		}
 	}
@@ -217,7 +217,7 @@ func Causes(l output.Loss) string {
 
 // describe writes the header lines about a job, except its cursor and what the reader knows of its
 // question.
-func (rp *Reporter) describe(r *Reply, record jobs.Record, known known) {
+func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, known known) {
 	r.Line("Job ID", record.ID)
 	r.Line("Status", StatusText(record))
 	question(r, record, known)
@@ -240,7 +240,7 @@ func (rp *Reporter) describe(r *Reply, record jobs.Record, known known) {
 		if record.Stopped != "" {
 			r.Line("Stopped", record.Stopped+" wants the terminal; it is in the background")
 		}
-		rp.activity(r, record)
+		rp.activity(r, record, live.Probe)
 	case record.Status.Final():
 		if !record.Started.IsZero() {
 			r.Line("Elapsed", rp.elapsed(record))
@@ -288,10 +288,10 @@ func takeTurns(a, b jobs.Record) bool {
 
 // activity names a stopped process and says how long the job has been without output. If nothing is
 // stopped, it adds what its processes do.
-func (rp *Reporter) activity(r *Reply, record jobs.Record) {
+func (rp *Reporter) activity(r *Reply, record jobs.Record, probe jobs.Probe) {
 	said := ""
 	if record.Cancelling == "" { // a cancel stops processes itself
-		said = stopped(record.Probe)
+		said = stopped(probe)
 	}
 	last, since := record.Output.Last, "no output for "
 	if last.IsZero() {
@@ -300,8 +300,8 @@ func (rp *Reporter) activity(r *Reply, record jobs.Record) {
 	if quiet := rp.time().Sub(last); quiet >= silence {
 		held := said != ""
 		said = strings.TrimPrefix(said+"; "+since+Duration(quiet), "; ")
-		if record.Probe != nil && !held {
-			said += doing(record)
+		if probe != nil && !held {
+			said += doing(probe)
 		}
 	}
 	if said != "" {
@@ -311,8 +311,8 @@ func (rp *Reporter) activity(r *Reply, record jobs.Record) {
 
 // doing says how much CPU time the busiest process of a running job uses, and what it waits for. If
 // it uses next to none, doing says what the leading process waits for.
-func doing(record jobs.Record) string {
-	p, percent, err := record.Probe.Busiest()
+func doing(probe jobs.Probe) string {
+	p, percent, err := probe.Busiest()
 	if err != nil {
 		return ""
 	}
@@ -321,7 +321,7 @@ func doing(record jobs.Record) string {
 	if percent < 1 {
 		pid = 0
 	}
-	waiter, words, since := record.Probe.Waits(pid)
+	waiter, words, since := probe.Waits(pid)
 	switch {
 	case words == "":
 		return use
@@ -383,8 +383,9 @@ func (rp *Reporter) elapsed(record jobs.Record) string {
 // Summary adds a block of header lines about a job, without its output.
 func (rp *Reporter) Summary(r *Reply, j *jobs.Job, record jobs.Record) {
 	r.blank()
-	known := known{line: readerLine(j, record), hold: hold(record)}
-	rp.describe(r, record, known)
+	live := j.Live()
+	known := known{line: readerLine(j, record), hold: hold(live)}
+	rp.describe(r, record, live, known)
 	rp.progressLine(r, record, j.Log())
 	r.cursor(j.Log().Stat().End)
 	next(r, record, known)

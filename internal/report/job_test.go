@@ -23,20 +23,21 @@ func TestActivity(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	for name, tt := range map[string]struct {
 		record jobs.Record
+		probe  jobs.Probe
 		want   string
 	}{
-		"quiet":     {jobs.Record{Started: ago(time.Minute), Output: output.Stat{Last: ago(40 * time.Second)}, Probe: probe{}}, "\nActivity: no output for 40.0s, python3 (pid 815) uses 98 % CPU\n"},
-		"waits":     {jobs.Record{Started: ago(time.Minute), Output: output.Stat{Last: ago(40 * time.Second)}, Probe: probe{idle: true}}, "\nActivity: no output for 40.0s, bash (pid 5) waits for make (pid 6), which waits for the disk (for 12.0s)\n"},
-		"never":     {jobs.Record{Started: ago(65 * time.Second)}, "\nActivity: no output yet, for 1m5s\n"},
-		"gone":      {jobs.Record{Started: ago(time.Minute), Output: output.Stat{Last: ago(7 * time.Second)}, Probe: probe{err: jobs.ErrEnded}}, "\nActivity: no output for 7.0s\n"},
-		"not quiet": {jobs.Record{Started: ago(time.Minute), Output: output.Stat{Last: ago(time.Second)}}, "\nElapsed: 1m0s\n"},
-		"stopped":   {jobs.Record{Started: ago(time.Second), Probe: held("SIGTTIN")}, "\nActivity: stopped (SIGTTIN), cat (pid 816)\n"},
-		"long":      {jobs.Record{Started: ago(time.Minute), Probe: held("", "SIGSTOP")}, "\nActivity: stopped, cat (pid 816) and 1 more; no output yet, for 1m0s\n"},
-		"by us":     {jobs.Record{Started: ago(time.Second), Probe: held("SIGSTOP"), Cancelling: jobs.Kill}, "\nElapsed: 1.0s\n"},
+		"quiet":     {jobs.Record{Started: ago(time.Minute), Output: output.Stat{Last: ago(40 * time.Second)}}, probe{}, "\nActivity: no output for 40.0s, python3 (pid 815) uses 98 % CPU\n"},
+		"waits":     {jobs.Record{Started: ago(time.Minute), Output: output.Stat{Last: ago(40 * time.Second)}}, probe{idle: true}, "\nActivity: no output for 40.0s, bash (pid 5) waits for make (pid 6), which waits for the disk (for 12.0s)\n"},
+		"never":     {jobs.Record{Started: ago(65 * time.Second)}, nil, "\nActivity: no output yet, for 1m5s\n"},
+		"gone":      {jobs.Record{Started: ago(time.Minute), Output: output.Stat{Last: ago(7 * time.Second)}}, probe{err: jobs.ErrEnded}, "\nActivity: no output for 7.0s\n"},
+		"not quiet": {jobs.Record{Started: ago(time.Minute), Output: output.Stat{Last: ago(time.Second)}}, nil, "\nElapsed: 1m0s\n"},
+		"stopped":   {jobs.Record{Started: ago(time.Second)}, held("SIGTTIN"), "\nActivity: stopped (SIGTTIN), cat (pid 816)\n"},
+		"long":      {jobs.Record{Started: ago(time.Minute)}, held("", "SIGSTOP"), "\nActivity: stopped, cat (pid 816) and 1 more; no output yet, for 1m0s\n"},
+		"by us":     {jobs.Record{Started: ago(time.Second), Cancelling: jobs.Kill}, held("SIGSTOP"), "\nElapsed: 1.0s\n"},
 	} {
 		tt.record.Status = jobs.Running
 		var r Reply
-		rp.describe(&r, tt.record, known{})
+		rp.describe(&r, tt.record, jobs.Live{Probe: tt.probe}, known{})
 		if got := r.String(); !strings.HasSuffix(got, tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
@@ -58,15 +59,15 @@ func TestHoldIsDescribed(t *testing.T) {
 		{nil, "Cancelling: interrupt\n"},
 	} {
 		record := jobs.Record{Status: jobs.Running, Cancelling: jobs.Interrupt, Started: time.Now()}
-		record.Hold = func() (jobs.Hold, bool) {
+		live := jobs.Live{Hold: func() (jobs.Hold, bool) {
 			if tt.hold == nil {
 				return jobs.Hold{}, false
 			}
 			return *tt.hold, true
-		}
+		}}
 		var r Reply
-		k := known{hold: hold(record)}
-		new(Reporter).describe(&r, record, k)
+		k := known{hold: hold(live)}
+		new(Reporter).describe(&r, record, live, k)
 		next(&r, record, k)
 		got := regexp.MustCompile(`(?m)^(Job ID|Status|Elapsed): .*\n`).ReplaceAllString(r.String(), "")
 		if got != tt.want {
@@ -80,7 +81,7 @@ func TestListenersAreNamedWithTheirProcesses(t *testing.T) {
 	python := jobs.Process{PID: 815, Program: "python3"}
 	rp := Reporter{}
 	rp.describe(&r, jobs.Record{Status: jobs.Running, Started: time.Now(), Listening: []jobs.Listener{
-		{Address: "127.0.0.1:8000", Process: python}, {Address: "[::1]:8000", Process: python}}}, known{})
+		{Address: "127.0.0.1:8000", Process: python}, {Address: "[::1]:8000", Process: python}}}, jobs.Live{}, known{})
 	if want := "\nListening: 127.0.0.1:8000 (python3, pid 815), [::1]:8000 (python3, pid 815)\n"; !strings.Contains(r.String(), want) {
 		t.Errorf("%q lacks %q", r.String(), want)
 	}
@@ -98,7 +99,7 @@ func TestDurationHasTwoUnitsAtMost(t *testing.T) {
 
 func TestStoppedReaderIsNamed(t *testing.T) {
 	var r Reply
-	new(Reporter).describe(&r, jobs.Record{Status: jobs.Running, Started: time.Now(), Stopped: "cat (pid 812)"}, known{})
+	new(Reporter).describe(&r, jobs.Record{Status: jobs.Running, Started: time.Now(), Stopped: "cat (pid 812)"}, jobs.Live{}, known{})
 	if want := "\nStopped: cat (pid 812) wants the terminal; it is in the background\n"; !strings.Contains(r.String(), want) {
 		t.Errorf("%q lacks %q", r.String(), want)
 	}

@@ -27,7 +27,7 @@ func TestProgressOfARunningJob(t *testing.T) {
 	if field(r, "Progress") != want {
 		t.Errorf("the reply about several jobs:\n%s", r)
 	}
-	if b, err := json.Marshal(rp.Document(j.Record(), nil, j.Log())); err != nil || !strings.Contains(string(b), `"progress":{"text":"`+want+`","percent":43,"left_seconds":16}`) {
+	if b, err := json.Marshal(rp.Document(j.Record(), j.Live(), nil, j.Log())); err != nil || !strings.Contains(string(b), `"progress":{"text":"`+want+`","percent":43,"left_seconds":16}`) {
 		t.Errorf("the record: %s, %v", b, err)
 	}
 	late := Reporter{now: func() time.Time { return time.Now().Add(11 * time.Second) }}
@@ -39,7 +39,7 @@ func TestProgressOfARunningJob(t *testing.T) {
 	if got := rp.Job(j, Window{MaxChars: 1000}); field(got, "Progress") != "" {
 		t.Errorf("once it has ended:\n%s", got)
 	}
-	if b, err := json.Marshal(rp.Document(j.Record(), nil, j.Log())); err != nil || strings.Contains(string(b), "progress") {
+	if b, err := json.Marshal(rp.Document(j.Record(), j.Live(), nil, j.Log())); err != nil || strings.Contains(string(b), "progress") {
 		t.Errorf("once it has ended: %s, %v", b, err)
 	}
 }

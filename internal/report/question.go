@@ -19,20 +19,20 @@ type known struct {
 
 // whatIsKnown returns what a caller that has just answered a question knows of the next one. Other
 // replies repeat everything, because the same call gives the same answer.
-func whatIsKnown(j *jobs.Job, record jobs.Record, w Window) known {
+func whatIsKnown(j *jobs.Job, record jobs.Record, live jobs.Live, w Window) known {
 	q := record.Question
 	if w.Answered == nil || q == nil {
-		return known{line: readerLine(j, record), hold: hold(record)}
+		return known{line: readerLine(j, record), hold: hold(live)}
 	}
-	return known{hold: hold(record), answered: w.Answered, prompt: q.Prompt != "" && endsWith(j.Log(), w.From, q.Prompt)}
+	return known{hold: hold(live), answered: w.Answered, prompt: q.Prompt != "" && endsWith(j.Log(), w.From, q.Prompt)}
 }
 
 // hold returns why the stop of a job has not ended it, or nil.
-func hold(record jobs.Record) *jobs.Hold {
-	if record.Hold == nil {
+func hold(live jobs.Live) *jobs.Hold {
+	if live.Hold == nil {
 		return nil
 	}
-	h, ok := record.Hold()
+	h, ok := live.Hold()
 	if !ok {
 		return nil
 	}

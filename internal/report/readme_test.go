@@ -33,7 +33,7 @@ func recordExample(t *testing.T) string {
 			HungUp: []jobs.Process{{PID: 812, Program: "npm"}},
 		},
 	}
-	b, err := json.MarshalIndent((&Reporter{}).Document(record, nil, nil), "", "  ")
+	b, err := json.MarshalIndent((&Reporter{}).Document(record, jobs.Live{}, nil, nil), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func takeScreen(head *Reply, j *jobs.Job, record jobs.Record, w Window) *screenS
 	if record.Terminal == nil {
 		return nil
 	}
-	rows, cols := record.Terminal()
+	rows, cols := record.Terminal.Rows, record.Terminal.Cols
 	var s snapshot.Snapshot
 	switch {
 	case w.View == ScreenView:

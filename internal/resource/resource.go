@@ -141,7 +141,7 @@ func (r Request) Read(j *jobs.Job, reporter *report.Reporter) ([]Content, error)
 	case r.display > 0:
 		return r.readDisplay(j)
 	}
-	b, err := json.Marshal(reporter.Document(j.Record(), j.Displays(), j.Log()))
+	b, err := json.Marshal(reporter.Document(j.Record(), j.Live(), j.Displays(), j.Log()))
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,7 @@ func (r Request) readScreen(j *jobs.Job) ([]Content, error) {
 	if why := report.NoScreen(record); why != "" {
 		return nil, arguments.Mistakef("%s", why)
 	}
-	rows, cols := record.Terminal()
-	s, err := snapshot.Of(j.Log(), rows, cols)
+	s, err := snapshot.Of(j.Log(), record.Terminal.Rows, record.Terminal.Cols)
 	if err != nil {
 		return nil, arguments.Mistakef("Job %s: %v.", j.ID(), err)
 	}

@@ -4,10 +4,14 @@ package jobstest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/polltest"
@@ -17,14 +21,44 @@ import (
 // Patience bounds every wait. A test that reaches it fails.
 const Patience = polltest.Patience
 
-// Registry returns a registry that is closed with the test.
+// Registry returns a registry that is closed with the test. Each record that it saves must read back
+// from its JSON as it was.
 func Registry(t testing.TB) *jobs.Registry {
 	t.Helper()
 	dir := t.TempDir()
 	store := output.NewStore(output.Config{Cap: 1 << 30, Dir: func() (string, error) { return dir, nil }})
-	r := jobs.NewRegistry(jobs.Config{Logs: store})
+	r := jobs.NewRegistry(jobs.Config{Logs: store, Store: readsBack{t}})
 	t.Cleanup(func() { r.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill}) })
 	return r
+}
+
+// readsBack is a store that keeps nothing. It reads each record back from its JSON.
+type readsBack struct{ t testing.TB }
+
+func (s readsBack) Save(r jobs.Record) error {
+	if err := ReadsBack(r); err != nil {
+		s.t.Error(err)
+	}
+	return nil
+}
+
+func (readsBack) Remove(string) error { return nil }
+
+// ReadsBack returns how a record differs from what its JSON reads back as, or nil.
+func ReadsBack(r jobs.Record) error {
+	var back jobs.Record
+	b, err := json.Marshal(r)
+	if err == nil {
+		err = json.Unmarshal(b, &back)
+	}
+	if err != nil {
+		return err
+	}
+	equal := cmp.Options{cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(jobs.Stop{})}
+	if d := cmp.Diff(r, back, equal); d != "" {
+		return fmt.Errorf("a record reads back otherwise (-written +read): %s\n%s", d, b)
+	}
+	return nil
 }
 
 // Start starts a job.

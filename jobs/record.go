@@ -1,0 +1,124 @@
+package jobs
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"time"
+
+	"asyncrepl/internal/callstack"
+	"asyncrepl/internal/output"
+)
+
+// A Spec describes a job.
+type Spec struct {
+	Kind    Kind          `json:"kind"`
+	Session string        `json:"session,omitempty"`    // empty: none
+	Title   string        `json:"title"`                // one line for lists
+	Timeout time.Duration `json:"timeout_ns,omitempty"` // of the time in Running; 0: none
+	Spare   bool          `json:"spare,omitempty"`      // the timeout is the client's, and must not cost the variables; see [Stop]
+	Aside   bool          `json:"aside,omitempty"`      // a Python job that only asks for something: no part of what the session ran
+
+	Site  string `json:"site,omitempty"`  // of an install: the environment that it changes; empty: none
+	Holds bool   `json:"holds,omitempty"` // an install for which the Python jobs of its session wait
+}
+
+// RecordVersion is the version of a [Record] that this program makes. It grows when a field changes
+// its meaning. A field that is added does not change it.
+const RecordVersion = 1
+
+// A Record is a snapshot of a job. It is plain data: its JSON reads back as what was written, except
+// that bytes that are no UTF-8 become U+FFFD. Durations are in nanoseconds, cursors and sizes in
+// bytes.
+type Record struct {
+	Version int    `json:"version"`
+	ID      string `json:"id"`
+	Spec
+	Status      Status     `json:"status"`
+	Question    *Question  `json:"question,omitempty"`   // set while WaitingInput
+	Accepts     Reader     `json:"reader,omitzero"`      // while Running: a program that would take input if there were any; else zero
+	Stopped     string     `json:"stopped,omitempty"`    // while Running: a program that was stopped because it read the terminal in the background
+	Asked       int        `json:"asked,omitempty"`      // how often it has begun to wait for input
+	Cancelling  Rung       `json:"cancelling,omitempty"` // set while a stop is under way
+	Receipt     Receipt    `json:"receipt,omitzero"`     // set once Status is final
+	HasResult   bool       `json:"has_result,omitempty"`
+	Result      string     `json:"result,omitempty"`       // at most its first 32,000 characters; the output ends with all of it
+	ResultChars int        `json:"result_chars,omitempty"` // of the complete result, if Result is not all of it
+	Listening   []Listener `json:"listening,omitempty"`    // opened since it was started; nil once Status is final
+	PID         int        `json:"pid,omitempty"`          // the process in the foreground, if the runner named one
+	Terminal    *Size      `json:"terminal,omitempty"`     // the size of its own terminal; nil if it has none
+
+	Created time.Time   `json:"created"`
+	Started time.Time   `json:"started,omitzero"`
+	Ended   time.Time   `json:"ended,omitzero"`
+	Output  output.Stat `json:"output"`
+	Cleared int64       `json:"cleared,omitempty"` // the cursor up to which the job has replaced its output, see [Port.Clear]
+
+	// Unknown holds the fields that a newer version of this program wrote. They are written back, so
+	// that a record that an older version keeps loses nothing.
+	Unknown map[string]json.RawMessage `json:"-"`
+}
+
+// Asks reports whether the job waits for an answer. A job that is being stopped does not: it ends
+// without one.
+func (r *Record) Asks() bool { return r.Status == WaitingInput && r.Cancelling == "" }
+
+// MarshalJSON writes the record with its unknown fields.
+func (r Record) MarshalJSON() ([]byte, error) {
+	type plain Record // has no methods
+	return marshalWith(plain(r), r.Unknown)
+}
+
+// UnmarshalJSON reads a record, of a newer version, too.
+func (r *Record) UnmarshalJSON(b []byte) (err error) {
+	type plain Record
+	r.Unknown, err = unmarshalKnown(b, (*plain)(r))
+	return err
+}
+
+// Live is what can be asked of a running job and is no data. A field is nil if the runner gave none.
+type Live struct {
+	Probe  Probe            // measures its processes
+	Looker callstack.Looker // shows where its code is
+	Hold   Holder           // says why a stop has not ended it
+}
+
+// A Hold says why a stop that spares a session's variables has not ended its job yet.
+type Hold struct {
+	Why       string // "waiting for numpy.linalg.svd to return"
+	Reached   bool   // the code has had the interrupt, and continues: another stop repeats it
+	Variables int    // how many a higher rung would cost
+}
+
+// A Holder returns the present Hold of a job, or false if there is none.
+type Holder func() (Hold, bool)
+
+// marshalWith returns the JSON of a struct with fields added.
+func marshalWith(known any, unknown map[string]json.RawMessage) ([]byte, error) {
+	b, err := json.Marshal(known)
+	if err != nil || len(unknown) == 0 {
+		return b, err
+	}
+	more, err := json.Marshal(unknown)
+	return bytes.Join([][]byte{bytes.TrimSuffix(b, []byte("}")), bytes.TrimPrefix(more, []byte("{"))}, []byte(",")), err
+}
+
+// unmarshalKnown reads a JSON object into the struct that known points to, and returns the fields
+// that the struct does not have.
+func unmarshalKnown(b []byte, known any) (unknown map[string]json.RawMessage, err error) {
+	if err := json.Unmarshal(b, known); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(b, &unknown); err != nil {
+		return nil, err
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(known).Elem()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		delete(unknown, name)
+	}
+	if len(unknown) == 0 {
+		return nil, nil
+	}
+	return unknown, nil
+}
