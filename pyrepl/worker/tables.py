@@ -15,11 +15,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-ROWS, COLUMNS = 5, 6  # at each end
+ROWS = 5  # at each end
+COLUMNS = 12  # in all, unless user code has set display.max_columns
 CELL = 40  # characters, unless user code has set display.max_colwidth
 COLWIDTH = 50  # what that is by default
 CONTROLS = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # that isspace takes for spaces
 JOINERS = "\u200c\u200d"  # they shape the characters beside them: emoji, Persian
+HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
+DIGITS = {"x": 2, "u": 4, "U": 8}  # of the escapes that begin so
+ESCAPE = 10  # characters of the longest escape
 GAP = "\u2026"
 DEPTH = 2  # of lists in a cell
 PANDAS = {"display.max_rows": 60, "display.precision": 6, "display.float_format": None}
@@ -31,8 +35,9 @@ def frame(value: Any) -> str | None:
     if chosen():
         return None
     rows, columns = value.shape
-    if columns > 2 * COLUMNS:
-        left, right = value.iloc[:, :COLUMNS], value.iloc[:, -COLUMNS:]
+    most = most_columns()
+    if columns > most:
+        left, right = value.iloc[:, :most - most // 2], value.iloc[:, columns - most // 2:]
         parts = [ends(left), ends(right)]
         heads = heading(left) + [GAP] + heading(right)
         lines = [one + [GAP] + two[1:] for one, two in zip(*parts)]
@@ -57,6 +62,13 @@ def chosen() -> bool:
     """Report whether user code has set what pandas displays."""
     get: Any = modules["pandas"].__dict__["get_option"]
     return any([get(name) != default for name, default in PANDAS.items()])
+
+
+@breakable
+def most_columns() -> int:
+    """Return how many columns a table may have. To pandas 0 is the default, and None all."""
+    most: Any = modules["pandas"].__dict__["get_option"]("display.max_columns")
+    return maxsize if most is None else most or COLUMNS
 
 
 @breakable
@@ -111,7 +123,30 @@ def plain(value: Any, width: int) -> str:
         return text(value, DEPTH)
     if issubclass(kind, float):
         return number(value)
+    if issubclass(kind, str):
+        return distinct(str(value)[:width + ESCAPE])
     return str(value)
+
+
+def distinct(string: str) -> str:
+    """Double the backslashes before what would read as an escape, or will be one."""
+    first, *rest = string.split("\\")
+    pieces, run = [first], 0
+    for piece in rest:
+        run += 1
+        if piece:
+            pieces += ["\\" * (run * 2 if resembles_escape(piece) else run), piece]
+            run = 0
+    return "".join(pieces) + "\\" * run
+
+
+def resembles_escape(rest: str) -> bool:
+    """Report whether a backslash before this text would make an escape of it."""
+    size = DIGITS.get(rest[0], 0)
+    if size:
+        digits = rest[1:size + 1]
+        return len(digits) == size and HEXADECIMAL.issuperset(digits)
+    return rest[0] in "ntr" or escaped(rest[0]) != rest[0]
 
 
 def escaped(c: str) -> str:

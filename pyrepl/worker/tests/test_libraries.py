@@ -7,6 +7,8 @@ from importlib.util import find_spec
 
 from .owner import Job, Result, Worker
 
+GAP = "\u2026"
+
 
 class LibraryTest(unittest.TestCase):
     library = ""
@@ -249,7 +251,7 @@ class TestPandas(LibraryTest):
         family, persian = "\U0001f468\u200d\U0001f469", "\u0645\u06cc\u200c\u062e"
         for value, want in {
             "a\nb\tc\rd\0e\x1b[1mf\x85\u2028g": "a\\nb\\tc\\rd\\x00e\\x1b[1mf\\x85\\u2028g",
-            "C:\\new": "C:\\new", "\u202eevil\ufeff": "\\u202eevil\\ufeff",
+            "\u202eevil\ufeff": "\\u202eevil\\ufeff",
             family: family, persian: persian, "\u6771\u3000\u4eac\xa0x": "\u6771\u3000\u4eac\xa0x",
             "\U000e0001": "\\U000e0001", "x" * 40: "x" * 40, "x" * 41: "x" * 39 + "\u2026",
             "x" * 38 + "\n": "x" * 38 + "\\n", "x" * 39 + "\n": "x" * 39 + "\u2026",
@@ -258,7 +260,41 @@ class TestPandas(LibraryTest):
             with self.subTest(value):
                 self.assertEqual(self.cells(repr([value])), [want])
         self.assertEqual(self.cells("[{'k': 'a\\nb'}]"), ["{'k': 'a\\nb'}"])
+        self.assertEqual(self.cells("[b'a\\nb']"), ["b'a\\nb'"])
         self.assertEqual(self.cells("[1 / 3, 1e-9 / 3]"), ["0.333333", "3.333333333e-10"])
+
+    def test_a_backslash_is_not_taken_for_an_escape(self) -> None:
+        for value, want in {
+            r"C:\new": r"C:\\new", "C:\new": r"C:\new", "\\\n": r"\\\n", r"\\n": r"\\\\n",
+            r"\t": r"\\t", r"\r": r"\\r", r"\x1b": r"\\x1b", "\x1b": r"\x1b",
+            r"\u2028": r"\\u2028", r"\U000e0001": r"\\U000e0001", r"x\|y": r"x\\\|y",
+            # Pandas shows these as they are, and so do we.
+            r"C:\Users\data": r"C:\Users\data", r"\\server\etc": r"\\server\etc",
+            r"\d+\.\w": r"\d+\.\w", r"\xyz \u12": r"\xyz \u12", "end\\": "end\\", r"\\": r"\\",
+            "x" * 36 + r"\new": "x" * 36 + "\\\\n\u2026", "x" * 39 + r"\new": "x" * 39 + "\u2026",
+        }.items():
+            with self.subTest(value):
+                self.assertEqual(self.cells(repr([value])), [want])
+        self.shows(r"pd.DataFrame({r'\name': [1]}, index=[r'\top'])",
+                   result="|  | \\\\name (int64) |\n| --- | --- |\n| \\\\top | 1 |\n"
+                          "[1 rows x 1 columns]")
+
+    def test_the_number_of_columns_is_obeyed(self) -> None:
+        self.addCleanup(self.worker.run, "pd.reset_option('display.max_columns')")
+        for most, want in {1: ["c0", GAP], 2: ["c0", GAP, "c29"], 3: ["c0", "c1", GAP, "c29"],
+                           20: ["c%d" % n for n in range(10)] + [GAP]
+                               + ["c%d" % n for n in range(20, 30)],
+                           30: ["c%d" % n for n in range(30)],
+                           None: ["c%d" % n for n in range(30)],
+                           0: ["c%d" % n for n in range(6)] + [GAP]
+                              + ["c%d" % n for n in range(24, 30)]}.items():
+            with self.subTest(most):
+                self.worker.run("pd.set_option('display.max_columns', %s)" % most)
+                _, ended = self.start("pd.DataFrame({'c%d' % n: range(99) for n in range(30)})")
+                lines = ended.done["result"].split("\n")
+                self.assertEqual(lines[0].replace(" (int64)", ""), "|  | %s |" % " | ".join(want))
+                self.assertEqual({line.count(" | ") for line in lines[:-1]}, {len(want)})
+                self.assertEqual(lines[-1], "[99 rows x 30 columns]")
 
     def test_the_width_of_columns_is_obeyed(self) -> None:
         for width, want in {5: "xxxx\u2026", 45: "x" * 44 + "\u2026", 100: "x" * 60,
