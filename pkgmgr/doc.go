@@ -18,6 +18,10 @@
 // version, or the directory of an environment, made if it lies in the workspace. Each environment
 // has one Manager, which all sessions that chose it share, with its locks and its programs.
 //
+// Clients that bring different variables have a Manager each, because its commands run with these
+// variables and search their PATH. If two of them find the same environment, the locks on its
+// directories keep their installs apart, as they do between servers.
+//
 // Which installer: the environment's own uv, else the uv on the PATH, else the environment's pip,
 // else a pip from outside: that of the Python which the environment was made from, or the copy that
 // this Python carries.

@@ -95,6 +95,12 @@ func (m *Manager) choose(ctx context.Context, c Choice) (*Manager, error) {
 	return o, nil
 }
 
+// Shares reports whether o, a Manager of perhaps other settings, has the environment of m.
+func (m *Manager) Shares(o *Manager) bool {
+	env, err := o.current()
+	return err == nil && m.uses(env)
+}
+
 // uses reports whether env is the environment of m.
 func (m *Manager) uses(env environment) bool {
 	own, err := m.current()

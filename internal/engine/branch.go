@@ -25,14 +25,14 @@ type (
 var errShutdown = errors.New("the server is shutting down")
 
 // Branch makes a session that continues with a copy of the variables of another one, and has its
-// settings. It waits for its turn in that session; if ctx is done before, the error is a
+// settings and environment. It waits for its turn in that session; if ctx is done before, the error is a
 // [*BusyError]. It can be any error of Create, too, or a [*NoSessionError] about from, or say why
 // from can't be branched now.
-func (e *Engine) Branch(ctx context.Context, sc Scope, from, name string) (overview.Session, Shared, error) {
+func (e *Engine) Branch(ctx context.Context, from, name string) (overview.Session, Shared, error) {
 	fork := func(parent Python, name string, cfg pyrepl.Config) (Python, Shared, error) {
 		return parent.Branch(ctx, name, cfg)
 	}
-	return e.branch(sc, from, name, fork)
+	return e.branch(from, name, fork)
 }
 
 // ErrNotKept says that the state after a job can't be continued without running code again. If the
@@ -42,13 +42,13 @@ var ErrNotKept = pyrepl.ErrNotKept
 // Continue is [Engine.Branch] from the state after a job: from the job's checkpoint or, if no later
 // job has changed the variables there, from its session or a branch of that. With an empty name it
 // takes a free one. The error can be [ErrNotKept].
-func (e *Engine) Continue(ctx context.Context, sc Scope, job jobs.Record, name string) (overview.Session, Shared, error) {
+func (e *Engine) Continue(ctx context.Context, job jobs.Record, name string) (overview.Session, Shared, error) {
 	var refused error
 	fork := func(parent Python, name string, cfg pyrepl.Config) (Python, Shared, error) {
 		return parent.BranchAfter(ctx, job.ID, name, cfg)
 	}
 	for _, from := range e.holders(job) {
-		status, shared, err := e.branch(sc, from, name, fork)
+		status, shared, err := e.branch(from, name, fork)
 		if !errors.Is(err, ErrNotKept) {
 			return status, shared, err
 		}
@@ -77,23 +77,23 @@ func (e *Engine) holders(job jobs.Record) (names []string) {
 type forkFunc func(parent Python, name string, cfg pyrepl.Config) (b Python, shared Shared, err error)
 
 // branch makes a session that fork forks off another one.
-func (e *Engine) branch(sc Scope, from, name string, fork forkFunc) (overview.Session, Shared, error) {
+func (e *Engine) branch(from, name string, fork forkFunc) (overview.Session, Shared, error) {
 	parent, name, err := e.branchable(from, name)
 	if err != nil {
-		return overview.Session{}, nil, e.described(sc, err)
+		return overview.Session{}, nil, e.described(err)
 	}
 	spec := parent.spec
 	spec.Name = name
-	b, shared, err := fork(parent.Python, name, e.configOf(sc, spec, parent.packages))
+	b, shared, err := fork(parent.Python, name, e.configOf(parent.scope, spec, parent.packages))
 	if err != nil {
 		return overview.Session{}, nil, err
 	}
-	s, err := e.addBranch(sc, spec, parent, b)
+	s, err := e.addBranch(spec, parent, b)
 	if err != nil {
 		b.Close()
-		return overview.Session{}, nil, e.described(sc, err)
+		return overview.Session{}, nil, e.described(err)
 	}
-	return e.statusOf(sc, s), shared, nil
+	return e.statusOf(s), shared, nil
 }
 
 // branchable returns the session from and the name of its branch, or why it can't have one.
@@ -113,7 +113,7 @@ func (e *Engine) branchable(from, name string) (*session, string, error) {
 }
 
 // addBranch adds a branch to the table, unless a session of its name was made meanwhile.
-func (e *Engine) addBranch(sc Scope, spec SessionSpec, parent *session, b Python) (session, error) {
+func (e *Engine) addBranch(spec SessionSpec, parent *session, b Python) (session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -122,7 +122,7 @@ func (e *Engine) addBranch(sc Scope, spec SessionSpec, parent *session, b Python
 	if err := e.canMake(spec.Name); err != nil {
 		return session{}, err
 	}
-	s := e.add(sc, spec, parent.packages, b)
+	s := e.add(parent.scope, spec, parent.packages, b)
 	s.named, s.parent = true, parent.Name()
 	return *s, nil
 }

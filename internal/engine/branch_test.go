@@ -24,11 +24,11 @@ func TestBranchOfASession(t *testing.T) {
 	sc := b.Scope()
 	dir := t.TempDir()
 	b.create(sc, engine.SessionSpec{Name: "base", Dir: dir, Env: map[string]string{"MINE": "base's"}})
-	if _, _, err := b.Branch(t.Context(), sc, "base", "twig"); err == nil {
+	if _, _, err := b.Branch(t.Context(), "base", "twig"); err == nil {
 		t.Error("a session without Python was branched")
 	}
 	b.says(sc, "base", "x = [1]")
-	st, _, err := b.Branch(t.Context(), sc, "base", "twig")
+	st, _, err := b.Branch(t.Context(), "base", "twig")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,16 +44,16 @@ func TestBranchOfASession(t *testing.T) {
 	if got, want := b.says(sc, "twig", code), "False "+dir+" base's\n"; got != want {
 		t.Errorf("the next Python of the branch prints %q, want %q", got, want)
 	}
-	if _, _, err := b.Branch(t.Context(), sc, "none", "mine"); !isNoSession(err) {
+	if _, _, err := b.Branch(t.Context(), "none", "mine"); !isNoSession(err) {
 		t.Errorf("branch of no session: %v", err)
 	}
-	if _, _, err := b.Branch(t.Context(), sc, "base", "twig"); !isExists(err) {
+	if _, _, err := b.Branch(t.Context(), "base", "twig"); !isExists(err) {
 		t.Errorf("branch of a name that exists: %v", err)
 	}
-	if _, _, err := b.Branch(t.Context(), sc, "base", "third"); err != nil {
+	if _, _, err := b.Branch(t.Context(), "base", "third"); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := b.Branch(t.Context(), sc, "base", "fourth"); !isTooMany(err) {
+	if _, _, err := b.Branch(t.Context(), "base", "fourth"); !isTooMany(err) {
 		t.Errorf("branch beyond the limit: %v", err)
 	}
 }
@@ -77,12 +77,12 @@ func TestBranchThatComesTooLate(t *testing.T) {
 	jobstest.Asks(t, j)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := b.Branch(ctx, sc, "base", "twig"); err == nil || err.Error() != "session base is busy with job "+j.ID()+", which waits for input" {
+	if _, _, err := b.Branch(ctx, "base", "twig"); err == nil || err.Error() != "session base is busy with job "+j.ID()+", which waits for input" {
 		t.Errorf("branch of a busy session: %v", err)
 	}
 	branched := make(chan error, 1)
 	go func() {
-		_, _, err := b.Branch(t.Context(), sc, "base", "twig")
+		_, _, err := b.Branch(t.Context(), "base", "twig")
 		branched <- err
 	}()
 	b.queues(sc, "base")
@@ -107,7 +107,7 @@ func TestBranchThatWaitsForWhatIsLost(t *testing.T) {
 		j := b.python(sc, name, "input(); import os; os._exit(1)")
 		jobstest.Asks(t, j)
 		go func() {
-			_, _, err := b.Branch(t.Context(), sc, name, "twig")
+			_, _, err := b.Branch(t.Context(), name, "twig")
 			branched <- err
 		}()
 		b.queues(sc, name)
@@ -117,7 +117,7 @@ func TestBranchThatWaitsForWhatIsLost(t *testing.T) {
 	}
 	want := "session base was deleted while its branch waited for it, and its variables are lost; make the session without from_session"
 	if err := lose("base", func(*jobs.Job) {
-		if _, _, err := b.Delete(sc, "base", jobs.Agent, "test"); err != nil {
+		if _, _, err := b.Delete("base", jobs.Agent, "test"); err != nil {
 			t.Error(err)
 		}
 	}); err == nil || err.Error() != want {
@@ -135,7 +135,7 @@ func TestBranchThatWaitsForWhatIsLost(t *testing.T) {
 func (b *bench) queues(sc engine.Scope, name string) {
 	b.t.Helper()
 	polltest.Until(b.t, "the queue of session "+name, func() bool {
-		list, _ := b.Sessions(sc)
+		list, _ := b.Sessions()
 		return slices.ContainsFunc(list, func(s overview.Session) bool { return s.Name == name && s.Queued > 0 })
 	})
 }

@@ -42,7 +42,7 @@ func (spec SessionSpec) venv() string {
 // learn its version.
 func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ overview.Session, install *Install, err error) {
 	if err := e.checkSpec(spec); err != nil {
-		return overview.Session{}, nil, e.described(sc, err)
+		return overview.Session{}, nil, e.described(err)
 	}
 	packages, err := sc.base.packages.Other(ctx, pkgmgr.Choice{
 		Python: pkgmgr.Setting{Name: "python", Value: spec.Python}, Venv: pkgmgr.Setting{Name: "venv", Value: spec.venv()},
@@ -59,9 +59,9 @@ func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ over
 	}
 	s, err := e.makeNamed(sc, spec, packages, install)
 	if err != nil {
-		return overview.Session{}, nil, e.described(sc, err)
+		return overview.Session{}, nil, e.described(err)
 	}
-	return e.statusOf(sc, s), install, nil
+	return e.statusOf(s), install, nil
 }
 
 // makeNamed makes a session with its settings, and lets install, unless it is nil, take the first
@@ -125,7 +125,7 @@ func (e *Engine) make(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) *ses
 func (e *Engine) add(sc Scope, spec SessionSpec, packages *pkgmgr.Manager, of Python) *session {
 	now := time.Now()
 	of.SetCheckpoints(&e.kept)
-	s := &session{Python: of, spec: spec, packages: packages, made: now, opened: now}
+	s := &session{Python: of, scope: sc, spec: spec, packages: packages, made: now, opened: now}
 	if old := e.expired[spec.Name]; old != nil {
 		if old.loss != nil {
 			s.SetNote(old.loss.String())

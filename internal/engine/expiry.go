@@ -11,7 +11,7 @@ import (
 
 // A session that no job has used for Config.SessionTTL is ended, unless processes that it started
 // are still running. What was lost is said once, as after a crash, and a session that is opened
-// under the same name has the same settings.
+// under the same name has the same settings and environment.
 
 // expiryPause is the longest time between two checks. A session whose last child has exited is
 // found idle by the next.
@@ -22,6 +22,7 @@ const askedPause = 100 * time.Millisecond
 
 // An expired session is what remains of one that was ended because it was idle.
 type expired struct {
+	scope    Scope
 	spec     SessionSpec
 	packages *pkgmgr.Manager
 	named    bool
@@ -109,6 +110,6 @@ func (e *Engine) expireNow(s *session) bool {
 		}
 		delete(e.expired, oldest)
 	}
-	e.expired[name] = &expired{spec: s.spec, packages: s.packages, named: s.named, at: time.Now(), loss: loss}
+	e.expired[name] = &expired{scope: s.scope, spec: s.spec, packages: s.packages, named: s.named, at: time.Now(), loss: loss}
 	return true
 }

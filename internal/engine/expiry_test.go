@@ -18,7 +18,7 @@ import (
 )
 
 // expired waits until the loss of a session is reported.
-func expired(t *testing.T, b *bench, sc engine.Scope, name string) (loss *engine.Loss) {
+func expired(t *testing.T, b *bench, name string) (loss *engine.Loss) {
 	t.Helper()
 	polltest.Check(t, func() error {
 		losses := b.Losses()
@@ -26,7 +26,7 @@ func expired(t *testing.T, b *bench, sc engine.Scope, name string) (loss *engine
 			loss = losses[i]
 			return nil
 		}
-		list, _ := b.Sessions(sc)
+		list, _ := b.Sessions()
 		return fmt.Errorf("%s is not ended: %+v", name, list)
 	})
 	return loss
@@ -45,7 +45,7 @@ func TestIdleSessionsAreEnded(t *testing.T) {
 	b.create(sc, engine.SessionSpec{Name: "lab", Dir: dir})
 	j := b.python(sc, "lab", "import os\na = b = 1\nprint(f'pid {os.getpid()}.')")
 	pid := pids(t, j, 1)[0]
-	loss := expired(t, b, sc, "lab")
+	loss := expired(t, b, "lab")
 	const how = "session lab's Python was ended because it was idle for 300ms (REPL_SESSION_TTL) after job "
 	if got, want := loss.String(), how+j.ID()+"; variables lost: a, b, os"; got != want {
 		t.Errorf("the loss: %q, want %q", got, want)
@@ -79,10 +79,10 @@ func TestSessionsInUseAreKept(t *testing.T) {
 	pids(t, parent, 1)
 	for range 3 { // each is ended by a check that finds the others in use
 		jobstest.End(t, b.python(sc, "idle", "1"))
-		expired(t, b, sc, "idle")
+		expired(t, b, "idle")
 	}
 	unused := time.Since(jobstest.End(t, parent).Ended)
-	list, _ := b.Sessions(sc)
+	list, _ := b.Sessions()
 	if len(list) != 2 || list[0].Name != "busy" || list[1].Name != "parent" {
 		t.Fatalf("sessions %+v", list)
 	}
@@ -92,5 +92,5 @@ func TestSessionsInUseAreKept(t *testing.T) {
 	if _, err := running.Send(context.Background(), jobs.Input{Text: "x", Line: true}); err != nil {
 		t.Fatal(err)
 	}
-	expired(t, b, sc, "busy")
+	expired(t, b, "busy")
 }

@@ -150,7 +150,7 @@ func TestEngineKnowsASessionByItsInterface(t *testing.T) {
 	b := newBench(t, c)
 	sc := b.Scope()
 	jobstest.End(t, b.python(sc, "lab", "x"))
-	if _, _, err := b.Branch(t.Context(), sc, "lab", "twig"); err != nil {
+	if _, _, err := b.Branch(t.Context(), "lab", "twig"); err != nil {
 		t.Fatal(err)
 	}
 	twig, err := b.Session("twig")
@@ -168,14 +168,14 @@ func TestEngineKnowsASessionByItsInterface(t *testing.T) {
 	if _, _, err := b.Open(sc, "third"); !errors.As(err, &many) || many.Idle.Name == "" || many.Idle.Processes != 1 {
 		t.Errorf("a third: %v, %+v", err, many)
 	}
-	wait, _, err := b.Delete(sc, "twig", jobs.Agent, "test")
+	wait, _, err := b.Delete("twig", jobs.Agent, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if end, err := wait(t.Context()); !end.Had || err != nil {
 		t.Errorf("deleted: %+v, %v", end, err)
 	}
-	if list, _ := b.Sessions(sc); len(list) != 1 || list[0].Name != "lab" || list[0].Variables != 1 {
+	if list, _ := b.Sessions(); len(list) != 1 || list[0].Name != "lab" || list[0].Variables != 1 {
 		t.Errorf("the sessions are %+v", list)
 	}
 }
@@ -186,7 +186,7 @@ func TestScanOfASessionDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(b *bench, sc engine.Scope){
 		"exists": func(b *bench, sc engine.Scope) { b.Create(b.t.Context(), sc, engine.SessionSpec{Name: "slow"}) },
-		"branch": func(b *bench, sc engine.Scope) { b.Branch(b.t.Context(), sc, "other", "slow") },
+		"branch": func(b *bench, sc engine.Scope) { b.Branch(b.t.Context(), "other", "slow") },
 		"full": func(b *bench, sc engine.Scope) {
 			for _, name := range []string{"slow", "slow2", "slow3", "slow4"} {
 				jobstest.End(b.t, b.python(sc, name, "x"))

@@ -12,7 +12,8 @@ import (
 )
 
 // installed returns a note for each package of an install that a session of that environment has
-// imported in an earlier version. Sessions find new packages themselves.
+// imported in an earlier version. Sessions find new packages themselves. Clients with different
+// variables can have one environment of Python.
 func (e *Engine) installed(ctx context.Context, packages *pkgmgr.Manager, changes pkgmgr.Changes) (notes []string) {
 	replaced := map[string]string{} // by module: its package, with the new version
 	for _, p := range changes.Installed {
@@ -30,7 +31,7 @@ func (e *Engine) installed(ctx context.Context, packages *pkgmgr.Manager, change
 		sessions = nil
 	}
 	for name, s := range sessions {
-		if s.packages != packages {
+		if !s.packages.Shares(packages) {
 			continue
 		}
 		imported, err := s.Imported(ctx, modules)

@@ -43,7 +43,7 @@ print(shutil.which("python"), subprocess.run(["python", "-c", "import sys; print
 	if record := jobstest.End(t, j); record.Status != jobs.Completed || strings.TrimSpace(jobstest.Output(j)) != "/server's /conda" {
 		t.Errorf("a shell job: %s, %q", record.Receipt.Text(), jobstest.Output(j))
 	}
-	wait, kept, err := b.Delete(sc, "lab", jobs.Agent, "test")
+	wait, kept, err := b.Delete("lab", jobs.Agent, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestDeleteKeepsNoEnvironmentThatWasNotMade(t *testing.T) {
 	b.create(sc, engine.SessionSpec{Name: "lab", Venv: engine.OwnVenv})
 	j := b.python(sc, "lab", "1")
 	polltest.Until(t, "the environment", exists)
-	wait, kept, err := b.Delete(sc, "lab", jobs.Agent, "test")
+	wait, kept, err := b.Delete("lab", jobs.Agent, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestMemoryOfSessions(t *testing.T) {
 		}
 	}
 	b.says(sc, "small", "pass") // which a branch needs
-	if _, _, err := b.Branch(t.Context(), sc, "small", "branch"); err != nil {
+	if _, _, err := b.Branch(t.Context(), "small", "branch"); err != nil {
 		t.Fatal(err)
 	}
 	const outOfMemory = "failed (out of memory: limit of 100 MB; variables kept)"

@@ -65,13 +65,13 @@ func (e *Engine) tooMany() error {
 
 // described returns an error of canMake with the state of the session that it is about. The state
 // needs a scan of /proc, so canMake, whose caller holds mu, leaves it out.
-func (e *Engine) described(sc Scope, err error) error {
+func (e *Engine) described(err error) error {
 	switch err := err.(type) {
 	case *SessionExistsError:
-		err.Session = e.statusOf(sc, err.of)
+		err.Session = e.statusOf(err.of)
 	case *TooManySessionsError:
 		if err.idle != nil {
-			err.Idle = e.statusOf(sc, *err.idle)
+			err.Idle = e.statusOf(*err.idle)
 		}
 	}
 	return err

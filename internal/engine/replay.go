@@ -16,7 +16,7 @@ import (
 type Replay interface {
 	// Cost returns how many jobs run again, and how long they took the first time.
 	Cost() (count int, took time.Duration)
-	// Run makes a session with the settings of the job's, and returns its name and the runner of work
+	// Run makes a session with the settings and environment of the job's, and returns its name and the runner of work
 	// in that state. With an empty name it takes a free one. The session is deleted if its job ends
 	// before the work begins. The error is one of [Engine.Create], or a [*NoSessionError] about the
 	// job's.
@@ -25,24 +25,23 @@ type Replay interface {
 
 type replay struct {
 	e       *Engine
-	sc      Scope
 	session string  // that has the code
 	steps   []Entry // that run again
 }
 
 // Replay returns the replay of a job, by the code that its session or a branch of that has kept. The
 // error can be a [*NoSessionError] about the job's session, or say why the job can't be run again.
-func (e *Engine) Replay(sc Scope, job jobs.Record) (Replay, error) {
+func (e *Engine) Replay(job jobs.Record) (Replay, error) {
 	s, err := e.Session(job.Session)
 	if err == nil {
 		var steps []Entry
 		if steps, err = s.History().Until(job.ID); err == nil {
-			return &replay{e, sc, job.Session, steps}, nil
+			return &replay{e, job.Session, steps}, nil
 		}
 	}
 	for _, s := range e.list() {
 		if steps, err := s.History().Until(job.ID); err == nil {
-			return &replay{e, sc, s.Name(), steps}, nil
+			return &replay{e, s.Name(), steps}, nil
 		}
 	}
 	return nil, err
@@ -66,7 +65,7 @@ func (r *replay) same(work Work) string {
 }
 
 func (r *replay) Run(name string, work Work) (_ string, _ jobs.Runner, err error) {
-	defer func() { err = r.e.described(r.sc, err) }()
+	defer func() { err = r.e.described(err) }()
 	again := pyrepl.Replay{Earlier: r.steps, Work: work}
 	if job := r.same(work); job != "" {
 		again.Note = "Same code as job " + job + ", which ran it in the same state"
@@ -83,7 +82,7 @@ func (r *replay) Run(name string, work Work) (_ string, _ jobs.Runner, err error
 	}
 	spec := of.spec
 	spec.Name = name
-	s := r.e.make(r.sc, spec, of.packages)
+	s := r.e.make(of.scope, spec, of.packages)
 	s.named, s.awaits, s.rerun = of.named, 1, r.steps[len(r.steps)-1].Job
 	again.Abandon = func(ctx context.Context) { r.e.abandon(ctx, s) }
 	return name, s.Python.Replay(again), nil

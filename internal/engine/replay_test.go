@@ -13,9 +13,9 @@ import (
 )
 
 // rerun runs code in the state after a job by running again what has led to it.
-func (b *bench) rerun(sc engine.Scope, after jobs.Record, code string) (string, *jobs.Job) {
+func (b *bench) rerun(after jobs.Record, code string) (string, *jobs.Job) {
 	b.t.Helper()
-	replay, err := b.Replay(sc, after)
+	replay, err := b.Replay(after)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 	same := jobstest.End(t, b.python(sc, "base", "x = 1"))
 	const note = "Same code as job "
 	for range 2 {
-		name, j := b.rerun(sc, first, "x = 1")
+		name, j := b.rerun(first, "x = 1")
 		record := jobstest.End(t, j)
 		text := strings.Join(record.Receipt.Notes, "; ")
 		if name != "base-2" || !strings.HasPrefix(record.Receipt.Text(), "failed (FileExistsError: ") || strings.Contains(text, note) {
@@ -48,14 +48,14 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 		if record.Receipt.State != "" || record.Receipt.Names.NewCount != 0 {
 			t.Errorf("variables of a session that is deleted: %q, %+v", record.Receipt.State, record.Receipt.Names)
 		}
-		if list, _ := b.Sessions(sc); len(list) != 1 {
+		if list, _ := b.Sessions(); len(list) != 1 {
 			t.Errorf("the sessions are %v", list)
 		}
 	}
 	if got := b.says(sc, "base", "os.rmdir('made')"); got != "" {
 		t.Error(got)
 	}
-	name, j := b.rerun(sc, first, "x = 1")
+	name, j := b.rerun(first, "x = 1")
 	record := jobstest.End(t, j)
 	text := strings.Join(record.Receipt.Notes, "; ")
 	if record.Status != jobs.Completed || !strings.HasSuffix(text, note+same.ID+", which ran it in the same state") {
@@ -74,13 +74,13 @@ func TestStateIsKeptByABranch(t *testing.T) {
 	b := newBench(t, config(t))
 	sc := b.Scope()
 	job := jobstest.End(t, b.python(sc, "base", "x = [1]"))
-	if _, _, err := b.Branch(t.Context(), sc, "base", "twig"); err != nil {
+	if _, _, err := b.Branch(t.Context(), "base", "twig"); err != nil {
 		t.Fatal(err)
 	}
 	b.says(sc, "base", "x.append('base')")
 	continued := func(name string) {
 		t.Helper()
-		st, _, err := b.Continue(t.Context(), sc, job, name)
+		st, _, err := b.Continue(t.Context(), job, name)
 		if err != nil || st.Parent != "twig" {
 			t.Fatalf("%s: %+v, %v", name, st, err)
 		}
@@ -89,7 +89,7 @@ func TestStateIsKeptByABranch(t *testing.T) {
 		}
 	}
 	continued("gone-on")
-	wait, _, err := b.Delete(sc, "base", jobs.Agent, "test")
+	wait, _, err := b.Delete("base", jobs.Agent, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,19 +98,19 @@ func TestStateIsKeptByABranch(t *testing.T) {
 	}
 	continued("deleted")
 	b.says(sc, "twig", "x.append(2)")
-	if _, _, err := b.Continue(t.Context(), sc, job, "fourth"); !errors.Is(err, engine.ErrNotKept) {
+	if _, _, err := b.Continue(t.Context(), job, "fourth"); !errors.Is(err, engine.ErrNotKept) {
 		t.Errorf("a state that no session has: %v", err)
 	}
-	name, again := b.rerun(sc, job, "print(x)")
+	name, again := b.rerun(job, "print(x)")
 	if record := jobstest.End(t, again); name == "" || record.Status != jobs.Completed || jobstest.Output(again) != "[1]\n" {
 		t.Errorf("session %s: %s, %s", name, record.Receipt.Text(), jobstest.Output(again))
 	}
 	for _, name := range []string{"gone-on", "deleted", "twig", name} {
-		if _, _, err := b.Delete(sc, name, jobs.Agent, "test"); err != nil {
+		if _, _, err := b.Delete(name, jobs.Agent, "test"); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := b.Replay(sc, job); !isNoSession(err) {
+	if _, err := b.Replay(job); !isNoSession(err) {
 		t.Errorf("a job whose session is deleted: %v", err)
 	}
 }

@@ -68,8 +68,9 @@ const (
 // A session is an entry of the engine's table.
 type session struct {
 	Python
+	scope    Scope // of the client that made it, or its parent; its Python starts in that environment
 	spec     SessionSpec
-	packages *pkgmgr.Manager // of its environment
+	packages *pkgmgr.Manager // of its environment of Python
 	made     time.Time
 	opened   time.Time // when a job was last about to use it
 	awaits   int       // how many jobs must have taken a place in its queue then
@@ -118,14 +119,14 @@ func (e *Engine) Open(sc Scope, name string) (_ Session, made bool, err error) {
 // open returns the named session and reports whether it had to make it. job reports whether a job
 // will take a place in its queue.
 func (e *Engine) open(sc Scope, name string, job bool) (s *session, made bool, err error) {
-	defer func() { err = e.described(sc, err) }()
+	defer func() { err = e.described(err) }()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s = e.sessions[name]
 	if made = s == nil; made {
 		spec, packages, named := SessionSpec{Name: name}, sc.base.packages, false
 		if old := e.expired[name]; old != nil {
-			spec, packages, named = old.spec, old.packages, old.named
+			sc, spec, packages, named = old.scope, old.spec, old.packages, old.named
 		}
 		if err = e.canMake(name); err != nil {
 			return nil, false, err
@@ -157,7 +158,7 @@ func (e *Engine) environmentOf(sc Scope, name string) *pkgmgr.Manager {
 // name is free; wait waits as that of Restart does. After that, kept returns the directory of the
 // environment that was made for the session alone, which stays, or "" if there is none. If there is
 // no such session, the error is a [*NoSessionError].
-func (e *Engine) Delete(sc Scope, name string, by jobs.By, reason string) (wait func(ctx context.Context) (End, error), kept func() string, err error) {
+func (e *Engine) Delete(name string, by jobs.By, reason string) (wait func(ctx context.Context) (End, error), kept func() string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.sessions[name]
@@ -166,26 +167,26 @@ func (e *Engine) Delete(sc Scope, name string, by jobs.By, reason string) (wait 
 	}
 	delete(e.sessions, name)
 	wait, err = s.Python.Delete(by, reason)
-	return wait, func() string { return keptVenv(sc, s.spec) }, err
+	return wait, func() string { return keptVenv(s.scope, s.spec) }, err
 }
 
 // Sessions returns the state of the sessions, by name, and how many are allowed at once.
-func (e *Engine) Sessions(sc Scope) (list []overview.Session, limit int) {
+func (e *Engine) Sessions() (list []overview.Session, limit int) {
 	for _, s := range e.list() {
-		list = append(list, e.statusOf(sc, s))
+		list = append(list, e.statusOf(s))
 	}
 	return list, e.config.MaxSessions
 }
 
 // statusOf returns the state of a session. It scans /proc, so its caller must not hold mu.
-func (e *Engine) statusOf(sc Scope, s session) overview.Session {
+func (e *Engine) statusOf(s session) overview.Session {
 	st, u, now := s.State(), s.Usage(), time.Now()
 	limit := cmp.Or(s.spec.MemoryMB, e.config.MemoryMB)
 	return overview.Session{
 		Name: s.Name(), Parent: s.parent, Rerun: s.rerun, PID: st.PID, Stopped: s.Stopped(), Job: st.Job, Doing: st.Doing, Queued: st.Queued, Variables: st.Variables,
 		Threads: u.Threads, Processes: u.Processes, Memory: u.Memory, CPU: u.CPU,
 		Jobs: st.Jobs, Ran: st.Ran, Age: now.Sub(s.made), Idle: max(0, now.Sub(s.idleSince(st))),
-		Python: interpreter(s.packages), Dir: cmp.Or(s.spec.Dir, sc.Workspace),
+		Python: interpreter(s.packages), Dir: cmp.Or(s.spec.Dir, s.scope.Workspace),
 		MemoryMB: limit, Together: limit > 0 && cgroup.Available() == nil,
 	}
 }

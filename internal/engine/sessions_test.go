@@ -120,7 +120,7 @@ func TestSessionsAreListed(t *testing.T) {
 	b.create(sc, engine.SessionSpec{Name: "new"})
 	b.says(sc, "lab", "import threading, time\na = b = 1\nt = threading.Thread(target=time.sleep, args=(1000,), daemon=True); t.start()\nwhile time.process_time() < .1: pass")
 	b.says(sc, "lab", "c = 1")
-	list, limit := b.Sessions(sc)
+	list, limit := b.Sessions()
 	if len(list) != 2 || limit != 10 || list[0].Name != "lab" || list[1].Name != "new" {
 		t.Fatalf("sessions %+v, limit %d", list, limit)
 	}
@@ -144,7 +144,7 @@ func TestBusySessionsAreListed(t *testing.T) {
 	job := b.python(sc, "lab", "input()")
 	jobstest.Asks(t, job)
 	b.python(sc, "lab", "1")
-	list, _ := b.Sessions(sc)
+	list, _ := b.Sessions()
 	if busy := list[0]; busy.Job != job.ID() || busy.Queued != 1 || busy.Idle != 0 || busy.Jobs != 0 {
 		t.Errorf("a busy session: %+v", busy)
 	}
@@ -161,10 +161,10 @@ func TestDeadSessionsAreListed(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if loss := expired(t, b, sc, "lab"); !slices.Equal(loss.Names, []string{"os", "x"}) {
+	if loss := expired(t, b, "lab"); !slices.Equal(loss.Names, []string{"os", "x"}) {
 		t.Errorf("lost: %v", loss)
 	}
-	if list, _ := b.Sessions(sc); len(list) != 1 || list[0].PID != 0 || list[0].Variables != 0 || list[0].Jobs != 1 {
+	if list, _ := b.Sessions(); len(list) != 1 || list[0].PID != 0 || list[0].Variables != 0 || list[0].Jobs != 1 {
 		t.Errorf("a session without Python: %+v", list)
 	}
 }
@@ -192,7 +192,7 @@ func TestSessionIsUnknown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, config(t))
 	sc := b.Scope()
-	if _, _, err := b.Delete(sc, "lab", jobs.Agent, "test"); !unknown(err, "lab") {
+	if _, _, err := b.Delete("lab", jobs.Agent, "test"); !unknown(err, "lab") {
 		t.Errorf("deleting none: %v", err)
 	}
 	if _, err := b.Session("lab"); !unknown(err, "lab") {
@@ -240,7 +240,7 @@ print(f'pid {subprocess.Popen(["sleep", "1000"]).pid}. pid {os.getpid()}.')
 time.sleep(1000)`)
 	queued := b.python(sc, "lab", "open('ran', 'w')")
 	all := pids(t, running, 2)
-	wait, _, err := b.Delete(sc, "lab", jobs.Agent, "delete_session")
+	wait, _, err := b.Delete("lab", jobs.Agent, "delete_session")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ time.sleep(1000)`)
 	if record := jobstest.End(t, again); record.Status != jobs.Completed || jobstest.Output(again) != "again\n" {
 		t.Errorf("a job of the next session: %s", record.Receipt.Text())
 	}
-	if list, _ := b.Sessions(sc); len(list) != 1 || list[0].Jobs != 1 {
+	if list, _ := b.Sessions(); len(list) != 1 || list[0].Jobs != 1 {
 		t.Errorf("sessions: %+v", list)
 	}
 }
@@ -274,7 +274,7 @@ func TestDeleteLetsPythonExit(t *testing.T) {
 	b.says(sc, "lab", "import atexit; _ = atexit.register(lambda: open('exited', 'w').close())")
 	b.create(sc, engine.SessionSpec{Name: "new"})
 	for name, had := range map[string]bool{"lab": true, "new": false} {
-		wait, _, err := b.Delete(sc, name, jobs.Agent, "test")
+		wait, _, err := b.Delete(name, jobs.Agent, "test")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,7 +314,7 @@ func TestTooManySessions(t *testing.T) {
 	busy := b.python(sc, "b", "input()")
 	jobstest.Asks(t, busy)
 	refused("a")
-	if _, _, err := b.Delete(sc, "a", jobs.Agent, "test"); err != nil {
+	if _, _, err := b.Delete("a", jobs.Agent, "test"); err != nil {
 		t.Fatal(err)
 	}
 	refusedNot := b.create(sc, engine.SessionSpec{Name: "c"})
@@ -349,7 +349,7 @@ func TestSettingsThatCannotBeHad(t *testing.T) {
 			t.Errorf("%+v: %v", tt.spec, err)
 		}
 	}
-	if list, _ := b.Sessions(sc); len(list) != 0 {
+	if list, _ := b.Sessions(); len(list) != 0 {
 		t.Errorf("sessions: %+v", list)
 	}
 }

@@ -26,7 +26,7 @@ func (e *Engine) Status(sc Scope) overview.Server {
 		Jobs: e.jobs.Count(), Disk: e.jobs.Usage(),
 		Processes: census.Trees.Processes, Memory: census.Trees.Memory, Self: census.Self,
 	}
-	s.Sessions, s.MaxSessions = e.Sessions(sc)
+	s.Sessions, s.MaxSessions = e.Sessions()
 	s.Checkpoints, s.Shells = e.checkpoints(), e.shellStatus()
 	for _, p := range census.Orphans {
 		s.Orphans = append(s.Orphans, jobs.Process{PID: p.PID, Program: p.Program})

@@ -27,17 +27,17 @@ type Backend interface {
 	Create(ctx context.Context, sc engine.Scope, spec engine.SessionSpec) (s overview.Session, install *engine.Install, err error)
 	// Branch makes a Python session that continues with the variables of another one. It waits for
 	// its turn there until ctx is done.
-	Branch(ctx context.Context, sc engine.Scope, from, name string) (overview.Session, engine.Shared, error)
+	Branch(ctx context.Context, from, name string) (overview.Session, engine.Shared, error)
 	// Replay returns what runs code in the state after a job, in a new Python session.
-	Replay(sc engine.Scope, job jobs.Record) (engine.Replay, error)
+	Replay(job jobs.Record) (engine.Replay, error)
 	// Continue is Branch from the state after a job. The error is engine.ErrNotKept if that is not
 	// there any more.
-	Continue(ctx context.Context, sc engine.Scope, job jobs.Record, name string) (overview.Session, engine.Shared, error)
+	Continue(ctx context.Context, job jobs.Record, name string) (overview.Session, engine.Shared, error)
 	// Sessions returns the state of the sessions, and how many are allowed at once.
-	Sessions(sc engine.Scope) (list []overview.Session, limit int)
+	Sessions() (list []overview.Session, limit int)
 	// Delete ends a Python session for good. kept is the directory of its own environment, which
 	// stays, or empty.
-	Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error)
+	Delete(name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error)
 	// Losses returns the deaths of idle Python interpreters that no job's receipt reports.
 	Losses() []*engine.Loss
 	// Shell returns a runner of one command line.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,7 +115,8 @@ func (c *client) shows(tool string, a given, lines ...string) {
 const where = "import os, shutil, sys; print(sys.prefix); print(shutil.which('whoami')); print(os.environ['VIRTUAL_ENV'])"
 
 // Two clients of one engine that differ in PATH, VIRTUAL_ENV and grace have the Python, the programs
-// and the waits that they brought. Each can use the session of the other, which stays as it is.
+// and the waits that they brought. Each can use the session of the other, which stays as it is, and
+// so do its branches.
 func TestClientsOfOneEngine(t *testing.T) {
 	r := newRig(t)
 	quick, patient := r.guest("quick", time.Millisecond), r.guest("patient", jobstest.Patience)
@@ -124,7 +126,11 @@ func TestClientsOfOneEngine(t *testing.T) {
 		g.shows("execute_python", given{"code": where}, g.venv, whoami, g.venv)
 		g.shows("execute_command_async", given{"command": "whoami; command -v python; echo $VIRTUAL_ENV"}, g.name, g.venv+"/bin/python", g.venv)
 		g.shows("execute_command_async", given{"command": "whoami", "shell_session": "shared"}, g.name)
-		other.shows("execute_python", given{"code": where, "session": g.name}, g.venv, whoami)
+		other.shows("execute_python", given{"code": where, "session": g.name}, g.venv, whoami, g.venv)
+		branch := "branch-of-" + g.name
+		other.call("create_session", given{"name": branch, "from_session": g.name})
+		other.call("restart_python_worker", given{"session": branch})
+		other.shows("execute_python", given{"code": where, "session": branch}, g.venv, whoami, g.venv)
 		status := g.call("server_status", nil)
 		for _, want := range []string{g.venv + "/bin/python (", g.bin + ":/usr/bin:/bin (PATH), for python3 and uv"} {
 			if !strings.Contains(status, want) {
@@ -150,7 +156,8 @@ func TestClientsOfOneEngine(t *testing.T) {
 }
 
 // What a client of an engine installs goes into its own environment, by the tool and by the pip of
-// its shell.
+// its shell. A session is noted that has imported an earlier version, even if another client of the
+// same environment made it.
 func TestClientsInstallForThemselves(t *testing.T) {
 	if testing.Short() {
 		t.Skip("pip takes seconds")
@@ -175,4 +182,11 @@ func TestClientsInstallForThemselves(t *testing.T) {
 	two.shows("execute_command_async", given{"command": "pip install " + saved("2.0") + " && pip list"}, "Successfully installed spam-2.0")
 	two.shows("execute_python", value, "2.0")
 	one.shows("execute_command_async", given{"command": "pip list --format=freeze"}, "spam==1.0")
+	brings := one.brings
+	brings.Env = append(slices.Clone(brings.Env), "MORE=1")
+	third := r.join("third", brings)
+	reply := third.call("install_package_async", given{"package": saved("3.0"), "wait_seconds": jobstest.Patience.Seconds()})
+	if want := "session one has imported spam before; restart its Python to use spam 3.0 there"; field(reply, "Note") != want {
+		t.Errorf("the note of the install is not %q:\n%s", want, reply)
+	}
 }

@@ -57,7 +57,7 @@ func (c *call) branch(ctx context.Context) (*report.Reply, error) {
 	defer c.progress.Start(ctx, 0, func() news.Note { return news.Note{Line: "waiting for session " + from} })()
 	limited, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
-	status, shared, err := c.Backend.Branch(limited, c.scope, from, c.args.Name)
+	status, shared, err := c.Backend.Branch(limited, from, c.args.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (c *call) installFirst(spec engine.SessionSpec, install *engine.Install) (*
 		Kind:    jobs.Package, Session: spec.Name, Title: view.Title("install " + spec.Packages), Site: install.Site, Holds: true,
 	}, install.Run)
 	if err != nil {
-		c.Backend.Delete(c.scope, spec.Name, jobs.Agent, "create_session") // an error: it is gone already
+		c.Backend.Delete(spec.Name, jobs.Agent, "create_session") // an error: it is gone already
 		return nil, err
 	}
 	c.changes.Changed()
@@ -83,7 +83,7 @@ func (c *call) installFirst(spec engine.SessionSpec, install *engine.Install) (*
 
 func (c *call) listSessions(context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
-	list, limit := c.Backend.Sessions(c.scope)
+	list, limit := c.Backend.Sessions()
 	return overview.Sessions(list, limit, arguments.MaxText-headRoom), nil
 }
 
@@ -91,7 +91,7 @@ func (c *call) listSessions(context.Context) (*report.Reply, error) {
 func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
 	ended := c.unended(session)
-	wait, kept, err := c.Backend.Delete(c.scope, session, jobs.Agent, "delete_session")
+	wait, kept, err := c.Backend.Delete(session, jobs.Agent, "delete_session")
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	if refused == nil || !c.args.Rerun && !c.rerunHelps(refused) {
 		return reply, refused
 	}
-	replay, err := c.Backend.Replay(c.scope, record)
+	replay, err := c.Backend.Replay(record)
 	if no, ok := errors.AsType[*engine.NoSessionError](err); ok {
 		return nil, stateGone(record.ID, no)
 	}
@@ -95,7 +95,7 @@ func stateGone(job string, no *engine.NoSessionError) error {
 func (c *call) continueFrom(ctx context.Context, job jobs.Record) (*report.Reply, error) {
 	limited, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
-	status, shared, err := c.Backend.Continue(limited, c.scope, job, c.args.Session)
+	status, shared, err := c.Backend.Continue(limited, job, c.args.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (c *call) executeIn(ctx context.Context, session string, run jobs.Runner) (
 	}
 	reply, err := c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(what)}, run)
 	if err != nil {
-		c.Backend.Delete(c.scope, session, jobs.Agent, "execute_python") // an error: it is gone already
+		c.Backend.Delete(session, jobs.Agent, "execute_python") // an error: it is gone already
 		return nil, err
 	}
 	_, gone := c.Backend.Session(session)

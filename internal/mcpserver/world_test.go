@@ -155,7 +155,7 @@ func (w *world) Create(_ context.Context, _ engine.Scope, spec engine.SessionSpe
 }
 
 // Branch implements Backend. A busy session is never branched.
-func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) (overview.Session, engine.Shared, error) {
+func (w *world) Branch(ctx context.Context, from, name string) (overview.Session, engine.Shared, error) {
 	if from == "busy" || from == "asks" {
 		return overview.Session{}, nil, &engine.BusyError{Session: from, Job: "J1", Waits: from == "asks"}
 	}
@@ -167,13 +167,13 @@ func (w *world) Branch(ctx context.Context, sc engine.Scope, from, name string) 
 	}
 	spec.Name = name
 	spec.Packages = ""
-	status, _, err := w.Create(ctx, sc, spec)
+	status, _, err := w.Create(ctx, engine.Scope{}, spec)
 	status.Parent = from
 	return status, engine.Shared{"child 812 (sleep)"}, err
 }
 
 // Continue implements Backend: the states after the jobs of session kept are there.
-func (w *world) Continue(ctx context.Context, sc engine.Scope, job jobs.Record, name string) (overview.Session, engine.Shared, error) {
+func (w *world) Continue(ctx context.Context, job jobs.Record, name string) (overview.Session, engine.Shared, error) {
 	switch {
 	case name == "threads":
 		return overview.Session{}, nil, fmt.Errorf("session %s can't be branched now: a thread runs", job.Session)
@@ -182,13 +182,13 @@ func (w *world) Continue(ctx context.Context, sc engine.Scope, job jobs.Record, 
 	case job.Session != "kept":
 		return overview.Session{}, nil, engine.ErrNotKept
 	}
-	status, _, err := w.Create(ctx, sc, engine.SessionSpec{Name: cmp.Or(name, "kept-2")})
+	status, _, err := w.Create(ctx, engine.Scope{}, engine.SessionSpec{Name: cmp.Or(name, "kept-2")})
 	status.Parent = "kept"
 	return status, engine.Shared{"child 812 (sleep)"}, err
 }
 
 // Sessions implements Backend.
-func (w *world) Sessions(engine.Scope) (list []overview.Session, limit int) {
+func (w *world) Sessions() (list []overview.Session, limit int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(w.sessions)) {
@@ -203,7 +203,7 @@ func (w *world) state(name string) overview.Session {
 }
 
 // Delete implements Backend.
-func (w *world) Delete(sc engine.Scope, name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error) {
+func (w *world) Delete(name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error) {
 	s, err := w.Session(name)
 	if err != nil {
 		return nil, nil, err
@@ -220,7 +220,7 @@ func (w *world) Delete(sc engine.Scope, name string, by jobs.By, reason string) 
 }
 
 // Replay implements Backend. Its jobs are those of the session's history, which took a second each.
-func (w *world) Replay(_ engine.Scope, job jobs.Record) (engine.Replay, error) {
+func (w *world) Replay(job jobs.Record) (engine.Replay, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.sessions[job.Session]; !ok {
