@@ -184,13 +184,13 @@ func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan
 
 // client returns what every client brings: the server's own environment, and what the settings say.
 func (s *settings) client() engine.Client {
-	return engine.Client{Env: s.GuardEnv, Grace: s.grace, Timeout: s.timeout}
+	return engine.Client{Env: s.GuardEnv, Grace: s.grace, Timeout: s.timeout, Log: s.Log}
 }
 
 // connection returns what the settings say of connections.
 func (s *settings) connection(eng *engine.Engine) mcpserver.Config {
 	return mcpserver.Config{
-		Backend: eng, Version: s.Version, Toolsets: s.toolsets, MaxChars: s.maxChars, NoImages: s.noImages, Log: s.Log,
+		Backend: eng, Version: s.Version, Toolsets: s.toolsets, MaxChars: s.maxChars, NoImages: s.noImages,
 	}
 }
 

@@ -6,7 +6,7 @@
 // have an Engine each: an engine knows no tenant.
 //
 // Every connection has a [Scope], which says where and how its jobs run. [Engine.Scope] makes it from
-// a [Client]: the environment, the workspace and the times that the client brings. Clients with
+// a [Client]: the environment, the workspace, the times and the log that the client brings. Clients with
 // different environments each have their own PATH, search for Python and installs. They share the
 // jobs and the sessions: a session keeps the environment of the client that made it, whoever uses it.
 //

@@ -42,7 +42,7 @@ type Config struct {
 	Pythons Pythons // makes the sessions; nil: those of package pyrepl
 
 	Since time.Time    // when the server started, before its engines; zero: with this one
-	Log   *slog.Logger // nil: nothing is logged
+	Log   *slog.Logger // of events that concern all clients; nil: nothing is logged
 }
 
 // An Engine is the registry and the sessions of one server, and the environments of its clients. All

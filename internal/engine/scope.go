@@ -4,6 +4,7 @@ package engine
 
 import (
 	"cmp"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"time"
@@ -26,6 +27,7 @@ type Client struct {
 	Workspace string        // an absolute path; empty: the engine's
 	Grace     time.Duration // for Scope.Grace
 	Timeout   time.Duration // for Scope.Timeout
+	Log       *slog.Logger  // for Scope.Log, at the level that the client wants; nil: the engine's
 }
 
 // A Scope is where and how the jobs of one connection run, if its calls do not say. The methods of
@@ -36,6 +38,7 @@ type Scope struct {
 	Session   string        // the Python session of calls that name none; empty: defaultSession
 	Grace     time.Duration // how long execute, send and cancel calls wait; 0: DefaultGrace
 	Timeout   time.Duration // of jobs for which the call sets none; 0: none
+	Log       *slog.Logger  // of events that concern this connection alone; nil: they are not logged
 
 	base *base
 }
@@ -68,7 +71,7 @@ type base struct {
 // Scope returns the scope of a client.
 func (e *Engine) Scope(c Client) Scope {
 	b := e.baseOf(c)
-	return Scope{Workspace: b.workspace, Env: b.env, Grace: c.Grace, Timeout: c.Timeout, base: b}
+	return Scope{Workspace: b.workspace, Env: b.env, Grace: c.Grace, Timeout: c.Timeout, Log: cmp.Or(c.Log, e.config.Log), base: b}
 }
 
 // baseOf returns the base of a client, and makes it if there is none.

@@ -3,6 +3,7 @@
 package engine_test
 
 import (
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,6 +33,25 @@ func TestWorkspaceOfAClient(t *testing.T) {
 	st := b.Status(sc)
 	if venv := filepath.Join(dir, ".venv"); st.Workspace != dir || !strings.HasPrefix(st.Python, venv+" will be made") {
 		t.Errorf("the status: workspace %s, Python %s", st.Workspace, st.Python)
+	}
+}
+
+// What concerns one connection is logged where and at the level that its client wants.
+func TestLogOfAClient(t *testing.T) {
+	t.Parallel()
+	var engines, clients strings.Builder
+	c := config(t)
+	c.Log = slog.New(slog.NewTextHandler(&engines, nil))
+	b := newBench(t, c)
+	b.Scope().Log.Info("one")
+	sc := b.Engine.Scope(engine.Client{Env: c.Env, Log: slog.New(slog.NewTextHandler(&clients, &slog.HandlerOptions{Level: slog.LevelError}))})
+	sc.Log.Info("two")
+	sc.Log.Error("three")
+	if text := engines.String(); !strings.Contains(text, "msg=one") || strings.Contains(text, "msg=t") {
+		t.Errorf("the engine's log: %q", text)
+	}
+	if text := clients.String(); strings.Count(text, "msg=") != 1 || !strings.Contains(text, "msg=three") {
+		t.Errorf("the client's log: %q", text)
 	}
 }
 

@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"asyncrepl/internal/arguments"
@@ -71,12 +70,4 @@ type Config struct {
 	// PictureWait is how long an answer with pictures waits while others on the same connection have
 	// not been read. Then it goes without them. 0: as long as its call.
 	PictureWait time.Duration
-	Log         *slog.Logger // nil: nothing is logged
-}
-
-func (c *Config) log() *slog.Logger {
-	if c.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return c.Log
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"regexp"
@@ -28,6 +29,9 @@ type client struct {
 // scope completes the scope of a connection.
 func (w *world) scope(sc engine.Scope) engine.Scope {
 	sc.Grace, sc.Timeout = w.grace, w.timeout
+	if sc.Log == nil {
+		sc.Log = slog.New(slog.NewTextHandler(w.log, nil))
+	}
 	if sc.Workspace == "" {
 		sc.Workspace = w.workspace
 	}
@@ -45,7 +49,7 @@ func (w *world) connect(ctx context.Context, sc engine.Scope) *client {
 func serve(ctx context.Context, rwc io.ReadWriteCloser, shared Config, sc engine.Scope, drain time.Duration) error {
 	ends, leave := context.WithCancel(context.Background())
 	defer leave()
-	t := &stdio.Transport{Stream: rwc, Ordered: true, Cut: ctx, Leave: leave, Drain: drain, Log: shared.Log}
+	t := &stdio.Transport{Stream: rwc, Ordered: true, Cut: ctx, Leave: leave, Drain: drain, Log: sc.Log}
 	session, err := New(ends, shared, sc).Connect(context.WithoutCancel(ctx), t, nil)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,8 @@ func TestPanicOfAHandlerIsAnsweredAndLogged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.dial(engine.Scope{})
+	other := &syncBuffer{}
+	w.dial(engine.Scope{Log: slog.New(slog.NewTextHandler(other, nil))}).call("list_jobs", nil)
 	j := w.job(c.call("execute_python", given{"code": `ask line "? "`, "wait_seconds": 60}))
 	got := c.refused("send_python_input", given{"text": "panic"})
 	if got != "Internal error: a defect of this server, described in its log. Jobs continue; list_jobs shows them." {
@@ -152,6 +155,9 @@ func TestPanicOfAHandlerIsAnsweredAndLogged(t *testing.T) {
 		if !strings.Contains(w.log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, w.log.String())
 		}
+	}
+	if text := other.String(); text != "" {
+		t.Errorf("another connection has it in its log:\n%s", text)
 	}
 	c.call("send_python_input", given{"text": "fine", "wait_seconds": 60})
 	if s := jobstest.End(t, j).Status; s != jobs.Completed {

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 
@@ -48,6 +49,9 @@ func newConn(shared Config, sc engine.Scope) *conn {
 	all := shared.Backend.Jobs()
 	if shared.Files == nil {
 		shared.Files = &files.Store{}
+	}
+	if sc.Log == nil {
+		sc.Log = slog.New(slog.DiscardHandler)
 	}
 	return &conn{
 		Config: shared, jobs: all, scope: sc, tools: sharedTools,
@@ -181,7 +185,7 @@ func (c *conn) recovering(next mcp.MethodHandler) mcp.MethodHandler {
 			if ok && call.Params != nil {
 				name = call.Params.Name
 			}
-			c.log().Error("panic in a request", "method", method, "tool", name, "panic", p, "stack", string(debug.Stack()))
+			c.scope.Log.Error("panic in a request", "method", method, "tool", name, "panic", p, "stack", string(debug.Stack()))
 			res, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 			if ok {
 				res, err = delivery.Text(report.Textf("Internal error: a defect of this server, described in its log. Jobs continue; list_jobs shows them."), true), nil

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ type world struct {
 	status    func(engine.Scope, *overview.Server) // if set, adds to what Status returns
 	drain     time.Duration                        // of connections
 	workspace string
-	log       *syncBuffer
+	log       *syncBuffer   // of connections that have none of their own
 	wroteLate chan struct{} // closed when late output was written
 
 	mu        sync.Mutex
@@ -61,7 +60,7 @@ func newWorld(t testing.TB) *world {
 		sessions:  map[string]engine.SessionSpec{"default": {Name: "default"}},
 		histories: map[string]engine.History{},
 	}
-	w.config = Config{Backend: w, Version: "test", Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	w.config = Config{Backend: w, Version: "test"}
 	return w
 }
 
