@@ -51,6 +51,7 @@ func (in Input) Types() bool {
 // A Delivery is the result of sending input.
 type Delivery struct {
 	Waiting bool   // a program was waiting for it
+	Unsure  bool   // whether one was is not known, because other input was sent shortly before
 	Untaken bool   // a program is waiting for it, and has not taken it yet
 	Unseen  bool   // whether one was is unknown, because the input went into a pipe
 	Outside bool   // whether one outside the job was is unknown
@@ -60,7 +61,8 @@ type Delivery struct {
 	Behind bool   // Typing was queued behind an earlier one
 
 	Signalled string // the programs that a signal was sent to: "sleep (pid 812)"
-	Made      string // the signal that the terminal has made of the keys, such as SIGINT; empty: they are to be read
+	Made      string // the last signal that the terminal has made of the input, such as SIGINT; empty: none
+	Rest      bool   // some of the input follows Made and is to be read
 }
 
 // A Typing is input that is typed one key at a time, after the call that sent it if need be.

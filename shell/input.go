@@ -42,6 +42,7 @@ func (r *run) input(ctx context.Context, in jobs.Input) (d jobs.Delivery, err er
 	r.mu.Lock()
 	d.Waiting = r.reading
 	r.mu.Unlock()
+	d.Unsure = !d.Waiting && r.watcher.Unsure()
 	if r.stdin != nil {
 		d.Unseen = !waiting.SeesPipes
 		err = r.inputToPipe(ctx, in, &d)
@@ -81,9 +82,7 @@ func (r *run) inputToTerminal(ctx context.Context, in jobs.Input, d *jobs.Delive
 	if d.Waiting && (in.Size != (jobs.Size{}) || in.Signal != "") {
 		r.awaitReader(ctx)
 	}
-	if in.Text == "" && !in.EOF {
-		d.Made = r.madeOf(strings.Join(strokes.Keys, ""))
-	}
+	d.Made, d.Rest = r.madeOf(strokes)
 	typing, err := r.typist.Type(ctx, strokes)
 	if errors.Is(err, errEnded) {
 		return jobs.ErrEnded

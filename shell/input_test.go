@@ -196,6 +196,62 @@ print(line)'`)
 	}
 }
 
+// Input can come before the scan that sees a program wait again. The reply must not say then that no
+// program was waiting.
+func TestInputSoonAfterOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for name, start := range map[string]func(string) *jobs.Job{"terminal": b.start, "pipes": b.startPiped} {
+		j := start("exec cat")
+		for range 10 {
+			jobstest.Asks(t, j)
+			for n := range 3 {
+				if d := jobstest.Send(t, j, jobs.Input{Text: "x\n"}); !d.Waiting && !d.Unsure {
+					t.Errorf("%s: input %d: told that no program was waiting", name, n)
+				}
+			}
+		}
+		jobstest.Send(t, j, jobs.Input{EOF: true})
+		jobstest.End(t, j)
+
+		j = start("echo on; exec sleep 1000")
+		jobstest.Prints(t, j, "on")
+		polltest.Until(t, name+": it to be known that no program waits", func() bool {
+			d := jobstest.Send(t, j, jobs.Input{Text: "x\n"})
+			return !d.Waiting && !d.Unsure
+		})
+		j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+		jobstest.End(t, j)
+	}
+}
+
+// The terminal makes a signal of the key that interrupts a busy program, whatever is sent with it.
+func TestKeysThatAreSignalsAmongOtherInput(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	with := func(in jobs.Input, change func(*jobs.Input)) jobs.Input { change(&in); return in }
+	for _, c := range []struct {
+		in   jobs.Input
+		made string
+		rest bool
+	}{
+		{press("esc", "ctrl-c"), "SIGINT", false},
+		{with(press("ctrl-c"), func(in *jobs.Input) { in.Text = "a" }), "SIGINT", false},
+		{with(press("ctrl-c"), func(in *jobs.Input) { in.EOF = true }), "SIGINT", true},
+		{with(press("esc", "ctrl-c"), func(in *jobs.Input) { in.EOF = true }), "SIGINT", true},
+		{press("ctrl-c", "ctrl-\\", "a"), "SIGQUIT", true},
+		{press("esc", "a"), "", false},
+	} {
+		j := b.start("trap '' INT QUIT; echo on; while :; do :; done")
+		jobstest.Prints(t, j, "on")
+		if d := jobstest.Send(t, j, c.in); d.Made != c.made || d.Rest != c.rest {
+			t.Errorf("%+v: the terminal made %q of it, with a rest %t", c.in, d.Made, d.Rest)
+		}
+		j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+		jobstest.End(t, j)
+	}
+}
+
 // A busy program never reads the key that interrupts it: the terminal makes a signal of it.
 func TestKeysThatAreSignals(t *testing.T) {
 	t.Parallel()

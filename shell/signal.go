@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
 
@@ -100,15 +101,16 @@ func (r *run) ignored(sig syscall.Signal) bool {
 	return members > 0
 }
 
-// madeOf returns the last signal that the terminal makes of keys, or "" if some of them stand for none.
-func (r *run) madeOf(keys string) (last string) {
+// madeOf returns the last signal that the terminal makes of s, or "", and whether some of s follows it.
+func (r *run) madeOf(s tty.Strokes) (last string, rest bool) {
 	mode, _ := r.pty.Mode() // an error: typing fails, too
-	for _, key := range []byte(keys) {
-		if last = mode.Signal(key); last == "" {
-			return ""
+	typed := s.Text + s.Paste + strings.Join(s.Keys, "")
+	for i := range len(typed) {
+		if made := mode.Signal(typed[i]); made != "" {
+			last, rest = made, s.EOF || i < len(typed)-1
 		}
 	}
-	return last
+	return last, rest
 }
 
 // requested returns the signal after which the command ended. Its rung is empty if something else

@@ -124,6 +124,11 @@ func (f fixedTyping) Done() <-chan struct{}       { return f.done }
 func (f fixedTyping) Behind() bool                { return f.typed == 0 }
 func (f fixedTyping) Progress() (int, int, error) { return f.typed, f.keys, f.err }
 
+// A heldTyping is a fixedTyping that follows no other.
+type heldTyping struct{ fixedTyping }
+
+func (heldTyping) Behind() bool { return false }
+
 // A reply to input says whether a program was waiting for it, as far as that is known.
 func TestDeliveryIsDescribed(t *testing.T) {
 	for _, tt := range []struct {
@@ -134,6 +139,10 @@ func TestDeliveryIsDescribed(t *testing.T) {
 		{jobs.Delivery{Waiting: true}, jobs.Input{}, "delivered"},
 		{jobs.Delivery{Waiting: true, Note: "cut"}, jobs.Input{}, "delivered; cut"},
 		{jobs.Delivery{Made: "SIGINT"}, jobs.Input{}, "SIGINT sent by the terminal"},
+		{jobs.Delivery{Made: "SIGINT", Rest: true}, jobs.Input{}, "SIGINT sent by the terminal; no program was waiting for the rest; it is buffered until one reads"},
+		{jobs.Delivery{Signalled: "sleep (pid 812)"}, jobs.Input{Signal: "SIGINT", Text: "x"}, "SIGINT sent to sleep (pid 812); no program was waiting for the rest; it is buffered until one reads"},
+		{jobs.Delivery{Signalled: "vi (pid 812)", Typing: typingOf(0, 8, nil, false)}, jobs.Input{Signal: "SIGWINCH", Text: "x"}, "SIGWINCH sent to vi (pid 812); the rest follows when earlier keys are typed"},
+		{jobs.Delivery{Unsure: true}, jobs.Input{}, "sent; a program gets it when it reads"},
 		{jobs.Delivery{Untaken: true}, jobs.Input{}, "sent; the program that waits for it is busy and has not taken it yet"},
 		{jobs.Delivery{Outside: true}, jobs.Input{}, "sent; whether a program outside the job reads it can't be seen"},
 		{jobs.Delivery{Unseen: true}, jobs.Input{EOF: true}, "the command's standard input is closed"},
@@ -142,6 +151,8 @@ func TestDeliveryIsDescribed(t *testing.T) {
 		{jobs.Delivery{Waiting: true, Typing: typingOf(3, 8, nil, false)}, jobs.Input{}, "3 of 8 keys typed; the rest follows"},
 		{jobs.Delivery{Waiting: true, Typing: typingOf(8, 8, nil, true)}, jobs.Input{}, "delivered"},
 		{jobs.Delivery{Typing: typingOf(0, 8, nil, false), Behind: true}, jobs.Input{}, "it follows when earlier keys are typed"},
+		{jobs.Delivery{Typing: heldTyping{typingOf(0, 0, nil, false)}}, jobs.Input{Text: "x"}, "it follows; what comes after esc is held back"},
+		{jobs.Delivery{Typing: heldTyping{typingOf(0, 2, nil, false)}}, jobs.Input{}, "0 of 2 keys typed; the rest follows"},
 		{jobs.Delivery{Typing: typingOf(0, 0, nil, false)}, jobs.Input{}, "it follows when earlier keys are typed"},
 		{jobs.Delivery{Typing: typingOf(8, 8, nil, true), Behind: true}, jobs.Input{}, "typed after earlier keys"},
 		{jobs.Delivery{Waiting: true, Typing: typingOf(3, 8, errors.New("the job ended first"), true)}, jobs.Input{}, "3 of 8 keys typed; the rest was not: the job ended first"},

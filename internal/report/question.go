@@ -101,7 +101,11 @@ func Delivered(d jobs.Delivery, in jobs.Input) string {
 		parts = append(parts, in.Signal+" sent to "+d.Signalled)
 	}
 	if in.Types() || parts == nil {
-		parts = append(parts, typed(d, in))
+		it := "it"
+		if parts != nil {
+			it = "the rest"
+		}
+		parts = append(parts, typed(d, in, it))
 	}
 	if d.Note != "" {
 		parts = append(parts, d.Note)
@@ -109,18 +113,28 @@ func Delivered(d jobs.Delivery, in jobs.Input) string {
 	return strings.Join(parts, "; ")
 }
 
-// typed says what became of text, keys and the end of file.
-func typed(d jobs.Delivery, in jobs.Input) string {
+// typed says what became of text, keys and the end of file. it is what to call them.
+func typed(d jobs.Delivery, in jobs.Input, it string) string {
 	if d.Typing != nil {
-		if text := typing(d); text != "" {
+		if text := typing(d, it); text != "" {
 			return text
 		}
 	}
 	switch {
 	case d.Waiting:
 		return "delivered"
+	case d.Made != "" && d.Rest:
+		return d.Made + " sent by the terminal; " + unclaimed(d, in, "the rest")
 	case d.Made != "":
 		return d.Made + " sent by the terminal"
+	}
+	return unclaimed(d, in, it)
+}
+
+// unclaimed says what became of input that no program is known to have waited for. it is what to
+// call the input.
+func unclaimed(d jobs.Delivery, in jobs.Input, it string) string {
+	switch {
 	case d.Untaken:
 		return "sent; the program that waits for it is busy and has not taken it yet"
 	case d.Outside:
@@ -129,13 +143,15 @@ func typed(d jobs.Delivery, in jobs.Input) string {
 		return "the command's standard input is closed"
 	case d.Unseen:
 		return "written to the command's standard input; whether a program reads a pipe can't be seen"
+	case d.Unsure:
+		return "sent; a program gets it when it reads"
 	}
-	return "no program was waiting for it; it is buffered until one reads"
+	return "no program was waiting for " + it + "; it is buffered until one reads"
 }
 
 // typing says how far input is that is typed one key at a time. It returns "" if all is typed, and
-// nothing more is to be said of it than of other input.
-func typing(d jobs.Delivery) string {
+// nothing more is to be said of it than of other input. it is what to call the input.
+func typing(d jobs.Delivery, it string) string {
 	done := false
 	select {
 	case <-d.Typing.Done():
@@ -152,8 +168,10 @@ func typing(d jobs.Delivery) string {
 		return "typed after earlier keys"
 	case done:
 		return ""
-	case keys == 0 || d.Typing.Behind():
-		return "it follows when earlier keys are typed"
+	case d.Typing.Behind():
+		return it + " follows when earlier keys are typed"
+	case keys == 0:
+		return it + " follows; what comes after esc is held back"
 	}
 	return fmt.Sprintf("%d of %d keys typed; the rest follows", typed, keys)
 }

@@ -68,6 +68,7 @@ type Watcher struct {
 	sendEpoch uint64 // one more at each start and end of a Send
 	ev        Evidence
 	waiting   bool
+	unsure    bool      // input was sent, and no scan has had a result since
 	printed   time.Time // LastOutput at the last report
 	typed     time.Time // when input was last sent
 }
@@ -240,6 +241,7 @@ func (w *Watcher) report(ev Evidence, v verdict, epoch uint64, printed time.Time
 	if v == uncertain || w.sendEpoch != epoch {
 		return false
 	}
+	w.unsure = false
 	waiting := v == waits
 	if waiting == w.waiting && ev == w.ev && (!waiting || printed.Equal(w.printed)) {
 		return true
@@ -255,12 +257,21 @@ func (w *Watcher) inputSent() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sendEpoch++
+	w.unsure = true
 	w.typed = time.Now()
 	if w.waiting || w.ev.Reads() {
 		w.ev, w.waiting = Evidence{}, false
 		w.OnChange(Evidence{}, false)
 	}
 	w.Kick()
+}
+
+// Unsure reports whether input was sent, and no scan has had a result since. That no program is
+// reported to wait is not evidence then.
+func (w *Watcher) Unsure() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unsure
 }
 
 // lastTraffic returns the time of the newest output or input.
