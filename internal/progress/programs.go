@@ -48,6 +48,7 @@ const (
 	spans   = `(?P<left>(?:\d+(?:d|h|min|m|s) ?)+)`
 	either  = `(?P<left>(?:\d+ days?, )?\d+:\d\d(?::\d\d)?|(?:\d+(?:d|h|min|m|s) ?)+)`
 	dotted  = `(?:\S+\.py(?:::.*)? .*|[.FEsxXRuU]+ +)` // pytest's line before the share
+	alive   = ` in \d[\d.:]*s?(?: \((?:~` + either + `, )?(?:(?P<rate>[\d.,]+(?:[kKMGTP]?i?B/s)?)(?:/s|\)))?)?`
 	curlAt  = `(?:\d+:\d\d:\d\d|\d+d +\d+h)`
 )
 
@@ -90,8 +91,11 @@ var programs = [...]row{
 	bar("scp", "% …B/s ", `^\S.* +`+percent+` +(?P<done>\d+(?:[KMGTP]?B)?) +`+speed+` +(?:`+clock+` ETA|--:-- ETA|- stalled -|[\d:]+)$`),
 	bar("click", "[…]  ", `\[(?:#+-*|-+)\]  +(?:`+counts+`(?: +|$))?(?:`+percent+`)?(?: *(?:\d+d \S+|`+clock+`))?(?:  \S.*)?$`),
 	bar("progressbar2", "% …| Elapsed Time: ", `^ *`+percent+` (?:\((?P<done>[\d.,]+) of (?P<total>[\d.,]+)\)|of +\S+ [kKMGTP]?i?B) \|[^|]*\| Elapsed Time: [\d:]+(?: +ETA: +(?:`+clock+`|\S+))?`),
-	bar("alive-progress", "| …/… […%] in ", `\|[^|]*\| (?:\(!\) )?(?:\S+ )?`+counts+` \[`+percent+`\] in \S+(?: \((?:~`+either+`, )?(?P<rate>[\d.,]+)/s(?:, eta: \S+)?\))?`).rated("it/s"),
+	bar("alive-progress", "/… […%] in ", `[|\]] (?:.* )?`+amounts+` \[`+percent+`\]`+alive).rated("it/s"),
+	bar("alive-progress, by hand", "% […/…] in ", `[|\]] (?:.* )?`+percent+` \[`+amounts+`\]`+alive).rated("it/s"),
+	bar("alive-progress, a share only", "% in …%/", `[|\]] (?:.* )?`+percent+` in \d[\d.:]*s? \((?:~`+either+`, )?[\d.]+%/`),
 	bar("alive-progress without a total", "| …/s)", `\|[^|]*\| ?(?:\S+ )?(?P<done>\d+) in \S+ \((?P<rate>[\d.,]+)/s\)$`).of("items").rated("it/s"),
+	bar("alive-progress without a total, bytes", "| …B/s)", `\|[^|]*\| ?(?:\S+ )?(?P<done>`+amount+`) in \S+ \(`+speed+`\)$`),
 	bar("ffmpeg", "frame=", `^frame= *(?P<done>\d+) fps= *(?P<rate>[\d.]+) .*time=`).of("frames").rated("frames/s"),
 	bar("ffmpeg, sound", "bitrate=", `^size= *(?P<done>\d+ ?[kKM]i?B) time=\S+ bitrate=.* speed= *(?P<rate>[\d.]+x)`),
 }

@@ -184,7 +184,10 @@ func rate(s, per string) string {
 		return ""
 	}
 	end := strings.LastIndexAny(s, "0123456789") + 1
-	number, unit := s[:end], strings.TrimSpace(s[end:])+per
+	number, unit := s[:end], strings.TrimSpace(s[end:])
+	if !strings.Contains(unit, "/") {
+		unit += per
+	}
 	if whole, _, found := strings.Cut(number, "."); found && len(whole) >= 3 {
 		number = whole
 	}

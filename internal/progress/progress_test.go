@@ -89,6 +89,9 @@ score 12/20
 [21/11 10:12:13] done
 src/a/1/b.go:12:3: 40% of the calls are wrong
 accuracy: 0.91 (43%)
+[info] 12/20 [60%] in all
+[info] cache hits: 42% in 3s
+| 42% in all (~5s) |
 Mem:  42% used, 4.1G/16.0G
 %Cpu(s): 12.5 us,  3.2 sy, 84.3 id
 Battery: 100% [charging]
