@@ -109,8 +109,8 @@ func receive(t *testing.T, c net.Conn) (*http.Response, *bufio.Reader) {
 	return answer, bufio.NewReader(answer.Body)
 }
 
-// exchange sends a request and returns the answer.
-func exchange(t *testing.T, c net.Conn, what fmt.Stringer) (*http.Response, string) {
+// roundTrip sends a request and returns the answer.
+func roundTrip(t *testing.T, c net.Conn, what fmt.Stringer) (*http.Response, string) {
 	t.Helper()
 	send(t, c, what)
 	answer, r := receive(t, c)
@@ -127,12 +127,12 @@ var hello = message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params
 // initialize begins a session of the older era and returns its id.
 func initialize(t *testing.T, c net.Conn) string {
 	t.Helper()
-	answer, body := exchange(t, c, hello)
+	answer, body := roundTrip(t, c, hello)
 	id := answer.Header.Get("Mcp-Session-Id")
 	if id == "" {
 		t.Fatalf("no session: %s %s", answer.Status, body)
 	}
-	exchange(t, c, message{headers: "Mcp-Session-Id: " + id + "\r\n", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`})
+	roundTrip(t, c, message{headers: "Mcp-Session-Id: " + id + "\r\n", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`})
 	return id
 }
 

@@ -89,7 +89,7 @@ func (s *Server) serverOf(c *caller) *mcp.Server {
 	defer s.callers.mu.Unlock()
 	if c.server == nil {
 		if c.server = s.config.New(s.waits, c.Caller); c.server != nil {
-			c.server.AddReceivingMiddleware(untilClosed)
+			c.server.AddReceivingMiddleware(s.handling)
 		}
 	}
 	return c.server

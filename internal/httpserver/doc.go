@@ -4,9 +4,9 @@
 // how long: over how many connections (conns.go), from which pages (origin.go), with which token
 // (doors.go), how many at once (callers.go), and in what size and time (limits.go, unread.go). It
 // knows which era a request is of (eras.go), which sessions of the older era there are
-// (sessions.go), what a client reads while it waits (keepalive.go), what becomes of an answer
-// (call.go), what is reported of each request (observe.go), and what those who run the server can
-// ask (metrics.go).
+// (sessions.go), what becomes of each request and its answer (exchange.go), what a client reads while
+// it waits (keepalive.go), what is reported of a request (observe.go), and what those who run the
+// server can ask (metrics.go).
 //
 // A connection, in the sense of package mcpserver, is the session in the older era and the caller in
 // the newer one. HTTP has no goodbye: a request that is closed ends a wait, a session that ends ends

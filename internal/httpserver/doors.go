@@ -79,7 +79,7 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 			conn.known()
 		}
 		http.NewResponseController(w).SetWriteDeadline(time.Time{}) // from here on each write has its own
-		observationOf(r).by(c.Caller, eraOf(r))
+		exchangeOf(r).by(c.Caller, eraOf(r))
 		next(w, r, c)
 	}
 }

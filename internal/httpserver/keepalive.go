@@ -2,11 +2,9 @@ package httpserver
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"maps"
 	"net/http"
-	"sync"
 	"time"
 )
 
@@ -24,21 +22,21 @@ const (
 type writer struct {
 	rw     http.ResponseWriter
 	rc     *http.ResponseController
-	client context.Context // done when the client has left
-	header http.Header     // the handler's, until the headers are sent
+	x      *exchange
+	header http.Header // the handler's, until the headers are sent
 
-	mu      sync.Mutex
-	timer   *time.Timer // runs comment
-	sent    bool        // the headers are sent
-	status  int         // what the handler wants; 0: it has said nothing
-	framed  bool        // what the handler writes becomes an event, because comments went before it
-	done    bool        // nothing more is written: the handler has returned, or the client has cancelled its call
-	answers int         // to calls, which were written
+	// Guarded by x.writing.
+	timer    *time.Timer // runs comment
+	sent     bool        // the headers are sent
+	status   int         // what the handler wants; 0: it has said nothing
+	framed   bool        // what the handler writes becomes an event, because comments went before it
+	finished bool        // the handler has returned
 }
 
-// keepAlive returns a writer to rw. Its timer is owned by the request, whose end stops it.
-func keepAlive(rw http.ResponseWriter, client context.Context) *writer {
-	w := &writer{rw: rw, rc: http.NewResponseController(rw), client: client, header: make(http.Header)}
+// keepAlive returns a writer of the answer to rw. Its timer is owned by the request, whose end stops
+// it.
+func (x *exchange) keepAlive(rw http.ResponseWriter) *writer {
+	w := &writer{rw: rw, rc: http.NewResponseController(rw), x: x, header: make(http.Header)}
 	w.timer = time.AfterFunc(time.Hour, w.comment)
 	w.timer.Reset(aliveEvery) // now that comment can find it
 	return w
@@ -47,12 +45,12 @@ func keepAlive(rw http.ResponseWriter, client context.Context) *writer {
 // comment writes a comment, and the headers before the first one, unless the handler is just
 // writing.
 func (w *writer) comment() {
-	if !w.mu.TryLock() {
+	if !w.x.writing.TryLock() {
 		w.timer.Reset(aliveEvery)
 		return
 	}
-	defer w.mu.Unlock()
-	if w.done {
+	defer w.x.writing.Unlock()
+	if w.done() {
 		return
 	}
 	if !w.sent {
@@ -70,8 +68,8 @@ func (w *writer) comment() {
 func (w *writer) Header() http.Header { return w.header }
 
 func (w *writer) WriteHeader(status int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.x.writing.Lock()
+	defer w.x.writing.Unlock()
 	w.writeHeader(status)
 }
 
@@ -95,9 +93,9 @@ func (w *writer) writeHeader(status int) {
 }
 
 func (w *writer) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.done {
+	w.x.writing.Lock()
+	defer w.x.writing.Unlock()
+	if w.done() {
 		return 0, errDone
 	}
 	w.writeHeader(http.StatusOK)
@@ -139,7 +137,7 @@ func (w *writer) writeAnswer(event []byte) error {
 	if err := w.write(event[:last]); err != nil {
 		return err
 	}
-	if err := w.client.Err(); err != nil {
+	if err := w.x.client.Err(); err != nil {
 		return err
 	}
 	if err := w.write(event[last:]); err != nil {
@@ -148,33 +146,19 @@ func (w *writer) writeAnswer(event []byte) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	w.answers++
+	w.x.wrote()
 	return nil
 }
 
-// count returns how many answers were written.
-func (w *writer) count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.answers
-}
-
-// cut has nothing more written, unless an answer is written. It reports whether there was none.
-func (w *writer) cut() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.answers > 0 {
-		return false
-	}
-	w.done = true
-	return true
-}
+// done reports whether nothing more is written: the handler has returned, or the client wants no
+// answer.
+func (w *writer) done() bool { return w.finished || !w.x.wantsAnswer() }
 
 // FlushError sends what was written. The SDK calls it after each event.
 func (w *writer) FlushError() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.done {
+	w.x.writing.Lock()
+	defer w.x.writing.Unlock()
+	if w.done() {
 		return errDone
 	}
 	return w.flush()
@@ -193,9 +177,9 @@ func (w *writer) deadline() { w.rc.SetWriteDeadline(time.Now().Add(writeTime)) }
 // finish ends the comments. What the handler has not flushed is sent afterwards, in writeTime: at
 // least the headers, with which the stream of a call that was cancelled ends.
 func (w *writer) finish() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.done = true
+	w.x.writing.Lock()
+	defer w.x.writing.Unlock()
+	w.finished = true
 	w.writeHeader(http.StatusOK)
 	w.timer.Stop()
 	w.deadline()

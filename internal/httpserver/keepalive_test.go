@@ -95,7 +95,7 @@ func TestErrorAfterKeepAlive(t *testing.T) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no"}
 	}}
 	inBubble(t, tools, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn) {
-		head, body := exchange(t, dial(), callOfEra("", "tool"))
+		head, body := roundTrip(t, dial(), callOfEra("", "tool"))
 		const want = ": \n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,\"message\":\"no\"}}\n\n"
 		if head.StatusCode != http.StatusOK || body != want {
 			t.Errorf("%s\n%q", head.Status, body)

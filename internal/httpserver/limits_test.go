@@ -73,7 +73,7 @@ func TestIdleConnection(t *testing.T) {
 	t.Parallel()
 	inBubble(t, nil, Config{}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		c := dial()
-		exchange(t, c, message{body: "{}"})
+		roundTrip(t, c, message{body: "{}"})
 		begun := time.Now()
 		if _, err := io.ReadAll(c); err != nil {
 			t.Error(err)
@@ -130,14 +130,14 @@ func TestTooManyRequests(t *testing.T) {
 				t.Fatal("refused")
 			}
 		}
-		if head, body := exchange(t, dial(), message{body: "{}"}); head.StatusCode != http.StatusTooManyRequests {
+		if head, body := roundTrip(t, dial(), message{body: "{}"}); head.StatusCode != http.StatusTooManyRequests {
 			t.Errorf("%s: %s", head.Status, body)
 		}
 		if _, err := s.callers.enter(Caller{Tenant: "other"}, 0); err != nil {
 			t.Error("another caller is refused")
 		}
 		s.callers.leave(s.callers.all[who])
-		if head, body := exchange(t, dial(), message{body: "{}"}); head.StatusCode != http.StatusBadRequest {
+		if head, body := roundTrip(t, dial(), message{body: "{}"}); head.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %s", head.Status, body)
 		}
 	})
@@ -150,7 +150,7 @@ func TestBodiesTakeRoom(t *testing.T) {
 	inBubble(t, nil, Config{}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		c := dial()
 		empty := message{body: "{}"}
-		exchange(t, c, empty)
+		roundTrip(t, c, empty)
 		own := s.callers.all[Caller{Tenant: defaultTenant}].bodies
 		for _, test := range []struct {
 			room   *semaphore.Weighted
@@ -161,7 +161,7 @@ func TestBodiesTakeRoom(t *testing.T) {
 				t.Fatal("a request that was answered has room")
 			}
 			for range 2 { // a refused body takes none, either
-				head, body := exchange(t, dial(), empty)
+				head, body := roundTrip(t, dial(), empty)
 				if head.StatusCode != test.status || head.Header.Get("Retry-After") == "" || !strings.Contains(body, "MiB together") {
 					t.Errorf("%s: %s", head.Status, body)
 				}
@@ -179,10 +179,10 @@ func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	inBubble(t, nil, Config{Conns: 2}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		one, two := dial(), dial()
-		exchange(t, one, message{body: "{}"})
-		exchange(t, two, message{body: "{}"})
+		roundTrip(t, one, message{body: "{}"})
+		roundTrip(t, two, message{body: "{}"})
 		begun := time.Now()
-		exchange(t, dial(), message{body: "{}"}) // when the first has been idle for long enough
+		roundTrip(t, dial(), message{body: "{}"}) // when the first has been idle for long enough
 		if took := time.Since(begun); took != idleTime {
 			t.Errorf("accepted after %v", took)
 		}
@@ -201,9 +201,9 @@ func TestStrangersGiveWay(t *testing.T) {
 		call     message
 	}{
 		"silent":        {Config{Find: known}, func(*testing.T, net.Conn) {}, withToken},
-		"a wrong token": {Config{Find: known}, func(t *testing.T, c net.Conn) { exchange(t, c, message{headers: "Authorization: Bearer x\r\n"}) }, withToken},
+		"a wrong token": {Config{Find: known}, func(t *testing.T, c net.Conn) { roundTrip(t, c, message{headers: "Authorization: Bearer x\r\n"}) }, withToken},
 		"only health": {Config{Find: known}, func(t *testing.T, c net.Conn) {
-			exchange(t, c, text("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+			roundTrip(t, c, text("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 		}, withToken},
 		"refused and silent": {Config{Allow: refuseEachSecond()}, func(*testing.T, net.Conn) {}, message{body: "{}"}},
 	} {
@@ -326,17 +326,17 @@ func TestManyRequests(t *testing.T) {
 	inBubble(t, map[string]tool{"tool": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return say("x"), nil }}, Config{},
 		func(t *testing.T, s *Server, dial func() net.Conn) {
 			c := dial()
-			exchange(t, c, callOfEra("", "tool"))
+			roundTrip(t, c, callOfEra("", "tool"))
 			synctest.Wait()
 			before := inThisBubble()
 			call := callOfEra("", "tool")
 			for range requests {
-				exchange(t, c, call)
+				roundTrip(t, c, call)
 			}
 			for range requests / 10 {
 				id := initialize(t, c)
-				exchange(t, c, callOfEra(id, "tool"))
-				exchange(t, c, message{method: http.MethodDelete, headers: "Mcp-Session-Id: " + id + "\r\n"})
+				roundTrip(t, c, callOfEra(id, "tool"))
+				roundTrip(t, c, message{method: http.MethodDelete, headers: "Mcp-Session-Id: " + id + "\r\n"})
 			}
 			synctest.Wait()
 			if after := inThisBubble(); after > before {

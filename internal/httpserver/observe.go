@@ -1,76 +1,15 @@
 package httpserver
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"asyncrepl/internal/metrics"
 )
-
-// An observer reports the requests of a server and their calls.
-type observer struct {
-	report func(metrics.Request)
-	tools  []string
-}
-
-// observed returns a handler that serves as h does and reports what it has served, if
-// Config.Observe is set.
-func (s *Server) observed(h http.Handler) http.Handler {
-	if s.config.Observe == nil {
-		return h
-	}
-	o := &observer{report: s.config.Observe, tools: s.config.Tools}
-	unobserved := s.config.New
-	s.config.New = func(ctx context.Context, c Caller) *MCPServer {
-		server := unobserved(ctx, c)
-		if server != nil {
-			server.AddReceivingMiddleware(o.calls)
-		}
-		return server
-	}
-	return o.watch(h)
-}
-
-// An observation is what is known of a request. A nil one ignores everything.
-type observation struct {
-	observer *observer
-	request  context.Context // done when the client has left
-
-	mu        sync.Mutex
-	seen      metrics.Request
-	handled   bool // a message of the request is handled
-	called    bool // seen has the result of a call
-	ended     bool // the request has ended
-	left      bool // it ended without its answer
-	cancelled bool // by a message of the client
-	reported  bool // seen has been reported
-}
-
-type observationKey struct{}
-
-// observationOf returns the observation of a request, or nil.
-func observationOf(r *http.Request) *observation {
-	o, _ := r.Context().Value(observationKey{}).(*observation)
-	return o
-}
-
-// watch returns a handler that serves as h does and reports each request at its end.
-func (o *observer) watch(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		seen := &observation{observer: o, request: r.Context(), seen: metrics.Request{Time: time.Now(), Method: methodOf(r), Path: pathOf(r)}}
-		r = r.WithContext(context.WithValue(r.Context(), observationKey{}, seen))
-		w := &countingWriter{ResponseWriter: rw}
-		defer func() { seen.end(w, r) }()
-		h.ServeHTTP(w, r)
-	})
-}
 
 // methodOf returns the method of HTTP, of which a client can make up any.
 func methodOf(r *http.Request) string {
@@ -92,111 +31,26 @@ func pathOf(r *http.Request) string {
 	return ""
 }
 
-// by notes who makes a request of which era.
-func (o *observation) by(who Caller, era string) {
-	if o == nil {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.seen.Tenant, o.seen.Era = who.Tenant, era
-}
-
-// cancel notes that the client has cancelled the request, which has no answer.
-func (o *observation) cancel() {
-	if o == nil {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.cancelled = o.request.Err() == nil // or else it has left
-}
-
-// end reports the request, which w has answered. If its call has not ended yet, finish reports it,
-// with the job.
-func (o *observation) end(w *countingWriter, r *http.Request) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.seen.Duration, o.seen.Status, o.seen.Bytes = time.Since(o.seen.Time), w.status, w.written
+// result returns how the request went, which has ended in the state s.
+func (x *exchange) result(s *state) metrics.Result {
 	switch {
-	case w.status >= 400:
-		o.seen.Result = metrics.Refused
-	case o.cancelled:
-		o.seen.Result = metrics.Cancelled
-	case o.called:
-	case o.seen.Tool != "" || r.Context().Err() != nil && w.written == 0:
-		o.seen.Result = metrics.Closed
-	default:
-		o.seen.Result = metrics.OK
+	case s.seen.Status >= 400:
+		return metrics.Refused
+	case s.fate == cancelled:
+		return metrics.Cancelled
+	case s.first == handled:
+		return s.seen.Result
+	case s.seen.Tool != "", x.client.Err() != nil && s.seen.Bytes == 0:
+		return metrics.Closed
 	}
-	o.ended, o.left = true, o.seen.Result == metrics.Closed || o.cancelled
-	if !o.handled || o.called {
-		o.report()
-	}
-}
-
-func (o *observation) report() {
-	o.reported = true
-	o.observer.report(o.seen)
-}
-
-// calls is the middleware that notes the method of a request's message and how its call went.
-func (o *observer) calls(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		c := callOf(req)
-		if c == nil || c.seen == nil {
-			return next(ctx, method, req)
-		}
-		seen, call := c.seen, metrics.Request{Time: time.Now(), Method: method, Tool: o.toolOf(req)}
-		seen.begin(call)
-		res, err := next(ctx, method, req)
-		call.Duration = time.Since(call.Time)
-		call.Result, call.Job = outcome(res, err)
-		seen.finish(call)
-		return res, err
-	}
-}
-
-// begin notes that a message of the request is handled.
-func (o *observation) begin(call metrics.Request) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.handled = true
-	if !o.called && o.seen.Tool == "" {
-		o.seen.Method, o.seen.Tool = call.Method, call.Tool
-	}
-}
-
-// finish notes the end of a call. If the request had another one before, as a batch of the older
-// era can, it is reported on its own.
-func (o *observation) finish(call metrics.Request) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch {
-	case o.reported:
-	case o.called || o.seen.Tool != call.Tool:
-		call.Tenant, call.Era, call.Path, call.Status = o.seen.Tenant, o.seen.Era, o.seen.Path, http.StatusOK
-		o.observer.report(call)
-	default:
-		o.called, o.seen.Job = true, call.Job
-		switch {
-		case o.left, o.seen.Status >= 400:
-		case !o.ended && o.request.Err() != nil:
-			o.seen.Result = metrics.Closed
-		default:
-			o.seen.Result = call.Result
-		}
-		if o.ended {
-			o.report()
-		}
-	}
+	return metrics.OK
 }
 
 // toolOf returns the name of the tool that a request calls, or "" if there is no such tool: what is
 // only a client's text is neither counted nor logged.
-func (o *observer) toolOf(req mcp.Request) string {
+func (s *Server) toolOf(req mcp.Request) string {
 	call, ok := req.(*mcp.CallToolRequest)
-	if !ok || call.Params == nil || !slices.Contains(o.tools, call.Params.Name) {
+	if !ok || call.Params == nil || !slices.Contains(s.config.Tools, call.Params.Name) {
 		return ""
 	}
 	return call.Params.Name

@@ -171,12 +171,14 @@ func TestObservedRefusals(t *testing.T) {
 func TestObservedBatch(t *testing.T) {
 	t.Parallel()
 	seen := make(chan metrics.Request, 10)
-	o := &observer{report: func(r metrics.Request) { seen <- r }, tools: []string{"a", "b"}}
-	handle := o.calls(func(context.Context, string, mcp.Request) (mcp.Result, error) {
+	s := New(Config{Observe: func(r metrics.Request) { seen <- r }, Tools: []string{"a", "b"}})
+	handle := s.handling(func(context.Context, string, mcp.Request) (mcp.Result, error) {
 		return say("Job ID: " + jobID + "\n"), nil
 	})
-	h := o.watch(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = attach(r, defaultTenant, &call{seen: observationOf(r)})
+	h := s.exchanging(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := exchangeOf(r)
+		x.waits = r.Context()
+		r = x.attach(r, defaultTenant)
 		for _, name := range []string{"a", "b", "a"} {
 			req := &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Name: name}, Extra: &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context())}}
 			if _, err := handle(r.Context(), "tools/call", req); err != nil {

@@ -70,11 +70,14 @@ func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Observe == nil {
+		c.Observe = func(metrics.Request) {}
+	}
 	s := &Server{config: c, bodies: semaphore.NewWeighted(allBodies), sessions: sessions{most: maxSessions}}
 	s.waits, s.leave = context.WithCancel(context.Background())
 	s.newer, s.older = eras()
 	s.http = &http.Server{
-		Handler:           s.observed(s.bounded(s.admitted(s.routes()))),
+		Handler:           s.exchanging(s.bounded(s.admitted(s.routes()))),
 		TLSConfig:         c.TLS,
 		ConnContext:       s.allow,
 		ReadHeaderTimeout: headerTime,
@@ -173,14 +176,14 @@ func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request, c *caller) {
 		defer answer()
 	}
 	defer context.AfterFunc(c.ctx, answer)()
-	w := keepAlive(rw, r.Context())
+	x := exchangeOf(r)
+	x.waits, x.drop, x.batch = waits, cancel, isBatch(body)
+	w := x.keepAlive(rw)
 	defer w.finish()
 	if r.Method == http.MethodDelete {
 		w.timer.Stop() // its answer is no stream
 	}
-	calls := &call{closed: waits, drop: cancel, answer: w, batch: isBatch(body), seen: observationOf(r)}
-	defer func(client context.Context) { calls.end(client.Err() != nil) }(r.Context())
-	r = attach(r.WithContext(ctx), c.Tenant, calls)
+	r = x.attach(r.WithContext(ctx), c.Tenant)
 	if !isNewer(r) {
 		s.serveSession(w, r, c)
 	} else if server := s.serverOf(c); server != nil {

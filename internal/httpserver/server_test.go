@@ -161,7 +161,7 @@ func TestListedPage(t *testing.T) {
 			{"https://other.example", http.MethodOptions, ask, http.StatusForbidden, ""},
 			{"http://localhost", http.MethodOptions, ask, http.StatusUnauthorized, ""},
 		} {
-			answer, _ := exchange(t, c, message{method: test.method, headers: test.headers + "Origin: " + test.origin + "\r\n"})
+			answer, _ := roundTrip(t, c, message{method: test.method, headers: test.headers + "Origin: " + test.origin + "\r\n"})
 			if got := answer.Header.Get("Access-Control-Allow-Origin"); answer.StatusCode != test.status || got != test.allowed {
 				t.Errorf("%s %s: %s, %q", test.method, test.origin, answer.Status, got)
 			}

@@ -77,7 +77,7 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, c *caller)
 	}
 	var once sync.Once
 	refused := errClosed
-	server.AddReceivingMiddleware(untilClosed, func(next mcp.MethodHandler) mcp.MethodHandler {
+	server.AddReceivingMiddleware(s.handling, func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if method != "initialize" {
 				return next(ctx, method, req)

@@ -22,7 +22,7 @@ func ofSession(id, method string) message {
 // status returns that of an answer.
 func status(t *testing.T, c net.Conn, m message) int {
 	t.Helper()
-	answer, _ := exchange(t, c, m)
+	answer, _ := roundTrip(t, c, m)
 	return answer.StatusCode
 }
 
@@ -70,7 +70,7 @@ func TestNoSessionGivesWay(t *testing.T) {
 		for range s.sessions.most {
 			s.sessions.use(s.sessions.find(initialize(t, c)))
 		}
-		_, body := exchange(t, c, message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`})
+		_, body := roundTrip(t, c, message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`})
 		if !strings.Contains(body, errTooManySessions.Error()) {
 			t.Error(body)
 		}
@@ -183,7 +183,7 @@ func TestSessionOfAnotherTenant(t *testing.T) {
 			m.headers += "Authorization: Bearer " + token + "\r\n"
 			return m
 		}
-		answer, _ := exchange(t, c, with("a1", message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`}))
+		answer, _ := roundTrip(t, c, with("a1", message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`}))
 		id := answer.Header.Get("Mcp-Session-Id")
 		for token, want := range map[string]int{"a1": http.StatusOK, "a2": http.StatusOK, "b1": http.StatusForbidden} {
 			if got := status(t, c, with(token, ofSession(id, http.MethodPost))); got != want {
@@ -224,11 +224,11 @@ func TestTokenIsLookedUpOnce(t *testing.T) {
 		server = s
 		call := callOfEra("", "nothing")
 		call.headers += "Authorization: Bearer x\r\n"
-		if head, _ := exchange(t, dial(), call); head.StatusCode == http.StatusUnauthorized || lookups != 1 {
+		if head, _ := roundTrip(t, dial(), call); head.StatusCode == http.StatusUnauthorized || lookups != 1 {
 			t.Errorf("%s after %d lookups", head.Status, lookups)
 		}
 		revoke, lookups = true, 0
-		if head, _ := exchange(t, dial(), call); head.StatusCode != http.StatusUnauthorized || lookups != 2 {
+		if head, _ := roundTrip(t, dial(), call); head.StatusCode != http.StatusUnauthorized || lookups != 2 {
 			t.Errorf("after the revocation: %s after %d lookups", head.Status, lookups)
 		}
 	})

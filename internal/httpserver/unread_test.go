@@ -77,9 +77,9 @@ func TestBodyThatCame(t *testing.T) {
 	inBubble(t, nil, c, func(t *testing.T, _ *Server, dial func() net.Conn) {
 		c := dial()
 		for range 2 {
-			exchange(t, c, message{body: "{}"})
-			exchange(t, c, text("PUT /files/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx"))
-			exchange(t, c, text("DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"))
+			roundTrip(t, c, message{body: "{}"})
+			roundTrip(t, c, text("PUT /files/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx"))
+			roundTrip(t, c, text("DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"))
 		}
 	})
 }

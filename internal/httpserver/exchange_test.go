@@ -20,7 +20,7 @@ import (
 // answering is a tool that answers at once. The channel gets whether the answer counts as read.
 func answering(read *chan bool, text string) map[string]tool {
 	return map[string]tool{"tool": func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		callOf(req).OnAnswer(func(queued bool) { *read <- queued })
+		delivery.TicketOf(req.GetExtra()).OnAnswer(func(queued bool) { *read <- queued })
 		return say(text), nil
 	}}
 }
@@ -29,7 +29,7 @@ func answering(read *chan bool, text string) map[string]tool {
 // call.
 func stopping(fate *chan string) map[string]tool {
 	return map[string]tool{"tool": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		call := callOf(req)
+		call := delivery.TicketOf(req.GetExtra())
 		call.OnCancel(func() { *fate <- "cancelled" })
 		<-ctx.Done()
 		call.OnAnswer(func(queued bool) { *fate <- map[bool]string{true: "read", false: "dropped"}[queued] })
@@ -53,7 +53,7 @@ func TestAnsweredRequest(t *testing.T) {
 	var read chan bool
 	inBothEras(t, answering(&read, "answered"), Config{}, func(t *testing.T, _ *Server, dial func() net.Conn, call message) {
 		read = make(chan bool, 1)
-		exchange(t, dial(), call)
+		roundTrip(t, dial(), call)
 		if !<-read {
 			t.Error("the answer counts as lost")
 		}
@@ -151,7 +151,7 @@ func TestCancelledCall(t *testing.T) {
 			synctest.Wait() // the SDK has forgotten the id of the call before
 			send(t, c, callOfEra(id, "tool"))
 			synctest.Wait()
-			exchange(t, other, message{headers: "Mcp-Session-Id: " + id + "\r\n", body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`})
+			roundTrip(t, other, message{headers: "Mcp-Session-Id: " + id + "\r\n", body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`})
 			check(t, fate, "cancelled", "dropped")
 			head, r := receive(t, c)
 			if body, err := io.ReadAll(r); err != nil || len(body) > 0 || head.StatusCode != http.StatusOK || head.Header.Get("Content-Type") != eventStream {
@@ -173,7 +173,7 @@ func TestCancelledAfterAComment(t *testing.T) {
 		c, id := dial(), initialize(t, dial())
 		send(t, c, callOfEra(id, "tool"))
 		_, r := receive(t, c)
-		exchange(t, dial(), message{headers: "Mcp-Session-Id: " + id + "\r\n", body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`})
+		roundTrip(t, dial(), message{headers: "Mcp-Session-Id: " + id + "\r\n", body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`})
 		if body, err := io.ReadAll(r); err != nil || string(body) != ": \n\n" {
 			t.Errorf("%v, %q", err, body)
 		}
@@ -194,7 +194,7 @@ func TestCancelledCallOfABatch(t *testing.T) {
 		send(t, c, message{headers: headers, body: `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool","arguments":{}}},` +
 			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"quick","arguments":{}}}]`})
 		synctest.Wait()
-		exchange(t, dial(), message{headers: headers, body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`})
+		roundTrip(t, dial(), message{headers: headers, body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`})
 		_, r := receive(t, c)
 		if body, err := io.ReadAll(r); err != nil || !strings.Contains(string(body), "quick") || !strings.Contains(string(body), "too late") {
 			t.Errorf("%v, %s", err, body)
@@ -206,11 +206,13 @@ func TestCancelledCallOfABatch(t *testing.T) {
 // TestNotificationOutlivesItsRequest: it is handled after its request was answered.
 func TestNotificationOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
-	closed, end := context.WithCancel(t.Context())
+	waits, end := context.WithCancel(t.Context())
 	end()
-	extra := &mcp.RequestExtra{TokenInfo: delivery.Attach(auth.TokenInfo{}, &call{closed: closed})}
+	s := New(Config{})
+	x := &exchange{client: t.Context(), report: s.config.Observe, waits: waits}
+	extra := &mcp.RequestExtra{TokenInfo: delivery.Attach(auth.TokenInfo{}, x)}
 	for method, want := range map[string]bool{"notifications/initialized": true, "tools/list": false} {
-		untilClosed(func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
+		s.handling(func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
 			if !want {
 				<-ctx.Done()
 			} else if ctx.Err() != nil {
