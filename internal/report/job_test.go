@@ -142,6 +142,8 @@ func TestDeliveryIsDescribed(t *testing.T) {
 		{jobs.Delivery{Made: "SIGINT", Rest: true}, jobs.Input{}, "SIGINT sent by the terminal; no program was waiting for the rest; it is buffered until one reads"},
 		{jobs.Delivery{Signalled: "sleep (pid 812)"}, jobs.Input{Signal: "SIGINT", Text: "x"}, "SIGINT sent to sleep (pid 812); no program was waiting for the rest; it is buffered until one reads"},
 		{jobs.Delivery{Signalled: "vi (pid 812)", Typing: typingOf(0, 8, nil, false)}, jobs.Input{Signal: "SIGWINCH", Text: "x"}, "SIGWINCH sent to vi (pid 812); the rest follows when earlier keys are typed"},
+		{jobs.Delivery{Waiting: true, Made: "SIGINT"}, jobs.Input{}, "SIGINT sent by the terminal"},
+		{jobs.Delivery{Waiting: true, Made: "SIGINT", Rest: true}, jobs.Input{}, "SIGINT sent by the terminal; delivered"},
 		{jobs.Delivery{Unsure: true}, jobs.Input{}, "sent; a program gets it when it reads"},
 		{jobs.Delivery{Untaken: true}, jobs.Input{}, "sent; the program that waits for it is busy and has not taken it yet"},
 		{jobs.Delivery{Outside: true}, jobs.Input{}, "sent; whether a program outside the job reads it can't be seen"},
@@ -158,8 +160,17 @@ func TestDeliveryIsDescribed(t *testing.T) {
 		{jobs.Delivery{Waiting: true, Typing: typingOf(3, 8, errors.New("the job ended first"), true)}, jobs.Input{}, "3 of 8 keys typed; the rest was not: the job ended first"},
 		{jobs.Delivery{Typing: typingOf(0, 0, errors.New("the job ended first"), true)}, jobs.Input{}, "not typed: the job ended first"},
 	} {
-		if got := Delivered(tt.d, tt.in); got != tt.want {
+		if got := Delivered(tt.d, tt.in, false); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.d, got, tt.want)
+		}
+	}
+	for want, d := range map[string]jobs.Delivery{
+		"no program was waiting for it":                                    {},
+		"SIGINT sent by the terminal; no program was waiting for the rest": {Made: "SIGINT", Rest: true},
+		"delivered; it was cut":                                            {Waiting: true, Note: "it was cut"},
+	} {
+		if got := Delivered(d, jobs.Input{Text: "x"}, true); got != want {
+			t.Errorf("of a job that has ended: %q, want %q", got, want)
 		}
 	}
 }

@@ -91,8 +91,12 @@ func reader(r *Reply, record jobs.Record, known known) {
 	r.Line("Accepts input", strings.TrimSuffix(a.Kind+", "+a.By, ", "))
 }
 
-// Delivered says what became of input that was sent to a job.
-func Delivered(d jobs.Delivery, in jobs.Input) string {
+// buffered ends what is said of input that no program was waiting for. If the job has ended, none
+// will read it.
+const buffered = "; it is buffered until one reads"
+
+// Delivered says what became of input that was sent to a job, which may have ended since.
+func Delivered(d jobs.Delivery, in jobs.Input, ended bool) string {
 	var parts []string
 	if in.Size != (jobs.Size{}) {
 		parts = append(parts, fmt.Sprintf("terminal resized to %dx%d", in.Size.Rows, in.Size.Cols))
@@ -105,7 +109,11 @@ func Delivered(d jobs.Delivery, in jobs.Input) string {
 		if parts != nil {
 			it = "the rest"
 		}
-		parts = append(parts, typed(d, in, it))
+		text := typed(d, in, it)
+		if ended {
+			text = strings.TrimSuffix(text, buffered)
+		}
+		parts = append(parts, text)
 	}
 	if d.Note != "" {
 		parts = append(parts, d.Note)
@@ -121,20 +129,19 @@ func typed(d jobs.Delivery, in jobs.Input, it string) string {
 		}
 	}
 	switch {
-	case d.Waiting:
-		return "delivered"
 	case d.Made != "" && d.Rest:
-		return d.Made + " sent by the terminal; " + unclaimed(d, in, "the rest")
+		return d.Made + " sent by the terminal; " + forReader(d, in, "the rest")
 	case d.Made != "":
 		return d.Made + " sent by the terminal"
 	}
-	return unclaimed(d, in, it)
+	return forReader(d, in, it)
 }
 
-// unclaimed says what became of input that no program is known to have waited for. it is what to
-// call the input.
-func unclaimed(d jobs.Delivery, in jobs.Input, it string) string {
+// forReader says what became of input that a program must read. it is what to call the input.
+func forReader(d jobs.Delivery, in jobs.Input, it string) string {
 	switch {
+	case d.Waiting:
+		return "delivered"
 	case d.Untaken:
 		return "sent; the program that waits for it is busy and has not taken it yet"
 	case d.Outside:
@@ -146,7 +153,7 @@ func unclaimed(d jobs.Delivery, in jobs.Input, it string) string {
 	case d.Unsure:
 		return "sent; a program gets it when it reads"
 	}
-	return "no program was waiting for " + it + "; it is buffered until one reads"
+	return "no program was waiting for " + it + buffered
 }
 
 // typing says how far input is that is typed one key at a time. It returns "" if all is typed, and
