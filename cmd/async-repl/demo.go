@@ -5,21 +5,20 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
 	"asyncrepl/internal/demo"
 )
 
-// demoCommand runs the demo with this program as its server, and returns the exit status.
-func demoCommand(ctx context.Context, env []string, stdout, stderr io.Writer) int {
+// runDemo runs the demo with this program as its server, and returns the exit status.
+func runDemo(ctx context.Context, _ []string, std standardStreams) int {
 	self, err := os.Executable()
 	if err == nil {
-		err = demo.Program{Path: self, Env: withoutSettings(env)}.Run(ctx, stdout, stderr)
+		err = demo.Program{Path: self, Env: withoutSettings(os.Environ())}.Run(ctx, std.out, std.err)
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "demo:", err)
+		fmt.Fprintln(std.err, "demo:", err)
 		return 1
 	}
 	return 0

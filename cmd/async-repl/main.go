@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"asyncrepl/internal/guard"
@@ -16,54 +17,77 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run runs the subcommand that args begin with and returns the exit status.
-func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
-	command := "" // over standard input and output, unless a setting names another transport
-	if len(args) > 0 && (!strings.HasPrefix(args[0], "-") || strings.TrimLeft(args[0], "-") == "version") {
-		command, args = strings.TrimLeft(args[0], "-"), args[1:]
-	}
-	switch command {
-	case "", serveCommand:
-		return serve(ctx, command == serveCommand, args, stdin, stdout, stderr)
-	case guardCommand:
-		return guard.Run(stdin)
-	case pipCommand:
-		return pip(ctx, args, stderr)
-	case "token":
-		return tokenCommand(args, stdout, stderr)
-	case "version", "help", "demo":
-		if len(args) > 0 {
-			fmt.Fprintf(stderr, "async-repl: %s takes no arguments: see async-repl help\n", command)
-			return 2
-		}
-	default:
-		fmt.Fprintf(stderr, "async-repl: unknown command %q: see async-repl help\n", command)
-		return 2
-	}
-	switch command {
-	case "version":
-		fmt.Fprintln(stdout, "async-repl", ownVersion())
-	case "help":
-		fmt.Fprint(stdout, usage())
-	case "demo":
-		return demoCommand(ctx, os.Environ(), stdout, stderr)
-	}
-	return 0
+// A command is one row of the table that the dispatch, the help text and the README's list of
+// commands are made from.
+type command struct {
+	name    string // the first argument that selects the command; "" if no command is given
+	flags   string // the arguments, as the help text names them; if empty, arguments are refused
+	summary string // the line of the help text, which leaves a command without a summary out
+	run     func(ctx context.Context, args []string, std standardStreams) int
 }
 
-// usage returns the help text. The settings come from their table.
+type standardStreams struct {
+	in  io.ReadCloser
+	out io.WriteCloser
+	err io.Writer
+}
+
+// commands returns the table. It is a function because the command help reads the table.
+func commands() []command {
+	return []command{
+		{"", "[flags]", "serve MCP over standard input and output", func(ctx context.Context, args []string, std standardStreams) int {
+			return serve(ctx, false, args, std)
+		}},
+		{"serve", "[flags]", "serve MCP over HTTP, to many clients", func(ctx context.Context, args []string, std standardStreams) int {
+			return serve(ctx, true, args, std)
+		}},
+		{"demo", "", "start a server, play a session with it and check every reply", runDemo},
+		{"token", "TENANT", "print a line for the file of tokens, and a new token", newToken},
+		{"version", "", "print the version", func(_ context.Context, _ []string, std standardStreams) int {
+			fmt.Fprintln(std.out, "async-repl", ownVersion())
+			return 0
+		}},
+		{"help", "", "print the commands and the settings", func(_ context.Context, _ []string, std standardStreams) int {
+			fmt.Fprint(std.out, usage())
+			return 0
+		}},
+		{guardCommand, "", "", func(_ context.Context, _ []string, std standardStreams) int { return guard.Run(std.in) }},
+		{pipCommand, "SETTINGS [arguments of pip]", "", pip},
+	}
+}
+
+// run runs the command that args begin with and returns the exit status.
+func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
+	name := "" // over standard input and output, unless a setting names another transport
+	if len(args) > 0 && (!strings.HasPrefix(args[0], "-") || strings.TrimLeft(args[0], "-") == "version") {
+		name, args = strings.TrimLeft(args[0], "-"), args[1:]
+	}
+	table := commands()
+	i := slices.IndexFunc(table, func(c command) bool { return c.name == name })
+	if i < 0 {
+		fmt.Fprintf(stderr, "async-repl: unknown command %q: see async-repl help\n", name)
+		return 2
+	}
+	if table[i].flags == "" && len(args) > 0 {
+		fmt.Fprintf(stderr, "async-repl: %s takes no arguments: see async-repl help\n", name)
+		return 2
+	}
+	return table[i].run(ctx, args, standardStreams{stdin, stdout, stderr})
+}
+
+// usage returns the help text. The commands and the settings come from their tables.
 func usage() string {
 	var b strings.Builder
 	b.WriteString(`async-repl: an MCP server that gives a coding agent a persistent Python and
 real terminals, in which every execution is a job.
 
-  async-repl [flags]        serve MCP over standard input and output
-  async-repl serve [flags]  serve MCP over HTTP, to many clients
-  async-repl demo           start a server, play a session with it and check every reply
-  async-repl token TENANT   print a line for the file of tokens, and a new token
-  async-repl version        print the version
-  async-repl help           print this text
-
+`)
+	for _, c := range commands() {
+		if c.summary != "" {
+			fmt.Fprintf(&b, "  %-25s %s\n", c.line(), c.summary)
+		}
+	}
+	b.WriteString(`
 An MCP client starts the server. The README shows how to configure each client, under Install.
 
 Settings, by flag or environment variable (the flag wins):
@@ -75,4 +99,9 @@ Settings, by flag or environment variable (the flag wins):
 		}
 	}
 	return b.String()
+}
+
+// line returns a command line for people, with the arguments as the help text names them.
+func (c command) line() string {
+	return strings.Join(strings.Fields("async-repl "+c.name+" "+c.flags), " ")
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -20,17 +19,17 @@ const pipCommand = "pip"
 
 // pip executes the pip of the environment that the sessions run. Its arguments are the path of the
 // settings and those of pip. It returns only if it fails.
-func pip(ctx context.Context, args []string, stderr io.Writer) int {
+func pip(ctx context.Context, args []string, std standardStreams) int {
 	if len(args) == 0 {
-		fmt.Fprintln(stderr, "async-repl: pip is for jobs: see async-repl help")
+		fmt.Fprintln(std.err, "async-repl: pip is for jobs: see async-repl help")
 		return 2
 	}
 	ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer release()
-	err := pkgmgr.RunPip(ctx, args[0], args[1:], os.Environ(), func(s string) { fmt.Fprint(stderr, s) })
+	err := pkgmgr.RunPip(ctx, args[0], args[1:], os.Environ(), func(s string) { fmt.Fprint(std.err, s) })
 	if ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(stderr, "pip:", err)
+	fmt.Fprintln(std.err, "pip:", err)
 	return 1
 }

@@ -23,4 +23,19 @@ func settingsTable() string {
 	return b.String()
 }
 
-func TestReadme(t *testing.T) { readmetest.Part(t, "settings", settingsTable(), *update) }
+// commandList returns the README's list of commands, made from the table of commands.
+func commandList() string {
+	var b strings.Builder
+	b.WriteString("| command | what it does |\n|---|---|\n")
+	for _, c := range commands() {
+		if c.summary != "" {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", c.line(), c.summary)
+		}
+	}
+	return b.String()
+}
+
+func TestReadme(t *testing.T) {
+	readmetest.Part(t, "commands", commandList(), *update)
+	readmetest.Part(t, "settings", settingsTable(), *update)
+}

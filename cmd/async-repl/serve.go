@@ -30,35 +30,32 @@ It now waits for messages on this terminal; end it with Ctrl-D.
   README, Install   shows how to configure each client
 `
 
-// serveCommand is the subcommand that serves over HTTP.
-const serveCommand = "serve"
-
 // serve reads the settings, serves until the end and returns the exit status.
-func serve(ctx context.Context, overHTTP bool, args []string, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) int {
+func serve(ctx context.Context, overHTTP bool, args []string, std standardStreams) int {
 	signals := catchSignals()
 	defer signals.release()
 	cwd, cwdErr := os.Getwd() // the error counts only if no other directory is named
 	set, err := parseSettings(args, os.Getenv, cwd, overHTTP)
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, usage())
+		fmt.Fprint(std.out, usage())
 		return 0
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "async-repl:", err)
+		fmt.Fprintln(std.err, "async-repl:", err)
 		return 2
 	}
 	if set.Workspace == "" {
-		fmt.Fprintf(stderr, "async-repl: finding the current directory: %v: start the server in one that exists, or set REPL_WORKDIR\n", cwdErr)
+		fmt.Fprintf(std.err, "async-repl: finding the current directory: %v: start the server in one that exists, or set REPL_WORKDIR\n", cwdErr)
 		return 1
 	}
 	if st, err := os.Stat(set.Workspace); err != nil || !st.IsDir() {
-		fmt.Fprintf(stderr, "async-repl: the workspace %s is not a directory that exists: make it, or set REPL_WORKDIR to another\n", set.Workspace)
+		fmt.Fprintf(std.err, "async-repl: the workspace %s is not a directory that exists: make it, or set REPL_WORKDIR to another\n", set.Workspace)
 		return 1
 	}
-	if in, ok := stdin.(*os.File); ok && set.listen == "" && tty.IsTerminal(in) {
-		fmt.Fprint(stderr, atTerminal)
+	if in, ok := std.in.(*os.File); ok && set.listen == "" && tty.IsTerminal(in) {
+		fmt.Fprint(std.err, atTerminal)
 	}
-	set.Log = slog.New(slog.NewTextHandler(newLogWriter(stderr), &slog.HandlerOptions{Level: set.logLevel}))
+	set.Log = slog.New(slog.NewTextHandler(newLogWriter(std.err), &slog.HandlerOptions{Level: set.logLevel}))
 	set.Version, set.GuardEnv, set.Since = ownVersion(), os.Environ(), time.Now()
 	if set.Shell, err = findShell(set.Shell); err == nil {
 		set.Guard, err = commandLine(guardCommand)
@@ -69,12 +66,12 @@ func serve(ctx context.Context, overHTTP bool, args []string, stdin io.ReadClose
 	switch {
 	case err != nil:
 	case set.listen != "":
-		err = serveMany(ctx, set, signals, stderr)
+		err = serveMany(ctx, set, signals, std.err)
 	default:
-		err = serveOne(ctx, set, signals, stdin, stdout)
+		err = serveOne(ctx, set, signals, std.in, std.out)
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "async-repl:", err)
+		fmt.Fprintln(std.err, "async-repl:", err)
 		return 1
 	}
 	return 0
