@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -21,6 +23,9 @@ const (
 	maxID = 1024
 	// exact bounds the numbers that the SDK, which reads them as float64, keeps exactly.
 	exact = 1 << 53
+	// maxFault bounds the bytes of the text of an error. The SDK quotes all of the params that it
+	// can't read, and the answer to a long line would be longer than the line.
+	maxFault = 1024
 	// codeBusy is a JSON-RPC error code of our own: too many calls are in flight.
 	codeBusy = -32000
 )
@@ -256,6 +261,31 @@ func appendResponse(b []byte, id json.RawMessage, r *jsonrpc.Response) []byte {
 		b = append(b, bytes.ReplaceAll(r.Result, []byte("\n"), []byte(" "))...)
 	}
 	return append(b, "}\n"...)
+}
+
+// wireError returns an error of the SDK as the client reads it: with its text, and with the code of
+// the wire error that it is or wraps. The SDK (go-sdk v1.8.0) gives no code to the faults of a
+// handshake, and clients do not take an answer without one for an error.
+func wireError(err error) *jsonrpc.Error {
+	wire := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
+	var inner *jsonrpc.Error
+	if errors.As(err, &inner) {
+		wire.Code = inner.Code
+		if err == error(inner) {
+			wire.Data = inner.Data
+		}
+	} else if strings.Contains(wire.Message, ": unmarshaling ") { // the params of initialize
+		wire.Code = jsonrpc.CodeInvalidParams
+	}
+	if wire.Message == `duplicate "initialize" received` {
+		wire.Message = "initialize comes once, at the beginning of a connection: go on without"
+	} else if method, early := strings.CutSuffix(wire.Message, " is invalid during session initialization"); early {
+		wire.Message = strings.TrimPrefix(method, "method ") + " came before initialize: open the connection first, or name the protocol in _meta, as of 2026-07-28"
+	}
+	if text := wire.Message; len(text) > maxFault { // the cause stands at its end
+		wire.Message = strings.ToValidUTF8(text[:maxFault/2]+" … "+text[len(text)-maxFault/2:], "")
+	}
+	return wire
 }
 
 func appendError(b []byte, id json.RawMessage, err *jsonrpc.Error) []byte {

@@ -331,6 +331,21 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	ended(t, ss)
 }
 
+// The SDK quotes params that it can't read, however long they are. The answer is short, ends with
+// the cause and has the id of its call, and the connection continues.
+func TestErrorsOfTheSDKAreShort(t *testing.T) {
+	p, _ := newGate().serve(t, Transport{})
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5,"arguments":{"x":"` + strings.Repeat("ä", 100_000) + `"}}}`)
+	got := p.line()
+	if !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"`) || !strings.HasSuffix(got, ` of type string"}}`) || len(got) > 2*maxFault {
+		t.Errorf("%d bytes: %.200s", len(got), got)
+	}
+	p.send(toolCall("2", "echo"))
+	if got := p.line(); got != answered("2", `{"id":2}`) {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestAsksTheClient(t *testing.T) {
 	g := newGate()
 	p, ss := g.serve(t, Transport{})
