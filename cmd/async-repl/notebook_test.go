@@ -12,7 +12,7 @@ import (
 )
 
 // A session is taken away as a notebook with its outputs, and as a script that Python runs. Neither
-// replaces a file of a person.
+// replaces a file without overwrite.
 func TestExportSession(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -36,7 +36,7 @@ func TestExportSession(t *testing.T) {
 			t.Errorf("no %s in the notebook:\n%s", want, text)
 		}
 	}
-	if reply := s.do("export_session", "path", "lab.ipynb", "session", "lab"); !strings.HasSuffix(reply.Header("Exported"), ", in place of an earlier export") {
+	if reply := s.do("export_session", "path", "lab.ipynb", "session", "lab", "overwrite", true); !strings.HasSuffix(reply.Header("Exported"), ", in place of an earlier file") {
 		t.Errorf("the second export: %s", reply)
 	}
 	s.do("export_session", "path", "lab.py", "session", "lab")
@@ -49,7 +49,7 @@ func TestExportSession(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, "mine.py"), []byte("mine = 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if text := s.refused("export_session", "path", "mine.py", "session", "lab"); !strings.HasSuffix(text, "Writing mine.py: it exists and is no export: give another path, or delete it first") {
+	if text := s.refused("export_session", "path", "mine.py", "session", "lab"); !strings.HasSuffix(text, "Writing mine.py: file already exists; overwrite=true replaces it") {
 		t.Errorf("the refusal says %q", text)
 	}
 }

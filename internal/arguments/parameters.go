@@ -186,6 +186,8 @@ var parameters = map[string]*parameter{
 	"checkpoint":                       boolean("keep the variables as they are then", func(a *Args) *bool { return &a.Checkpoint }),
 	"restart_python_worker.checkpoint": text("latest, or the id of its job", func(a *Args) *string { return &a.FromCheckpoint }, notEmpty),
 
+	"export_session.overwrite": truth("replace an existing file", func(a *Args) **bool { return &a.Overwrite }),
+
 	"all":    boolean("", func(a *Args) *bool { return &a.All }),
 	"eof":    boolean("then send end of file", func(a *Args) *bool { return &a.EOF }),
 	"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),

@@ -27,13 +27,12 @@ type Source struct {
 	Jobs    *jobs.Registry
 }
 
-// Save writes what a session ran to a file of the workspace, which is open as root, as package
-// notebook does.
-func (s *Source) Save(root *os.Root, workspace, path string) (Saved, error) {
-	return s.save(root, workspace, path, room{outputs: maxOutputs, displays: maxDisplays})
+// Save writes what a session ran to a file of the workspace, which is open as root, by [notebook.Save].
+func (s *Source) Save(root *os.Root, workspace, path string, overwrite bool) (Saved, error) {
+	return s.save(root, workspace, path, overwrite, room{outputs: maxOutputs, displays: maxDisplays})
 }
 
-func (s *Source) save(root *os.Root, workspace, path string, left room) (Saved, error) {
+func (s *Source) save(root *os.Root, workspace, path string, overwrite bool, left room) (Saved, error) {
 	outputs := filepath.Ext(path) == ".ipynb" // a script has none
 	n := notebook.Notebook{Session: s.Session}
 	saved := Saved{Dropped: s.History.Dropped}
@@ -64,7 +63,7 @@ func (s *Source) save(root *os.Root, workspace, path string, left room) (Saved, 
 	}
 	saved.Cells = len(n.Cells)
 	var err error
-	saved.Saved, err = notebook.Save(root, workspace, path, &n)
+	saved.Saved, err = notebook.Save(root, workspace, path, &n, overwrite)
 	return saved, err
 }
 

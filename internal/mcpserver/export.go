@@ -2,7 +2,9 @@ package mcpserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"asyncrepl/internal/export"
 	"asyncrepl/internal/report"
@@ -25,7 +27,10 @@ func (c *call) exportSession(_ context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	defer root.Close()
-	saved, err := src.Save(root, c.scope.Workspace, c.args.Path)
+	saved, err := src.Save(root, c.scope.Workspace, c.args.Path, c.args.Overwrite != nil && *c.args.Overwrite)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("%w; overwrite=true replaces it", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +38,7 @@ func (c *call) exportSession(_ context.Context) (*report.Reply, error) {
 	r.Line("Session", session)
 	exported := fmt.Sprintf("%s, %s, %s", report.OneLine(saved.Path), view.CountOf(saved.Cells, "cell"), view.CountOf(saved.Bytes, "byte"))
 	if saved.Replaced {
-		exported += ", in place of an earlier export"
+		exported += ", in place of an earlier file"
 	}
 	r.Line("Exported", exported)
 	if saved.Dropped > 0 {

@@ -27,8 +27,8 @@ func TestExportSession(t *testing.T) {
 	}}
 	path := filepath.Join(w.workspace, "lab.ipynb")
 	want := "Session: lab\nExported: " + path + ", 4 cells, %d bytes\nNote: left out before these: 1,200 jobs, whose code the session no longer keeps\n"
-	for _, also := range []string{"", ", in place of an earlier export"} {
-		got := c.call("export_session", given{"path": "lab.ipynb", "session": "lab"})
+	for _, also := range []string{"", ", in place of an earlier file"} {
+		got := c.call("export_session", given{"path": "lab.ipynb", "session": "lab", "overwrite": also != ""})
 		text, err := os.ReadFile(path)
 		if err != nil || !strings.Contains(string(text), `"shown\n"`) || !strings.Contains(string(text), "the output of this job is gone") {
 			t.Errorf("%v; %s", err, text)
@@ -42,6 +42,7 @@ func TestExportSession(t *testing.T) {
 		{"x.ipynb", "unused", "No session unused. There are: default, lab."},
 		{"x.ipynb", "default", "Session default has not run anything yet"},
 		{"x.txt", "lab", "The path must end in .ipynb, for a Jupyter notebook, or in .py"},
+		{"lab.ipynb", "lab", "Writing lab.ipynb: file already exists; overwrite=true replaces it"},
 		{"../x.py", "lab", "The path ../x.py is outside the workspace, " + w.workspace + ": give a path in it"},
 		{" ", "lab", "path is empty."},
 	} {

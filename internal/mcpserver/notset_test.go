@@ -40,9 +40,10 @@ func spaces(_ string, s schema) any {
 
 // A schema is as much of a parameter's schema as decides on its blank.
 type schema struct {
-	Type  string
-	Enum  []string
-	Items struct{ Type string }
+	Type        string
+	Enum        []string
+	Items       struct{ Type string }
+	Description string
 }
 
 // ofItsType returns the value of a parameter's own type that means that it is not set or, if it has
@@ -57,7 +58,7 @@ func ofItsType(name string, s schema) any {
 		return s.Enum[0]
 	case name == "wait_seconds":
 		return 60
-	case slices.Contains([]string{"tty", "overwrite"}, name):
+	case strings.HasPrefix(s.Description, "default true"):
 		return true
 	}
 	return map[string]any{"string": "", "integer": 0, "number": 0, "boolean": false, "array": []any{}, "object": map[string]any{}}[s.Type]
@@ -96,6 +97,7 @@ func TestEachWayToSayNotSet(t *testing.T) {
 				}
 				call := func(tool string, a map[string]any) string {
 					t.Helper()
+					os.Remove(filepath.Join(w.workspace, "x.py")) // an export makes a new file
 					r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: a})
 					if err != nil {
 						t.Fatalf("%s: %v", tool, err)

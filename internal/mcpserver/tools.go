@@ -124,9 +124,9 @@ func tools(of defaults) []*tool {
 		wait:     shortly, hints: runs, call: (*call).executePython,
 	}, {
 		name: "export_session", toolset: sessions,
-		about:    "Write what a session ran to a notebook (.ipynb, with outputs) or script (.py) in the workspace. Replaces only an earlier export.",
-		required: []string{"path"}, optional: []string{"session"},
-		hints: hints{idempotent: true}, call: (*call).exportSession,
+		about:    "Write what a session ran to a notebook (.ipynb, with outputs) or script (.py) in the workspace.",
+		required: []string{"path"}, optional: []string{"session", "overwrite"},
+		hints: ends, call: (*call).exportSession,
 	}, {
 		name: "get_variable", toolset: namespace,
 		about:    "Show the value of a variable, or of any Python expression. With cursor, show it from there on.",

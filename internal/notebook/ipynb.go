@@ -2,9 +2,7 @@ package notebook
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 )
@@ -20,9 +18,13 @@ type (
 	}
 
 	metadata struct {
-		Mark     markOf            `json:"async_repl"`
+		Origin   origin            `json:"async_repl"`
 		Kernel   map[string]string `json:"kernelspec"`
 		Language map[string]string `json:"language_info"`
+	}
+
+	origin struct {
+		Session string `json:"session"`
 	}
 
 	codeCell struct {
@@ -73,12 +75,6 @@ type (
 	}
 )
 
-// A markOf is what a notebook says about its origin.
-type markOf struct {
-	Session string `json:"session"`
-	Code    string `json:"sources_sha256"` // of the sources of all cells, to see changes
-}
-
 // lines is a text that travels as a list of its lines, so that files differ by lines.
 type lines string
 
@@ -89,16 +85,6 @@ func (l lines) MarshalJSON() ([]byte, error) {
 		list = append(list, line)
 	}
 	return encode(list, "")
-}
-
-// UnmarshalJSON implements json.Unmarshaler. A program can have written one text.
-func (l *lines) UnmarshalJSON(b []byte) error {
-	var list []string
-	if json.Unmarshal(b, &list) == nil {
-		*l = lines(strings.Join(list, ""))
-		return nil
-	}
-	return json.Unmarshal(b, (*string)(l))
 }
 
 // encode returns v as JSON that leaves <, > and & as they are.
@@ -116,23 +102,19 @@ func (n *Notebook) ipynb() ([]byte, error) {
 	doc := document{
 		Cells: []any{},
 		Metadata: metadata{
-			Mark:     markOf{Session: n.Session},
+			Origin:   origin{Session: n.Session},
 			Kernel:   map[string]string{"display_name": "Python 3", "language": "python", "name": "python3"},
 			Language: map[string]string{"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
 		},
 		Format: 4, FormatMinor: 5,
 	}
-	var sources []string
 	for _, c := range n.Cells {
 		if c.Text != "" {
 			doc.Cells = append(doc.Cells, textCell{Type: "markdown", ID: c.ID, Source: lines(c.Text)})
-			sources = append(sources, c.Text)
-			continue
+		} else {
+			doc.Cells = append(doc.Cells, c.ipynb())
 		}
-		doc.Cells = append(doc.Cells, c.ipynb())
-		sources = append(sources, c.source())
 	}
-	doc.Metadata.Mark.Code = hashOf(sources)
 	return encode(doc, " ")
 }
 
@@ -176,32 +158,4 @@ func (i *Item) ipynb() any {
 		return lines(i.Data)
 	}
 	return base64.StdEncoding.EncodeToString(i.Data)
-}
-
-// hashOf returns a hash of the sources of all cells.
-func hashOf(sources []string) string {
-	b, _ := encode(sources, "") // texts can always be encoded
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
-
-// changedIPYNB reports whether the code of the notebook in b has changed since Save wrote it. It
-// returns ErrForeign if Save did not write it.
-func changedIPYNB(b []byte) (bool, error) {
-	var doc struct {
-		Cells []struct {
-			Source lines `json:"source"`
-		} `json:"cells"`
-		Metadata struct {
-			Mark *markOf `json:"async_repl"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(b, &doc); err != nil || doc.Metadata.Mark == nil {
-		return false, ErrForeign
-	}
-	var sources []string
-	for _, c := range doc.Cells {
-		sources = append(sources, string(c.Source))
-	}
-	return hashOf(sources) != doc.Metadata.Mark.Code, nil
 }

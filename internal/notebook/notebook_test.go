@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -50,20 +52,20 @@ func sample() *notebook.Notebook {
 }
 
 // saveIn saves n in a workspace.
-func saveIn(workspace, path string, n *notebook.Notebook) (notebook.Saved, error) {
+func saveIn(workspace, path string, n *notebook.Notebook, overwrite bool) (notebook.Saved, error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
 		return notebook.Saved{}, err
 	}
 	defer root.Close()
-	return notebook.Save(root, workspace, path, n)
+	return notebook.Save(root, workspace, path, n, overwrite)
 }
 
 // save saves n in a new workspace and returns the text of the file.
 func save(t *testing.T, name string, n *notebook.Notebook) string {
 	t.Helper()
 	dir := t.TempDir()
-	saved, err := saveIn(dir, name, n)
+	saved, err := saveIn(dir, name, n, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,47 +147,58 @@ func TestNotebookIsValid(t *testing.T) {
 	}
 }
 
-// An export replaces an export, and nothing else: no notebook of a person's, no other file, no
-// export whose code a person has changed since. A refusal leaves the file as it was.
-func TestSaveReplacesOnlyExports(t *testing.T) {
+// A file that exists is replaced only by overwrite, and keeps its permissions. A refusal leaves the
+// file as it was.
+func TestExistingFileIsReplacedByOverwriteOnly(t *testing.T) {
 	for _, ext := range []string{".ipynb", ".py"} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "x"+ext)
-		write := func(text string) {
-			if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
-				t.Fatal(err)
-			}
-		}
-		refused := func(want error) {
+		check := func(overwrite bool, wantErr string, want string) {
 			t.Helper()
-			before, _ := os.ReadFile(path)
-			if _, err := saveIn(dir, path, sample()); !errors.Is(err, want) {
-				t.Errorf("%s: error %v, want %v", ext, err, want)
-			}
-			if after, _ := os.ReadFile(path); string(after) != string(before) {
-				t.Errorf("%s: the refused export changed the file", ext)
+			saved, err := saveIn(dir, path, sample(), overwrite)
+			got, _ := os.ReadFile(path)
+			if text := fmt.Sprint(err); text != wantErr || string(got) != want || err == nil && !saved.Replaced {
+				t.Errorf("%s, overwrite %t: %+v, error %q, want %q; the file has %.50q", ext, overwrite, saved, text, wantErr, got)
 			}
 		}
-		for _, text := range []string{"", "x = 1\n", "{}", `{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}`, "# Session \"lab\"\n", "\xff\x00"} {
-			write(text)
-			refused(notebook.ErrForeign)
-		}
-		os.Remove(path)
-		if _, err := saveIn(dir, path, &notebook.Notebook{Session: "other"}); err != nil {
+		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		os.Chmod(path, 0o600)
-		saved, err := saveIn(dir, "x"+ext, sample())
-		if fi, _ := os.Stat(path); err != nil || !saved.Replaced || fi.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %+v, %v; %v", ext, saved, fi.Mode(), err)
+		check(false, "writing "+path+": file already exists", "mine")
+		check(true, "<nil>", save(t, "x"+ext, sample()))
+		if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", ext, fi.Mode(), err)
 		}
-		text, _ := os.ReadFile(path)
-		write(strings.Replace(string(text), "import sys", "import os", 1))
-		refused(notebook.ErrChanged)
-		entries, _ := os.ReadDir(dir)
-		if len(entries) != 1 {
+		if err := errors.Join(os.WriteFile(path, []byte("mine"), 0), os.Chmod(path, 0o400)); err != nil {
+			t.Fatal(err)
+		}
+		check(true, "writing "+path+": it is read-only: give another path", "mine")
+		if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 			t.Errorf("files remain: %v", entries)
 		}
+	}
+}
+
+// Of several exports to a new file at once, one writes it, and the others are refused.
+func TestNewFileIsWrittenOnce(t *testing.T) {
+	dir := t.TempDir()
+	results := make(chan error)
+	for range 20 {
+		go func() {
+			_, err := saveIn(dir, "x.py", sample(), false)
+			results <- err
+		}()
+	}
+	wrote := 0
+	for range 20 {
+		if err := <-results; err == nil {
+			wrote++
+		} else if !errors.Is(err, fs.ErrExist) {
+			t.Error(err)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); wrote != 1 || len(entries) != 1 {
+		t.Errorf("%d exports wrote the file; the directory has %v", wrote, entries)
 	}
 }
 
@@ -196,7 +209,7 @@ func TestNewFileHasUsualPermissions(t *testing.T) {
 	if err := os.WriteFile(usual, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := saveIn(dir, "x.ipynb", sample()); err != nil {
+	if _, err := saveIn(dir, "x.ipynb", sample(), false); err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.Stat(usual)
@@ -205,34 +218,6 @@ func TestNewFileHasUsualPermissions(t *testing.T) {
 	}
 	if got, err := os.Stat(path); err != nil || got.Mode() != want.Mode() {
 		t.Errorf("%v, want %v; %v", got.Mode(), want.Mode(), err)
-	}
-}
-
-// Jupyter writes other outputs, and more about a cell, when it runs a notebook. That is no change
-// of its code.
-func TestNotebookThatWasRunIsReplaced(t *testing.T) {
-	dir := t.TempDir()
-	text := save(t, "x.ipynb", sample())
-	var doc map[string]any
-	if err := json.Unmarshal([]byte(text), &doc); err != nil {
-		t.Fatal(err)
-	}
-	for _, cell := range doc["cells"].([]any) {
-		cell := cell.(map[string]any)
-		cell["metadata"] = map[string]any{"collapsed": true}
-		if cell["cell_type"] == "code" {
-			cell["outputs"], cell["execution_count"] = []any{}, 7
-		}
-	}
-	run, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "x.ipynb"), run, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if saved, err := saveIn(dir, "x.ipynb", sample()); err != nil || !saved.Replaced {
-		t.Errorf("%+v, %v", saved, err)
 	}
 }
 
@@ -270,7 +255,7 @@ func TestPaths(t *testing.T) {
 		{dir, "file/x.py", "writing file/x.py: not a directory"},
 		{dir, "a\x00.py", "writing a\x00.py: invalid argument"},
 	} {
-		_, err := saveIn(test.workspace, test.path, sample())
+		_, err := saveIn(test.workspace, test.path, sample(), false)
 		got := ""
 		if err != nil {
 			got = err.Error()

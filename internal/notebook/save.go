@@ -10,58 +10,40 @@ import (
 	"strings"
 )
 
-// Errors of Save because of the file that is there already.
-var (
-	ErrForeign = errors.New("it exists and is no export: give another path, or delete it first")
-	ErrChanged = errors.New("its code was changed after it was exported: give another path, or delete it first")
-)
-
-// maxFile bounds a file that is read to see whether it can be replaced.
-const maxFile = 256 << 20
-
-// A format writes and recognizes files.
-type format struct {
-	write   func(n *Notebook) ([]byte, error)
-	changed func(b []byte) (bool, error)
-}
-
-// formats are the formats, by the extension of the file.
-var formats = map[string]format{
-	".ipynb": {(*Notebook).ipynb, changedIPYNB},
-	".py":    {func(n *Notebook) ([]byte, error) { return n.script(), nil }, changedScript},
-}
-
 // A Saved describes the file that Save has written.
 type Saved struct {
 	Path     string // absolute
 	Bytes    int    // its size
-	Replaced bool   // there was an earlier export
+	Replaced bool   // there was a file before
 }
 
 // Save writes n to a file of the workspace, which is open as root, in one step, in the format of the
-// file's extension. A relative path starts in the workspace. Nothing is written after an error, which says what to do.
-func Save(root *os.Root, workspace, path string, n *Notebook) (Saved, error) {
-	form, ok := formats[filepath.Ext(path)]
-	if !ok {
+// file's extension. A relative path starts in the workspace. An existing file is replaced if overwrite
+// is true; else the error is fs.ErrExist. Nothing is written after an error, which says what to do.
+func Save(root *os.Root, workspace, path string, n *Notebook, overwrite bool) (Saved, error) {
+	ext := filepath.Ext(path)
+	if ext != ".ipynb" && ext != ".py" {
 		return Saved{}, errors.New("the path must end in .ipynb, for a Jupyter notebook, or in .py")
 	}
 	name, err := local(workspace, path)
 	if err != nil {
 		return Saved{}, err
 	}
-	perm, err := replaceable(root, name, form)
+	perm, err := replaceable(root, name, overwrite)
 	if err != nil {
 		return Saved{}, fmt.Errorf("writing %s: %w", path, err)
 	}
-	b, err := form.write(n)
-	if err != nil {
+	var b []byte
+	if ext == ".py" {
+		b = n.script()
+	} else if b, err = n.ipynb(); err != nil {
 		return Saved{}, err
 	}
 	saved := Saved{Path: filepath.Join(workspace, name), Bytes: len(b), Replaced: perm != 0}
 	if perm == 0 {
 		perm = 0o666 // as the umask allows
 	}
-	if err := write(root, name, b, perm); err != nil {
+	if err := write(root, name, b, perm, overwrite); err != nil {
 		return Saved{}, fmt.Errorf("writing %s: %w", path, err)
 	}
 	return saved, nil
@@ -93,7 +75,7 @@ func local(workspace, path string) (name string, err error) {
 
 // replaceable returns the permissions of the file to replace, 0 if there is none, or an error if
 // there is one that must not be replaced.
-func replaceable(root *os.Root, name string, form format) (fs.FileMode, error) {
+func replaceable(root *os.Root, name string, overwrite bool) (fs.FileMode, error) {
 	fi, err := root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -104,22 +86,16 @@ func replaceable(root *os.Root, name string, form format) (fs.FileMode, error) {
 		return 0, errors.New("it is a directory: give the path of a file in it")
 	case !fi.Mode().IsRegular():
 		return 0, errors.New("it is no regular file: give another path")
-	case fi.Size() > maxFile:
-		return 0, ErrForeign
+	case !overwrite:
+		return 0, fs.ErrExist
+	case fi.Mode().Perm()&0o222 == 0: // which does not keep a rename from replacing it
+		return 0, errors.New("it is read-only: give another path")
 	}
-	old, err := root.ReadFile(name)
-	if err != nil {
-		return 0, plain(err)
-	}
-	changed, err := form.changed(old)
-	if err == nil && changed {
-		err = ErrChanged
-	}
-	return fi.Mode().Perm(), err
+	return fi.Mode().Perm(), nil
 }
 
-// write writes b to a temporary file beside name, and renames it.
-func write(root *os.Root, name string, b []byte, perm fs.FileMode) error {
+// write writes b to a temporary file beside name, and gives it that name.
+func write(root *os.Root, name string, b []byte, perm fs.FileMode, overwrite bool) error {
 	temporary := filepath.Join(filepath.Dir(name), ".export-"+strings.ToLower(rand.Text()))
 	f, err := root.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,6 +107,15 @@ func write(root *os.Root, name string, b []byte, perm fs.FileMode) error {
 	_, err = f.Write(b)
 	if closed := f.Close(); err == nil {
 		err = closed
+	}
+	if err == nil && !overwrite {
+		// A link, unlike a rename, does not replace a file that another program has made meanwhile.
+		switch linked := root.Link(temporary, name); {
+		case linked == nil:
+			return plain(root.Remove(temporary))
+		case errors.Is(linked, fs.ErrExist):
+			err = fs.ErrExist
+		} // any other error: the file system has no links
 	}
 	if err == nil {
 		err = root.Rename(temporary, name)

@@ -1,8 +1,6 @@
 package notebook
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -10,10 +8,9 @@ import (
 	"sync"
 )
 
-// scriptMark begins the first line of a script. A hash of all that follows the line ends it.
-const scriptMark = "# Session "
-
-const scriptMarkEnd = ", exported by async-repl; sha256 of what follows: "
+// scriptHead is the format of a script's first line. The worker knows an export by it, which may
+// await at top level (EXPORT in pyrepl/worker/scripts.py).
+const scriptHead = "# Session %q, exported by async-repl\n"
 
 // awaitsNote stands above code that awaits.
 const awaitsNote = "# This cell awaits at top level: Jupyter, IPython and execute_python run it, plain Python does not.\n"
@@ -46,8 +43,7 @@ func (n *Notebook) script() []byte {
 			body.WriteString("\n")
 		}
 	}
-	text := strings.Join(futures, "") + body.String()
-	return fmt.Appendf(nil, "%s%q%s%x\n%s", scriptMark, n.Session, scriptMarkEnd, sha256.Sum256([]byte(text)), text)
+	return []byte(fmt.Sprintf(scriptHead, n.Session) + strings.Join(futures, "") + body.String())
 }
 
 // source returns the code as the files have it: if it has a Comment, the code is one, too.
@@ -124,14 +120,4 @@ func takeFutures(code string) (futures []string, rest string) {
 		at += len(line)
 	}
 	return futures, kept.String() + code[at:]
-}
-
-// changedScript is changedIPYNB for a script.
-func changedScript(b []byte) (bool, error) {
-	first, text, _ := bytes.Cut(b, []byte("\n"))
-	_, hash, ok := bytes.Cut(first, []byte(scriptMarkEnd))
-	if !ok || !bytes.HasPrefix(first, []byte(scriptMark)) {
-		return false, ErrForeign
-	}
-	return string(hash) != fmt.Sprintf("%x", sha256.Sum256(text)), nil
 }

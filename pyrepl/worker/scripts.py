@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LIMIT = 16 << 20  # bytes
 NESTED = 20  # files that run one another
-EXPORT = b"# Session ", b", exported by async-repl; "  # on the first line: it may await
+EXPORT = b"# Session ", b", exported by async-repl"  # on the first line: it may await
 KNOWN = 200  # files of a job whose hashes are reported
 MAGICS = "%matplotlib", "%config", "%load_ext", "%reload_ext", "%autoreload"  # do nothing here
 

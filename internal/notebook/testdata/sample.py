@@ -1,4 +1,4 @@
-# Session "lab", exported by async-repl; sha256 of what follows: 8fdf298e7361f66304be9c68b9449d24645455b7138c552d42b18c4c9a5c873c
+# Session "lab", exported by async-repl
 from __future__ import annotations
 from __future__ import division
 from __future__ import division, generators
