@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -79,12 +78,8 @@ func (w *world) write(name, text string, mode os.FileMode) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		w.t.Fatal(err)
 	}
-	// Nothing is forked meanwhile: a child would hold the file open for writing, and no process
-	// could execute it (golang/go#22315).
-	syscall.ForkLock.RLock()
-	err := os.WriteFile(path, []byte(text), mode)
-	syscall.ForkLock.RUnlock()
-	if err != nil {
+	processtest.WriteProgram(w.t, path, text)
+	if err := os.Chmod(path, mode); err != nil {
 		w.t.Fatal(err)
 	}
 	return path

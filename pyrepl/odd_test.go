@@ -65,9 +65,7 @@ func files(t *testing.T, texts map[string]string) (dir string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		processtest.WriteProgram(t, path, text) // one of them can be the interpreter
 	}
 	return dir
 }
@@ -208,8 +206,6 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 			path, env := filepath.Join(dir, "python3"), append(os.Environ(), test.env...)
 			if _, ok := test.files["sitecustomize.py"]; ok {
 				path, env = python(t), append(env, "PYTHONPATH="+dir)
-			} else if test.files != nil {
-				os.Chmod(path, 0o700)
 			}
 			start := time.Minute
 			switch {

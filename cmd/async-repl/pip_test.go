@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/wheel"
 )
 
@@ -18,9 +19,7 @@ func newWorkspace(t *testing.T, withUV bool, env ...string) *server {
 	t.Helper()
 	bin := t.TempDir()
 	// No link: Python would take its directory for that of an environment.
-	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte("#!/bin/sh\nexec '"+realPython()+"' \"$@\"\n"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	processtest.WriteProgram(t, filepath.Join(bin, "python3"), "#!/bin/sh\nexec '"+realPython()+"' \"$@\"\n")
 	if withUV {
 		uv, err := exec.LookPath("uv")
 		if err != nil {
@@ -193,9 +192,7 @@ func TestPipIsInterruptedWhileMaking(t *testing.T) {
 	bin := t.TempDir()
 	// It answers the question for its version and then hangs.
 	python := "#!/bin/sh\ncase \"$*\" in *async-repl*) echo \"async-repl 3 12 $0\";; *) exec sleep 300;; esac\n"
-	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte(python), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	processtest.WriteProgram(t, filepath.Join(bin, "python3"), python)
 	s := startServer(t, ownEnvironment, "VIRTUAL_ENV=", "CONDA_PREFIX=", "PATH="+bin+":/usr/bin:/bin")
 	id := s.do("execute_command_async", "command", "pip install x", "wait_seconds", 0).Header("Job ID")
 	s.prints(id, "Making the environment")

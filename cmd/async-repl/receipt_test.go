@@ -14,6 +14,7 @@ import (
 
 	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/procfs"
 )
 
@@ -307,12 +308,8 @@ func TestOutOfMemory(t *testing.T) {
 func publish(t *testing.T, from, to string, mode os.FileMode) {
 	t.Helper()
 	b, err := os.ReadFile(from)
-	syscall.ForkLock.RLock() // a child that held it open for writing would keep others from executing it
 	if err == nil {
-		err = os.WriteFile(to, b, 0o700)
-	}
-	syscall.ForkLock.RUnlock()
-	if err == nil {
+		processtest.WriteProgram(t, to, string(b))
 		err = os.Chmod(to, mode)
 	}
 	if err != nil {

@@ -67,9 +67,7 @@ type guest struct {
 func (r *rig) guest(name string, grace time.Duration) *guest {
 	r.t.Helper()
 	g := &guest{name: name, bin: r.t.TempDir(), venv: filepath.Dir(filepath.Dir(pythontest.Bare(r.t, r.real)))}
-	if err := os.WriteFile(filepath.Join(g.bin, "whoami"), []byte("#!/bin/sh\necho "+name+"\n"), 0o700); err != nil {
-		r.t.Fatal(err)
-	}
+	processtest.WriteProgram(r.t, filepath.Join(g.bin, "whoami"), "#!/bin/sh\necho "+name+"\n")
 	g.brings = engine.Client{Grace: grace, Env: []string{
 		"PATH=" + g.bin + ":/usr/bin:/bin", "VIRTUAL_ENV=" + g.venv, "HOME=" + r.t.TempDir(), "LANG=C.UTF-8",
 		"PIP_CONFIG_FILE=/dev/null", "PIP_NO_INDEX=1", "UV_NO_CONFIG=1", "UV_OFFLINE=1",

@@ -1,11 +1,12 @@
-// Package processtest gives tests an owner of real processes and a wait for a process to be gone.
-// Begin with Main, which TestMain must call.
+// Package processtest gives tests an owner of real processes, programs to start, and a wait for a
+// process to be gone. Begin with Main, which TestMain must call.
 package processtest
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"testing"
 
 	"asyncrepl/internal/guard"
@@ -56,4 +57,17 @@ func Gone(t testing.TB, pid int) {
 		s, err := procfs.Inspect(pid)
 		return errors.Is(err, procfs.ErrGone) || err == nil && s.Ended() && s.Parent == 1
 	})
+}
+
+// WriteProgram writes a program that can be executed at once. Nothing is forked meanwhile: a child
+// would hold the file open for writing until it executes its own program, and until then nobody could
+// execute this one (https://go.dev/issue/22315).
+func WriteProgram(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, []byte(text), 0o700)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
