@@ -73,7 +73,7 @@ type run struct {
 	pumps   []*pump.Pump
 	dir     string // in which it was started
 	watch   runner.Stopwatch
-	modes   modes // the terminal's; only input uses it, and no two calls of input overlap
+	modes   queries.Modes // the terminal's; only input uses it, and no two calls of input overlap
 
 	// Guarded by mu.
 	mu         sync.Mutex

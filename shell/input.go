@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"asyncrepl/internal/keys"
-	"asyncrepl/internal/output"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/tty"
 	"asyncrepl/internal/waiting"
@@ -149,15 +148,17 @@ func (r *run) inputToPipe(ctx context.Context, in jobs.Input, d *jobs.Delivery) 
 }
 
 // strokes returns what is typed for in. The modes of the terminal are those that the output so far has
-// set. The output is read only if the modes matter, and each byte once.
+// set. The output is read only if the modes matter.
 func (r *run) strokes(in jobs.Input) (tty.Strokes, error) {
 	if in.Paste || in.Keys.NeedsModes() {
 		r.pumps[0].Drain()
-		r.modes.follow(r.port.Output())
+		log := r.port.Output()
+		r.modes.Follow(log, log.Stat().End)
 	}
-	s := tty.Strokes{Text: in.Text, Keys: in.Keys.Bytes(r.modes.Modes), EOF: in.EOF, Secret: in.Secret, By: string(in.By)}
+	modes := keys.ModesOf(&r.modes.Modes)
+	s := tty.Strokes{Text: in.Text, Keys: in.Keys.Bytes(modes), EOF: in.EOF, Secret: in.Secret, By: string(in.By)}
 	if in.Paste {
-		pasted, err := keys.Paste(in.Text, r.modes.Modes)
+		pasted, err := keys.Paste(in.Text, modes)
 		if err != nil {
 			return tty.Strokes{}, err
 		}
@@ -165,31 +166,3 @@ func (r *run) strokes(in jobs.Input) (tty.Strokes, error) {
 	}
 	return s, nil
 }
-
-// modes are the modes of a terminal, as far as its output has been followed.
-type modes struct {
-	keys.Follower
-	at int64 // the cursor to follow the output from
-}
-
-// followSize is how many bytes of the output are followed at a time.
-const followSize = 256 << 10
-
-// follow follows the output that has come since.
-func (m *modes) follow(log output.Reader) {
-	for {
-		c := log.Read(m.at, followSize)
-		if c.Dropped > 0 {
-			m.Write([]byte{can}) // a sequence that a gap has cut sets nothing
-		}
-		for _, s := range c.Spans {
-			m.Write(s.Data)
-		}
-		if m.at = c.Next; len(c.Spans) == 0 {
-			return
-		}
-	}
-}
-
-// can is the control character that ends a sequence without effect.
-const can = 0x18

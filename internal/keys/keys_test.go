@@ -1,12 +1,11 @@
 package keys_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
+	"asyncrepl/internal/escape"
 	"asyncrepl/internal/keys"
 )
 
@@ -15,9 +14,9 @@ func Example() {
 	quit, _ := keys.Parse("ctrl-c")
 	fmt.Printf("%q\n", keys.Sequence{up, quit}.Bytes(keys.Modes{}))
 
-	var f keys.Follower
-	f.Write([]byte("\x1b[?1h\x1b=")) // what less prints when it begins
-	fmt.Printf("%q\n", keys.Sequence{up, keys.Text("q")}.Bytes(f.Modes))
+	var modes escape.Modes
+	modes.Write([]byte("\x1b[?1h\x1b=")) // what less prints when it begins
+	fmt.Printf("%q\n", keys.Sequence{up, keys.Text("q")}.Bytes(keys.ModesOf(&modes)))
 	// Output:
 	// ["\x1b[A" "\x03"]
 	// ["\x1bOA" "q"]
@@ -88,70 +87,6 @@ func TestWhatNoTerminalSendsIsNoKey(t *testing.T) {
 	}
 }
 
-// The modes are the same however the output is cut.
-func TestModesFollowTheOutput(t *testing.T) {
-	for output, want := range map[string]keys.Modes{
-		"":                                {},
-		"\x1b[?1h":                        {ApplicationCursor: true},
-		"text\x1b[?1h\x1b=more\x1b[31m":   {ApplicationCursor: true},
-		"\x1b[?1h\x1b[?1l":                {},
-		"\x1b[?2004h\x1b[?1049h":          {BracketedPaste: true},
-		"\x1b[?12;1;2004h":                {ApplicationCursor: true, BracketedPaste: true},
-		"\x1b[?1;2004h\x1b[?2004l":        {ApplicationCursor: true},
-		"\x1b[?1;2004h\x1bc":              {},
-		"\x1b[?1;2004h\x1b[!p":            {BracketedPaste: true},
-		"\x1b[1h\x1b[>1h\x1b[?11h\x1b[?h": {},
-		"\x1b[?1 h\x1b[?1$p\x1b[?1\x18h":  {},
-		"\x1b[?1\x1b[?2004h":              {BracketedPaste: true},
-		"\x1b\x1b[?1h":                    {ApplicationCursor: true},
-		"\x1b]0;title\x1b[?1h":            {ApplicationCursor: true},
-		"\x1b[?1h\x1b[?" + strings.Repeat("9;", 5000) + "1l": {ApplicationCursor: true},
-	} {
-		for size := 1; size <= len(output)+1 && size < 40; size++ {
-			if len(output) > 1000 && size > 1 { // cut where the sequence is held
-				continue
-			}
-			var f keys.Follower
-			for piece := range chunks([]byte(output), size) {
-				f.Write(piece)
-				clear(piece) // the piece is the caller's again
-			}
-			if f.Modes != want {
-				t.Errorf("%.40q in pieces of %d: %+v, want %+v", output, size, f.Modes, want)
-			}
-		}
-	}
-}
-
-func chunks(b []byte, size int) func(func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		for len(b) > 0 {
-			n := min(size, len(b))
-			if !yield(bytes.Clone(b[:n])) {
-				return
-			}
-			b = b[n:]
-		}
-	}
-}
-
-func FuzzModes(f *testing.F) {
-	f.Add([]byte("\x1b[?1h\x1b[?1;2004l\x1bc\x1b[!p"), 3)
-	f.Fuzz(func(t *testing.T, output []byte, size int) {
-		if len(output) > 200 { // a longer sequence is given up if it is cut
-			return
-		}
-		var whole, cut keys.Follower
-		whole.Write(output)
-		for piece := range chunks(output, max(1, size)) {
-			cut.Write(piece)
-		}
-		if whole.Modes != cut.Modes {
-			t.Errorf("%+v in one piece, %+v in pieces of %d", whole.Modes, cut.Modes, size)
-		}
-	})
-}
-
 func TestPaste(t *testing.T) {
 	brackets := keys.Modes{BracketedPaste: true}
 	for _, c := range []struct {
@@ -174,28 +109,5 @@ func TestPaste(t *testing.T) {
 				t.Errorf("%q: %q, %v", text, got, err)
 			}
 		}
-	}
-}
-
-// BenchmarkFollower measures the follower beside a search for one byte that is not there.
-func BenchmarkFollower(b *testing.B) {
-	for name, line := range map[string]string{
-		"plain":    "2026-11-22 10:00:00 INFO request served in 12 ms by worker 7\n",
-		"coloured": "\x1b[32mINFO\x1b[0m request \x1b[1mserved\x1b[0m in 12 ms by \x1b[36mworker 7\x1b[0m\n",
-	} {
-		text := []byte(strings.Repeat(line, 1<<20/len(line)))
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			var f keys.Follower
-			for b.Loop() {
-				f.Write(text)
-			}
-		})
-		b.Run(name+"-floor", func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				bytes.IndexByte(text, 1)
-			}
-		})
 	}
 }

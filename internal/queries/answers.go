@@ -2,7 +2,11 @@
 
 package queries
 
-import "fmt"
+import (
+	"fmt"
+
+	"asyncrepl/internal/escape"
+)
 
 // What the terminal says of itself. It claims no more than a screen of internal/screen can draw: an
 // xterm that is set to be a VT220, with colours. Its patch is the last one before programs ask an
@@ -17,7 +21,7 @@ const (
 
 // answer words the answer to a query, or returns "" if there is none. cursor and mode are called if
 // the query asks for them.
-func (q query) answer(cursor func() (row, col int, ok bool), mode func(mode) setting) string {
+func (q query) answer(cursor func() (row, col int, ok bool), mode func(escape.Mode) escape.Setting) string {
 	switch q.kind {
 	case attributes:
 		return isAttributes
@@ -36,10 +40,10 @@ func (q query) answer(cursor func() (row, col int, ok bool), mode func(mode) set
 		return fmt.Sprintf("\x1b[%d;%dR", row, col)
 	case modeSetting:
 		prefix := ""
-		if q.mode.private {
+		if q.mode.Private {
 			prefix = "?"
 		}
-		return fmt.Sprintf("\x1b[%s%d;%d$y", prefix, q.mode.number, mode(q.mode))
+		return fmt.Sprintf("\x1b[%s%d;%d$y", prefix, q.mode.Number, mode(q.mode))
 	case foreground:
 		return "\x1b]10;" + isLight + q.end()
 	case background:

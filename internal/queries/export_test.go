@@ -36,10 +36,10 @@ type Query struct {
 
 // Scan scans output in pieces.
 func Scan(pieces ...[]byte) (found []Query) {
-	var s scanner
+	var r Responder
 	before := 0
 	for _, b := range pieces {
-		s.scan(b, func(q query, end int) { found = append(found, Query{q, before + end}) })
+		r.scan(b, func(q query, end int) { found = append(found, Query{q, before + end}) })
 		before += len(b)
 	}
 	return found

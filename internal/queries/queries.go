@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"asyncrepl/internal/escape"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/snapshot"
 	"asyncrepl/internal/tty"
@@ -33,14 +34,13 @@ type Responder struct {
 	patience time.Duration
 	tooLate  time.Duration
 
-	scan scanner // used by the pump's goroutine
+	reader escape.Reader // used by the pump's goroutine
 
 	// Used by the goroutine that answers.
-	cursor  snapshot.Follower
-	log     output.Reader // whose modes are followed
-	modes   modes
-	modesAt int64       // the cursor of log up to which modes are followed
-	times   []time.Time // of the newest answers, perSecond at most, the oldest first
+	cursor snapshot.Follower
+	log    output.Reader // whose modes are followed
+	modes  Modes
+	times  []time.Time // of the newest answers, perSecond at most, the oldest first
 
 	// Guarded by mu.
 	mu      sync.Mutex
@@ -71,7 +71,7 @@ func New(pty *tty.PTY, tree func() ([]int, error)) *Responder {
 // at of log. The caller calls it with all output, in order. It does not wait.
 func (r *Responder) Printed(log output.Reader, at int64, b []byte) {
 	var found []pendingQuery
-	r.scan.scan(b, func(q query, end int) {
+	r.scan(b, func(q query, end int) {
 		if len(found) < perSecond {
 			found = append(found, pendingQuery{query: q, log: log, end: at + int64(end)})
 		}
@@ -170,7 +170,7 @@ func (r *Responder) answer(qs []pendingQuery) {
 		if !r.allowed() {
 			break
 		}
-		text.WriteString(q.answer(func() (row, col int, ok bool) { return r.position(q) }, func(m mode) setting { return r.setting(q, m) }))
+		text.WriteString(q.answer(func() (row, col int, ok bool) { return r.position(q) }, func(m escape.Mode) escape.Setting { return r.setting(q, m) }))
 	}
 	ctx, cancel := context.WithDeadline(r.ctx, qs[0].at.Add(r.tooLate))
 	defer cancel()
@@ -198,14 +198,11 @@ func (r *Responder) position(q pendingQuery) (row, col int, ok bool) {
 	return r.cursor.Cursor(q.log, q.end, rows, cols)
 }
 
-// setting returns the setting of a mode at a query. Of long output before it, only the newest
-// counts.
-func (r *Responder) setting(q pendingQuery, m mode) setting {
-	if r.log != q.log || r.modes == nil {
-		r.log, r.modes, r.modesAt = q.log, make(modes), 0
+// setting returns the setting of a mode at a query.
+func (r *Responder) setting(q pendingQuery, m escape.Mode) escape.Setting {
+	if r.log != q.log {
+		r.log, r.modes = q.log, Modes{}
 	}
-	b, _ := snapshot.Between(q.log, r.modesAt, q.end)
-	r.modes.follow(b)
-	r.modesAt = q.end
-	return r.modes.setting(m)
+	r.modes.Follow(q.log, q.end)
+	return r.modes.Setting(m)
 }

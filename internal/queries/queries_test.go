@@ -173,6 +173,7 @@ func TestAnswers(t *testing.T) {
 		"modes at first":     {"\x1b[?25$p\x1b[?2004$p\x1b[4$p", "\x1b[?25;1$y\x1b[?2004;2$y\x1b[4;2$y"},
 		"modes switched":     {"\x1b[?25;1l\x1b[?2004h\x1b[4h\x1b[?25$p\x1b[?2004$p\x1b[4$p", "\x1b[?25;2$y\x1b[?2004;1$y\x1b[4;1$y"},
 		"modes reset":        {"\x1b[?2004h\x1bc\x1b[?2004$p", "\x1b[?2004;2$y"},
+		"modes reset softly": {"\x1b[?25l\x1b[?2004h\x1b[!p\x1b[?25$p\x1b[?2004$p", "\x1b[?25;1$y\x1b[?2004;1$y"},
 		"a screen's mode":    {"\x1b[?47h\x1b[?1049$p", "\x1b[?1049;1$y"},
 		"colours by BEL":     {"\x1b]10;?\a\x1b]11;?\a", "\x1b]10;rgb:ffff/ffff/ffff\a\x1b]11;rgb:0000/0000/0000\a"},
 		"colours by ST":      {"\x1b]11;?\x1b\\", "\x1b]11;rgb:0000/0000/0000\x1b\\"},

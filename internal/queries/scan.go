@@ -2,9 +2,7 @@
 
 package queries
 
-import "bytes"
-
-const esc = 0x1b
+import "asyncrepl/internal/escape"
 
 // A kind is what a query asks for.
 type kind byte
@@ -24,142 +22,24 @@ const (
 // A query is what a program asks.
 type query struct {
 	kind kind
-	mode mode // that is asked for
-	bel  bool // it ended with BEL, and so does the answer
+	mode escape.Mode // that is asked for
+	bel  bool        // it ended with BEL, and so does the answer
 }
 
-const (
-	maxDigits = 5
-	longest   = len("\x1b[?00000$p") // of all queries
-)
-
-// A scanner finds queries in output that comes in pieces, wherever these are cut. For it, as for a
-// terminal, the next ESC ends an escape sequence and begins another one.
-type scanner struct {
-	held [longest]byte // the end of the output so far, if it can begin a query
-	n    int
+// scan calls found with each query that ends in b, the next piece of the output, and with the offset
+// in b where it ends.
+func (r *Responder) scan(b []byte, found func(q query, end int)) {
+	r.reader.Read(b, func(sequence []byte, end int) {
+		if q := parse(sequence); q.kind != none {
+			found(q, end)
+		}
+	})
 }
 
-// scan calls found with each query that ends in b, the next piece of the output, and with the
-// offset in b where it ends.
-func (s *scanner) scan(b []byte, found func(q query, end int)) {
-	i := 0
-	if s.n > 0 {
-		i = s.resume(b, found)
-	}
-	for i < len(b) {
-		k := bytes.IndexByte(b[i:], esc)
-		if k < 0 {
-			return
-		}
-		i += k
-		if n := common(b[i:]); n > 0 {
-			i += n
-			continue
-		}
-		q, n := parse(b[i:])
-		if n == 0 {
-			s.n = copy(s.held[:], b[i:])
-			return
-		}
-		if i += n; q.kind != none {
-			found(q, i)
-		}
-	}
-}
-
-// common returns how many bytes of b to skip if b begins with a control sequence of the common
-// kind, a number and a letter, that is no query. It is short, because coloured output has many of
-// these.
-func common(b []byte) int {
-	if len(b) < 3 || b[1] != '[' {
-		return 0
-	}
-	i := 2
-	for i < len(b)-1 && b[i]-'0' <= 9 {
-		i++
-	}
-	switch b[i] {
-	case 'm', ';', 'K', 'H', 'J', 'A', 'B', 'C', 'D', 'G', 'd', 'X':
-		return i
-	}
-	return 0
-}
-
-// resume scans what is held, with as much of b as a query can need, and returns how many bytes of b
-// it has scanned.
-func (s *scanner) resume(b []byte, found func(q query, end int)) (done int) {
-	var room [2 * longest]byte
-	held := s.n
-	joined := append(append(room[:0], s.held[:held]...), b[:min(len(b), longest)]...)
-	for i := 0; i < held; {
-		if joined[i] != esc {
-			i++
-			continue
-		}
-		q, n := parse(joined[i:])
-		if n == 0 { // b is short
-			s.n = copy(s.held[:], joined[i:])
-			return len(b)
-		}
-		i += n
-		if done = max(0, i-held); q.kind != none {
-			found(q, done)
-		}
-	}
-	s.n = 0
-	return done
-}
-
-// parse reads the escape sequence that b begins with. It returns the length of a query, or of the
-// bytes up to the first one that no query has. The length is 0 if b ends within a possible query.
-func parse(b []byte) (q query, n int) {
-	if len(b) < 2 {
-		return query{}, 0
-	}
-	switch b[1] {
-	case '[':
-		return parseCSI(b)
-	case ']':
-		return parseOSC(b)
-	}
-	return query{}, 1
-}
-
-// parseCSI is parse for a control sequence.
-func parseCSI(b []byte) (q query, n int) {
-	i, prefix := 2, byte(0)
-	if i < len(b) && (b[i] == '?' || b[i] == '>') {
-		prefix = b[i]
-		i++
-	}
-	value, digits := parseNumber(b[i:])
-	i += digits
-	switch {
-	case digits > maxDigits:
-		return query{}, i
-	case i == len(b):
-		return query{}, 0
-	case b[i] == 'n' || b[i] == 'c':
-		return query{kind: reports[report{prefix, value, b[i]}]}, i + 1
-	case b[i] != '$' || digits == 0 || prefix == '>':
-		return query{}, i
-	case i+1 == len(b):
-		return query{}, 0
-	case b[i+1] != 'p':
-		return query{}, i + 1
-	}
-	return query{kind: modeSetting, mode: mode{prefix == '?', value}}, i + 2
-}
-
-// parseNumber returns the number that b begins with and how many digits it has. It stops at the
-// first digit that is too many.
-func parseNumber(b []byte) (value, digits int) {
-	for digits < min(len(b), maxDigits+1) && b[digits] >= '0' && b[digits] <= '9' {
-		value = value*10 + int(b[digits]-'0')
-		digits++
-	}
-	return value, digits
+// colours are the queries for colours.
+var colours = map[string]query{
+	"\x1b]10;?\a": {kind: foreground, bel: true}, "\x1b]10;?\x1b\\": {kind: foreground},
+	"\x1b]11;?\a": {kind: background, bel: true}, "\x1b]11;?\x1b\\": {kind: background},
 }
 
 // A report is a control sequence that ends in n or c.
@@ -175,37 +55,44 @@ var reports = map[report]kind{
 	{0, 5, 'n'}: status, {0, 6, 'n'}: position, {'?', 6, 'n'}: extended,
 }
 
-// parseOSC is parse for a command to the operating system.
-func parseOSC(b []byte) (q query, n int) {
-	const (
-		ask = "\x1b]10;?"
-		at  = len("\x1b]1") // the digit that names the colour
-	)
-	for i := 2; i < len(b) && i < len(ask); i++ {
-		if b[i] != ask[i] && (i != at || b[i] != '1') {
-			return query{}, i
+// parse returns the query that an escape sequence is, if it is one.
+func parse(sequence []byte) query {
+	last := len(sequence) - 1
+	switch final := sequence[last]; {
+	case final == '\a' || final == '\\':
+		return colours[string(sequence)]
+	case sequence[1] != '[':
+		return query{}
+	case final == 'n' || final == 'c':
+		prefix, value, ok := parameter(sequence[2:last])
+		if !ok {
+			return query{}
 		}
+		return query{kind: reports[report{prefix, value, final}]}
+	case final == 'p' && sequence[last-1] == '$':
+		prefix, value, ok := parameter(sequence[2 : last-1])
+		if !ok || prefix == '>' || sequence[last-2] < '0' || sequence[last-2] > '9' {
+			return query{}
+		}
+		return query{kind: modeSetting, mode: escape.Mode{Private: prefix == '?', Number: value}}
 	}
-	if len(b) <= len(ask) {
-		return query{}, 0
-	}
-	q.kind = foreground
-	if b[at] == '1' {
-		q.kind = background
-	}
-	switch i := len(ask); {
-	case b[i] == bel:
-		q.bel = true
-		return q, i + 1
-	case b[i] != esc:
-		return query{}, i
-	case i+1 == len(b):
-		return query{}, 0
-	case b[i+1] == '\\':
-		return q, i + 2
-	default:
-		return query{}, i
-	}
+	return query{}
 }
 
-const bel = 0x07
+// maxDigits bounds the parameter of a query.
+const maxDigits = 5
+
+// parameter parses the only parameter of a control sequence, with the prefix before it, if any. An
+// omitted one is 0.
+func parameter(text []byte) (prefix byte, value int, ok bool) {
+	if len(text) > 0 && (text[0] == '?' || text[0] == '>') {
+		prefix, text = text[0], text[1:]
+	}
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, 0, false
+		}
+		value = value*10 + int(c-'0')
+	}
+	return prefix, value, len(text) <= maxDigits
+}

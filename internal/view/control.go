@@ -1,6 +1,10 @@
 package view
 
-import "bytes"
+import (
+	"bytes"
+
+	"asyncrepl/internal/escape"
+)
 
 // escape executes an escape sequence of two bytes.
 func (s *screen) escape(final byte) {
@@ -22,38 +26,38 @@ func (s *screen) escape(final byte) {
 }
 
 // control executes a control sequence that moves the cursor or erases. It ignores all others.
-func (s *screen) control(q sequence) {
-	if q.private {
+func (s *screen) control(q escape.Sequence) {
+	if q.Private {
 		s.setMode(q)
 		return
 	}
-	switch q.final {
+	switch q.Final {
 	case 'J':
-		s.eraseScreen(q.params[0])
+		s.eraseScreen(q.Params[0])
 	case 'K':
-		s.eraseLine(q.params[0])
+		s.eraseLine(q.Params[0])
 	case 'X', 'P', '@':
-		s.shift(q.final, max(q.params[0], 1))
+		s.shift(q.Final, max(q.Params[0], 1))
 	case 's':
 		s.save()
 	case 'u':
 		s.restore()
 	default:
-		s.move(q.final, max(q.params[0], 1), max(q.params[1], 1))
+		s.move(q.Final, max(q.Params[0], 1), max(q.Params[1], 1))
 	}
 }
 
 // setMode executes a private control sequence: those that switch to the other screen and back.
-func (s *screen) setMode(q sequence) {
-	if q.switches() {
-		s.full = q.final == 'h'
+func (s *screen) setMode(q escape.Sequence) {
+	if switches(q) {
+		s.full = q.Final == 'h'
 		s.fresh()
 	}
 }
 
 // switches reports whether q, a private control sequence, switches to the other screen or back.
-func (q sequence) switches() bool {
-	return (q.final == 'h' || q.final == 'l') && (q.params[0] == 47 || q.params[0] == 1047 || q.params[0] == 1049)
+func switches(q escape.Sequence) bool {
+	return (q.Final == 'h' || q.Final == 'l') && (q.Params[0] == 47 || q.Params[0] == 1047 || q.Params[0] == 1049)
 }
 
 // FullScreen reports whether a program draws on all of the screen after b, see [Drawn].

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+
+	"asyncrepl/internal/escape"
 )
 
 // A Drawing is the part of some output that decides what the terminal shows in the end.
@@ -26,15 +28,15 @@ func Drawn(b []byte, rows int, begins bool) Drawing {
 	d.onto = &d.main
 	printed := 0 // up to where text has been seen
 	for printed < len(b) {
-		i := bytes.IndexByte(b[printed:], esc)
+		i := bytes.IndexByte(b[printed:], escape.ESC)
 		if i < 0 {
 			break
 		}
 		d.text(printed, printed+i)
 		i += printed
-		q := scanEscape(b[i:])
-		d.sequence(i, i+q.len, q)
-		printed = i + q.len
+		q := escape.Scan(b[i:])
+		d.sequence(i, i+q.Len, q)
+		printed = i + q.Len
 	}
 	d.text(printed, len(b))
 	return d.drawing()
@@ -104,19 +106,19 @@ func (d *drawer) text(from, to int) {
 }
 
 // sequence reads an escape sequence.
-func (d *drawer) sequence(from, to int, q sequence) {
+func (d *drawer) sequence(from, to int, q escape.Sequence) {
 	switch {
-	case q.private && q.switches():
-		d.switchScreen(from, to, q.final == 'h')
-	case q.private:
+	case q.Private && switches(q):
+		d.switchScreen(from, to, q.Final == 'h')
+	case q.Private:
 		d.privateMode(from, to, q)
-	case q.csi:
+	case q.Control:
 		d.onto.control(from, to, q)
-		d.placed = d.placed || q.final == 'H' || q.final == 'f' || q.final == 'd'
-	case q.final == 'c':
+		d.placed = d.placed || q.Final == 'H' || q.Final == 'f' || q.Final == 'd'
+	case q.Final == 'c':
 		*d = drawer{b: d.b, rows: d.rows, main: layer{start: from, whole: true}}
 		d.onto = &d.main
-	case q.final != 0 && q.final != '=' && q.final != '>':
+	case q.Final != 0 && q.Final != '=' && q.Final != '>':
 		d.onto.moved()
 	case to-from == 3:
 		d.charset(from, to, d.b[from+1])
@@ -138,13 +140,13 @@ func (d *drawer) switchScreen(from, to int, alternate bool) {
 }
 
 // privateMode reads a private control sequence.
-func (d *drawer) privateMode(from, to int, q sequence) {
-	if q.final != 'h' && q.final != 'l' {
+func (d *drawer) privateMode(from, to int, q escape.Sequence) {
+	if q.Final != 'h' && q.Final != 'l' {
 		return
 	}
-	switch q.params[0] {
+	switch q.Params[0] {
 	case 1:
-		if q.final == 'l' {
+		if q.Final == 'l' {
 			d.appKeys, d.placed = 0, false
 		} else if d.appKeys == 0 {
 			d.appKeys = from + 1
@@ -169,17 +171,17 @@ func (d *drawer) charset(from, to int, which byte) {
 }
 
 // control reads a control sequence that is not private.
-func (l *layer) control(from, to int, q sequence) {
-	switch q.final {
+func (l *layer) control(from, to int, q escape.Sequence) {
+	switch q.Final {
 	case 'm', 'K', 'h', 'l', 't', 'n', 'c', 'q': // they don't move
 	case 'H', 'f':
 		l.moved()
 		if l.clear > 0 {
 			l.begin(l.clear - 1)
 		}
-		l.home, l.top = from+1, q.params[0] <= 1 && q.params[1] <= 1
+		l.home, l.top = from+1, q.Params[0] <= 1 && q.Params[1] <= 1
 	case 'J':
-		if home := l.home; q.params[0] == 2 || q.params[0] == 0 && home > 0 && l.top {
+		if home := l.home; q.Params[0] == 2 || q.Params[0] == 0 && home > 0 && l.top {
 			l.moved()
 			l.erased(from, home)
 		}

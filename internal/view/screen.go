@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"unicode/utf8"
+
+	"asyncrepl/internal/escape"
 )
 
 const (
@@ -130,14 +132,14 @@ func (s *screen) draw(b []byte, i, end int) int {
 			i = j
 		case c >= utf8.RuneSelf:
 			i += s.character(b[i:])
-		case c == esc:
-			q := scanEscape(b[i:])
-			if q.csi {
+		case c == escape.ESC:
+			q := escape.Scan(b[i:])
+			if q.Control {
 				s.control(q)
 			} else {
-				s.escape(q.final)
+				s.escape(q.Final)
 			}
-			i += q.len
+			i += q.Len
 		default:
 			if i++; s.folder != nil && c == '\r' && i < len(b) && b[i] != '\n' {
 				s.folder.redraw(s.row(s.y), i)
@@ -153,9 +155,9 @@ func (s *screen) draw(b []byte, i, end int) int {
 func (s *screen) character(b []byte) int {
 	r, n := utf8.DecodeRune(b)
 	if r == 0x9b { // CSI in one character
-		q := scanCSI(b, n)
+		q := escape.ScanControl(b, n)
 		s.control(q)
-		return q.len
+		return q.Len
 	}
 	if r > 0x9f {
 		s.put(r)

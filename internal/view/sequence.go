@@ -3,121 +3,9 @@ package view
 import (
 	"bytes"
 	"unicode/utf8"
+
+	"asyncrepl/internal/escape"
 )
-
-// The package has its own scanner because the parser of charmbracelet/x/ansi takes the byte after a
-// broken UTF-8 character for a part of it, even a newline, and its DecodeSequence panics on a
-// sequence of more than 32 parameters.
-
-const (
-	esc = 0x1b
-	can = 0x18
-	sub = 0x1a
-	bel = 0x07
-)
-
-// A sequence is one escape sequence.
-type sequence struct {
-	len     int  // in bytes
-	open    bool // the bytes ended before the sequence did
-	csi     bool
-	private bool   // a CSI with a prefix (<=>?) or an intermediate byte
-	final   byte   // 0: without meaning here (a string, or broken)
-	params  [2]int // of a CSI; 0: omitted
-}
-
-// scanEscape reads the escape sequence that b begins with; b[0] is ESC.
-func scanEscape(b []byte) sequence {
-	if len(b) < 2 {
-		return sequence{len: len(b), open: true}
-	}
-	switch b[1] {
-	case '[':
-		return scanCSI(b, 2)
-	case ']', 'P', 'X', '^', '_':
-		return scanString(b)
-	}
-	i := 1
-	for i < len(b) && b[i] >= 0x20 && b[i] <= 0x2f {
-		i++
-	}
-	switch {
-	case i == len(b):
-		return sequence{len: i, open: true}
-	case b[i] < 0x30 || b[i] > 0x7e:
-		return sequence{len: i} // broken: the byte that broke it is read on its own
-	case i > 1:
-		return sequence{len: i + 1} // a choice of character set and the like
-	}
-	return sequence{len: i + 1, final: b[i]}
-}
-
-// scanCSI reads a control sequence whose parameters begin at i.
-func scanCSI(b []byte, i int) sequence {
-	q := sequence{csi: true}
-	for n := 0; i < len(b) && b[i] >= 0x30 && b[i] <= 0x3f; i++ {
-		switch c := b[i]; {
-		case c == ';':
-			n++
-		case c > ';':
-			q.private = true
-		case c != ':' && n < len(q.params):
-			q.params[n] = min(q.params[n]*10+int(c-'0'), 9999)
-		}
-	}
-	for ; i < len(b) && b[i] >= 0x20 && b[i] <= 0x2f; i++ {
-		q.private = true
-	}
-	switch {
-	case i == len(b):
-		return sequence{len: i, open: true}
-	case b[i] < 0x40 || b[i] > 0x7e:
-		return sequence{len: i}
-	}
-	q.len, q.final = i+1, b[i]
-	return q
-}
-
-// scanString reads a string: OSC, DCS, APC, PM or SOS. One without a proper end hides at most the
-// rest of its line: otherwise two stray bytes would hide everything after them. Only strings that
-// carry images can have several lines.
-func scanString(b []byte) sequence {
-	multiline := b[1] == 'P' || bytes.HasPrefix(b[1:], []byte("]1337;"))
-	line := -1 // the first newline
-	for i := 2; i < len(b); i++ {
-		switch b[i] {
-		case bel:
-			if b[1] == ']' {
-				return sequence{len: i + 1}
-			}
-		case esc:
-			if i+1 == len(b) {
-				return sequence{len: endAt(line, len(b)), open: true}
-			}
-			if b[i+1] == '\\' {
-				return sequence{len: i + 2}
-			}
-			return sequence{len: endAt(line, i)}
-		case can, sub:
-			return sequence{len: endAt(line, i+1)}
-		case '\n':
-			if !multiline {
-				return sequence{len: i}
-			}
-			if line < 0 {
-				line = i
-			}
-		}
-	}
-	return sequence{len: endAt(line, len(b)), open: true}
-}
-
-func endAt(line, end int) int {
-	if line >= 0 {
-		return line
-	}
-	return end
-}
 
 // maxHeld is the longest sequence that complete waits for, in bytes: a sequence that never ends
 // must not hold output back for ever.
@@ -136,7 +24,7 @@ func completeWithin(b []byte, most int) int {
 	// escape sequence, all others are broken.
 	for n > low {
 		i := lastEscape(b[low:n])
-		if i < 0 || !scanAny(b[low+i:]).open {
+		if i < 0 || !scanAny(b[low+i:]).Open {
 			break
 		}
 		n = low + i
@@ -147,8 +35,8 @@ func completeWithin(b []byte, most int) int {
 // lastEscape returns where the last escape sequence of b begins, or -1.
 func lastEscape(b []byte) int {
 	i := -1
-	if bytes.IndexByte(b, esc) >= 0 { // much faster than from the end, and most text has none
-		i = bytes.LastIndexByte(b, esc)
+	if bytes.IndexByte(b, escape.ESC) >= 0 { // much faster than from the end, and most text has none
+		i = bytes.LastIndexByte(b, escape.ESC)
 	}
 	low := max(0, i, len(b)-maxHeld)
 	if bytes.IndexByte(b[low:], csi[1]) >= 0 {
@@ -163,11 +51,11 @@ func lastEscape(b []byte) int {
 var csi = []byte("\u009b")
 
 // scanAny reads the escape sequence that b begins with, with ESC or csi.
-func scanAny(b []byte) sequence {
-	if b[0] == esc {
-		return scanEscape(b)
+func scanAny(b []byte) escape.Sequence {
+	if b[0] == escape.ESC {
+		return escape.Scan(b)
 	}
-	return scanCSI(b, len(csi))
+	return escape.ScanControl(b, len(csi))
 }
 
 // partialRune returns how many bytes at the end of b begin a character without ending it.
@@ -209,8 +97,8 @@ func drawsOver(b []byte) bool {
 			if i+1 < len(b) && b[i+1] != '\r' {
 				return true
 			}
-		case esc:
-			if q := scanEscape(b[i:]); q.csi && !q.private && bytes.IndexByte([]byte("ADFGHfd`"), q.final) >= 0 {
+		case escape.ESC:
+			if q := escape.Scan(b[i:]); q.Control && !q.Private && bytes.IndexByte([]byte("ADFGHfd`"), q.Final) >= 0 {
 				return true
 			}
 		}
@@ -228,8 +116,8 @@ func Begin(b []byte, at int) int {
 	}
 	for i < at && i < len(b) {
 		switch c := b[i]; {
-		case c == esc:
-			i += scanEscape(b[i:]).len
+		case c == escape.ESC:
+			i += escape.Scan(b[i:]).Len
 		case c >= utf8.RuneSelf:
 			_, n := utf8.DecodeRune(b[i:])
 			i += n
