@@ -141,7 +141,7 @@ func (m *Manager) base(ctx context.Context) (interpreter, error) {
 		return m.wanted(ctx, m.cfg.Base)
 	}
 	remedy := "install Python 3.9 or newer, or set " + m.cfg.Python.Name + " to one"
-	path, ok := m.python3()
+	path, ok := m.lookPath("python3")
 	if !ok {
 		return interpreter{}, fmt.Errorf("there is no python3 on PATH; %s", remedy)
 	}
@@ -153,39 +153,6 @@ func (m *Manager) base(ctx context.Context) (interpreter, error) {
 		return interpreter{}, fmt.Errorf("%s is Python %s, and %d.%d is the oldest that works; %s", path, found.version(), minMajor, minMinor, remedy)
 	}
 	return found, nil
-}
-
-// python3 returns the python3 on the PATH. It can be a version manager's shim: a program that takes
-// 100 ms to find its Python, and then executes it. If the files of pyenv name that Python, python3
-// returns it instead. If not, the shim is asked each time an environment is made.
-func (m *Manager) python3() (string, bool) {
-	shim, ok := m.lookPath("python3")
-	if root, dir := filepath.Split(filepath.Dir(shim)); ok && dir == "shims" && m.getenv("PYENV_DIR") == "" {
-		if python := filepath.Join(root, "versions", m.pyenvVersion(root), "bin", "python3"); isProgram(python) {
-			return python, true
-		}
-	}
-	return shim, ok
-}
-
-// pyenvVersion returns the first version that pyenv would use in the workspace, as it is written.
-func (m *Manager) pyenvVersion(root string) string {
-	var files []string
-	for dir := m.cfg.Workspace; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		files = append(files, filepath.Join(dir, ".python-version"))
-	}
-	files = append(files, filepath.Join(root, "version"))
-	wanted := strings.ReplaceAll(m.getenv("PYENV_VERSION"), ":", " ")
-	for _, file := range files {
-		if strings.TrimSpace(wanted) == "" {
-			b, _ := os.ReadFile(file)
-			wanted = string(b)
-		}
-	}
-	if words := strings.Fields(wanted); len(words) > 0 && filepath.IsLocal(words[0]) {
-		return words[0]
-	}
-	return "none"
 }
 
 // probeCode runs in every Python since 2.6. Its answer begins with a word of its own, because shims

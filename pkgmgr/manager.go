@@ -202,7 +202,7 @@ func (m *Manager) Describe() (Description, error) {
 	python := d.Python // the one to describe the version of
 	if !env.exists && !d.There {
 		if d.Base = m.basePath; d.Base == "" {
-			d.Base, _ = m.python3()
+			d.Base, _ = m.lookPath("python3")
 		}
 		if d.Base == "" {
 			return d, nil

@@ -162,21 +162,24 @@ func (m *Manager) inWorkspace(dir string) bool {
 }
 
 // checkBase returns an error if the environment's Python, which is found, is another than the one
-// that was asked for. A version is met by any interpreter of that version; a path only by that
-// interpreter.
+// that was asked for. A version such as 3.12 is met by any interpreter of that version; a path only by
+// that interpreter.
 func (m *Manager) checkBase(ctx context.Context, env environment, found interpreter) error {
-	if m.cfg.Base.Value == "" || env.dir == "" {
+	want := m.cfg.Base.Value
+	if want == "" || env.dir == "" || want == found.version() {
 		return nil
 	}
-	base, err := m.wanted(ctx, m.cfg.Base)
-	if err != nil {
-		return fmt.Errorf("finding Python: %w", err)
-	}
-	if base.version() == found.version() && (minor().MatchString(m.cfg.Base.Value) || !madeFromOther(env, base.path)) {
-		return nil
+	if !minor().MatchString(want) {
+		base, err := m.wanted(ctx, m.cfg.Base)
+		if err != nil {
+			return fmt.Errorf("finding Python: %w", err)
+		}
+		if base.version() == found.version() && !madeFromOther(env, base.path) {
+			return nil
+		}
 	}
 	return fmt.Errorf("finding Python: %s is an environment of Python %s from %s, and %s is %s; leave %s out, set %s to another directory, or remove this one",
-		env.dir, found.version(), configOf(env.python)["home"], m.cfg.Base.Name, m.cfg.Base.Value, m.cfg.Base.Name, m.cfg.VenvDir.Name)
+		env.dir, found.version(), configOf(env.python)["home"], m.cfg.Base.Name, want, m.cfg.Base.Name, m.cfg.VenvDir.Name)
 }
 
 // madeFromOther reports whether an environment was made from another interpreter than python. It is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,20 +13,18 @@ import (
 	"strings"
 )
 
-// An interpreter can be asked for by its version. It is searched where the default one is: on the
-// PATH, and among the interpreters of pyenv and uv. Most show their minor version in a file's name;
-// only the others are started to ask them, and all of it if a patch version is wanted.
+// An interpreter can be asked for by its version. uv is asked if there is one; else, or if uv knows
+// none, the PATH is searched. Most programs show their minor version in a file's name; only the others
+// are started to ask them, and all of the version if a patch version is wanted.
 
 var (
 	versionLike = pattern(`^\d[\d.]*$`)
 	minor       = pattern(`^\d+\.\d+$`)
 	patch       = pattern(`^\d+\.\d+\.\d+$`)
-	special     = pattern(`\d[a-z]+$`) // of names such as python3.14t: free-threaded, debug
-	digits      = pattern(`\d+`)
 )
 
 // wanted returns the interpreter that a setting names by its path, by its name on the PATH or by a
-// version such as 3.12 or 3.12.1. The error lists the interpreters that exist.
+// version such as 3.12 or 3.12.1. The error lists the interpreters on the PATH.
 func (m *Manager) wanted(ctx context.Context, s Setting) (interpreter, error) {
 	found, err := m.search(ctx, s.Value)
 	if err == nil && found.tooOld() {
@@ -38,7 +37,7 @@ func (m *Manager) wanted(ctx context.Context, s Setting) (interpreter, error) {
 	if _, ok := m.lookPath("uv"); ok && errors.Is(err, errNoVersion) {
 		remedy = " or install it (uv python install " + s.Value + ")"
 	}
-	return found, fmt.Errorf("%w; found %s; set %s to one of these%s", err, listed(m.interpreters()), s.Name, remedy)
+	return found, fmt.Errorf("%w; found %s; set %s to one of these%s", err, m.listed(), s.Name, remedy)
 }
 
 // errNoVersion says that there is no interpreter of a version.
@@ -46,11 +45,8 @@ var errNoVersion = errors.New("there is no Python")
 
 // search returns the interpreter of a path, a name or a version.
 func (m *Manager) search(ctx context.Context, name string) (interpreter, error) {
-	if minor().MatchString(name) {
+	if minor().MatchString(name) || patch().MatchString(name) {
 		return m.ofVersion(ctx, name)
-	}
-	if patch().MatchString(name) {
-		return m.ofPatch(ctx, name)
 	}
 	if versionLike().MatchString(name) {
 		return interpreter{}, fmt.Errorf("%s is not a version such as 3.12 or 3.12.1", name)
@@ -83,28 +79,27 @@ func (m *Manager) identify(ctx context.Context, path string) (interpreter, error
 	return m.probe(ctx, path)
 }
 
-// ofVersion returns the first interpreter of a version such as 3.12. Shims of version managers come
-// last: they take 100 ms to say that they have none.
+// ofVersion returns the interpreter of a version such as 3.12 or 3.12.1 that uv finds, or else the
+// first on the PATH. A shim whose version manager has no such version fails and is passed over.
 func (m *Manager) ofVersion(ctx context.Context, version string) (interpreter, error) {
-	var shims []string
-	for _, name := range []string{"python" + version, "python3", "python"} {
-		path, ok := m.lookPath(name)
-		if ok && isShim(path) {
-			shims = append(shims, path)
-			continue
-		}
-		if found, err := m.identify(ctx, path); ok && err == nil && found.version() == version {
-			return found, nil
+	if uv, ok := m.uv(ctx, environment{}); ok {
+		// In the workspace, uv would take the .venv there, once it has been made.
+		out, err := m.run(ctx, probeLimit, uv, "python", "find", "--directory", "/", "--no-project", "--offline", version)
+		if path := lastLine(out); err == nil && filepath.IsAbs(path) {
+			return m.identify(ctx, path)
 		}
 	}
-	for _, found := range m.interpreters() {
-		if found.version() == version {
-			return found, nil
-		}
-	}
-	for _, path := range shims {
-		if found, err := m.probe(ctx, path); err == nil && found.version() == version {
-			return found, nil
+	series := dotted().FindString(version)
+	for _, name := range []string{"python" + series, "python3", "python"} {
+		for _, dir := range m.cfg.Path {
+			path := filepath.Join(dir, name)
+			if !filepath.IsAbs(dir) || !isProgram(path) {
+				continue
+			}
+			found, err := m.identify(ctx, path)
+			if err == nil && found.version() == series && (version == series || m.isPatch(ctx, found, version)) {
+				return found, nil
+			}
 		}
 	}
 	if ctx.Err() != nil {
@@ -113,113 +108,41 @@ func (m *Manager) ofVersion(ctx context.Context, version string) (interpreter, e
 	return interpreter{}, fmt.Errorf("%w %s", errNoVersion, version)
 }
 
-// ofPatch returns the first interpreter of a version such as 3.12.1. Those of 3.12 are asked.
-func (m *Manager) ofPatch(ctx context.Context, version string) (interpreter, error) {
-	list := m.interpreters()
-	if first, err := m.ofVersion(ctx, version[:strings.LastIndexByte(version, '.')]); err == nil {
-		list = append([]interpreter{first}, list...)
-	}
-	for _, found := range list {
-		if !strings.HasPrefix(version, found.version()+".") {
-			continue
-		}
-		if out, err := m.run(ctx, probeLimit, found.path, "-V"); err == nil && strings.TrimSpace(string(out)) == "Python "+version {
-			return found, nil
-		}
-	}
-	if ctx.Err() != nil {
-		return interpreter{}, context.Cause(ctx)
-	}
-	return interpreter{}, fmt.Errorf("%w %s", errNoVersion, version)
+// isPatch asks an interpreter whether its whole version, such as 3.12.1, is the given one.
+func (m *Manager) isPatch(ctx context.Context, i interpreter, version string) bool {
+	out, err := m.run(ctx, probeLimit, i.path, "-V")
+	return err == nil && strings.TrimSpace(string(out)) == "Python "+version
 }
 
 // version returns the version as it is asked for.
 func (i interpreter) version() string { return fmt.Sprintf("%d.%d", i.major, i.minor) }
 
-func isShim(path string) bool { return filepath.Base(filepath.Dir(path)) == "shims" }
-
 // lastMinor is the last minor version of Python 3 that is searched for by its name.
 const lastMinor = 30
 
-// interpreters returns the interpreters whose version a file shows, without special builds: those
-// on the PATH in its order, then those of pyenv and of uv, the newest first.
-func (m *Manager) interpreters() (list []interpreter) {
-	seen := map[string]bool{}
-	add := func(path string) {
-		real, err := filepath.EvalSymlinks(path)
-		if found, ok := recorded(path); err == nil && ok && isProgram(path) && !seen[real] && !special().MatchString(filepath.Base(real)) {
-			seen[real] = true
-			list = append(list, found)
-		}
+// listed names the first interpreter on the PATH of each version that can be used, the oldest first,
+// as far as a file shows the version.
+func (m *Manager) listed() string {
+	names := []string{"python3", "python"}
+	for i := minMinor; i <= lastMinor; i++ {
+		names = append(names, "python3."+strconv.Itoa(i))
 	}
+	first := map[int]string{} // the texts, by the minor version
 	for _, dir := range m.cfg.Path {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		for _, name := range []string{"python3", "python"} {
-			add(filepath.Join(dir, name))
-		}
-		for i := lastMinor; i >= 0; i-- {
-			add(filepath.Join(dir, "python3."+strconv.Itoa(i)))
-		}
-	}
-	for _, dir := range m.cfg.Path {
-		if versions := filepath.Join(filepath.Dir(dir), "versions"); filepath.IsAbs(dir) && filepath.Base(dir) == "shims" {
-			for _, name := range newestFirst(versions, "") {
-				add(filepath.Join(versions, name, "bin", "python3"))
+		for _, name := range names {
+			path := filepath.Join(dir, name)
+			found, ok := recorded(path)
+			if ok && filepath.IsAbs(dir) && isProgram(path) && !found.tooOld() && first[found.minor] == "" {
+				first[found.minor] = found.version() + " (" + path + ")"
 			}
 		}
 	}
-	pythons := m.uvPythons()
-	for _, name := range newestFirst(pythons, "cpython-") {
-		add(filepath.Join(pythons, name, "bin", "python3"))
+	if len(first) == 0 {
+		return fmt.Sprintf("no Python %d.%d or newer on PATH", minMajor, minMinor)
 	}
-	return list
-}
-
-// uvPythons returns the directory in which uv installs interpreters.
-func (m *Manager) uvPythons() string {
-	if dir := m.getenv("UV_PYTHON_INSTALL_DIR"); dir != "" {
-		return m.abs(dir)
-	}
-	data := m.getenv("XDG_DATA_HOME")
-	if !filepath.IsAbs(data) {
-		data = filepath.Join(m.getenv("HOME"), ".local", "share")
-	}
-	return filepath.Join(data, "uv", "python")
-}
-
-// newestFirst returns the names in a directory that begin with prefix, by the numbers in them.
-func newestFirst(dir, prefix string) (names []string) {
-	entries, _ := os.ReadDir(dir) // an error: there is none
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), prefix) {
-			names = append(names, e.Name())
-		}
-	}
-	numbers := func(name string) (list []int) {
-		for _, s := range digits().FindAllString(name, -1) {
-			n, _ := strconv.Atoi(s)
-			list = append(list, n)
-		}
-		return list
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return slices.Compare(numbers(b), numbers(a)) })
-	return names
-}
-
-// listed names the first interpreter of each version that can be used, the oldest first.
-func listed(list []interpreter) string {
-	slices.SortStableFunc(list, func(a, b interpreter) int { return a.major*1000 + a.minor - b.major*1000 - b.minor })
-	list = slices.CompactFunc(list, func(a, b interpreter) bool { return a.version() == b.version() })
 	var texts []string
-	for _, i := range list {
-		if !i.tooOld() {
-			texts = append(texts, i.version()+" ("+i.path+")")
-		}
-	}
-	if len(texts) == 0 {
-		return fmt.Sprintf("no Python %d.%d or newer on PATH, of pyenv or of uv", minMajor, minMinor)
+	for _, i := range slices.Sorted(maps.Keys(first)) {
+		texts = append(texts, first[i])
 	}
 	return strings.Join(texts, ", ")
 }

@@ -17,13 +17,14 @@ func otherPython(t testing.TB) (python, version string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := New(Config{Path: append(filepath.SplitList(os.Getenv("PATH")), filepath.Join(home, ".pyenv", "shims")), Env: os.Environ()})
-	for _, found := range m.interpreters() {
-		if found.tooOld() || found.version() == own || exists(filepath.Join(filepath.Dir(found.path), "..", "pyvenv.cfg")) {
-			continue
-		}
-		if exec.Command(found.path, "-I", "-c", "import venv").Run() == nil {
-			return found.path, found.version()
+	found, _ := filepath.Glob(filepath.Join(home, ".pyenv/versions/*/bin/python3"))
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		more, _ := filepath.Glob(filepath.Join(dir, "python3.*"))
+		found = append(found, more...)
+	}
+	for _, path := range found {
+		if other, ok := recorded(path); ok && !other.tooOld() && other.version() != own && exec.Command(path, "-I", "-c", "import venv").Run() == nil {
+			return path, other.version()
 		}
 	}
 	t.Skip("this machine has only one Python, " + own)
@@ -58,21 +59,11 @@ func TestWantedPython(t *testing.T) {
 			w.cfg.Path = append(w.cfg.Path, w.path("later"))
 		}, "3.12", "later/python3.12"},
 		"version, the answer of a script": {func(w *world) { w.script("bin/python3", "echo async-repl 3 12 "+w.path("real")) }, "3.12", "real"},
-		"version, pyenv's newest": {func(w *world) {
-			for version, name := range map[string]string{"3.12.1": "python3.12", "3.12.10": "python3.12", "3.12.9": "python3.12", "3.12.11t": "python3.12t"} {
-				w.program("pyenv/versions/" + version + "/bin/" + name)
-				w.link(name, "pyenv/versions/"+version+"/bin/python3")
-			}
+		"version, past a shim of another": {func(w *world) {
 			w.script("pyenv/shims/python3.12", "echo pyenv: python3.12: command not found; exit 127")
-			w.cfg.Path = append(w.cfg.Path, w.path("pyenv/shims"))
-		}, "3.12", "pyenv/versions/3.12.10/bin/python3"},
-		"version, uv's newest": {func(w *world) {
-			for build, name := range map[string]string{"9": "python3.12", "11": "python3.12", "12+freethreaded": "python3.12t"} {
-				dir := "home/.local/share/uv/python/cpython-3.12." + build + "-linux-x86_64-gnu/bin/"
-				w.program(dir + name)
-				w.link(name, dir+"python3")
-			}
-		}, "3.12", "home/.local/share/uv/python/cpython-3.12.11-linux-x86_64-gnu/bin/python3"},
+			w.program("later/python3.12")
+			w.cfg.Path = append(w.cfg.Path, w.path("pyenv/shims"), w.path("later"))
+		}, "3.12", "later/python3.12"},
 		"version, behind a shim": {func(w *world) {
 			w.script("mise/shims/python3.12", "echo async-repl 3 12 "+w.path("real"))
 			w.cfg.Path = append(w.cfg.Path, w.path("mise/shims"))
@@ -93,7 +84,7 @@ func TestWantedPython(t *testing.T) {
 		"version, with uv":        {func(w *world) { w.program("bin/python3.12"); w.script("bin/uv", "") }, "3.77", "set python to one of these or install it (uv python install 3.77)"},
 		"version that is too old": {func(w *world) { w.program("bin/python3.12"); w.program("bin/python3.8") }, "3.8", "BIN/python3.8 is Python 3.8, and 3.9 is the oldest that works; found 3.12 (BIN/python3.12); "},
 		"version of Python 2":     {func(w *world) { w.script("bin/python", "echo async-repl 2 7 /usr/bin/python2.7") }, "2.7", "/usr/bin/python2.7 is Python 2.7, and 3.9 is the oldest that works"},
-		"nothing at all":          {func(w *world) { w.cfg.Path = nil }, "3.12", "there is no Python 3.12; found no Python 3.9 or newer on PATH, of pyenv or of uv"},
+		"nothing at all":          {func(w *world) { w.cfg.Path = nil }, "3.12", "there is no Python 3.12; found no Python 3.9 or newer on PATH;"},
 		"patch version missing":   {func(w *world) { w.program("bin/python3.12") }, "3.12.1", "there is no Python 3.12.1; found 3.12 (BIN/python3.12); set python to one of these"},
 		"four numbers":            {func(w *world) { w.program("bin/python3.12") }, "3.12.1.2", "3.12.1.2 is not a version such as 3.12 or 3.12.1; found 3.12"},
 		"path that is missing":    {func(w *world) { w.program("bin/python3.12") }, "/no/such/python", "there is no /no/such/python; found 3.12 (BIN/python3.12)"},
@@ -119,5 +110,33 @@ func TestWantedPython(t *testing.T) {
 				t.Errorf("%v\nwant %s", err, want)
 			}
 		})
+	}
+}
+
+// uv finds an interpreter where it searches, and the active environment. It does not take the
+// workspace's environment for an interpreter. What it does not find is searched on the PATH.
+func TestWantedPythonIsFoundByUV(t *testing.T) {
+	w := newWorld(t)
+	w.addUV()
+	python, version := otherPython(t)
+	whole := ask(t, python, "import platform; print(platform.python_version())")
+	own := numbersOf(t, realPython())
+	w.environment("work space/.venv")
+	active := w.environment("active")
+	w.program("bin/python3.77")
+	w.cfg.Env[0] += ":" + filepath.Dir(python) // uv's PATH; that of the Manager stays as it is
+	for name, tt := range map[string]struct{ active, want, dir string }{
+		"a version":             {"", version, filepath.Dir(python)},
+		"a patch version":       {"", whole, filepath.Dir(python)},
+		"an active environment": {active, own, active + "/bin"},
+		"not found by uv":       {"", "3.77", w.path("bin")},
+	} {
+		found, err := w.with("VIRTUAL_ENV="+tt.active).wanted(patient(t), Setting{"python", tt.want})
+		if err != nil || filepath.Dir(found.path) != tt.dir || !strings.HasPrefix(tt.want, found.version()) {
+			t.Errorf("%s: %+v, %v; want %s in %s", name, found, err, tt.want, tt.dir)
+		}
+	}
+	if found, err := w.with().wanted(patient(t), Setting{"python", own}); err == nil && strings.HasPrefix(found.path, w.venv()) {
+		t.Errorf("the workspace's environment is an interpreter: %+v", found)
 	}
 }
