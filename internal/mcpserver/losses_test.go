@@ -3,10 +3,9 @@ package mcpserver
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/jobs/jobstest"
+	"asyncrepl/internal/polltest"
 )
 
 // The death of an idle interpreter is announced to each connection by the next reply, whatever that
@@ -52,12 +51,6 @@ func TestLossIsAnnouncedAfterADroppedReply(t *testing.T) {
 	c.call("list_variables", nil) // by then it waits
 	w.lose(&engine.Loss{Session: "lab", Job: "01A", How: "exited 1"})
 	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": call}})
-	announced := 0
-	for deadline := time.Now().Add(jobstest.Patience); announced == 0 && time.Now().Before(deadline); {
-		announced += strings.Count(c.status(stays), "\nLost: ") // none while the cancelled call has claimed it
-	}
-	if announced += strings.Count(c.status(stays), "\nLost: "); announced != 1 {
-		t.Errorf("announced %d times", announced)
-	}
+	polltest.Until(t, "the loss to be announced", func() bool { return field(c.status(stays), "Lost") != "" })
 	w.open("end")
 }

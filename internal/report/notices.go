@@ -14,13 +14,16 @@ import (
 // If a reply said that a job is running, a later reply about another job announces that it has
 // ended or waits for input: "Also: job … completed". If a call about a job was cancelled, the next
 // reply announces that the job still runs, because some clients tell their model that it does not.
-// Each event is announced to a connection once, by such a line or by a reply about the job itself:
+// Each event is announced to a connection at least once, by such a line or by a reply about the job
+// itself, and so is the death of an idle Python by "Lost:". If an answer with an announcement is
+// dropped, it is announced again:
 //
 //   - A connection watches the jobs that its calls were about, until their end is delivered.
 //   - It continues to watch the newest Python jobs, whose threads and tasks can write late output.
 //     Late output is announced once, and again only after a reply has shown the job.
 //   - A job that only refused calls were about is not watched.
-//   - The events of a job that a call in flight is about are left to the reply of that call.
+//   - While an answer about a job is under way, or one that announces an event of it, no other
+//     reply announces events of that job.
 //   - An announcement is delivered when the answer with it is queued to the client. If the answer
 //     is dropped, a later reply announces the event again.
 
@@ -44,44 +47,43 @@ func eventOf(record jobs.Record) event {
 // lateMax is how many ended jobs a connection watches for late output.
 const lateMax = 100
 
-// Notices hold the events of jobs that one connection has announced. The zero value is ready to
-// use.
+// Notices hold the events of jobs and the losses that one connection has announced. The zero value
+// is ready to use.
 type Notices struct {
 	mu      sync.Mutex
 	watched map[string]*watchedJob // by the job's id
 	late    []*watchedJob          // ended ones, watched for late output, the oldest first
+	lost    map[string]bool        // losses of variables that were announced
 }
 
 // A watchedJob is one job that a connection watches.
 type watchedJob struct {
 	job       *jobs.Job
 	changed   <-chan struct{} // closed when the job has changed; nil if it must be inspected anyway
-	calls     int             // in flight whose reply is about it
+	answers   int             // under way that are about it or announce an event of it
 	shown     bool            // a reply has been about it, or has announced an event of it
 	delivered event           // the last that a queued answer announced; 0 is none
-	claimed   event           // the last that an answer under way announces; 0 is none
-	claimant  *CallNotices    // whose answer that is
 	cancelled bool            // a call about it was cancelled, and no answer has announced that
 	late      bool            // its late output was announced, and no reply has shown it since
 }
 
-// CallNotices hold the events that the answer to one call announces. Only Settle and Cancel can run
-// concurrently with other methods.
+// CallNotices hold what the answer to one call announces. Only Settle and Cancel can run concurrently
+// with other methods.
 type CallNotices struct {
 	all       *Notices
-	about     []*watchedJob
-	announced []announcement
+	claims    []claim
+	lost      []string // the losses that it announces
 	cancelled bool
-	settled   bool // what it announced is delivered or retracted, and it announces nothing more
+	settled   bool // the answer is queued or dropped, and announces nothing more
 }
 
-// An announcement is what an answer announces of a job: an event, or that a call about it was
-// cancelled.
-type announcement struct {
+// A claim keeps other answers from announcing the events of a job until this one is queued or
+// dropped.
+type claim struct {
 	w         *watchedJob
-	event     event // 0: none
-	cancelled bool
-	late      bool // the event is late output, and the answer does not show it
+	about     bool  // the call is about the job
+	event     event // the event that the answer announces; 0 is none
+	cancelled bool  // the answer announces that a call about the job was cancelled
 }
 
 // Call returns the notices of a new call.
@@ -103,8 +105,7 @@ func (c *CallNotices) Watch(j *jobs.Job) {
 		w.cancelled = w.cancelled || c.cancelled
 		return
 	}
-	w.calls++
-	c.about = append(c.about, w)
+	c.claim(claim{w: w, about: true})
 }
 
 // Shows notes that the reply shows these jobs as they are here.
@@ -114,23 +115,40 @@ func (c *CallNotices) Shows(records ...jobs.Record) {
 	for _, record := range records {
 		if w := c.all.watched[record.ID]; w != nil {
 			w.late = false
-			c.announce(w, eventOf(record), false)
+			c.announce(w, eventOf(record))
 		}
 	}
 }
 
-// announce notes that the reply announces an event of w; late reports whether that is late output
-// that the reply does not show. The caller holds the lock.
-func (c *CallNotices) announce(w *watchedJob, e event, late bool) {
+// announce notes that the reply announces an event of w. The caller holds the lock.
+func (c *CallNotices) announce(w *watchedJob, e event) {
 	w.shown = true
-	if c.settled || e == 0 && !w.cancelled {
+	if c.settled || e <= w.delivered && !w.cancelled {
 		return
 	}
-	c.announced = append(c.announced, announcement{w, e, w.cancelled, late})
+	c.claim(claim{w: w, event: e, cancelled: w.cancelled})
 	w.cancelled = false
-	if e > w.delivered && e >= w.claimed {
-		w.claimed, w.claimant = e, c
+}
+
+func (c *CallNotices) claim(a claim) {
+	a.w.answers++
+	c.claims = append(c.claims, a)
+}
+
+// Lost reports whether no answer has announced that loss of variables. If so, it notes that this
+// reply does.
+func (c *CallNotices) Lost(loss string) bool {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	if c.settled || c.all.lost[loss] {
+		return false
 	}
+	if c.all.lost == nil {
+		c.all.lost = make(map[string]bool)
+	}
+	c.all.lost[loss] = true
+	c.lost = append(c.lost, loss)
+	return true
 }
 
 // Also returns what there is to announce of other jobs, for [Reply.Also]. Jobs that wait for input
@@ -147,8 +165,8 @@ func (c *CallNotices) Also() []string {
 	}
 	var list []news
 	for _, w := range c.all.watched {
-		known := max(w.delivered, w.claimed)
-		if w.calls > 0 || !w.hasChanged(known) && !w.cancelled {
+		known := w.delivered
+		if w.answers > 0 || !w.hasChanged() && !w.cancelled {
 			continue
 		}
 		record, state := w.job.Record(), ""
@@ -167,7 +185,8 @@ func (c *CallNotices) Also() []string {
 		default:
 			continue
 		}
-		c.announce(w, e, known >= endOfJob)
+		w.late = known >= endOfJob
+		c.announce(w, e)
 		list = append(list, news{record, state})
 	}
 	slices.SortFunc(list, func(a, b news) int {
@@ -193,11 +212,10 @@ func bytesMore(n int64) string {
 	return view.CountOf(n, "byte") + " more"
 }
 
-// hasChanged reports whether the job has changed since the last call. Its events up to known have
-// been announced.
-func (w *watchedJob) hasChanged(known event) bool {
+// hasChanged reports whether the job has changed since the last call.
+func (w *watchedJob) hasChanged() bool {
 	ended := w.job.Done() // closed a little earlier than changed
-	if known >= endOfJob {
+	if w.delivered >= endOfJob {
 		ended = nil
 	}
 	select {
@@ -230,8 +248,8 @@ func (c *CallNotices) Cancel() {
 		return
 	}
 	c.cancelled = true
-	for _, w := range c.about {
-		w.cancelled = true
+	for _, a := range c.claims {
+		a.w.cancelled = a.w.cancelled || a.about
 	}
 	c.settle(false)
 }
@@ -239,30 +257,30 @@ func (c *CallNotices) Cancel() {
 // settle is Settle for a caller that holds the lock.
 func (c *CallNotices) settle(queued bool) {
 	c.settled = true
-	for _, a := range c.announced {
+	for _, a := range c.claims {
+		w := a.w
+		w.answers--
 		if queued {
-			a.w.late = a.w.late || a.late
-			a.w.delivered = max(a.w.delivered, a.event)
-		} else if a.cancelled {
-			a.w.cancelled = true
+			w.delivered = max(w.delivered, a.event)
+		} else {
+			w.cancelled = w.cancelled || a.cancelled
+			w.late, w.changed = false, nil
 		}
-		if a.w.claimant == c {
-			a.w.claimed, a.w.claimant, a.w.changed = 0, nil, nil
-		}
-		c.all.release(a.w)
-	}
-	for _, w := range c.about {
-		w.calls--
-		if queued && !w.shown && !w.cancelled && w.calls == 0 {
+		if queued && !w.shown && !w.cancelled && w.answers == 0 {
 			delete(c.all.watched, w.job.ID())
 		}
 		c.all.release(w)
+	}
+	if !queued {
+		for _, loss := range c.lost {
+			delete(c.all.lost, loss)
+		}
 	}
 }
 
 // release stops watching a job that has nothing more to announce. The caller holds the lock.
 func (n *Notices) release(w *watchedJob) {
-	if w.calls > 0 || w.delivered < endOfJob || n.watched[w.job.ID()] != w {
+	if w.answers > 0 || w.delivered < endOfJob || n.watched[w.job.ID()] != w {
 		return
 	}
 	if w.job.Record().Kind != jobs.Python {

@@ -55,7 +55,7 @@ func TestJobIsWatchedUntilItsEndIsDelivered(t *testing.T) {
 		last := n.Call()
 		announced := last.Also()
 		last.Settle(true)
-		if want := name == "none"; (len(announced) == 1) != want || len(n.watched) > 0 {
+		if name == "none" && len(announced) == 0 || name == "both" && len(announced) > 0 || len(n.watched) > 0 {
 			t.Errorf("%s queued: %d announced, %d watched", name, len(announced), len(n.watched))
 		}
 	}
@@ -170,4 +170,33 @@ func TestLateOutputOfTheNewestJobs(t *testing.T) {
 		t.Errorf("%d jobs announced, %d watched, want %d", got, len(n.watched), lateMax)
 	}
 	c.Settle(true)
+}
+
+// A loss is announced until an answer with it has been queued.
+func TestLossIsAnnouncedUntilItIsDelivered(t *testing.T) {
+	var n Notices
+	for i, step := range []struct {
+		end  func(c *CallNotices)
+		want bool
+	}{
+		{func(c *CallNotices) { c.Settle(false) }, true},
+		{func(c *CallNotices) { c.Cancel(); c.Settle(false) }, true},
+		{func(c *CallNotices) { c.Settle(true) }, true},
+		{func(c *CallNotices) { c.Settle(false) }, false},
+		{func(c *CallNotices) { c.Settle(true) }, false},
+	} {
+		c := n.Call()
+		if got := c.Lost("lab 01A"); got != step.want {
+			t.Errorf("answer %d: announced %t, want %t", i, got, step.want)
+		}
+		step.end(c)
+	}
+	if c := n.Call(); !c.Lost("lab 01B") {
+		t.Error("another loss is not announced")
+	}
+	late := n.Call()
+	late.Cancel()
+	if late.Lost("lab 01C") {
+		t.Error("a cancelled call announces a loss")
+	}
 }
