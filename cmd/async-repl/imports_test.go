@@ -114,7 +114,7 @@ var rules = []rule{
 		why: "the state of a server reads alike in every front end"},
 	{dir: "internal/notebook", not: []string{"os/exec", "net", "github.com"},
 		why: "a notebook is a file of cells, whoever ran them"},
-	{dir: "internal/export", may: []string{"internal/display", "internal/notebook", "internal/output", "internal/view", "jobs", "pyrepl"}, not: []string{"os/exec", "net", "github.com"},
+	{dir: "internal/export", may: []string{"internal/display", "internal/files", "internal/notebook", "internal/output", "internal/view", "jobs", "pyrepl"}, not: []string{"os/exec", "net", "github.com"},
 		why: "an export reads what sessions and jobs keep, and starts nothing"},
 	{dir: "internal/engine", may: []string{"internal/cgroup", "internal/output", "internal/overview", "internal/process", "internal/pystack", "internal/tty", "internal/waiting", "jobs", "pkgmgr", "pyrepl", "shell"}, not: []string{"os/exec", "net", "github.com"},
 		why: "an engine serves front ends of any protocol, and may run in a process apart from them"},

@@ -1,12 +1,14 @@
 package export
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"asyncrepl/internal/files"
 	"asyncrepl/internal/notebook"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
@@ -15,9 +17,11 @@ import (
 
 // A Saved describes the file that Save has written.
 type Saved struct {
-	notebook.Saved
-	Cells   int // of code and of text
-	Dropped int // jobs that are left out, because the session no longer keeps their code
+	Path     string // absolute
+	Bytes    int    // its size
+	Replaced bool   // there was a file before
+	Cells    int    // of code and of text
+	Dropped  int    // jobs that are left out, because the session no longer keeps their code
 }
 
 // A Source is a session.
@@ -27,13 +31,18 @@ type Source struct {
 	Jobs    *jobs.Registry
 }
 
-// Save writes what a session ran to a file of the workspace, which is open as root, by [notebook.Save].
-func (s *Source) Save(root *os.Root, workspace, path string, overwrite bool) (Saved, error) {
-	return s.save(root, workspace, path, overwrite, room{outputs: maxOutputs, displays: maxDisplays})
+// Save writes what a session ran to a file of the workspace, in the format of the file's extension. If
+// there is one, it is replaced if overwrite is true; else the error is fs.ErrExist.
+func (s *Source) Save(workspace *files.Dir, path string, overwrite bool) (Saved, error) {
+	return s.save(workspace, path, overwrite, room{outputs: maxOutputs, displays: maxDisplays})
 }
 
-func (s *Source) save(root *os.Root, workspace, path string, overwrite bool, left room) (Saved, error) {
-	outputs := filepath.Ext(path) == ".ipynb" // a script has none
+func (s *Source) save(workspace *files.Dir, path string, overwrite bool, left room) (Saved, error) {
+	ext := filepath.Ext(path)
+	if ext != notebook.Jupyter && ext != notebook.Script {
+		return Saved{}, errors.New("the path must end in .ipynb, for a Jupyter notebook, or in .py")
+	}
+	outputs := ext == notebook.Jupyter // a script has none
 	n := notebook.Notebook{Session: s.Session}
 	saved := Saved{Dropped: s.History.Dropped}
 	if saved.Dropped > 0 {
@@ -62,8 +71,16 @@ func (s *Source) save(root *os.Root, workspace, path string, overwrite bool, lef
 		n.Cells = append(n.Cells, cell)
 	}
 	saved.Cells = len(n.Cells)
-	var err error
-	saved.Saved, err = notebook.Save(root, workspace, path, &n, overwrite)
+	b, err := n.Encode(ext)
+	if err != nil {
+		return Saved{}, err
+	}
+	w := files.Write{Content: bytes.NewReader(b), Limit: int64(len(b))}
+	if !overwrite {
+		w.Check = files.Fresh
+	}
+	written, err := workspace.Write(path, w)
+	saved.Path, saved.Bytes, saved.Replaced = workspace.Abs(path), len(b), written.Replaced
 	return saved, err
 }
 

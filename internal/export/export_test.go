@@ -336,7 +336,7 @@ func TestHarmfulCodeIsAComment(t *testing.T) {
 			if !strings.HasPrefix(c.text(), `stdout "so far\n"`) {
 				t.Errorf("the outputs are %s", c.text())
 			}
-			saved, err := w.src.Save(w.root(), w.dir, "x.py", true)
+			saved, err := w.src.Save(w.workspace(), "x.py", true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -358,7 +358,7 @@ func TestScript(t *testing.T) {
 	w.add(pyrepl.Entry{Lost: "Python was restarted; variables lost"})
 	w.add(pyrepl.Entry{Job: "01A", Work: pyrepl.Work{Code: "await x"}, Awaits: true, Ended: time.Now().Add(time.Second), Receipt: jobs.Receipt{End: jobs.Returned}})
 	w.add(pyrepl.Entry{Job: "01B", Work: pyrepl.Work{Code: "x = ("}, Uncompiled: true, Ended: time.Now().Add(time.Second), Receipt: raised("SyntaxError: bad")})
-	saved, err := w.src.Save(w.root(), w.dir, "x.py", true)
+	saved, err := w.src.Save(w.workspace(), "x.py", true)
 	if err != nil || saved.Cells != 4 {
 		t.Fatal(saved, err)
 	}

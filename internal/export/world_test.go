@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/export"
+	"asyncrepl/internal/files"
 	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -39,16 +40,8 @@ func newWorld(t *testing.T) *world {
 	return &world{outputs: 32 << 20, displays: 160 << 20, t: t, dir: t.TempDir(), src: export.Source{Session: "lab", Jobs: jobstest.Registry(t)}}
 }
 
-// root opens the workspace until the test ends.
-func (w *world) root() *os.Root {
-	w.t.Helper()
-	root, err := os.OpenRoot(w.dir)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { root.Close() })
-	return root
-}
+// workspace returns the directory of exports.
+func (w *world) workspace() *files.Dir { return new(files.Store).Dir(w.dir) }
 
 // run adds a job that has ended to the session.
 func (w *world) run(code string, f program) jobs.Record {
@@ -97,7 +90,7 @@ type cell struct {
 // cells exports the session and returns the cells.
 func (w *world) cells() []cell {
 	w.t.Helper()
-	if _, err := w.src.SaveWithin(w.root(), w.dir, "x.ipynb", w.outputs, w.displays); err != nil {
+	if _, err := w.src.SaveWithin(w.workspace(), "x.ipynb", w.outputs, w.displays); err != nil {
 		w.t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(w.dir, "x.ipynb"))

@@ -91,8 +91,8 @@ type Dir struct {
 	kept    *os.Root // guarded by opening; nil: each call opens the path, because no other tenant is to be protected
 }
 
-// Root opens the workspace. The caller closes it.
-func (d *Dir) Root() (*os.Root, error) {
+// root opens the workspace. The caller closes it.
+func (d *Dir) root() (*os.Root, error) {
 	d.opening.Lock()
 	kept := d.kept
 	d.opening.Unlock()
@@ -120,6 +120,14 @@ func (d *Dir) inPlace(opened *os.Root) bool {
 	}
 	is, err := os.Stat(d.path)
 	return err == nil && os.SameFile(was, is)
+}
+
+// Abs returns the absolute path of a file of the workspace.
+func (d *Dir) Abs(path string) string {
+	if name, err := d.local(path); err == nil {
+		return filepath.Join(d.path, name)
+	}
+	return path
 }
 
 // A File is an open regular file of a workspace.
@@ -176,7 +184,7 @@ func (d *Dir) enter(path string) (root *os.Root, name string, err error) {
 	if name, err = d.local(path); err != nil {
 		return nil, "", err
 	}
-	if root, err = d.Root(); err != nil {
+	if root, err = d.root(); err != nil {
 		return nil, "", err
 	}
 	return root, name, nil

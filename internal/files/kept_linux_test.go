@@ -57,7 +57,7 @@ func TestKeptWorkspace(t *testing.T) {
 			_, readErr := d.Read("f", 0, 100)
 			_, listErr := d.List(context.Background(), ".", Listing{Depth: 1, Files: true, Chars: 1000})
 			_, editErr := d.Edit("f", "b", "x", 9)
-			_, rootErr := d.Root()
+			_, rootErr := d.root()
 			for what, err := range map[string]error{
 				"open": openErr, "read": readErr, "list": listErr, "edit": editErr, "root": rootErr,
 				"write": write(d, "new", "x"), "remove": d.Remove("f"), "by its path": write(d, filepath.Join(path, "new"), "x"),

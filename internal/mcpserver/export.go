@@ -22,12 +22,7 @@ func (c *call) exportSession(_ context.Context) (*report.Reply, error) {
 	if len(src.History.Entries) == 0 {
 		return nil, fmt.Errorf("session %s has not run anything yet", session)
 	}
-	root, err := c.Files.Dir(c.scope.Workspace).Root()
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	saved, err := src.Save(root, c.scope.Workspace, c.args.Path, c.args.Overwrite != nil && *c.args.Overwrite)
+	saved, err := src.Save(c.Files.Dir(c.scope.Workspace), c.args.Path, c.args.Overwrite != nil && *c.args.Overwrite)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("%w; overwrite=true replaces it", err)
 	}

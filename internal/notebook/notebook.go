@@ -6,6 +6,20 @@ type Notebook struct {
 	Cells   []Cell
 }
 
+// The formats, by the extensions of their files.
+const (
+	Jupyter = ".ipynb"
+	Script  = ".py" // without outputs
+)
+
+// Encode returns the content of a file with that extension.
+func (n *Notebook) Encode(ext string) ([]byte, error) {
+	if ext == Script {
+		return n.script(), nil
+	}
+	return n.ipynb()
+}
+
 // A Cell is a piece of code with its outputs, or a text.
 type Cell struct {
 	ID   string // unique; letters, digits, - and _, at most 64
