@@ -15,7 +15,7 @@ import (
 func runDemo(ctx context.Context, _ []string, std standardStreams) int {
 	self, err := os.Executable()
 	if err == nil {
-		err = demo.Program{Path: self, Env: withoutSettings(os.Environ())}.Run(ctx, std.out, std.err)
+		err = demo.Program{Path: self, Env: withoutSettings(os.Environ())}.Run(ctx, demo.Session, std.out, std.err)
 	}
 	if err != nil {
 		fmt.Fprintln(std.err, "demo:", err)

@@ -24,7 +24,7 @@ var goroutines = map[string][]string{
 
 	"internal/httpserver/sessions.go": {"one per MCP session over HTTP"},
 
-	"internal/demo/http.go": {"the log of the server over HTTP"},
+	"internal/demo/demo.go": {"the log of the server over HTTP"},
 
 	"internal/mcpclient/client.go": {"the reader of a client"},
 	"internal/mcpclient/http.go":   {"a request of a client over HTTP"},

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/demo"
 	"asyncrepl/internal/mcpclient"
 	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/pystack"
@@ -297,10 +299,10 @@ func TestDemo(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	history := filepath.Join(t.TempDir(), "less") // where less would leave one
-	demo := exec.CommandContext(t.Context(), cmp.Or(os.Getenv("DEMO_PROGRAM"), self), "demo")
-	demo.Env = append(os.Environ(), "LESSHISTFILE="+history)
-	demo.Stdout, demo.Stderr = &out, &errs
-	if err := demo.Run(); err != nil {
+	cmd := exec.CommandContext(t.Context(), cmp.Or(os.Getenv("DEMO_PROGRAM"), self), "demo")
+	cmd.Env = append(os.Environ(), "LESSHISTFILE="+history)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
 		t.Errorf("%v\n%s\n%s", err, out.String(), errs.String())
 	}
 	if _, err := os.Stat(history); !os.IsNotExist(err) {
@@ -310,8 +312,42 @@ func TestDemo(t *testing.T) {
 	if want := fmt.Sprintf("All %d steps passed.", passed); passed < 29 || !strings.Contains(out.String(), want) {
 		t.Errorf("the transcript does not say %q", want)
 	}
-	if pystack.Available() == nil && strings.Contains(out.String(), "no look is possible") {
+	if pystack.Available() == nil && !regexp.MustCompile(`(?m)^     At: line \d in search$`).MatchString(out.String()) {
 		t.Error("the demo did not look into its loop")
+	}
+}
+
+// A step whose reply is not the expected one fails the demo, which still plays the others.
+func TestDemoFails(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const script = `
+# wrong
+> execute_command_async
+  command: echo one
+< Status: completed
+
+  --- STDOUT ---
+  two
+
+# right
+> execute_command_async
+  command: echo two
+< Status: completed
+
+  --- STDOUT ---
+  two
+`
+	var out bytes.Buffer
+	err = demo.Program{Path: self, Env: withoutSettings(os.Environ())}.Run(t.Context(), script, &out, io.Discard)
+	if err == nil || !strings.HasPrefix(err.Error(), `step 1 (wrong): the reply does not have "two"`) || strings.Contains(err.Error(), "step 2") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	if !strings.Contains(out.String(), "✗") || !strings.Contains(out.String(), "── 2. right\n") || strings.Contains(out.String(), "steps passed") {
+		t.Error(out.String())
 	}
 }
 

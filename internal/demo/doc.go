@@ -1,0 +1,21 @@
+// Package demo plays a session with the server, as a client would: it starts the program, calls the
+// tools step by step, prints the calls and their replies, and checks every reply.
+//
+// The session is a script, session.txt, and the README's "Sixty seconds" is a part of it. A line of
+// the script that begins with # is the title of a step. The lines below it are:
+//
+//	needs COMMAND   the step is left out if the shell command fails
+//	as TENANT, by the protocol of VERSION
+//	                the next calls of the step go over HTTP, not over stdio
+//	readme          the README shows the next call
+//	> TOOL          a call, with an argument a line: JSON, or else text. Deeper lines belong to the
+//	                argument above. PUT and GET send and fetch a file over HTTP
+//	< REPLY         the expected reply; a call without one can have any
+//
+// In an expected reply, … is any text in a line, and a line with nothing else is any lines. Between
+// the lines at the head of a reply, before the first empty line, others can stand, and white space
+// at the end of a line does not count. A job ID stands for the one that the server gives to the job
+// in this run: the first reply that shows it decides.
+//
+// Begin with [Program.Run], then read script.go and play.go.
+package demo

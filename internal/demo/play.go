@@ -1,0 +1,126 @@
+//go:build unix
+
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"asyncrepl/internal/mcpclient"
+)
+
+// A player plays the steps of a script.
+type player struct {
+	ctx   context.Context
+	out   io.Writer
+	stdio *mcpclient.Client
+	many  *manyServer
+	ids   ids
+
+	as    string            // the client over HTTP that the last call came from; "": none did
+	http  mcpclient.HTTP    // how it reaches the server
+	other *mcpclient.Client // the client itself
+}
+
+// play plays the steps in order. Its error names those that failed.
+func (p *player) play(steps []step) error {
+	var failed []string
+	for i, step := range steps {
+		fmt.Fprintf(p.out, "\n── %d. %s\n", i+1, step.title)
+		start := time.Now()
+		if err := p.step(step); err != nil {
+			failed = append(failed, fmt.Sprintf("step %d (%s): %v", i+1, step.title, err))
+			fmt.Fprintf(p.out, "   ✗ %v\n", err)
+			continue
+		}
+		fmt.Fprintf(p.out, "   ✓ passed (%d ms)\n", time.Since(start).Milliseconds())
+	}
+	if failed != nil {
+		return errors.New(strings.Join(failed, "\n"))
+	}
+	fmt.Fprintf(p.out, "\nAll %d steps passed.\n", len(steps))
+	return nil
+}
+
+func (p *player) step(s step) error {
+	p.as = ""
+	if s.needs != "" {
+		r, err := p.stdio.Call(p.ctx, "execute_command_async", map[string]any{"command": s.needs, "wait_seconds": 60})
+		if err != nil {
+			return err
+		}
+		if r.Header("Status") != "completed" {
+			fmt.Fprintf(p.out, "   nothing to show: it needs %s\n", s.needs)
+			return nil
+		}
+	}
+	for _, c := range s.calls {
+		if c.as != p.as {
+			fmt.Fprintf(p.out, "   %s:\n", c.as)
+			tenant, version, _ := strings.Cut(c.as, ", by the protocol of ")
+			p.http = mcpclient.HTTP{URL: p.many.url, Version: version, Token: p.many.tokens[tenant]}
+			p.as, p.other = c.as, mcpclient.NewHTTP(p.http)
+			if err := p.other.Initialize(p.ctx); err != nil {
+				return err
+			}
+		}
+		text := p.ids.in(strings.Join(c.lines, "\n"))
+		p.print(">", text)
+		lines := strings.Split(text, "\n")
+		reply, err := p.call(lines[0], arguments(lines[1:]))
+		if err != nil {
+			return err
+		}
+		p.print("<", regexp.MustCompile(`(?m)^(.{300}).{10,}$`).ReplaceAllString(reply, "$1… (a long line)"))
+		if err := p.ids.match(c.want, reply); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *player) print(sign, text string) {
+	fmt.Fprintf(p.out, "   %s %s\n", sign, strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n     "))
+}
+
+// call makes a call and returns its reply. A picture is a line of the reply, and so is an error.
+func (p *player) call(tool string, args map[string]any) (string, error) {
+	if path, ok := strings.CutPrefix(tool, "PUT /files/"); ok {
+		return "", p.http.PutFile(p.ctx, path, args["content"].(string))
+	}
+	if path, ok := strings.CutPrefix(tool, "GET /files/"); ok {
+		return p.http.GetFile(p.ctx, path)
+	}
+	client := p.stdio
+	if p.as != "" {
+		client = p.other
+	}
+	raw, err := client.Request(p.ctx, "tools/call", map[string]any{"name": tool, "arguments": args})
+	if err != nil {
+		return "", err
+	}
+	var reply struct {
+		Content []struct {
+			Type, Text, MIMEType string
+			Data                 []byte
+		}
+	}
+	if err := json.Unmarshal(raw, &reply); err != nil {
+		return "", fmt.Errorf("%s: %w", tool, err)
+	}
+	var b strings.Builder
+	for _, block := range reply.Content {
+		if block.Type == "image" {
+			fmt.Fprintf(&b, "(and the picture itself: %s, %d bytes)\n", block.MIMEType, len(block.Data))
+			continue
+		}
+		b.WriteString(strings.TrimSuffix(block.Text, "\n") + "\n")
+	}
+	return b.String(), nil
+}
