@@ -37,14 +37,6 @@ func (d doors) check() error {
 	return nil
 }
 
-// checkUnused checks that none of the settings is given, for a server that does not serve HTTP.
-func (d doors) checkUnused() error {
-	if d != (doors{}) {
-		return errors.New("-tokens, -trusted-tenants, -tls-cert, -tls-key and -behind-proxy (REPL_TOKENS, …) are about HTTP: start async-repl serve, or leave them out")
-	}
-	return nil
-}
-
 // checkReach checks the rules for a server that only programs of this machine can reach, or others.
 func (d doors) checkReach(address string, local bool) error {
 	switch {

@@ -46,7 +46,10 @@ func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants, s
 		return nil, fmt.Errorf("serving metrics (-metrics): %w", err)
 	}
 	local := listener.Local(at)
-	if err := s.checkMetrics(local); err != nil {
+	if err = s.doors.checkReach(s.metrics, local); !local && s.doors.tokens == "" {
+		err = fmt.Errorf("other machines can reach %s (-metrics, REPL_METRICS): set -tokens (REPL_TOKENS), or serve metrics on 127.0.0.1", s.metrics)
+	}
+	if err != nil {
 		at.Close()
 		return nil, err
 	}
@@ -61,14 +64,6 @@ func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants, s
 		o.url = fmt.Sprintf("http://%s/metrics", at.Addr())
 	}
 	return o, nil
-}
-
-// checkMetrics checks the rules for metrics that only programs of this machine can read, or others.
-func (s *settings) checkMetrics(local bool) error {
-	if !local && s.doors.tokens == "" {
-		return fmt.Errorf("other machines can reach %s (-metrics, REPL_METRICS): set -tokens (REPL_TOKENS), or serve metrics on 127.0.0.1", s.metrics)
-	}
-	return s.doors.checkReach(s.metrics, local)
 }
 
 func countsOf(t engine.Totals, l httpserver.Load) metrics.Counts {

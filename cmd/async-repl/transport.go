@@ -59,7 +59,11 @@ func (s *settings) overHTTP() error {
 		return fmt.Errorf("-listen %s (REPL_LISTEN) has the whole address: leave -host and -port (REPL_HOST, REPL_PORT) out", s.listen)
 	}
 	if s.listen == "" {
-		s.listen = joinHostPort(cmp.Or(s.host, "127.0.0.1"), cmp.Or(s.port, "8000"))
+		host := cmp.Or(s.host, "127.0.0.1")
+		if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") { // IPv6 has colons of its own
+			host = "[" + host + "]"
+		}
+		s.listen = host + ":" + cmp.Or(s.port, "8000")
 	}
 	if s.SessionTTL == unset {
 		s.SessionTTL = serveTTL
@@ -74,14 +78,9 @@ func (s *settings) overStdio() error {
 	if s.metrics != "" || s.accessLog != "" {
 		return errors.New("-metrics and -access-log (REPL_METRICS, REPL_ACCESS_LOG) are about HTTP: start async-repl serve, or leave them out")
 	}
-	s.SessionTTL = max(s.SessionTTL, 0)
-	return s.doors.checkUnused()
-}
-
-// joinHostPort writes an address; that of IPv6 has colons of its own.
-func joinHostPort(host, port string) string {
-	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
-		host = "[" + host + "]"
+	if s.doors != (doors{}) {
+		return errors.New("-tokens, -trusted-tenants, -tls-cert, -tls-key and -behind-proxy (REPL_TOKENS, …) are about HTTP: start async-repl serve, or leave them out")
 	}
-	return host + ":" + port
+	s.SessionTTL = max(s.SessionTTL, 0)
+	return nil
 }
