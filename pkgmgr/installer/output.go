@@ -46,28 +46,21 @@ func Conflicts(printed string) (notes []string) {
 const wheelRemedy = "or ask for a version that has a wheel"
 
 // failures are patterns that recognize a failure, each with a text for the receipt, in which $1 is
-// the first group of the pattern. The first match counts, so failures of any install come first,
-// then those of a download, then those of the requirements. In the searched output, runs of blanks
-// and line ends are one blank, because uv breaks lines at the width of the terminal.
+// the first group of the pattern. A failure is here only if the installer's last error doesn't name
+// its cause, or if there is a remedy that the installer doesn't print. The first match counts. In the
+// searched output, runs of blanks and line ends are one blank, because uv breaks lines at the width
+// of the terminal.
 var failures = []struct{ pattern, text string }{
 	{`No space left on device|Disk quota exceeded`, "the disk is full; free some space, of pip's or uv's cache for one"},
-	{`Cannot find command '(git|hg|svn|bzr)'`, "there is no $1 on PATH to fetch the repository; install it (Debian, Ubuntu: apt install $1)"},
-	{`(?i)git executable not found`, "there is no git on PATH to fetch the repository; install it (Debian, Ubuntu: apt install git)"},
 	{`'(?:[^']*/)?([\w.-]*(?:gcc|g\+\+|cc|c\+\+|clang)[\w.+-]*)'(?: failed)?: No such file|([\w+-]*(?:gcc|clang|cc|\+\+)): (?:command )?not found|No such file or directory: '(g?cc|g\+\+|c\+\+|clang)'`,
 		"building a package needs a compiler, and there is no $1$2$3; install one (Debian, Ubuntu: apt install build-essential), " + wheelRemedy},
 	{`fatal error: (Python\.h): No such file`, "building a package needs $1; install Python's (Debian, Ubuntu: apt install python3-dev), " + wheelRemedy},
 	{`fatal error: (\S+\.h\w*): No such file`, "building a package needs $1; install the development files of its library, " + wheelRemedy},
 	{`fatal: (.+?) (?:fatal:|Please make sure|hint:|error: subprocess|×|WARNING:).*(?:× git .*did not run successfully|exit status 128: git )|Git operation failed.*?fatal: (.+?)(?: fatal:| Please make sure| hint:|$)`,
 		"git: $1$2; check the address and who may read it"},
-	{`HTTP error (\d{3}) while getting (\S+)|HTTP status [a-z]+ error \((\d{3}) [^)]*\) for url \(([^)]+)\)`, "$2$4 answers HTTP $1$3; check the address"},
 	{`CERTIFICATE_VERIFY_FAILED|invalid peer certificate`, "the index's certificate is not trusted; set PIP_CERT and SSL_CERT_FILE to a file with its authority"},
 	{`Requires-Python (\S+?);? .*No matching distribution found for (\S+)`, "no version of $2 that fits runs on this Python (it requires $1); ask for another version"},
-	{`requirement (\S+) .*?\(from versions: none\)`, "$1 was not found; check the name, and that the index can be reached"},
-	{`requirement (\S+) .*?\(from versions: (?:[^)]*?, )??([^,)]+(?:, [^,)]+){0,2})\)`, "there is no $1; the newest are $2"},
 	{`The conflict is caused by: (.*?) (?:Additionally|To fix this)`, "the versions conflict: $1; loosen them"},
-	{`[Bb]ecause there (?:is|are) no versions? of (\S+) and you require`, "there is no $1; ask for another version"},
-	{`[Bb]ecause only (\S+) is available and you require (\S+?),? we can conclude`, "there is no $2; only $1 is available"},
-	{`[Bb]ecause (.+?),? we can conclude`, "no solution: $1"},
 }
 
 var (
@@ -124,7 +117,7 @@ var (
 )
 
 // Cause returns in one line why an installer failed: the text of a known failure, or else the
-// installer's last error, or else its last line.
+// installer's last error, or else its last line. The lines around it are in the job's output.
 func Cause(printed string) string {
 	if why := known(printed); why != "" {
 		return why
@@ -137,7 +130,7 @@ func Cause(printed string) string {
 		return clip(strings.TrimSpace(end[1]), 200)
 	}
 	if below := lastMessage(printed, causeLine()); below != "" {
-		why += ": " + below
+		why = strings.TrimSuffix(why, ":") + ": " + below
 	}
 	return why
 }

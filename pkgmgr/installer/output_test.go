@@ -20,7 +20,7 @@ func TestCause(t *testing.T) {
 	racetest.Skip(t)
 	tests := map[string]struct{ said, want string }{
 		"pip, versions": {"ERROR: Could not find a version that satisfies the requirement six==99.0 (from versions: 1.14.0, 1.15.0, 1.16.0, 1.17.0)\nERROR: No matching distribution found for six==99.0",
-			"there is no six==99.0; the newest are 1.15.0, 1.16.0, 1.17.0"},
+			"No matching distribution found for six==99.0"},
 		"pip, a requirement against a constraint": {"ERROR: Cannot install six==1.16.0 because these package versions have conflicting dependencies.\n\n" +
 			"The conflict is caused by:\n    The user requested six==1.16.0\n    The user requested (constraint) six<1.16\n\nTo fix this you could try to:\n",
 			"the versions conflict: The user requested six==1.16.0 The user requested (constraint) six<1.16; loosen them"},
@@ -42,15 +42,15 @@ func TestCause(t *testing.T) {
 			"the index can't be reached (name resolution); " + indexRemedy},
 		"pip, a hiccup of the network, then something else": {"WARNING: Retrying (Retry(total=4)) after connection broken by 'X': /simple/six/\n" +
 			"ERROR: Could not find a version that satisfies the requirement six==99 (from versions: 1.0)\nERROR: No matching distribution found for six==99",
-			"there is no six==99; the newest are 1.0"},
+			"No matching distribution found for six==99"},
 		"pip, not found over HTTP": {"ERROR: HTTP error 404 while getting https://example.org/a.whl\nERROR: 404 Client Error: Not Found for url: https://example.org/a.whl",
-			"https://example.org/a.whl answers HTTP 404; check the address"},
+			"404 Client Error: Not Found for url: https://example.org/a.whl"},
 		"pip, certificate": {"ERROR: Could not install packages due to an OSError: HTTPSConnectionPool(host='x', port=443): Max retries exceeded with url: / (Caused by SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] self-signed')))",
 			"the index's certificate is not trusted; set PIP_CERT and SSL_CERT_FILE to a file with its authority"},
 		"pip, no git": {"Collecting git+https://h/x\n  Cloning https://h/x to /tmp/y\n  ERROR: Error [Errno 2] No such file or directory: 'git' while executing command git version\nERROR: Cannot find command 'git' - do you have 'git' installed and in your PATH?",
-			"there is no git on PATH to fetch the repository; install it (Debian, Ubuntu: apt install git)"},
+			"Cannot find command 'git' - do you have 'git' installed and in your PATH?"},
 		"uv, no git": {"error: Git operation failed\n  cause: Git executable not found. Ensure that Git is installed and available.",
-			"there is no git on PATH to fetch the repository; install it (Debian, Ubuntu: apt install git)"},
+			"Git operation failed: Git executable not found. Ensure that Git is installed and available."},
 		"pip, no compiler": {"Building wheels for collected packages: cext\n  Building wheel for cext (pyproject.toml): finished with status 'error'\n  error: subprocess-exited-with-error\n" +
 			"      building 'cext' extension\n      error: command 'gcc' failed: No such file or directory\n      [end of output]\n  ERROR: Failed building wheel for cext",
 			"building a package needs a compiler, and there is no gcc; install one (Debian, Ubuntu: apt install build-essential), or ask for a version that has a wheel"},
@@ -62,10 +62,10 @@ func TestCause(t *testing.T) {
 			"building a package needs nosuch.h; install the development files of its library, or ask for a version that has a wheel"},
 		"pip, a build that can't begin": {"  × pip subprocess to install build dependencies did not run successfully.\n  error: subprocess-exited-with-error\nERROR: Failed to build 'file:///w/cext' when installing build dependencies",
 			"Failed to build 'file:///w/cext' when installing build dependencies"},
-		"old uv, boxed": {"  × No solution found when resolving dependencies:\n  ╰─▶ Because there are no versions of six==99 and you require\n      six==99, we can conclude that your requirements are unsatisfiable.",
-			"there is no six==99; ask for another version"},
-		"uv, not on the index": {"error: No solution found when resolving dependencies\n  cause: Because none-such was not found in the package registry and you require none-such, we can conclude",
-			"no solution: none-such was not found in the package registry and you require none-such"},
+		"old uv, boxed": {"  × No solution found when resolving dependencies:\n  ╰─▶ Because there are no versions of six==99 and you require six==99, we can conclude that your requirements are\n      unsatisfiable.",
+			"No solution found when resolving dependencies: Because there are no versions of six==99 and you require six==99, we can conclude that your requirements are unsatisfiable."},
+		"uv, not on the index": {"error: No solution found when resolving dependencies\n  cause: Because none-such was not found in the package registry and you require none-such, we can conclude that your\n         requirements are unsatisfiable.\n",
+			"No solution found when resolving dependencies: Because none-such was not found in the package registry and you require none-such, we can conclude that your requirements are unsatisfiable."},
 		"pip, no such repository": {"Collecting git+file:/nonexistent/repo\n  Running command git clone --filter=blob:none --quiet file:///nonexistent/repo /tmp/b\n" + noRepository("  ") +
 			"  error: subprocess-exited-with-error\n  \n  × git clone --filter=blob:none --quiet file:///nonexistent/repo /tmp/b did not run successfully.\n  │ exit code: 128\n  ╰─> See above for output.\n",
 			"git: '/nonexistent/repo' does not appear to be a git repository; check the address and who may read it"},
@@ -100,12 +100,6 @@ func TestCause(t *testing.T) {
 			"  ├─▶ The build backend returned an error\n  ╰─▶ Call to `a_build_backend_with_a_rather_long_name.of_a_module.build_wheel` did not succeed, as the command said\n      (exit status: 1)\n\n      [stderr]\n      ValueError: no\n",
 			"Failed to build `broken @ file:///w/a-directory-with-a-long-name-for-a-project/another-directory/broken-1.0.tar.gz`: " +
 				"Call to `a_build_backend_with_a_rather_long_name.of_a_module.build_wheel` did not succeed, as the command said (exit status: 1)"},
-		"uv, no such version": {"error: No solution found when resolving dependencies\n  cause: Because there is no version of six==99 and you require six==99, we can conclude that your requirements are\n         unsatisfiable.\n",
-			"there is no six==99; ask for another version"},
-		"uv, no newer version": {"error: No solution found when resolving dependencies\n  cause: Because only six<=1.17.0 is available and you require six>=99, we can conclude that your requirements are\n         unsatisfiable.\n",
-			"there is no six>=99; only six<=1.17.0 is available"},
-		"uv, no such version for another package": {"error: No solution found when resolving dependencies\n  cause: Because there is no version of six==99 and spam==1 depends on six==99, we can conclude that spam==1 cannot be used.\n",
-			"no solution: there is no version of six==99 and spam==1 depends on six==99"},
 		"disk full": {"ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n", "the disk is full; free some space, of pip's or uv's cache for one"},
 		"uv, disk full": {"error: Failed to install: spam\n  cause: failed to copy file from /a to /b: No space left on device (os error 28)",
 			"the disk is full; free some space, of pip's or uv's cache for one"},
