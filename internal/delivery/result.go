@@ -61,6 +61,10 @@ func (r *Room) Claim(ctx context.Context, size int64) (release func(), err error
 	if size = min(size, r.size); size == 0 {
 		return func() {}, nil
 	}
+	release = func() { r.free.Release(size) }
+	if r.free.TryAcquire(size) { // even if the patience ends before this is tried
+		return release, nil
+	}
 	if r.patience > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, r.patience, ErrNoRoom)
@@ -69,7 +73,7 @@ func (r *Room) Claim(ctx context.Context, size int64) (release func(), err error
 	if r.free.Acquire(ctx, size) != nil {
 		return nil, context.Cause(ctx)
 	}
-	return func() { r.free.Release(size) }, nil
+	return release, nil
 }
 
 // Result returns a reply with its pictures as the SDK's type, once other answers leave room for
