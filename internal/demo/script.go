@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Session is the script of the demo.
@@ -106,11 +107,11 @@ func arguments(lines []string) map[string]any {
 // Ids are the job IDs of a run, by those of the script that stand for them.
 type ids map[string]string
 
-var id = regexp.MustCompile(`\b0[0-9A-Z]{25}\b`)
+var jobID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b0[0-9A-Z]{25}\b`) })
 
 // in returns text with the job IDs of the run.
 func (run ids) in(text string) string {
-	return id.ReplaceAllStringFunc(text, func(name string) string {
+	return jobID().ReplaceAllStringFunc(text, func(name string) string {
 		if known, ok := run[name]; ok {
 			return known
 		}
@@ -140,12 +141,12 @@ func (run ids) match(want []string, reply string) error {
 		case "":
 			between, pattern = "", pattern+between
 		}
-		quoted := id.ReplaceAllStringFunc(strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*?"), func(name string) string {
+		quoted := jobID().ReplaceAllStringFunc(strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*?"), func(name string) string {
 			if known, ok := run[name]; ok {
 				return known
 			}
 			named = append(named, name)
-			return "(" + id.String() + ")"
+			return "(" + jobID().String() + ")"
 		})
 		pattern += between + quoted + `\n`
 		if !regexp.MustCompile(pattern).MatchString(text) {
