@@ -80,7 +80,7 @@ func (s *Search) In(log output.Reader, from, to int64) Findings {
 }
 
 func search(log output.Reader, from, to int64) Findings {
-	f := finder{log: log, known: make([]bool, len(kinds))}
+	f := finder{log: log, kinds: kinds(), pairs: pairs(), known: make([]bool, len(kinds()))}
 	if to-from <= 2*endBytes {
 		f.read(from, to, 2*endLines)
 		return f.found
@@ -96,6 +96,8 @@ func search(log output.Reader, from, to int64) Findings {
 type finder struct {
 	log   output.Reader
 	found Findings
+	kinds []kind
+	pairs *wordPairs
 	known []bool // the kinds that were found
 	lines int    // with a word that may still be compared with patterns
 	torn  bool   // the first line can be the rest of one
@@ -154,6 +156,7 @@ func (f *finder) block(b lines.Block, begin int64) {
 // candidate returns where the next word of a kind that is looked for begins, or -1. It reads two of
 // three bytes: wherever a word begins, one of the pairs is among its first three.
 func (f *finder) candidate(text []byte, at int) int {
+	pairs := f.pairs
 	for p := at; p+1 < len(text); p += 3 {
 		for _, w := range pairs.lists[pairs.index[int(text[p])<<8|int(text[p+1])]] {
 			if q := p - w.offset; q >= at && !f.known[w.kind] && bytes.HasPrefix(text[q:], w.text) {
@@ -167,8 +170,8 @@ func (f *finder) candidate(text []byte, at int) int {
 // line adds a line of a block to the findings if it is the first of a kind.
 func (f *finder) line(b lines.Block, start, end int) {
 	text := b.Text[start:min(end, start+keyBytes)]
-	for i := range kinds {
-		if f.known[i] || !kinds[i].matches(text) {
+	for i := range f.kinds {
+		if f.known[i] || !f.kinds[i].matches(text) {
 			continue
 		}
 		f.known[i] = true

@@ -79,10 +79,10 @@ func TestErrorsOfPrograms(t *testing.T) {
 			t.Errorf("%q: %+v", tt.line, got)
 			continue
 		}
-		for i := range kinds {
-			if kinds[i].matches([]byte(tt.line)) {
-				if kinds[i].name != tt.kind {
-					t.Errorf("%q is of kind %s, want %s", tt.line, kinds[i].name, tt.kind)
+		for _, k := range kinds() {
+			if k.matches([]byte(tt.line)) {
+				if k.name != tt.kind {
+					t.Errorf("%q is of kind %s, want %s", tt.line, k.name, tt.kind)
 				}
 				break
 			}
