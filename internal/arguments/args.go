@@ -98,12 +98,12 @@ func (s *Signature) parameter(name string) *parameter {
 		return nil
 	}
 	if name == "wait_seconds" {
-		return waits(s.Wait)
+		return duration(s.Wait, func(a *Args) **time.Duration { return &a.Wait }, 0, maxWait, "; call again to wait longer")
 	}
-	if p := parameters[s.Tool+"."+name]; p != nil {
+	if p := parameters()[s.Tool+"."+name]; p != nil {
 		return p
 	}
-	return parameters[name]
+	return parameters()[name]
 }
 
 // List returns the names of the parameters, the optional ones in brackets.
@@ -116,15 +116,6 @@ func (s *Signature) List() string {
 		list += "[" + strings.Join(s.Optional, ", ") + "]"
 	}
 	return list
-}
-
-// usage returns the parameters as a sentence that ends a message about a mistake.
-func (s *Signature) usage() string {
-	list := s.List()
-	if list == "" {
-		return s.Tool + " takes no parameters."
-	}
-	return fmt.Sprintf("%s takes: %s.", s.Tool, list)
 }
 
 // Schema returns the JSON schema of the arguments. It keeps the order of the parameters, the
@@ -180,7 +171,8 @@ func (s *Signature) Decode(raw json.RawMessage) (*Args, error) {
 	for name, value := range rawjson.Members(raw) {
 		p := s.parameter(name)
 		if p == nil {
-			return nil, s.unknown(name)
+			near := Nearest(name, slices.Concat(s.Required, s.Optional))
+			return nil, Mistakef("Unknown parameter: %s.%s %s takes: %s.", report.OneLine(name), didYouMean(near), s.Tool, s.List())
 		}
 		if given[name] {
 			return nil, Mistakef("%s is given twice.", name)
@@ -196,18 +188,18 @@ func (s *Signature) Decode(raw json.RawMessage) (*Args, error) {
 	}
 	for _, name := range s.Required {
 		if !given[name] {
-			return nil, Mistakef("%s is missing. %s", name, s.usage())
+			return nil, Mistakef("%s is missing. %s takes: %s.", name, s.Tool, s.List())
 		}
 	}
 	return a, nil
 }
 
-func (s *Signature) unknown(name string) error {
-	hint := ""
-	if near := Nearest(name, slices.Concat(s.Required, s.Optional)); len(near) > 0 {
-		hint = " Did you mean " + strings.Join(near, " or ") + "?"
+// didYouMean returns the question about names that resemble a wrong one, with a blank before it.
+func didYouMean(near []string) string {
+	if len(near) == 0 {
+		return ""
 	}
-	return Mistakef("Unknown parameter: %s.%s %s", report.OneLine(name), hint, s.usage())
+	return " Did you mean " + strings.Join(near, " or ") + "?"
 }
 
 // Nearest returns the known names that resemble name: they contain it, are contained in it, or

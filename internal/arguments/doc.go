@@ -16,7 +16,7 @@
 //   - A tool without parameters ignores all arguments. Any other refuses an unknown one even if it
 //     is null.
 //
-// Begin with parameters.go, the table of all parameters. read.go reads JSON values.
+// Begin with parameters.go, the table of all parameters. read.go reads values of each type.
 //
 // The package knows the words of jobs, because some arguments are such words. It does not know what
 // a tool does with its arguments.

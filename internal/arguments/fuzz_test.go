@@ -18,7 +18,7 @@ import (
 // signatures returns one for each parameter, which is required while all others are optional, and
 // one without any that is required.
 func signatures() []*Signature {
-	names := append(slices.Sorted(maps.Keys(parameters)), "wait_seconds")
+	names := append(slices.Sorted(maps.Keys(parameters())), "wait_seconds")
 	all := []*Signature{{Tool: "tool", Optional: names}}
 	for i, name := range names {
 		others := slices.Delete(slices.Clone(names), i, i+1)
@@ -38,7 +38,7 @@ func FuzzDecode(f *testing.F) {
 		`{"code":"x","code":"y"}`, `{"c\u006fde":"x","timeout_seconds":1e999}`, `{"wait_seconds":-0,"limit":-0.0}`, `{"command":"x","env":{"A":"1","A":"2"}}`,
 		"{\"\u202e\\n\":1}", `{"code":"` + strings.Repeat("[", 9000) + `"}`,
 	} {
-		for i := range len(parameters) + 1 {
+		for i := range len(parameters()) + 1 {
 			f.Add(uint8(i), []byte(s))
 		}
 	}

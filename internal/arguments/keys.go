@@ -12,8 +12,8 @@ import (
 	"github.com/agnivade/levenshtein"
 
 	"asyncrepl/internal/keys"
+	"asyncrepl/internal/rawjson"
 	"asyncrepl/internal/report"
-	"asyncrepl/jobs"
 )
 
 // KeySequence returns what the keys of the call send. An element is the name of a key or chord, or
@@ -55,9 +55,7 @@ func (a *Args) noKey(i int) error {
 	const remedy = "Keys are: %s, f1 to f12; chords such as ctrl-c, alt-x and shift-tab; and single characters. To type a word, use text."
 	near := ""
 	if !a.Secret {
-		if names := nearestKeys(a.Keys[i]); len(names) > 0 {
-			near = " Did you mean " + strings.Join(names, " or ") + "?"
-		}
+		near = didYouMean(nearestKeys(a.Keys[i]))
 	}
 	names := slices.DeleteFunc(keys.Names(), func(name string) bool { return name[0] == 'f' })
 	return Mistakef("%s is not a key.%s "+remedy, a.keyNamed(i), near, strings.Join(names, ", "))
@@ -117,48 +115,15 @@ func nearestKeys(word string) (near []string) {
 // cancel_job.
 var signalNames = []string{"INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "CONT", "TSTP"}
 
-// signal returns the parameter for a signal, which can also be named as SIGINT or int.
-func signal() *parameter {
-	p := text("to the foreground processes, before text", func(a *Args) *string { return &a.Signal }, nil)
-	p.schema["enum"] = signalNames
-	p.set = func(a *Args, name string, raw json.RawMessage) error {
-		s, err := decodeString(name, raw)
-		if err != nil {
-			return err
-		}
-		short := strings.TrimPrefix(strings.ToUpper(s), "SIG")
-		switch {
-		case slices.Contains(signalNames, short):
-			a.Signal = "SIG" + short
-			return nil
-		case short == "KILL":
-			return Mistakef("%s may not be KILL: cancel_job with force=true kills the job and all its processes.", name)
-		}
-		hint := ""
-		if near := Nearest(short, signalNames); len(near) > 0 {
-			hint = " Did you mean " + strings.Join(near, " or ") + "?"
-		}
-		return Mistakef("%s must be one of: %s.%s", name, strings.Join(signalNames, ", "), hint)
+// readSignal reads the name of a signal, which can also be SIGINT or int.
+func readSignal(name string, raw json.RawMessage) (string, error) {
+	s, _ := rawjson.String(raw)
+	short := strings.TrimPrefix(strings.ToUpper(s), "SIG")
+	switch {
+	case slices.Contains(signalNames, short):
+		return "SIG" + short, nil
+	case short == "KILL":
+		return "", Mistakef("%s may not be KILL: cancel_job with force=true kills the job and all its processes.", name)
 	}
-	return p
-}
-
-// decodeSize reads the rows and columns of a terminal.
-func decodeSize(name string, raw json.RawMessage) (jobs.Size, error) {
-	if jsonType(raw) != "an array" {
-		return jobs.Size{}, wrongType(name, "[rows, columns]", raw)
-	}
-	var sides []json.RawMessage
-	if err := json.Unmarshal(raw, &sides); err != nil || len(sides) != 2 {
-		return jobs.Size{}, Mistakef("%s must be [rows, columns].", name)
-	}
-	var size jobs.Size
-	for i, side := range []*int{&size.Rows, &size.Cols} {
-		n, err := decodeInt(name+[]string{" (rows)", " (columns)"}[i], sides[i], 1, maxSide)
-		if err != nil {
-			return jobs.Size{}, err
-		}
-		*side = int(*n)
-	}
-	return size, nil
+	return "", Mistakef("%s must be one of: %s.%s", name, strings.Join(signalNames, ", "), didYouMean(Nearest(short, signalNames)))
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"asyncrepl/internal/report"
-	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
 
@@ -26,13 +25,6 @@ const (
 	minQuiet   = 100 * time.Millisecond
 )
 
-// A parameter is one argument that tools can take: its schema, and how it is read.
-type parameter struct {
-	schema map[string]any
-	set    func(a *Args, name string, raw json.RawMessage) error
-	unset  string // a value that means "not set", besides null and blanks; see or
-}
-
 // or returns the parameter with a value that means "not set". Clients that can't leave a parameter
 // out must have such a value in its own type: OpenAI's strict mode lets a model give a number only a
 // number, and an enum only one of its members. It is 0 if that has no meaning of its own. A blank
@@ -45,6 +37,12 @@ func (p *parameter) or(unset string) *parameter {
 	return p
 }
 
+// with returns the parameter with one more member of its schema.
+func (p *parameter) with(member string, value any) *parameter {
+	p.schema[member] = value
+	return p
+}
+
 // schemaOf returns the schema of a JSON type with a description for the model.
 func schemaOf(typ, about string) map[string]any {
 	s := map[string]any{"type": typ}
@@ -52,71 +50,6 @@ func schemaOf(typ, about string) map[string]any {
 		s["description"] = about
 	}
 	return s
-}
-
-func text(about string, field func(*Args) *string, check func(name, s string) error) *parameter {
-	return &parameter{schema: schemaOf("string", about), set: func(a *Args, name string, raw json.RawMessage) (err error) {
-		s, err := decodeString(name, raw)
-		if err == nil && check != nil {
-			err = check(name, s)
-		}
-		*field(a) = s
-		return err
-	}}
-}
-
-func choice(about string, field func(*Args) *string, of ...string) *parameter {
-	p := text(about, field, func(name, s string) error {
-		if !slices.Contains(of, s) {
-			return Mistakef("%s must be one of: %s.", name, strings.Join(of, ", "))
-		}
-		return nil
-	})
-	p.schema["enum"] = of
-	return p
-}
-
-func boolean(about string, field func(*Args) *bool) *parameter {
-	return &parameter{schema: schemaOf("boolean", about), set: func(a *Args, name string, raw json.RawMessage) (err error) {
-		*field(a), err = decodeBool(name, raw)
-		return err
-	}}
-}
-
-func truth(about string, field func(*Args) **bool) *parameter {
-	return &parameter{schema: schemaOf("boolean", about), set: func(a *Args, name string, raw json.RawMessage) error {
-		on, err := decodeBool(name, raw)
-		*field(a) = &on
-		return err
-	}}
-}
-
-func integer(about string, field func(*Args) **int64, least, most int64) *parameter {
-	return &parameter{schema: schemaOf("integer", about), set: func(a *Args, name string, raw json.RawMessage) (err error) {
-		*field(a), err = decodeInt(name, raw, least, most)
-		return err
-	}}
-}
-
-func seconds(about string, field func(*Args) **time.Duration, most time.Duration, remedy string) *parameter {
-	return &parameter{schema: schemaOf("number", about), set: func(a *Args, name string, raw json.RawMessage) (err error) {
-		*field(a), err = decodeSeconds(name, raw, most, remedy)
-		return err
-	}}
-}
-
-func waits(about string) *parameter {
-	return seconds(about, func(a *Args) **time.Duration { return &a.Wait }, maxWait, "; call again to wait longer")
-}
-
-func quiet() *parameter {
-	return &parameter{schema: schemaOf("number", "of silence that end the wait"), set: func(a *Args, name string, raw json.RawMessage) (err error) {
-		a.Quiet, err = decodeSeconds(name, raw, maxWait, "")
-		if err == nil && *a.Quiet < minQuiet || err != nil && jsonType(raw) == "a number" {
-			err = Mistakef("%s must be %g to %g.", name, minQuiet.Seconds(), maxWait.Seconds())
-		}
-		return err
-	}}
 }
 
 // valueTypes returns the schemas of a JSON value whose arrays are nested up to a depth. mcp-use 1.7.1
@@ -130,144 +63,117 @@ func valueTypes(depth int) []map[string]any {
 	return all
 }
 
-// parameters holds every parameter by name, except wait_seconds: its default differs between tools,
+// parameters returns every parameter by name, except wait_seconds: its default differs between tools,
 // and [Signature.Wait] names it. [Signature.Schema] describes those whose default is a setting. A key
-// TOOL.NAME is a parameter that means something else in that
-// tool.
-var parameters = map[string]*parameter{
-	"code":          text("", func(a *Args) *string { return &a.Code }, notEmpty),
-	"command":       text("", func(a *Args) *string { return &a.Command }, notEmpty),
-	"package":       text("numpy pandas==2.2, URLs, paths, -r file", func(a *Args) *string { return &a.Package }, notEmpty),
-	"text":          text("", func(a *Args) *string { return &a.Text }, nil),
-	"session":       text("", func(a *Args) *string { return &a.Session }, sessionName),
-	"name":          text("", func(a *Args) *string { return &a.Name }, sessionName),
-	"from_session":  text("continue with a copy of its variables", func(a *Args) *string { return &a.FromSession }, sessionName),
-	"python":        text("path, or version such as 3.12", func(a *Args) *string { return &a.Python }, notEmpty),
-	"venv":          text("own (in .venvs), or a directory", func(a *Args) *string { return &a.Venv }, notEmpty),
-	"packages":      text("installed first: numpy pandas==2.2", func(a *Args) *string { return &a.Packages }, notEmpty),
-	"job_id":        text("", func(a *Args) *string { return &a.JobID }, notEmpty),
-	"from_job":      text("continue after it in a new session", func(a *Args) *string { return &a.FromJob }, notEmpty),
-	"before":        text("jobs older than this id", func(a *Args) *string { return &a.Before }, notEmpty),
-	"path":          text("starts in the workspace", func(a *Args) *string { return &a.Path }, notEmpty),
-	"shell_session": text("carries cwd, exports, umask, set options", func(a *Args) *string { return &a.ShellSession }, sessionName),
-	"cwd":           text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
+// TOOL.NAME is a parameter that means something else in that tool. The first call of a tool, or of
+// tools/list, makes the table: an answer of initialize does not wait for it.
+var parameters = sync.OnceValue(func() map[string]*parameter {
+	return map[string]*parameter{
+		"code":          text("", func(a *Args) *string { return &a.Code }, notEmpty),
+		"command":       text("", func(a *Args) *string { return &a.Command }, notEmpty),
+		"package":       text("numpy pandas==2.2, URLs, paths, -r file", func(a *Args) *string { return &a.Package }, notEmpty),
+		"text":          text("", func(a *Args) *string { return &a.Text }, nil),
+		"session":       text("", func(a *Args) *string { return &a.Session }, sessionName),
+		"name":          text("", func(a *Args) *string { return &a.Name }, sessionName),
+		"from_session":  text("continue with a copy of its variables", func(a *Args) *string { return &a.FromSession }, sessionName),
+		"python":        text("path, or version such as 3.12", func(a *Args) *string { return &a.Python }, notEmpty),
+		"venv":          text("own (in .venvs), or a directory", func(a *Args) *string { return &a.Venv }, notEmpty),
+		"packages":      text("installed first: numpy pandas==2.2", func(a *Args) *string { return &a.Packages }, notEmpty),
+		"job_id":        text("", func(a *Args) *string { return &a.JobID }, notEmpty),
+		"from_job":      text("continue after it in a new session", func(a *Args) *string { return &a.FromJob }, notEmpty),
+		"before":        text("jobs older than this id", func(a *Args) *string { return &a.Before }, notEmpty),
+		"path":          text("starts in the workspace", func(a *Args) *string { return &a.Path }, notEmpty),
+		"shell_session": text("carries cwd, exports, umask, set options", func(a *Args) *string { return &a.ShellSession }, sessionName),
+		"cwd":           text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
 
-	"status": choice("", func(a *Args) *string { return &a.Status }, string(jobs.Queued), string(jobs.Running),
-		string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)).or("any"),
-	"until": choice("default any", func(a *Args) *string { return &a.Until }, untilAny, UntilAll),
+		"status": choice("", func(a *Args) *string { return &a.Status }, string(jobs.Queued), string(jobs.Running),
+			string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)).or("any"),
+		"until": choice("default any", func(a *Args) *string { return &a.Until }, untilAny, UntilAll),
 
-	"view":    choice("default text; raw: bytes", func(a *Args) *string { return &a.View }, report.TextView, report.ScreenView, report.RawView),
-	"format":  choice("default text", func(a *Args) *string { return &a.Format }, "text", "json", "image"),
-	"pattern": text("such as df*", func(a *Args) *string { return &a.Pattern }, glob),
+		"view":    choice("default text; raw: bytes", func(a *Args) *string { return &a.View }, report.TextView, report.ScreenView, report.RawView),
+		"format":  choice("default text", func(a *Args) *string { return &a.Format }, "text", "json", "image"),
+		"pattern": text("such as df*", func(a *Args) *string { return &a.Pattern }, glob),
 
-	"get_variable.name":    text("an expression, such as df.head()", func(a *Args) *string { return &a.Name }, notEmpty),
-	"inspect_object.name":  text("an expression, such as np.array", func(a *Args) *string { return &a.Name }, notEmpty),
-	"set_variable.name":    text("", func(a *Args) *string { return &a.Name }, notEmpty),
-	"complete_code.code":   text("", func(a *Args) *string { return &a.Code }, noNUL),
-	"complete_code.cursor": integer("characters before it; default all", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53).or("0"),
+		"get_variable.name":    text("an expression, such as df.head()", func(a *Args) *string { return &a.Name }, notEmpty),
+		"inspect_object.name":  text("an expression, such as np.array", func(a *Args) *string { return &a.Name }, notEmpty),
+		"set_variable.name":    text("", func(a *Args) *string { return &a.Name }, notEmpty),
+		"complete_code.code":   text("", func(a *Args) *string { return &a.Code }, noNUL),
+		"complete_code.cursor": integer("characters before it; default all", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53).or("0"),
 
-	"search_job_output.pattern": text("RE2, for one line; (?i) ignores case", func(a *Args) *string { return &a.Pattern }, nil),
-	"search_job_output.cursor":  integer("search from it on", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
-	"context":                   integer("lines around each match; at most 20", func(a *Args) **int64 { return &a.Context }, 0, 20),
-	"max_matches":               integer("default 50, at most 200", func(a *Args) **int64 { return &a.MaxMatches }, 1, MaxList).or("0"),
+		"search_job_output.pattern": text("RE2, for one line; (?i) ignores case", func(a *Args) *string { return &a.Pattern }, nil),
+		"search_job_output.cursor":  integer("search from it on", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
+		"context":                   integer("lines around each match; at most 20", func(a *Args) **int64 { return &a.Context }, 0, 20),
+		"max_matches":               integer("default 50, at most 200", func(a *Args) **int64 { return &a.MaxMatches }, 1, MaxList).or("0"),
 
-	"wait_for_jobs.pattern": text("RE2 of a line; existing output counts", func(a *Args) *string { return &a.Pattern }, nil),
-	"stop_pattern":          text("ends as stopped; such as error:", func(a *Args) *string { return &a.StopPattern }, nil),
-	"wait_for_jobs.cursor":  integer("match from it on; for one job", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53).or("0"),
-	"quiet_seconds":         quiet().or("0"),
+		"wait_for_jobs.pattern": text("RE2 of a line; existing output counts", func(a *Args) *string { return &a.Pattern }, nil),
+		"stop_pattern":          text("ends as stopped; such as error:", func(a *Args) *string { return &a.StopPattern }, nil),
+		"wait_for_jobs.cursor":  integer("match from it on; for one job", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53).or("0"),
+		"quiet_seconds":         duration("of silence that end the wait", func(a *Args) **time.Duration { return &a.Quiet }, minQuiet, maxWait, "").or("0"),
 
-	"max_chars": integer("", func(a *Args) **int64 { return &a.MaxChars }, 1, MaxText).or("0"),
-	"cursor":    integer("show only output after it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
-	"memory_mb": integer("limit of each process", func(a *Args) **int64 { return &a.MemoryMB }, -beyond, beyond).or("0"), // the engine knows the range
-	"limit":     integer("default 20", func(a *Args) **int64 { return &a.Limit }, 1, MaxList).or("0"),
+		"max_chars": integer("", func(a *Args) **int64 { return &a.MaxChars }, 1, MaxText).or("0"),
+		"cursor":    integer("show only output after it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
+		"memory_mb": integer("limit of each process", func(a *Args) **int64 { return &a.MemoryMB }, -beyond, beyond).or("0"), // the engine knows the range
+		"limit":     integer("default 20", func(a *Args) **int64 { return &a.Limit }, 1, MaxList).or("0"),
 
-	"timeout_seconds": seconds("limit of the run time", func(a *Args) **time.Duration { return &a.Timeout }, maxSeconds*time.Second, "").or("0"),
+		"timeout_seconds": duration("limit of the run time", func(a *Args) **time.Duration { return &a.Timeout }, 0, maxSeconds*time.Second, "").or("0"),
 
-	"checkpoint":                       boolean("keep the variables as they are then", func(a *Args) *bool { return &a.Checkpoint }),
-	"restart_python_worker.checkpoint": text("latest, or the id of its job", func(a *Args) *string { return &a.FromCheckpoint }, notEmpty),
+		"checkpoint":                       boolean("keep the variables as they are then", func(a *Args) *bool { return &a.Checkpoint }),
+		"restart_python_worker.checkpoint": text("latest, or the id of its job", func(a *Args) *string { return &a.FromCheckpoint }, notEmpty),
 
-	"export_session.overwrite": truth("replace an existing file", func(a *Args) **bool { return &a.Overwrite }),
+		"export_session.overwrite": boolean("replace an existing file", func(a *Args) **bool { return &a.Overwrite }),
 
-	"all":    boolean("", func(a *Args) *bool { return &a.All }),
-	"eof":    boolean("then send end of file", func(a *Args) *bool { return &a.EOF }),
-	"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),
-	"rerun":  boolean("for from_job: run what led to it again", func(a *Args) *bool { return &a.Rerun }),
-	"force":  boolean("kill at once; Python loses its variables", func(a *Args) *bool { return &a.Force }),
-	"paste":  boolean("paste text, in brackets if asked for", func(a *Args) *bool { return &a.Paste }),
-	"keys": {schema: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "pressed after text: q enter up ctrl-c f1"},
-		set: func(a *Args, name string, raw json.RawMessage) (err error) {
-			a.Keys, err = decodeStrings(name, raw)
-			if err == nil && (len(a.Keys) == 0 || len(a.Keys) > maxKeys) {
-				err = Mistakef("%s must hold 1 to %s keys.", name, view.Count(maxKeys))
+		"all":    boolean("", func(a *Args) *bool { return &a.All }),
+		"eof":    boolean("then send end of file", func(a *Args) *bool { return &a.EOF }),
+		"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),
+		"rerun":  boolean("for from_job: run what led to it again", func(a *Args) *bool { return &a.Rerun }),
+		"force":  boolean("kill at once; Python loses its variables", func(a *Args) *bool { return &a.Force }),
+		"paste":  boolean("paste text, in brackets if asked for", func(a *Args) *bool { return &a.Paste }),
+		"keys":   list("pressed after text: q enter up ctrl-c f1", func(a *Args) *[]string { return &a.Keys }, maxKeys, "keys", nil),
+		"size": newParameter(aSize, "[rows, columns] of the terminal", func(a *Args) *jobs.Size { return &a.Size }, readSize).
+			with("items", schemaOf("integer", "")),
+		"signal": newParameter(aString, "to the foreground processes, before text", func(a *Args) *string { return &a.Signal }, readSignal).
+			with("enum", signalNames).or("none"),
+		"tty": boolean("default true; false: pipes", func(a *Args) **bool { return &a.TTY }),
+
+		"filename":        text("another name of path", func(a *Args) *string { return &a.Filename }, notEmpty),
+		"content":         text("", func(a *Args) *string { return &a.Content }, nil),
+		"old":             text("", func(a *Args) *string { return &a.Old }, nil),
+		"new":             text("", func(a *Args) *string { return &a.New }, nil),
+		"recursive":       boolean("", func(a *Args) *bool { return &a.Recursive }),
+		"tree":            boolean("", func(a *Args) *bool { return &a.Tree }),
+		"binary_base64":   boolean("content is base64", func(a *Args) *bool { return &a.BinaryBase64 }),
+		"include_files":   boolean("default true", func(a *Args) **bool { return &a.IncludeFiles }),
+		"include_dirs":    boolean("default true", func(a *Args) **bool { return &a.IncludeDirs }),
+		"overwrite":       boolean("default true", func(a *Args) **bool { return &a.Overwrite }),
+		"max_depth":       integer("default 3", func(a *Args) **int64 { return &a.MaxDepth }, 1, 1<<53).or("0"),
+		"max_bytes":       integer("", func(a *Args) **int64 { return &a.MaxBytes }, 1, 1<<53).or("0"),
+		"offset":          integer("in bytes", func(a *Args) **int64 { return &a.Offset }, 0, 1<<53),
+		"count":           integer("how often old may occur; default 1", func(a *Args) **int64 { return &a.Count }, 1, 1<<53).or("0"),
+		"list_files.path": text("default: the workspace", func(a *Args) *string { return &a.Path }, noNUL),
+
+		"env": newParameter(anEnv, "", func(a *Args) *map[string]string { return &a.Env }, readEnv).
+			with("additionalProperties", schemaOf("string", "")),
+		// A string that reads like a number would become one on its way, if the types were not named:
+		// Claude Code decodes what has no type. OpenAI refuses arrays without items, Gemini a list of types
+		// and a description beside anyOf.
+		"value": {schema: map[string]any{"anyOf": slices.Concat(
+			[]map[string]any{schemaOf("string", "any JSON value")}, valueTypes(3)[1:],
+		)}, set: func(a *Args, name string, raw json.RawMessage) error {
+			a.Value = raw
+			return nil
+		}},
+		"names": list("", func(a *Args) *[]string { return &a.Names }, maxNames, "names", nil),
+		"args": list("sys.argv[1:] of the file", func(a *Args) *[]string { return &a.Args }, 0, "", func(name string, all []string) error {
+			return noNUL(name, strings.Join(all, ""))
+		}),
+		"job_ids": list("", func(a *Args) *[]string { return &a.JobIDs }, MaxList, "job ids", func(name string, all []string) error {
+			if i := slices.IndexFunc(all, func(id string) bool { return strings.ContainsAny(strings.TrimSpace(id), ", \t\n") }); i >= 0 {
+				return Mistakef("%s[%d] holds several ids: give each as an element of its own.", name, i)
 			}
-			return err
-		}},
-	"size": {schema: map[string]any{"type": "array", "items": map[string]any{"type": "integer"}, "description": "[rows, columns] of the terminal"},
-		set: func(a *Args, name string, raw json.RawMessage) (err error) {
-			a.Size, err = decodeSize(name, raw)
-			return err
-		}},
-	"signal": signal().or("none"),
-	"tty":    truth("default true; false: pipes", func(a *Args) **bool { return &a.TTY }),
-
-	"filename":        text("another name of path", func(a *Args) *string { return &a.Filename }, notEmpty),
-	"content":         text("", func(a *Args) *string { return &a.Content }, nil),
-	"old":             text("", func(a *Args) *string { return &a.Old }, nil),
-	"new":             text("", func(a *Args) *string { return &a.New }, nil),
-	"recursive":       boolean("", func(a *Args) *bool { return &a.Recursive }),
-	"tree":            boolean("", func(a *Args) *bool { return &a.Tree }),
-	"binary_base64":   boolean("content is base64", func(a *Args) *bool { return &a.BinaryBase64 }),
-	"include_files":   truth("default true", func(a *Args) **bool { return &a.IncludeFiles }),
-	"include_dirs":    truth("default true", func(a *Args) **bool { return &a.IncludeDirs }),
-	"overwrite":       truth("default true", func(a *Args) **bool { return &a.Overwrite }),
-	"max_depth":       integer("default 3", func(a *Args) **int64 { return &a.MaxDepth }, 1, 1<<53).or("0"),
-	"max_bytes":       integer("", func(a *Args) **int64 { return &a.MaxBytes }, 1, 1<<53).or("0"),
-	"offset":          integer("in bytes", func(a *Args) **int64 { return &a.Offset }, 0, 1<<53),
-	"count":           integer("how often old may occur; default 1", func(a *Args) **int64 { return &a.Count }, 1, 1<<53).or("0"),
-	"list_files.path": text("default: the workspace", func(a *Args) *string { return &a.Path }, noNUL),
-
-	"env": {schema: map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},
-		set: func(a *Args, name string, raw json.RawMessage) (err error) {
-			a.Env, err = decodeEnv(name, raw)
-			return err
-		}},
-	// A string that reads like a number would become one on its way, if the types were not named:
-	// Claude Code decodes what has no type. OpenAI refuses arrays without items, Gemini a list of types
-	// and a description beside anyOf.
-	"value": {schema: map[string]any{"anyOf": slices.Concat(
-		[]map[string]any{schemaOf("string", "any JSON value")}, valueTypes(3)[1:],
-	)}, set: func(a *Args, name string, raw json.RawMessage) error {
-		a.Value = raw
-		return nil
-	}},
-	"names": {schema: map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
-		set: func(a *Args, name string, raw json.RawMessage) (err error) {
-			a.Names, err = decodeStrings(name, raw)
-			if err == nil && (len(a.Names) == 0 || len(a.Names) > maxNames) {
-				err = Mistakef("%s must hold 1 to %s names.", name, view.Count(maxNames))
-			}
-			return err
-		}},
-	"args": {schema: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "sys.argv[1:] of the file"},
-		set: func(a *Args, name string, raw json.RawMessage) (err error) {
-			a.Args, err = decodeStrings(name, raw)
-			if err == nil && slices.ContainsFunc(a.Args, func(s string) bool { return strings.ContainsRune(s, 0) }) {
-				err = Mistakef("%s may not hold NUL.", name)
-			}
-			return err
-		}},
-	"job_ids": {schema: map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
-		set: func(a *Args, name string, raw json.RawMessage) (err error) {
-			a.JobIDs, err = decodeStrings(name, raw)
-			if err == nil && (len(a.JobIDs) == 0 || len(a.JobIDs) > MaxList) {
-				err = Mistakef("%s must hold 1 to %d job ids.", name, MaxList)
-			}
-			if i := slices.IndexFunc(a.JobIDs, func(id string) bool { return strings.ContainsAny(strings.TrimSpace(id), ", \t\n") }); err == nil && i >= 0 {
-				err = Mistakef("%s[%d] holds several ids: give each as an element of its own.", name, i)
-			}
-			return err
-		}},
-}
+			return nil
+		}),
+	}
+})
 
 // The conditions that end a wait for several jobs.
 const (

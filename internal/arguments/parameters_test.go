@@ -9,7 +9,7 @@ import (
 
 // Every model pays for the description of each parameter.
 func TestParametersAreDescribedInFewWords(t *testing.T) {
-	for name, p := range parameters {
+	for name, p := range parameters() {
 		about, _ := p.schema["description"].(string)
 		if n := len(about); n > 40 {
 			t.Errorf("%s is described in %d characters", name, n)
@@ -22,7 +22,7 @@ func TestParametersAreDescribedInFewWords(t *testing.T) {
 // meets number first, and refuses what the schema does not name.
 func TestSchemaTakesValuesAsTheyAre(t *testing.T) {
 	var value schemaOfValue
-	if err := json.Unmarshal(marshal(parameters["value"].schema), &value); err != nil {
+	if err := json.Unmarshal(marshal(parameters()["value"].schema), &value); err != nil {
 		t.Fatal(err)
 	}
 	for raw, want := range map[string]string{

@@ -125,7 +125,7 @@ func parameterNames(t *testing.T) (names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range regexp.MustCompile(`(?m)^\t"(\w+)": `).FindAllSubmatch(source, -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\t\t"(\w+)": `).FindAllSubmatch(source, -1) {
 		names = append(names, string(row[1]))
 	}
 	if len(names) < 20 {
