@@ -34,7 +34,7 @@ func (a *Args) KeySequence() (keys.Sequence, error) {
 			key, pressed = keys.Text(element), true
 		case holdsKeys(element):
 			return nil, Mistakef("%s holds several keys: give each as an element of its own.", a.keyNamed(i))
-		case resemblesKey(element):
+		case isChord().MatchString(element), len(nearestKeys(element)) > 0: // it is likely meant as a key
 			return nil, a.noKey(i)
 		default:
 			key = keys.Text(element)
@@ -88,11 +88,6 @@ var (
 		return regexp.MustCompile(`(?i)^((ctrl|ctl|control|alt|meta|shift|super|cmd|command|win|option|opt|hyper|fn)[-+].*|[cms]-.|\^.|f[0-9]+)$`)
 	})
 )
-
-// resemblesKey reports whether an element that is no key is likely meant as one.
-func resemblesKey(element string) bool {
-	return isChord().MatchString(element) || len(nearestKeys(element)) > 0
-}
 
 // nearestKeys returns the names of keys that a word differs from in little: in brackets, dashes and
 // the words key and arrow, or in one letter of a long name, but not in its first.

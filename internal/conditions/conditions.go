@@ -61,9 +61,6 @@ func compile(name, text string) (*search.Pattern, error) {
 	return p, nil
 }
 
-// plain reports whether only ends and questions are waited for.
-func (c *Conditions) plain() bool { return c.Pattern == nil && c.Stop == nil && c.Quiet == 0 }
-
 // An event is why the wait for one job is over.
 type event int
 

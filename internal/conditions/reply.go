@@ -17,7 +17,7 @@ func (c *Conditions) Describe(outcomes []Outcome) string {
 	for _, o := range outcomes {
 		switch {
 		case o.event == nothing:
-		case c.meets(o.event):
+		case o.event == matched, o.event == quiet, o.event == ended && c.Pattern == nil: // it meets the conditions
 			met++
 			why = append(why, c.reason(o))
 		case o.event == stopped:
@@ -27,7 +27,7 @@ func (c *Conditions) Describe(outcomes []Outcome) string {
 		}
 	}
 	why = append(end, why...)
-	if c.plain() {
+	if c.Pattern == nil && c.Stop == nil && c.Quiet == 0 { // the wait is for ends and questions only
 		return endsText(outcomes, c.Every)
 	}
 	has := func(e event) bool {
@@ -49,11 +49,6 @@ func (c *Conditions) Describe(outcomes []Outcome) string {
 		return "not met: " + reasons
 	}
 	return fmt.Sprintf("not met by %d of %d: %s; call again to wait longer", len(outcomes)-met, len(outcomes), reasons)
-}
-
-// meets reports whether a job that an event has happened to meets the conditions.
-func (c *Conditions) meets(e event) bool {
-	return e == matched || e == quiet || e == ended && c.Pattern == nil
 }
 
 // reason says what has happened to a job.

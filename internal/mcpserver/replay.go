@@ -34,7 +34,12 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	}
 	replay, err := c.Backend.Replay(record)
 	if no, ok := errors.AsType[*engine.NoSessionError](err); ok {
-		return nil, stateGone(record.ID, no)
+		how := "is deleted"
+		if no.Loss != nil {
+			how = no.Loss.How
+		}
+		return nil, arguments.Mistakef("The state after job %s is gone: session %s, in which it ran, %s. "+
+			"Run the code again with execute_python.", record.ID, no.Name, how)
 	}
 	if err != nil && !errors.Is(refused, engine.ErrNotKept) {
 		return nil, refused
@@ -78,16 +83,6 @@ func (c *call) offerRerun(job jobs.Record, refused error, replay engine.Replay) 
 	text := strings.TrimRight(c.refusal(refused).String(), ".\n")
 	return arguments.Mistakef("%s. Or call with rerun=true, which runs again what session %s ran up to job %s %s.",
 		text, job.Session, job.ID, cost)
-}
-
-// stateGone says that the state after a job is gone with its session.
-func stateGone(job string, no *engine.NoSessionError) error {
-	how := "is deleted"
-	if no.Loss != nil {
-		how = no.Loss.How
-	}
-	return arguments.Mistakef("The state after job %s is gone: session %s, in which it ran, %s. "+
-		"Run the code again with execute_python.", job, no.Name, how)
 }
 
 // continueFrom runs the code in the state after an earlier job if that is kept, and nothing again.

@@ -249,7 +249,8 @@ func (c *conn) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Resu
 	case i < 0:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", req.Params.Name)}
 	case !c.offers(all[i].toolset):
-		return delivery.Answer(req, delivery.Text(all[i].notOffered(), true)), nil
+		refused := report.Textf("%s is in the toolset %s, which this server does not offer. A person can add it to REPL_TOOLSETS.", all[i].name, all[i].toolset)
+		return delivery.Answer(req, delivery.Text(refused, true)), nil
 	}
 	return delivery.Answer(req, c.run(ctx, all[i], req)), nil
 }

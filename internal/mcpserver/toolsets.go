@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"asyncrepl/internal/report"
 )
 
 // A toolset is a group of tools that a person can offer to clients or leave out, because a model
@@ -56,9 +54,4 @@ func (c *Config) offers(toolset string) bool {
 		chosen = defaultToolsets
 	}
 	return slices.Contains(chosen, toolset)
-}
-
-// notOffered returns the reply to a call of a tool that clients don't see.
-func (t *tool) notOffered() *report.Reply {
-	return report.Textf("%s is in the toolset %s, which this server does not offer. A person can add it to REPL_TOOLSETS.", t.name, t.toolset)
 }

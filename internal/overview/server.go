@@ -170,19 +170,15 @@ func (s Server) disk(r *report.Reply) {
 	}
 	r.Line("Disk", text)
 	if u.Failure != nil {
-		r.Line("Not written to disk", diskFailure(u.Failure)+"; jobs continue, and of long output the beginning and the end are kept")
+		why := u.Failure.Error()
+		if errors.Is(u.Failure, output.ErrLimit) {
+			why += " (REPL_MAX_STATE), and no job that has ended uses any of it"
+		}
+		r.Line("Not written to disk", why+"; jobs continue, and of long output the beginning and the end are kept")
 	}
 	if s.Jobs.Lossy > 0 {
 		r.Line("Disk losses", view.CountOf(s.Jobs.Lossy, "job")+" lost output to a failing disk")
 	}
-}
-
-// diskFailure returns why output is not written to disk, and the setting that helps.
-func diskFailure(err error) string {
-	if errors.Is(err, output.ErrLimit) {
-		return err.Error() + " (REPL_MAX_STATE), and no job that has ended uses any of it"
-	}
-	return err.Error()
 }
 
 // size returns a number of bytes in few characters: 812 B, 21.3 MiB.

@@ -157,7 +157,11 @@ func withOutput(head *Reply, j *jobs.Job, record jobs.Record, w Window, room int
 		r.Line("Omitted", ranges(x.omitted))
 	}
 	if x.errors > 0 || len(x.unsearched) > 0 {
-		r.Line("First errors", firstErrors(x))
+		first := view.CountOf(int64(x.errors), "line") + " of what is omitted"
+		if len(x.unsearched) > 0 {
+			first += "; not searched: " + ranges(x.unsearched)
+		}
+		r.Line("First errors", first)
 	}
 	if x.gone > 0 {
 		r.Line("Dropped", fmt.Sprintf("%s of these can't be read any more: %s", view.CountOf(x.gone, "byte"), Causes(x.loss)))
@@ -175,15 +179,6 @@ func withOutput(head *Reply, j *jobs.Job, record jobs.Record, w Window, room int
 	}
 	r.section("STACK", w.stack)
 	return r, pictures
-}
-
-// firstErrors says how many errors of what it omits an excerpt shows, and what was not searched.
-func firstErrors(x excerpt) string {
-	s := view.CountOf(int64(x.errors), "line") + " of what is omitted"
-	if len(x.unsearched) > 0 {
-		s += "; not searched: " + ranges(x.unsearched)
-	}
-	return s
 }
 
 // ranges counts the bytes of some ranges and lists the ranges.
@@ -221,8 +216,12 @@ func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, known
 	r.Line("Job ID", record.ID)
 	r.Line("Status", StatusText(record))
 	question(r, record, known)
-	if len(record.Listening) > 0 {
-		r.Line("Listening", listeners(record.Listening))
+	var listening []string
+	for _, l := range record.Listening {
+		listening = append(listening, fmt.Sprintf("%s (%s, pid %d)", l.Address, l.Program, l.PID))
+	}
+	if listening != nil {
+		r.Line("Listening", strings.Join(listening, ", "))
 	}
 	if record.Cancelling != "" && !record.Status.Final() {
 		rung := string(record.Cancelling)
@@ -332,15 +331,6 @@ func doing(probe jobs.Probe) string {
 		return fmt.Sprintf(", %s %s", waiter, words)
 	}
 	return use + " and " + words
-}
-
-// listeners returns the addresses of ls, each with its process.
-func listeners(ls []jobs.Listener) string {
-	var each []string
-	for _, l := range ls {
-		each = append(each, fmt.Sprintf("%s (%s, pid %d)", l.Address, l.Program, l.PID))
-	}
-	return strings.Join(each, ", ")
 }
 
 // stopped names the first process that a signal has stopped, and counts the others. It returns the

@@ -175,7 +175,7 @@ func (c *CallNotices) Also() []string {
 		case e <= known && e >= endOfJob, w.late:
 			continue
 		case known >= endOfJob:
-			state = "wrote " + bytesMore(int64(e-known))
+			state = "wrote " + view.CountOf(int64(e-known), "byte") + " more"
 		case e >= endOfJob:
 			state = view.Line(StatusText(record), 60)
 		case record.Asks() && e > known:
@@ -203,13 +203,6 @@ func (c *CallNotices) Also() []string {
 // stillText says of a job that it has not ended although its call was cancelled.
 var stillText = map[jobs.Status]string{
 	jobs.Queued: "is still queued", jobs.Running: "is still running", jobs.WaitingInput: "still waits for input",
-}
-
-func bytesMore(n int64) string {
-	if n == 1 {
-		return "1 byte more"
-	}
-	return view.CountOf(n, "byte") + " more"
 }
 
 // hasChanged reports whether the job has changed since the last call.

@@ -63,15 +63,11 @@ func receipt(r *Reply, id string, rec jobs.Receipt) {
 	if rec.PendingTasks > 0 {
 		r.Line("Pending tasks", strconv.Itoa(rec.PendingTasks))
 	}
-	noteLines(r, id, notes(rec))
-}
-
-// noteLines writes a line for each note, up to notesMax.
-func noteLines(r *Reply, id string, all []string) {
+	all := notes(rec)
 	for i, note := range all {
 		if i == notesMax {
 			r.Line("Note", fmt.Sprintf("%d more: read the resource job://%s", len(all)-i, id))
-			return
+			break
 		}
 		r.Line("Note", note)
 	}

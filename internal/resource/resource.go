@@ -70,7 +70,7 @@ func Parse(uri string) (r Request, err error) {
 	return r, r.setQuery(query)
 }
 
-func (r *Request) setQuery(query url.Values) error {
+func (r *Request) setQuery(query url.Values) (err error) {
 	for name, values := range query {
 		if !r.output || name != "cursor" && name != "view" {
 			return arguments.Mistakef("Unknown parameter of a resource: %s. %s", report.OneLine(name), resourcesAre)
@@ -80,8 +80,8 @@ func (r *Request) setQuery(query url.Values) error {
 		}
 	}
 	if query.Has("cursor") {
-		if err := r.setCursor(query.Get("cursor")); err != nil {
-			return err
+		if r.cursor, err = strconv.ParseInt(query.Get("cursor"), 10, 64); err != nil || r.cursor < 0 {
+			return arguments.Mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
 		}
 	}
 	r.view = query.Get("view")
@@ -95,13 +95,6 @@ func (r *Request) setQuery(query url.Values) error {
 		return nil
 	}
 	return arguments.Mistakef("view must be one of: %s, %s, %s.", report.TextView, report.ScreenView, report.RawView)
-}
-
-func (r *Request) setCursor(s string) (err error) {
-	if r.cursor, err = strconv.ParseInt(s, 10, 64); err != nil || r.cursor < 0 {
-		return arguments.Mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
-	}
-	return nil
 }
 
 // DisplaySize returns the number of bytes of the display that is asked for, 0 if none is.

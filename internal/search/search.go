@@ -73,7 +73,8 @@ func Run(ctx context.Context, log output.Reader, q Query) (Result, error) {
 	case !s.enough():
 		s.scanner.Finish()
 	}
-	if s.contextOnly = true; s.waiting() {
+	s.contextOnly = true
+	if slices.ContainsFunc(s.sections[:], func(a around) bool { return len(a.open) > 0 }) { // a match lacks lines after it
 		s.scanner.Read(end)
 		s.scanner.Pending(s.block)
 	}
@@ -127,11 +128,6 @@ func (s *seeker) wanted() int {
 		n++
 	}
 	return min(n, len(s.found))
-}
-
-// waiting reports whether a match lacks lines after it.
-func (s *seeker) waiting() bool {
-	return slices.ContainsFunc(s.sections[:], func(a around) bool { return len(a.open) > 0 })
 }
 
 // block searches one block.
