@@ -134,8 +134,9 @@ func keyOf(before, total string) string {
 	}, before)
 }
 
-// counted returns the last line with a count, if one before it is of the same work and the count has
-// risen since the newest of these. below reports whether other text follows.
+// counted returns the last line with a count, if the one before it of the same work with another count
+// has a lower one. Lines can repeat a count: those of the batches of an epoch do. below reports whether
+// other text follows.
 func counted(lines []string) (b Bar, key string, below, ok bool) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if b, key, ok = count(lines[i]); !ok {
@@ -143,7 +144,7 @@ func counted(lines []string) (b Bar, key string, below, ok bool) {
 			continue
 		}
 		for i--; i >= 0; i-- {
-			if before, k, found := count(lines[i]); found && k == key {
+			if before, k, found := count(lines[i]); found && k == key && before.Done != b.Done {
 				return b, key, below, before.Done < b.Done
 			}
 		}

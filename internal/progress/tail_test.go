@@ -88,6 +88,8 @@ func TestCountsThatRise(t *testing.T) {
 		"10% done|20% done|x":                                                       "20 %",
 		"Downloaded 1,000/5,000 rows (20%)|Downloaded 2,000/5,000 rows (40%)":       "40 %, 2,000 of 5,000",
 		"fold 1/5 epoch 9/10|fold 2/5 epoch 1/10":                                   "40 %, 2 of 5",
+		"epoch 1/9, step 2/3|epoch 2/9, step 1/3|epoch 2/9, step 2/3":               "22 %, 2 of 9",
+		"epoch 3/9|epoch 2/9, step 1/3|epoch 2/9, step 2/3":                         "",
 		"step 123/300 (41%)":                                                        "",
 		"step 123/300 (41%)|step 123/300 (41%)":                                     "",
 		"step 124/300 (41%)|step 123/300 (41%)":                                     "",
