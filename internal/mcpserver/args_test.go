@@ -210,6 +210,38 @@ func TestDefaultTimeoutHoldsForCallsThatSetNone(t *testing.T) {
 	}
 }
 
+// A call for Python spares the variables, unless it forces the end. The operator's limit does not, and a
+// shell job has none.
+func TestStopsOfCallsSpareVariables(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.timeout = time.Hour
+	c := w.dial(engine.Scope{})
+	for _, test := range []struct {
+		tool         string
+		limit, force bool // the call sets a limit; the cancel is forced
+		timeout      bool // at the limit variables are spared
+		cancel       bool // at the cancel they are
+	}{
+		{tool: "execute_python", cancel: true},
+		{tool: "execute_python", force: true},
+		{tool: "execute_python", limit: true, timeout: true, cancel: true},
+		{tool: "execute_command_async", limit: true},
+	} {
+		arguments := given{"wait_seconds": 0}
+		arguments[map[string]string{"execute_python": "code", "execute_command_async": "command"}[test.tool]] = "hang"
+		if test.limit {
+			arguments["timeout_seconds"] = 60
+		}
+		j := w.job(c.call(test.tool, arguments))
+		c.call("cancel_job", given{"job_id": j.ID(), "force": test.force})
+		record := jobstest.End(t, j)
+		if st := record.Receipt.Stop; record.Spare != test.timeout || st == nil || st.Spare != test.cancel {
+			t.Errorf("%+v: the limit spares them: %v; the cancel: %+v", test, record.Spare, st)
+		}
+	}
+}
+
 func TestTooManyJobsNamesTheOldest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
