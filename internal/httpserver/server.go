@@ -77,7 +77,7 @@ func New(c Config) *Server {
 	s.waits, s.leave = context.WithCancel(context.Background())
 	s.newer, s.older = eras()
 	s.http = &http.Server{
-		Handler:           s.exchanging(s.bounded(s.admitted(s.routes()))),
+		Handler:           s.bounded(s.exchanging(s.admitted(s.routes()))),
 		TLSConfig:         c.TLS,
 		ConnContext:       s.allow,
 		ReadHeaderTimeout: headerTime,

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"asyncrepl/internal/metrics"
 )
 
 // unread are requests that are answered before their bodies, which never come. All but the last are
@@ -103,25 +105,30 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	})
 }
 
-// TestPanic: a panic of a handler ends its connection, and is an error in the log.
+// TestPanic: a panic ends its connection, and is an error in the log.
 func TestPanic(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	c := Config{
-		Ready: func() error { panic("a bug") },
-		Log:   slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	for name, c := range map[string]Config{
+		"of a handler":   {Ready: func() error { panic("a bug") }},
+		"of an observer": {Observe: func(metrics.Request) { panic("a bug") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))
+			inBubble(t, nil, c, func(t *testing.T, _ *Server, dial func() net.Conn) {
+				c := dial()
+				send(t, c, text("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+				if _, err := io.Copy(io.Discard, c); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+				if got := log.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "a bug") || !strings.Contains(got, "TestPanic") {
+					t.Error(got)
+				}
+			})
+		})
 	}
-	inBubble(t, nil, c, func(t *testing.T, _ *Server, dial func() net.Conn) {
-		c := dial()
-		send(t, c, text("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
-		if n, err := c.Read(make([]byte, 1)); err != io.EOF {
-			t.Error(n, err)
-		}
-		synctest.Wait()
-		if got := log.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "a bug") || !strings.Contains(got, "TestPanic") {
-			t.Error(got)
-		}
-	})
 }
 
 // TestHealthOfForeigners: pages of other sites, and names that lead here only since they were
