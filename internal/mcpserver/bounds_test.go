@@ -61,30 +61,36 @@ const long = "ValueError: " + "1234567890123456789012345678901234567890123456789
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	raise := fmt.Sprintf("raise %q", long)
-	t.Run("list_jobs", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		all := w.longest(arguments.MaxList, raise)
-		c := w.dial(engine.Scope{})
-		a := given{"limit": arguments.MaxList}
-		for page := 0; len(all) > 0; page++ {
-			got := c.call("list_jobs", a)
-			head, list, _ := strings.Cut(got, "\n\n")
-			shown := strings.Count(list, "\n")
-			if shown == 0 || shown > len(all) || !strings.HasPrefix(head, fmt.Sprintf("Jobs: %d,", shown)) {
-				t.Fatalf("page %d of %d jobs:\n%s", page, len(all), beginning(got))
+	for most, n := range map[int]int{0: arguments.MaxList, 2000: 20} {
+		t.Run(fmt.Sprint("list_jobs, ", most), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.config.MaxChars = most
+			all := w.longest(n, raise)
+			c := w.dial(engine.Scope{})
+			a := given{"limit": arguments.MaxList}
+			for page := 0; len(all) > 0; page++ {
+				got := c.call("list_jobs", a)
+				head, list, _ := strings.Cut(got, "\n\n")
+				shown := strings.Count(list, "\n")
+				if has := chars(got); has > w.config.replyChars() {
+					t.Errorf("page %d: %d characters, of %d that a reply may have", page, has, w.config.replyChars())
+				}
+				if shown == 0 || shown > len(all) || !strings.HasPrefix(head, fmt.Sprintf("Jobs: %d,", shown)) {
+					t.Fatalf("page %d of %d jobs:\n%s", page, len(all), beginning(got))
+				}
+				var want []string
+				for range shown {
+					want, all = append(want, all[len(all)-1]), all[:len(all)-1]
+				}
+				fits(t, got, want)
+				a["before"] = want[shown-1]
+				if more := field(got, "More"); (more == "list_jobs with before="+want[shown-1]) != (len(all) > 0) {
+					t.Errorf("page %d: more: %q, of %d", page, more, len(all))
+				}
 			}
-			var want []string
-			for range shown {
-				want, all = append(want, all[len(all)-1]), all[:len(all)-1]
-			}
-			fits(t, got, want)
-			a["before"] = want[shown-1]
-			if more := field(got, "More"); (more == "list_jobs with before="+want[shown-1]) != (len(all) > 0) {
-				t.Errorf("page %d: more: %q, of %d", page, more, len(all))
-			}
-		}
-	})
+		})
+	}
 	t.Run("wait_for_jobs, lines", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
@@ -151,8 +157,14 @@ func TestMaxCharsIsASetting(t *testing.T) {
 	c := w.dial(engine.Scope{})
 	reply := c.call("execute_command_async", given{"command": "flood 1000", "wait_seconds": 60})
 	id := field(reply, "Job ID")
+	w.longest(20, `out "x"`)
+	for i := range 20 {
+		c.call("create_session", given{"name": fmt.Sprint("long-", i, strings.Repeat("x", 50))})
+	}
 	for name, got := range map[string]string{
 		"execute":   reply,
+		"jobs":      c.call("list_jobs", nil),
+		"sessions":  c.call("list_sessions", nil),
 		"search":    c.call("search_job_output", given{"job_id": id, "pattern": ".", "max_matches": 200}),
 		"variables": c.call("list_variables", nil),
 		"read_file": c.call("read_file", given{"path": "file"}),

@@ -50,7 +50,7 @@ func (c *call) asking() (*jobs.Job, error) {
 	case 1:
 		return c.job(asking[0].ID)
 	}
-	text, shown := c.reporter.Lines(asking, arguments.MaxText-headRoom)
+	text, shown := c.reporter.Lines(asking, c.replyChars()-headRoom)
 	c.notices.Shows(asking[:shown]...)
 	text = "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" + strings.TrimSuffix(text, "\n")
 	if left := len(asking) - shown; left > 0 {

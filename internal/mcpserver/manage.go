@@ -84,7 +84,7 @@ func (c *call) installFirst(spec engine.SessionSpec, install *engine.Install) (*
 func (c *call) listSessions(context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
 	list, limit := c.Backend.Sessions()
-	return overview.Sessions(list, limit, arguments.MaxText-headRoom), nil
+	return overview.Sessions(list, limit, c.replyChars()-headRoom), nil
 }
 
 // deleteSession ends a session. An end that has begun is completed even if the call is cancelled.

@@ -142,7 +142,7 @@ func (c *call) listJobs(_ context.Context) (*report.Reply, error) {
 	if len(list) == 0 {
 		return report.Textf("No jobs yet."), nil
 	}
-	text, shown := c.reporter.Lines(list[:min(limit, len(list))], arguments.MaxText-headRoom)
+	text, shown := c.reporter.Lines(list[:min(limit, len(list))], c.replyChars()-headRoom)
 	more := len(list) > shown
 	list = list[:shown]
 	c.notices.Shows(list...)
