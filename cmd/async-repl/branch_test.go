@@ -85,7 +85,7 @@ func TestCheckpoints(t *testing.T) {
 	s.do("execute_python", "code", "import os; os.abort()", "wait_seconds", 60)
 	s.do("restart_python_worker", "checkpoint", "latest")
 	result("x", "[1]")
-	if got := s.refused("restart_python_worker", "checkpoint", "01K9ZC3V7Q0W6N8X2M4B5D7F9H"); !strings.Contains(got, "no checkpoint of job 01K9ZC3V7Q0W6N8X2M4B5D7F9H; there are those of "+job) {
+	if got := s.refused("restart_python_worker", "checkpoint", last); !strings.Contains(got, "no checkpoint of job "+last+"; there are those of "+job) {
 		t.Errorf("an unknown checkpoint is refused with %q", got)
 	}
 	result("x", "[1]")

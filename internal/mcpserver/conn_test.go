@@ -60,14 +60,16 @@ func TestJobsThatAreNotThere(t *testing.T) {
 	c := newWorld(t).dial(engine.Scope{})
 	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	for tool, a := range map[string]given{
-		"check_job_status":    {"job_id": id},
-		"check_python_status": {"job_id": id},
-		"cancel_job":          {"job_id": id, "force": true},
-		"send_command_input":  {"job_id": id, "text": "x"},
-		"send_python_input":   {"job_id": id, "text": "x"},
-		"wait_for_jobs":       {"job_ids": []string{id}},
-		"search_job_output":   {"job_id": id, "pattern": "x"},
-		"list_jobs":           {"before": id},
+		"check_job_status":      {"job_id": id},
+		"check_python_status":   {"job_id": id},
+		"cancel_job":            {"job_id": id, "force": true},
+		"execute_python":        {"code": "x", "from_job": id},
+		"restart_python_worker": {"checkpoint": id},
+		"send_command_input":    {"job_id": id, "text": "x"},
+		"send_python_input":     {"job_id": id, "text": "x"},
+		"wait_for_jobs":         {"job_ids": []string{id}},
+		"search_job_output":     {"job_id": id, "pattern": "x"},
+		"list_jobs":             {"before": id},
 	} {
 		if got, want := c.refused(tool, a), "No such job: "+id+"\nThat job belonged to an earlier server. "+
 			"If your client starts a server for each call, keep one session open or use async-repl serve."; got != want {

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"asyncrepl/internal/engine"
@@ -38,6 +39,11 @@ const endedMax = 20
 // restartPython restarts a session's Python. A restart that has begun is completed even if the call
 // is cancelled.
 func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
+	// A checkpoint can outlive what is known of its job, but not the server.
+	_, err := c.find(c.args.FromCheckpoint)
+	if absent, ok := errors.AsType[*jobs.NotFoundError](err); ok && absent.Earlier {
+		return nil, err
+	}
 	session := c.session()
 	r := &report.Reply{}
 	r.Line("Session", session)
