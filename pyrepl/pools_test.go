@@ -2,6 +2,7 @@ package pyrepl_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,12 +12,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// What the processes of a pool print, warn and write goes to the job that uses the pool, and not to
-// the one that has started it. A process of its own keeps the job that has started it.
-func TestPoolsPrintIntoTheRunningJob(t *testing.T) {
-	inFull(t)
-	t.Parallel()
-	const module = `import os, sys, warnings
+// tell is a module for the processes of a pool.
+const tell = `import os, sys, warnings
 def tell(text):
     print("printed", text)
     warnings.warn("warned " + text)
@@ -25,6 +22,33 @@ def wait(event, text):
     event.wait()
     print(text)
 `
+
+// tells has a process of a pool tell something in each of two jobs, after a job that starts the pool.
+func (b *bench) tells(before, call string) {
+	b.t.Helper()
+	if err := os.WriteFile(filepath.Join(b.cfg.Dir, "tell.py"), []byte(tell), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	b.want(before, "completed")
+	for _, text := range []string{"one", "two"} {
+		j := b.start(strings.ReplaceAll(call, "%s", "'"+text+"'"))
+		if record := jobstest.End(b.t, j); record.Status != jobs.Completed {
+			b.t.Fatalf("%s: %s", record.Receipt.Text(), jobstest.Output(j))
+		}
+		if got, want := jobstest.Stream(j, output.Stdout), "printed "+text+"\nwritten "+text+"\n"; got != want {
+			b.t.Errorf("stdout of %s: %q", text, got)
+		}
+		if got := jobstest.Stream(j, output.Stderr); !strings.Contains(got, "UserWarning: warned "+text) {
+			b.t.Errorf("stderr of %s: %q", text, got)
+		}
+	}
+}
+
+// What the processes of a pool print, warn and write goes to the job that uses the pool, and not to
+// the one that has started it. A process of its own keeps the job that has started it.
+func TestPoolsPrintIntoTheRunningJob(t *testing.T) {
+	inFull(t)
+	t.Parallel()
 	for name, c := range map[string]struct{ before, call string }{
 		"fork pool":     {"pool = multiprocessing.Pool(1)", "pool.apply(tell.tell, (%s,))"},
 		"fork executor": {"pool = concurrent.futures.ProcessPoolExecutor(1)", "pool.submit(tell.tell, %s).result()"},
@@ -35,28 +59,33 @@ def wait(event, text):
 			inShort(t, name, "fork pool", "spawn")
 			t.Parallel()
 			b := newBench(t)
-			if err := os.WriteFile(filepath.Join(b.cfg.Dir, "tell.py"), []byte(module), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			b.want("import concurrent.futures, multiprocessing, tell\n"+c.before, "completed")
-			for _, text := range []string{"one", "two"} {
-				j := b.start(strings.ReplaceAll(c.call, "%s", "'"+text+"'"))
-				if record := jobstest.End(t, j); record.Status != jobs.Completed {
-					t.Fatalf("%s: %s", record.Receipt.Text(), jobstest.Output(j))
-				}
-				if got, want := jobstest.Stream(j, output.Stdout), "printed "+text+"\nwritten "+text+"\n"; got != want {
-					t.Errorf("stdout of %s: %q", text, got)
-				}
-				if got := jobstest.Stream(j, output.Stderr); !strings.Contains(got, "UserWarning: warned "+text) {
-					t.Errorf("stderr of %s: %q", text, got)
-				}
-			}
+			b.tells("import concurrent.futures, multiprocessing, tell\n"+c.before, c.call)
 			own := b.start("event = multiprocessing.get_context('fork').Event()\nprocess = multiprocessing.get_context('fork').Process(target=tell.wait, args=(event, 'late'))\nprocess.start()")
 			jobstest.End(t, own)
 			if _, out := b.want("event.set(); process.join()\npool.terminate() if hasattr(pool, 'terminate') else pool.shutdown()", "completed"); strings.Contains(out, "late") {
 				t.Errorf("a process of an earlier job printed into a later one: %q", out)
 			}
 			jobstest.PrintsLate(t, own, "late\n")
+		})
+	}
+}
+
+// The processes of the pools that joblib and loky keep print for the job that uses them, too.
+func TestPoolsOfLibrariesPrintIntoTheRunningJob(t *testing.T) {
+	t.Parallel()
+	for library, c := range map[string]struct{ before, call, after string }{
+		"joblib": {"pool = joblib.Parallel(2)", "pool([joblib.delayed(tell.tell)(%s)])", "joblib.externals.loky.get_reusable_executor().shutdown()"},
+		"loky":   {"pool = loky.get_reusable_executor(1)", "pool.submit(tell.tell, %s).result()", "pool.shutdown()"},
+	} {
+		t.Run(library, func(t *testing.T) {
+			python := realPython(t)
+			if exec.Command(python, "-c", "import "+library).Run() != nil {
+				t.Skip(python + " has no " + library)
+			}
+			t.Parallel()
+			b := newBenchOn(t, python, t.TempDir())
+			b.tells("import "+library+", tell\n"+c.before, c.call)
+			b.want(c.after, "completed")
 		})
 	}
 }
