@@ -11,11 +11,14 @@ import (
 )
 
 // draws is a runner that draws a progress bar and runs until it is stopped.
-type draws struct{}
+type draws struct{ replaced bool } // the bar, by what follows
 
-func (draws) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+func (d draws) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	p.Begin()
 	p.Write(output.Stderr, []byte("\r 43%|████▎     | 4300/10000 [00:12<00:16, 350.12it/s]"))
+	if d.replaced {
+		p.Clear(true)
+	}
 	p.Write(output.Stdout, []byte("loading\n"))
 	<-ctx.Done()
 	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Exited, Stop: p.Stop()}}
@@ -38,5 +41,14 @@ func TestNoteHasTheWorkOfABar(t *testing.T) {
 	jobstest.End(t, j)
 	if n := Of(j); n.Total != 0 {
 		t.Errorf("of an ended job: %+v", n)
+	}
+}
+
+// The note of a job has nothing of a bar that the job has replaced.
+func TestNoteHasNoReplacedBar(t *testing.T) {
+	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, draws{replaced: true})
+	jobstest.Prints(t, j, "loading\n")
+	if n := Of(j); n.Total != 0 || !strings.HasSuffix(n.Line, ": loading") {
+		t.Errorf("%+v", n)
 	}
 }

@@ -44,6 +44,28 @@ func TestProgressOfARunningJob(t *testing.T) {
 	}
 }
 
+// A bar that the job has replaced is no longer shown.
+func TestProgressThatWasReplaced(t *testing.T) {
+	var rp Reporter
+	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, script{hangs: true, write: func(p *jobs.Port) {
+		errs(p, "\r 43%|████▎     | 4300/10000 [00:12<00:16, 350.12it/s]")
+		p.Clear(false)
+		out(p, "loading\n")
+	}})
+	jobstest.Prints(t, j, "loading\n")
+	if got := rp.Job(j, Window{MaxChars: 1000}); field(got, "Progress") != "" {
+		t.Errorf("the reply:\n%s", got)
+	}
+	r := &Reply{}
+	rp.Summary(r, j, j.Record())
+	if field(r, "Progress") != "" {
+		t.Errorf("the reply about several jobs:\n%s", r)
+	}
+	if b, err := json.Marshal(rp.Document(j.Record(), j.Live(), nil, j.Log())); err != nil || strings.Contains(string(b), "progress") {
+		t.Errorf("the record: %s, %v", b, err)
+	}
+}
+
 // What it costs a reply about a running job to look for a bar in its newest output.
 func BenchmarkProgress(b *testing.B) {
 	for name, text := range map[string]string{

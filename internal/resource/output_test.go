@@ -57,6 +57,12 @@ func TestTextOfAResourceHasTheLastState(t *testing.T) {
 	if parts := outputParts(j, 0, true); len(parts) != 4 {
 		t.Errorf("raw: %d parts", len(parts))
 	}
+	port.Write(output.Stdout, []byte("12% of the first"))
+	port.Clear(true)
+	port.Write(output.Stdout, []byte("13%\r14%\n"))
+	if parts := outputParts(j, 0, false); len(parts) != 1 || string(parts[0].data) != "14%\n" {
+		t.Errorf("a bar in place of another one: %q", parts[0].data)
+	}
 }
 
 func TestReadmeSaysHowOutputIsRead(t *testing.T) {
