@@ -129,7 +129,7 @@ func (s *Session) fork(ctx context.Context, t *ticket, name string, cfg Config) 
 		cancel()
 	}
 	b := NewSession(name, cfg)
-	b.names, b.asOf, b.history = s.names, s.asOf, s.history
+	b.names, b.hidden, b.asOf, b.history = s.names, s.hidden, s.asOf, s.history
 	b.history.entries = slices.Clone(s.history.entries)
 	w := s.w
 	s.mu.Unlock()

@@ -131,7 +131,7 @@ func (s *Session) continueAs(next *Session) {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
-		s.w, s.names, s.asOf, s.history, next.w = next.w, next.names, next.asOf, next.history, nil
+		s.w, s.names, s.hidden, s.asOf, s.history, next.w = next.w, next.names, next.hidden, next.asOf, next.history, nil
 	}
 	s.mu.Unlock()
 	if closed {

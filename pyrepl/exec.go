@@ -34,7 +34,7 @@ type exec struct {
 
 	checkpoint bool // leave one
 	begun      bool // with the work, after what runs again first
-	had        int  // variables of the session before the job, as last reported
+	had        int  // variables of the session before the job, also hidden ones, as last reported
 }
 
 // Queue takes the job's place behind those that were started before it.
@@ -98,7 +98,7 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 	if err != nil {
 		return notStarted(ctx, err), nil
 	}
-	e.had = len(e.s.lastNames())
+	e.had = e.s.holds()
 	p.SetPID(w.Process().PID())
 	p.SetProbe(runner.Probe(w.Process()))
 	watch := runner.Begin()

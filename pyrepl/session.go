@@ -33,6 +33,7 @@ type Session struct {
 	w       *worker.Worker // nil until the first use, and after its death was noticed
 	note    string         // about the worker, for the receipt of the next job
 	names   []string       // of the namespace, as last reported
+	hidden  int            // names that these leave out; a stop that spares the variables counts them
 	asOf    string         // the job that reported them
 	taken   int            // places in the queue that jobs have taken so far
 	jobs    int            // that have begun and ended
@@ -126,7 +127,7 @@ func (s *Session) detach() *worker.Worker {
 	if w != nil {
 		s.history.lose("was restarted", s.names)
 	}
-	s.w, s.names, s.asOf, s.note = nil, nil, "", ""
+	s.w, s.names, s.hidden, s.asOf, s.note = nil, nil, 0, "", ""
 	return w
 }
 
@@ -135,7 +136,7 @@ func (s *Session) discard(w *worker.Worker, how string) process.StopResult {
 	s.mu.Lock()
 	if s.w == w {
 		s.history.lose(how, s.names)
-		s.w, s.names, s.asOf = nil, nil, ""
+		s.w, s.names, s.hidden, s.asOf = nil, nil, 0, ""
 	}
 	s.mu.Unlock()
 	if !w.Ended() { // it could not be killed
@@ -150,6 +151,9 @@ func (s *Session) remember(job string, done worker.DoneEvent) {
 	defer s.mu.Unlock()
 	if done.Names != nil {
 		s.names = done.Names
+	}
+	if done.Hidden != nil {
+		s.hidden = *done.Hidden
 	}
 	s.asOf = job
 	s.history.learn(done)

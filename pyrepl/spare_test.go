@@ -78,6 +78,39 @@ func TestStopSparesVariables(t *testing.T) {
 	b.result("kept", "1")
 }
 
+// A variable counts also if no list shows it because its name begins with an underscore. What a job
+// has shown does not, nor what Python adds.
+func TestStopSparesHiddenVariables(t *testing.T) {
+	inFull(t)
+	t.Parallel()
+	for before, want := range map[string]int{"_kept = 1": 1, "_kept = 1\nother = 2": 2, "'shown'\n": 0, "if False: x: int = 1": 0} {
+		b := newBench(t)
+		b.run(before)
+		b.run("1 / 0")
+		j := b.start("print('on', flush=True)\nsum(iter(int, 1))")
+		jobstest.Prints(t, j, "on")
+		computes(t, j)
+		j.Stop(spare)
+		if want > 0 {
+			polltest.Until(t, "the hold", func() bool {
+				hold := j.Live().Hold
+				if hold == nil {
+					t.Fatalf("%s: the job has ended: %s", before, jobstest.End(t, j).Receipt.Text())
+				}
+				h, ok := hold()
+				if ok && h.Variables != want {
+					t.Errorf("%s: the hold is %+v", before, h)
+				}
+				return ok
+			})
+			j.Stop(stop(jobs.Kill))
+		}
+		if record := jobstest.End(t, j); record.Receipt.State != jobs.Lost {
+			t.Errorf("%s: %s", before, record.Receipt.Text())
+		}
+	}
+}
+
 // Code that catches its interrupt and continues keeps the variables, too, gets another interrupt if
 // the client asks again, and is killed by force.
 func TestStopSparesVariablesOfCodeThatCatchesIt(t *testing.T) {

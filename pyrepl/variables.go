@@ -79,6 +79,14 @@ func (s *Session) lastNames() []string {
 	return s.names
 }
 
+// holds returns how many variables were reported last, with those whose names begin with an underscore,
+// which no list shows.
+func (s *Session) holds() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.names) + s.hidden
+}
+
 // A Loss is the death of the worker of an idle session, which no job's receipt reports.
 type Loss struct {
 	Session string

@@ -189,6 +189,7 @@ class Executor:
         if self._scripts is not None and self._scripts.hashes:
             ending["hashes"] = self._scripts.hashes
         ending.update(session.names.changed())
+        ending["hidden"] = session.names.hidden()
         left = session.displays_left()
         if left:
             ending["displays_left"] = left

@@ -141,8 +141,9 @@ type (
 		ResultCut   int      `json:"result_cut"` // characters that were left out
 		Markdown    bool     `json:"markdown"`   // the result is that
 		Pending     int      `json:"pending"`
-		Form        string   `json:"form"`  // of the code: awaits (at top level) or uncompiled; empty: neither
-		Names       []string `json:"names"` // nil: unchanged
+		Form        string   `json:"form"`   // of the code: awaits (at top level) or uncompiled; empty: neither
+		Names       []string `json:"names"`  // nil: unchanged
+		Hidden      *int     `json:"hidden"` // names with a leading underscore, which are not among them; nil: unknown
 
 		Hashes map[string]string `json:"hashes"` // of the files that the job has run, see [FileHash]
 

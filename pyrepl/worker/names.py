@@ -36,6 +36,11 @@ class Names:
         """Return the user's names: those without a leading underscore."""
         return [name for name in list(self.namespace) if type(name) is str and name[:1] != "_"]
 
+    def hidden(self) -> int:
+        """Return how many names with a leading underscore user code has made."""
+        return len([name for name in list(self.namespace) if type(name) is str and name[:1] == "_"
+                    and name != "_" and name[-2:] != "__"])
+
     def changed(self) -> Fields:
         """Return the sorted names, the new ones and those that are gone, as fields of `done`.
 

@@ -142,6 +142,7 @@ class TestJobs(WorkerTestCase):
         done = self.worker.run("second_name = _hidden = 1").done
         self.assertIn("second_name", done["names"])
         self.assertNotIn("_hidden", done["names"])
+        self.assertEqual(done["hidden"], 1)
         self.assertEqual(done["names"], sorted(done["names"]))
         self.assertNotIn("names", self.worker.run("second_name = 2").done)
 
