@@ -62,18 +62,17 @@ func (c *Command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 
 // A run is one started command.
 type run struct {
-	port    *jobs.Port
-	shell   string // the shell that runs a command line; empty: another program runs
-	handle  *process.Handle
-	pty     *tty.PTY           // nil on pipes
-	stdin   *stdin.Pipe        // nil on a terminal
-	typist  *tty.Typist        // nil on pipes
-	queries *queries.Responder // nil on pipes
-	watcher *waiting.Watcher   // watches the terminal or stdin
-	pumps   []*pump.Pump
-	dir     string // in which it was started
-	watch   runner.Stopwatch
-	modes   queries.Modes // the terminal's; only input uses it, and no two calls of input overlap
+	port     *jobs.Port
+	shell    string // the shell that runs a command line; empty: another program runs
+	handle   *process.Handle
+	terminal *runner.Terminal // nil on pipes
+	stdin    *stdin.Pipe      // nil on a terminal
+	typist   *tty.Typist      // nil on pipes
+	watcher  *waiting.Watcher // watches the terminal or stdin
+	pumps    []*pump.Pump
+	dir      string // in which it was started
+	watch    runner.Stopwatch
+	modes    queries.Modes // the terminal's; only input uses it, and no two calls of input overlap
 
 	// Guarded by mu.
 	mu         sync.Mutex
@@ -127,28 +126,24 @@ func (c *Command) explain(err error) error {
 }
 
 func (r *run) startOnTTY(owner *process.Owner, spec process.Spec, pace tty.Pace) (err error) {
-	if r.pty, err = tty.Open(runner.Rows, runner.Cols); err != nil {
+	if r.terminal, err = runner.OpenTerminal(); err != nil {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // pipes would fail too
 			return err
 		}
 		return startError{err.Error(), jobs.NoTerminal}
 	}
-	spec.TTY = r.pty
+	spec.TTY = r.terminal.PTY
 	if r.handle, err = owner.Start(spec); err != nil {
-		r.pty.Close()
+		r.terminal.Close()
 		return err
 	}
-	keyboard := tty.NewKeyboard(r.pty, runner.PIDs(r.handle))
-	keyboard.OnType = func(signal, by string) { r.noteSent(signal, jobs.By(by)) }
-	r.typist = tty.NewTypist(keyboard, pace)
-	r.watcher = runner.NewWatcher(r.pty, r.handle, r.lastOutput, r.onInput)
-	r.port.SetTerminal(r.pty.Size)
+	r.watcher = runner.NewWatcher(r.terminal.PTY, r.handle, r.lastOutput, r.onInput)
+	r.port.SetTerminal(r.terminal.Size)
 	r.announce()
-	r.queries = queries.New(r.pty, runner.PIDs(r.handle))
-	r.pumps = []*pump.Pump{pump.Shared(r.pty.Master(), func(b []byte) {
-		r.queries.Printed(r.port.Output(), r.port.Write(output.TTY, b), b)
-		r.watcher.Kick()
-	})}
+	r.terminal.Connect(r.handle, func() *jobs.Port { return r.port }, func(*jobs.Port) { r.watcher.Kick() })
+	r.terminal.Keyboard.OnType = func(signal, by string) { r.noteSent(signal, jobs.By(by)) }
+	r.typist = tty.NewTypist(r.terminal.Keyboard, pace)
+	r.pumps = []*pump.Pump{r.terminal.Screen}
 	return nil
 }
 
@@ -289,8 +284,8 @@ func (r *run) settle(rec *jobs.Receipt, stopErr error) {
 	if unchecked != nil {
 		rec.Notes = append(rec.Notes, unchecked.Error())
 	}
-	if r.pty != nil {
-		r.pty.CloseSlave() // so that the pump ends when the last process closes the terminal
+	if r.terminal != nil {
+		r.terminal.CloseSlave() // so that the pump ends when the last process closes the terminal
 	} else {
 		r.stdin.Close()
 	}
@@ -366,9 +361,8 @@ func (r *run) release() {
 	for _, p := range r.pumps {
 		p.Close()
 	}
-	if r.pty != nil {
-		r.queries.Close()
-		r.pty.Close()
+	if r.terminal != nil {
+		r.terminal.Close()
 	}
 	r.handle.Forget()
 }

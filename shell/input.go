@@ -47,7 +47,7 @@ func (r *run) input(ctx context.Context, in jobs.Input) (d jobs.Delivery, err er
 		err = r.inputToPipe(ctx, in, &d)
 	} else {
 		if !d.Waiting && in.Types() {
-			d.Waiting, d.Outside = waiting.ReadOutside(ctx, r.pty, runner.PIDs(r.handle))
+			d.Waiting, d.Outside = waiting.ReadOutside(ctx, r.terminal.PTY, runner.PIDs(r.handle))
 		}
 		err = r.inputToTerminal(ctx, in, &d)
 	}
@@ -65,12 +65,12 @@ func (r *run) inputToTerminal(ctx context.Context, in jobs.Input, d *jobs.Delive
 	}
 	if in.Size != (jobs.Size{}) {
 		r.noteSent("", in.By)
-		if err := r.pty.Resize(uint16(in.Size.Rows), uint16(in.Size.Cols)); err != nil {
+		if err := r.terminal.Resize(uint16(in.Size.Rows), uint16(in.Size.Cols)); err != nil {
 			return err
 		}
 	}
 	if in.Signal != "" {
-		err := r.pty.During(func() (err error) { d.Signalled, err = r.signal(in.Signal, in.By); return err })
+		err := r.terminal.During(func() (err error) { d.Signalled, err = r.signal(in.Signal, in.By); return err })
 		if err != nil {
 			return err
 		}

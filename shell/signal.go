@@ -27,8 +27,8 @@ func (r *run) signal(name string, by jobs.By) (to string, err error) {
 // foreground returns the process group that has the terminal, or the command's own if there is
 // none.
 func (r *run) foreground() int {
-	if r.pty != nil {
-		if group, err := r.pty.Foreground(); err == nil && group > 1 {
+	if r.terminal != nil {
+		if group, err := r.terminal.Foreground(); err == nil && group > 1 {
 			return group
 		}
 	}
@@ -103,7 +103,7 @@ func (r *run) ignored(sig syscall.Signal) bool {
 
 // madeOf returns the last signal that the terminal makes of s, or "", and whether some of s follows it.
 func (r *run) madeOf(s tty.Strokes) (last string, rest bool) {
-	mode, _ := r.pty.Mode() // an error: typing fails, too
+	mode, _ := r.terminal.Mode() // an error: typing fails, too
 	typed := s.Text + s.Paste + strings.Join(s.Keys, "")
 	for i := range len(typed) {
 		if made := mode.Signal(typed[i]); made != "" {

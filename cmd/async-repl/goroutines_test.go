@@ -54,8 +54,7 @@ var goroutines = map[string][]string{
 
 	"pyrepl/exec.go":          {"the stop of a Python job, and its repeated interrupts"},
 	"pyrepl/interrupt.go":     {"the stop of a Python job, and its repeated interrupts"},
-	"pyrepl/worker/fork.go":   {"the reader of a worker's channel"},
-	"pyrepl/worker/launch.go": {"the reader of a worker's channel"},
+	"pyrepl/worker/worker.go": {"the reader of a worker's channel"},
 	"pyrepl/exit.go":          {"those that ask idle sessions to exit"},
 	"pyrepl/reset.go":         {"one per restart"},
 

@@ -91,7 +91,7 @@ var rules = []rule{
 		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
 	{dir: "internal/display", may: []string{"internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
 		why: "what a job shows is hostile data from any runner: its limits are kept in one place, and nothing decodes it"},
-	{dir: "internal/runner", may: []string{"internal/changes", "internal/ladder", "internal/listening", "internal/process", "internal/procfs", "internal/threads", "internal/tty", "internal/waiting", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net"},
+	{dir: "internal/runner", may: []string{"internal/changes", "internal/ladder", "internal/listening", "internal/process", "internal/procfs", "internal/pump", "internal/queries", "internal/threads", "internal/tty", "internal/waiting", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net"},
 		why: "code that the runners share knows none of them, no Python and no protocol"},
 	{dir: "pyrepl/worker", may: runnersMay, not: []string{"net/http", "os/exec"},
 		why: "a worker is one process and knows nothing of sessions"},

@@ -5,7 +5,11 @@ package runner
 import (
 	"time"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/pump"
+	"asyncrepl/internal/queries"
+	"asyncrepl/internal/tty"
 	"asyncrepl/internal/view"
 	"asyncrepl/internal/waiting"
 	"asyncrepl/jobs"
@@ -16,6 +20,48 @@ const (
 	Rows = 40
 	Cols = 120
 )
+
+// A Terminal is the terminal of one process tree: its keyboard, the pump that reads its output, and
+// the answers to the queries in that output. The PTY is there from the start, and the rest after
+// Connect.
+type Terminal struct {
+	*tty.PTY
+	Keyboard *tty.Keyboard
+	Screen   *pump.Pump
+	queries  *queries.Responder
+}
+
+// OpenTerminal opens a terminal on which no process runs yet.
+func OpenTerminal() (*Terminal, error) {
+	pty, err := tty.Open(Rows, Cols)
+	if err != nil {
+		return nil, err
+	}
+	return &Terminal{PTY: pty}, nil
+}
+
+// Connect makes the keyboard for the tree of h, which runs on the terminal, and begins to read the
+// output. The output goes to the job whose port current returns at that moment. After each write
+// Connect calls written with that port.
+func (t *Terminal) Connect(h *process.Handle, current func() *jobs.Port, written func(*jobs.Port)) {
+	t.Keyboard = tty.NewKeyboard(t.PTY, PIDs(h))
+	t.queries = queries.New(t.PTY, PIDs(h))
+	t.Screen = pump.Shared(t.Master(), func(b []byte) {
+		p := current()
+		t.queries.Printed(p.Output(), p.Write(output.TTY, b), b)
+		written(p)
+	})
+}
+
+// Close reads the rest of the output and closes the terminal. If no process could be started on
+// it, Close is called without Connect.
+func (t *Terminal) Close() {
+	if t.Screen != nil {
+		t.Screen.Close()
+		t.queries.Close()
+	}
+	t.PTY.Close()
+}
 
 // Prompt returns the last line of the output of p's job, which is the prompt if a program has just
 // asked for input. A program that draws a full screen has none.

@@ -8,13 +8,9 @@ import (
 	"os"
 	"time"
 
-	"asyncrepl/internal/listening"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/pump"
-	"asyncrepl/internal/queries"
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 
 	"github.com/oklog/ulid/v2"
@@ -45,7 +41,7 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 		port: w.port, kick: func() {}, sockets: w.sockets,
 	}
 	w.mu.Unlock()
-	if b.pty, err = tty.Open(runner.Rows, runner.Cols); err != nil {
+	if b.terminal, err = runner.OpenTerminal(); err != nil {
 		return nil, nil, runner.Scarce(fmt.Errorf("a Python session needs a terminal: %w", err))
 	}
 	mark := ulid.Make().String()
@@ -54,7 +50,7 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 		b.group, err = w.group.Another()
 	}
 	if err == nil {
-		b.handle, err = owner.Adopt(pid, process.Spec{TTY: b.pty, Mark: mark, Kills: b.group.Counter()})
+		b.handle, err = owner.Adopt(pid, process.Spec{TTY: b.terminal.PTY, Mark: mark, Kills: b.group.Counter()})
 	}
 	if err != nil && ctx.Err() != nil {
 		err = errGivenUp
@@ -63,16 +59,11 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 		if b.ch != nil {
 			b.ch.close()
 		}
-		b.pty.Close()
+		b.terminal.Close()
 		b.group.Remove()
 		return nil, nil, runner.Scarce(err)
 	}
-	b.keyboard = tty.NewKeyboard(b.pty, runner.PIDs(b.handle))
-	b.ports = listening.NewTree(b.handle.Tree)
-	b.children, _ = procfs.OpenChildList(b.handle.PID()) // an error: each job scans
-	b.queries = queries.New(b.pty, runner.PIDs(b.handle))
-	b.screen = pump.Shared(b.pty.Master(), b.writeScreen)
-	go b.listen()                           // owned by the worker; ends when the channel does, see End
+	b.connect()
 	if err = b.group.Add(pid); err == nil { // it runs no user code before its first command
 		err = b.awaitHello()
 	}
@@ -125,7 +116,7 @@ func (w *Worker) fork(ctx context.Context, b *Worker, mark, session string) (sha
 	})()
 	ev, err := w.ask(answered, func(n int) command {
 		return forkCommand{N: n, Token: string(b.ch.token), Mark: mark, Session: session, Fds: 4}
-	}, soonTime, theirs, b.pty.Slave(), null, null)
+	}, soonTime, theirs, b.terminal.Slave(), null, null)
 	if errors.Is(err, ErrSilent) && !w.Stopped() {
 		ev, err = w.await(answered, w.asked, forkTime)
 	}

@@ -139,12 +139,12 @@ func (w *Worker) Answer(n int, line string, eof bool) error {
 
 // Type types text, and then the end of file if eof is set, at the worker's terminal.
 func (w *Worker) Type(ctx context.Context, text string, eof, secret bool) error {
-	return w.keyboard.Type(ctx, tty.Input{Text: text, EOF: eof, Secret: secret})
+	return w.terminal.Keyboard.Type(ctx, tty.Input{Text: text, EOF: eof, Secret: secret})
 }
 
 // NewWatcher returns a watcher of the worker's terminal for one job.
 func (w *Worker) NewWatcher(onChange func(ev waiting.Evidence, waits bool)) *waiting.Watcher {
-	return runner.NewWatcher(w.pty, w.handle, w.screen.Last, onChange)
+	return runner.NewWatcher(w.terminal.PTY, w.handle, w.terminal.Screen.Last, onChange)
 }
 
 // A processKey identifies a process: it differs from that of a later process with the same pid.
@@ -175,7 +175,7 @@ func (w *Worker) EventsPending() bool { return w.ch.unread() }
 // Foreground returns the processes of the terminal's foreground group that were started after the
 // running job began. It leaves out children of earlier jobs, and their children.
 func (w *Worker) Foreground() (own []procfs.Process) {
-	group, err := w.pty.Foreground()
+	group, err := w.terminal.Foreground()
 	if err != nil || w.children.Empty() {
 		return nil
 	}

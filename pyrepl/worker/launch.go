@@ -15,13 +15,8 @@ import (
 	"time"
 
 	"asyncrepl/internal/cgroup"
-	"asyncrepl/internal/listening"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/pump"
-	"asyncrepl/internal/queries"
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/tty"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 
@@ -111,15 +106,13 @@ func Start(ctx context.Context, cfg Config, p *jobs.Port) (*Worker, error) {
 		if w.ch != nil {
 			w.ch.close()
 		}
-		if w.pty != nil {
-			w.pty.Close()
+		if w.terminal != nil {
+			w.terminal.Close()
 		}
 		w.group.Remove()
 		return nil, runner.Scarce(err)
 	}
-	w.queries = queries.New(w.pty, runner.PIDs(w.handle))
-	w.screen = pump.Shared(w.pty.Master(), w.writeScreen)
-	go w.listen() // owned by the worker; ends when the channel does, see End
+	w.connect()
 	if err := w.hello(ctx, python, cfg, prog); err != nil {
 		w.End(process.Ladder{From: jobs.Kill})
 		return nil, err
@@ -130,7 +123,7 @@ func Start(ctx context.Context, cfg Config, p *jobs.Port) (*Worker, error) {
 // launch starts the process with its terminal, its channel and a pair of pipes. After an error the
 // caller closes what was opened.
 func (w *Worker) launch(python string, prog program, cfg Config) (err error) {
-	if w.pty, err = tty.Open(runner.Rows, runner.Cols); err != nil {
+	if w.terminal, err = runner.OpenTerminal(); err != nil {
 		return fmt.Errorf("a Python session needs a terminal: %w", err)
 	}
 	var theirs *os.File
@@ -151,7 +144,7 @@ func (w *Worker) launch(python string, prog program, cfg Config) (err error) {
 	}
 	w.handle, err = cfg.Owner.Start(process.Spec{
 		Argv: []string{python, "-u", "-X", "faulthandler", "-c", prog.bootstrap},
-		Env:  workerEnv(cfg.Env(), cfg.Dir), Dir: "/", TTY: w.pty, // see bootstrap.py
+		Env:  workerEnv(cfg.Env(), cfg.Dir), Dir: "/", TTY: w.terminal.PTY, // see bootstrap.py
 		Files: []*os.File{nil, pipes.out.w, pipes.errs.w, theirs},
 		Mark:  ulid.Make().String(), Kills: w.group.Counter(),
 	})
@@ -172,9 +165,6 @@ func (w *Worker) launch(python string, prog program, cfg Config) (err error) {
 			return fmt.Errorf("limiting the memory of the Python worker: %w", err)
 		}
 	}
-	w.keyboard = tty.NewKeyboard(w.pty, runner.PIDs(w.handle))
-	w.ports = listening.NewTree(w.handle.Tree)
-	w.children, _ = procfs.OpenChildList(w.handle.PID()) // an error: each job scans
 	return nil
 }
 

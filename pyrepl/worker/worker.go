@@ -15,9 +15,7 @@ import (
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/pump"
-	"asyncrepl/internal/queries"
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/tty"
 	"asyncrepl/jobs"
 )
 
@@ -26,10 +24,7 @@ type Worker struct {
 	handle      *process.Handle
 	group       *cgroup.Group // nil: it has the server's
 	ports       *listening.Tree
-	pty         *tty.PTY
-	keyboard    *tty.Keyboard
-	screen      *pump.Pump // of the terminal
-	queries     *queries.Responder
+	terminal    *runner.Terminal
 	ch          *channel
 	events      chan Event    // from the channel's reader to the holder of the turn
 	eof         chan struct{} // closed when the channel has ended
@@ -145,11 +140,13 @@ func (w *Worker) current() *jobs.Port {
 	return w.port
 }
 
-// writeScreen adds output of the terminal to the running job, or to the last one.
-func (w *Worker) writeScreen(b []byte) {
-	p := w.current()
-	w.queries.Printed(p.Output(), p.Write(output.TTY, b), b)
-	w.printed(p, output.TTY)
+// connect connects the terminal to the worker's process, and begins to watch what the process opens
+// and starts.
+func (w *Worker) connect() {
+	w.terminal.Connect(w.handle, w.current, func(p *jobs.Port) { w.printed(p, output.TTY) })
+	w.ports = listening.NewTree(w.handle.Tree)
+	w.children, _ = procfs.OpenChildList(w.handle.PID()) // an error: each job scans
+	go w.listen()                                        // owned by the worker; ends when the channel does, see End
 }
 
 // printed notes output of p's job, and notifies the job's watcher if it is running.
@@ -168,7 +165,7 @@ func (w *Worker) printed(p *jobs.Port, s output.Stream) {
 // Drain reads what the pipes and the terminal hold now.
 func (w *Worker) Drain() {
 	w.mu.Lock()
-	pumps := append(append([]*pump.Pump{w.screen}, w.pumps...), w.pools...)
+	pumps := append(append([]*pump.Pump{w.terminal.Screen}, w.pumps...), w.pools...)
 	w.mu.Unlock()
 	for _, p := range pumps {
 		p.Drain()
@@ -182,12 +179,10 @@ func (w *Worker) End(l process.Ladder) process.StopResult {
 	result := w.handle.Stop(l)
 	w.ch.close()
 	<-w.eof
-	w.pty.CloseSlave()
+	w.terminal.CloseSlave()
 	w.Drain()
 	w.closePipes()
-	w.screen.Close()
-	w.queries.Close()
-	w.pty.Close()
+	w.terminal.Close()
 	w.children.Close()
 	w.handle.Forget()
 	w.group.Remove()
