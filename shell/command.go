@@ -112,17 +112,12 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 		err = r.startOnPipes(c.Owner, spec)
 	}
 	if err != nil {
-		return nil, c.explain(err)
+		if _, gone := os.Stat(c.Dir); errors.Is(gone, fs.ErrNotExist) {
+			return nil, startError{fmt.Sprintf("the directory %s is not there", c.Dir), jobs.NoDirectory}
+		}
+		return nil, runner.Scarce(err)
 	}
 	return r, nil
-}
-
-// explain adds to the error of a start what helps to understand it.
-func (c *Command) explain(err error) error {
-	if _, gone := os.Stat(c.Dir); errors.Is(gone, fs.ErrNotExist) {
-		return startError{fmt.Sprintf("the directory %s is not there", c.Dir), jobs.NoDirectory}
-	}
-	return runner.Scarce(err)
 }
 
 func (r *run) startOnTTY(owner *process.Owner, spec process.Spec, pace tty.Pace) (err error) {

@@ -40,10 +40,6 @@ type guardLink struct {
 	closed bool
 }
 
-func newGuardLink(o *Owner) *guardLink {
-	return &guardLink{owner: o, limit: guardWriteLimit, added: make(map[int]procfs.Process)}
-}
-
 // ensure starts a guard if none is running. If that fails it logs the error, and processes are
 // started without a guard.
 func (g *guardLink) ensure() {

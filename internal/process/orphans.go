@@ -181,16 +181,11 @@ func (r *processReaper) jobByEvidence(e procfs.Stat, candidates []*Handle, a *an
 			}
 		}
 	}
-	if i = slices.IndexFunc(candidates, carriesMark(e.PID)); i >= 0 {
+	mark, _, _ := procfs.LookupEnv(e.PID, jobMark)
+	if i = slices.IndexFunc(candidates, func(h *Handle) bool { return mark != "" && mark == h.mark }); i >= 0 {
 		return candidates[i]
 	}
 	return nil
-}
-
-// carriesMark returns a function that reports whether a process carries the mark of a handle.
-func carriesMark(pid int) func(*Handle) bool {
-	mark, _, _ := procfs.LookupEnv(pid, jobMark)
-	return func(h *Handle) bool { return mark != "" && mark == h.mark }
 }
 
 // rememberDescendants records the descendants of the unattributed orphans. When these descendants

@@ -75,7 +75,7 @@ func NewOwner(c Config) (*Owner, error) {
 		config: c, token: sync.OnceValue(rand.Text), null: os.NewFile(uintptr(null), os.DevNull), kills: oomKills,
 		settle: settleLimit, remaining: remainingGrace, grace: shutdownGrace, exit: ExitGrace, limit: shutdownLimit,
 	}
-	o.guard = newGuardLink(o)
+	o.guard = &guardLink{owner: o, limit: guardWriteLimit, added: make(map[int]procfs.Process)}
 	return o, nil
 }
 

@@ -88,8 +88,9 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 	if l.Exit > 0 {
 		h.awaitExit(l.Exit)
 	}
-	rung := slices.Index(rungs, l.From) // -1, below the first, if From is empty
-	for rung = max(rung, l.wanted(), 0); !over(l.Over); rung = h.nextRung(&l, rung) {
+	wanted, _ := l.Requests.Wanted()
+	rung := max(slices.Index(rungs, l.From), slices.Index(rungs, wanted), 0) // an empty rung has the index -1
+	for ; !over(l.Over); rung = h.nextRung(&l, rung) {
 		result.Needed = append(result.Needed, rungs[rung])
 		l.Requests.Trying(rungs[rung])
 		switch rungs[rung] {
@@ -194,12 +195,6 @@ func (h *Handle) awaitDying(tried []ladder.Rung) bool {
 		return false
 	}
 	return true
-}
-
-// wanted returns the index of the rung that is wanted now, or -1.
-func (l *Ladder) wanted() int {
-	r, _ := l.Requests.Wanted()
-	return slices.Index(rungs, r)
 }
 
 // nextRung waits until Over or until the next rung is due, and returns that rung. The caller checks

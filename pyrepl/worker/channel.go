@@ -114,7 +114,9 @@ func (c *channel) read(take func(Event)) error {
 				take(ev)
 			}
 		}
-		closeFiles(fds)
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
 		if err != nil {
 			return err
 		}

@@ -103,13 +103,6 @@ func (r *lineReader) line(limit int) ([]byte, error) {
 	return line, err
 }
 
-// closeFiles closes descriptors that the worker has sent.
-func closeFiles(fds []int) {
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
-}
-
 // readFile returns the first size bytes of a regular file, as a memfd is. Descriptors of anything
 // else, which could block, are refused.
 func readFile(fd, size int) ([]byte, error) {
