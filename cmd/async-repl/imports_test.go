@@ -286,7 +286,7 @@ func selectors(file *ast.File, f func(x, name string)) {
 }
 
 // The table of packages in the README has a row for each.
-func TestReadmeNamesEveryPackage(t *testing.T) {
+func TestDocsNameEveryPackage(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)

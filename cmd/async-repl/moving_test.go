@@ -87,10 +87,10 @@ func movedTable(rows []moved) string {
 	return b.String()
 }
 
-// TestReadmeOfMoving holds the README's tables to the rows that are tried.
-func TestReadmeOfMoving(t *testing.T) {
+// TestDocsOfMoving holds the README's tables to the rows that are tried.
+func TestDocsOfMoving(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(movedFrom)) {
-		readmetest.Part(t, name, movedTable(movedFrom[name]), *update)
+		readmetest.Part(t, "README.md", name, movedTable(movedFrom[name]), *update)
 	}
 }
 

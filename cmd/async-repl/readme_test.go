@@ -35,7 +35,7 @@ func commandList() string {
 	return b.String()
 }
 
-func TestReadme(t *testing.T) {
-	readmetest.Part(t, "commands", commandList(), *update)
-	readmetest.Part(t, "settings", settingsTable(), *update)
+func TestDocs(t *testing.T) {
+	readmetest.Part(t, "README.md", "commands", commandList(), *update)
+	readmetest.Part(t, "README.md", "settings", settingsTable(), *update)
 }

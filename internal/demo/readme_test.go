@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite the generated part of the READM
 
 // README's sixty seconds are the calls of the script that are marked for it, and the titles of the
 // steps without any.
-func TestReadme(t *testing.T) {
+func TestDocs(t *testing.T) {
 	steps, err := parse(Session)
 	if err != nil {
 		t.Fatal(err)
@@ -52,5 +52,5 @@ func TestReadme(t *testing.T) {
 	}
 	text := regexp.MustCompile(`(?m)^(> |< |  |…)`).ReplaceAllString(b.String(), "    $1")
 	text = regexp.MustCompile(`(?m) +$`).ReplaceAllString(text, "")
-	readmetest.Part(t, "session", text+line+"\n", *update)
+	readmetest.Part(t, "README.md", "session", text+line+"\n", *update)
 }

@@ -182,4 +182,4 @@ func (t *tool) notes() string {
 	return strings.Join(notes, ", ")
 }
 
-func TestReadmeListsTheTools(t *testing.T) { readmetest.Part(t, "tools", toolList(), *update) }
+func TestDocsListTheTools(t *testing.T) { readmetest.Part(t, "README.md", "tools", toolList(), *update) }

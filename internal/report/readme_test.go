@@ -41,8 +41,8 @@ func recordExample(t *testing.T) string {
 }
 
 // The README says what each header line of a reply about a job means.
-func TestReadmeExplainsReplyLines(t *testing.T) {
-	_, section, _ := strings.Cut(readmetest.Text(t), "\n## Replies\n")
+func TestDocsExplainReplyLines(t *testing.T) {
+	_, section, _ := strings.Cut(readmetest.Text(t, "README.md"), "\n## Replies\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	found := 0
 	explain := func(path string, e ast.Expr) {
@@ -75,10 +75,10 @@ func TestReadmeExplainsReplyLines(t *testing.T) {
 	}
 }
 
-func TestReadmeShowsARecord(t *testing.T) { readmetest.Part(t, "record", recordExample(t), *update) }
+func TestDocsShowARecord(t *testing.T) { readmetest.Part(t, "README.md", "record", recordExample(t), *update) }
 
-func TestReadmeNamesWhatProgramsRead(t *testing.T) {
-	readme := readmetest.Text(t)
+func TestDocsNameWhatProgramsRead(t *testing.T) {
+	readme := readmetest.Text(t, "README.md")
 	for _, part := range []any{documentQuestion{}, documentUsage{}} {
 		for typ, i := reflect.TypeOf(part), 0; i < typ.NumField(); i++ {
 			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")

@@ -65,8 +65,8 @@ func TestTextOfAResourceHasTheLastState(t *testing.T) {
 	}
 }
 
-func TestReadmeSaysHowOutputIsRead(t *testing.T) {
-	readme := readmetest.Text(t)
+func TestDocsSayHowOutputIsRead(t *testing.T) {
+	readme := readmetest.Text(t, "README.md")
 	for typ, i := reflect.TypeFor[Range](), 0; i < typ.NumField(); i++ {
 		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
 		if !strings.Contains(readme, "`"+name+"`") {
