@@ -17,7 +17,7 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// A command is one row of the table that the dispatch, the help text and the README's list of
+// A command is one row of the table that the dispatch, the help text and docs/settings.md's list of
 // commands are made from.
 type command struct {
 	name    string // the first argument that selects the command; "" if no command is given
@@ -88,7 +88,7 @@ real terminals, in which every execution is a job.
 		}
 	}
 	b.WriteString(`
-An MCP client starts the server. The README shows how to configure each client, under Install.
+An MCP client starts the server. docs/clients.md shows how to configure each client.
 
 Settings, by flag or environment variable (the flag wins):
 

@@ -2,7 +2,7 @@ package main
 
 import "encoding/json"
 
-// movedFrom has the rows of each project, by the name of its part of the README. Sources: their
+// movedFrom has the rows of each project, by the name of its part of docs/moving.md. Sources: their
 // releases 0.1.0, 0.1.1, 0.6.2 and 1.0.1 on PyPI, and the documentation of the last two.
 var movedFrom = map[string][]moved{
 	"moved from mcp-async-repl": {

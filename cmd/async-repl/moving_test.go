@@ -17,7 +17,7 @@ import (
 )
 
 // A moved row says what users of another server write there and what does the same here. The
-// README's tables are made of these rows, so that they show only calls that a test makes.
+// The tables of docs/moving.md are made of these rows, so that they show only calls that a test makes.
 type moved struct {
 	theirs string   // a call, flag or variable, as they write it
 	start  []string // settings here, NAME=VALUE or -name=value; nil: tools are called
@@ -35,7 +35,7 @@ type made struct {
 	want string // part of the reply
 }
 
-// A shown value stands in the README. Of other values only the name of the parameter does.
+// A shown value stands on the page. Of other values only the name of the parameter does.
 type shown struct{ value any }
 
 // lastJob stands for the last job that a reply has named.
@@ -47,7 +47,7 @@ const ourPython = "<python>"
 
 func (c made) isWeb() bool { return strings.Contains(c.tool, " ") }
 
-// String returns the call as the README shows it.
+// String returns the call as the page shows it.
 func (c made) String() string {
 	var args []string
 	for i := 0; i < len(c.args); i += 2 {
@@ -64,7 +64,7 @@ func (c made) String() string {
 	return fmt.Sprintf("`%s(%s)`", c.tool, strings.Join(args, ", "))
 }
 
-// movedTable returns the README's table of what users of a project write.
+// movedTable returns the table of what users of a project write.
 func movedTable(rows []moved) string {
 	var b strings.Builder
 	b.WriteString("| there | here | what differs |\n|---|---|---|\n")
@@ -87,14 +87,14 @@ func movedTable(rows []moved) string {
 	return b.String()
 }
 
-// TestDocsOfMoving holds the README's tables to the rows that are tried.
+// TestDocsOfMoving holds the tables of docs/moving.md to the rows that are tried.
 func TestDocsOfMoving(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(movedFrom)) {
-		readmetest.Part(t, "README.md", name, movedTable(movedFrom[name]), *update)
+		readmetest.Part(t, "docs/moving.md", name, movedTable(movedFrom[name]), *update)
 	}
 }
 
-// Each call that the README names for users of other servers is made, and does what they need.
+// Each call that docs/moving.md names for users of other servers is made, and does what they need.
 func TestMoving(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes environments and installs packages")

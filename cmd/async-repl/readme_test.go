@@ -9,9 +9,9 @@ import (
 	"asyncrepl/internal/readmetest"
 )
 
-var update = flag.Bool("update", false, "rewrite the generated parts of the README")
+var update = flag.Bool("update", false, "rewrite the generated parts of README.md and docs")
 
-// settingsTable returns the README's table of settings, made from the table of flags.
+// settingsTable returns the table of settings in docs/settings.md, made from the table of flags.
 func settingsTable() string {
 	var b strings.Builder
 	b.WriteString("| variable | flag | what | default |\n|---|---|---|---|\n")
@@ -23,7 +23,7 @@ func settingsTable() string {
 	return b.String()
 }
 
-// commandList returns the README's list of commands, made from the table of commands.
+// commandList returns the list of commands there, made from the table of commands.
 func commandList() string {
 	var b strings.Builder
 	b.WriteString("| command | what it does |\n|---|---|\n")
@@ -36,6 +36,6 @@ func commandList() string {
 }
 
 func TestDocs(t *testing.T) {
-	readmetest.Part(t, "README.md", "commands", commandList(), *update)
-	readmetest.Part(t, "README.md", "settings", settingsTable(), *update)
+	readmetest.Part(t, "docs/settings.md", "commands", commandList(), *update)
+	readmetest.Part(t, "docs/settings.md", "settings", settingsTable(), *update)
 }

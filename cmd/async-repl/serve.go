@@ -27,7 +27,7 @@ It now waits for messages on this terminal; end it with Ctrl-D.
 
   async-repl demo   shows a session as a client sees it
   async-repl help   lists the settings
-  README, Install   shows how to configure each client
+  docs/clients.md   shows how to configure each client
 `
 
 // serve reads the settings, serves until the end and returns the exit status.

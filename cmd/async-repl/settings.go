@@ -44,7 +44,7 @@ type settings struct {
 	accessLog  string // a file; "": none
 }
 
-// A setting is one row of the table that flags, variables, help text and the README's table are
+// A setting is one row of the table that flags, variables, help text and docs/settings.md are
 // made from.
 type setting struct {
 	env, flag string
