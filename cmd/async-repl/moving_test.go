@@ -17,7 +17,7 @@ import (
 )
 
 // A moved row says what users of another server write there and what does the same here. The
-// The tables of docs/moving.md are made of these rows, so that they show only calls that a test makes.
+// tables of docs/moving.md are made of these rows, so that they show only calls that a test makes.
 type moved struct {
 	theirs string   // a call, flag or variable, as they write it
 	start  []string // settings here, NAME=VALUE or -name=value; nil: tools are called

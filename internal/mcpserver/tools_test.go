@@ -22,7 +22,7 @@ import (
 // usual are the defaults of a server without settings.
 var usual = defaults{engine.DefaultGrace, defaultText}
 
-var update = flag.Bool("update", false, "rewrite the golden files and the generated parts of the README")
+var update = flag.Bool("update", false, "rewrite the golden files and the generated parts of README.md and docs")
 
 // TestToolList compares the list of all tools with a golden file, so that changes are seen in
 // review, and bounds what the list costs a model.
@@ -170,7 +170,7 @@ func toolList() string {
 	return b.String()
 }
 
-// notes returns what the README says of a tool besides its description.
+// notes returns what the list says of a tool besides its description.
 func (t *tool) notes() string {
 	var notes []string
 	if t.toolset != core {
@@ -182,4 +182,4 @@ func (t *tool) notes() string {
 	return strings.Join(notes, ", ")
 }
 
-func TestDocsListTheTools(t *testing.T) { readmetest.Part(t, "README.md", "tools", toolList(), *update) }
+func TestDocsListTheTools(t *testing.T) { readmetest.Part(t, "docs/tools.md", "tools", toolList(), *update) }
