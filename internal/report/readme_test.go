@@ -16,7 +16,9 @@ import (
 	"asyncrepl/jobs"
 )
 
-var update = flag.Bool("update", false, "rewrite the generated parts of the README")
+var update = flag.Bool("update", false, "rewrite the generated parts of README.md and docs")
+
+const page = "docs/replies.md"
 
 // recordExample is the record of some job, in Markdown.
 func recordExample(t *testing.T) string {
@@ -40,9 +42,9 @@ func recordExample(t *testing.T) string {
 	return "```json\n" + string(b) + "\n```\n"
 }
 
-// The README says what each header line of a reply about a job means.
+// The page says what each header line of a reply about a job means.
 func TestDocsExplainReplyLines(t *testing.T) {
-	_, section, _ := strings.Cut(readmetest.Text(t, "README.md"), "\n## Replies\n")
+	_, section, _ := strings.Cut(readmetest.Text(t, page), "\n## Lines\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	found := 0
 	explain := func(path string, e ast.Expr) {
@@ -52,7 +54,7 @@ func TestDocsExplainReplyLines(t *testing.T) {
 		}
 		found++
 		if name := strings.Trim(lit.Value, `"`); !strings.Contains(section, "`"+name+":`") {
-			t.Errorf("%s writes a line %q, which the README does not explain under Replies", path, name)
+			t.Errorf("%s writes a line %q, which %s does not explain under Lines", path, name, page)
 		}
 	}
 	// The others write lines of lists, which explain themselves.
@@ -75,15 +77,15 @@ func TestDocsExplainReplyLines(t *testing.T) {
 	}
 }
 
-func TestDocsShowARecord(t *testing.T) { readmetest.Part(t, "README.md", "record", recordExample(t), *update) }
+func TestDocsShowARecord(t *testing.T) { readmetest.Part(t, page, "record", recordExample(t), *update) }
 
 func TestDocsNameWhatProgramsRead(t *testing.T) {
-	readme := readmetest.Text(t, "README.md")
+	text := readmetest.Text(t, page)
 	for _, part := range []any{documentQuestion{}, documentUsage{}} {
 		for typ, i := reflect.TypeOf(part), 0; i < typ.NumField(); i++ {
 			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-			if !strings.Contains(readme, "`"+name+"`") {
-				t.Errorf("the README does not name %s of a %s", name, typ.Name())
+			if !strings.Contains(text, "`"+name+"`") {
+				t.Errorf("%s does not name %s of a %s", page, name, typ.Name())
 			}
 		}
 	}

@@ -66,14 +66,15 @@ func TestTextOfAResourceHasTheLastState(t *testing.T) {
 }
 
 func TestDocsSayHowOutputIsRead(t *testing.T) {
-	readme := readmetest.Text(t, "README.md")
+	const page = "docs/replies.md"
+	text := readmetest.Text(t, page)
 	for typ, i := reflect.TypeFor[Range](), 0; i < typ.NumField(); i++ {
 		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-		if !strings.Contains(readme, "`"+name+"`") {
-			t.Errorf("the README does not name %s of a %s", name, typ.Name())
+		if !strings.Contains(text, "`"+name+"`") {
+			t.Errorf("%s does not name %s of a %s", page, name, typ.Name())
 		}
 	}
-	if size := fmt.Sprintf("at most %d KiB", readBytes>>10); !strings.Contains(readme, size) {
-		t.Errorf("the README does not say %q", size)
+	if size := fmt.Sprintf("at most %d KiB", readBytes>>10); !strings.Contains(text, size) {
+		t.Errorf("%s does not say %q", page, size)
 	}
 }
