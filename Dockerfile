@@ -4,7 +4,7 @@
 #   docker build -t async-repl .
 #   docker run -i --rm -v "$PWD:/workspace" async-repl
 #
-# README, Install, shows more. .ci/image tries the last stage without Docker; it knows only the
+# docs/clients.md, In a container, shows more. .ci/image tries the last stage without Docker; it knows only the
 # instructions that are used here.
 
 FROM golang:1.26 AS build

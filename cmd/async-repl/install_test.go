@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"os"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/readmetest"
 )
 
 // A launch says how a client's configuration starts a server.
@@ -16,30 +18,37 @@ type launch struct {
 	Args    []string
 }
 
-// The configurations in the README can be parsed, have the keys that the client's documentation
-// names, and start this program with valid arguments.
+// The configurations in README.md and docs/clients.md can be parsed, have the keys that the client's
+// documentation names, and start this program with valid arguments.
 func TestInstallConfigurations(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, install, _ := strings.Cut(string(raw), "\n## Install\n")
-	install, _, _ = strings.Cut(install, "\n## ")
 	tops := map[string]string{"Claude Code": "mcpServers", "Claude Desktop": "mcpServers", "Cursor": "mcpServers", "Codex": "mcp_servers", "VS Code": "servers", "OpenAI Agents SDK": ""}
-	sections := regexp.MustCompile(`(?m)^\*\*`).Split(install, -1)
-	for _, section := range sections {
-		client, text, _ := strings.Cut(section, "**")
+	checkConfigurations(t, "docs/clients.md", tops)
+	checkConfigurations(t, "README.md", map[string]string{"Claude Code": tops["Claude Code"], "Codex": tops["Codex"]})
+}
+
+// checkConfigurations checks the first block of each client that a page shows below a heading or in
+// a paragraph. tops has the keys under which the clients list their servers.
+func checkConfigurations(t *testing.T, page string, tops map[string]string) {
+	t.Helper()
+	tops = maps.Clone(tops)
+	for _, section := range regexp.MustCompile(`(?m)^(?:\*\*|#+ )`).Split(readmetest.Text(t, page), -1) {
+		client, text, _ := strings.Cut(section, "\n")
+		client, _, _ = strings.Cut(client, "**")
 		_, block, found := strings.Cut(text, "\n```")
 		if !found {
 			continue
 		}
+		top, ok := tops[client]
+		if !ok {
+			t.Errorf("%s has a block of %q, which is not tried", page, client)
+			continue
+		}
+		delete(tops, client)
 		language, block, _ := strings.Cut(block, "\n")
 		block, _, closed := strings.Cut(block, "\n```")
 		if !closed {
 			t.Errorf("%s: a block that does not end", client)
 		}
-		top := tops[client]
-		delete(tops, client)
 		switch language {
 		case "json":
 			var config map[string]map[string]launch
@@ -62,7 +71,7 @@ func TestInstallConfigurations(t *testing.T) {
 		}
 	}
 	for client := range tops {
-		t.Errorf("%s: no configuration", client)
+		t.Errorf("%s has no configuration of %s", page, client)
 	}
 }
 
