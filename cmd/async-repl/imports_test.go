@@ -5,12 +5,13 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/readmetest"
 )
 
 const module = "asyncrepl/"
@@ -285,19 +286,17 @@ func selectors(file *ast.File, f func(x, name string)) {
 	})
 }
 
-// The table of packages in the README has a row for each.
+// The table of packages in docs/how-it-works.md has a row for each.
 func TestDocsNameEveryPackage(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	const page = "docs/how-it-works.md"
+	text := readmetest.Text(t, page)
 	for _, r := range rules {
 		name := r.dir
 		if name == "cmd" {
 			name = "cmd/async-repl"
 		}
-		if !strings.Contains(string(readme), "\n| `"+name+"` | ") {
-			t.Errorf("the README's table of packages has no row for %s", name)
+		if !strings.Contains(text, "\n| `"+name+"` | ") {
+			t.Errorf("the table of packages in %s has no row for %s", page, name)
 		}
 	}
 }
