@@ -317,6 +317,26 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// The replies that docs/a-day-with-it.md shows are those of this program.
+func TestDay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("has jobs of seconds")
+	}
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile(filepath.Join("..", "..", "internal", "demo", "day.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	if err := (demo.Program{Path: self, Env: withoutSettings(os.Environ())}).Run(t.Context(), string(script), &out, &errs); err != nil {
+		t.Errorf("%v\n%s\n%s", err, out.String(), errs.String())
+	}
+}
+
 // A step whose reply is not the expected one fails the demo, which still plays the others.
 func TestDemoFails(t *testing.T) {
 	t.Parallel()

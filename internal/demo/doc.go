@@ -1,13 +1,14 @@
 // Package demo plays a session with the server, as a client would: it starts the program, calls the
 // tools step by step, prints the calls and their replies, and checks every reply.
 //
-// The session is a script, session.txt, and the README's "Sixty seconds" is a part of it. A line of
-// the script that begins with # is the title of a step. The lines below it are:
+// The session is a script, session.txt. README.md and pages of docs/ show parts of it, and parts of
+// day.txt, which only a test plays. A line of a script that begins with # is the title of a step. The
+// lines below it are:
 //
 //	needs COMMAND   the step is left out if the shell command fails
 //	as TENANT, by the protocol of VERSION
 //	                the next calls of the step go over HTTP, not over stdio
-//	readme          the README shows the next call
+//	show PAGE PART  a part of a page shows the next call, such as show docs/terminals.md screen
 //	> TOOL          a call, with an argument a line: JSON, or else text. Deeper lines belong to the
 //	                argument above. PUT and GET send and fetch a file over HTTP
 //	< REPLY         the expected reply; a call without one can have any

@@ -5,6 +5,8 @@ package demo
 import (
 	"flag"
 	"fmt"
+	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,44 +15,81 @@ import (
 	"asyncrepl/internal/readmetest"
 )
 
-var update = flag.Bool("update", false, "rewrite the generated part of the README")
+var update = flag.Bool("update", false, "rewrite the generated parts of README.md and docs")
 
-// README's sixty seconds are the calls of the script that are marked for it, and the titles of the
-// steps without any.
+// Pages show the calls of the scripts that are marked for them. README.md also names the steps of
+// the demo that it does not show.
 func TestDocs(t *testing.T) {
-	steps, err := parse(Session)
+	day, err := os.ReadFile("day.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b strings.Builder
-	var others []string
-	for _, s := range steps {
-		if !slices.ContainsFunc(s.calls, func(c call) bool { return c.readme }) {
-			others = append(others, s.title)
-			continue
+	parts := make(map[string]string)
+	for _, script := range []string{Session, string(day)} {
+		steps, err := parse(script)
+		if err != nil {
+			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "**%s**\n\n", s.title)
-		before := "" // a sign for the calls that are left out before the next one
+		addShown(parts, steps)
+	}
+	steps, _ := parse(Session)
+	parts["README.md session"] += others(steps)
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		page, name, _ := strings.Cut(part, " ")
+		readmetest.Part(t, page, name, parts[part], *update)
+	}
+}
+
+// addShown adds the calls that each part of a page shows to parts, in Markdown, below the titles of
+// their steps.
+func addShown(parts map[string]string, steps []step) {
+	for _, s := range steps {
+		part, as := "", "" // where the call before is shown, and who made it
+		left := ""         // a sign for the calls that are left out before the next one
 		for _, c := range s.calls {
-			if !c.readme {
-				before = "…\n"
+			if c.shown == "" {
+				left = "    …\n"
 				continue
 			}
-			fmt.Fprintf(&b, "%s> %s\n< %s\n", before, strings.Join(c.lines, "\n  "), strings.Join(c.want, "\n  "))
-			before = ""
+			if c.shown != part {
+				part = c.shown
+				if parts[part] != "" {
+					parts[part] += "\n"
+				}
+				parts[part] += "**" + s.title + "**\n\n"
+			}
+			text := "> " + strings.Join(c.lines, "\n  ") + "\n"
+			if c.as != as {
+				as = c.as
+				text = "as " + as + "\n" + text
+			}
+			if c.want != nil {
+				text += "< " + strings.Join(c.want, "\n  ") + "\n"
+			}
+			text = regexp.MustCompile(`(?m) +$`).ReplaceAllString(text, "")
+			parts[part] += left + regexp.MustCompile(`(?m)^.`).ReplaceAllString(text, "    $0")
+			left = ""
 		}
-		b.WriteString("\n")
 	}
-	line := fmt.Sprintf("The demo has %d steps more:", len(others))
-	for _, word := range strings.Fields(strings.Join(others, "; ") + ".") {
+}
+
+// others names the steps of which README.md shows no call.
+func others(steps []step) string {
+	var titles []string
+	for _, s := range steps {
+		if !slices.ContainsFunc(s.calls, func(c call) bool { return strings.HasPrefix(c.shown, "README.md ") }) {
+			titles = append(titles, s.title)
+		}
+	}
+	text := "\n"
+	line := fmt.Sprintf("The demo has %d steps more:", len(titles))
+	for _, word := range strings.Fields(strings.Join(titles, "; ") + ".") {
 		if len(line)+1+len(word) > 120 {
-			b.WriteString(line + "\n")
+			text += line + "\n"
 			line = word
 			continue
 		}
 		line += " " + word
 	}
-	text := regexp.MustCompile(`(?m)^(> |< |  |…)`).ReplaceAllString(b.String(), "    $1")
-	text = regexp.MustCompile(`(?m) +$`).ReplaceAllString(text, "")
-	readmetest.Part(t, "README.md", "session", text+line+"\n", *update)
+	return text + line + "\n"
 }

@@ -26,21 +26,20 @@ type step struct {
 
 // A call is a call of a tool and the expected reply, as the script has them.
 type call struct {
-	as     string   // the client over HTTP; "": the one over stdio
-	readme bool     // the README shows it
-	lines  []string // the tool, then the arguments
-	want   []string // nil: any reply
+	as    string   // the client over HTTP; "": the one over stdio
+	shown string   // the page and its part that show it; "": none does
+	lines []string // the tool, then the arguments
+	want  []string // nil: any reply
 }
 
 // parse returns the steps of a script.
 func parse(script string) ([]step, error) {
 	var steps []step
-	var as string
-	var readme bool
+	var as, shown string
 	var section *[]string // the call or the reply that deeper lines belong to
 	for n, line := range strings.Split(strings.TrimSpace(script), "\n") {
 		if title, ok := strings.CutPrefix(line, "# "); ok {
-			steps, as, readme, section = append(steps, step{title: title}), "", false, nil
+			steps, as, shown, section = append(steps, step{title: title}), "", "", nil
 			continue
 		}
 		if steps == nil {
@@ -50,16 +49,16 @@ func parse(script string) ([]step, error) {
 		word, rest, _ := strings.Cut(line, " ")
 		switch {
 		case word == ">":
-			s.calls = append(s.calls, call{as: as, readme: readme, lines: []string{rest}})
-			readme = false
+			s.calls = append(s.calls, call{as: as, shown: shown, lines: []string{rest}})
+			shown = ""
 			section = &s.calls[len(s.calls)-1].lines
 		case word == "<" && section != nil:
 			section = &s.calls[len(s.calls)-1].want
 			*section = append(*section, rest)
 		case word == "as":
 			as, section = rest, nil
-		case line == "readme":
-			readme, section = true, nil
+		case word == "show":
+			shown, section = rest, nil
 		case section != nil && word == "":
 			*section = append(*section, strings.TrimPrefix(line, "  "))
 		case word == "needs":

@@ -67,7 +67,7 @@ func TestParse(t *testing.T) {
 	steps, err := parse(`
 # one
 needs command -v less
-readme
+show README.md session
 > run
   code: if x:
         y
@@ -88,10 +88,10 @@ as bob, by the protocol of 2025
 `)
 	want := []step{
 		{"one", "command -v less", []call{
-			{"", true, []string{"run", "code: if x:", "      y", "", "  z", "wait_seconds: 0.5", `keys: ["q", "enter"]`}, []string{"Status: completed", "", "RESULT"}},
-			{"bob, by the protocol of 2025", false, []string{"look"}, nil},
+			{"", "README.md session", []string{"run", "code: if x:", "      y", "", "  z", "wait_seconds: 0.5", `keys: ["q", "enter"]`}, []string{"Status: completed", "", "RESULT"}},
+			{"bob, by the protocol of 2025", "", []string{"look"}, nil},
 		}},
-		{"two", "", []call{{"", false, []string{"see"}, []string{"nothing"}}}},
+		{"two", "", []call{{"", "", []string{"see"}, []string{"nothing"}}}},
 	}
 	if err != nil || !reflect.DeepEqual(steps, want) {
 		t.Fatalf("%v\n got %v\nwant %v", err, steps, want)
@@ -100,7 +100,7 @@ as bob, by the protocol of 2025
 	if got := arguments(steps[0].calls[0].lines[1:]); !reflect.DeepEqual(got, args) {
 		t.Errorf("arguments %q, want %q", got, args)
 	}
-	for _, script := range []string{"> run", "# one\nreame", "# one\n< reply"} {
+	for _, script := range []string{"> run", "# one\nshwo README.md session", "# one\n< reply"} {
 		if steps, err := parse(script); err == nil {
 			t.Errorf("%q is read as %v", script, steps)
 		}

@@ -149,23 +149,55 @@ func TestBlocksFollowTheText(t *testing.T) {
 
 // toolList returns the tools as a list in Markdown, in lines that can be read as plain text too.
 func toolList() string {
-	const width = 118
 	var b strings.Builder
 	for _, t := range tools(usual) {
-		fmt.Fprintf(&b, "- **`%s`** %s", t.name, t.signature().List())
+		head := fmt.Sprintf("- **`%s`** %s", t.name, t.signature().List())
 		if notes := t.notes(); notes != "" {
-			fmt.Fprintf(&b, " *(%s)*", notes)
+			head += " *(" + notes + ")*"
 		}
-		b.WriteString("  \n ") // two blanks: a line break
-		column := 1
-		for _, word := range strings.Fields(t.about) {
-			if column += 1 + len(word); column > width {
-				b.WriteString("\n ")
-				column = 2 + len(word)
+		fmt.Fprintf(&b, "%s  \n  %s\n", wrapped(head), wrapped(t.about)) // two blanks: a line break
+	}
+	return b.String()
+}
+
+// toolLines returns the name and the first sentence of each tool, by toolset.
+func toolLines() string {
+	var b strings.Builder
+	for _, set := range toolsets {
+		when := "if `-toolsets` names it"
+		if slices.Contains(defaultToolsets, set) {
+			when = "offered by default"
+		}
+		fmt.Fprintf(&b, "**%s** (%s)\n\n", set, when)
+		for _, t := range tools(usual) {
+			if t.toolset == set {
+				about, _, _ := strings.Cut(t.about, ". ")
+				b.WriteString(wrapped(fmt.Sprintf("- `%s`: %s.", t.name, strings.TrimSuffix(about, "."))) + "\n")
 			}
-			b.WriteString(" " + word)
 		}
 		b.WriteByte('\n')
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// wrapped breaks text into lines of at most 118 characters. All but the first are indented by two
+// blanks.
+func wrapped(text string) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Split(text, " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n > 118:
+			b.WriteString("\n  ")
+			column = 2
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
 	}
 	return b.String()
 }
@@ -182,4 +214,7 @@ func (t *tool) notes() string {
 	return strings.Join(notes, ", ")
 }
 
-func TestDocsListTheTools(t *testing.T) { readmetest.Part(t, "docs/tools.md", "tools", toolList(), *update) }
+func TestDocsListTheTools(t *testing.T) {
+	readmetest.Part(t, "docs/tools.md", "tools", toolList(), *update)
+	readmetest.Part(t, "README.md", "tools", toolLines(), *update)
+}
