@@ -4,8 +4,8 @@
 #   docker build -t async-repl .
 #   docker run -i --rm -v "$PWD:/workspace" async-repl
 #
-# docs/clients.md, In a container, shows more. .ci/image tries the last stage without Docker; it knows only the
-# instructions that are used here.
+# docs/clients.md, In a container, shows more. .ci/image tries the last stage without Docker; it
+# knows only the instructions that are used here.
 
 FROM golang:1.26 AS build
 WORKDIR /src

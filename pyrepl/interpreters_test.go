@@ -47,7 +47,7 @@ func interpreters() []string {
 	return all
 }
 
-// tested are the versions that README names.
+// tested are the versions that docs/settings.md names.
 var tested = []string{"3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t"}
 
 // A found is an interpreter of this machine.

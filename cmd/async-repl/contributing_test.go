@@ -5,26 +5,39 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/readmetest"
 )
 
 // paths matches the paths that begin with a directory of the checkout.
 var paths = regexp.MustCompile("`((?:cmd|internal|jobs|pkgmgr|pyrepl|shell)/[a-z_./-]+)`")
 
-// The packages, tests and files that CONTRIBUTING.md and the README name exist.
+// pages returns the pages for readers of the repository, relative to its root.
+func pages(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil || len(found) < 13 {
+		t.Fatalf("%d pages found in docs: %v", len(found), err)
+	}
+	names := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
+	for _, path := range found {
+		names = append(names, "docs/"+filepath.Base(path))
+	}
+	return names
+}
+
+// The packages, tests and files that the pages name exist.
 func TestDocumentedCommands(t *testing.T) {
 	root := filepath.Join("..", "..")
 	commands, files := 0, 0 // found
-	for _, name := range []string{"CONTRIBUTING.md", "README.md"} {
-		raw, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(raw)) {
+	for _, name := range pages(t) {
+		for line := range strings.Lines(readmetest.Text(t, name)) {
 			if command, ok := strings.CutPrefix(line, "    "); ok && strings.Contains(command, "go ") {
 				checkCommand(t, root, strings.TrimSpace(command))
 				commands++
@@ -39,6 +52,40 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	if commands < 10 || files < 15 {
 		t.Errorf("%d commands and %d files found: the test no longer reads the pages", commands, files)
+	}
+}
+
+// Each link from a page to another leads to a file, and to a heading in it if it names one. README.md
+// has a link to each page.
+func TestDocumentedLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^):#\s]*)(#[^)\s]*)?\)`)
+	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchor := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	found := 0
+	readme := readmetest.Text(t, "README.md")
+	for _, name := range pages(t) {
+		if name != "README.md" && !strings.Contains(readme, "("+name+")") {
+			t.Errorf("README.md has no link to %s", name)
+		}
+		for _, m := range link.FindAllStringSubmatch(readmetest.Text(t, name), -1) {
+			found++
+			target := name
+			if m[1] != "" {
+				target = path.Join(path.Dir(name), m[1])
+			}
+			text := readmetest.Text(t, target)
+			var anchors []string
+			for _, h := range heading.FindAllStringSubmatch(text, -1) {
+				anchor := notInAnchor.ReplaceAllString(strings.ToLower(h[1]), "")
+				anchors = append(anchors, "#"+strings.ReplaceAll(anchor, " ", "-"))
+			}
+			if m[2] != "" && !slices.Contains(anchors, m[2]) {
+				t.Errorf("%s: %s has no heading %s", name, target, m[2])
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("%d links found: the test no longer reads the pages", found)
 	}
 }
 
