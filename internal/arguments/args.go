@@ -61,24 +61,15 @@ func (a *Args) ExpandHome(home func() string) {
 	}
 }
 
-// A Mistake is an error in the arguments of a call. Its text says how to correct it.
-type Mistake struct{ Text string }
-
-// Error returns the text of the mistake.
-func (m *Mistake) Error() string { return m.Text }
-
-// Mistakef returns a Mistake.
-func Mistakef(format string, a ...any) error { return &Mistake{fmt.Sprintf(format, a...)} }
-
 // CheckCode returns an error unless the call says in one way what Python is to run.
 func (a *Args) CheckCode() error {
 	switch {
 	case a.Code == "" && a.Path == "":
-		return Mistakef("code is missing. Give the code, or the path of a file to run.")
+		return report.Mistakef("code is missing. Give the code, or the path of a file to run.")
 	case a.Code != "" && a.Path != "":
-		return Mistakef("code and path are both given. Give the code, or the path of a file to run.")
+		return report.Mistakef("code and path are both given. Give the code, or the path of a file to run.")
 	case a.Code != "" && a.Args != nil:
-		return Mistakef("args needs path: they are the arguments of a file.")
+		return report.Mistakef("args needs path: they are the arguments of a file.")
 	}
 	return nil
 }
@@ -154,16 +145,16 @@ func marshal(v any) []byte {
 	return b
 }
 
-// Decode reads the arguments of a call of the tool. Its error is a [Mistake].
+// Decode reads the arguments of a call of the tool. Its error is a [report.Mistake].
 func (s *Signature) Decode(raw json.RawMessage) (*Args, error) {
 	a := &Args{}
 	given := map[string]bool{}
 	switch what := jsonType(raw); {
 	case what == "nothing", what == "null": // clients use both for "no arguments"
 	case what != "an object":
-		return nil, Mistakef("The arguments must be a JSON object, not %s.", what)
+		return nil, report.Mistakef("The arguments must be a JSON object, not %s.", what)
 	case !json.Valid(raw):
-		return nil, Mistakef("The arguments are not valid JSON.")
+		return nil, report.Mistakef("The arguments are not valid JSON.")
 	}
 	if len(s.Required)+len(s.Optional) == 0 {
 		return a, nil // some clients can't call without any, and send a filler
@@ -172,10 +163,10 @@ func (s *Signature) Decode(raw json.RawMessage) (*Args, error) {
 		p := s.parameter(name)
 		if p == nil {
 			near := Nearest(name, slices.Concat(s.Required, s.Optional))
-			return nil, Mistakef("Unknown parameter: %s.%s %s takes: %s.", report.OneLine(name), didYouMean(near), s.Tool, s.List())
+			return nil, report.Mistakef("Unknown parameter: %s.%s %s takes: %s.", report.OneLine(name), didYouMean(near), s.Tool, s.List())
 		}
 		if given[name] {
-			return nil, Mistakef("%s is given twice.", name)
+			return nil, report.Mistakef("%s is given twice.", name)
 		}
 		given[name] = true
 		value = p.meant(value)
@@ -188,7 +179,7 @@ func (s *Signature) Decode(raw json.RawMessage) (*Args, error) {
 	}
 	for _, name := range s.Required {
 		if !given[name] {
-			return nil, Mistakef("%s is missing. %s takes: %s.", name, s.Tool, s.List())
+			return nil, report.Mistakef("%s is missing. %s takes: %s.", name, s.Tool, s.List())
 		}
 	}
 	return a, nil

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
 
@@ -84,7 +85,7 @@ func FuzzDecode(f *testing.F) {
 // checkMistake fails if the refusal of raw is unfit for a model.
 func checkMistake(t *testing.T, tool *Signature, raw []byte, a *Args, err error) {
 	t.Helper()
-	var m *Mistake
+	var m *report.Mistake
 	if !errors.As(err, &m) || a != nil {
 		t.Fatalf("%s answers %q with %+v and %v", tool.Tool, raw, a, err)
 	}

@@ -27,13 +27,13 @@ func (a *Args) KeySequence() (keys.Sequence, error) {
 		key, ok := keys.Parse(element)
 		switch {
 		case element == "":
-			return nil, Mistakef("keys[%d] is empty.", i)
+			return nil, report.Mistakef("keys[%d] is empty.", i)
 		case ok:
 			pressed = true
 		case utf8.RuneCountInString(element) == 1:
 			key, pressed = keys.Text(element), true
 		case holdsKeys(element):
-			return nil, Mistakef("%s holds several keys: give each as an element of its own.", a.keyNamed(i))
+			return nil, report.Mistakef("%s holds several keys: give each as an element of its own.", a.keyNamed(i))
 		case isChord().MatchString(element), len(nearestKeys(element)) > 0: // it is likely meant as a key
 			return nil, a.noKey(i)
 		default:
@@ -58,7 +58,7 @@ func (a *Args) noKey(i int) error {
 		near = didYouMean(nearestKeys(a.Keys[i]))
 	}
 	names := slices.DeleteFunc(keys.Names(), func(name string) bool { return name[0] == 'f' })
-	return Mistakef("%s is not a key.%s "+remedy, a.keyNamed(i), near, strings.Join(names, ", "))
+	return report.Mistakef("%s is not a key.%s "+remedy, a.keyNamed(i), near, strings.Join(names, ", "))
 }
 
 // keyNamed names an element of keys in an error.
@@ -118,7 +118,7 @@ func readSignal(name string, raw json.RawMessage) (string, error) {
 	case slices.Contains(signalNames, short):
 		return "SIG" + short, nil
 	case short == "KILL":
-		return "", Mistakef("%s may not be KILL: cancel_job with force=true kills the job and all its processes.", name)
+		return "", report.Mistakef("%s may not be KILL: cancel_job with force=true kills the job and all its processes.", name)
 	}
-	return "", Mistakef("%s must be one of: %s.%s", name, strings.Join(signalNames, ", "), didYouMean(Nearest(short, signalNames)))
+	return "", report.Mistakef("%s must be one of: %s.%s", name, strings.Join(signalNames, ", "), didYouMean(Nearest(short, signalNames)))
 }

@@ -168,7 +168,7 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 		}),
 		"job_ids": list("", func(a *Args) *[]string { return &a.JobIDs }, MaxList, "job ids", func(name string, all []string) error {
 			if i := slices.IndexFunc(all, func(id string) bool { return strings.ContainsAny(strings.TrimSpace(id), ", \t\n") }); i >= 0 {
-				return Mistakef("%s[%d] holds several ids: give each as an element of its own.", name, i)
+				return report.Mistakef("%s[%d] holds several ids: give each as an element of its own.", name, i)
 			}
 			return nil
 		}),
@@ -184,21 +184,21 @@ const (
 // glob checks a pattern. A backslash would mean something else to Python than to Go.
 func glob(name, s string) error {
 	if _, err := path.Match(s, ""); err != nil || strings.Contains(s, `\`) {
-		return Mistakef("%s must be names with *, ? and [a-z] in them, such as df*; %s is none.", name, report.OneLine(s))
+		return report.Mistakef("%s must be names with *, ? and [a-z] in them, such as df*; %s is none.", name, report.OneLine(s))
 	}
 	return notEmpty(name, s)
 }
 
 func notEmpty(name, s string) error {
 	if strings.TrimSpace(s) == "" {
-		return Mistakef("%s is empty.", name)
+		return report.Mistakef("%s is empty.", name)
 	}
 	return noNUL(name, s)
 }
 
 func noNUL(name, s string) error {
 	if strings.ContainsRune(s, 0) {
-		return Mistakef("%s may not hold NUL.", name)
+		return report.Mistakef("%s may not hold NUL.", name)
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ var sessionNames = sync.OnceValue(func() *regexp.Regexp {
 
 func sessionName(name, s string) error {
 	if !sessionNames().MatchString(s) {
-		return Mistakef("%s must be 1 to 64 letters, digits, dots, dashes or underscores, beginning with a letter or digit.", name)
+		return report.Mistakef("%s must be 1 to 64 letters, digits, dots, dashes or underscores, beginning with a letter or digit.", name)
 	}
 	return nil
 }

@@ -69,9 +69,9 @@ func (t valueType) check(name string, raw json.RawMessage) error {
 	case found == t.found:
 		return nil
 	case t == aList && found == "a string" && len(raw) > len(`""`): // meant makes a list of any other text
-		return Mistakef(`%s must be an array of strings, such as ["a", "b"]; this text begins like one and is none.`, name)
+		return report.Mistakef(`%s must be an array of strings, such as ["a", "b"]; this text begins like one and is none.`, name)
 	}
-	return Mistakef("%s must be %s, not %s.", name, t.wanted, found)
+	return report.Mistakef("%s must be %s, not %s.", name, t.wanted, found)
 }
 
 // newParameter returns a parameter whose values read turns into that of a field. read gets values of
@@ -101,7 +101,7 @@ func text(about string, field func(*Args) *string, check func(name, s string) er
 func choice(about string, field func(*Args) *string, of ...string) *parameter {
 	return text(about, field, func(name, s string) error {
 		if !slices.Contains(of, s) {
-			return Mistakef("%s must be one of: %s.", name, strings.Join(of, ", "))
+			return report.Mistakef("%s must be one of: %s.", name, strings.Join(of, ", "))
 		}
 		return nil
 	}).with("enum", of)
@@ -129,15 +129,15 @@ func readInteger(name string, raw json.RawMessage, least, most int64) (n int64, 
 	if json.Unmarshal(raw, &n) != nil {
 		var f float64 // 16000.0 and 1.6e4 are whole numbers too
 		if json.Unmarshal(raw, &f) != nil || f != math.Trunc(f) {
-			return 0, Mistakef("%s must be a whole number.", name)
+			return 0, report.Mistakef("%s must be a whole number.", name)
 		}
 		n = int64(max(-beyond, min(f, beyond)))
 	}
 	if n < least {
-		return 0, Mistakef("%s must be %d or more.", name, least)
+		return 0, report.Mistakef("%s must be %d or more.", name, least)
 	}
 	if n > most {
-		return 0, Mistakef("%s may be %s at most.", name, view.Count(most))
+		return 0, report.Mistakef("%s may be %s at most.", name, view.Count(most))
 	}
 	return n, nil
 }
@@ -151,11 +151,11 @@ func duration(about string, field func(*Args) **time.Duration, least, most time.
 		case err == nil && f >= least.Seconds() && f <= most.Seconds():
 			return &d, nil
 		case least > 0:
-			return nil, Mistakef("%s must be %g to %g.", name, least.Seconds(), most.Seconds())
+			return nil, report.Mistakef("%s must be %g to %g.", name, least.Seconds(), most.Seconds())
 		case f < 0:
-			return nil, Mistakef("%s must be 0 or more.", name)
+			return nil, report.Mistakef("%s must be 0 or more.", name)
 		}
-		return nil, Mistakef("%s may be %s at most%s.", name, view.Count(int64(most.Seconds())), remedy)
+		return nil, report.Mistakef("%s may be %s at most%s.", name, view.Count(int64(most.Seconds())), remedy)
 	})
 }
 
@@ -175,7 +175,7 @@ func list(about string, field func(*Args) *[]string, most int, things string, ch
 			all[i], _ = rawjson.String(element)
 		}
 		if most > 0 && (len(all) == 0 || len(all) > most) {
-			return nil, Mistakef("%s must hold 1 to %s %s.", name, view.Count(int64(most)), things)
+			return nil, report.Mistakef("%s must hold 1 to %s %s.", name, view.Count(int64(most)), things)
 		}
 		if check != nil {
 			return all, check(name, all)
@@ -187,7 +187,7 @@ func list(about string, field func(*Args) *[]string, most int, things string, ch
 func readSize(name string, raw json.RawMessage) (size jobs.Size, err error) {
 	var sides []json.RawMessage
 	if err := json.Unmarshal(raw, &sides); err != nil || len(sides) != 2 {
-		return size, Mistakef("%s must be [rows, columns].", name)
+		return size, report.Mistakef("%s must be [rows, columns].", name)
 	}
 	for i, side := range []*int{&size.Rows, &size.Cols} {
 		full := name + []string{" (rows)", " (columns)"}[i]
@@ -207,11 +207,11 @@ func readEnv(name string, raw json.RawMessage) (map[string]string, error) {
 	env := map[string]string{}
 	for key, value := range rawjson.Members(raw) {
 		if key == "" || strings.ContainsAny(key, "=\x00") {
-			return nil, Mistakef("%s: a name may not be empty or hold = or NUL.", name)
+			return nil, report.Mistakef("%s: a name may not be empty or hold = or NUL.", name)
 		}
 		full := name + "." + report.OneLine(key)
 		if _, ok := env[key]; ok {
-			return nil, Mistakef("%s is given twice.", full)
+			return nil, report.Mistakef("%s is given twice.", full)
 		}
 		if err := aString.check(full, value); err != nil {
 			return nil, err

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/search"
 	"asyncrepl/jobs"
@@ -20,45 +19,6 @@ type Conditions struct {
 	From    int64           // the cursor at which the first line to search begins
 	Quiet   time.Duration   // how long a job prints nothing; 0: that ends no wait
 	Every   bool            // each job must meet the conditions, not just one
-}
-
-// Of returns the conditions of the arguments of a call that waits for some jobs, for d at most. Its
-// error is a mistake in them.
-func Of(args *arguments.Args, of int, d time.Duration) (c Conditions, err error) {
-	c.Every = args.Until == arguments.UntilAll
-	if c.Pattern, err = compile("pattern", args.Pattern); err != nil {
-		return c, err
-	}
-	if c.Stop, err = compile("stop_pattern", args.StopPattern); err != nil {
-		return c, err
-	}
-	if args.Quiet != nil {
-		if c.Quiet = *args.Quiet; c.Quiet >= d {
-			return c, arguments.Mistakef("quiet_seconds must be less than wait_seconds, %g.", d.Seconds())
-		}
-	}
-	switch {
-	case args.Cursor == nil:
-		return c, nil
-	case of > 1:
-		return c, arguments.Mistakef("cursor needs one job id: each job has cursors of its own.")
-	case c.Pattern == nil && c.Stop == nil:
-		return c, arguments.Mistakef("cursor needs pattern or stop_pattern: it says where lines are looked at.")
-	}
-	c.From = *args.Cursor
-	return c, nil
-}
-
-// compile returns the pattern of a parameter, nil if that was left out.
-func compile(name, text string) (*search.Pattern, error) {
-	if text == "" {
-		return nil, nil
-	}
-	p, err := search.Compile(text)
-	if err != nil {
-		return nil, arguments.Mistakef("%s %v", name, err)
-	}
-	return p, nil
 }
 
 // An event is why the wait for one job is over.

@@ -70,9 +70,13 @@ func registry(t testing.TB) *jobs.Registry {
 	return r
 }
 
+// expression returns a pattern, or nil for "".
 func expression(t testing.TB, pattern string) *search.Pattern {
 	t.Helper()
-	p, err := compile("pattern", pattern)
+	if pattern == "" {
+		return nil
+	}
+	p, err := search.Compile(pattern)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func Read(d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error) {
 		return image(d, a.Path, mime)
 	}
 	if offset > part.Size {
-		return nil, arguments.Mistakef("offset %d is beyond the end of the file, %d.", offset, part.Size)
+		return nil, report.Mistakef("offset %d is beyond the end of the file, %d.", offset, part.Size)
 	}
 	r := &report.Reply{}
 	r.Line("File", a.Path+", "+view.CountOf(part.Size, "byte"))
@@ -131,7 +131,7 @@ func Write(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
 	if a.BinaryBase64 {
 		var err error
 		if content, err = decode(a.Content); err != nil {
-			return nil, arguments.Mistakef("content is not valid base64: %v. Nothing was written.", err)
+			return nil, report.Mistakef("content is not valid base64: %v. Nothing was written.", err)
 		}
 	}
 	w := files.Write{Content: bytes.NewReader(content), Limit: writeMax}
@@ -165,9 +165,9 @@ func Delete(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
 	path := cmp.Or(a.Path, a.Filename)
 	switch {
 	case path == "":
-		return nil, arguments.Mistakef("path is missing. Give the path of the file to delete.")
+		return nil, report.Mistakef("path is missing. Give the path of the file to delete.")
 	case a.Path != "" && a.Filename != "":
-		return nil, arguments.Mistakef("path and filename are both given. They mean the same: give path.")
+		return nil, report.Mistakef("path and filename are both given. They mean the same: give path.")
 	}
 	if err := d.Remove(path); err != nil {
 		return nil, err
@@ -181,9 +181,9 @@ func Delete(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
 func Edit(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
 	switch {
 	case a.Old == "":
-		return nil, arguments.Mistakef("old is empty. Give the text to replace; write_file makes a new file.")
+		return nil, report.Mistakef("old is empty. Give the text to replace; write_file makes a new file.")
 	case a.Old == a.New:
-		return nil, arguments.Mistakef("old and new are the same: nothing would change.")
+		return nil, report.Mistakef("old and new are the same: nothing would change.")
 	}
 	lines, err := d.Edit(a.Path, a.Old, a.New, int(min(value(a.Count, 1), math.MaxInt32)))
 	if err != nil {

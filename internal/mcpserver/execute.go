@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/news"
 	"asyncrepl/internal/report"
@@ -22,7 +21,7 @@ func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
 		return c.executeFrom(ctx)
 	}
 	if c.args.Rerun {
-		return nil, arguments.Mistakef("rerun is about the jobs up to from_job: give from_job too.")
+		return nil, report.Mistakef("rerun is about the jobs up to from_job: give from_job too.")
 	}
 	session := c.session()
 	py, made, err := c.Backend.Open(c.scope, session)
@@ -148,11 +147,11 @@ func (c *conn) directory(cwd string) (string, error) {
 	fi, err := os.Stat(dir)
 	switch {
 	case err != nil && os.IsNotExist(err):
-		return "", arguments.Mistakef("cwd: there is no directory %s. Relative paths start in the workspace, %s.", report.OneLine(dir), report.OneLine(c.scope.Workspace))
+		return "", report.Mistakef("cwd: there is no directory %s. Relative paths start in the workspace, %s.", report.OneLine(dir), report.OneLine(c.scope.Workspace))
 	case err != nil:
-		return "", arguments.Mistakef("cwd: %s can't be used: %v.", report.OneLine(dir), err)
+		return "", report.Mistakef("cwd: %s can't be used: %v.", report.OneLine(dir), err)
 	case !fi.IsDir():
-		return "", arguments.Mistakef("cwd: %s is not a directory.", report.OneLine(dir))
+		return "", report.Mistakef("cwd: %s is not a directory.", report.OneLine(dir))
 	}
 	return dir, nil
 }

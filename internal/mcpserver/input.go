@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
@@ -16,7 +15,7 @@ import (
 // kept: it would answer a later question.
 func (c *call) sendPythonInput(ctx context.Context) (*report.Reply, error) {
 	if strings.Contains(strings.TrimSuffix(c.args.Text, "\n"), "\n") {
-		return nil, arguments.Mistakef("text must be one line; nothing was sent. Send one line for each question.")
+		return nil, report.Mistakef("text must be one line; nothing was sent. Send one line for each question.")
 	}
 	j, err := c.asking()
 	if err != nil {
@@ -34,7 +33,7 @@ func (c *call) asking() (*jobs.Job, error) {
 	if c.args.JobID != "" {
 		j, err := c.job(c.args.JobID)
 		if err == nil && j.Record().Kind != jobs.Python {
-			err = arguments.Mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Record().Kind)
+			err = report.Mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Record().Kind)
 		}
 		return j, err
 	}
@@ -46,7 +45,7 @@ func (c *call) asking() (*jobs.Job, error) {
 	}
 	switch len(asking) {
 	case 0:
-		return nil, arguments.Mistakef("No Python job waits for input; nothing was sent or kept.")
+		return nil, report.Mistakef("No Python job waits for input; nothing was sent or kept.")
 	case 1:
 		return c.job(asking[0].ID)
 	}
@@ -56,7 +55,7 @@ func (c *call) asking() (*jobs.Job, error) {
 	if left := len(asking) - shown; left > 0 {
 		text += fmt.Sprintf("\n%d more: see list_jobs with status=waiting_input", left)
 	}
-	return nil, arguments.Mistakef("%s", text)
+	return nil, report.Mistakef("%s", text)
 }
 
 func (c *call) sendCommandInput(ctx context.Context) (*report.Reply, error) {
@@ -68,9 +67,9 @@ func (c *call) sendCommandInput(ctx context.Context) (*report.Reply, error) {
 	in := jobs.Input{Size: a.Size, Signal: a.Signal, Text: a.Text, Paste: a.Paste, Keys: pressed, EOF: a.EOF, Secret: a.Secret}
 	switch {
 	case in.Paste && in.Text == "":
-		return nil, arguments.Mistakef("paste needs text: it is what is pasted.")
+		return nil, report.Mistakef("paste needs text: it is what is pasted.")
 	case !in.Types() && in.Size == jobs.Size{} && in.Signal == "":
-		return nil, arguments.Mistakef(`There is nothing to send: give text (a line ends with \n), keys, eof, signal or size.`)
+		return nil, report.Mistakef(`There is nothing to send: give text (a line ends with \n), keys, eof, signal or size.`)
 	}
 	j, err := c.job(a.JobID)
 	if err != nil {
@@ -78,7 +77,7 @@ func (c *call) sendCommandInput(ctx context.Context) (*report.Reply, error) {
 	}
 	plain := len(in.Keys) == 0 && !in.Paste && in.Size == jobs.Size{} && in.Signal == ""
 	if kind := j.Record().Kind; kind != jobs.Shell && !plain {
-		return nil, arguments.Mistakef("Job %s is a %s job: only shell jobs take keys, paste, size and signal. %s Nothing was sent.", j.ID(), elsewhere[kind].name, elsewhere[kind].remedy)
+		return nil, report.Mistakef("Job %s is a %s job: only shell jobs take keys, paste, size and signal. %s Nothing was sent.", j.ID(), elsewhere[kind].name, elsewhere[kind].remedy)
 	}
 	return c.send(ctx, j, in)
 }
@@ -122,13 +121,13 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 		record := j.Record()
 		c.notices.Shows(record)
 		if !record.Status.Final() {
-			return nil, arguments.Mistakef("Job %s is ending (%s); nothing was sent.", j.ID(), report.StatusText(record))
+			return nil, report.Mistakef("Job %s is ending (%s); nothing was sent.", j.ID(), report.StatusText(record))
 		}
-		return nil, arguments.Mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(record))
+		return nil, report.Mistakef("Job %s has ended: %s. Nothing was sent.", j.ID(), report.StatusText(record))
 	case errors.Is(err, jobs.ErrNotReading):
-		return nil, arguments.Mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), report.StatusText(j.Record()))
+		return nil, report.Mistakef("Job %s does not wait for input (%s); nothing was sent or kept.", j.ID(), report.StatusText(j.Record()))
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return nil, arguments.Mistakef("Job %s has not taken yet what another call sends; nothing of this one was sent. Call again.", j.ID())
+		return nil, report.Mistakef("Job %s has not taken yet what another call sends; nothing of this one was sent. Call again.", j.ID())
 	case err != nil:
 		return nil, err
 	}

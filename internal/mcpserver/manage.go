@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/news"
 	"asyncrepl/internal/overview"
@@ -51,7 +50,7 @@ func (c *call) createSession(ctx context.Context) (*report.Reply, error) {
 func (c *call) branch(ctx context.Context) (*report.Reply, error) {
 	from := c.args.FromSession
 	if c.args.Python+c.args.Venv+c.args.Packages+c.args.Cwd != "" || c.args.Env != nil || c.args.MemoryMB != nil {
-		return nil, arguments.Mistakef("from_session continues with the Python of session %s and all its settings: leave out python, venv, packages, cwd, env and memory_mb.", from)
+		return nil, report.Mistakef("from_session continues with the Python of session %s and all its settings: leave out python, venv, packages, cwd, env and memory_mb.", from)
 	}
 	c.ticket.Pass()
 	defer c.progress.Start(ctx, 0, func() news.Note { return news.Note{Line: "waiting for session " + from} })()

@@ -6,7 +6,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/view"
@@ -27,7 +26,7 @@ func (c *call) getVariable(ctx context.Context) (*report.Reply, error) {
 		w.From, w.Part = *c.args.Cursor, report.Forward
 		if end := j.Log().Stat().End; w.From > end {
 			if j.Record().Status == jobs.Completed {
-				return nil, arguments.Mistakef("cursor %d is beyond the end of the value, %d.", w.From, end)
+				return nil, report.Mistakef("cursor %d is beyond the end of the value, %d.", w.From, end)
 			}
 			w.From = end // the reply says why there is no value
 		}
@@ -43,11 +42,11 @@ func (c *call) deleteVariables(ctx context.Context) (*report.Reply, error) {
 	which := strings.Join(c.args.Names, ", ")
 	switch {
 	case c.args.All && which != "":
-		return nil, arguments.Mistakef("Give names, or all=true, but not both.")
+		return nil, report.Mistakef("Give names, or all=true, but not both.")
 	case c.args.All:
 		which = "all"
 	case c.args.Names == nil:
-		return nil, arguments.Mistakef("Give the names of the variables, or all=true.")
+		return nil, report.Mistakef("Give the names of the variables, or all=true.")
 	}
 	return c.answer(ctx, "delete_variables "+which, engine.Request{Do: "delete", Names: c.args.Names, All: c.args.All}, "")
 }
@@ -61,7 +60,7 @@ func (c *call) completeCode(ctx context.Context) (*report.Reply, error) {
 	at := utf8.RuneCountInString(code)
 	if c.args.Cursor != nil {
 		if *c.args.Cursor > int64(at) {
-			return nil, arguments.Mistakef("cursor %d is beyond the end of the code, %d.", *c.args.Cursor, at)
+			return nil, report.Mistakef("cursor %d is beyond the end of the code, %d.", *c.args.Cursor, at)
 		}
 		at = int(*c.args.Cursor)
 	}

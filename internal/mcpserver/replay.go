@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/refusal"
 	"asyncrepl/internal/report"
@@ -23,10 +22,10 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	}
 	record := j.Record()
 	if record.Kind != jobs.Python {
-		return nil, arguments.Mistakef("from_job: job %s is no Python job, and leaves no state to continue from.", record.ID)
+		return nil, report.Mistakef("from_job: job %s is no Python job, and leaves no state to continue from.", record.ID)
 	}
 	if record.Status == jobs.Queued {
-		return nil, arguments.Mistakef("from_job: job %s has not begun: wait for its end with check_job_status, then call again.", record.ID)
+		return nil, report.Mistakef("from_job: job %s has not begun: wait for its end with check_job_status, then call again.", record.ID)
 	}
 	reply, refused := c.continueFrom(ctx, record)
 	if refused == nil || !c.args.Rerun && !c.rerunHelps(refused) {
@@ -38,7 +37,7 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 		if no.Loss != nil {
 			how = no.Loss.How
 		}
-		return nil, arguments.Mistakef("The state after job %s is gone: session %s, in which it ran, %s. "+
+		return nil, report.Mistakef("The state after job %s is gone: session %s, in which it ran, %s. "+
 			"Run the code again with execute_python.", record.ID, no.Name, how)
 	}
 	if err != nil && !errors.Is(refused, engine.ErrNotKept) {
@@ -77,11 +76,11 @@ func (c *call) offerRerun(job jobs.Record, refused error, replay engine.Replay) 
 		view.CountOf(count, "job"), took.Round(time.Millisecond))
 	if errors.Is(refused, engine.ErrNotKept) {
 		why := strings.TrimPrefix(refused.Error(), engine.ErrNotKept.Error())
-		return arguments.Mistakef("The state after job %s is not kept%s. To make it again, what session %s ran up to then must run again %s. "+
+		return report.Mistakef("The state after job %s is not kept%s. To make it again, what session %s ran up to then must run again %s. "+
 			"Call with rerun=true if that is right.", job.ID, why, job.Session, cost)
 	}
 	text := strings.TrimRight(c.refusal(refused).String(), ".\n")
-	return arguments.Mistakef("%s. Or call with rerun=true, which runs again what session %s ran up to job %s %s.",
+	return report.Mistakef("%s. Or call with rerun=true, which runs again what session %s ran up to job %s %s.",
 		text, job.Session, job.ID, cost)
 }
 

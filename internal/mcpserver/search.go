@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/news"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/search"
@@ -20,7 +19,7 @@ const (
 func (c *call) searchJobOutput(ctx context.Context) (*report.Reply, error) {
 	pattern, err := search.Compile(c.args.Pattern)
 	if err != nil {
-		return nil, arguments.Mistakef("pattern %v", err)
+		return nil, report.Mistakef("pattern %v", err)
 	}
 	j, err := c.find(c.args.JobID)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
 )
@@ -44,7 +43,7 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 			return nil, err
 		}
 		if s := j.Record().Session; c.args.Session != "" && c.args.Session != s {
-			return nil, arguments.Mistakef("Job %s is not one of session %s. Leave session out.", j.ID(), c.args.Session)
+			return nil, report.Mistakef("Job %s is not one of session %s. Leave session out.", j.ID(), c.args.Session)
 		}
 		return c.check(ctx, j)
 	}
@@ -67,7 +66,7 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 			return nil, err
 		}
 		if c.args.Cursor != nil {
-			return nil, arguments.Mistakef("Session %s has no Python job yet, so there is no output at a cursor.", session)
+			return nil, report.Mistakef("Session %s has no Python job yet, so there is no output at a cursor.", session)
 		}
 		return report.Textf("No Python job yet in session %s.", session), nil
 	}
@@ -81,7 +80,7 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 	if c.args.View == report.ScreenView && c.args.Cursor != nil {
 		if *c.args.Cursor > 0 {
-			return nil, arguments.Mistakef("view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text.")
+			return nil, report.Mistakef("view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text.")
 		}
 		c.args.Cursor = nil // some clients can't leave it out
 	}
@@ -89,7 +88,7 @@ func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 	c.await(ctx, j, 0)
 	if c.args.View == report.ScreenView {
 		if why := report.NoScreen(j.Record()); why != "" {
-			return nil, arguments.Mistakef("%s", why)
+			return nil, report.Mistakef("%s", why)
 		}
 	}
 	w := c.window(0)
@@ -111,7 +110,7 @@ func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 // withinOutput returns an error if a cursor is beyond the end of a job's output.
 func withinOutput(j *jobs.Job, cursor int64) error {
 	if end := j.Log().Stat().End; cursor > end {
-		return arguments.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", cursor, j.ID(), end)
+		return report.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the Cursor of an earlier reply about this job.", cursor, j.ID(), end)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"asyncrepl/internal/conditions"
 	"asyncrepl/internal/news"
 	"asyncrepl/internal/report"
+	"asyncrepl/internal/search"
 	"asyncrepl/internal/view"
 	"asyncrepl/jobs"
 )
@@ -31,7 +32,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 		}
 	}
 	d := c.waitFor(defaultLonger)
-	conds, err := conditions.Of(c.args, len(all), d)
+	conds, err := conditionsOf(c.args, len(all), d)
 	if err == nil {
 		err = withinOutput(all[0], conds.From)
 	}
@@ -79,4 +80,42 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	}
 	r.Body(lines.String())
 	return r, nil
+}
+
+// conditionsOf returns what ends the call's wait for some jobs. The wait takes d at most.
+func conditionsOf(args *arguments.Args, jobs int, d time.Duration) (c conditions.Conditions, err error) {
+	c.Every = args.Until == arguments.UntilAll
+	if c.Pattern, err = compile("pattern", args.Pattern); err != nil {
+		return c, err
+	}
+	if c.Stop, err = compile("stop_pattern", args.StopPattern); err != nil {
+		return c, err
+	}
+	if args.Quiet != nil {
+		if c.Quiet = *args.Quiet; c.Quiet >= d {
+			return c, report.Mistakef("quiet_seconds must be less than wait_seconds, %g.", d.Seconds())
+		}
+	}
+	switch {
+	case args.Cursor == nil:
+		return c, nil
+	case jobs > 1:
+		return c, report.Mistakef("cursor needs one job id: each job has cursors of its own.")
+	case c.Pattern == nil && c.Stop == nil:
+		return c, report.Mistakef("cursor needs pattern or stop_pattern: it says where lines are looked at.")
+	}
+	c.From = *args.Cursor
+	return c, nil
+}
+
+// compile returns the pattern of a parameter, or nil if the call leaves it out.
+func compile(name, text string) (*search.Pattern, error) {
+	if text == "" {
+		return nil, nil
+	}
+	p, err := search.Compile(text)
+	if err != nil {
+		return nil, report.Mistakef("%s %v", name, err)
+	}
+	return p, nil
 }

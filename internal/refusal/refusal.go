@@ -22,7 +22,7 @@ import (
 // Of returns the reply for an error: the problem and how to fix it. offersSessions says that the
 // client has the tools for sessions.
 func Of(err error, rp *report.Reporter, offersSessions bool) *report.Reply {
-	var m *arguments.Mistake
+	var m *report.Mistake
 	if errors.As(err, &m) {
 		return report.Textf("%s", m.Text)
 	}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/report"
 	"asyncrepl/jobs"
@@ -50,7 +49,7 @@ func Parse(uri string) (r Request, err error) {
 	r.uri = uri
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "job" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return r, arguments.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
+		return r, report.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
 	}
 	r.ID = strings.ToUpper(u.Host) // clients can write a host in lower case
 	path := strings.TrimSuffix(u.Path, "/")
@@ -61,11 +60,11 @@ func Parse(uri string) (r Request, err error) {
 	switch r.output = path == "/output"; {
 	case isDisplay && err == nil && r.display > 0, r.output, path == "":
 	default:
-		return r, arguments.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
+		return r, report.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return r, arguments.Mistakef("The query of %s can't be read. %s", report.OneLine(uri), resourcesAre)
+		return r, report.Mistakef("The query of %s can't be read. %s", report.OneLine(uri), resourcesAre)
 	}
 	return r, r.setQuery(query)
 }
@@ -73,15 +72,15 @@ func Parse(uri string) (r Request, err error) {
 func (r *Request) setQuery(query url.Values) (err error) {
 	for name, values := range query {
 		if !r.output || name != "cursor" && name != "view" {
-			return arguments.Mistakef("Unknown parameter of a resource: %s. %s", report.OneLine(name), resourcesAre)
+			return report.Mistakef("Unknown parameter of a resource: %s. %s", report.OneLine(name), resourcesAre)
 		}
 		if len(values) > 1 {
-			return arguments.Mistakef("%s is given twice.", name)
+			return report.Mistakef("%s is given twice.", name)
 		}
 	}
 	if query.Has("cursor") {
 		if r.cursor, err = strconv.ParseInt(query.Get("cursor"), 10, 64); err != nil || r.cursor < 0 {
-			return arguments.Mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
+			return report.Mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
 		}
 	}
 	r.view = query.Get("view")
@@ -90,11 +89,11 @@ func (r *Request) setQuery(query url.Values) (err error) {
 		return nil
 	case report.ScreenView:
 		if query.Has("cursor") {
-			return arguments.Mistakef("view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text.")
+			return report.Mistakef("view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text.")
 		}
 		return nil
 	}
-	return arguments.Mistakef("view must be one of: %s, %s, %s.", report.TextView, report.ScreenView, report.RawView)
+	return report.Mistakef("view must be one of: %s, %s, %s.", report.TextView, report.ScreenView, report.RawView)
 }
 
 // DisplaySize returns the number of bytes of the display that is asked for, 0 if none is.
@@ -145,7 +144,7 @@ func (r Request) Read(j *jobs.Job, reporter *report.Reporter) ([]Content, error)
 // readOutput returns one read of a job's output.
 func (r Request) readOutput(j *jobs.Job) ([]Content, error) {
 	if end := j.Log().Stat().End; r.cursor > end {
-		return nil, arguments.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
+		return nil, report.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
 	}
 	var list []Content
 	raw := r.view == report.RawView
@@ -167,11 +166,11 @@ func (r Request) readDisplay(j *jobs.Job) ([]Content, error) {
 	full, found := r.fullSize(j)
 	switch all, n := j.Numbered(), r.display; {
 	case all == 0:
-		return nil, arguments.Mistakef("Job %s has shown nothing.", j.ID())
+		return nil, report.Mistakef("Job %s has shown nothing.", j.ID())
 	case n > all:
-		return nil, arguments.Mistakef("Job %s has no display %d: they are 1 to %d.", j.ID(), n, all)
+		return nil, report.Mistakef("Job %s has no display %d: they are 1 to %d.", j.ID(), n, all)
 	case !found:
-		return nil, arguments.Mistakef("Job %s has replaced its display %d (clear_output): only the later ones are kept.", j.ID(), n)
+		return nil, report.Mistakef("Job %s has replaced its display %d (clear_output): only the later ones are kept.", j.ID(), n)
 	}
 	data, err := j.Data(full)
 	if err != nil {
@@ -179,7 +178,7 @@ func (r Request) readDisplay(j *jobs.Job) ([]Content, error) {
 		if errors.Is(err, output.ErrLimit) {
 			why += " (REPL_MAX_STATE)"
 		}
-		return nil, arguments.Mistakef("The data of display %d of job %s can't be read any more: %s.", r.display, j.ID(), why)
+		return nil, report.Mistakef("The data of display %d of job %s can't be read any more: %s.", r.display, j.ID(), why)
 	}
 	c := Content{URI: r.uri, MIMEType: full.MIME}
 	if isText(full.MIME) && utf8.Valid(data) || len(data) == 0 { // an empty blob would be left out

@@ -3,7 +3,6 @@ package resource
 import (
 	"strings"
 
-	"asyncrepl/internal/arguments"
 	"asyncrepl/internal/report"
 	"asyncrepl/internal/snapshot"
 	"asyncrepl/jobs"
@@ -25,11 +24,11 @@ type Screen struct {
 func (r Request) readScreen(j *jobs.Job) ([]Content, error) {
 	record := j.Record()
 	if why := report.NoScreen(record); why != "" {
-		return nil, arguments.Mistakef("%s", why)
+		return nil, report.Mistakef("%s", why)
 	}
 	s, err := snapshot.Of(j.Log(), record.Terminal.Rows, record.Terminal.Cols)
 	if err != nil {
-		return nil, arguments.Mistakef("Job %s: %v.", j.ID(), err)
+		return nil, report.Mistakef("Job %s: %v.", j.ID(), err)
 	}
 	text := strings.Join(s.Rows, "\n")
 	if text != "" {
