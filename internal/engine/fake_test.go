@@ -5,6 +5,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -262,4 +263,39 @@ func TestEndOfATenantDelaysNoOther(t *testing.T) {
 		_, err := all.Tenant("leaves", dirs[0])
 		return err
 	})
+}
+
+// The engines of all tenants end side by side: each waits in its end until all others do.
+func TestTenantsEndSideBySide(t *testing.T) {
+	t.Parallel()
+	const many = 20
+	ending, all := make(chan struct{}), make(chan struct{})
+	ts := tenants(t, fakeConfig(t, &fakes{exit: func() {
+		select {
+		case ending <- struct{}{}:
+		case <-all:
+		}
+		<-all
+	}}))
+	for i := range many {
+		if _, err := ts.Tenant(fmt.Sprint("t", i), t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan struct{})
+	go func() { // owned by the test, which waits for it
+		defer close(done)
+		ts.Close()
+	}()
+	late := time.After(polltest.Patience)
+	for i := range many {
+		select {
+		case <-ending:
+		case <-late:
+			close(all)
+			t.Fatalf("%d of %d engines end at once", i, many)
+		}
+	}
+	close(all)
+	closed(t, "the end of all tenants", done)
 }
